@@ -1,0 +1,266 @@
+//! What the agent asks the Linux kernel beside reading files: RDMA netlink, ethtool, DCB, verbs, link events.
+//!
+//! [`Calls`] has two implementations: [`live`] (sockets and ioctls; the only `unsafe` of the workspace beside eBPF)
+//! and [`recorded`] (the text that `ethtool -S`, `rdma -j` and `dcb -j` print, in a directory). Samplers see only the
+//! trait, so a recorded host exercises the same code as a real one. No call here changes host state.
+
+pub mod live;
+pub mod recorded;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a call gave no data. `Display` names the thing and, where there is one, the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// Kernel, driver or recording does not offer it: absent, not an error of the host.
+    #[error("{what}: not offered ({why})")]
+    Unsupported {
+        /// What was asked.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+    /// Needs a privilege; names it.
+    #[error("{what}: not permitted; {remedy}")]
+    Denied {
+        /// What was asked.
+        what: String,
+        /// What would help.
+        remedy: &'static str,
+    },
+    /// The device is gone (or was replaced): discover again.
+    #[error("{what}: device is gone")]
+    Gone {
+        /// What was asked.
+        what: String,
+    },
+    /// The list of statistics is no longer the one whose names were read: read the names again.
+    #[error("{what}: list of statistics changed from {had} to {has} entries")]
+    ListChanged {
+        /// What was asked.
+        what: String,
+        /// Entries when the names were read.
+        had: usize,
+        /// Entries now.
+        has: usize,
+    },
+    /// Anything else.
+    #[error("{what}")]
+    Failed {
+        /// What was asked.
+        what: String,
+        /// The kernel's answer.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A port of an RDMA device as RDMA netlink `PORT_GET` and `GET` tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RdmaLink {
+    /// Kernel's device index; cyclic, so key on index and node GUID.
+    pub index: u32,
+    /// Device name, for instance `mlx5_0`.
+    pub device: String,
+    /// Port number from 1.
+    pub port: u32,
+    /// Logical state: 1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE, 5 ACTIVE_DEFER.
+    pub state: u8,
+    /// Physical state: 1 Sleep, 2 Polling, 3 Disabled, 4 Training, 5 LinkUp, 6 Recovery, 7 PhyTest.
+    pub physical_state: u8,
+    /// Netdev behind the port (RoCE, iWARP).
+    pub netdev: Option<String>,
+    /// Node GUID in host order, where told.
+    pub node_guid: Option<u64>,
+    /// Firmware version, where told.
+    pub firmware: Option<String>,
+    /// Base LID; `None` on Ethernet.
+    pub lid: Option<u32>,
+    /// Kernel's `RDMA_DEVICE_TYPE`: true for management-only (SMI) devices that carry no traffic.
+    pub smi_only: bool,
+}
+
+/// A queue pair as RDMA netlink `RES_QP_GET` tells it. One firmware command each on mlx5: ask rarely.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Qp {
+    /// Device name.
+    pub device: String,
+    /// Port, where bound.
+    pub port: Option<u32>,
+    /// Local QP number.
+    pub lqpn: u32,
+    /// Remote QP number (RC and UC).
+    pub rqpn: Option<u32>,
+    /// `RC`, `UD`, `DRIVER` …
+    pub kind: String,
+    /// `RTS`, `INIT` …
+    pub state: String,
+    /// Creator, in this PID namespace.
+    pub pid: Option<u32>,
+    /// Command name of the creator or kernel user.
+    pub comm: Option<String>,
+}
+
+/// `ethtool -i`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DriverInfo {
+    /// Kernel module, for instance `mlx5_core`.
+    pub driver: String,
+    /// Driver version.
+    pub version: String,
+    /// Firmware version.
+    pub firmware: String,
+    /// PCI address, or another bus address.
+    pub bus: String,
+}
+
+/// `LINKSTATE_GET` of ethtool netlink.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkState {
+    /// Link detected.
+    pub up: Option<bool>,
+    /// Why it is down: the kernel's name in lower snake case (`no_cable`, `autoneg`, `bad_signal_integrity` …).
+    pub reason: Option<String>,
+    /// Detail of `reason`, likewise.
+    pub detail: Option<String>,
+}
+
+/// Diagnostics of an optical or copper module; absent values are not offered by the module.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Module {
+    /// Degrees Celsius.
+    pub temperature: Option<f64>,
+    /// Volts.
+    pub supply: Option<f64>,
+    /// One entry a lane, from lane 0.
+    pub lanes: Vec<Lane>,
+}
+
+/// One lane of a [`Module`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lane {
+    /// Received optical power, watts.
+    pub rx_power: Option<f64>,
+    /// Transmitted optical power, watts.
+    pub tx_power: Option<f64>,
+    /// Laser bias current, amperes.
+    pub tx_bias: Option<f64>,
+}
+
+/// IEEE DCB configuration and PFC counts of a netdev.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dcb {
+    /// Priorities that can have PFC.
+    pub pfc_capable: Option<u8>,
+    /// Bitmap of priorities with PFC on.
+    pub pfc_enabled: Option<u8>,
+    /// Delay allowance, bit times.
+    pub pfc_delay: Option<u16>,
+    /// PFC frames sent per priority. Frozen on mlx5 (see `live`).
+    pub requests: Option<[u64; 8]>,
+    /// PFC frames received per priority.
+    pub indications: Option<[u64; 8]>,
+    /// Priority to traffic class.
+    pub prio_tc: Option<[u8; 8]>,
+    /// Transmit bandwidth share per traffic class, percent.
+    pub tc_bandwidth: Option<[u8; 8]>,
+    /// Scheduling algorithm per traffic class: 0 strict, 1 CBS, 2 ETS, 255 vendor.
+    pub tc_algorithm: Option<[u8; 8]>,
+    /// APP table: (selector, protocol, priority); selector 5 = DSCP.
+    pub apps: Vec<(u8, u16, u8)>,
+    /// Priority to receive buffer (mlx5).
+    pub prio_buffer: Option<[u8; 8]>,
+}
+
+/// What an RDMA port tells through verbs (`ibv_query_port`) that netlink and sysfs do not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerbsPort {
+    /// Active speed per port (all lanes), bits per second before encoding overhead, up to XDR.
+    pub rate_bits: Option<u64>,
+    /// Lanes: 1, 2, 4, 8, 12.
+    pub width: Option<u32>,
+    /// Signalling name: `SDR` … `XDR`.
+    pub speed: Option<&'static str>,
+    /// Active MTU, bytes.
+    pub mtu: Option<u32>,
+    /// Base LID.
+    pub lid: Option<u32>,
+    /// LID of the subnet manager.
+    pub sm_lid: Option<u32>,
+}
+
+/// Something that happened, told by the kernel at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// RDMA device added or renamed.
+    DeviceAdded(String),
+    /// RDMA device removed.
+    DeviceRemoved(String),
+    /// A netdev's carrier changed.
+    Carrier {
+        /// Its name.
+        netdev: String,
+        /// Carrier now.
+        up: bool,
+    },
+    /// A netdev appeared or vanished.
+    NetdevChanged(String),
+    /// An asynchronous verbs event of a device or port.
+    Async {
+        /// RDMA device.
+        device: String,
+        /// Port; `None` for events of the device.
+        port: Option<u32>,
+        /// `port_active`, `port_err`, `lid_change`, `sm_change`, `device_fatal` …
+        kind: &'static str,
+    },
+}
+
+/// Waits for [`Event`]s.
+pub trait Events: Send {
+    /// The next event, or `None` when `timeout` has passed.
+    ///
+    /// # Errors
+    /// [`CallError`] when the source is lost for good; the caller opens a new one and discovers again.
+    fn wait(&mut self, timeout: Duration) -> Result<Option<Event>, CallError>;
+}
+
+/// Statistics names of a netdev, in the order of their values.
+pub type StatNames = Arc<[Arc<str>]>;
+
+/// The calls. Each may block as long as the driver does: call from a device's own thread.
+///
+/// # Errors
+/// Every method returns [`CallError`]; `Unsupported` means absent.
+#[allow(missing_docs, clippy::missing_errors_doc, reason = "documented on the trait")]
+pub trait Calls: Send + Sync + fmt::Debug {
+    /// All RDMA ports.
+    fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError>;
+    /// Default and enabled optional counters of a port by one `STAT_GET`, appended to `out` as (name, value).
+    fn rdma_counters(&self, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError>;
+    /// All queue pairs. Expensive.
+    fn rdma_qps(&self) -> Result<Vec<Qp>, CallError>;
+    /// Driver of a netdev.
+    fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError>;
+    /// Names of `ethtool -S`.
+    fn stat_names(&self, netdev: &str) -> Result<StatNames, CallError>;
+    /// Values of `ethtool -S`; `ListChanged` unless there are exactly `names.len()` now. Replaces `out`.
+    fn stat_values(&self, netdev: &str, names: &StatNames, out: &mut Vec<u64>) -> Result<(), CallError>;
+    /// Standard statistics as `group/attribute` (`pause/tx_pause_frames`, `fec/corrected_blocks`,
+    /// `eth-mac/FramesTransmittedOK`, `rmon/hist_rx[64-127]` …), only those the driver reports. Replaces `out`.
+    fn std_stats(&self, netdev: &str, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError>;
+    /// Link state with the reason for being down.
+    fn link_state(&self, netdev: &str) -> Result<LinkState, CallError>;
+    /// Fastest supported link mode, bits per second.
+    fn max_rate_bits(&self, netdev: &str) -> Result<u64, CallError>;
+    /// Module diagnostics. Slow I2C: every 30 s at most. Needs CAP_NET_ADMIN.
+    fn module(&self, netdev: &str) -> Result<Module, CallError>;
+    /// DCB state.
+    fn dcb(&self, netdev: &str) -> Result<Dcb, CallError>;
+    /// Port attributes by verbs; `Unsupported` without rdma-core.
+    fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError>;
+    /// A source of events.
+    fn events(&self) -> Result<Box<dyn Events>, CallError>;
+}

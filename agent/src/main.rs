@@ -1,0 +1,2 @@
+//! `fabriclens-agent`.
+fn main() {}

@@ -1,0 +1,1 @@
+//! OTLP to rows of the store.

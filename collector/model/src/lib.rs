@@ -1,0 +1,59 @@
+//! Labels, matchers and series: the words that store, query engine and server share. No I/O, no policy.
+
+mod labels;
+mod matcher;
+
+pub use labels::Labels;
+pub use matcher::{MatchOp, Matcher, MatcherError};
+
+/// Bit pattern of Prometheus' staleness marker (a NaN): "this series ended here".
+pub const STALE_NAN: u64 = 0x7ff0_0000_0000_0002;
+
+/// Whether a value is the staleness marker. An ordinary NaN is not.
+pub fn is_stale(value: f64) -> bool {
+    value.to_bits() == STALE_NAN
+}
+
+/// The staleness marker as a value.
+pub fn stale() -> f64 {
+    f64::from_bits(STALE_NAN)
+}
+
+/// One series with its samples in a time range: `times` in Unix milliseconds, ascending, no duplicates;
+/// `values[i]` belongs to `times[i]` and may be [`stale`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Its labels, with `__name__`.
+    pub labels: Labels,
+    /// Unix milliseconds.
+    pub times: Vec<i64>,
+    /// Same length as `times`.
+    pub values: Vec<f64>,
+}
+
+/// What a query engine needs of a store: the local one, or a remote Prometheus-compatible one.
+pub trait Read: Send + Sync {
+    /// Every series that matches all matchers and has samples in `[start_ms, end_ms]`, both inclusive.
+    ///
+    /// # Errors
+    /// [`ReadError`] when blocks cannot be read, a limit is exceeded or the remote side fails.
+    fn select(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Series>, ReadError>;
+}
+
+/// Why a read failed; `Display` is shown to the person who asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadError {
+    /// The store or the remote engine failed; Prometheus' `internal`.
+    Storage(String),
+    /// A limit was exceeded; names the limit and the remedy. Prometheus' `execution`.
+    Limit(String),
+}
+
+impl std::fmt::Display for ReadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Storage(m) | Self::Limit(m) => f.write_str(m),
+        }
+    }
+}
+impl std::error::Error for ReadError {}

@@ -1,0 +1,2 @@
+//! `fabriclens`.
+fn main() {}
