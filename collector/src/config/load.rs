@@ -1,0 +1,199 @@
+//! From file, environment and flags to a checked [`Config`].
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::raw::{Form, KEYS, RawConfig};
+use super::{Config, ConfigError, Tls, nearest};
+use crate::duration;
+
+/// What flags override; `None` leaves file, environment or default in force.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// `--data`
+    pub data: Option<String>,
+    /// `--http`
+    pub http: Option<String>,
+    /// `--otlp-grpc`
+    pub otlp_grpc: Option<String>,
+    /// `--otlp-http`
+    pub otlp_http: Option<String>,
+    /// `--retention`
+    pub retention: Option<String>,
+}
+
+/// Loads and checks. `env` is the process environment (or a test's); unknown `FABRICLENS_` names are none of our
+/// business here, since the agent shares the prefix.
+///
+/// # Errors
+/// [`ConfigError`], naming file or key and the remedy.
+pub fn load(
+    file: Option<&Path>,
+    env: impl IntoIterator<Item = (String, String)>,
+    flags: &Overrides,
+) -> Result<Config, ConfigError> {
+    let mut table = match file {
+        Some(path) => read(path)?,
+        None => toml::Table::new(),
+    };
+    let place = file.map_or_else(|| "config".to_owned(), |p| p.display().to_string());
+    apply_environment(&mut table, env)?;
+    let mut raw: RawConfig =
+        table.try_into().map_err(|e: toml::de::Error| ConfigError::Syntax { place, message: e.to_string() })?;
+    let replace = |slot: &mut Option<String>, flag: &Option<String>| {
+        if flag.is_some() {
+            slot.clone_from(flag);
+        }
+    };
+    replace(&mut raw.data, &flags.data);
+    replace(&mut raw.listen.http, &flags.http);
+    replace(&mut raw.listen.otlp_grpc, &flags.otlp_grpc);
+    replace(&mut raw.listen.otlp_http, &flags.otlp_http);
+    replace(&mut raw.retention.age, &flags.retention);
+    check(raw)
+}
+
+fn read(path: &Path) -> Result<toml::Table, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let place = path.display().to_string();
+    // Parsed twice: once for the keys, once into the struct, whose errors point at line and column.
+    let table: toml::Table = text
+        .parse()
+        .map_err(|e: toml::de::Error| ConfigError::Syntax { place: place.clone(), message: e.to_string() })?;
+    refuse_unknown(&table, &place)?;
+    toml::from_str::<RawConfig>(&text)
+        .map_err(|e| ConfigError::Syntax { place: place.clone(), message: e.to_string() })?;
+    Ok(table)
+}
+
+fn refuse_unknown(table: &toml::Table, place: &str) -> Result<(), ConfigError> {
+    let known = |key: &str| KEYS.iter().any(|(k, _)| *k == key);
+    let section = |name: &str| KEYS.iter().any(|(k, _)| k.split_once('.').is_some_and(|(s, _)| s == name));
+    for (name, value) in table {
+        let keys = match value.as_table() {
+            Some(inner) if section(name) => inner.keys().map(|k| format!("{name}.{k}")).collect(),
+            _ => vec![name.clone()],
+        };
+        if let Some(key) = keys.into_iter().find(|k| !known(k)) {
+            let sections = KEYS.iter().filter_map(|(k, _)| k.split_once('.').map(|(s, _)| s));
+            let hint = nearest(&key, KEYS.iter().map(|(k, _)| *k).chain(sections));
+            return Err(ConfigError::UnknownKey { place: place.to_owned(), key, hint });
+        }
+    }
+    Ok(())
+}
+
+fn apply_environment(
+    table: &mut toml::Table,
+    env: impl IntoIterator<Item = (String, String)>,
+) -> Result<(), ConfigError> {
+    for (name, text) in env {
+        let Some((key, form)) = KEYS.iter().find(|(k, _)| name == environment_name(k)) else { continue };
+        let bad = |message: &str| ConfigError::Syntax { place: name.clone(), message: format!("{text:?} {message}") };
+        let value = match form {
+            Form::Text => toml::Value::String(text.clone()),
+            Form::Bool => toml::Value::Boolean(text.parse().map_err(|_| bad("is neither true nor false"))?),
+            Form::Integer => toml::Value::Integer(text.parse().map_err(|_| bad("is not a whole number"))?),
+        };
+        match key.split_once('.') {
+            None => {
+                table.insert((*key).to_owned(), value);
+            }
+            Some((section, inner)) => {
+                let entry = table.entry(section).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+                if let Some(section) = entry.as_table_mut() {
+                    section.insert(inner.to_owned(), value);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `listen.otlp_grpc` is overridden by `FABRICLENS_LISTEN_OTLP_GRPC`.
+fn environment_name(key: &str) -> String {
+    format!("FABRICLENS_{}", key.replace('.', "_").to_uppercase())
+}
+
+fn check(raw: RawConfig) -> Result<Config, ConfigError> {
+    let mut config = Config::default();
+    if let Some(data) = raw.data {
+        config.data = PathBuf::from(data);
+    }
+    config.insecure = raw.insecure.unwrap_or(false);
+    address(&mut config.listen.http, raw.listen.http, "listen.http")?;
+    address(&mut config.listen.otlp_grpc, raw.listen.otlp_grpc, "listen.otlp_grpc")?;
+    address(&mut config.listen.otlp_http, raw.listen.otlp_http, "listen.otlp_http")?;
+    time(&mut config.self_metrics_interval, raw.self_metrics_interval, "self_metrics_interval")?;
+    time(&mut config.retention.age, raw.retention.age, "retention.age")?;
+    time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
+    time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
+    time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;
+    config.retention.size = raw.retention.size.map(|t| size(&t, "retention.size")).transpose()?;
+    if let Some(text) = raw.ingest.message_size {
+        config.ingest.message_size = usize::try_from(size(&text, "ingest.message_size")?).unwrap_or(usize::MAX);
+    }
+    config.ingest.in_flight = raw.ingest.in_flight.map_or(config.ingest.in_flight, |n| n as usize);
+    config.query.concurrency = raw.query.concurrency.map_or(config.query.concurrency, |n| n as usize);
+    config.query.max_samples = raw.query.max_samples.unwrap_or(config.query.max_samples);
+    config.tls = tls(raw.tls.cert, raw.tls.key, raw.tls.client_ca)?;
+    bounds(&config)?;
+    Ok(config)
+}
+
+fn bounds(config: &Config) -> Result<(), ConfigError> {
+    let needs = |key, ok: bool, message: &str| {
+        if ok { Ok(()) } else { Err(ConfigError::Value { key, message: message.to_owned() }) }
+    };
+    needs("data", !config.data.as_os_str().is_empty(), "empty; name a directory")?;
+    needs("retention.age", config.retention.age >= Duration::from_secs(3600), "at least 1h")?;
+    needs("retention.size", config.retention.size.is_none_or(|s| s >= 64 << 20), "at least 64MiB")?;
+    needs("ingest.message_size", (64 << 10..=1 << 30).contains(&config.ingest.message_size), "from 64KiB to 1GiB")?;
+    needs("ingest.in_flight", config.ingest.in_flight > 0, "at least 1")?;
+    needs("query.concurrency", config.query.concurrency > 0, "at least 1")?;
+    needs("query.timeout", !config.query.timeout.is_zero(), "longer than 0s")?;
+    needs("query.lookback", !config.query.lookback.is_zero(), "longer than 0s")?;
+    for (key, address) in config.listen.all() {
+        if !address.ip().is_loopback() && config.tls.is_none() && !config.insecure {
+            return Err(ConfigError::Insecure { key, address });
+        }
+    }
+    Ok(())
+}
+
+fn address(slot: &mut SocketAddr, text: Option<String>, key: &'static str) -> Result<(), ConfigError> {
+    let Some(text) = text else { return Ok(()) };
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.clone(),
+    };
+    *slot = numeric.parse().map_err(|_| ConfigError::Value {
+        key,
+        message: format!("{text:?} is not an address and port; write for instance 127.0.0.1:7470 or [::]:7470"),
+    })?;
+    Ok(())
+}
+
+fn time(slot: &mut Duration, text: Option<String>, key: &'static str) -> Result<(), ConfigError> {
+    if let Some(text) = text {
+        *slot = duration::parse(&text).map_err(|source| ConfigError::Quantity { key, source })?;
+    }
+    Ok(())
+}
+
+fn size(text: &str, key: &'static str) -> Result<u64, ConfigError> {
+    duration::parse_size(text).map_err(|source| ConfigError::Quantity { key, source })
+}
+
+fn tls(cert: Option<String>, key: Option<String>, ca: Option<String>) -> Result<Option<Tls>, ConfigError> {
+    let needs = |key, message: &str| Err(ConfigError::Value { key, message: message.to_owned() });
+    match (cert, key) {
+        (Some(cert), Some(key)) => {
+            Ok(Some(Tls { cert: cert.into(), key: key.into(), client_ca: ca.map(PathBuf::from) }))
+        }
+        (None, None) if ca.is_none() => Ok(None),
+        (None, _) => needs("tls.cert", "missing; a key or client CA needs the certificate beside it"),
+        (Some(_), None) => needs("tls.key", "missing; a certificate needs its private key"),
+    }
+}

@@ -1,0 +1,177 @@
+//! Config in two types: as written (`RawConfig`) and as checked ([`Config`]). Flags beat environment beats file beats
+//! defaults. `main` loads it once; nothing binds, opens or creates before all of it is valid.
+
+mod hint;
+mod load;
+mod raw;
+
+pub use hint::nearest;
+pub use load::{Overrides, load};
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::duration::QuantityError;
+
+/// Everything the collector can be told, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Data directory; created when missing.
+    pub data: PathBuf,
+    /// Listeners on any address without TLS; logged at every start.
+    pub insecure: bool,
+    /// How often the collector stores its own metrics; zero: never.
+    pub self_metrics_interval: Duration,
+    /// Where it listens.
+    pub listen: Listen,
+    /// What it keeps.
+    pub retention: Retention,
+    /// Certificate for all listeners.
+    pub tls: Option<Tls>,
+    /// Limits of the way in.
+    pub ingest: Ingest,
+    /// Limits of queries.
+    pub query: Query,
+}
+
+/// Addresses; port 0 takes any free port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Prometheus API, remote write, page, metrics.
+    pub http: SocketAddr,
+    /// OTLP over gRPC.
+    pub otlp_grpc: SocketAddr,
+    /// OTLP over HTTP.
+    pub otlp_http: SocketAddr,
+}
+
+/// Retention by age and by size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Samples older than this are deleted and refused.
+    pub age: Duration,
+    /// Oldest samples go when blocks exceed this many bytes.
+    pub size: Option<u64>,
+}
+
+/// PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// Certificate chain.
+    pub cert: PathBuf,
+    /// Private key.
+    pub key: PathBuf,
+    /// When set, clients must show a certificate signed by one of these.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Limits of the way in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ingest {
+    /// Largest request, compressed or not, bytes.
+    pub message_size: usize,
+    /// Requests decoded or written at the same time; more wait.
+    pub in_flight: usize,
+    /// Points further in the future than this are rejected.
+    pub future: Duration,
+}
+
+/// Limits of queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// Queries evaluated at the same time; more wait.
+    pub concurrency: usize,
+    /// Longest evaluation.
+    pub timeout: Duration,
+    /// Most samples one query may load.
+    pub max_samples: u64,
+    /// How far back an instant vector looks for a sample.
+    pub lookback: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Self {
+            data: PathBuf::from("fabriclens-data"),
+            insecure: false,
+            self_metrics_interval: Duration::from_secs(15),
+            listen: Listen { http: loopback(7470), otlp_grpc: loopback(4317), otlp_http: loopback(4318) },
+            retention: Retention { age: Duration::from_secs(30 * 86_400), size: None },
+            tls: None,
+            ingest: Ingest { message_size: 16 << 20, in_flight: 32, future: Duration::from_secs(600) },
+            query: Query {
+                concurrency: 20,
+                timeout: Duration::from_secs(120),
+                max_samples: 50_000_000,
+                lookback: Duration::from_secs(300),
+            },
+        }
+    }
+}
+
+impl Listen {
+    /// Key and address of each listener, in the order they are bound.
+    pub fn all(&self) -> [(&'static str, SocketAddr); 3] {
+        [("listen.http", self.http), ("listen.otlp_grpc", self.otlp_grpc), ("listen.otlp_http", self.otlp_http)]
+    }
+}
+
+/// Why a config is refused; `Display` names the place and the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read config {path}: {source}; check the path and its permissions")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is no TOML, or a value has the wrong type.
+    #[error("{place}: {message}")]
+    Syntax {
+        /// File or environment.
+        place: String,
+        /// What the parser says, with line and column.
+        message: String,
+    },
+    /// A key that does not exist.
+    #[error("{place}: unknown key {key:?}{}", .hint.map(|h| format!("; did you mean {h:?}?")).unwrap_or_default())]
+    UnknownKey {
+        /// File.
+        place: String,
+        /// As written.
+        key: String,
+        /// The nearest valid key.
+        hint: Option<&'static str>,
+    },
+    /// A duration or size that is none.
+    #[error("{key}: {source}")]
+    Quantity {
+        /// The key.
+        key: &'static str,
+        /// Why.
+        source: QuantityError,
+    },
+    /// A value outside what makes sense.
+    #[error("{key}: {message}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A listener that others could reach without encryption.
+    #[error(
+        "{key} = {address} is not a loopback address, and there is no TLS; \
+         set tls.cert and tls.key, or insecure = true to accept plain text from anyone who can reach it"
+    )]
+    Insecure {
+        /// The key.
+        key: &'static str,
+        /// Its address.
+        address: SocketAddr,
+    },
+}

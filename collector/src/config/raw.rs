@@ -1,0 +1,113 @@
+//! The config as written: every key there is, as text, before anything is checked.
+
+use serde::{Deserialize, Serialize};
+
+/// How a key's value is written in TOML; environment variables are read accordingly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Bool,
+    Integer,
+}
+
+/// Every key of the file. Hints, environment names and the check against unknown keys follow from this table;
+/// a test holds it equal to [`RawConfig`].
+pub(super) const KEYS: &[(&str, Form)] = &[
+    ("data", Form::Text),
+    ("insecure", Form::Bool),
+    ("self_metrics_interval", Form::Text),
+    ("listen.http", Form::Text),
+    ("listen.otlp_grpc", Form::Text),
+    ("listen.otlp_http", Form::Text),
+    ("retention.age", Form::Text),
+    ("retention.size", Form::Text),
+    ("tls.cert", Form::Text),
+    ("tls.key", Form::Text),
+    ("tls.client_ca", Form::Text),
+    ("ingest.message_size", Form::Text),
+    ("ingest.in_flight", Form::Integer),
+    ("ingest.future", Form::Text),
+    ("query.concurrency", Form::Integer),
+    ("query.timeout", Form::Text),
+    ("query.max_samples", Form::Integer),
+    ("query.lookback", Form::Text),
+];
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawConfig {
+    pub data: Option<String>,
+    pub insecure: Option<bool>,
+    pub self_metrics_interval: Option<String>,
+    pub listen: RawListen,
+    pub retention: RawRetention,
+    pub tls: RawTls,
+    pub ingest: RawIngest,
+    pub query: RawQuery,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawListen {
+    pub http: Option<String>,
+    pub otlp_grpc: Option<String>,
+    pub otlp_http: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawRetention {
+    pub age: Option<String>,
+    pub size: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawTls {
+    pub cert: Option<String>,
+    pub key: Option<String>,
+    pub client_ca: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawIngest {
+    pub message_size: Option<String>,
+    pub in_flight: Option<u32>,
+    pub future: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawQuery {
+    pub concurrency: Option<u32>,
+    pub timeout: Option<String>,
+    pub max_samples: Option<u64>,
+    pub lookback: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Serde names its fields only in its error for an unknown one.
+    fn fields_of(toml: &str) -> Vec<String> {
+        let error = toml::from_str::<RawConfig>(toml).unwrap_err().to_string();
+        let (_, list) = error.split_once("expected").unwrap();
+        list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_table_and_the_struct_hold_the_same_keys() {
+        let mut found = Vec::new();
+        for top in fields_of("zzz = 1") {
+            match toml::from_str::<RawConfig>(&format!("[{top}]\n")) {
+                Ok(_) => {
+                    found.extend(fields_of(&format!("[{top}]\nzzz = 1")).into_iter().map(|f| format!("{top}.{f}")))
+                }
+                Err(_) => found.push(top),
+            }
+        }
+        assert_eq!(found, KEYS.iter().map(|(k, _)| *k).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,102 @@
+//! Config as people meet it: the shipped file, mistakes and their hints, environment, the fence around open listeners.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fabriclens::config::{Config, Overrides, load};
+
+fn from_text(text: &str) -> Result<Config, String> {
+    with(text, &[], Overrides::default())
+}
+
+fn with(text: &str, env: &[(&str, &str)], flags: Overrides) -> Result<Config, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.toml");
+    std::fs::write(&path, text).unwrap();
+    let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+    load(Some(&path), env, &flags).map_err(|e| e.to_string())
+}
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/config/collector.toml")
+}
+
+#[test]
+fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
+    let shipped = std::fs::read_to_string(shipped()).unwrap();
+    let live = from_text(&shipped).unwrap();
+    assert_eq!(live, Config { data: "/var/lib/fabriclens".into(), ..Config::default() });
+
+    let mut section = String::new();
+    let mut shown = BTreeMap::new();
+    for line in shipped.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = format!("{}.", name.trim_end_matches(']'));
+        }
+        let assignment = line.trim_start_matches("# ").split_once(" = ");
+        if let Some((key, _)) = assignment.filter(|(k, _)| !k.contains(' ')) {
+            shown.insert(format!("{section}{key}"), line);
+        }
+    }
+    // Uncommented, all but the examples that have no default must change nothing.
+    let all: String = shipped
+        .lines()
+        .map(|l| match l.strip_prefix("# ") {
+            Some(l) if l.contains(" = ") && !l.contains("/etc/") && !l.starts_with("size") => format!("{l}\n"),
+            _ => format!("{l}\n"),
+        })
+        .collect();
+    assert_eq!(from_text(&all).unwrap(), live);
+    assert_eq!(shown.len(), 18, "every key is shown in the file: {shown:?}");
+}
+
+#[test]
+fn mistakes_name_the_nearest_key() {
+    for (text, key, hint) in [
+        ("dta = 'x'", "dta", "data"),
+        ("[listen]\nhttpp = 'x'", "listen.httpp", "listen.http"),
+        ("otlp_grpc = 'x'", "otlp_grpc", "listen.otlp_grpc"),
+        ("[lisen]\nhttp = 'x'", "lisen", "listen"),
+    ] {
+        let error = from_text(text).unwrap_err();
+        assert!(error.contains(&format!("unknown key {key:?}; did you mean {hint:?}?")), "{error}");
+    }
+    let error = from_text("colour = 'x'").unwrap_err();
+    assert!(error.ends_with("unknown key \"colour\""), "{error}");
+    let error = from_text("insecure = 'yes'").unwrap_err();
+    assert!(error.contains("line 1") && error.contains("boolean"), "{error}");
+    let error = from_text("[retention]\nage = '30 days'").unwrap_err();
+    assert!(error.starts_with("retention.age: \"30 days\" is not a duration"), "{error}");
+    let error = from_text("[listen]\nhttp = '7470'").unwrap_err();
+    assert!(error.contains("write for instance 127.0.0.1:7470"), "{error}");
+    let missing = load(Some(Path::new("/nonexistent/c.toml")), [], &Overrides::default()).unwrap_err().to_string();
+    assert!(missing.starts_with("cannot read config /nonexistent/c.toml"), "{missing}");
+}
+
+#[test]
+fn flags_beat_environment_beats_file() {
+    let file = "[listen]\nhttp = '127.0.0.1:1'\notlp_grpc = '127.0.0.1:1'\notlp_http = '127.0.0.1:1'";
+    let env = [("FABRICLENS_LISTEN_HTTP", "127.0.0.1:2"), ("FABRICLENS_LISTEN_OTLP_GRPC", "127.0.0.1:2")];
+    let flags = Overrides { http: Some("localhost:3".to_owned()), ..Overrides::default() };
+    let listen = with(file, &env, flags).unwrap().listen;
+    assert_eq!((listen.http.port(), listen.otlp_grpc.port(), listen.otlp_http.port()), (3, 2, 1));
+
+    let env = [("FABRICLENS_INSECURE", "maybe")];
+    let error = with("", &env, Overrides::default()).unwrap_err();
+    assert_eq!(error, "FABRICLENS_INSECURE: \"maybe\" is neither true nor false");
+    let forever = Overrides { retention: Some("100y".to_owned()), ..Overrides::default() };
+    assert_eq!(with("", &[], forever).unwrap().retention.age, Duration::from_secs(100 * 365 * 86_400));
+}
+
+#[test]
+fn an_open_listener_needs_tls_or_a_word() {
+    let open = "listen = { http = '0.0.0.0:7470' }\n";
+    let error = from_text(open).unwrap_err();
+    assert!(error.starts_with("listen.http = 0.0.0.0:7470 is not a loopback address"), "{error}");
+    assert!(error.contains("tls.cert") && error.contains("insecure = true"), "{error}");
+    assert!(from_text(&format!("insecure = true\n{open}")).unwrap().insecure);
+    assert!(from_text(&format!("{open}tls = {{ cert = 'a', key = 'b' }}")).unwrap().tls.is_some());
+    let error = from_text("tls = { cert = 'a' }").unwrap_err();
+    assert!(error.starts_with("tls.key: missing"), "{error}");
+}
