@@ -1,1 +1,8 @@
 //! The Fabriclens agent.
+pub mod clock;
+pub mod inventory;
+pub mod no_calls;
+pub mod ring;
+pub mod roots;
+pub mod schedule;
+pub mod sysfile;

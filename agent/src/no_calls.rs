@@ -1,0 +1,56 @@
+//! A host whose kernel answers no call: files are all there is. Tests build on it.
+
+use fabriclens_kernel::{
+    CallError, Calls, Dcb, DriverInfo, Events, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort,
+};
+use std::sync::Arc;
+
+/// Every call is `Unsupported`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoCalls;
+
+fn none<T>(what: &str) -> Result<T, CallError> {
+    Err(CallError::Unsupported { what: what.into(), why: "nothing answers calls here".into() })
+}
+
+impl Calls for NoCalls {
+    fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError> {
+        none("rdma links")
+    }
+    fn rdma_counters(&self, _: &RdmaLink, _: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+        none("rdma counters")
+    }
+    fn rdma_qps(&self) -> Result<Vec<Qp>, CallError> {
+        none("queue pairs")
+    }
+    fn driver(&self, _: &str) -> Result<DriverInfo, CallError> {
+        none("driver")
+    }
+    fn stat_names(&self, _: &str) -> Result<StatNames, CallError> {
+        none("ethtool statistics")
+    }
+    fn stat_values(&self, _: &str, _: &StatNames, _: &mut Vec<u64>) -> Result<(), CallError> {
+        none("ethtool statistics")
+    }
+    fn std_stats(&self, _: &str, _: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+        none("standard statistics")
+    }
+    fn link_state(&self, _: &str) -> Result<LinkState, CallError> {
+        none("link state")
+    }
+    fn max_rate_bits(&self, _: &str) -> Result<u64, CallError> {
+        none("link modes")
+    }
+    fn module(&self, _: &str) -> Result<Module, CallError> {
+        none("module")
+    }
+    fn dcb(&self, _: &str) -> Result<Dcb, CallError> {
+        none("dcb")
+    }
+    fn verbs_port(&self, _: &str, _: u32) -> Result<VerbsPort, CallError> {
+        none("verbs")
+    }
+    fn events(&self) -> Result<Box<dyn Events>, CallError> {
+        none("events")
+    }
+}

@@ -1,0 +1,91 @@
+//! Where `/proc`, `/sys` and `/run` are, and which kernel calls stand behind them.
+//!
+//! Every path that the agent reads hangs from one [`Roots`] value, so that a container mount, a recorded host and a
+//! test tree all go through the same code. Built once by `main`; passed to discovery and to every sampler.
+
+use crate::no_calls::NoCalls;
+use fabriclens_kernel::Calls;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// `SYSFS_MAGIC` of `linux/magic.h`: what `statfs` says of a real sysfs.
+const SYSFS_MAGIC: u64 = 0x6265_6572;
+
+/// The roots of one host, live or recorded.
+#[derive(Debug, Clone)]
+pub struct Roots {
+    base: PathBuf,
+    sys: PathBuf,
+    proc: PathBuf,
+    run: PathBuf,
+    calls: Arc<dyn Calls>,
+    recorded: bool,
+}
+
+impl Roots {
+    /// The host's own roots, or those under `root`: a bind mount of a host (`root/sys` is a real sysfs, kernel calls
+    /// are made) or a recording (kernel calls are answered from files in `root`).
+    pub fn new(root: Option<PathBuf>) -> Self {
+        let base = root.unwrap_or_else(|| PathBuf::from("/"));
+        let recorded = !is_sysfs(&base.join("sys"));
+        Self::build(base, Arc::new(NoCalls), recorded)
+    }
+
+    /// A tree whose kernel calls are answered by `calls` (tests, simulators).
+    pub fn with_calls(base: PathBuf, calls: Arc<dyn Calls>) -> Self {
+        Self::build(base, calls, true)
+    }
+
+    fn build(base: PathBuf, calls: Arc<dyn Calls>, recorded: bool) -> Self {
+        Self { sys: base.join("sys"), proc: base.join("proc"), run: base.join("run"), base, calls, recorded }
+    }
+
+    /// Directory that all others hang from.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// sysfs.
+    pub fn sys(&self) -> &Path {
+        &self.sys
+    }
+
+    /// procfs.
+    pub fn proc(&self) -> &Path {
+        &self.proc
+    }
+
+    /// Run-time state.
+    pub fn run(&self) -> &Path {
+        &self.run
+    }
+
+    /// Netlink, ioctl and verbs, live or recorded.
+    pub fn calls(&self) -> Arc<dyn Calls> {
+        Arc::clone(&self.calls)
+    }
+
+    /// True when nothing here is asked of the running kernel.
+    pub fn is_recorded(&self) -> bool {
+        self.recorded
+    }
+}
+
+fn is_sysfs(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|fs| u64::try_from(fs.f_type) == Ok(SYSFS_MAGIC))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_live_and_a_directory_is_recorded() {
+        assert!(!Roots::new(None).is_recorded());
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir(tree.path().join("sys")).unwrap();
+        let roots = Roots::new(Some(tree.path().to_path_buf()));
+        assert!(roots.is_recorded());
+        assert_eq!(roots.sys(), tree.path().join("sys"));
+    }
+}
