@@ -1,1 +1,183 @@
-//! OTLP to rows of the store.
+//! OTLP metrics to rows of the store, from any sender.
+//!
+//! Called by the collector's ingest with the bytes of an `ExportMetricsServiceRequest`. A [`Decoder`] remembers the
+//! label sets it has built: from then on a point costs one look-up by its own bytes, and equal series of successive
+//! requests are the *same* `Arc`, so the caller can key on the pointer.
+
+mod attributes;
+mod cache;
+mod group;
+mod metric;
+pub mod names;
+
+use crate::proto::{Field, Reader};
+use cache::Cache;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use prost::Message as _;
+use std::sync::Arc;
+
+/// Bit pattern of "no point here" in [`Group::values`]: a NaN that is neither an ordinary one nor [`STALE_NAN`].
+pub const ABSENT_NAN: u64 = 0x7ff0_0000_0000_0003;
+/// Bit pattern of Prometheus' staleness marker: "this series ended here".
+pub const STALE_NAN: u64 = 0x7ff0_0000_0000_0002;
+
+/// A full Prometheus label set with `__name__`: sorted by name, no duplicates, no empty values.
+pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
+
+/// What one request holds, ready to be stored.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// Series that share their times.
+    pub groups: Vec<Group>,
+    /// What was not taken, and why. Belongs into OTLP's partial success.
+    pub rejected: Vec<Rejected>,
+    /// Metadata of metrics that this decoder sees for the first time (or whose metadata changed).
+    pub metadata: Vec<Meta>,
+}
+
+/// Series of one resource that have the same time stamps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    /// One per column.
+    pub series: Vec<Labels>,
+    /// Unix milliseconds, ascending, no duplicates.
+    pub times_ms: Vec<i64>,
+    /// Column-major: series `i` at time `j` is `values[i * times_ms.len() + j]`; [`ABSENT_NAN`] where it has no point.
+    pub values: Vec<f64>,
+}
+
+/// Points that were not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// The metric's name as sent.
+    pub metric: String,
+    /// How many points.
+    pub points: usize,
+    /// Why, and what would help.
+    pub reason: String,
+}
+
+/// What a metric is, for `/api/v1/metadata`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// Prometheus name; of a histogram or summary the one without suffix.
+    pub name: String,
+    /// `counter`, `gauge`, `histogram` or `summary`.
+    pub kind: &'static str,
+    /// UCUM, as sent.
+    pub unit: String,
+    /// Description, as sent.
+    pub help: String,
+}
+
+/// How much of one request is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Samples in a request (a histogram point is one per bucket, plus sum and count).
+    pub points: usize,
+    /// Labels of a series, `__name__` included.
+    pub labels: usize,
+    /// Bytes of a label's name or value.
+    pub label_bytes: usize,
+    /// Label sets to remember. Beyond it all are forgotten and built again.
+    pub cached_series: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { points: 2_000_000, labels: 64, label_bytes: 4096, cached_series: 2_000_000 }
+    }
+}
+
+/// Why a request could not be read at all. Nothing of it is taken; sending it again cannot help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes are no such message.
+    #[error("malformed OTLP metrics request: {0}; send an ExportMetricsServiceRequest in protobuf")]
+    Malformed(&'static str),
+}
+
+/// Turns requests into [`Rows`].
+#[derive(Default)]
+pub struct Decoder {
+    limits: Limits,
+    cache: Cache,
+}
+
+impl Decoder {
+    /// A decoder with nothing remembered.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, cache: Cache::default() }
+    }
+
+    /// Decodes the protobuf bytes of a request.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are malformed. What is well formed but cannot be stored is in [`Rows::rejected`].
+    pub fn bytes(&mut self, request: &[u8]) -> Result<Rows, DecodeError> {
+        self.cache.trim(self.limits.cached_series);
+        let mut rows = Rows::default();
+        let mut room = self.limits.points;
+        for field in Reader::new(request) {
+            if let (1, Field::Bytes(resource_metrics)) = field? {
+                self.resource_metrics(resource_metrics, &mut rows, &mut room)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Decodes a request that is already in generated types (OTLP/JSON, other servers). Costs an encoding more.
+    ///
+    /// # Errors
+    /// As [`Decoder::bytes`].
+    pub fn request(&mut self, request: &ExportMetricsServiceRequest) -> Result<Rows, DecodeError> {
+        self.bytes(&request.encode_to_vec())
+    }
+
+    fn resource_metrics(&mut self, body: &[u8], rows: &mut Rows, room: &mut usize) -> Result<(), DecodeError> {
+        let resource = Reader::new(body).find_map(|f| match f {
+            Ok((1, Field::Bytes(b))) => Some(b),
+            _ => None,
+        });
+        let resource = self.cache.resource(resource.unwrap_or_default())?;
+        let mut sink = group::Sink::default();
+        for field in Reader::new(body) {
+            if let (2, Field::Bytes(scope_metrics)) = field? {
+                for field in Reader::new(scope_metrics) {
+                    if let (2, Field::Bytes(metric)) = field? {
+                        let mut into = metric::Into { limits: &self.limits, resource, sink: &mut sink, rows, room };
+                        metric::read(metric, &mut self.cache, &mut into)?;
+                    }
+                }
+            }
+        }
+        if let (Some(info), Some(time)) = (self.cache.info(resource), sink.last_time()) {
+            let series = sink.series(info);
+            sink.push(series, time, 1.0);
+        }
+        sink.finish(&mut rows.groups);
+        Ok(())
+    }
+}
+
+impl Rows {
+    /// Samples in all groups, without absent ones.
+    pub fn samples(&self) -> usize {
+        self.groups.iter().flat_map(|g| &g.values).filter(|v| v.to_bits() != ABSENT_NAN).count()
+    }
+
+    /// Counts points that were not taken; few kinds of reasons, so a list is enough.
+    fn reject(&mut self, metric: &str, points: usize, reason: &str) {
+        /// Entries beyond which a hostile request gets no new line of its own.
+        const LINES: usize = 100;
+        let name: String = metric.chars().take(200).collect();
+        let same = |r: &&mut Rejected| r.reason == reason && r.metric == name;
+        if let Some(r) = self.rejected.iter_mut().find(same) {
+            r.points += points;
+        } else if self.rejected.len() < LINES {
+            self.rejected.push(Rejected { metric: name, points, reason: reason.to_owned() });
+        } else if let Some(r) = self.rejected.last_mut() {
+            r.points += points;
+        }
+    }
+}

@@ -5,6 +5,7 @@
 
 pub mod decode;
 pub mod encode;
+mod proto;
 
 use fabriclens_catalog::Metric;
 use std::sync::Arc;

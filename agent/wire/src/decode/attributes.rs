@@ -1,0 +1,209 @@
+//! OTLP attributes to label pairs, and what a resource contributes to each of its series.
+
+use super::names;
+use super::{DecodeError, Labels, Limits};
+use crate::proto::{Field, Reader, text};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Nesting of attribute values beyond which a request is refused.
+const DEPTH: u32 = 16;
+
+/// Attributes that stay labels of every series of a resource: the identity of a fabric's hosts and ports.
+const IDENTITY: [&str; 3] = ["host", "device", "port"];
+
+/// What a resource contributes.
+pub(super) struct Identity {
+    /// Labels of each series, in no order.
+    pub(super) labels: Vec<(String, String)>,
+    /// Labels of `target_info`, when the sender has a `job` or `instance` and more to tell.
+    pub(super) info: Option<Labels>,
+}
+
+/// Reads the body of a `Resource`.
+pub(super) fn resource(body: &[u8]) -> Result<Identity, DecodeError> {
+    let mut raw = Vec::new();
+    for field in Reader::new(body) {
+        if let (1, Field::Bytes(pair)) = field? {
+            raw.push(pair_of(pair)?);
+        }
+    }
+    let get = |key: &str| raw.iter().find(|(k, _)| *k == key).map(|(_, v)| v.as_str()).filter(|v| !v.is_empty());
+    let mut labels: Vec<(String, String)> =
+        IDENTITY.iter().filter_map(|k| get(k).map(|v| ((*k).to_owned(), v.to_owned()))).collect();
+    let mut target = Vec::new();
+    if let Some(name) = get("service.name") {
+        let job = get("service.namespace").map_or_else(|| name.to_owned(), |space| format!("{space}/{name}"));
+        target.push(("job".to_owned(), job));
+    }
+    if let Some(id) = get("service.instance.id") {
+        target.push(("instance".to_owned(), id.to_owned()));
+    }
+    let known =
+        |k: &str| IDENTITY.contains(&k) || matches!(k, "service.name" | "service.namespace" | "service.instance.id");
+    let rest: Vec<(&str, String)> = raw.iter().filter(|(k, _)| !known(k)).map(|(k, v)| (*k, v.clone())).collect();
+    let info = (!target.is_empty() && !rest.is_empty()).then(|| {
+        let mut all = joined(rest);
+        all.extend(target.iter().chain(&labels).cloned());
+        all.push(("__name__".to_owned(), "target_info".to_owned()));
+        sorted(all)
+    });
+    labels.extend(target);
+    Ok(Identity { labels, info })
+}
+
+/// The labels of one series: the point's attributes, the resource's identity, its name and, for a part of a histogram
+/// or summary, `le` or `quantile`. A point's own attribute wins over the resource's.
+///
+/// # Errors
+/// The outer error is a malformed request; the inner one says which limit the series exceeds.
+pub(super) fn series<'a>(
+    attributes: impl Iterator<Item = &'a [u8]>,
+    identity: &Identity,
+    name: &str,
+    part: Option<(&str, f64)>,
+    limits: &Limits,
+) -> Result<Result<Labels, String>, DecodeError> {
+    let own = joined(attributes.map(pair_of).collect::<Result<Vec<_>, _>>()?);
+    let mut all: Vec<(String, String)> = identity.labels.clone();
+    all.extend(own);
+    if let Some((label, value)) = part {
+        all.push((label.to_owned(), float(value)));
+    }
+    all.push(("__name__".to_owned(), name.to_owned()));
+    let labels = sorted(all);
+    if labels.len() > limits.labels {
+        return Ok(Err(format!("more than {} labels", limits.labels)));
+    }
+    if let Some((k, _)) = labels.iter().find(|(k, v)| k.len().max(v.len()) > limits.label_bytes) {
+        let mut shown: String = k.chars().take(40).collect();
+        if shown.len() < k.len() {
+            shown.push('…');
+        }
+        return Ok(Err(format!("label {shown} is longer than {} bytes", limits.label_bytes)));
+    }
+    Ok(Ok(labels))
+}
+
+/// A number as Prometheus writes it in `le` and `quantile`.
+fn float(v: f64) -> String {
+    if v == f64::INFINITY { "+Inf".to_owned() } else { v.to_string() }
+}
+
+/// Sorted by name; of equal names the last; no empty values.
+fn sorted(mut pairs: Vec<(String, String)>) -> Labels {
+    pairs.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut out: Vec<(Arc<str>, Arc<str>)> = Vec::with_capacity(pairs.len());
+    for (k, v) in pairs {
+        match out.last_mut() {
+            Some(last) if *last.0 == *k => last.1 = v.into(),
+            _ => out.push((k.into(), v.into())),
+        }
+    }
+    out.retain(|(_, v)| !v.is_empty());
+    out.into()
+}
+
+/// Names made valid; values of names that then collide are joined by `;` in the order of their original names.
+/// Reserved names (`__…`) are dropped: a sender cannot choose `__name__`.
+fn joined(mut raw: Vec<(&str, String)>) -> Vec<(String, String)> {
+    raw.sort_by(|a, b| a.0.cmp(b.0));
+    let mut out: Vec<(String, String)> = Vec::with_capacity(raw.len());
+    for (key, value) in raw {
+        let name = names::label(key);
+        if name.is_empty() || name.starts_with("__") {
+            continue;
+        }
+        match out.iter_mut().find(|(k, _)| *k == name) {
+            Some((_, v)) => {
+                v.push(';');
+                v.push_str(&value);
+            }
+            None => out.push((name, value)),
+        }
+    }
+    out
+}
+
+/// A `KeyValue`: key and value as text.
+fn pair_of(body: &[u8]) -> Result<(&str, String), DecodeError> {
+    let (mut key, mut value) = ("", String::new());
+    for field in Reader::new(body) {
+        match field? {
+            (1, Field::Bytes(b)) => key = text(b)?,
+            (2, Field::Bytes(b)) => {
+                value.clear();
+                any(b, &mut value, false, DEPTH)?;
+            }
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
+/// An `AnyValue`: scalars as they are, lists and maps as JSON, bytes as hexadecimal.
+fn any(body: &[u8], out: &mut String, quote: bool, depth: u32) -> Result<(), DecodeError> {
+    let depth = depth.checked_sub(1).ok_or(DecodeError::Malformed("an attribute is nested too deeply"))?;
+    for field in Reader::new(body) {
+        match field? {
+            (1, Field::Bytes(b)) if quote => quoted(text(b)?, out),
+            (1, Field::Bytes(b)) => out.push_str(text(b)?),
+            (2, Field::Varint(v)) => out.push_str(if v != 0 { "true" } else { "false" }),
+            (3, Field::Varint(v)) => _ = write!(out, "{}", v.cast_signed()),
+            (4, Field::Fixed64(v)) => _ = write!(out, "{}", f64::from_bits(v)),
+            (5, Field::Bytes(b)) => list(b, out, ['[', ']'], |item, out| any(item, out, true, depth))?,
+            (6, Field::Bytes(b)) => list(b, out, ['{', '}'], |item, out| {
+                for field in Reader::new(item) {
+                    match field? {
+                        (1, Field::Bytes(k)) => quoted(text(k)?, out),
+                        (2, Field::Bytes(v)) => {
+                            out.push(':');
+                            any(v, out, true, depth)?;
+                        }
+                        _ => {}
+                    }
+                }
+                Ok(())
+            })?,
+            (7, Field::Bytes(b)) => {
+                let mut hex = String::with_capacity(2 * b.len());
+                b.iter().for_each(|byte| _ = write!(hex, "{byte:02x}"));
+                if quote { quoted(&hex, out) } else { out.push_str(&hex) }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn list(
+    body: &[u8],
+    out: &mut String,
+    brackets: [char; 2],
+    mut item: impl FnMut(&[u8], &mut String) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    out.push(brackets[0]);
+    let mut first = true;
+    for field in Reader::new(body) {
+        if let (1, Field::Bytes(b)) = field? {
+            if !std::mem::take(&mut first) {
+                out.push(',');
+            }
+            item(b, out)?;
+        }
+    }
+    out.push(brackets[1]);
+    Ok(())
+}
+
+fn quoted(s: &str, out: &mut String) {
+    out.push('"');
+    for c in s.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c < ' ' => _ = write!(out, "\\u{:04x}", u32::from(c)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}

@@ -1,0 +1,155 @@
+//! What a decoder remembers: resources, metrics and label sets, each keyed by the bytes that told it.
+
+use super::attributes::{self, Identity};
+use super::names::{self, Shape};
+use super::{DecodeError, Labels, Limits, Meta};
+use crate::proto::text;
+use std::collections::HashMap;
+
+/// Remembered by their own bytes, so that no hash collision can join two series.
+#[derive(Default)]
+pub(super) struct Cache {
+    resources: HashMap<Box<[u8]>, u32>,
+    identities: Vec<Identity>,
+    metrics: HashMap<Box<[u8]>, u32>,
+    names: Vec<Name>,
+    series: HashMap<Box<[u8]>, Cached>,
+    key: Vec<u8>,
+}
+
+/// A metric's name as stored; `Err` says why it has none.
+struct Name {
+    prometheus: Result<String, String>,
+}
+
+/// A label set, and its index in the sink that used it last.
+struct Cached {
+    labels: Labels,
+    sink: u64,
+    index: u32,
+}
+
+/// A part of a histogram or summary, or the whole of a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Part {
+    Whole,
+    Bucket(f64),
+    Quantile(f64),
+    Sum,
+    Count,
+}
+
+impl Cache {
+    /// Forgets all when there is too much of anything.
+    pub(super) fn trim(&mut self, limit: usize) {
+        if self.series.len().max(self.metrics.len()).max(self.resources.len()) > limit {
+            *self = Self::default();
+        }
+    }
+
+    /// Number of a resource.
+    pub(super) fn resource(&mut self, body: &[u8]) -> Result<u32, DecodeError> {
+        if let Some(id) = self.resources.get(body) {
+            return Ok(*id);
+        }
+        let id = self.identities.len() as u32;
+        self.identities.push(attributes::resource(body)?);
+        self.resources.insert(body.into(), id);
+        Ok(id)
+    }
+
+    /// Labels of the resource's `target_info`.
+    pub(super) fn info(&self, resource: u32) -> Option<Labels> {
+        self.identities.get(resource as usize).and_then(|i| i.info.clone())
+    }
+
+    /// Number of a metric; `new` gets its metadata when it was unknown.
+    pub(super) fn metric(
+        &mut self,
+        fields: [&[u8]; 3],
+        shape: Shape,
+        kind: &'static str,
+        new: &mut Vec<Meta>,
+    ) -> Result<u32, DecodeError> {
+        self.key.clear();
+        self.key.push(shape as u8);
+        self.key.extend_from_slice(kind.as_bytes());
+        for f in fields {
+            self.key.extend_from_slice(&(f.len() as u32).to_le_bytes());
+            self.key.extend_from_slice(f);
+        }
+        if let Some(id) = self.metrics.get(self.key.as_slice()) {
+            return Ok(*id);
+        }
+        let [name, unit, help] = [text(fields[0])?, text(fields[1])?, text(fields[2])?];
+        let prometheus = names::metric(name, unit, shape);
+        let prometheus = if prometheus.is_empty() {
+            Err("its name has no character that Prometheus allows".to_owned())
+        } else {
+            new.push(Meta { name: prometheus.clone(), kind, unit: unit.to_owned(), help: help.to_owned() });
+            Ok(prometheus)
+        };
+        let id = self.names.len() as u32;
+        self.names.push(Name { prometheus });
+        self.metrics.insert(self.key.as_slice().into(), id);
+        Ok(id)
+    }
+
+    /// Index in `sink` of the series with these attributes. The inner error says which limit it exceeds.
+    pub(super) fn series(
+        &mut self,
+        resource: u32,
+        metric: u32,
+        part: Part,
+        attributes: &[&[u8]],
+        limits: &Limits,
+        sink: &mut super::group::Sink,
+    ) -> Result<Result<u32, String>, DecodeError> {
+        let (tag, value) = match part {
+            Part::Whole => (0, 0.0),
+            Part::Bucket(v) => (1, v),
+            Part::Quantile(v) => (2, v),
+            Part::Sum => (3, 0.0),
+            Part::Count => (4, 0.0),
+        };
+        self.key.clear();
+        self.key.extend_from_slice(&resource.to_le_bytes());
+        self.key.extend_from_slice(&metric.to_le_bytes());
+        self.key.push(tag);
+        self.key.extend_from_slice(&value.to_bits().to_le_bytes());
+        for a in attributes {
+            self.key.extend_from_slice(&(a.len() as u32).to_le_bytes());
+            self.key.extend_from_slice(a);
+        }
+        if let Some(c) = self.series.get_mut(self.key.as_slice()) {
+            if c.sink != sink.id() {
+                c.sink = sink.id();
+                c.index = sink.series(c.labels.clone());
+            }
+            return Ok(Ok(c.index));
+        }
+        let (Some(identity), Some(name)) = (self.identities.get(resource as usize), self.names.get(metric as usize))
+        else {
+            return Ok(Err("internal: unknown resource or metric".to_owned()));
+        };
+        let name = match &name.prometheus {
+            Ok(name) => name,
+            Err(why) => return Ok(Err(why.clone())),
+        };
+        let (suffix, label) = match part {
+            Part::Whole => ("", None),
+            Part::Bucket(v) => ("_bucket", Some(("le", v))),
+            Part::Quantile(v) => ("", Some(("quantile", v))),
+            Part::Sum => ("_sum", None),
+            Part::Count => ("_count", None),
+        };
+        let full = format!("{name}{suffix}");
+        let labels = match attributes::series(attributes.iter().copied(), identity, &full, label, limits)? {
+            Ok(labels) => labels,
+            Err(why) => return Ok(Err(why)),
+        };
+        let index = sink.series(labels.clone());
+        self.series.insert(self.key.as_slice().into(), Cached { labels, sink: sink.id(), index });
+        Ok(Ok(index))
+    }
+}

@@ -1,0 +1,162 @@
+//! Just enough protobuf: a writer for `encode`, a borrowing reader for `decode`. Neither allocates per field.
+
+use crate::decode::DecodeError;
+
+/// Appends fields of a message.
+#[derive(Default)]
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    fn varint(&mut self, mut v: u64) {
+        while v >= 0x80 {
+            self.0.push(v as u8 | 0x80);
+            v >>= 7;
+        }
+        self.0.push(v as u8);
+    }
+
+    pub(crate) fn varint_field(&mut self, field: u32, v: u64) {
+        self.varint(u64::from(field) << 3);
+        self.varint(v);
+    }
+
+    pub(crate) fn fixed64(&mut self, field: u32, v: u64) {
+        self.varint(u64::from(field) << 3 | 1);
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+
+    fn bytes(&mut self, field: u32, v: &[u8]) {
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(v.len() as u64);
+        self.0.extend_from_slice(v);
+    }
+
+    /// A string; empty ones are left out, as proto3 has it.
+    pub(crate) fn string(&mut self, field: u32, v: &str) {
+        if !v.is_empty() {
+            self.bytes(field, v.as_bytes());
+        }
+    }
+
+    pub(crate) fn message(&mut self, field: u32, body: &Self) {
+        self.bytes(field, &body.0);
+    }
+
+    /// Fields that were written elsewhere.
+    pub(crate) fn append(&mut self, fields: &Self) {
+        self.0.extend_from_slice(&fields.0);
+    }
+
+    /// A `KeyValue` with a string value.
+    pub(crate) fn attribute(&mut self, field: u32, key: &str, value: &str, pair: &mut Self, any: &mut Self) {
+        any.clear();
+        any.bytes(1, value.as_bytes());
+        pair.clear();
+        pair.string(1, key);
+        pair.message(2, any);
+        self.message(field, pair);
+    }
+}
+
+/// The value of a field, by its wire type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Field<'a> {
+    Varint(u64),
+    Fixed64(u64),
+    Bytes(&'a [u8]),
+    Fixed32(#[expect(dead_code, reason = "read to be skipped: OTLP metrics has no such field")] u32),
+}
+
+/// Iterates over the fields of a message.
+#[derive(Clone)]
+pub(crate) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(message: &'a [u8]) -> Self {
+        Self(message)
+    }
+
+    fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut value = 0u64;
+        for (i, &byte) in self.0.iter().enumerate().take(10) {
+            value |= u64::from(byte & 0x7f) << (7 * i);
+            if byte < 0x80 {
+                self.0 = &self.0[i + 1..];
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::Malformed(if self.0.len() < 10 { "it ends within a number" } else { "a number is too long" }))
+    }
+
+    fn take(&mut self, n: u64) -> Result<&'a [u8], DecodeError> {
+        let n = usize::try_from(n).ok().filter(|n| *n <= self.0.len());
+        let (head, tail) =
+            self.0.split_at(n.ok_or(DecodeError::Malformed("a field is longer than the message that holds it"))?);
+        self.0 = tail;
+        Ok(head)
+    }
+
+    fn field(&mut self) -> Result<(u32, Field<'a>), DecodeError> {
+        let tag = self.varint()?;
+        let number = u32::try_from(tag >> 3).ok().filter(|n| *n != 0);
+        let number = number.ok_or(DecodeError::Malformed("a field has no valid number"))?;
+        let field = match tag & 7 {
+            0 => Field::Varint(self.varint()?),
+            1 => Field::Fixed64(le64(self.take(8)?)),
+            2 => {
+                let n = self.varint()?;
+                Field::Bytes(self.take(n)?)
+            }
+            5 => Field::Fixed32(self.take(4)?.iter().rev().fold(0, |v, b| v << 8 | u32::from(*b))),
+            _ => return Err(DecodeError::Malformed("a field has an unknown wire type")),
+        };
+        Ok((number, field))
+    }
+}
+
+impl<'a> Iterator for Reader<'a> {
+    type Item = Result<(u32, Field<'a>), DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_err() {
+            self.0 = &[];
+        }
+        Some(field)
+    }
+}
+
+/// A `repeated fixed64` or `double` field, packed or not, appended to `out`.
+pub(crate) fn repeated64(field: Field<'_>, out: &mut Vec<u64>) -> Result<(), DecodeError> {
+    match field {
+        Field::Fixed64(v) => out.push(v),
+        Field::Bytes(b) if b.len() % 8 == 0 => out.extend(b.chunks_exact(8).map(le64)),
+        _ => return Err(DecodeError::Malformed("a list of 64-bit values has another type")),
+    }
+    Ok(())
+}
+
+/// UTF-8 text of a field.
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
+    std::str::from_utf8(bytes).map_err(|_| DecodeError::Malformed("a text is not UTF-8"))
+}
+
+/// Up to eight little-endian bytes.
+fn le64(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
+}

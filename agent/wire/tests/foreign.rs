@@ -1,0 +1,260 @@
+//! Senders other than our agent: every kind of metric, odd names, limits, and bytes that are no request.
+
+use fabriclens_wire::decode::{DecodeError, Decoder, Limits, Rows, STALE_NAN};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList, any_value::Value};
+use opentelemetry_proto::tonic::metrics::v1::{
+    ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint,
+    ResourceMetrics, ScopeMetrics, Sum, Summary, SummaryDataPoint, metric::Data, number_data_point,
+    summary_data_point::ValueAtQuantile,
+};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use proptest::prelude::*;
+use prost::Message as _;
+
+const T: u64 = 1_700_000_000_000_000_000;
+
+fn kv(key: &str, value: Value) -> KeyValue {
+    KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value) }), ..Default::default() }
+}
+
+fn s(text: &str) -> Value {
+    Value::StringValue(text.into())
+}
+
+fn number(value: f64, attributes: Vec<KeyValue>) -> NumberDataPoint {
+    let value = Some(number_data_point::Value::AsDouble(value));
+    NumberDataPoint { attributes, time_unix_nano: T, value, ..Default::default() }
+}
+
+fn metric(name: &str, unit: &str, data: Data) -> Metric {
+    Metric { name: name.into(), unit: unit.into(), data: Some(data), ..Default::default() }
+}
+
+fn gauge(name: &str, points: Vec<NumberDataPoint>) -> Metric {
+    metric(name, "", Data::Gauge(Gauge { data_points: points }))
+}
+
+fn sum(name: &str, temporality: i32, is_monotonic: bool) -> Metric {
+    let data_points = vec![number(7.0, vec![])];
+    metric(name, "By", Data::Sum(Sum { data_points, aggregation_temporality: temporality, is_monotonic }))
+}
+
+fn request(attributes: Vec<KeyValue>, metrics: Vec<Metric>) -> ExportMetricsServiceRequest {
+    let resource = Some(Resource { attributes, ..Default::default() });
+    let scope_metrics = vec![ScopeMetrics { metrics, ..Default::default() }];
+    ExportMetricsServiceRequest {
+        resource_metrics: vec![ResourceMetrics { resource, scope_metrics, ..Default::default() }],
+    }
+}
+
+/// `name{labels} value`, sorted.
+fn lines(rows: &Rows) -> Vec<String> {
+    let mut out = Vec::new();
+    for g in &rows.groups {
+        for (series, values) in g.series.iter().zip(g.values.chunks(g.times_ms.len())) {
+            let name = series.iter().find(|(k, _)| &**k == "__name__").map_or("", |(_, v)| v);
+            let labels: Vec<String> =
+                series.iter().filter(|(k, _)| &**k != "__name__").map(|(k, v)| format!("{k}={v:?}")).collect();
+            for v in values {
+                let v = if v.to_bits() == STALE_NAN { "stale".into() } else { v.to_string() };
+                out.push(format!("{name}{{{}}} {v}", labels.join(",")));
+            }
+        }
+    }
+    out.sort();
+    out
+}
+
+fn decode(r: &ExportMetricsServiceRequest) -> Rows {
+    Decoder::default().request(r).unwrap()
+}
+
+#[test]
+fn resource_attributes_become_job_instance_and_target_info() {
+    let resource = vec![
+        kv("service.namespace", s("shop")),
+        kv("service.name", s("cart")),
+        kv("service.instance.id", s("i-1")),
+        kv("k8s.pod.name", s("cart-0")),
+    ];
+    let rows = decode(&request(resource, vec![gauge("queue.depth", vec![number(3.0, vec![])])]));
+    let want = [
+        r#"queue_depth{instance="i-1",job="shop/cart"} 3"#,
+        r#"target_info{instance="i-1",job="shop/cart",k8s_pod_name="cart-0"} 1"#,
+    ];
+    assert_eq!(lines(&rows), want);
+
+    let nothing_to_join = decode(&request(vec![kv("x", s("y"))], vec![gauge("g", vec![number(1.0, vec![])])]));
+    assert_eq!(lines(&nothing_to_join), ["g{} 1"]);
+}
+
+#[test]
+fn attribute_names_and_values_of_every_type() {
+    let list = ArrayValue { values: vec![AnyValue { value: Some(s("a\"b")) }, AnyValue { value: None }] };
+    let map = KeyValueList { values: vec![kv("k", Value::IntValue(-1)), kv("l", Value::BytesValue(vec![1, 255]))] };
+    let point = number(
+        1.0,
+        vec![
+            kv("b.ool", Value::BoolValue(true)),
+            kv("dup.key", s("one")),
+            kv("dup-key", s("two")),
+            kv("list", Value::ArrayValue(list)),
+            kv("map", Value::KvlistValue(map)),
+            kv("__name__", s("evil")),
+            kv("empty", s("")),
+            kv("1st", Value::DoubleValue(2.5)),
+        ],
+    );
+    let want =
+        r#"g{b_ool="true",dup_key="two;one",key_1st="2.5",list="[\"a\\\"b\",]",map="{\"k\":-1,\"l\":\"01ff\"}"} 1"#;
+    assert_eq!(lines(&decode(&request(vec![], vec![gauge("g", vec![point])]))), [want]);
+}
+
+#[test]
+fn sums_by_temporality_and_monotony() {
+    let rows = decode(&request(vec![], vec![sum("up", 2, true), sum("both", 2, false), sum("delta", 1, true)]));
+    assert_eq!(lines(&rows), ["both_bytes{} 7", "up_bytes_total{} 7"]);
+    assert_eq!(rows.rejected.len(), 1);
+    assert_eq!((&*rows.rejected[0].metric, rows.rejected[0].points), ("delta", 1));
+    assert!(rows.rejected[0].reason.contains("cumulative"), "{:?}", rows.rejected);
+}
+
+#[test]
+fn histograms_and_summaries() {
+    let histogram = |explicit_bounds: Vec<f64>, bucket_counts: Vec<u64>, flags| {
+        let count = bucket_counts.iter().sum();
+        let sum = Some(12.5);
+        let point = HistogramDataPoint {
+            time_unix_nano: T,
+            count,
+            sum,
+            bucket_counts,
+            explicit_bounds,
+            flags,
+            ..Default::default()
+        };
+        let data_points = vec![point];
+        metric("lat", "s", Data::Histogram(Histogram { data_points, aggregation_temporality: 2 }))
+    };
+    let rows = decode(&request(vec![], vec![histogram(vec![0.005, 10.0], vec![1, 2, 4], 0)]));
+    let want = [
+        r#"lat_seconds_bucket{le="+Inf"} 7"#,
+        r#"lat_seconds_bucket{le="0.005"} 1"#,
+        r#"lat_seconds_bucket{le="10"} 3"#,
+        "lat_seconds_count{} 7",
+        "lat_seconds_sum{} 12.5",
+    ];
+    assert_eq!(lines(&rows), want);
+    assert_eq!((&*rows.metadata[0].name, rows.metadata[0].kind), ("lat_seconds", "histogram"));
+
+    let ended = decode(&request(vec![], vec![histogram(vec![], vec![], 1)]));
+    assert!(lines(&ended).iter().all(|l| l.ends_with(" stale")), "{:?}", lines(&ended));
+    for bad in [histogram(vec![1.0], vec![1], 0), histogram(vec![2.0, 1.0], vec![1, 1, 1], 0)] {
+        let rows = decode(&request(vec![], vec![bad]));
+        assert!(rows.groups.is_empty() && rows.rejected[0].points == 1);
+    }
+
+    let quantile_values = vec![ValueAtQuantile { quantile: 0.99, value: 1.5 }];
+    let point = SummaryDataPoint { time_unix_nano: T, count: 2, sum: 3.0, quantile_values, ..Default::default() };
+    let summary = metric("rpc", "ms", Data::Summary(Summary { data_points: vec![point] }));
+    let want = ["rpc_milliseconds_count{} 2", "rpc_milliseconds_sum{} 3", r#"rpc_milliseconds{quantile="0.99"} 1.5"#];
+    assert_eq!(lines(&decode(&request(vec![], vec![summary]))), want);
+
+    let data_points = vec![ExponentialHistogramDataPoint { time_unix_nano: T, ..Default::default() }; 3];
+    let exponential = ExponentialHistogram { data_points, aggregation_temporality: 2 };
+    let rows = decode(&request(vec![], vec![metric("e", "", Data::ExponentialHistogram(exponential))]));
+    assert_eq!(rows.rejected[0].points, 3);
+}
+
+#[test]
+fn odd_points_are_refused_or_kept_one_by_one() {
+    let untimed = NumberDataPoint { time_unix_nano: 0, ..number(1.0, vec![]) };
+    let empty = NumberDataPoint { value: None, ..number(1.0, vec![kv("a", s("b"))]) };
+    let nan = number(f64::NAN, vec![kv("a", s("nan"))]);
+    let twice = vec![number(1.0, vec![]), number(2.0, vec![])];
+    let rows = decode(&request(vec![], vec![gauge("g", vec![untimed, empty, nan]), gauge("twice", twice)]));
+    assert_eq!(lines(&rows), [r#"g{a="nan"} NaN"#, "twice{} 2"]);
+    assert_eq!(rows.rejected.iter().map(|r| r.points).sum::<usize>(), 2);
+}
+
+#[test]
+fn limits_refuse_what_exceeds_them_and_nothing_else() {
+    let limits = Limits { points: 3, labels: 3, label_bytes: 10, cached_series: 2 };
+    let wide = number(1.0, vec![kv("a", s("1")), kv("b", s("2")), kv("c", s("3"))]);
+    let long = number(1.0, vec![kv("a", s("12345678901"))]);
+    let fine = || number(1.0, vec![kv("a", s("1"))]);
+    let mut decoder = Decoder::new(limits);
+    let r = request(vec![], vec![gauge("g", vec![wide, long, fine(), fine(), fine()])]);
+    for _ in 0..3 {
+        let rows = decoder.request(&r).unwrap();
+        assert_eq!(lines(&rows), [r#"g{a="1"} 1"#]);
+        let reasons: Vec<&str> = rows.rejected.iter().map(|r| &*r.reason).collect();
+        assert_eq!(reasons.len(), 3, "{reasons:?}");
+        assert!(reasons[0].contains("3 labels") && reasons[1].contains("10 bytes") && reasons[2].contains("3 samples"));
+    }
+}
+
+#[test]
+fn nesting_and_text_are_checked() {
+    let mut deep = AnyValue { value: Some(Value::IntValue(1)) };
+    for _ in 0..50 {
+        deep = AnyValue { value: Some(Value::ArrayValue(ArrayValue { values: vec![deep] })) };
+    }
+    let attribute = KeyValue { key: "a".into(), value: Some(deep), ..Default::default() };
+    let r = request(vec![], vec![gauge("g", vec![number(1.0, vec![attribute])])]);
+    assert!(matches!(Decoder::default().request(&r), Err(DecodeError::Malformed(why)) if why.contains("nested")));
+
+    let mut bytes = request(vec![], vec![gauge("name", vec![number(1.0, vec![])])]).encode_to_vec();
+    let at = bytes.windows(4).position(|w| w == b"name").unwrap();
+    bytes[at] = 0xff;
+    assert!(matches!(Decoder::default().bytes(&bytes), Err(DecodeError::Malformed(why)) if why.contains("UTF-8")));
+}
+
+fn sample() -> Vec<u8> {
+    let histogram = HistogramDataPoint {
+        time_unix_nano: T,
+        count: 2,
+        bucket_counts: vec![1, 1],
+        explicit_bounds: vec![1.0],
+        ..Default::default()
+    };
+    let histogram = Histogram { data_points: vec![histogram], aggregation_temporality: 2 };
+    let point = number(1.0, vec![kv("a", s("1"))]);
+    let metrics = vec![gauge("g", vec![point]), metric("h", "s", Data::Histogram(histogram)), sum("s", 2, true)];
+    request(vec![kv("service.name", s("x")), kv("host", s("h"))], metrics).encode_to_vec()
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_rows_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        _ = Decoder::default().bytes(&bytes);
+    }
+
+    /// A real request, cut and changed at some places, comes nearer to the inner messages.
+    #[test]
+    fn damaged_requests_are_rows_or_an_error(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4), cut in any::<prop::sample::Index>()
+    ) {
+        let mut bytes = sample();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes.truncate(cut.index(bytes.len() + 1));
+        if let Ok(rows) = Decoder::default().bytes(&bytes) {
+            for g in rows.groups {
+                prop_assert_eq!(g.values.len(), g.series.len() * g.times_ms.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn agrees_with_the_generated_types_on_what_is_malformed() {
+    let bytes = sample();
+    for cut in 0..bytes.len() {
+        let ours = Decoder::default().bytes(&bytes[..cut]).is_ok();
+        assert_eq!(ours, ExportMetricsServiceRequest::decode(&bytes[..cut]).is_ok(), "cut at {cut}");
+    }
+}

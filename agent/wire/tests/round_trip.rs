@@ -1,0 +1,198 @@
+//! What an agent encodes is what a collector stores: any sections, and pinned bytes.
+
+use fabriclens_catalog::{Kind, Metric, Scope, Unit};
+use fabriclens_wire::decode::{ABSENT_NAN, Decoder, Limits, Rows, STALE_NAN};
+use fabriclens_wire::{Column, Resource, Section, Value, encode};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+static BYTES: Metric = Metric {
+    name: "test.port.io",
+    unit: Unit::Bytes,
+    kind: Kind::Counter,
+    scope: Scope::Port,
+    labels: &["direction"],
+    help: "Bytes of the port.",
+};
+static SHARE: Metric = Metric {
+    name: "test.pause.share",
+    unit: Unit::Ratio,
+    kind: Kind::Gauge,
+    scope: Scope::Port,
+    labels: &["direction", "priority"],
+    help: "Share of time paused.",
+};
+static INFO: Metric = Metric {
+    name: "test.port.info",
+    unit: Unit::None,
+    kind: Kind::Info,
+    scope: Scope::Device,
+    labels: &["driver"],
+    help: "Facts about a port.",
+};
+
+fn resource(host: &str, device: Option<&str>, port: Option<u32>) -> Arc<Resource> {
+    Arc::new(Resource { host: host.into(), device: device.map(Into::into), port })
+}
+
+fn column(metric: &'static Metric, labels: &[(&str, &str)]) -> Column {
+    Column { metric, labels: labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect() }
+}
+
+fn columns() -> Arc<[Column]> {
+    Arc::from([
+        column(&BYTES, &[("direction", "receive")]),
+        column(&SHARE, &[("direction", "receive"), ("priority", "3")]),
+        column(&BYTES, &[("direction", "transmit")]),
+        column(&INFO, &[("driver", "mlx5_core")]),
+    ])
+}
+
+/// Every sample as text label set → time → bits.
+type Samples = BTreeMap<(String, i64), u64>;
+
+fn stored(rows: &Rows) -> Samples {
+    let mut out = Samples::new();
+    for g in &rows.groups {
+        assert_eq!(g.values.len(), g.series.len() * g.times_ms.len());
+        assert!(g.times_ms.is_sorted_by(|a, b| a < b));
+        for (series, values) in g.series.iter().zip(g.values.chunks(g.times_ms.len())) {
+            assert!(series.is_sorted_by(|a, b| a.0 < b.0), "{series:?}");
+            let text: Vec<String> = series.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            for (t, v) in g.times_ms.iter().zip(values).filter(|(_, v)| v.to_bits() != ABSENT_NAN) {
+                assert_eq!(out.insert((text.join(","), *t), v.to_bits()), None, "stored twice");
+            }
+        }
+    }
+    out
+}
+
+fn expected(sections: &[Section]) -> Samples {
+    let mut out = Samples::new();
+    for s in sections {
+        for (c, v) in s.columns.iter().zip(&s.values) {
+            let mut labels: BTreeMap<String, String> =
+                c.labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+            labels.insert("__name__".into(), c.metric.prometheus_name());
+            labels.insert("host".into(), s.resource.host.to_string());
+            if let Some(d) = &s.resource.device {
+                labels.insert("device".into(), d.to_string());
+            }
+            if let Some(p) = s.resource.port {
+                labels.insert("port".into(), p.to_string());
+            }
+            let bits = match v {
+                Value::Absent => continue,
+                Value::Stale => STALE_NAN,
+                Value::Int(v) => (*v as f64).to_bits(),
+                Value::Float(v) => v.to_bits(),
+            };
+            let text: Vec<String> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            out.insert((text.join(","), (s.end_ns / 1_000_000) as i64), bits);
+        }
+    }
+    out
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Absent),
+        Just(Value::Stale),
+        any::<u64>().prop_map(Value::Int),
+        Just(Value::Int(0)),
+        any::<f64>().prop_map(Value::Float),
+        Just(Value::Float(f64::INFINITY)),
+    ]
+}
+
+prop_compose! {
+    fn sections()(
+        ticks in prop::collection::vec((0u32..4, prop::collection::vec(value(), 4)), 1..40)
+    ) -> Vec<Section> {
+        let list = columns();
+        let resources = [
+            resource("a", None, None),
+            resource("a", Some("mlx5_0"), None),
+            resource("a", Some("mlx5_0"), Some(1)),
+            resource("b", Some("mlx5_0"), Some(1)),
+        ];
+        let starts: Arc<[u64]> = Arc::from([1u64; 4]);
+        ticks.into_iter().enumerate().map(|(n, (r, values))| {
+            let end_ns = (1_700_000_000_000 + n as u64 * 100) * 1_000_000 + 7;
+            Section {
+                resource: resources[r as usize].clone(), columns: list.clone(), begin_ns: end_ns - 5, end_ns,
+                starts: starts.clone(), values, urgent: false,
+            }
+        }).collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_is_stored(sections in sections()) {
+        let mut decoder = Decoder::new(Limits::default());
+        let bytes = encode::request_bytes(&sections);
+        let rows = decoder.bytes(&bytes).unwrap();
+        prop_assert_eq!(stored(&rows), expected(&sections));
+        prop_assert!(rows.rejected.is_empty());
+        prop_assert_eq!(rows.samples(), sections.iter().map(encode::points).sum::<usize>());
+
+        // Remembered label sets give the same rows, and the generated types the same as the bytes.
+        let again = decoder.request(&encode::request(&sections)).unwrap();
+        prop_assert_eq!(stored(&again), stored(&rows));
+        prop_assert!(again.metadata.is_empty());
+        for (a, b) in rows.groups.iter().flat_map(|g| &g.series).zip(again.groups.iter().flat_map(|g| &g.series)) {
+            prop_assert!(Arc::ptr_eq(a, b));
+        }
+    }
+}
+
+/// Two ticks of a port, one urgent column absent in the second.
+fn batch() -> Vec<Section> {
+    let (list, r) = (columns(), resource("node-1", Some("mlx5_0"), Some(1)));
+    let tick = |n: u64, values| Section {
+        resource: r.clone(),
+        columns: list.clone(),
+        begin_ns: 1_700_000_000_000_000_000 + n * 1_000_000_000,
+        end_ns: 1_700_000_000_000_200_000 + n * 1_000_000_000,
+        starts: Arc::from([1_600_000_000_000_000_000u64; 4]),
+        values,
+        urgent: false,
+    };
+    let one = vec![Value::Int(4096), Value::Float(0.25), Value::Int(u64::MAX), Value::Int(1)];
+    let two = vec![Value::Int(8192), Value::Absent, Value::Stale, Value::Int(1)];
+    vec![tick(0, one), tick(1, two)]
+}
+
+#[test]
+fn several_ticks_are_one_group_with_gaps() {
+    let rows = Decoder::default().bytes(&encode::request_bytes(&batch())).unwrap();
+    assert_eq!(rows.groups.len(), 1);
+    let g = &rows.groups[0];
+    assert_eq!(g.times_ms, [1_700_000_000_000, 1_700_000_001_000]);
+    let names: Vec<&str> = g.series.iter().map(|s| &*s[0].1).collect();
+    let order = ["test_port_io_bytes_total", "test_port_io_bytes_total", "test_pause_share_ratio", "test_port_info"];
+    assert_eq!(names, order);
+    let bits: Vec<u64> = g.values.iter().map(|v| v.to_bits()).collect();
+    let f = f64::to_bits;
+    assert_eq!(bits, [f(4096.0), f(8192.0), f(u64::MAX as f64), STALE_NAN, f(0.25), ABSENT_NAN, f(1.0), f(1.0)]);
+    assert_eq!(rows.metadata[0].help, "Bytes of the port.");
+    assert_eq!((rows.metadata[0].kind, &*rows.metadata[0].unit), ("counter", "By"));
+}
+
+/// The bytes of one batch are pinned: an agent in the field and a newer collector must agree.
+/// `UPDATE_GOLDEN=1` rewrites, for a change that is meant.
+#[test]
+fn bytes_of_a_batch_are_pinned() {
+    let bytes = encode::request_bytes(&batch());
+    let version = env!("CARGO_PKG_VERSION");
+    let hex: Vec<String> = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    let text: String = hex.chunks(32).map(|l| l.join(" ") + "\n").collect();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/batch.hex");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, &text).unwrap();
+    }
+    let pinned = std::fs::read_to_string(path).unwrap();
+    assert!(text == pinned, "bytes of version {version} differ from {path}:\n{text}");
+}
