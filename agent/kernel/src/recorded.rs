@@ -1,1 +1,162 @@
-//! Recorded hosts.
+//! Recorded hosts: [`Calls`] answered from the files that `capture` or a simulator wrote.
+//!
+//! Every call reads its file anew, because the tree may be rewritten while the agent runs. Writers should replace a
+//! file by renaming over it; a half-written one reads as `Failed`, for that call only. [`path`] lists the files.
+
+mod dcb;
+mod ethtool;
+mod file;
+pub mod path;
+mod rdma;
+mod statistic;
+pub mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::intern::Interner;
+use crate::{CallError, Calls, Dcb, DriverInfo, Event, Events, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort};
+
+/// A recorded host. Cheap to make; any number may read one tree.
+#[derive(Debug)]
+pub struct Recorded {
+    root: PathBuf,
+    names: Interner,
+}
+
+impl Recorded {
+    /// The host recorded under `root`. Nothing is read yet: files that are missing read as absent.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), names: Interner::default() }
+    }
+
+    fn text(&self, path: &Path) -> Result<String, CallError> {
+        file::text(&self.root, path)
+    }
+
+    fn json<T>(&self, path: &Path, parse: impl FnOnce(&str) -> Result<T, serde_json::Error>) -> Result<T, CallError> {
+        parse(&self.text(path)?).map_err(|error| file::bad_json(&self.root, path, &error))
+    }
+
+    fn absent(&self, path: &Path, why: &str) -> CallError {
+        CallError::Unsupported { what: self.root.join(path).display().to_string(), why: why.into() }
+    }
+
+    fn link_value(&self, netdev: &str) -> Result<serde_json::Value, CallError> {
+        self.json(&path::link(netdev), |text| serde_json::from_str(text))
+    }
+}
+
+impl Calls for Recorded {
+    fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError> {
+        let links = self.json(&path::rdma_link(), rdma::rows)?;
+        let devices = match self.json(&path::rdma_dev(), rdma::rows) {
+            Err(CallError::Unsupported { .. }) => Vec::new(),
+            devices => devices?,
+        };
+        Ok(rdma::links(&links, &devices))
+    }
+
+    fn rdma_counters(&self, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+        let path = path::rdma_statistic();
+        let before = out.len();
+        let found = self.json(&path, |text| statistic::of_port(text, &link.device, link.port, &self.names, out));
+        match found {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.absent(&path, &format!("no counters of {} port {}", link.device, link.port))),
+            Err(error) => {
+                out.truncate(before);
+                Err(error)
+            }
+        }
+    }
+
+    fn rdma_qps(&self) -> Result<Vec<Qp>, CallError> {
+        Ok(rdma::qps(&self.json(&path::res_qp(), rdma::rows)?))
+    }
+
+    fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError> {
+        let path = path::ethtool_i(netdev);
+        let info = ethtool::driver(&self.text(&path)?);
+        if info.driver.is_empty() {
+            return Err(file::malformed(&self.root, &path, 1, "no line `driver: NAME`"));
+        }
+        Ok(info)
+    }
+
+    fn stat_names(&self, netdev: &str) -> Result<StatNames, CallError> {
+        let path = path::ethtool_s(netdev);
+        let mut names = Vec::new();
+        ethtool::statistics(&self.text(&path)?, |name, _| names.push(self.names.get(name)))
+            .map_err(|bad| file::malformed(&self.root, &path, bad.line, bad.why))?;
+        // A driver without statistics is `Unsupported` live, too.
+        if names.is_empty() {
+            return Err(self.absent(&path, "no statistics in it"));
+        }
+        Ok(names.into())
+    }
+
+    fn stat_values(&self, netdev: &str, names: &StatNames, out: &mut Vec<u64>) -> Result<(), CallError> {
+        let path = path::ethtool_s(netdev);
+        let text = self.text(&path)?;
+        let (mut values, mut same) = (Vec::with_capacity(names.len()), true);
+        ethtool::statistics(&text, |name, value| {
+            same &= names.get(values.len()).is_some_and(|known| **known == *name);
+            values.push(value);
+        })
+        .map_err(|bad| file::malformed(&self.root, &path, bad.line, bad.why))?;
+        // Stricter than a live host, which tells only the count: text gives the names for nothing.
+        if !same || values.len() != names.len() {
+            let what = self.root.join(path).display().to_string();
+            return Err(CallError::ListChanged { what, had: names.len(), has: values.len() });
+        }
+        *out = values;
+        Ok(())
+    }
+
+    fn std_stats(&self, netdev: &str, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+        let members: std::collections::BTreeMap<String, u64> =
+            self.json(&path::std_stats(netdev), |text| serde_json::from_str(text))?;
+        out.clear();
+        out.extend(members.iter().map(|(name, value)| (self.names.get(name), *value)));
+        Ok(())
+    }
+
+    fn link_state(&self, netdev: &str) -> Result<LinkState, CallError> {
+        self.json(&path::link(netdev), |text| serde_json::from_str(text))
+    }
+
+    fn max_rate_bits(&self, netdev: &str) -> Result<u64, CallError> {
+        let rate = self.link_value(netdev)?.get("max_rate_bits").and_then(serde_json::Value::as_u64);
+        rate.ok_or_else(|| self.absent(&path::link(netdev), "no `max_rate_bits` in it"))
+    }
+
+    fn module(&self, netdev: &str) -> Result<Module, CallError> {
+        self.json(&path::module(netdev), |text| serde_json::from_str(text))
+    }
+
+    fn dcb(&self, netdev: &str) -> Result<Dcb, CallError> {
+        self.json(&path::dcb(netdev), dcb::parse)
+    }
+
+    fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError> {
+        let path = path::verbs();
+        let rows = self.json(&path, rdma::rows)?;
+        rdma::verbs(&rows, device, port).ok_or_else(|| self.absent(&path, &format!("no {device} port {port} in it")))
+    }
+
+    fn events(&self) -> Result<Box<dyn Events>, CallError> {
+        Ok(Box::new(Silence))
+    }
+}
+
+/// Events of a recorded host: none.
+struct Silence;
+
+impl Events for Silence {
+    fn wait(&mut self, timeout: Duration) -> Result<Option<Event>, CallError> {
+        std::thread::sleep(timeout);
+        Ok(None)
+    }
+}

@@ -1,0 +1,63 @@
+//! Where a recording keeps what: the only list of its file names. Readers, `capture` and simulators use it.
+
+use std::path::PathBuf;
+
+/// `rdma -j link show -d`.
+pub fn rdma_link() -> PathBuf {
+    "rdma/link.json".into()
+}
+
+/// `rdma -j dev show -d`; optional, adds firmware and GUID to the links.
+pub fn rdma_dev() -> PathBuf {
+    "rdma/dev.json".into()
+}
+
+/// `rdma -j statistic show`.
+pub fn rdma_statistic() -> PathBuf {
+    "rdma/statistic.json".into()
+}
+
+/// `rdma -j resource show qp -d`.
+pub fn res_qp() -> PathBuf {
+    "rdma/res-qp.json".into()
+}
+
+/// Port attributes by verbs, own format: see [`super::write::verbs`].
+pub fn verbs() -> PathBuf {
+    "rdma/verbs.json".into()
+}
+
+/// `ethtool -i`.
+pub fn ethtool_i(netdev: &str) -> PathBuf {
+    of("ethtool", netdev, "i.txt")
+}
+
+/// `ethtool -S`.
+pub fn ethtool_s(netdev: &str) -> PathBuf {
+    of("ethtool", netdev, "S.txt")
+}
+
+/// Standard statistics, own format: see [`super::write::std_stats`].
+pub fn std_stats(netdev: &str) -> PathBuf {
+    of("ethtool", netdev, "std.json")
+}
+
+/// Link state, own format: see [`super::write::link`].
+pub fn link(netdev: &str) -> PathBuf {
+    of("ethtool", netdev, "link.json")
+}
+
+/// Module diagnostics, own format: see [`super::write::module`].
+pub fn module(netdev: &str) -> PathBuf {
+    of("ethtool", netdev, "module.json")
+}
+
+/// `dcb -j -s` of `pfc`, `ets`, `app` and `buffer`: see [`super::write::dcb`].
+pub fn dcb(netdev: &str) -> PathBuf {
+    of("dcb", netdev, "json")
+}
+
+/// A netdev name may hold anything but `/` and blanks; `..` must not leave the recording.
+fn of(folder: &str, netdev: &str, extension: &str) -> PathBuf {
+    format!("{folder}/{}.{extension}", netdev.replace('/', "_")).into()
+}

@@ -1,0 +1,162 @@
+//! `rdma -j statistic show`: one object a port, counters as members. Called by [`super::Recorded`].
+//!
+//! The file holds all ports and is read once a port and tick, so it is scanned without building a tree: members of
+//! other ports are skipped as soon as `ifname` and `port` are known, and iproute2 prints these first.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::intern::Interner;
+
+/// Appends the counters of `device` and `port` to `out`; false when the port is not in the text.
+///
+/// # Errors
+/// When the text is not the array of objects that `rdma -j` prints.
+pub fn of_port(
+    text: &str,
+    device: &str,
+    port: u32,
+    names: &Interner,
+    out: &mut Vec<(Arc<str>, u64)>,
+) -> Result<bool, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let found = Ports { device, port, names, out }.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(found)
+}
+
+struct Ports<'a> {
+    device: &'a str,
+    port: u32,
+    names: &'a Interner,
+    out: &'a mut Vec<(Arc<str>, u64)>,
+}
+
+impl<'de> DeserializeSeed<'de> for Ports<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Ports<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the array that `rdma -j statistic show` prints")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<bool, A::Error> {
+        let mut found = false;
+        while let Some(this) = seq.next_element_seed(Port(&mut self))? {
+            found |= this;
+        }
+        Ok(found)
+    }
+}
+
+struct Port<'a, 'b>(&'a mut Ports<'b>);
+
+impl<'de> DeserializeSeed<'de> for Port<'_, '_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Port<'_, '_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of one port")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
+        let Ports { device, port, names, out } = self.0;
+        let (mut device_fits, mut port_fits) = (None, None);
+        let before = out.len();
+        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            match &*key {
+                "ifname" => {
+                    let value: std::borrow::Cow<'de, str> = map.next_value()?;
+                    // Some versions print "mlx5_0/1" and no port.
+                    let (name, with) = value.split_once('/').map_or((&*value, None), |(n, p)| (n, Some(p)));
+                    device_fits = Some(name == *device);
+                    if let Some(with) = with {
+                        port_fits = Some(with.parse() == Ok(*port));
+                    }
+                }
+                "port" => port_fits = Some(map.next_value::<Number>()?.0 == Some(u64::from(*port))),
+                "ifindex" => drop(map.next_value::<IgnoredAny>()?),
+                _ if device_fits == Some(false) || port_fits == Some(false) => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+                name => {
+                    if let Some(value) = map.next_value::<Number>()?.0 {
+                        out.push((names.get(name), value));
+                    }
+                }
+            }
+        }
+        let fits = device_fits == Some(true) && port_fits == Some(true);
+        if !fits {
+            out.truncate(before);
+        }
+        Ok(fits)
+    }
+}
+
+/// A number, also as text; anything else is `None`: a newer tool may add members that are no counters.
+struct Number(Option<u64>);
+
+impl<'de> serde::Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::Number(n) => n.as_u64(),
+            serde_json::Value::String(s) => s.parse().ok(),
+            _ => None,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(text: &str, device: &str, port: u32) -> Option<Vec<(String, u64)>> {
+        let mut out = vec![("kept".into(), 1)];
+        let found = of_port(text, device, port, &Interner::default(), &mut out).unwrap();
+        assert_eq!(&*out.remove(0).0, "kept");
+        assert!(found || out.is_empty());
+        found.then(|| out.into_iter().map(|(n, v)| (n.to_string(), v)).collect())
+    }
+
+    #[test]
+    fn only_the_port_that_was_asked_for() {
+        let text = r#"[{"ifname":"a","port":1,"x":1},{"ifname":"a","port":2,"x":2,"RNR sent":18446744073709551615},{"ifname":"b","port":2,"x":3}]"#;
+        assert_eq!(get(text, "a", 2).unwrap(), [("x".into(), 2), ("RNR sent".into(), u64::MAX)]);
+        assert_eq!(get(text, "b", 2).unwrap(), [("x".into(), 3)]);
+        assert_eq!(get(text, "b", 1), None);
+        assert_eq!(get("[]", "b", 1), None);
+    }
+
+    #[test]
+    fn other_spellings() {
+        assert_eq!(
+            get(r#"[{"ifindex":3,"ifname":"a/1","x":"7","y":null,"z":{}}]"#, "a", 1).unwrap(),
+            [("x".into(), 7)]
+        );
+        assert_eq!(get(r#"[{"x":7,"port":1,"ifname":"a"}]"#, "a", 1).unwrap(), [("x".into(), 7)]);
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        for text in ["", "{}", "[1]", r#"[{"ifname":"a""#, r#"[{"ifname":3}]"#, "[] x"] {
+            assert!(of_port(text, "a", 1, &Interner::default(), &mut Vec::new()).is_err(), "{text}");
+        }
+    }
+}
