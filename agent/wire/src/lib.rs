@@ -5,7 +5,7 @@
 
 pub mod decode;
 pub mod encode;
-mod proto;
+pub mod proto;
 
 use fabriclens_catalog::Metric;
 use std::sync::Arc;

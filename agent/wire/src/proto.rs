@@ -1,4 +1,5 @@
-//! Just enough protobuf: a writer for `encode`, a borrowing reader for `decode`. Neither allocates per field.
+//! Just enough protobuf: a writer for `encode`, a borrowing reader for `decode` and for the collector's other ways in.
+//! Neither allocates per field.
 
 use crate::decode::DecodeError;
 
@@ -72,19 +73,26 @@ impl Writer {
 
 /// The value of a field, by its wire type.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Field<'a> {
+pub enum Field<'a> {
+    /// Integers, enumerations and booleans.
     Varint(u64),
+    /// `fixed64`, and the bits of a `double`.
     Fixed64(u64),
+    /// Texts, messages and packed lists.
     Bytes(&'a [u8]),
-    Fixed32(#[expect(dead_code, reason = "read to be skipped: OTLP metrics has no such field")] u32),
+    /// `fixed32`, and the bits of a `float`.
+    Fixed32(u32),
 }
 
 /// Iterates over the fields of a message.
+///
+/// Yields field number and value; after an error it ends.
 #[derive(Clone)]
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(message: &'a [u8]) -> Self {
+    /// Reads `message` from its start.
+    pub fn new(message: &'a [u8]) -> Self {
         Self(message)
     }
 
@@ -152,7 +160,10 @@ pub(crate) fn repeated64(field: Field<'_>, out: &mut Vec<u64>) -> Result<(), Dec
 }
 
 /// UTF-8 text of a field.
-pub(crate) fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
+///
+/// # Errors
+/// [`DecodeError::Malformed`] when it is not UTF-8.
+pub fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
     std::str::from_utf8(bytes).map_err(|_| DecodeError::Malformed("a text is not UTF-8"))
 }
 

@@ -24,6 +24,12 @@ impl Labels {
         Self(out.into())
     }
 
+    /// From pairs that are sorted by name already, without duplicates or empty values; shares them, copies nothing.
+    pub fn from_sorted(pairs: Arc<[(Arc<str>, Arc<str>)]>) -> Self {
+        debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0) && pairs.iter().all(|p| !p.1.is_empty()));
+        Self(pairs)
+    }
+
     /// The value of a label; `""` when absent, as PromQL has it.
     pub fn get(&self, name: &str) -> &str {
         self.0.binary_search_by(|(n, _)| n.as_ref().cmp(name)).map_or("", |i| &self.0[i].1)
