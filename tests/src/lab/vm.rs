@@ -1,0 +1,233 @@
+//! One guest: spawned, waited for, talked to, and killed when dropped.
+
+use super::exec::{Channel, Output};
+use super::image::Image;
+use super::qmp;
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The emulator. KVM is never used: nested virtualisation hangs on many hosts, and tests must not depend on it.
+pub const QEMU: &str = "qemu-system-x86_64";
+
+/// How a guest is made.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Host name in the guest.
+    pub name: String,
+    /// Last byte of its fabric address 10.77.0.N and of its MAC addresses.
+    pub number: u8,
+    /// Module list that it loads (`image::modules::LISTS`).
+    pub modules: &'static str,
+    /// Switch port (a unix socket) behind the fabric card `fab0`; none = no fabric card.
+    pub fabric: Option<PathBuf>,
+    /// PCIe cards (82574L, never driven by their own driver) for a test module to claim.
+    pub cards: u8,
+    /// Memory, MiB.
+    pub memory: u32,
+}
+
+impl Config {
+    /// A guest without fabric.
+    #[must_use]
+    pub fn new(name: &str, number: u8, modules: &'static str) -> Self {
+        Self { name: name.to_owned(), number, modules, fabric: None, cards: 0, memory: 256 }
+    }
+
+    /// With a fabric card on a switch port.
+    #[must_use]
+    pub fn on(mut self, port: &Path) -> Self {
+        self.fabric = Some(port.to_owned());
+        self
+    }
+
+    /// With PCIe cards for a test module.
+    #[must_use]
+    pub fn cards(mut self, cards: u8) -> Self {
+        self.cards = cards;
+        self
+    }
+}
+
+/// A running guest.
+#[derive(Debug)]
+pub struct Vm {
+    /// Host name in the guest.
+    pub name: String,
+    channel: Channel,
+    child: Child,
+    folder: PathBuf,
+    /// Kernel's seconds since boot when the guest was ready.
+    pub booted: f64,
+}
+
+impl Vm {
+    /// Starts QEMU in `folder` (its sockets and logs); does not wait for the guest.
+    ///
+    /// # Errors
+    /// When QEMU cannot be started.
+    pub fn spawn(image: &Image, initrd: &Path, folder: &Path, config: &Config) -> Result<Self> {
+        let folder = folder.join(&config.name);
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let port = free_port()?;
+        let path = |name: &str| folder.join(name).display().to_string();
+        let mut qemu = Command::new(QEMU);
+        qemu.args(["-accel", "tcg,tb-size=128", "-M", if config.cards > 0 { "q35" } else { "pc" }])
+            .args(["-cpu", "qemu64", "-smp", "1", "-m", &config.memory.to_string()])
+            .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
+            .arg("-kernel")
+            .arg(&image.kernel)
+            .arg("-initrd")
+            .arg(initrd)
+            .arg("-append")
+            .arg(format!(
+                "console=ttyS0 quiet panic=-1 tsc=unstable lab.name={} lab.modules={}",
+                config.name, config.modules
+            ))
+            .args(["-serial", &format!("file:{}", path("console.log"))])
+            .args(["-qmp", &format!("unix:{},server=on,wait=off", path("qmp.sock"))])
+            .args([
+                "-netdev",
+                &format!("user,id=mgmt,ipv6=off,hostfwd=tcp:127.0.0.1:{port}-:{}", fabriclens_guest::PORT),
+            ])
+            .args([
+                "-device",
+                &format!("virtio-net-pci,netdev=mgmt,mac=52:54:00:00:00:{:02x},romfile=", config.number),
+            ]);
+        if let Some(socket) = &config.fabric {
+            qemu.args(["-netdev", &format!("stream,id=fab0,server=off,addr.type=unix,addr.path={}", socket.display())])
+                .args(["-device", &format!(
+                    "virtio-net-pci,netdev=fab0,id=card0,mac=52:54:00:77:00:{:02x},romfile=,speed=25000,duplex=full",
+                    config.number
+                )]);
+        }
+        for card in 0..config.cards {
+            qemu.args(["-device", &format!("pcie-root-port,id=slot{card},chassis={},slot={}", card + 1, card + 1)])
+                .args(["-device", &format!("e1000e,id=hca{card},bus=slot{card},romfile=")]);
+        }
+        let errors = fs::File::create(folder.join("qemu.err"))?;
+        let child = qemu
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(errors)
+            .spawn()
+            .with_context(|| format!("starting {QEMU}"))?;
+        let channel = Channel(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        Ok(Self { name: config.name.clone(), channel, child, folder, booted: 0.0 })
+    }
+
+    /// Waits until the guest answers, then sets its clock.
+    ///
+    /// # Errors
+    /// When QEMU ends or `limit` passes; with the end of the guest's console.
+    pub fn wait(&mut self, limit: Duration) -> Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            let console = fs::read(self.folder.join("console.log")).unwrap_or_default();
+            let console = String::from_utf8_lossy(&console);
+            let ready = console.split_once(fabriclens_guest::READY).and_then(|(_, tail)| tail.split_once('\n'));
+            if let Some((line, _)) = ready {
+                self.booted = line.trim().trim_start_matches("uptime=").parse().unwrap_or(0.0);
+                return self.channel.set_clock(Duration::from_secs(10));
+            }
+            if let Some(status) = self.child.try_wait()? {
+                let errors = fs::read_to_string(self.folder.join("qemu.err")).unwrap_or_default();
+                bail!("guest {}: QEMU ended with {status}: {errors}{}", self.name, tail(&console));
+            }
+            if Instant::now() > end {
+                bail!("guest {}: not ready after {limit:?}; its console ends with:\n{}", self.name, tail(&console));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Runs a shell script and gives all that came of it.
+    ///
+    /// # Errors
+    /// When the guest does not answer within `limit`.
+    pub fn exec(&self, script: &str, limit: Duration) -> Result<Output> {
+        self.channel.exec(script, limit).with_context(|| format!("guest {}", self.name))
+    }
+
+    /// Runs a shell script that must succeed within 30 s; its standard output, trimmed.
+    ///
+    /// # Errors
+    /// When it fails, with what it printed.
+    pub fn sh(&self, script: &str) -> Result<String> {
+        let done = self.exec(script, Duration::from_secs(30))?;
+        done.ok().map(|out| out.trim().to_owned()).with_context(|| format!("guest {}: {script}", self.name))
+    }
+
+    /// Copies a file into the guest.
+    ///
+    /// # Errors
+    /// When either side cannot.
+    pub fn put(&self, file: &Path, to: &str, mode: u32) -> Result<()> {
+        self.channel.put(file, to, mode, Duration::from_secs(60))
+    }
+
+    /// Writes a text file in the guest.
+    ///
+    /// # Errors
+    /// When the guest cannot.
+    pub fn write(&self, to: &str, text: &str) -> Result<()> {
+        self.channel.put_bytes(text.as_bytes(), to, 0o644, Duration::from_secs(10))
+    }
+
+    /// Pulls (`false`) or plugs (`true`) the cable of the fabric card.
+    ///
+    /// # Errors
+    /// When QEMU refuses.
+    pub fn set_link(&self, up: bool) -> Result<()> {
+        qmp::run(&self.folder.join("qmp.sock"), "set_link", json!({"name": "card0", "up": up})).map(drop)
+    }
+
+    /// Lets a PCIe card report an error that the kernel counts (`correctable`: the name QEMU gives it, as `BAD_TLP`).
+    ///
+    /// # Errors
+    /// When QEMU refuses.
+    pub fn pcie_error(&self, card: u8, name: &str) -> Result<String> {
+        let line = format!("pcie_aer_inject_error hca{card} {name}");
+        let answer = qmp::run(&self.folder.join("qmp.sock"), "human-monitor-command", json!({"command-line": line}))?;
+        Ok(answer.as_str().unwrap_or_default().to_owned())
+    }
+
+    /// The guest's console so far.
+    #[must_use]
+    pub fn console(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.folder.join("console.log")).unwrap_or_default()).into_owned()
+    }
+
+    /// The guest's wall clock, nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// When the guest does not answer.
+    pub fn now_ns(&self) -> Result<u64> {
+        self.sh("date +%s%N").and_then(|text| text.parse().context("reading the guest's clock"))
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A TCP port that is free now on loopback.
+///
+/// # Errors
+/// When the system has none left.
+pub fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+fn tail(text: &str) -> &str {
+    let start = text.len().saturating_sub(2000);
+    &text[text.ceil_char_boundary(start)..]
+}
