@@ -19,6 +19,19 @@ pub fn stale() -> f64 {
     f64::from_bits(STALE_NAN)
 }
 
+/// Bit pattern of "no sample here" (a NaN) in column-major rows that share time stamps. It never reaches a query.
+pub const ABSENT_NAN: u64 = 0x7ff8_0000_0000_0fab;
+
+/// Whether a value of a row is "no sample here". An ordinary NaN and the staleness marker are not.
+pub fn is_absent(value: f64) -> bool {
+    value.to_bits() == ABSENT_NAN
+}
+
+/// "No sample here" as a value.
+pub fn absent() -> f64 {
+    f64::from_bits(ABSENT_NAN)
+}
+
 /// One series with its samples in a time range: `times` in Unix milliseconds, ascending, no duplicates;
 /// `values[i]` belongs to `times[i]` and may be [`stale`].
 #[derive(Clone, Debug, Default, PartialEq)]

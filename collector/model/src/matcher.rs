@@ -45,10 +45,13 @@ impl Matcher {
         let (name, value) = (name.into(), value.into());
         let regex = match op {
             MatchOp::Equal | MatchOp::NotEqual => None,
-            MatchOp::Regex | MatchOp::NotRegex => Some(
-                regex::Regex::new(&format!("^(?s:{value})$"))
-                    .map_err(|source| MatcherError { name: name.clone(), pattern: value.clone(), source })?,
-            ),
+            MatchOp::Regex | MatchOp::NotRegex => {
+                Some(regex::Regex::new(&format!("^(?s:{value})$")).map_err(|source| MatcherError {
+                    name: name.clone(),
+                    pattern: value.clone(),
+                    source,
+                })?)
+            }
         };
         Ok(Self { name, op, value, regex })
     }

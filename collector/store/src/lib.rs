@@ -1,1 +1,28 @@
-//! The store.
+//! The embedded time series store of the collector: durable before the ack, shaped for fabric telemetry.
+//!
+//! Rows of series that are read together are appended as [`RowGroup`]s, logged and synced, kept compressed in memory,
+//! and turned into checksummed block files that are merged and removed in the background. It knows no PromQL and no
+//! jobs. Every byte on disk is drawn in `FORMAT.md`.
+#![forbid(unsafe_code)]
+
+pub mod codec;
+mod dir;
+mod error;
+mod head;
+pub mod io;
+mod metadata;
+mod options;
+mod read;
+mod rows;
+mod select;
+mod stats;
+mod store;
+mod wal;
+
+pub use error::{AppendError, OpenError, StoreError};
+pub use metadata::Metadata;
+pub use options::{Clock, Options};
+pub use rows::{Appended, RowGroup};
+pub use stats::{Cardinality, Stats};
+pub use store::Store;
+pub use wal::replay::Damage;

@@ -1,0 +1,104 @@
+//! The data directory: who may use it, what is in it.
+//!
+//! ```text
+//! FABRICLENS   marker: "fabriclens store\nversion 1\n"
+//! LOCK         locked with flock while open; holds the process id
+//! wal/         GENERATION-SEGMENT.wal
+//! blocks/      ID.blk
+//! meta/        sled: metric metadata
+//! ```
+
+use crate::error::OpenError;
+use crate::io::{Files, read_all, write_whole};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// Name of the file that makes a directory ours.
+pub const MARKER: &str = "FABRICLENS";
+/// Version of the directory's layout.
+const VERSION: u32 = 1;
+const LOCK: &str = "LOCK";
+
+/// A directory held by this process; dropping it lets go.
+pub struct DataDir {
+    /// The directory.
+    pub root: PathBuf,
+    /// Log segments.
+    pub wal: PathBuf,
+    /// Block files.
+    pub blocks: PathBuf,
+    _lock: File,
+}
+
+impl DataDir {
+    /// Creates or checks the directory and locks it.
+    pub fn open(files: &dyn Files, root: &Path) -> Result<Self, OpenError> {
+        let fail = |what, path: &Path, e| OpenError::io(what, root, path, e);
+        files.create_dir(root).map_err(|e| fail("create", root, e))?;
+        let marker = root.join(MARKER);
+        match read_all(files, &marker) {
+            Ok(bytes) => check_version(&marker, &bytes)?,
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let mut entries = std::fs::read_dir(root).map_err(|e| fail("list", root, e))?;
+                let ours = |name: &str| name == LOCK || name.starts_with(MARKER);
+                if entries.any(|e| e.is_ok_and(|e| !e.file_name().to_str().is_some_and(ours))) {
+                    return Err(OpenError::Foreign { dir: root.into() });
+                }
+            }
+            Err(e) => return Err(fail("read", &marker, e)),
+        }
+        let lock = lock(root)?;
+        if !marker.exists() {
+            let text = format!("fabriclens store\nversion {VERSION}\n");
+            write_whole(files, &marker, text.as_bytes()).map_err(|e| fail("write", &marker, e))?;
+        }
+        let dir = Self { root: root.into(), wal: root.join("wal"), blocks: root.join("blocks"), _lock: lock };
+        for sub in [&dir.wal, &dir.blocks] {
+            files.create_dir(sub).map_err(|e| fail("create", sub, e))?;
+        }
+        files.sync_dir(root).map_err(|e| fail("sync", root, e))?;
+        Ok(dir)
+    }
+}
+
+fn check_version(marker: &Path, bytes: &[u8]) -> Result<(), OpenError> {
+    let text = String::from_utf8_lossy(bytes);
+    let found = text.strip_prefix("fabriclens store\nversion ").and_then(|v| v.trim_end().parse().ok());
+    match found {
+        Some(found) if found > VERSION => Err(OpenError::Newer { path: marker.into(), found, known: VERSION }),
+        Some(_) => Ok(()),
+        None => Err(OpenError::Foreign { dir: marker.parent().unwrap_or(marker).into() }),
+    }
+}
+
+fn lock(root: &Path) -> Result<File, OpenError> {
+    let path = root.join(LOCK);
+    let fail = |what, e| OpenError::io(what, root, &path, e);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(|e| fail("open", e))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut pid = String::new();
+            let read = file.read_to_string(&mut pid);
+            let known = read.is_ok() && !pid.trim().is_empty();
+            return Err(OpenError::Locked {
+                dir: root.into(),
+                pid: if known { pid.trim().into() } else { "?".into() },
+            });
+        }
+        Err(e) => return Err(fail("lock", e.into())),
+    }
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| write!(file, "{}", std::process::id()))
+        .map_err(|e| fail("write", e))?;
+    Ok(file)
+}

@@ -1,0 +1,71 @@
+//! Sealed rows of one layout: times once, each column compressed by what it is.
+
+use crate::codec::{Corrupt, column, ints};
+
+/// Immutable and small; shared with reads that outlive the head.
+#[derive(Debug)]
+pub struct Chunk {
+    rows: usize,
+    min: i64,
+    max: i64,
+    times: Box<[u8]>,
+    ends: Box<[u32]>,
+    data: Box<[u8]>,
+}
+
+impl Chunk {
+    /// Compresses rows; `times` ascending and not empty, `fill(c, out)` appends one value for each.
+    pub fn build(times: &[i64], columns: usize, fill: impl Fn(usize, &mut Vec<f64>)) -> Self {
+        let mut packed = Vec::new();
+        ints::encode(times, &mut packed);
+        let mut data = Vec::new();
+        let mut values = Vec::with_capacity(times.len());
+        let ends = (0..columns)
+            .map(|c| {
+                values.clear();
+                fill(c, &mut values);
+                column::encode(&values, &mut data);
+                data.len() as u32
+            })
+            .collect();
+        Self {
+            rows: times.len(),
+            min: times.first().copied().unwrap_or(0),
+            max: times.last().copied().unwrap_or(0),
+            times: packed.into(),
+            ends,
+            data: data.into(),
+        }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// First and last time.
+    pub fn range(&self) -> (i64, i64) {
+        (self.min, self.max)
+    }
+
+    /// Whether any row may lie in `[start, end]`.
+    pub fn overlaps(&self, start: i64, end: i64) -> bool {
+        self.min <= end && self.max >= start
+    }
+
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        self.times.len() + self.data.len() + 4 * self.ends.len()
+    }
+
+    /// All times.
+    pub fn times(&self) -> Result<Vec<i64>, Corrupt> {
+        ints::decode(&self.times, self.rows)
+    }
+
+    /// One column, absent rows included.
+    pub fn column(&self, c: usize) -> Result<Vec<f64>, Corrupt> {
+        let start = if c == 0 { 0 } else { self.ends[c - 1] };
+        column::decode(&self.data[start as usize..self.ends[c] as usize], self.rows)
+    }
+}

@@ -1,0 +1,84 @@
+//! One layout: series that arrive together, and their rows.
+
+use super::chunk::Chunk;
+use super::rows::Rows;
+use fabriclens_model::Labels;
+use std::sync::Arc;
+
+/// Columns that share time stamps.
+pub struct Layout {
+    /// Labels by column, as the sender gave them.
+    pub columns: Arc<[Labels]>,
+    /// Series index by column.
+    pub series: Vec<u32>,
+    /// Other layouts that hold one of its series.
+    pub peers: Vec<u32>,
+    /// No sample of its series is newer than this in this layout or in earlier generations.
+    pub last: i64,
+    /// Rows in order of time; the newest ones.
+    pub open: Rows,
+    /// Rows older than all of `open`.
+    pub late: Rows,
+    /// Compressed rows; may overlap in time.
+    pub sealed: Vec<Arc<Chunk>>,
+}
+
+impl Layout {
+    /// Empty; `last` is the newest time known of its series from earlier generations.
+    pub fn new(columns: Arc<[Labels]>, series: Vec<u32>, last: i64) -> Self {
+        let n = columns.len();
+        Self { columns, series, peers: Vec::new(), last, open: Rows::new(n), late: Rows::new(n), sealed: Vec::new() }
+    }
+
+    /// Adds a row that holds no sample twice: in order if possible, else among the late ones.
+    pub fn place(&mut self, time: i64, row: &[f64]) {
+        match self.open.times().first() {
+            Some(first) if time < *first => self.late.merge(time, row),
+            None if time <= self.last => self.late.merge(time, row),
+            _ => self.open.merge(time, row),
+        }
+        self.last = self.last.max(time);
+    }
+
+    /// Seals buffers of `limit` rows or more; returns the bytes gained by compressed chunks.
+    pub fn seal_full(&mut self, limit: usize) -> usize {
+        let mut gained = 0;
+        for rows in [&mut self.open, &mut self.late] {
+            if rows.times().len() < limit.max(1) {
+                continue;
+            }
+            if let Some(chunk) = rows.seal() {
+                gained += chunk.bytes();
+                self.sealed.push(Arc::new(chunk));
+            }
+        }
+        gained
+    }
+
+    /// The sample of a column at a time, wherever it lies.
+    pub fn at(&self, time: i64, column: usize) -> Option<f64> {
+        if time > self.last {
+            return None;
+        }
+        self.open
+            .at(time, column)
+            .or_else(|| self.late.at(time, column))
+            .or_else(|| self.sealed.iter().find_map(|c| sealed_at(c, time, column)))
+    }
+
+    /// First and last time of all rows.
+    pub fn range(&self) -> Option<(i64, i64)> {
+        let open = [&self.open, &self.late].into_iter().filter_map(|r| Some((*r.times().first()?, *r.times().last()?)));
+        self.sealed.iter().map(|c| c.range()).chain(open).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+}
+
+fn sealed_at(chunk: &Chunk, time: i64, column: usize) -> Option<f64> {
+    if !chunk.overlaps(time, time) {
+        return None;
+    }
+    // Chunks in memory were encoded by this process; a decode error here cannot come from outside.
+    let i = chunk.times().ok()?.binary_search(&time).ok()?;
+    let value = chunk.column(column).ok()?[i];
+    (!fabriclens_model::is_absent(value)).then_some(value)
+}

@@ -1,0 +1,7 @@
+//! What has been appended and is not yet in a block, one generation per log.
+
+pub mod chunk;
+pub mod generation;
+pub mod layout;
+pub mod rows;
+mod slow;

@@ -1,0 +1,92 @@
+//! [`Files`] on the operating system; what the store uses outside tests.
+
+use super::{Files, Input, Output};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// The real file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsFiles;
+
+impl Files for OsFiles {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
+        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        Ok(Box::new(file))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Input>> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        Ok(Box::new(OsInput { file, size }))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let meta = entry.metadata()?;
+            if let (true, Ok(name)) = (meta.is_file(), entry.file_name().into_string()) {
+                found.push((name, meta.len()));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if fs::hard_link(from, to).is_ok() {
+            return Ok(());
+        }
+        fs::copy(from, to)?;
+        File::open(to)?.sync_all()
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+}
+
+impl Output for File {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+struct OsInput {
+    file: File,
+    size: u64,
+}
+
+impl Input for OsInput {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        // A damaged length must not allocate the machine's memory away.
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.size) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut bytes = vec![0; len];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,156 @@
+//! Reading: which series match, and their samples from head and blocks put together.
+
+use crate::codec::Corrupt;
+use crate::head::chunk::Chunk;
+use crate::head::generation::Generation;
+use fabriclens_model::{Labels, MatchOp, Matcher, ReadError, Series, is_absent};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A piece of a series, taken under the lock and decoded outside it.
+pub enum Part {
+    /// A column of sealed rows.
+    Sealed(Arc<Chunk>, u32),
+    /// Copied rows, absent ones left out.
+    Plain(Vec<i64>, Vec<f64>),
+    /// Decoded from a block; times are shared by the columns of a layout. Values may be absent.
+    Decoded(Arc<[i64]>, Vec<f64>),
+}
+
+/// Pieces by series. Pieces that were appended earlier come first, so that the first of two samples at one time wins.
+#[derive(Default)]
+pub struct Found {
+    parts: HashMap<Labels, Vec<Part>>,
+    samples: usize,
+    limit: usize,
+}
+
+/// Indexes of the series of a generation that match.
+pub fn matching(head: &Generation, matchers: &[Matcher]) -> Vec<u32> {
+    let fits = |s: &u32| {
+        let labels = &head.series[*s as usize].labels;
+        matchers.iter().all(|m| m.matches(labels))
+    };
+    let metric = matchers.iter().find(|m| m.name == "__name__" && m.op == MatchOp::Equal && !m.value.is_empty());
+    match metric {
+        Some(m) => head.of_metric(&m.value).iter().copied().filter(fits).collect(),
+        None => (0..head.series.len() as u32).filter(fits).collect(),
+    }
+}
+
+impl Found {
+    /// Nothing yet; more than `limit` samples are an error.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// Adds a piece of about `samples` samples.
+    pub fn add(&mut self, labels: &Labels, part: Part, samples: usize) -> Result<(), ReadError> {
+        self.samples += samples;
+        if self.samples > self.limit {
+            return Err(ReadError::Limit(format!(
+                "the query would read more than {} samples; ask for a shorter range or fewer series, or raise max_read_samples",
+                self.limit
+            )));
+        }
+        match self.parts.get_mut(labels) {
+            Some(parts) => parts.push(part),
+            None => {
+                self.parts.insert(labels.clone(), vec![part]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what a generation has in the range.
+    pub fn add_head(&mut self, head: &Generation, matchers: &[Matcher], start: i64, end: i64) -> Result<(), ReadError> {
+        for s in matching(head, matchers) {
+            let series = &head.series[s as usize];
+            for (l, c) in &series.homes {
+                let layout = &head.layouts[*l as usize];
+                for chunk in layout.sealed.iter().filter(|k| k.overlaps(start, end)) {
+                    self.add(&series.labels, Part::Sealed(chunk.clone(), *c), chunk.rows())?;
+                }
+                for rows in [&layout.open, &layout.late] {
+                    let from = rows.times().partition_point(|t| *t < start);
+                    let to = rows.times().partition_point(|t| *t <= end);
+                    let (times, values): (Vec<i64>, Vec<f64>) = rows.times()[from..to]
+                        .iter()
+                        .zip(rows.column(*c as usize).skip(from))
+                        .filter(|(_, v)| !is_absent(*v))
+                        .unzip();
+                    if !times.is_empty() {
+                        let n = times.len();
+                        self.add(&series.labels, Part::Plain(times, values), n)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes and joins; series in order of their labels, those without samples in the range left out.
+    pub fn finish(self, start: i64, end: i64) -> Result<Vec<Series>, ReadError> {
+        let mut cache: HashMap<*const Chunk, Arc<[i64]>> = HashMap::new();
+        let mut all = Vec::with_capacity(self.parts.len());
+        for (labels, parts) in self.parts {
+            let (mut times, mut values) = (Vec::new(), Vec::new());
+            for part in parts {
+                match part {
+                    Part::Plain(t, v) => {
+                        times.extend(t);
+                        values.extend(v);
+                    }
+                    Part::Sealed(chunk, c) => {
+                        let t = decoded_times(&mut cache, &chunk).map_err(storage)?;
+                        let v = chunk.column(c as usize).map_err(storage)?;
+                        extend(&mut times, &mut values, &t, &v, start, end);
+                    }
+                    Part::Decoded(t, v) => extend(&mut times, &mut values, &t, &v, start, end),
+                }
+            }
+            let (times, values) = settle(times, values);
+            if !times.is_empty() {
+                all.push(Series { labels, times, values });
+            }
+        }
+        all.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(all)
+    }
+}
+
+fn storage(e: Corrupt) -> ReadError {
+    ReadError::Storage(format!("rows in memory cannot be decoded: {e}; please report this"))
+}
+
+fn decoded_times(cache: &mut HashMap<*const Chunk, Arc<[i64]>>, chunk: &Arc<Chunk>) -> Result<Arc<[i64]>, Corrupt> {
+    if let Some(t) = cache.get(&Arc::as_ptr(chunk)) {
+        return Ok(t.clone());
+    }
+    let t: Arc<[i64]> = chunk.times()?.into();
+    cache.insert(Arc::as_ptr(chunk), t.clone());
+    Ok(t)
+}
+
+/// Appends the present samples of `[start, end]`.
+fn extend(times: &mut Vec<i64>, values: &mut Vec<f64>, t: &[i64], v: &[f64], start: i64, end: i64) {
+    let from = t.partition_point(|t| *t < start);
+    let to = t.partition_point(|t| *t <= end).max(from);
+    for (t, v) in t[from..to].iter().zip(&v[from..to]) {
+        if !is_absent(*v) {
+            times.push(*t);
+            values.push(*v);
+        }
+    }
+}
+
+/// Ascending times, the first sample of each time.
+pub fn settle(times: Vec<i64>, values: Vec<f64>) -> (Vec<i64>, Vec<f64>) {
+    if times.is_sorted_by(|a, b| a < b) {
+        return (times, values);
+    }
+    let mut pairs: Vec<(i64, f64)> = times.into_iter().zip(values).collect();
+    pairs.sort_by_key(|p| p.0);
+    pairs.dedup_by_key(|p| p.0);
+    pairs.into_iter().unzip()
+}

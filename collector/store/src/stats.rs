@@ -1,0 +1,115 @@
+//! Numbers about the store, for the collector's own metrics and `/api/v1/status/tsdb`.
+
+use crate::rows::Appended;
+use crate::store::Store;
+use crate::wal::replay::Damage;
+use std::collections::HashMap;
+
+/// A moment's numbers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Stats {
+    /// Series in the head.
+    pub head_series: usize,
+    /// Samples in the head.
+    pub head_samples: u64,
+    /// Sets of columns that share time stamps, in the head.
+    pub head_layouts: usize,
+    /// Bytes of compressed rows in the head.
+    pub head_bytes: u64,
+    /// Oldest and newest sample in the head, Unix ms.
+    pub head_range: Option<(i64, i64)>,
+    /// Bytes of log that are not yet in blocks.
+    pub wal_bytes: u64,
+    /// Block files.
+    pub blocks: usize,
+    /// Their bytes.
+    pub block_bytes: u64,
+    /// Their samples.
+    pub block_samples: u64,
+    /// What became of all samples since the start.
+    pub appended: Appended,
+    /// Damage found since the start.
+    pub damage: Vec<Damage>,
+    /// Why samples cannot be made durable right now.
+    pub log_failure: Option<String>,
+    /// Why the last flush, merge or removal failed.
+    pub maintenance_failure: Option<String>,
+}
+
+/// How many series the head has by what; each list is the largest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cardinality {
+    /// Series in the head.
+    pub series: usize,
+    /// Different label name and value pairs.
+    pub label_pairs: usize,
+    /// Series by metric name.
+    pub by_metric: Vec<(String, usize)>,
+    /// Different values by label name.
+    pub by_label: Vec<(String, usize)>,
+    /// Series by label pair, `name=value`.
+    pub by_pair: Vec<(String, usize)>,
+}
+
+impl Store {
+    /// Cheap enough to ask every second.
+    pub fn stats(&self) -> Stats {
+        let log = self.shared.log.lock();
+        let (wal_bytes, log_failure) = (log.bytes, log.failure().map(ToString::to_string));
+        drop(log);
+        let head = self.shared.head.read();
+        let mut stats = Stats {
+            wal_bytes,
+            log_failure,
+            appended: *self.shared.totals.lock(),
+            damage: self.shared.damage.lock().clone(),
+            ..Stats::default()
+        };
+        for g in head.older.iter().map(|g| &**g).chain([&head.current]) {
+            stats.head_series = stats.head_series.max(g.series.len());
+            stats.head_samples += g.samples;
+            stats.head_layouts = stats.head_layouts.max(g.layouts.len());
+            stats.head_bytes += g.sealed_bytes;
+            stats.head_range = match (stats.head_range, g.range()) {
+                (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+                (a, b) => a.or(b),
+            };
+        }
+        stats
+    }
+
+    /// Series in the head by metric and label; at most `limit` of each. Walks all series: for people, not for loops.
+    pub fn cardinality(&self, limit: usize) -> Cardinality {
+        let mut metrics: HashMap<String, usize> = HashMap::new();
+        let mut pairs: HashMap<(String, String), usize> = HashMap::new();
+        let head = self.shared.head.read();
+        let newest = head.older.last().filter(|_| head.current.series.is_empty());
+        let generation = newest.map_or(&head.current, |g| g);
+        for entered in &generation.series {
+            *metrics.entry(entered.labels.metric().to_owned()).or_default() += 1;
+            for (n, v) in entered.labels.iter() {
+                *pairs.entry((n.to_owned(), v.to_owned())).or_default() += 1;
+            }
+        }
+        let series = generation.series.len();
+        drop(head);
+        let mut labels: HashMap<String, usize> = HashMap::new();
+        for (name, _) in pairs.keys() {
+            *labels.entry(name.clone()).or_default() += 1;
+        }
+        Cardinality {
+            series,
+            label_pairs: pairs.len(),
+            by_metric: top(metrics, limit),
+            by_label: top(labels, limit),
+            by_pair: top(pairs.into_iter().map(|((n, v), c)| (format!("{n}={v}"), c)), limit),
+        }
+    }
+}
+
+fn top(counts: impl IntoIterator<Item = (String, usize)>, limit: usize) -> Vec<(String, usize)> {
+    let mut all: Vec<_> = counts.into_iter().collect();
+    all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    all.truncate(limit);
+    all
+}

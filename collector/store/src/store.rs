@@ -1,0 +1,260 @@
+//! The store itself: opening, appending with group commit, and the state everything else shares.
+
+use crate::dir::DataDir;
+use crate::error::{AppendError, OpenError, StoreError};
+use crate::head::generation::Generation;
+use crate::io::{Files, OsFiles};
+use crate::metadata::{Metadata, Table};
+use crate::options::{Options, millis};
+use crate::rows::{Appended, RowGroup};
+use crate::wal::replay::{self, Damage};
+use crate::wal::writer::{self, Log};
+use fabriclens_model::is_absent;
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+/// Appends are refused when the log of unflushed rows reaches this many times `head_bytes`.
+const BACKLOG: u64 = 4;
+
+/// An open store; share it in an `Arc`. Dropping it stops its thread and lets go of the directory.
+pub struct Store {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the store's threads share.
+pub(crate) struct Shared {
+    pub dir: DataDir,
+    pub options: Options,
+    pub files: Arc<dyn Files>,
+    pub log: Mutex<Log>,
+    pub written: Condvar,
+    pub head: RwLock<Head>,
+    pub metadata: Table,
+    pub damage: Mutex<Vec<Damage>>,
+    pub totals: Mutex<Appended>,
+    pub closed: AtomicBool,
+    /// Newest sample accepted, Unix ms.
+    pub newest: AtomicI64,
+}
+
+/// Rows in memory: the generation that grows and those that wait to become blocks, oldest first.
+pub(crate) struct Head {
+    pub current: Generation,
+    pub older: Vec<Arc<Generation>>,
+}
+
+impl Store {
+    /// Opens or creates the store in `dir` and replays its log.
+    ///
+    /// # Errors
+    /// [`OpenError`], each with its remedy: held by another process, foreign, read-only, full, of a newer format.
+    pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
+        Self::open_with(dir, options, Arc::new(OsFiles))
+    }
+
+    /// As [`Store::open`], on another file layer.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_with(dir: &Path, options: Options, files: Arc<dyn Files>) -> Result<Self, OpenError> {
+        let dir = DataDir::open(&*files, dir)?;
+        let meta = dir.root.join("meta");
+        let metadata = sled::open(&meta)
+            .and_then(|db| Table::open(&db))
+            .map_err(|source| OpenError::Metadata { path: meta, source })?;
+        let mut damage = Vec::new();
+        let older = replay_all(&dir, &options, &*files, &mut damage)?;
+        let number = older.last().map_or(0, |g| g.number) + 1;
+        let log = Log::create(files.clone(), &dir.wal, number)
+            .map_err(|e| OpenError::io("create", &dir.root, &dir.wal.join(writer::name(number, 0)), e))?;
+        let newest = older.iter().filter_map(|g| g.range()).map(|r| r.1).max();
+        let current = Generation::new(number, options.chunk_rows, options.max_series);
+        let shared = Arc::new(Shared {
+            dir,
+            files,
+            log: Mutex::new(log),
+            written: Condvar::new(),
+            head: RwLock::new(Head { current, older }),
+            metadata,
+            damage: Mutex::new(damage),
+            totals: Mutex::new(Appended::default()),
+            closed: AtomicBool::new(false),
+            newest: AtomicI64::new(newest.unwrap_or(i64::MIN)),
+            options,
+        });
+        Ok(Self { shared })
+    }
+
+    /// Stores samples; returns when they survive a crash. Appends that run at the same time share one fsync.
+    ///
+    /// # Errors
+    /// [`AppendError`]: nothing of this call is acknowledged; send it again, what was kept will count as duplicates.
+    pub fn append(&self, groups: &[RowGroup]) -> Result<Appended, AppendError> {
+        self.shared.append(groups)
+    }
+
+    /// Stores metric metadata by metric name; unchanged entries cost nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Metadata`]; samples are not affected.
+    pub fn put_metadata<'a>(&self, entries: impl IntoIterator<Item = (&'a str, Metadata)>) -> Result<(), StoreError> {
+        self.shared.metadata.put(entries)
+    }
+
+    /// Turns everything in memory into durable blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what could not be written stays in memory and in the log.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// One round of what the background thread does: flush what is due, merge, apply retention.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the first step that failed; it is tried again the next time.
+    pub fn maintain(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Refuses further appends and waits for running ones.
+    pub fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        drop(self.shared.log.lock());
+    }
+
+    /// All metric metadata.
+    pub fn metadata(&self) -> Arc<BTreeMap<String, Metadata>> {
+        self.shared.metadata.all()
+    }
+}
+
+impl Shared {
+    fn append(&self, groups: &[RowGroup]) -> Result<Appended, AppendError> {
+        for (i, group) in groups.iter().enumerate() {
+            group.check(i)?;
+        }
+        let (oldest, newest) = self.accepted_times();
+        let mut sum = Appended::default();
+        let mut log = self.log.lock();
+        self.ready(&mut log)?;
+        {
+            let mut head = self.head.write();
+            let Head { current, older } = &mut *head;
+            for group in groups {
+                if group.times.iter().all(|t| (oldest..=newest).contains(t)) {
+                    sum += current.append(group, older, &mut log.pending);
+                } else {
+                    let kept = keep(group, oldest, newest, &mut sum);
+                    sum += current.append(&kept, older, &mut log.pending);
+                }
+            }
+        }
+        let seen = groups.iter().flat_map(|g| &g.times).filter(|t| **t <= newest).max();
+        self.newest.fetch_max(seen.copied().unwrap_or(i64::MIN), Ordering::Relaxed);
+        log.appended += 1;
+        let ticket = log.appended;
+        self.commit(&mut log, ticket)?;
+        drop(log);
+        *self.totals.lock() += sum;
+        Ok(sum)
+    }
+
+    /// Oldest and newest time an append may carry now.
+    fn accepted_times(&self) -> (i64, i64) {
+        let now = (self.options.clock)();
+        let ago = |from: i64, d: Option<std::time::Duration>| d.map_or(i64::MIN, |d| from.saturating_sub(millis(d)));
+        let window = ago(self.newest.load(Ordering::Relaxed), self.options.out_of_order);
+        let oldest = ago(now, self.options.retention).max(window);
+        (oldest, now.saturating_add(millis(self.options.max_future)))
+    }
+
+    /// Refuses an append that cannot be kept, before anything of it is stored.
+    fn ready(&self, log: &mut MutexGuard<'_, Log>) -> Result<(), AppendError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(AppendError::Closed);
+        }
+        if log.failure().is_some() {
+            log.heal(&self.head.read().current)?;
+            self.written.notify_all();
+        }
+        if log.bytes > self.options.head_bytes.saturating_mul(BACKLOG) {
+            return Err(AppendError::HeadFull { bytes: log.bytes, message: "flushing is behind".into() });
+        }
+        Ok(())
+    }
+
+    /// Returns when the append with this number is durable. One caller writes for all that wait.
+    pub fn commit(&self, log: &mut MutexGuard<'_, Log>, ticket: u64) -> Result<(), AppendError> {
+        loop {
+            if log.durable >= ticket {
+                return Ok(());
+            }
+            if let Some(e) = log.failure() {
+                return Err(e.clone());
+            }
+            if log.busy {
+                self.written.wait(log);
+                continue;
+            }
+            if let Some(mut work) = log.take() {
+                let result = MutexGuard::unlocked(log, || work.run());
+                log.done(work, result);
+                self.written.notify_all();
+            }
+        }
+    }
+}
+
+/// The rows of a group within the accepted times; the others are counted.
+fn keep(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGroup {
+    let n = group.times.len();
+    let mut rows = Vec::new();
+    for (r, time) in group.times.iter().enumerate() {
+        let samples = group.values.iter().skip(r).step_by(n).filter(|v| !is_absent(**v)).count() as u64;
+        if *time < oldest {
+            sum.too_old += samples;
+        } else if *time > newest {
+            sum.too_far_in_future += samples;
+        } else {
+            rows.push(r);
+        }
+    }
+    RowGroup {
+        series: group.series.clone(),
+        times: rows.iter().map(|r| group.times[*r]).collect(),
+        values: (0..group.series.len())
+            .flat_map(|c| rows.iter().map(move |r| c * n + r))
+            .map(|i| group.values[i])
+            .collect(),
+    }
+}
+
+/// All generations that have a log, oldest first; empty ones are dropped and their files removed.
+fn replay_all(
+    dir: &DataDir,
+    options: &Options,
+    files: &dyn Files,
+    damage: &mut Vec<Damage>,
+) -> Result<Vec<Arc<Generation>>, OpenError> {
+    let list = files.list(&dir.wal).map_err(|e| OpenError::io("list", &dir.root, &dir.wal, e))?;
+    let mut segments: BTreeMap<u64, Vec<(u32, String)>> = BTreeMap::new();
+    for (name, _) in list {
+        if let Some((generation, segment)) = writer::parse_name(&name) {
+            segments.entry(generation).or_default().push((segment, name));
+        }
+    }
+    let mut older: Vec<Arc<Generation>> = Vec::new();
+    for (number, mut parts) in segments {
+        parts.sort_unstable();
+        let mut generation = Generation::new(number, options.chunk_rows, options.max_series);
+        for (_, name) in &parts {
+            replay::segment(files, &dir.root, &dir.wal.join(name), &mut generation, &older, damage)?;
+        }
+        older.push(Arc::new(generation));
+    }
+    Ok(older)
+}
