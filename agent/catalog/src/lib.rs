@@ -4,11 +4,18 @@
 //! `docs/metrics.md`, the check of dashboards and rules. The same question is the same metric on every vendor.
 //! Called by the agent (to bind a device's names), the collector (metadata), tests and `xtask`.
 
+mod bind;
+mod family;
 pub mod feeds;
+mod limit;
 pub mod metrics;
 mod name;
+pub mod page;
 mod unit;
 
+pub use bind::{Bound, bind};
+pub use family::{Family, LinkLayer, is_fast};
+pub use limit::Limit;
 pub use unit::Unit;
 
 /// What kind of series a metric is.
@@ -55,6 +62,11 @@ impl Metric {
     pub fn prometheus_name(&self) -> String {
         name::prometheus(self)
     }
+
+    /// Whether the 100 ms congestion sample wants it.
+    pub fn in_congestion_sample(&self) -> bool {
+        metrics::CONGESTION.contains(&self)
+    }
 }
 
 impl PartialEq for Metric {
@@ -98,6 +110,26 @@ pub enum Source {
     Other,
 }
 
+impl Source {
+    /// Name on the reference page and in logs.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::SysfsCounters => "counters",
+            Self::HwCounters => "hw_counters",
+            Self::DeviceHwCounters => "device hw_counters",
+            Self::Ethtool => "ethtool",
+            Self::EthtoolStd => "ethtool netlink",
+            Self::Dcb => "dcb",
+            Self::NetStatistics => "net statistics",
+            Self::ProcNet => "proc net",
+            Self::Pci => "pci",
+            Self::Module => "module",
+            Self::PmaMad => "pma mad",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// What a hardware counter does at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Overflow {
@@ -107,21 +139,77 @@ pub enum Overflow {
     Saturate,
 }
 
+/// Label values that follow from a vendor's name, at most three.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FixedLabels {
+    items: [(&'static str, &'static str); 3],
+    len: u8,
+}
+
+impl FixedLabels {
+    /// None.
+    pub const NONE: Self = Self { items: [("", ""); 3], len: 0 };
+
+    /// These and one more; a fourth is a compile-time error.
+    pub const fn with(mut self, name: &'static str, value: &'static str) -> Self {
+        self.items[self.len as usize] = (name, value);
+        self.len += 1;
+        self
+    }
+
+    /// The pairs, in the order written.
+    pub fn as_slice(&self) -> &[(&'static str, &'static str)] {
+        &self.items[..usize::from(self.len)]
+    }
+}
+
 /// One vendor counter: which metric it feeds, and how its number becomes that metric's unit.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Feed {
     /// Where it is read.
     pub source: Source,
     /// The vendor's name; `{prio}`, `{queue}`, `{lane}`, `{vl}`, `{tc}` … stand for decimal numbers.
+    /// A placeholder becomes a label when the metric has one of that name (`prio` is `priority`); otherwise
+    /// the counters of all its numbers add up.
     pub name: &'static str,
     /// The canonical metric.
     pub metric: &'static Metric,
     /// Label values that follow from the name (`direction`, `reason` …).
-    pub labels: &'static [(&'static str, &'static str)],
+    pub labels: FixedLabels,
+    /// The label that takes the vendor's own name in `snake_case`, for long tails.
+    pub named: Option<&'static str>,
     /// Exported value = raw value × scale.
     pub scale: f64,
     /// Bits of the raw counter (for wrap and saturation).
     pub width: u8,
     /// Behaviour at the end of `width`.
     pub overflow: Overflow,
+    /// One part of a sum: readings of one source with the same metric and labels add up.
+    /// Without it they are spellings of one counter, and the first counts.
+    pub adds: bool,
+    /// 0, or more for a counter that only stands in when none with a lower number is there.
+    pub precedence: u8,
+}
+
+impl Feed {
+    /// Whether a raw value is a reading at all: firmware that cannot answer fills 64-bit counters with ones.
+    pub fn is_reading(&self, raw: u64) -> bool {
+        self.metric.kind != Kind::Counter || self.width < 64 || raw != u64::MAX
+    }
+
+    /// Whether a saturating counter has reached its end and says no more than "at least".
+    pub fn is_saturated(&self, raw: u64) -> bool {
+        self.overflow == Overflow::Saturate && self.width < 64 && raw >= (1 << self.width) - 1
+    }
+
+    /// The step of a counter from `before` to `now` in raw units: the difference, across a wrap where the counter
+    /// really wraps in fewer than 64 bits; `None` when the value fell for another reason (a reset).
+    /// Whether a wrapped step is believable is for [`Metric::limit`] to say.
+    pub fn step(&self, before: u64, now: u64) -> Option<u64> {
+        if now >= before {
+            return Some(now - before);
+        }
+        let wraps = self.overflow == Overflow::Wrap && self.width < 64 && before < 1 << self.width;
+        wraps.then(|| (1 << self.width) - before + now)
+    }
 }

@@ -19,7 +19,7 @@ pub enum Unit {
     Amperes,
     /// `By/s`, `_bytes_per_second`
     BytesPerSecond,
-    /// A count of things; the annotation (`{packet}`) has no suffix in Prometheus.
+    /// A count of things; the annotation (`{packet}`) has no suffix in Prometheus, `{packet}/s` has `_per_second`.
     Count(&'static str),
     /// No unit at all.
     None,
@@ -53,6 +53,7 @@ impl Unit {
             Self::Volts => Some("volts"),
             Self::Amperes => Some("amperes"),
             Self::BytesPerSecond => Some("bytes_per_second"),
+            Self::Count(annotation) if annotation.ends_with("/s") => Some("per_second"),
             Self::Count(_) | Self::None => None,
         }
     }

@@ -1,0 +1,141 @@
+//! Driver families: which tables apply to a device, and what its sources cost and are worth.
+//! Called by the agent when it plans what to read from a device.
+
+use std::sync::OnceLock;
+
+use crate::bind::Index;
+use crate::feeds::{FAMILIES, GENERIC};
+use crate::{Feed, Source};
+
+/// Link layer of a port as the kernel names it; some files mean something else on Ethernet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinkLayer {
+    /// InfiniBand or Omni-Path.
+    InfiniBand,
+    /// RoCE, iWARP, plain Ethernet.
+    Ethernet,
+    /// EFA and others that say nothing.
+    Unspecified,
+}
+
+/// One vendor's drivers, RDMA and network half together, and their counters.
+pub struct Family {
+    /// Short name, for instance `mlx5`; on the reference page.
+    pub name: &'static str,
+    /// Kernel driver names that select it, RDMA and netdev.
+    pub drivers: &'static [&'static str],
+    /// Prefixes of RDMA device names that select it when the driver is unknown.
+    pub prefixes: &'static [&'static str],
+    /// Its counters.
+    pub feeds: &'static [&'static [Feed]],
+    /// Sources that one congestion sample (100 ms) may read: cheap and really refreshed that often.
+    pub fast: &'static [Source],
+    /// Bytes of one tick of PortXmitWait, where known without asking the device.
+    pub tick_bytes: Option<f64>,
+    /// Whether DCB netlink counts PFC frames live; mlx5 serves a copy that only ethtool refreshes.
+    pub dcb_counts: bool,
+    index: OnceLock<Index>,
+}
+
+impl Family {
+    pub(crate) const fn new(
+        name: &'static str,
+        drivers: &'static [&'static str],
+        prefixes: &'static [&'static str],
+        feeds: &'static [&'static [Feed]],
+    ) -> Self {
+        let fast = &[];
+        Self { name, drivers, prefixes, feeds, fast, tick_bytes: None, dcb_counts: true, index: OnceLock::new() }
+    }
+
+    pub(crate) const fn fast(mut self, sources: &'static [Source]) -> Self {
+        self.fast = sources;
+        self
+    }
+
+    pub(crate) const fn tick(mut self, bytes: f64) -> Self {
+        self.tick_bytes = Some(bytes);
+        self
+    }
+
+    pub(crate) const fn frozen_dcb(mut self) -> Self {
+        self.dcb_counts = false;
+        self
+    }
+
+    /// The family of a kernel driver (`mlx5_core`, `bnxt_en`, `irdma`, `rdma_rxe` …).
+    pub fn for_driver(driver: &str) -> Option<&'static Self> {
+        FAMILIES.iter().copied().find(|f| f.drivers.contains(&driver))
+    }
+
+    /// The family of an RDMA device by its default name (`mlx5_0`, `rxe0`); udev's persistent names
+    /// (`rocep1s0`, `ibp5s0`) tell nothing, ask [`Family::for_driver`] first.
+    pub fn for_device(device: &str) -> Option<&'static Self> {
+        FAMILIES.iter().copied().find(|f| f.prefixes.iter().any(|p| device.starts_with(p)))
+    }
+
+    /// Every row of the family's own tables.
+    pub fn rows(&self) -> impl Iterator<Item = &'static Feed> {
+        self.feeds.iter().flat_map(|table| table.iter())
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        self.index.get_or_init(|| Index::new(self.rows()))
+    }
+}
+
+impl std::fmt::Debug for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Family").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Whether the source is cheap and fresh enough for a congestion sample every 100 ms on this family.
+/// Unknown drivers: only the netdev's own statistics.
+pub fn is_fast(family: Option<&Family>, source: Source) -> bool {
+    source == Source::NetStatistics || family.is_some_and(|f| f.fast.contains(&source))
+}
+
+/// Order of preference when several sources give the same metric and labels for one port; 0 is best.
+/// InfiniBand: performance management first, because the netdev there is only IPoIB.
+pub(crate) fn source_rank(link: LinkLayer, source: Source) -> u8 {
+    use Source::{
+        Dcb, DeviceHwCounters, Ethtool, EthtoolStd, HwCounters, Module, NetStatistics, Other, Pci, PmaMad, ProcNet,
+        SysfsCounters,
+    };
+    const INFINIBAND: [Source; 12] = [
+        HwCounters,
+        PmaMad,
+        SysfsCounters,
+        DeviceHwCounters,
+        NetStatistics,
+        Ethtool,
+        EthtoolStd,
+        Dcb,
+        Pci,
+        Module,
+        ProcNet,
+        Other,
+    ];
+    const ETHERNET: [Source; 12] = [
+        HwCounters,
+        NetStatistics,
+        Ethtool,
+        EthtoolStd,
+        Dcb,
+        DeviceHwCounters,
+        SysfsCounters,
+        PmaMad,
+        Pci,
+        Module,
+        ProcNet,
+        Other,
+    ];
+    let order = if link == LinkLayer::InfiniBand { &INFINIBAND } else { &ETHERNET };
+    order.iter().position(|s| *s == source).map_or(u8::MAX, |i| i as u8)
+}
+
+pub(crate) fn generic_index() -> &'static Index {
+    static INDEX: OnceLock<Index> = OnceLock::new();
+    INDEX.get_or_init(|| Index::new(GENERIC.iter().flat_map(|(_, table)| table.iter())))
+}

@@ -1,0 +1,62 @@
+//! Facts that are text or sets, not numbers: which label or metric each becomes.
+//! The agent's discovery and configuration samplers follow this table; the coverage test and the reference page read it.
+
+use crate::Metric;
+use crate::metrics::{dcb, netdev, pcie, pfc, state};
+
+/// One file or attribute and what becomes of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Fact {
+    /// Where it is read; placeholders as in [`crate::Feed::name`].
+    pub name: &'static str,
+    /// The metric it ends in.
+    pub metric: &'static Metric,
+    /// How: the label it becomes, or how the value follows from it.
+    pub becomes: &'static str,
+}
+
+const fn info(name: &'static str, label: &'static str) -> Fact {
+    Fact { name, metric: &state::PORT_INFO, becomes: label }
+}
+
+const fn value(name: &'static str, metric: &'static Metric, becomes: &'static str) -> Fact {
+    Fact { name, metric, becomes }
+}
+
+/// Every such fact.
+pub static FACTS: &[Fact] = &[
+    info("ports/{port}/link_layer", "link_layer"),
+    value("ports/{port}/gids/{index}", &state::PORT_GIDS, "counted when not zero"),
+    value("ports/{port}/gid_attrs/types/{index}", &state::PORT_GIDS, "type"),
+    info("ports/{port}/gid_attrs/ndevs/{index}", "netdev"),
+    value("ports/{port}/pkeys/{index}", &state::PORT_PKEYS, "counted when not zero"),
+    info("device/fw_ver", "firmware"),
+    info("device/board_id", "board"),
+    info("device/hca_type", "model"),
+    info("device/hw_rev", "hw_rev"),
+    info("device/node_desc", "node_desc"),
+    info("device/node_guid", "node_guid"),
+    info("device/node_type", "node_type"),
+    info("device/sys_image_guid", "system_guid"),
+    info("configfs/rdma_cm/{dev}/ports/{port}/default_roce_mode", "roce"),
+    value("net/operstate", &netdev::NETDEV_UP, "1 when `up`"),
+    value(
+        "net/duplex",
+        &netdev::NETDEV_CARRIER,
+        "read only when there is carrier; half duplex does not exist on these links",
+    ),
+    info("net/phys_port_name", "phys_port_name"),
+    info("net/phys_switch_id", "switch_id"),
+    info("net/dev_port", "port"),
+    info("net/dev_id", "port"),
+    info("pci/numa_node", "numa_node"),
+    value("pci/local_cpulist", &state::PORT_INFO, "numa_node, when the function has none"),
+    value("ieee_pfc/pfc_en", &pfc::PFC_ENABLED, "one gauge per bit, `priority` 0 to 7"),
+    value("sysfs net/qos/pfc", &pfc::PFC_ENABLED, "one gauge per entry, where DCB netlink has none"),
+    value("sysfs net/qos/trust", &dcb::DCB_TRUST, "mode"),
+    value("sysfs net/settings/pfc_stall_prevention", &dcb::STALL_PREVENTION, "mode"),
+    value("linkstate/ext_state", &netdev::NETDEV_DOWN_REASON, "reason"),
+    value("linkstate/ext_substate", &netdev::NETDEV_DOWN_REASON, "detail"),
+    value("pci/current_link_speed of each bridge above", &pcie::PCIE_BRIDGE_SPEED, "the worst link"),
+    value("pci/current_link_width of each bridge above", &pcie::PCIE_BRIDGE_WIDTH, "the worst link"),
+];

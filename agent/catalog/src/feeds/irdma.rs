@@ -1,0 +1,77 @@
+//! Intel irdma: RDMA counters, names before and after the clean-up of 2025, with those of GEN3.
+//! Its IP counters hold nothing but RDMA, so they are the RDMA bytes and packets.
+
+use super::build::hw;
+use crate::Feed;
+use crate::metrics::congestion::{CNP_IGNORED, CNP_PACKETS, ECN_PACKETS};
+use crate::metrics::traffic::{
+    RDMA_IO, RDMA_IO_CAST, RDMA_OPERATIONS, RDMA_PACKETS, RDMA_PACKETS_CAST, RDMA_PACKETS_CLASS,
+};
+use crate::metrics::transport::{
+    ACK_TIMEOUTS, ICRC_ERRORS, IMPLIED_NAKS, OUT_OF_SEQUENCE, RDMA_DISCARDS, RDMA_ERRORS, RETRANSMITS, RNR_NAKS,
+    SEQUENCE_NAKS,
+};
+
+/// Rows of this file.
+pub static FEEDS: &[Feed] = &[
+    hw("ip4InDiscards", &RDMA_DISCARDS).rx().reason("ip").adds(),
+    hw("ip4InTruncatedPkts", &RDMA_DISCARDS).rx().reason("truncated").adds(),
+    hw("ip4OutNoRoutes", &RDMA_DISCARDS).tx().reason("no_route").adds(),
+    hw("ip6InDiscards", &RDMA_DISCARDS).rx().reason("ip").adds(),
+    hw("ip6InTruncatedPkts", &RDMA_DISCARDS).rx().reason("truncated").adds(),
+    hw("ip6OutNoRoutes", &RDMA_DISCARDS).tx().reason("no_route").adds(),
+    hw("tcpRetransSegs", &RETRANSMITS),
+    hw("rxVlanErrors", &RDMA_ERRORS).rx().reason("vlan"),
+    hw("ip4InOctets", &RDMA_IO).rx().adds(),
+    hw("ip4InPkts", &RDMA_PACKETS).rx().adds(),
+    hw("ip4InReasmRqd", &RDMA_PACKETS_CLASS).rx().class("reassembly_required").adds(),
+    hw("ip4InMcastPkts", &RDMA_PACKETS_CAST).rx().cast("multicast").adds(),
+    hw("ip4OutOctets", &RDMA_IO).tx().adds(),
+    hw("ip4OutPkts", &RDMA_PACKETS).tx().adds(),
+    hw("ip4OutSegRqd", &RDMA_PACKETS_CLASS).tx().class("segmentation_required").adds(),
+    hw("ip4OutMcastPkts", &RDMA_PACKETS_CAST).tx().cast("multicast").adds(),
+    hw("ip6InOctets", &RDMA_IO).rx().adds(),
+    hw("ip6InPkts", &RDMA_PACKETS).rx().adds(),
+    hw("ip6InReasmRqd", &RDMA_PACKETS_CLASS).rx().class("reassembly_required").adds(),
+    hw("ip6InMcastPkts", &RDMA_PACKETS_CAST).rx().cast("multicast").adds(),
+    hw("ip6OutOctets", &RDMA_IO).tx().adds(),
+    hw("ip6OutPkts", &RDMA_PACKETS).tx().adds(),
+    hw("ip6OutSegRqd", &RDMA_PACKETS_CLASS).tx().class("segmentation_required").adds(),
+    hw("ip6OutMcastPkts", &RDMA_PACKETS_CAST).tx().cast("multicast").adds(),
+    hw("tcpInSegs", &RDMA_PACKETS_CLASS).rx().class("tcp"),
+    hw("tcpOutSegs", &RDMA_PACKETS_CLASS).tx().class("tcp"),
+    hw("iwInRdmaReads", &RDMA_OPERATIONS).rx().op("read_request"),
+    hw("iwInRdmaSends", &RDMA_OPERATIONS).rx().op("send_request"),
+    hw("iwInRdmaWrites", &RDMA_OPERATIONS).rx().op("write_request"),
+    hw("iwOutRdmaReads", &RDMA_OPERATIONS).tx().op("read_request"),
+    hw("iwOutRdmaSends", &RDMA_OPERATIONS).tx().op("send_request"),
+    hw("iwOutRdmaWrites", &RDMA_OPERATIONS).tx().op("write_request"),
+    hw("cnpHandled", &CNP_PACKETS).rx(),
+    hw("cnpIgnored", &CNP_IGNORED),
+    hw("cnpSent", &CNP_PACKETS).tx(),
+    hw("ip4InMcastOctets", &RDMA_IO_CAST).rx().cast("multicast").adds(),
+    hw("ip4OutMcastOctets", &RDMA_IO_CAST).tx().cast("multicast").adds(),
+    hw("ip6InMcastOctets", &RDMA_IO_CAST).rx().cast("multicast").adds(),
+    hw("ip6OutMcastOctets", &RDMA_IO_CAST).tx().cast("multicast").adds(),
+    hw("RxUDP", &RDMA_PACKETS_CLASS).rx().class("udp"),
+    hw("TxUDP", &RDMA_PACKETS_CLASS).tx().class("udp"),
+    hw("RxECNMrkd", &ECN_PACKETS),
+    hw("InRdmaReads", &RDMA_OPERATIONS).rx().op("read_request"),
+    hw("InRdmaSends", &RDMA_OPERATIONS).rx().op("send_request"),
+    hw("InRdmaWrites", &RDMA_OPERATIONS).rx().op("write_request"),
+    hw("OutRdmaReads", &RDMA_OPERATIONS).tx().op("read_request"),
+    hw("OutRdmaSends", &RDMA_OPERATIONS).tx().op("send_request"),
+    hw("OutRdmaWrites", &RDMA_OPERATIONS).tx().op("write_request"),
+    hw("RetransSegs", &RETRANSMITS),
+    hw("InSegs", &RDMA_PACKETS_CLASS).rx().class("tcp"),
+    hw("OutSegs", &RDMA_PACKETS_CLASS).tx().class("tcp"),
+    hw("RNR sent", &RNR_NAKS).tx(),
+    hw("RNR received", &RNR_NAKS).rx(),
+    hw("Rx atomics", &RDMA_OPERATIONS).rx().op("atomic_request"),
+    hw("Tx atomics", &RDMA_OPERATIONS).tx().op("atomic_request"),
+    hw("Nak Sequence Error", &SEQUENCE_NAKS).rx(),
+    hw("Nak Sequence Error Implied", &IMPLIED_NAKS),
+    hw("RTO", &ACK_TIMEOUTS),
+    hw("Rcvd Out of order packets", &OUT_OF_SEQUENCE),
+    hw("CRC errors", &ICRC_ERRORS),
+];

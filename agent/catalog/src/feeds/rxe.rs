@@ -1,0 +1,26 @@
+//! Soft-RoCE.
+
+use super::build::hw;
+use crate::Feed;
+use crate::metrics::link::LINK_DOWNS;
+use crate::metrics::traffic::{RDMA_OPERATIONS, RDMA_PACKETS};
+use crate::metrics::transport::{
+    ADAPTIVE_RETRANSMITS, DUPLICATE_REQUESTS, OUT_OF_SEQUENCE, RETRIES_EXCEEDED, RNR_NAKS, SEQUENCE_NAKS,
+};
+
+/// Rows of this file.
+pub static FEEDS: &[Feed] = &[
+    hw("sent_pkts", &RDMA_PACKETS).tx(),
+    hw("rcvd_pkts", &RDMA_PACKETS).rx(),
+    hw("duplicate_request", &DUPLICATE_REQUESTS),
+    hw("out_of_seq_request", &OUT_OF_SEQUENCE),
+    hw("rcvd_rnr_err", &RNR_NAKS).rx(),
+    hw("send_rnr_err", &RNR_NAKS).tx(),
+    hw("rcvd_seq_err", &SEQUENCE_NAKS).rx(),
+    hw("retry_exceeded_err", &RETRIES_EXCEEDED).reason("transport"),
+    hw("retry_rnr_exceeded_err", &RETRIES_EXCEEDED).reason("rnr"),
+    hw("completer_retry_err", &ADAPTIVE_RETRANSMITS).reason("completer"),
+    hw("link_downed", &LINK_DOWNS),
+    hw("rdma_sends", &RDMA_OPERATIONS).tx().op("send_request"),
+    hw("rdma_recvs", &RDMA_OPERATIONS).rx().op("send_request"),
+];

@@ -1,0 +1,44 @@
+//! TCP/IP of the host's network namespace: the baseline beside RDMA. RoCE is invisible here.
+
+use super::words::*;
+
+metrics! {
+    TCP_SEGMENTS, Counter, Host, "fabric.tcp.segments", Count("{segment}"), ["direction"],
+        "TCP segments received and sent.";
+    TCP_RETRANSMITS, Counter, Host, "fabric.tcp.retransmits", Count("{segment}"), [],
+        "TCP segments sent again.";
+    TCP_RETRANSMIT_DETAILS, Counter, Host, "fabric.tcp.retransmit.events", EVENTS, ["reason"],
+        "Causes and signs of TCP retransmission, by the kernel's name; they overlap.";
+    TCP_TIMEOUTS, Counter, Host, "fabric.tcp.timeouts", EVENTS, ["reason"],
+        "TCP retransmission time-outs, all and spurious.";
+    TCP_ERRORS, Counter, Host, "fabric.tcp.errors", ERRORS, ["reason"],
+        "Bad TCP segments received.";
+    TCP_DISCARDS, Counter, Host, "fabric.tcp.discards", EVENTS, ["reason"],
+        "Segments, connections or data dropped by TCP, by the kernel's name.";
+    TCP_WINDOW_EVENTS, Counter, Host, "fabric.tcp.window.events", EVENTS, ["reason"],
+        "Zero windows: the receiving program does not keep up.";
+    TCP_TRAFFIC_DETAILS, Counter, Host, "fabric.tcp.segment.details", Count("{segment}"), ["reason"],
+        "Segments by a further class, by the kernel's name.";
+    TCP_CE_DELIVERED, Counter, Host, "fabric.tcp.ce_delivered", PACKETS, [],
+        "Segments delivered whose acknowledgement says that they were congestion-marked on the way.";
+    IP_PACKETS, Counter, Host, "fabric.ip.packets", PACKETS, ["direction"],
+        "IP packets received from and handed to the network by this host.";
+    IP_PACKETS_CAST, Counter, Host, "fabric.ip.packets.by_cast", PACKETS, ["cast", "direction"],
+        "IP multicast and broadcast packets.";
+    IP_PACKET_DETAILS, Counter, Host, "fabric.ip.packet.details", PACKETS, ["reason"],
+        "IP packets by what became of them: forwarded, delivered, transmitted, truncated.";
+    IP_IO, Counter, Host, "fabric.ip.io", Bytes, ["direction"],
+        "IP bytes received and sent.";
+    IP_IO_CAST, Counter, Host, "fabric.ip.io.by_cast", Bytes, ["cast", "direction"],
+        "IP multicast and broadcast bytes.";
+    IP_DISCARDS, Counter, Host, "fabric.ip.discards", PACKETS, ["direction"],
+        "IP packets dropped for lack of resources.";
+    IP_ERRORS, Counter, Host, "fabric.ip.errors", ERRORS, ["reason"],
+        "Bad IP packets received.";
+    IP_ECN, Counter, Host, "fabric.ip.ecn.packets", PACKETS, ["mark"],
+        "IP packets received by congestion mark: `ce`, `ect0`, `ect1`, `none` (kernel path, no RoCE).";
+    UDP_DATAGRAMS, Counter, Host, "fabric.udp.datagrams", PACKETS, ["direction"],
+        "UDP datagrams received and sent by this host's programs.";
+    UDP_ERRORS, Counter, Host, "fabric.udp.errors", ERRORS, ["reason"],
+        "UDP datagrams lost to full buffers or bad checksums.";
+}

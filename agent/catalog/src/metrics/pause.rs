@@ -1,0 +1,24 @@
+//! Global pause (802.3x), kept apart from PFC: it stops every priority.
+
+use super::words::*;
+
+metrics! {
+    PAUSE_FRAMES, Counter, Port, "fabric.pause.frames", PACKETS, ["direction"],
+        "802.3x pause frames: received (we must stop) or transmitted (the peer must stop). Drivers that tell XON from XOFF count XOFF here.";
+    PAUSE_RESUME_FRAMES, Counter, Port, "fabric.pause.resume.frames", PACKETS, ["direction"],
+        "802.3x frames that end a pause (XON), where the driver counts them apart.";
+    PAUSE_DURATION, Counter, Port, "fabric.pause.duration", Seconds, ["direction"],
+        "Time paused by 802.3x: received = this port could not send, transmitted = it kept the peer from sending.";
+    PAUSE_TRANSITIONS, Counter, Port, "fabric.pause.transitions", EVENTS, ["direction"],
+        "Changes between paused and running by 802.3x.";
+    PAUSE_SHARE, Gauge, Port, "fabric.pause.share", Ratio, ["direction"],
+        "Share of the last second paused by 802.3x, divided by measured time.";
+    PAUSE_SHARE_MAX, Gauge, Port, "fabric.pause.share.max", Ratio, ["direction"],
+        "Share paused by 802.3x in the worst congestion sample (100 ms) of the last second.";
+    PAUSE_CONTROL_FRAMES, Counter, Port, "fabric.pause.control.frames", PACKETS, ["direction"],
+        "MAC control frames: 802.3x pause, PFC and others together.";
+    PAUSE_ANY_FRAMES, Counter, Port, "fabric.pause.any.frames", PACKETS, ["direction"],
+        "Link-layer pause frames of both kinds together, 802.3x and PFC.";
+    PAUSE_UNSUPPORTED_FRAMES, Counter, Port, "fabric.pause.unsupported.frames", PACKETS, ["direction"],
+        "MAC control frames with an unknown op code.";
+}
