@@ -67,7 +67,7 @@ fn lines(rows: &Rows) -> Vec<String> {
 }
 
 fn decode(r: &ExportMetricsServiceRequest) -> Rows {
-    Decoder::default().request(r).unwrap()
+    Decoder::default().request(r).expect("well formed")
 }
 
 #[test]

@@ -1,0 +1,242 @@
+//! From file, environment and flags to a checked [`Config`].
+
+use super::raw::{Form, KEYS, RawConfig};
+use super::{Collector, Compression, Config, ConfigError, Http, Tls, nearest, units};
+use crate::schedule::Settings;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Every variable with this prefix must be a key.
+const PREFIX: &str = "FABRICLENS_AGENT_";
+/// Variables with the prefix that are flags, not keys.
+const FLAGS: &[&str] = &["FABRICLENS_AGENT_CONFIG", "FABRICLENS_AGENT_ROOT"];
+
+/// What flags override; `None` leaves file, environment or default in force.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// `--host`
+    pub host: Option<String>,
+    /// `--http`
+    pub http: Option<String>,
+    /// `--collector`
+    pub collector: Option<String>,
+}
+
+/// Loads and checks. `env` is the process environment (or a test's); `samplers` the names that `[samplers]` may have.
+///
+/// # Errors
+/// [`ConfigError`], naming file or key and the remedy.
+pub fn load(
+    file: Option<&Path>,
+    env: impl IntoIterator<Item = (String, String)>,
+    flags: &Overrides,
+    samplers: &[&str],
+) -> Result<Config, ConfigError> {
+    let place = file.map_or_else(|| "config".to_owned(), |p| p.display().to_string());
+    let mut table = match file {
+        Some(path) => read(path, &place)?,
+        None => toml::Table::new(),
+    };
+    apply_environment(&mut table, env)?;
+    let syntax = |e: toml::de::Error| ConfigError::Syntax { place: place.clone(), message: e.to_string() };
+    let mut raw: RawConfig = table.try_into().map_err(syntax)?;
+    raw.host = flags.host.clone().or(raw.host);
+    raw.collector.url = flags.collector.clone().or(raw.collector.url);
+    if let Some(listen) = &flags.http {
+        raw.http.listen = Some(listen.clone());
+        raw.http.enabled = Some(true);
+    }
+    if let Some(name) = raw.samplers.keys().find(|n| !samplers.contains(&n.as_str())) {
+        let hint = nearest(name, samplers.iter().copied()).map(str::to_owned);
+        return Err(ConfigError::Unknown { place, what: "sampler", name: name.clone(), hint });
+    }
+    check(raw)
+}
+
+fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let syntax = |e: toml::de::Error| ConfigError::Syntax { place: place.to_owned(), message: e.to_string() };
+    let table: toml::Table = text.parse().map_err(syntax)?;
+    if let Some(name) = unknown_key(&table) {
+        let sections = ["sampling", "samplers", "collector", "http"];
+        let hint = nearest(&name, KEYS.iter().map(|(k, _)| *k).chain(sections)).map(str::to_owned);
+        return Err(ConfigError::Unknown { place: place.to_owned(), what: "key", name, hint });
+    }
+    // Parsed a second time from the text, because only then errors point at line and column.
+    toml::from_str::<RawConfig>(&text).map_err(syntax)?;
+    Ok(table)
+}
+
+fn unknown_key(table: &toml::Table) -> Option<String> {
+    let known = |key: &String| KEYS.iter().any(|(k, _)| k == key);
+    let section = |name: &str| KEYS.iter().any(|(k, _)| k.split_once('.').is_some_and(|(s, _)| s == name));
+    table
+        .iter()
+        .filter(|(name, _)| *name != "samplers")
+        .flat_map(|(name, value)| match value.as_table() {
+            Some(inner) if section(name) => inner.keys().map(|k| format!("{name}.{k}")).collect(),
+            _ => vec![name.clone()],
+        })
+        .find(|key| !known(key))
+}
+
+fn apply_environment(
+    table: &mut toml::Table,
+    env: impl IntoIterator<Item = (String, String)>,
+) -> Result<(), ConfigError> {
+    let variable = |key: &str| format!("{PREFIX}{}", key.replace('.', "_").to_uppercase());
+    for (name, text) in env {
+        if !name.starts_with(PREFIX) || FLAGS.contains(&name.as_str()) {
+            continue;
+        }
+        let Some((key, form)) = KEYS.iter().find(|(k, _)| variable(k) == name) else {
+            let all: Vec<String> = KEYS.iter().map(|(k, _)| variable(k)).collect();
+            let hint = nearest(&name, all.iter().map(String::as_str)).map(str::to_owned);
+            return Err(ConfigError::Unknown { place: "environment".to_owned(), what: "variable", name, hint });
+        };
+        let bad = |why| ConfigError::Syntax { place: name.clone(), message: format!("{text:?} is not {why}") };
+        let value = match form {
+            Form::Text => toml::Value::String(text.clone()),
+            Form::Bool => toml::Value::Boolean(text.parse().map_err(|_| bad("true or false"))?),
+            Form::Integer => toml::Value::Integer(text.parse().map_err(|_| bad("a whole number"))?),
+            Form::List => {
+                let items = text.split(',').map(str::trim).filter(|t| !t.is_empty());
+                toml::Value::Array(items.map(|t| toml::Value::String(t.to_owned())).collect())
+            }
+        };
+        let (section, inner) = key.split_once('.').unwrap_or(("", key));
+        if section.is_empty() {
+            table.insert(inner.to_owned(), value);
+        } else {
+            let entry = table.entry(section).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+            if let Some(section) = entry.as_table_mut() {
+                section.insert(inner.to_owned(), value);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check(raw: RawConfig) -> Result<Config, ConfigError> {
+    let mut settings = Settings { samplers: raw.samplers, ..Settings::default() };
+    settings.host = raw.host.unwrap_or_default();
+    time(&mut settings.full, raw.sampling.full, "sampling.full", 10..=60_000)?;
+    time(&mut settings.fast, raw.sampling.fast, "sampling.fast", 10..=10_000)?;
+    time(&mut settings.slow, raw.sampling.slow, "sampling.slow", 1_000..=3_600_000)?;
+    time(&mut settings.deadline, raw.sampling.deadline, "sampling.deadline", 100..=600_000)?;
+    settings.exclude_devices = raw.sampling.exclude_devices.unwrap_or_default();
+    settings.passthrough = raw.sampling.passthrough.unwrap_or_default();
+    settings.ring_sections = raw.sampling.ring_sections.unwrap_or(settings.ring_sections);
+    needs("sampling.ring_sections", (64..=16_777_216).contains(&settings.ring_sections), "from 64 to 16777216")?;
+    needs("sampling.fast", settings.fast <= settings.full, "not longer than sampling.full")?;
+    needs("sampling.slow", settings.slow >= settings.full, "not shorter than sampling.full")?;
+    Ok(Config {
+        settings,
+        collector: collector(raw.collector)?,
+        http: http(raw.http)?,
+        log: raw.log.unwrap_or_else(|| "info".to_owned()),
+    })
+}
+
+fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigError> {
+    let identity = identity(raw.cert, raw.key, ["collector.cert", "collector.key"])?;
+    let mut c = Collector {
+        url: raw.url.unwrap_or_default(),
+        compression: match raw.compression.as_deref() {
+            None | Some("zstd") => Compression::Zstd,
+            Some("gzip") => Compression::Gzip,
+            Some("none") => Compression::None,
+            Some(other) => return bad("collector.compression", &format!("{other:?} is not zstd, gzip or none")),
+        },
+        flush: Duration::from_secs(1),
+        timeout: Duration::from_secs(10),
+        drain: Duration::from_secs(5),
+        batch: raw.batch.unwrap_or(4096),
+        insecure: raw.insecure.unwrap_or(false),
+        tls: Tls { ca: raw.ca.map(PathBuf::from), identity },
+    };
+    time(&mut c.flush, raw.flush, "collector.flush", 10..=60_000)?;
+    time(&mut c.timeout, raw.timeout, "collector.timeout", 100..=300_000)?;
+    time(&mut c.drain, raw.drain, "collector.drain", 0..=300_000)?;
+    needs("collector.batch", (16..=65_536).contains(&c.batch), "from 16 to 65536")?;
+    if c.url.is_empty() {
+        return Ok(None);
+    }
+    let form = || format!("{:?} is not a URL such as http://127.0.0.1:4317 or https://collector:4317", c.url);
+    let uri: axum::http::Uri = match c.url.parse() {
+        Ok(uri) => uri,
+        Err(_) => return bad("collector.url", &form()),
+    };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let plain = match uri.scheme_str() {
+        Some("http") => true,
+        Some("https") => false,
+        _ => return bad("collector.url", &form()),
+    };
+    if host.is_empty() || uri.port_u16().is_none() {
+        return bad("collector.url", &form());
+    }
+    let local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    if plain && !local && !c.insecure {
+        let (key, value, insecure) = ("collector.url", c.url, "collector.insecure");
+        return Err(ConfigError::Insecure { key, value, tls: "an https URL", insecure });
+    }
+    if plain && (c.tls.ca.is_some() || c.tls.identity.is_some()) {
+        return bad("collector.url", "certificates are set, so it must begin with https://");
+    }
+    c.insecure = plain && !local;
+    Ok(Some(c))
+}
+
+fn http(raw: super::raw::Http) -> Result<Option<Http>, ConfigError> {
+    if raw.enabled == Some(false) {
+        return Ok(None);
+    }
+    let text = raw.listen.unwrap_or_else(|| "127.0.0.1:7471".to_owned());
+    let numeric = text.strip_prefix("localhost:").map_or_else(|| text.clone(), |port| format!("127.0.0.1:{port}"));
+    let Ok(listen) = numeric.parse::<SocketAddr>() else {
+        let why = format!("{text:?} is not an address and port; write for instance 127.0.0.1:7471 or [::]:7471");
+        return bad("http.listen", &why);
+    };
+    let identity = identity(raw.cert, raw.key, ["http.cert", "http.key"])?;
+    let open = !listen.ip().is_loopback() && identity.is_none();
+    if open && raw.insecure != Some(true) {
+        let (key, value, insecure) = ("http.listen", text, "http.insecure");
+        return Err(ConfigError::Insecure { key, value, tls: "http.cert and http.key", insecure });
+    }
+    Ok(Some(Http { listen, identity, insecure: open }))
+}
+
+fn identity(
+    cert: Option<String>,
+    key: Option<String>,
+    names: [&'static str; 2],
+) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
+    match (cert, key) {
+        (Some(cert), Some(key)) => Ok(Some((cert.into(), key.into()))),
+        (None, None) => Ok(None),
+        (None, Some(_)) => bad(names[0], "missing; a private key needs its certificate"),
+        (Some(_), None) => bad(names[1], "missing; a certificate needs its private key"),
+    }
+}
+
+fn time(
+    slot: &mut Duration,
+    text: Option<String>,
+    key: &'static str,
+    millis: std::ops::RangeInclusive<u128>,
+) -> Result<(), ConfigError> {
+    let Some(text) = text else { return Ok(()) };
+    *slot = units::duration(&text).map_err(|source| ConfigError::Quantity { key, source })?;
+    let range = format!("{text} is not from {}ms to {}ms", millis.start(), millis.end());
+    needs(key, millis.contains(&slot.as_millis()), &range)
+}
+
+fn needs(key: &'static str, ok: bool, message: &str) -> Result<(), ConfigError> {
+    if ok { Ok(()) } else { bad(key, message) }
+}
+
+fn bad<T>(key: &'static str, message: &str) -> Result<T, ConfigError> {
+    Err(ConfigError::Value { key, message: message.to_owned() })
+}

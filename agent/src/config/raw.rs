@@ -1,0 +1,102 @@
+//! The config as written: every key once, as TOML tables. `load` turns it into `Config`.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// How an environment variable becomes a TOML value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As it is.
+    Text,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number.
+    Integer,
+    /// Separated by commas.
+    List,
+}
+
+/// Every key, for hints and for the environment: `collector.url` is overridden by `FABRICLENS_AGENT_COLLECTOR_URL`.
+/// `[samplers]` has one key per sampler and is checked against their table.
+pub const KEYS: &[(&str, Form)] = &[
+    ("host", Form::Text),
+    ("log", Form::Text),
+    ("sampling.full", Form::Text),
+    ("sampling.fast", Form::Text),
+    ("sampling.slow", Form::Text),
+    ("sampling.deadline", Form::Text),
+    ("sampling.exclude_devices", Form::List),
+    ("sampling.passthrough", Form::List),
+    ("sampling.ring_sections", Form::Integer),
+    ("collector.url", Form::Text),
+    ("collector.compression", Form::Text),
+    ("collector.flush", Form::Text),
+    ("collector.timeout", Form::Text),
+    ("collector.drain", Form::Text),
+    ("collector.batch", Form::Integer),
+    ("collector.insecure", Form::Bool),
+    ("collector.ca", Form::Text),
+    ("collector.cert", Form::Text),
+    ("collector.key", Form::Text),
+    ("http.enabled", Form::Bool),
+    ("http.listen", Form::Text),
+    ("http.cert", Form::Text),
+    ("http.key", Form::Text),
+    ("http.insecure", Form::Bool),
+];
+
+/// The whole file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct RawConfig {
+    pub host: Option<String>,
+    pub log: Option<String>,
+    pub sampling: Sampling,
+    pub samplers: BTreeMap<String, bool>,
+    pub collector: Collector,
+    pub http: Http,
+}
+
+/// `[sampling]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct Sampling {
+    pub full: Option<String>,
+    pub fast: Option<String>,
+    pub slow: Option<String>,
+    pub deadline: Option<String>,
+    pub exclude_devices: Option<Vec<String>>,
+    pub passthrough: Option<Vec<String>>,
+    pub ring_sections: Option<usize>,
+}
+
+/// `[collector]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct Collector {
+    pub url: Option<String>,
+    pub compression: Option<String>,
+    pub flush: Option<String>,
+    pub timeout: Option<String>,
+    pub drain: Option<String>,
+    pub batch: Option<usize>,
+    pub insecure: Option<bool>,
+    pub ca: Option<String>,
+    pub cert: Option<String>,
+    pub key: Option<String>,
+}
+
+/// `[http]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct Http {
+    pub enabled: Option<bool>,
+    pub listen: Option<String>,
+    pub cert: Option<String>,
+    pub key: Option<String>,
+    pub insecure: Option<bool>,
+}

@@ -1,0 +1,205 @@
+//! Prometheus text 0.0.4 and OpenMetrics 1.0.
+
+use super::{Family, Sample, families};
+use fabriclens_catalog::Kind;
+use fabriclens_wire::{Section, Value};
+use std::fmt::Write as _;
+
+/// Which text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus text 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// Media type of the text.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// The text that an `Accept` header asks for: OpenMetrics where it is wanted at least as much as plain text.
+    pub fn negotiate(accept: &str) -> Self {
+        let quality = |media: &str| {
+            let parts = accept.split(',').filter_map(|item| {
+                let mut parts = item.split(';').map(str::trim);
+                let name = parts.next()?;
+                let q = parts.find_map(|p| p.strip_prefix("q=")).map_or(1.0, |q| q.parse::<f64>().unwrap_or(0.0));
+                (name == media).then_some(q)
+            });
+            parts.fold(0.0, f64::max)
+        };
+        let open = quality("application/openmetrics-text");
+        if open > 0.0 && open >= quality("text/plain") { Self::OpenMetrics } else { Self::Prometheus }
+    }
+}
+
+/// The text of all sections.
+pub fn render(sections: &[Section], format: Format) -> String {
+    let mut out = String::with_capacity(sections.len() * 2048);
+    for family in families(sections) {
+        header(&family, format, &mut out);
+        for sample in &family.samples {
+            line(&family.name, sample, &mut out);
+        }
+    }
+    if format == Format::OpenMetrics {
+        out.push_str("# EOF\n");
+    }
+    out
+}
+
+fn header(family: &Family<'_>, format: Format, out: &mut String) {
+    let metric = family.metric;
+    let open = format == Format::OpenMetrics;
+    // An OpenMetrics family is named without the suffix that its kind gives to the sample.
+    let (name, kind) = match metric.kind {
+        Kind::Counter if open => (family.name.strip_suffix("_total"), "counter"),
+        Kind::Counter => (Some(&*family.name), "counter"),
+        Kind::Info if open => (family.name.strip_suffix("_info"), "info"),
+        Kind::Gauge | Kind::Info => (Some(&*family.name), "gauge"),
+    };
+    let (name, kind) = name.map_or((&*family.name, "unknown"), |n| (n, kind));
+    _ = writeln!(out, "# TYPE {name} {kind}");
+    if let Some(unit) = metric.unit.suffix().filter(|u| open && name.ends_with(&format!("_{u}"))) {
+        _ = writeln!(out, "# UNIT {name} {unit}");
+    }
+    _ = write!(out, "# HELP {name} ");
+    escape(metric.help, open, out);
+    out.push('\n');
+}
+
+fn line(name: &str, sample: &Sample<'_>, out: &mut String) {
+    out.push_str(name);
+    out.push_str("{host=\"");
+    escape(&sample.resource.host, true, out);
+    out.push('"');
+    if let Some(device) = &sample.resource.device {
+        label("device", device, out);
+    }
+    if let Some(port) = sample.resource.port {
+        _ = write!(out, ",port=\"{port}\"");
+    }
+    for (name, value) in sample.labels {
+        label(name, value, out);
+    }
+    out.push_str("} ");
+    number(sample.value, out);
+    out.push('\n');
+}
+
+fn label(name: &str, value: &str, out: &mut String) {
+    _ = write!(out, ",{name}=\"");
+    escape(value, true, out);
+    out.push('"');
+}
+
+fn escape(text: &str, quotes: bool, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '"' if quotes => out.push_str("\\\""),
+            c => out.push(c),
+        }
+    }
+}
+
+fn number(value: Value, out: &mut String) {
+    _ = match value {
+        Value::Int(v) => write!(out, "{v}"),
+        Value::Float(v) if v.is_infinite() => out.write_str(if v > 0.0 { "+Inf" } else { "-Inf" }),
+        Value::Float(v) => write!(out, "{v}"),
+        Value::Absent | Value::Stale => out.write_str("NaN"),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_catalog::{Metric, Scope, Unit};
+    use fabriclens_wire::{Column, Resource};
+    use std::sync::Arc;
+
+    static IO: Metric = Metric {
+        name: "fabric.port.io",
+        unit: Unit::Bytes,
+        kind: Kind::Counter,
+        scope: Scope::Port,
+        labels: &["direction"],
+        help: "Bytes \"on\" the\\wire.",
+    };
+    static INFO: Metric = Metric { name: "fabric.port.info", unit: Unit::None, kind: Kind::Info, help: "Facts.", ..IO };
+    static TEMPERATURE: Metric =
+        Metric { name: "fabric.module.temperature", unit: Unit::Celsius, kind: Kind::Gauge, help: "Heat.", ..IO };
+
+    fn section(port: u32, end_ns: u64, columns: &[(&'static Metric, &str)], values: &[Value]) -> Section {
+        let labels = |v: &str| if v.is_empty() { vec![] } else { vec![("direction".into(), v.into())] };
+        Section {
+            resource: Arc::new(Resource { host: "h".into(), device: Some("mlx5_0".into()), port: Some(port) }),
+            columns: columns.iter().map(|(metric, l)| Column { metric, labels: labels(l) }).collect(),
+            begin_ns: end_ns,
+            end_ns,
+            starts: vec![0; values.len()].into(),
+            values: values.to_vec(),
+            urgent: false,
+        }
+    }
+
+    fn sections() -> Vec<Section> {
+        let io = [(&IO, "receive"), (&IO, "a\\b\"c\nd")];
+        vec![
+            section(10, 5, &io, &[Value::Int(u64::MAX), Value::Absent]),
+            section(2, 9, &io, &[Value::Int(2), Value::Float(f64::INFINITY)]),
+            section(2, 8, &io, &[Value::Int(1), Value::Stale]),
+            section(2, 9, &[(&INFO, ""), (&TEMPERATURE, "")], &[Value::Int(1), Value::Float(41.5)]),
+            section(3, 9, &[(&TEMPERATURE, "")], &[Value::Stale]),
+        ]
+    }
+
+    #[test]
+    fn prometheus_text() {
+        let want = "# TYPE fabric_module_temperature_celsius gauge\n\
+            # HELP fabric_module_temperature_celsius Heat.\n\
+            fabric_module_temperature_celsius{host=\"h\",device=\"mlx5_0\",port=\"2\"} 41.5\n\
+            # TYPE fabric_port_info gauge\n\
+            # HELP fabric_port_info Facts.\n\
+            fabric_port_info{host=\"h\",device=\"mlx5_0\",port=\"2\"} 1\n\
+            # TYPE fabric_port_io_bytes_total counter\n\
+            # HELP fabric_port_io_bytes_total Bytes \"on\" the\\\\wire.\n\
+            fabric_port_io_bytes_total{host=\"h\",device=\"mlx5_0\",port=\"2\",direction=\"a\\\\b\\\"c\\nd\"} +Inf\n\
+            fabric_port_io_bytes_total{host=\"h\",device=\"mlx5_0\",port=\"2\",direction=\"receive\"} 2\n\
+            fabric_port_io_bytes_total{host=\"h\",device=\"mlx5_0\",port=\"10\",direction=\"receive\"} 18446744073709551615\n";
+        assert_eq!(render(&sections(), Format::Prometheus), want);
+    }
+
+    #[test]
+    fn openmetrics_names_families_without_suffix_and_ends() {
+        let text = render(&sections(), Format::OpenMetrics);
+        for line in [
+            "# TYPE fabric_port_io_bytes counter",
+            "# UNIT fabric_port_io_bytes bytes",
+            "# HELP fabric_port_io_bytes Bytes \\\"on\\\" the\\\\wire.",
+            "# TYPE fabric_port info",
+            "# UNIT fabric_module_temperature_celsius celsius",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is missing in:\n{text}");
+        }
+        assert!(text.ends_with("} 18446744073709551615\n# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn formats_are_negotiated() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        assert_eq!(Format::negotiate(prometheus), Format::OpenMetrics);
+        assert_eq!(Format::negotiate("text/plain, application/openmetrics-text;q=0.5"), Format::Prometheus);
+        assert_eq!(Format::negotiate("application/openmetrics-text;q=0"), Format::Prometheus);
+        assert_eq!(Format::negotiate("text/html,*/*"), Format::Prometheus);
+        assert_eq!(Format::negotiate(""), Format::Prometheus);
+    }
+}

@@ -1,0 +1,50 @@
+//! Requests to the agent's own server, as catalog rows.
+
+use fabriclens_catalog::metrics::self_ as rows;
+use fabriclens_wire::{Column, Resource, Section, Value};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Paths with a count of their own; all else is `other`, so that nobody can make series by asking.
+const PATHS: [&str; 4] = ["/", "/metrics", "/healthz", "/readyz"];
+
+/// Counts and times of requests.
+#[derive(Debug, Default)]
+pub struct Counters {
+    requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    seconds: Mutex<BTreeMap<&'static str, f64>>,
+}
+
+impl Counters {
+    pub(super) fn request(&self, path: &str, status: u16, time: Duration) {
+        let path = PATHS.iter().find(|p| **p == path).copied().unwrap_or("other");
+        *self.requests.lock().entry((path, status)).or_default() += 1;
+        *self.seconds.lock().entry(path).or_default() += time.as_secs_f64();
+    }
+
+    /// All of it as one section.
+    pub fn section(&self, resource: &Arc<Resource>, now_ns: u64) -> Section {
+        let mut columns = Vec::new();
+        let mut values = Vec::new();
+        for ((path, status), n) in self.requests.lock().iter() {
+            let labels = vec![("path".into(), (*path).into()), ("status".into(), status.to_string().into())];
+            columns.push(Column { metric: &rows::HTTP_REQUESTS, labels });
+            values.push(Value::Int(*n));
+        }
+        for (path, seconds) in self.seconds.lock().iter() {
+            columns.push(Column { metric: &rows::HTTP_DURATION, labels: vec![("path".into(), (*path).into())] });
+            values.push(Value::Float(*seconds));
+        }
+        Section {
+            resource: Arc::clone(resource),
+            starts: vec![0; columns.len()].into(),
+            columns: columns.into(),
+            begin_ns: now_ns,
+            end_ns: now_ns,
+            values,
+            urgent: false,
+        }
+    }
+}

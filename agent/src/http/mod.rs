@@ -1,0 +1,167 @@
+//! The agent's own HTTP server: `/metrics`, `/healthz`, `/readyz`, and a page that links them.
+//!
+//! Nothing here reads a device: a scrape gets the latest snapshot, whoever and however often asks.
+
+mod counters;
+mod health;
+mod tls;
+
+pub use counters::Counters;
+pub use health::{Health, health};
+pub use tls::TlsError;
+
+use crate::clock::Clock;
+use crate::config::Http;
+use crate::exposition::{self, Format};
+use crate::schedule::{Engine, SourceStatus};
+use crate::uplink;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use fabriclens_wire::{Resource, Section};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What the server shows; the engine, or a test's stand-in.
+pub trait View: Send + Sync {
+    /// Latest section of each source.
+    fn sections(&self) -> Vec<Section>;
+    /// State of each source.
+    fn sources(&self) -> Vec<SourceStatus>;
+}
+
+impl View for Engine {
+    fn sections(&self) -> Vec<Section> {
+        self.snapshot()
+    }
+
+    fn sources(&self) -> Vec<SourceStatus> {
+        Engine::sources(self)
+    }
+}
+
+/// Everything the handlers need.
+#[derive(Clone)]
+pub struct App {
+    /// What is shown.
+    pub view: Arc<dyn View>,
+    /// The uplink's counts, where there is one.
+    pub uplink: Option<Arc<uplink::Counters>>,
+    /// The server's own counts.
+    pub counters: Arc<Counters>,
+    /// The host, for its own rows.
+    pub host: Arc<str>,
+}
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The address cannot be bound.
+    #[error("listening on {address} for /metrics; choose a free one with --http or http.listen")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Certificate or key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// A bound server that does not answer yet.
+pub struct Server {
+    listener: tokio::net::TcpListener,
+    tls: Option<tls::Acceptor>,
+    app: App,
+}
+
+impl Server {
+    /// Binds the address and loads certificates.
+    ///
+    /// # Errors
+    /// [`HttpError`].
+    pub async fn bind(config: &Http, app: App) -> Result<Self, HttpError> {
+        let tls = config.identity.as_ref().map(|(cert, key)| tls::acceptor(cert, key)).transpose()?;
+        let address = config.listen;
+        let listener =
+            tokio::net::TcpListener::bind(address).await.map_err(|source| HttpError::Bind { address, source })?;
+        Ok(Self { listener, tls, app })
+    }
+
+    /// The address it is bound to.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` ends.
+    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) {
+        let router = router(self.app);
+        let end = match self.tls {
+            None => axum::serve(self.listener, router).with_graceful_shutdown(stop).await,
+            Some(tls) => {
+                axum::serve(tls::TlsListener::new(self.listener, tls), router).with_graceful_shutdown(stop).await
+            }
+        };
+        if let Err(error) = end {
+            tracing::error!(%error, "HTTP server ended");
+        }
+    }
+}
+
+fn router(app: App) -> Router {
+    Router::new()
+        .route("/", get(page))
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), count))
+        .with_state(app)
+}
+
+async fn count(State(app): State<App>, request: axum::extract::Request, next: axum::middleware::Next) -> Response {
+    let begin = Instant::now();
+    let path = request.uri().path().to_owned();
+    let response = next.run(request).await;
+    app.counters.request(&path, response.status().as_u16(), begin.elapsed());
+    response
+}
+
+async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let format = Format::negotiate(accept);
+    let mut sections = app.view.sections();
+    let resource = Arc::new(Resource { host: Arc::clone(&app.host), device: None, port: None });
+    let now = Clock::new().now();
+    sections.push(app.counters.section(&resource, now));
+    sections.extend(app.uplink.map(|u| u.section(&resource, 0, now)));
+    let text = exposition::render(&sections, format);
+    ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
+}
+
+async fn healthz(State(app): State<App>) -> Response {
+    let health = health(&app.view.sources(), app.uplink.as_deref().map(uplink::Counters::state));
+    axum::Json(health.json()).into_response()
+}
+
+/// Ready once something was read, or once it is known that there is nothing to read.
+async fn readyz(State(app): State<App>) -> Response {
+    if app.view.sources().iter().any(|s| s.reads > 0) {
+        (StatusCode::OK, "ready\n").into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "no source has been read yet\n").into_response()
+    }
+}
+
+async fn page(State(app): State<App>) -> Html<String> {
+    let health = health(&app.view.sources(), app.uplink.as_deref().map(uplink::Counters::state));
+    Html(health.page(&app.host))
+}

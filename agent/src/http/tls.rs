@@ -1,0 +1,113 @@
+//! TLS for the agent's own server.
+
+use axum::serve::Listener;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig, crypto};
+use tokio_rustls::server::TlsStream;
+
+pub(super) type Acceptor = TlsAcceptor;
+
+/// Longest handshake, and most handshakes waiting to be served.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const WAITING: usize = 64;
+
+/// Why certificate and key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file is unreadable or no PEM.
+    #[error("reading {path} for TLS of the HTTP server; it must be a PEM file that the agent may read")]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: pem::Error,
+    },
+    /// They do not fit together.
+    #[error("using {cert} and its key for TLS of the HTTP server; check that they belong together")]
+    Rejected {
+        /// The certificate.
+        cert: PathBuf,
+        /// Why.
+        #[source]
+        source: rustls::Error,
+    },
+}
+
+pub(super) fn acceptor(cert: &Path, key: &Path) -> Result<Acceptor, TlsError> {
+    let pem = |path: &Path| {
+        let path = path.to_owned();
+        move |source| TlsError::Pem { path, source }
+    };
+    let chain: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_file_iter(cert).and_then(Iterator::collect).map_err(pem(cert))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(pem(key))?;
+    let rejected = |source| TlsError::Rejected { cert: cert.to_owned(), source };
+    let provider = Arc::new(crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(rejected)?
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .map_err(rejected)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Hands out connections whose handshake is done; slow handshakes hold up nobody.
+pub(super) struct TlsListener {
+    ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
+    address: std::io::Result<SocketAddr>,
+}
+
+impl TlsListener {
+    pub(super) fn new(listener: TcpListener, acceptor: Acceptor) -> Self {
+        let address = listener.local_addr();
+        let (sender, ready) = mpsc::channel(WAITING);
+        tokio::spawn(async move {
+            while let Ok(place) = sender.clone().reserve_owned().await {
+                let (stream, peer) = match listener.accept().await {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        // Out of descriptors, mostly: waiting is all that helps.
+                        tracing::debug!(%error, "cannot accept a connection");
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        continue;
+                    }
+                };
+                let handshake = acceptor.accept(stream);
+                tokio::spawn(async move {
+                    match tokio::time::timeout(HANDSHAKE, handshake).await {
+                        Ok(Ok(stream)) => _ = place.send((stream, peer)),
+                        Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+                        Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
+                    }
+                });
+            }
+        });
+        Self { ready, address }
+    }
+}
+
+impl Listener for TlsListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        match self.ready.recv().await {
+            Some(connection) => connection,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.address.as_ref().copied().map_err(|e| std::io::Error::new(e.kind(), e.to_string()))
+    }
+}
