@@ -1,0 +1,236 @@
+//! The door to the crate: limits, deadlines, and from plan to result.
+
+use crate::error::QueryError;
+use crate::eval::{Columns, Context, Grid};
+use crate::parse;
+use crate::plan::{Expr, Node};
+use crate::value::{Outcome, Sample, Value, ValueKind};
+use fabriclens_model::{Labels, Read, Series, is_stale};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What one query may cost, and the two intervals that belong to the language.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Samples read and values computed, together.
+    pub max_samples: usize,
+    /// Series that one selector may read.
+    pub max_series: usize,
+    /// Steps of a range query.
+    pub max_steps: usize,
+    /// Wall clock time.
+    pub timeout: Duration,
+    /// How far an instant selector looks back for a sample.
+    pub lookback: Duration,
+    /// Resolution of a subquery that names none.
+    pub subquery_step: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_samples: 50_000_000,
+            max_series: 1_000_000,
+            max_steps: 11_000,
+            timeout: Duration::from_secs(120),
+            lookback: Duration::from_secs(300),
+            subquery_step: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Lets another thread stop a running query; clones share the switch.
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    /// Makes the query end with [`QueryError::Cancelled`] soon.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Self::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Evaluates queries; holds nothing but limits, so one serves any number of threads.
+#[derive(Clone, Debug, Default)]
+pub struct Engine {
+    limits: Limits,
+}
+
+/// Trees with more operands than this are evaluated on a thread with a deep stack.
+const SHALLOW: usize = 100;
+const DEEP_STACK: usize = 512 << 20;
+
+impl Engine {
+    /// An engine with these limits.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits }
+    }
+
+    /// Its limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Evaluates at one instant (Unix milliseconds).
+    ///
+    /// # Errors
+    /// [`QueryError`]; its `kind()` is Prometheus' `errorType`.
+    pub fn instant(&self, read: &dyn Read, query: &str, time_ms: i64) -> Result<Outcome, QueryError> {
+        self.instant_cancellable(read, query, time_ms, &CancelToken::default())
+    }
+
+    /// [`Self::instant`] that another thread can stop.
+    ///
+    /// # Errors
+    /// As [`Self::instant`], and [`QueryError::Cancelled`].
+    pub fn instant_cancellable(
+        &self,
+        read: &dyn Read,
+        query: &str,
+        time_ms: i64,
+        cancel: &CancelToken,
+    ) -> Result<Outcome, QueryError> {
+        self.roomy(query, || {
+            let expr = parse::parse(query)?;
+            let grid = Grid { start: time_ms, step: 1, steps: 1 };
+            let mut cx = Context::new(read, &self.limits, query, cancel, grid);
+            let value = instant_value(&mut cx, &expr, time_ms)?;
+            Ok(cx.outcome(value))
+        })
+    }
+
+    /// Evaluates at `start_ms`, `start_ms + step_ms`, … up to `end_ms` inclusive (all in milliseconds).
+    ///
+    /// # Errors
+    /// [`QueryError`]; its `kind()` is Prometheus' `errorType`.
+    pub fn range(
+        &self,
+        read: &dyn Read,
+        query: &str,
+        start_ms: i64,
+        end_ms: i64,
+        step_ms: i64,
+    ) -> Result<Outcome, QueryError> {
+        self.range_cancellable(read, query, start_ms, end_ms, step_ms, &CancelToken::default())
+    }
+
+    /// [`Self::range`] that another thread can stop.
+    ///
+    /// # Errors
+    /// As [`Self::range`], and [`QueryError::Cancelled`].
+    pub fn range_cancellable(
+        &self,
+        read: &dyn Read,
+        query: &str,
+        start_ms: i64,
+        end_ms: i64,
+        step_ms: i64,
+        cancel: &CancelToken,
+    ) -> Result<Outcome, QueryError> {
+        let grid = self.grid(start_ms, end_ms, step_ms)?;
+        self.roomy(query, || {
+            let expr = parse::parse(query)?;
+            if !matches!(expr.kind, ValueKind::Scalar | ValueKind::Vector) {
+                let kind = expr.kind.documented();
+                return Err(QueryError::BadRequest(format!(
+                    "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
+                )));
+            }
+            let mut cx = Context::new(read, &self.limits, query, cancel, grid);
+            let value = Value::Matrix(range_value(&mut cx, &expr, grid)?);
+            Ok(cx.outcome(value))
+        })
+    }
+
+    fn grid(&self, start: i64, end: i64, step: i64) -> Result<Grid, QueryError> {
+        let bad = |m: &str| Err(QueryError::BadRequest(m.to_owned()));
+        if step <= 0 {
+            return bad("zero or negative query resolution step widths are not accepted. Try a positive integer");
+        }
+        if end < start {
+            return bad("end timestamp must not be before start time");
+        }
+        let steps = end.checked_sub(start).map(|span| span / step).and_then(|n| usize::try_from(n).ok());
+        match steps {
+            Some(n) if n < self.limits.max_steps => Ok(Grid { start, step, steps: n + 1 }),
+            _ => Err(QueryError::BadRequest(format!(
+                "exceeded maximum resolution of {} points per timeseries. Try decreasing the query resolution (?step=XX)",
+                self.limits.max_steps
+            ))),
+        }
+    }
+
+    /// Parsing and evaluation recurse; a query with many operands gets a stack that cannot overflow.
+    fn roomy<T: Send>(
+        &self,
+        query: &str,
+        work: impl FnOnce() -> Result<T, QueryError> + Send,
+    ) -> Result<T, QueryError> {
+        let operators = query.bytes().filter(|b| b"+-*/%^(<>=[".contains(b) || b.is_ascii_whitespace()).count();
+        if operators < SHALLOW {
+            return work();
+        }
+        std::thread::scope(|s| {
+            let spawned = std::thread::Builder::new().stack_size(DEEP_STACK).spawn_scoped(s, work);
+            let thread =
+                spawned.map_err(|e| QueryError::Storage(format!("no thread to evaluate a large query on: {e}")))?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Value, QueryError> {
+    let grid = cx.grid;
+    if let Node::Text(value) = &expr.node {
+        return Ok(Value::String { time_ms, value: value.clone() });
+    }
+    if expr.kind == ValueKind::Matrix {
+        let ranged = cx.ranged(expr, grid)?;
+        let (start, end) = ranged.window(time_ms);
+        let mut series = ranged.series;
+        for s in &mut series {
+            let keep = |t: &i64| (start..=end).contains(t);
+            let from = s.times.iter().take_while(|t| **t < start).count();
+            let len = s.times[from..].iter().take_while(|t| keep(t)).count();
+            s.times = s.times[from..from + len].to_vec();
+            s.values = s.values[from..from + len].to_vec();
+        }
+        series.retain(|s| !s.times.is_empty());
+        series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        return Ok(Value::Matrix(series));
+    }
+    Ok(match cx.eval(expr, grid)? {
+        Columns::Scalar(v) => Value::Scalar { time_ms, value: v[0] },
+        Columns::Vector(columns) => {
+            let present = columns.into_iter().filter(|c| !is_stale(c.values[0]));
+            Value::Vector(present.map(|c| Sample { labels: c.labels, time_ms, value: c.values[0] }).collect())
+        }
+    })
+}
+
+fn range_value(cx: &mut Context<'_>, expr: &Expr, grid: Grid) -> Result<Vec<Series>, QueryError> {
+    Ok(match cx.eval(expr, grid)? {
+        Columns::Scalar(values) => {
+            vec![Series { labels: Labels::default(), times: grid.times().collect(), values }]
+        }
+        Columns::Vector(columns) => {
+            let mut out: Vec<Series> = columns
+                .into_iter()
+                .map(|c| {
+                    let present = grid.times().zip(c.values).filter(|(_, v)| !is_stale(*v));
+                    let (times, values) = present.unzip();
+                    Series { labels: c.labels, times, values }
+                })
+                .filter(|s| !s.times.is_empty())
+                .collect();
+            out.sort_by(|a, b| a.labels.cmp(&b.labels));
+            out
+        }
+    })
+}

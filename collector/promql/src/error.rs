@@ -1,0 +1,102 @@
+//! Why a query gave no answer, with the words Prometheus' HTTP API uses for it.
+
+use fabriclens_model::ReadError;
+
+/// A place in the query text, both counted from 1; columns count bytes, as Prometheus does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Line.
+    pub line: usize,
+    /// Column in bytes.
+    pub column: usize,
+}
+
+impl Position {
+    /// The place of a byte offset in `text`; an offset beyond the end is the end.
+    pub fn of(text: &str, offset: usize) -> Self {
+        let before = &text.as_bytes()[..offset.min(text.len())];
+        let line = 1 + before.iter().filter(|b| **b == b'\n').count();
+        let column = 1 + before.iter().rev().take_while(|b| **b != b'\n').count();
+        Self { line, column }
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// A failed query. `Display` is the text of Prometheus' `error` field.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum QueryError {
+    /// The text is no query, or asks for something that has no type.
+    #[error("{}parse error: {message}", position.map(|p| format!("{p}: ")).unwrap_or_default())]
+    Parse {
+        /// What is wrong, in Prometheus' words where they are known.
+        message: String,
+        /// Where, when known.
+        position: Option<Position>,
+    },
+    /// Parameters of the request make no sense (a negative step, an end before the start).
+    #[error("{0}")]
+    BadRequest(String),
+    /// The query is well-formed but cannot be evaluated on this data.
+    #[error("{0}")]
+    Execution(String),
+    /// The query needs more memory than a query may have.
+    #[error(
+        "query processing would load too many samples into memory in query execution (limit {limit}; narrow the selector or the time range, or raise the limit)"
+    )]
+    TooManySamples {
+        /// The limit in samples.
+        limit: usize,
+    },
+    /// The deadline passed.
+    #[error("query timed out in query execution")]
+    Timeout,
+    /// The caller gave up.
+    #[error("query was canceled in query execution")]
+    Cancelled,
+    /// The store or the remote engine failed.
+    #[error("{0}")]
+    Storage(String),
+}
+
+impl QueryError {
+    /// Prometheus' `errorType`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Parse { .. } | Self::BadRequest(_) => "bad_data",
+            Self::Execution(_) | Self::TooManySamples { .. } => "execution",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "canceled",
+            Self::Storage(_) => "internal",
+        }
+    }
+
+    pub(crate) fn parse(message: impl Into<String>) -> Self {
+        Self::Parse { message: message.into(), position: None }
+    }
+}
+
+impl From<ReadError> for QueryError {
+    fn from(e: ReadError) -> Self {
+        match e {
+            ReadError::Storage(m) => Self::Storage(m),
+            ReadError::Limit(m) => Self::Execution(m),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_lines_and_bytes_from_one() {
+        assert_eq!(Position::of("ab\ncd", 0).to_string(), "1:1");
+        assert_eq!(Position::of("ab\ncd", 4).to_string(), "2:2");
+        assert_eq!(Position::of("ab", 99).to_string(), "1:3");
+    }
+}

@@ -1,0 +1,198 @@
+//! Aggregations over label groups: sum, avg, min, max, count, group, stddev, stdvar, quantile, `count_values`.
+//! `topk` and `bottomk`, which choose instead of combine, are in [`super::rank`].
+
+use super::{ABSENT, Column, Context, Evaluated, Grid, relabel};
+use crate::error::QueryError;
+use crate::number;
+use crate::plan::{Aggregate, AggregateOp, Expr, Grouping, Node};
+use fabriclens_model::{Labels, is_stale};
+use std::collections::HashMap;
+
+impl Grouping {
+    /// The labels of the group that a series belongs to.
+    pub(super) fn labels_of(&self, labels: &Labels) -> Labels {
+        let named = |name: &str| self.labels.iter().any(|l| l == name);
+        if self.keep { relabel(labels, named) } else { relabel(labels, |n| n != "__name__" && !named(n)) }
+    }
+}
+
+/// Columns of one group, in the order of their appearance.
+pub(super) struct Group {
+    pub labels: Labels,
+    pub members: Vec<usize>,
+}
+
+pub(super) fn groups(columns: &[Column], grouping: &Grouping) -> Vec<Group> {
+    let mut index: HashMap<Labels, usize> = HashMap::new();
+    let mut out: Vec<Group> = vec![];
+    for (i, c) in columns.iter().enumerate() {
+        let labels = grouping.labels_of(&c.labels);
+        let at = *index.entry(labels.clone()).or_insert_with(|| {
+            out.push(Group { labels, members: vec![] });
+            out.len() - 1
+        });
+        out[at].members.push(i);
+    }
+    out
+}
+
+impl Context<'_> {
+    pub(super) fn aggregate(&mut self, a: &Aggregate, grid: Grid) -> Evaluated<Vec<Column>> {
+        if a.op == AggregateOp::CountValues {
+            return self.count_values(a, grid);
+        }
+        let param = a.param.as_ref().map(|p| self.scalar(p, grid)).transpose()?;
+        let columns = self.vector(&a.expr, grid)?;
+        if matches!(a.op, AggregateOp::TopK | AggregateOp::BottomK) {
+            return self.rank(a, columns, &param.unwrap_or_default(), grid);
+        }
+        if let (AggregateOp::Quantile, Some(q), Some(expr)) = (a.op, &param, &a.param) {
+            self.doubt_quantile(q, expr, &columns);
+        }
+        let mut out = vec![];
+        for group in groups(&columns, &a.grouping) {
+            self.check()?;
+            let members: Vec<&[f64]> = group.members.iter().map(|m| columns[*m].values.as_slice()).collect();
+            let values = combine(a.op, &members, param.as_deref(), grid.steps);
+            out.push(Column { labels: group.labels, values });
+        }
+        Ok(out)
+    }
+
+    /// Warns of a φ outside `[0, 1]` if there is anything to take the quantile of.
+    pub(crate) fn doubt_quantile(&mut self, q: &[f64], expr: &Expr, columns: &[Column]) {
+        for (i, q) in q.iter().enumerate() {
+            let used = columns.iter().any(|c| !is_stale(c.values[i]));
+            if used && !(0.0..=1.0).contains(q) {
+                self.warn_quantile(*q, expr);
+            }
+        }
+    }
+
+    pub(crate) fn warn_quantile(&mut self, q: f64, expr: &Expr) {
+        let message = format!("quantile value should be between 0 and 1, got {}", number::general(q));
+        self.warn(&message, expr.offset);
+    }
+
+    fn count_values(&mut self, a: &Aggregate, grid: Grid) -> Evaluated<Vec<Column>> {
+        let label = match a.param.as_ref().map(|p| &p.node) {
+            Some(Node::Text(t)) => t.clone(),
+            _ => String::new(),
+        };
+        if !is_label_name(&label) {
+            return Err(QueryError::Execution(format!("invalid label name {label:?}")));
+        }
+        let mut grouping = a.grouping.clone();
+        if grouping.keep {
+            grouping.labels.push(label.clone());
+        }
+        let columns = self.vector(&a.expr, grid)?;
+        let mut index: HashMap<Labels, usize> = HashMap::new();
+        let mut out: Vec<Column> = vec![];
+        for c in &columns {
+            self.check()?;
+            let mut latest: Option<(u64, usize)> = None;
+            for (i, v) in c.values.iter().enumerate().filter(|(_, v)| !is_stale(**v)) {
+                let at = match latest {
+                    Some((bits, at)) if bits == v.to_bits() => at,
+                    _ => {
+                        let value = (label.as_str().into(), number::decimal(*v).into());
+                        let labels = Labels::new(c.labels.pairs().iter().cloned().chain([value]));
+                        let labels = grouping.labels_of(&labels);
+                        *index.entry(labels.clone()).or_insert_with(|| {
+                            out.push(Column { labels, values: vec![ABSENT; grid.steps] });
+                            out.len() - 1
+                        })
+                    }
+                };
+                latest = Some((v.to_bits(), at));
+                let slot = &mut out[at].values[i];
+                *slot = if is_stale(*slot) { 1.0 } else { *slot + 1.0 };
+            }
+            self.afford(out.len().saturating_mul(grid.steps))?;
+        }
+        Ok(out)
+    }
+}
+
+/// Whether a text can name a label: `[a-zA-Z_][a-zA-Z0-9_]*`.
+pub(crate) fn is_label_name(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+fn combine(op: AggregateOp, members: &[&[f64]], param: Option<&[f64]>, steps: usize) -> Vec<f64> {
+    match op {
+        AggregateOp::Sum => fold(members, steps, |v| v, |a, v| a + v),
+        AggregateOp::Min => fold(members, steps, |v| v, |a, v| if v < a || a.is_nan() { v } else { a }),
+        AggregateOp::Max => fold(members, steps, |v| v, |a, v| if v > a || a.is_nan() { v } else { a }),
+        AggregateOp::Count => fold(members, steps, |_| 1.0, |a, _| a + 1.0),
+        AggregateOp::Group => fold(members, steps, |_| 1.0, |a, _| a),
+        AggregateOp::Avg => per_step(members, steps, |_, v| average(v)),
+        AggregateOp::Stdvar => per_step(members, steps, |_, v| variance(v)),
+        AggregateOp::Stddev => per_step(members, steps, |_, v| variance(v).sqrt()),
+        AggregateOp::Quantile => {
+            let q = param.unwrap_or_default();
+            per_step(members, steps, |i, v| number::quantile(q.get(i).copied().unwrap_or(f64::NAN), &mut v.to_vec()))
+        }
+        AggregateOp::TopK | AggregateOp::BottomK | AggregateOp::CountValues => vec![ABSENT; steps],
+    }
+}
+
+fn fold(members: &[&[f64]], steps: usize, first: impl Fn(f64) -> f64, next: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    let mut out = vec![ABSENT; steps];
+    for column in members {
+        for (a, v) in out.iter_mut().zip(*column).filter(|(_, v)| !is_stale(**v)) {
+            *a = if is_stale(*a) { first(*v) } else { next(*a, *v) };
+        }
+    }
+    out
+}
+
+/// Calls `f` with each step's number and present values; absent where there are none.
+fn per_step(members: &[&[f64]], steps: usize, f: impl Fn(usize, &[f64]) -> f64) -> Vec<f64> {
+    let mut present = Vec::with_capacity(members.len());
+    let mut out = Vec::with_capacity(steps);
+    for i in 0..steps {
+        present.clear();
+        present.extend(members.iter().map(|m| m[i]).filter(|v| !is_stale(*v)));
+        out.push(if present.is_empty() { ABSENT } else { f(i, &present) });
+    }
+    out
+}
+
+/// The incremental mean: it does not overflow, and an infinite mean stays what it is.
+fn average(values: &[f64]) -> f64 {
+    let (mut mean, mut count) = (0.0_f64, 0.0);
+    for (i, v) in values.iter().enumerate() {
+        count += 1.0;
+        if i == 0 {
+            mean = *v;
+            continue;
+        }
+        let same_infinity = v.is_infinite() && (mean > 0.0) == (*v > 0.0);
+        if mean.is_infinite() && (same_infinity || v.is_finite()) {
+            continue;
+        }
+        mean += v / count - mean / count;
+    }
+    mean
+}
+
+/// Population variance by Welford's update.
+fn variance(values: &[f64]) -> f64 {
+    let (mut mean, mut count, mut aux) = (0.0, 0.0, 0.0);
+    for (i, v) in values.iter().enumerate() {
+        count += 1.0;
+        if i == 0 {
+            // The first value only sets the mean, so that a lone infinity has variance 0.
+            mean = *v;
+            continue;
+        }
+        let delta = v - mean;
+        mean += delta / count;
+        aux += delta * (v - mean);
+    }
+    aux / count
+}

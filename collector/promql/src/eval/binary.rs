@@ -1,0 +1,97 @@
+//! Binary operators between scalars and vectors, and what each operator does to two numbers. Between two vectors:
+//! [`super::matching`].
+
+use super::{ABSENT, Column, Columns, Context, Evaluated, Grid, drop_name, merge};
+use crate::plan::{Binary, BinaryOp};
+use fabriclens_model::is_stale;
+
+impl Context<'_> {
+    pub(super) fn binary(&mut self, b: &Binary, grid: Grid) -> Evaluated<Columns> {
+        let lhs = self.eval(&b.lhs, grid)?;
+        let rhs = self.eval(&b.rhs, grid)?;
+        Ok(match (lhs, rhs) {
+            (Columns::Scalar(mut l), Columns::Scalar(r)) => {
+                for (l, r) in l.iter_mut().zip(r) {
+                    *l = scalars(b.op, *l, r);
+                }
+                Columns::Scalar(l)
+            }
+            (Columns::Vector(v), Columns::Scalar(s)) => Columns::Vector(with_scalar(b, v, &s, false)?),
+            (Columns::Scalar(s), Columns::Vector(v)) => Columns::Vector(with_scalar(b, v, &s, true)?),
+            (Columns::Vector(l), Columns::Vector(r)) if b.op.is_set() => {
+                Columns::Vector(self.set_operation(b, l, r, grid)?)
+            }
+            (Columns::Vector(l), Columns::Vector(r)) => Columns::Vector(self.vectors(b, &l, &r, grid)?),
+        })
+    }
+}
+
+fn scalars(op: BinaryOp, l: f64, r: f64) -> f64 {
+    if op.is_comparison() { f64::from(u8::from(holds(op, l, r))) } else { arithmetic(op, l, r) }
+}
+
+fn with_scalar(b: &Binary, mut columns: Vec<Column>, scalar: &[f64], scalar_left: bool) -> Evaluated<Vec<Column>> {
+    for c in &mut columns {
+        if !b.op.is_comparison() || b.bool_result {
+            c.labels = drop_name(&c.labels);
+        }
+        for (v, s) in c.values.iter_mut().zip(scalar).filter(|(v, _)| !is_stale(**v)) {
+            let (l, r) = if scalar_left { (*s, *v) } else { (*v, *s) };
+            *v = if !b.op.is_comparison() {
+                arithmetic(b.op, l, r)
+            } else {
+                // The vector's value is what remains, on whichever side it stands.
+                compared(holds(b.op, l, r), *v, b.bool_result)
+            };
+        }
+    }
+    merge(columns)
+}
+
+/// Result of a comparison: 0 or 1, or the value that passed the filter.
+pub(super) fn compared(holds: bool, value: f64, bool_result: bool) -> f64 {
+    match (bool_result, holds) {
+        (true, _) => f64::from(u8::from(holds)),
+        (false, true) => value,
+        (false, false) => ABSENT,
+    }
+}
+
+#[expect(clippy::float_cmp, reason = "PromQL compares exactly")]
+pub(super) fn holds(op: BinaryOp, l: f64, r: f64) -> bool {
+    match op {
+        BinaryOp::Equal => l == r,
+        BinaryOp::NotEqual => l != r,
+        BinaryOp::Less => l < r,
+        BinaryOp::LessEqual => l <= r,
+        BinaryOp::Greater => l > r,
+        BinaryOp::GreaterEqual => l >= r,
+        _ => false,
+    }
+}
+
+pub(super) fn arithmetic(op: BinaryOp, l: f64, r: f64) -> f64 {
+    match op {
+        BinaryOp::Add => l + r,
+        BinaryOp::Sub => l - r,
+        BinaryOp::Mul => l * r,
+        BinaryOp::Div => l / r,
+        BinaryOp::Mod => l % r,
+        BinaryOp::Pow => l.powf(r),
+        BinaryOp::Atan2 => l.atan2(r),
+        _ => f64::NAN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_and_remainders_are_ieee() {
+        let pow = |l: f64, r| arithmetic(BinaryOp::Pow, l, r);
+        assert_eq!((pow(1.0, f64::NAN), pow(f64::NAN, 0.0), pow(-1.0, f64::INFINITY)), (1.0, 1.0, 1.0));
+        assert_eq!(arithmetic(BinaryOp::Mod, -7.0, 3.0), -1.0);
+        assert!(arithmetic(BinaryOp::Mod, 1.0, 0.0).is_nan());
+    }
+}

@@ -1,0 +1,136 @@
+//! Columns of values over a grid of steps, and what label sets of several columns must satisfy.
+
+use super::Evaluated;
+use crate::error::QueryError;
+use fabriclens_model::{Labels, STALE_NAN, is_stale};
+use std::collections::HashMap;
+
+/// Marks a step at which a column has no value. Arithmetic cannot produce it: its NaN is a signalling one, and
+/// selectors never let a staleness marker through.
+pub(crate) const ABSENT: f64 = f64::from_bits(STALE_NAN);
+
+/// The instants at which an expression is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grid {
+    /// Unix milliseconds of the first step.
+    pub start: i64,
+    /// Milliseconds between steps, positive.
+    pub step: i64,
+    /// Number of steps; none for an empty subquery.
+    pub steps: usize,
+}
+
+impl Grid {
+    pub fn time(&self, step: usize) -> i64 {
+        self.start + self.step * step as i64
+    }
+
+    /// Time of the last step.
+    pub fn end(&self) -> i64 {
+        self.time(self.steps.saturating_sub(1))
+    }
+
+    pub fn times(self) -> impl Iterator<Item = i64> {
+        (0..self.steps).map(move |i| self.time(i))
+    }
+}
+
+/// One series over the steps of a grid.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub labels: Labels,
+    /// One per step; [`ABSENT`] where there is no sample (NaN is a sample).
+    pub values: Vec<f64>,
+}
+
+/// Value of an expression over a grid.
+#[derive(Clone, Debug)]
+pub(crate) enum Columns {
+    Scalar(Vec<f64>),
+    Vector(Vec<Column>),
+}
+
+impl Columns {
+    /// Values held.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Scalar(v) => v.len(),
+            Self::Vector(c) => c.iter().map(|c| c.values.len()).sum(),
+        }
+    }
+}
+
+/// The labels without the metric name.
+pub(crate) fn drop_name(labels: &Labels) -> Labels {
+    relabel(labels, |name| name != "__name__")
+}
+
+/// The labels whose names pass.
+pub(crate) fn relabel(labels: &Labels, keep: impl Fn(&str) -> bool) -> Labels {
+    if labels.pairs().iter().all(|(n, _)| keep(n)) {
+        return labels.clone();
+    }
+    Labels::new(labels.pairs().iter().filter(|(n, _)| keep(n)).cloned())
+}
+
+fn twins() -> QueryError {
+    QueryError::Execution("vector cannot contain metrics with the same labelset".into())
+}
+
+/// Columns with equal labels become one; two of them with a value at the same step are an error. Columns without any
+/// value are dropped.
+pub(crate) fn merge(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
+    columns.retain(|c| c.values.iter().any(|v| !is_stale(*v)));
+    let mut seen: HashMap<Labels, usize> = HashMap::with_capacity(columns.len());
+    let mut out: Vec<Column> = Vec::with_capacity(columns.len());
+    for c in columns {
+        match seen.get(&c.labels) {
+            None => {
+                seen.insert(c.labels.clone(), out.len());
+                out.push(c);
+            }
+            Some(&at) => {
+                for (into, v) in out[at].values.iter_mut().zip(c.values) {
+                    if is_stale(v) {
+                        continue;
+                    }
+                    if !is_stale(*into) {
+                        return Err(twins());
+                    }
+                    *into = v;
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// An error when two columns have equal labels, whatever their steps: where Prometheus checks whole matrices.
+pub(crate) fn reject_twins(columns: &[Column]) -> Evaluated<()> {
+    let mut seen = std::collections::HashSet::with_capacity(columns.len());
+    if columns.iter().all(|c| seen.insert(&c.labels)) { Ok(()) } else { Err(twins()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(name: &str, values: &[f64]) -> Column {
+        Column { labels: Labels::new([("a", name)]), values: values.to_vec() }
+    }
+
+    #[test]
+    fn equal_labels_merge_unless_they_meet() {
+        let merged = merge(vec![column("x", &[1.0, ABSENT]), column("x", &[ABSENT, 2.0]), column("y", &[ABSENT; 2])]);
+        let merged = merged.unwrap();
+        assert_eq!((merged.len(), merged[0].values.clone()), (1, vec![1.0, 2.0]));
+        assert!(merge(vec![column("x", &[1.0]), column("x", &[2.0])]).is_err());
+        assert!(reject_twins(&[column("x", &[1.0, ABSENT]), column("x", &[ABSENT, 1.0])]).is_err());
+    }
+
+    #[test]
+    fn arithmetic_never_yields_the_absent_mark() {
+        let results = [ABSENT + 1.0, -ABSENT * 0.0, ABSENT.sqrt(), ABSENT % 2.0, f64::NAN];
+        assert!(results.iter().all(|v| !is_stale(*v)) && is_stale(ABSENT));
+    }
+}

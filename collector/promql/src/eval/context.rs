@@ -1,0 +1,117 @@
+//! What the parts of one running query share: data, limits, deadline, remarks.
+
+use super::{Evaluated, Grid};
+use crate::engine::{CancelToken, Limits};
+use crate::error::{Position, QueryError};
+use crate::plan::{At, Shift};
+use crate::value::{Outcome, Value};
+use fabriclens_model::Read;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+pub(crate) struct Context<'a> {
+    pub read: &'a dyn Read,
+    pub limits: &'a Limits,
+    /// The grid of the whole query: `start()` and `end()` mean its ends.
+    pub grid: Grid,
+    query: &'a str,
+    cancel: &'a CancelToken,
+    deadline: Option<Instant>,
+    samples: usize,
+    warnings: BTreeSet<String>,
+    infos: BTreeSet<String>,
+}
+
+/// Remarks of one kind that an answer carries at most, as in Prometheus.
+const MAX_REMARKS: usize = 10;
+
+impl<'a> Context<'a> {
+    pub fn new(read: &'a dyn Read, limits: &'a Limits, query: &'a str, cancel: &'a CancelToken, grid: Grid) -> Self {
+        Self {
+            read,
+            limits,
+            grid,
+            query,
+            cancel,
+            deadline: Instant::now().checked_add(limits.timeout),
+            samples: 0,
+            warnings: BTreeSet::new(),
+            infos: BTreeSet::new(),
+        }
+    }
+
+    /// Counts values against the limit of samples.
+    pub fn charge(&mut self, samples: usize) -> Evaluated<()> {
+        self.samples = self.samples.saturating_add(samples);
+        if self.samples > self.limits.max_samples {
+            return Err(QueryError::TooManySamples { limit: self.limits.max_samples });
+        }
+        Ok(())
+    }
+
+    /// Refuses work that would exceed the limit of samples, before memory is taken for it.
+    pub fn afford(&self, samples: usize) -> Evaluated<()> {
+        if self.samples.saturating_add(samples) > self.limits.max_samples {
+            return Err(QueryError::TooManySamples { limit: self.limits.max_samples });
+        }
+        Ok(())
+    }
+
+    /// To be called between pieces of work: deadline and cancellation.
+    pub fn check(&self) -> Evaluated<()> {
+        if self.cancel.is_cancelled() {
+            return Err(QueryError::Cancelled);
+        }
+        if self.deadline.is_some_and(|d| Instant::now() > d) {
+            return Err(QueryError::Timeout);
+        }
+        Ok(())
+    }
+
+    /// Adds "PromQL warning: …" about the expression at `offset` of the query text.
+    pub fn warn(&mut self, message: &str, offset: usize) {
+        self.warnings.insert(format!("PromQL warning: {message} ({})", Position::of(self.query, offset)));
+    }
+
+    /// Adds "PromQL info: …".
+    pub fn inform(&mut self, message: &str, offset: usize) {
+        self.infos.insert(format!("PromQL info: {message} ({})", Position::of(self.query, offset)));
+    }
+
+    /// The result with its remarks.
+    pub fn outcome(self, value: Value) -> Outcome {
+        Outcome { value, warnings: limited(self.warnings, "warning"), infos: limited(self.infos, "info") }
+    }
+
+    /// The instant a selector evaluated at `time` looks at.
+    pub fn shifted(&self, shift: Shift, time: i64) -> i64 {
+        let pinned = match shift.at {
+            None => time,
+            Some(At::Time(t)) => t,
+            Some(At::Start) => self.grid.start,
+            Some(At::End) => self.grid.end(),
+        };
+        pinned.saturating_sub(shift.offset)
+    }
+
+    pub fn lookback_ms(&self) -> i64 {
+        millis(self.limits.lookback)
+    }
+
+    pub fn subquery_step_ms(&self) -> i64 {
+        millis(self.limits.subquery_step).max(1)
+    }
+}
+
+fn millis(d: Duration) -> i64 {
+    i64::try_from(d.as_millis()).unwrap_or(i64::MAX / 4)
+}
+
+fn limited(remarks: BTreeSet<String>, kind: &str) -> Vec<String> {
+    let more = remarks.len().saturating_sub(MAX_REMARKS);
+    let mut out: Vec<String> = remarks.into_iter().take(MAX_REMARKS).collect();
+    if more > 0 {
+        out.push(format!("{more} more {kind} annotations omitted"));
+    }
+    out
+}

@@ -1,0 +1,98 @@
+//! Evaluation in columns: every expression yields, for all steps of a [`Grid`] at once, either one number per step
+//! or a set of [`Column`]s. [`Context`] carries what a query shares: the data, the limits, the remarks.
+
+mod aggregate;
+mod binary;
+mod columns;
+mod context;
+mod matching;
+mod rank;
+mod select;
+mod window;
+
+pub(crate) use columns::{ABSENT, Column, Columns, Grid, drop_name, merge, reject_twins, relabel};
+pub(crate) use context::Context;
+pub(crate) use window::Window;
+
+use crate::error::QueryError;
+use crate::functions::Run;
+use crate::plan::{Expr, Node};
+use fabriclens_model::is_stale;
+
+pub(crate) type Evaluated<T> = Result<T, QueryError>;
+
+impl Context<'_> {
+    /// Evaluates an expression of type scalar or instant vector at every step of the grid.
+    pub(crate) fn eval(&mut self, expr: &Expr, grid: Grid) -> Evaluated<Columns> {
+        self.check()?;
+        let out = match &expr.node {
+            Node::Number(n) => Columns::Scalar(vec![*n; grid.steps]),
+            Node::Select(s) => Columns::Vector(self.instant_columns(s, grid, false)?),
+            Node::Negate(inner) => self.negate(inner, grid)?,
+            Node::Binary(b) => self.binary(b, grid)?,
+            Node::Aggregate(a) => Columns::Vector(self.aggregate(a, grid)?),
+            Node::Call(f, args) => match f.run {
+                Run::Map(map) => Columns::Vector(self.map(map, args, grid)?),
+                Run::Window { .. } => Columns::Vector(self.over_windows(f, args, grid)?),
+                Run::Special(run) => run(self, args, grid)?,
+            },
+            Node::Text(_) | Node::Range(..) | Node::Subquery(_) => {
+                return Err(QueryError::Execution(format!("unexpected {} operand", expr.kind.documented())));
+            }
+        };
+        if !matches!(expr.node, Node::Select(_)) {
+            self.charge(out.size())?;
+        }
+        Ok(out)
+    }
+
+    /// An instant vector's columns.
+    pub(crate) fn vector(&mut self, expr: &Expr, grid: Grid) -> Evaluated<Vec<Column>> {
+        match self.eval(expr, grid)? {
+            Columns::Vector(v) => Ok(v),
+            Columns::Scalar(_) => Err(QueryError::Execution("expected an instant vector, got a scalar".into())),
+        }
+    }
+
+    /// A scalar's value at each step.
+    pub(crate) fn scalar(&mut self, expr: &Expr, grid: Grid) -> Evaluated<Vec<f64>> {
+        match self.eval(expr, grid)? {
+            Columns::Scalar(v) => Ok(v),
+            Columns::Vector(_) => Err(QueryError::Execution("expected a scalar, got an instant vector".into())),
+        }
+    }
+
+    fn negate(&mut self, inner: &Expr, grid: Grid) -> Evaluated<Columns> {
+        Ok(match self.eval(inner, grid)? {
+            Columns::Scalar(v) => Columns::Scalar(v.into_iter().map(|v| -v).collect()),
+            Columns::Vector(mut columns) => {
+                for c in &mut columns {
+                    c.labels = drop_name(&c.labels);
+                    for v in c.values.iter_mut().filter(|v| !is_stale(**v)) {
+                        *v = -*v;
+                    }
+                }
+                reject_twins(&columns)?;
+                Columns::Vector(columns)
+            }
+        })
+    }
+
+    /// A function of each value alone; further arguments are scalars.
+    fn map(&mut self, f: fn(f64, &[f64]) -> f64, args: &[Expr], grid: Grid) -> Evaluated<Vec<Column>> {
+        let Some((vector, scalars)) = args.split_first() else { return Ok(vec![]) };
+        let mut columns = self.vector(vector, grid)?;
+        let params = scalars.iter().map(|a| self.scalar(a, grid)).collect::<Evaluated<Vec<_>>>()?;
+        let mut at_step = vec![0.0; params.len()];
+        for c in &mut columns {
+            c.labels = drop_name(&c.labels);
+            for (i, v) in c.values.iter_mut().enumerate().filter(|(_, v)| !is_stale(**v)) {
+                for (slot, p) in at_step.iter_mut().zip(&params) {
+                    *slot = p[i];
+                }
+                *v = f(*v, &at_step);
+            }
+        }
+        merge(columns)
+    }
+}

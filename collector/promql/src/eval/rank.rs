@@ -1,0 +1,65 @@
+//! `topk` and `bottomk`: choose whole series, step by step and group by group.
+
+use super::aggregate::groups;
+use super::{ABSENT, Column, Context, Evaluated, Grid};
+use crate::error::QueryError;
+use crate::plan::{Aggregate, AggregateOp};
+use fabriclens_model::is_stale;
+use std::cmp::Ordering;
+
+impl Context<'_> {
+    /// Results keep their labels. At a single step they come in the order of rank, NaN last; equals keep their order.
+    pub(super) fn rank(
+        &mut self,
+        a: &Aggregate,
+        columns: Vec<Column>,
+        k: &[f64],
+        grid: Grid,
+    ) -> Evaluated<Vec<Column>> {
+        if columns.is_empty() {
+            return Ok(columns);
+        }
+        if let Some(bad) = k.iter().find(|k| !(**k >= -9.223_372_036_854_776e18 && **k <= 9.223_372_036_854_775e18)) {
+            let text = crate::number::general(*bad);
+            return Err(QueryError::Execution(format!("Scalar value {text} overflows int64")));
+        }
+        let top = a.op == AggregateOp::TopK;
+        let mut chosen: Vec<Vec<f64>> = vec![vec![]; columns.len()];
+        let mut order: Vec<usize> = vec![];
+        for group in groups(&columns, &a.grouping) {
+            self.check()?;
+            let mut present: Vec<usize> = Vec::with_capacity(group.members.len());
+            for i in 0..grid.steps {
+                present.clear();
+                present.extend(group.members.iter().copied().filter(|m| !is_stale(columns[*m].values[i])));
+                present.sort_by(|x, y| compare(columns[*x].values[i], columns[*y].values[i], top));
+                // At most the number of series: a larger k takes all of them.
+                let keep = (k[i].max(0.0) as usize).min(present.len());
+                for m in &present[..keep] {
+                    if chosen[*m].is_empty() {
+                        chosen[*m] = vec![ABSENT; grid.steps];
+                        order.push(*m);
+                    }
+                    chosen[*m][i] = columns[*m].values[i];
+                }
+            }
+        }
+        Ok(order
+            .into_iter()
+            .map(|m| Column { labels: columns[m].labels.clone(), values: std::mem::take(&mut chosen[m]) })
+            .collect())
+    }
+}
+
+/// Best first; NaN is worst either way.
+pub(crate) fn compare(a: f64, b: f64, descending: bool) -> Ordering {
+    match (a.is_nan(), b.is_nan()) {
+        (true, true) => Ordering::Equal,
+        (true, false) => Ordering::Greater,
+        (false, true) => Ordering::Less,
+        _ => {
+            let ascending = a.partial_cmp(&b).unwrap_or(Ordering::Equal);
+            if descending { ascending.reverse() } else { ascending }
+        }
+    }
+}

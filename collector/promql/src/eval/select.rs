@@ -1,0 +1,133 @@
+//! Selectors: each reads its series once, over everything the steps of the grid can see, and then walks along them.
+
+use super::{ABSENT, Column, Context, Evaluated, Grid, reject_twins};
+use crate::error::QueryError;
+use crate::plan::{Expr, Node, Selector, Shift, Subquery};
+use fabriclens_model::{Series, is_stale};
+
+/// Series with all their samples in sight of a range selector or subquery, staleness markers removed.
+pub(crate) struct Ranged {
+    pub series: Vec<Series>,
+    /// Milliseconds.
+    pub range: i64,
+    offset: i64,
+    pinned: Option<i64>,
+}
+
+impl Ranged {
+    /// Both ends, inclusive, of the window seen at `time`.
+    pub fn window(&self, time: i64) -> (i64, i64) {
+        let end = self.pinned.unwrap_or_else(|| time.saturating_sub(self.offset));
+        (end.saturating_sub(self.range), end)
+    }
+}
+
+impl Context<'_> {
+    fn read(&mut self, selector: &Selector, start: i64, end: i64) -> Evaluated<Vec<Series>> {
+        let mut series = self.read.select(&selector.matchers, start, end)?;
+        if series.len() > self.limits.max_series {
+            return Err(QueryError::Execution(format!(
+                "selector matches {} series, more than the limit of {}; narrow it",
+                series.len(),
+                self.limits.max_series
+            )));
+        }
+        self.charge(series.iter().map(|s| s.times.len()).sum())?;
+        series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        self.check()?;
+        Ok(series)
+    }
+
+    /// The latest sample within the lookback at each step; its time in seconds instead of its value if `times`.
+    pub(crate) fn instant_columns(&mut self, s: &Selector, grid: Grid, times: bool) -> Evaluated<Vec<Column>> {
+        if grid.steps == 0 {
+            return Ok(vec![]);
+        }
+        let lookback = self.lookback_ms();
+        let (first, last) = (self.shifted(s.shift, grid.start), self.shifted(s.shift, grid.end()));
+        let series = self.read(s, first.saturating_sub(lookback), last)?;
+        self.afford(series.len().saturating_mul(grid.steps))?;
+        let mut columns = Vec::with_capacity(series.len());
+        for one in series {
+            self.check()?;
+            let mut values = vec![ABSENT; grid.steps];
+            let mut next = 0;
+            let mut any = false;
+            for (i, slot) in values.iter_mut().enumerate() {
+                let at = self.shifted(s.shift, grid.time(i));
+                while next < one.times.len() && one.times[next] <= at {
+                    next += 1;
+                }
+                let Some(found) = next.checked_sub(1) else { continue };
+                if one.times[found] < at.saturating_sub(lookback) || is_stale(one.values[found]) {
+                    continue;
+                }
+                *slot = if times { one.times[found] as f64 / 1000.0 } else { one.values[found] };
+                any = true;
+            }
+            if any {
+                columns.push(Column { labels: one.labels, values });
+            }
+        }
+        self.charge(columns.len() * grid.steps)?;
+        Ok(columns)
+    }
+
+    /// Everything a range selector or subquery sees from any step of the grid.
+    pub(crate) fn ranged(&mut self, expr: &Expr, grid: Grid) -> Evaluated<Ranged> {
+        match &expr.node {
+            Node::Range(selector, range) => {
+                let mut ranged = self.view(selector.shift, *range);
+                if grid.steps == 0 {
+                    return Ok(ranged);
+                }
+                let (start, _) = ranged.window(grid.start);
+                let (_, end) = ranged.window(grid.end());
+                ranged.series = self.read(selector, start, end)?;
+                for s in &mut ranged.series {
+                    drop_stale(s);
+                }
+                Ok(ranged)
+            }
+            Node::Subquery(s) => self.subquery(s, grid),
+            _ => Err(QueryError::Execution(format!("expected a range vector, got {}", expr.kind.documented()))),
+        }
+    }
+
+    fn view(&self, shift: Shift, range: i64) -> Ranged {
+        let pinned = shift.at.map(|_| self.shifted(shift, 0));
+        Ranged { series: vec![], range, offset: shift.offset, pinned }
+    }
+
+    fn subquery(&mut self, s: &Subquery, grid: Grid) -> Evaluated<Ranged> {
+        let mut ranged = self.view(s.shift, s.range);
+        if grid.steps == 0 {
+            return Ok(ranged);
+        }
+        let step = s.step.unwrap_or_else(|| self.subquery_step_ms());
+        let (from, _) = ranged.window(grid.start);
+        let (_, end) = ranged.window(grid.end());
+        // Steps of a subquery are multiples of its resolution, whatever the step of the query around it.
+        let start = from.div_euclid(step) * step;
+        let start = if start < from { start + step } else { start };
+        let steps = if end < start { 0 } else { usize::try_from((end - start) / step + 1).unwrap_or(usize::MAX) };
+        self.afford(steps)?;
+        let inner = Grid { start, step, steps };
+        let columns = self.vector(&s.expr, inner)?;
+        reject_twins(&columns)?;
+        for c in columns {
+            let present = inner.times().zip(c.values).filter(|(_, v)| !is_stale(*v));
+            let (times, values): (Vec<i64>, Vec<f64>) = present.unzip();
+            ranged.series.push(Series { labels: c.labels, times, values });
+        }
+        Ok(ranged)
+    }
+}
+
+fn drop_stale(s: &mut Series) {
+    if s.values.iter().all(|v| !is_stale(*v)) {
+        return;
+    }
+    let kept = s.times.iter().zip(&s.values).filter(|(_, v)| !is_stale(**v)).map(|(t, v)| (*t, *v));
+    (s.times, s.values) = kept.unzip();
+}

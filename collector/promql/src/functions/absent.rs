@@ -1,0 +1,58 @@
+//! `absent` and `absent_over_time`: one series where there are none.
+
+use crate::eval::{ABSENT, Column, Columns, Context, Evaluated, Grid};
+use crate::plan::{Expr, Node, Selector};
+use fabriclens_model::{Labels, MatchOp, is_stale};
+use std::collections::BTreeMap;
+
+pub(super) fn absent(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    let columns = cx.vector(&args[0], grid)?;
+    let mut values = vec![1.0; grid.steps];
+    for c in &columns {
+        for (gap, v) in values.iter_mut().zip(&c.values) {
+            if !is_stale(*v) {
+                *gap = ABSENT;
+            }
+        }
+    }
+    Ok(gaps(&args[0], values))
+}
+
+pub(super) fn absent_over_time(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    let ranged = cx.ranged(&args[0], grid)?;
+    let mut values = vec![1.0; grid.steps];
+    for s in &ranged.series {
+        for (gap, time) in values.iter_mut().zip(grid.times()) {
+            let (start, end) = ranged.window(time);
+            let next = s.times.partition_point(|t| *t < start);
+            if s.times.get(next).is_some_and(|t| *t <= end) {
+                *gap = ABSENT;
+            }
+        }
+    }
+    Ok(gaps(&args[0], values))
+}
+
+fn gaps(arg: &Expr, values: Vec<f64>) -> Columns {
+    if values.iter().all(|v| is_stale(*v)) {
+        return Columns::Vector(vec![]);
+    }
+    let labels = match &arg.node {
+        Node::Select(s) | Node::Range(s, _) => labels_sought(s),
+        _ => Labels::default(),
+    };
+    Columns::Vector(vec![Column { labels, values }])
+}
+
+/// What the missing series would be labelled with: the equality matchers, unless a label is matched more than once.
+fn labels_sought(s: &Selector) -> Labels {
+    let mut sought: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for m in s.matchers.iter().filter(|m| m.name != "__name__") {
+        let first = !sought.contains_key(m.name.as_str());
+        let value = (m.op == MatchOp::Equal && first).then_some(m.value.as_str());
+        if value.is_some() || !first {
+            sought.insert(&m.name, value);
+        }
+    }
+    Labels::new(sought.into_iter().filter_map(|(n, v)| Some((n, v?))))
+}

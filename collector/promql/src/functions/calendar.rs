@@ -1,0 +1,114 @@
+//! Parts of a date in UTC: `year`, `month`, `day_of_month`, … of each value as Unix seconds, or of the step's time.
+
+use crate::eval::{Column, Columns, Context, Evaluated, Grid, drop_name, merge};
+use crate::plan::Expr;
+use fabriclens_model::{Labels, is_stale};
+
+/// A moment taken apart.
+struct Civil {
+    year: i64,
+    /// 1 to 12.
+    month: i64,
+    /// 1 to 31.
+    day: i64,
+}
+
+const DAY: i64 = 86_400;
+
+/// Days since 1970-01-01 as a date of the proleptic Gregorian calendar, counted in eras of 400 years from March.
+fn civil(days: i64) -> Civil {
+    let shifted = days.saturating_add(719_468);
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    Civil { year: year_of_era + era * 400 + i64::from(month <= 2), month, day }
+}
+
+fn is_leap(year: i64) -> bool {
+    year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0)
+}
+
+fn month_length(year: i64, month: i64) -> i64 {
+    match month {
+        2 => 28 + i64::from(is_leap(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+fn parts(cx: &mut Context<'_>, args: &[Expr], grid: Grid, f: fn(i64) -> i64) -> Evaluated<Columns> {
+    let Some(arg) = args.first() else {
+        let values = grid.times().map(|t| f(t.div_euclid(1000)) as f64).collect();
+        return Ok(Columns::Vector(vec![Column { labels: Labels::default(), values }]));
+    };
+    let mut columns = cx.vector(arg, grid)?;
+    for c in &mut columns {
+        c.labels = drop_name(&c.labels);
+        for v in c.values.iter_mut().filter(|v| !is_stale(**v)) {
+            *v = if v.is_nan() { f64::NAN } else { f(*v as i64) as f64 };
+        }
+    }
+    Ok(Columns::Vector(merge(columns)?))
+}
+
+fn date(seconds: i64) -> Civil {
+    civil(seconds.div_euclid(DAY))
+}
+
+pub(super) fn minute(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    parts(cx, args, grid, |s| s.rem_euclid(3600) / 60)
+}
+
+pub(super) fn hour(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    parts(cx, args, grid, |s| s.rem_euclid(DAY) / 3600)
+}
+
+/// Sunday is 0; 1970-01-01 was a Thursday.
+pub(super) fn day_of_week(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    parts(cx, args, grid, |s| (s.div_euclid(DAY) + 4).rem_euclid(7))
+}
+
+pub(super) fn day_of_month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    parts(cx, args, grid, |s| date(s).day)
+}
+
+pub(super) fn day_of_year(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    parts(cx, args, grid, |s| {
+        let d = date(s);
+        (1..d.month).map(|m| month_length(d.year, m)).sum::<i64>() + d.day
+    })
+}
+
+pub(super) fn days_in_month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    parts(cx, args, grid, |s| {
+        let d = date(s);
+        month_length(d.year, d.month)
+    })
+}
+
+pub(super) fn month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    parts(cx, args, grid, |s| date(s).month)
+}
+
+pub(super) fn year(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    parts(cx, args, grid, |s| date(s).year)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_right_around_leap_days_and_before_the_epoch() {
+        let ymd = |s: i64| (date(s).year, date(s).month, date(s).day);
+        assert_eq!(ymd(0), (1970, 1, 1));
+        assert_eq!(ymd(-1), (1969, 12, 31));
+        assert_eq!(ymd(951_782_400), (2000, 2, 29));
+        assert_eq!(ymd(4_107_542_400), (2100, 3, 1));
+        assert_eq!((month_length(2000, 2), month_length(2100, 2)), (29, 28));
+    }
+}

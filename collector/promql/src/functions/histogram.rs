@@ -1,0 +1,182 @@
+//! Classic histograms: `histogram_quantile` over series with an `le` label. Functions of native histograms exist, and
+//! yield nothing for floats.
+
+use crate::eval::{ABSENT, Column, Columns, Context, Evaluated, Grid, merge, relabel};
+use crate::number;
+use crate::plan::Expr;
+use fabriclens_model::{Labels, is_stale};
+use std::collections::HashMap;
+
+/// Relative differences between neighbouring buckets that count as rounding errors.
+const INSIGNIFICANT: f64 = 1e-12;
+
+/// A bucket of a cumulative histogram.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bucket {
+    upper: f64,
+    count: f64,
+}
+
+/// Of a native histogram only: floats are skipped.
+pub(super) fn of_native(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    for a in args {
+        cx.eval(a, grid)?;
+    }
+    Ok(Columns::Vector(vec![]))
+}
+
+pub(super) fn quantile(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    let q = cx.scalar(&args[0], grid)?;
+    let columns = cx.vector(&args[1], grid)?;
+    cx.doubt_quantile(&q, &args[0], &columns);
+    let mut out = vec![];
+    for (labels, members) in histograms(cx, &columns, args[1].offset) {
+        cx.check()?;
+        let mut values = vec![ABSENT; grid.steps];
+        let mut buckets = Vec::with_capacity(members.len());
+        for (i, slot) in values.iter_mut().enumerate() {
+            let present = members.iter().map(|(upper, column)| (*upper, columns[*column].values[i]));
+            buckets.clear();
+            buckets.extend(present.filter(|(_, v)| !is_stale(*v)).map(|(upper, count)| Bucket { upper, count }));
+            if buckets.is_empty() {
+                continue;
+            }
+            let (value, forced) = bucket_quantile(q[i], &mut buckets);
+            *slot = value;
+            if forced {
+                cx.inform(
+                    "input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile) for metric name \"\"",
+                    args[1].offset,
+                );
+            }
+        }
+        out.push(Column { labels, values });
+    }
+    Ok(Columns::Vector(merge(out)?))
+}
+
+/// A histogram's labels, and its columns with their upper bounds.
+type Histogram = (Labels, Vec<(f64, usize)>);
+
+fn histograms(cx: &mut Context<'_>, columns: &[Column], offset: usize) -> Vec<Histogram> {
+    let mut index: HashMap<Labels, usize> = HashMap::new();
+    let mut out: Vec<Histogram> = vec![];
+    for (i, c) in columns.iter().enumerate() {
+        let le = c.labels.get("le");
+        let Some(upper) = number::parse(le) else {
+            let name = c.labels.metric();
+            let message =
+                format!("bucket label \"le\" is missing or has a malformed value of {le:?} for metric name {name:?}");
+            cx.warn(&message, offset);
+            continue;
+        };
+        // Histograms of different metrics are different histograms, although the name does not survive.
+        let key = relabel(&c.labels, |n| n != "le");
+        let at = *index.entry(key).or_insert_with(|| {
+            out.push((relabel(&c.labels, |n| n != "le" && n != "__name__"), vec![]));
+            out.len() - 1
+        });
+        out[at].1.push((upper, i));
+    }
+    out
+}
+
+/// The φ-quantile by linear interpolation within a bucket, and whether counts had to be forced to increase. The lowest
+/// bucket starts at 0 when its bound is positive; the highest yields the bound below it.
+fn bucket_quantile(q: f64, buckets: &mut Vec<Bucket>) -> (f64, bool) {
+    if q.is_nan() {
+        return (f64::NAN, false);
+    }
+    if !(0.0..=1.0).contains(&q) {
+        return (if q < 0.0 { f64::NEG_INFINITY } else { f64::INFINITY }, false);
+    }
+    buckets.sort_by(|a, b| a.upper.total_cmp(&b.upper));
+    if buckets.last().is_none_or(|b| b.upper != f64::INFINITY) {
+        return (f64::NAN, false);
+    }
+    coalesce(buckets);
+    let forced = make_monotonic(buckets);
+    let last = buckets.len() - 1;
+    if last == 0 || buckets[last].count == 0.0 {
+        return (f64::NAN, false);
+    }
+    let mut rank = q * buckets[last].count;
+    let b = buckets[..last].partition_point(|b| b.count < rank || b.count.is_nan() || rank.is_nan());
+    if b == last {
+        return (buckets[last - 1].upper, forced);
+    }
+    if b == 0 && buckets[0].upper <= 0.0 {
+        return (buckets[0].upper, forced);
+    }
+    let (mut start, mut count) = (0.0, buckets[b].count);
+    if b > 0 {
+        start = buckets[b - 1].upper;
+        count -= buckets[b - 1].count;
+        rank -= buckets[b - 1].count;
+    }
+    (start + (buckets[b].upper - start) * (rank / count), forced)
+}
+
+/// Adds up buckets of the same bound (`le="1"` and `le="1.0"`).
+#[expect(clippy::float_cmp, reason = "bounds are the same or they are not")]
+fn coalesce(buckets: &mut Vec<Bucket>) {
+    buckets.dedup_by(|next, kept| {
+        let same = next.upper == kept.upper;
+        if same {
+            kept.count += next.count;
+        }
+        same
+    });
+}
+
+/// Levels insignificant differences and removes decreases; says whether there were decreases.
+#[expect(clippy::float_cmp, reason = "equal counts need no care")]
+fn make_monotonic(buckets: &mut [Bucket]) -> bool {
+    let mut forced = false;
+    let mut before = buckets[0].count;
+    for b in &mut buckets[1..] {
+        if b.count == before {
+            continue;
+        }
+        if almost_equal(before, b.count) {
+            b.count = before;
+        } else if b.count < before {
+            b.count = before;
+            forced = true;
+        } else {
+            before = b.count;
+        }
+    }
+    forced
+}
+
+fn almost_equal(a: f64, b: f64) -> bool {
+    if a.is_nan() || b.is_nan() {
+        return a.is_nan() && b.is_nan();
+    }
+    let (sum, difference) = (a.abs() + b.abs(), (a - b).abs());
+    if a == 0.0 || b == 0.0 || sum < f64::MIN_POSITIVE {
+        return difference < INSIGNIFICANT * f64::MIN_POSITIVE;
+    }
+    difference / sum.min(f64::MAX) < INSIGNIFICANT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(q: f64, buckets: &[(f64, f64)]) -> (f64, bool) {
+        bucket_quantile(q, &mut buckets.iter().map(|(upper, count)| Bucket { upper: *upper, count: *count }).collect())
+    }
+
+    #[test]
+    fn interpolates_and_repairs() {
+        let inf = f64::INFINITY;
+        assert_eq!(of(0.5, &[(1.0, 2.0), (2.0, 6.0), (inf, 8.0)]), (1.5, false));
+        assert_eq!(of(0.99, &[(1.0, 2.0), (2.0, 6.0), (inf, 8.0)]), (2.0, false));
+        assert_eq!(of(0.5, &[(1.0, 6.0), (2.0, 4.0), (inf, 8.0)]), (2.0 / 3.0, true));
+        assert_eq!(of(0.5, &[(1.0, 4.0), (2.0, 4.0 - 1e-14), (inf, 4.0)]), (0.5, false));
+        assert!(of(0.5, &[(1.0, 1.0)]).0.is_nan() && of(0.5, &[(1.0, 0.0), (inf, 0.0)]).0.is_nan());
+        assert_eq!(of(1.5, &[(inf, 1.0)]).0, inf);
+    }
+}

@@ -1,0 +1,51 @@
+//! Between scalars, vectors and the clock: `time`, `pi`, `scalar`, `vector`, `timestamp`.
+
+use crate::eval::{Column, Columns, Context, Evaluated, Grid, drop_name, merge};
+use crate::plan::{Expr, Node};
+use fabriclens_model::{Labels, is_stale};
+
+pub(super) fn time(_: &mut Context<'_>, _: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    Ok(Columns::Scalar(grid.times().map(|t| t as f64 / 1000.0).collect()))
+}
+
+pub(super) fn pi(_: &mut Context<'_>, _: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    Ok(Columns::Scalar(vec![std::f64::consts::PI; grid.steps]))
+}
+
+/// The value of a vector of exactly one element, else NaN.
+pub(super) fn scalar(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    let columns = cx.vector(&args[0], grid)?;
+    let mut count = vec![0_u32; grid.steps];
+    let mut values = vec![f64::NAN; grid.steps];
+    for c in &columns {
+        for (i, v) in c.values.iter().enumerate().filter(|(_, v)| !is_stale(**v)) {
+            count[i] = count[i].saturating_add(1);
+            values[i] = if count[i] == 1 { *v } else { f64::NAN };
+        }
+    }
+    Ok(Columns::Scalar(values))
+}
+
+pub(super) fn vector(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    let values = cx.scalar(&args[0], grid)?;
+    Ok(Columns::Vector(vec![Column { labels: Labels::default(), values }]))
+}
+
+/// Time of each sample: of the stored one for a plain selector, else of the step.
+pub(super) fn timestamp(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    let mut columns = if let Node::Select(selector) = &args[0].node {
+        cx.instant_columns(selector, grid, true)?
+    } else {
+        let mut columns = cx.vector(&args[0], grid)?;
+        for c in &mut columns {
+            for (v, t) in c.values.iter_mut().zip(grid.times()).filter(|(v, _)| !is_stale(**v)) {
+                *v = t as f64 / 1000.0;
+            }
+        }
+        columns
+    };
+    for c in &mut columns {
+        c.labels = drop_name(&c.labels);
+    }
+    Ok(Columns::Vector(merge(columns)?))
+}

@@ -1,0 +1,104 @@
+//! Sorting: of use at a single step only, where the order of the result is the order of the columns. `topk`'s order of
+//! values is the same.
+
+use crate::eval::{Column, Columns, Context, Evaluated, Grid};
+use crate::plan::{Expr, Node};
+use fabriclens_model::is_stale;
+use std::cmp::Ordering;
+
+pub(super) fn ascending(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    by_value(cx, args, grid, false)
+}
+
+pub(super) fn descending(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    by_value(cx, args, grid, true)
+}
+
+pub(super) fn by_label(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    by_labels(cx, args, grid, false)
+}
+
+pub(super) fn by_label_desc(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    by_labels(cx, args, grid, true)
+}
+
+/// NaN is last either way.
+fn by_value(cx: &mut Context<'_>, args: &[Expr], grid: Grid, reverse: bool) -> Evaluated<Columns> {
+    let mut columns = cx.vector(&args[0], grid)?;
+    if grid.steps == 1 {
+        columns.retain(|c| !is_stale(c.values[0]));
+        columns.sort_by(|a, b| {
+            let (a, b) = (a.values[0], b.values[0]);
+            match (a.is_nan(), b.is_nan()) {
+                (false, false) if reverse => b.partial_cmp(&a).unwrap_or(Ordering::Equal),
+                (false, false) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+                (a, b) => a.cmp(&b),
+            }
+        });
+    }
+    Ok(Columns::Vector(columns))
+}
+
+fn by_labels(cx: &mut Context<'_>, args: &[Expr], grid: Grid, reverse: bool) -> Evaluated<Columns> {
+    let mut columns = cx.vector(&args[0], grid)?;
+    let names: Vec<&str> = args[1..].iter().map(|a| if let Node::Text(t) = &a.node { t } else { "" }).collect();
+    if grid.steps == 1 {
+        let compare = |a: &Column, b: &Column| {
+            let by_name = |n: &&str| natural(a.labels.get(n), b.labels.get(n));
+            let named = names.iter().map(by_name).find(|o| o.is_ne()).unwrap_or(Ordering::Equal);
+            // Where the named labels do not decide, all labels do.
+            named.then_with(|| a.labels.cmp(&b.labels))
+        };
+        columns.sort_by(|a, b| if reverse { compare(b, a) } else { compare(a, b) });
+    }
+    Ok(Columns::Vector(columns))
+}
+
+/// Runs of digits compare as numbers: `eth9` before `eth10`.
+fn natural(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (chunks(a).into_iter(), chunks(b).into_iter());
+    loop {
+        let order = match (a.next(), b.next()) {
+            (None, None) => return Ordering::Equal,
+            (None, _) => return Ordering::Less,
+            (_, None) => return Ordering::Greater,
+            (Some(x), Some(y)) => {
+                let digits = |s: &str| s.as_bytes()[0].is_ascii_digit();
+                if digits(x) && digits(y) {
+                    let (m, n) = (x.trim_start_matches('0'), y.trim_start_matches('0'));
+                    m.len().cmp(&n.len()).then_with(|| m.cmp(n)).then_with(|| x.len().cmp(&y.len()))
+                } else {
+                    x.cmp(y)
+                }
+            }
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+}
+
+/// Splits into runs of digits and of anything else; no run is empty.
+fn chunks(text: &str) -> Vec<&str> {
+    let mut out = vec![];
+    let mut rest = text;
+    while let Some(first) = rest.bytes().next() {
+        let digits = first.is_ascii_digit();
+        let end = rest.bytes().take_while(|b| b.is_ascii_digit() == digits).count();
+        out.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_compare_as_numbers() {
+        assert_eq!(natural("eth9", "eth10"), Ordering::Less);
+        assert_eq!(natural("4m1000", "4m600"), Ordering::Greater);
+        assert_eq!(natural("a", "a1"), Ordering::Less);
+    }
+}

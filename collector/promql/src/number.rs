@@ -1,0 +1,119 @@
+//! Numbers as Go treats them: texts of floats, and `min`/`max` that let NaN through. Used by aggregations and
+//! functions wherever Rust's own would differ.
+
+/// `strconv.FormatFloat(v, 'f', -1, 64)`: shortest decimal without exponent.
+pub(crate) fn decimal(v: f64) -> String {
+    if v.is_nan() {
+        "NaN".into()
+    } else if v.is_infinite() {
+        if v > 0.0 { "+Inf".into() } else { "-Inf".into() }
+    } else {
+        format!("{v}")
+    }
+}
+
+/// `%g` with the shortest digits: an exponent below 1e-4 and from 1e21 on.
+pub(crate) fn general(v: f64) -> String {
+    let a = v.abs();
+    if v.is_finite() && a != 0.0 && !(1e-4..1e21).contains(&a) {
+        let text = format!("{v:e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |d| ('-', d));
+        return format!("{mantissa}e{sign}{digits:0>2}");
+    }
+    decimal(v)
+}
+
+/// Go's `math.Max`: NaN if either is.
+pub(crate) fn max(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
+/// Go's `math.Min`: NaN if either is.
+pub(crate) fn min(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
+}
+
+/// Go's `strconv.ParseFloat` as far as label values go: decimal, hexadecimal, `Inf` and `NaN` in any case.
+pub(crate) fn parse(text: &str) -> Option<f64> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let lower = unsigned.to_ascii_lowercase();
+    if let Some(hex) = lower.strip_prefix("0x") {
+        return parse_hex(hex).map(|v| if text.starts_with('-') { -v } else { v });
+    }
+    // Go takes no sign in front of NaN.
+    if lower == "nan" && unsigned.len() != text.len() {
+        return None;
+    }
+    text.parse().ok()
+}
+
+fn parse_hex(text: &str) -> Option<f64> {
+    let (digits, exponent) = text.split_once('p')?;
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let mut value = 0.0;
+    for c in whole.chars().chain(part.chars()) {
+        value = value * 16.0 + f64::from(c.to_digit(16)?);
+    }
+    let exponent: i32 = exponent.parse().ok()?;
+    let shift = i32::try_from(part.len()).ok()?.checked_mul(4)?;
+    Some(value * f64::from(exponent.checked_sub(shift)?).exp2())
+}
+
+/// One step of Neumaier's compensated sum: returns the new sum and compensation.
+pub(crate) fn kahan(value: f64, sum: f64, compensation: f64) -> (f64, f64) {
+    let t = sum + value;
+    let c = if sum.abs() >= value.abs() { (sum - t) + value } else { (value - t) + sum };
+    (t, compensation + c)
+}
+
+/// Sorts as Prometheus' quantiles do: NaN first.
+pub(crate) fn sort_nan_first(values: &mut [f64]) {
+    values.sort_by(|a, b| match (a.is_nan(), b.is_nan()) {
+        (true, true) => std::cmp::Ordering::Equal,
+        (true, false) => std::cmp::Ordering::Less,
+        (false, true) => std::cmp::Ordering::Greater,
+        _ => a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal),
+    });
+}
+
+/// The φ-quantile with linear interpolation; sorts `values`. NaN for none, ±Inf for φ outside `[0, 1]`.
+pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
+    if values.is_empty() || q.is_nan() {
+        return f64::NAN;
+    }
+    if q < 0.0 {
+        return f64::NEG_INFINITY;
+    }
+    if q > 1.0 {
+        return f64::INFINITY;
+    }
+    sort_nan_first(values);
+    let n = values.len();
+    let rank = q * (n as f64 - 1.0);
+    let lower = rank.floor().max(0.0) as usize;
+    let upper = (lower + 1).min(n - 1);
+    let weight = rank - rank.floor();
+    values[lower] * (1.0 - weight) + values[upper] * weight
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_gos() {
+        let general: Vec<String> = [1.5, 1e21, 1e-5, 1e20, f64::INFINITY, -0.5, 0.0].map(general).into();
+        assert_eq!(general, ["1.5", "1e+21", "1e-05", "100000000000000000000", "+Inf", "-0.5", "0"]);
+        assert_eq!(decimal(1e-7), "0.0000001");
+        let parsed: Vec<Option<f64>> = ["+Inf", "-inf", "0x1p-2", "1e3", "x", "", "-0x1.8p1"].map(parse).into();
+        let want = [Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(0.25), Some(1000.0), None, None, Some(-3.0)];
+        assert_eq!(parsed, want);
+    }
+
+    #[test]
+    fn nan_passes_through() {
+        assert!(max(f64::NAN, 1.0).is_nan() && min(1.0, f64::NAN).is_nan());
+        assert_eq!(quantile(0.5, &mut [3.0, f64::NAN, 1.0]), 1.0);
+    }
+}

@@ -1,0 +1,73 @@
+//! What a query yields: the four result types of Prometheus' HTTP API.
+
+use fabriclens_model::{Labels, Series};
+
+/// Type of an expression or of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    /// One number per instant.
+    Scalar,
+    /// A text; only ever a literal.
+    String,
+    /// Samples at one instant.
+    Vector,
+    /// Samples over a range.
+    Matrix,
+}
+
+impl ValueKind {
+    /// As Prometheus calls it in parse errors.
+    pub(crate) fn documented(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::String => "string",
+            Self::Vector => "instant vector",
+            Self::Matrix => "range vector",
+        }
+    }
+}
+
+/// One element of an instant vector.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Its labels.
+    pub labels: Labels,
+    /// Unix milliseconds.
+    pub time_ms: i64,
+    /// The value; may be NaN, never a staleness marker.
+    pub value: f64,
+}
+
+/// Result of a query.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `resultType: scalar`.
+    Scalar {
+        /// Unix milliseconds.
+        time_ms: i64,
+        /// The number.
+        value: f64,
+    },
+    /// `resultType: string`.
+    String {
+        /// Unix milliseconds.
+        time_ms: i64,
+        /// The text.
+        value: String,
+    },
+    /// `resultType: vector`; order is meaningful when the outermost function sorts.
+    Vector(Vec<Sample>),
+    /// `resultType: matrix`, sorted by labels; no series is empty and none holds staleness markers.
+    Matrix(Vec<Series>),
+}
+
+/// A result with the remarks that go with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The result.
+    pub value: Value,
+    /// "PromQL warning: …": the result may not be what was meant. Sorted, each once.
+    pub warnings: Vec<String>,
+    /// "PromQL info: …": hints. Sorted, each once.
+    pub infos: Vec<String>,
+}
