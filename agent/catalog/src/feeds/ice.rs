@@ -5,31 +5,13 @@ use super::build::eth;
 use crate::Feed;
 use crate::metrics::discard::PORT_DISCARDS;
 use crate::metrics::link::{CRC_ERRORS, LINK_ERRORS};
-use crate::metrics::netdev::{
-    NETDEV_DISCARD_DETAILS, NETDEV_DISCARDS, NETDEV_ERRORS, NETDEV_IO, NETDEV_PACKETS_CAST, NETDEV_QUEUE_EVENTS,
-    NETDEV_RING_IO, NETDEV_RING_PACKETS, NETDEV_TIMEOUTS,
-};
+use crate::metrics::netdev::{NETDEV_RING_IO, NETDEV_RING_PACKETS, NETDEV_TIMEOUTS};
 use crate::metrics::pause::{PAUSE_FRAMES, PAUSE_RESUME_FRAMES};
 use crate::metrics::pfc::{PFC_FRAMES, PFC_RESUME_FRAMES};
 use crate::metrics::traffic::{PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS_CAST};
 
 /// Rows of this file.
 pub static FEEDS: &[Feed] = &[
-    eth("rx_unicast", &NETDEV_PACKETS_CAST).rx().cast("unicast"),
-    eth("tx_unicast", &NETDEV_PACKETS_CAST).tx().cast("unicast"),
-    eth("rx_multicast", &NETDEV_PACKETS_CAST).rx().cast("multicast"),
-    eth("tx_multicast", &NETDEV_PACKETS_CAST).tx().cast("multicast"),
-    eth("rx_broadcast", &NETDEV_PACKETS_CAST).rx().cast("broadcast"),
-    eth("tx_broadcast", &NETDEV_PACKETS_CAST).tx().cast("broadcast"),
-    eth("rx_bytes", &NETDEV_IO).rx(),
-    eth("tx_bytes", &NETDEV_IO).tx(),
-    eth("rx_dropped", &NETDEV_DISCARDS).rx(),
-    eth("rx_unknown_protocol", &NETDEV_DISCARD_DETAILS).rx().named(),
-    eth("rx_alloc_fail", &NETDEV_DISCARD_DETAILS).rx().named(),
-    eth("rx_pg_alloc_fail", &NETDEV_DISCARD_DETAILS).rx().named(),
-    eth("tx_errors", &NETDEV_ERRORS).tx(),
-    eth("tx_busy", &NETDEV_QUEUE_EVENTS).named(),
-    eth("tx_restart", &NETDEV_QUEUE_EVENTS).named(),
     eth("rx_bytes.nic", &PORT_IO).rx(),
     eth("tx_bytes.nic", &PORT_IO).tx(),
     eth("rx_unicast.nic", &PORT_PACKETS_CAST).rx().cast("unicast"),
