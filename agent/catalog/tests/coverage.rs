@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use fabriclens_catalog::feeds::facts::FACTS;
+use fabriclens_catalog::feeds::{FAMILIES, facts::FACTS};
 use fabriclens_catalog::{Bound, Family, Kind, LinkLayer, Overflow, Source, Unit, bind};
 
 const GROUPS: [&str; 16] = [
@@ -124,7 +124,11 @@ fn bind_row(row: &Row) -> Option<Bound> {
     };
     let family = match row.driver.as_str() {
         "any" | "ib_core" => None,
-        driver => Some(Family::for_driver(driver).unwrap_or_else(|| panic!("no family for driver {driver}"))),
+        driver => {
+            let by_name = || FAMILIES.iter().copied().find(|f| f.name == driver);
+            let family = Family::for_driver(driver).or_else(by_name);
+            Some(family.unwrap_or_else(|| panic!("no family for driver {driver}")))
+        }
     };
     bind(family, link, source, name)
 }

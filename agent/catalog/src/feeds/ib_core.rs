@@ -2,6 +2,7 @@
 
 use super::build::{hw, other};
 use crate::Feed;
+use crate::metrics::dcb::ROCE_TOS;
 use crate::metrics::state::{
     COUNTER_LIFESPAN, PORT_ASYNC_EVENTS, PORT_CAPABILITIES, PORT_LID, PORT_LMC, PORT_PHYSICAL_STATE, PORT_RATE,
     PORT_SM_LID, PORT_SM_SL, PORT_SMI, PORT_STATE,
@@ -29,5 +30,6 @@ pub static FEEDS: &[Feed] = &[
     other("async_event/IBV_EVENT_QP_FATAL", &PORT_ASYNC_EVENTS).label("event", "qp_fatal"),
     other("async_event/IBV_EVENT_QP_ACCESS_ERR", &PORT_ASYNC_EVENTS).label("event", "qp_access_err"),
     other("async_event/IBV_EVENT_CQ_ERR", &PORT_ASYNC_EVENTS).label("event", "cq_err"),
+    other("configfs/rdma_cm/{dev}/ports/{port}/default_roce_tos", &ROCE_TOS).reason("rdma_cm"),
     hw("lifespan", &COUNTER_LIFESPAN).times(1e-3),
 ];

@@ -53,7 +53,7 @@ static QIB: Family = Family::new("qib", &["ib_qib", "qib"], &["qib"], &[qib::FEE
 static CXGB4: Family = Family::new("cxgb4", &["cxgb4", "iw_cxgb4"], &["cxgb4_"], &[cxgb4::FEEDS]);
 static QEDR: Family = Family::new("qedr", &["qedr", "qede"], &["qedr"], &[qedr::FEEDS]);
 static HNS: Family =
-    Family::new("hns", &["hns", "hns3", "hns_roce", "hns_roce_hw_v2", "hns-roce-hw-v2"], &["hns_"], &[hns::FEEDS]);
+    Family::new("hns", &["hns3", "hns_roce", "hns_roce_hw_v2", "hns-roce-hw-v2"], &["hns_"], &[hns::FEEDS]);
 static MANA: Family = Family::new("mana", &["mana", "mana_ib"], &["mana_"], &[mana::FEEDS]);
 static ERDMA: Family = Family::new("erdma", &["erdma"], &["erdma_"], &[erdma::FEEDS]);
 static RXE: Family = Family::new("rxe", &["rxe", "rdma_rxe"], &["rxe"], &[rxe::FEEDS]).fast(&[HwCounters]);
