@@ -6,3 +6,4 @@
 //! `cargo test` of this crate runs what needs no guest: the lab's own parts.
 
 pub mod lab;
+pub mod vm;

@@ -165,6 +165,7 @@ static void module_page(struct net_device *netdev, u8 *page)
 
 	page[0] = 0x11;
 	page[1] = 0x08;
+	page[2] = 0x04;	/* this page is all there is */
 	put16(page, 22, VALUE("module_millicelsius") * 256 / 1000);
 	put16(page, 26, 33000);
 	for (lane = 0; lane < 4; lane++) {

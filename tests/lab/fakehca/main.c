@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Claims QEMU's 82574L network cards as a driver called mlx5_core and puts a fake adapter on each. */
-#include <linux/aer.h>
 #include <linux/idr.h>
 #include <linux/module.h>
 #include "hca.h"
@@ -46,8 +45,6 @@ static int probe(struct pci_dev *pci, const struct pci_device_id *id)
 	error = pci_enable_device(pci);
 	if (error)
 		goto out;
-	/* Without this the card does not report errors and the kernel has nothing to count. */
-	pci_enable_pcie_error_reporting(pci);
 	error = hca_netdev_add(hca);
 	if (error)
 		goto disable;

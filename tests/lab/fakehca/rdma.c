@@ -30,7 +30,13 @@ void __init hca_rdma_init(void)
 
 static struct rdma_hw_stats *alloc_stats(struct ib_device *ib, u32 port)
 {
-	return rdma_alloc_hw_stats_struct(hw_stats, hw_count, RDMA_HW_STATS_DEFAULT_LIFESPAN);
+	struct rdma_hw_stats *stats = rdma_alloc_hw_stats_struct(hw_stats, hw_count, RDMA_HW_STATS_DEFAULT_LIFESPAN);
+	int i;
+
+	for (i = 0; stats && i < hw_count; i++)
+		if (hw_stats[i].flags & IB_STAT_FLAG_OPTIONAL)
+			set_bit(i, stats->is_disabled);
+	return stats;
 }
 
 static int get_stats(struct ib_device *ib, struct rdma_hw_stats *stats, u32 port, int index)

@@ -106,7 +106,7 @@ impl Vm {
                 )]);
         }
         for card in 0..config.cards {
-            qemu.args(["-device", &format!("pcie-root-port,id=slot{card},chassis={},slot={}", card + 1, card + 1)])
+            qemu.args(["-device", &format!("pcie-root-port,id=slot{card},hotplug=off,chassis={},slot={}", card + 1, card + 1)])
                 .args(["-device", &format!("e1000e,id=hca{card},bus=slot{card},romfile=")]);
         }
         let errors = fs::File::create(folder.join("qemu.err"))?;
@@ -184,16 +184,6 @@ impl Vm {
     /// When QEMU refuses.
     pub fn set_link(&self, up: bool) -> Result<()> {
         qmp::run(&self.folder.join("qmp.sock"), "set_link", json!({"name": "card0", "up": up})).map(drop)
-    }
-
-    /// Lets a PCIe card report an error that the kernel counts (`correctable`: the name QEMU gives it, as `BAD_TLP`).
-    ///
-    /// # Errors
-    /// When QEMU refuses.
-    pub fn pcie_error(&self, card: u8, name: &str) -> Result<String> {
-        let line = format!("pcie_aer_inject_error hca{card} {name}");
-        let answer = qmp::run(&self.folder.join("qmp.sock"), "human-monitor-command", json!({"command-line": line}))?;
-        Ok(answer.as_str().unwrap_or_default().to_owned())
     }
 
     /// The guest's console so far.

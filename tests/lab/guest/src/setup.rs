@@ -42,7 +42,9 @@ pub fn run() -> io::Result<()> {
     rustix::system::sethostname(name.as_bytes())?;
     load_modules(word("lab.modules").unwrap_or("base"))?;
     // No stray neighbour discovery on the fabric: tests compare packet counts exactly.
-    fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")?;
+    for which in ["all", "default"] {
+        fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1")?;
+    }
     shell("ip link set lo up");
     for card in fs::read_dir("/sys/class/net")? {
         let card = card?;

@@ -59,8 +59,11 @@ fn relocate_headers(image: &Image) -> Result<PathBuf> {
     let makefile = folder.join("Makefile");
     let text = fs::read_to_string(&makefile).with_context(|| format!("reading {}", makefile.display()))?;
     let here = image.root.join("usr/src").display().to_string();
-    if !text.contains(&here) {
-        fs::write(&makefile, text.replace("/usr/src", &here))?;
-    }
+    // The cache may have been moved since the last time, so whatever stands before /usr/src/ goes.
+    let moved = text.lines().map(|line| match line.split_once("/usr/src/") {
+        Some((_, tail)) => format!("include {here}/{tail}\n"),
+        None => format!("{line}\n"),
+    });
+    fs::write(&makefile, moved.collect::<String>())?;
     Ok(folder)
 }

@@ -8,7 +8,7 @@ pub mod fakehca;
 pub mod modules;
 pub mod packages;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use cpio::Archive;
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Raise when the recipe below changes, so that older caches are not used.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
 /// Programs taken from the packages, by path.
 const PROGRAMS: &[&str] = &[
@@ -85,6 +85,8 @@ pub fn build(cache: &Path) -> Result<Image> {
     unpack_kernel(&image).context("unpacking the kernel")?;
     let staging = home.join("base.cpio.new");
     write_base(&image, &staging).context("writing the guest's root file system")?;
+    // Most of the space, and never needed again.
+    fs::remove_dir_all(image.root.join("lib/modules"))?;
     fs::rename(staging, &image.base)?;
     Ok(image)
 }
@@ -189,6 +191,7 @@ fn library(root: &Path, name: &str) -> Result<String> {
 /// Libraries of a program, as the packages' own loader finds them: paths below `root`.
 fn needed(root: &Path, program: &str) -> Result<Vec<String>> {
     let done = Command::new(loader(root))
+        .arg("--inhibit-cache")
         .arg("--library-path")
         .arg(library_path(root))
         .arg("--list")
@@ -202,11 +205,17 @@ fn needed(root: &Path, program: &str) -> Result<Vec<String>> {
         String::from_utf8_lossy(&done.stderr)
     );
     let root = root.to_string_lossy();
-    Ok(text
-        .lines()
-        .filter_map(|line| line.split_once("=> ")?.1.split_once(" (")?.0.strip_prefix(&*root))
-        .map(|path| path.trim_start_matches('/').to_owned())
-        .collect())
+    let mut libraries = Vec::new();
+    for line in text.lines() {
+        let Some((name, place)) = line.trim().split_once(" => ") else { continue };
+        let place = place.split(" (").next().unwrap_or_default();
+        match place.strip_prefix(&*root) {
+            Some(path) => libraries.push(path.trim_start_matches('/').to_owned()),
+            None if name.contains("ld-linux") => {}
+            None => bail!("{program} takes {name} from this host, not from the guest's packages"),
+        }
+    }
+    Ok(libraries)
 }
 
 /// Runs a program of the unpacked packages with their own libraries and gives its output.

@@ -58,7 +58,7 @@ pub fn resolve() -> Result<Packages> {
         .lines()
         .filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()))
         .map(|line| line.trim_end_matches(":amd64").to_owned())
-        .filter(|name| name.starts_with("lib") || USERLAND.contains(&name.as_str()))
+        .filter(|name| name.starts_with("lib") || name.starts_with("zlib") || USERLAND.contains(&name.as_str()))
         .collect();
     names.extend([
         format!("linux-image-{kernel}"),

@@ -1,0 +1,71 @@
+//! Scenarios on real kernels: one file each, one row each in [`ALL`]. `cargo xtask vm` runs them.
+
+mod hca_abi;
+mod lab;
+mod rxe_link;
+
+pub use lab::{Lab, Programs};
+
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// One scenario.
+#[derive(Debug)]
+pub struct Scenario {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub shows: &'static str,
+    /// It has failed when it takes longer.
+    pub limit: Duration,
+    /// Starts its guests and checks; everything it started ends when it returns.
+    pub run: fn(&Lab) -> Result<()>,
+}
+
+/// All scenarios, in the order in which they run.
+pub const ALL: &[Scenario] = &[rxe_link::SCENARIO, hca_abi::SCENARIO];
+
+/// Runs the scenarios called `names` (all if there are none), one after the other.
+///
+/// # Errors
+/// When a name is unknown, the guest cannot be built or a scenario fails; the others still run.
+pub fn run(names: &[String], cache: &Path, programs: &Programs) -> Result<()> {
+    for name in names {
+        ensure!(
+            ALL.iter().any(|scenario| scenario.name == name),
+            "no scenario {name}; there are: {}",
+            ALL.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ")
+        );
+    }
+    let chosen: Vec<&Scenario> =
+        ALL.iter().filter(|scenario| names.is_empty() || names.iter().any(|name| name == scenario.name)).collect();
+    let start = Instant::now();
+    let image = Lab::prepare(cache, programs).context("building the guest")?;
+    println!("      guest: Linux {}, ready after {:.1} s", image.release(), start.elapsed().as_secs_f64());
+    let mut failed = Vec::new();
+    for (number, scenario) in chosen.iter().enumerate() {
+        println!("[{}/{}] {}: {}", number + 1, chosen.len(), scenario.name, scenario.shows);
+        let start = Instant::now();
+        let done = image.open(scenario.limit).and_then(|lab| {
+            (scenario.run)(&lab).with_context(|| format!("files of the run: {}", lab.keep().display()))?;
+            lab.discard()
+        });
+        let seconds = start.elapsed().as_secs_f64();
+        match done {
+            Ok(()) => println!("      pass in {seconds:.1} s"),
+            Err(error) => {
+                println!("      FAIL in {seconds:.1} s: {error:#}");
+                failed.push(scenario.name);
+            }
+        }
+    }
+    println!(
+        "{} of {} scenarios passed in {:.0} s",
+        chosen.len() - failed.len(),
+        chosen.len(),
+        start.elapsed().as_secs_f64()
+    );
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}

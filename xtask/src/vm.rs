@@ -1,0 +1,111 @@
+//! `cargo xtask vm`: builds the programs that go into the guests and runs the scenarios of `tests/src/vm`.
+
+use crate::setup::{self, Need};
+use crate::steps::{cargo, must, root};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Static programs run in any guest and container, whatever libraries it has.
+const STATIC: &str = "x86_64-unknown-linux-musl";
+
+const QEMU: Need = Need {
+    without: "nothing is tested on a real kernel",
+    packages: &["qemu-system-x86"],
+    proof: &["/usr/bin/qemu-system-x86_64"],
+};
+
+/// The fake HCA is built by the kernel's own makefiles.
+const MAKE: Need = Need {
+    without: "the fake HCA cannot be built and nothing is tested on a real kernel",
+    packages: &["make", "gcc-12"],
+    proof: &["/usr/bin/make", "/usr/bin/gcc-12"],
+};
+
+/// Options of `vm`.
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// Scenarios to run; all if none is named
+    names: Vec<String>,
+    /// Prints the scenarios and what each shows
+    #[arg(long)]
+    list: bool,
+    /// Fails where it would otherwise skip: no QEMU, not Debian
+    #[arg(long)]
+    require: bool,
+}
+
+/// Runs the scenarios; skips loudly where this host cannot run guests.
+///
+/// # Errors
+/// When something does not build or a scenario fails.
+pub fn run(args: Args) -> Result<()> {
+    let mut lab = lab()?;
+    if args.list {
+        lab.arg("--list");
+        return must(lab);
+    }
+    if !able()? {
+        ensure!(!args.require, "this host cannot run the guests (see above)");
+        return Ok(());
+    }
+    ensure_target()?;
+    let target = target()?;
+    must(cargo(&["build", "--quiet", "--locked", "--profile", "demo", "-p", "fabriclens-agent", "-p", "fabriclens"]))?;
+    must(cargo(&[
+        "build",
+        "--quiet",
+        "--locked",
+        "--profile",
+        "demo",
+        "--target",
+        STATIC,
+        "-p",
+        "fabriclens-agent",
+        "-p",
+        "fabriclens-guest",
+    ]))?;
+    let fixed = target.join(STATIC).join("demo");
+    lab.arg("--cache").arg(target.join("vm"));
+    lab.arg("--guest").arg(fixed.join("fabriclens-guest"));
+    lab.arg("--agent").arg(target.join("demo/fabriclens-agent"));
+    lab.arg("--agent-static").arg(fixed.join("fabriclens-agent"));
+    lab.arg("--collector").arg(target.join("demo/fabriclens"));
+    lab.args(&args.names);
+    must(lab)
+}
+
+/// Whether guests can be built and run here; says what is missing otherwise.
+fn able() -> Result<bool> {
+    if !Path::new("/usr/bin/apt-get").exists() {
+        println!(
+            "SKIPPED: no apt-get: the guests are built from Debian packages, so nothing is tested on a real kernel"
+        );
+        return Ok(false);
+    }
+    Ok(setup::ensure(&QEMU)? && setup::ensure(&MAKE)?)
+}
+
+/// The runner itself, built for this host.
+fn lab() -> Result<Command> {
+    must(cargo(&["build", "--quiet", "--locked", "-p", "fabriclens-tests", "--bin", "fabriclens-vm"]))?;
+    Ok(Command::new(target()?.join("debug/fabriclens-vm")))
+}
+
+fn ensure_target() -> Result<()> {
+    let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
+    let installed = installed.context("running rustup: the guests need its target x86_64-unknown-linux-musl")?;
+    if String::from_utf8_lossy(&installed.stdout).lines().any(|line| line == STATIC) {
+        return Ok(());
+    }
+    let mut add = Command::new("rustup");
+    add.args(["target", "add", STATIC]).current_dir(root());
+    must(add)
+}
+
+/// Where cargo puts what it builds.
+fn target() -> Result<PathBuf> {
+    let told = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]).output()?;
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).context("reading cargo metadata")?;
+    told["target_directory"].as_str().map(PathBuf::from).context("cargo metadata names no target directory")
+}
