@@ -149,6 +149,9 @@ pub enum StoreError {
     /// The metadata database failed.
     #[error("metadata: {0}")]
     Metadata(String),
+    /// The store was closed meanwhile; nothing is lost.
+    #[error("the store is closed")]
+    Closed,
     /// The log failed while flushing.
     #[error(transparent)]
     Append(#[from] AppendError),

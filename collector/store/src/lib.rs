@@ -5,16 +5,21 @@
 //! jobs. Every byte on disk is drawn in `FORMAT.md`.
 #![forbid(unsafe_code)]
 
+mod block;
+mod blocks;
 pub mod codec;
 mod dir;
 mod error;
 mod head;
 pub mod io;
+mod maintain;
+mod merge;
 mod metadata;
 mod options;
 mod read;
 mod rows;
 mod select;
+mod snapshot;
 mod stats;
 mod store;
 mod wal;

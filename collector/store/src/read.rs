@@ -1,5 +1,6 @@
 //! The store's answers: samples for the query engine, names and values for whoever explores.
 
+use crate::error::StoreError;
 use crate::select::{Found, matching};
 use crate::store::Store;
 use fabriclens_model::{Labels, Matcher, Read, ReadError, Series};
@@ -7,13 +8,21 @@ use std::collections::BTreeSet;
 
 impl Read for Store {
     fn select(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Series>, ReadError> {
-        let mut found = Found::new(self.shared.options.max_read_samples);
+        let limit = self.shared.options.max_read_samples;
+        let mut recent = Found::new(limit);
         let head = self.shared.head.read();
         for generation in &head.older {
-            found.add_head(generation, matchers, start_ms, end_ms)?;
+            recent.add_head(generation, matchers, start_ms, end_ms)?;
         }
-        found.add_head(&head.current, matchers, start_ms, end_ms)?;
+        recent.add_head(&head.current, matchers, start_ms, end_ms)?;
+        // Taken under the head's lock: a generation is in at least one of the two, and twice does no harm.
+        let blocks = self.shared.blocks.read().clone();
         drop(head);
+        let mut found = Found::new(limit);
+        for block in blocks.iter().filter(|b| b.overlaps(start_ms, end_ms)) {
+            found.add_block(block, matchers, start_ms, end_ms, |e| self.shared.report(block, e))?;
+        }
+        found.append(recent)?;
         found.finish(start_ms, end_ms)
     }
 }
@@ -36,6 +45,15 @@ impl Store {
                 if live {
                     all.insert(series.labels.clone());
                 }
+            }
+        }
+        let blocks = self.shared.blocks.read().clone();
+        drop(head);
+        for block in blocks.iter().filter(|b| b.overlaps(start_ms, end_ms)) {
+            match block.index() {
+                Ok(index) => all.extend(index.matching(matchers).into_iter().map(|s| index.labels(s as usize))),
+                Err(e @ StoreError::Damaged { .. }) => self.shared.report(block, &e),
+                Err(e) => return Err(ReadError::Storage(e.to_string())),
             }
         }
         Ok(all.into_iter().collect())

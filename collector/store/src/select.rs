@@ -1,6 +1,8 @@
 //! Reading: which series match, and their samples from head and blocks put together.
 
+use crate::block::read::Block;
 use crate::codec::Corrupt;
+use crate::error::StoreError;
 use crate::head::chunk::Chunk;
 use crate::head::generation::Generation;
 use fabriclens_model::{Labels, MatchOp, Matcher, ReadError, Series, is_absent};
@@ -46,17 +48,68 @@ impl Found {
 
     /// Adds a piece of about `samples` samples.
     pub fn add(&mut self, labels: &Labels, part: Part, samples: usize) -> Result<(), ReadError> {
-        self.samples += samples;
-        if self.samples > self.limit {
-            return Err(ReadError::Limit(format!(
-                "the query would read more than {} samples; ask for a shorter range or fewer series, or raise max_read_samples",
-                self.limit
-            )));
-        }
+        self.add_samples(samples)?;
         match self.parts.get_mut(labels) {
             Some(parts) => parts.push(part),
             None => {
                 self.parts.insert(labels.clone(), vec![part]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds pieces that were appended after these.
+    pub fn append(&mut self, later: Self) -> Result<(), ReadError> {
+        for (labels, parts) in later.parts {
+            for part in parts {
+                self.add(&labels, part, 0)?;
+            }
+        }
+        self.add_samples(later.samples)
+    }
+
+    fn add_samples(&mut self, samples: usize) -> Result<(), ReadError> {
+        self.samples += samples;
+        if self.samples <= self.limit {
+            return Ok(());
+        }
+        Err(ReadError::Limit(format!(
+            "the query would read more than {} samples; ask for a shorter range or fewer series, or raise max_read_samples",
+            self.limit
+        )))
+    }
+
+    /// Adds what a block has in the range. A series whose page does not check is left out and `damage` is told.
+    pub fn add_block(
+        &mut self,
+        block: &Arc<Block>,
+        matchers: &[Matcher],
+        start: i64,
+        end: i64,
+        damage: impl Fn(&StoreError),
+    ) -> Result<(), ReadError> {
+        let mut reader = match block.reader() {
+            Ok(reader) => reader,
+            Err(e) => return skip_damaged(e, &damage),
+        };
+        let index = reader.index.clone();
+        for s in index.matching(matchers) {
+            let s = s as usize;
+            let layout = index.layout(s);
+            let mut labels = None;
+            for (i, (meta, at)) in index.layouts[layout].iter().zip(index.columns(s)).enumerate() {
+                if meta.min > end || meta.max < start || at.1 == 0 {
+                    continue;
+                }
+                self.add_samples(meta.rows as usize)?;
+                let read = reader.times(layout, i).and_then(|t| Ok((t, reader.column(at, meta.rows as usize)?)));
+                match read {
+                    Ok((times, values)) => {
+                        let labels = labels.get_or_insert_with(|| index.labels(s));
+                        self.add(labels, Part::Decoded(times, values), 0)?;
+                    }
+                    Err(e) => skip_damaged(e, &damage)?,
+                }
             }
         }
         Ok(())
@@ -116,6 +169,17 @@ impl Found {
         }
         all.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
         Ok(all)
+    }
+}
+
+/// Damage is left out of the answer and reported; a disk that does not answer is an error of the read.
+fn skip_damaged(e: StoreError, damage: &impl Fn(&StoreError)) -> Result<(), ReadError> {
+    match e {
+        StoreError::Damaged { .. } => {
+            damage(&e);
+            Ok(())
+        }
+        other => Err(ReadError::Storage(other.to_string())),
     }
 }
 

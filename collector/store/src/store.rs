@@ -1,9 +1,12 @@
 //! The store itself: opening, appending with group commit, and the state everything else shares.
 
+use crate::block::read::Block;
+use crate::blocks;
 use crate::dir::DataDir;
 use crate::error::{AppendError, OpenError, StoreError};
 use crate::head::generation::Generation;
 use crate::io::{Files, OsFiles};
+use crate::maintain::{Bell, Maintenance};
 use crate::metadata::{Metadata, Table};
 use crate::options::{Options, millis};
 use crate::rows::{Appended, RowGroup};
@@ -15,6 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread::JoinHandle;
 
 /// Appends are refused when the log of unflushed rows reaches this many times `head_bytes`.
 const BACKLOG: u64 = 4;
@@ -22,6 +26,7 @@ const BACKLOG: u64 = 4;
 /// An open store; share it in an `Arc`. Dropping it stops its thread and lets go of the directory.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What the store's threads share.
@@ -35,6 +40,14 @@ pub(crate) struct Shared {
     pub metadata: Table,
     pub damage: Mutex<Vec<Damage>>,
     pub totals: Mutex<Appended>,
+    /// In order of their generations. Replaced as a whole, so that reads hold no lock.
+    pub blocks: RwLock<Arc<Vec<Arc<Block>>>>,
+    /// Held by whoever flushes, merges or removes.
+    pub maintenance: Mutex<Maintenance>,
+    /// Why the last maintenance failed.
+    pub trouble: Mutex<Option<String>>,
+    /// Wakes the background thread.
+    pub bell: Bell,
     pub closed: AtomicBool,
     /// Newest sample accepted, Unix ms.
     pub newest: AtomicI64,
@@ -61,16 +74,20 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_with(dir: &Path, options: Options, files: Arc<dyn Files>) -> Result<Self, OpenError> {
         let dir = DataDir::open(&*files, dir)?;
-        let meta = dir.root.join("meta");
+        let meta_root = dir.root.clone();
+        let meta = meta_root.join("meta");
         let metadata = sled::open(&meta)
             .and_then(|db| Table::open(&db))
             .map_err(|source| OpenError::Metadata { path: meta, source })?;
         let mut damage = Vec::new();
+        let (blocks, next_block) = blocks::load(&dir, &*files, &mut damage)?;
         let older = replay_all(&dir, &options, &*files, &mut damage)?;
-        let number = older.last().map_or(0, |g| g.number) + 1;
+        let in_blocks = blocks.iter().map(|b| b.facts.generations.1).max();
+        let number = older.last().map(|g| g.number).max(in_blocks).unwrap_or(0) + 1;
         let log = Log::create(files.clone(), &dir.wal, number)
             .map_err(|e| OpenError::io("create", &dir.root, &dir.wal.join(writer::name(number, 0)), e))?;
-        let newest = older.iter().filter_map(|g| g.range()).map(|r| r.1).max();
+        let newest =
+            older.iter().filter_map(|g| g.range()).map(|r| r.1).chain(blocks.iter().map(|b| b.facts.max)).max();
         let current = Generation::new(number, options.chunk_rows, options.max_series);
         let shared = Arc::new(Shared {
             dir,
@@ -81,11 +98,26 @@ impl Store {
             metadata,
             damage: Mutex::new(damage),
             totals: Mutex::new(Appended::default()),
+            blocks: RwLock::new(Arc::new(blocks)),
+            maintenance: Mutex::new(Maintenance::new(next_block)),
+            trouble: Mutex::new(None),
+            bell: Bell::default(),
             closed: AtomicBool::new(false),
             newest: AtomicI64::new(newest.unwrap_or(i64::MIN)),
             options,
         });
-        Ok(Self { shared })
+        let thread = if shared.options.background {
+            let shared = shared.clone();
+            let spawned = std::thread::Builder::new().name("store-maintain".into()).spawn(move || shared.run());
+            Some(spawned.map_err(|e| OpenError::Io {
+                what: "start the maintenance thread of",
+                path: meta_root.clone(),
+                source: e,
+            })?)
+        } else {
+            None
+        };
+        Ok(Self { shared, thread: Mutex::new(thread) })
     }
 
     /// Stores samples; returns when they survive a crash. Appends that run at the same time share one fsync.
@@ -104,31 +136,27 @@ impl Store {
         self.shared.metadata.put(entries)
     }
 
-    /// Turns everything in memory into durable blocks.
-    ///
-    /// # Errors
-    /// [`StoreError`]; what could not be written stays in memory and in the log.
-    pub fn flush(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    /// One round of what the background thread does: flush what is due, merge, apply retention.
-    ///
-    /// # Errors
-    /// [`StoreError`] of the first step that failed; it is tried again the next time.
-    pub fn maintain(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    /// Refuses further appends and waits for running ones.
+    /// Refuses further appends, waits for running ones and stops the background thread. Nothing is lost: what is not
+    /// in blocks is in the log. Reads go on.
     pub fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         drop(self.shared.log.lock());
+        self.shared.bell.ring();
+        if let Some(thread) = self.thread.lock().take() {
+            // A panic of that thread was reported when it happened.
+            let _ = thread.join();
+        }
     }
 
     /// All metric metadata.
     pub fn metadata(&self) -> Arc<BTreeMap<String, Metadata>> {
         self.shared.metadata.all()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

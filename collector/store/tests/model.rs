@@ -120,12 +120,16 @@ fn run(steps: &[Step]) {
                 let mut sent = 0;
                 for g in &groups {
                     let n = g.times.len();
-                    for (r, t) in g.times.iter().enumerate() {
-                        for (c, labels) in g.series.iter().enumerate() {
+                    for (c, labels) in g.series.iter().enumerate() {
+                        for (r, t) in g.times.iter().enumerate() {
                             let v = g.values[c * n + r];
                             if !is_absent(v) {
                                 sent += 1;
-                                model.entry(labels.clone()).or_default().entry(*t).or_insert(v.to_bits());
+                                model
+                                    .entry(labels.clone())
+                                    .or_default()
+                                    .entry(*t)
+                                    .or_insert(v.to_bits());
                             }
                         }
                     }
@@ -145,7 +149,7 @@ fn run(steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn behaves_like_a_map(steps in steps()) {

@@ -1,0 +1,140 @@
+//! The frame of a block file: header, pages, index, facts, trailer.
+
+use super::index::{ChunkMeta, Entry, Page, encode};
+use crate::codec::Corrupt;
+use crate::codec::varint::{Cursor, put, put_signed};
+use crate::io::Output;
+use std::io;
+
+/// First and last bytes of a block.
+pub const MAGIC: [u8; 8] = *b"FABLENSB";
+/// Format version written, and the newest one read.
+pub const VERSION: u32 = 1;
+/// Bytes of the header: magic, version, checksum.
+pub const HEADER: u64 = 16;
+/// Bytes of the trailer: length and checksum of the facts, magic.
+pub const TRAILER: u64 = 16;
+/// A page is closed at the first end of a stream past this many bytes.
+const PAGE: usize = 64 << 10;
+
+/// What must be known of a block without reading its index.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// First and last sample, Unix ms.
+    pub min: i64,
+    /// See `min`.
+    pub max: i64,
+    /// Samples.
+    pub samples: u64,
+    /// Series.
+    pub series: u64,
+    /// Generations of the log that it was made of, first and last: of two samples at one time the earlier
+    /// generation's counts.
+    pub generations: (u64, u64),
+    /// Blocks it was merged from; they are gone, or to be removed.
+    pub parents: Vec<u64>,
+    /// Where the index is.
+    pub index_offset: u64,
+    /// Bytes of the index.
+    pub index_len: u64,
+    /// CRC-32 of the index.
+    pub index_crc: u32,
+}
+
+/// The header.
+pub fn header() -> [u8; HEADER as usize] {
+    let mut out = [0; HEADER as usize];
+    out[..8].copy_from_slice(&MAGIC);
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    let crc = crc32fast::hash(&out[..12]);
+    out[12..].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+fn encode_facts(f: &Facts) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_signed(&mut out, f.min);
+    put_signed(&mut out, f.max);
+    for v in [f.samples, f.series, f.generations.0, f.generations.1, f.index_offset, f.index_len] {
+        put(&mut out, v);
+    }
+    out.extend(f.index_crc.to_le_bytes());
+    put(&mut out, f.parents.len() as u64);
+    f.parents.iter().for_each(|p| put(&mut out, *p));
+    out
+}
+
+/// Reads facts.
+pub fn decode_facts(bytes: &[u8]) -> Result<Facts, Corrupt> {
+    let c = &mut Cursor::new(bytes);
+    let mut f = Facts {
+        min: c.signed()?,
+        max: c.signed()?,
+        samples: c.varint()?,
+        series: c.varint()?,
+        generations: (c.varint()?, c.varint()?),
+        index_offset: c.varint()?,
+        index_len: c.varint()?,
+        index_crc: u32::from_le_bytes(c.array()?),
+        parents: Vec::new(),
+    };
+    for _ in 0..c.count(bytes.len())? {
+        f.parents.push(c.varint()?);
+    }
+    Ok(f)
+}
+
+/// Writes a block front to back.
+pub struct FileWriter {
+    out: Box<dyn Output>,
+    page: Vec<u8>,
+    at: u64,
+    pages: Vec<Page>,
+}
+
+impl FileWriter {
+    /// Starts with the header.
+    pub fn new(mut out: Box<dyn Output>) -> io::Result<Self> {
+        out.append(&header())?;
+        Ok(Self { out, page: Vec::with_capacity(2 * PAGE), at: HEADER, pages: Vec::new() })
+    }
+
+    /// Appends a stream and says where it is.
+    pub fn stream(&mut self, bytes: &[u8]) -> io::Result<u64> {
+        let offset = self.at + self.page.len() as u64;
+        self.page.extend_from_slice(bytes);
+        if self.page.len() >= PAGE {
+            self.close_page()?;
+        }
+        Ok(offset)
+    }
+
+    fn close_page(&mut self) -> io::Result<()> {
+        if self.page.is_empty() {
+            return Ok(());
+        }
+        self.out.append(&self.page)?;
+        self.pages.push(Page { offset: self.at, len: self.page.len() as u32, crc: crc32fast::hash(&self.page) });
+        self.at += self.page.len() as u64;
+        self.page.clear();
+        Ok(())
+    }
+
+    /// Index, facts and trailer; the file is durable afterwards.
+    pub fn finish(mut self, layouts: &[Vec<ChunkMeta>], entries: &[Entry], mut facts: Facts) -> io::Result<Facts> {
+        self.close_page()?;
+        let index = encode(&self.pages, layouts, entries);
+        facts.index_offset = self.at;
+        facts.index_len = index.len() as u64;
+        facts.index_crc = crc32fast::hash(&index);
+        let mut tail = encode_facts(&facts);
+        let (len, crc) = (tail.len() as u32, crc32fast::hash(&tail));
+        tail.extend(len.to_le_bytes());
+        tail.extend(crc.to_le_bytes());
+        tail.extend(MAGIC);
+        self.out.append(&index)?;
+        self.out.append(&tail)?;
+        self.out.sync()?;
+        Ok(facts)
+    }
+}

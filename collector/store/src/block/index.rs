@@ -1,0 +1,283 @@
+//! The index of a block: its texts, layouts, pages and series, and how they are written.
+
+use crate::codec::Corrupt;
+use crate::codec::varint::{Cursor, put, put_signed};
+use fabriclens_model::{Labels, MatchOp, Matcher};
+use std::sync::Arc;
+
+/// Rows of one layout that are compressed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkMeta {
+    /// Rows.
+    pub rows: u32,
+    /// First time, Unix ms.
+    pub min: i64,
+    /// Last time.
+    pub max: i64,
+    /// Where the times are, from the start of the file.
+    pub offset: u64,
+    /// Bytes of the times.
+    pub len: u32,
+}
+
+/// Bytes that are checked together; no stream crosses a page's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// From the start of the file.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u32,
+    /// CRC-32.
+    pub crc: u32,
+}
+
+/// One series: its labels are `pairs` of text indexes; its columns lie one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    pairs: u32,
+    layout: u32,
+    lens: u32,
+    offset: u64,
+}
+
+/// See the module. Series are sorted by labels.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Index {
+    texts: Vec<Arc<str>>,
+    pairs: Vec<(u32, u32)>,
+    rows: Vec<Row>,
+    lens: Vec<u32>,
+    /// Every series has `__name__` as its first label, so that series of a metric are neighbours. Labels that sort
+    /// before it (upper case) are legal and rare.
+    by_metric: bool,
+    /// Chunks by layout.
+    pub layouts: Vec<Vec<ChunkMeta>>,
+    /// In order of the file.
+    pub pages: Vec<Page>,
+}
+
+/// A series handed to [`encode`].
+pub struct Entry {
+    /// Its labels.
+    pub labels: Labels,
+    /// Index of its layout.
+    pub layout: u32,
+    /// Where its first column is, from the start of the file.
+    pub offset: u64,
+    /// Bytes of its column in each chunk of the layout.
+    pub lens: Vec<u32>,
+}
+
+/// Writes an index; `entries` sorted by labels.
+pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], entries: &[Entry]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(&mut out, pages.len() as u64);
+    for page in pages {
+        put(&mut out, u64::from(page.len));
+        out.extend(page.crc.to_le_bytes());
+    }
+    put(&mut out, layouts.len() as u64);
+    let (mut time, mut end) = (0i64, 0u64);
+    for chunks in layouts {
+        put(&mut out, chunks.len() as u64);
+        for c in chunks {
+            put(&mut out, u64::from(c.rows));
+            put_signed(&mut out, c.min.wrapping_sub(time));
+            put(&mut out, c.max.wrapping_sub(c.min) as u64);
+            put_signed(&mut out, c.offset.wrapping_sub(end) as i64);
+            put(&mut out, u64::from(c.len));
+            time = c.max;
+            end = c.offset + u64::from(c.len);
+        }
+    }
+    let mut texts: Vec<&str> = entries.iter().flat_map(|e| e.labels.iter().flat_map(|(n, v)| [n, v])).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    put(&mut out, texts.len() as u64);
+    for t in &texts {
+        put(&mut out, t.len() as u64);
+        out.extend_from_slice(t.as_bytes());
+    }
+    let number = |t: &str| texts.binary_search(&t).unwrap_or(usize::MAX) as u64;
+    put(&mut out, entries.len() as u64);
+    let (mut before, mut layout): (&[(Arc<str>, Arc<str>)], i64) = (&[], 0);
+    for e in entries {
+        let pairs = e.labels.pairs();
+        let shared = pairs.iter().zip(before).take_while(|(a, b)| a == b).count();
+        put(&mut out, shared as u64);
+        put(&mut out, (pairs.len() - shared) as u64);
+        for (n, v) in &pairs[shared..] {
+            put(&mut out, number(n));
+            put(&mut out, number(v));
+        }
+        put_signed(&mut out, i64::from(e.layout) - layout);
+        put_signed(&mut out, e.offset.wrapping_sub(end) as i64);
+        for len in &e.lens {
+            put(&mut out, u64::from(*len));
+        }
+        end = e.offset + e.lens.iter().map(|l| u64::from(*l)).sum::<u64>();
+        (before, layout) = (pairs, i64::from(e.layout));
+    }
+    out
+}
+
+/// Reads what [`encode`] wrote; `first_page` is where the pages start in the file.
+pub fn decode(bytes: &[u8], first_page: u64) -> Result<Index, Corrupt> {
+    let c = &mut Cursor::new(bytes);
+    let mut index = Index::default();
+    let mut offset = first_page;
+    for _ in 0..c.count(bytes.len())? {
+        let len = c.count(u32::MAX as usize)? as u32;
+        let crc = u32::from_le_bytes(c.array()?);
+        index.pages.push(Page { offset, len, crc });
+        offset += u64::from(len);
+    }
+    let (mut time, mut end) = (0i64, 0u64);
+    for _ in 0..c.count(bytes.len())? {
+        let mut chunks = Vec::new();
+        for _ in 0..c.count(bytes.len())? {
+            let rows = c.count(u32::MAX as usize)? as u32;
+            let min = time.wrapping_add(c.signed()?);
+            let max = min.wrapping_add(c.varint()? as i64);
+            let offset = end.wrapping_add(c.signed()? as u64);
+            let len = c.count(u32::MAX as usize)? as u32;
+            chunks.push(ChunkMeta { rows, min, max, offset, len });
+            time = max;
+            end = offset.wrapping_add(u64::from(len));
+        }
+        index.layouts.push(chunks);
+    }
+    for _ in 0..c.count(bytes.len())? {
+        index.texts.push(c.text()?.into());
+    }
+    let (mut before, mut layout) = (0usize, 0i64);
+    for _ in 0..c.count(bytes.len())? {
+        let start = index.pairs.len();
+        let shared = c.count(start - before)?;
+        index.pairs.extend_from_within(before..before + shared);
+        for _ in 0..c.count(bytes.len())? {
+            let most = index.texts.len().saturating_sub(1);
+            index.pairs.push((c.count(most)? as u32, c.count(most)? as u32));
+        }
+        layout = layout.wrapping_add(c.signed()?);
+        let chunks =
+            usize::try_from(layout).ok().and_then(|l| index.layouts.get(l)).ok_or(Corrupt("unknown layout"))?;
+        let offset = end.wrapping_add(c.signed()? as u64);
+        index.rows.push(Row { pairs: start as u32, layout: layout as u32, lens: index.lens.len() as u32, offset });
+        end = offset;
+        for _ in chunks {
+            let len = c.count(u32::MAX as usize)? as u32;
+            index.lens.push(len);
+            end = end.wrapping_add(u64::from(len));
+        }
+        before = start;
+    }
+    let metric = index.texts.binary_search_by(|t| (**t).cmp("__name__")).map(|i| i as u32);
+    index.by_metric = (0..index.rows.len()).all(|s| index.pairs_of(s).first().map(|p| p.0) == metric.ok());
+    Ok(index)
+}
+
+impl Index {
+    /// Number of series.
+    pub fn series(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn pairs_of(&self, series: usize) -> &[(u32, u32)] {
+        let start = self.rows[series].pairs as usize;
+        let end = self.rows.get(series + 1).map_or(self.pairs.len(), |r| r.pairs as usize);
+        &self.pairs[start..end]
+    }
+
+    /// Labels of a series.
+    pub fn labels(&self, series: usize) -> Labels {
+        let text = |i: u32| self.texts[i as usize].clone();
+        Labels::new(self.pairs_of(series).iter().map(|(n, v)| (text(*n), text(*v))))
+    }
+
+    /// Layout of a series.
+    pub fn layout(&self, series: usize) -> usize {
+        self.rows[series].layout as usize
+    }
+
+    /// Offset and length of the column of a series in each chunk of its layout.
+    pub fn columns(&self, series: usize) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let row = self.rows[series];
+        let chunks = self.layouts[row.layout as usize].len();
+        let lens = &self.lens[row.lens as usize..row.lens as usize + chunks];
+        lens.iter().scan(row.offset, |at, len| {
+            let here = *at;
+            *at += u64::from(*len);
+            Some((here, *len))
+        })
+    }
+
+    /// The page that holds a stream.
+    pub fn page_of(&self, offset: u64, len: u32) -> Result<usize, Corrupt> {
+        let i = self.pages.partition_point(|p| p.offset <= offset);
+        let i = i.checked_sub(1).ok_or(Corrupt("stream before the pages"))?;
+        let page = self.pages[i];
+        let end = offset.checked_add(u64::from(len));
+        if end.is_none_or(|e| e > page.offset + u64::from(page.len)) {
+            return Err(Corrupt("stream crosses a page"));
+        }
+        Ok(i)
+    }
+
+    /// Series that satisfy all matchers. Each matcher looks at each text once, series are then compared by number.
+    pub fn matching(&self, matchers: &[Matcher]) -> Vec<u32> {
+        let number = |t: &str| self.texts.binary_search_by(|x| (**x).cmp(t)).ok().map(|i| i as u32);
+        let mut range = 0..self.rows.len();
+        let mut tests = Vec::new();
+        for m in matchers {
+            if m.op == MatchOp::Equal && !m.value.is_empty() {
+                let Some(value) = number(&m.value) else {
+                    return Vec::new();
+                };
+                if m.name == "__name__" && self.by_metric {
+                    range = self.of_metric(value);
+                    continue;
+                }
+            }
+            let label = number(&m.name);
+            let absent_fits = m.matches_value("");
+            tests.push((m, label, absent_fits, vec![0u8; self.texts.len()]));
+        }
+        let mut fits = |series: usize| {
+            tests.iter_mut().all(|(m, label, absent_fits, seen)| {
+                let pair = self.pairs_of(series).iter().find(|(n, _)| Some(*n) == *label);
+                let Some((_, value)) = pair else {
+                    return *absent_fits;
+                };
+                let verdict = &mut seen[*value as usize];
+                if *verdict == 0 {
+                    *verdict = 1 + u8::from(m.matches_value(&self.texts[*value as usize]));
+                }
+                *verdict == 2
+            })
+        };
+        range.filter(|s| fits(*s)).map(|s| s as u32).collect()
+    }
+
+    /// Series of a metric, or all of them if they are not neighbours.
+    fn of_metric(&self, value: u32) -> std::ops::Range<usize> {
+        let metric = |s: usize| self.pairs[self.rows[s].pairs as usize].1;
+        let from = partition(self.rows.len(), |s| metric(s) < value);
+        let to = partition(self.rows.len(), |s| metric(s) <= value);
+        from..to
+    }
+}
+
+/// The first number that is not `before`.
+fn partition(len: usize, before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}

@@ -1,0 +1,195 @@
+//! An open block: its facts at hand, its index loaded when first asked, its pages read and checked as needed.
+
+use super::file::{Facts, HEADER, MAGIC, TRAILER, VERSION, decode_facts};
+use super::index::{self, Index};
+use crate::codec::{Corrupt, column, ints};
+use crate::error::StoreError;
+use crate::io::{Files, Input};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Why a block could not be opened.
+pub enum OpenFailure {
+    /// Of a newer release.
+    Newer(u32),
+    /// Damaged or unreadable.
+    Bad(StoreError),
+}
+
+/// See the module.
+pub struct Block {
+    /// Number in its file name.
+    pub id: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// What is known without the index.
+    pub facts: Facts,
+    file: Box<dyn Input>,
+    index: Mutex<Option<Arc<Index>>>,
+    /// Rounds of maintenance since the index was used.
+    idle: AtomicU32,
+    /// Part of it did not check; it is read as far as it goes and never merged away.
+    pub damaged: AtomicBool,
+}
+
+/// File name of a block.
+pub fn name(id: u64) -> String {
+    format!("{id:012}.blk")
+}
+
+/// Number of a block's file name.
+pub fn parse_name(name: &str) -> Option<u64> {
+    name.strip_suffix(".blk")?.parse().ok()
+}
+
+impl Block {
+    /// Reads header, trailer and facts.
+    pub fn open(files: &dyn Files, path: &Path, id: u64) -> Result<Self, OpenFailure> {
+        let io = |e: std::io::Error| OpenFailure::Bad(StoreError::io("read", path, &e));
+        let bad = |m: &str| OpenFailure::Bad(StoreError::damaged(path, m));
+        let file = files.open(path).map_err(io)?;
+        let size = file.size();
+        if size < HEADER + TRAILER {
+            return Err(bad("shorter than a block"));
+        }
+        let head = file.read_at(0, HEADER as usize).map_err(io)?;
+        let tail = file.read_at(size - TRAILER, TRAILER as usize).map_err(io)?;
+        let word = |b: &[u8], i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
+        if head[..8] != MAGIC || crc32fast::hash(&head[..12]) != word(&head, 12) {
+            return Err(bad("header does not check"));
+        }
+        if word(&head, 8) > VERSION {
+            return Err(OpenFailure::Newer(word(&head, 8)));
+        }
+        let len = u64::from(word(&tail, 0));
+        if tail[8..] != MAGIC || len > size - HEADER - TRAILER {
+            return Err(bad("trailer does not check"));
+        }
+        let facts = file.read_at(size - TRAILER - len, len as usize).map_err(io)?;
+        if crc32fast::hash(&facts) != word(&tail, 4) {
+            return Err(bad("facts do not check"));
+        }
+        let facts = decode_facts(&facts).map_err(|e| bad(e.0))?;
+        Ok(Self {
+            id,
+            path: path.into(),
+            bytes: size,
+            facts,
+            file,
+            index: Mutex::new(None),
+            idle: AtomicU32::new(0),
+            damaged: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether any sample may lie in `[start, end]`.
+    pub fn overlaps(&self, start: i64, end: i64) -> bool {
+        self.facts.min <= end && self.facts.max >= start
+    }
+
+    /// Its index, read once and kept until it has been idle for a while.
+    pub fn index(&self) -> Result<Arc<Index>, StoreError> {
+        self.idle.store(0, Ordering::Relaxed);
+        let mut slot = self.index.lock();
+        if let Some(index) = &*slot {
+            return Ok(index.clone());
+        }
+        let len = usize::try_from(self.facts.index_len).unwrap_or(usize::MAX);
+        let bytes =
+            self.file.read_at(self.facts.index_offset, len).map_err(|e| StoreError::io("read", &self.path, &e))?;
+        if crc32fast::hash(&bytes) != self.facts.index_crc {
+            return Err(StoreError::damaged(&self.path, "index does not check"));
+        }
+        let index = index::decode(&bytes, HEADER).map_err(|e| StoreError::damaged(&self.path, e))?;
+        let index = Arc::new(index);
+        *slot = Some(index.clone());
+        Ok(index)
+    }
+
+    /// Lets go of an index that nobody used for `rounds` calls.
+    pub fn forget_idle(&self, rounds: u32) {
+        if self.idle.fetch_add(1, Ordering::Relaxed) >= rounds {
+            *self.index.lock() = None;
+        }
+    }
+
+    /// A reader that keeps what it has read.
+    pub fn reader(self: &Arc<Self>) -> Result<Reader, StoreError> {
+        Ok(Reader { index: self.index()?, block: self.clone(), pages: HashMap::new(), times: HashMap::new(), kept: 0 })
+    }
+}
+
+/// Bytes of pages that a reader keeps.
+const KEEP: usize = 96 << 20;
+
+/// Reads columns of a block; checks each page once.
+pub struct Reader {
+    /// The block's index.
+    pub index: Arc<Index>,
+    block: Arc<Block>,
+    pages: HashMap<usize, Arc<Vec<u8>>>,
+    times: HashMap<(usize, usize), Arc<[i64]>>,
+    kept: usize,
+}
+
+impl Reader {
+    fn stream(&mut self, offset: u64, len: u32) -> Result<(Arc<Vec<u8>>, std::ops::Range<usize>), StoreError> {
+        let damaged = |e: Corrupt| StoreError::damaged(&self.block.path, e);
+        let number = self.index.page_of(offset, len).map_err(damaged)?;
+        let page = self.index.pages[number];
+        let start = (offset - page.offset) as usize;
+        let range = start..start + len as usize;
+        if let Some(bytes) = self.pages.get(&number) {
+            return Ok((bytes.clone(), range));
+        }
+        let bytes = self
+            .block
+            .file
+            .read_at(page.offset, page.len as usize)
+            .map_err(|e| StoreError::io("read", &self.block.path, &e))?;
+        if crc32fast::hash(&bytes) != page.crc {
+            let message = format!("page of {} bytes at {} does not check", page.len, page.offset);
+            return Err(StoreError::damaged(&self.block.path, message));
+        }
+        if self.kept > KEEP {
+            self.pages.clear();
+            self.kept = 0;
+        }
+        self.kept += bytes.len();
+        let bytes = Arc::new(bytes);
+        self.pages.insert(number, bytes.clone());
+        Ok((bytes, range))
+    }
+
+    /// Times of a chunk, kept for the other columns of the layout.
+    pub fn times(&mut self, layout: usize, chunk: usize) -> Result<Arc<[i64]>, StoreError> {
+        if let Some(t) = self.times.get(&(layout, chunk)) {
+            return Ok(t.clone());
+        }
+        let meta = self.index.layouts[layout][chunk];
+        let (page, range) = self.stream(meta.offset, meta.len)?;
+        let times = ints::decode(&page[range], meta.rows as usize);
+        let times: Arc<[i64]> = times.map_err(|e| StoreError::damaged(&self.block.path, e))?.into();
+        self.times.insert((layout, chunk), times.clone());
+        Ok(times)
+    }
+
+    /// Forgets times; merges call it after each layout.
+    pub fn forget_times(&mut self) {
+        self.times.clear();
+    }
+
+    /// The column of a series in one chunk; `at` comes from [`Index::columns`].
+    pub fn column(&mut self, at: (u64, u32), rows: usize) -> Result<Vec<f64>, StoreError> {
+        if at.1 == 0 {
+            return Ok(vec![fabriclens_model::absent(); rows]);
+        }
+        let (page, range) = self.stream(at.0, at.1)?;
+        column::decode(&page[range], rows).map_err(|e| StoreError::damaged(&self.block.path, e))
+    }
+}

@@ -1,0 +1,287 @@
+//! What goes on behind appends: the head becomes blocks, old blocks go. One thread, or whoever calls `flush`.
+
+use crate::block::build::{Plan, build};
+use crate::block::file::Facts;
+use crate::block::read::{Block, OpenFailure, name};
+use crate::block::source::Source;
+use crate::error::StoreError;
+use crate::head::generation::Generation;
+use crate::options::millis;
+use crate::store::{Shared, Store};
+use crate::wal::writer::parse_name;
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Windows that one flush may write; more and the windows are made wider.
+const MAX_WINDOWS: usize = 32;
+/// How often the thread looks.
+const ROUND: Duration = Duration::from_secs(1);
+/// Rounds after which an unused index of a block is dropped from memory.
+const IDLE_ROUNDS: u32 = 300;
+
+/// State of maintenance.
+pub struct Maintenance {
+    next_block: u64,
+    /// When the current generation began.
+    began: Instant,
+}
+
+impl Maintenance {
+    /// With the first free block number.
+    pub fn new(next_block: u64) -> Self {
+        Self { next_block, began: Instant::now() }
+    }
+}
+
+/// Wakes the background thread early.
+#[derive(Default)]
+pub struct Bell {
+    rung: Mutex<bool>,
+    sound: Condvar,
+}
+
+impl Bell {
+    /// Wakes it.
+    pub fn ring(&self) {
+        *self.rung.lock() = true;
+        self.sound.notify_all();
+    }
+
+    fn wait(&self, at_most: Duration) {
+        let mut rung = self.rung.lock();
+        if !*rung {
+            self.sound.wait_for(&mut rung, at_most);
+        }
+        *rung = false;
+    }
+}
+
+impl Store {
+    /// Turns everything in memory into durable blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what could not be written stays in memory and in the log.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        let mut state = self.shared.maintenance.lock();
+        let result = self.shared.cut(&mut state).and_then(|()| self.shared.flush_older(&mut state));
+        self.shared.note(result)
+    }
+
+    /// One round of what the background thread does: flush what is due, merge, apply retention.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the first step that failed; it is tried again the next time.
+    pub fn maintain(&self) -> Result<(), StoreError> {
+        self.shared.round()
+    }
+}
+
+impl Shared {
+    /// The background thread.
+    pub fn run(&self) {
+        while !self.closed.load(Ordering::Acquire) {
+            self.bell.wait(ROUND);
+            if self.closed.load(Ordering::Acquire) {
+                return;
+            }
+            if let Err(e) = self.round() {
+                if matches!(e, StoreError::Closed) {
+                    return;
+                }
+                tracing::error!(error = %e, "maintenance of the store failed, trying again");
+                self.bell.wait(ROUND);
+            }
+        }
+    }
+
+    /// Remembers how maintenance went, for `stats` and for appends that must be refused.
+    fn note(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
+        *self.trouble.lock() = result.as_ref().err().map(ToString::to_string);
+        result
+    }
+
+    fn round(&self) -> Result<(), StoreError> {
+        let mut state = self.maintenance.lock();
+        // Retention first: it may free the space that the others need.
+        let result = self.retain().and_then(|()| self.flush_due(&mut state)).and_then(|()| self.merge(&mut state));
+        for block in self.blocks.read().iter() {
+            block.forget_idle(IDLE_ROUNDS);
+        }
+        self.note(result)
+    }
+
+    fn flush_due(&self, state: &mut Maintenance) -> Result<(), StoreError> {
+        let bytes = self.log.lock().bytes;
+        let old = state.began.elapsed() >= self.options.head_age && bytes > 0;
+        if bytes > self.options.head_bytes || old {
+            self.cut(state)?;
+        }
+        self.flush_older(state)
+    }
+
+    /// Ends the current generation and its log and begins the next.
+    fn cut(&self, state: &mut Maintenance) -> Result<(), StoreError> {
+        let mut log = self.log.lock();
+        while log.busy {
+            self.written.wait(&mut log);
+        }
+        if log.failure().is_some() {
+            log.heal(&self.head.read().current)?;
+            self.written.notify_all();
+        }
+        let all = log.appended;
+        self.commit(&mut log, all)?;
+        while log.busy {
+            self.written.wait(&mut log);
+        }
+        let mut head = self.head.write();
+        if head.current.layouts.is_empty() {
+            return Ok(());
+        }
+        let number = log.next_generation().map_err(|e| StoreError::io("start a log in", &self.dir.wal, &e))?;
+        let next = Generation::new(number, self.options.chunk_rows, self.options.max_series);
+        let full = std::mem::replace(&mut head.current, next);
+        head.older.push(Arc::new(full));
+        state.began = Instant::now();
+        Ok(())
+    }
+
+    /// Writes blocks of all generations but the current and removes their logs.
+    fn flush_older(&self, state: &mut Maintenance) -> Result<(), StoreError> {
+        loop {
+            let Some(generation) = self.head.read().older.first().cloned() else {
+                return Ok(());
+            };
+            let blocks = self.blocks_of(state, &generation)?;
+            // Readers look at the head first: the blocks must be there before the generation goes.
+            self.exchange(blocks, &[]);
+            self.head.write().older.remove(0);
+            self.remove_log(generation.number)?;
+        }
+    }
+
+    fn blocks_of(&self, state: &mut Maintenance, generation: &Arc<Generation>) -> Result<Vec<Arc<Block>>, StoreError> {
+        let mut blocks = Vec::new();
+        let number = generation.number;
+        for (start, end) in self.windows(generation) {
+            let plan = Plan { start, end, generations: (number, number), parents: Vec::new() };
+            match self.write_block(state, &mut [Source::head(generation.clone())], plan, || true) {
+                Ok(block) => blocks.extend(block),
+                Err(e) => {
+                    // All windows or none: the generation is written again as a whole.
+                    if let Err(e) = self.remove_files(&blocks) {
+                        tracing::warn!(error = %e, "half a flush stays on disk until the next merge");
+                    }
+                    return Err(e);
+                }
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// Builds a block beside the others and gives it its name when it is durable.
+    pub fn write_block(
+        &self,
+        state: &mut Maintenance,
+        sources: &mut [Source],
+        plan: Plan,
+        go_on: impl FnMut() -> bool,
+    ) -> Result<Option<Arc<Block>>, StoreError> {
+        let id = state.next_block;
+        let path = self.dir.blocks.join(name(id));
+        let part = path.with_extension("part");
+        // A leftover of an attempt that could not even be removed.
+        let _ = self.files.remove(&part);
+        let built = build(&*self.files, &part, sources, plan, go_on).and_then(|facts: Option<Facts>| {
+            if facts.is_none() {
+                return Ok(false);
+            }
+            let dir = &self.dir.blocks;
+            let io = |what| move |e: std::io::Error| StoreError::io(what, dir, &e);
+            self.files.rename(&part, &path).map_err(io("rename in"))?;
+            self.files.sync_dir(dir).map_err(io("sync"))?;
+            Ok(true)
+        });
+        match built {
+            Ok(false) => Ok(None),
+            Ok(true) => {
+                state.next_block += 1;
+                match Block::open(&*self.files, &path, id) {
+                    Ok(block) => Ok(Some(Arc::new(block))),
+                    Err(OpenFailure::Bad(e)) => Err(e),
+                    Err(OpenFailure::Newer(v)) => Err(StoreError::damaged(&path, format!("version {v}"))),
+                }
+            }
+            Err(e) => {
+                // An unfinished file is of no use and takes space; the log still has its samples.
+                let _ = self.files.remove(&part);
+                let _ = self.files.remove(&path);
+                Err(e)
+            }
+        }
+    }
+
+    fn remove_log(&self, generation: u64) -> Result<(), StoreError> {
+        let dir = &self.dir.wal;
+        let fail = |what, e: &std::io::Error| StoreError::io(what, dir, e);
+        for (file, _) in self.files.list(dir).map_err(|e| fail("list", &e))? {
+            if parse_name(&file).is_some_and(|(g, _)| g == generation) {
+                self.files.remove(&dir.join(file)).map_err(|e| fail("remove a log from", &e))?;
+            }
+        }
+        self.files.sync_dir(dir).map_err(|e| fail("sync", &e))
+    }
+
+    /// Aligned windows that hold samples of a generation. Back-filled years become a few wide windows, not thousands.
+    fn windows(&self, generation: &Generation) -> Vec<(i64, i64)> {
+        let mut span = i128::from(millis(self.options.block_span).max(1));
+        let mut occupied: BTreeSet<i128> = BTreeSet::new();
+        let mut note = |t: i64| {
+            occupied.insert(i128::from(t).div_euclid(span));
+            while occupied.len() > MAX_WINDOWS {
+                span *= 2;
+                occupied = occupied.iter().map(|w| w.div_euclid(2)).collect();
+            }
+        };
+        for layout in &generation.layouts {
+            for chunk in &layout.sealed {
+                for t in chunk.times().unwrap_or_default() {
+                    note(t);
+                }
+            }
+            for rows in [&layout.open, &layout.late] {
+                rows.times().iter().for_each(|t| note(*t));
+            }
+        }
+        let clamp = |t: i128| t.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+        occupied.into_iter().map(|w| (clamp(w * span), clamp((w + 1) * span - 1))).collect()
+    }
+
+    /// Removes blocks that are too old, then the oldest ones while there are too many bytes.
+    fn retain(&self) -> Result<(), StoreError> {
+        let blocks = self.blocks.read().clone();
+        let mut by_age: Vec<_> = blocks.iter().cloned().collect();
+        by_age.sort_by_key(|b| b.facts.max);
+        let now = (self.options.clock)();
+        let oldest = self.options.retention.map(|r| now.saturating_sub(millis(r)));
+        let mut bytes: u64 = by_age.iter().map(|b| b.bytes).sum::<u64>() + self.log.lock().bytes;
+        let mut gone = Vec::new();
+        for block in by_age {
+            let expired = oldest.is_some_and(|o| block.facts.max < o);
+            let too_much = self.options.max_bytes.is_some_and(|m| bytes > m);
+            if expired || too_much {
+                bytes = bytes.saturating_sub(block.bytes);
+                gone.push(block);
+            }
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(blocks = gone.len(), "retention removes blocks");
+        self.exchange(Vec::new(), &gone.iter().map(|b| b.id).collect::<Vec<_>>());
+        self.remove_files(&gone)
+    }
+}

@@ -1,0 +1,147 @@
+//! Which blocks become one. Few large blocks read faster and compress better than many small ones.
+
+use crate::block::build::Plan;
+use crate::block::read::Block;
+use crate::block::source::Source;
+use crate::error::StoreError;
+use crate::maintain::Maintenance;
+use crate::options::millis;
+use crate::store::Shared;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Blocks of one window, of like size, that are merged while the window still grows.
+const FAN: usize = 4;
+/// Widths of windows in block spans; a window is merged into the next wider one when it is over.
+const LEVELS: [i64; 3] = [1, 6, 36];
+
+impl Shared {
+    /// Merges until nothing is worth it.
+    pub fn merge(&self, state: &mut Maintenance) -> Result<(), StoreError> {
+        while !self.closed.load(Ordering::Acquire) {
+            let blocks = self.blocks.read().clone();
+            let span = millis(self.options.block_span).max(1);
+            let Some(chosen) = choose(&blocks, span, (self.options.clock)()) else {
+                return Ok(());
+            };
+            if !self.merge_these(state, &chosen)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// False when a block turned out to be damaged: it stays as it is, and is not chosen again.
+    fn merge_these(&self, state: &mut Maintenance, chosen: &[Arc<Block>]) -> Result<bool, StoreError> {
+        let mut sources = Vec::with_capacity(chosen.len());
+        for block in chosen {
+            match block.reader() {
+                Ok(reader) => sources.push(Source::Block(Box::new(reader))),
+                Err(e @ StoreError::Damaged { .. }) => {
+                    self.report(block, &e);
+                    return Ok(false);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        let plan = Plan {
+            start: i64::MIN,
+            end: i64::MAX,
+            generations: (
+                chosen.iter().map(|b| b.facts.generations.0).min().unwrap_or(0),
+                chosen.iter().map(|b| b.facts.generations.1).max().unwrap_or(0),
+            ),
+            parents: chosen.iter().map(|b| b.id).collect(),
+        };
+        let mut last = Instant::now();
+        let go_on = || {
+            // Half of one core at most, and in slices short enough that an append never waits for a core.
+            let worked = last.elapsed();
+            if worked >= Duration::from_millis(5) {
+                std::thread::sleep(worked.min(Duration::from_millis(50)));
+                last = Instant::now();
+            }
+            !self.closed.load(Ordering::Acquire)
+        };
+        match self.write_block(state, &mut sources, plan, go_on) {
+            Ok(merged) => {
+                let gone: Vec<u64> = chosen.iter().map(|b| b.id).collect();
+                self.exchange(merged.into_iter().collect(), &gone);
+                self.remove_files(chosen)?;
+                Ok(true)
+            }
+            Err(StoreError::Damaged { path, message }) => {
+                let e = StoreError::Damaged { path, message };
+                for block in chosen.iter().filter(|b| matches!(&e, StoreError::Damaged { path, .. } if *path == b.path))
+                {
+                    self.report(block, &e);
+                }
+                Ok(false)
+            }
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// The next merge, if any is worth it: all blocks of a window that is over, or a run of like size of one that is not.
+fn choose(blocks: &[Arc<Block>], span: i64, now: i64) -> Option<Vec<Arc<Block>>> {
+    for (level, width) in LEVELS.iter().enumerate() {
+        let width = span.saturating_mul(*width);
+        let mut sound: Vec<&Arc<Block>> =
+            blocks.iter().filter(|b| !b.damaged.load(Ordering::Relaxed) && window(b, width).is_some()).collect();
+        sound.sort_by_key(|b| (window(b, width), b.facts.generations, b.id));
+        for group in sound.chunk_by(|a, b| window(a, width) == window(b, width)) {
+            if group.len() < 2 {
+                continue;
+            }
+            let end = window(group[0], width).map_or(i64::MAX, |w| (w + 1).saturating_mul(width));
+            // Late samples come for a while after a window is over.
+            let over = end.saturating_add(width / 4) < now;
+            let candidate = if over {
+                group.to_vec()
+            } else if level == 0 {
+                match run_of_like_size(group) {
+                    Some(run) => run.to_vec(),
+                    None => continue,
+                }
+            } else {
+                continue;
+            };
+            if keeps_order(blocks, &candidate) {
+                return Some(candidate.into_iter().cloned().collect());
+            }
+        }
+    }
+    None
+}
+
+/// The window that holds all of a block.
+fn window(b: &Block, width: i64) -> Option<i64> {
+    let w = b.facts.min.div_euclid(width);
+    (b.facts.max.div_euclid(width) == w).then_some(w)
+}
+
+fn run_of_like_size<'a, 'b>(group: &'a [&'b Arc<Block>]) -> Option<&'a [&'b Arc<Block>]> {
+    group.windows(FAN).find(|run| {
+        let bytes = run.iter().map(|b| b.bytes);
+        let (min, max) = (bytes.clone().min().unwrap_or(0), bytes.max().unwrap_or(0));
+        max <= min.saturating_mul(8)
+    })
+}
+
+/// Whether no block that stays lies between the chosen ones in generations and overlaps them in time: then it would
+/// change sides in "the first sample counts".
+fn keeps_order(blocks: &[Arc<Block>], chosen: &[&Arc<Block>]) -> bool {
+    let all = |f: fn(&Block) -> i64| chosen.iter().map(move |b| f(b));
+    let (start, end) = (all(|b| b.facts.min).min(), all(|b| b.facts.max).max());
+    let first = chosen.iter().map(|b| b.facts.generations.0).min();
+    let last = chosen.iter().map(|b| b.facts.generations.1).max();
+    let (Some(start), Some(end), Some(first), Some(last)) = (start, end, first, last) else {
+        return false;
+    };
+    !blocks.iter().any(|b| {
+        let (from, to) = b.facts.generations;
+        !chosen.iter().any(|c| c.id == b.id) && b.overlaps(start, end) && from <= last && to >= first
+    })
+}

@@ -1,0 +1,53 @@
+//! A copy of the store that can be opened as a store, made while the original runs.
+
+use crate::dir::MARKER;
+use crate::error::StoreError;
+use crate::io::{read_all, write_whole};
+use crate::metadata::Table;
+use crate::store::Store;
+use std::io::ErrorKind;
+use std::path::Path;
+
+impl Store {
+    /// Writes everything appended before the call to `target`, a new or empty directory. Blocks never change, so on the
+    /// same file system they are linked and take no space. To restore, open the directory or a copy of it.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the store itself is not affected, and `target` is no store until all of it is written.
+    pub fn snapshot(&self, target: &Path) -> Result<(), StoreError> {
+        let files = &*self.shared.files;
+        let fail = |what| move |e: std::io::Error| StoreError::io(what, target, &e);
+        let blocks_dir = target.join("blocks");
+        let wal_dir = target.join("wal");
+        files.create_dir(target).map_err(fail("create"))?;
+        let used = std::fs::read_dir(target).map_err(fail("list"))?.next().is_some();
+        if used {
+            return Err(fail("write a snapshot to")(ErrorKind::DirectoryNotEmpty.into()));
+        }
+        for dir in [&blocks_dir, &wal_dir] {
+            files.create_dir(dir).map_err(fail("create"))?;
+        }
+        self.flush()?;
+        // Maintenance waits meanwhile, so no block disappears between listing and linking.
+        let state = self.shared.maintenance.lock();
+        for block in self.shared.blocks.read().iter() {
+            let name = block.path.file_name().unwrap_or_default();
+            files.link(&block.path, &blocks_dir.join(name)).map_err(fail("link a block into"))?;
+        }
+        drop(state);
+        for dir in [&blocks_dir, &wal_dir] {
+            files.sync_dir(dir).map_err(fail("sync"))?;
+        }
+        self.copy_metadata(target)?;
+        let marker = read_all(files, &self.shared.dir.root.join(MARKER)).map_err(fail("read the marker for"))?;
+        write_whole(files, &target.join(MARKER), &marker).map_err(fail("write the marker of"))
+    }
+
+    fn copy_metadata(&self, target: &Path) -> Result<(), StoreError> {
+        let fail = |e: sled::Error| StoreError::Metadata(e.to_string());
+        let db = sled::open(target.join("meta")).map_err(fail)?;
+        let table = Table::open(&db).map_err(fail)?;
+        let all = self.metadata();
+        table.put(all.iter().map(|(n, m)| (n.as_str(), m.clone())))
+    }
+}
