@@ -7,7 +7,6 @@
 mod intern;
 pub mod live;
 pub mod recorded;
-#[allow(dead_code, reason = "live calls come next")]
 mod table;
 
 use std::fmt;

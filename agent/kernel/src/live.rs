@@ -1,1 +1,112 @@
-//! Sockets and ioctls.
+//! The running kernel: sockets, ioctls and libibverbs. Made by the agent for every device it samples.
+
+mod dcb;
+mod error;
+mod ethtool;
+mod ethtool_ioctl;
+mod events;
+mod link;
+mod module;
+mod netlink;
+mod rdma;
+mod std_stats;
+mod sys;
+mod uevent;
+mod verbs;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::{CallError, Calls, Dcb, DriverInfo, Events, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort};
+
+/// The running kernel, seen from this process' network and PID namespace.
+///
+/// Making one opens nothing: each kind of call opens its socket at its first use and keeps it. Calls of one kind wait
+/// for each other, and a call waits for its driver, which may take a minute when firmware is sick. So make one for the
+/// thread of each device: then a device that hangs delays nobody else.
+#[derive(Debug)]
+pub struct Live {
+    proc: PathBuf,
+    rdma: netlink::Lazy,
+    route: netlink::Lazy,
+    ethtool: ethtool::Ethtool,
+    ioctl: ethtool_ioctl::Ioctl,
+}
+
+impl Live {
+    /// `proc` is where this PID namespace's procfs is: it tells the names of processes.
+    pub fn new(proc: impl Into<PathBuf>) -> Self {
+        Self {
+            proc: proc.into(),
+            rdma: netlink::Lazy::new(libc::NETLINK_RDMA),
+            route: netlink::Lazy::new(libc::NETLINK_ROUTE),
+            ethtool: ethtool::Ethtool::default(),
+            ioctl: ethtool_ioctl::Ioctl::default(),
+        }
+    }
+
+    /// Why libibverbs cannot be used, if so: for `doctor`.
+    pub fn verbs_unavailable() -> Option<String> {
+        verbs::Monitor::unavailable()
+    }
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self::new("/proc")
+    }
+}
+
+impl Calls for Live {
+    fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError> {
+        rdma::links(&self.rdma)
+    }
+
+    fn rdma_counters(&self, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+        rdma::counters(&self.rdma, link, out)
+    }
+
+    fn rdma_qps(&self) -> Result<Vec<Qp>, CallError> {
+        rdma::qps(&self.rdma, &self.proc)
+    }
+
+    fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError> {
+        self.ioctl.driver(netdev)
+    }
+
+    fn stat_names(&self, netdev: &str) -> Result<StatNames, CallError> {
+        self.ioctl.stat_names(netdev)
+    }
+
+    fn stat_values(&self, netdev: &str, names: &StatNames, out: &mut Vec<u64>) -> Result<(), CallError> {
+        self.ioctl.stat_values(netdev, names, out)
+    }
+
+    fn std_stats(&self, netdev: &str, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+        std_stats::read(&self.ethtool, netdev, out)
+    }
+
+    fn link_state(&self, netdev: &str) -> Result<LinkState, CallError> {
+        link::state(&self.ethtool, netdev)
+    }
+
+    fn max_rate_bits(&self, netdev: &str) -> Result<u64, CallError> {
+        link::max_rate_bits(&self.ethtool, netdev)
+    }
+
+    fn module(&self, netdev: &str) -> Result<Module, CallError> {
+        module::read(&self.ethtool, netdev)
+    }
+
+    fn dcb(&self, netdev: &str) -> Result<Dcb, CallError> {
+        dcb::get(&self.route, netdev)
+    }
+
+    fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError> {
+        verbs::port(device, port)
+    }
+
+    fn events(&self) -> Result<Box<dyn Events>, CallError> {
+        Ok(Box::new(events::LiveEvents::open()?))
+    }
+}

@@ -15,20 +15,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::intern::Interner;
+use crate::intern;
 use crate::{CallError, Calls, Dcb, DriverInfo, Event, Events, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort};
 
 /// A recorded host. Cheap to make; any number may read one tree.
 #[derive(Debug)]
 pub struct Recorded {
     root: PathBuf,
-    names: Interner,
 }
 
 impl Recorded {
     /// The host recorded under `root`. Nothing is read yet: files that are missing read as absent.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), names: Interner::default() }
+        Self { root: root.into() }
     }
 
     fn text(&self, path: &Path) -> Result<String, CallError> {
@@ -61,7 +60,7 @@ impl Calls for Recorded {
     fn rdma_counters(&self, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
         let path = path::rdma_statistic();
         let before = out.len();
-        let found = self.json(&path, |text| statistic::of_port(text, &link.device, link.port, &self.names, out));
+        let found = self.json(&path, |text| statistic::of_port(text, &link.device, link.port, out));
         match found {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.absent(&path, &format!("no counters of {} port {}", link.device, link.port))),
@@ -88,7 +87,7 @@ impl Calls for Recorded {
     fn stat_names(&self, netdev: &str) -> Result<StatNames, CallError> {
         let path = path::ethtool_s(netdev);
         let mut names = Vec::new();
-        ethtool::statistics(&self.text(&path)?, |name, _| names.push(self.names.get(name)))
+        ethtool::statistics(&self.text(&path)?, |name, _| names.push(intern::shared(name)))
             .map_err(|bad| file::malformed(&self.root, &path, bad.line, bad.why))?;
         // A driver without statistics is `Unsupported` live, too.
         if names.is_empty() {
@@ -119,7 +118,7 @@ impl Calls for Recorded {
         let members: std::collections::BTreeMap<String, u64> =
             self.json(&path::std_stats(netdev), |text| serde_json::from_str(text))?;
         out.clear();
-        out.extend(members.iter().map(|(name, value)| (self.names.get(name), *value)));
+        out.extend(members.iter().map(|(name, value)| (intern::shared(name), *value)));
         Ok(())
     }
 

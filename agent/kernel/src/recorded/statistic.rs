@@ -8,21 +8,15 @@ use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::intern::Interner;
+use crate::intern;
 
 /// Appends the counters of `device` and `port` to `out`; false when the port is not in the text.
 ///
 /// # Errors
 /// When the text is not the array of objects that `rdma -j` prints.
-pub fn of_port(
-    text: &str,
-    device: &str,
-    port: u32,
-    names: &Interner,
-    out: &mut Vec<(Arc<str>, u64)>,
-) -> Result<bool, serde_json::Error> {
+pub fn of_port(text: &str, device: &str, port: u32, out: &mut Vec<(Arc<str>, u64)>) -> Result<bool, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let found = Ports { device, port, names, out }.deserialize(&mut reader)?;
+    let found = Ports { device, port, out }.deserialize(&mut reader)?;
     reader.end()?;
     Ok(found)
 }
@@ -30,7 +24,6 @@ pub fn of_port(
 struct Ports<'a> {
     device: &'a str,
     port: u32,
-    names: &'a Interner,
     out: &'a mut Vec<(Arc<str>, u64)>,
 }
 
@@ -76,7 +69,7 @@ impl<'de> Visitor<'de> for Port<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
-        let Ports { device, port, names, out } = self.0;
+        let Ports { device, port, out } = self.0;
         let (mut device_fits, mut port_fits) = (None, None);
         let before = out.len();
         while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
@@ -97,7 +90,7 @@ impl<'de> Visitor<'de> for Port<'_, '_> {
                 }
                 name => {
                     if let Some(value) = map.next_value::<Number>()?.0 {
-                        out.push((names.get(name), value));
+                        out.push((intern::shared(name), value));
                     }
                 }
             }
@@ -129,7 +122,7 @@ mod tests {
 
     fn get(text: &str, device: &str, port: u32) -> Option<Vec<(String, u64)>> {
         let mut out = vec![("kept".into(), 1)];
-        let found = of_port(text, device, port, &Interner::default(), &mut out).unwrap();
+        let found = of_port(text, device, port, &mut out).unwrap();
         assert_eq!(&*out.remove(0).0, "kept");
         assert!(found || out.is_empty());
         found.then(|| out.into_iter().map(|(n, v)| (n.to_string(), v)).collect())
@@ -156,7 +149,7 @@ mod tests {
     #[test]
     fn nonsense_is_an_error() {
         for text in ["", "{}", "[1]", r#"[{"ifname":"a""#, r#"[{"ifname":3}]"#, "[] x"] {
-            assert!(of_port(text, "a", 1, &Interner::default(), &mut Vec::new()).is_err(), "{text}");
+            assert!(of_port(text, "a", 1, &mut Vec::new()).is_err(), "{text}");
         }
     }
 }

@@ -1,0 +1,148 @@
+//! `ethtool -i` and `-S` by ioctl: drivers' own statistics have no netlink form. Called by [`super::Live`].
+//!
+//! Each call takes the kernel's RTNL lock for as long as the driver works.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use super::error::{call_error, malformed};
+use super::netlink::{text, u32_at, u64_at};
+use super::sys::Ethtool;
+use crate::{CallError, DriverInfo, StatNames, intern};
+
+const GDRVINFO: u32 = 0x03;
+const GSTRINGS: u32 = 0x1b;
+const GSTATS: u32 = 0x1d;
+const GSSET_INFO: u32 = 0x37;
+const SS_STATS: u32 = 1;
+const NAME_BYTES: usize = 32;
+
+/// The ioctl, opened at its first use; calls wait for each other.
+#[derive(Debug, Default)]
+pub struct Ioctl(Mutex<Option<Ethtool>>);
+
+impl Ioctl {
+    fn with<T>(&self, what: &str, call: impl FnOnce(&mut Ethtool) -> Result<T, CallError>) -> Result<T, CallError> {
+        // Whatever a panicked call left in the buffer, the next call writes its request over it.
+        let mut slot = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let ethtool = match &mut *slot {
+            Some(ethtool) => ethtool,
+            empty => empty.insert(Ethtool::new().map_err(|e| call_error(what, e))?),
+        };
+        call(ethtool)
+    }
+
+    /// Driver, firmware and bus address.
+    pub fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError> {
+        let what = format!("driver of {netdev} by ethtool");
+        self.with(&what, |ethtool| {
+            let answer = ethtool.call(netdev, &words(&[GDRVINFO])).map_err(|e| call_error(&what, e))?;
+            Ok(driver_info(answer))
+        })
+    }
+
+    /// Names of the statistics.
+    pub fn stat_names(&self, netdev: &str) -> Result<StatNames, CallError> {
+        let what = format!("names of statistics of {netdev} by ethtool");
+        self.with(&what, |ethtool| {
+            let count = count(ethtool, netdev).map_err(|e| call_error(&what, e))?;
+            if count == 0 {
+                return Err(CallError::Unsupported { what: what.clone(), why: "the driver has no statistics".into() });
+            }
+            let request = words(&[GSTRINGS, SS_STATS, count]);
+            let names = match ethtool.call(netdev, &request).map(names) {
+                Ok(Some(names)) if !names.is_empty() => Ok(names),
+                Ok(_) => Err(malformed(&what, "the list changed while it was read; ask again")),
+                Err(error) => Err(too_long(&what, error)),
+            };
+            // Names are read once; their pages are not needed between samples.
+            ethtool.release();
+            names
+        })
+    }
+
+    /// Values of the statistics whose names are `names`.
+    pub fn stat_values(&self, netdev: &str, names: &StatNames, out: &mut Vec<u64>) -> Result<(), CallError> {
+        let what = format!("statistics of {netdev} by ethtool");
+        self.with(&what, |ethtool| {
+            let had = names.len();
+            let ask = u32::try_from(had).map_err(|e| call_error(&what, io::Error::other(e)))?;
+            let answer = match ethtool.call(netdev, &words(&[GSTATS, ask])) {
+                Ok(answer) => answer,
+                Err(error) => return Err(too_long(&what, error)),
+            };
+            let has = u32_at(answer, 4).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+            if has != had {
+                // Some kernels answer 0 instead of overrunning a buffer made for `had` entries.
+                let has = if has == 0 { count(ethtool, netdev).unwrap_or(0) as usize } else { has };
+                return Err(CallError::ListChanged { what: what.clone(), had, has });
+            }
+            out.clear();
+            out.extend((0..has).map_while(|i| u64_at(answer, 8 + i * 8)));
+            Ok(())
+        })
+    }
+}
+
+/// EFAULT is the guard page: a list that no host is known to have.
+fn too_long(what: &str, error: io::Error) -> CallError {
+    if error.raw_os_error() == Some(libc::EFAULT) {
+        return malformed(what, &format!("the list is longer than {} bytes", Ethtool::CAPACITY));
+    }
+    call_error(what, error)
+}
+
+/// Number of statistics now.
+fn count(ethtool: &mut Ethtool, netdev: &str) -> io::Result<u32> {
+    let mut request = words(&[GSSET_INFO, 0]);
+    request.extend((1_u64 << SS_STATS).to_ne_bytes());
+    request.extend([0; 4]);
+    let answer = ethtool.call(netdev, &request)?;
+    // The kernel clears the bits of sets that the driver does not have.
+    let has = u64_at(answer, 8).is_some_and(|mask| mask >> SS_STATS & 1 == 1);
+    Ok(if has { u32_at(answer, 16).unwrap_or(0) } else { 0 })
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// From `struct ethtool_gstrings`.
+fn names(answer: &[u8]) -> Option<StatNames> {
+    let count = usize::try_from(u32_at(answer, 8)?).ok()?;
+    let list = answer.get(12..12 + count.checked_mul(NAME_BYTES)?)?;
+    Some(list.chunks_exact(NAME_BYTES).map(|name| intern::shared(text(name).trim())).collect::<Vec<Arc<str>>>().into())
+}
+
+/// From `struct ethtool_drvinfo`.
+fn driver_info(answer: &[u8]) -> DriverInfo {
+    let field = |from: usize| answer.get(from..from + 32).map(|b| text(b).trim().to_owned()).unwrap_or_default();
+    DriverInfo { driver: field(4), version: field(36), firmware: field(68), bus: field(100) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_trimmed_and_counted() {
+        let mut answer = words(&[GSTRINGS, SS_STATS, 2]);
+        for name in ["  TxOctets ", "[3]: rx_bytes"] {
+            let mut bytes = name.as_bytes().to_vec();
+            bytes.resize(NAME_BYTES, 0);
+            answer.extend(bytes);
+        }
+        assert_eq!(*names(&answer).unwrap(), ["TxOctets".into(), "[3]: rx_bytes".into()]);
+        answer[8..12].copy_from_slice(&3_u32.to_ne_bytes());
+        assert_eq!(names(&answer), None);
+        answer[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert_eq!(names(&answer), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+            let _ = (names(&bytes), driver_info(&bytes));
+        }
+    }
+}

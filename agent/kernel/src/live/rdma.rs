@@ -1,0 +1,287 @@
+//! RDMA netlink: devices, ports, counters, queue pairs. Reads only. Called by [`super::Live`] and the events.
+//!
+//! Numbers are those of the kernel's `rdma/rdma_netlink.h`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::netlink::{Lazy, Request, attribute, attributes, text, u32_at, uint};
+use crate::{CallError, Qp, RdmaLink, intern, table};
+
+/// Message type of a command of the device client.
+pub const fn command(number: u16) -> u16 {
+    5 << 10 | number
+}
+
+const GET: u16 = 1;
+const PORT_GET: u16 = 5;
+const RES_QP_GET: u16 = 10;
+const STAT_GET: u16 = 17;
+
+/// Attributes.
+pub mod attr {
+    pub const DEV_INDEX: u16 = 1;
+    pub const DEV_NAME: u16 = 2;
+    pub const PORT_INDEX: u16 = 3;
+    pub const FW_VERSION: u16 = 5;
+    pub const NODE_GUID: u16 = 6;
+    pub const LID: u16 = 9;
+    pub const PORT_STATE: u16 = 12;
+    pub const PORT_PHYS_STATE: u16 = 13;
+    pub const RES_QP: u16 = 19;
+    pub const RES_QP_ENTRY: u16 = 20;
+    pub const RES_LQPN: u16 = 21;
+    pub const RES_RQPN: u16 = 22;
+    pub const RES_TYPE: u16 = 26;
+    pub const RES_STATE: u16 = 27;
+    pub const RES_PID: u16 = 28;
+    pub const RES_KERN_NAME: u16 = 29;
+    pub const NDEV_NAME: u16 = 51;
+    pub const STAT_HWCOUNTERS: u16 = 80;
+    pub const STAT_HWCOUNTER_ENTRY: u16 = 81;
+    pub const STAT_HWCOUNTER_NAME: u16 = 82;
+    pub const STAT_HWCOUNTER_VALUE: u16 = 83;
+    pub const RES_SUBTYPE: u16 = 98;
+    pub const DEV_TYPE: u16 = 99;
+    pub const EVENT_TYPE: u16 = 102;
+}
+
+/// Value of `DEV_TYPE` for management-only devices.
+const TYPE_SMI: u8 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Device {
+    index: u32,
+    name: String,
+    guid: Option<u64>,
+    firmware: Option<String>,
+    smi_only: bool,
+}
+
+/// All ports of all devices.
+pub fn links(netlink: &Lazy) -> Result<Vec<RdmaLink>, CallError> {
+    let devices = devices(netlink)?;
+    let mut links = Vec::new();
+    for device in devices {
+        let request = Request::new(command(PORT_GET), true, &[]).put_u32(attr::DEV_INDEX, device.index);
+        let what = format!("ports of {} by RDMA netlink", device.name);
+        match netlink.dump(&what, request, |answer| port(answer, &device)) {
+            Ok(ports) => links.extend(ports),
+            // Removed since the devices were listed, or of a kind without ports.
+            Err(CallError::Gone { .. }) => {}
+            Err(CallError::Failed { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(links)
+}
+
+fn devices(netlink: &Lazy) -> Result<Vec<Device>, CallError> {
+    netlink.dump("list RDMA devices by netlink", Request::new(command(GET), true, &[]), device)
+}
+
+fn device(answer: &[u8]) -> Option<Device> {
+    Some(Device {
+        index: u32_at(attribute(answer, attr::DEV_INDEX)?, 0)?,
+        name: text(attribute(answer, attr::DEV_NAME)?),
+        guid: attribute(answer, attr::NODE_GUID).and_then(uint),
+        firmware: attribute(answer, attr::FW_VERSION).map(text).filter(|fw| !fw.is_empty()),
+        smi_only: attribute(answer, attr::DEV_TYPE).and_then(|t| t.first()) == Some(&TYPE_SMI),
+    })
+}
+
+fn port(answer: &[u8], device: &Device) -> Option<RdmaLink> {
+    let byte = |kind| attribute(answer, kind).and_then(|b| b.first().copied());
+    Some(RdmaLink {
+        index: device.index,
+        device: device.name.clone(),
+        port: u32_at(attribute(answer, attr::PORT_INDEX)?, 0)?,
+        state: byte(attr::PORT_STATE)?,
+        physical_state: byte(attr::PORT_PHYS_STATE)?,
+        netdev: attribute(answer, attr::NDEV_NAME).map(text),
+        node_guid: device.guid,
+        firmware: device.firmware.clone(),
+        // The kernel tells a LID on InfiniBand and Omni-Path only.
+        lid: attribute(answer, attr::LID).and_then(|b| u32_at(b, 0)),
+        smi_only: device.smi_only,
+    })
+}
+
+/// Counters of a port: the default ones and the enabled optional ones.
+pub fn counters(netlink: &Lazy, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+    let what = format!("counters of {} port {} by RDMA netlink", link.device, link.port);
+    let request = Request::new(command(STAT_GET), false, &[])
+        .put_u32(attr::DEV_INDEX, link.index)
+        .put_u32(attr::PORT_INDEX, link.port);
+    match netlink.get(&what, request, |answer| counter_entries(answer, link, out)) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(CallError::Gone { what }),
+        // The kernel says EINVAL for a device that is gone, and for one without counters.
+        Err(CallError::Failed { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => {
+            if devices(netlink)?.iter().any(|d| d.index == link.index && d.name == link.device) {
+                return Err(CallError::Unsupported { what, why: "the driver has no counters for this port".into() });
+            }
+            Err(CallError::Gone { what })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// False when the answer is about another device: indexes are given again after 2^32 devices, names at once.
+fn counter_entries(answer: &[u8], link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Option<bool> {
+    if attribute(answer, attr::DEV_NAME).is_some_and(|name| text(name) != link.device) {
+        return Some(false);
+    }
+    let counters = attribute(answer, attr::STAT_HWCOUNTERS)?;
+    let entries = attributes(counters).filter(|(kind, _)| *kind == attr::STAT_HWCOUNTER_ENTRY);
+    out.extend(entries.filter_map(|(_, entry)| {
+        let name = text(attribute(entry, attr::STAT_HWCOUNTER_NAME)?);
+        Some((intern::shared(name.trim()), uint(attribute(entry, attr::STAT_HWCOUNTER_VALUE)?)?))
+    }));
+    Some(true)
+}
+
+/// All queue pairs of all devices. `proc` tells the names of their processes.
+pub fn qps(netlink: &Lazy, proc: &Path) -> Result<Vec<Qp>, CallError> {
+    let mut all = Vec::new();
+    for device in devices(netlink)? {
+        let request = Request::new(command(RES_QP_GET), true, &[]).put_u32(attr::DEV_INDEX, device.index);
+        let what = format!("queue pairs of {} by RDMA netlink", device.name);
+        match netlink.dump(&what, request, |answer| Some(qp_entries(answer, &device.name))) {
+            Ok(parts) => all.extend(parts.into_iter().flatten()),
+            Err(CallError::Gone { .. } | CallError::Unsupported { .. }) => {}
+            Err(CallError::Failed { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    for qp in all.iter_mut().filter(|qp| qp.comm.is_none()) {
+        // The process may be gone by now: then its name is not known.
+        let comm = qp.pid.and_then(|pid| std::fs::read_to_string(proc.join(pid.to_string()).join("comm")).ok());
+        qp.comm = comm.map(|comm| comm.trim_end().to_owned());
+    }
+    Ok(all)
+}
+
+fn qp_entries(answer: &[u8], device: &str) -> Vec<Qp> {
+    let list = attribute(answer, attr::RES_QP).unwrap_or_default();
+    let entries = attributes(list).filter(|(kind, _)| *kind == attr::RES_QP_ENTRY);
+    entries.filter_map(|(_, entry)| qp(entry, device)).collect()
+}
+
+fn qp(entry: &[u8], device: &str) -> Option<Qp> {
+    let number = |kind| attribute(entry, kind).and_then(|b| u32_at(b, 0));
+    let byte = |kind| attribute(entry, kind).and_then(|b| b.first().copied());
+    let kind = byte(attr::RES_TYPE)?;
+    Some(Qp {
+        device: device.into(),
+        port: number(attr::PORT_INDEX),
+        lqpn: number(attr::RES_LQPN)?,
+        rqpn: number(attr::RES_RQPN),
+        kind: attribute(entry, attr::RES_SUBTYPE).map_or_else(|| table::qp_type(kind).into(), text),
+        state: byte(attr::RES_STATE).map_or("UNKNOWN", |s| table::name(table::QP_STATE, s)).into(),
+        pid: number(attr::RES_PID),
+        comm: attribute(entry, attr::RES_KERN_NAME).map(text),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Attributes as the kernel would send them.
+    fn answer(build: impl FnOnce(Request) -> Request) -> Vec<u8> {
+        build(Request::new(0, false, &[])).bytes()[16..].to_vec()
+    }
+
+    fn mlx5() -> Device {
+        let name = "mlx5_0".to_owned();
+        Device { index: 3, name, guid: Some(0xb8ce_f603_0000_0001), firmware: Some("28.41".into()), smi_only: false }
+    }
+
+    #[test]
+    fn device_and_port() {
+        let bytes = answer(|r| {
+            r.put_u32(attr::DEV_INDEX, 3)
+                .put_text(attr::DEV_NAME, "mlx5_0")
+                .put_u32(attr::PORT_INDEX, 1)
+                .put_text(attr::FW_VERSION, "28.41")
+                .put(attr::NODE_GUID, &0xb8ce_f603_0000_0001_u64.to_ne_bytes())
+        });
+        assert_eq!(device(&bytes), Some(mlx5()));
+        let smi = answer(|r| r.put_u32(attr::DEV_INDEX, 4).put_text(attr::DEV_NAME, "smi1").put(attr::DEV_TYPE, &[1]));
+        assert!(device(&smi).unwrap().smi_only);
+        assert_eq!(device(&answer(|r| r.put_u32(attr::DEV_INDEX, 4))), None);
+
+        let roce = answer(|r| {
+            r.put_u32(attr::DEV_INDEX, 3)
+                .put_u32(attr::PORT_INDEX, 1)
+                .put(attr::PORT_STATE, &[4])
+                .put(attr::PORT_PHYS_STATE, &[5])
+                .put_u32(50, 7)
+                .put_text(attr::NDEV_NAME, "eth4")
+        });
+        let link = port(&roce, &mlx5()).unwrap();
+        assert_eq!((link.port, link.state, link.physical_state, link.lid), (1, 4, 5, None));
+        assert_eq!((link.netdev.as_deref(), link.firmware.as_deref()), (Some("eth4"), Some("28.41")));
+    }
+
+    #[test]
+    fn counters_of_the_right_device() {
+        let link = port(&answer(|r| r.put_u32(3, 1).put(12, &[4]).put(13, &[5])), &mlx5()).unwrap();
+        let bytes = answer(|r| {
+            r.put_text(attr::DEV_NAME, "mlx5_0").put_nest(attr::STAT_HWCOUNTERS, |n| {
+                let entry = |n: Request, name: &str, value: u64| {
+                    n.put_nest(attr::STAT_HWCOUNTER_ENTRY, |e| {
+                        e.put_text(attr::STAT_HWCOUNTER_NAME, name)
+                            .put(attr::STAT_HWCOUNTER_VALUE, &value.to_ne_bytes())
+                    })
+                };
+                entry(entry(n, "np_cnp_sent", 7), "RNR sent", u64::MAX).put_nest(attr::STAT_HWCOUNTER_ENTRY, |e| e)
+            })
+        });
+        let mut out = Vec::new();
+        assert_eq!(counter_entries(&bytes, &link, &mut out), Some(true));
+        assert_eq!(out, [("np_cnp_sent".into(), 7), ("RNR sent".into(), u64::MAX)]);
+        let other = RdmaLink { device: "mlx5_9".into(), ..link.clone() };
+        assert_eq!(counter_entries(&bytes, &other, &mut out), Some(false));
+        assert_eq!(counter_entries(&[], &link, &mut out), None);
+    }
+
+    #[test]
+    fn queue_pairs_of_user_kernel_and_driver() {
+        let bytes = answer(|r| {
+            r.put_nest(attr::RES_QP, |n| {
+                n.put_nest(attr::RES_QP_ENTRY, |e| {
+                    e.put_u32(attr::PORT_INDEX, 1)
+                        .put_u32(attr::RES_LQPN, 17)
+                        .put_u32(attr::RES_RQPN, 18)
+                        .put(attr::RES_TYPE, &[2])
+                        .put(attr::RES_STATE, &[3])
+                        .put_u32(attr::RES_PID, 169)
+                })
+                .put_nest(attr::RES_QP_ENTRY, |e| {
+                    e.put_u32(attr::RES_LQPN, 1)
+                        .put(attr::RES_TYPE, &[1])
+                        .put(attr::RES_STATE, &[3])
+                        .put_text(attr::RES_KERN_NAME, "ib_core")
+                })
+                .put_nest(attr::RES_QP_ENTRY, |e| {
+                    e.put_u32(attr::RES_LQPN, 5).put(attr::RES_TYPE, &[255]).put_text(attr::RES_SUBTYPE, "DCT")
+                })
+                .put_nest(attr::RES_QP_ENTRY, |e| e.put_u32(attr::RES_RQPN, 5))
+            })
+        });
+        let qps = qp_entries(&bytes, "rxe0");
+        assert_eq!(qps.len(), 3);
+        assert_eq!((qps[0].port, qps[0].rqpn, &*qps[0].kind, &*qps[0].state), (Some(1), Some(18), "RC", "RTS"));
+        assert_eq!((qps[0].pid, qps[1].comm.as_deref(), &*qps[1].kind), (Some(169), Some("ib_core"), "GSI"));
+        assert_eq!((&*qps[2].kind, &*qps[2].state), ("DCT", "UNKNOWN"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let _ = (device(&bytes), port(&bytes, &mlx5()), qp_entries(&bytes, "a"), qp(&bytes, "a"));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! System calls: sockets, poll, the ethtool ioctl. Together with `verbs/ffi.rs` the only unsafe code; what is offered
+//! here is safe, whatever a caller passes and whatever the kernel answers.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Longest wait for an answer that the kernel owes at once.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A netlink socket, bound, with a receive timeout.
+#[derive(Debug)]
+pub struct Socket(OwnedFd);
+
+impl Socket {
+    /// A socket of a netlink protocol.
+    pub fn netlink(protocol: i32) -> io::Result<Self> {
+        let socket = Self(socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol)?);
+        let timeout =
+            libc::timeval { tv_sec: libc::time_t::try_from(RECEIVE_TIMEOUT.as_secs()).unwrap_or(5), tv_usec: 0 };
+        socket.option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout)?;
+        // Fails on old kernels: errors then come without their text, no more.
+        let _ = socket.option(libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1_i32);
+        let mut address = address();
+        let length = libc::socklen_t::try_from(size_of_val(&address)).unwrap_or(0);
+        // SAFETY: `address` is a valid sockaddr_nl of `length` bytes, read during the call only.
+        check(unsafe { libc::bind(socket.0.as_raw_fd(), (&raw mut address).cast(), length) })?;
+        Ok(socket)
+    }
+
+    /// Joins a multicast group.
+    pub fn join(&self, group: u32) -> io::Result<()> {
+        self.option(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, &group)
+    }
+
+    /// Asks for a larger receive queue. The kernel may give less.
+    pub fn queue(&self, bytes: i32) -> io::Result<()> {
+        self.option(libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes)
+    }
+
+    /// Sends one message to the kernel.
+    pub fn send(&self, message: &[u8]) -> io::Result<()> {
+        loop {
+            // SAFETY: the pointer and length are of one slice, read during the call only.
+            let sent = unsafe { libc::send(self.0.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
+            match usize::try_from(sent) {
+                Ok(sent) if sent == message.len() => return Ok(()),
+                Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
+                Err(_) => retry_interrupted()?,
+            }
+        }
+    }
+
+    /// Receives one datagram. `wait` false: `WouldBlock` at once when there is none.
+    pub fn receive<'a>(&self, buffer: &'a mut [u8], wait: bool) -> io::Result<Datagram<'a>> {
+        let flags = libc::MSG_TRUNC | if wait { 0 } else { libc::MSG_DONTWAIT };
+        let mut from = address();
+        let length = loop {
+            let mut size = libc::socklen_t::try_from(size_of_val(&from)).unwrap_or(0);
+            // SAFETY: the kernel writes at most `buffer.len()` bytes to `buffer` and `size` bytes to `from`, both live
+            // and exclusively borrowed; with MSG_TRUNC it returns the real length but writes no more.
+            let got = unsafe {
+                libc::recvfrom(
+                    self.0.as_raw_fd(),
+                    buffer.as_mut_ptr().cast(),
+                    buffer.len(),
+                    flags,
+                    (&raw mut from).cast(),
+                    &raw mut size,
+                )
+            };
+            match usize::try_from(got) {
+                Ok(length) => break length,
+                Err(_) => retry_interrupted()?,
+            }
+        };
+        if length > buffer.len() {
+            let why = format!("datagram of {length} bytes is larger than the buffer of {}", buffer.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(Datagram { bytes: &buffer[..length], from_kernel: from.nl_pid == 0 })
+    }
+
+    fn option<T>(&self, level: i32, name: i32, value: &T) -> io::Result<()> {
+        let length = libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0);
+        let value: *const T = value;
+        // SAFETY: `value` is a live T of `length` bytes, read during the call only.
+        check(unsafe { libc::setsockopt(self.0.as_raw_fd(), level, name, value.cast(), length) })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What [`Socket::receive`] got.
+pub struct Datagram<'a> {
+    /// The messages.
+    pub bytes: &'a [u8],
+    /// Sent by the kernel; other processes can send to a netlink socket, too.
+    pub from_kernel: bool,
+}
+
+/// Waits until one of `fds` is readable, hung up or in error; tells which.
+pub fn poll(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
+    let mut polls: Vec<_> =
+        fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    // Rounded up: a wait of half a millisecond must not become a busy loop.
+    let milliseconds = i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+    let count = libc::nfds_t::try_from(polls.len()).map_err(io::Error::other)?;
+    // SAFETY: `polls` holds `count` entries, exclusively borrowed; the descriptors are borrowed for the call.
+    let ready = unsafe { libc::poll(polls.as_mut_ptr(), count, milliseconds) };
+    if ready < 0 {
+        retry_interrupted()?;
+        return Ok(vec![false; fds.len()]);
+    }
+    Ok(polls.iter().map(|poll| poll.revents != 0).collect())
+}
+
+/// Makes reads from `fd` return `WouldBlock` instead of waiting.
+pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: fcntl with these commands touches no memory of ours.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    check(flags.min(0))?;
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) }.min(0))
+}
+
+/// The ethtool ioctl with a buffer that the kernel cannot overrun.
+///
+/// `GSTRINGS` and `GSTATS` write as many entries as the driver has at that instant, whatever the caller allowed for,
+/// and the list may grow between asking for the count and asking for the values. So the kernel gets a mapping that is
+/// followed by an inaccessible page: if the list outgrows it the call fails with EFAULT. Only touched pages cost memory.
+#[derive(Debug)]
+pub struct Ethtool {
+    socket: OwnedFd,
+    start: *mut u8,
+    page: usize,
+}
+
+// SAFETY: the mapping is owned by the value and is reached through `&mut self` only.
+unsafe impl Send for Ethtool {}
+
+impl Ethtool {
+    /// Bytes the kernel may write: 130,000 names; the longest list known has 20,000.
+    pub const CAPACITY: usize = 4 << 20;
+
+    /// Socket and mapping.
+    pub fn new() -> io::Result<Self> {
+        let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+        // SAFETY: no memory is passed.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(1 << 16);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), Self::CAPACITY + page, libc::PROT_NONE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let this = Self { socket, start: start.cast(), page };
+        // SAFETY: the range is the first part of our own mapping; the last page stays inaccessible.
+        check(unsafe { libc::mprotect(start, Self::CAPACITY, libc::PROT_READ | libc::PROT_WRITE) })?;
+        Ok(this)
+    }
+
+    /// Sends `request` (an ethtool structure, command first) about `netdev`; returns the buffer with the answer.
+    pub fn call(&mut self, netdev: &str, request: &[u8]) -> io::Result<&[u8]> {
+        // SAFETY: all-zero bytes are a valid ifreq.
+        let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+        if netdev.is_empty() || netdev.len() >= ifreq.ifr_name.len() || request.len() > Self::CAPACITY {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        for (to, from) in ifreq.ifr_name.iter_mut().zip(netdev.bytes()) {
+            *to = libc::c_char::from_ne_bytes([from]);
+        }
+        ifreq.ifr_ifru.ifru_data = self.start.cast();
+        // SAFETY: `start` has CAPACITY writable bytes, `request` fits, and the two do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(request.as_ptr(), self.start, request.len()) };
+        // SAFETY: the kernel reads `ifreq`, and reads and writes upwards from `start`: either within our mapping, or
+        // it meets the inaccessible page and answers EFAULT. No reference into the mapping exists (`&mut self`).
+        check(unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) })?;
+        // SAFETY: CAPACITY bytes from `start` are mapped, initialised (anonymous memory is zero), and borrowed from self.
+        Ok(unsafe { std::slice::from_raw_parts(self.start, Self::CAPACITY) })
+    }
+
+    /// Gives touched pages back; the content becomes zero.
+    pub fn release(&mut self) {
+        // SAFETY: the range is our own mapping and no reference into it exists. Failure keeps the pages, no more.
+        unsafe { libc::madvise(self.start.cast(), Self::CAPACITY, libc::MADV_DONTNEED) };
+    }
+}
+
+impl Drop for Ethtool {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made in `new`; nothing refers to it any more.
+        unsafe { libc::munmap(self.start.cast(), Self::CAPACITY + self.page) };
+    }
+}
+
+fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
+    check(fd.min(0))?;
+    // SAFETY: `fd` was just made and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn address() -> libc::sockaddr_nl {
+    // SAFETY: all-zero bytes are a valid sockaddr_nl: port and groups chosen by the kernel.
+    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    address.nl_family = libc::sa_family_t::try_from(libc::AF_NETLINK).unwrap_or(16);
+    address
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The last error, unless it was EINTR.
+fn retry_interrupted() -> io::Result<()> {
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
+}

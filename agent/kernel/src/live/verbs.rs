@@ -1,0 +1,177 @@
+//! Port attributes and asynchronous events by libibverbs. Called by [`super::Live`] and [`super::events`].
+//!
+//! The library is loaded at run time by a small binding of our own. The crate `ibverbs` links it, so an agent built
+//! with it does not start on a host without rdma-core; `rdma-mummy-sys` and `sideway` load it at run time, but need
+//! CMake, and libclang, to build. The part of the ABI used here has been frozen since rdma-core 1.
+
+mod ffi;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::error::{call_error, malformed};
+use super::sys::set_nonblocking;
+use crate::{CallError, Event, VerbsPort, table};
+
+/// Kinds of events by number; those with `true` carry a port.
+const KINDS: &[(&str, bool)] = &[
+    ("cq_err", false),
+    ("qp_fatal", false),
+    ("qp_req_err", false),
+    ("qp_access_err", false),
+    ("comm_est", false),
+    ("sq_drained", false),
+    ("path_mig", false),
+    ("path_mig_err", false),
+    (DEVICE_FATAL, false),
+    ("port_active", true),
+    ("port_err", true),
+    ("lid_change", true),
+    ("pkey_change", true),
+    ("sm_change", true),
+    ("srq_err", false),
+    ("srq_limit_reached", false),
+    ("qp_last_wqe_reached", false),
+    ("client_reregister", true),
+    ("gid_change", true),
+    ("wq_fatal", false),
+    ("device_speed_change", true),
+];
+const DEVICE_FATAL: &str = "device_fatal";
+
+/// Lanes by `active_width`.
+const WIDTHS: &[(u8, u32)] = &[(1, 1), (2, 4), (4, 8), (8, 12), (16, 2)];
+const ETHERNET: u8 = 2;
+
+/// Attributes of a port. Opens the device for this call: an open one would keep its driver from unloading.
+pub fn port(device: &str, port: u32) -> Result<VerbsPort, CallError> {
+    let what = format!("port attributes of {device} port {port} by verbs");
+    let mut seen = false;
+    let contexts = ffi::open(|name, _| {
+        let wanted = name == device && !seen;
+        seen |= wanted;
+        wanted
+    });
+    let contexts = contexts.map_err(|why| CallError::Unsupported { what: what.clone(), why: without(&why) })?;
+    let Some(context) = contexts.first() else {
+        let why = if seen {
+            "cannot open its /dev/infiniband/uverbs*: is the device file missing or not permitted?"
+        } else {
+            "libibverbs has no provider for it, or it is gone"
+        };
+        return Err(CallError::Unsupported { what, why: why.into() });
+    };
+    let number = u8::try_from(port).map_err(|_| malformed(&what, "port numbers end at 255"))?;
+    context.query_port(number).map(|attr| decode(&attr)).map_err(|e| call_error(what, e))
+}
+
+fn without(why: &str) -> String {
+    format!("install rdma-core to have it: {why}")
+}
+
+fn decode(attr: &ffi::PortAttr) -> VerbsPort {
+    // 0 in `active_speed_ex` means that `active_speed` says it all.
+    let code = if attr.active_speed_ex == 0 { u32::from(attr.active_speed) } else { attr.active_speed_ex };
+    let speed = table::SPEED.iter().find(|row| row.0 == code);
+    let width = WIDTHS.iter().find(|row| row.0 == attr.active_width).map(|row| row.1);
+    let lid = |lid: u16| (attr.link_layer != ETHERNET).then_some(u32::from(lid));
+    VerbsPort {
+        rate_bits: speed.zip(width).map(|(speed, lanes)| speed.2 * u64::from(lanes)),
+        width,
+        speed: speed.map(|row| row.1),
+        mtu: (1..=5).contains(&attr.active_mtu).then(|| 128 << attr.active_mtu),
+        lid: lid(attr.lid),
+        sm_lid: lid(attr.sm_lid),
+    }
+}
+
+/// Open devices, watched for events.
+///
+/// A driver without support for surprise removal cannot unload while a device of it is open: the owner calls
+/// [`Monitor::close`] as soon as the kernel announces the removal of the character device.
+#[derive(Debug, Default)]
+pub struct Monitor(Vec<ffi::Context>);
+
+impl Monitor {
+    /// Why verbs cannot be used on this host, if so.
+    pub fn unavailable() -> Option<String> {
+        ffi::unavailable()
+    }
+
+    /// Opens the devices that are not open yet.
+    pub fn open_new(&mut self) {
+        let opened = ffi::open(|_, uverbs| !self.0.iter().any(|c| c.uverbs == uverbs)).unwrap_or_default();
+        // One that would block the thread of all events is of no use.
+        self.0.extend(opened.into_iter().filter(|context| set_nonblocking(context.events()).is_ok()));
+    }
+
+    /// Closes the device behind `/dev/infiniband/<uverbs>`.
+    pub fn close(&mut self, uverbs: &str) {
+        self.0.retain(|context| context.uverbs != uverbs);
+    }
+
+    /// Descriptors to poll, in the order that [`Monitor::take`] takes.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.iter().map(ffi::Context::events)
+    }
+
+    /// All events of the devices that are `ready`, added to `out`. A device that fails, or says that it did, is closed.
+    pub fn take(&mut self, ready: &[bool], out: &mut impl Extend<Event>) {
+        let mut ready = ready.iter();
+        self.0.retain(|context| !ready.next().copied().unwrap_or(false) || take_one(context, out));
+    }
+}
+
+/// False when the device is to be closed.
+fn take_one(context: &ffi::Context, out: &mut impl Extend<Event>) -> bool {
+    loop {
+        match context.next_event() {
+            Ok(raw) => {
+                let (kind, of_port) =
+                    usize::try_from(raw.kind).ok().and_then(|k| KINDS.get(k)).copied().unwrap_or(("other", false));
+                let port = of_port.then_some(raw.port);
+                out.extend([Event::Async { device: context.device.clone(), port, kind }]);
+                if kind == DEVICE_FATAL {
+                    return false;
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return true;
+            }
+            // EIO: the device is gone, or its driver went through recovery.
+            Err(_) => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_up_to_xdr() {
+        let ndr = ffi::PortAttr {
+            active_speed: 128,
+            active_width: 2,
+            active_mtu: 5,
+            lid: 7,
+            sm_lid: 1,
+            link_layer: 1,
+            ..Default::default()
+        };
+        let port = decode(&ndr);
+        assert_eq!((port.rate_bits, port.width, port.speed), (Some(400_000_000_000), Some(4), Some("NDR")));
+        assert_eq!((port.mtu, port.lid, port.sm_lid), (Some(4096), Some(7), Some(1)));
+        let xdr = decode(&ffi::PortAttr { active_speed_ex: 256, ..ndr });
+        assert_eq!((xdr.rate_bits, xdr.speed), (Some(800_000_000_000), Some("XDR")));
+        let roce = decode(&ffi::PortAttr { link_layer: ETHERNET, active_mtu: 0, active_speed: 3, ..ndr });
+        assert_eq!((roce.rate_bits, roce.lid, roce.sm_lid, roce.mtu, roce.width), (None, None, None, None, Some(4)));
+    }
+
+    #[test]
+    fn event_numbers() {
+        let number = |name| KINDS.iter().position(|row| row.0 == name);
+        assert_eq!((number(DEVICE_FATAL), number("port_err"), number("gid_change")), (Some(8), Some(10), Some(18)));
+        assert!(KINDS[9].1 && KINDS[13].1 && !KINDS[8].1);
+    }
+}
