@@ -45,19 +45,22 @@ pub fn bind(family: Option<&'static Family>, link: LinkLayer, source: Source, ve
     Some(Bound { feed, metric, labels, scale, rank })
 }
 
+/// On RoCE the performance management files count this function's RDMA traffic, and the others of them nothing
+/// dependable: the metric of the row, and the one it is there.
+pub(crate) static ON_ETHERNET: [(&Metric, &Metric); 3] = [
+    (&traffic::PORT_IO, &traffic::RDMA_IO),
+    (&traffic::PORT_PACKETS, &traffic::RDMA_PACKETS),
+    (&traffic::PORT_PACKETS_CAST, &traffic::RDMA_PACKETS_CAST),
+];
+
 /// The metric and scale of a row on this link, or `None` where the counter means nothing.
 fn on_link(feed: &'static Feed, family: Option<&Family>, link: LinkLayer) -> Option<(&'static Metric, f64)> {
     let (metric, scale) = (feed.metric, feed.scale);
     match feed.source {
-        // On RoCE the PMA files count this function's RDMA traffic, and the rest of them nothing dependable.
-        Source::SysfsCounters | Source::PmaMad if link != LinkLayer::InfiniBand => {
-            let rdma = [
-                (&traffic::PORT_IO, &traffic::RDMA_IO),
-                (&traffic::PORT_PACKETS, &traffic::RDMA_PACKETS),
-                (&traffic::PORT_PACKETS_CAST, &traffic::RDMA_PACKETS_CAST),
-            ];
-            return rdma.iter().find(|(port, _)| *port == metric).map(|(_, rdma)| (*rdma, scale));
+        Source::SysfsCounters if link != LinkLayer::InfiniBand => {
+            return ON_ETHERNET.iter().find(|(port, _)| **port == *metric).map(|(_, rdma)| (*rdma, scale));
         }
+        Source::PmaMad if link != LinkLayer::InfiniBand => return None,
         // IPoIB has no Ethernet MAC: these registers exist and stay zero.
         Source::Ethtool | Source::EthtoolStd | Source::Dcb if link == LinkLayer::InfiniBand => {
             let mac = ["fabric.port.", "fabric.pfc.", "fabric.pause."];

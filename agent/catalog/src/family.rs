@@ -28,7 +28,8 @@ pub struct Family {
     pub prefixes: &'static [&'static str],
     /// Its counters.
     pub feeds: &'static [&'static [Feed]],
-    /// Sources that one congestion sample (100 ms) may read: cheap and really refreshed that often.
+    /// Sources that a congestion sample (100 ms) may read, for the metrics of [`crate::metrics::CONGESTION`] only:
+    /// cheap and really refreshed that often. Of the performance management files that is two or three.
     pub fast: &'static [Source],
     /// Bytes of one tick of PortXmitWait, where known without asking the device.
     pub tick_bytes: Option<f64>,

@@ -202,14 +202,19 @@ impl Feed {
         self.overflow == Overflow::Saturate && self.width < 64 && raw >= (1 << self.width) - 1
     }
 
-    /// The step of a counter from `before` to `now` in raw units: the difference, across a wrap where the counter
-    /// really wraps in fewer than 64 bits; `None` when the value fell for another reason (a reset).
-    /// Whether a wrapped step is believable is for [`Metric::limit`] to say.
+    /// The step of a counter from `before` to `now` in raw units: the difference, or the way across a wrap;
+    /// `None` when the value fell for another reason (a reset, a reload).
+    ///
+    /// A wrap is believed only in counters that really wrap in fewer than 64 bits, and only when the step is under a
+    /// quarter of their range: at one sample a second no queue counter moves further, and a reset nearly always would.
     pub fn step(&self, before: u64, now: u64) -> Option<u64> {
         if now >= before {
             return Some(now - before);
         }
-        let wraps = self.overflow == Overflow::Wrap && self.width < 64 && before < 1 << self.width;
-        wraps.then(|| (1 << self.width) - before + now)
+        if self.overflow != Overflow::Wrap || self.width >= 64 || before >> self.width != 0 {
+            return None;
+        }
+        let range = 1u64 << self.width;
+        Some(range - before + now).filter(|step| *step < range / 4)
     }
 }

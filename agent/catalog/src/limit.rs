@@ -1,18 +1,19 @@
 //! How much a counter can grow at most: the bound behind "a rate is a gap, never a spike".
-//! Called by the agent's counter logic on every step that it doubts (wraps, resets, reloads).
+//! Called by the agent's counter logic on every step that it doubts (wraps, reloads, foreign writes).
 
 use crate::{Kind, Metric, Scope, Unit};
 
 /// What bounds the growth of a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// Bytes: the line rate.
-    LineBytes,
-    /// Bits: the line rate.
-    LineBits,
-    /// Packets, errors, events of a port: one per smallest frame at line rate.
-    LineFrames,
-    /// Seconds: wall time (or CPU time, up to the host's processors).
+    /// So many per byte of the line: bytes, bits, symbols, ticks.
+    Line {
+        /// Exported units per byte at line rate.
+        per_byte: f64,
+    },
+    /// Packets, operations and events of a port: one per smallest frame at line rate, and what adapters can do at all.
+    Frames,
+    /// Seconds: wall time.
     WallTime,
     /// Nothing known: gauges, counters of the host or of the agent.
     Open,
@@ -20,8 +21,12 @@ pub enum Limit {
 
 /// Adapters serve cached values up to this old (bnxt refreshes each second), so a window may hold that much more.
 const STALENESS_SECONDS: f64 = 2.0;
-/// Smallest frame with preamble and gap on Ethernet is 84 bytes; InfiniBand acknowledgements are as short as 30.
+/// Acknowledgements on InfiniBand are as short as this; an Ethernet frame with preamble and gap has 84 bytes.
 const SMALLEST_FRAME_BYTES: f64 = 30.0;
+/// No adapter handles more, however fast its line.
+const MOST_FRAMES_PER_SECOND: f64 = 5e8;
+/// Traffic that turns round inside the adapter is bound by PCIe, not by the line.
+const LOOPBACK_HEADROOM: f64 = 2.0;
 
 impl Metric {
     /// What bounds this metric's growth.
@@ -30,10 +35,11 @@ impl Metric {
             return Limit::Open;
         }
         match self.unit {
-            Unit::Bytes => Limit::LineBytes,
+            // Waiting, bubbles and lane errors are counted per flit or symbol, which is never less than a byte.
+            Unit::Bytes | Unit::Count("{tick}" | "{symbol}" | "{error}") => Limit::Line { per_byte: 1.0 },
+            Unit::Count("{bit}") => Limit::Line { per_byte: 8.0 },
+            Unit::Count(_) => Limit::Frames,
             Unit::Seconds => Limit::WallTime,
-            Unit::Count("{bit}") => Limit::LineBits,
-            Unit::Count(_) => Limit::LineFrames,
             _ => Limit::Open,
         }
     }
@@ -44,11 +50,10 @@ impl Limit {
     /// `None` when nothing bounds it or the rate is needed and unknown.
     pub fn ceiling(self, line_bytes_per_second: Option<f64>, elapsed_seconds: f64) -> Option<f64> {
         let seconds = elapsed_seconds + STALENESS_SECONDS;
-        let bytes = line_bytes_per_second.filter(|rate| *rate > 0.0).map(|rate| rate * seconds);
+        let line = line_bytes_per_second.filter(|rate| *rate > 0.0).map(|rate| rate * LOOPBACK_HEADROOM);
         match self {
-            Self::LineBytes => bytes,
-            Self::LineBits => bytes.map(|b| b * 8.0),
-            Self::LineFrames => bytes.map(|b| b / SMALLEST_FRAME_BYTES),
+            Self::Line { per_byte } => line.map(|bytes| bytes * per_byte * seconds),
+            Self::Frames => line.map(|bytes| (bytes / SMALLEST_FRAME_BYTES).min(MOST_FRAMES_PER_SECOND) * seconds),
             Self::WallTime => Some(seconds),
             Self::Open => None,
         }
@@ -58,13 +63,16 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{host, pfc, traffic};
+    use crate::metrics::{congestion, fec, host, pfc, traffic};
 
     #[test]
     fn ceilings_follow_the_unit() {
         let rate = Some(12.5e9);
-        assert_eq!(traffic::PORT_IO.limit().ceiling(rate, 1.0), Some(37.5e9));
-        assert_eq!(traffic::PORT_PACKETS.limit().ceiling(rate, 1.0), Some(1.25e9));
+        assert_eq!(traffic::PORT_IO.limit().ceiling(rate, 1.0), Some(75e9));
+        assert_eq!(fec::FEC_CORRECTED_BITS.limit().ceiling(rate, 1.0), Some(600e9));
+        assert_eq!(congestion::XMIT_WAIT_TICKS.limit().ceiling(rate, 1.0), Some(75e9));
+        assert_eq!(traffic::PORT_PACKETS.limit().ceiling(rate, 1.0), Some(1.5e9));
+        assert_eq!(traffic::PORT_PACKETS.limit().ceiling(Some(1.25e9), 1.0), Some(0.25e9));
         assert_eq!(pfc::PFC_PAUSE.limit().ceiling(None, 0.1), Some(2.1));
         assert_eq!(traffic::PORT_IO.limit().ceiling(None, 1.0), None, "no rate, no judgement");
         assert_eq!(host::TCP_SEGMENTS.limit(), Limit::Open);

@@ -202,6 +202,7 @@ fn a_failed_reading_a_wrap_and_a_reset_are_told_apart() {
     assert_eq!(queue.step(u64::from(u32::MAX) - 1, 3), Some(5), "32 bits wrap");
     let symbol = bind(None, InfiniBand, Source::SysfsCounters, "symbol_error").unwrap().feed;
     assert_eq!(symbol.step(65_535, 0), None, "a saturating counter that fell was reset");
+    assert_eq!(queue.step(1_000, 0), None, "too far for a wrap: the driver was reloaded");
     assert!(symbol.is_saturated(65_535));
     assert_eq!(on("mlx5_core", Source::Ethtool, "rx_bytes_phy").feed.step(10, 4), None);
 }
@@ -214,6 +215,8 @@ fn congestion_samples_use_cheap_sources_only() {
         assert!(is_fast(Some(family), Source::NetStatistics));
     }
     assert!(!is_fast(family("bnxt_en"), Source::HwCounters), "refreshed once a second");
+    let wait = bind(family("mlx5_core"), InfiniBand, Source::SysfsCounters, "port_xmit_wait").unwrap();
+    assert!(wait.metric.in_congestion_sample() && is_fast(family("mlx5_core"), Source::SysfsCounters));
     assert!(on("mlx5_ib", Source::HwCounters, "np_cnp_sent").metric.in_congestion_sample());
     assert!(!on("mlx5_ib", Source::HwCounters, "out_of_sequence").metric.in_congestion_sample());
 }

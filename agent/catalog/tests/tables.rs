@@ -188,3 +188,14 @@ fn diff(before: &str, now: &str) -> Vec<String> {
     let gone = before.lines().filter(|l| !new.contains(l)).map(|l| format!("- {l}"));
     gone.chain(now.lines().filter(|l| !old.contains(l)).map(|l| format!("+ {l}"))).collect()
 }
+
+/// A name with its unit or `total` inside would be translated differently by different OpenTelemetry releases.
+#[test]
+fn names_leave_unit_and_type_to_the_translation() {
+    for m in metrics::all() {
+        let words: Vec<&str> = m.name.split(['.', '_']).collect();
+        for word in ["total", "bytes", "seconds", "ratio", "celsius", "watts", "volts", "amperes", "per"] {
+            assert!(!words.contains(&word), "{}: leave out `{word}`", m.name);
+        }
+    }
+}

@@ -11,9 +11,9 @@ use crate::metrics::pfc::PFC_FRAMES;
 use crate::metrics::traffic::{
     LOOPBACK_IO, LOOPBACK_PACKETS, PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS, PORT_PACKETS_CAST, RDMA_PACKETS,
 };
-use crate::metrics::transport::{RDMA_DISCARDS, RETRANSMITS};
+use crate::metrics::transport::{QP_EVENTS, RDMA_DISCARDS, RETRANSMITS};
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     eth("tx_octets_ok", &PORT_IO).tx(),
     eth("tx_frames_ok", &PORT_PACKETS).tx(),
@@ -76,7 +76,9 @@ pub static FEEDS: &[Feed] = &[
     hw("ip4InSegs", &RDMA_PACKETS).rx().adds(),
     hw("ip4OutSegs", &RDMA_PACKETS).tx().adds(),
     hw("ip4RetransSegs", &RETRANSMITS).adds(),
+    hw("ip4OutRsts", &QP_EVENTS).reason("tcp_reset").adds(),
     hw("ip6InSegs", &RDMA_PACKETS).rx().adds(),
     hw("ip6OutSegs", &RDMA_PACKETS).tx().adds(),
     hw("ip6RetransSegs", &RETRANSMITS).adds(),
+    hw("ip6OutRsts", &QP_EVENTS).reason("tcp_reset").adds(),
 ];

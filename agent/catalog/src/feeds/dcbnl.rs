@@ -8,7 +8,7 @@ use crate::metrics::dcb::{
 };
 use crate::metrics::pfc::PFC_FRAMES;
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     dcb("ieee_pfc/requests[{prio}]", &PFC_FRAMES).tx(),
     dcb("ieee_pfc/indications[{prio}]", &PFC_FRAMES).rx(),

@@ -9,9 +9,11 @@ use crate::metrics::netdev::{
     NETDEV_SRD_UTILIZATION, NETDEV_TIMEOUTS,
 };
 use crate::metrics::traffic::{RDMA_IO, RDMA_OPERATION_IO, RDMA_OPERATIONS, RDMA_PACKETS};
-use crate::metrics::transport::{ACK_TIMEOUTS, RDMA_DISCARDS, RETRANSMIT_IO, RETRANSMITS, TRANSPORT_EVENTS};
+use crate::metrics::transport::{
+    ACK_TIMEOUTS, QP_ERRORS, QP_EVENTS, RDMA_DISCARDS, RETRANSMIT_IO, RETRANSMITS, TRANSPORT_EVENTS,
+};
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     eth("tx_timeout", &NETDEV_TIMEOUTS).named(),
     eth("wd_expired", &NETDEV_TIMEOUTS).named(),
@@ -36,6 +38,20 @@ pub static FEEDS: &[Feed] = &[
     eth("queue_{queue}_rx_empty_rx_ring", &NETDEV_RING_ERRORS).rx().named().adds(),
     eth("queue_{queue}_rx_xdp_drop", &NETDEV_RING_ERRORS).rx().named().adds(),
     eth("queue_{queue}_rx_bad_csum", &NETDEV_RING_ERRORS).rx().named().adds(),
+    hw("submitted_cmds", &QP_EVENTS).named(),
+    hw("completed_cmds", &QP_EVENTS).named(),
+    hw("cmds_err", &QP_ERRORS).named(),
+    hw("no_completion_cmds", &QP_ERRORS).named(),
+    hw("keep_alive_rcvd", &QP_EVENTS).named(),
+    hw("alloc_pd_err", &QP_ERRORS).named(),
+    hw("create_qp_err", &QP_ERRORS).named(),
+    hw("create_cq_err", &QP_ERRORS).named(),
+    hw("reg_mr_err", &QP_ERRORS).named(),
+    hw("alloc_ucontext_err", &QP_ERRORS).named(),
+    hw("create_ah_err", &QP_ERRORS).named(),
+    hw("mmap_err", &QP_ERRORS).named(),
+    hw("alloc_mr_err", &QP_ERRORS).named(),
+    hw("get_dma_mr_err", &QP_ERRORS).named(),
     hw("tx_bytes", &RDMA_IO).tx(),
     hw("tx_pkts", &RDMA_PACKETS).tx(),
     hw("rx_bytes", &RDMA_IO).rx(),
@@ -47,9 +63,11 @@ pub static FEEDS: &[Feed] = &[
     hw("recv_wrs", &RDMA_OPERATIONS).rx().op("send_request"),
     hw("rdma_read_wrs", &RDMA_OPERATIONS).tx().op("read_request"),
     hw("rdma_read_bytes", &RDMA_OPERATION_IO).rx().op("read"),
+    hw("rdma_read_wr_err", &QP_ERRORS).named(),
     hw("rdma_read_resp_bytes", &RDMA_OPERATION_IO).tx().op("read"),
     hw("rdma_write_wrs", &RDMA_OPERATIONS).tx().op("write_request"),
     hw("rdma_write_bytes", &RDMA_OPERATION_IO).tx().op("write"),
+    hw("rdma_write_wr_err", &QP_ERRORS).named(),
     hw("rdma_write_recv_bytes", &RDMA_OPERATION_IO).rx().op("write"),
     hw("retrans_bytes", &RETRANSMIT_IO),
     hw("retrans_pkts", &RETRANSMITS),

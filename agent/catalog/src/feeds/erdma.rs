@@ -5,7 +5,7 @@ use crate::Feed;
 use crate::metrics::traffic::{RDMA_IO, RDMA_OPERATIONS, RDMA_PACKETS};
 use crate::metrics::transport::RDMA_DISCARDS;
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     hw("tx_reqs_cnt", &RDMA_OPERATIONS).tx().op("request"),
     hw("tx_packets_cnt", &RDMA_PACKETS).tx(),

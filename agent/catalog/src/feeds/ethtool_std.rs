@@ -11,7 +11,7 @@ use crate::metrics::netdev::{NETDEV_CARRIER, NETDEV_SIGNAL_QUALITY};
 use crate::metrics::pause::{PAUSE_CONTROL_FRAMES, PAUSE_FRAMES, PAUSE_UNSUPPORTED_FRAMES};
 use crate::metrics::traffic::{PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS, PORT_PACKETS_CAST};
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     std("pause/tx_pause_frames", &PAUSE_FRAMES).tx(),
     std("pause/rx_pause_frames", &PAUSE_FRAMES).rx(),

@@ -12,9 +12,9 @@ use crate::metrics::traffic::{
     PORT_FRAMES_SIZE, PORT_IO, PORT_IO_CLASS, PORT_PACKETS, PORT_PACKETS_CAST, PORT_PACKETS_CLASS, RDMA_PACKETS,
     RDMA_PACKETS_CLASS,
 };
-use crate::metrics::transport::RDMA_ERRORS;
+use crate::metrics::transport::{QP_ERRORS, QP_EVENTS, RDMA_ERRORS};
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     eth("mac_tx_mac_pause_num", &PAUSE_FRAMES).tx(),
     eth("mac_rx_mac_pause_num", &PAUSE_FRAMES).rx(),
@@ -110,6 +110,12 @@ pub static FEEDS: &[Feed] = &[
     hw("tx_pkt", &RDMA_PACKETS).tx(),
     hw("tx_err_pkt", &RDMA_ERRORS).tx().reason("packet"),
     hw("tx_cnp_pkt", &CNP_PACKETS).tx(),
+    hw("trp_get_mpt_err_pkt", &QP_ERRORS).named(),
+    hw("trp_get_irrl_err_pkt", &QP_ERRORS).named(),
     hw("ecn_doorbell", &CONGESTION_EVENTS).named(),
     hw("rx_buffer", &PORT_BUFFER_EVENTS).reason("receive_buffer"),
+    hw("trp_rx_sof", &QP_EVENTS).named(),
+    hw("cq_cqe", &QP_EVENTS).named(),
+    hw("cq_poe", &QP_EVENTS).named(),
+    hw("cq_notify", &QP_EVENTS).named(),
 ];

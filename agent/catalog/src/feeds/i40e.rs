@@ -14,7 +14,7 @@ use crate::metrics::traffic::{
     PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS_CAST, SWITCH_IO, SWITCH_PACKETS_CAST, SWITCH_TC_IO, SWITCH_TC_PACKETS,
 };
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     eth("rx_packets", &NETDEV_PACKETS).rx(),
     eth("tx_packets", &NETDEV_PACKETS).tx(),

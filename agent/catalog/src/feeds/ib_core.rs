@@ -7,8 +7,9 @@ use crate::metrics::state::{
     COUNTER_LIFESPAN, PORT_ASYNC_EVENTS, PORT_CAPABILITIES, PORT_LID, PORT_LMC, PORT_PHYSICAL_STATE, PORT_RATE,
     PORT_SM_LID, PORT_SM_SL, PORT_SMI, PORT_STATE,
 };
+use crate::metrics::transport::OBJECTS;
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     other("ports/{port}/state", &PORT_STATE),
     other("ports/{port}/phys_state", &PORT_PHYSICAL_STATE),
@@ -32,4 +33,11 @@ pub static FEEDS: &[Feed] = &[
     other("async_event/IBV_EVENT_CQ_ERR", &PORT_ASYNC_EVENTS).label("event", "cq_err"),
     other("configfs/rdma_cm/{dev}/ports/{port}/default_roce_tos", &ROCE_TOS).reason("rdma_cm"),
     hw("lifespan", &COUNTER_LIFESPAN).times(1e-3),
+    other("res/summary/pd", &OBJECTS).label("object", "pds"),
+    other("res/summary/cq", &OBJECTS).label("object", "cqs"),
+    other("res/summary/qp", &OBJECTS).label("object", "qps"),
+    other("res/summary/cm_id", &OBJECTS).label("object", "cm_ids"),
+    other("res/summary/mr", &OBJECTS).label("object", "mrs"),
+    other("res/summary/ctx", &OBJECTS).label("object", "ctxs"),
+    other("res/summary/srq", &OBJECTS).label("object", "srqs"),
 ];

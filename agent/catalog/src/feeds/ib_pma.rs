@@ -8,7 +8,7 @@ use crate::metrics::discard::PORT_DISCARDS;
 use crate::metrics::link::{LINK_DOWNS, LINK_ERRORS, LINK_RECOVERIES, RCV_ERRORS, SYMBOL_ERRORS};
 use crate::metrics::traffic::{PORT_IO, PORT_PACKETS, PORT_PACKETS_CAST};
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     sys("symbol_error", &SYMBOL_ERRORS).saturates(16),
     sys("link_error_recovery", &LINK_RECOVERIES).saturates(8),

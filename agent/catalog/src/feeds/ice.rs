@@ -10,7 +10,7 @@ use crate::metrics::pause::{PAUSE_FRAMES, PAUSE_RESUME_FRAMES};
 use crate::metrics::pfc::{PFC_FRAMES, PFC_RESUME_FRAMES};
 use crate::metrics::traffic::{PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS_CAST};
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     eth("rx_bytes.nic", &PORT_IO).rx(),
     eth("tx_bytes.nic", &PORT_IO).tx(),

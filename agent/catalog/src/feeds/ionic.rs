@@ -16,11 +16,11 @@ use crate::metrics::traffic::{
     PORT_PRIORITY_PACKETS, RDMA_IO, RDMA_PACKETS,
 };
 use crate::metrics::transport::{
-    DUPLICATE_REQUESTS, DUPLICATE_RESPONSES, IMPLIED_NAKS, OUT_OF_BUFFER, OUT_OF_SEQUENCE, RETRIES_EXCEEDED, RNR_NAKS,
-    SEQUENCE_NAKS,
+    DUPLICATE_REQUESTS, DUPLICATE_RESPONSES, IMPLIED_NAKS, OUT_OF_BUFFER, OUT_OF_SEQUENCE, QP_ERRORS, RETRIES_EXCEEDED,
+    RNR_NAKS, SEQUENCE_NAKS,
 };
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     eth("tx_packets", &NETDEV_PACKETS).tx(),
     eth("tx_bytes", &NETDEV_IO).tx(),
@@ -148,12 +148,33 @@ pub static FEEDS: &[Feed] = &[
     hw("rx_rdma_ecn_pkts", &ECN_PACKETS),
     hw("req_rx_pkt_seq_err", &SEQUENCE_NAKS).rx(),
     hw("req_rx_rnr_retry_err", &RNR_NAKS).rx(),
+    hw("req_rx_rmt_acc_err", &QP_ERRORS).named(),
+    hw("req_rx_rmt_req_err", &QP_ERRORS).named(),
+    hw("req_rx_oper_err", &QP_ERRORS).named(),
     hw("req_rx_impl_nak_seq_err", &IMPLIED_NAKS),
+    hw("req_rx_cqe_err", &QP_ERRORS).named(),
+    hw("req_rx_cqe_flush", &QP_ERRORS).named(),
     hw("req_rx_dup_response", &DUPLICATE_RESPONSES),
+    hw("req_rx_inval_pkts", &QP_ERRORS).named(),
+    hw("req_tx_loc_acc_err", &QP_ERRORS).named(),
+    hw("req_tx_loc_oper_err", &QP_ERRORS).named(),
+    hw("req_tx_mem_mgmt_err", &QP_ERRORS).named(),
     hw("req_tx_retry_excd_err", &RETRIES_EXCEEDED).reason("transport"),
+    hw("req_tx_loc_sgl_inv_err", &QP_ERRORS).named(),
     hw("resp_rx_dup_request", &DUPLICATE_REQUESTS),
     hw("resp_rx_outof_buf", &OUT_OF_BUFFER),
     hw("resp_rx_outouf_seq", &OUT_OF_SEQUENCE),
+    hw("resp_rx_cqe_err", &QP_ERRORS).named(),
+    hw("resp_rx_cqe_flush", &QP_ERRORS).named(),
+    hw("resp_rx_loc_len_err", &QP_ERRORS).named(),
+    hw("resp_rx_inval_request", &QP_ERRORS).named(),
+    hw("resp_rx_loc_oper_err", &QP_ERRORS).named(),
+    hw("resp_rx_outof_atomic", &QP_ERRORS).named(),
     hw("resp_tx_pkt_seq_err", &SEQUENCE_NAKS).tx(),
+    hw("resp_tx_rmt_inval_req_err", &QP_ERRORS).named(),
+    hw("resp_tx_rmt_acc_err", &QP_ERRORS).named(),
+    hw("resp_tx_rmt_oper_err", &QP_ERRORS).named(),
     hw("resp_tx_rnr_retry_err", &RNR_NAKS).tx(),
+    hw("resp_tx_loc_sgl_inv_err", &QP_ERRORS).named(),
+    hw("resp_rx_s0_table_err", &QP_ERRORS).named(),
 ];

@@ -8,11 +8,11 @@ use crate::metrics::traffic::{
     RDMA_IO, RDMA_IO_CAST, RDMA_OPERATIONS, RDMA_PACKETS, RDMA_PACKETS_CAST, RDMA_PACKETS_CLASS,
 };
 use crate::metrics::transport::{
-    ACK_TIMEOUTS, ICRC_ERRORS, IMPLIED_NAKS, OUT_OF_SEQUENCE, RDMA_DISCARDS, RDMA_ERRORS, RETRANSMITS, RNR_NAKS,
-    SEQUENCE_NAKS,
+    ACK_TIMEOUTS, ICRC_ERRORS, IMPLIED_NAKS, OUT_OF_SEQUENCE, QP_ERRORS, QP_EVENTS, RDMA_DISCARDS, RDMA_ERRORS,
+    RETRANSMITS, RNR_NAKS, SEQUENCE_NAKS,
 };
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     hw("ip4InDiscards", &RDMA_DISCARDS).rx().reason("ip").adds(),
     hw("ip4InTruncatedPkts", &RDMA_DISCARDS).rx().reason("truncated").adds(),
@@ -21,6 +21,8 @@ pub static FEEDS: &[Feed] = &[
     hw("ip6InTruncatedPkts", &RDMA_DISCARDS).rx().reason("truncated").adds(),
     hw("ip6OutNoRoutes", &RDMA_DISCARDS).tx().reason("no_route").adds(),
     hw("tcpRetransSegs", &RETRANSMITS),
+    hw("tcpInOptErrors", &QP_ERRORS).reason("tcp_option"),
+    hw("tcpInProtoErrors", &QP_ERRORS).reason("tcp_protocol"),
     hw("rxVlanErrors", &RDMA_ERRORS).rx().reason("vlan"),
     hw("ip4InOctets", &RDMA_IO).rx().adds(),
     hw("ip4InPkts", &RDMA_PACKETS).rx().adds(),
@@ -46,6 +48,8 @@ pub static FEEDS: &[Feed] = &[
     hw("iwOutRdmaReads", &RDMA_OPERATIONS).tx().op("read_request"),
     hw("iwOutRdmaSends", &RDMA_OPERATIONS).tx().op("send_request"),
     hw("iwOutRdmaWrites", &RDMA_OPERATIONS).tx().op("write_request"),
+    hw("iwRdmaBnd", &QP_EVENTS).reason("rdma_bnd"),
+    hw("iwRdmaInv", &QP_EVENTS).reason("rdma_inv"),
     hw("cnpHandled", &CNP_PACKETS).rx(),
     hw("cnpIgnored", &CNP_IGNORED),
     hw("cnpSent", &CNP_PACKETS).tx(),
@@ -62,11 +66,17 @@ pub static FEEDS: &[Feed] = &[
     hw("OutRdmaReads", &RDMA_OPERATIONS).tx().op("read_request"),
     hw("OutRdmaSends", &RDMA_OPERATIONS).tx().op("send_request"),
     hw("OutRdmaWrites", &RDMA_OPERATIONS).tx().op("write_request"),
+    hw("RdmaBnd", &QP_EVENTS).reason("rdma_bnd"),
+    hw("RdmaInv", &QP_EVENTS).reason("rdma_inv"),
     hw("RetransSegs", &RETRANSMITS),
+    hw("InOptErrors", &QP_ERRORS).reason("tcp_option"),
+    hw("InProtoErrors", &QP_ERRORS).reason("tcp_protocol"),
     hw("InSegs", &RDMA_PACKETS_CLASS).rx().class("tcp"),
     hw("OutSegs", &RDMA_PACKETS_CLASS).tx().class("tcp"),
     hw("RNR sent", &RNR_NAKS).tx(),
     hw("RNR received", &RNR_NAKS).rx(),
+    hw("ord limit count", &QP_EVENTS).named(),
+    hw("ird limit count", &QP_EVENTS).named(),
     hw("Rx atomics", &RDMA_OPERATIONS).rx().op("atomic_request"),
     hw("Tx atomics", &RDMA_OPERATIONS).tx().op("atomic_request"),
     hw("Nak Sequence Error", &SEQUENCE_NAKS).rx(),

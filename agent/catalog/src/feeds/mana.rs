@@ -9,11 +9,11 @@ use crate::metrics::netdev::{
 };
 use crate::metrics::traffic::{RDMA_IO, RDMA_OPERATIONS, RDMA_PACKETS};
 use crate::metrics::transport::{
-    ACK_TIMEOUTS, DUPLICATE_REQUESTS, IMPLIED_NAKS, OUT_OF_SEQUENCE, RETRIES_EXCEEDED, RNR_NAKS, SEQUENCE_NAKS,
-    TRANSPORT_EVENTS,
+    ACK_TIMEOUTS, DUPLICATE_REQUESTS, IMPLIED_NAKS, OUT_OF_SEQUENCE, QP_ERRORS, RETRIES_EXCEEDED, RNR_NAKS,
+    SEQUENCE_NAKS, TRANSPORT_EVENTS,
 };
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     eth("stop_queue", &NETDEV_QUEUE_EVENTS).named(),
     eth("wake_queue", &NETDEV_QUEUE_EVENTS).named(),
@@ -49,8 +49,19 @@ pub static FEEDS: &[Feed] = &[
     hw("responder_dup_request", &DUPLICATE_REQUESTS),
     hw("requester_implicit_nak", &IMPLIED_NAKS),
     hw("requester_readresp_psn_mismatch", &TRANSPORT_EVENTS).named(),
+    hw("nak_inv_req", &QP_ERRORS).named(),
+    hw("nak_access_error", &QP_ERRORS).named(),
+    hw("nak_opp_error", &QP_ERRORS).named(),
+    hw("nak_inv_read", &QP_ERRORS).named(),
+    hw("responder_local_len_error", &QP_ERRORS).named(),
+    hw("requestor_local_prot_error", &QP_ERRORS).named(),
+    hw("responder_rem_access_error", &QP_ERRORS).named(),
+    hw("responder_local_qp_error", &QP_ERRORS).named(),
+    hw("responder_malformed_wqe", &QP_ERRORS).named(),
+    hw("general_hw_error", &QP_ERRORS).named(),
     hw("requester_rnr_nak_retries_exceeded", &RETRIES_EXCEEDED).reason("rnr"),
     hw("requester_retries_exceeded", &RETRIES_EXCEEDED).reason("transport"),
+    hw("total_fatal_error", &QP_ERRORS).named(),
     hw("received_cnps", &CNP_PACKETS).rx(),
     hw("num_qps_congested", &CONGESTION_EVENTS).named(),
     hw("rate_inc_events", &CONGESTION_EVENTS).named(),

@@ -15,10 +15,11 @@ use crate::metrics::traffic::{
     PORT_UNTAGGED_PACKETS,
 };
 use crate::metrics::transport::{
-    ACK_TIMEOUTS, DUPLICATE_REQUESTS, OUT_OF_SEQUENCE, RDMA_DISCARDS, RETRIES_EXCEEDED, RNR_NAKS, SEQUENCE_NAKS,
+    ACK_TIMEOUTS, DUPLICATE_REQUESTS, OUT_OF_SEQUENCE, QP_ERRORS, RDMA_DISCARDS, RETRIES_EXCEEDED, RNR_NAKS,
+    SEQUENCE_NAKS,
 };
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     eth("rx_packets", &NETDEV_PACKETS).rx(),
     eth("tx_packets", &NETDEV_PACKETS).tx(),
@@ -96,6 +97,21 @@ pub static FEEDS: &[Feed] = &[
     eth("rx{queue}_dropped", &NETDEV_RING_ERRORS).rx().reason("dropped").adds(),
     eth("tx{queue}_packets", &NETDEV_RING_PACKETS).tx().adds(),
     eth("tx{queue}_bytes", &NETDEV_RING_IO).tx().adds(),
+    hw("rq_num_lle", &QP_ERRORS).named().bits(32),
+    hw("sq_num_lle", &QP_ERRORS).named().bits(32),
+    hw("rq_num_lqpoe", &QP_ERRORS).named().bits(32),
+    hw("sq_num_lqpoe", &QP_ERRORS).named().bits(32),
+    hw("rq_num_lpe", &QP_ERRORS).named().bits(32),
+    hw("sq_num_lpe", &QP_ERRORS).named().bits(32),
+    hw("rq_num_wrfe", &QP_ERRORS).named().bits(32),
+    hw("sq_num_wrfe", &QP_ERRORS).named().bits(32),
+    hw("sq_num_mwbe", &QP_ERRORS).named().bits(32),
+    hw("sq_num_bre", &QP_ERRORS).named().bits(32),
+    hw("sq_num_rire", &QP_ERRORS).named().bits(32),
+    hw("rq_num_rire", &QP_ERRORS).named().bits(32),
+    hw("sq_num_rae", &QP_ERRORS).named().bits(32),
+    hw("rq_num_rae", &QP_ERRORS).named().bits(32),
+    hw("sq_num_roe", &QP_ERRORS).named().bits(32),
     hw("sq_num_tree", &RETRIES_EXCEEDED).reason("transport").bits(32),
     hw("sq_num_rree", &RETRIES_EXCEEDED).reason("rnr").bits(32),
     hw("rq_num_rnr", &RNR_NAKS).tx().bits(32),
@@ -104,5 +120,6 @@ pub static FEEDS: &[Feed] = &[
     hw("sq_num_oos", &SEQUENCE_NAKS).rx().bits(32),
     hw("rq_num_dup", &DUPLICATE_REQUESTS).bits(32),
     hw("sq_num_to", &ACK_TIMEOUTS).bits(32),
+    hw("num_cqovf", &QP_ERRORS).named().bits(32),
     hw("rq_num_udsdprd", &RDMA_DISCARDS).rx().reason("ud_silent").bits(32),
 ];

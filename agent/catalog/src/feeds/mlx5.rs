@@ -27,7 +27,7 @@ use crate::metrics::traffic::{
 };
 use crate::metrics::transport::{
     ACK_TIMEOUTS, ADAPTIVE_RETRANSMITS, DUPLICATE_REQUESTS, ICRC_ERRORS, IMPLIED_NAKS, OUT_OF_BUFFER, OUT_OF_SEQUENCE,
-    RETRIES_EXCEEDED, RNR_NAKS, SEQUENCE_NAKS,
+    QP_ERRORS, QP_EVENTS, RETRIES_EXCEEDED, RNR_NAKS, SEQUENCE_NAKS,
 };
 
 /// `ethtool -S`; the list changes with PFC, channels and kernel.
@@ -222,6 +222,7 @@ pub static RDMA: &[Feed] = &[
     hw("rx_write_requests", &RDMA_OPERATIONS).rx().op("write_request").bits(32),
     hw("rx_read_requests", &RDMA_OPERATIONS).rx().op("read_request").bits(32),
     hw("rx_atomic_requests", &RDMA_OPERATIONS).rx().op("atomic_request").bits(32),
+    hw("rx_dct_connect", &QP_EVENTS).named().bits(32),
     hw("out_of_buffer", &OUT_OF_BUFFER).bits(32),
     hw("out_of_sequence", &OUT_OF_SEQUENCE).bits(32),
     hw("duplicate_request", &DUPLICATE_REQUESTS).bits(32),
@@ -229,6 +230,14 @@ pub static RDMA: &[Feed] = &[
     hw("packet_seq_err", &SEQUENCE_NAKS).rx().bits(32),
     hw("implied_nak_seq_err", &IMPLIED_NAKS).bits(32),
     hw("local_ack_timeout_err", &ACK_TIMEOUTS).bits(32),
+    hw("resp_local_length_error", &QP_ERRORS).named().bits(32),
+    hw("resp_cqe_error", &QP_ERRORS).named().bits(32),
+    hw("req_cqe_error", &QP_ERRORS).named().bits(32),
+    hw("req_remote_invalid_request", &QP_ERRORS).named().bits(32),
+    hw("req_remote_access_errors", &QP_ERRORS).named().bits(32),
+    hw("resp_remote_access_errors", &QP_ERRORS).named().bits(32),
+    hw("resp_cqe_flush_error", &QP_ERRORS).named().bits(32),
+    hw("req_cqe_flush_error", &QP_ERRORS).named().bits(32),
     hw("req_transport_retries_exceeded", &RETRIES_EXCEEDED).reason("transport").bits(32),
     hw("req_rnr_retries_exceeded", &RETRIES_EXCEEDED).reason("rnr").bits(32),
     hw("roce_adp_retrans", &ADAPTIVE_RETRANSMITS).reason("retransmit").bits(32),
@@ -239,6 +248,7 @@ pub static RDMA: &[Feed] = &[
     hw("vport_rx_write_requests", &REPRESENTOR_EVENTS).reason("rx_write_requests").bits(32),
     hw("vport_rx_read_requests", &REPRESENTOR_EVENTS).reason("rx_read_requests").bits(32),
     hw("vport_rx_atomic_requests", &REPRESENTOR_EVENTS).reason("rx_atomic_requests").bits(32),
+    hw("vport_rx_dct_connect", &REPRESENTOR_EVENTS).reason("rx_dct_connect").bits(32),
     hw("vport_out_of_buffer", &REPRESENTOR_EVENTS).reason("out_of_buffer").bits(32),
     hw("vport_out_of_sequence", &REPRESENTOR_EVENTS).reason("out_of_sequence").bits(32),
     hw("vport_duplicate_request", &REPRESENTOR_EVENTS).reason("duplicate_request").bits(32),
@@ -246,6 +256,14 @@ pub static RDMA: &[Feed] = &[
     hw("vport_packet_seq_err", &REPRESENTOR_EVENTS).reason("packet_seq_err").bits(32),
     hw("vport_implied_nak_seq_err", &REPRESENTOR_EVENTS).reason("implied_nak_seq_err").bits(32),
     hw("vport_local_ack_timeout_err", &REPRESENTOR_EVENTS).reason("local_ack_timeout_err").bits(32),
+    hw("vport_resp_local_length_error", &REPRESENTOR_EVENTS).reason("resp_local_length_error").bits(32),
+    hw("vport_resp_cqe_error", &REPRESENTOR_EVENTS).reason("resp_cqe_error").bits(32),
+    hw("vport_req_cqe_error", &REPRESENTOR_EVENTS).reason("req_cqe_error").bits(32),
+    hw("vport_req_remote_invalid_request", &REPRESENTOR_EVENTS).reason("req_remote_invalid_request").bits(32),
+    hw("vport_req_remote_access_errors", &REPRESENTOR_EVENTS).reason("req_remote_access_errors").bits(32),
+    hw("vport_resp_remote_access_errors", &REPRESENTOR_EVENTS).reason("resp_remote_access_errors").bits(32),
+    hw("vport_resp_cqe_flush_error", &REPRESENTOR_EVENTS).reason("resp_cqe_flush_error").bits(32),
+    hw("vport_req_cqe_flush_error", &REPRESENTOR_EVENTS).reason("req_cqe_flush_error").bits(32),
     hw("vport_req_transport_retries_exceeded", &REPRESENTOR_EVENTS).reason("req_transport_retries_exceeded").bits(32),
     hw("vport_req_rnr_retries_exceeded", &REPRESENTOR_EVENTS).reason("req_rnr_retries_exceeded").bits(32),
     hw("vport_roce_adp_retrans", &REPRESENTOR_EVENTS).reason("roce_adp_retrans").bits(32),
@@ -258,4 +276,7 @@ pub static RDMA: &[Feed] = &[
     hw("rp_cnp_handled", &CNP_PACKETS).rx(),
     hw("rp_cnp_ignored", &CNP_IGNORED),
     hw("rx_icrc_encapsulated", &ICRC_ERRORS),
+    hw("rx_dcs_connect", &QP_EVENTS).named().bits(32),
+    hw("dct_connect", &QP_EVENTS).named().bits(32),
+    hw("req_bad_resp_err", &QP_ERRORS).named().bits(32),
 ];

@@ -2,7 +2,7 @@
 //! A new driver is a file of rows and a line in [`FAMILIES`]; a new counter is a row.
 
 use crate::Feed;
-use crate::Source::HwCounters;
+use crate::Source::{HwCounters, SysfsCounters};
 use crate::family::Family;
 
 mod bnxt;
@@ -34,7 +34,7 @@ mod qib;
 mod rxe;
 
 static MLX5: Family = Family::new("mlx5", &["mlx5_core", "mlx5_ib"], &["mlx5_"], &[mlx5::ETHTOOL, mlx5::RDMA])
-    .fast(&[HwCounters])
+    .fast(&[HwCounters, SysfsCounters])
     .tick(8.0)
     .frozen_dcb();
 static MLX4: Family = Family::new("mlx4", &["mlx4_core", "mlx4_en", "mlx4_ib"], &["mlx4_"], &[mlx4::FEEDS]);
@@ -48,8 +48,10 @@ static INTEL: Family = Family::new(
 .fast(&[HwCounters]);
 static IONIC: Family = Family::new("ionic", &["ionic", "ionic_rdma"], &["ionic_"], &[ionic::FEEDS]);
 static EFA: Family = Family::new("efa", &["efa", "ena"], &["efa_"], &[efa::FEEDS]);
-static HFI1: Family = Family::new("hfi1", &["hfi1"], &["hfi1_"], &[hfi1::FEEDS, hfi1::FIRMWARE_ERRORS_TAIL]).tick(8.0);
-static QIB: Family = Family::new("qib", &["ib_qib", "qib"], &["qib"], &[qib::FEEDS]);
+static HFI1: Family = Family::new("hfi1", &["hfi1"], &["hfi1_"], &[hfi1::FEEDS, hfi1::FIRMWARE_ERRORS_TAIL])
+    .tick(8.0)
+    .fast(&[SysfsCounters]);
+static QIB: Family = Family::new("qib", &["ib_qib", "qib"], &["qib"], &[qib::FEEDS]).fast(&[SysfsCounters]);
 static CXGB4: Family = Family::new("cxgb4", &["cxgb4", "iw_cxgb4"], &["cxgb4_"], &[cxgb4::FEEDS]);
 static QEDR: Family = Family::new("qedr", &["qedr", "qede"], &["qedr"], &[qedr::FEEDS]);
 static HNS: Family =

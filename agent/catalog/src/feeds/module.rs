@@ -4,7 +4,7 @@ use super::build::module;
 use crate::Feed;
 use crate::metrics::optics::{MODULE_BIAS, MODULE_RX_POWER, MODULE_SUPPLY, MODULE_TEMPERATURE, MODULE_TX_POWER};
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     module("temperature", &MODULE_TEMPERATURE).times(1e-3),
     module("vcc", &MODULE_SUPPLY).times(1e-4),

@@ -8,7 +8,7 @@ use crate::metrics::netdev::{
     NETDEV_OFFLOAD_PACKETS, NETDEV_PACKETS, NETDEV_PACKETS_CAST, NETDEV_RATE, NETDEV_VFS,
 };
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     net("rx_packets", &NETDEV_PACKETS).rx(),
     net("tx_packets", &NETDEV_PACKETS).tx(),

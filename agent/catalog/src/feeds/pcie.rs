@@ -7,7 +7,7 @@ use crate::metrics::pcie::{
 };
 use crate::metrics::transport::{HEALTH_ERRORS, HEALTH_RECOVERIES};
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     pci("aer_dev_correctable/RxErr", &PCIE_AER).label("severity", "correctable").named(),
     pci("aer_dev_correctable/BadTLP", &PCIE_AER).label("severity", "correctable").named(),

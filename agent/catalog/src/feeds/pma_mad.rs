@@ -20,7 +20,7 @@ use crate::metrics::traffic::{
     OPCODE_IO, OPCODE_PACKETS, OPCODE_VL_IO, OPCODE_VL_PACKETS, PORT_IO, PORT_PACKETS, PORT_PACKETS_CAST, SL_IO,
 };
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     mad("PortCounters/SymbolErrorCounter", &SYMBOL_ERRORS).second().saturates(16),
     mad("PortCounters/LinkErrorRecoveryCounter", &LINK_RECOVERIES).second().saturates(8),

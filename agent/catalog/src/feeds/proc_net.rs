@@ -8,7 +8,7 @@ use crate::metrics::host::{
     TCP_TRAFFIC_DETAILS, TCP_WINDOW_EVENTS, UDP_DATAGRAMS, UDP_ERRORS,
 };
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     proc("Tcp/InSegs", &TCP_SEGMENTS).rx(),
     proc("Tcp/OutSegs", &TCP_SEGMENTS).tx(),

@@ -11,7 +11,7 @@ use crate::metrics::pause::{PAUSE_CONTROL_FRAMES, PAUSE_FRAMES};
 use crate::metrics::pfc::PFC_FRAMES_PORT;
 use crate::metrics::traffic::{PORT_FRAMES_SIZE, PORT_IO_CAST, PORT_PACKETS_CAST, PORT_PACKETS_CLASS};
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     eth("rx_ucast_bytes", &PORT_IO_CAST).rx().cast("unicast"),
     eth("rx_mcast_bytes", &PORT_IO_CAST).rx().cast("multicast"),

@@ -7,7 +7,7 @@ use crate::metrics::transport::{
     ACK_TIMEOUTS, DUPLICATE_REQUESTS, RDMA_DISCARDS, RETRANSMITS, RNR_NAKS, SEQUENCE_NAKS, TRANSPORT_EVENTS,
 };
 
-/// Rows of this file.
+/// All rows, in the order the driver lists them.
 pub static FEEDS: &[Feed] = &[
     other("ports/{port}/diag_counters/rc_resends", &RETRANSMITS),
     other("ports/{port}/diag_counters/seq_naks", &SEQUENCE_NAKS).rx(),

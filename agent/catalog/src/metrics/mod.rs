@@ -81,12 +81,11 @@ pub fn by_name(name: &str) -> Option<&'static Metric> {
     all().find(|m| m.name == name)
 }
 
-/// What the 100 ms congestion sample reads, where the driver's source is cheap enough ([`crate::is_fast`]).
+/// What the 100 ms congestion sample reads and nothing else, where the driver's source is cheap enough ([`crate::is_fast`]).
 pub static CONGESTION: &[&Metric] = &[
     &traffic::PORT_IO,
     &traffic::PORT_PRIORITY_IO,
     &traffic::RDMA_IO,
-    &traffic::RDMA_PACKETS,
     &netdev::NETDEV_IO,
     &pfc::PFC_FRAMES,
     &pfc::PFC_PAUSE,

@@ -35,6 +35,14 @@ metrics! {
         "RDMA packets whose invariant CRC is wrong: corruption between the end points.";
     RDMA_DISCARDS, Counter, Port, "fabric.rdma.discards", PACKETS, ["direction", "reason"],
         "RDMA packets dropped by this function, by reason.";
+    QP_ERRORS, Counter, Port, "fabric.rdma.qp.errors", ERRORS, ["reason"],
+        "Errors of queue pairs, completions and their set-up, by the vendor's name; mostly the program's fault, and what a broken peer leaves behind.";
+    QP_EVENTS, Counter, Port, "fabric.rdma.qp.events", EVENTS, ["reason"],
+        "What queue pairs and their commands did that is no error, by the vendor's name.";
+    OBJECTS, Gauge, Port, "fabric.rdma.objects", Count("{object}"), ["object"],
+        "RDMA objects allocated now: queue pairs, completion queues, memory regions and the like.";
+    OBJECTS_MAX, Gauge, Port, "fabric.rdma.objects.max", Count("{object}"), ["object"],
+        "Most RDMA objects ever allocated at once.";
     FIRMWARE_ERRORS, Counter, Port, "fabric.device.errors", ERRORS, ["reason"],
         "Errors inside the adapter (memories, parity, state machines), by the vendor's name.";
     HEALTH_ERRORS, Counter, Device, "fabric.device.health.errors", ERRORS, ["reason"],
