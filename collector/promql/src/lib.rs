@@ -17,6 +17,17 @@ pub use engine::{CancelToken, Engine, Limits};
 pub use error::{Position, QueryError};
 pub use value::{Outcome, Sample, Value, ValueKind};
 
+/// The matchers of a plain selector such as `up{job="x"}`: what `match[]` of the HTTP API holds.
+///
+/// # Errors
+/// [`QueryError::Parse`] when the text is anything else, or matches everything.
+pub fn selector(text: &str) -> Result<Vec<fabriclens_model::Matcher>, QueryError> {
+    match parse::parse(text)?.node {
+        plan::Node::Select(s) if s.shift == plan::Shift::default() => Ok(s.matchers),
+        _ => Err(QueryError::parse(format!("{text:?} is not a plain series selector"))),
+    }
+}
+
 /// Checks that a query parses and type-checks, and says what kind of value it yields; reads nothing.
 ///
 /// # Errors

@@ -22,7 +22,14 @@ pub(crate) fn scan(query: &str) -> Result<Scanned, QueryError> {
     if query.len() > MAX_BYTES {
         return Err(QueryError::parse(format!("query of {} bytes is longer than {MAX_BYTES}", query.len())));
     }
-    let mut s = Scanner { src: query, at: 0, out: String::with_capacity(query.len()), leaves: vec![], operand: true };
+    let mut s = Scanner {
+        src: query,
+        at: 0,
+        out: String::with_capacity(query.len()),
+        leaves: vec![],
+        operand: true,
+        sign: None,
+    };
     s.run()?;
     if s.leaves.is_empty() && s.out.trim().is_empty() {
         return Err(error(query, query.len(), "no expression found in input"));
@@ -35,10 +42,21 @@ pub(crate) fn scan(query: &str) -> Result<Scanned, QueryError> {
 
 /// The grammar crate's message as ours; it knows no place.
 pub(crate) fn explain(message: &str) -> QueryError {
-    QueryError::parse(match message {
-        "invalid promql query" => "unexpected token: the query does not follow the grammar",
-        other => other,
-    })
+    if message == "invalid promql query" {
+        return QueryError::parse("unexpected token: the query does not follow the grammar");
+    }
+    // Type errors, in Prometheus' words.
+    let typed =
+        message.starts_with("expected ") || message.starts_with("subquery is only") || message.contains("unary");
+    if !typed {
+        return QueryError::parse(message);
+    }
+    let word = |w: &str| match w.trim_end_matches(',') {
+        "vector" => w.replace("vector", "instant vector"),
+        "matrix" => w.replace("matrix", "range vector"),
+        _ => w.replace('\'', "\""),
+    };
+    QueryError::parse(message.split(' ').map(word).collect::<Vec<_>>().join(" "))
 }
 
 fn error(query: &str, offset: usize, message: impl Into<String>) -> QueryError {
@@ -52,6 +70,8 @@ struct Scanner<'a> {
     leaves: Vec<usize>,
     /// Whether an operand may come next (else an operator).
     operand: bool,
+    /// Where the sign of a literal that may follow stands: it is part of the literal.
+    sign: Option<usize>,
 }
 
 const GROUPING: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
@@ -84,6 +104,7 @@ impl Scanner<'_> {
                 }
                 c if c.is_ascii_whitespace() => self.copy(1),
                 c if c.is_ascii() => {
+                    self.sign = (self.operand && matches!(c, b'+' | b'-')).then_some(self.at);
                     self.copy(1);
                     self.operand = true;
                 }
@@ -204,7 +225,7 @@ impl Scanner<'_> {
             let what = if duration { "unexpected duration" } else { "bad number or duration syntax:" };
             return Err(error(self.src, start, format!("{what} {text:?}")));
         }
-        self.leaves.push(start);
+        self.leaves.push(self.sign.take().unwrap_or(start));
         self.operand = false;
         Ok(())
     }
@@ -234,6 +255,7 @@ impl Scanner<'_> {
     fn word(&mut self) -> Result<(), QueryError> {
         let start = self.at;
         self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':');
+        self.sign = None;
         let word = self.src[start..self.at].to_ascii_lowercase();
         let called = self.src[self.at..].trim_start().starts_with('(');
         if GROUPING.contains(&word.as_str()) && called {
