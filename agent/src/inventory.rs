@@ -93,12 +93,11 @@ pub enum Transport {
 
 impl Transport {
     /// As it appears in the `fabric` label.
-    pub fn name(self) -> &'static str {
+    pub fn fabric(self) -> &'static str {
         match self {
             Self::InfiniBand => "infiniband",
             Self::OmniPath => "omnipath",
-            Self::RoceV2 => "roce_v2",
-            Self::RoceV1 => "roce_v1",
+            Self::RoceV2 | Self::RoceV1 => "roce",
             Self::Iwarp => "iwarp",
             Self::Efa => "efa",
             Self::Ethernet => "ethernet",
@@ -151,10 +150,8 @@ pub struct Port {
     pub link_layer: LinkLayer,
     /// How RDMA travels.
     pub transport: Transport,
-    /// Netdev behind it.
-    pub netdev: Option<String>,
-    /// Speed of the link, bits per second, at discovery: bounds what a counter can plausibly do.
-    pub rate_bits: Option<u64>,
+    /// Netdev behind it; none for the port of a bond, whose members are netdevs of their own.
+    pub netdev: Option<Arc<Netdev>>,
     /// As netlink tells it; `None` on kernels without it and in recordings that lack it.
     pub link: Option<RdmaLink>,
     /// `<dir>/ports/<number>`.
@@ -182,19 +179,33 @@ pub struct Netdev {
     pub master: Option<String>,
     /// RDMA bond device that it carries.
     pub rdma_bond: Option<Arc<str>>,
-    /// Speed, bits per second, at discovery.
-    pub rate_bits: Option<u64>,
+    /// IP over InfiniBand: no Ethernet below.
+    pub infiniband: bool,
     /// `<sys>/class/net/<name>`.
     pub dir: PathBuf,
 }
 
 impl Device {
+    /// Everything whose change makes it another device for its sampling thread.
+    pub fn shape(&self) -> String {
+        let port = |p: &Port| (p.number, p.link_layer, p.netdev.as_ref().map(|n| n.shape()), p.link.is_some());
+        let ports: Vec<_> = self.ports.iter().map(port).collect();
+        format!("{:?}", (&self.name, self.index, &self.node_guid, &self.pci, self.class, &self.lag, ports))
+    }
+
     /// True when `other` is the same incarnation of the same device.
     pub fn same_epoch(&self, other: &Self) -> bool {
         self.name == other.name
             && self.index == other.index
             && self.node_guid == other.node_guid
             && self.pci == other.pci
+    }
+}
+
+impl Netdev {
+    /// Everything whose change makes it another netdev for its sampling thread.
+    pub fn shape(&self) -> String {
+        format!("{:?}", (&self.name, &self.driver, &self.pci, self.class, &self.rdma_bond))
     }
 }
 

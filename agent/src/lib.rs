@@ -1,12 +1,25 @@
 //! The Fabriclens agent.
+pub mod batch;
+pub mod capture;
+pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod counter;
+pub mod counter_dir;
+pub mod device;
+pub mod discover;
+pub mod doctor;
+pub mod exposition;
+pub mod health;
+pub mod http;
 pub mod inventory;
 pub mod no_calls;
+pub mod plan;
 pub mod ring;
 pub mod roots;
+pub mod run;
+pub mod samplers;
 pub mod schedule;
+pub mod subject;
 pub mod sysfile;
 pub mod uplink;
-pub mod exposition;
-pub mod http;

@@ -4,7 +4,7 @@
 //! test tree all go through the same code. Built once by `main`; passed to discovery and to every sampler.
 
 use crate::no_calls::NoCalls;
-use fabriclens_kernel::Calls;
+use fabriclens_kernel::{Calls, recorded};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,7 +28,9 @@ impl Roots {
     pub fn new(root: Option<PathBuf>) -> Self {
         let base = root.unwrap_or_else(|| PathBuf::from("/"));
         let recorded = !is_sysfs(&base.join("sys"));
-        Self::build(base, Arc::new(NoCalls), recorded)
+        let calls: Arc<dyn Calls> =
+            if recorded { Arc::new(recorded::Recorded::new(base.clone())) } else { Arc::new(NoCalls) };
+        Self::build(base, calls, recorded)
     }
 
     /// A tree whose kernel calls are answered by `calls` (tests, simulators).

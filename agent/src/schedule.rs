@@ -1,11 +1,20 @@
 //! Threads by device; everything ends in the ring and in the latest snapshot.
 
+mod core;
+mod once;
+mod watch;
+mod worker;
+
+pub use once::once;
+
+use crate::inventory::Inventory;
 use crate::ring::Ring;
 use crate::roots::Roots;
+use core::Core;
 use fabriclens_wire::Section;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What to sample, and how often.
 #[derive(Debug, Clone)]
@@ -96,42 +105,78 @@ pub enum StartError {
 /// The running samplers.
 #[derive(Debug)]
 pub struct Engine {
-    ring: Arc<Ring<Section>>,
+    core: Arc<Core>,
+    watch: Option<std::thread::JoinHandle<()>>,
+    host: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Engine {
-    /// Starts all threads.
+    /// Discovers the host and starts all threads.
     ///
     /// # Errors
     /// [`StartError`].
     pub fn start(roots: Arc<Roots>, settings: Settings) -> Result<Self, StartError> {
-        let _ = roots;
-        Ok(Self { ring: Arc::new(Ring::new(settings.ring_sections)) })
+        let core = Arc::new(Core::new(roots, settings));
+        let watch = spawn("watch", {
+            let core = Arc::clone(&core);
+            move || watch::run(&core)
+        })?;
+        let host = spawn("host", {
+            let core = Arc::clone(&core);
+            move || worker::host(&core)
+        })?;
+        Ok(Self { core, watch: Some(watch), host: Some(host) })
     }
 
     /// Sections in the order in which they were read.
     pub fn ring(&self) -> Arc<Ring<Section>> {
-        Arc::clone(&self.ring)
+        Arc::clone(&self.core.ring)
     }
 
-    /// Latest section of each source.
+    /// Latest section of each source that still gives data.
     pub fn snapshot(&self) -> Vec<Section> {
-        Vec::new()
+        self.core.snapshot()
     }
 
     /// State of each source.
     pub fn sources(&self) -> Vec<SourceStatus> {
-        Vec::new()
+        let deadline = self.core.settings.deadline;
+        self.core.shared.lock().iter().flat_map(|shared| shared.statuses(deadline)).collect()
     }
 
-    /// Asks all threads to end and waits at most `deadline`.
-    pub fn shutdown(self, deadline: Duration) {
-        let _ = deadline;
+    /// What the host has, as of the last discovery.
+    pub fn inventory(&self) -> Arc<Inventory> {
+        Arc::clone(&self.core.inventory.lock())
+    }
+
+    /// Asks all threads to end and waits at most `deadline` for those that can.
+    pub fn shutdown(mut self, deadline: Duration) {
+        let until = Instant::now() + deadline;
+        self.core.stop();
+        for thread in self.watch.take().into_iter().chain(self.host.take()) {
+            while !thread.is_finished() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if thread.is_finished() {
+                let _ = thread.join();
+            }
+        }
     }
 }
 
-/// One full and slow pass of everything, without rates.
-pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<SourceStatus>) {
-    let _ = (roots, settings);
-    (Vec::new(), Vec::new())
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.core.stop();
+    }
+}
+
+/// Small stacks: a host has a thread per device.
+const STACK: usize = 512 * 1024;
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>, StartError> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .stack_size(STACK)
+        .spawn(body)
+        .map_err(|source| StartError::Thread { name: name.into(), source })
 }

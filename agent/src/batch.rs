@@ -1,0 +1,157 @@
+//! What one read of one source gives: vendor counters as raw integers, and facts that are canonical already.
+//!
+//! Samplers fill a [`Batch`]; `plan` decides which columns it feeds; `device` turns it into sections. Buffers are
+//! reused from tick to tick.
+
+use crate::sysfile::FileError;
+use fabriclens_catalog::Metric;
+use fabriclens_kernel::CallError;
+use fabriclens_wire::{Column, Value};
+use std::sync::Arc;
+
+/// Why a sampler gave nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SampleError {
+    /// There is nothing to read here; says why.
+    #[error("{0}")]
+    Absent(String),
+    /// It should have worked; says what would help.
+    #[error("{0}")]
+    Failed(String),
+    /// The device went away: open again or discover again.
+    #[error("{0}")]
+    Gone(String),
+}
+
+impl From<CallError> for SampleError {
+    fn from(error: CallError) -> Self {
+        let text = chain(&error);
+        match error {
+            CallError::Unsupported { .. } => Self::Absent(text),
+            CallError::Gone { .. } => Self::Gone(text),
+            CallError::Denied { .. } | CallError::ListChanged { .. } | CallError::Failed { .. } => Self::Failed(text),
+        }
+    }
+}
+
+impl From<FileError> for SampleError {
+    fn from(error: FileError) -> Self {
+        let text = chain(&error);
+        match error {
+            FileError::Absent { .. } => Self::Absent(text),
+            FileError::Gone { .. } => Self::Gone(text),
+            FileError::Denied { .. } | FileError::Bad { .. } | FileError::Io { .. } => Self::Failed(text),
+        }
+    }
+}
+
+/// An error with its sources, on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
+}
+
+/// One read.
+#[derive(Debug, Default)]
+pub struct Batch {
+    names: Vec<Arc<str>>,
+    generation: u64,
+    /// One per name; `None` = not readable this time.
+    pub values: Vec<Option<u64>>,
+    /// Canonical values, for sources that are no lists of counters.
+    pub facts: Vec<(Column, Value)>,
+    /// Names that the source has and the catalog does not know.
+    pub unknown: usize,
+    /// Rows dropped in this read because their content was no number.
+    pub bad: usize,
+    /// An example of such a row, with the reason.
+    pub example: Option<String>,
+    /// The read saw something that must be known at once.
+    pub urgent: bool,
+}
+
+impl Batch {
+    /// Empties what one read fills; names stay.
+    pub fn begin(&mut self) {
+        self.values.clear();
+        self.facts.clear();
+        self.bad = 0;
+        self.example = None;
+        self.urgent = false;
+    }
+
+    /// Names, in the order of `values`.
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+
+    /// Changes whenever the names do.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Replaces the names, if they differ.
+    pub fn set_names(&mut self, names: &[Arc<str>]) {
+        if self.names.as_slice() != names {
+            self.names = names.to_vec();
+            self.generation += 1;
+        }
+    }
+
+    /// Names and values of a source that always tells both. Where the list is the one of the last read, which the
+    /// kernel crate shows by sharing the strings, nothing is allocated.
+    pub fn set_pairs(&mut self, pairs: &[(Arc<str>, u64)]) {
+        let same = self.names.len() == pairs.len()
+            && self.names.iter().zip(pairs).all(|(had, (has, _))| Arc::ptr_eq(had, has) || had == has);
+        if !same {
+            self.names = pairs.iter().map(|(name, _)| Arc::clone(name)).collect();
+            self.generation += 1;
+        }
+        self.values.clear();
+        self.values.extend(pairs.iter().map(|(_, value)| Some(*value)));
+    }
+
+    /// A row whose content was unreadable.
+    pub fn drop_row(&mut self, error: &FileError) {
+        if !error.is_absent() {
+            self.bad += 1;
+            if self.example.is_none() {
+                self.example = Some(chain(error));
+            }
+        }
+    }
+
+    /// Adds a canonical value; `labels` beside the identity, empty ones left out.
+    pub fn fact(&mut self, metric: &'static Metric, labels: &[(&str, &str)], value: Value) {
+        let mut labels: Vec<(Arc<str>, Arc<str>)> = labels
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| (Arc::from(*name), Arc::from(*value)))
+            .collect();
+        labels.sort_unstable();
+        self.facts.push((Column { metric, labels }, value));
+    }
+
+    /// [`Batch::fact`] for a value that may not be told.
+    pub fn fact_if(&mut self, metric: &'static Metric, labels: &[(&str, &str)], value: Option<Value>) {
+        if let Some(value) = value {
+            self.fact(metric, labels, value);
+        }
+    }
+
+    /// How many values this read gave.
+    pub fn len(&self) -> usize {
+        self.values.iter().flatten().count() + self.facts.len()
+    }
+
+    /// True when it gave none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

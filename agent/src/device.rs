@@ -1,0 +1,473 @@
+//! Runs the sources of one subject: opens them, reads them, survives them, and makes sections of what they give.
+//!
+//! Owned by one thread of `schedule`; what others may look at is in [`Shared`].
+
+use crate::batch::{Batch, SampleError};
+use crate::clock::Clock;
+use crate::plan::{Assigned, Candidates, Carried, Discontinuities, LinePlan, Now, assign};
+use crate::samplers::{ALL, Period, Sampler, Spec};
+use crate::schedule::{Outcome, Settings, SourceStatus};
+use crate::subject::Subject;
+use fabriclens_catalog::is_fast;
+use fabriclens_wire::{Column, Section, Value};
+use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// First wait before a failed source is opened again; doubles up to [`LONGEST`].
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);
+/// What is not there may appear (PFC switched on, a module plugged in).
+const ABSENT: Duration = Duration::from_secs(30);
+
+/// Which samples are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tick {
+    /// The congestion sample.
+    Fast,
+    /// The full sample.
+    Full,
+    /// The full sample and slow facts; also looks for what has appeared.
+    Slow,
+    /// Only state: something happened.
+    State,
+}
+
+/// What one source has done so far.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// Row of `samplers::ALL`.
+    pub spec: &'static Spec,
+    /// State and cost.
+    pub status: SourceStatus,
+    /// Time spent reading.
+    pub busy: Duration,
+    /// Panics caught.
+    pub panics: u64,
+    /// Reads that passed their deadline.
+    pub stalls: u64,
+    /// Names that the catalog does not know.
+    pub unknown: usize,
+    /// Rows dropped because their content was no number.
+    pub bad: u64,
+    /// Counters that did not simply grow.
+    pub discontinuities: Discontinuities,
+    /// Since when a read is under way, and whether it is counted as a stall.
+    pub under_way: Option<(Instant, bool)>,
+    /// Wall time of the last sample, Unix ns.
+    pub sampled_ns: u64,
+}
+
+/// What other threads see of a subject.
+#[derive(Debug)]
+pub struct Shared {
+    /// `mlx5_0/1`, `host` …
+    pub target: String,
+    /// One per source.
+    pub accounts: Mutex<Vec<Account>>,
+    /// Latest section of each source, and of its facts.
+    pub latest: Mutex<Vec<[Option<Section>; 2]>>,
+}
+
+impl Shared {
+    /// State of each source; a read under way for longer than `deadline` shows as stalled.
+    pub fn statuses(&self, deadline: Duration) -> Vec<SourceStatus> {
+        let mut accounts = self.accounts.lock();
+        accounts.iter_mut().map(|account| account.watched(deadline)).collect()
+    }
+
+    /// Latest sections.
+    pub fn sections(&self) -> Vec<Section> {
+        self.latest.lock().iter().flatten().flatten().cloned().collect()
+    }
+}
+
+struct Line {
+    spec: &'static Spec,
+    sampler: Option<Box<dyn Sampler>>,
+    batch: Batch,
+    plan: Option<LinePlan>,
+    planned: u64,
+    full: Vec<bool>,
+    fast: Vec<bool>,
+    retry: Instant,
+    wait: Duration,
+    /// The last read gave data.
+    fresh: bool,
+    begin_ns: u64,
+    ended: Instant,
+    facts: Arc<[Column]>,
+    opened_ns: u64,
+}
+
+/// The sources of one subject.
+pub struct Runner {
+    subject: Subject,
+    lines: Vec<Line>,
+    shared: Arc<Shared>,
+    clock: Arc<Clock>,
+    last_end: u64,
+}
+
+impl Runner {
+    /// All sources that apply to the subject and are on.
+    pub fn new(subject: Subject, settings: &Settings, clock: Arc<Clock>) -> Self {
+        let on = |spec: &Spec| settings.samplers.get(spec.name).copied().unwrap_or(spec.default);
+        let may_read = subject.device.as_ref().is_none_or(|d| d.class.may_read());
+        let specs: Vec<_> =
+            ALL.iter().filter(|s| on(s) && (s.applies)(&subject) && (may_read || is_state(s))).collect();
+        let target = subject.target();
+        let accounts = specs.iter().map(|spec| Account::new(spec, &target)).collect();
+        let latest = specs.iter().map(|_| [None, None]).collect();
+        let shared = Shared { target, accounts: Mutex::new(accounts), latest: Mutex::new(latest) };
+        let lines = specs.into_iter().map(Line::new).collect();
+        Self { subject, lines, shared: Arc::new(shared), clock, last_end: 0 }
+    }
+
+    /// What others may look at.
+    pub fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// The subject.
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// True when a congestion sample has anything to read.
+    pub fn has_fast(&self) -> bool {
+        self.lines.iter().any(|l| l.sampler.is_some() && !l.fast.is_empty())
+    }
+
+    /// Reads what is due and hands the sections to `emit`. False when the device is gone.
+    pub fn run(&mut self, tick: Tick, emit: &mut dyn FnMut(Section)) -> bool {
+        if tick == Tick::Fast {
+            return self.run_fast();
+        }
+        let mut gone = false;
+        let mut due = vec![false; self.lines.len()];
+        for (index, due) in due.iter_mut().enumerate() {
+            *due = match tick {
+                Tick::State => is_state(self.lines[index].spec),
+                Tick::Slow => true,
+                _ => self.lines[index].spec.period == Period::Full,
+            };
+            if *due {
+                gone |= self.read(index, tick == Tick::Slow);
+            }
+        }
+        let changed = |l: &Line| l.fresh && l.plan.as_ref().map_or(true, |_| l.planned != l.batch.generation());
+        if tick == Tick::Slow || self.lines.iter().any(changed) {
+            self.replan();
+        }
+        for index in (0..self.lines.len()).filter(|i| due[*i]) {
+            self.emit(index, emit);
+        }
+        !gone
+    }
+
+    fn run_fast(&mut self) -> bool {
+        let mut gone = false;
+        for index in 0..self.lines.len() {
+            let line = &mut self.lines[index];
+            let (Some(sampler), Some(plan)) = (&mut line.sampler, &mut line.plan) else { continue };
+            if line.fast.is_empty() || line.planned != line.batch.generation() {
+                continue;
+            }
+            let begin = Instant::now();
+            line.batch.begin();
+            self.shared.begin(index, begin);
+            let result = catch_unwind(AssertUnwindSafe(|| sampler.sample(&line.fast, &mut line.batch)));
+            let end = Instant::now();
+            self.shared.end(index, end - begin);
+            // A failure here is told by the next full sample.
+            if let Ok(Ok(())) = result
+                && line.planned == line.batch.generation()
+            {
+                let now = now(&self.subject, &self.clock, begin, end);
+                plan.take_fast(&line.batch, now);
+            }
+            gone |= matches!(result, Ok(Err(SampleError::Gone(_))));
+        }
+        !gone
+    }
+
+    /// One read of one source. True when the device is gone.
+    fn read(&mut self, index: usize, everything: bool) -> bool {
+        let begin = Instant::now();
+        let line = &mut self.lines[index];
+        line.fresh = false;
+        if line.sampler.is_none() && begin < line.retry {
+            return false;
+        }
+        self.shared.begin(index, begin);
+        let mask: &[bool] = if everything { &[] } else { &line.full };
+        let Line { sampler, batch, spec, .. } = line;
+        batch.begin();
+        let subject = &self.subject;
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let sampler = match sampler {
+                Some(sampler) => sampler,
+                none => none.insert((spec.open)(subject)?),
+            };
+            sampler.sample(mask, batch)
+        }));
+        let end = Instant::now();
+        line.begin_ns = self.clock.wall(begin);
+        line.ended = end;
+        if line.opened_ns == 0 {
+            line.opened_ns = line.begin_ns;
+        }
+        line.fresh = matches!(result, Ok(Ok(())));
+        let (outcome, panicked, gone) = line.judge(result);
+        self.shared.told(index, end - begin, outcome, panicked, &line.batch, self.clock.wall(end));
+        gone
+    }
+
+    /// Binds all sources of the subject anew; series that live on keep their totals.
+    fn replan(&mut self) {
+        let data = |l: &Line| (l.fresh || l.plan.is_some()) && l.batch.values.len() == l.batch.names().len();
+        let candidates = Candidates {
+            subject: &self.subject,
+            lines: self.lines.iter().map(|l| data(l).then_some((l.spec.source, &l.batch, l.plan.as_ref()))).collect(),
+        };
+        let (assigned, unknown) = assign(&candidates);
+        let mut carried = Carried::new();
+        for plan in self.lines.iter().filter_map(|l| l.plan.as_ref()) {
+            plan.carry(&mut carried);
+        }
+        for (line, assigned) in self.lines.iter_mut().zip(&assigned) {
+            if line.fresh || line.plan.is_some() {
+                line.plan(assigned, is_fast(self.subject.family(line.spec.source), line.spec.source), &carried);
+            }
+        }
+        for (account, unknown) in self.shared.accounts.lock().iter_mut().zip(unknown) {
+            account.unknown = unknown;
+        }
+    }
+
+    fn emit(&mut self, index: usize, emit: &mut dyn FnMut(Section)) {
+        let line = &mut self.lines[index];
+        if !line.fresh {
+            return self.fade(index, emit);
+        }
+        let now = Now {
+            at: line.ended,
+            begin_ns: line.begin_ns,
+            rate: self.subject.rate_bytes(),
+            known_rate: self.subject.known_rate_bytes(),
+        };
+        // Strictly increasing, whatever the mapping to wall time does.
+        self.last_end = self.clock.wall(line.ended).max(self.last_end + 1);
+        let section = |columns, starts, values, urgent| Section {
+            resource: Arc::clone(&self.subject.resource),
+            columns,
+            begin_ns: line.begin_ns.min(self.last_end),
+            end_ns: self.last_end,
+            starts,
+            values,
+            urgent,
+        };
+        let mut made = [None, None];
+        if let Some(plan) = line.plan.as_mut().filter(|p| !p.is_empty()) {
+            let urgent = plan.take_full(&line.batch, now);
+            let values = plan.values(now.known_rate);
+            made[0] = Some(section(plan.columns(), plan.starts(), values, urgent));
+            plan.saturated(&mut line.batch.facts);
+            self.shared.accounts.lock()[index].discontinuities = plan.discontinuities;
+        }
+        let had = Arc::clone(&line.facts);
+        let same = had.len() == line.batch.facts.len() && had.iter().zip(&line.batch.facts).all(|(h, (c, _))| h == c);
+        if !same {
+            let ended: Vec<Column> =
+                had.iter().filter(|h| line.batch.facts.iter().all(|(c, _)| c != *h)).cloned().collect();
+            if !ended.is_empty() {
+                let values = vec![Value::Stale; ended.len()];
+                emit(section(ended.into(), Arc::from(vec![0; values.len()]), values, false));
+            }
+            line.facts = line.batch.facts.iter().map(|(column, _)| column.clone()).collect();
+        }
+        if !line.facts.is_empty() {
+            let values = line.batch.facts.iter().map(|(_, value)| *value).collect();
+            let starts = Arc::from(vec![line.opened_ns; line.facts.len()]);
+            made[1] = Some(section(Arc::clone(&line.facts), starts, values, line.batch.urgent));
+        }
+        for section in made.iter().flatten() {
+            emit(section.clone());
+        }
+        self.shared.latest.lock()[index] = made;
+    }
+
+    /// A source that gave nothing: its series end instead of standing still.
+    fn fade(&mut self, index: usize, emit: &mut dyn FnMut(Section)) {
+        let had = std::mem::take(&mut self.shared.latest.lock()[index]);
+        for mut section in had.into_iter().flatten() {
+            section.values.fill(Value::Stale);
+            self.last_end = self.clock.now().max(self.last_end + 1);
+            (section.begin_ns, section.end_ns, section.urgent) = (self.last_end, self.last_end, false);
+            emit(section);
+        }
+    }
+
+    /// Ends all series: the device is gone.
+    pub fn close(&mut self, emit: &mut dyn FnMut(Section)) {
+        for index in 0..self.lines.len() {
+            self.fade(index, emit);
+        }
+    }
+}
+
+fn is_state(spec: &Spec) -> bool {
+    matches!(spec.name, "port_state" | "port_info")
+}
+
+fn now(subject: &Subject, clock: &Clock, begin: Instant, end: Instant) -> Now {
+    Now { at: end, begin_ns: clock.wall(begin), rate: subject.rate_bytes(), known_rate: subject.known_rate_bytes() }
+}
+
+impl Line {
+    fn new(spec: &'static Spec) -> Self {
+        let now = Instant::now();
+        Self {
+            spec,
+            sampler: None,
+            batch: Batch::default(),
+            plan: None,
+            planned: 0,
+            full: Vec::new(),
+            fast: Vec::new(),
+            retry: now,
+            wait: SHORTEST,
+            fresh: false,
+            begin_ns: 0,
+            ended: now,
+            facts: Arc::from([]),
+            opened_ns: 0,
+        }
+    }
+
+    fn plan(&mut self, assigned: &[Assigned], fast: bool, carried: &Carried) {
+        let plan = LinePlan::new(&self.batch, assigned, fast, carried, self.plan.as_ref());
+        let names = self.batch.names().len();
+        self.full = plan.mask(names, false);
+        self.fast = if plan.has_fast() { plan.mask(names, true) } else { Vec::new() };
+        self.planned = self.batch.generation();
+        self.plan = Some(plan);
+    }
+
+    /// Outcome, whether it panicked, whether the device is gone; sets when to try again.
+    fn judge(&mut self, result: std::thread::Result<Result<(), SampleError>>) -> (Outcome, bool, bool) {
+        let (outcome, wait, panicked, gone) = match result {
+            Ok(Ok(())) => {
+                self.wait = SHORTEST;
+                return (Outcome::Data { counters: self.batch.len() }, false, false);
+            }
+            Ok(Err(SampleError::Absent(why))) => (Outcome::Absent(why), ABSENT, false, false),
+            Ok(Err(SampleError::Failed(why))) => (Outcome::Error(why), self.wait, false, false),
+            Ok(Err(SampleError::Gone(why))) => (Outcome::Error(why), SHORTEST, false, true),
+            Err(payload) => {
+                let why = payload.downcast_ref::<&str>().map(|s| (*s).to_string());
+                let why = why.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+                (
+                    Outcome::Error(format!("the sampler panicked ({why}); it is retried; please report this")),
+                    self.wait,
+                    true,
+                    false,
+                )
+            }
+        };
+        self.sampler = None;
+        self.retry = Instant::now() + wait;
+        self.wait = (self.wait * 2).min(LONGEST);
+        (outcome, panicked, gone)
+    }
+}
+
+impl Account {
+    /// Its status; a read that is under way for longer than `deadline` is a stall, counted once.
+    fn watched(&mut self, deadline: Duration) -> SourceStatus {
+        let mut status = self.status.clone();
+        if let Some((began, counted)) = &mut self.under_way
+            && began.elapsed() > deadline
+        {
+            status.outcome = Outcome::Stalled(began.elapsed());
+            if !*counted {
+                *counted = true;
+                self.stalls += 1;
+                tracing::warn!(sampler = self.spec.name, target = %status.target, "a read is under way for longer than {deadline:?}; other devices go on");
+            }
+        }
+        status
+    }
+
+    fn new(spec: &'static Spec, target: &str) -> Self {
+        let status = SourceStatus {
+            sampler: spec.name,
+            target: target.to_string(),
+            outcome: Outcome::Absent("not read yet".into()),
+            last_read: None,
+            reads: 0,
+            errors: 0,
+        };
+        Self {
+            spec,
+            status,
+            busy: Duration::ZERO,
+            panics: 0,
+            stalls: 0,
+            unknown: 0,
+            bad: 0,
+            discontinuities: Discontinuities::default(),
+            under_way: None,
+            sampled_ns: 0,
+        }
+    }
+}
+
+impl Shared {
+    fn begin(&self, index: usize, at: Instant) {
+        self.accounts.lock()[index].under_way = Some((at, false));
+    }
+
+    fn end(&self, index: usize, took: Duration) {
+        let account = &mut self.accounts.lock()[index];
+        account.under_way = None;
+        account.busy += took;
+        account.status.reads += 1;
+    }
+
+    fn told(&self, index: usize, took: Duration, outcome: Outcome, panicked: bool, batch: &Batch, end_ns: u64) {
+        self.end(index, took);
+        let account = &mut self.accounts.lock()[index];
+        let data = matches!(outcome, Outcome::Data { .. });
+        account.status.errors += u64::from(matches!(outcome, Outcome::Error(_))) + u64::from(data && batch.bad > 0);
+        account.panics += u64::from(panicked);
+        if data {
+            account.bad += batch.bad as u64;
+            account.sampled_ns = end_ns;
+            account.status.last_read = Some(took);
+        }
+        if let (Outcome::Error(now), Outcome::Error(before)) = (&outcome, &account.status.outcome)
+            && now == before
+        {
+            return;
+        }
+        log(account, &outcome, batch);
+        account.status.outcome = outcome;
+    }
+}
+
+/// Changes of state are logged once, not each second.
+fn log(account: &Account, outcome: &Outcome, batch: &Batch) {
+    let (sampler, target) = (account.spec.name, &account.status.target);
+    match outcome {
+        Outcome::Error(why) => tracing::warn!(sampler, %target, "{why}"),
+        Outcome::Absent(why) => tracing::debug!(sampler, %target, "{why}"),
+        Outcome::Data { .. } | Outcome::Stalled(_) => {
+            if let Some(example) = batch.example.as_ref().filter(|_| account.bad == 0) {
+                tracing::warn!(sampler, %target, rows = batch.bad, "some rows are unreadable: {example}");
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Which driver stands behind a device: the driver link, else uevent, else `ethtool -i`, else the name.
+
+use super::link;
+use crate::roots::Roots;
+use crate::sysfile::maybe;
+use std::path::Path;
+
+/// Name prefixes that drivers give when nobody renames (last resort, for recordings without a `device` link).
+const PREFIXES: &[(&str, &str)] = &[
+    ("mlx5_", "mlx5_core"),
+    ("mlx4_", "mlx4_core"),
+    ("bnxt_re", "bnxt_re"),
+    ("i40iw", "i40iw"),
+    ("irdma", "irdma"),
+    ("ionic_", "ionic"),
+    ("efa_", "efa"),
+    ("hfi1_", "hfi1"),
+    ("qib", "qib"),
+    ("cxgb4_", "iw_cxgb4"),
+    ("qedr", "qedr"),
+    ("hns_", "hns_roce_hw_v2"),
+    ("mana_", "mana"),
+    ("erdma_", "erdma"),
+    ("rxe", "rdma_rxe"),
+    ("siw", "siw"),
+];
+
+/// Driver of an RDMA device; empty when nothing tells.
+pub(super) fn rdma(roots: &Roots, name: &str, dir: &Path, netdev: Option<&str>) -> String {
+    let by_name = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, driver)| (*driver).to_string());
+    // Software devices hang from a netdev (`parent`), whose hardware driver is not theirs.
+    if dir.join("parent").exists() && !dir.join("device").exists() {
+        return by_name.unwrap_or_else(|| "rdma_rxe".into());
+    }
+    of_bus_device(&dir.join("device"))
+        .or(by_name)
+        .or_else(|| maybe(&dir.join("hca_type")).filter(|t| t.starts_with("MT4")).map(|_| "mlx5_core".into()))
+        .or_else(|| netdev.and_then(|n| of_netdev(roots, n)))
+        .unwrap_or_default()
+}
+
+/// Driver of a netdev.
+pub(super) fn of_netdev(roots: &Roots, name: &str) -> Option<String> {
+    of_bus_device(&roots.sys().join("class/net").join(name).join("device"))
+        .or_else(|| roots.calls().driver(name).ok().map(|info| info.driver).filter(|d| !d.is_empty()))
+}
+
+fn of_bus_device(device: &Path) -> Option<String> {
+    let by_link = link(&device.join("driver")).and_then(|t| Some(t.file_name()?.to_str()?.to_string()));
+    by_link.or_else(|| {
+        let uevent = maybe(&device.join("uevent"))?;
+        uevent.lines().find_map(|l| l.strip_prefix("DRIVER=")).map(str::to_string)
+    })
+}

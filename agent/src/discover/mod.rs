@@ -1,0 +1,181 @@
+//! Finds what a host has, without asking any hardware: only names, links and cached attributes are read here, so that
+//! one sick device cannot hold up the others, and every function is classified before its first counter is read.
+//!
+//! Called by `schedule` at the start, after events, and at a slow period.
+
+mod classify;
+mod driver;
+mod gid;
+mod netdev;
+mod pci;
+
+pub use classify::classify_reason;
+pub(crate) use gid::transport;
+pub(crate) use pci::bridges;
+
+use crate::inventory::{Class, Device, Inventory, LinkLayer, Port};
+use crate::roots::Roots;
+use crate::sysfile::maybe;
+use fabriclens_kernel::RdmaLink;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait for netlink, which asks each driver for its port state; sysfs alone will do.
+const LINKS_DEADLINE: Duration = Duration::from_secs(3);
+
+/// One pass over the host. What `previous` already classified is not asked again.
+pub fn discover(roots: &Arc<Roots>, exclude: &[String], previous: Option<&Inventory>) -> Inventory {
+    let links = links(roots);
+    let mut devices = Vec::new();
+    let mut claimed = BTreeSet::new();
+    for name in entries(&roots.sys().join("class/infiniband")) {
+        if excluded(exclude, &name) {
+            continue;
+        }
+        let known = previous.and_then(|p| p.devices.iter().find(|d| *d.name == *name));
+        let device = device(roots, &name, &links, known.map(AsRef::as_ref));
+        claimed.extend(device.ports.iter().filter_map(|p| p.netdev.as_ref().map(|n| n.name.to_string())));
+        devices.push(Arc::new(device));
+    }
+    let mut netdevs = Vec::new();
+    for name in entries(&roots.sys().join("class/net")) {
+        if claimed.contains(&name) || excluded(exclude, &name) {
+            continue;
+        }
+        if let Some(mut found) = netdev::physical(roots, &name) {
+            let bond = devices.iter().find(|d| d.lag.contains(&name));
+            found.rdma_bond = bond.map(|d| Arc::clone(&d.name));
+            netdevs.push(Arc::new(found));
+        }
+    }
+    Inventory { devices, netdevs }
+}
+
+/// Names of RDMA devices and netdevs: what a cheap look compares.
+pub fn class_names(roots: &Roots) -> Vec<String> {
+    let mut names = entries(&roots.sys().join("class/infiniband"));
+    names.extend(entries(&roots.sys().join("class/net")));
+    names
+}
+
+fn device(roots: &Arc<Roots>, name: &str, links: &[RdmaLink], known: Option<&Device>) -> Device {
+    let dir = roots.sys().join("class/infiniband").join(name);
+    let of_device: Vec<&RdmaLink> = links.iter().filter(|l| l.device == name).collect();
+    let pci = pci::of(roots, &dir);
+    let names = netdev::of_device(roots, name, &dir, &of_device);
+    let driver = driver::rdma(roots, name, &dir, names.first().map(|(_, n)| n.as_str()));
+    let lag = netdev::bond_members(roots, name, &names);
+    let mut device = Device {
+        name: name.into(),
+        index: of_device.first().map(|l| l.index),
+        node_guid: maybe(&dir.join("node_guid")),
+        firmware: maybe(&dir.join("fw_ver")).or_else(|| of_device.iter().find_map(|l| l.firmware.clone())),
+        model: maybe(&dir.join("hca_type")),
+        board: maybe(&dir.join("board_id")),
+        numa: pci.as_ref().and_then(|p| p.numa()),
+        pci: pci.as_ref().map(|p| p.address.clone()),
+        pci_dir: pci.map(|p| p.dir),
+        class: Class::Physical,
+        class_reason: "",
+        ports: Vec::new(),
+        driver: driver.into(),
+        lag,
+        dir,
+    };
+    device.ports = ports(roots, &device, &of_device, &names);
+    match known {
+        Some(known) if known.same_epoch(&device) => {
+            (device.class, device.class_reason) = (known.class, known.class_reason);
+        }
+        _ => (device.class, device.class_reason) = classify::device(&device),
+    }
+    device
+}
+
+fn ports(roots: &Roots, device: &Device, links: &[&RdmaLink], names: &[(u32, String)]) -> Vec<Port> {
+    let mut numbers: BTreeSet<u32> =
+        entries(&device.dir.join("ports")).iter().filter_map(|name| name.parse().ok()).collect();
+    numbers.extend(links.iter().map(|l| l.port).filter(|&p| p > 0));
+    let port = |number: u32| {
+        let dir = device.dir.join("ports").join(number.to_string());
+        let link_layer = match maybe(&dir.join("link_layer")).as_deref() {
+            Some("InfiniBand") => LinkLayer::InfiniBand,
+            Some("Ethernet") => LinkLayer::Ethernet,
+            _ => LinkLayer::Unknown,
+        };
+        let netdev = names
+            .iter()
+            .find(|(p, name)| *p == number && !device.lag.contains(name) && device.lag.is_empty())
+            .map(|(_, name)| Arc::new(netdev::facts(roots, name)));
+        Port {
+            number,
+            link_layer,
+            transport: transport(device, &dir, link_layer),
+            netdev,
+            link: links.iter().find(|l| l.port == number).map(|l| (*l).clone()),
+            dir,
+        }
+    };
+    numbers.into_iter().map(port).collect()
+}
+
+/// All ports by netlink; none when it does not answer in time (a driver may block for a minute).
+fn links(roots: &Arc<Roots>) -> Vec<RdmaLink> {
+    let calls = roots.calls();
+    let (send, receive) = std::sync::mpsc::sync_channel(1);
+    let asked = std::thread::Builder::new().name("rdma-links".into()).spawn(move || {
+        let _ = send.send(calls.rdma_links());
+    });
+    if asked.is_err() {
+        return Vec::new();
+    }
+    match receive.recv_timeout(LINKS_DEADLINE) {
+        Ok(Ok(links)) => links,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "rdma netlink lists no ports");
+            Vec::new()
+        }
+        Err(_) => {
+            tracing::warn!("rdma netlink did not answer in time; using sysfs alone");
+            Vec::new()
+        }
+    }
+}
+
+/// Names in a directory, sorted; none when it is not there.
+fn entries(dir: &Path) -> Vec<String> {
+    let Ok(found) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut names: Vec<String> = found
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().is_dir())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// Target of a link: a symlink, or the text file `<path>.symlink` that recordings use where links would dangle.
+pub(crate) fn link(path: &Path) -> Option<PathBuf> {
+    std::fs::read_link(path).ok().or_else(|| {
+        let mut name = path.file_name()?.to_os_string();
+        name.push(".symlink");
+        maybe(&path.with_file_name(name)).map(PathBuf::from)
+    })
+}
+
+fn excluded(globs: &[String], name: &str) -> bool {
+    globs.iter().any(|glob| glob_match(glob.as_bytes(), name.as_bytes()))
+}
+
+/// `*` and `?` as in a shell.
+pub fn glob_match(glob: &[u8], text: &[u8]) -> bool {
+    match (glob.split_first(), text.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => glob_match(rest, text) || (!text.is_empty() && glob_match(glob, &text[1..])),
+        (Some((b'?', rest)), Some((_, tail))) => glob_match(rest, tail),
+        (Some((g, rest)), Some((t, tail))) => g == t && glob_match(rest, tail),
+        _ => false,
+    }
+}

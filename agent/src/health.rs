@@ -1,0 +1,219 @@
+//! The agent about itself, and facts of the host: ordinary rows, sent and stored like the rest.
+//! Called each second by the host's thread of `schedule`.
+
+use crate::batch::Batch;
+use crate::clock::Clock;
+use crate::device::Account;
+use crate::inventory::{Class, Inventory};
+use crate::roots::Roots;
+use crate::schedule::Outcome;
+use crate::sysfile::maybe;
+use fabriclens_catalog::metrics::{self_, state};
+use fabriclens_wire::{Column, Resource, Section, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Numbers that only the schedule knows.
+#[derive(Debug, Clone, Copy)]
+pub struct Counts {
+    /// Sections waiting in the ring.
+    pub ring_depth: usize,
+    /// Sections dropped from it.
+    pub ring_dropped: u64,
+    /// Devices that vanished.
+    pub gone: u64,
+    /// Deadline of a read.
+    pub deadline: Duration,
+}
+
+/// Makes the sections.
+#[derive(Debug)]
+pub struct Health {
+    resource: Arc<Resource>,
+    start_ns: u64,
+    columns: Arc<[Column]>,
+    starts: Arc<[u64]>,
+}
+
+impl Health {
+    /// For an agent that starts now.
+    pub fn new(host: &Arc<str>, start_ns: u64) -> Self {
+        Self { resource: host_resource(host), start_ns, columns: Arc::from([]), starts: Arc::from([]) }
+    }
+
+    /// The agent's own metrics.
+    pub fn sections(
+        &mut self,
+        clock: &Clock,
+        accounts: &[Account],
+        found: &Inventory,
+        counts: &Counts,
+    ) -> Vec<Section> {
+        let begin_ns = clock.now();
+        let mut batch = Batch::default();
+        let steps = clock.steps();
+        batch.fact(&self_::AGENT_INFO, &[("version", env!("CARGO_PKG_VERSION"))], Value::Int(1));
+        batch.fact(&self_::AGENT_START, &[], Value::Float(self.start_ns as f64 / 1e9));
+        batch.fact(&self_::CLOCK_STEPS, &[], Value::Int(steps.forward + steps.backward));
+        batch.fact(&self_::RING_DEPTH, &[("ring", "samples")], Value::Int(counts.ring_depth as u64));
+        batch.fact(&self_::RING_DROPPED, &[("ring", "samples")], Value::Int(counts.ring_dropped));
+        devices(&mut batch, found, counts);
+        process(&mut batch);
+        for account in accounts {
+            source(&mut batch, account, counts.deadline, begin_ns);
+        }
+        discontinuities(&mut batch, accounts);
+        let end_ns = clock.now();
+        let same =
+            self.columns.len() == batch.facts.len() && self.columns.iter().zip(&batch.facts).all(|(h, (c, _))| h == c);
+        let mut sections = Vec::new();
+        if !same {
+            let ended: Vec<Column> =
+                self.columns.iter().filter(|h| batch.facts.iter().all(|(c, _)| c != *h)).cloned().collect();
+            if !ended.is_empty() {
+                sections.push(self.section(
+                    begin_ns,
+                    end_ns,
+                    ended.iter().map(|c| (c.clone(), Value::Stale)).collect(),
+                ));
+            }
+            self.columns = batch.facts.iter().map(|(column, _)| column.clone()).collect();
+            self.starts = vec![self.start_ns; self.columns.len()].into();
+        }
+        sections.push(Section {
+            resource: Arc::clone(&self.resource),
+            columns: Arc::clone(&self.columns),
+            begin_ns,
+            end_ns,
+            starts: Arc::clone(&self.starts),
+            values: batch.facts.iter().map(|(_, value)| *value).collect(),
+            urgent: false,
+        });
+        sections
+    }
+
+    fn section(&self, begin_ns: u64, end_ns: u64, facts: Vec<(Column, Value)>) -> Section {
+        let values: Vec<Value> = facts.iter().map(|(_, value)| *value).collect();
+        Section {
+            resource: Arc::clone(&self.resource),
+            starts: vec![self.start_ns; values.len()].into(),
+            columns: facts.into_iter().map(|(column, _)| column).collect(),
+            begin_ns,
+            end_ns,
+            values,
+            urgent: false,
+        }
+    }
+}
+
+fn source(out: &mut Batch, account: &Account, deadline: Duration, now_ns: u64) {
+    let status = &account.status;
+    let labels = [("sampler", account.spec.name), ("target", status.target.as_str())];
+    let stalled = account.under_way.is_some_and(|(began, _)| began.elapsed() > deadline);
+    let (state, counters) = match &status.outcome {
+        _ if stalled => ("stalled", None),
+        Outcome::Data { counters } => ("data", Some(*counters)),
+        Outcome::Absent(_) => ("absent", None),
+        Outcome::Error(_) => ("error", None),
+        Outcome::Stalled(_) => ("stalled", None),
+    };
+    let with_state = [labels[0], ("state", state), labels[1]];
+    out.fact(&self_::SAMPLER_STATE, &with_state, Value::Int(1));
+    // What is not there costs and counts nothing: no series for it.
+    if state == "absent" {
+        return;
+    }
+    out.fact(&self_::SAMPLER_BUSY, &labels, Value::Float(account.busy.as_secs_f64()));
+    out.fact(&self_::SAMPLER_READS, &labels, Value::Int(status.reads));
+    out.fact(&self_::SAMPLER_ERRORS, &labels, Value::Int(status.errors));
+    out.fact(&self_::SAMPLER_STALLS, &labels, Value::Int(account.stalls));
+    out.fact(&self_::SAMPLER_PANICS, &labels, Value::Int(account.panics));
+    out.fact_if(&self_::SAMPLER_READ_LAST, &labels, status.last_read.map(|d| Value::Float(d.as_secs_f64())));
+    out.fact_if(&self_::SAMPLER_COUNTERS, &labels, counters.map(|n| Value::Int(n as u64)));
+    out.fact(&self_::UNKNOWN_COUNTERS, &labels, Value::Int(account.unknown as u64));
+    let age = (account.sampled_ns > 0).then(|| now_ns.saturating_sub(account.sampled_ns) as f64 / 1e9);
+    out.fact_if(&self_::SAMPLE_AGE, &labels, age.map(Value::Float));
+}
+
+fn discontinuities(out: &mut Batch, accounts: &[Account]) {
+    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for account in accounts {
+        let d = account.discontinuities;
+        let by_reason = [
+            ("reset", d.reset),
+            ("wrap", d.wrap),
+            ("saturated", d.saturated),
+            ("implausible", d.implausible),
+            ("invalid", d.invalid),
+        ];
+        for (reason, count) in by_reason {
+            *sums.entry((reason, &account.status.target)).or_default() += count;
+        }
+    }
+    for ((reason, target), count) in sums {
+        out.fact(&self_::DISCONTINUITIES, &[("reason", reason), ("target", target)], Value::Int(count));
+    }
+}
+
+fn devices(out: &mut Batch, found: &Inventory, counts: &Counts) {
+    let restricted = found.devices.iter().filter(|d| d.class == Class::Restricted).count();
+    let sampled = found.devices.iter().filter(|d| d.class.may_read()).count() + found.netdevs.len();
+    for (state, count) in [("sampled", sampled as u64), ("restricted", restricted as u64), ("gone", counts.gone)] {
+        out.fact(&self_::DEVICES, &[("state", state)], Value::Int(count));
+    }
+}
+
+/// The agent's own process: always the real `/proc`, whatever host it looks at.
+fn process(out: &mut Batch) {
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    out.fact(&self_::PROCESS_CPU, &[], Value::Float(cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9));
+    let own = Path::new("/proc/self");
+    let status = maybe(&own.join("status")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|l| l.strip_prefix(name))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    out.fact_if(&self_::PROCESS_MEMORY, &[], field("VmRSS:").map(|kb| Value::Int(kb * 1024)));
+    out.fact_if(&self_::PROCESS_THREADS, &[], field("Threads:").map(Value::Int));
+    let open = std::fs::read_dir(own.join("fd")).map(|dir| dir.count() as u64).ok();
+    out.fact_if(&self_::PROCESS_FDS, &[], open.map(Value::Int));
+}
+
+fn host_resource(host: &Arc<str>) -> Arc<Resource> {
+    Arc::new(Resource { host: Arc::clone(host), device: None, port: None })
+}
+
+/// Kernel, boot, and how many ports of which kind; a host with nothing says so with zeros.
+pub fn host_facts(roots: &Roots, host: &Arc<str>, found: &Inventory, now_ns: u64) -> Section {
+    let mut batch = Batch::default();
+    let kernel = |name: &str| maybe(&roots.proc().join("sys/kernel").join(name)).unwrap_or_default();
+    let labels = [
+        ("arch", kernel("arch")),
+        ("boot_id", kernel("random/boot_id")),
+        ("kernel", kernel("osrelease")),
+        ("os", kernel("ostype")),
+    ];
+    let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    batch.fact(&state::HOST_INFO, &labels, Value::Int(1));
+    let mut ports: BTreeMap<&str, u64> = ["infiniband", "roce", "ethernet"].map(|fabric| (fabric, 0)).into();
+    for port in found.devices.iter().flat_map(|d| &d.ports) {
+        *ports.entry(port.transport.fabric()).or_default() += 1;
+    }
+    for _ in &found.netdevs {
+        *ports.entry("ethernet").or_default() += 1;
+    }
+    for (fabric, count) in ports.into_iter().filter(|(fabric, _)| !fabric.is_empty()) {
+        batch.fact(&state::HOST_PORTS, &[("fabric", fabric)], Value::Int(count));
+    }
+    Section {
+        resource: host_resource(host),
+        starts: vec![0; batch.facts.len()].into(),
+        values: batch.facts.iter().map(|(_, value)| *value).collect(),
+        columns: batch.facts.into_iter().map(|(column, _)| column).collect(),
+        begin_ns: now_ns,
+        end_ns: now_ns,
+        urgent: false,
+    }
+}

@@ -1,0 +1,66 @@
+//! Precedence: of all readings that mean the same series, the best source feeds it.
+
+use super::LinePlan;
+use crate::batch::Batch;
+use crate::subject::Subject;
+use fabriclens_catalog::{Bound, Source};
+use std::collections::HashMap;
+
+/// A name of a source that feeds a column.
+#[derive(Debug, Clone)]
+pub struct Assigned {
+    /// Index in the batch.
+    pub raw: usize,
+    /// The catalog's row.
+    pub bound: Bound,
+}
+
+/// The sources of one subject, after a read of each.
+#[derive(Debug)]
+pub struct Candidates<'a> {
+    /// Whose they are.
+    pub subject: &'a Subject,
+    /// One per line, with the plan so far; `None` for sources without data.
+    pub lines: Vec<Option<(Source, &'a Batch, Option<&'a LinePlan>)>>,
+}
+
+/// For each line, which of its names feed a column. Names that gave no value are no candidates: another source may
+/// have one. Also sets how many names no row knows.
+pub fn assign(candidates: &Candidates<'_>) -> (Vec<Vec<Assigned>>, Vec<usize>) {
+    let mut best: HashMap<(&'static str, Vec<(&'static str, String)>), Vec<(usize, Assigned)>> = HashMap::new();
+    let mut unknown = vec![0; candidates.lines.len()];
+    for (line, (source, batch, plan)) in candidates.lines.iter().enumerate().filter_map(|(i, l)| Some((i, (*l)?))) {
+        unknown[line] = batch.unknown;
+        for (raw, name) in batch.names().iter().enumerate() {
+            let Some(bound) = candidates.subject.bind(source, name) else {
+                unknown[line] += 1;
+                continue;
+            };
+            // What was once read stays a candidate through a read that fails.
+            let read = batch.values.get(raw).copied().flatten().is_some() || plan.is_some_and(|p| p.feeds(name));
+            if !read {
+                continue;
+            }
+            let key = (bound.metric.name, bound.labels.clone());
+            let found = best.entry(key).or_default();
+            let rank = found.first().map_or(u16::MAX, |(_, a)| a.bound.rank);
+            if bound.rank < rank {
+                found.clear();
+            } else if bound.rank > rank && !found.is_empty() {
+                continue;
+            }
+            let joins = found.first().is_none_or(|(l, a)| *l == line && a.bound.feed.adds && bound.feed.adds);
+            if joins {
+                found.push((line, Assigned { raw, bound }));
+            }
+        }
+    }
+    let mut lines = vec![Vec::new(); candidates.lines.len()];
+    for (line, assigned) in best.into_values().flatten() {
+        lines[line].push(assigned);
+    }
+    for line in &mut lines {
+        line.sort_by_key(|assigned| assigned.raw);
+    }
+    (lines, unknown)
+}

@@ -1,0 +1,76 @@
+//! Gauges that the agent derives where only it can: shares and peaks within a second, over measured time.
+
+use fabriclens_catalog::Metric;
+use fabriclens_catalog::metrics::{congestion, netdev, pause, pfc, storm, traffic};
+
+/// What growth over time becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Per {
+    /// Units per second.
+    Second,
+    /// Seconds of a second: a share, at most 1.
+    Share,
+    /// Bytes of what the line could carry: a share, at most 1.
+    Line,
+}
+
+/// One derivation.
+#[derive(Debug)]
+pub struct Rule {
+    /// Cumulative metric that it starts from.
+    pub base: &'static Metric,
+    /// How.
+    pub per: Per,
+    /// Gauge over the whole second.
+    pub whole: Option<&'static Metric>,
+    /// Gauge of the worst congestion sample of the second.
+    pub peak: Option<&'static Metric>,
+    /// Value per second from which a sample is urgent.
+    pub urgent: f64,
+}
+
+const NEVER: f64 = f64::INFINITY;
+/// From here on a pause is more than the flow control of a healthy fabric.
+const PAUSED: f64 = 0.01;
+
+/// Every derivation.
+pub static RULES: &[Rule] = &[
+    rate(&traffic::PORT_IO, Some(&traffic::PORT_IO_PEAK), NEVER),
+    rate(&traffic::RDMA_IO, Some(&traffic::RDMA_IO_PEAK), NEVER),
+    rate(&netdev::NETDEV_IO, Some(&traffic::NETDEV_IO_PEAK), NEVER),
+    rate(&pfc::PFC_FRAMES, Some(&pfc::PFC_FRAMES_PEAK), NEVER),
+    rate(&congestion::CNP_PACKETS, Some(&congestion::CNP_PEAK), NEVER),
+    rate(&congestion::ECN_PACKETS, Some(&congestion::ECN_PEAK), NEVER),
+    rate(&storm::STORM_EVENTS, None, f64::MIN_POSITIVE),
+    share(&pfc::PFC_PAUSE, Per::Share, &pfc::PFC_PAUSE_SHARE, &pfc::PFC_PAUSE_SHARE_MAX),
+    share(&pause::PAUSE_DURATION, Per::Share, &pause::PAUSE_SHARE, &pause::PAUSE_SHARE_MAX),
+    share(&congestion::XMIT_WAIT, Per::Line, &congestion::XMIT_WAIT_SHARE, &congestion::XMIT_WAIT_SHARE_MAX),
+];
+
+const fn rate(base: &'static Metric, peak: Option<&'static Metric>, urgent: f64) -> Rule {
+    Rule { base, per: Per::Second, whole: None, peak, urgent }
+}
+
+const fn share(base: &'static Metric, per: Per, whole: &'static Metric, peak: &'static Metric) -> Rule {
+    Rule { base, per, whole: Some(whole), peak: Some(peak), urgent: PAUSED }
+}
+
+/// The rule of a metric.
+pub fn rule(metric: &Metric) -> Option<&'static Rule> {
+    RULES.iter().find(|rule| rule.base == metric)
+}
+
+impl Per {
+    /// `growth` in `seconds` on a line of `rate` bytes per second.
+    pub fn of(self, growth: f64, seconds: f64, rate: Option<f64>) -> Option<f64> {
+        if seconds <= 0.0 {
+            return None;
+        }
+        let per_second = growth / seconds;
+        match self {
+            Self::Second => Some(per_second),
+            Self::Share => Some(per_second.min(1.0)),
+            Self::Line => rate.filter(|r| *r > 0.0).map(|r| (per_second / r).min(1.0)),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Performance management counters of a port: the files of `counters/`. Each file read is one MAD to the driver, so
+//! only those are read that the catalog knows on this link: on Ethernet the traffic of this function, nothing else.
+
+use super::{Period, Sampler, Spec};
+use crate::batch::{Batch, SampleError};
+use crate::counter_dir::CounterDir;
+use crate::subject::Subject;
+use fabriclens_catalog::Source;
+
+/// See the module.
+pub const SPEC: Spec = Spec {
+    name: "port_counters",
+    source: Source::SysfsCounters,
+    period: Period::Full,
+    default: true,
+    needs: "",
+    applies: |subject| subject.port.is_some(),
+    open,
+};
+
+fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+    let port = subject.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
+    let subject = subject.clone();
+    let wanted = move |name: &str| subject.wants(Source::SysfsCounters, name);
+    let dir = CounterDir::open(port.dir.join("counters"), &wanted)?;
+    Ok(Box::new(Files { dir, wanted: Box::new(wanted) }))
+}
+
+struct Files {
+    dir: CounterDir,
+    wanted: Box<dyn Fn(&str) -> bool + Send>,
+}
+
+impl Sampler for Files {
+    fn sample(&mut self, mask: &[bool], out: &mut Batch) -> Result<(), SampleError> {
+        self.dir.refresh(&self.wanted)?;
+        self.dir.read(mask, out)
+    }
+}

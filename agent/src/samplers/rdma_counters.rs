@@ -1,0 +1,67 @@
+//! Driver counters of an RDMA port: one netlink `STAT_GET`, which asks the hardware once, or the files of
+//! `hw_counters/` on kernels and in recordings without it. On mlx5 the files cost up to thirty times as much.
+
+use super::{Period, Sampler, Spec};
+use crate::batch::{Batch, SampleError};
+use crate::counter_dir::CounterDir;
+use crate::subject::Subject;
+use fabriclens_catalog::Source;
+use fabriclens_kernel::{CallError, Calls, RdmaLink};
+use std::sync::Arc;
+
+/// See the module.
+pub const SPEC: Spec = Spec {
+    name: "rdma_counters",
+    source: Source::HwCounters,
+    period: Period::Full,
+    default: true,
+    needs: "",
+    applies: |subject| subject.port.is_some(),
+    open,
+};
+
+/// A setting that lives among the counters.
+const LIFESPAN: &str = "lifespan";
+
+fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+    let port = subject.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
+    if let Some(link) = &port.link {
+        let mut netlink = Netlink { calls: subject.roots.calls(), link: link.clone(), pairs: Vec::new() };
+        match netlink.calls.rdma_counters(link, &mut netlink.pairs) {
+            Ok(()) if !netlink.pairs.is_empty() => return Ok(Box::new(netlink)),
+            Ok(()) | Err(CallError::Unsupported { .. }) => {}
+            Err(error) => tracing::debug!(%error, "reading hw_counters from sysfs instead"),
+        }
+    }
+    let subject = subject.clone();
+    let wanted = move |name: &str| name != LIFESPAN && subject.wants(Source::HwCounters, name);
+    let dir = CounterDir::open(port.dir.join("hw_counters"), &wanted)?;
+    Ok(Box::new(Files { dir, wanted: Box::new(wanted) }))
+}
+
+struct Netlink {
+    calls: Arc<dyn Calls>,
+    link: RdmaLink,
+    pairs: Vec<(Arc<str>, u64)>,
+}
+
+impl Sampler for Netlink {
+    fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
+        self.pairs.clear();
+        self.calls.rdma_counters(&self.link, &mut self.pairs)?;
+        out.set_pairs(&self.pairs);
+        Ok(())
+    }
+}
+
+struct Files {
+    dir: CounterDir,
+    wanted: Box<dyn Fn(&str) -> bool + Send>,
+}
+
+impl Sampler for Files {
+    fn sample(&mut self, mask: &[bool], out: &mut Batch) -> Result<(), SampleError> {
+        self.dir.refresh(&self.wanted)?;
+        self.dir.read(mask, out)
+    }
+}

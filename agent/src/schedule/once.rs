@@ -1,0 +1,64 @@
+//! One pass over everything, for `once` and `doctor`: each device in its own thread, none waited for beyond the deadline.
+
+use super::{Settings, SourceStatus, spawn};
+use crate::clock::Clock;
+use crate::device::{Runner, Tick};
+use crate::discover::discover;
+use crate::health;
+use crate::roots::Roots;
+use crate::subject::Subject;
+use fabriclens_wire::Section;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Instant;
+
+/// One full and slow pass of everything, without rates. A device that does not answer in `settings.deadline` shows as
+/// stalled and gives no sections.
+pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<SourceStatus>) {
+    let clock = Arc::new(Clock::new());
+    let host: Arc<str> = settings.host.as_str().into();
+    let inventory = discover(&roots, &settings.exclude_devices, None);
+    let mut groups = vec![vec![Subject::host(&roots, &host)]];
+    groups.extend(inventory.devices.iter().map(|d| Subject::of_device(&roots, &host, d)));
+    groups.extend(inventory.netdevs.iter().map(|n| vec![Subject::of_netdev(&roots, &host, n)]));
+    let (done, results) = sync_channel(groups.len());
+    let mut shared = Vec::new();
+    for (index, group) in groups.into_iter().enumerate() {
+        let passthrough: Arc<[String]> = settings.passthrough.clone().into();
+        let runners: Vec<Runner> = group
+            .into_iter()
+            .map(|mut subject| {
+                subject.passthrough = Arc::clone(&passthrough);
+                Runner::new(subject, settings, Arc::clone(&clock))
+            })
+            .collect();
+        shared.push(runners.iter().map(Runner::shared).collect::<Vec<_>>());
+        let done = done.clone();
+        let body = move || {
+            let mut sections = Vec::new();
+            for mut runner in runners {
+                runner.run(Tick::Slow, &mut |section| sections.push(section));
+            }
+            let _ = done.send((index, sections));
+        };
+        if let Err(error) = spawn("once", body) {
+            tracing::error!(%error, "a device is left out");
+        }
+    }
+    drop(done);
+    let until = Instant::now() + settings.deadline;
+    let mut found: Vec<Vec<Section>> = vec![Vec::new(); shared.len()];
+    let mut answered = vec![false; shared.len()];
+    while let Ok((index, sections)) = results.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        found[index] = sections;
+        answered[index] = true;
+    }
+    let mut sections: Vec<Section> = found.into_iter().flatten().collect();
+    sections.push(health::host_facts(&roots, &host, &inventory, clock.now()));
+    let statuses = shared.iter().zip(answered).flat_map(|(group, answered)| {
+        // Whoever has not answered by now is stalled, however short ago its present read began.
+        let deadline = if answered { settings.deadline } else { std::time::Duration::ZERO };
+        group.iter().flat_map(move |shared| shared.statuses(deadline)).collect::<Vec<_>>()
+    });
+    (sections, statuses.collect())
+}

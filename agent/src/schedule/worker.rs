@@ -1,0 +1,151 @@
+//! The thread of one device, and the thread of the host.
+
+use super::core::{Core, Signal};
+use crate::device::{Runner, Tick};
+use crate::health;
+use crate::subject::Subject;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A congestion sample this close to the full one is left out.
+const TOO_CLOSE: u32 = 2;
+
+/// How others speak to a device's thread.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    pub wake: Signal,
+    pub stop: AtomicBool,
+}
+
+impl Control {
+    /// Asks the thread to end its series and return. One that is blocked does so when its read comes back.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wake.set();
+    }
+}
+
+/// Samples the subjects of one device until told to stop.
+pub(super) fn device(core: &Arc<Core>, control: &Control, mut runners: Vec<Runner>) {
+    let mut pace = Pace::new(core);
+    loop {
+        let Some(tick) = pace.next(core, &control.wake, runners.iter().any(Runner::has_fast)) else { break };
+        if control.stop.load(Ordering::Relaxed) || core.is_stopping() {
+            break;
+        }
+        let mut present = true;
+        for runner in &mut runners {
+            present &= runner.run(tick, &mut |section| {
+                core.ring.push(section);
+            });
+        }
+        if !present {
+            core.rediscover.set();
+        }
+    }
+    for runner in &mut runners {
+        runner.close(&mut |section| {
+            core.ring.push(section);
+        });
+    }
+}
+
+/// The host's own sources, and the agent's metrics about itself.
+pub(super) fn host(core: &Arc<Core>) {
+    let mut runner = Runner::new(Subject::host(&core.roots, &core.host), &core.settings, Arc::clone(&core.clock));
+    core.shared.lock().insert(0, runner.shared());
+    let mut health = health::Health::new(&core.host, core.clock.now());
+    let mut pace = Pace::new(core);
+    let wake = Signal::default();
+    while let Some(tick) = pace.next(core, &wake, false) {
+        if core.is_stopping() {
+            break;
+        }
+        if core.clock.look() {
+            tracing::warn!("the wall clock stepped; rates are measured on the monotonic clock and go on");
+        }
+        runner.run(tick, &mut |section| {
+            core.ring.push(section);
+        });
+        let accounts = {
+            let shared = core.shared.lock();
+            shared
+                .iter()
+                .flat_map(|s| {
+                    s.statuses(core.settings.deadline);
+                    s.accounts.lock().clone()
+                })
+                .collect::<Vec<_>>()
+        };
+        let inventory = Arc::clone(&core.inventory.lock());
+        let counts = health::Counts {
+            ring_depth: core.ring.len(),
+            ring_dropped: core.ring.dropped(),
+            gone: core.gone.load(Ordering::Relaxed),
+            deadline: core.settings.deadline,
+        };
+        let mut sections = health.sections(&core.clock, &accounts, &inventory, &counts);
+        sections.push(health::host_facts(&core.roots, &core.host, &inventory, core.clock.now()));
+        for section in &sections {
+            core.ring.push(section.clone());
+        }
+        *core.own.lock() = sections;
+    }
+}
+
+/// When to sample what.
+struct Pace {
+    full: Instant,
+    fast: Instant,
+    slow: Instant,
+    first: bool,
+}
+
+impl Pace {
+    fn new(_: &Core) -> Self {
+        let now = Instant::now();
+        Self { full: now, fast: now, slow: now, first: true }
+    }
+
+    /// Sleeps until something is due; `None` when stopping. A tick that was missed is not made up for.
+    fn next(&mut self, core: &Core, wake: &Signal, fast: bool) -> Option<Tick> {
+        if std::mem::take(&mut self.first) {
+            self.plan(core, true);
+            return Some(Tick::Slow);
+        }
+        let settings = &core.settings;
+        let fast = fast && self.fast + settings.fast / TOO_CLOSE < self.full;
+        let due = if fast { self.fast } else { self.full };
+        // Short sleeps, so that a stop is seen without a wake for each thread.
+        loop {
+            let now = Instant::now();
+            if core.is_stopping() {
+                return None;
+            }
+            if now >= due {
+                break;
+            }
+            if wake.wait(due.min(now + Duration::from_millis(250))) {
+                return Some(Tick::State);
+            }
+        }
+        if fast {
+            self.fast = Instant::now() + core.clock.until_next(settings.fast, core.phase);
+            return Some(Tick::Fast);
+        }
+        let slow = Instant::now() >= self.slow;
+        self.plan(core, slow);
+        Some(if slow { Tick::Slow } else { Tick::Full })
+    }
+
+    fn plan(&mut self, core: &Core, slow: bool) {
+        let settings = &core.settings;
+        let now = Instant::now();
+        self.full = now + core.clock.until_next(settings.full, core.phase);
+        self.fast = now + core.clock.until_next(settings.fast, core.phase);
+        if slow {
+            self.slow = now + settings.slow;
+        }
+    }
+}
