@@ -1,4 +1,11 @@
 //! The collector: ingest, store, query, serve; and the client that asks it. `main` is only the command line.
+#![forbid(unsafe_code)]
 
+pub mod api;
+pub mod cli;
+pub mod client;
 pub mod config;
 pub mod duration;
+pub mod ingest;
+pub mod serve;
+pub mod telemetry;

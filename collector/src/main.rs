@@ -1,2 +1,69 @@
-//! `fabriclens`.
-fn main() {}
+//! `fabriclens`: parse, check, build, run, drain. Everything else is in the library.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use fabriclens::cli::{Cli, Command, ServeArgs};
+use fabriclens::{client, config, serve};
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Command::Serve(args) => run_serve(args),
+        Command::Query(args) => client::query(args).map_err(anyhow::Error::from),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("fabriclens: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
+    let config = config::load(args.config.as_deref(), std::env::vars(), &args.overrides())?;
+    if args.check_config {
+        println!("config is valid");
+        return Ok(());
+    }
+    let filter = EnvFilter::try_from_env("FABRICLENS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        let running = serve::start(config).await?;
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), page = %format!("http://{}/", running.http), "ready");
+        let signal = signals.next().await;
+        tracing::info!(signal, "stopping");
+        tokio::select! {
+            () = running.stop() => tracing::info!("stopped"),
+            signal = signals.next() => tracing::warn!(signal, "stopped at once; what was acknowledged is kept"),
+        }
+        anyhow::Ok(())
+    })?;
+    // Reads that still run on the blocking pool hold nothing that must be finished.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    Ok(())
+}
+
+/// What a service manager or a person at the terminal sends to end a process.
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}

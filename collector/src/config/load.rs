@@ -197,3 +197,21 @@ fn tls(cert: Option<String>, key: Option<String>, ca: Option<String>) -> Result<
         (Some(_), None) => needs("tls.key", "missing; a certificate needs its private key"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_reads_back_as_the_same_config() {
+        let mut config = Config::default();
+        config.listen.http.set_port(1);
+        config.query.lookback = Duration::from_secs(7);
+        config.retention.size = Some(1 << 30);
+        config.tls = Some(Tls { cert: "a".into(), key: "b".into(), client_ca: Some("c".into()) });
+        let shown = config.shown();
+        assert_eq!(shown.len(), KEYS.len());
+        let env = shown.into_iter().map(|(key, value)| (environment_name(key), value));
+        assert_eq!(load(None, env, &Overrides::default()).unwrap(), config);
+    }
+}

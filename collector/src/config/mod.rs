@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::duration::QuantityError;
+use crate::duration::{self, QuantityError};
 
 /// Everything the collector can be told, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +115,35 @@ impl Listen {
     /// Key and address of each listener, in the order they are bound.
     pub fn all(&self) -> [(&'static str, SocketAddr); 3] {
         [("listen.http", self.http), ("listen.otlp_grpc", self.otlp_grpc), ("listen.otlp_http", self.otlp_http)]
+    }
+}
+
+impl Config {
+    /// Every key with the value in force, as text, in the order of the key table.
+    pub fn shown(&self) -> Vec<(&'static str, String)> {
+        let path = |p: &Option<PathBuf>| p.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
+        let (tls, ca) = (self.tls.as_ref(), self.tls.as_ref().and_then(|t| t.client_ca.clone()));
+        let values = [
+            self.data.display().to_string(),
+            self.insecure.to_string(),
+            duration::format(self.self_metrics_interval),
+            self.listen.http.to_string(),
+            self.listen.otlp_grpc.to_string(),
+            self.listen.otlp_http.to_string(),
+            duration::format(self.retention.age),
+            self.retention.size.map(|s| s.to_string()).unwrap_or_default(),
+            path(&tls.map(|t| t.cert.clone())),
+            path(&tls.map(|t| t.key.clone())),
+            path(&ca),
+            self.ingest.message_size.to_string(),
+            self.ingest.in_flight.to_string(),
+            duration::format(self.ingest.future),
+            self.query.concurrency.to_string(),
+            duration::format(self.query.timeout),
+            self.query.max_samples.to_string(),
+            duration::format(self.query.lookback),
+        ];
+        raw::KEYS.iter().map(|(key, _)| *key).zip(values).collect()
     }
 }
 

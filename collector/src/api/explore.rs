@@ -1,0 +1,109 @@
+//! What is there: `/api/v1/series`, `labels`, `label/<name>/values`, `metadata`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use fabriclens_model::{Labels, Matcher, ReadError};
+use fabriclens_store::Store;
+
+use super::Api;
+use super::encode::{self, Json, push_labels};
+use super::error::{ApiError, Kind};
+use super::number::push_text;
+use super::params::Params;
+use super::selector;
+
+/// Times beyond any sample; also safe to add to.
+const ALWAYS: (i64, i64) = (i64::MIN / 2, i64::MAX / 2);
+
+/// Label sets of the series that match.
+pub(super) async fn series(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+    let (sets, range, limit) = (selector::some(&params)?, range(&params)?, params.limit()?);
+    let found: Vec<Labels> = union(&api, sets, move |store, m| store.series(m, range.0, range.1)).await?;
+    Ok(encode::success_list(&found, limit, push_labels))
+}
+
+/// Label names of the series that match, or of all.
+pub(super) async fn labels(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+    let (sets, range, limit) = (selector::all(&params)?, range(&params)?, params.limit()?);
+    let found: Vec<String> = union(&api, sets, move |store, m| store.label_names(m, range.0, range.1)).await?;
+    Ok(encode::success_list(&found, limit, |out, name| push_text(out, name)))
+}
+
+/// Values of one label.
+pub(super) async fn label_values(
+    State(api): State<Arc<Api>>,
+    Path(name): Path<String>,
+    params: Params,
+) -> Result<Json, ApiError> {
+    let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.chars().all(valid) || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(ApiError::new(Kind::BadData, format!("invalid label name: {name:?}")));
+    }
+    let (sets, range, limit) = (selector::all(&params)?, range(&params)?, params.limit()?);
+    let found: Vec<String> = union(&api, sets, move |store, m| store.label_values(&name, m, range.0, range.1)).await?;
+    Ok(encode::success_list(&found, limit, |out, value| push_text(out, value)))
+}
+
+/// Type, unit and help by metric name.
+pub(super) async fn metadata(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+    let limit = params.limit()?;
+    let all = api.store.metadata();
+    let wanted: Vec<_> = match params.get("metric") {
+        Some(metric) => all.get_key_value(metric).into_iter().collect(),
+        None => all.iter().take(limit).collect(),
+    };
+    Ok(encode::success(|out| {
+        out.push('{');
+        for (i, (name, m)) in wanted.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            push_text(out, name);
+            out.push_str(":[{\"type\":");
+            push_text(out, &m.kind);
+            out.push_str(",\"help\":");
+            push_text(out, &m.help);
+            out.push_str(",\"unit\":");
+            push_text(out, &m.unit);
+            out.push_str("}]");
+        }
+        out.push('}');
+    }))
+}
+
+/// `start` and `end`, by default all time.
+fn range(params: &Params) -> Result<(i64, i64), ApiError> {
+    let (start, end) = (params.time_or("start", ALWAYS.0)?, params.time_or("end", ALWAYS.1)?);
+    if end < start {
+        return Err(ApiError::parameter("end", "end timestamp must not be before start time"));
+    }
+    Ok((start, end))
+}
+
+/// Asks the store once for each set of matchers (once without any if there is none) and joins the answers, sorted.
+async fn union<T: Ord + Send + 'static>(
+    api: &Api,
+    sets: Vec<Vec<Matcher>>,
+    ask: impl Fn(&Store, &[Matcher]) -> Result<Vec<T>, ReadError> + Send + 'static,
+) -> Result<Vec<T>, ApiError> {
+    let store = api.store.clone();
+    let job = tokio::task::spawn_blocking(move || match &sets[..] {
+        [] => ask(&store, &[]),
+        [one] => ask(&store, one),
+        many => {
+            let mut all = BTreeSet::new();
+            for set in many {
+                all.extend(ask(&store, set)?);
+            }
+            Ok(all.into_iter().collect())
+        }
+    });
+    match job.await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(ReadError::Limit(m))) => Err(ApiError::new(Kind::Execution, m)),
+        Ok(Err(ReadError::Storage(m))) => Err(ApiError::new(Kind::Internal, m)),
+        Err(e) => Err(ApiError::new(Kind::Internal, format!("internal error: {e}; please report it"))),
+    }
+}

@@ -1,0 +1,92 @@
+//! The Prometheus HTTP API as Grafana calls it, health, the collector's metrics, and a page for people.
+
+pub mod encode;
+pub mod error;
+mod explore;
+mod health;
+pub mod number;
+mod page;
+mod params;
+mod query;
+mod selector;
+mod status;
+pub mod time;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::http::Uri;
+use axum::routing::get;
+use fabriclens_promql::Engine;
+use fabriclens_store::Store;
+use tokio::sync::Semaphore;
+
+use crate::config::Config;
+use crate::telemetry::Telemetry;
+use error::{ApiError, Kind};
+
+/// What every handler sees.
+pub struct Api {
+    store: Arc<Store>,
+    engine: Engine,
+    telemetry: Telemetry,
+    config: Config,
+    started_ms: i64,
+    turns: Arc<Semaphore>,
+    stopping: AtomicBool,
+}
+
+impl Api {
+    /// Over an open store.
+    pub fn new(store: Arc<Store>, telemetry: Telemetry, config: Config) -> Self {
+        Self {
+            store,
+            engine: Engine::new(query::limits(&config.query)),
+            telemetry,
+            turns: Arc::new(Semaphore::new(config.query.concurrency)),
+            config,
+            started_ms: time::now_ms(),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on `/readyz` says no, so that load balancers look elsewhere.
+    pub fn stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What the main listener serves, beside remote write.
+pub fn router(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/", get(page::page))
+        .route("/metrics", get(health::metrics))
+        .route("/healthz", get(health::alive))
+        .route("/-/healthy", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/-/ready", get(health::ready))
+        .route("/api/v1/query", get(query::instant).post(query::instant))
+        .route("/api/v1/query_range", get(query::range).post(query::range))
+        .route("/api/v1/format_query", get(query::format).post(query::format))
+        .route("/api/v1/query_exemplars", get(query::exemplars).post(query::exemplars))
+        .route("/api/v1/series", get(explore::series).post(explore::series))
+        .route("/api/v1/labels", get(explore::labels).post(explore::labels))
+        .route("/api/v1/label/{name}/values", get(explore::label_values))
+        .route("/api/v1/metadata", get(explore::metadata))
+        .route("/api/v1/rules", get(status::rules))
+        .route("/api/v1/alerts", get(status::alerts))
+        .route("/api/v1/targets", get(status::targets))
+        .route("/api/v1/alertmanagers", get(status::alertmanagers))
+        .route("/api/v1/status/buildinfo", get(status::buildinfo))
+        .route("/api/v1/status/config", get(status::config))
+        .route("/api/v1/status/flags", get(status::flags))
+        .route("/api/v1/status/runtimeinfo", get(status::runtimeinfo))
+        .route("/api/v1/status/tsdb", get(status::tsdb))
+        .fallback(unknown)
+        .with_state(api)
+}
+
+async fn unknown(uri: Uri) -> ApiError {
+    ApiError::new(Kind::NotFound, format!("{} is not served here; see / for what is", uri.path()))
+}

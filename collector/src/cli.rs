@@ -1,0 +1,107 @@
+//! The command line. One place for names, defaults and help; `tests/output/help.txt` pins what it prints.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::Overrides;
+
+/// Fabric telemetry: collect it, keep it, ask it.
+#[derive(Debug, Parser)]
+#[command(name = "fabriclens", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the binary can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the collector
+    ///
+    /// Without arguments: data under ./fabriclens-data, listening on this host only (7470 for people, Grafana and
+    /// remote write, 4317 for OTLP/gRPC, 4318 for OTLP/HTTP).
+    Serve(ServeArgs),
+    /// Ask a collector, or any Prometheus-compatible server, in PromQL
+    Query(QueryArgs),
+}
+
+/// `serve`
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Directory for samples, created when missing [default: ./fabriclens-data]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<String>,
+    /// Address of API, page and remote write [default: 127.0.0.1:7470]
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<String>,
+    /// Address of OTLP over gRPC [default: 127.0.0.1:4317]
+    #[arg(long, value_name = "ADDR")]
+    pub otlp_grpc: Option<String>,
+    /// Address of OTLP over HTTP [default: 127.0.0.1:4318]
+    #[arg(long, value_name = "ADDR")]
+    pub otlp_http: Option<String>,
+    /// How long samples are kept, for instance 30d or 100y [default: 30d]
+    #[arg(long, value_name = "DURATION")]
+    pub retention: Option<String>,
+    /// Config file (TOML); flags and FABRICLENS_… variables override it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Check the config and exit
+    #[arg(long)]
+    pub check_config: bool,
+}
+
+impl ServeArgs {
+    /// The flags that override config keys.
+    pub fn overrides(&self) -> Overrides {
+        Overrides {
+            data: self.data.clone(),
+            http: self.http.clone(),
+            otlp_grpc: self.otlp_grpc.clone(),
+            otlp_http: self.otlp_http.clone(),
+            retention: self.retention.clone(),
+        }
+    }
+}
+
+/// `query`
+#[derive(Debug, Args)]
+pub struct QueryArgs {
+    /// The expression, for instance 'topk(5, rate(fabric_port_bytes_total[1m]))'
+    #[arg(value_name = "EXPR")]
+    pub expression: String,
+    /// Where to ask
+    #[arg(long, value_name = "URL", env = "FABRICLENS_URL", default_value = "http://127.0.0.1:7470")]
+    pub url: String,
+    /// Certificate authority (PEM) of an https server; without it, the public ones
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Ask about one moment (Unix seconds or RFC 3339) [default: now]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["start", "end", "step"])]
+    pub time: Option<String>,
+    /// Ask about a range: its begin
+    #[arg(long, value_name = "TIME")]
+    pub start: Option<String>,
+    /// End of the range [default: now]
+    #[arg(long, value_name = "TIME", requires = "start")]
+    pub end: Option<String>,
+    /// Distance of points in the range [default: a 60th of it, at least 1s]
+    #[arg(long, value_name = "DURATION", requires = "start")]
+    pub step: Option<String>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// How answers are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// The server's answer as it came
+    Json,
+    /// For spreadsheets: one line for each sample
+    Csv,
+}

@@ -1,0 +1,164 @@
+//! `fabriclens query`: asks over the Prometheus HTTP API, so any compatible server will do.
+
+mod answer;
+mod print;
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+use crate::api::time::{self, now_ms};
+use crate::cli::{Format, QueryArgs};
+use answer::Answer;
+
+/// Longer than a server's own limit for a query.
+const TIMEOUT: Duration = Duration::from_secs(180);
+/// Largest answer that is read.
+const ANSWER_BYTES: u64 = 1 << 30;
+/// Points of a range for which no step was given.
+const POINTS: i64 = 60;
+
+/// Why there is no answer; `Display` names the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody there, or no HTTP.
+    #[error("cannot ask {url}: {message}; is the collector running there? (fabriclens serve, or --url)")]
+    Connect {
+        /// Where.
+        url: String,
+        /// Why not.
+        message: String,
+    },
+    /// The server says no.
+    #[error("{0}")]
+    Refused(String),
+    /// The server answers in another language.
+    #[error("{url} gave no Prometheus answer: {message}; check --url")]
+    Foreign {
+        /// Where.
+        url: String,
+        /// What came instead.
+        message: String,
+    },
+    /// A flag's value.
+    #[error("--{flag} {value:?} is {problem}")]
+    Flag {
+        /// Which.
+        flag: &'static str,
+        /// As given.
+        value: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Standard output is gone.
+    #[error("cannot write the answer: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+/// Asks and prints.
+///
+/// # Errors
+/// [`ClientError`].
+pub fn query(args: &QueryArgs) -> Result<(), ClientError> {
+    let (path, form) = request(args)?;
+    let body = post(args, path, &form)?;
+    let mut out = std::io::stdout().lock();
+    if args.format == Format::Json {
+        writeln!(out, "{body}")?;
+        return Ok(());
+    }
+    let foreign = |message| ClientError::Foreign { url: args.url.clone(), message };
+    let answer: Answer = serde_json::from_str(&body).map_err(|e| foreign(e.to_string()))?;
+    let text = match args.format {
+        Format::Csv => print::csv(&answer),
+        _ => print::table(&answer),
+    };
+    match out.write_all(text.as_bytes()) {
+        // `| head` has seen enough.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
+        other => other?,
+    }
+    for remark in answer.remarks() {
+        eprintln!("{remark}");
+    }
+    Ok(())
+}
+
+type Form = Vec<(&'static str, String)>;
+
+/// Path and parameters of what was asked.
+fn request(args: &QueryArgs) -> Result<(&'static str, Form), ClientError> {
+    let query = ("query", args.expression.clone());
+    let at = |flag, text: &Option<String>| match text {
+        None => Ok(now_ms()),
+        Some(text) => time::parse_time(text).ok_or_else(|| ClientError::Flag {
+            flag,
+            value: text.clone(),
+            problem: "no time; write Unix seconds or RFC 3339, for instance 2026-01-31T12:00:00Z".to_owned(),
+        }),
+    };
+    if args.start.is_none() {
+        return Ok(("api/v1/query", vec![query, ("time", seconds(at("time", &args.time)?))]));
+    }
+    let (start, end) = (at("start", &args.start)?, at("end", &args.end)?);
+    let step = match &args.step {
+        None => ((end - start) / POINTS).max(1000) / 1000 * 1000,
+        Some(text) => {
+            let parsed = time::parse_duration(text).map(|d| d.as_millis() as i64).filter(|ms| *ms > 0);
+            parsed.ok_or_else(|| ClientError::Flag {
+                flag: "step",
+                value: text.clone(),
+                problem: "no duration above zero; write for instance 15s".to_owned(),
+            })?
+        }
+    };
+    Ok(("api/v1/query_range", vec![query, ("start", seconds(start)), ("end", seconds(end)), ("step", seconds(step))]))
+}
+
+fn seconds(ms: i64) -> String {
+    let mut text = String::new();
+    crate::api::number::push_time(&mut text, ms);
+    text
+}
+
+fn post(args: &QueryArgs, path: &str, form: &Form) -> Result<String, ClientError> {
+    let url = format!("{}/{path}", args.url.trim_end_matches('/'));
+    let connect = |e: ureq::Error| ClientError::Connect { url: args.url.clone(), message: e.to_string() };
+    let form = form.iter().map(|(k, v)| (*k, v.as_str()));
+    let mut response = agent(args)?.post(&url).send_form(form).map_err(connect)?;
+    let status = response.status();
+    let body = response.body_mut().with_config().limit(ANSWER_BYTES).read_to_string().map_err(connect)?;
+    if status.is_success() {
+        return Ok(body);
+    }
+    let error = serde_json::from_str::<serde_json::Value>(&body).ok();
+    match error.as_ref().and_then(|e| e["error"].as_str()) {
+        Some(message) => Err(ClientError::Refused(message.to_owned())),
+        None => {
+            let start: String = body.lines().next().unwrap_or_default().chars().take(200).collect();
+            Err(ClientError::Foreign { url, message: format!("HTTP {status} {start}") })
+        }
+    }
+}
+
+fn agent(args: &QueryArgs) -> Result<Agent, ClientError> {
+    let mut builder = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false);
+    if let Some(path) = &args.ca {
+        let bad = |problem: String| ClientError::Flag { flag: "ca", value: path.display().to_string(), problem };
+        let pem = std::fs::read(path).map_err(|e| bad(format!("not readable: {e}")))?;
+        let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
+            .filter_map(|item| match item {
+                Ok(PemItem::Certificate(c)) => Some(c),
+                _ => None,
+            })
+            .collect();
+        if certificates.is_empty() {
+            return Err(bad("no PEM file with a certificate".to_owned()));
+        }
+        let roots = RootCerts::new_with_certs(&certificates);
+        builder = builder.tls_config(TlsConfig::builder().root_certs(roots).build());
+    }
+    Ok(builder.build().new_agent())
+}

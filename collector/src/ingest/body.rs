@@ -1,0 +1,159 @@
+//! Request bodies: bounded before and after decompression, so that neither 100 MB nor a small bomb fills memory.
+
+use std::io::Read as _;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+
+/// Why a body was not taken; `Display` names the limit and the remedy.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// More than the limit, before or after decompression.
+    #[error(
+        "request {when} exceeds {limit} bytes; send smaller requests, or raise ingest.message_size in the collector's config"
+    )]
+    TooLarge {
+        /// `body` or `decompressed`.
+        when: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// `content-encoding` that is not understood.
+    #[error("content-encoding {0:?} is not supported; use {1}")]
+    Encoding(String, &'static str),
+    /// Bytes that do not decompress.
+    #[error("request body is not valid {0}: {1}; compress it again or send it as it is")]
+    Corrupt(&'static str, String),
+    /// The connection ended.
+    #[error("request body ended early: {0}")]
+    Cut(String),
+}
+
+impl BodyError {
+    /// What an HTTP client is told.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Encoding(..) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Corrupt(..) | Self::Cut(_) => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// Word for the `reason` label of rejected requests.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "too_large",
+            Self::Encoding(..) => "encoding",
+            Self::Corrupt(..) => "compression",
+            Self::Cut(_) => "cut",
+        }
+    }
+}
+
+/// Reads at most `limit` bytes; refuses at once when `content-length` is more.
+///
+/// # Errors
+/// [`BodyError::TooLarge`], or [`BodyError::Cut`] when the sender goes away.
+pub async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<bytes::Bytes, BodyError> {
+    let too_large = BodyError::TooLarge { when: "body", limit };
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|n| n > limit as u64) {
+        return Err(too_large);
+    }
+    axum::body::to_bytes(body, limit).await.map_err(|e| {
+        let source = std::error::Error::source(&e);
+        if source.is_some_and(|s| s.is::<http_body_util::LengthLimitError>()) {
+            too_large
+        } else {
+            BodyError::Cut(e.to_string())
+        }
+    })
+}
+
+/// `content-encoding`, lower case; `identity` when there is none.
+pub fn encoding(headers: &HeaderMap) -> String {
+    headers
+        .get(header::CONTENT_ENCODING)
+        .and_then(|v| v.to_str().ok())
+        .map_or_else(|| "identity".to_owned(), str::to_ascii_lowercase)
+}
+
+/// Undoes gzip; stops as soon as the output exceeds `limit`.
+///
+/// # Errors
+/// [`BodyError`] for other encodings, damage, or too much.
+pub fn gunzip(encoding: &str, body: bytes::Bytes, limit: usize) -> Result<bytes::Bytes, BodyError> {
+    match encoding {
+        "identity" | "" => return Ok(body),
+        "gzip" | "x-gzip" => {}
+        other => return Err(BodyError::Encoding(other.to_owned(), "gzip or none")),
+    }
+    let mut out = Vec::with_capacity((body.len() * 4).min(limit));
+    flate2::read::MultiGzDecoder::new(&body[..])
+        .take(limit as u64 + 1)
+        .read_to_end(&mut out)
+        .map_err(|e| BodyError::Corrupt("gzip", e.to_string()))?;
+    if out.len() > limit {
+        return Err(BodyError::TooLarge { when: "decompressed", limit });
+    }
+    Ok(out.into())
+}
+
+/// Undoes a snappy block, whose header says how large it becomes.
+///
+/// # Errors
+/// [`BodyError`] for damage or too much.
+pub fn unsnap(encoding: &str, body: &[u8], limit: usize) -> Result<Vec<u8>, BodyError> {
+    if !matches!(encoding, "snappy" | "identity") {
+        return Err(BodyError::Encoding(encoding.to_owned(), "snappy"));
+    }
+    let corrupt = |e: snap::Error| BodyError::Corrupt("snappy", e.to_string());
+    if snap::raw::decompress_len(body).map_err(corrupt)? > limit {
+        return Err(BodyError::TooLarge { when: "decompressed", limit });
+    }
+    snap::raw::Decoder::new().decompress_vec(body).map_err(corrupt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn gzip(bytes: &[u8]) -> bytes::Bytes {
+        let mut e = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        e.write_all(bytes).unwrap();
+        e.finish().unwrap().into()
+    }
+
+    #[test]
+    fn bombs_stop_at_the_limit() {
+        let bomb = gzip(&vec![0; 50 << 20]);
+        assert!(bomb.len() < 100_000);
+        assert_eq!(gunzip("gzip", bomb, 1 << 20), Err(BodyError::TooLarge { when: "decompressed", limit: 1 << 20 }));
+        let bomb = snap::raw::Encoder::new().compress_vec(&vec![0; 50 << 20]).unwrap();
+        assert!(matches!(unsnap("snappy", &bomb, 1 << 20), Err(BodyError::TooLarge { .. })));
+        // A header that promises 4 GiB and holds nothing.
+        assert!(matches!(unsnap("snappy", &[0xff, 0xff, 0xff, 0xff, 0x0f], 1 << 20), Err(BodyError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn damage_is_named_and_good_bytes_pass() {
+        assert_eq!(gunzip("gzip", gzip(b"abc"), 3).unwrap(), "abc");
+        assert_eq!(gunzip("identity", "abc".into(), 3).unwrap(), "abc");
+        let cut = gzip(b"abcdef").slice(..12);
+        assert!(gunzip("gzip", cut, 10).unwrap_err().to_string().starts_with("request body is not valid gzip"));
+        assert!(gunzip("br", "abc".into(), 3).unwrap_err().to_string().contains("use gzip or none"));
+        assert!(matches!(unsnap("snappy", b"\x05nope", 100), Err(BodyError::Corrupt("snappy", _))));
+    }
+
+    #[tokio::test]
+    async fn large_bodies_are_refused_before_and_while_reading() {
+        let mut headers = HeaderMap::new();
+        let big = || Body::from(vec![0; 2000]);
+        let error = read(&headers, big(), 1000).await.unwrap_err();
+        assert_eq!(error, BodyError::TooLarge { when: "body", limit: 1000 });
+        headers.insert(header::CONTENT_LENGTH, "104857600".parse().unwrap());
+        assert_eq!(read(&headers, Body::empty(), 1000).await.unwrap_err().status(), StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(read(&HeaderMap::new(), Body::from("x"), 1000).await.unwrap(), "x");
+    }
+}

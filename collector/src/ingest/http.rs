@@ -1,0 +1,234 @@
+//! OTLP over HTTP (`/v1/metrics`, protobuf or JSON) and Prometheus remote write (`/api/v1/write`).
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use prost::Message;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::body::{self, BodyError};
+use super::{BODY_TIME, Ingest, IngestError, Way, grpc};
+use crate::serve::listen::Peer;
+
+/// Seconds after which a sender may try again.
+const RETRY_AFTER: &str = "5";
+
+/// What the OTLP/HTTP listener serves.
+pub fn otlp_router(ingest: Arc<Ingest>) -> Router {
+    Router::new().route("/v1/metrics", post(otlp)).fallback(other).with_state(ingest)
+}
+
+/// Remote write, for the main listener.
+pub fn remote_write_router(ingest: Arc<Ingest>) -> Router {
+    Router::new().route("/api/v1/write", post(remote_write)).with_state(ingest)
+}
+
+/// A request that was not taken: what the client is told.
+struct Refusal {
+    status: StatusCode,
+    reason: &'static str,
+    message: String,
+}
+
+impl From<BodyError> for Refusal {
+    fn from(e: BodyError) -> Self {
+        Self { status: e.status(), reason: e.reason(), message: e.to_string() }
+    }
+}
+
+impl From<IngestError> for Refusal {
+    fn from(e: IngestError) -> Self {
+        let status = match e {
+            IngestError::Malformed(_) => StatusCode::BAD_REQUEST,
+            IngestError::Unavailable(_) | IngestError::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            IngestError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self { status, reason: e.reason(), message: e.to_string() }
+    }
+}
+
+/// Waits for a turn, then for the whole body.
+async fn receive(ingest: &Ingest, headers: &HeaderMap, body: Body) -> Result<(OwnedSemaphorePermit, Bytes), Refusal> {
+    let turn = ingest.enter().await?;
+    let read = body::read(headers, body, ingest.message_size());
+    match tokio::time::timeout(BODY_TIME, read).await {
+        Ok(bytes) => Ok((turn, bytes?)),
+        Err(_) => Err(Refusal {
+            status: StatusCode::REQUEST_TIMEOUT,
+            reason: "slow",
+            message: format!("the request was not complete within {} s; send it again", BODY_TIME.as_secs()),
+        }),
+    }
+}
+
+/// Which of OTLP's two encodings a request uses, and its answer too.
+#[derive(Clone, Copy, PartialEq)]
+enum Encoding {
+    Protobuf,
+    Json,
+}
+
+/// `google.rpc.Status`, OTLP/HTTP's error body.
+#[derive(Clone, PartialEq, Message)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+async fn otlp(
+    State(ingest): State<Arc<Ingest>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let Some(encoding) = encoding_of(&headers) else {
+        ingest.refused(Way::OtlpHttp, "encoding");
+        let text = "content-type must be application/x-protobuf or application/json\n";
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
+    };
+    match take_otlp(&ingest, peer, &headers, body, encoding).await {
+        Ok(bytes) => answer(StatusCode::OK, encoding, bytes),
+        Err(refusal) => refuse_otlp(refusal, encoding),
+    }
+}
+
+async fn take_otlp(
+    ingest: &Arc<Ingest>,
+    peer: Peer,
+    headers: &HeaderMap,
+    body: Body,
+    encoding: Encoding,
+) -> Result<Vec<u8>, Refusal> {
+    let count = |r: Refusal| {
+        ingest.refused(Way::OtlpHttp, r.reason);
+        r
+    };
+    let (_turn, bytes) = receive(ingest, headers, body).await.map_err(count)?;
+    let (compression, limit) = (body::encoding(headers), ingest.message_size());
+    let plain = move || -> Result<Bytes, Refusal> {
+        let plain = body::gunzip(&compression, bytes, limit)?;
+        if encoding == Encoding::Protobuf {
+            return Ok(plain);
+        }
+        let request: ExportMetricsServiceRequest = serde_json::from_slice(&plain).map_err(|e| {
+            IngestError::Malformed(format!(
+                "malformed OTLP metrics request: {e}; send an ExportMetricsServiceRequest in JSON"
+            ))
+        })?;
+        Ok(request.encode_to_vec().into())
+    };
+    let joined = tokio::task::spawn_blocking(plain).await;
+    let plain = joined.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string()).into())).map_err(count)?;
+    let report = ingest.otlp(Way::OtlpHttp, peer.0.ip(), plain).await?;
+    let response = grpc::answer(&report);
+    match encoding {
+        Encoding::Protobuf => Ok(response.encode_to_vec()),
+        Encoding::Json => serde_json::to_vec(&response).map_err(|e| IngestError::Internal(e.to_string()).into()),
+    }
+}
+
+fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    match kind.split(';').next().unwrap_or_default().trim() {
+        "application/x-protobuf" | "application/protobuf" => Some(Encoding::Protobuf),
+        "application/json" => Some(Encoding::Json),
+        _ => None,
+    }
+}
+
+fn refuse_otlp(refusal: Refusal, encoding: Encoding) -> Response {
+    // gRPC's numbers: 3 invalid argument, 13 internal, 14 unavailable.
+    let code = match refusal.status {
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::REQUEST_TIMEOUT => 14,
+        StatusCode::INTERNAL_SERVER_ERROR => 13,
+        _ => 3,
+    };
+    let body = match encoding {
+        Encoding::Protobuf => RpcStatus { code, message: refusal.message }.encode_to_vec(),
+        Encoding::Json => serde_json::json!({"code": code, "message": refusal.message}).to_string().into_bytes(),
+    };
+    answer(refusal.status, encoding, body)
+}
+
+fn answer(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
+    let kind = match encoding {
+        Encoding::Protobuf => "application/x-protobuf",
+        Encoding::Json => "application/json",
+    };
+    let mut response = (status, [(header::CONTENT_TYPE, kind)], body).into_response();
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
+    }
+    response
+}
+
+async fn other() -> Response {
+    let text = "this port takes OTLP metrics at /v1/metrics; queries and pages are on the main port (7470 unless configured)\n";
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+async fn remote_write(
+    State(ingest): State<Arc<Ingest>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let refuse = |r: Refusal| {
+        let retry = [(header::RETRY_AFTER, RETRY_AFTER)];
+        let text = format!("{}\n", r.message);
+        match r.status {
+            StatusCode::SERVICE_UNAVAILABLE => (r.status, retry, text).into_response(),
+            // Senders retry 5xx and 429 only; a slow body deserves another try.
+            StatusCode::REQUEST_TIMEOUT => (StatusCode::SERVICE_UNAVAILABLE, retry, text).into_response(),
+            _ => (r.status, text).into_response(),
+        }
+    };
+    if is_version_2(&headers) {
+        ingest.refused(Way::RemoteWrite, "encoding");
+        return refuse(Refusal {
+            status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            reason: "encoding",
+            message: "remote write 2.0 is not supported; set protobuf_message: prometheus.WriteRequest (1.0)"
+                .to_owned(),
+        });
+    }
+    match take_remote_write(&ingest, peer, &headers, body).await {
+        Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
+        // All that could be stored is stored; sending the rest again cannot help, which is what 400 says.
+        Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
+        Err(refusal) => refuse(refusal),
+    }
+}
+
+async fn take_remote_write(
+    ingest: &Arc<Ingest>,
+    peer: Peer,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<String, Refusal> {
+    let count = |r: Refusal| {
+        ingest.refused(Way::RemoteWrite, r.reason);
+        r
+    };
+    let (_turn, bytes) = receive(ingest, headers, body).await.map_err(count)?;
+    let (compression, limit) = (body::encoding(headers), ingest.message_size());
+    let plain = body::unsnap(&compression, &bytes, limit).map_err(|e| count(e.into()))?;
+    let report = ingest.remote_write(peer.0.ip(), plain).await?;
+    Ok(report.message())
+}
+
+fn is_version_2(headers: &HeaderMap) -> bool {
+    let says = |name: header::HeaderName, what: &str| {
+        headers.get(name).and_then(|v| v.to_str().ok()).is_some_and(|v| v.contains(what))
+    };
+    says(header::CONTENT_TYPE, "io.prometheus.write.v2")
+}

@@ -1,0 +1,66 @@
+//! Gives equal column lists the same allocation each time, by which the store recognises them without hashing labels.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use fabriclens_model::Labels;
+
+/// Column lists beyond which all are forgotten; senders whose lists never repeat must not fill memory.
+const LISTS: usize = 200_000;
+
+/// Hash is a key already.
+#[derive(Default)]
+struct Ready(u64);
+
+impl std::hash::Hasher for Ready {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b));
+    }
+}
+
+/// Lists by the addresses of their label sets. A list keeps its label sets alive, so no address is ever reused.
+#[derive(Default)]
+pub(super) struct Layouts {
+    known: HashMap<u64, Vec<Arc<[Labels]>>, BuildHasherDefault<Ready>>,
+}
+
+impl Layouts {
+    /// The one allocation that stands for these label sets, in this order.
+    pub(super) fn intern(&mut self, series: &[Labels]) -> Arc<[Labels]> {
+        if self.known.len() > LISTS {
+            self.known.clear();
+        }
+        let address = |l: &Labels| l.pairs().as_ptr() as usize;
+        let mut hasher = DefaultHasher::new();
+        series.iter().for_each(|l| address(l).hash(&mut hasher));
+        let bucket = self.known.entry(hasher.finish()).or_default();
+        let same = |known: &&Arc<[Labels]>| {
+            known.len() == series.len() && known.iter().zip(series).all(|(a, b)| address(a) == address(b))
+        };
+        if let Some(list) = bucket.iter().find(same) {
+            return list.clone();
+        }
+        let list: Arc<[Labels]> = series.into();
+        bucket.push(list.clone());
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_label_sets_are_the_same_list() {
+        let (a, b) = (Labels::new([("__name__", "a")]), Labels::new([("__name__", "b")]));
+        let mut layouts = Layouts::default();
+        let first = layouts.intern(&[a.clone(), b.clone()]);
+        assert!(Arc::ptr_eq(&first, &layouts.intern(&[a.clone(), b.clone()])));
+        assert!(!Arc::ptr_eq(&first, &layouts.intern(&[b.clone(), a.clone()])));
+        assert!(!Arc::ptr_eq(&first, &layouts.intern(&[a])));
+    }
+}

@@ -1,0 +1,198 @@
+//! The way in: OTLP over gRPC and HTTP, and Prometheus remote write, to rows of the store; durable before the answer.
+//!
+//! Network code only bounds and hands over bytes; decoding and writing run on the blocking pool, at most
+//! `ingest.in_flight` requests at a time.
+
+pub mod body;
+mod conflict;
+pub mod grpc;
+pub mod http;
+mod layouts;
+mod otlp;
+mod own;
+pub mod prompb;
+mod remote;
+mod report;
+
+pub use own::run as store_own_metrics;
+pub use report::{IngestError, Report};
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fabriclens_store::{Metadata, RowGroup, Store};
+use fabriclens_wire::decode::Meta;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::config;
+use crate::telemetry::Telemetry;
+
+/// Decoders that work side by side. Each remembers label sets, so a sender stays with one of them.
+const DECODERS: usize = 4;
+/// How long a request waits for its turn before the sender is told to come back.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a sender may take to deliver a request's body.
+pub const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// By which way samples came; the `source` label of the collector's metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// OTLP over gRPC.
+    OtlpGrpc,
+    /// OTLP over HTTP.
+    OtlpHttp,
+    /// Prometheus remote write.
+    RemoteWrite,
+    /// The collector's own metrics.
+    Own,
+}
+
+impl Way {
+    /// Label value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OtlpGrpc => "otlp_grpc",
+            Self::OtlpHttp => "otlp_http",
+            Self::RemoteWrite => "remote_write",
+            Self::Own => "self",
+        }
+    }
+}
+
+/// One for the whole process; every listener shares it.
+pub struct Ingest {
+    store: Arc<Store>,
+    telemetry: Telemetry,
+    limits: config::Ingest,
+    slots: Arc<Semaphore>,
+    otlp: Vec<Mutex<otlp::Decoder>>,
+    remote: Vec<Mutex<remote::Decoder>>,
+    conflicts: conflict::Watch,
+}
+
+impl Ingest {
+    /// Nothing is remembered yet.
+    pub fn new(store: Arc<Store>, telemetry: Telemetry, limits: config::Ingest) -> Self {
+        Self {
+            store,
+            limits,
+            slots: Arc::new(Semaphore::new(limits.in_flight)),
+            otlp: (0..DECODERS).map(|_| Mutex::default()).collect(),
+            remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
+            conflicts: conflict::Watch::new(telemetry.host_conflicts.clone()),
+            telemetry,
+        }
+    }
+
+    /// Largest request in bytes, compressed or not.
+    pub fn message_size(&self) -> usize {
+        self.limits.message_size
+    }
+
+    /// Waits for a turn; hold it until the request is answered.
+    ///
+    /// # Errors
+    /// [`IngestError::Busy`] when there is none for ten seconds.
+    pub async fn enter(&self) -> Result<OwnedSemaphorePermit, IngestError> {
+        match tokio::time::timeout(PATIENCE, self.slots.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(IngestError::Busy { in_flight: self.limits.in_flight }),
+        }
+    }
+
+    /// Stores an OTLP request given as protobuf.
+    ///
+    /// # Errors
+    /// [`IngestError`]; then nothing of the request is acknowledged.
+    pub async fn otlp(self: &Arc<Self>, way: Way, peer: IpAddr, body: Bytes) -> Result<Report, IngestError> {
+        self.blocking(way, body.len(), move |this| {
+            this.conflicts.otlp(peer, &body);
+            let rows = this.otlp[shard(peer)].lock().decode(&body)?;
+            this.remember(&rows.metadata);
+            let mut report = Report::from_rejected(&rows.rejected);
+            report.add(&this.append(&rows.groups)?);
+            Ok(report)
+        })
+        .await
+    }
+
+    /// Stores a remote-write request, already decompressed.
+    ///
+    /// # Errors
+    /// [`IngestError`]; then nothing of the request is acknowledged.
+    pub async fn remote_write(self: &Arc<Self>, peer: IpAddr, body: Vec<u8>) -> Result<Report, IngestError> {
+        self.blocking(Way::RemoteWrite, body.len(), move |this| {
+            // Senders use many connections for the same series, so the address decides here too, not the connection.
+            let mut rows = this.remote[shard(peer)].lock().decode(&body)?;
+            this.remember(&rows.metadata);
+            rows.groups.iter().for_each(|g| this.conflicts.rows(peer, g));
+            let mut report = std::mem::take(&mut rows.report);
+            report.add(&this.append(&rows.groups)?);
+            Ok(report)
+        })
+        .await
+    }
+
+    /// Keeps what metrics mean; samples matter more, so a failure only says so.
+    fn remember(&self, metadata: &[Meta]) {
+        let entries = metadata.iter().map(|m| {
+            let meta = Metadata { kind: m.kind.to_owned(), unit: m.unit.clone(), help: m.help.clone() };
+            (m.name.as_str(), meta)
+        });
+        if let Err(error) = self.store.put_metadata(entries) {
+            tracing::warn!(%error, "cannot store metric metadata");
+        }
+    }
+
+    fn append(&self, groups: &[RowGroup]) -> Result<fabriclens_store::Appended, IngestError> {
+        let timer = self.telemetry.append_seconds.start_timer();
+        let appended = self.store.append(groups).map_err(IngestError::from_store)?;
+        timer.observe_duration();
+        Ok(appended)
+    }
+
+    /// Runs `work` off the async threads and counts what came of it.
+    async fn blocking(
+        self: &Arc<Self>,
+        way: Way,
+        bytes: usize,
+        work: impl FnOnce(&Self) -> Result<Report, IngestError> + Send + 'static,
+    ) -> Result<Report, IngestError> {
+        let t = &self.telemetry;
+        t.bytes.with_label_values(&[way.name()]).inc_by(bytes as u64);
+        t.in_flight.inc();
+        let this = self.clone();
+        let result = tokio::task::spawn_blocking(move || work(&this)).await;
+        t.in_flight.dec();
+        let result = result.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string())));
+        match &result {
+            Ok(report) => {
+                t.samples.with_label_values(&[way.name()]).inc_by(report.accepted);
+                for (reason, points) in report.reasons() {
+                    t.rejected.with_label_values(&[way.name(), reason]).inc_by(points);
+                }
+                let word = if report.rejected() > 0 { "partial" } else { "ok" };
+                t.requests.with_label_values(&[way.name(), word]).inc();
+            }
+            Err(e) => t.requests.with_label_values(&[way.name(), e.reason()]).inc(),
+        }
+        result
+    }
+
+    /// Counts a request that was refused before it could be decoded.
+    pub fn refused(&self, way: Way, reason: &str) {
+        self.telemetry.requests.with_label_values(&[way.name(), reason]).inc();
+    }
+}
+
+/// Which decoder a sender uses: the same each time, so that its label sets are known there.
+fn shard(peer: IpAddr) -> usize {
+    let last = match peer {
+        IpAddr::V4(v4) => v4.octets()[3],
+        IpAddr::V6(v6) => v6.octets()[15],
+    };
+    usize::from(last) % DECODERS
+}

@@ -1,0 +1,165 @@
+//! Build, run, drain: opens the store, binds all listeners, serves until told to stop, and stops in order.
+
+pub mod listen;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use fabriclens_store::{OpenError, Options, Store};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::api::{self, Api};
+use crate::config::Config;
+use crate::ingest::{self, Ingest};
+use crate::telemetry::Telemetry;
+use listen::{ListenError, Listener, Peer};
+
+/// Requests that are under way get this long to finish.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Why it does not start; `Display` names the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The data directory.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// An address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Anything else: a bug or a system without sockets.
+    #[error("cannot start: {0}")]
+    Other(String),
+}
+
+/// A running collector. Dropping it without [`Running::stop`] leaves no time to drain, but loses nothing acknowledged.
+pub struct Running {
+    /// Main address, with the port in use.
+    pub http: SocketAddr,
+    /// OTLP over gRPC.
+    pub otlp_grpc: SocketAddr,
+    /// OTLP over HTTP.
+    pub otlp_http: SocketAddr,
+    stop: watch::Sender<bool>,
+    servers: Vec<JoinHandle<std::io::Result<()>>>,
+    own: JoinHandle<()>,
+    api: Arc<Api>,
+    store: Arc<Store>,
+}
+
+/// Opens the store and starts all listeners; returns when they take connections.
+///
+/// # Errors
+/// [`ServeError`]; nothing is left running.
+pub async fn start(mut config: Config) -> Result<Running, ServeError> {
+    let other = |e: &dyn std::fmt::Display| ServeError::Other(e.to_string());
+    let tls = config.tls.as_ref().map(listen::acceptor).transpose()?;
+    // Ports before data: a second start on one machine fails on what is most likely wrong, and touches nothing.
+    let [http, grpc, otlp] = config.listen.all();
+    let (http, grpc, otlp) =
+        tokio::try_join!(listen::bind(http.0, http.1), listen::bind(grpc.0, grpc.1), listen::bind(otlp.0, otlp.1))?;
+    let local = |socket: &tokio::net::TcpListener| socket.local_addr().map_err(|e| other(&e));
+    config.listen = crate::config::Listen { http: local(&http)?, otlp_grpc: local(&grpc)?, otlp_http: local(&otlp)? };
+
+    let telemetry = Telemetry::new().map_err(|e| other(&e))?;
+    let store = open(&config).await?;
+    let ingest = Arc::new(Ingest::new(store.clone(), telemetry.clone(), config.ingest));
+    let api = Arc::new(Api::new(store.clone(), telemetry.clone(), config.clone()));
+    log_start(&config);
+
+    let (stop, stopped) = watch::channel(false);
+    let main = api::router(api.clone()).merge(ingest::http::remote_write_router(ingest.clone()));
+    let servers =
+        [(http, main), (grpc, ingest::grpc::router(ingest.clone())), (otlp, ingest::http::otlp_router(ingest))];
+    let servers: Result<Vec<_>, _> = servers
+        .into_iter()
+        .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
+        .collect();
+    let own = ingest::store_own_metrics(
+        store.clone(),
+        telemetry,
+        config.listen.http.to_string(),
+        config.self_metrics_interval,
+        stopped,
+    );
+    Ok(Running {
+        http: config.listen.http,
+        otlp_grpc: config.listen.otlp_grpc,
+        otlp_http: config.listen.otlp_http,
+        stop,
+        servers: servers.map_err(|e: std::io::Error| other(&e))?,
+        own: tokio::spawn(own),
+        api,
+        store,
+    })
+}
+
+async fn open(config: &Config) -> Result<Arc<Store>, ServeError> {
+    let options = Options {
+        retention: Some(config.retention.age),
+        max_bytes: config.retention.size,
+        max_future: config.ingest.future,
+        max_read_samples: usize::try_from(config.query.max_samples).unwrap_or(usize::MAX),
+        ..Options::default()
+    };
+    let dir = config.data.clone();
+    let began = std::time::Instant::now();
+    let opened = tokio::task::spawn_blocking(move || Store::open(&dir, options)).await;
+    let store = opened.map_err(|e| ServeError::Other(e.to_string()))??;
+    let stats = store.stats();
+    for damage in &stats.damage {
+        tracing::warn!(?damage, "damage found in the data directory; the rest is intact");
+    }
+    tracing::info!(
+        data = %config.data.display(), series = stats.head_series, blocks = stats.blocks,
+        seconds = began.elapsed().as_secs_f64(), "store open"
+    );
+    Ok(Arc::new(store))
+}
+
+fn log_start(config: &Config) {
+    let tls = config.tls.is_some();
+    for (key, address) in config.listen.all() {
+        tracing::info!(key, %address, tls, "listening");
+        if config.insecure && !tls && !address.ip().is_loopback() {
+            tracing::warn!(key, %address, "insecure = true: anyone who can reach this address can read and write");
+        }
+    }
+}
+
+fn serve(listener: Listener, router: Router, mut stopped: watch::Receiver<bool>) -> JoinHandle<std::io::Result<()>> {
+    let service = router.into_make_service_with_connect_info::<Peer>();
+    tokio::spawn(async move {
+        let stop = async move {
+            _ = stopped.wait_for(|s| *s).await;
+        };
+        axum::serve(listener, service).with_graceful_shutdown(stop).await
+    })
+}
+
+impl Running {
+    /// Takes no more connections, lets running requests finish, ends its own series, closes the store.
+    pub async fn stop(self) {
+        self.api.stopping();
+        self.stop.send_replace(true);
+        let drained = async {
+            for server in self.servers {
+                if let Ok(Err(error)) = server.await {
+                    tracing::warn!(%error, "listener ended with an error");
+                }
+            }
+        };
+        if tokio::time::timeout(DRAIN, drained).await.is_err() {
+            tracing::warn!(seconds = DRAIN.as_secs(), "some requests did not finish in time and are cut off");
+        }
+        if self.own.await.is_err() {
+            tracing::warn!("the writer of own metrics failed");
+        }
+        let store = self.store;
+        if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
+            tracing::warn!("closing the store failed; its log is replayed at the next start");
+        }
+    }
+}

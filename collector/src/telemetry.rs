@@ -1,0 +1,195 @@
+//! The collector's own metrics, `fabriclens_*`: counted here, served at `/metrics`, and stored into its own store.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fabriclens_store::Stats;
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+
+/// Gauges read from the store's statistics.
+const STORE: &[(&str, &str, fn(&Stats) -> u64)] = &[
+    ("fabriclens_store_head_series", "Series in memory.", |s| s.head_series as u64),
+    ("fabriclens_store_head_samples", "Samples in memory, not yet in blocks.", |s| s.head_samples),
+    ("fabriclens_store_head_layouts", "Sets of series that share time stamps, in memory.", |s| s.head_layouts as u64),
+    ("fabriclens_store_head_bytes", "Bytes of compressed rows in memory.", |s| s.head_bytes),
+    ("fabriclens_store_wal_bytes", "Bytes of log that are not yet in blocks.", |s| s.wal_bytes),
+    ("fabriclens_store_blocks", "Block files.", |s| s.blocks as u64),
+    ("fabriclens_store_block_bytes", "Bytes of block files.", |s| s.block_bytes),
+    ("fabriclens_store_block_samples", "Samples in block files.", |s| s.block_samples),
+    ("fabriclens_store_damage", "Damaged places found since the start.", |s| s.damage.len() as u64),
+    ("fabriclens_store_log_failing", "1 when samples cannot be made durable.", |s| u64::from(s.log_failure.is_some())),
+    ("fabriclens_store_maintenance_failing", "1 when blocks cannot be written, merged or removed.", |s| {
+        u64::from(s.maintenance_failure.is_some())
+    }),
+];
+
+/// Every metric of the collector; cloning shares them.
+#[derive(Clone)]
+pub struct Telemetry {
+    registry: Registry,
+    /// Samples made durable, by way in (`otlp_grpc`, `otlp_http`, `remote_write`, `self`).
+    pub samples: IntCounterVec,
+    /// Requests by way in and result (`ok`, `partial`, `invalid`, `unavailable`).
+    pub requests: IntCounterVec,
+    /// Points not taken, by way in and reason.
+    pub rejected: IntCounterVec,
+    /// Request bytes after decompression, by way in.
+    pub bytes: IntCounterVec,
+    /// Time to make one request durable.
+    pub append_seconds: Histogram,
+    /// Requests being handled.
+    pub in_flight: IntGauge,
+    /// Evidence that two agents use one host name.
+    pub host_conflicts: IntCounterVec,
+    /// Queries by endpoint and result.
+    pub queries: IntCounterVec,
+    /// Time of queries by endpoint.
+    pub query_seconds: HistogramVec,
+    /// Queries being evaluated.
+    pub queries_in_flight: IntGauge,
+    store: Vec<(IntGauge, fn(&Stats) -> u64)>,
+}
+
+impl Telemetry {
+    /// All metrics, at zero.
+    ///
+    /// # Errors
+    /// When a metric is declared wrongly or twice, which a test rules out.
+    pub fn new() -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            let c = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(c.clone()))?;
+            Ok::<_, prometheus::Error>(c)
+        };
+        let gauge = |name: &str, help: &str| {
+            let g = IntGauge::new(name, help)?;
+            registry.register(Box::new(g.clone()))?;
+            Ok::<_, prometheus::Error>(g)
+        };
+        let telemetry = Self {
+            samples: counters("fabriclens_ingest_samples_total", "Samples made durable.", &["source"])?,
+            requests: counters("fabriclens_ingest_requests_total", "Write requests answered.", &["source", "result"])?,
+            rejected: counters("fabriclens_ingest_rejected_total", "Points not taken.", &["source", "reason"])?,
+            bytes: counters("fabriclens_ingest_bytes_total", "Request bytes, decompressed.", &["source"])?,
+            append_seconds: Histogram::with_opts(
+                HistogramOpts::new("fabriclens_ingest_append_seconds", "Time until a request is durable.")
+                    .buckets(vec![0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0]),
+            )?,
+            in_flight: gauge("fabriclens_ingest_in_flight", "Write requests being handled.")?,
+            host_conflicts: counters(
+                "fabriclens_ingest_host_conflicts_total",
+                "Signs that two agents send under one host name.",
+                &["host"],
+            )?,
+            queries: counters("fabriclens_queries_total", "Queries answered.", &["endpoint", "result"])?,
+            query_seconds: HistogramVec::new(
+                HistogramOpts::new("fabriclens_query_seconds", "Time of queries.")
+                    .buckets(vec![0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0]),
+                &["endpoint"],
+            )?,
+            queries_in_flight: gauge("fabriclens_queries_in_flight", "Queries being evaluated.")?,
+            store: STORE
+                .iter()
+                .map(|(name, help, read)| Ok((gauge(name, help)?, *read)))
+                .collect::<Result<_, prometheus::Error>>()?,
+            registry: registry.clone(),
+        };
+        registry.register(Box::new(telemetry.append_seconds.clone()))?;
+        registry.register(Box::new(telemetry.query_seconds.clone()))?;
+        let start = IntGauge::new("fabriclens_start_time_seconds", "Start of the process, Unix time.")?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        start.set(i64::try_from(now).unwrap_or(i64::MAX));
+        registry.register(Box::new(start))?;
+        let build = IntGauge::with_opts(
+            Opts::new("fabriclens_build_info", "1; the version is in the label.")
+                .const_label("version", env!("CARGO_PKG_VERSION")),
+        )?;
+        build.set(1);
+        registry.register(Box::new(build))?;
+        Ok(telemetry)
+    }
+
+    /// Takes over the store's own numbers; call before reading.
+    pub fn observe_store(&self, stats: &Stats) {
+        for (gauge, read) in &self.store {
+            gauge.set(i64::try_from(read(stats)).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Prometheus text format.
+    ///
+    /// # Errors
+    /// When a metric cannot be encoded.
+    pub fn text(&self) -> Result<String, prometheus::Error> {
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+
+    /// Name, labels and value of every series, histograms as `_bucket`, `_sum` and `_count`.
+    pub fn samples(&self) -> Vec<(String, Vec<(String, String)>, f64)> {
+        let mut out = Vec::new();
+        for family in self.registry.gather() {
+            for metric in family.get_metric() {
+                let labels: Vec<(String, String)> =
+                    metric.get_label().iter().map(|l| (l.name().to_owned(), l.value().to_owned())).collect();
+                let mut put = |suffix: &str, extra: Option<String>, value: f64| {
+                    let mut labels = labels.clone();
+                    labels.extend(extra.map(|le| ("le".to_owned(), le)));
+                    out.push((format!("{}{suffix}", family.name()), labels, value));
+                };
+                match family.get_field_type() {
+                    prometheus::proto::MetricType::HISTOGRAM => {
+                        let h = metric.get_histogram();
+                        for b in h.get_bucket() {
+                            put("_bucket", Some(b.upper_bound().to_string()), b.cumulative_count() as f64);
+                        }
+                        put("_bucket", Some("+Inf".to_owned()), h.get_sample_count() as f64);
+                        put("_sum", None, h.get_sample_sum());
+                        put("_count", None, h.get_sample_count() as f64);
+                    }
+                    prometheus::proto::MetricType::COUNTER => put("", None, metric.get_counter().get_value()),
+                    _ => put("", None, metric.get_gauge().get_value()),
+                }
+            }
+        }
+        out
+    }
+
+    /// Name, kind (`counter` …) and help of each metric.
+    pub fn metadata(&self) -> Vec<(String, String, String)> {
+        let kind = |f: &prometheus::proto::MetricFamily| format!("{:?}", f.get_field_type()).to_lowercase();
+        self.registry.gather().iter().map(|f| (f.name().to_owned(), kind(f), f.help().to_owned())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declared_once_and_named_as_prometheus_wants() {
+        let t = Telemetry::new().unwrap();
+        t.samples.with_label_values(&["self"]).inc_by(3);
+        t.append_seconds.observe(0.003);
+        let names: Vec<String> = t.samples().into_iter().map(|s| s.0).collect();
+        assert!(names.iter().all(|n| n.starts_with("fabriclens_")), "{names:?}");
+        assert!(t.samples().contains(&(
+            "fabriclens_ingest_samples_total".to_owned(),
+            vec![("source".to_owned(), "self".to_owned())],
+            3.0
+        )));
+        let bucket = |le: &str| {
+            let labels = vec![("le".to_owned(), le.to_owned())];
+            t.samples()
+                .into_iter()
+                .find(|s| s.0 == "fabriclens_ingest_append_seconds_bucket" && s.1 == labels)
+                .unwrap()
+                .2
+        };
+        assert_eq!((bucket("0.002"), bucket("0.005"), bucket("+Inf")), (0.0, 1.0, 1.0));
+        assert!(t.text().unwrap().contains("# TYPE fabriclens_ingest_samples_total counter"));
+        t.query_seconds.with_label_values(&["query"]).observe(0.1);
+        let of = |name: &str| t.metadata().into_iter().find(|m| m.0 == name).map(|m| m.1);
+        assert_eq!(of("fabriclens_query_seconds").as_deref(), Some("histogram"));
+        assert_eq!(of("fabriclens_build_info").as_deref(), Some("gauge"));
+    }
+}
