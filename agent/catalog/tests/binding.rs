@@ -135,6 +135,14 @@ fn the_better_source_ranks_first() {
         &on("mlx5_core", Source::EthtoolStd, "eth-mac/OctetsReceivedOK"),
     );
     first(&on("mlx5_ib", Source::HwCounters, "np_cnp_sent"), &on("mlx5_ib", Source::HwCounters, "cc_tx_cnp_pkts"));
+    first(
+        &on("mlx5_ib", Source::HwCounters, "rdma_rx_bytes"),
+        &on("mlx5_core", Source::Ethtool, "rx_vport_rdma_unicast_bytes"),
+    );
+    first(
+        &on("mlx5_core", Source::Ethtool, "rx_vport_rdma_unicast_bytes"),
+        &on("mlx5_core", Source::SysfsCounters, "port_rcv_data"),
+    );
     let mad = |name| bind(family("mlx5_ib"), InfiniBand, Source::PmaMad, name).unwrap();
     first(&mad("PortCountersExtended/PortXmitData"), &mad("PortCounters/PortXmitData"));
     let sys = |name| bind(None, InfiniBand, Source::SysfsCounters, name).unwrap();

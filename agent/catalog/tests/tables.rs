@@ -1,6 +1,8 @@
 //! The tables themselves: unique names, sorted labels, every feed in step with its metric, and the golden list of
 //! Prometheus names so that a rename shows in review.
 
+#![expect(clippy::unwrap_used, reason = "helpers of a test: failing is what they are for")]
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
@@ -198,4 +200,24 @@ fn names_leave_unit_and_type_to_the_translation() {
             assert!(!words.contains(&word), "{}: leave out `{word}`", m.name);
         }
     }
+}
+
+/// `rx` in a vendor's name is `receive` here, `tx` is `transmit`.
+#[test]
+fn directions_follow_the_names() {
+    let mut checked = 0;
+    for (table, rows) in tables() {
+        for feed in rows {
+            let Some((_, direction)) = feed.labels.as_slice().iter().find(|(n, _)| *n == "direction") else { continue };
+            let name = feed.name.to_lowercase();
+            let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphabetic()).collect();
+            let says = |tokens: &[&str]| words.iter().any(|w| tokens.contains(w));
+            let (rx, tx) = (says(&["rx", "rcv", "rxq", "recv", "rcvd"]), says(&["tx", "xmit", "txq", "sent"]));
+            if rx != tx {
+                checked += 1;
+                assert_eq!(*direction == "receive", rx, "{table}: {} is {direction}", feed.name);
+            }
+        }
+    }
+    assert!(checked > 600, "only {checked} names say their direction");
 }
