@@ -33,15 +33,16 @@ pub fn render() -> String {
         let _ = writeln!(page, "\n## {title}");
         for metric in *theme {
             describe(&mut page, metric);
-            for (family, source, names) in sources.get(metric.name).into_iter().flatten() {
-                let _ = writeln!(page, "- {family}, {}: {}", source.label(), names.join(", "));
+            let from_rows = sources.get(metric.name).into_iter().flatten();
+            let mut lines: Vec<String> = from_rows
+                .map(|(family, source, names)| format!("{family}, {}: {}", source.label(), names.join(", ")))
+                .collect();
+            lines.extend(elsewhere(metric));
+            lines.extend(FACTS.iter().filter(|f| f.metric == metric).map(|f| format!("`{}`: {}", f.name, f.becomes)));
+            if lines.is_empty() {
+                lines.push("worked out by the agent".to_owned());
             }
-            if let Some(other) = elsewhere(metric) {
-                let _ = writeln!(page, "- {other}");
-            }
-            for fact in FACTS.iter().filter(|f| f.metric == *metric) {
-                let _ = writeln!(page, "- `{}`: {}", fact.name, fact.becomes);
-            }
+            let _ = writeln!(page, "- {}", lines.join("\n- "));
         }
     }
     page
