@@ -38,7 +38,7 @@ pub fn render() -> String {
                 .map(|(family, source, names)| format!("{family}, {}: {}", source.label(), names.join(", ")))
                 .collect();
             lines.extend(elsewhere(metric));
-            lines.extend(FACTS.iter().filter(|f| f.metric == metric).map(|f| format!("`{}`: {}", f.name, f.becomes)));
+            lines.extend(FACTS.iter().filter(|f| f.metric == *metric).map(|f| format!("`{}`: {}", f.name, f.becomes)));
             if lines.is_empty() {
                 lines.push("worked out by the agent".to_owned());
             }
