@@ -3,8 +3,7 @@
 //! Every path that the agent reads hangs from one [`Roots`] value, so that a container mount, a recorded host and a
 //! test tree all go through the same code. Built once by `main`; passed to discovery and to every sampler.
 
-use crate::no_calls::NoCalls;
-use fabriclens_kernel::{Calls, recorded};
+use fabriclens_kernel::{Calls, live, recorded};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +17,8 @@ pub struct Roots {
     sys: PathBuf,
     proc: PathBuf,
     run: PathBuf,
-    calls: Arc<dyn Calls>,
+    /// `None` = the running kernel.
+    calls: Option<Arc<dyn Calls>>,
     recorded: bool,
 }
 
@@ -28,17 +28,16 @@ impl Roots {
     pub fn new(root: Option<PathBuf>) -> Self {
         let base = root.unwrap_or_else(|| PathBuf::from("/"));
         let recorded = !is_sysfs(&base.join("sys"));
-        let calls: Arc<dyn Calls> =
-            if recorded { Arc::new(recorded::Recorded::new(base.clone())) } else { Arc::new(NoCalls) };
+        let calls = recorded.then(|| Arc::new(recorded::Recorded::new(base.clone())) as Arc<dyn Calls>);
         Self::build(base, calls, recorded)
     }
 
     /// A tree whose kernel calls are answered by `calls` (tests, simulators).
     pub fn with_calls(base: PathBuf, calls: Arc<dyn Calls>) -> Self {
-        Self::build(base, calls, true)
+        Self::build(base, Some(calls), true)
     }
 
-    fn build(base: PathBuf, calls: Arc<dyn Calls>, recorded: bool) -> Self {
+    fn build(base: PathBuf, calls: Option<Arc<dyn Calls>>, recorded: bool) -> Self {
         Self { sys: base.join("sys"), proc: base.join("proc"), run: base.join("run"), base, calls, recorded }
     }
 
@@ -62,9 +61,13 @@ impl Roots {
         &self.run
     }
 
-    /// Netlink, ioctl and verbs, live or recorded.
+    /// Netlink, ioctl and verbs, live or recorded. Live ones are new sockets each time: a device that hangs then
+    /// delays nobody else, so take one for the thread of each device and keep it.
     pub fn calls(&self) -> Arc<dyn Calls> {
-        Arc::clone(&self.calls)
+        match &self.calls {
+            Some(calls) => Arc::clone(calls),
+            None => Arc::new(live::Live::new(&self.proc)),
+        }
     }
 
     /// True when nothing here is asked of the running kernel.

@@ -5,6 +5,7 @@
 use crate::inventory::{self, Device, Netdev, Port};
 use crate::roots::Roots;
 use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind};
+use fabriclens_kernel::Calls;
 use fabriclens_wire::Resource;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,8 @@ const UNKNOWN_RATE_BYTES: f64 = 2e11;
 pub struct Subject {
     /// Where to read.
     pub roots: Arc<Roots>,
+    /// Kernel calls of this device alone: one that hangs holds up no other.
+    pub calls: Arc<dyn Calls>,
     /// Identity on the wire.
     pub resource: Arc<Resource>,
     /// RDMA device, for devices and ports.
@@ -31,10 +34,11 @@ pub struct Subject {
 }
 
 impl Subject {
-    fn new(roots: &Arc<Roots>, host: &Arc<str>, device: Option<&str>, port: Option<u32>) -> Self {
+    fn new(roots: &Arc<Roots>, calls: &Arc<dyn Calls>, host: &Arc<str>, device: Option<&str>, port: Option<u32>) -> Self {
         let resource = Resource { host: Arc::clone(host), device: device.map(Arc::from), port };
         Self {
             roots: Arc::clone(roots),
+            calls: Arc::clone(calls),
             resource: Arc::new(resource),
             device: None,
             port: None,
@@ -46,24 +50,25 @@ impl Subject {
 
     /// The host itself.
     pub fn host(roots: &Arc<Roots>, host: &Arc<str>) -> Self {
-        Self::new(roots, host, None, None)
+        Self::new(roots, &roots.calls(), host, None, None)
     }
 
     /// A device and its ports.
     pub fn of_device(roots: &Arc<Roots>, host: &Arc<str>, device: &Arc<Device>) -> Vec<Self> {
-        let whole = Self { device: Some(Arc::clone(device)), ..Self::new(roots, host, Some(&device.name), None) };
+        let calls = roots.calls();
+        let whole = Self { device: Some(Arc::clone(device)), ..Self::new(roots, &calls, host, Some(&device.name), None) };
         let port = |(index, port): (usize, &Port)| Self {
             device: Some(Arc::clone(device)),
             port: Some(index),
             netdev: port.netdev.clone(),
-            ..Self::new(roots, host, Some(&device.name), Some(port.number))
+            ..Self::new(roots, &calls, host, Some(&device.name), Some(port.number))
         };
         std::iter::once(whole).chain(device.ports.iter().enumerate().map(port)).collect()
     }
 
     /// A netdev that no RDMA port stands on.
     pub fn of_netdev(roots: &Arc<Roots>, host: &Arc<str>, netdev: &Arc<Netdev>) -> Self {
-        Self { netdev: Some(Arc::clone(netdev)), ..Self::new(roots, host, Some(&netdev.name), None) }
+        Self { netdev: Some(Arc::clone(netdev)), ..Self::new(roots, &roots.calls(), host, Some(&netdev.name), None) }
     }
 
     /// The port, for subjects that are one.

@@ -24,7 +24,7 @@ const SELECTOR_DSCP: u8 = 5;
 
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
-    subject.roots.calls().dcb(&netdev.name)?;
+    subject.calls.dcb(&netdev.name)?;
     Ok(Box::new(Dcb { subject: subject.clone(), pairs: Vec::new() }))
 }
 
@@ -36,7 +36,7 @@ struct Dcb {
 impl Sampler for Dcb {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         let Some(netdev) = &self.subject.netdev else { return Ok(()) };
-        let told = self.subject.roots.calls().dcb(&netdev.name)?;
+        let told = self.subject.calls.dcb(&netdev.name)?;
         self.pairs.clear();
         for (name, counts) in [("requests", told.requests), ("indications", told.indications)] {
             for (priority, count) in counts.into_iter().flatten().enumerate() {

@@ -24,7 +24,7 @@ const ATTEMPTS: usize = 3;
 
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
-    let calls = subject.roots.calls();
+    let calls = Arc::clone(&subject.calls);
     let names = calls.stat_names(&netdev.name)?;
     if names.is_empty() {
         return Err(SampleError::Absent(format!("{}: the driver has no ethtool statistics", netdev.name)));

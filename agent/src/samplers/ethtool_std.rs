@@ -21,7 +21,7 @@ pub const SPEC: Spec = Spec {
 
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
-    let calls = subject.roots.calls();
+    let calls = Arc::clone(&subject.calls);
     let mut pairs = Vec::new();
     calls.std_stats(&netdev.name, &mut pairs)?;
     if pairs.is_empty() {

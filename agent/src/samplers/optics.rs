@@ -28,7 +28,7 @@ struct Optics {
 impl Sampler for Optics {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         let Some(netdev) = &self.subject.netdev else { return Ok(()) };
-        let module = self.subject.roots.calls().module(&netdev.name)?;
+        let module = self.subject.calls.module(&netdev.name)?;
         out.fact_if(&optics::MODULE_TEMPERATURE, &[], module.temperature.map(Value::Float));
         out.fact_if(&optics::MODULE_SUPPLY, &[], module.supply.map(Value::Float));
         for (i, lane) in module.lanes.iter().enumerate() {

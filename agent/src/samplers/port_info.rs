@@ -92,7 +92,7 @@ fn interface(subject: &Subject, of: &Netdev, out: &mut Batch) {
     }
     let mtu = maybe(&of.dir.join("mtu")).and_then(|t| t.parse().ok());
     out.fact_if(&netdev::NETDEV_MTU, &[], mtu.map(Value::Int));
-    if let Ok(bits) = subject.roots.calls().max_rate_bits(&of.name) {
+    if let Ok(bits) = subject.calls.max_rate_bits(&of.name) {
         subject.tell_rate(bits);
         out.fact(&state::PORT_RATE_MAX, &[], Value::Int(bits / 8));
     }
@@ -119,7 +119,7 @@ fn info(subject: &Subject, out: &mut Batch) {
     let class = device.map_or_else(|| netdev.map_or(Class::Physical, |n| n.class), |d| d.class);
     let driver = device.map(|d| &*d.driver).or(netdev.map(|n| &*n.driver)).unwrap_or_default();
     let firmware = device.and_then(|d| d.firmware.clone()).or_else(|| {
-        let told = subject.roots.calls().driver(&netdev?.name).ok()?;
+        let told = subject.calls.driver(&netdev?.name).ok()?;
         Some(told.firmware).filter(|f| f != "N/A")
     });
     let numa = device.and_then(|d| d.numa).or(netdev.and_then(|n| n.numa)).map(|n| n.to_string()).unwrap_or_default();

@@ -89,7 +89,7 @@ impl Sampler for PortState {
 impl PortState {
     fn ask_reason(&self) -> Option<(String, String)> {
         let netdev = self.subject.netdev.as_ref()?;
-        let told = self.subject.roots.calls().link_state(&netdev.name).ok()?;
+        let told = self.subject.calls.link_state(&netdev.name).ok()?;
         Some((told.reason?, told.detail.unwrap_or_default()))
     }
 }

@@ -26,7 +26,7 @@ const LIFESPAN: &str = "lifespan";
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let port = subject.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
     if let Some(link) = &port.link {
-        let mut netlink = Netlink { calls: subject.roots.calls(), link: link.clone(), pairs: Vec::new() };
+        let mut netlink = Netlink { calls: Arc::clone(&subject.calls), link: link.clone(), pairs: Vec::new() };
         match netlink.calls.rdma_counters(link, &mut netlink.pairs) {
             Ok(()) if !netlink.pairs.is_empty() => return Ok(Box::new(netlink)),
             Ok(()) | Err(CallError::Unsupported { .. }) => {}

@@ -30,7 +30,7 @@ struct Verbs {
 impl Sampler for Verbs {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         let (Some(device), Some(port)) = (&self.subject.device, self.subject.port()) else { return Ok(()) };
-        let told = self.subject.roots.calls().verbs_port(&device.name, port.number)?;
+        let told = self.subject.calls.verbs_port(&device.name, port.number)?;
         if let Some(bits) = told.rate_bits {
             self.subject.tell_rate(bits);
         }
