@@ -1,4 +1,4 @@
-//! What goes on behind appends: the head becomes blocks, old blocks go. One thread, or whoever calls `flush`.
+//! What goes on behind appends: the head becomes blocks, old blocks go. Two threads, or whoever calls `flush`.
 
 use crate::block::build::{Plan, build};
 use crate::block::file::Facts;
@@ -12,7 +12,7 @@ use crate::wal::writer::parse_name;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Windows that one flush may write; more and the windows are made wider.
@@ -22,17 +22,19 @@ const ROUND: Duration = Duration::from_secs(1);
 /// Rounds after which an unused index of a block is dropped from memory.
 const IDLE_ROUNDS: u32 = 300;
 
-/// State of maintenance.
+/// Who may do what: flushing and merging go on side by side, so that a long merge never holds up the head.
 pub struct Maintenance {
-    next_block: u64,
-    /// When the current generation began.
-    began: Instant,
+    next_block: AtomicU64,
+    /// Held while flushing: when the current generation began.
+    flush: Mutex<Instant>,
+    /// Held while merging, removing or linking blocks.
+    pub merge: Mutex<()>,
 }
 
 impl Maintenance {
     /// With the first free block number.
     pub fn new(next_block: u64) -> Self {
-        Self { next_block, began: Instant::now() }
+        Self { next_block: AtomicU64::new(next_block), flush: Mutex::new(Instant::now()), merge: Mutex::new(()) }
     }
 }
 
@@ -65,77 +67,95 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; what could not be written stays in memory and in the log.
     pub fn flush(&self) -> Result<(), StoreError> {
-        let mut state = self.shared.maintenance.lock();
-        let result = self.shared.cut(&mut state).and_then(|()| self.shared.flush_older(&mut state));
-        self.shared.note(result)
+        let shared = &self.shared;
+        let mut began = shared.maintenance.flush.lock();
+        let result = shared.flush_older().and_then(|()| shared.cut(&mut began)).and_then(|()| shared.flush_older());
+        shared.note(FLUSH, result)
     }
 
-    /// One round of what the background thread does: flush what is due, merge, apply retention.
+    /// One round of what the background threads do: flush what is due, apply retention, merge.
     ///
     /// # Errors
     /// [`StoreError`] of the first step that failed; it is tried again the next time.
     pub fn maintain(&self) -> Result<(), StoreError> {
-        self.shared.round()
+        let first = self.shared.tidy();
+        self.shared.flush_due().and(first)
     }
 }
 
+/// Index of a thread's trouble.
+const FLUSH: usize = 0;
+const TIDY: usize = 1;
+
 impl Shared {
-    /// The background thread.
-    pub fn run(&self) {
+    /// The background threads, by name.
+    pub const THREADS: [(&str, fn(&Self)); 2] = [
+        ("store-flush", |s| s.run(&s.flush_bell, Self::flush_due)),
+        ("store-merge", |s| s.run(&s.merge_bell, Self::tidy)),
+    ];
+
+    fn run(&self, bell: &Bell, round: fn(&Self) -> Result<(), StoreError>) {
         while !self.closed.load(Ordering::Acquire) {
-            self.bell.wait(ROUND);
+            bell.wait(ROUND);
             if self.closed.load(Ordering::Acquire) {
                 return;
             }
-            if let Err(e) = self.round() {
-                if matches!(e, StoreError::Closed) {
-                    return;
+            match round(self) {
+                Err(e) if !matches!(e, StoreError::Closed) => {
+                    tracing::error!(error = %e, "maintenance of the store failed, trying again");
+                    bell.wait(ROUND);
                 }
-                tracing::error!(error = %e, "maintenance of the store failed, trying again");
-                self.bell.wait(ROUND);
+                _ => {}
             }
         }
     }
 
     /// Remembers how maintenance went, for `stats` and for appends that must be refused.
-    fn note(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
-        *self.trouble.lock() = result.as_ref().err().map(ToString::to_string);
+    fn note(&self, who: usize, result: Result<(), StoreError>) -> Result<(), StoreError> {
+        self.trouble.lock()[who] = result.as_ref().err().map(ToString::to_string);
         result
     }
 
-    fn round(&self) -> Result<(), StoreError> {
-        let mut state = self.maintenance.lock();
-        // Retention first: it may free the space that the others need.
-        let result = self.retain().and_then(|()| self.flush_due(&mut state)).and_then(|()| self.merge(&mut state));
+    /// Retention, then merges: the first may free the space that the second needs.
+    fn tidy(&self) -> Result<(), StoreError> {
+        let merging = self.maintenance.merge.lock();
+        let result = self.retain().and_then(|()| self.merge());
+        drop(merging);
         for block in self.blocks.read().iter() {
             block.forget_idle(IDLE_ROUNDS);
         }
-        self.note(result)
+        self.note(TIDY, result)
     }
 
-    fn flush_due(&self, state: &mut Maintenance) -> Result<(), StoreError> {
+    fn flush_due(&self) -> Result<(), StoreError> {
+        let mut began = self.maintenance.flush.lock();
         let bytes = self.log.lock().bytes;
-        let old = state.began.elapsed() >= self.options.head_age && bytes > 0;
-        if bytes > self.options.head_bytes || old {
-            self.cut(state)?;
-        }
-        self.flush_older(state)
+        let old = began.elapsed() >= self.options.head_age && bytes > 0;
+        let due = bytes > self.options.head_bytes || old;
+        // While blocks cannot be written no further generation is begun: appends are refused in the end, and memory
+        // stays bounded.
+        let result = self
+            .flush_older()
+            .and_then(|()| if due { self.cut(&mut began) } else { Ok(()) })
+            .and_then(|()| self.flush_older());
+        self.note(FLUSH, result)
     }
 
     /// Ends the current generation and its log and begins the next.
-    fn cut(&self, state: &mut Maintenance) -> Result<(), StoreError> {
+    fn cut(&self, began: &mut Instant) -> Result<(), StoreError> {
         let mut log = self.log.lock();
-        while log.busy {
-            self.written.wait(&mut log);
-        }
-        if log.failure().is_some() {
-            log.heal(&self.head.read().current)?;
-            self.written.notify_all();
-        }
-        let all = log.appended;
-        self.commit(&mut log, all)?;
-        while log.busy {
-            self.written.wait(&mut log);
+        // Appends go on while a commit waits for the disk; the cut must fall where nothing is on its way.
+        while log.busy || log.durable < log.appended {
+            if log.busy {
+                self.written.wait(&mut log);
+                continue;
+            }
+            if log.failure().is_some() {
+                log.heal(&self.head.read().current)?;
+                self.written.notify_all();
+            }
+            let all = log.appended;
+            self.commit(&mut log, all)?;
         }
         let mut head = self.head.write();
         if head.current.layouts.is_empty() {
@@ -145,17 +165,18 @@ impl Shared {
         let next = Generation::new(number, self.options.chunk_rows, self.options.max_series);
         let full = std::mem::replace(&mut head.current, next);
         head.older.push(Arc::new(full));
-        state.began = Instant::now();
+        *began = Instant::now();
+        self.written.notify_all();
         Ok(())
     }
 
     /// Writes blocks of all generations but the current and removes their logs.
-    fn flush_older(&self, state: &mut Maintenance) -> Result<(), StoreError> {
+    fn flush_older(&self) -> Result<(), StoreError> {
         loop {
             let Some(generation) = self.head.read().older.first().cloned() else {
                 return Ok(());
             };
-            let blocks = self.blocks_of(state, &generation)?;
+            let blocks = self.blocks_of(&generation)?;
             // Readers look at the head first: the blocks must be there before the generation goes.
             self.exchange(blocks, &[]);
             self.head.write().older.remove(0);
@@ -163,12 +184,12 @@ impl Shared {
         }
     }
 
-    fn blocks_of(&self, state: &mut Maintenance, generation: &Arc<Generation>) -> Result<Vec<Arc<Block>>, StoreError> {
+    fn blocks_of(&self, generation: &Arc<Generation>) -> Result<Vec<Arc<Block>>, StoreError> {
         let mut blocks = Vec::new();
         let number = generation.number;
         for (start, end) in self.windows(generation) {
             let plan = Plan { start, end, generations: (number, number), parents: Vec::new() };
-            match self.write_block(state, &mut [Source::head(generation.clone())], plan, || true) {
+            match self.write_block(&mut [Source::head(generation.clone())], plan, || true) {
                 Ok(block) => blocks.extend(block),
                 Err(e) => {
                     // All windows or none: the generation is written again as a whole.
@@ -185,12 +206,11 @@ impl Shared {
     /// Builds a block beside the others and gives it its name when it is durable.
     pub fn write_block(
         &self,
-        state: &mut Maintenance,
         sources: &mut [Source],
         plan: Plan,
         go_on: impl FnMut() -> bool,
     ) -> Result<Option<Arc<Block>>, StoreError> {
-        let id = state.next_block;
+        let id = self.maintenance.next_block.fetch_add(1, Ordering::Relaxed);
         let path = self.dir.blocks.join(name(id));
         let part = path.with_extension("part");
         // A leftover of an attempt that could not even be removed.
@@ -207,14 +227,11 @@ impl Shared {
         });
         match built {
             Ok(false) => Ok(None),
-            Ok(true) => {
-                state.next_block += 1;
-                match Block::open(&*self.files, &path, id) {
-                    Ok(block) => Ok(Some(Arc::new(block))),
-                    Err(OpenFailure::Bad(e)) => Err(e),
-                    Err(OpenFailure::Newer(v)) => Err(StoreError::damaged(&path, format!("version {v}"))),
-                }
-            }
+            Ok(true) => match Block::open(&*self.files, &path, id) {
+                Ok(block) => Ok(Some(Arc::new(block))),
+                Err(OpenFailure::Bad(e)) => Err(e),
+                Err(OpenFailure::Newer(v)) => Err(StoreError::damaged(&path, format!("version {v}"))),
+            },
             Err(e) => {
                 // An unfinished file is of no use and takes space; the log still has its samples.
                 let _ = self.files.remove(&part);

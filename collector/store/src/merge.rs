@@ -4,7 +4,6 @@ use crate::block::build::Plan;
 use crate::block::read::Block;
 use crate::block::source::Source;
 use crate::error::StoreError;
-use crate::maintain::Maintenance;
 use crate::options::millis;
 use crate::store::Shared;
 use std::sync::Arc;
@@ -18,14 +17,14 @@ const LEVELS: [i64; 3] = [1, 6, 36];
 
 impl Shared {
     /// Merges until nothing is worth it.
-    pub fn merge(&self, state: &mut Maintenance) -> Result<(), StoreError> {
+    pub fn merge(&self) -> Result<(), StoreError> {
         while !self.closed.load(Ordering::Acquire) {
             let blocks = self.blocks.read().clone();
             let span = millis(self.options.block_span).max(1);
             let Some(chosen) = choose(&blocks, span, (self.options.clock)()) else {
                 return Ok(());
             };
-            if !self.merge_these(state, &chosen)? {
+            if !self.merge_these(&chosen)? {
                 return Ok(());
             }
         }
@@ -33,7 +32,7 @@ impl Shared {
     }
 
     /// False when a block turned out to be damaged: it stays as it is, and is not chosen again.
-    fn merge_these(&self, state: &mut Maintenance, chosen: &[Arc<Block>]) -> Result<bool, StoreError> {
+    fn merge_these(&self, chosen: &[Arc<Block>]) -> Result<bool, StoreError> {
         let mut sources = Vec::with_capacity(chosen.len());
         for block in chosen {
             match block.reader() {
@@ -64,7 +63,7 @@ impl Shared {
             }
             !self.closed.load(Ordering::Acquire)
         };
-        match self.write_block(state, &mut sources, plan, go_on) {
+        match self.write_block(&mut sources, plan, go_on) {
             Ok(merged) => {
                 let gone: Vec<u64> = chosen.iter().map(|b| b.id).collect();
                 self.exchange(merged.into_iter().collect(), &gone);

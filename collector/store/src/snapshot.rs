@@ -28,13 +28,13 @@ impl Store {
             files.create_dir(dir).map_err(fail("create"))?;
         }
         self.flush()?;
-        // Maintenance waits meanwhile, so no block disappears between listing and linking.
-        let state = self.shared.maintenance.lock();
+        // Merges wait meanwhile, so no block disappears between listing and linking.
+        let merging = self.shared.maintenance.merge.lock();
         for block in self.shared.blocks.read().iter() {
             let name = block.path.file_name().unwrap_or_default();
             files.link(&block.path, &blocks_dir.join(name)).map_err(fail("link a block into"))?;
         }
-        drop(state);
+        drop(merging);
         for dir in [&blocks_dir, &wal_dir] {
             files.sync_dir(dir).map_err(fail("sync"))?;
         }

@@ -69,7 +69,7 @@ impl Store {
         stats.blocks = blocks.len();
         stats.block_bytes = blocks.iter().map(|b| b.bytes).sum();
         stats.block_samples = blocks.iter().map(|b| b.facts.samples).sum();
-        stats.maintenance_failure = self.shared.trouble.lock().clone();
+        stats.maintenance_failure = self.shared.trouble.lock().iter().flatten().next().cloned();
         for g in head.older.iter().map(|g| &**g).chain([&head.current]) {
             stats.head_series = stats.head_series.max(g.series.len());
             stats.head_samples += g.samples;

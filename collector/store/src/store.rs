@@ -19,14 +19,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Appends are refused when the log of unflushed rows reaches this many times `head_bytes`.
 const BACKLOG: u64 = 4;
 
-/// An open store; share it in an `Arc`. Dropping it stops its thread and lets go of the directory.
+/// How long an append waits for a flush that is behind.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// An open store; share it in an `Arc`. Dropping it stops its threads and lets go of the directory.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What the store's threads share.
@@ -42,12 +46,11 @@ pub(crate) struct Shared {
     pub totals: Mutex<Appended>,
     /// In order of their generations. Replaced as a whole, so that reads hold no lock.
     pub blocks: RwLock<Arc<Vec<Arc<Block>>>>,
-    /// Held by whoever flushes, merges or removes.
-    pub maintenance: Mutex<Maintenance>,
-    /// Why the last maintenance failed.
-    pub trouble: Mutex<Option<String>>,
-    /// Wakes the background thread.
-    pub bell: Bell,
+    pub maintenance: Maintenance,
+    /// Why the last maintenance failed: flush, and the rest.
+    pub trouble: Mutex<[Option<String>; 2]>,
+    pub flush_bell: Bell,
+    pub merge_bell: Bell,
     pub closed: AtomicBool,
     /// Newest sample accepted, Unix ms.
     pub newest: AtomicI64,
@@ -74,8 +77,7 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_with(dir: &Path, options: Options, files: Arc<dyn Files>) -> Result<Self, OpenError> {
         let dir = DataDir::open(&*files, dir)?;
-        let meta_root = dir.root.clone();
-        let meta = meta_root.join("meta");
+        let meta = dir.root.join("meta");
         let metadata = sled::open(&meta)
             .and_then(|db| Table::open(&db))
             .map_err(|source| OpenError::Metadata { path: meta, source })?;
@@ -99,25 +101,25 @@ impl Store {
             damage: Mutex::new(damage),
             totals: Mutex::new(Appended::default()),
             blocks: RwLock::new(Arc::new(blocks)),
-            maintenance: Mutex::new(Maintenance::new(next_block)),
-            trouble: Mutex::new(None),
-            bell: Bell::default(),
+            maintenance: Maintenance::new(next_block),
+            trouble: Mutex::new([None, None]),
+            flush_bell: Bell::default(),
+            merge_bell: Bell::default(),
             closed: AtomicBool::new(false),
             newest: AtomicI64::new(newest.unwrap_or(i64::MIN)),
             options,
         });
-        let thread = if shared.options.background {
-            let shared = shared.clone();
-            let spawned = std::thread::Builder::new().name("store-maintain".into()).spawn(move || shared.run());
-            Some(spawned.map_err(|e| OpenError::Io {
-                what: "start the maintenance thread of",
-                path: meta_root.clone(),
-                source: e,
-            })?)
-        } else {
-            None
-        };
-        Ok(Self { shared, thread: Mutex::new(thread) })
+        let store = Self { shared, threads: Mutex::new(Vec::new()) };
+        for (name, body) in Shared::THREADS.iter().filter(|_| store.shared.options.background) {
+            let shared = store.shared.clone();
+            let spawned = std::thread::Builder::new().name((*name).into()).spawn(move || body(&shared));
+            store.threads.lock().push(spawned.map_err(|source| OpenError::Io {
+                what: "start a thread for",
+                path: store.shared.dir.root.clone(),
+                source,
+            })?);
+        }
+        Ok(store)
     }
 
     /// Stores samples; returns when they survive a crash. Appends that run at the same time share one fsync.
@@ -136,13 +138,14 @@ impl Store {
         self.shared.metadata.put(entries)
     }
 
-    /// Refuses further appends, waits for running ones and stops the background thread. Nothing is lost: what is not
+    /// Refuses further appends, waits for running ones and stops the background threads. Nothing is lost: what is not
     /// in blocks is in the log. Reads go on.
     pub fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         drop(self.shared.log.lock());
-        self.shared.bell.ring();
-        if let Some(thread) = self.thread.lock().take() {
+        self.shared.flush_bell.ring();
+        self.shared.merge_bell.ring();
+        for thread in self.threads.lock().drain(..) {
             // A panic of that thread was reported when it happened.
             let _ = thread.join();
         }
@@ -194,7 +197,7 @@ impl Shared {
     /// Oldest and newest time an append may carry now.
     fn accepted_times(&self) -> (i64, i64) {
         let now = (self.options.clock)();
-        let ago = |from: i64, d: Option<std::time::Duration>| d.map_or(i64::MIN, |d| from.saturating_sub(millis(d)));
+        let ago = |from: i64, d: Option<Duration>| d.map_or(i64::MIN, |d| from.saturating_sub(millis(d)));
         let window = ago(self.newest.load(Ordering::Relaxed), self.options.out_of_order);
         let oldest = ago(now, self.options.retention).max(window);
         (oldest, now.saturating_add(millis(self.options.max_future)))
@@ -209,8 +212,20 @@ impl Shared {
             log.heal(&self.head.read().current)?;
             self.written.notify_all();
         }
-        if log.bytes > self.options.head_bytes.saturating_mul(BACKLOG) {
-            return Err(AppendError::HeadFull { bytes: log.bytes, message: "flushing is behind".into() });
+        if log.bytes > self.options.head_bytes {
+            self.flush_bell.ring();
+        }
+        let most = self.options.head_bytes.saturating_mul(BACKLOG);
+        let patience = Instant::now() + PATIENCE;
+        while log.bytes > most {
+            let trouble = self.trouble.lock()[0].clone();
+            if trouble.is_some() || self.written.wait_until(log, patience).timed_out() {
+                return Err(AppendError::HeadFull {
+                    bytes: log.bytes,
+                    message: trouble.unwrap_or_else(|| "the disk is too slow".into()),
+                });
+            }
+            self.flush_bell.ring();
         }
         Ok(())
     }

@@ -125,11 +125,7 @@ fn run(steps: &[Step]) {
                             let v = g.values[c * n + r];
                             if !is_absent(v) {
                                 sent += 1;
-                                model
-                                    .entry(labels.clone())
-                                    .or_default()
-                                    .entry(*t)
-                                    .or_insert(v.to_bits());
+                                model.entry(labels.clone()).or_default().entry(*t).or_insert(v.to_bits());
                             }
                         }
                     }
