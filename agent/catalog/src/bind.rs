@@ -41,7 +41,7 @@ pub fn bind(family: Option<&'static Family>, link: LinkLayer, source: Source, ve
         }
     }
     labels.sort_unstable_by_key(|(name, _)| *name);
-    let rank = u16::from(source_rank(link, source)) << 8 | u16::from(feed.precedence);
+    let rank = u16::from(source_rank(family, link, source)) << 8 | u16::from(feed.precedence);
     Some(Bound { feed, metric, labels, scale, rank })
 }
 

@@ -98,8 +98,9 @@ pub fn is_fast(family: Option<&Family>, source: Source) -> bool {
 }
 
 /// Order of preference when several sources give the same metric and labels for one port; 0 is best.
-/// InfiniBand: performance management first, because the netdev there is only IPoIB.
-pub(crate) fn source_rank(link: LinkLayer, source: Source) -> u8 {
+/// InfiniBand: performance management first, because the netdev there is only IPoIB. Ethernet: the adapter's own
+/// counts, but RDMA traffic from the performance management files where these can be read every 100 ms.
+pub(crate) fn source_rank(family: Option<&Family>, link: LinkLayer, source: Source) -> u8 {
     use Source::{
         Dcb, DeviceHwCounters, Ethtool, EthtoolStd, HwCounters, Module, NetStatistics, Other, Pci, PmaMad, ProcNet,
         SysfsCounters,
@@ -133,7 +134,11 @@ pub(crate) fn source_rank(link: LinkLayer, source: Source) -> u8 {
         Other,
     ];
     let order = if link == LinkLayer::InfiniBand { &INFINIBAND } else { &ETHERNET };
-    order.iter().position(|s| *s == source).map_or(u8::MAX, |i| i as u8)
+    let position = |of: Source| order.iter().position(|s| *s == of).map_or(u8::MAX, |i| 2 * i as u8 + 1);
+    if link != LinkLayer::InfiniBand && source == SysfsCounters && is_fast(family, source) {
+        return position(Ethtool) - 1;
+    }
+    position(source)
 }
 
 pub(crate) fn generic_index() -> &'static Index {

@@ -139,10 +139,12 @@ fn the_better_source_ranks_first() {
         &on("mlx5_ib", Source::HwCounters, "rdma_rx_bytes"),
         &on("mlx5_core", Source::Ethtool, "rx_vport_rdma_unicast_bytes"),
     );
+    // Both are right; the files can be read every 100 ms and `ethtool -S` cannot.
     first(
-        &on("mlx5_core", Source::Ethtool, "rx_vport_rdma_unicast_bytes"),
         &on("mlx5_core", Source::SysfsCounters, "port_rcv_data"),
+        &on("mlx5_core", Source::Ethtool, "rx_vport_rdma_unicast_bytes"),
     );
+    first(&on("bnxt_re", Source::HwCounters, "rx_bytes"), &on("bnxt_re", Source::SysfsCounters, "port_rcv_data"));
     let mad = |name| bind(family("mlx5_ib"), InfiniBand, Source::PmaMad, name).unwrap();
     first(&mad("PortCountersExtended/PortXmitData"), &mad("PortCounters/PortXmitData"));
     let sys = |name| bind(None, InfiniBand, Source::SysfsCounters, name).unwrap();

@@ -48,9 +48,7 @@ static INTEL: Family = Family::new(
 .fast(&[HwCounters]);
 static IONIC: Family = Family::new("ionic", &["ionic", "ionic_rdma"], &["ionic_"], &[ionic::FEEDS]);
 static EFA: Family = Family::new("efa", &["efa", "ena"], &["efa_"], &[efa::FEEDS]);
-static HFI1: Family = Family::new("hfi1", &["hfi1"], &["hfi1_"], &[hfi1::FEEDS, hfi1::FIRMWARE_ERRORS_TAIL])
-    .tick(8.0)
-    .fast(&[SysfsCounters]);
+static HFI1: Family = Family::new("hfi1", &["hfi1"], &["hfi1_"], &[hfi1::FEEDS, hfi1::FIRMWARE_ERRORS_TAIL]).tick(8.0);
 static QIB: Family = Family::new("qib", &["ib_qib", "qib"], &["qib"], &[qib::FEEDS]).fast(&[SysfsCounters]);
 static CXGB4: Family = Family::new("cxgb4", &["cxgb4", "iw_cxgb4"], &["cxgb4_"], &[cxgb4::FEEDS]);
 static QEDR: Family = Family::new("qedr", &["qedr", "qede"], &["qedr"], &[qedr::FEEDS]);
