@@ -1,2 +1,16 @@
-//! `fabriclens-agent`.
-fn main() {}
+//! `fabriclens-agent`: reads the flags, does what they say, maps the outcome to an exit code.
+
+use clap::Parser as _;
+use fabriclens_agent::cli::{Cli, execute};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match execute(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            // `{:#}` prints the chain of causes; the errors below never repeat their cause.
+            eprintln!("fabriclens-agent: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -6,7 +6,7 @@
 mod json;
 mod text;
 
-pub use json::json;
+pub use json::{json, source};
 pub use text::{Format, render};
 
 use fabriclens_catalog::Metric;

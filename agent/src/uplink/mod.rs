@@ -41,6 +41,18 @@ pub struct Uplink {
     resource: Arc<Resource>,
     clock: Clock,
     channel: Channel,
+    extra: Option<Extra>,
+}
+
+/// Makes a section of another part of the agent at each flush.
+struct Extra(Box<MakeSection>);
+
+type MakeSection = dyn Fn(&Arc<Resource>, u64) -> Section + Send + Sync;
+
+impl std::fmt::Debug for Extra {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Extra")
+    }
 }
 
 impl Uplink {
@@ -51,7 +63,22 @@ impl Uplink {
     pub fn new(config: Collector, host: &str, ring: Arc<Ring<Section>>) -> Result<Self, ConnectError> {
         let channel = Channel::new(&config)?;
         let resource = Arc::new(Resource { host: host.into(), device: None, port: None });
-        Ok(Self { config, ring, counters: Arc::new(Counters::default()), resource, clock: Clock::new(), channel })
+        Ok(Self {
+            config,
+            ring,
+            counters: Arc::new(Counters::default()),
+            resource,
+            clock: Clock::new(),
+            channel,
+            extra: None,
+        })
+    }
+
+    /// Adds a section to each request: counts of a part that has no thread of its own.
+    #[must_use]
+    pub fn with_extra(mut self, section: impl Fn(&Arc<Resource>, u64) -> Section + Send + Sync + 'static) -> Self {
+        self.extra = Some(Extra(Box::new(section)));
+        self
     }
 
     /// What it counts; shared with `/metrics` and `/healthz`.
@@ -91,7 +118,9 @@ impl Uplink {
     }
 
     fn with_own(&self, mut sections: Vec<Section>, start: u64) -> Vec<Section> {
-        sections.push(self.counters.section(&self.resource, start, self.clock.now()));
+        let now = self.clock.now();
+        sections.push(self.counters.section(&self.resource, start, now));
+        sections.extend(self.extra.as_ref().map(|extra| extra.0(&self.resource, now)));
         sections
     }
 

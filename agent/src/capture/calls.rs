@@ -1,0 +1,96 @@
+//! Kernel calls as the texts that `--root` reads back in their place.
+
+use super::CaptureError;
+use super::out::Out;
+use crate::inventory::Inventory;
+use fabriclens_kernel::recorded::{path, write};
+use fabriclens_kernel::{CallError, Calls, RdmaLink, VerbsPort};
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(super) fn record(calls: &Arc<dyn Calls>, inventory: &Inventory, out: &mut Out<'_>) -> Result<(), CaptureError> {
+    let of_ports = inventory.devices.iter().flat_map(|d| &d.ports).filter_map(|p| p.netdev.as_ref());
+    let netdevs: BTreeSet<&str> = of_ports.chain(&inventory.netdevs).map(|n| &*n.name).collect();
+    for netdev in netdevs {
+        of_netdev(calls, netdev, out)?;
+    }
+    let links = match calls.rdma_links() {
+        Ok(links) => links,
+        Err(error) => return note(&path::rdma_link(), &error, out),
+    };
+    // The same devices as in sysfs: excluded ones are not touched, restricted ones not read.
+    let known = |l: &&RdmaLink| inventory.devices.iter().any(|d| *d.name == *l.device);
+    let links: Vec<RdmaLink> = links.iter().filter(known).cloned().collect();
+    out.text(&path::rdma_link(), &write::rdma_link(&links))?;
+    out.text(&path::rdma_dev(), &write::rdma_dev(&links))?;
+
+    let open = |l: &&RdmaLink| inventory.devices.iter().any(|d| *d.name == *l.device && d.class.may_read());
+    let mut counters = Vec::new();
+    let mut verbs: Vec<(&RdmaLink, VerbsPort)> = Vec::new();
+    for link in links.iter().filter(open) {
+        let mut values = Vec::new();
+        match calls.rdma_counters(link, &mut values) {
+            Ok(()) => counters.push((link, values)),
+            Err(error) => note(&path::rdma_statistic(), &error, out)?,
+        }
+        match calls.verbs_port(&link.device, link.port) {
+            Ok(port) => verbs.push((link, port)),
+            Err(error) => note(&path::verbs(), &error, out)?,
+        }
+    }
+    if !counters.is_empty() {
+        let ports = counters.iter().map(|(link, values)| (*link, values.iter().map(|(n, v)| (&**n, *v))));
+        out.text(&path::rdma_statistic(), &write::rdma_statistic(ports))?;
+    }
+    if !verbs.is_empty() {
+        out.text(&path::verbs(), &write::verbs(&verbs))?;
+    }
+    let scrubs = out.scrubs();
+    put(out, path::res_qp(), calls.rdma_qps(), |qps| {
+        let mut qps = qps.clone();
+        // What a site runs is its own business; whether a process or the kernel owns a queue pair is not.
+        for qp in qps.iter_mut().filter(|_| scrubs) {
+            qp.comm = qp.comm.take().map(|_| "process".to_owned());
+        }
+        write::res_qp(&qps)
+    })
+}
+
+fn of_netdev(calls: &Arc<dyn Calls>, netdev: &str, out: &mut Out<'_>) -> Result<(), CaptureError> {
+    put(out, path::ethtool_i(netdev), calls.driver(netdev), write::ethtool_i)?;
+    let statistics = calls.stat_names(netdev).and_then(|names| {
+        let mut values = Vec::new();
+        calls.stat_values(netdev, &names, &mut values)?;
+        Ok((names, values))
+    });
+    put(out, path::ethtool_s(netdev), statistics, |(names, values)| {
+        write::ethtool_s(names.iter().map(|n| &**n).zip(values.iter().copied()))
+    })?;
+    let mut values = Vec::new();
+    let std = calls.std_stats(netdev, &mut values).map(|()| values);
+    put(out, path::std_stats(netdev), std, |values| write::std_stats(values))?;
+    let rate = calls.max_rate_bits(netdev).ok();
+    put(out, path::link(netdev), calls.link_state(netdev), |state| write::link(state, rate))?;
+    put(out, path::module(netdev), calls.module(netdev), write::module)?;
+    put(out, path::dcb(netdev), calls.dcb(netdev), write::dcb)
+}
+
+fn put<T>(
+    out: &mut Out<'_>,
+    path: PathBuf,
+    answer: Result<T, CallError>,
+    text: impl FnOnce(&T) -> String,
+) -> Result<(), CaptureError> {
+    match answer {
+        Ok(answer) => out.text(&path, &text(&answer)),
+        Err(error) => note(&path, &error, out),
+    }
+}
+
+fn note(path: &Path, error: &CallError, out: &mut Out<'_>) -> Result<(), CaptureError> {
+    let cause = error.source().map_or_else(String::new, |e| format!(": {e}"));
+    out.skip(path, format!("{error}{cause}"));
+    Ok(())
+}

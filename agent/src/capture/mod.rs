@@ -1,0 +1,149 @@
+//! Records a host: what discovery and samplers read, as a directory that `--root` replays.
+//!
+//! `capture` is a support bundle and a test fixture in one. The sysfs part keeps the kernel's own layout (class links
+//! and the device directories they point to); kernel calls are written as the text that their tools print. What could
+//! not be read is listed in `manifest.json`, with the reason.
+
+mod calls;
+mod out;
+mod scrub;
+mod sysfs;
+
+use crate::clock::Clock;
+use crate::discover::discover;
+use crate::roots::Roots;
+use out::Out;
+use scrub::Scrub;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Facts of the running kernel, below `/proc/sys/kernel`.
+const KERNEL: [&str; 4] = ["arch", "ostype", "osrelease", "random/boot_id"];
+
+/// What to record, and where.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// New or empty directory.
+    pub dir: PathBuf,
+    /// Record so many times into `0`, `1`, …; once into the directory itself without.
+    pub ticks: Option<u32>,
+    /// From the begin of a tick to the begin of the next.
+    pub interval: Duration,
+    /// Replace what identifies the site.
+    pub scrub: bool,
+    /// Name of the host.
+    pub host: String,
+    /// Devices and netdevs that are not touched, as globs.
+    pub exclude_devices: Vec<String>,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Files written.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files and calls that gave nothing.
+    pub skipped: usize,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dir, files, bytes, skipped } = self;
+        let (dir, kib) = (dir.display(), bytes.div_ceil(1024));
+        write!(f, "{files} files, {kib} KiB in {dir}; {skipped} not readable, see manifest.json there. ")?;
+        write!(f, "Replay: fabriclens-agent once --root {dir}")
+    }
+}
+
+/// Why nothing, or not all, was recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The directory holds something.
+    #[error("{0} is not empty; name a new directory")]
+    NotEmpty(PathBuf),
+    /// A file cannot be written.
+    #[error("writing {path}; check permissions and free space")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The recording would be too large.
+    #[error("the recording exceeds {limit}; leave devices out with sampling.exclude_devices")]
+    TooLarge {
+        /// Which limit.
+        limit: &'static str,
+    },
+}
+
+/// Records.
+///
+/// # Errors
+/// [`CaptureError`]. What cannot be *read* is no error: it is in the manifest.
+pub fn capture(roots: &Arc<Roots>, options: &Options) -> Result<Summary, CaptureError> {
+    let occupied = std::fs::read_dir(&options.dir).is_ok_and(|mut entries| entries.next().is_some());
+    if occupied {
+        return Err(CaptureError::NotEmpty(options.dir.clone()));
+    }
+    let scrub = options.scrub.then(|| Scrub::new(&options.host));
+    let mut summary = Summary { dir: options.dir.clone(), ..Summary::default() };
+    let Some(ticks) = options.ticks else {
+        one(roots, options, &options.dir, scrub.as_ref(), &mut summary)?;
+        return Ok(summary);
+    };
+    for tick in 0..ticks {
+        let begin = Instant::now();
+        one(roots, options, &options.dir.join(tick.to_string()), scrub.as_ref(), &mut summary)?;
+        if tick + 1 < ticks {
+            std::thread::sleep(options.interval.saturating_sub(begin.elapsed()));
+        }
+    }
+    summary.dir = options.dir.join("0");
+    Ok(summary)
+}
+
+fn one(
+    roots: &Arc<Roots>,
+    options: &Options,
+    dir: &Path,
+    scrub: Option<&Scrub>,
+    summary: &mut Summary,
+) -> Result<(), CaptureError> {
+    let time_ns = Clock::new().now();
+    let inventory = discover(roots, &options.exclude_devices, None);
+    let mut out = Out::new(dir, scrub, summary.files, summary.bytes);
+    // A host without any device is recorded, too.
+    out.dir(Path::new("sys"))?;
+    sysfs::record(roots, &inventory, &mut out)?;
+    calls::record(&roots.calls(), &inventory, &mut out)?;
+    proc_files(roots, &options.host, &mut out)?;
+    let host = scrub.map_or_else(|| options.host.clone(), |s| s.host().to_owned());
+    out.manifest(&host, time_ns)?;
+    (summary.files, summary.bytes) = (out.files(), out.bytes());
+    summary.skipped += out.skipped();
+    Ok(())
+}
+
+fn proc_files(roots: &Roots, host: &str, out: &mut Out<'_>) -> Result<(), CaptureError> {
+    // In a container only process 1 is in the host's network namespace.
+    let host_net = roots.proc().join("1/net");
+    let net = if host_net.join("snmp").exists() { host_net } else { roots.proc().join("net") };
+    for name in ["snmp", "netstat"] {
+        out.copy(&net.join(name), &Path::new("proc/net").join(name))?;
+    }
+    for name in KERNEL {
+        let from = roots.proc().join("sys/kernel").join(name);
+        if from.exists() {
+            out.copy(&from, &Path::new("proc/sys/kernel").join(name))?;
+        }
+    }
+    out.text(Path::new("proc/sys/kernel/hostname"), &format!("{host}\n"))
+}

@@ -1,0 +1,165 @@
+//! The recording as it is written: bounded, scrubbed, with a list of what is not in it.
+
+use super::CaptureError;
+use super::scrub::Scrub;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Most of a file that is copied: attributes of sysfs are a page, `/proc/net/netstat` a few.
+const FILE: u64 = 64 << 10;
+/// Most files and bytes of one capture, all ticks together.
+const FILES: usize = 1_000_000;
+const BYTES: u64 = 2 << 30;
+
+pub(super) struct Out<'a> {
+    dir: &'a Path,
+    scrub: Option<&'a Scrub>,
+    files: usize,
+    bytes: u64,
+    written: BTreeSet<PathBuf>,
+    /// (directory, reason) → names, or calls → reason.
+    skipped: BTreeMap<(String, String), Vec<String>>,
+}
+
+impl<'a> Out<'a> {
+    pub(super) fn new(dir: &'a Path, scrub: Option<&'a Scrub>, files: usize, bytes: u64) -> Self {
+        Self { dir, scrub, files, bytes, written: BTreeSet::new(), skipped: BTreeMap::new() }
+    }
+
+    pub(super) fn files(&self) -> usize {
+        self.files
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn skipped(&self) -> usize {
+        self.skipped.values().map(Vec::len).sum()
+    }
+
+    pub(super) fn scrubs(&self) -> bool {
+        self.scrub.is_some()
+    }
+
+    /// Notes what is not in the recording.
+    pub(super) fn skip(&mut self, path: &Path, why: impl ToString) {
+        let text = path.display().to_string();
+        let (dir, name) = text.rsplit_once('/').unwrap_or(("", &text));
+        let key = (dir.to_owned(), why.to_string());
+        self.skipped.entry(key).or_default().push(name.to_owned());
+    }
+
+    /// Copies a regular file's text to `to`; notes it where it cannot be read.
+    pub(super) fn copy(&mut self, from: &Path, to: &Path) -> Result<(), CaptureError> {
+        match read(from) {
+            Ok(bytes) => match std::str::from_utf8(&bytes) {
+                Ok(text) => self.text(to, text),
+                // VPD and the like: as they are, unless that would tell serial numbers.
+                Err(_) if self.scrubs() => {
+                    self.skip(to, "binary, left out of a scrubbed recording");
+                    Ok(())
+                }
+                Err(_) => self.write(to, &bytes),
+            },
+            Err(why) => {
+                self.skip(to, why);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a text.
+    pub(super) fn text(&mut self, to: &Path, text: &str) -> Result<(), CaptureError> {
+        match self.scrub {
+            Some(scrub) => {
+                let name = to.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+                self.write(to, scrub.file(name, text).as_bytes())
+            }
+            None => self.write(to, text.as_bytes()),
+        }
+    }
+
+    /// A relative symbolic link.
+    pub(super) fn link(&mut self, at: &Path, target: &Path) -> Result<(), CaptureError> {
+        let (at, target) = (self.path(at), self.scrubbed(target));
+        if !self.written.insert(at.clone()) {
+            return Ok(());
+        }
+        self.parent(&at)?;
+        std::os::unix::fs::symlink(target, &at).map_err(|source| CaptureError::Write { path: at, source })?;
+        self.account(0)
+    }
+
+    /// A directory that may stay empty.
+    pub(super) fn dir(&mut self, at: &Path) -> Result<(), CaptureError> {
+        let path = self.path(at);
+        std::fs::create_dir_all(&path).map_err(|source| CaptureError::Write { path, source })
+    }
+
+    /// `manifest.json`.
+    pub(super) fn manifest(&mut self, host: &str, time_ns: u64) -> Result<(), CaptureError> {
+        let skipped: Vec<_> = self
+            .skipped
+            .iter()
+            .map(|((dir, why), names)| json!({ "directory": dir, "names": names, "why": why }))
+            .collect();
+        let manifest = json!({
+            "format": 1, "agent": env!("CARGO_PKG_VERSION"), "host": host, "time_ns": time_ns,
+            "scrubbed": self.scrubs(), "files": self.written.len(), "skipped": skipped,
+        });
+        let text = format!("{manifest:#}\n");
+        let text = self.scrub.map_or_else(|| text.clone(), |s| s.text(&text));
+        self.write(Path::new("manifest.json"), text.as_bytes())
+    }
+
+    fn write(&mut self, to: &Path, bytes: &[u8]) -> Result<(), CaptureError> {
+        let path = self.path(to);
+        if !self.written.insert(path.clone()) {
+            return Ok(());
+        }
+        self.parent(&path)?;
+        std::fs::write(&path, bytes).map_err(|source| CaptureError::Write { path, source })?;
+        self.account(bytes.len() as u64)
+    }
+
+    fn account(&mut self, bytes: u64) -> Result<(), CaptureError> {
+        self.files += 1;
+        self.bytes += bytes;
+        match () {
+            () if self.files > FILES => Err(CaptureError::TooLarge { limit: "a million files" }),
+            () if self.bytes > BYTES => Err(CaptureError::TooLarge { limit: "2 GiB" }),
+            () => Ok(()),
+        }
+    }
+
+    fn parent(&self, path: &Path) -> Result<(), CaptureError> {
+        let Some(parent) = path.parent() else { return Ok(()) };
+        std::fs::create_dir_all(parent).map_err(|source| CaptureError::Write { path: parent.to_owned(), source })
+    }
+
+    fn path(&self, relative: &Path) -> PathBuf {
+        self.dir.join(self.scrubbed(relative))
+    }
+
+    fn scrubbed(&self, path: &Path) -> PathBuf {
+        match (self.scrub, path.to_str()) {
+            (Some(scrub), Some(text)) => scrub.text(text).into(),
+            _ => path.to_owned(),
+        }
+    }
+}
+
+/// A regular file's bytes. Everything else would block or never end.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let text = |e: std::io::Error| e.to_string();
+    let kind = std::fs::metadata(path).map_err(text)?;
+    if !kind.is_file() {
+        return Err("no regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|f| f.take(FILE + 1).read_to_end(&mut bytes)).map_err(text)?;
+    if bytes.len() as u64 > FILE { Err(format!("larger than {} KiB", FILE >> 10)) } else { Ok(bytes) }
+}

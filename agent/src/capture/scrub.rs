@@ -1,0 +1,209 @@
+//! Replaces what identifies a site: MAC addresses, GUIDs, GIDs, switch ids, host names.
+//!
+//! The same value is always replaced by the same one within a capture, so that links between files stay; the key is
+//! random, so that two captures cannot be joined. Vendor parts (the first three bytes), zeros and broadcast stay.
+
+use std::hash::{BuildHasher as _, RandomState};
+
+/// Files whose whole content is an identity without separators.
+const HEX_FILES: &[&str] = &["phys_switch_id", "phys_port_id"];
+/// Files that hold IPv4 addresses; elsewhere four numbers with dots are a firmware version.
+const IPV4_FILES: &[&str] = &["arp_ip_target"];
+
+/// The replacement of one capture.
+#[derive(Debug)]
+pub(super) struct Scrub {
+    key: RandomState,
+    names: Vec<String>,
+    host: String,
+}
+
+impl Scrub {
+    pub(super) fn new(host: &str) -> Self {
+        let key = RandomState::new();
+        let short = host.split('.').next().unwrap_or(host);
+        let names = [host, short].iter().filter(|n| n.len() > 1).map(|n| (*n).to_owned()).collect();
+        let host = format!("host-{:06x}", key.hash_one(host) & 0xff_ffff);
+        Self { key, names, host }
+    }
+
+    /// The host's new name.
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// A file's text, by what its name says of it.
+    pub(super) fn file(&self, name: &str, text: &str) -> String {
+        let whole = text.trim();
+        if HEX_FILES.contains(&name) && !whole.is_empty() && whole.bytes().all(|b| b.is_ascii_hexdigit()) {
+            let digits = format!("{:016x}", self.hash(whole)).repeat(whole.len() / 16 + 1);
+            return format!("{}\n", &digits[..whole.len()]);
+        }
+        if IPV4_FILES.contains(&name) {
+            return text.split_inclusive(char::is_whitespace).map(|word| self.ipv4(word)).collect();
+        }
+        self.text(text)
+    }
+
+    /// Any text or path.
+    pub(super) fn text(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let is_word = |c: char| c.is_ascii_alphanumeric() || c == ':' || c == '-' || c == '_' || c == '.';
+            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+            if end > 0 {
+                self.word(&rest[..end], &mut out);
+                rest = &rest[end..];
+            } else {
+                let c = rest.chars().next().unwrap_or_default();
+                out.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+        out
+    }
+
+    fn word(&self, word: &str, out: &mut String) {
+        if self.names.iter().any(|n| n == word) {
+            out.push_str(&self.host);
+        } else if let Some(mac) = word.strip_prefix("enx").filter(|m| m.len() == 12 && is_hex(m)) {
+            out.push_str(&format!("enx{}{:06x}", &mac[..6], self.hash(mac) & 0xff_ffff));
+        } else {
+            let groups: Vec<&str> = word.split(':').collect();
+            let all = |n: usize| groups.iter().all(|g| g.len() == n && is_hex(g));
+            match groups.len() {
+                6 if all(2) => self.bytes(&groups, 3, out),
+                8 if all(2) => self.bytes(&groups, 3, out),
+                // IP over InfiniBand: queue pair number, subnet prefix, GUID.
+                20 if all(2) => {
+                    out.push_str(&groups[..12].join(":"));
+                    out.push(':');
+                    self.bytes(&groups[12..], 3, out);
+                }
+                4 if all(4) => self.guid(&groups, out),
+                8 if all(4) => self.gid(&groups, out),
+                _ => out.push_str(word),
+            }
+        }
+    }
+
+    /// Bytes of an address, the first `keep` of them as they are.
+    fn bytes(&self, groups: &[&str], keep: usize, out: &mut String) {
+        let plain = groups.iter().all(|g| *g == "00") || groups.iter().all(|g| g.eq_ignore_ascii_case("ff"));
+        if plain {
+            out.push_str(&groups.join(":"));
+            return;
+        }
+        let bytes = groups.concat();
+        let digits = if bytes.len() == 16 { self.guid_digits(&bytes) } else { format!("{:06x}", self.hash(&bytes)) };
+        let new = format!("{}{}", &bytes[..2 * keep], &digits[digits.len() - (bytes.len() - 2 * keep)..]);
+        let pairs: Vec<&str> = (0..new.len()).step_by(2).map(|i| &new[i..i + 2]).collect();
+        out.push_str(&pairs.join(":"));
+    }
+
+    fn guid(&self, groups: &[&str], out: &mut String) {
+        let old = groups.concat();
+        let new = if old.bytes().all(|b| b == b'0') { old } else { self.guid_digits(&old) };
+        let groups: Vec<&str> = (0..16).step_by(4).map(|i| &new[i..i + 4]).collect();
+        out.push_str(&groups.join(":"));
+    }
+
+    /// Sixteen digits: the vendor's six, then ten of ours.
+    fn guid_digits(&self, old: &str) -> String {
+        format!("{}{:010x}", &old[..6], self.hash(old) & 0xff_ffff_ffff)
+    }
+
+    fn gid(&self, groups: &[&str], out: &mut String) {
+        let zero = |g: &[&str]| g.iter().all(|g| *g == "0000");
+        let (prefix, id) = groups.split_at(4);
+        if zero(prefix) && id[..2] == ["0000", "ffff"] {
+            // An IPv4 address: it stays one.
+            let new = self.hash(&id.concat()) & 0xffff_ffff;
+            out.push_str(&format!("{}:0000:ffff:{:04x}:{:04x}", prefix.join(":"), new >> 16, new & 0xffff));
+            return;
+        }
+        if zero(&prefix[1..]) {
+            out.push_str(&prefix.join(":"));
+        } else {
+            let new = self.hash(&prefix.concat());
+            out.push_str(&format!("{}:{:04x}:{:04x}:{:04x}", prefix[0], new >> 48, new >> 32 & 0xffff, new & 0xffff));
+        }
+        out.push(':');
+        self.guid(id, out);
+    }
+
+    fn ipv4(&self, word: &str) -> String {
+        let address: Option<std::net::Ipv4Addr> = word.trim().parse().ok();
+        address.map_or_else(
+            || word.to_owned(),
+            |a| {
+                let [x, y, z, ..] = self.hash(&a.to_string()).to_be_bytes();
+                word.replace(word.trim(), &format!("10.{x}.{y}.{z}"))
+            },
+        )
+    }
+
+    /// Letters' case makes no difference.
+    fn hash(&self, old: &str) -> u64 {
+        self.key.hash_one(old.to_ascii_lowercase())
+    }
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_replaced_consistently_and_nothing_else() {
+        let s = Scrub::new("node17.example.org");
+        let text = "mac B8:CE:F6:01:02:03 again b8:ce:f6:01:02:03\nguid b8ce:f603:0001:0203\n\
+                    gid fe80:0000:0000:0000:b8ce:f603:0001:0203\nnode17 HCA-1\nnode17.example.org";
+        let new = s.text(text);
+        for secret in ["01:02:03", "0001:0203", "node17"] {
+            assert!(!new.contains(secret), "{secret} in {new}");
+        }
+        assert!(new.contains("B8:CE:F6:") && new.contains("fe80:0000:0000:0000:b8ce:f6"), "{new}");
+        let words: Vec<&str> = new.split_whitespace().collect();
+        assert_eq!(words[1].to_lowercase(), words[3].to_lowercase());
+        assert!(words[7].ends_with(words[5]), "the GID holds the GUID: {new}");
+        assert_eq!(words[8], words[10]);
+        assert_ne!(s.text("b8ce:f603:0001:0203"), Scrub::new("node17").text("b8ce:f603:0001:0203"));
+
+        for same in [
+            "0000:0000:0000:0000",
+            "ff:ff:ff:ff:ff:ff",
+            "00:00:00:00:00:00",
+            "0000:0000:0000:0000:0000:0000:0000:0000",
+            "fe80:0000:0000:0000:0000:0000:0000:0000",
+            "0000:3b:00.0",
+            "232.0.155.0",
+            "28.39.1002 (MT_0000000838)",
+            "Tcp: 1 2 3",
+            "sys/class/net/ens1f0np0",
+            "4: ACTIVE",
+        ] {
+            assert_eq!(s.text(same), same);
+        }
+    }
+
+    #[test]
+    fn special_files_and_names() {
+        let s = Scrub::new("h1");
+        let id = s.file("phys_switch_id", "e09d730003a1420c\n");
+        assert!(id.len() == 17 && id != "e09d730003a1420c\n", "{id}");
+        assert_eq!(s.file("arp_ip_target", "x 1.2.3\n"), "x 1.2.3\n");
+        assert!(s.file("arp_ip_target", "192.0.2.7\n").starts_with("10."));
+        let mapped = s.text("0000:0000:0000:0000:0000:ffff:c000:0207");
+        assert!(mapped.starts_with("0000:0000:0000:0000:0000:ffff:") && !mapped.ends_with("c000:0207"));
+        let netdev = s.text("sys/class/net/enxb8cef6010203/mtu");
+        assert!(netdev.starts_with("sys/class/net/enxb8cef6") && !netdev.contains("010203"), "{netdev}");
+        let ipoib = s.text("00:00:10:29:fe:80:00:00:00:00:00:00:b8:ce:f6:03:00:01:02:03");
+        let guid = s.text("b8ce:f603:0001:0203").replace(':', "");
+        assert_eq!(ipoib.replace(':', "")[24..], guid, "the address holds the GUID");
+    }
+}

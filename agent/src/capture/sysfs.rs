@@ -1,0 +1,214 @@
+//! The sysfs part of a recording: class links, the directories of devices, ports and netdevs, and their PCI chain.
+
+use super::CaptureError;
+use super::out::Out;
+use crate::inventory::Inventory;
+use crate::roots::Roots;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Levels below a device that are followed: `ports/1/gid_attrs/types/0` has five.
+const DEPTH: usize = 7;
+
+/// Directories of devices and netdevs that nobody reads here: per queue, per CPU, or of other subsystems.
+const SKIP: &[&str] = &["power", "queues", "subsystem", "firmware_node", "brport", "bridge", "batman_adv", "phydev"];
+
+/// Attributes of a PCI function. The others may have side effects (`reset`, `rom`) or are large (`config`, `resource0`).
+const PCI: &[&str] = &[
+    "vendor",
+    "device",
+    "subsystem_vendor",
+    "subsystem_device",
+    "class",
+    "revision",
+    "numa_node",
+    "current_link_speed",
+    "current_link_width",
+    "max_link_speed",
+    "max_link_width",
+    "aer_dev_correctable",
+    "aer_dev_nonfatal",
+    "aer_dev_fatal",
+    "sriov_numvfs",
+    "sriov_totalvfs",
+    "uevent",
+];
+
+/// What a directory is, and so what of it is recorded.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Rdma { counters: bool },
+    Net,
+    Pci,
+}
+
+pub(super) fn record(roots: &Roots, inventory: &Inventory, out: &mut Out<'_>) -> Result<(), CaptureError> {
+    let Ok(sys) = roots.sys().canonicalize() else {
+        out.skip(Path::new("sys"), "not there");
+        return Ok(());
+    };
+    let mut walk = Walk { sys, seen: BTreeSet::new(), out };
+    for device in &inventory.devices {
+        let class = Path::new("class/infiniband").join(&*device.name);
+        if !device.class.may_read() {
+            walk.out.skip(&Path::new("sys").join(&class), format!("its counters: {}", device.class_reason));
+        }
+        walk.place(&class, Kind::Rdma { counters: device.class.may_read() })?;
+        // Read by discovery to know which functions must not be read; only its mark is of interest.
+        if let Some(dir) = device.pci_dir.as_ref().and_then(|d| walk.relative(d)) {
+            walk.vpd(&dir)?;
+        }
+    }
+    let of_ports = inventory.devices.iter().flat_map(|d| &d.ports).filter_map(|p| p.netdev.as_ref());
+    for netdev in of_ports.chain(&inventory.netdevs) {
+        walk.netdev(&netdev.name)?;
+        for other in netdev.master.iter() {
+            walk.netdev(other)?;
+        }
+    }
+    Ok(())
+}
+
+struct Walk<'a, 'b> {
+    sys: PathBuf,
+    seen: BTreeSet<PathBuf>,
+    out: &'a mut Out<'b>,
+}
+
+impl Walk<'_, '_> {
+    fn netdev(&mut self, name: &str) -> Result<(), CaptureError> {
+        self.place(&Path::new("class/net").join(name), Kind::Net)
+    }
+
+    /// A path below `sys` that may be a link: the link as it is, then what it points to.
+    fn place(&mut self, at: &Path, kind: Kind) -> Result<(), CaptureError> {
+        let full = self.sys.join(at);
+        if let Ok(target) = std::fs::read_link(&full) {
+            if target.is_absolute() {
+                self.out.skip(&sys(at), "an absolute link");
+                return Ok(());
+            }
+            self.out.link(&sys(at), &target)?;
+        }
+        let Some(real) = self.relative(&full) else {
+            self.out.skip(&sys(at), "points to nothing in sysfs");
+            return Ok(());
+        };
+        // A flat recording may have a device's directory within its class, below other links.
+        let real = if std::fs::symlink_metadata(&full).is_ok_and(|m| m.is_dir()) { at.to_owned() } else { real };
+        if !self.seen.insert(real.clone()) {
+            return Ok(());
+        }
+        match kind {
+            Kind::Pci => self.pci(&real),
+            _ => self.tree(&real, kind, DEPTH),
+        }
+    }
+
+    /// The real path of `full`, relative to sysfs.
+    fn relative(&self, full: &Path) -> Option<PathBuf> {
+        full.canonicalize().ok()?.strip_prefix(&self.sys).ok().map(Path::to_owned)
+    }
+
+    /// Everything readable below a device or netdev.
+    fn tree(&mut self, at: &Path, kind: Kind, depth: usize) -> Result<(), CaptureError> {
+        self.out.dir(&sys(at))?;
+        for name in self.entries(at) {
+            let path = at.join(&name);
+            let Ok(meta) = std::fs::symlink_metadata(self.sys.join(&path)) else { continue };
+            let top = depth == DEPTH;
+            if meta.is_symlink() {
+                self.link_of(&path, &name, top)?;
+            } else if meta.is_dir() {
+                let closed = kind == Kind::Rdma { counters: false } && name.ends_with("counters");
+                if top && name == "device" {
+                    // A flat recording has the PCI function in place of the link to it.
+                    self.pci(&path)?;
+                } else if depth > 0 && !SKIP.contains(&name.as_str()) && !closed {
+                    self.tree(&path, kind, depth - 1)?;
+                }
+            } else {
+                self.out.copy(&self.sys.join(&path), &sys(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn link_of(&mut self, path: &Path, name: &str, top: bool) -> Result<(), CaptureError> {
+        match name {
+            "device" if top => self.place(path, Kind::Pci),
+            _ if SKIP.contains(&name) => Ok(()),
+            _ => self.bare_link(path),
+        }
+    }
+
+    /// A link alone: its name tells enough (driver, master, lower and upper devices).
+    fn bare_link(&mut self, path: &Path) -> Result<(), CaptureError> {
+        match std::fs::read_link(self.sys.join(path)) {
+            Ok(target) if !target.is_absolute() => self.out.link(&sys(path), &target),
+            _ => Ok(()),
+        }
+    }
+
+    /// A PCI function (or what stands for it) and every bridge above.
+    fn pci(&mut self, at: &Path) -> Result<(), CaptureError> {
+        self.function(at)?;
+        for above in at.ancestors().skip(1).filter(|a| is_address(a)) {
+            self.function(above)?;
+        }
+        let full = self.sys.join(at);
+        // Sources that have no class link ask the directory of the function.
+        for class in ["net", "infiniband"] {
+            for name in self.entries(&at.join(class)) {
+                self.out.dir(&sys(&at.join(class).join(name)))?;
+            }
+        }
+        if full.join("physfn").exists() {
+            self.place(&at.join("physfn"), Kind::Pci)?;
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, at: &Path) -> Result<(), CaptureError> {
+        self.out.dir(&sys(at))?;
+        for name in PCI {
+            let from = self.sys.join(at).join(name);
+            if from.symlink_metadata().is_ok() {
+                self.out.copy(&from, &sys(&at.join(name)))?;
+            }
+        }
+        self.bare_link(&at.join("driver"))?;
+        if let Some(address) = at.file_name().filter(|_| is_address(at)) {
+            self.bare_link(&Path::new("bus/pci/devices").join(address))?;
+        }
+        Ok(())
+    }
+
+    fn vpd(&mut self, at: &Path) -> Result<(), CaptureError> {
+        const MARK: &[u8] = b"SW_MNG";
+        let vpd = std::fs::read(self.sys.join(at).join("vpd")).unwrap_or_default();
+        if vpd.windows(MARK.len()).any(|w| w == MARK) {
+            self.out.text(&sys(&at.join("vpd")), "SW_MNG\n")
+        } else {
+            Ok(())
+        }
+    }
+
+    fn entries(&self, at: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(self.sys.join(at)).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn sys(relative: &Path) -> PathBuf {
+    Path::new("sys").join(relative)
+}
+
+/// `0000:3b:00.0`
+fn is_address(path: &Path) -> bool {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let parts: Vec<&str> = name.split([':', '.']).collect();
+    parts.len() == 4 && parts.iter().all(|p| !p.is_empty() && p.chars().all(|c| c.is_ascii_hexdigit()))
+}

@@ -1,0 +1,206 @@
+//! Flags and subcommands. `main` calls [`execute`]; `tests/help.rs` pins what `--help` prints.
+
+use crate::config::{self, Config, Overrides};
+use crate::exposition::{self, Format};
+use crate::roots::Roots;
+use crate::schedule::Settings;
+use crate::{capture, doctor, run, samplers, schedule};
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Reads every RDMA, Ethernet and PCIe counter of this host, and sends or serves them.
+#[derive(Debug, Parser)]
+#[command(name = "fabriclens-agent", version, max_term_width = 100)]
+pub struct Cli {
+    /// Flags of every subcommand.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags of every subcommand.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Config file (TOML); none is needed
+    #[arg(long, global = true, value_name = "FILE", env = "FABRICLENS_AGENT_CONFIG", hide_env_values = true)]
+    pub config: Option<PathBuf>,
+    /// Where /sys, /proc and /run are: a host's bind mount, or a recorded host
+    #[arg(long, global = true, value_name = "DIR", env = "FABRICLENS_AGENT_ROOT", hide_env_values = true)]
+    pub root: Option<PathBuf>,
+    /// Name of this host in every series [default: the kernel's host name]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub host: Option<String>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Sample for ever: serve /metrics and send to a collector
+    Run(RunArgs),
+    /// Print one sample and end
+    Once {
+        /// Text to print
+        #[arg(long, value_enum, default_value_t = OnceFormat::Prometheus)]
+        format: OnceFormat,
+    },
+    /// List every source of counters: data, or why there is none, what would help, what a read costs
+    Doctor {
+        /// Text to print
+        #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
+        format: DoctorFormat,
+    },
+    /// Record this host, for support and for tests: `once --root DIR` replays it
+    Capture(CaptureArgs),
+}
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Serve /metrics here [default: 127.0.0.1:7471]
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<String>,
+    /// Send to this collector by OTLP/gRPC, for instance http://127.0.0.1:4317
+    #[arg(long, value_name = "URL")]
+    pub collector: Option<String>,
+    /// Check the config and end
+    #[arg(long)]
+    pub check_config: bool,
+}
+
+/// Flags of `capture`.
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// New or empty directory to write to
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Record N times, into DIR/0, DIR/1, …
+    #[arg(long, value_name = "N")]
+    pub ticks: Option<u32>,
+    /// Time between two ticks
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = config::duration)]
+    pub interval: Duration,
+    /// Replace addresses, GUIDs, serial numbers and host names, the same one always by the same
+    #[arg(long)]
+    pub scrub: bool,
+}
+
+/// Formats of `once`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnceFormat {
+    /// Prometheus text 0.0.4
+    Prometheus,
+    /// OpenMetrics 1.0
+    Openmetrics,
+    /// JSON, with the state of each source
+    Json,
+}
+
+/// Formats of `doctor`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DoctorFormat {
+    /// A table
+    Text,
+    /// JSON
+    Json,
+}
+
+/// Does what the flags say.
+///
+/// # Errors
+/// Whatever stopped it, with its causes; `main` prints the chain.
+pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
+    let roots = Arc::new(roots(&cli.common)?);
+    let mut config = load(&cli)?;
+    if config.settings.host.is_empty() {
+        config.settings.host = host_name(&roots);
+    }
+    match cli.command {
+        Command::Run(args) if args.check_config => {
+            print("config is valid\n")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Run(_) => run::run(roots, config).map(|()| ExitCode::SUCCESS),
+        Command::Once { format } => once(roots, &config.settings, format),
+        Command::Doctor { format } => {
+            let report = doctor::examine(roots, &config.settings);
+            match format {
+                DoctorFormat::Text => print(&report.text())?,
+                DoctorFormat::Json => print(&format!("{:#}\n", report.json()))?,
+            }
+            Ok(if report.healthy() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Command::Capture(args) => {
+            let options = capture::Options {
+                dir: args.dir,
+                ticks: args.ticks,
+                interval: args.interval,
+                scrub: args.scrub,
+                host: config.settings.host,
+                exclude_devices: config.settings.exclude_devices,
+            };
+            let done = capture::capture(&roots, &options).context("capture")?;
+            print(&format!("{done}\n"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn once(roots: Arc<Roots>, settings: &Settings, format: OnceFormat) -> anyhow::Result<ExitCode> {
+    let (sections, sources) = schedule::once(roots, settings);
+    match format {
+        OnceFormat::Prometheus => print(&exposition::render(&sections, Format::Prometheus))?,
+        OnceFormat::Openmetrics => print(&exposition::render(&sections, Format::OpenMetrics))?,
+        OnceFormat::Json => print(&format!("{:#}\n", exposition::json(&sections, &sources)))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load(cli: &Cli) -> anyhow::Result<Config> {
+    let mut flags = Overrides { host: cli.common.host.clone(), ..Overrides::default() };
+    if let Command::Run(args) = &cli.command {
+        flags.http.clone_from(&args.http);
+        flags.collector.clone_from(&args.collector);
+    }
+    let names: Vec<&str> = samplers::ALL.iter().map(|s| s.name).collect();
+    let env = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+    Ok(config::load(cli.common.config.as_deref(), env, &flags, &names)?)
+}
+
+fn roots(common: &Common) -> anyhow::Result<Roots> {
+    if let Some(root) = &common.root {
+        let dir = std::fs::metadata(root).with_context(|| format!("--root {}", root.display()))?;
+        anyhow::ensure!(dir.is_dir(), "--root {} is no directory", root.display());
+        let sys = root.join("sys");
+        anyhow::ensure!(
+            sys.is_dir(),
+            "{} is missing; --root wants the directory that holds sys and proc",
+            sys.display()
+        );
+    }
+    Ok(Roots::new(common.root.clone()))
+}
+
+/// The kernel's host name; for a recording without one, its directory's name.
+pub fn host_name(roots: &Roots) -> String {
+    let kernel = std::fs::read_to_string(roots.proc().join("sys/kernel/hostname")).unwrap_or_default();
+    let directory = || Some(roots.base().canonicalize().ok()?.file_name()?.to_string_lossy().into_owned());
+    match kernel.trim() {
+        "" => directory().unwrap_or_else(|| "localhost".to_owned()),
+        name => name.to_owned(),
+    }
+}
+
+/// Writes to standard output. A reader that has had enough (`head`) is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("writing to standard output"),
+    }
+}

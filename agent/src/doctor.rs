@@ -1,0 +1,283 @@
+//! What this host can tell, source by source: for whoever asks "why is this counter missing?".
+//!
+//! `doctor` prints it as a table of at most [`WIDTH`] columns or as JSON.
+
+use crate::exposition;
+use crate::roots::Roots;
+use crate::samplers;
+use crate::schedule::{self, Outcome, Settings, SourceStatus};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Columns of the table.
+pub const WIDTH: usize = 100;
+
+/// The state of every source.
+#[derive(Debug)]
+pub struct Report {
+    host: String,
+    root: String,
+    recorded: bool,
+    series: usize,
+    sources: Vec<SourceStatus>,
+}
+
+/// Reads every source once.
+pub fn examine(roots: Arc<Roots>, settings: &Settings) -> Report {
+    let root = roots.base().display().to_string();
+    let recorded = roots.is_recorded();
+    let (sections, sources) = schedule::once(roots, settings);
+    let series = sections.iter().map(fabriclens_wire::encode::points).sum();
+    Report::new(settings.host.clone(), root, recorded, series, sources)
+}
+
+impl Report {
+    fn new(host: String, root: String, recorded: bool, series: usize, mut sources: Vec<SourceStatus>) -> Self {
+        // The host first, then devices and netdevs; within each the order of the samplers' table.
+        let rank = |s: &SourceStatus| samplers::ALL.iter().position(|spec| spec.name == s.sampler);
+        sources.sort_by(|a, b| {
+            let key = |s: &SourceStatus| (s.target != "host", natural(&s.target), s.target.clone(), rank(s));
+            key(a).cmp(&key(b))
+        });
+        Self { host, root, recorded, series, sources }
+    }
+
+    /// True when no source fails or stalls. What the host does not have is no failure.
+    pub fn healthy(&self) -> bool {
+        self.failing().next().is_none()
+    }
+
+    fn failing(&self) -> impl Iterator<Item = &SourceStatus> {
+        self.sources.iter().filter(|s| matches!(s.outcome, Outcome::Error(_) | Outcome::Stalled(_)))
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> serde_json::Value {
+        let sources: Vec<_> = self
+            .sources
+            .iter()
+            .map(|s| {
+                let mut one = exposition::source(s);
+                one["needs"] = samplers::by_name(s.sampler).map_or("", |spec| spec.needs).into();
+                one
+            })
+            .collect();
+        json!({
+            "host": self.host, "root": self.root, "recorded": self.recorded, "healthy": self.healthy(),
+            "series": self.series, "sources": sources,
+        })
+    }
+
+    /// As tables for people: what gives data or fails, then what this host does not have.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let kind = if self.recorded { format!(", recorded in {}", self.root) } else { String::new() };
+        _ = writeln!(out, "Host {}{kind}\n", self.host);
+        let (absent, present): (Vec<_>, Vec<_>) =
+            self.sources.iter().partition(|s| matches!(s.outcome, Outcome::Absent(_)));
+        self.present(&present, &mut out);
+        self.absent(&absent, &mut out);
+        self.summary(&mut out);
+        out
+    }
+
+    fn present(&self, sources: &[&SourceStatus], out: &mut String) {
+        let target = sources.iter().map(|s| s.target.chars().count()).max().unwrap_or(0).clamp(6, 20);
+        let sampler = sources.iter().map(|s| s.sampler.len()).max().unwrap_or(0).max(6);
+        let mut row = |cells: [&str; 5], note: &str| {
+            let [t, s, state, values, read] = cells;
+            let t = cut(t, target);
+            wrapped(&format!("{t:<target$}  {s:<sampler$}  {state:<7}  {values:>6}  {read:>7}  "), note, out);
+        };
+        row(["TARGET", "SOURCE", "STATE", "VALUES", "READ"], "");
+        let mut last = None;
+        for s in sources {
+            let (state, values, note) = match &s.outcome {
+                Outcome::Data { counters } => ("data", counters.to_string(), String::new()),
+                Outcome::Stalled(time) => ("STALLED", String::new(), format!("stuck for {}", short(*time))),
+                Outcome::Absent(why) | Outcome::Error(why) => ("ERROR", String::new(), self.note(s, why)),
+            };
+            let shown = if last == Some(&s.target) { "" } else { &s.target };
+            last = Some(&s.target);
+            row([shown, s.sampler, state, &values, &s.last_read.map(short).unwrap_or_default()], &note);
+        }
+        out.push('\n');
+    }
+
+    /// One entry for all targets that lack a source for the same reason.
+    fn absent(&self, sources: &[&SourceStatus], out: &mut String) {
+        let mut groups: Vec<(&str, String, Vec<&str>)> = Vec::new();
+        for s in sources {
+            let Outcome::Absent(why) = &s.outcome else { continue };
+            let device = s.target.split('/').next().unwrap_or(&s.target);
+            let why = self.note(s, why).replace(&format!("/{device}"), "/*");
+            match groups.iter_mut().find(|(sampler, w, _)| *sampler == s.sampler && *w == why) {
+                Some((_, _, targets)) => targets.push(&s.target),
+                None => groups.push((s.sampler, why, vec![&s.target])),
+            }
+        }
+        if groups.is_empty() {
+            return;
+        }
+        let width = groups.iter().map(|(s, _, _)| s.len()).max().unwrap_or(0);
+        _ = writeln!(out, "NOT ON THIS HOST");
+        groups.sort_by_key(|(sampler, _, _)| samplers::ALL.iter().position(|spec| spec.name == *sampler));
+        for (sampler, why, targets) in &groups {
+            wrapped(&format!("{sampler:<width$}  "), &why.replace('\n', " "), out);
+            wrapped(&format!("{:<width$}  ", ""), &targets.join(" "), out);
+        }
+        out.push('\n');
+    }
+
+    /// A reason without the root before each path, and with what would help where the reason does not say it.
+    fn note(&self, s: &SourceStatus, why: &str) -> String {
+        let root = format!("{}/", self.root.trim_end_matches('/'));
+        let why = if root == "/" { why.to_owned() } else { why.replace(&root, "") };
+        let need = samplers::by_name(s.sampler).map_or("", |spec| spec.needs);
+        if self.recorded || need.is_empty() || why.contains(need) { why } else { format!("{why}; needs {need}") }
+    }
+
+    fn summary(&self, out: &mut String) {
+        let count = |f: fn(&Outcome) -> bool| self.sources.iter().filter(|s| f(&s.outcome)).count();
+        let data = count(|o| matches!(o, Outcome::Data { .. }));
+        let absent = count(|o| matches!(o, Outcome::Absent(_)));
+        let cost: Duration = self.sources.iter().filter_map(|s| s.last_read).sum();
+        _ = writeln!(
+            out,
+            "{data} sources give {} series at {} for one read of all; {absent} are not on this host; {} fail.",
+            self.series,
+            short(cost),
+            self.failing().count()
+        );
+        if self.sources.iter().all(|s| s.target == "host") {
+            let place = if self.recorded { "under sys/class in this recording" } else { "on this host" };
+            _ = writeln!(out, "No RDMA device and no physical network interface was found {place}.");
+        }
+    }
+}
+
+/// A duration in three digits.
+fn short(time: Duration) -> String {
+    let us = time.as_secs_f64() * 1e6;
+    match us {
+        _ if us < 1_000.0 => format!("{us:.0} µs"),
+        _ if us < 10_000.0 => format!("{:.1} ms", us / 1e3),
+        _ if us < 1_000_000.0 => format!("{:.0} ms", us / 1e3),
+        _ => format!("{:.1} s", us / 1e6),
+    }
+}
+
+/// A line with a note at its end, wrapped at words below the note's own column.
+fn wrapped(head: &str, note: &str, out: &mut String) {
+    let indent = head.chars().count();
+    let mut line = head.to_owned();
+    let mut used = indent;
+    for word in note.split_whitespace() {
+        let length = word.chars().count();
+        if used + length > WIDTH && used > indent {
+            _ = writeln!(out, "{}", line.trim_end());
+            line = " ".repeat(indent);
+            used = indent;
+        }
+        line.push_str(word);
+        line.push(' ');
+        used += length + 1;
+    }
+    _ = writeln!(out, "{}", line.trim_end());
+}
+
+/// So that `mlx5_10` follows `mlx5_9`: text and numbers in turn.
+fn natural(name: &str) -> Vec<(String, Option<u64>)> {
+    let mut parts: Vec<(String, Option<u64>)> = Vec::new();
+    for c in name.chars() {
+        match (c.to_digit(10).map(u64::from), parts.last_mut()) {
+            (Some(d), Some((_, n))) => *n = Some(n.unwrap_or(0).saturating_mul(10).saturating_add(d)),
+            (Some(d), None) => parts.push((String::new(), Some(d))),
+            (None, Some((text, None))) => text.push(c),
+            (None, _) => parts.push((c.to_string(), None)),
+        }
+    }
+    parts
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut out: String = text.chars().take(width - 1).collect();
+    out.push('…');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(sampler: &'static str, target: &str, outcome: Outcome, micros: Option<u64>) -> SourceStatus {
+        let last_read = micros.map(Duration::from_micros);
+        SourceStatus { sampler, target: target.into(), outcome, last_read, reads: 1, errors: 0 }
+    }
+
+    fn report(stalls: bool) -> Report {
+        let why = |device: &str| {
+            let path = format!("/x/sys/class/infiniband/{device}/hw_counters");
+            Outcome::Absent(format!("{path}: not there; and this sentence is long enough to need a second line"))
+        };
+        let mut sources = vec![
+            status("device_counters", "mlx5_10", why("mlx5_10"), None),
+            status("device_counters", "mlx5_9", why("mlx5_9"), None),
+            status("port_state", "mlx5_10/1", Outcome::Data { counters: 3 }, Some(12)),
+            status("rdma_counters", "mlx5_9/1", Outcome::Error("/x/sys: Input/output error".into()), None),
+            status("port_state", "mlx5_9/1", Outcome::Data { counters: 3 }, Some(999)),
+            status("tcpip", "host", Outcome::Data { counters: 9 }, Some(34_567)),
+        ];
+        if stalls {
+            sources.retain(|s| !matches!(s.outcome, Outcome::Error(_)));
+            sources.push(status("ethtool", "enp1s0f0np0", Outcome::Stalled(Duration::from_secs(3)), None));
+        }
+        Report::new("node-1".into(), "/x".into(), true, 12, sources)
+    }
+
+    #[test]
+    fn the_tables_fit_and_group() {
+        let want = "\
+Host node-1, recorded in /x
+
+TARGET     SOURCE         STATE    VALUES     READ
+host       tcpip          data          9    35 ms
+mlx5_9/1   port_state     data          3   999 µs
+           rdma_counters  ERROR                     sys: Input/output error
+mlx5_10/1  port_state     data          3    12 µs
+
+NOT ON THIS HOST
+device_counters  sys/class/infiniband/*/hw_counters: not there; and this sentence is long enough to
+                 need a second line
+                 mlx5_9 mlx5_10
+
+3 sources give 12 series at 36 ms for one read of all; 2 are not on this host; 1 fail.
+";
+        let text = report(false).text();
+        assert!(text == want, "{text}");
+        assert!(want.lines().all(|l| l.chars().count() <= WIDTH));
+        assert!(!report(false).healthy());
+    }
+
+    #[test]
+    fn a_stalled_source_is_a_failure() {
+        let report = report(true);
+        assert!(!report.healthy() && report.text().contains("STALLED") && report.text().ends_with("1 fail.\n"));
+        let json = report.json();
+        let outcome = |s: &serde_json::Value| s["outcome"] == "stalled" && s["target"] == "enp1s0f0np0";
+        assert!(json["sources"].as_array().unwrap().iter().any(outcome), "{json}");
+    }
+
+    #[test]
+    fn durations_are_short() {
+        for (micros, want) in [(0, "0 µs"), (999, "999 µs"), (1500, "1.5 ms"), (12_000, "12 ms"), (2_500_000, "2.5 s")]
+        {
+            assert_eq!(short(Duration::from_micros(micros)), want);
+        }
+    }
+}

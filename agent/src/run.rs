@@ -1,0 +1,123 @@
+//! The daemon: builds engine, uplink and HTTP server, waits for a signal, ends them in order.
+
+use crate::config::Config;
+use crate::http::{App, Counters, Server, View};
+use crate::roots::Roots;
+use crate::schedule::Engine;
+use crate::uplink::Uplink;
+use anyhow::Context as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// How long sampling threads may take to end; one that is stuck in a driver is left behind.
+const THREADS: Duration = Duration::from_secs(2);
+/// How long answers under way may take.
+const HTTP: Duration = Duration::from_secs(1);
+
+/// Runs until SIGTERM or SIGINT, then sends what is queued. A second signal ends at once.
+///
+/// # Errors
+/// Only before sampling begins: an address that cannot be bound, a certificate that cannot be read.
+pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
+    start_log(&config.log)?;
+    // One thread is enough: sampling has its own, and this one waits for sockets.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    let end = runtime.block_on(serve(roots, config));
+    runtime.shutdown_background();
+    end
+}
+
+async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
+    let host: Arc<str> = config.settings.host.as_str().into();
+    let mut signals = [signal(SignalKind::terminate()), signal(SignalKind::interrupt())]
+        .into_iter()
+        .collect::<Result<Vec<Signal>, _>>()
+        .context("listening for signals")?;
+    warn_of_plain_text(&config);
+    let engine = Arc::new(Engine::start(roots, config.settings)?);
+    let (stop, stopped) = watch::channel(false);
+    let (stop_http, http_stopped) = watch::channel(false);
+
+    let http_counters = Arc::new(Counters::default());
+    let uplink = match config.collector {
+        Some(collector) => {
+            tracing::info!(collector = collector.url, host = &*host, "sending samples");
+            let own = Arc::clone(&http_counters);
+            let uplink = Uplink::new(collector, &host, engine.ring())?;
+            Some(uplink.with_extra(move |resource, now| own.section(resource, now)))
+        }
+        None => None,
+    };
+    let counters = uplink.as_ref().map(Uplink::counters);
+    let mut http = None;
+    if let Some(config) = &config.http {
+        let view: Arc<dyn View> = engine.clone();
+        let app = App { view, uplink: counters, counters: http_counters, host: Arc::clone(&host) };
+        let server = Server::bind(config, app).await?;
+        let scheme = if config.identity.is_some() { "https" } else { "http" };
+        tracing::info!("serving {scheme}://{}/metrics", server.address().unwrap_or(config.listen));
+        http = Some(tokio::spawn(server.serve(ended(http_stopped))));
+    } else if uplink.is_none() {
+        tracing::warn!("neither a collector nor http is configured: samples go nowhere");
+    }
+    let uplink = uplink.map(|u| tokio::spawn(u.run(stopped)));
+
+    next(&mut signals).await;
+    tracing::info!("stopping; a second signal ends at once");
+    let end = async {
+        _ = stop_http.send(true);
+        if let Some(http) = http {
+            // A scraper that never reads its answer must not hold up the end.
+            _ = tokio::time::timeout(HTTP, http).await;
+        }
+        // Samplers before the uplink, so that its last batch holds their last values. Where a scraper still holds the
+        // engine, its threads end with the process.
+        if let Some(engine) = Arc::into_inner(engine) {
+            _ = tokio::task::spawn_blocking(move || engine.shutdown(THREADS)).await;
+        }
+        _ = stop.send(true);
+        if let Some(uplink) = uplink {
+            _ = uplink.await;
+        }
+    };
+    tokio::select! {
+        () = end => {}
+        () = next(&mut signals) => tracing::warn!("ended by a second signal; queued samples are lost"),
+    }
+    Ok(())
+}
+
+async fn ended(mut stopped: watch::Receiver<bool>) {
+    _ = stopped.wait_for(|s| *s).await;
+}
+
+async fn next(signals: &mut [Signal]) {
+    let waits = signals.iter_mut().map(|s| Box::pin(async move { s.recv().await }));
+    let mut waits: Vec<_> = waits.collect();
+    std::future::poll_fn(|cx| {
+        let arrived = waits.iter_mut().any(|w| w.as_mut().poll(cx).is_ready());
+        if arrived { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+fn warn_of_plain_text(config: &Config) {
+    if let Some(http) = config.http.as_ref().filter(|h| h.insecure) {
+        tracing::warn!(address = %http.listen, "insecure: /metrics is served in plain text beyond this host");
+    }
+    if let Some(collector) = config.collector.as_ref().filter(|c| c.insecure) {
+        tracing::warn!(collector = collector.url, "insecure: samples leave this host in plain text");
+    }
+}
+
+fn start_log(filter: &str) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)
+        .with_context(|| format!("log = {filter:?} is no log filter; write for instance info"))?;
+    // The journal adds time stamps of its own.
+    let journal = std::env::var_os("JOURNAL_STREAM").is_some();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = if journal { log.without_time().with_ansi(false).try_init() } else { log.try_init() };
+    started.map_err(|e| anyhow::anyhow!("starting the log: {e}"))
+}

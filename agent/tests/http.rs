@@ -1,0 +1,101 @@
+//! The agent's own HTTP server: what it answers, in which format, and that it never reads a device.
+
+use fabriclens_agent::config::Http;
+use fabriclens_agent::http::{App, Counters, Server, View};
+use fabriclens_agent::schedule::{Outcome, SourceStatus};
+use fabriclens_catalog::metrics::traffic;
+use fabriclens_wire::{Column, Resource, Section, Value};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+struct Fixed(Vec<SourceStatus>);
+
+impl View for Fixed {
+    fn sections(&self) -> Vec<Section> {
+        vec![Section {
+            resource: Arc::new(Resource { host: "h".into(), device: Some("mlx5_0".into()), port: Some(1) }),
+            columns: [Column { metric: &traffic::PORT_IO, labels: vec![("direction".into(), "receive".into())] }]
+                .into(),
+            begin_ns: 1,
+            end_ns: 2,
+            starts: [1].into(),
+            values: vec![Value::Int(7)],
+            urgent: false,
+        }]
+    }
+
+    fn sources(&self) -> Vec<SourceStatus> {
+        self.0.clone()
+    }
+}
+
+fn status(outcome: Outcome, reads: u64) -> SourceStatus {
+    SourceStatus { sampler: "ethtool", target: "<eth0>".into(), outcome, last_read: None, reads, errors: 0 }
+}
+
+async fn server(sources: Vec<SourceStatus>) -> SocketAddr {
+    let app =
+        App { view: Arc::new(Fixed(sources)), uplink: None, counters: Arc::new(Counters::default()), host: "h".into() };
+    let http = Http { listen: ([127, 0, 0, 1], 0).into(), identity: None, insecure: false };
+    let server = Server::bind(&http, app).await.expect("bound");
+    let address = server.address().expect("an address");
+    tokio::spawn(server.serve(std::future::pending()));
+    address
+}
+
+async fn get(address: SocketAddr, path: &str, accept: &str) -> String {
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("connected");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("answered");
+    answer
+}
+
+#[tokio::test]
+async fn metrics_in_both_formats_with_the_servers_own() {
+    let address = server(vec![]).await;
+    let plain = get(address, "/metrics", "text/plain").await;
+    assert!(plain.starts_with("HTTP/1.1 200") && plain.contains("content-type: text/plain; version=0.0.4"), "{plain}");
+    assert!(
+        plain.contains("fabric_port_io_bytes_total{host=\"h\",device=\"mlx5_0\",port=\"1\",direction=\"receive\"} 7\n")
+    );
+    let open = get(address, "/metrics", "application/openmetrics-text; version=1.0.0").await;
+    assert!(open.contains("content-type: application/openmetrics-text") && open.ends_with("# EOF\n"), "{open}");
+    assert!(
+        open.contains("fabriclens_agent_http_requests_total{host=\"h\",path=\"/metrics\",status=\"200\"} 1"),
+        "{open}"
+    );
+    assert!(get(address, "/nothing", "*/*").await.starts_with("HTTP/1.1 404"));
+    let after = get(address, "/metrics", "*/*").await;
+    assert!(after.contains("path=\"other\",status=\"404\"} 1"), "unknown paths share one series: {after}");
+}
+
+#[tokio::test]
+async fn health_names_what_fails_and_nothing_that_is_merely_absent() {
+    let absent = status(Outcome::Absent("no such driver".into()), 0);
+    let good = server(vec![absent.clone(), status(Outcome::Data { counters: 3 }, 5)]).await;
+    let text = get(good, "/healthz", "*/*").await;
+    assert!(text.contains("\"status\":\"ok\"") && text.contains("\"reasons\":[]"), "{text}");
+    assert!(get(good, "/readyz", "*/*").await.starts_with("HTTP/1.1 200"));
+
+    let stalled = status(Outcome::Stalled(Duration::from_secs(9)), 0);
+    let bad = server(vec![absent, stalled, status(Outcome::Error("permission denied".into()), 0)]).await;
+    let text = get(bad, "/healthz", "*/*").await;
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"status\":\"degraded\""), "{text}");
+    assert!(text.contains("stuck for 9.0 s") && text.contains("permission denied"), "{text}");
+    assert!(get(bad, "/readyz", "*/*").await.starts_with("HTTP/1.1 503"));
+    let page = get(bad, "/", "*/*").await;
+    assert!(page.contains("&lt;eth0&gt;") && page.contains("href=/metrics") && !page.contains("<eth0>"), "{page}");
+}
+
+#[tokio::test]
+async fn a_taken_address_is_an_error_with_its_remedy() {
+    let taken = server(vec![]).await;
+    let app = App { view: Arc::new(Fixed(vec![])), uplink: None, counters: Arc::default(), host: "h".into() };
+    let http = Http { listen: taken, identity: None, insecure: false };
+    let error = Server::bind(&http, app).await.err().expect("refused").to_string();
+    assert!(error.contains(&taken.to_string()) && error.contains("--http"), "{error}");
+}
