@@ -1,2 +1,39 @@
-//! `cargo xtask`.
-fn main() {}
+//! `cargo xtask`: the README's two commands and the tools behind them. Each does its own set-up.
+
+mod bench;
+mod demo;
+mod setup;
+mod sim;
+mod steps;
+mod test;
+mod vm;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Fabriclens: demo, tests, benchmarks and real-kernel guests")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Starts a collector, an agent on this host and 16 simulated hosts, and tells the story of three faults
+    Demo(demo::Args),
+    /// Everything that CI runs
+    Test(test::Args),
+    /// Measures, side by side with a rival in the same run
+    Bench(bench::Args),
+    /// Tests in guests with real kernels: soft-RoCE and a fake mlx5 HCA
+    Vm(vm::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Demo(args) => demo::run(args),
+        Command::Test(args) => test::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Vm(args) => vm::run(args),
+    }
+}

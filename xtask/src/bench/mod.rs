@@ -1,0 +1,26 @@
+//! `cargo xtask bench`: figures for performance claims, always beside a rival in the same run, as ratios.
+
+mod agent;
+mod process;
+
+use anyhow::Result;
+
+/// Options of `bench`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// CPU per counter read, RSS and system calls of the agent on 8 HCAs, beside node_exporter
+    Agent(agent::Args),
+}
+
+/// Runs the chosen benchmark.
+pub fn run(args: Args) -> Result<()> {
+    match args.what {
+        What::Agent(args) => agent::run(args),
+    }
+}

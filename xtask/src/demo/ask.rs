@@ -1,0 +1,44 @@
+//! Asks the collector in PromQL and prints the answer with a bar a row.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// One row of an instant vector.
+pub struct Row {
+    pub labels: Value,
+    pub value: f64,
+}
+
+/// Runs an instant query.
+pub fn query(url: &str, promql: &str) -> Result<Vec<Row>> {
+    let mut answer = ureq::get(format!("{url}/api/v1/query"))
+        .query("query", promql)
+        .call()
+        .with_context(|| format!("ask {promql}"))?;
+    let body: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
+    let rows = body["data"]["result"].as_array().cloned().unwrap_or_default();
+    Ok(rows
+        .into_iter()
+        .filter_map(|r| {
+            let value = r["value"][1].as_str()?.parse().ok()?;
+            Some(Row { labels: r["metric"].clone(), value })
+        })
+        .collect())
+}
+
+/// Prints `host device` rows with bars against the largest, values scaled to `unit`.
+pub fn show(url: &str, promql: &str, scale: f64, unit: &str) -> Result<Vec<Row>> {
+    let mut rows = query(url, promql)?;
+    rows.sort_by(|a, b| b.value.total_cmp(&a.value));
+    println!("     {promql}");
+    if rows.is_empty() {
+        println!("       (no series)");
+    }
+    let top = rows.first().map_or(1.0, |r| r.value.max(1e-9));
+    for row in rows.iter().take(5) {
+        let text = |label: &str| row.labels[label].as_str().unwrap_or("").to_owned();
+        let bar = "█".repeat(((row.value / top) * 24.0).round().max(0.0) as usize);
+        println!("       {:<8} {:<7} {:>9.1} {unit:<6} {bar}", text("host"), text("device"), row.value * scale);
+    }
+    Ok(rows)
+}

@@ -1,0 +1,173 @@
+//! The processes of the demo: built, started, watched and stopped together.
+
+use crate::sim::HOSTS;
+use crate::sim::tree::host_name;
+use crate::steps::{cargo, must, root};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where the two programs are.
+pub struct Binaries {
+    pub collector: PathBuf,
+    pub agent: PathBuf,
+}
+
+/// Builds both programs with the `demo` profile; cargo shows its own progress.
+pub fn build() -> Result<Binaries> {
+    println!("building the collector and the agent (the first time takes some minutes)");
+    must(cargo(&["build", "--profile", "demo", "--locked", "-p", "fabriclens", "-p", "fabriclens-agent"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(Binaries { collector: target.join("demo/fabriclens"), agent: target.join("demo/fabriclens-agent") })
+}
+
+/// Everything that runs.
+pub struct Fleet {
+    children: Vec<(String, Child)>,
+    pub collector_url: String,
+    agent_url: String,
+    logs: PathBuf,
+}
+
+/// The product's own port where it is free, else any free one.
+fn free_port(wanted: u16) -> Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", wanted)).or_else(|_| TcpListener::bind(("127.0.0.1", 0)));
+    Ok(listener.and_then(|l| l.local_addr()).context("find a free port on 127.0.0.1")?.port())
+}
+
+impl Fleet {
+    /// Starts the collector, waits until it is ready, then starts the agents.
+    pub fn start(binaries: &Binaries, dir: &Path) -> Result<Self> {
+        let (http, grpc, otlp_http, agent) = (free_port(7470)?, free_port(4317)?, free_port(4318)?, free_port(7471)?);
+        let local = |port: u16| format!("127.0.0.1:{port}");
+        let mut fleet = Self {
+            children: Vec::new(),
+            collector_url: format!("http://{}", local(http)),
+            agent_url: format!("http://{}", local(agent)),
+            logs: dir.join("logs"),
+        };
+        std::fs::create_dir_all(&fleet.logs)?;
+        let data = dir.join("data").display().to_string();
+        fleet.spawn(
+            "collector",
+            &binaries.collector,
+            &[
+                "serve",
+                "--data",
+                &data,
+                "--http",
+                &local(http),
+                "--otlp-grpc",
+                &local(grpc),
+                "--otlp-http",
+                &local(otlp_http),
+            ],
+        )?;
+        fleet.wait_ready()?;
+        let collector = format!("http://{}", local(grpc));
+        fleet.spawn(
+            "agent of this host",
+            &binaries.agent,
+            &["run", "--collector", &collector, "--http", &local(agent)],
+        )?;
+        for host in 0..HOSTS {
+            let name = host_name(host);
+            let tree = dir.join("hosts").join(&name).display().to_string();
+            let http = local(free_port(0)?);
+            fleet.spawn(
+                &name,
+                &binaries.agent,
+                &["run", "--root", &tree, "--collector", &collector, "--http", &http],
+            )?;
+        }
+        Ok(fleet)
+    }
+
+    fn spawn(&mut self, name: &str, program: &Path, args: &[&str]) -> Result<()> {
+        let log = File::create(self.logs.join(format!("{}.log", name.replace(' ', "-"))))?;
+        // setpriv (util-linux) makes the kernel end the child with us, whatever happens to us.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "TERM", "--"])
+            .arg(program)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("start {name} ({})", program.display()))?;
+        self.children.push((name.to_owned(), child));
+        Ok(())
+    }
+
+    fn wait_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while ureq::get(format!("{}/readyz", self.collector_url)).call().is_err() {
+            self.check()?;
+            if Instant::now() > deadline {
+                bail!("the collector is not ready after 20 s; its log: {}/collector.log", self.logs.display());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// An error if anything has ended on its own.
+    pub fn check(&mut self) -> Result<()> {
+        for (name, child) in &mut self.children {
+            if let Some(status) = child.try_wait()? {
+                bail!("{name} ended with {status}; its log is in {}", self.logs.display());
+            }
+        }
+        Ok(())
+    }
+
+    /// What is running, for the person in front of it.
+    pub fn welcome(&self) -> String {
+        let query = "topk(5,rate(fabric_port_io_bytes_total[10s]))";
+        format!(
+            "\nrunning: 1 collector, 1 agent on this host, {HOSTS} agents on simulated hosts (8 x 400 Gb/s each)\n\
+             \x20 collector            {url}/\n\
+             \x20 any PromQL           {url}/api/v1/query?query={query}\n\
+             \x20 from a shell         fabriclens query --url {url} '{query}'\n\
+             \x20 Grafana data source  Prometheus, {url}\n\
+             \x20 this host's agent    {agent}/metrics\n\
+             \x20 logs                 {logs}\n",
+            url = self.collector_url,
+            agent = self.agent_url,
+            logs = self.logs.display(),
+        )
+    }
+
+    /// Ends all: a polite signal first, then not.
+    pub fn stop(mut self) -> Result<()> {
+        let early = self.check();
+        for (_, child) in self.children.iter().rev() {
+            let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        }
+        let deadline = Instant::now() + Duration::from_secs(10);
+        for (name, child) in &mut self.children {
+            while child.try_wait()?.is_none() {
+                if Instant::now() > deadline {
+                    println!("{name} did not stop in time: killed");
+                    child.kill()?;
+                    child.wait()?;
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        println!("stopped {} processes", self.children.len());
+        early
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.children {
+            let _ = child.kill();
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Debian packages that a command needs: installed for root, named with the exact command for everyone else.
+
+use anyhow::{Result, bail};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Something outside cargo that a step needs.
+pub struct Need {
+    /// What it is for, in a sentence that starts with "without it".
+    pub without: &'static str,
+    /// Debian packages.
+    pub packages: &'static [&'static str],
+    /// Files that show that it is there.
+    pub proof: &'static [&'static str],
+}
+
+/// Compares PromQL answers with Prometheus' own, checks rule files and exposition.
+pub const PROMETHEUS: Need = Need {
+    without: "the comparison with Prometheus is skipped",
+    packages: &["prometheus"],
+    proof: &["/usr/bin/prometheus", "/usr/bin/promtool"],
+};
+/// The rival of `bench agent`.
+pub const NODE_EXPORTER: Need = Need {
+    without: "there is no rival to measure against",
+    packages: &["prometheus-node-exporter"],
+    proof: &["/usr/bin/prometheus-node-exporter"],
+};
+
+/// Counts system calls in `bench agent`.
+pub const STRACE: Need =
+    Need { without: "system calls are not counted", packages: &["strace"], proof: &["/usr/bin/strace"] };
+
+fn present(need: &Need) -> bool {
+    need.proof.iter().all(|p| Path::new(p).exists())
+}
+
+/// Whether this process may install packages.
+pub fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.trim_ascii() == b"0")
+}
+
+/// Makes `need` available; false = skip what needs it (said loudly).
+pub fn ensure(need: &Need) -> Result<bool> {
+    if present(need) {
+        return Ok(true);
+    }
+    let packages = need.packages.join(" ");
+    if !is_root() {
+        println!(
+            "SKIPPED: {packages} not installed, so {}. Run: sudo apt-get install --no-install-recommends {packages}",
+            need.without
+        );
+        return Ok(false);
+    }
+    println!("  installing {packages}");
+    let apt = |args: &[&str]| {
+        Command::new("apt-get")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .args(["-q", "-y", "-o", "DPkg::Lock::Timeout=120"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status()
+    };
+    let mut install = vec!["install", "--no-install-recommends"];
+    install.extend(need.packages);
+    // Package lists may be missing or old on a fresh machine: refresh them once and try again. A service that cannot
+    // start here (no init) makes apt-get fail although everything is in place, so the files decide.
+    let mut installed = apt(&install)?.success();
+    if !installed && !present(need) {
+        installed = apt(&["update"])?.success() && apt(&install)?.success();
+    }
+    if !installed && !present(need) {
+        bail!("apt-get could not install {packages}; install them by hand and run again");
+    }
+    Ok(present(need))
+}

@@ -1,0 +1,276 @@
+//! Host trees as the kernel shows mlx5 NICs: `sys`, `proc`, and the recorded calls of a host without real ones.
+//!
+//! Single numbers are written in place (the agent keeps files open); `ethtool -S` text is replaced whole.
+
+use super::RAILS;
+use super::fabric::{Nic, Port, index};
+use anyhow::{Context, Result};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// A counter file and how it follows from what the NIC counted.
+type Row = (&'static str, fn(&Nic) -> f64);
+
+const COUNTERS: &[Row] = &[
+    ("port_xmit_data", |n| n.tx_bytes / 4.0),
+    ("port_rcv_data", |n| n.rx_bytes / 4.0),
+    ("port_xmit_packets", Nic::tx_packets),
+    ("port_rcv_packets", Nic::rx_packets),
+    ("unicast_xmit_packets", Nic::tx_packets),
+    ("unicast_rcv_packets", Nic::rx_packets),
+];
+/// The rest of `counters/`: constant on this Ethernet fabric.
+const QUIET_COUNTERS: &[&str] = &[
+    "VL15_dropped",
+    "excessive_buffer_overrun_errors",
+    "link_downed",
+    "link_error_recovery",
+    "local_link_integrity_errors",
+    "multicast_rcv_packets",
+    "multicast_xmit_packets",
+    "port_rcv_constraint_errors",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_constraint_errors",
+    "port_xmit_discards",
+    "port_xmit_wait",
+    "symbol_error",
+];
+const HW_COUNTERS: &[Row] = &[
+    ("np_ecn_marked_roce_packets", |n| n.ecn_marked),
+    ("np_cnp_sent", |n| n.cnp_sent),
+    ("rp_cnp_handled", |n| n.cnp_handled),
+    ("out_of_sequence", |n| n.out_of_sequence),
+    ("packet_seq_err", |n| n.packet_seq_err),
+    ("roce_adp_retrans", |n| n.adp_retrans),
+    ("local_ack_timeout_err", |n| n.ack_timeouts),
+    ("rx_write_requests", |n| n.rx_packets() / 16.0),
+];
+const QUIET_HW: &[&str] = &[
+    "duplicate_request",
+    "implied_nak_seq_err",
+    "out_of_buffer",
+    "req_cqe_error",
+    "req_cqe_flush_error",
+    "req_remote_access_errors",
+    "req_remote_invalid_request",
+    "resp_cqe_error",
+    "resp_cqe_flush_error",
+    "resp_local_length_error",
+    "resp_remote_access_errors",
+    "rnr_nak_retry_err",
+    "roce_adp_retrans_to",
+    "roce_slow_restart",
+    "roce_slow_restart_cnps",
+    "roce_slow_restart_trans",
+    "rp_cnp_ignored",
+    "rx_atomic_requests",
+    "rx_dct_connect",
+    "rx_icrc_encapsulated",
+    "rx_read_requests",
+];
+const ETHTOOL: &[Row] = &[
+    ("rx_vport_rdma_unicast_packets", Nic::rx_packets),
+    ("rx_vport_rdma_unicast_bytes", |n| n.rx_bytes),
+    ("tx_vport_rdma_unicast_packets", Nic::tx_packets),
+    ("tx_vport_rdma_unicast_bytes", |n| n.tx_bytes),
+    ("rx_packets_phy", Nic::rx_packets),
+    ("tx_packets_phy", Nic::tx_packets),
+    ("rx_bytes_phy", |n| n.rx_bytes),
+    ("tx_bytes_phy", |n| n.tx_bytes),
+    ("rx_crc_errors_phy", |n| n.crc_errors),
+    ("rx_symbol_err_phy", |n| n.symbol_errors),
+    ("rx_pcs_symbol_err_phy", |n| n.symbol_errors),
+    ("rx_corrected_bits_phy", |n| n.corrected_bits),
+    ("rx_discards_phy", |_| 0.0),
+    ("tx_discards_phy", |_| 0.0),
+    ("link_down_events_phy", |_| 0.0),
+    ("tx_pause_storm_warning_events", |n| n.storm_warnings),
+    ("tx_pause_storm_error_events", |_| 0.0),
+    ("outbound_pci_stalled_rd", |_| 0.0),
+    ("outbound_pci_stalled_wr", |_| 0.0),
+    ("rx_prio3_bytes", |n| n.rx_bytes),
+    ("rx_prio3_packets", Nic::rx_packets),
+    ("rx_prio3_pause", Nic::rx_pause_frames),
+    ("rx_prio3_pause_duration", |n| n.rx_pause_s * 1e6),
+    ("rx_prio3_pause_transition", |n| n.rx_pause_frames() / 4.0),
+    ("tx_prio3_bytes", |n| n.tx_bytes),
+    ("tx_prio3_packets", Nic::tx_packets),
+    ("tx_prio3_pause", Nic::tx_pause_frames),
+    ("tx_prio3_pause_duration", |n| n.tx_pause_s * 1e6),
+];
+
+struct Live {
+    file: File,
+    value: fn(&Nic) -> f64,
+    last: u64,
+}
+
+/// One host's files.
+pub struct HostTree {
+    host: usize,
+    root: PathBuf,
+    live: Vec<(usize, Live)>,
+}
+
+/// Name of a simulated host: `gpu-03`.
+pub fn host_name(host: usize) -> String {
+    format!("gpu-{host:02}")
+}
+
+fn put(path: &Path, text: &str) -> Result<()> {
+    let dir = path.parent().context("a file has a folder")?;
+    fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+    fs::write(path, format!("{text}\n")).with_context(|| format!("write {}", path.display()))
+}
+
+impl HostTree {
+    /// Creates every file below `root`.
+    pub fn create(root: &Path, host: usize) -> Result<Self> {
+        let mut tree = Self { host, root: root.to_path_buf(), live: Vec::new() };
+        put(&root.join("proc/sys/kernel/hostname"), &host_name(host))?;
+        put(&root.join("proc/net/snmp"), SNMP)?;
+        put(&root.join("proc/net/netstat"), NETSTAT)?;
+        for rail in 0..RAILS {
+            tree.create_nic(rail)?;
+        }
+        Ok(tree)
+    }
+
+    fn create_nic(&mut self, rail: usize) -> Result<()> {
+        let (bus, netdev, device) = (0x11 + 0x11 * rail, format!("ens{rail}np0"), format!("mlx5_{rail}"));
+        let bridge = self.root.join(format!("sys/devices/pci0000:{:02x}/0000:{:02x}:01.0", bus - 1, bus - 1));
+        let pci_name = format!("0000:{bus:02x}:00.0");
+        let pci = bridge.join(&pci_name);
+        let guid = format!("94:6d:ae:03:00:{:02x}:{:02x}:00", self.host, rail);
+        let link = [
+            ("current_link_speed", "32.0 GT/s PCIe"),
+            ("current_link_width", "16"),
+            ("max_link_speed", "32.0 GT/s PCIe"),
+            ("max_link_width", "16"),
+        ];
+        for dir in [&bridge, &pci] {
+            link.iter().try_for_each(|(f, v)| put(&dir.join(f), v))?;
+        }
+        let facts = [
+            ("vendor", "0x15b3"),
+            ("device", "0x1021"),
+            ("numa_node", if rail < RAILS / 2 { "0" } else { "1" }),
+            ("uevent", "DRIVER=mlx5_core"),
+            ("aer_dev_correctable", "RxErr 0\nBadTLP 0\nBadDLLP 0\nTOTAL_ERR_COR 0"),
+            ("aer_dev_nonfatal", "CmpltTO 0\nTOTAL_ERR_NONFATAL 0"),
+            ("aer_dev_fatal", "DLP 0\nTOTAL_ERR_FATAL 0"),
+        ];
+        facts.iter().try_for_each(|(f, v)| put(&pci.join(f), v))?;
+        let net = pci.join("net").join(&netdev);
+        for (f, v) in [
+            ("operstate", "up"),
+            ("carrier", "1"),
+            ("speed", "400000"),
+            ("mtu", "9000"),
+            ("dev_port", "0"),
+            ("carrier_changes", "2"),
+            ("ifindex", &(rail + 2).to_string()),
+            ("type", "1"),
+            ("carrier_down_count", "1"),
+            ("carrier_up_count", "1"),
+        ] {
+            put(&net.join(f), v)?;
+        }
+        for f in
+            ["rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped"]
+        {
+            put(&net.join("statistics").join(f), "0")?;
+        }
+        let ib = pci.join("infiniband").join(&device);
+        for (f, v) in [
+            ("node_guid", guid.as_str()),
+            ("sys_image_guid", guid.as_str()),
+            ("fw_ver", "28.41.1000"),
+            ("hca_type", "MT4129"),
+            ("board_id", "MT_0000000838"),
+            ("node_type", "1: CA"),
+            ("node_desc", &format!("{} {device}", host_name(self.host))),
+        ] {
+            put(&ib.join(f), v)?;
+        }
+        let port = ib.join("ports/1");
+        for (f, v) in [
+            ("state", "4: ACTIVE"),
+            ("phys_state", "5: LinkUp"),
+            ("rate", "400 Gb/sec (4X NDR)"),
+            ("link_layer", "Ethernet"),
+            ("lid", "0x0"),
+            ("sm_lid", "0x0"),
+            ("gids/0", "fe80:0000:0000:0000:966d:aeff:fe03:0000"),
+            ("gid_attrs/types/0", "RoCE v2"),
+            ("gid_attrs/ndevs/0", &netdev),
+        ] {
+            put(&port.join(f), v)?;
+        }
+        for (dir, rows, quiet) in [("counters", COUNTERS, QUIET_COUNTERS), ("hw_counters", HW_COUNTERS, QUIET_HW)] {
+            quiet.iter().try_for_each(|f| put(&port.join(dir).join(f), "0"))?;
+            for (name, value) in rows {
+                let path = port.join(dir).join(name);
+                put(&path, "0")?;
+                let file =
+                    File::options().write(true).open(&path).with_context(|| format!("open {}", path.display()))?;
+                self.live.push((rail, Live { file, value: *value, last: 0 }));
+            }
+        }
+        put(&port.join("hw_counters/lifespan"), "10")?;
+        symlink(&pci, ib.join("device"))?;
+        symlink(&pci, net.join("device"))?;
+        for (class, name, target) in [("infiniband", &device, &ib), ("net", &netdev, &net)] {
+            let dir = self.root.join("sys/class").join(class);
+            fs::create_dir_all(&dir)?;
+            symlink(target, dir.join(name))?;
+        }
+        put(
+            &self.root.join(format!("ethtool/{netdev}.i.txt")),
+            &format!(
+                "driver: mlx5_core\nversion: 6.8.0\nfirmware-version: 28.41.1000 (MT_0000000838)\nexpansion-rom-version: \nbus-info: {pci_name}\nsupports-statistics: yes"
+            ),
+        )?;
+        put(
+            &self.root.join(format!("dcb/{netdev}.json")),
+            r#"{"pfc":{"pfc_cap":8,"macsec_bypass":false,"delay":0,"prio_pfc":[false,false,false,true,false,false,false,false]}}"#,
+        )
+    }
+
+    /// Brings every file up to what the NICs have counted.
+    pub fn write(&mut self, nics: &[Nic]) -> Result<()> {
+        let host = self.host;
+        let nic = |rail: usize| &nics[index((host, rail) as Port)];
+        for (rail, live) in &mut self.live {
+            let now = (live.value)(nic(*rail)) as u64;
+            if now != live.last {
+                live.file.write_all_at(format!("{now}\n").as_bytes(), 0)?;
+                live.last = now;
+            }
+        }
+        let mut text = String::new();
+        for rail in 0..RAILS {
+            text.clear();
+            text.push_str("NIC statistics:\n");
+            for (name, value) in ETHTOOL {
+                let _ = writeln!(text, "     {name}: {}", value(nic(rail)) as u64);
+            }
+            let path = self.root.join(format!("ethtool/ens{rail}np0.S.txt"));
+            let draft = path.with_extension("new");
+            fs::write(&draft, &text)
+                .and_then(|()| fs::rename(&draft, &path))
+                .with_context(|| format!("write {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+const SNMP: &str = "Ip: Forwarding DefaultTTL InReceives InDiscards\nIp: 1 64 120000 0
+Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets CurrEstab InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors
+Tcp: 1 200 120000 -1 5210 880 12 30 64 1200345 1304567 210 0 44 0";
+const NETSTAT: &str = "TcpExt: SyncookiesSent DelayedACKs TCPTimeouts TCPLostRetransmit TCPFastRetrans ListenDrops\nTcpExt: 0 4301 18 1 180 0
+IpExt: InOctets OutOctets InNoECTPkts InECT1Pkts InECT0Pkts InCEPkts\nIpExt: 9876543210 8765432109 120000 0 0 0";

@@ -1,0 +1,51 @@
+//! One line a step while it runs, and a table of times at the end.
+
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default()
+}
+
+/// A `cargo` command in the repository's root.
+pub fn cargo(args: &[&str]) -> Command {
+    let mut c = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    c.args(args).current_dir(root());
+    c
+}
+
+/// Runs a command to its end; an error names it.
+pub fn must(mut command: Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("start {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} ended with {status}");
+    }
+    Ok(())
+}
+
+/// Steps that ran, with their times.
+#[derive(Default)]
+pub struct Steps(Vec<(String, Duration)>);
+
+impl Steps {
+    /// Runs one step under a headline.
+    pub fn run(&mut self, name: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
+        println!("\n=== {name}");
+        let begin = Instant::now();
+        step().with_context(|| format!("step failed: {name}"))?;
+        self.0.push((name.to_owned(), begin.elapsed()));
+        Ok(())
+    }
+
+    /// Prints the table.
+    pub fn summary(&self) {
+        println!("\n{:<44} seconds", "step");
+        for (name, took) in &self.0 {
+            println!("{name:<44} {:7.1}", took.as_secs_f64());
+        }
+        println!("{:<44} {:7.1}", "total", self.0.iter().map(|s| s.1.as_secs_f64()).sum::<f64>());
+    }
+}

@@ -1,0 +1,35 @@
+//! `cargo xtask test`: everything that CI runs, in the order in which it fails fastest.
+
+use crate::steps::{Steps, cargo, must};
+use crate::{setup, vm};
+use anyhow::Result;
+
+/// Options of `test`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Leaves out the guests with real kernels
+    #[arg(long)]
+    no_vm: bool,
+}
+
+/// Runs every step; the first failure ends it.
+pub fn run(args: Args) -> Result<()> {
+    let mut steps = Steps::default();
+    let warnings_are_errors = |args: &[&str]| {
+        let mut c = cargo(args);
+        c.env("RUSTDOCFLAGS", "-D warnings");
+        c
+    };
+    steps.run("packages", || setup::ensure(&setup::PROMETHEUS).map(|_| ()))?;
+    steps.run("format", || must(cargo(&["fmt", "--all", "--check"])))?;
+    steps.run("lints", || {
+        must(cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+    })?;
+    steps.run("tests", || must(cargo(&["test", "--workspace", "--locked"])))?;
+    steps.run("documentation", || must(warnings_are_errors(&["doc", "--workspace", "--no-deps", "--locked"])))?;
+    if !args.no_vm {
+        steps.run("real kernels", || vm::run(vm::Args::default()))?;
+    }
+    steps.summary();
+    Ok(())
+}
