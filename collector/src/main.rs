@@ -1,5 +1,6 @@
 //! `fabriclens`: parse, check, build, run, drain. Everything else is in the library.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -29,7 +30,9 @@ fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let filter = EnvFilter::try_from_env("FABRICLENS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let ansi = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(ansi);
+    log.with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;

@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::ingest::Way;
 use fabriclens_store::Stats;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 
@@ -94,6 +95,11 @@ impl Telemetry {
                 .collect::<Result<_, prometheus::Error>>()?,
             registry: registry.clone(),
         };
+        // Counters that exist from the start have a rate from the start.
+        for way in Way::ALL {
+            telemetry.samples.with_label_values(&[way.name()]);
+            telemetry.bytes.with_label_values(&[way.name()]);
+        }
         registry.register(Box::new(telemetry.append_seconds.clone()))?;
         registry.register(Box::new(telemetry.query_seconds.clone()))?;
         let start = IntGauge::new("fabriclens_start_time_seconds", "Start of the process, Unix time.")?;

@@ -132,7 +132,16 @@ async fn take_otlp(
     let response = grpc::answer(&report);
     match encoding {
         Encoding::Protobuf => Ok(response.encode_to_vec()),
-        Encoding::Json => serde_json::to_vec(&response).map_err(|e| IngestError::Internal(e.to_string()).into()),
+        Encoding::Json => Ok(match response.partial_success {
+            None => b"{}".to_vec(),
+            Some(partial) => serde_json::json!({"partialSuccess": {
+                // 64-bit integers are text in protobuf's JSON.
+                "rejectedDataPoints": partial.rejected_data_points.to_string(),
+                "errorMessage": partial.error_message,
+            }})
+            .to_string()
+            .into_bytes(),
+        }),
     }
 }
 

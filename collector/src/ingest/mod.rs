@@ -51,6 +51,9 @@ pub enum Way {
 }
 
 impl Way {
+    /// Every way.
+    pub const ALL: [Self; 4] = [Self::OtlpGrpc, Self::OtlpHttp, Self::RemoteWrite, Self::Own];
+
     /// Label value.
     pub fn name(self) -> &'static str {
         match self {

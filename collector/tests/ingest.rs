@@ -1,0 +1,243 @@
+//! Everything that can arrive: good, bad and hostile, over gRPC, HTTP and remote write. Each refusal names its remedy,
+//! and nothing else is lost by it.
+
+mod common;
+
+use common::{Collector, gzip, now_ms, now_ns, otlp, series};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use prost::Message as _;
+use tonic::Code;
+use tonic::codec::CompressionEncoding;
+
+const PROTOBUF: (&str, &str) = ("content-type", "application/x-protobuf");
+const JSON: (&str, &str) = ("content-type", "application/json");
+const GZIP: (&str, &str) = ("content-encoding", "gzip");
+const SECOND: u64 = 1_000_000_000;
+
+#[tokio::test]
+async fn otlp_over_grpc_plain_gzip_and_zstd() {
+    let c = Collector::start().await;
+    let now = now_ns();
+    let ways = [None, Some(CompressionEncoding::Gzip), Some(CompressionEncoding::Zstd)];
+    for (i, compression) in ways.into_iter().enumerate() {
+        let mut client = c.grpc().await;
+        if let Some(encoding) = compression {
+            client = client.send_compressed(encoding);
+        }
+        let request = otlp(&format!("h{i}"), "fabric.test", &[(1, now - SECOND, 5), (1, now, 7 + i as i64)]);
+        let answer = client.export(request).await.unwrap().into_inner();
+        assert_eq!(answer.partial_success, None);
+    }
+    assert_eq!(c.value(r#"fabric_test_total{host="h2",device="mlx5_0",port="1"}"#).await, Some(9.0));
+    assert_eq!(c.value("sum(fabric_test_total)").await, Some(24.0));
+    let (_, metrics) = c.get("/metrics").await;
+    assert!(metrics.contains("fabriclens_ingest_samples_total{source=\"otlp_grpc\"} 6"), "{metrics}");
+}
+
+#[tokio::test]
+async fn otlp_over_http_in_both_encodings() {
+    let c = Collector::start().await;
+    let request = |host| otlp(host, "fabric.test", &[(1, now_ns(), 3)]);
+    let plain = request("a").encode_to_vec();
+    assert_eq!(c.otlp_http(&[PROTOBUF], plain).await, (200, String::new()));
+    let json = serde_json::to_vec(&request("b")).unwrap();
+    assert_eq!(c.otlp_http(&[JSON, GZIP], gzip(&json)).await, (200, "{}".to_owned()));
+    assert_eq!(c.value("count(fabric_test_total)").await, Some(2.0));
+
+    let (status, text) = c.otlp_http(&[("content-type", "text/plain")], vec![]).await;
+    assert!(status == 415 && text.contains("application/x-protobuf"), "{status} {text}");
+    let (status, text) = c.otlp_http(&[PROTOBUF, ("content-encoding", "br")], vec![]).await;
+    assert!(status == 415 && text.contains("use gzip or none"), "{status} {text}");
+    let (status, text) = c.otlp_http(&[JSON], b"{\"resourceMetrics\":7}".to_vec()).await;
+    assert!(status == 400 && text.contains("malformed OTLP") && text.contains("\"code\":3"), "{status} {text}");
+}
+
+#[tokio::test]
+async fn malformed_requests_are_refused_and_the_connection_lives() {
+    let c = Collector::start().await;
+    let mut client = c.grpc().await;
+    // A point whose list of attributes is longer than the message that holds it.
+    let mut bytes = otlp("h", "fabric.test", &[(1, now_ns(), 3)]).encode_to_vec();
+    bytes.truncate(bytes.len() - 4);
+    let (status, text) = c.otlp_http(&[PROTOBUF], bytes.clone()).await;
+    assert!(status == 400 && text.contains("malformed OTLP metrics request"), "{status} {text}");
+    let (status, text) = c.raw_write(snap::raw::Encoder::new().compress_vec(&bytes).unwrap()).await;
+    assert!(status == 400 && text.contains("malformed remote write request"), "{status} {text}");
+    let (status, text) = c.raw_write(b"no snappy at all".to_vec()).await;
+    assert!(status == 400 && text.contains("not valid snappy"), "{status} {text}");
+    let (status, text) = c.otlp_http(&[PROTOBUF, GZIP], b"no gzip at all".to_vec()).await;
+    assert!(status == 400 && text.contains("not valid gzip"), "{status} {text}");
+    client.export(otlp("h", "fabric.test", &[(1, now_ns(), 3)])).await.unwrap();
+    assert_eq!(c.value("fabric_test_total").await, Some(3.0));
+}
+
+/// A well-formed request of about `bytes` bytes that compresses to almost nothing.
+fn huge(bytes: usize) -> ExportMetricsServiceRequest {
+    let mut request = otlp("h", "fabric.test", &[(1, now_ns(), 3)]);
+    request.resource_metrics[0].schema_url = "x".repeat(bytes);
+    request
+}
+
+#[tokio::test]
+async fn a_hundred_megabytes_and_bombs_are_refused_with_the_limit() {
+    let c = Collector::start().await;
+    let big = huge(100 << 20);
+    let bytes = big.encode_to_vec();
+
+    let mut client = c.grpc().await;
+    let plain = client.export(big.clone()).await.unwrap_err();
+    let mut client = c.grpc().await.send_compressed(CompressionEncoding::Gzip);
+    let gzipped = client.export(big.clone()).await.unwrap_err();
+    let mut client = c.grpc().await.send_compressed(CompressionEncoding::Zstd);
+    let zstd = client.export(big).await.unwrap_err();
+    for error in [plain, gzipped, zstd] {
+        // Not a code that makes an exporter try for ever.
+        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+        assert!(
+            error.message().contains("16777216 bytes") && error.message().contains("ingest.message_size"),
+            "{error}"
+        );
+    }
+
+    let (status, text) = c.otlp_http(&[PROTOBUF, GZIP], gzip(&bytes)).await;
+    assert!(status == 413 && text.contains("ingest.message_size"), "{status} {text}");
+    let (status, text) = c.raw_write(snap::raw::Encoder::new().compress_vec(&bytes).unwrap()).await;
+    assert!(status == 413 && text.contains("send smaller requests"), "{status} {text}");
+
+    client_still_works(&c).await;
+    let (_, metrics) = c.get("/metrics").await;
+    assert!(
+        metrics.contains("fabriclens_ingest_requests_total{result=\"too_large\",source=\"otlp_grpc\"} 3"),
+        "{metrics}"
+    );
+}
+
+async fn client_still_works(c: &Collector) {
+    c.grpc().await.export(otlp("after", "fabric.test", &[(1, now_ns(), 1)])).await.unwrap();
+    assert_eq!(c.value(r#"fabric_test_total{host="after"}"#).await, Some(1.0));
+}
+
+#[tokio::test]
+async fn other_services_and_other_protocols_are_told_where_to_go() {
+    use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
+    let c = Collector::start().await;
+    let (status, text) = common::post(format!("http://{}/v1/metrics", c.running.otlp_grpc), &[PROTOBUF], vec![]).await;
+    assert!(status == 404 && text.contains("4318"), "{status} {text}");
+    // gRPC to the port of OTLP over HTTP.
+    let mut client = MetricsServiceClient::connect(format!("http://{}", c.running.otlp_http)).await.unwrap();
+    assert!(client.export(ExportMetricsServiceRequest::default()).await.is_err());
+}
+
+#[tokio::test]
+async fn future_and_ancient_points_are_rejected_with_the_remedy_and_the_rest_is_taken() {
+    let c = Collector::start().await;
+    let (now, day) = (now_ns(), 86_400 * SECOND);
+    let mut client = c.grpc().await;
+    let mut request = otlp("h", "fabric.future", &[(1, now + day, 1)]);
+    request.resource_metrics.extend(otlp("h", "fabric.old", &[(1, now - 60 * day, 1)]).resource_metrics);
+    request.resource_metrics.extend(otlp("h", "fabric.good", &[(1, now, 1)]).resource_metrics);
+    let partial = client.export(request).await.unwrap().into_inner().partial_success.unwrap();
+    assert_eq!(partial.rejected_data_points, 2);
+    assert!(partial.error_message.contains("set the sender's clock"), "{}", partial.error_message);
+    assert!(partial.error_message.contains("raise retention.age"), "{}", partial.error_message);
+    assert_eq!(c.value("fabric_good_total").await, Some(1.0));
+
+    let ms = now_ms();
+    let (status, text) = c
+        .remote_write(vec![
+            series(&[("__name__", "future")], &[(ms + 86_400_000, 1.0)]),
+            series(&[("__name__", "good")], &[(ms, 2.0)]),
+        ])
+        .await;
+    assert!(status == 400 && text.contains("1 points not taken, all others are stored"), "{status} {text}");
+    assert_eq!(c.value("good").await, Some(2.0));
+    let (_, metrics) = c.get("/metrics").await;
+    assert!(
+        metrics.contains("fabriclens_ingest_rejected_total{reason=\"future\",source=\"remote_write\"} 1"),
+        "{metrics}"
+    );
+}
+
+#[tokio::test]
+async fn duplicates_are_fine_conflicts_are_told_and_late_points_find_their_place() {
+    let c = Collector::start().await;
+    let ms = now_ms();
+    let at = |t: i64, v: f64| vec![series(&[("__name__", "m"), ("host", "h")], &[(t, v)])];
+    assert_eq!(c.remote_write(at(ms, 3.0)).await.0, 204);
+    assert_eq!(c.remote_write(at(ms - 2000, 1.0)).await.0, 204, "out of order");
+    assert_eq!(c.remote_write(at(ms - 1000, 2.0)).await.0, 204, "out of order again");
+    assert_eq!(c.remote_write(at(ms, 3.0)).await.0, 204, "a repetition after a lost answer");
+    let (status, text) = c.remote_write(at(ms, 9.0)).await;
+    assert!(status == 400 && text.contains("another value at the same time, the first one stays"), "{status} {text}");
+    let (_, answer) = c.form("/api/v1/query", &[("query", "m[10s]")]).await;
+    let values: Vec<&str> =
+        answer["data"]["result"][0]["values"].as_array().unwrap().iter().map(|v| v[1].as_str().unwrap()).collect();
+    assert_eq!(values, ["1", "2", "3"]);
+}
+
+#[tokio::test]
+async fn a_staleness_marker_ends_a_series() {
+    let c = Collector::start().await;
+    let ms = now_ms();
+    let name = [("__name__", "gone")];
+    assert_eq!(c.remote_write(vec![series(&name, &[(ms - 2000, 1.0)])]).await.0, 204);
+    assert_eq!(c.value("gone").await, Some(1.0));
+    assert_eq!(c.remote_write(vec![series(&name, &[(ms - 1000, fabriclens_model::stale())])]).await.0, 204);
+    assert_eq!(c.value("gone").await, None);
+}
+
+#[tokio::test]
+async fn remote_write_2_is_told_to_speak_1() {
+    let c = Collector::start().await;
+    let url = format!("http://{}/api/v1/write", c.running.http);
+    let kind = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
+    let (status, text) = common::post(url, &[("content-encoding", "snappy"), ("content-type", kind)], vec![0]).await;
+    assert!(status == 415 && text.contains("prometheus.WriteRequest"), "{status} {text}");
+}
+
+#[tokio::test]
+async fn two_agents_under_one_name_are_noticed_and_nothing_is_lost() {
+    let c = Collector::start().await;
+    let (mut one, mut two) = (c.grpc().await, c.grpc().await);
+    let begin = now_ns() - 10 * SECOND;
+    let conflicts = r#"fabriclens_ingest_host_conflicts_total{host="twin"}"#;
+    for tick in 0..3 {
+        let t = begin + tick * SECOND;
+        one.export(otlp("twin", "fabric.test", &[(begin - 50 * SECOND, t, tick as i64)])).await.unwrap();
+        let (_, metrics) = c.get("/metrics").await;
+        if tick == 0 {
+            assert!(!metrics.contains(conflicts), "one agent alone is no conflict: {metrics}");
+        }
+        two.export(otlp("twin", "fabric.test", &[(begin - 20 * SECOND, t + SECOND / 2, 1000 + tick as i64)]))
+            .await
+            .unwrap();
+        one.export(otlp("single", "fabric.test", &[(begin - 50 * SECOND, t, 1)])).await.unwrap();
+    }
+    let (_, metrics) = c.get("/metrics").await;
+    assert!(metrics.contains(conflicts), "{metrics}");
+    assert!(!metrics.contains("host_conflicts_total{host=\"single\"}"), "{metrics}");
+    assert_eq!(c.value(r#"count_over_time(fabric_test_total{host="twin"}[1m])"#).await, Some(6.0));
+}
+
+#[tokio::test]
+async fn many_senders_at_once_lose_nothing() {
+    let c = Collector::with(|config| config.ingest.in_flight = 2).await;
+    let now = now_ns();
+    let jobs: Vec<_> = (0..24)
+        .map(|i| {
+            let address = c.running.otlp_grpc;
+            tokio::spawn(async move {
+                use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
+                let mut client = MetricsServiceClient::connect(format!("http://{address}")).await.unwrap();
+                for tick in 0..5 {
+                    let request = otlp(&format!("h{i}"), "fabric.test", &[(1, now - (5 - tick) * SECOND, tick as i64)]);
+                    assert_eq!(client.export(request).await.unwrap().into_inner().partial_success, None);
+                }
+            })
+        })
+        .collect();
+    for job in jobs {
+        job.await.unwrap();
+    }
+    assert_eq!(c.value("sum(count_over_time(fabric_test_total[1m]))").await, Some(120.0));
+}
