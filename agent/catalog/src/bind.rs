@@ -19,7 +19,7 @@ pub struct Bound {
     /// Exported value = raw value × scale.
     pub scale: f64,
     /// Several readings of a port with the same metric and labels: the lowest rank counts; at equal rank
-    /// they add up when [`Feed::adds`] and are spellings of one counter (take the first) when not.
+    /// they add up when the row `adds` and are spellings of one counter (take the first) when not.
     pub rank: u16,
 }
 
