@@ -3,7 +3,7 @@
 //! [`Counter`] judges one raw counter; [`Total`] is the exported sum of one column. A rate across a discontinuity is a
 //! lower bound, never a spike: what cannot be believed is not added. Used by `plan`.
 
-use fabriclens_catalog::{Feed, Overflow};
+use fabriclens_catalog::{Feed, Overflow, Source};
 use fabriclens_wire::Value;
 
 /// Growth that needs no history to be believed across a wrap.
@@ -50,7 +50,7 @@ impl Counter {
         if !feed.is_reading(raw) {
             return Step::NotReading;
         }
-        if feed.is_saturated(raw) {
+        if feed.is_saturated(raw) || is_narrow_end(feed, raw) {
             self.last = Some(raw);
             return Step::Saturated;
         }
@@ -86,6 +86,11 @@ impl Counter {
         let pace = if seconds > 0.0 { growth as f64 / seconds } else { 0.0 };
         self.pace = pace.max(self.pace * (1.0 - FORGET));
     }
+}
+
+/// Performance management without extended counters: the 64-bit files are fed from 32-bit ones, which stick.
+fn is_narrow_end(feed: &Feed, raw: u64) -> bool {
+    feed.source == Source::SysfsCounters && feed.width > 32 && raw == u64::from(u32::MAX)
 }
 
 /// The exported value of one cumulative column.

@@ -85,7 +85,9 @@ pub enum Transport {
     Iwarp,
     /// AWS SRD.
     Efa,
-    /// Ethernet whose GID table tells nothing.
+    /// RoCE whose GID table tells no version.
+    Roce,
+    /// No RDMA.
     Ethernet,
     /// Not told.
     Unknown,
@@ -97,7 +99,7 @@ impl Transport {
         match self {
             Self::InfiniBand => "infiniband",
             Self::OmniPath => "omnipath",
-            Self::RoceV2 | Self::RoceV1 => "roce",
+            Self::Roce | Self::RoceV2 | Self::RoceV1 => "roce",
             Self::Iwarp => "iwarp",
             Self::Efa => "efa",
             Self::Ethernet => "ethernet",

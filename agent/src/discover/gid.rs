@@ -29,7 +29,7 @@ pub(crate) fn transport(device: &Device, dir: &Path, link_layer: LinkLayer) -> T
 }
 
 fn roce(types: &Path) -> Transport {
-    let mut found = Transport::Ethernet;
+    let mut found = Transport::Roce;
     let mut empty = 0;
     for slot in 0..SLOTS {
         match maybe(&types.join(slot.to_string())).as_deref() {

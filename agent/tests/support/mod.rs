@@ -1,4 +1,7 @@
 //! Recorded hosts for tests: those of the repository, and those of a fixture collection whose layouts differ.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub mod fake;
 
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Outcome, Settings, SourceStatus, once};

@@ -1,0 +1,106 @@
+//! Kernel calls of a recorded host that a test can block, break and feed with events.
+
+use fabriclens_kernel::recorded::Recorded;
+use fabriclens_kernel::{
+    CallError, Calls, Dcb, DriverInfo, Event, Events, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort,
+};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Fake {
+    recorded: Recorded,
+    /// Netdev whose `ethtool -S` does not come back.
+    pub blocked: Mutex<String>,
+    /// Netdev whose `ethtool -S` panics.
+    pub panics: Mutex<String>,
+    /// A call is blocked right now.
+    pub hanging: AtomicBool,
+    send: SyncSender<Event>,
+    receive: Mutex<Option<Receiver<Event>>>,
+}
+
+impl Fake {
+    /// For the recorded host at `root`.
+    pub fn new(root: &Path) -> Arc<Self> {
+        let (send, receive) = sync_channel(64);
+        Arc::new(Self {
+            recorded: Recorded::new(root),
+            blocked: Mutex::default(),
+            panics: Mutex::default(),
+            hanging: AtomicBool::new(false),
+            send,
+            receive: Mutex::new(Some(receive)),
+        })
+    }
+
+    /// Lets the kernel tell something.
+    pub fn tell(&self, event: Event) {
+        self.send.send(event).unwrap();
+    }
+
+    fn misbehave(&self, netdev: &str) {
+        assert!(*self.panics.lock().unwrap() != netdev, "broken on purpose");
+        while *self.blocked.lock().unwrap() == netdev {
+            self.hanging.store(true, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.hanging.store(false, Ordering::Relaxed);
+    }
+}
+
+struct Told(Receiver<Event>);
+
+impl Events for Told {
+    fn wait(&mut self, timeout: Duration) -> Result<Option<Event>, CallError> {
+        Ok(self.0.recv_timeout(timeout).ok())
+    }
+}
+
+impl Calls for Fake {
+    fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError> {
+        self.recorded.rdma_links()
+    }
+    fn rdma_counters(&self, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+        self.recorded.rdma_counters(link, out)
+    }
+    fn rdma_qps(&self) -> Result<Vec<Qp>, CallError> {
+        self.recorded.rdma_qps()
+    }
+    fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError> {
+        self.recorded.driver(netdev)
+    }
+    fn stat_names(&self, netdev: &str) -> Result<StatNames, CallError> {
+        self.recorded.stat_names(netdev)
+    }
+    fn stat_values(&self, netdev: &str, names: &StatNames, out: &mut Vec<u64>) -> Result<(), CallError> {
+        self.misbehave(netdev);
+        self.recorded.stat_values(netdev, names, out)
+    }
+    fn std_stats(&self, netdev: &str, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+        self.recorded.std_stats(netdev, out)
+    }
+    fn link_state(&self, netdev: &str) -> Result<LinkState, CallError> {
+        self.recorded.link_state(netdev)
+    }
+    fn max_rate_bits(&self, netdev: &str) -> Result<u64, CallError> {
+        self.recorded.max_rate_bits(netdev)
+    }
+    fn module(&self, netdev: &str) -> Result<Module, CallError> {
+        self.recorded.module(netdev)
+    }
+    fn dcb(&self, netdev: &str) -> Result<Dcb, CallError> {
+        self.recorded.dcb(netdev)
+    }
+    fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError> {
+        self.recorded.verbs_port(device, port)
+    }
+    fn events(&self) -> Result<Box<dyn Events>, CallError> {
+        let none = || CallError::Unsupported { what: "events".into(), why: "taken".into() };
+        Ok(Box::new(Told(self.receive.lock().unwrap().take().ok_or_else(none)?)))
+    }
+}
