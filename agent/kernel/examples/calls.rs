@@ -1,61 +1,73 @@
-//! Prints what every call of [`fabriclens_kernel::Calls`] answers on this host, for a look at a new kernel or driver.
+//! Prints what the kernel answers to every call and how long that took, for every RDMA port and netdev; then events for some seconds.
 //!
-//! `cargo run -p fabriclens-kernel --example calls [SECONDS]`: SECONDS to wait for events, none by default.
+//! `calls [SECONDS [RECORDING]]`: to look at a host, and to check these calls against the tools on a real kernel.
 
-use fabriclens_kernel::{Calls, live::Live};
+use std::error::Error;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-fn show<T: Debug, E: Debug + std::fmt::Display>(what: &str, call: impl FnOnce() -> Result<T, E>) -> Option<T> {
+use fabriclens_kernel::live::Live;
+use fabriclens_kernel::recorded::Recorded;
+use fabriclens_kernel::{CallError, Calls};
+
+/// Prints what `call` answers and how long it took.
+fn show<T: Debug>(what: &str, call: impl FnOnce() -> Result<T, CallError>) -> Option<T> {
     let start = Instant::now();
-    let done = call();
+    let answer = call();
     let took = start.elapsed().as_micros();
-    match done {
-        Ok(value) => {
-            println!("{what} ({took} us): {value:?}");
-            Some(value)
+    match answer {
+        Ok(answer) => {
+            println!("{what} ({took} us): {answer:?}");
+            Some(answer)
         }
         Err(error) => {
-            println!("{what} ({took} us): FAILED {error}");
+            let source = error.source().map(ToString::to_string).unwrap_or_default();
+            println!("{what} ({took} us): {error} {source}");
             None
         }
     }
 }
 
-fn main() {
-    let live = Live::default();
-    println!("verbs: {:?}", Live::verbs_unavailable());
-    let links = show("rdma_links", || live.rdma_links()).unwrap_or_default();
-    for link in &links {
-        let mut counters = Vec::new();
-        show(&format!("rdma_counters {}", link.device), || live.rdma_counters(link, &mut counters));
-        println!("  {counters:?}");
-        show(&format!("verbs_port {}", link.device), || live.verbs_port(&link.device, link.port));
+fn main() -> Result<(), Box<dyn Error>> {
+    let seconds = std::env::args().nth(1).map_or(Ok(0), |s| s.parse())?;
+    let calls: Box<dyn Calls> = match std::env::args().nth(2) {
+        Some(root) => Box::new(Recorded::new(root)),
+        None => Box::new(Live::default()),
+    };
+    let mut events = calls.events()?;
+    for link in show("RDMA ports", || calls.rdma_links()).unwrap_or_default() {
+        println!("{} port {}", link.device, link.port);
+        show("  counters", || {
+            let mut out = Vec::new();
+            calls.rdma_counters(&link, &mut out).map(|()| out)
+        });
+        show("  verbs", || calls.verbs_port(&link.device, link.port));
     }
-    show("rdma_qps", || live.rdma_qps());
-    for netdev in links.iter().filter_map(|link| link.netdev.as_deref()) {
-        show(&format!("driver {netdev}"), || live.driver(netdev));
-        if let Some(names) = show(&format!("stat_names {netdev}"), || live.stat_names(netdev)) {
-            let mut values = Vec::new();
-            show(&format!("stat_values {netdev}"), || live.stat_values(netdev, &names, &mut values));
-            println!("  {values:?}");
+    show("queue pairs", || calls.rdma_qps());
+    for entry in std::fs::read_dir("/sys/class/net")?.flatten() {
+        let netdev = entry.file_name().to_string_lossy().into_owned();
+        println!("{netdev}");
+        show("  driver", || calls.driver(&netdev));
+        if let Some(names) = show("  names", || calls.stat_names(&netdev)) {
+            show("  statistics", || {
+                let mut out = Vec::new();
+                calls.stat_values(&netdev, &names, &mut out).map(|()| out)
+            });
         }
-        let mut std = Vec::new();
-        show(&format!("std_stats {netdev}"), || live.std_stats(netdev, &mut std));
-        println!("  {std:?}");
-        show(&format!("link_state {netdev}"), || live.link_state(netdev));
-        show(&format!("max_rate_bits {netdev}"), || live.max_rate_bits(netdev));
-        show(&format!("module {netdev}"), || live.module(netdev));
-        show(&format!("dcb {netdev}"), || live.dcb(netdev));
+        show("  standard", || {
+            let mut out = Vec::new();
+            calls.std_stats(&netdev, &mut out).map(|()| out)
+        });
+        show("  link", || calls.link_state(&netdev));
+        show("  fastest", || calls.max_rate_bits(&netdev));
+        show("  module", || calls.module(&netdev));
+        show("  DCB", || calls.dcb(&netdev));
     }
-    let seconds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
     let end = Instant::now() + Duration::from_secs(seconds);
-    match live.events() {
-        Ok(mut events) => {
-            while let Some(left) = end.checked_duration_since(Instant::now()) {
-                show("event", || events.wait(left));
-            }
+    while Instant::now() < end {
+        if let Some(event) = events.wait(Duration::from_millis(200))? {
+            println!("event {event:?}");
         }
-        Err(error) => println!("events: FAILED {error}"),
     }
+    Ok(())
 }

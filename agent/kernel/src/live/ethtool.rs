@@ -42,7 +42,7 @@ pub struct Question<'a> {
     pub command: u8,
     /// The attribute that holds the request header: 1, but 2 for `STATS_GET`.
     pub header: u16,
-    /// Netdev.
+    /// Netdev; empty for what is the kernel's own.
     pub netdev: &'a str,
     /// `ETHTOOL_FLAG_…`.
     pub flags: u32,
@@ -58,7 +58,7 @@ impl Ethtool {
     ) -> Result<T, CallError> {
         let Question { what, command, header, netdev, flags } = question;
         let request = Request::new(self.family()?, false, &[command, 1, 0, 0]).put_nest(header, |nest| {
-            let nest = nest.put_text(DEV_NAME, netdev);
+            let nest = if netdev.is_empty() { nest } else { nest.put_text(DEV_NAME, netdev) };
             if flags == 0 { nest } else { nest.put_u32(FLAGS, flags) }
         });
         self.netlink.get(what, more(request), |answer| parse(answer.get(HEADER..)?))

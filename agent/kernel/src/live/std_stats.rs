@@ -31,7 +31,7 @@ const BITSET_NOMASK: u16 = 1;
 const BITSET_SIZE: u16 = 2;
 const BITSET_VALUE: u16 = 4;
 
-/// Group number, group name, statistics by number: the kernel's string sets, which `tests/live.rs` compares.
+/// Group number, group name, statistics by number: the kernel's string sets, which a test below compares with the running kernel.
 pub const GROUPS: &[(u32, &str, &[&str])] = &[
     (0, "eth-phy", &["SymbolErrorDuringCarrier"]),
     (
@@ -204,6 +204,28 @@ mod tests {
         let expected =
             [row("eth-mac/FrameCheckSequenceErrors", 9), row("rmon/hist_rx[0-64]", 5), row("rmon/hist_rx[10240-]", 6)];
         assert_eq!(out, expected);
+    }
+
+    /// Asks the running kernel for its names. Needs nothing but a kernel with ethtool netlink.
+    #[test]
+    fn names_are_those_of_the_kernel() {
+        use super::super::netlink::text;
+        const STRSET_GET: u8 = 1;
+        let ethtool = Ethtool::default();
+        for (group, group_name, names) in GROUPS {
+            // ETH_SS_STATS_ETH_PHY is 17, the others follow.
+            let set = 17 + group;
+            let question = Question { what: "string set", command: STRSET_GET, header: 1, netdev: "", flags: 0 };
+            let more = |r: Request| r.put_nest(2, |sets| sets.put_nest(1, |one| one.put_u32(1, set)));
+            let answer = ethtool.get(question, more, |answer| {
+                let strings = attribute(attribute(attribute(answer, 2)?, 1)?, 3)?;
+                Some(attributes(strings).filter_map(|(_, s)| attribute(s, 2).map(text)).collect::<Vec<_>>())
+            });
+            match answer {
+                Ok(kernel) => assert!(names.iter().zip(&kernel).all(|(a, b)| a == b), "{group_name}: {kernel:?}"),
+                Err(error) => eprintln!("SKIPPED: {group_name}: this kernel tells no string sets: {error}"),
+            }
+        }
     }
 
     proptest::proptest! {

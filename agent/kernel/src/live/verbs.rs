@@ -8,6 +8,7 @@ mod ffi;
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 
 use super::error::{call_error, malformed};
 use super::sys::set_nonblocking;
@@ -87,10 +88,15 @@ fn decode(attr: &ffi::PortAttr) -> VerbsPort {
 
 /// Open devices, watched for events.
 ///
-/// A driver without support for surprise removal cannot unload while a device of it is open: the owner calls
-/// [`Monitor::close`] as soon as the kernel announces the removal of the character device.
+/// A driver without support for surprise removal waits at a removal until each open device of it is closed: the owner
+/// calls [`Monitor::close`] as soon as the kernel announces the removal of the character device.
 #[derive(Debug, Default)]
 pub struct Monitor(Vec<ffi::Context>);
+
+/// Modules whose devices can be open: those that use `ib_uverbs`.
+const HOLDERS: &str = "/sys/module/ib_uverbs/holders";
+/// Their devices are removed by `rdma link delete`, which works while they are open.
+const SOFTWARE: &[&str] = &["rdma_rxe", "siw"];
 
 impl Monitor {
     /// Why verbs cannot be used on this host, if so.
@@ -99,10 +105,27 @@ impl Monitor {
     }
 
     /// Opens the devices that are not open yet.
+    ///
+    /// Not kept open are those whose driver could then not be unloaded: watching must not change what an administrator
+    /// can do. Their ports are watched by rtnetlink and at every sample.
     pub fn open_new(&mut self) {
-        let opened = ffi::open(|_, uverbs| !self.0.iter().any(|c| c.uverbs == uverbs)).unwrap_or_default();
-        // One that would block the thread of all events is of no use.
-        self.0.extend(opened.into_iter().filter(|context| set_nonblocking(context.events()).is_ok()));
+        let mut new = Vec::new();
+        let listed = ffi::open(|_, uverbs| {
+            new.push(uverbs.to_owned());
+            false
+        });
+        if listed.is_err() {
+            return;
+        }
+        new.retain(|uverbs| !self.0.iter().any(|c| c.uverbs == *uverbs));
+        for uverbs in new {
+            let before = references(Path::new(HOLDERS));
+            let opened = ffi::open(|_, name| name == uverbs).unwrap_or_default();
+            let held = references(Path::new(HOLDERS)) > before;
+            // One that would block the thread of all events is of no use, either.
+            let keep = |context: &ffi::Context| !held && set_nonblocking(context.events()).is_ok();
+            self.0.extend(opened.into_iter().filter(keep));
+        }
     }
 
     /// Closes the device behind `/dev/infiniband/<uverbs>`.
@@ -120,6 +143,15 @@ impl Monitor {
         let mut ready = ready.iter();
         self.0.retain(|context| !ready.next().copied().unwrap_or(false) || take_one(context, out));
     }
+}
+
+/// References to the modules in `holders`, software devices left out. A change that has another cause than our opening
+/// a device costs the events of that device, no more.
+fn references(holders: &Path) -> u64 {
+    let modules = std::fs::read_dir(holders).into_iter().flatten().flatten();
+    let hardware = modules.filter(|module| !SOFTWARE.iter().any(|name| module.file_name() == **name));
+    let counts = hardware.filter_map(|module| std::fs::read_to_string(module.path().join("refcnt")).ok());
+    counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
 }
 
 /// False when the device is to be closed.
@@ -166,6 +198,17 @@ mod tests {
         assert_eq!((xdr.rate_bits, xdr.speed), (Some(800_000_000_000), Some("XDR")));
         let roce = decode(&ffi::PortAttr { link_layer: ETHERNET, active_mtu: 0, active_speed: 3, ..ndr });
         assert_eq!((roce.rate_bits, roce.lid, roce.sm_lid, roce.mtu, roce.width), (None, None, None, None, Some(4)));
+    }
+
+    #[test]
+    fn references_of_hardware_drivers() {
+        let holders = tempfile::tempdir().unwrap();
+        for (module, count) in [("mlx5_ib", "2\n"), ("efa", "1\n"), ("rdma_rxe", "9\n"), ("odd", "-\n")] {
+            std::fs::create_dir(holders.path().join(module)).unwrap();
+            std::fs::write(holders.path().join(module).join("refcnt"), count).unwrap();
+        }
+        assert_eq!(references(holders.path()), 3);
+        assert_eq!(references(Path::new("/nonexistent")), 0);
     }
 
     #[test]
