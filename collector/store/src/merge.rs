@@ -21,7 +21,7 @@ impl Shared {
         while !self.closed.load(Ordering::Acquire) {
             let blocks = self.blocks.read().clone();
             let span = millis(self.options.block_span).max(1);
-            let Some(chosen) = choose(&blocks, span, (self.options.clock)()) else {
+            let Some(chosen) = choose(&blocks, span, self.widest(span), (self.options.clock)()) else {
                 return Ok(());
             };
             if !self.merge_these(&chosen)? {
@@ -29,6 +29,11 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Blocks go as a whole when they are too old, so none may cover much of the retention.
+    fn widest(&self, span: i64) -> i64 {
+        self.options.retention.map_or(i64::MAX, |r| (millis(r) / 10).max(span))
     }
 
     /// False when a block turned out to be damaged: it stays as it is, and is not chosen again.
@@ -84,9 +89,12 @@ impl Shared {
 }
 
 /// The next merge, if any is worth it: all blocks of a window that is over, or a run of like size of one that is not.
-fn choose(blocks: &[Arc<Block>], span: i64, now: i64) -> Option<Vec<Arc<Block>>> {
+fn choose(blocks: &[Arc<Block>], span: i64, widest: i64, now: i64) -> Option<Vec<Arc<Block>>> {
     for (level, width) in LEVELS.iter().enumerate() {
         let width = span.saturating_mul(*width);
+        if width > widest {
+            break;
+        }
         let mut sound: Vec<&Arc<Block>> =
             blocks.iter().filter(|b| !b.damaged.load(Ordering::Relaxed) && window(b, width).is_some()).collect();
         sound.sort_by_key(|b| (window(b, width), b.facts.generations, b.id));

@@ -1,0 +1,190 @@
+//! Flush, merge, retention, snapshots and metadata, seen from outside.
+
+use fabriclens_model::{Labels, MatchOp, Matcher, Read, absent};
+use fabriclens_store::{Metadata, Options, RowGroup, Store};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+const HOUR: i64 = 3_600_000;
+
+fn with_clock() -> (Options, Arc<AtomicI64>) {
+    let now = Arc::new(AtomicI64::new(1_000 * HOUR));
+    let clock = now.clone();
+    let clock = Arc::new(move || clock.load(Ordering::Relaxed));
+    (Options { background: false, clock, ..Options::default() }, now)
+}
+
+fn columns(metric: &str, n: usize) -> Arc<[Labels]> {
+    (0..n).map(|c| Labels::new([("__name__", metric), ("c", &c.to_string())])).collect()
+}
+
+fn count(store: &Store, metric: &str) -> usize {
+    let all = store.select(&[Matcher::equal("__name__", metric)], i64::MIN, i64::MAX).unwrap();
+    all.iter().map(|s| s.times.len()).sum()
+}
+
+/// `n` rows from `start` on, one a minute.
+fn rows(series: &Arc<[Labels]>, start: i64, n: i64) -> RowGroup {
+    let times: Vec<i64> = (0..n).map(|i| start + i * 60_000).collect();
+    let values = series.iter().flat_map(|_| times.iter().map(|t| (t / 60_000) as f64)).collect();
+    RowGroup { series: series.clone(), times, values }
+}
+
+#[test]
+fn small_blocks_become_one_and_answers_stay() {
+    let (options, now) = with_clock();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    let series = columns("m", 6);
+    for i in 0..12 {
+        store.append(&[rows(&series, 990 * HOUR + i * 600_000, 10)]).unwrap();
+        store.flush().unwrap();
+    }
+    let before = store.select(&[Matcher::equal("c", "3")], 0, i64::MAX).unwrap();
+    assert_eq!((store.stats().blocks, count(&store, "m")), (12, 720));
+    store.maintain().unwrap();
+    assert_eq!(store.stats().blocks, 1);
+    assert_eq!(store.select(&[Matcher::equal("c", "3")], 0, i64::MAX).unwrap(), before);
+    assert_eq!(before[0].times.len(), 120);
+    // A week later the windows are wider, and what is late goes in without disturbing what is there.
+    now.fetch_add(200 * HOUR, Ordering::Relaxed);
+    store.append(&[rows(&series, 985 * HOUR, 60), rows(&series, 990 * HOUR, 60)]).unwrap();
+    store.flush().unwrap();
+    store.maintain().unwrap();
+    assert_eq!(count(&store, "m"), 720 + 360);
+    assert_eq!(store.stats().blocks, 1, "{:?}", store.stats());
+    drop(store);
+    assert_eq!(count(&Store::open(dir.path(), options).unwrap(), "m"), 1080);
+}
+
+#[test]
+fn retention_by_age_and_by_bytes_removes_whole_blocks_oldest_first() {
+    let (mut options, now) = with_clock();
+    options.retention = Some(Duration::from_secs(100 * 3600));
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    let series = columns("m", 4);
+    for h in [910, 950, 990] {
+        store.append(&[rows(&series, h * HOUR, 60)]).unwrap();
+        store.flush().unwrap();
+    }
+    store.maintain().unwrap();
+    assert_eq!(count(&store, "m"), 720);
+    now.fetch_add(30 * HOUR, Ordering::Relaxed);
+    store.maintain().unwrap();
+    assert_eq!(count(&store, "m"), 480);
+    let stats = store.stats();
+    drop(store);
+    options.max_bytes = Some(stats.block_bytes - 1);
+    let store = Store::open(dir.path(), options).unwrap();
+    store.maintain().unwrap();
+    let left = store.select(&[Matcher::equal("c", "0")], i64::MIN, i64::MAX).unwrap();
+    assert_eq!((left[0].times[0], left[0].times.len()), (990 * HOUR, 60));
+    assert_eq!(std::fs::read_dir(dir.path().join("blocks")).unwrap().count(), 1);
+}
+
+#[test]
+fn history_of_1970_is_kept_when_retention_allows() {
+    let (mut options, now) = with_clock();
+    now.store(1_800_000_000_000, Ordering::Relaxed);
+    options.retention = Some(Duration::from_secs(100 * 365 * 86_400));
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options).unwrap();
+    let series = columns("m", 2);
+    let years: Vec<RowGroup> = (0..50).map(|y| rows(&series, y * 365 * 24 * HOUR, 2)).collect();
+    assert_eq!(store.append(&years).unwrap().accepted, 200);
+    store.flush().unwrap();
+    assert!(store.stats().blocks <= 32, "years of history are not thousands of files");
+    store.maintain().unwrap();
+    assert_eq!(count(&store, "m"), 200);
+}
+
+#[test]
+fn a_snapshot_opens_as_a_store_and_the_original_goes_on() {
+    let (options, _) = with_clock();
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    let series = columns("m", 3);
+    let help = Metadata { kind: "counter".into(), unit: "bytes".into(), help: "Octets.".into() };
+    store.put_metadata([("m", help.clone())]).unwrap();
+    store.append(&[rows(&series, 990 * HOUR, 50)]).unwrap();
+    store.snapshot(copy.path()).unwrap();
+    assert!(store.snapshot(copy.path()).is_err(), "a used directory is refused");
+    store.append(&[rows(&series, 995 * HOUR, 50)]).unwrap();
+    store.flush().unwrap();
+    store.maintain().unwrap();
+    assert_eq!(count(&store, "m"), 300);
+    let restored = Store::open(copy.path(), options.clone()).unwrap();
+    assert_eq!(count(&restored, "m"), 150);
+    assert_eq!(restored.metadata().get("m"), Some(&help));
+    drop(store);
+    assert_eq!(Store::open(dir.path(), options).unwrap().metadata().get("m"), Some(&help));
+}
+
+#[test]
+fn names_and_values_come_from_head_and_blocks() {
+    let (options, _) = with_clock();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options).unwrap();
+    store.append(&[rows(&columns("old", 2), 900 * HOUR, 5)]).unwrap();
+    store.flush().unwrap();
+    store.append(&[rows(&columns("new", 3), 990 * HOUR, 5)]).unwrap();
+    let all = (i64::MIN, i64::MAX);
+    assert_eq!(store.label_values("__name__", &[], all.0, all.1).unwrap(), ["new", "old"]);
+    assert_eq!(store.label_values("__name__", &[], 980 * HOUR, all.1).unwrap(), ["new"]);
+    assert_eq!(store.label_names(&[], all.0, all.1).unwrap(), ["__name__", "c"]);
+    let m = |name: &str, op, v: &str| Matcher::new(name, op, v).unwrap();
+    let values = |ms: &[Matcher]| store.label_values("c", ms, all.0, all.1).unwrap();
+    assert_eq!(values(&[m("__name__", MatchOp::NotEqual, "new")]), ["0", "1"]);
+    assert_eq!(values(&[m("c", MatchOp::NotRegex, "0|1")]), ["2"]);
+    assert_eq!(values(&[m("zone", MatchOp::Equal, "")]).len(), 3);
+    assert_eq!(values(&[m("zone", MatchOp::NotEqual, "")]).len(), 0);
+    let series = store.series(&[m("c", MatchOp::Equal, "1")], all.0, all.1).unwrap();
+    assert_eq!(series.iter().map(Labels::to_string).collect::<Vec<_>>(), [r#"new{c="1"}"#, r#"old{c="1"}"#]);
+    let top = store.cardinality(10);
+    assert_eq!((top.series, &top.by_metric[..]), (3, &[("new".to_owned(), 3)][..]));
+}
+
+#[test]
+fn a_read_that_is_too_large_names_its_limit() {
+    let (mut options, _) = with_clock();
+    options.max_read_samples = 100;
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options).unwrap();
+    store.append(&[rows(&columns("m", 3), 990 * HOUR, 50)]).unwrap();
+    let ask = || store.select(&[Matcher::equal("__name__", "m")], i64::MIN, i64::MAX);
+    assert!(ask().unwrap_err().to_string().contains("100 samples"));
+    store.flush().unwrap();
+    assert!(ask().unwrap_err().to_string().contains("max_read_samples"));
+}
+
+#[test]
+fn many_writers_at_once_all_get_their_samples_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { retention: None, head_bytes: 50_000, chunk_rows: 20, ..Options::default() };
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    std::thread::scope(|scope| {
+        for w in 0..8 {
+            let store = &store;
+            scope.spawn(move || {
+                let series = columns(&format!("w{w}"), 10);
+                for t in 0..100 {
+                    let mut group = rows(&series, t * 60_000, 1);
+                    group.values[(t % 10) as usize] = absent();
+                    assert_eq!(store.append(&[group]).unwrap().accepted, 9);
+                    if t % 25 == 0 {
+                        assert!(count(store, &format!("w{w}")) >= 9 * t as usize);
+                    }
+                }
+            });
+        }
+    });
+    store.close();
+    assert!(store.append(&[]).is_err());
+    drop(store);
+    let store = Store::open(dir.path(), options).unwrap();
+    for w in 0..8 {
+        assert_eq!(count(&store, &format!("w{w}")), 900);
+    }
+}
