@@ -24,14 +24,24 @@ pub(crate) fn general(v: f64) -> String {
     decimal(v)
 }
 
-/// Go's `math.Max`: NaN if either is.
+/// Go's `math.Max`: +Inf if either is, else NaN if either is; 0 is more than -0.
 pub(crate) fn max(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+    if a == f64::INFINITY || b == f64::INFINITY {
+        f64::INFINITY
+    } else if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a == 0.0 && b == 0.0 {
+        if a.is_sign_negative() { b } else { a }
+    } else if a > b {
+        a
+    } else {
+        b
+    }
 }
 
-/// Go's `math.Min`: NaN if either is.
+/// Go's `math.Min`: the mirror image of [`max`].
 pub(crate) fn min(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
+    -max(-a, -b)
 }
 
 /// Go's `strconv.ParseFloat` as far as label values go: decimal, hexadecimal, `Inf` and `NaN` in any case.
@@ -114,6 +124,11 @@ mod tests {
     #[test]
     fn nan_passes_through() {
         assert!(max(f64::NAN, 1.0).is_nan() && min(1.0, f64::NAN).is_nan());
+        assert_eq!(
+            (max(f64::NAN, f64::INFINITY), min(f64::NEG_INFINITY, f64::NAN)),
+            (f64::INFINITY, f64::NEG_INFINITY)
+        );
+        assert!(min(0.0, -0.0).is_sign_negative() && max(-0.0, 0.0).is_sign_positive());
         assert_eq!(quantile(0.5, &mut [3.0, f64::NAN, 1.0]), 1.0);
     }
 }

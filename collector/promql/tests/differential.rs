@@ -15,15 +15,26 @@ use std::collections::BTreeMap;
 const BASE: i64 = 1_700_000_000_000;
 const TOLERANCE: f64 = 1e-12;
 
-/// Why 2.42 may answer this query differently, if it may.
-fn accepted(query: &str) -> Option<&'static str> {
-    let extrapolates = query.contains("rate(") || query.contains("increase(");
-    if extrapolates && (query.contains("_total") || query.contains("_bucket") || query.contains(":")) {
-        // Prometheus pull request 13725: 2.42 extrapolates to a counter's zero point even from where it has already
-        // decided that the series starts half an interval before its first sample.
-        return Some("limit of extrapolation at the zero point");
-    }
-    None
+/// Why 2.42 may answer this query differently, if it may. Each is a change that Prometheus made before 2.53.
+fn accepted(query: &str, range: bool) -> Option<&'static str> {
+    let rules = [
+        // Pull request 13725: 2.42 extrapolates to a counter's zero point even from where it has already decided that
+        // the series starts half an interval before its first sample.
+        (query.contains("rate(") || query.contains("increase("), "13725: extrapolation to the zero point"),
+        // Pull request 12595: 2.42 keeps the metric name.
+        (query.contains(" atan2 "), "12595: atan2 drops the metric name"),
+        // Pull request 13559: in 2.42 the pinned window of a function that knows the time moves with the step.
+        // There and still: timestamp() of a selector with both @ and offset forgets the offset, but not while reading.
+        (
+            query.contains("timestamp(") && query.contains('@') && query.contains("offset"),
+            "timestamp of a pinned and shifted selector",
+        ),
+        (
+            (range || query.contains(':')) && query.contains("predict_linear(") && query.contains('@'),
+            "13559: predict_linear of a pinned range",
+        ),
+    ];
+    rules.into_iter().find(|(applies, _)| *applies).map(|(_, why)| why)
 }
 
 fn ours(outcome: Result<Outcome, QueryError>) -> Answer {
@@ -47,7 +58,12 @@ fn ours(outcome: Result<Outcome, QueryError>) -> Answer {
 }
 
 /// The first difference, or none.
-fn difference(ours: &Answer, theirs: &Answer) -> Option<String> {
+fn difference(query: &str, ours: &Answer, theirs: &Answer) -> Option<String> {
+    // Prometheus adds up the series of a range query in the random order of a map, and variances cancel badly.
+    let unordered = query.contains("stddev") || query.contains("stdvar");
+    // A remainder makes much of the last digit of a transcendental function.
+    let remainder = query.contains(" % ");
+    let tolerance = if unordered || remainder { 1e-6 } else { TOLERANCE };
     let (ours, theirs) = match (ours, theirs) {
         (Err(_), Err(_)) => return None,
         (Ok(o), Ok(t)) => (o, t),
@@ -60,7 +76,7 @@ fn difference(ours: &Answer, theirs: &Answer) -> Option<String> {
                 if times(o) != times(t) {
                     return Some(format!("{labels}: at {:?}, theirs at {:?}", times(o), times(t)));
                 }
-                if let Some((o, t)) = o.iter().zip(t).find(|(o, t)| !close(o.1, t.1, TOLERANCE)) {
+                if let Some((o, t)) = o.iter().zip(t).find(|(o, t)| !close(o.1, t.1, tolerance)) {
                     return Some(format!("{labels} at {}: {:?}, theirs {:?}", o.0, o.1, t.1));
                 }
             }
@@ -95,7 +111,7 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, query: &str, how: &str, ours: &Answer, theirs: &Answer) {
-        match (difference(ours, theirs), accepted(query)) {
+        match (difference(query, ours, theirs), accepted(query, how.starts_with("over"))) {
             (None, _) => {
                 self.agreed += 1;
                 self.empty += usize::from(matches!(ours, Ok(m) if m.is_empty()));
@@ -129,6 +145,7 @@ fn agrees_with_a_real_prometheus() {
     for _ in 0..count {
         let depth = 1 + r.below(3);
         let query = if r.one_in(10) { generate::scalar(&mut r, depth) } else { generate::vector(&mut r, depth) };
+        let query = if r.one_in(6) { generate::mutated(&mut r, &query) } else { query };
         let at = BASE + (r.below(2_500) * 1000 + r.below(3) * 500) as i64;
         let instant = (ours(engine.instant(&store, &query, at)), prometheus.instant(&query, at));
         tally.add(&query, &format!("at {at}:"), &instant.0, &instant.1);
@@ -148,6 +165,9 @@ fn agrees_with_a_real_prometheus() {
         tally.accepted,
         tally.wrong.len()
     );
+    let excused: usize = tally.accepted.values().sum();
+    assert!(excused * 100 <= 2 * 2 * count as usize, "more than 2 % excused: something else is wrong too");
+    assert!(tally.agreed - tally.empty - tally.both_failed > count as usize, "too few answers hold anything");
     assert!(tally.wrong.is_empty(), "{}", tally.wrong.iter().take(40).cloned().collect::<Vec<_>>().join("\n"));
 }
 

@@ -66,10 +66,20 @@ impl Context<'_> {
         let swapped = b.cardinality == Cardinality::OneToMany;
         let (many, one) = if swapped { (rhs, lhs) } else { (lhs, rhs) };
         let many_present = presence(many.iter(), grid.steps);
+        let groups = match_groups(b, many, one);
+        let clashes = groups.iter().filter_map(|g| clash(g, one, &many_present));
+        if let Some(first) = clashes.min_by_key(|c| (c.step, c.later)) {
+            let side = if swapped { "left" } else { "right" };
+            return failed(format!(
+                "found duplicate series for the match group {} on the {side} hand-side of the operation: [{}, {}];many-to-many matching not allowed: matching labels must be unique on one side",
+                braced(first.labels),
+                braced(&one[first.later].labels),
+                braced(&one[first.earlier].labels)
+            ));
+        }
         let mut out: Vec<Column> = vec![];
-        for group in match_groups(b, many, one) {
+        for group in groups {
             self.check()?;
-            one_side_is_unique(&group, one, &many_present, swapped)?;
             if group.left.is_empty() || group.right.is_empty() {
                 continue;
             }
@@ -163,30 +173,24 @@ fn result_labels(b: &Binary, many: &Labels, one: &Labels) -> Labels {
     if b.bool_result { super::drop_name(&labels) } else { labels }
 }
 
-/// Two series of the "one" side at the same step cannot be told apart.
-fn one_side_is_unique(group: &MatchGroup, one: &[Column], many_present: &[bool], swapped: bool) -> Evaluated<()> {
+/// Two series of the "one" side in one match group at the same step.
+struct Clash<'a> {
+    labels: &'a Labels,
+    step: usize,
+    earlier: usize,
+    later: usize,
+}
+
+/// The first clash of a group, if any; steps at which the other side has nothing do not count.
+fn clash<'a>(group: &'a MatchGroup, one: &[Column], many_present: &[bool]) -> Option<Clash<'a>> {
     if group.right.len() < 2 {
-        return Ok(());
+        return None;
     }
-    let mut holder: Vec<Option<usize>> = vec![None; many_present.len()];
-    for o in &group.right {
-        for (i, v) in one[*o].values.iter().enumerate() {
-            if is_stale(*v) || !many_present[i] {
-                continue;
-            }
-            if let Some(earlier) = holder[i] {
-                let side = if swapped { "left" } else { "right" };
-                return failed(format!(
-                    "found duplicate series for the match group {} on the {side} hand-side of the operation: [{}, {}];many-to-many matching not allowed: matching labels must be unique on one side",
-                    braced(&group.labels),
-                    braced(&one[*o].labels),
-                    braced(&one[earlier].labels)
-                ));
-            }
-            holder[i] = Some(*o);
-        }
-    }
-    Ok(())
+    (0..many_present.len()).filter(|i| many_present[*i]).find_map(|step| {
+        let mut present = group.right.iter().copied().filter(|o| !is_stale(one[*o].values[step]));
+        let (earlier, later) = (present.next()?, present.next()?);
+        Some(Clash { labels: &group.labels, step, earlier, later })
+    })
 }
 
 fn many_side_is_unique(results: &[Column], steps: usize) -> Evaluated<()> {

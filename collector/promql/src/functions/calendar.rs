@@ -40,62 +40,74 @@ fn month_length(year: i64, month: i64) -> i64 {
     }
 }
 
-fn parts(cx: &mut Context<'_>, args: &[Expr], grid: Grid, f: fn(i64) -> i64) -> Evaluated<Columns> {
+/// Unix seconds as whole days and the seconds of the last one. What no 64-bit integer holds (NaN, infinities) becomes
+/// 2^63, as it does in Prometheus on amd64: the end of Go's time.
+fn moment(seconds: f64) -> (i64, i64) {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&seconds) {
+        let whole = seconds as i64;
+        return (whole.div_euclid(DAY), whole.rem_euclid(DAY));
+    }
+    let end = 1_u64 << 63;
+    ((end / DAY as u64) as i64, (end % DAY as u64) as i64)
+}
+
+fn parts(cx: &mut Context<'_>, args: &[Expr], grid: Grid, f: fn(i64, i64) -> i64) -> Evaluated<Columns> {
+    let of = |seconds| {
+        let (days, second) = moment(seconds);
+        f(days, second) as f64
+    };
     let Some(arg) = args.first() else {
-        let values = grid.times().map(|t| f(t.div_euclid(1000)) as f64).collect();
+        let values = grid.times().map(|t| of(t.div_euclid(1000) as f64)).collect();
         return Ok(Columns::Vector(vec![Column { labels: Labels::default(), values }]));
     };
     let mut columns = cx.vector(arg, grid)?;
     for c in &mut columns {
         c.labels = drop_name(&c.labels);
         for v in c.values.iter_mut().filter(|v| !is_stale(**v)) {
-            *v = if v.is_nan() { f64::NAN } else { f(*v as i64) as f64 };
+            *v = of(*v);
         }
     }
     Ok(Columns::Vector(merge(columns)?))
 }
 
-fn date(seconds: i64) -> Civil {
-    civil(seconds.div_euclid(DAY))
-}
-
 pub(super) fn minute(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |s| s.rem_euclid(3600) / 60)
+    parts(cx, args, grid, |_, second| second % 3600 / 60)
 }
 
 pub(super) fn hour(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |s| s.rem_euclid(DAY) / 3600)
+    parts(cx, args, grid, |_, second| second / 3600)
 }
 
 /// Sunday is 0; 1970-01-01 was a Thursday.
 pub(super) fn day_of_week(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |s| (s.div_euclid(DAY) + 4).rem_euclid(7))
+    parts(cx, args, grid, |days, _| (days + 4).rem_euclid(7))
 }
 
 pub(super) fn day_of_month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |s| date(s).day)
+    parts(cx, args, grid, |days, _| civil(days).day)
 }
 
 pub(super) fn day_of_year(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |s| {
-        let d = date(s);
+    parts(cx, args, grid, |days, _| {
+        let d = civil(days);
         (1..d.month).map(|m| month_length(d.year, m)).sum::<i64>() + d.day
     })
 }
 
 pub(super) fn days_in_month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |s| {
-        let d = date(s);
+    parts(cx, args, grid, |days, _| {
+        let d = civil(days);
         month_length(d.year, d.month)
     })
 }
 
 pub(super) fn month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |s| date(s).month)
+    parts(cx, args, grid, |days, _| civil(days).month)
 }
 
 pub(super) fn year(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |s| date(s).year)
+    parts(cx, args, grid, |days, _| civil(days).year)
 }
 
 #[cfg(test)]
@@ -104,11 +116,15 @@ mod tests {
 
     #[test]
     fn dates_are_right_around_leap_days_and_before_the_epoch() {
-        let ymd = |s: i64| (date(s).year, date(s).month, date(s).day);
+        let ymd = |seconds: i64| {
+            let d = civil(moment(seconds as f64).0);
+            (d.year, d.month, d.day)
+        };
         assert_eq!(ymd(0), (1970, 1, 1));
         assert_eq!(ymd(-1), (1969, 12, 31));
         assert_eq!(ymd(951_782_400), (2000, 2, 29));
         assert_eq!(ymd(4_107_542_400), (2100, 3, 1));
+        assert_eq!(civil(moment(f64::NAN).0).year, 292_277_026_596);
         assert_eq!((month_length(2000, 2), month_length(2100, 2)), (29, 28));
     }
 }

@@ -39,11 +39,11 @@ pub(super) fn asinh(v: f64) -> f64 {
     let result = if a > TWO_POW_28 {
         a.ln() + std::f64::consts::LN_2
     } else if a > 2.0 {
-        (2.0 * a + 1.0 / (a.mul_add(a, 1.0).sqrt() + a)).ln()
+        (2.0 * a + 1.0 / ((a * a + 1.0).sqrt() + a)).ln()
     } else if a < 1.0 / TWO_POW_28 {
         a
     } else {
-        (a + a * a / (1.0 + a.mul_add(a, 1.0).sqrt())).ln_1p()
+        (a + a * a / (1.0 + (a * a + 1.0).sqrt())).ln_1p()
     };
     result.copysign(v)
 }

@@ -37,7 +37,12 @@ pub fn series(r: &mut Random, base: i64) -> Vec<Series> {
     let hosts = ["a", "b", "c"];
     let ports = ["1", "2"];
     for host in hosts {
-        out.push(one(r, base, &[("__name__", "info"), ("host", host), ("rack", if host == "c" { "r2" } else { "r1" })], |_, _| 1.0));
+        out.push(one(
+            r,
+            base,
+            &[("__name__", "info"), ("host", host), ("rack", if host == "c" { "r2" } else { "r1" })],
+            |_, _| 1.0,
+        ));
         for port in ports {
             let labels = |name| [("__name__", name), ("host", host), ("port", port)];
             out.push(counter(r, base, &labels("rx_total"), 1e6));
@@ -79,12 +84,7 @@ fn counter(r: &mut Random, base: i64, labels: &[(&str, &str)], start: f64) -> Se
     })
 }
 
-fn one(
-    r: &mut Random,
-    base: i64,
-    labels: &[(&str, &str)],
-    mut value: impl FnMut(&mut Random, usize) -> f64,
-) -> Series {
+fn one(r: &mut Random, base: i64, labels: &[(&str, &str)], mut value: impl FnMut(&mut Random, usize) -> f64) -> Series {
     let mut s = Series { labels: Labels::new(labels.iter().copied()), ..Series::default() };
     let jitter = r.one_in(2);
     let mut missing = 0;
@@ -110,21 +110,77 @@ fn one(
 }
 
 const MAP: &[&str] = &[
-    "abs", "ceil", "floor", "sqrt", "exp", "ln", "log2", "log10", "sgn", "sin", "cos", "tan", "asin", "acos", "atan",
-    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "deg", "rad", "timestamp", "minute", "hour", "day_of_week",
-    "day_of_month", "day_of_year", "days_in_month", "month", "year", "absent", "sort", "sort_desc",
+    "abs",
+    "ceil",
+    "floor",
+    "sqrt",
+    "exp",
+    "ln",
+    "log2",
+    "log10",
+    "sgn",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "deg",
+    "rad",
+    "timestamp",
+    "minute",
+    "hour",
+    "day_of_week",
+    "day_of_month",
+    "day_of_year",
+    "days_in_month",
+    "month",
+    "year",
+    "absent",
+    "sort",
+    "sort_desc",
 ];
 const OVER: &[&str] = &[
-    "rate", "increase", "irate", "delta", "idelta", "deriv", "resets", "changes", "sum_over_time", "avg_over_time",
-    "min_over_time", "max_over_time", "count_over_time", "stddev_over_time", "stdvar_over_time", "last_over_time",
-    "present_over_time", "absent_over_time",
+    "rate",
+    "increase",
+    "irate",
+    "delta",
+    "idelta",
+    "deriv",
+    "resets",
+    "changes",
+    "sum_over_time",
+    "avg_over_time",
+    "min_over_time",
+    "max_over_time",
+    "count_over_time",
+    "stddev_over_time",
+    "stdvar_over_time",
+    "last_over_time",
+    "present_over_time",
+    "absent_over_time",
 ];
+const OVER_EXACT: &[&str] = &["resets", "changes", "min_over_time", "last_over_time", "count_over_time"];
 const NAMES: &[&str] = &["rx_total", "tx_total", "young_total", "depth", "level", "odd", "slope", "info", "lat_bucket"];
 const RANGES: &[&str] = &["30s", "1m", "90s", "2m", "5m", "13m"];
 
 fn shift(r: &mut Random) -> String {
-    let offset = if r.one_in(5) { format!(" offset {}", r.pick(&["1m", "-1m", "37s", "5m", "0s1m"][..4])) } else { String::new() };
-    let at = if r.one_in(8) { format!(" @ {}", r.pick(&["start()", "end()", "1700000900", "1700000123.456"])) } else { String::new() };
+    let offset = if r.one_in(5) {
+        format!(" offset {}", r.pick(&["1m", "-1m", "37s", "5m", "0s1m"][..4]))
+    } else {
+        String::new()
+    };
+    let at = if r.one_in(8) {
+        format!(" @ {}", r.pick(&["start()", "end()", "1700000900", "1700000123.456"]))
+    } else {
+        String::new()
+    };
     format!("{at}{offset}")
 }
 
@@ -152,8 +208,15 @@ fn ranged(r: &mut Random, depth: usize) -> String {
 }
 
 fn grouping(r: &mut Random) -> &'static str {
-    ["", " by (host)", " by (port)", " by (host, port)", " without (port)", " without (host, le)", " by (rack, __name__)"]
-        [r.below(7)]
+    [
+        "",
+        " by (host)",
+        " by (port)",
+        " by (host, port)",
+        " without (port)",
+        " without (host, le)",
+        " by (rack, __name__)",
+    ][r.below(7)]
 }
 
 /// A scalar expression.
@@ -204,8 +267,14 @@ pub fn vector(r: &mut Random, depth: usize) -> String {
             // Equal values would make the choice arbitrary, so only of values that hardly ever are.
             0 => format!("topk{} ({}, depth)", grouping(r), r.pick(&["1", "2", "3", "10", "0"])),
             1 => format!("bottomk{} ({}, slope)", grouping(r), r.pick(&["1", "2", "3", "-1"])),
-            2 => format!("quantile{} ({}, {})", grouping(r), r.pick(&["0", "0.3", "0.5", "1", "1.5", "NaN"]), vector(r, d)),
-            _ => format!("count_values{} (\"v\", {})", grouping(r), vector(r, d)),
+            2 => format!(
+                "quantile{} ({}, {})",
+                grouping(r),
+                r.pick(&["0", "0.3", "0.5", "1", "1.5", "NaN"]),
+                vector(r, d)
+            ),
+            // The last digit of a transcendental function is the library's own, and here it would be a label.
+            _ => format!("count_values{} (\"v\", {}(level[{}]))", grouping(r), r.pick(OVER_EXACT), r.pick(RANGES)),
         },
         13 => {
             let op = arithmetic(r);
@@ -221,7 +290,11 @@ pub fn vector(r: &mut Random, depth: usize) -> String {
             format!("({} {op} {} {})", vector(r, d), matching(r, true), vector(r, d))
         }
         16 => {
-            let op = if r.one_in(2) { arithmetic(r).to_owned() } else { format!("{} {}", comparison(r), r.pick(&["", "bool"])) };
+            let op = if r.one_in(2) {
+                arithmetic(r).to_owned()
+            } else {
+                format!("{} {}", comparison(r), r.pick(&["", "bool"]))
+            };
             if r.one_in(2) {
                 format!("({} {op} {})", vector(r, d), scalar(r, d))
             } else {
@@ -230,7 +303,11 @@ pub fn vector(r: &mut Random, depth: usize) -> String {
         }
         17 => other(r, d),
         18 => format!("-{}", vector(r, 0)),
-        _ => format!("histogram_quantile({}, rate(lat_bucket[{}]))", r.pick(&["0", "0.5", "0.9", "1", "2"]), r.pick(RANGES)),
+        _ => format!(
+            "histogram_quantile({}, rate(lat_bucket[{}]))",
+            r.pick(&["0", "0.5", "0.9", "1", "2"]),
+            r.pick(RANGES)
+        ),
     }
 }
 
@@ -253,4 +330,70 @@ fn other(r: &mut Random, d: usize) -> String {
         5 => format!(r#"label_join({}, "joined", "/", "host", "port")"#, vector(r, d)),
         _ => format!("vector({})", scalar(r, d)),
     }
+}
+
+/// The expression with a token or a few characters too many or too few: most often no longer one.
+pub fn mutated(r: &mut Random, query: &str) -> String {
+    const TOKENS: &[&str] = &[
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        "-",
+        "+",
+        "*",
+        " by ",
+        " on (host) ",
+        " group_left ",
+        " bool ",
+        " offset 1m ",
+        "[5m]",
+        "[5m:1m]",
+        "[5m:]",
+        " @ 1700000000 ",
+        "1",
+        "\"x\"",
+        "5m",
+        "=",
+        "=~",
+        "!=",
+        "sum",
+        "rate",
+        " and ",
+        "host",
+        "#",
+        "\n",
+        ":",
+        "(1)",
+        " atan2 ",
+        "'y'",
+        "`z`",
+        "\\",
+        ".",
+        "0x",
+        "e",
+        " NaN ",
+        " without () ",
+        "{}",
+        "{x=\"\"}",
+        "é",
+        "start()",
+        "_",
+    ];
+    let mut chars: Vec<char> = query.chars().collect();
+    for _ in 0..1 + r.below(2) {
+        let at = r.below(chars.len() + 1);
+        match r.below(3) {
+            0 => drop(chars.splice(at..at, r.pick(TOKENS).chars())),
+            1 => drop(chars.drain(at..(at + 1 + r.below(3)).min(chars.len()))),
+            _ => {
+                let end = (at + 1 + r.below(3)).min(chars.len());
+                drop(chars.splice(at..end, r.pick(TOKENS).chars()));
+            }
+        }
+    }
+    chars.into_iter().collect()
 }

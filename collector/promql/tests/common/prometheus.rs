@@ -20,7 +20,8 @@ pub type Answer = Result<BTreeMap<Labels, Vec<(i64, f64)>>, String>;
 impl Prometheus {
     /// `None` when it is not installed.
     pub fn start() -> Option<Self> {
-        let installed = Command::new("prometheus").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let installed =
+            Command::new("prometheus").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !installed.is_ok_and(|s| s.success()) {
             return None;
         }
