@@ -6,6 +6,7 @@ use crate::roots::Roots;
 use crate::schedule::Engine;
 use crate::uplink::Uplink;
 use anyhow::Context as _;
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -115,9 +116,10 @@ fn warn_of_plain_text(config: &Config) {
 fn start_log(filter: &str) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(filter)
         .with_context(|| format!("log = {filter:?} is no log filter; write for instance info"))?;
+    let colours = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     // The journal adds time stamps of its own.
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = if journal { log.without_time().with_ansi(false).try_init() } else { log.try_init() };
+    let started = if journal { log.without_time().try_init() } else { log.try_init() };
     started.map_err(|e| anyhow::anyhow!("starting the log: {e}"))
 }

@@ -34,7 +34,7 @@ impl Verdict {
 
 /// What a status means.
 pub(super) fn of(status: &Status) -> Verdict {
-    let message = if status.source().is_some() { chain(status) } else { text(status) };
+    let message = text(status);
     let after = retry_info(status.details());
     let permanent = |reason| Verdict::Permanent { reason, message: message.clone() };
     match status.code() {
@@ -54,19 +54,22 @@ pub(super) fn of(status: &Status) -> Verdict {
     }
 }
 
-/// An error with its causes, each once.
+/// An error with its first cause; what is between them repeats both.
 pub(super) fn chain(error: &dyn Error) -> String {
-    let mut out = error.to_string();
-    let mut cause = error.source();
-    while let Some(e) = cause {
-        let text = e.to_string();
-        if !out.contains(&text) {
-            out.push_str(": ");
-            out.push_str(&text);
-        }
-        cause = e.source();
+    short(with_root(error.to_string(), error))
+}
+
+fn with_root(mut text: String, error: &dyn Error) -> String {
+    let mut root = error;
+    while let Some(cause) = root.source() {
+        root = cause;
     }
-    short(out)
+    let root = root.to_string();
+    if !text.contains(&root) {
+        text.push_str(": ");
+        text.push_str(&root);
+    }
+    text
 }
 
 /// A hostile or broken server must not fill the log.
@@ -74,8 +77,13 @@ fn short(text: String) -> String {
     if text.len() <= 500 { text } else { text.chars().take(500).collect() }
 }
 
+/// A refusal by its code and words; a failure to get there by its cause.
 fn text(status: &Status) -> String {
-    short(format!("{:?}: {}", status.code(), status.message()))
+    let text = match status.source() {
+        Some(_) => status.message().to_owned(),
+        None => return short(format!("{:?}: {}", status.code(), status.message())),
+    };
+    short(with_root(text, status))
 }
 
 /// The `google.rpc.RetryInfo` among a status' details.
