@@ -174,6 +174,7 @@ static void module_page(struct net_device *netdev, u8 *page)
 		put16(page, 50 + 2 * lane, VALUE("module_tx_microwatt") * 10);
 	}
 	page[128] = 0x11;
+	page[220] = 0x0c;	/* transmit power is measured, receive power is an average */
 }
 
 static int module_info(struct net_device *netdev, struct ethtool_modinfo *info)

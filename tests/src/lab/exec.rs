@@ -85,6 +85,15 @@ impl Channel {
         Ok(())
     }
 
+    /// The guest's wall clock, nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// When the guest is gone.
+    pub fn now_ns(&self, limit: Duration) -> Result<u64> {
+        let told = self.request(limit, |to| to.write_all(&[Op::Now as u8]))?.ok()?;
+        told.parse().with_context(|| format!("the guest's clock says {told}"))
+    }
+
     fn request(&self, limit: Duration, send: impl FnOnce(&mut TcpStream) -> io::Result<()>) -> Result<Output> {
         let end = Instant::now() + limit;
         let mut stream = TcpStream::connect_timeout(&self.0, limit).context("connecting to the guest")?;

@@ -1,8 +1,20 @@
 //! Scenarios on real kernels: one file each, one row each in [`ALL`]. `cargo xtask vm` runs them.
 
 mod hca_abi;
+mod hca_congestion;
+mod hca_hang;
+mod hca_pfc_switch;
+mod hca_port;
+mod hca_saturation;
+mod hca_unload;
 mod lab;
+mod rxe_congestion;
+mod rxe_counts;
 mod rxe_link;
+mod rxe_loss;
+mod rxe_replug;
+mod scratch;
+mod watched;
 
 pub use lab::{Lab, Programs};
 
@@ -24,7 +36,21 @@ pub struct Scenario {
 }
 
 /// All scenarios, in the order in which they run.
-pub const ALL: &[Scenario] = &[rxe_link::SCENARIO, hca_abi::SCENARIO];
+pub const ALL: &[Scenario] = &[
+    rxe_counts::SCENARIO,
+    rxe_link::SCENARIO,
+    rxe_loss::SCENARIO,
+    rxe_congestion::SCENARIO,
+    rxe_replug::SCENARIO,
+    hca_abi::SCENARIO,
+    hca_congestion::SCENARIO,
+    hca_saturation::SCENARIO,
+    hca_port::SCENARIO,
+    hca_pfc_switch::SCENARIO,
+    hca_unload::SCENARIO,
+    hca_hang::SCENARIO,
+    scratch::SCENARIO,
+];
 
 /// Runs the scenarios called `names` (all if there are none), one after the other.
 ///

@@ -26,6 +26,8 @@ pub enum Op {
     Put = 2,
     /// Set the wall clock: u64 nanoseconds since 1970. Answered by [`Frame`]s.
     Clock = 3,
+    /// Tell the wall clock: answered by [`Frame::Out`] with the nanoseconds since 1970 as text.
+    Now = 4,
 }
 
 impl Op {
@@ -38,6 +40,7 @@ impl Op {
             1 => Ok(Self::Exec),
             2 => Ok(Self::Put),
             3 => Ok(Self::Clock),
+            4 => Ok(Self::Now),
             other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("unknown operation {other}"))),
         }
     }

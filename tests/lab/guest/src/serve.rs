@@ -48,6 +48,11 @@ fn answer(stream: &TcpStream) -> io::Result<()> {
             let mode = read_u32(&mut from)?;
             put(Path::new(&path), mode, &mut from)?;
         }
+        Op::Now => {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+            let text = format!("{}{:09}", now.tv_sec, now.tv_nsec);
+            Frame::Out(text.into_bytes()).write(&mut from)?;
+        }
         Op::Clock => {
             let mut bytes = [0; 8];
             from.read_exact(&mut bytes)?;

@@ -1,0 +1,53 @@
+//! Agents in guests, streaming to the collector on this host; and perftest between guests.
+
+use super::collector::Collector;
+use super::vm::Vm;
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::time::Duration;
+
+/// Where guests find this host.
+const HOST: &str = "10.0.2.2";
+
+/// Copies the agent into a guest and starts it. Its log goes to the guest's console, which is kept if a test fails.
+///
+/// # Errors
+/// When the guest refuses.
+pub fn start(guest: &Vm, program: &Path, collector: &Collector) -> Result<()> {
+    guest.put(program, "/bin/fabriclens-agent", 0o755)?;
+    restart(guest, collector)
+}
+
+/// Starts an agent that is in the guest already.
+///
+/// # Errors
+/// When the guest refuses.
+pub fn restart(guest: &Vm, collector: &Collector) -> Result<()> {
+    guest.sh(&format!(
+        "FABRICLENS_AGENT_COLLECTOR_INSECURE=true setsid fabriclens-agent run --collector http://{HOST}:{} \
+         </dev/null >/dev/console 2>&1 &",
+        collector.grpc
+    ))?;
+    Ok(())
+}
+
+/// `ib_send_bw` of `messages` x 64 KiB from one guest to another, event-driven: busy polling would starve the agent.
+///
+/// `extra` goes to the client. The client's output comes back.
+///
+/// # Errors
+/// When either side fails.
+pub fn traffic(from: &Vm, to: &Vm, to_address: &str, messages: u32, extra: &str) -> Result<String> {
+    let common = format!("ib_send_bw -d rxe0 -x 1 -n {messages} -s {MESSAGE} -e -F {extra}");
+    to.sh(&format!("setsid {common} </dev/null >/tmp/server.log 2>&1 & until ss_ready; do sleep 0.1; done").replace(
+        "ss_ready",
+        // 18515 is perftest's port, 0A the state LISTEN.
+        "grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 2>/dev/null",
+    ))
+    .context("starting perftest's server")?;
+    let done = from.exec(&format!("{common} {to_address}"), Duration::from_secs(120))?;
+    done.ok().context("perftest's client")
+}
+
+/// Bytes of a message of [`traffic`].
+pub const MESSAGE: u64 = 65536;

@@ -1,0 +1,150 @@
+//! A collector on this host, as its users run it: the binary, its ports, its Prometheus API.
+
+use super::vm::free_port;
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One series of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Labels, name included.
+    pub labels: BTreeMap<String, String>,
+    /// (Nanoseconds since 1970, value), oldest first.
+    pub points: Vec<(u64, f64)>,
+}
+
+/// A running collector; killed when dropped.
+#[derive(Debug)]
+pub struct Collector {
+    child: Child,
+    http: u16,
+    /// Port of OTLP/gRPC on loopback.
+    pub grpc: u16,
+}
+
+impl Collector {
+    /// Starts `program` with its data in `folder` and waits until it answers.
+    ///
+    /// # Errors
+    /// When it ends or does not answer; with its log.
+    pub fn start(program: &Path, folder: &Path) -> Result<Self> {
+        let (http, grpc, otlp) = (free_port()?, free_port()?, free_port()?);
+        let log = folder.join("collector.log");
+        let child = Command::new(program)
+            .arg("serve")
+            .arg("--data")
+            .arg(folder.join("data"))
+            .args(["--http", &format!("127.0.0.1:{http}")])
+            .args(["--otlp-grpc", &format!("127.0.0.1:{grpc}")])
+            .args(["--otlp-http", &format!("127.0.0.1:{otlp}")])
+            .stdin(Stdio::null())
+            .stdout(fs::File::create(folder.join("collector.out"))?)
+            .stderr(fs::File::create(&log)?)
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
+        let mut collector = Self { child, http, grpc };
+        let end = Instant::now() + Duration::from_secs(20);
+        while collector.get("/api/v1/status/buildinfo").is_err() {
+            let text = || fs::read_to_string(&log).unwrap_or_default();
+            if let Some(status) = collector.child.try_wait()? {
+                bail!("the collector ended with {status}: {}", text());
+            }
+            ensure!(Instant::now() < end, "the collector does not answer: {}", text());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(collector)
+    }
+
+    /// Evaluates an instant query now.
+    ///
+    /// # Errors
+    /// When the collector refuses it or is gone.
+    pub fn query(&self, promql: &str) -> Result<Vec<Series>> {
+        let mut path = String::from("/api/v1/query?query=");
+        for byte in promql.bytes() {
+            path += &format!("%{byte:02X}");
+        }
+        let answer = self.get(&path).with_context(|| format!("query {promql}"))?;
+        let series = answer["data"]["result"].as_array().context("an answer without result")?;
+        Ok(series.iter().map(parse).collect())
+    }
+
+    /// The newest point at or after `after_ns` of the one series that `selector` means; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// When it means several series.
+    pub fn newest(&self, selector: &str, after_ns: u64) -> Result<Option<f64>> {
+        let found = self.points(selector, 60)?;
+        Ok(found.last().filter(|point| point.0 >= after_ns).map(|point| point.1))
+    }
+
+    /// Raw points of the one series that `selector` means, of the last `seconds`.
+    ///
+    /// # Errors
+    /// When it means several series.
+    pub fn points(&self, selector: &str, seconds: u32) -> Result<Vec<(u64, f64)>> {
+        let mut found = self.query(&format!("{selector}[{seconds}s]"))?;
+        ensure!(found.len() < 2, "{selector} means {} series: {found:?}", found.len());
+        Ok(found.pop().map(|series| series.points).unwrap_or_default())
+    }
+
+    fn get(&self, path: &str) -> Result<Value> {
+        let url = format!("http://127.0.0.1:{}{path}", self.http);
+        let agent = ureq::Agent::config_builder()
+            .timeout_global(Some(Duration::from_secs(10)))
+            .http_status_as_error(false)
+            .build()
+            .new_agent();
+        let mut answer = agent.get(&url).call()?;
+        let text = answer.body_mut().read_to_string()?;
+        ensure!(answer.status().is_success(), "{}: {text}", answer.status());
+        serde_json::from_str(&text).with_context(|| format!("not JSON: {text}"))
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn parse(series: &Value) -> Series {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let labels = series["metric"].as_object().into_iter().flatten();
+    let many = series["values"].as_array().cloned().unwrap_or_default();
+    let one = series["value"].as_array().map(|point| Value::from(point.clone()));
+    Series {
+        labels: labels.map(|(name, value)| (name.clone(), text(value))).collect(),
+        points: many.iter().chain(one.as_ref()).filter_map(point).collect(),
+    }
+}
+
+/// `[seconds, "value"]`; the API gives milliseconds at best.
+fn point(pair: &Value) -> Option<(u64, f64)> {
+    let seconds = pair[0].as_f64()?;
+    Some(((seconds * 1000.0).round() as u64 * 1_000_000, pair[1].as_str()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn vectors_and_matrices_are_read() {
+        let vector = parse(&json!({"metric": {"host": "vm1"}, "value": [1.5, "3"]}));
+        assert_eq!(vector.labels["host"], "vm1");
+        assert_eq!(vector.points, [(1_500_000_000, 3.0)]);
+        let matrix = parse(&json!({"metric": {}, "values": [[1, "1"], [2.001, "NaN"]]}));
+        assert_eq!(matrix.points[0], (1_000_000_000, 1.0));
+        assert_eq!(matrix.points[1].0, 2_001_000_000);
+        assert!(matrix.points[1].1.is_nan());
+    }
+}

@@ -1,0 +1,72 @@
+//! PFC per priority, CNP, ECN and an optional counter, from the driver's names to canonical series.
+
+use super::watched::{Hca, port};
+use super::{Lab, Scenario};
+use anyhow::{Result, ensure};
+use std::time::Duration;
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "hca-congestion",
+    shows: "PFC pause per priority, CNP, ECN, optional counters of an mlx5 as canonical series",
+    limit: Duration::from_secs(150),
+    run,
+};
+
+/// Driver's counter, what it is set to, canonical series, its labels, value expected.
+const ROWS: &[(&str, u64, &str, &str, f64)] = &[
+    ("rx_prio3_pause", 1200, "fabric_pfc_frames_total", "direction=\"receive\",priority=\"3\"", 1200.0),
+    ("tx_prio3_pause", 34, "fabric_pfc_frames_total", "direction=\"transmit\",priority=\"3\"", 34.0),
+    // Microseconds become seconds.
+    (
+        "rx_prio3_pause_duration",
+        2_500_000,
+        "fabric_pfc_pause_seconds_total",
+        "direction=\"receive\",priority=\"3\"",
+        2.5,
+    ),
+    ("rx_prio3_pause_transition", 77, "fabric_pfc_transitions_total", "direction=\"receive\",priority=\"3\"", 77.0),
+    ("rp_cnp_handled", 750, "fabric_cnp_packets_total", "direction=\"receive\"", 750.0),
+    ("np_cnp_sent", 800, "fabric_cnp_packets_total", "direction=\"transmit\"", 800.0),
+    ("np_ecn_marked_roce_packets", 5000, "fabric_ecn_packets_total", "", 5000.0),
+    ("out_of_sequence", 21, "fabric_rdma_out_of_sequence_total", "", 21.0),
+    ("packet_seq_err", 15, "fabric_rdma_sequence_naks_total", "direction=\"receive\"", 15.0),
+    ("local_ack_timeout_err", 4, "fabric_rdma_ack_timeouts_total", "", 4.0),
+    // Words of four bytes become bytes.
+    ("port_xmit_data", 250, "fabric_rdma_io_bytes_total", "direction=\"transmit\"", 1000.0),
+];
+
+fn run(lab: &Lab) -> Result<()> {
+    let hca = Hca::start(lab)?;
+    let commands: Vec<String> = ROWS.iter().map(|row| format!("mlx5_0 set {} {}", row.0, row.1)).collect();
+    hca.drive(&commands.join("\n"))?;
+    for (counter, _, metric, labels, wanted) in ROWS {
+        let selector = port("hca1", "mlx5_0", metric, labels);
+        let got = hca.settled(lab, &selector)?;
+        ensure!((got - wanted).abs() < 1e-9, "{counter}: {selector} is {got}, not {wanted}");
+    }
+    let other = port("hca1", "mlx5_1", "fabric_cnp_packets_total", "direction=\"transmit\"");
+    ensure!(hca.settled(lab, &other)? == 0.0, "the other device counts along");
+    lab.say(&format!("{} counters arrive as canonical series, on their own device only", ROWS.len()));
+
+    // A storm of half a second in each second: 60 % paused in its worst tenth.
+    hca.drive("mlx5_0 rate rx_prio3_pause 4000\nmlx5_0 rate rx_prio3_pause_duration 600000")?;
+    let share = port("hca1", "mlx5_0", "fabric_pfc_pause_share_ratio", "direction=\"receive\",priority=\"3\"");
+    let paused = lab.wait(&format!("{share} near 0.6"), Duration::from_secs(20), || {
+        let points = hca.collector.points(&share, 20)?;
+        Ok(points.last().map(|point| point.1).filter(|value| (0.5..0.7).contains(value)))
+    })?;
+    let worst = hca.settled(lab, &share.replace("_share_ratio", "_share_max_ratio"))?;
+    ensure!(worst >= paused * 0.9 && worst <= 1.0, "worst 100 ms paused {worst}, the second {paused}");
+    lab.say(&format!("paused {paused:.2} of a second, {worst:.2} of its worst tenth"));
+
+    let switched_on = port("hca1", "mlx5_0", "fabric_cnp_packets_total", "");
+    let series = hca.collector.query(&switched_on)?.len();
+    hca.guest.sh("rdma statistic set link mlx5_0/1 optional-counters cc_rx_ce_pkts,cc_rx_cnp_pkts")?;
+    hca.drive("mlx5_0 set cc_rx_cnp_pkts 751\nmlx5_0 set cc_rx_ce_pkts 5001")?;
+    // The optional counters ask the same questions; whichever the catalog prefers, the series stay single.
+    let still = hca.collector.query(&switched_on)?.len();
+    ensure!(still == series, "switching optional counters on made {still} series of {series}");
+    let ours = hca.settled(lab, &port("hca1", "mlx5_0", "fabric_cnp_packets_total", "direction=\"receive\""))?;
+    ensure!(ours == 750.0 || ours == 751.0, "CNP received are {ours}");
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! A counter at its end says nothing more: the series must stop growing visibly, never read as "no errors".
+
+use super::watched::{Hca, port};
+use super::{Lab, Scenario};
+use anyhow::{Result, ensure};
+use std::time::Duration;
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "hca-saturation",
+    shows: "a saturated counter is a gap and a flag, not a rate of zero; a reset is no spike",
+    limit: Duration::from_secs(150),
+    run,
+};
+
+fn run(lab: &Lab) -> Result<()> {
+    let hca = Hca::start(lab)?;
+    let errors = port("hca1", "mlx5_0", "fabric_link_symbol_errors_total", "");
+    hca.drive("mlx5_0 set symbol_error 65000")?;
+    ensure!(hca.settled(lab, &errors)? == 65_000.0, "symbol errors before the end");
+    hca.drive("mlx5_0 saturate symbol_error")?;
+    let flag = port("hca1", "mlx5_0", "fabric_port_counter_saturated", "");
+    let flags = lab.wait(&flag, Duration::from_secs(20), || {
+        let series = hca.collector.query(&format!("{flag} == 1"))?;
+        Ok((!series.is_empty()).then_some(series))
+    })?;
+    lab.say(&format!("flagged: {:?}", flags[0].labels));
+    ensure!(flags.len() == 1, "one counter is saturated, {} are flagged: {flags:?}", flags.len());
+    let metric = flags[0].labels.get("metric").map_or("", String::as_str);
+    ensure!(metric.contains("symbol_errors") || metric.contains("symbol.errors"), "the flag names {metric}");
+    lab.wait("the saturated series to end", Duration::from_secs(20), || {
+        Ok(hca.collector.query(&errors)?.is_empty().then_some(()))
+    })?;
+
+    // Someone clears the counters, as perfquery -R does: counting goes on, and no rate jumps.
+    hca.drive("mlx5_0 set symbol_error 3")?;
+    ensure!(hca.settled(lab, &errors)? == 3.0, "symbol errors after a reset");
+    std::thread::sleep(Duration::from_secs(3));
+    let jump = hca.collector.query(&format!("max_over_time(rate({errors}[5s])[20s:1s])"))?;
+    let highest = jump.first().and_then(|series| series.points.first()).map_or(0.0, |point| point.1);
+    ensure!(highest < 1_000_000.0, "a reset became a rate of {highest}");
+    Ok(())
+}

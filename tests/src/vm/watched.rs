@@ -1,0 +1,137 @@
+//! A soft-RoCE pair with agents in both guests and a collector outside: what most scenarios start from.
+
+use super::Lab;
+use crate::lab::agent;
+use crate::lab::collector::Collector;
+use crate::lab::switch::Switch;
+use crate::lab::vm::{Config, Vm};
+use anyhow::{Result, ensure};
+use std::time::Duration;
+
+/// How long a sample may take to arrive: a second of sampling, batching, and a slow guest.
+const ARRIVAL: Duration = Duration::from_secs(20);
+
+/// Two watched guests. `vm1` runs the agent as hosts with rdma-core do, `vm2` the static one.
+pub struct Pair {
+    /// Port 0 leads to `vm1`, port 1 to `vm2`.
+    pub switch: Switch,
+    /// 10.77.0.1
+    pub one: Vm,
+    /// 10.77.0.2
+    pub two: Vm,
+    /// Outside.
+    pub collector: Collector,
+}
+
+impl Pair {
+    /// Boots, starts the agents and waits until both ports are seen.
+    ///
+    /// # Errors
+    /// When any of that fails.
+    pub fn start(lab: &Lab) -> Result<Self> {
+        let collector = Collector::start(&lab.programs.collector, lab.folder())?;
+        let (switch, one, two) = lab.rxe_pair()?;
+        agent::start(&one, &lab.programs.agent, &collector)?;
+        agent::start(&two, &lab.programs.agent_static, &collector)?;
+        let pair = Self { switch, one, two, collector };
+        for guest in ["vm1", "vm2"] {
+            let state = port(guest, "rxe0", "fabric_port_state", "");
+            let active = pair.settled(lab, &state)?;
+            ensure!(active == 4.0, "{state} is {active}, not 4 (active)");
+        }
+        Ok(pair)
+    }
+
+    /// Value of a series from a sample that is newer than this call.
+    ///
+    /// # Errors
+    /// When none arrives in time.
+    pub fn settled(&self, lab: &Lab, selector: &str) -> Result<f64> {
+        settled(lab, &self.collector, selector, self.one.now_ns()?)
+    }
+}
+
+/// One guest with two fake HCAs, an agent in it and a collector outside.
+pub struct Hca {
+    /// The guest, `hca1`.
+    pub guest: Vm,
+    /// Outside.
+    pub collector: Collector,
+}
+
+impl Hca {
+    /// Boots, loads the module, starts the agent and waits until both devices are seen.
+    ///
+    /// # Errors
+    /// When any of that fails.
+    pub fn start(lab: &Lab) -> Result<Self> {
+        let collector = Collector::start(&lab.programs.collector, lab.folder())?;
+        let guest = boot_hca(lab)?;
+        agent::start(&guest, &lab.programs.agent, &collector)?;
+        let hca = Self { guest, collector };
+        for device in ["mlx5_0", "mlx5_1"] {
+            let active = hca.settled(lab, &port("hca1", device, "fabric_port_state", ""))?;
+            ensure!(active == 4.0, "state of {device} is {active}, not 4 (active)");
+        }
+        Ok(hca)
+    }
+
+    /// Value of a series from a sample that is newer than this call.
+    ///
+    /// # Errors
+    /// When none arrives in time.
+    pub fn settled(&self, lab: &Lab, selector: &str) -> Result<f64> {
+        settled(lab, &self.collector, selector, self.guest.now_ns()?)
+    }
+
+    /// Commands of `tests/lab/fakehca/README.md`, one a line.
+    ///
+    /// # Errors
+    /// When the module refuses one.
+    pub fn drive(&self, commands: &str) -> Result<()> {
+        drive(&self.guest, commands)
+    }
+}
+
+/// A guest with the module loaded and both interfaces up.
+///
+/// # Errors
+/// When it does not come up.
+pub fn boot_hca(lab: &Lab) -> Result<Vm> {
+    let guest = lab.boot(&[Config::new("hca1", 1, "hca").cards(2)])?.remove(0);
+    load(&guest)?;
+    Ok(guest)
+}
+
+/// Loads the module and takes both interfaces up.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn load(guest: &Vm) -> Result<()> {
+    guest.sh("insmod /modules/fakehca.ko && ip link set ens0np0 up && ip link set ens1np0 up")?;
+    Ok(())
+}
+
+/// Writes commands to the module.
+///
+/// # Errors
+/// When it refuses one.
+pub fn drive(guest: &Vm, commands: &str) -> Result<()> {
+    guest.sh(&format!("cat >/proc/fakehca <<'END'\n{}\nEND", commands.trim()))?;
+    Ok(())
+}
+
+/// Selector of a port's series; `labels` are more matchers, as `direction="receive"`.
+#[must_use]
+pub fn port(host: &str, device: &str, metric: &str, labels: &str) -> String {
+    let comma = if labels.is_empty() { "" } else { "," };
+    format!("{metric}{{host=\"{host}\",device=\"{device}\"{comma}{labels}}}")
+}
+
+/// Value of the one series that `selector` means, from a sample at or after `after_ns`.
+///
+/// # Errors
+/// When none arrives in time.
+pub fn settled(lab: &Lab, collector: &Collector, selector: &str, after_ns: u64) -> Result<f64> {
+    lab.wait(selector, ARRIVAL, || collector.newest(selector, after_ns))
+}
