@@ -46,12 +46,13 @@ impl Ioctl {
         let what = format!("names of statistics of {netdev} by ethtool");
         self.with(&what, |ethtool| {
             let count = count(ethtool, netdev).map_err(|e| call_error(&what, e))?;
-            if count == 0 {
-                return Err(CallError::Unsupported { what: what.clone(), why: "the driver has no statistics".into() });
-            }
             let request = words(&[GSTRINGS, SS_STATS, count]);
+            // Also when the count is 0: only this call tells a driver that fails from one without statistics.
             let names = match ethtool.call(netdev, &request).map(names) {
                 Ok(Some(names)) if !names.is_empty() => Ok(names),
+                Ok(Some(_)) if count == 0 => {
+                    Err(CallError::Unsupported { what: what.clone(), why: "the driver has no statistics".into() })
+                }
                 Ok(_) => Err(malformed(&what, "the list changed while it was read; ask again")),
                 Err(error) => Err(too_long(&what, error)),
             };

@@ -17,6 +17,7 @@ const GET: u16 = 1;
 const PORT_GET: u16 = 5;
 const RES_QP_GET: u16 = 10;
 const STAT_GET: u16 = 17;
+const STAT_GET_STATUS: u16 = 24;
 
 /// Attributes.
 pub mod attr {
@@ -58,22 +59,37 @@ struct Device {
     smi_only: bool,
 }
 
-/// All ports of all devices.
+/// All ports of all devices. A device that fails is left out, unless all do.
 pub fn links(netlink: &Lazy) -> Result<Vec<RdmaLink>, CallError> {
-    let devices = devices(netlink)?;
-    let mut links = Vec::new();
-    for device in devices {
-        let request = Request::new(command(PORT_GET), true, &[]).put_u32(attr::DEV_INDEX, device.index);
-        let what = format!("ports of {} by RDMA netlink", device.name);
-        match netlink.dump(&what, request, |answer| port(answer, &device)) {
-            Ok(ports) => links.extend(ports),
-            // Removed since the devices were listed, or of a kind without ports.
-            Err(CallError::Gone { .. }) => {}
-            Err(CallError::Failed { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => {}
-            Err(error) => return Err(error),
+    of_all_devices(netlink, "ports", PORT_GET, port)
+}
+
+/// The answers of all devices to the dump `number`.
+fn of_all_devices<T, A: IntoIterator<Item = T>>(
+    netlink: &Lazy,
+    what: &str,
+    number: u16,
+    parse: impl Fn(&[u8], &Device) -> A,
+) -> Result<Vec<T>, CallError> {
+    let mut all = Vec::new();
+    let mut failed = None;
+    for device in devices(netlink)? {
+        let request = Request::new(command(number), true, &[]).put_u32(attr::DEV_INDEX, device.index);
+        let what = format!("{what} of {} by RDMA netlink", device.name);
+        match netlink.dump(&what, request, |answer| Some(parse(answer, &device))) {
+            Ok(answers) => all.extend(answers.into_iter().flatten()),
+            // Removed since the devices were listed, or of a kind that has none of these.
+            Err(CallError::Gone { .. } | CallError::Unsupported { .. }) => {}
+            Err(CallError::Failed { source, .. }) if is_invalid(&source) => {}
+            Err(error) => failed = Some(error),
         }
     }
-    Ok(links)
+    failed.filter(|_| all.is_empty()).map_or(Ok(all), Err)
+}
+
+/// What the kernel says for a device index that is not in use.
+fn is_invalid(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINVAL)
 }
 
 fn devices(netlink: &Lazy) -> Result<Vec<Device>, CallError> {
@@ -116,14 +132,26 @@ pub fn counters(netlink: &Lazy, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>)
     match netlink.get(&what, request, |answer| counter_entries(answer, link, out)) {
         Ok(true) => Ok(()),
         Ok(false) => Err(CallError::Gone { what }),
-        // The kernel says EINVAL for a device that is gone, and for one without counters.
-        Err(CallError::Failed { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => {
-            if devices(netlink)?.iter().any(|d| d.index == link.index && d.name == link.device) {
-                return Err(CallError::Unsupported { what, why: "the driver has no counters for this port".into() });
-            }
-            Err(CallError::Gone { what })
-        }
+        Err(CallError::Failed { source, .. }) if is_invalid(&source) => Err(why_invalid(netlink, link, what, source)),
         Err(error) => Err(error),
+    }
+}
+
+/// The kernel says EINVAL for a device that is gone, for one without counters, and for any error of the driver.
+fn why_invalid(netlink: &Lazy, link: &RdmaLink, what: String, source: std::io::Error) -> CallError {
+    match devices(netlink) {
+        Ok(devices) if devices.iter().any(|d| d.index == link.index && d.name == link.device) => {}
+        Ok(_) => return CallError::Gone { what },
+        Err(error) => return error,
+    }
+    // Lists the counters without reading them, since Linux 5.16.
+    let status = Request::new(command(STAT_GET_STATUS), false, &[])
+        .put_u32(attr::DEV_INDEX, link.index)
+        .put_u32(attr::PORT_INDEX, link.port);
+    let listed = netlink.get(&what, status, |answer| attribute(answer, attr::STAT_HWCOUNTERS).map(<[u8]>::len));
+    match listed {
+        Ok(length) if length > 0 => CallError::Failed { what, source },
+        _ => CallError::Unsupported { what, why: "the driver has no counters for this port".into() },
     }
 }
 
@@ -143,17 +171,8 @@ fn counter_entries(answer: &[u8], link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)
 
 /// All queue pairs of all devices. `proc` tells the names of their processes.
 pub fn qps(netlink: &Lazy, proc: &Path) -> Result<Vec<Qp>, CallError> {
-    let mut all = Vec::new();
-    for device in devices(netlink)? {
-        let request = Request::new(command(RES_QP_GET), true, &[]).put_u32(attr::DEV_INDEX, device.index);
-        let what = format!("queue pairs of {} by RDMA netlink", device.name);
-        match netlink.dump(&what, request, |answer| Some(qp_entries(answer, &device.name))) {
-            Ok(parts) => all.extend(parts.into_iter().flatten()),
-            Err(CallError::Gone { .. } | CallError::Unsupported { .. }) => {}
-            Err(CallError::Failed { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let mut all =
+        of_all_devices(netlink, "queue pairs", RES_QP_GET, |answer, device| qp_entries(answer, &device.name))?;
     for qp in all.iter_mut().filter(|qp| qp.comm.is_none()) {
         // The process may be gone by now: then its name is not known.
         let comm = qp.pid.and_then(|pid| std::fs::read_to_string(proc.join(pid.to_string()).join("comm")).ok());

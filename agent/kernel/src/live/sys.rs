@@ -9,6 +9,9 @@ use std::time::Duration;
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A netlink socket, bound, with a receive timeout.
+/// libc's constant has glibc's type for the request, which musl's `ioctl` does not take.
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
@@ -17,7 +20,7 @@ impl Socket {
     pub fn netlink(protocol: i32) -> io::Result<Self> {
         let socket = Self(socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol)?);
         let timeout =
-            libc::timeval { tv_sec: libc::time_t::try_from(RECEIVE_TIMEOUT.as_secs()).unwrap_or(5), tv_usec: 0 };
+            libc::timeval { tv_sec: RECEIVE_TIMEOUT.as_secs().try_into().unwrap_or(5), tv_usec: 0 };
         socket.option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout)?;
         // Fails on old kernels: errors then come without their text, no more.
         let _ = socket.option(libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1_i32);
@@ -179,7 +182,7 @@ impl Ethtool {
         unsafe { std::ptr::copy_nonoverlapping(request.as_ptr(), self.start, request.len()) };
         // SAFETY: the kernel reads `ifreq`, and reads and writes upwards from `start`: either within our mapping, or
         // it meets the inaccessible page and answers EFAULT. No reference into the mapping exists (`&mut self`).
-        check(unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) })?;
+        check(unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL, &raw mut ifreq) })?;
         // SAFETY: CAPACITY bytes from `start` are mapped, initialised (anonymous memory is zero), and borrowed from self.
         Ok(unsafe { std::slice::from_raw_parts(self.start, Self::CAPACITY) })
     }
