@@ -8,10 +8,10 @@ use std::time::Duration;
 /// Longest wait for an answer that the kernel owes at once.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A netlink socket, bound, with a receive timeout.
 /// libc's constant has glibc's type for the request, which musl's `ioctl` does not take.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
+/// A netlink socket, bound, with a receive timeout.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
@@ -19,8 +19,7 @@ impl Socket {
     /// A socket of a netlink protocol.
     pub fn netlink(protocol: i32) -> io::Result<Self> {
         let socket = Self(socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol)?);
-        let timeout =
-            libc::timeval { tv_sec: RECEIVE_TIMEOUT.as_secs().try_into().unwrap_or(5), tv_usec: 0 };
+        let timeout = libc::timeval { tv_sec: RECEIVE_TIMEOUT.as_secs().try_into().unwrap_or(5), tv_usec: 0 };
         socket.option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout)?;
         // Fails on old kernels: errors then come without their text, no more.
         let _ = socket.option(libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1_i32);
