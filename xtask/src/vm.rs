@@ -22,6 +22,13 @@ const MAKE: Need = Need {
     proof: &["/usr/bin/make", "/usr/bin/gcc-12"],
 };
 
+/// C parts of the agent's dependencies, for the static build.
+const MUSL: Need = Need {
+    without: "the static agent cannot be built and nothing is tested on a real kernel",
+    packages: &["musl-tools"],
+    proof: &["/usr/bin/musl-gcc"],
+};
+
 /// Options of `vm`.
 #[derive(clap::Args, Default)]
 pub struct Args {
@@ -83,7 +90,7 @@ fn able() -> Result<bool> {
         );
         return Ok(false);
     }
-    Ok(setup::ensure(&QEMU)? && setup::ensure(&MAKE)?)
+    Ok(setup::ensure(&QEMU)? && setup::ensure(&MAKE)? && setup::ensure(&MUSL)?)
 }
 
 /// The runner itself, built for this host.
