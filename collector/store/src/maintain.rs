@@ -83,13 +83,16 @@ impl Store {
     }
 }
 
+/// Name and body of a background thread.
+type Thread = (&'static str, fn(&Shared));
+
 /// Index of a thread's trouble.
 const FLUSH: usize = 0;
 const TIDY: usize = 1;
 
 impl Shared {
     /// The background threads, by name.
-    pub const THREADS: [(&str, fn(&Self)); 2] = [
+    pub const THREADS: [Thread; 2] = [
         ("store-flush", |s| s.run(&s.flush_bell, Self::flush_due)),
         ("store-merge", |s| s.run(&s.merge_bell, Self::tidy)),
     ];

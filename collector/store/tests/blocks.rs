@@ -1,4 +1,5 @@
 //! Flush, merge, retention, snapshots and metadata, seen from outside.
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_model::{Labels, MatchOp, Matcher, Read, absent};
 use fabriclens_store::{Metadata, Options, RowGroup, Store};

@@ -1,5 +1,6 @@
 //! `kill -9` at random moments, again and again, on one store: every acknowledged sample is there afterwards, and none
 //! that nobody sent. `FABRICLENS_KILLS=1000` for a long run.
+#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_model::{Labels, Matcher, Read};
 use fabriclens_store::{Options, RowGroup, Store};

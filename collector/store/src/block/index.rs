@@ -100,7 +100,8 @@ pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], entries: &[Entry]) -> 
     }
     let number = |t: &str| texts.binary_search(&t).unwrap_or(usize::MAX) as u64;
     put(&mut out, entries.len() as u64);
-    let (mut before, mut layout): (&[(Arc<str>, Arc<str>)], i64) = (&[], 0);
+    let mut before: &[(Arc<str>, Arc<str>)] = &[];
+    let mut layout = 0i64;
     for e in entries {
         let pairs = e.labels.pairs();
         let shared = pairs.iter().zip(before).take_while(|(a, b)| a == b).count();

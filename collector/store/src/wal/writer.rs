@@ -178,10 +178,8 @@ impl Log {
             }
             Err(e) => {
                 // The attempt's file holds nothing that is acknowledged; its name is needed for the next attempt.
-                if let Err(e) = self.files.remove(&path) {
-                    if e.kind() != io::ErrorKind::NotFound {
-                        self.segment = segment;
-                    }
+                if self.files.remove(&path).is_err_and(|e| e.kind() != io::ErrorKind::NotFound) {
+                    self.segment = segment;
                 }
                 Err(match failure {
                     AppendError::Log { path, .. } => AppendError::Log { path, message: e.to_string() },
