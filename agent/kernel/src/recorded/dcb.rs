@@ -137,4 +137,14 @@ mod tests {
         assert!(parse("{").is_err());
         assert!(parse("{} x").is_err());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_values_are_survived(
+            key in "pfc_cap|delay|prio_pfc|requests|prio_tc|tc_tsa|default_prio|ethtype_prio|dscp_prio|pfc|app",
+            value in r#"-?[0-9]{1,20}|"[a-f0-9]{0,9}"|null|\[([0-9]{1,6},){0,9}1\]|\[\[[0-9]{1,9},[0-9]{1,5}\]\]|\{"0":1\}"#,
+        ) {
+            let _ = parse(&format!("{{{key:?}:{value}}}"));
+        }
+    }
 }

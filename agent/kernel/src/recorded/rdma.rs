@@ -140,4 +140,12 @@ mod tests {
         assert_eq!((qps[0].port, qps[0].rqpn, qps[0].pid), (Some(1), Some(17), Some(171)));
         assert_eq!((qps[1].port, qps[1].rqpn, qps[1].comm.as_deref()), (None, None, Some("ib_core")));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_values_are_survived(key in "ifname|port|lqpn|lid|state|node_guid", value in r#"-?[1-9][0-9]{0,19}|"[a-z0-9/:]{0,9}"|null|\[\]"#) {
+            let rows = rows(&format!(r#"[{{"ifname":"a/1",{key:?}:{value}}}]"#)).unwrap();
+            let _ = (links(&rows, &rows), qps(&rows), verbs(&rows, "a", 1));
+        }
+    }
 }

@@ -3,9 +3,11 @@
 //! The file holds all ports and is read once a port and tick, so it is scanned without building a tree: members of
 //! other ports are skipped as soon as `ifname` and `port` are known, and iproute2 prints these first.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::intern;
@@ -72,10 +74,10 @@ impl<'de> Visitor<'de> for Port<'_, '_> {
         let Ports { device, port, out } = self.0;
         let (mut device_fits, mut port_fits) = (None, None);
         let before = out.len();
-        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
-            match &*key {
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match &*key.0 {
                 "ifname" => {
-                    let value: std::borrow::Cow<'de, str> = map.next_value()?;
+                    let value = map.next_value::<Text<'de>>()?.0;
                     // Some versions print "mlx5_0/1" and no port.
                     let (name, with) = value.split_once('/').map_or((&*value, None), |(n, p)| (n, Some(p)));
                     device_fits = Some(name == *device);
@@ -103,16 +105,79 @@ impl<'de> Visitor<'de> for Port<'_, '_> {
     }
 }
 
+/// Text that is copied only where it has escapes: serde's own `Cow` copies always.
+struct Text<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Borrow;
+        impl<'de> Visitor<'de> for Borrow {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Borrow)
+    }
+}
+
 /// A number, also as text; anything else is `None`: a newer tool may add members that are no counters.
 struct Number(Option<u64>);
 
-impl<'de> serde::Deserialize<'de> for Number {
+impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(match serde_json::Value::deserialize(deserializer)? {
-            serde_json::Value::Number(n) => n.as_u64(),
-            serde_json::Value::String(s) => s.parse().ok(),
-            _ => None,
-        }))
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Number;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Number, E> {
+                Ok(Number(Some(value)))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Number, E> {
+                Ok(Number(None))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Number, E> {
+                Ok(Number(None))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Number, E> {
+                Ok(Number(None))
+            }
+
+            fn visit_unit<E>(self) -> Result<Number, E> {
+                Ok(Number(None))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Number, E> {
+                Ok(Number(text.parse().ok()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Number, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Number(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Number, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Number(None))
+            }
+        }
+        deserializer.deserialize_any(Any)
     }
 }
 
@@ -140,7 +205,12 @@ mod tests {
     #[test]
     fn other_spellings() {
         assert_eq!(
-            get(r#"[{"ifindex":3,"ifname":"a/1","x":"7","y":null,"z":{}}]"#, "a", 1).unwrap(),
+            get(
+                r#"[{"ifindex":3,"ifname":"a/1","x":"7","y":null,"z":{"a":[1]},"v":-1,"w":1.5,"u":true,"t":[{}]}]"#,
+                "a",
+                1
+            )
+            .unwrap(),
             [("x".into(), 7)]
         );
         assert_eq!(get(r#"[{"x":7,"port":1,"ifname":"a"}]"#, "a", 1).unwrap(), [("x".into(), 7)]);
@@ -150,6 +220,15 @@ mod tests {
     fn nonsense_is_an_error() {
         for text in ["", "{}", "[1]", r#"[{"ifname":"a""#, r#"[{"ifname":3}]"#, "[] x"] {
             assert!(of_port(text, "a", 1, &mut Vec::new()).is_err(), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_survived(text in r#"[\[\]{}":,a1\\ ]{0,60}"#) {
+            let mut out = Vec::new();
+            let found = of_port(&text, "a", 1, &mut out);
+            proptest::prop_assert!(!matches!(found, Ok(false)) || out.is_empty());
         }
     }
 }
