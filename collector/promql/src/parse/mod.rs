@@ -1,6 +1,8 @@
 //! From text to plan. The grammar is the `promql-parser` crate's; [`scan`] prepares the text (and knows where things
 //! stand in it), [`lower`] turns the crate's tree into [`crate::plan`] and checks types as Prometheus 2.53 does.
 
+mod explain;
+mod literal;
 mod lower;
 mod scan;
 
@@ -20,6 +22,6 @@ pub(crate) fn parse(query: &str) -> Result<Expr, QueryError> {
         }
     });
     let scanned = scan::scan(query)?;
-    let tree = promql_parser::parser::parse(&scanned.text).map_err(|m| scan::explain(&m))?;
+    let tree = promql_parser::parser::parse(&scanned.text).map_err(|m| explain::explain(query, &scanned.leaves, &m))?;
     lower::Lowering::new(query, &scanned.leaves).expr(&tree)
 }

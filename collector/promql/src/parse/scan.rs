@@ -4,12 +4,15 @@
 //! - refuses what 2.53 does not know but the crate accepts, and queries too large to be meant seriously.
 
 use super::QueryError;
+use super::literal::{check_duration, is_number, unquote};
 use crate::error::Position;
 
 /// Bytes; Grafana's largest generated queries stay far below.
 const MAX_BYTES: usize = 1 << 20;
-/// Operands in one query: bounds the depth of the tree.
+/// Operands in one query: with [`MAX_DEPTH`], bounds the depth of the tree.
 const MAX_LEAVES: usize = 5_000;
+/// Parentheses, signs and brackets around or after one operand.
+const MAX_DEPTH: usize = 500;
 
 /// The prepared text.
 pub(crate) struct Scanned {
@@ -29,34 +32,20 @@ pub(crate) fn scan(query: &str) -> Result<Scanned, QueryError> {
         leaves: vec![],
         operand: true,
         sign: None,
+        depth: 0,
+        run: 0,
     };
     s.run()?;
     if s.leaves.is_empty() && s.out.trim().is_empty() {
         return Err(error(query, query.len(), "no expression found in input"));
     }
+    if s.depth > 0 {
+        return Err(error(query, query.len(), "unclosed left parenthesis"));
+    }
     if s.leaves.len() > MAX_LEAVES {
         return Err(QueryError::parse(format!("query has more than {MAX_LEAVES} operands; split it")));
     }
     Ok(Scanned { text: s.out, leaves: s.leaves })
-}
-
-/// The grammar crate's message as ours; it knows no place.
-pub(crate) fn explain(message: &str) -> QueryError {
-    if message == "invalid promql query" {
-        return QueryError::parse("unexpected token: the query does not follow the grammar");
-    }
-    // Type errors, in Prometheus' words.
-    let typed =
-        message.starts_with("expected ") || message.starts_with("subquery is only") || message.contains("unary");
-    if !typed {
-        return QueryError::parse(message);
-    }
-    let word = |w: &str| match w.trim_end_matches(',') {
-        "vector" => w.replace("vector", "instant vector"),
-        "matrix" => w.replace("matrix", "range vector"),
-        _ => w.replace('\'', "\""),
-    };
-    QueryError::parse(message.split(' ').map(word).collect::<Vec<_>>().join(" "))
 }
 
 fn error(query: &str, offset: usize, message: impl Into<String>) -> QueryError {
@@ -72,6 +61,10 @@ struct Scanner<'a> {
     operand: bool,
     /// Where the sign of a literal that may follow stands: it is part of the literal.
     sign: Option<usize>,
+    /// Open parentheses.
+    depth: usize,
+    /// Signs and brackets since the last operand.
+    run: usize,
 }
 
 const GROUPING: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
@@ -83,29 +76,49 @@ impl Scanner<'_> {
             match c {
                 b'#' => self.comment(),
                 b'"' | b'\'' | b'`' => {
-                    self.leaves.push(self.at);
+                    self.leaf(self.at, "string")?;
                     self.string()?;
-                    self.operand = false;
                 }
                 b'{' => {
-                    if self.operand {
-                        self.leaves.push(self.at);
-                    }
+                    self.leaf(self.at, "\"{\"")?;
                     self.braces()?;
-                    self.operand = false;
                 }
-                b'[' => self.brackets()?,
+                b'[' => {
+                    self.deeper()?;
+                    self.brackets()?;
+                }
                 b'@' => self.at_modifier(),
                 b'0'..=b'9' | b'.' => self.number()?,
                 b'a'..=b'z' | b'A'..=b'Z' | b'_' | b':' => self.word()?,
+                b'(' => {
+                    self.depth += 1;
+                    if self.depth > MAX_DEPTH {
+                        let message = format!("more than {MAX_DEPTH} parentheses in each other");
+                        return Err(error(self.src, self.at, message));
+                    }
+                    self.copy(1);
+                    self.operand = true;
+                }
                 b')' => {
+                    let closed = self.depth.checked_sub(1);
+                    self.depth = closed.ok_or_else(|| error(self.src, self.at, "unexpected right parenthesis ')'"))?;
                     self.copy(1);
                     self.operand = false;
                 }
                 c if c.is_ascii_whitespace() => self.copy(1),
+                b'*' | b'/' | b'%' | b'^' | b'=' | b'!' | b'<' | b'>' if self.operand => {
+                    let bytes = &self.src.as_bytes()[self.at..];
+                    let length = bytes.iter().take(2).take_while(|b| b"*/%^=!<>~".contains(b)).count();
+                    let operator = &self.src[self.at..self.at + length];
+                    return Err(error(self.src, self.at, format!("unexpected <op:{operator}>")));
+                }
                 c if c.is_ascii() => {
                     self.sign = (self.operand && matches!(c, b'+' | b'-')).then_some(self.at);
-                    self.copy(1);
+                    if self.sign.is_some() {
+                        self.deeper()?;
+                    }
+                    let two = matches!(self.src.get(self.at..self.at + 2), Some("==" | "!=" | "<=" | ">="));
+                    self.copy(1 + usize::from(two));
                     self.operand = true;
                 }
                 _ => {
@@ -119,6 +132,25 @@ impl Scanner<'_> {
 
     fn peek(&self) -> Option<u8> {
         self.src.as_bytes().get(self.at).copied()
+    }
+
+    /// Notes an operand at `start`.
+    fn leaf(&mut self, start: usize, what: &str) -> Result<(), QueryError> {
+        if !self.operand {
+            return Err(error(self.src, start, format!("unexpected {what}")));
+        }
+        self.leaves.push(start);
+        self.operand = false;
+        self.run = 0;
+        Ok(())
+    }
+
+    fn deeper(&mut self) -> Result<(), QueryError> {
+        self.run += 1;
+        if self.run > MAX_DEPTH {
+            return Err(error(self.src, self.at, format!("more than {MAX_DEPTH} signs or ranges at one operand")));
+        }
+        Ok(())
     }
 
     fn copy(&mut self, n: usize) {
@@ -198,14 +230,7 @@ impl Scanner<'_> {
     fn duration(&mut self) -> Result<(), QueryError> {
         let start = self.at;
         self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'_');
-        let text = &self.src[start..self.at];
-        if text.bytes().all(|b| b.is_ascii_digit()) && text != "0" {
-            return Err(error(self.src, start, "missing unit character in duration"));
-        }
-        if promql_parser::util::parse_duration(text).is_err() || !text.ends_with(|c: char| c.is_ascii_alphabetic()) {
-            return Err(error(self.src, start, format!("not a valid duration string: {text:?}")));
-        }
-        Ok(())
+        check_duration(&self.src[start..self.at]).map_err(|m| error(self.src, start, m))
     }
 
     fn number(&mut self) -> Result<(), QueryError> {
@@ -220,14 +245,13 @@ impl Scanner<'_> {
             self.copy(1);
         }
         let text = &self.src[start..self.at];
-        if promql_parser::util::parse_str_radix(text).is_err() {
-            let duration = promql_parser::util::parse_duration(text).is_ok();
+        if !is_number(text) {
+            let duration = check_duration(text).is_ok();
             let what = if duration { "unexpected duration" } else { "bad number or duration syntax:" };
             return Err(error(self.src, start, format!("{what} {text:?}")));
         }
-        self.leaves.push(self.sign.take().unwrap_or(start));
-        self.operand = false;
-        Ok(())
+        let from = self.sign.take().unwrap_or(start);
+        self.leaf(from, &format!("number {text:?}"))
     }
 
     /// `@ 123.4`, `@ -1`, `@ start()`: not operands.
@@ -272,31 +296,52 @@ impl Scanner<'_> {
                 self.duration()?;
             }
         } else if self.operand && !matches!(word.as_str(), "bool" | "group_left" | "group_right") {
-            self.leaves.push(start);
-            self.operand = false;
+            self.leaf(start, "identifier")?;
             let brace = self.src[self.at..].trim_start().starts_with('{');
             if !called && brace {
                 self.space();
                 self.braces()?;
             }
+        } else if !self.operand {
+            let word = &self.src[start..self.at];
+            return Err(error(self.src, start, format!("unexpected identifier {word:?}")));
         }
         Ok(())
     }
 
+    /// `(a, b)` of a grouping, from its opening parenthesis on.
     fn label_list(&mut self) -> Result<(), QueryError> {
-        while let Some(c) = self.peek() {
-            match c {
-                b'"' | b'\'' | b'`' => self.string()?,
-                b'#' => self.comment(),
-                b')' => {
+        self.copy(1);
+        let mut label = true;
+        loop {
+            self.space();
+            match self.peek() {
+                Some(b')') => {
                     self.copy(1);
-                    break;
+                    return Ok(());
                 }
-                c if c.is_ascii() => self.copy(1),
-                _ => return Err(error(self.src, self.at, "unexpected character in grouping opts, expected label")),
+                Some(b',') if !label => {
+                    self.copy(1);
+                    label = true;
+                }
+                Some(c) if label && (c.is_ascii_alphabetic() || c == b'_') => {
+                    self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'_');
+                    label = false;
+                }
+                Some(_) => {
+                    let rest = &self.src[self.at..];
+                    let word = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+                    let found = match word {
+                        0 => format!("{:?}", rest.chars().next().unwrap_or('?').to_string()),
+                        n => format!("identifier {:?}", &rest[..n]),
+                    };
+                    let expected = if label { "label" } else { "\",\" or \")\"" };
+                    let message = format!("unexpected {found} in grouping opts, expected {expected}");
+                    return Err(error(self.src, self.at, message));
+                }
+                None => return Err(error(self.src, self.at, "unclosed left parenthesis")),
             }
         }
-        Ok(())
     }
 
     fn string(&mut self) -> Result<(), QueryError> {
@@ -307,70 +352,4 @@ impl Scanner<'_> {
         self.out.push('"');
         Ok(())
     }
-}
-
-/// The value of the string literal at the start of `src` and the bytes it takes.
-fn unquote(src: &str) -> Result<(String, usize), String> {
-    let quote = src.chars().next().unwrap_or('"');
-    let body = &src[1..];
-    if quote == '`' {
-        let end = body.find('`').ok_or("unterminated raw string")?;
-        return Ok((body[..end].to_owned(), end + 2));
-    }
-    let mut bytes = Vec::new();
-    let mut chars = body.char_indices();
-    while let Some((i, c)) = chars.next() {
-        match c {
-            c if c == quote => {
-                let text = String::from_utf8(bytes).map_err(|_| "string literal is not valid UTF-8")?;
-                return Ok((text, i + 2));
-            }
-            '\n' => break,
-            '\\' => {
-                let (_, kind) = chars.next().ok_or("escape sequence not terminated")?;
-                unescape(kind, quote, &mut chars, &mut bytes)?;
-            }
-            c => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
-        }
-    }
-    Err("unterminated quoted string".into())
-}
-
-fn unescape(kind: char, quote: char, chars: &mut std::str::CharIndices<'_>, bytes: &mut Vec<u8>) -> Result<(), String> {
-    let simple = match kind {
-        'a' => 0x07,
-        'b' => 0x08,
-        'f' => 0x0c,
-        'n' => b'\n',
-        'r' => b'\r',
-        't' => b'\t',
-        'v' => 0x0b,
-        '\\' => b'\\',
-        c if c == quote => quote as u8,
-        _ => 0,
-    };
-    if simple != 0 {
-        bytes.push(simple);
-        return Ok(());
-    }
-    let (digits, radix) = match kind {
-        'x' => (2, 16),
-        'u' => (4, 16),
-        'U' => (8, 16),
-        '0'..='7' => (3, 8),
-        c => return Err(format!("unknown escape sequence {c:?}")),
-    };
-    let mut code = if radix == 8 { kind.to_digit(8).unwrap_or(0) } else { 0 };
-    for _ in 0..digits - u32::from(radix == 8) {
-        let (_, c) = chars.next().ok_or("escape sequence not terminated")?;
-        let digit = c.to_digit(radix).ok_or_else(|| format!("illegal character {c:?} in escape sequence"))?;
-        code = code.checked_mul(radix).map_or(u32::MAX, |v| v.saturating_add(digit));
-    }
-    if matches!(kind, 'u' | 'U') {
-        let c = char::from_u32(code).ok_or("escape sequence is an invalid Unicode code point")?;
-        bytes.extend(c.encode_utf8(&mut [0; 4]).bytes());
-    } else {
-        bytes.push(u8::try_from(code).map_err(|_| "escape sequence is larger than a byte")?);
-    }
-    Ok(())
 }

@@ -1,0 +1,27 @@
+//! The grammar crate's error messages in Prometheus' words, with the place where the message gives it away.
+
+use super::QueryError;
+use crate::error::Position;
+
+/// `leaves` are the places of the query's operands, as [`super::scan`] found them.
+pub(super) fn explain(query: &str, leaves: &[usize], message: &str) -> QueryError {
+    if message == "invalid promql query" {
+        return QueryError::parse("unexpected token: the query does not follow the grammar");
+    }
+    if let Some(name) = message.strip_prefix("unknown function with name ") {
+        let name = name.trim_matches('\'');
+        let place = leaves.iter().find(|at| query[**at..].starts_with(name));
+        let message = format!("unknown function with name {name:?}");
+        return QueryError::Parse { message, position: place.map(|at| Position::of(query, *at)) };
+    }
+    let typed = ["expected ", "subquery is only", "unary expression"].iter().any(|start| message.starts_with(start));
+    if !typed {
+        return QueryError::parse(message);
+    }
+    let word = |w: &str| match w.trim_end_matches(',') {
+        "vector" => w.replace("vector", "instant vector"),
+        "matrix" => w.replace("matrix", "range vector"),
+        _ => w.replace('\'', "\""),
+    };
+    QueryError::parse(message.split(' ').map(word).collect::<Vec<_>>().join(" "))
+}

@@ -1,0 +1,148 @@
+//! Literals of the language as 2.53 writes them: strings with Go's escapes, numbers, durations. Called by
+//! [`super::scan`], which lets nothing else through to the grammar crate: it has panicked on less.
+
+/// The value of the string literal at the start of `src` and the bytes it takes.
+pub(super) fn unquote(src: &str) -> Result<(String, usize), String> {
+    let quote = src.chars().next().unwrap_or('"');
+    let body = &src[1..];
+    if quote == '`' {
+        let end = body.find('`').ok_or("unterminated raw string")?;
+        return Ok((body[..end].to_owned(), end + 2));
+    }
+    let mut bytes = Vec::new();
+    let mut chars = body.char_indices();
+    while let Some((i, c)) = chars.next() {
+        match c {
+            c if c == quote => {
+                let text = String::from_utf8(bytes).map_err(|_| "string literal is not valid UTF-8")?;
+                return Ok((text, i + 2));
+            }
+            '\n' => break,
+            '\\' => {
+                let (_, kind) = chars.next().ok_or("escape sequence not terminated")?;
+                unescape(kind, quote, &mut chars, &mut bytes)?;
+            }
+            c => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
+        }
+    }
+    Err("unterminated quoted string".into())
+}
+
+fn unescape(kind: char, quote: char, chars: &mut std::str::CharIndices<'_>, bytes: &mut Vec<u8>) -> Result<(), String> {
+    let simple = match kind {
+        'a' => 0x07,
+        'b' => 0x08,
+        'f' => 0x0c,
+        'n' => b'\n',
+        'r' => b'\r',
+        't' => b'\t',
+        'v' => 0x0b,
+        '\\' => b'\\',
+        c if c == quote => quote as u8,
+        _ => 0,
+    };
+    if simple != 0 {
+        bytes.push(simple);
+        return Ok(());
+    }
+    let (digits, radix) = match kind {
+        'x' => (2, 16),
+        'u' => (4, 16),
+        'U' => (8, 16),
+        '0'..='7' => (3, 8),
+        c => return Err(format!("unknown escape sequence {c:?}")),
+    };
+    let mut code = if radix == 8 { kind.to_digit(8).unwrap_or(0) } else { 0 };
+    for _ in 0..digits - u32::from(radix == 8) {
+        let (_, c) = chars.next().ok_or("escape sequence not terminated")?;
+        let digit = c.to_digit(radix).ok_or_else(|| format!("illegal character {c:?} in escape sequence"))?;
+        code = code.checked_mul(radix).map_or(u32::MAX, |v| v.saturating_add(digit));
+    }
+    if matches!(kind, 'u' | 'U') {
+        let c = char::from_u32(code).ok_or("escape sequence is an invalid Unicode code point")?;
+        bytes.extend(c.encode_utf8(&mut [0; 4]).bytes());
+    } else {
+        bytes.push(u8::try_from(code).map_err(|_| "escape sequence is larger than a byte")?);
+    }
+    Ok(())
+}
+
+/// What Prometheus' lexer takes for a number: decimal, octal or hexadecimal, with an exponent in the former.
+pub(super) fn is_number(text: &str) -> bool {
+    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return !hex.is_empty() && hex.len() <= 15 && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    }
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let some = !whole.is_empty() || !part.is_empty();
+    some && digits(whole) && digits(part) && !exponent.is_empty() && digits(exponent)
+}
+
+const UNITS: [(&str, u64); 7] = [
+    ("y", 31_536_000_000),
+    ("w", 604_800_000),
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
+];
+
+/// Checks `1h30m`: whole numbers, units from large to small, each at most once, not zero altogether.
+pub(super) fn check_duration(text: &str) -> Result<(), String> {
+    let invalid = || format!("not a valid duration string: {text:?}");
+    let mut units = UNITS.iter();
+    let (mut rest, mut total) = (text, 0_u64);
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, tail) = rest.split_at(digits);
+        let letters = tail.bytes().take_while(u8::is_ascii_alphabetic).count();
+        if digits > 0 && letters == 0 && tail.is_empty() && digits == text.len() {
+            return Err("missing unit character in duration".into());
+        }
+        let (_, scale) = units.find(|(name, _)| *name == &tail[..letters]).ok_or_else(invalid)?;
+        let number: u32 = number.parse().map_err(|_| "duration out of range".to_owned())?;
+        total = total.saturating_add(u64::from(number).saturating_mul(*scale));
+        rest = &tail[letters..];
+    }
+    // What Go's durations can hold.
+    match total {
+        0 => Err("duration must be greater than 0".into()),
+        t if t > i64::MAX as u64 / 1_000_000 => Err("duration out of range".into()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_gos() {
+        let value = |s: &str| unquote(s).map(|(v, _)| v);
+        assert_eq!(value(r#""a\t\x41\101\u00e9\"" rest"#).unwrap(), "a\tAAé\"");
+        assert_eq!(unquote("`\\d`+").unwrap(), ("\\d".into(), 4));
+        assert_eq!(value("'it\\'s'").unwrap(), "it's");
+        for bad in [r#""\q""#, "\"open", "\"a\nb\"", r#""\xff""#, r#""\ud800""#, "`open", r#""\""#, r#""\400""#] {
+            assert!(value(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_durations_are_checked() {
+        for good in ["1", "1.", ".5", "0x1F", "017", "1e5", "1E-5", "1.5e+3"] {
+            assert!(is_number(good), "{good}");
+        }
+        for bad in ["", ".", "1x", "0x", "1e", "1_000", "1.2.3", "5m", "0xg", "1e400x"] {
+            assert!(!is_number(bad), "{bad}");
+        }
+        for good in ["5m", "1h30m", "1y2w3d4h5m6s7ms", "100ms"] {
+            assert_eq!(check_duration(good), Ok(()));
+        }
+        for bad in ["5", "0s", "5m1h", "5mm", "1.5h", "300y", "1e400", "m", "99999999999s", "5m5", "5é"] {
+            assert!(check_duration(bad).is_err(), "{bad}");
+        }
+    }
+}
