@@ -78,9 +78,10 @@ impl Store {
     pub fn open_with(dir: &Path, options: Options, files: Arc<dyn Files>) -> Result<Self, OpenError> {
         let dir = DataDir::open(&*files, dir)?;
         let meta = dir.root.join("meta");
-        let metadata = sled::open(&meta)
-            .and_then(|db| Table::open(&db))
-            .map_err(|source| OpenError::Metadata { path: meta, source })?;
+        let metadata = sled::open(&meta).and_then(|db| Table::open(&db)).map_err(|e| match e {
+            sled::Error::Io(e) => OpenError::io("open", &dir.root, &meta, e),
+            source => OpenError::Metadata { path: meta.clone(), source },
+        })?;
         let mut damage = Vec::new();
         let (blocks, next_block) = blocks::load(&dir, &*files, &mut damage)?;
         let older = replay_all(&dir, &options, &*files, &mut damage)?;

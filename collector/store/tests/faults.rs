@@ -182,6 +182,12 @@ fn a_directory_that_cannot_be_used_says_why_and_what_to_do() {
     let e = said(Store::open(dir.path(), options()));
     assert!(e.contains("version 99") && e.contains("newer release"), "{e}");
 
+    let (fixed, files) = (tempfile::tempdir().unwrap(), FaultyFiles::default());
+    drop(Store::open(fixed.path(), options()).unwrap());
+    files.set(Faults { read_only: true, ..Faults::default() });
+    let e = said(Store::open_with(fixed.path(), options(), Arc::new(files)));
+    assert!(e.contains("cannot be written") && e.contains("mount it read-write"), "{e}");
+
     let (full, files) = (tempfile::tempdir().unwrap(), FaultyFiles::default());
     files.set(Faults { space: Some(0), ..Faults::default() });
     let e = said(Store::open_with(full.path(), options(), Arc::new(files)));

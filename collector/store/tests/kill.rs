@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_model::{Labels, Matcher, Read};
-use fabriclens_store::{Options, RowGroup, Store};
+use fabriclens_store::{Metadata, Options, RowGroup, Store};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -64,6 +64,9 @@ fn child() {
             let store = &store;
             scope.spawn(move || {
                 for n in *first.. {
+                    if writer == 0 && n % 50 == 0 {
+                        store.put_metadata([(&*format!("m{n}"), Metadata::default())]).unwrap();
+                    }
                     store.append(&groups(writer as u64, n)).unwrap();
                     // One write call: a line is there whole or not at all.
                     let line = format!("ack {writer} {n}\n");
@@ -132,6 +135,9 @@ fn survives_kills() {
 fn verify(dir: &Path, acked: &BTreeMap<u64, u64>) {
     let store = Store::open(dir, Options { background: false, ..options() }).unwrap();
     assert_eq!(store.stats().damage, []);
+    for n in (0..=acked.get(&0).copied().unwrap_or(0)).step_by(50).filter(|_| acked.contains_key(&0)) {
+        assert!(store.metadata().contains_key(&format!("m{n}")), "metadata put before an ack");
+    }
     for kind in ["steady", "churn"] {
         let mut seen: BTreeMap<(u64, u64), Vec<i64>> = BTreeMap::new();
         for s in store.select(&[Matcher::equal("__name__", kind)], i64::MIN, i64::MAX).unwrap() {

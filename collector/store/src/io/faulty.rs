@@ -13,6 +13,8 @@ pub struct Faults {
     pub space: Option<u64>,
     /// fsync fails with EIO, and what was written since the last good one is lost in half.
     pub sync_fails: bool,
+    /// The file system is mounted read-only.
+    pub read_only: bool,
     /// Reads fail with EIO.
     pub read_fails: bool,
     /// Successful operations until everything fails with EIO, as if the disk were pulled.
@@ -31,8 +33,13 @@ impl FaultyFiles {
         *self.faults.lock() = faults;
     }
 
+    /// Before each change of the file system.
     fn step(&self) -> io::Result<()> {
-        match &mut self.faults.lock().dies_after {
+        let mut faults = self.faults.lock();
+        if faults.read_only {
+            return Err(io::Error::from_raw_os_error(rustix::io::Errno::ROFS.raw_os_error()));
+        }
+        match &mut faults.dies_after {
             Some(0) => Err(eio()),
             Some(n) => {
                 *n -= 1;
@@ -53,6 +60,9 @@ fn enospc() -> io::Error {
 
 impl Files for FaultyFiles {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
         self.step()?;
         OsFiles.create_dir(dir)
     }
