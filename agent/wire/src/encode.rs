@@ -6,9 +6,9 @@
 use crate::proto::Writer;
 use crate::{Column, Resource, Section, Value};
 use fabriclens_catalog::{Kind, Metric};
+use foldhash::{HashMap, HashMapExt as _};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Scope name of everything an agent sends.

@@ -96,7 +96,19 @@ impl<'a> Reader<'a> {
         Self(message)
     }
 
+    #[inline]
     fn varint(&mut self) -> Result<u64, DecodeError> {
+        // Tags and lengths of points are below 128 nearly always.
+        match self.0 {
+            [byte, rest @ ..] if *byte < 0x80 => {
+                self.0 = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for (i, &byte) in self.0.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << (7 * i);
@@ -108,6 +120,7 @@ impl<'a> Reader<'a> {
         Err(DecodeError::Malformed(if self.0.len() < 10 { "it ends within a number" } else { "a number is too long" }))
     }
 
+    #[inline]
     fn take(&mut self, n: u64) -> Result<&'a [u8], DecodeError> {
         let n = usize::try_from(n).ok().filter(|n| *n <= self.0.len());
         let (head, tail) =
@@ -116,6 +129,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
+    #[inline]
     fn field(&mut self) -> Result<(u32, Field<'a>), DecodeError> {
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|n| *n != 0);
@@ -137,6 +151,7 @@ impl<'a> Reader<'a> {
 impl<'a> Iterator for Reader<'a> {
     type Item = Result<(u32, Field<'a>), DecodeError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
             return None;
@@ -167,7 +182,11 @@ pub fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
     std::str::from_utf8(bytes).map_err(|_| DecodeError::Malformed("a text is not UTF-8"))
 }
 
-/// Up to eight little-endian bytes.
+/// Eight little-endian bytes; what is missing counts as zero.
+#[inline]
 fn le64(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
+    match bytes.first_chunk() {
+        Some(eight) => u64::from_le_bytes(*eight),
+        None => bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b)),
+    }
 }

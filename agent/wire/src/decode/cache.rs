@@ -4,7 +4,7 @@ use super::attributes::{self, Identity};
 use super::names::{self, Shape};
 use super::{DecodeError, Labels, Limits, Meta};
 use crate::proto::text;
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// Remembered by their own bytes, so that no hash collision can join two series.
 #[derive(Default)]
@@ -15,6 +15,8 @@ pub(super) struct Cache {
     names: Vec<Name>,
     series: HashMap<Box<[u8]>, Cached>,
     key: Vec<u8>,
+    /// Key, sink and index of the series before: several ticks of a series are neighbours.
+    last: (Vec<u8>, u64, u32),
 }
 
 /// A metric's name as stored; `Err` says why it has none.
@@ -121,12 +123,17 @@ impl Cache {
             self.key.extend_from_slice(&(a.len() as u32).to_le_bytes());
             self.key.extend_from_slice(a);
         }
+        if self.last.1 == sink.id() && self.last.0 == self.key {
+            return Ok(Ok(self.last.2));
+        }
         if let Some(c) = self.series.get_mut(self.key.as_slice()) {
             if c.sink != sink.id() {
                 c.sink = sink.id();
                 c.index = sink.series(c.labels.clone());
             }
-            return Ok(Ok(c.index));
+            let index = c.index;
+            self.remember(sink.id(), index);
+            return Ok(Ok(index));
         }
         let (Some(identity), Some(name)) = (self.identities.get(resource as usize), self.names.get(metric as usize))
         else {
@@ -150,6 +157,12 @@ impl Cache {
         };
         let index = sink.series(labels.clone());
         self.series.insert(self.key.as_slice().into(), Cached { labels, sink: sink.id(), index });
+        self.remember(sink.id(), index);
         Ok(Ok(index))
+    }
+
+    fn remember(&mut self, sink: u64, index: u32) {
+        std::mem::swap(&mut self.last.0, &mut self.key);
+        (self.last.1, self.last.2) = (sink, index);
     }
 }

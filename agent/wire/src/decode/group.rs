@@ -1,7 +1,7 @@
 //! Points of one resource, in any order, to groups of series with the same times.
 
 use super::{ABSENT_NAN, Group, Labels};
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Groups of one resource beyond which no attempt is made to fold those with gaps into those without.
