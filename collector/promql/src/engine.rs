@@ -65,6 +65,15 @@ pub struct Engine {
 /// Trees with more operands than this are evaluated on a thread with a deep stack.
 const SHALLOW: usize = 100;
 const DEEP_STACK: usize = 512 << 20;
+/// Instants beyond are refused: within, no sum of offsets and ranges of a query can overflow.
+const MAX_TIME: i64 = 1 << 60;
+
+fn check_time(time_ms: i64) -> Result<(), QueryError> {
+    if (-MAX_TIME..=MAX_TIME).contains(&time_ms) {
+        return Ok(());
+    }
+    Err(QueryError::BadRequest(format!("time {time_ms} ms is out of range; give Unix time")))
+}
 
 impl Engine {
     /// An engine with these limits.
@@ -96,6 +105,7 @@ impl Engine {
         time_ms: i64,
         cancel: &CancelToken,
     ) -> Result<Outcome, QueryError> {
+        check_time(time_ms)?;
         self.roomy(query, || {
             let expr = parse::parse(query)?;
             let grid = Grid { start: time_ms, step: 1, steps: 1 };
@@ -156,6 +166,8 @@ impl Engine {
         if end < start {
             return bad("end timestamp must not be before start time");
         }
+        check_time(start)?;
+        check_time(end)?;
         let steps = end.checked_sub(start).map(|span| span / step).and_then(|n| usize::try_from(n).ok());
         match steps {
             Some(n) if n < self.limits.max_steps => Ok(Grid { start, step, steps: n + 1 }),

@@ -76,13 +76,19 @@ impl Scanner<'_> {
             match c {
                 b'#' => self.comment(),
                 b'"' | b'\'' | b'`' => {
-                    self.leaf(self.at, "string")?;
+                    let (text, _) = unquote(&self.src[self.at..]).map_err(|m| error(self.src, self.at, m))?;
+                    self.leaf(self.at, &format!("string {:?}", format!("{text:?}")))?;
                     self.string()?;
                 }
                 b'{' => {
                     self.leaf(self.at, "\"{\"")?;
                     self.braces()?;
                 }
+                b'[' | b',' if self.operand => {
+                    return Err(error(self.src, self.at, format!("unexpected {:?}", char::from(c).to_string())));
+                }
+                b']' => return Err(error(self.src, self.at, "unexpected right bracket ']'")),
+                b'}' => return Err(error(self.src, self.at, "unexpected character: '}'")),
                 b'[' => {
                     self.deeper()?;
                     self.brackets()?;
@@ -101,7 +107,9 @@ impl Scanner<'_> {
                 }
                 b')' => {
                     let closed = self.depth.checked_sub(1);
-                    self.depth = closed.ok_or_else(|| error(self.src, self.at, "unexpected right parenthesis ')'"))?;
+                    // Prometheus points behind it.
+                    self.depth =
+                        closed.ok_or_else(|| error(self.src, self.at + 1, "unexpected right parenthesis ')'"))?;
                     self.copy(1);
                     self.operand = false;
                 }
@@ -290,7 +298,10 @@ impl Scanner<'_> {
             self.operand = true;
         } else if !self.operand && word == "offset" {
             self.space();
-            self.copy_while(|b| matches!(b, b'+' | b'-'));
+            if self.peek() == Some(b'+') {
+                return Err(error(self.src, self.at, "unexpected <op:+> in offset, expected duration"));
+            }
+            self.copy_while(|b| b == b'-');
             self.space();
             if self.peek().is_some_and(|b| b.is_ascii_digit()) {
                 self.duration()?;
@@ -303,8 +314,14 @@ impl Scanner<'_> {
                 self.braces()?;
             }
         } else if !self.operand {
-            let word = &self.src[start..self.at];
-            return Err(error(self.src, start, format!("unexpected identifier {word:?}")));
+            let written = &self.src[start..self.at];
+            let what = match word.as_str() {
+                "bool" | "start" | "end" => format!("<{word}>"),
+                keyword if GROUPING.contains(&keyword) => format!("<{keyword}>"),
+                "nan" | "inf" => format!("number {written:?}"),
+                _ => format!("identifier {written:?}"),
+            };
+            return Err(error(self.src, start, format!("unexpected {what}")));
         }
         Ok(())
     }

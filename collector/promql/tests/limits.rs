@@ -1,0 +1,122 @@
+//! What a query may not do: take too long, too much memory or the stack, or go on when nobody waits for it.
+
+mod common;
+
+use common::Memory;
+use fabriclens_model::{Labels, Matcher, Read, ReadError, Series};
+use fabriclens_promql::{CancelToken, Engine, Limits, QueryError, ValueKind, check, selector};
+use std::time::Duration;
+
+fn store(series: usize, samples: i64) -> Memory {
+    let one = |i: usize| Series {
+        labels: Labels::new([("__name__", "m".to_owned()), ("i", i.to_string())]),
+        times: (0..samples).map(|t| t * 1000).collect(),
+        values: vec![1.0; samples as usize],
+    };
+    Memory((0..series).map(one).collect())
+}
+
+fn engine(change: impl FnOnce(&mut Limits)) -> Engine {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    Engine::new(limits)
+}
+
+#[test]
+fn samples_and_series_are_limited() {
+    let store = store(10, 100);
+    let e = engine(|l| l.max_samples = 500);
+    let err = e.range(&store, "m", 0, 99_000, 1000).unwrap_err();
+    assert_eq!((err.clone(), err.kind()), (QueryError::TooManySamples { limit: 500 }, "execution"));
+    assert!(e.instant(&store, "m", 1000).is_ok());
+    // A subquery that would take a billion steps must not take the memory first.
+    let err = engine(|_| ()).instant(&store, "sum_over_time(vector(1)[100y:1ms])", 0).unwrap_err();
+    assert!(matches!(err, QueryError::TooManySamples { .. }), "{err}");
+    let err = engine(|l| l.max_series = 9).instant(&store, "m", 1000).unwrap_err();
+    assert!(err.kind() == "execution" && err.to_string().contains("limit of 9"), "{err}");
+}
+
+#[test]
+fn ranges_are_checked() {
+    let (store, e) = (store(1, 1), Engine::default());
+    for (start, end, step, words) in [
+        (0, 10, 0, "zero or negative query resolution"),
+        (0, 10, -5, "zero or negative query resolution"),
+        (10, 0, 1, "end timestamp must not be before start time"),
+        (0, 11_000, 1, "exceeded maximum resolution of 11000 points"),
+        (-(1 << 60), 1 << 60, 1, "exceeded maximum resolution"),
+        (i64::MIN, i64::MAX, 1, "out of range"),
+    ] {
+        let err = e.range(&store, "m", start, end, step).unwrap_err();
+        assert!(err.kind() == "bad_data" && err.to_string().contains(words), "{err}");
+    }
+    assert!(e.range(&store, "m", 0, 10_999, 1).is_ok());
+}
+
+#[test]
+fn extreme_times_do_not_overflow() {
+    let (store, e) = (store(2, 3), Engine::default());
+    for at in [i64::MIN, -(1 << 60), -1, 1 << 60, i64::MAX] {
+        for query in
+            ["m", "m offset 200y", "m offset -200y", "rate(m[100y])", "m @ 9e15", "max_over_time(m[1h:1m])", "year()"]
+        {
+            // An answer or a refusal, but no panic.
+            let _ = e.instant(&store, query, at);
+        }
+    }
+}
+
+#[test]
+fn time_runs_out_and_callers_go_away() {
+    let store = store(1, 1);
+    let err = engine(|l| l.timeout = Duration::ZERO).instant(&store, "m", 0).unwrap_err();
+    assert_eq!((err.clone(), err.kind()), (QueryError::Timeout, "timeout"));
+    let cancel = CancelToken::default();
+    cancel.cancel();
+    let err = Engine::default().instant_cancellable(&store, "m", 0, &cancel).unwrap_err();
+    assert_eq!((err.clone(), err.kind()), (QueryError::Cancelled, "canceled"));
+}
+
+#[test]
+fn nesting_cannot_overflow_the_stack() {
+    let (store, e) = (store(1, 1), Engine::default());
+    let wide = vec!["1"; 4_000].join("+");
+    let deep = format!("{}m{}", "(".repeat(450), ")".repeat(450));
+    let calls = format!("{}m{}", "abs(".repeat(450), ")".repeat(450));
+    let sums = format!("{}m{}", "sum(".repeat(450), ")".repeat(450));
+    let signs = format!("{}m", "-".repeat(450));
+    for query in [&wide, &deep, &calls, &sums, &signs] {
+        assert!(e.instant(&store, query, 0).is_ok(), "{}…", &query[..20]);
+    }
+    for query in
+        ["(".repeat(100_000), "-".repeat(100_000), "1+".repeat(100_000) + "1", format!("m{}", "[5m:]".repeat(5_000))]
+    {
+        let err = e.instant(&store, &query, 0).unwrap_err();
+        assert_eq!(err.kind(), "bad_data", "{}…", &query[..20]);
+    }
+    assert_eq!(e.instant(&store, &" ".repeat(2 << 20), 0).unwrap_err().kind(), "bad_data");
+}
+
+#[test]
+fn failures_of_the_store_keep_their_kind() {
+    struct Broken(ReadError);
+    impl Read for Broken {
+        fn select(&self, _: &[Matcher], _: i64, _: i64) -> Result<Vec<Series>, ReadError> {
+            Err(self.0.clone())
+        }
+    }
+    let ask = |e| Engine::default().instant(&Broken(e), "sum(m)", 0).unwrap_err();
+    assert_eq!(ask(ReadError::Storage("disk".into())).kind(), "internal");
+    assert_eq!(ask(ReadError::Limit("too much".into())).kind(), "execution");
+}
+
+#[test]
+fn selectors_and_types_are_told_without_reading() {
+    assert_eq!(selector(r#"up{job="x", i=~"a.*"}"#).unwrap().len(), 3);
+    for bad in ["up offset 5m", "rate(up[5m])", "{}", "up[5m]", "1", ""] {
+        assert_eq!(selector(bad).unwrap_err().kind(), "bad_data", "{bad}");
+    }
+    assert_eq!(check("1 + time()"), Ok(ValueKind::Scalar));
+    assert_eq!(check("up[5m]"), Ok(ValueKind::Matrix));
+    assert_eq!(check("'x'"), Ok(ValueKind::String));
+}
