@@ -147,18 +147,19 @@ impl Shared {
     /// Ends the current generation and its log and begins the next.
     fn cut(&self, began: &mut Instant) -> Result<(), StoreError> {
         let mut log = self.log.lock();
-        // Appends go on while a commit waits for the disk; the cut must fall where nothing is on its way.
-        while log.busy || log.durable < log.appended {
-            if log.busy {
-                self.written.wait(&mut log);
-                continue;
-            }
-            if log.failure().is_some() {
-                log.heal(&self.head.read().current)?;
-                self.written.notify_all();
-            }
-            let all = log.appended;
-            self.commit(&mut log, all)?;
+        while log.busy {
+            self.written.wait(&mut log);
+        }
+        log.heal(&self.head.read().current)?;
+        // The last write of a generation is made with the lock held: appends wait for one sync, else there would always
+        // be another one on its way.
+        if let Some(mut work) = log.take() {
+            let result = work.run();
+            log.done(work, result);
+        }
+        self.written.notify_all();
+        if let Some(e) = log.failure() {
+            return Err(e.clone().into());
         }
         let mut head = self.head.write();
         if head.current.layouts.is_empty() {

@@ -59,6 +59,30 @@ fn small_blocks_become_one_and_answers_stay() {
     assert_eq!(count(&Store::open(dir.path(), options).unwrap(), "m"), 1080);
 }
 
+/// The second of three generations has a block so wide that it joins no merge of the first window.
+#[test]
+fn a_merge_never_changes_which_sample_was_first() {
+    let (mut options, _) = with_clock();
+    options.block_span = Duration::from_secs(3600);
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options).unwrap();
+    let series = columns("m", 1);
+    let one = |t: i64, v: f64| RowGroup { series: series.clone(), times: vec![t], values: vec![v] };
+    let t = 500 * HOUR + 1_000;
+    store.append(&[one(t - 1, 0.0)]).unwrap();
+    store.flush().unwrap();
+    let spread: Vec<RowGroup> = (0..40).map(|h| one(t + h * HOUR, 1.0)).collect();
+    store.append(&spread).unwrap();
+    store.flush().unwrap();
+    store.append(&[one(t, 2.0), one(t + 1, 2.0)]).unwrap();
+    store.flush().unwrap();
+    let at_t = || store.select(&[Matcher::equal("__name__", "m")], t, t).unwrap()[0].values[0];
+    assert_eq!(at_t(), 1.0);
+    store.maintain().unwrap();
+    assert_eq!(at_t(), 1.0);
+    assert_eq!(count(&store, "m"), 42);
+}
+
 #[test]
 fn retention_by_age_and_by_bytes_removes_whole_blocks_oldest_first() {
     let (mut options, now) = with_clock();
@@ -148,6 +172,26 @@ fn names_and_values_come_from_head_and_blocks() {
 }
 
 #[test]
+fn labels_that_sort_before_the_name_are_found_in_blocks() {
+    let (options, _) = with_clock();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options).unwrap();
+    let series: Arc<[Labels]> = ["x", "y", "z"]
+        .into_iter()
+        .flat_map(|metric| [Labels::new([("__name__", metric)]), Labels::new([("A", "1"), ("__name__", metric)])])
+        .collect();
+    store.append(&[rows(&series, 990 * HOUR, 2)]).unwrap();
+    for _ in 0..2 {
+        let found = store.select(&[Matcher::equal("__name__", "y")], i64::MIN, i64::MAX).unwrap();
+        assert_eq!(found.len(), 2);
+        let found = store.select(&[Matcher::equal("A", "1")], i64::MIN, i64::MAX).unwrap();
+        assert_eq!(found.len(), 3);
+        assert!(store.select(&[Matcher::equal("A", "2")], i64::MIN, i64::MAX).unwrap().is_empty());
+        store.flush().unwrap();
+    }
+}
+
+#[test]
 fn a_read_that_is_too_large_names_its_limit() {
     let (mut options, _) = with_clock();
     options.max_read_samples = 100;
@@ -181,6 +225,8 @@ fn many_writers_at_once_all_get_their_samples_in() {
             });
         }
     });
+    // Fast as they come, from many sides: a flush must still find its moment.
+    store.flush().unwrap();
     store.close();
     assert!(store.append(&[]).is_err());
     drop(store);
