@@ -9,8 +9,10 @@ use crate::samplers::{ALL, Period, Sampler, Spec};
 use crate::schedule::{Outcome, Settings, SourceStatus};
 use crate::subject::Subject;
 use fabriclens_catalog::is_fast;
+use fabriclens_catalog::metrics::state::PORT_ASYNC_EVENTS;
 use fabriclens_wire::{Column, Section, Value};
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,6 +66,8 @@ pub struct Account {
 pub struct Shared {
     /// `mlx5_0/1`, `host` …
     pub target: String,
+    /// Asynchronous events of the port by kind, since the start.
+    pub events: Mutex<BTreeMap<&'static str, u64>>,
     /// One per source.
     pub accounts: Mutex<Vec<Account>>,
     /// Latest section of each source, and of its facts.
@@ -120,7 +124,8 @@ impl Runner {
         let target = subject.target();
         let accounts = specs.iter().map(|spec| Account::new(spec, &target)).collect();
         let latest = specs.iter().map(|_| [None, None]).collect();
-        let shared = Shared { target, accounts: Mutex::new(accounts), latest: Mutex::new(latest) };
+        let events = Mutex::default();
+        let shared = Shared { target, events, accounts: Mutex::new(accounts), latest: Mutex::new(latest) };
         let lines = specs.into_iter().map(Line::new).collect();
         Self { subject, lines, shared: Arc::new(shared), clock, last_end: 0 }
     }
@@ -276,6 +281,11 @@ impl Runner {
             made[0] = Some(section(plan.columns(), plan.starts(), values, urgent));
             plan.saturated(&mut line.batch.facts);
             self.shared.accounts.lock()[index].discontinuities = plan.discontinuities;
+        }
+        if line.spec.name == "port_state" {
+            for (kind, count) in self.shared.events.lock().iter() {
+                line.batch.fact(&PORT_ASYNC_EVENTS, &[("event", kind)], Value::Int(*count));
+            }
         }
         let had = Arc::clone(&line.facts);
         let same = had.len() == line.batch.facts.len() && had.iter().zip(&line.batch.facts).all(|(h, (c, _))| h == c);

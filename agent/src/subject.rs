@@ -34,7 +34,13 @@ pub struct Subject {
 }
 
 impl Subject {
-    fn new(roots: &Arc<Roots>, calls: &Arc<dyn Calls>, host: &Arc<str>, device: Option<&str>, port: Option<u32>) -> Self {
+    fn new(
+        roots: &Arc<Roots>,
+        calls: &Arc<dyn Calls>,
+        host: &Arc<str>,
+        device: Option<&str>,
+        port: Option<u32>,
+    ) -> Self {
         let resource = Resource { host: Arc::clone(host), device: device.map(Arc::from), port };
         Self {
             roots: Arc::clone(roots),
@@ -56,7 +62,8 @@ impl Subject {
     /// A device and its ports.
     pub fn of_device(roots: &Arc<Roots>, host: &Arc<str>, device: &Arc<Device>) -> Vec<Self> {
         let calls = roots.calls();
-        let whole = Self { device: Some(Arc::clone(device)), ..Self::new(roots, &calls, host, Some(&device.name), None) };
+        let whole =
+            Self { device: Some(Arc::clone(device)), ..Self::new(roots, &calls, host, Some(&device.name), None) };
         let port = |(index, port): (usize, &Port)| Self {
             device: Some(Arc::clone(device)),
             port: Some(index),

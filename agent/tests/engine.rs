@@ -165,6 +165,11 @@ fn a_link_that_goes_down_is_told_at_once() {
     let took = begin.elapsed();
     assert!(took < Duration::from_millis(200), "{took:?}");
     assert_eq!(value(&series(&[section]), "mlx5_0/1 fabric.port.up{}"), Some(0.0));
+    fake.tell(Event::Async { device: "mlx5_0".into(), port: Some(1), kind: "port_err" });
+    until("async events are counted", || {
+        of(&engine, "mlx5_0/1 fabric.port.async_events{event=port_err}").filter(|v| *v == 1.0)
+    });
+    assert_eq!(of(&engine, "mlx5_1/1 fabric.port.async_events{event=port_err}"), None);
     engine.shutdown(Duration::from_secs(5));
 }
 

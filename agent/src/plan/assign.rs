@@ -4,7 +4,8 @@ use super::LinePlan;
 use crate::batch::Batch;
 use crate::subject::Subject;
 use fabriclens_catalog::{Bound, Source};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// A name of a source that feeds a column.
 #[derive(Debug, Clone)]
@@ -29,6 +30,9 @@ pub struct Candidates<'a> {
 pub fn assign(candidates: &Candidates<'_>) -> (Vec<Vec<Assigned>>, Vec<usize>) {
     let mut best: HashMap<(&'static str, Vec<(&'static str, String)>), Vec<(usize, Assigned)>> = HashMap::new();
     let mut unknown = vec![0; candidates.lines.len()];
+    let facts = candidates.lines.iter().flatten().flat_map(|(_, batch, _)| &batch.facts);
+    let told: HashSet<(&str, &[(Arc<str>, Arc<str>)])> =
+        facts.map(|(column, _)| (column.metric.name, column.labels.as_slice())).collect();
     for (line, (source, batch, plan)) in candidates.lines.iter().enumerate().filter_map(|(i, l)| Some((i, (*l)?))) {
         unknown[line] = batch.unknown;
         for (raw, name) in batch.names().iter().enumerate() {
@@ -39,6 +43,11 @@ pub fn assign(candidates: &Candidates<'_>) -> (Vec<Vec<Assigned>>, Vec<usize>) {
             // What was once read stays a candidate through a read that fails.
             let read = batch.values.get(raw).copied().flatten().is_some() || plan.is_some_and(|p| p.feeds(name));
             if !read {
+                continue;
+            }
+            // A sampler that knows the meaning of its source has told it already.
+            let labels: Vec<_> = bound.labels.iter().map(|(n, v)| (Arc::from(*n), Arc::from(v.as_str()))).collect();
+            if told.contains(&(bound.metric.name, labels.as_slice())) {
                 continue;
             }
             let key = (bound.metric.name, bound.labels.clone());

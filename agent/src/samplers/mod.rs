@@ -15,6 +15,7 @@ mod port_counters;
 mod port_info;
 mod port_state;
 mod rdma_counters;
+mod settings;
 mod tcpip;
 mod verbs;
 
@@ -74,6 +75,7 @@ pub const ALL: &[Spec] = &[
     pcie::SPEC,
     port_info::SPEC,
     verbs::SPEC,
+    settings::SPEC,
     optics::SPEC,
 ];
 

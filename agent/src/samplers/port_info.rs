@@ -119,7 +119,9 @@ fn info(subject: &Subject, out: &mut Batch) {
     let class = device.map_or_else(|| netdev.map_or(Class::Physical, |n| n.class), |d| d.class);
     let driver = device.map(|d| &*d.driver).or(netdev.map(|n| &*n.driver)).unwrap_or_default();
     let firmware = device.and_then(|d| d.firmware.clone()).or_else(|| {
-        let told = subject.calls.driver(&netdev?.name).ok()?;
+        // A software device's netdev is another vendor's.
+        let netdev = netdev.filter(|_| class != Class::Software)?;
+        let told = subject.calls.driver(&netdev.name).ok()?;
         Some(told.firmware).filter(|f| f != "N/A")
     });
     let numa = device.and_then(|d| d.numa).or(netdev.and_then(|n| n.numa)).map(|n| n.to_string()).unwrap_or_default();

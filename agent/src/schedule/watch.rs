@@ -155,7 +155,15 @@ fn route(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool,
     };
     match event {
         Event::Carrier { netdev, .. } => wake(&|_, w| w.netdevs.contains(netdev)),
-        Event::Async { device, .. } => wake(&|name, _| name == device),
+        Event::Async { device, port, kind } => {
+            let whole = format!("{device}/");
+            for shared in core.shared.lock().iter().filter(|s| s.target.starts_with(&whole)) {
+                if port.is_none_or(|p| shared.target.strip_prefix(&whole) == Some(&p.to_string())) {
+                    *shared.events.lock().entry(kind).or_default() += 1;
+                }
+            }
+            wake(&|name, _| name == device);
+        }
         Event::DeviceAdded(_) | Event::DeviceRemoved(_) | Event::NetdevChanged(_) => {
             dirty.store(true, Ordering::Relaxed);
             core.rediscover.set();
