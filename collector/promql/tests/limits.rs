@@ -1,5 +1,7 @@
 //! What a query may not do: take too long, too much memory or the stack, or go on when nobody waits for it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::Memory;

@@ -1,5 +1,7 @@
 //! Runs every script of `tests/promql`; the language is described in the README there.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::{Memory, close, duration, number, split_labels, values};

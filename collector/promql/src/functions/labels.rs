@@ -31,7 +31,7 @@ fn with(labels: &Labels, name: &str, value: &str) -> Labels {
 /// `label_replace(v, dst, replacement, src, regex)`.
 pub(super) fn replace(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     let [dst, replacement, src, pattern] = [1, 2, 3, 4].map(|i| text(&args[i]));
-    let regex = regex::Regex::new(&format!("^(?:{pattern})$"))
+    let regex = regex::Regex::new(&format!("^(?:{})$", crate::parse::pattern::from_go(pattern)))
         .map_err(|_| failed(format!("invalid regular expression in label_replace(): {pattern}")))?;
     if !is_label_name(dst) {
         return Err(failed(format!("invalid destination label name in label_replace(): {dst}")));

@@ -4,6 +4,7 @@
 mod explain;
 mod literal;
 mod lower;
+pub(crate) mod pattern;
 mod scan;
 
 use crate::error::QueryError;

@@ -5,6 +5,7 @@
 
 use super::QueryError;
 use super::literal::{check_duration, is_number, unquote};
+use super::pattern::from_go;
 use crate::error::Position;
 
 /// Bytes; Grafana's largest generated queries stay far below.
@@ -32,6 +33,7 @@ pub(crate) fn scan(query: &str) -> Result<Scanned, QueryError> {
         leaves: vec![],
         operand: true,
         sign: None,
+        plus: None,
         depth: 0,
         run: 0,
     };
@@ -61,6 +63,8 @@ struct Scanner<'a> {
     operand: bool,
     /// Where the sign of a literal that may follow stands: it is part of the literal.
     sign: Option<usize>,
+    /// The last operand, if a plus sign stands before it.
+    plus: Option<usize>,
     /// Open parentheses.
     depth: usize,
     /// Signs and brackets since the last operand.
@@ -78,7 +82,7 @@ impl Scanner<'_> {
                 b'"' | b'\'' | b'`' => {
                     let (text, _) = unquote(&self.src[self.at..]).map_err(|m| error(self.src, self.at, m))?;
                     self.leaf(self.at, &format!("string {:?}", format!("{text:?}")))?;
-                    self.string()?;
+                    self.string(false)?;
                 }
                 b'{' => {
                     self.leaf(self.at, "\"{\"")?;
@@ -90,6 +94,9 @@ impl Scanner<'_> {
                 b']' => return Err(error(self.src, self.at, "unexpected right bracket ']'")),
                 b'}' => return Err(error(self.src, self.at, "unexpected character: '}'")),
                 b'[' => {
+                    if let Some(at) = self.plus {
+                        return Err(self.unsigned(at, "range vector"));
+                    }
                     self.deeper()?;
                     self.brackets()?;
                 }
@@ -104,6 +111,7 @@ impl Scanner<'_> {
                     }
                     self.copy(1);
                     self.operand = true;
+                    self.sign = None;
                 }
                 b')' => {
                     let closed = self.depth.checked_sub(1);
@@ -150,7 +158,18 @@ impl Scanner<'_> {
         self.leaves.push(start);
         self.operand = false;
         self.run = 0;
+        self.plus = self.sign.take().filter(|at| self.src.as_bytes()[*at] == b'+').map(|_| start);
+        if self.plus.is_some() && what.starts_with("string") {
+            return Err(self.unsigned(start, "string"));
+        }
         Ok(())
+    }
+
+    /// The grammar crate forgets a plus sign; Prometheus checks what stands behind it.
+    fn unsigned(&self, at: usize, what: &str) -> QueryError {
+        let message =
+            format!("unary expression only allowed on expressions of type scalar or instant vector, got {what:?}");
+        error(self.src, at, message)
     }
 
     fn deeper(&mut self) -> Result<(), QueryError> {
@@ -198,7 +217,10 @@ impl Scanner<'_> {
                     self.copy(1);
                     return Ok(());
                 }
-                Some(b'"' | b'\'' | b'`') => self.string()?,
+                Some(b'"' | b'\'' | b'`') => {
+                    let pattern = self.out.trim_end().ends_with(['~']);
+                    self.string(pattern)?;
+                }
                 Some(b'#') => self.comment(),
                 Some(c) if c.is_ascii() => self.copy(1),
                 Some(_) => {
@@ -258,7 +280,7 @@ impl Scanner<'_> {
             let what = if duration { "unexpected duration" } else { "bad number or duration syntax:" };
             return Err(error(self.src, start, format!("{what} {text:?}")));
         }
-        let from = self.sign.take().unwrap_or(start);
+        let from = self.sign.unwrap_or(start);
         self.leaf(from, &format!("number {text:?}"))
     }
 
@@ -287,7 +309,6 @@ impl Scanner<'_> {
     fn word(&mut self) -> Result<(), QueryError> {
         let start = self.at;
         self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':');
-        self.sign = None;
         let word = self.src[start..self.at].to_ascii_lowercase();
         let called = self.src[self.at..].trim_start().starts_with('(');
         if GROUPING.contains(&word.as_str()) && called {
@@ -361,8 +382,10 @@ impl Scanner<'_> {
         }
     }
 
-    fn string(&mut self) -> Result<(), QueryError> {
+    /// Copies a string literal; a regular expression in the dialect of this side.
+    fn string(&mut self, pattern: bool) -> Result<(), QueryError> {
         let (text, len) = unquote(&self.src[self.at..]).map_err(|m| error(self.src, self.at, m))?;
+        let text = if pattern { from_go(&text) } else { text };
         self.at += len;
         self.out.push('"');
         self.out.push_str(&promql_parser::util::escape_string(&text));

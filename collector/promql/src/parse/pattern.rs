@@ -1,0 +1,111 @@
+//! Regular expressions of Go (RE2) as ones of the `regex` crate. The two differ in what is literal (`{` that begins no
+//! repetition, `[`, `&` and `~` in classes) and in what `\d`, `\w` and `\s` are (ASCII in Go). Called for the patterns
+//! of label matchers and of `label_replace`.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// The same pattern in the other dialect; invalid patterns stay invalid.
+pub(crate) fn from_go(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => escape(&mut chars, &mut out, false),
+            '[' => class(&mut chars, &mut out),
+            '{' if !begins_repetition(chars.clone()) => out.push_str("\\{"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// After a `{`: `n}`, `n,}` or `n,m}`.
+fn begins_repetition(chars: Peekable<Chars<'_>>) -> bool {
+    let inner: String = chars.take_while(|c| c.is_ascii_digit() || *c == ',' || *c == '}').collect();
+    let Some((inner, _)) = inner.split_once('}') else { return false };
+    let (low, high) = inner.split_once(',').unwrap_or((inner, ""));
+    !low.is_empty() && !high.contains(',')
+}
+
+fn escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class: bool) {
+    let Some(c) = chars.next() else {
+        out.push('\\');
+        return;
+    };
+    let ascii = match c {
+        'd' | 'D' => "0-9",
+        'w' | 'W' => "0-9A-Za-z_",
+        's' | 'S' => "\\t\\n\\f\\r ",
+        c => {
+            out.push('\\');
+            out.push(c);
+            return;
+        }
+    };
+    match (in_class, c.is_ascii_uppercase()) {
+        (true, false) => out.push_str(ascii),
+        (_, true) => out.extend(["[^", ascii, "]"]),
+        (false, false) => out.extend(["[", ascii, "]"]),
+    }
+}
+
+fn class(chars: &mut Peekable<Chars<'_>>, out: &mut String) {
+    out.push('[');
+    if chars.next_if_eq(&'^').is_some() {
+        out.push('^');
+    }
+    if chars.next_if_eq(&']').is_some() {
+        out.push_str("\\]");
+    }
+    while let Some(c) = chars.next() {
+        match c {
+            ']' => {
+                out.push(']');
+                return;
+            }
+            '\\' => escape(chars, out, true),
+            // `[:alpha:]` is a class within the class in both dialects.
+            '[' if chars.peek() == Some(&':') => {
+                out.push('[');
+                while let Some(c) = chars.next() {
+                    out.push(c);
+                    if c == ':' && chars.next_if_eq(&']').is_some() {
+                        out.push(']');
+                        break;
+                    }
+                }
+            }
+            '[' | '&' | '~' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_go_takes_literally_is_literal() {
+        let matches = |pattern: &str, text: &str| regex::Regex::new(&from_go(pattern)).unwrap().is_match(text);
+        for (pattern, text) in [
+            ("^a{b}$", "a{b}"),
+            ("^a{2}$", "aa"),
+            ("^a{1,}b{0,1}$", "aa"),
+            ("^x{,2}$", "x{,2}"),
+            ("^a|{$", "{"),
+            ("^[[]$", "["),
+            ("^[]]$", "]"),
+            ("^[a&&b]$", "&"),
+            ("^[[:digit:]x]+$", "1x"),
+            (r"^[\d.]+$", "1.5"),
+            (r"^\w\W$", "a-"),
+            (r"^\{\d\}$", "{7}"),
+        ] {
+            assert!(matches(pattern, text), "{pattern} {text}");
+        }
+        assert!(!matches(r"^\d$", "٣") && !matches("^[^a]$", "a"));
+        assert!(regex::Regex::new(&from_go("a(")).is_err() && regex::Regex::new(&from_go("[a")).is_err());
+    }
+}
