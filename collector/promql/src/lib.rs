@@ -2,7 +2,8 @@
 //!
 //! [`Engine`] is all a caller needs. A query is parsed once into a plan, and the plan is evaluated in columns: each
 //! selector reads its series once over the whole span of the query, and every operator works on arrays that hold one
-//! value per step. Called by the HTTP API, the detectors and the reports; knows no disk and no network.
+//! value per step. `CONFORMANCE.md` says how it is held to the reference and where it deviates. Called by the HTTP
+//! API, the detectors and the reports; knows no disk and no network.
 
 mod engine;
 mod error;
