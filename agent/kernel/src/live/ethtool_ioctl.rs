@@ -16,6 +16,8 @@ const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;
 const SS_STATS: u32 = 1;
 const NAME_BYTES: usize = 32;
+/// 130,000 names; the longest list known has 20,000. Pages that are not touched cost nothing.
+const CAPACITY: usize = 4 << 20;
 
 /// The ioctl, opened at its first use; calls wait for each other.
 #[derive(Debug, Default)]
@@ -27,7 +29,7 @@ impl Ioctl {
         let mut slot = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let ethtool = match &mut *slot {
             Some(ethtool) => ethtool,
-            empty => empty.insert(Ethtool::new().map_err(|e| call_error(what, e))?),
+            empty => empty.insert(Ethtool::new(CAPACITY).map_err(|e| call_error(what, e))?),
         };
         call(ethtool)
     }
@@ -88,7 +90,7 @@ impl Ioctl {
 /// EFAULT is the guard page: a list that no host is known to have.
 fn too_long(what: &str, error: io::Error) -> CallError {
     if error.raw_os_error() == Some(libc::EFAULT) {
-        return malformed(what, &format!("the list is longer than {} bytes", Ethtool::CAPACITY));
+        return malformed(what, &format!("the list is longer than {} bytes", CAPACITY));
     }
     call_error(what, error)
 }
@@ -138,6 +140,23 @@ mod tests {
         assert_eq!(names(&answer), None);
         answer[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
         assert_eq!(names(&answer), None);
+    }
+
+    /// The kernel writes the whole list, however long: at the end of the buffer it must be stopped, not let through.
+    #[test]
+    fn a_list_that_outgrows_the_buffer_is_refused() {
+        const SS_FEATURES: u32 = 4;
+        let request = words(&[GSTRINGS, SS_FEATURES, 0]);
+        let mut enough = Ethtool::new(CAPACITY).unwrap();
+        let count = enough.call("lo", &request).unwrap()[8];
+        assert!(count > 9, "features of lo: {count}");
+        let mut small = Ethtool::new(256).unwrap();
+        let error = small.call("lo", &request).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
+        assert!(
+            matches!(too_long("x", error), CallError::Failed { source, .. } if source.to_string().contains("longer"))
+        );
+        assert_eq!(small.call("lo", &[0; 257]).unwrap_err().raw_os_error(), Some(libc::EFAULT));
     }
 
     proptest::proptest! {

@@ -133,36 +133,41 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// The ethtool ioctl with a buffer that the kernel cannot overrun.
 ///
 /// `GSTRINGS` and `GSTATS` write as many entries as the driver has at that instant, whatever the caller allowed for,
-/// and the list may grow between asking for the count and asking for the values. So the kernel gets a mapping that is
-/// followed by an inaccessible page: if the list outgrows it the call fails with EFAULT. Only touched pages cost memory.
+/// and the list may grow between asking for the count and asking for the values. So the buffer ends where an
+/// inaccessible page begins: if the list outgrows it the call fails with EFAULT. Only touched pages cost memory.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
+    map: *mut u8,
+    mapped: usize,
+    /// The last `capacity` bytes before the guard page.
     start: *mut u8,
-    page: usize,
+    capacity: usize,
 }
 
 // SAFETY: the mapping is owned by the value and is reached through `&mut self` only.
 unsafe impl Send for Ethtool {}
 
 impl Ethtool {
-    /// Bytes the kernel may write: 130,000 names; the longest list known has 20,000.
-    pub const CAPACITY: usize = 4 << 20;
-
-    /// Socket and mapping.
-    pub fn new() -> io::Result<Self> {
+    /// A socket, and a buffer of `capacity` bytes (rounded up to a multiple of 8).
+    pub fn new(capacity: usize) -> io::Result<Self> {
         let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         // SAFETY: no memory is passed.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(1 << 16);
+        let capacity = capacity.max(8).next_multiple_of(8);
+        let usable = capacity.next_multiple_of(page);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), Self::CAPACITY + page, libc::PROT_NONE, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
+        let map = unsafe { libc::mmap(std::ptr::null_mut(), usable + page, libc::PROT_NONE, flags, -1, 0) };
+        if map == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let this = Self { socket, start: start.cast(), page };
+        let map = map.cast::<u8>();
+        // SAFETY: `usable - capacity` is within the mapping.
+        let start = unsafe { map.add(usable - capacity) };
+        let this = Self { socket, map, mapped: usable + page, start, capacity };
         // SAFETY: the range is the first part of our own mapping; the last page stays inaccessible.
-        check(unsafe { libc::mprotect(start, Self::CAPACITY, libc::PROT_READ | libc::PROT_WRITE) })?;
+        check(unsafe { libc::mprotect(map.cast(), usable, libc::PROT_READ | libc::PROT_WRITE) })?;
         Ok(this)
     }
 
@@ -170,33 +175,36 @@ impl Ethtool {
     pub fn call(&mut self, netdev: &str, request: &[u8]) -> io::Result<&[u8]> {
         // SAFETY: all-zero bytes are a valid ifreq.
         let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
-        if netdev.is_empty() || netdev.len() >= ifreq.ifr_name.len() || request.len() > Self::CAPACITY {
+        if netdev.is_empty() || netdev.len() >= ifreq.ifr_name.len() {
             return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        if request.len() > self.capacity {
+            return Err(io::Error::from_raw_os_error(libc::EFAULT));
         }
         for (to, from) in ifreq.ifr_name.iter_mut().zip(netdev.bytes()) {
             *to = libc::c_char::from_ne_bytes([from]);
         }
         ifreq.ifr_ifru.ifru_data = self.start.cast();
-        // SAFETY: `start` has CAPACITY writable bytes, `request` fits, and the two do not overlap.
+        // SAFETY: `start` has `capacity` writable bytes, `request` fits, and the two do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(request.as_ptr(), self.start, request.len()) };
         // SAFETY: the kernel reads `ifreq`, and reads and writes upwards from `start`: either within our mapping, or
         // it meets the inaccessible page and answers EFAULT. No reference into the mapping exists (`&mut self`).
         check(unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL, &raw mut ifreq) })?;
-        // SAFETY: CAPACITY bytes from `start` are mapped, initialised (anonymous memory is zero), and borrowed from self.
-        Ok(unsafe { std::slice::from_raw_parts(self.start, Self::CAPACITY) })
+        // SAFETY: `capacity` bytes from `start` are mapped, initialised (anonymous memory is zero), borrowed from self.
+        Ok(unsafe { std::slice::from_raw_parts(self.start, self.capacity) })
     }
 
     /// Gives touched pages back; the content becomes zero.
     pub fn release(&mut self) {
         // SAFETY: the range is our own mapping and no reference into it exists. Failure keeps the pages, no more.
-        unsafe { libc::madvise(self.start.cast(), Self::CAPACITY, libc::MADV_DONTNEED) };
+        unsafe { libc::madvise(self.map.cast(), self.mapped, libc::MADV_DONTNEED) };
     }
 }
 
 impl Drop for Ethtool {
     fn drop(&mut self) {
         // SAFETY: exactly the mapping made in `new`; nothing refers to it any more.
-        unsafe { libc::munmap(self.start.cast(), Self::CAPACITY + self.page) };
+        unsafe { libc::munmap(self.map.cast(), self.mapped) };
     }
 }
 

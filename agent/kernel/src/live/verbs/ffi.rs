@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
-use std::mem::{offset_of, size_of};
+use std::mem::size_of;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -82,6 +82,7 @@ const QUERY_PORT_BEFORE: usize = 320;
 
 #[cfg(all(target_pointer_width = "64", target_env = "gnu", target_arch = "x86_64"))]
 const _: () = {
+    use std::mem::offset_of;
     assert!(size_of::<Device>() == 664 && offset_of!(Device, dev_name) == 88);
     assert!(size_of::<RawContext>() == 328 && offset_of!(RawContext, async_fd) == 268);
     assert!(offset_of!(RawContext, abi_compat) == 320);
