@@ -69,11 +69,17 @@ impl ServeArgs {
 /// `query`
 #[derive(Debug, Args)]
 pub struct QueryArgs {
-    /// The expression, for instance 'topk(5, rate(fabric_port_bytes_total[1m]))'
+    /// The expression, for instance 'topk(5, rate(fabric_port_io_bytes_total[1m]))'
     #[arg(value_name = "EXPR")]
     pub expression: String,
     /// Where to ask
-    #[arg(long, value_name = "URL", env = "FABRICLENS_URL", default_value = "http://127.0.0.1:7470")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "FABRICLENS_URL",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:7470"
+    )]
     pub url: String,
     /// Certificate authority (PEM) of an https server; without it, the public ones
     #[arg(long, value_name = "FILE")]

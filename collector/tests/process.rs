@@ -1,0 +1,304 @@
+//! The real binary: what survives `kill -9`, how it stops, what it says when it cannot start, its help, its client.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use fabriclens::ingest::prompb::{Label, Sample, TimeSeries, WriteRequest};
+use prost::Message as _;
+
+const BIN: &str = env!("CARGO_BIN_EXE_fabriclens");
+
+/// A collector process; killed when dropped.
+struct Server {
+    child: Child,
+    url: String,
+    log: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Server {
+    fn start(data: &Path, more: &[&str]) -> Self {
+        let mut child = serve(data, more).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut head = String::new();
+        let url = loop {
+            let line = lines.next().unwrap_or_else(|| panic!("it ended before it was ready: {head}")).unwrap();
+            head.push_str(&line);
+            head.push('\n');
+            if let Some((_, url)) = line.split_once(" page=") {
+                break url.trim_end_matches('/').to_owned();
+            }
+        };
+        // Somebody must go on reading, or the process would block on a full pipe.
+        let log = Some(std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|l| {
+                head.push_str(&l);
+                head.push('\n');
+            });
+            head
+        }));
+        Self { child, url, log }
+    }
+
+    fn write(&self, samples: &[(i64, f64)]) -> u16 {
+        let labels = vec![
+            Label { name: "__name__".into(), value: "durable".into() },
+            Label { name: "host".into(), value: "h".into() },
+        ];
+        let samples = samples.iter().map(|(t, v)| Sample { value: *v, timestamp: *t }).collect();
+        let series = TimeSeries { labels, samples, histograms: vec![] };
+        let body = WriteRequest { timeseries: vec![series], metadata: vec![] }.encode_to_vec();
+        let body = snap::raw::Encoder::new().compress_vec(&body).unwrap();
+        let request = agent().post(format!("{}/api/v1/write", self.url)).header("content-encoding", "snappy");
+        request.send(&body[..]).map_or(0, |r| r.status().as_u16())
+    }
+
+    fn query(&self, expression: &str, more: &[&str]) -> Output {
+        Command::new(BIN).args(["query", "--url", &self.url, expression]).args(more).output().unwrap()
+    }
+
+    /// Sends a signal and waits; exit code and log.
+    fn end(mut self, signal: i32) -> (Option<i32>, String) {
+        kill(self.child.id(), signal);
+        let status = wait(&mut self.child);
+        (status, self.log.take().unwrap().join().unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A test that failed must not leave a process that holds its output open.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder().http_status_as_error(false).build().new_agent()
+}
+
+/// Through the shell's own command, so that this file needs no unsafe code.
+fn kill(pid: u32, signal: i32) {
+    assert!(Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status().unwrap().success());
+}
+
+fn wait(child: &mut Child) -> Option<i32> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if began.elapsed() > Duration::from_secs(30) {
+            child.kill().unwrap();
+            panic!("it did not end within 30 s");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn serve(data: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(BIN);
+    command.args(["serve", "--http", "127.0.0.1:0", "--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0"]);
+    command.arg("--data").arg(data).args(more).env_remove("FABRICLENS_URL");
+    command
+}
+
+/// Runs it where it cannot start: exit code 1, and one line that says why and what helps.
+fn refusal(command: &mut Command) -> String {
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let code = wait(&mut child);
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(code, Some(1), "{text}");
+    let last = text.lines().last().unwrap_or_default().to_owned();
+    assert!(last.starts_with("fabriclens: "), "{text}");
+    last
+}
+
+fn now_ms() -> i64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i64
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let begin = now_ms() - 60_000;
+    let mut acknowledged = 0;
+    // Killed at three moments: right after an answer, while requests run, and again after a replay.
+    for round in 0..3 {
+        let server = Server::start(&data, &[]);
+        for i in 0..20 {
+            let at = acknowledged + i;
+            assert_eq!(server.write(&[(begin + at * 100, at as f64)]), 204, "round {round}");
+        }
+        acknowledged += 20;
+        if round == 1 {
+            let url = server.url.clone();
+            std::thread::spawn(move || while agent().get(format!("{url}/metrics")).call().is_ok() {});
+        }
+        assert_eq!(server.end(9).0, None, "killed by a signal");
+    }
+    let server = Server::start(&data, &[]);
+    let at = ["--time", &format!("{}", (begin + 60_000) / 1000), "--format", "csv"];
+    let text = stdout(&server.query("count_over_time(durable[2m]) + 1000 * max_over_time(durable[2m])", &at));
+    assert!(text.lines().nth(1).unwrap().ends_with(",h,59060"), "60 samples up to 59: {text}");
+    assert_eq!(server.end(15).0, Some(0));
+}
+
+#[test]
+fn signals_end_it_cleanly_and_it_starts_again() {
+    let dir = tempfile::tempdir().unwrap();
+    for signal in [2, 15] {
+        let server = Server::start(dir.path().join("data").as_path(), &[]);
+        assert_eq!(server.write(&[(now_ms(), 1.0)]), 204);
+        let (code, log) = server.end(signal);
+        assert_eq!(code, Some(0), "{log}");
+        let last = log.lines().last().unwrap();
+        assert!(last.ends_with("stopped"), "{log}");
+    }
+}
+
+#[test]
+fn a_directory_in_use_or_foreign_or_not_writable_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = Server::start(&data, &[]);
+    let line = refusal(&mut serve(&data, &[]));
+    assert!(line.contains(&format!("is in use by process {}", server.child.id())), "{line}");
+    assert_eq!(server.write(&[(now_ms(), 1.0)]), 204, "the first one goes on");
+    server.end(15);
+
+    let foreign = dir.path().join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("thesis.tex"), "\\title{}").unwrap();
+    let line = refusal(&mut serve(&foreign, &[]));
+    assert!(line.contains("is not empty and holds no store") && line.contains("choose an empty"), "{line}");
+    assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1, "nothing was added to it");
+
+    // Nobody can create files in sysfs, root included.
+    let line = refusal(&mut serve(Path::new("/sys/fabriclens"), &[]));
+    assert!(line.contains("cannot be written") || line.contains("cannot"), "{line}");
+}
+
+#[test]
+fn a_full_disk_refuses_samples_keeps_the_rest_and_recovers() {
+    let dir = tempfile::tempdir().unwrap();
+    let mount = dir.path().join("small");
+    std::fs::create_dir(&mount).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&mount).output();
+    if !mounted.is_ok_and(|o| o.status.success()) {
+        eprintln!("SKIPPED: full disk: no right to mount a small tmpfs; run as root");
+        return;
+    }
+    struct Unmount<'a>(&'a Path);
+    impl Drop for Unmount<'_> {
+        fn drop(&mut self) {
+            _ = Command::new("umount").arg("-l").arg(self.0).status();
+        }
+    }
+    let _unmount = Unmount(&mount);
+    let server = Server::start(&mount.join("data"), &[]);
+    let begin = now_ms() - 100_000;
+    assert_eq!(server.write(&[(begin, 1.0)]), 204);
+    let ballast = mount.join("ballast");
+    // The file system gives out what it has, then says no.
+    _ = std::fs::write(&ballast, vec![1; 8 << 20]);
+    let samples: Vec<(i64, f64)> = (1..2000).map(|i| (begin + i, i as f64 / 3.0)).collect();
+    assert_eq!(server.write(&samples), 503, "temporary: the sender tries again");
+    let ready = agent().get(format!("{}/readyz", server.url)).call().unwrap();
+    assert_eq!(ready.status().as_u16(), 503, "and it says so");
+    let text = stdout(&server.query("min_over_time(durable[5m] @ end())", &["--format", "csv"]));
+    assert_eq!(text.lines().count(), 2, "reads go on: {text}");
+
+    std::fs::remove_file(&ballast).unwrap();
+    let began = Instant::now();
+    while server.write(&samples) != 204 {
+        assert!(began.elapsed() < Duration::from_secs(20), "it recovers when there is space again");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let text = stdout(&server.query("count_over_time(durable[5m])", &["--format", "csv"]));
+    assert!(text.lines().nth(1).unwrap().ends_with(",h,2000"), "nothing twice, nothing missing: {text}");
+    assert_eq!(server.end(15).0, Some(0));
+}
+
+#[test]
+fn a_port_in_use_is_named_with_the_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let data = dir.path().join("data");
+    let address = format!("127.0.0.1:{port}");
+    let mut command = Command::new(BIN);
+    command.args(["serve", "--http", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--otlp-grpc", &address]);
+    let line = refusal(command.arg("--data").arg(&data));
+    assert!(line.contains(&format!("listen.otlp_grpc: port {port} of 127.0.0.1 is in use")), "{line}");
+    assert!(line.contains("set another address"), "{line}");
+    assert!(!data.exists(), "a start that fails leaves nothing behind");
+}
+
+#[test]
+fn the_client_prints_tables_csv_and_json_and_clear_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("data"), &["--retention", "100y"]);
+    assert_eq!(server.write(&[(1_000_000, 1.5), (1_010_000, 2.5)]), 204, "samples of 1970 are kept");
+    let text = stdout(&server.query("durable", &["--time", "1010"]));
+    assert_eq!(text, "1970-01-01T00:16:50Z\nMETRIC   HOST  VALUE\ndurable  h       2.5\n");
+    let range = ["--start", "1000", "--end", "1010", "--step", "5s"];
+    let text = stdout(&server.query("durable * 2", &range));
+    assert!(text.starts_with("1970-01-01T00:16:40Z to 1970-01-01T00:16:50Z\nHOST  COURSE  MIN  MAX  LAST\n"), "{text}");
+    let csv: Vec<&str> = range.iter().copied().chain(["--format", "csv"]).collect();
+    let text = stdout(&server.query("durable", &csv));
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert_eq!(text.lines().nth(1), Some("1970-01-01T00:16:40Z,durable,h,1.5"));
+    let text = stdout(&server.query("durable", &["--time", "1970-01-01T00:16:50Z", "--format", "json"]));
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["data"]["result"][0]["value"], serde_json::json!([1010, "2.5"]));
+
+    let fails = |output: &Output| {
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let text = fails(&server.query("sum(", &[]));
+    assert!(text.starts_with("fabriclens: invalid parameter \"query\": "), "{text}");
+    let text = fails(&server.query("up", &["--time", "noon"]));
+    assert!(text.contains("--time \"noon\" is no time; write Unix seconds or RFC 3339"), "{text}");
+    let nobody = Command::new(BIN).args(["query", "--url", "http://127.0.0.1:9", "up"]).output().unwrap();
+    assert!(fails(&nobody).contains("is the collector running there?"));
+    assert_eq!(server.end(15).0, Some(0));
+}
+
+#[test]
+fn config_is_checked_without_starting() {
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/collector.toml");
+    let check = |file: &str| Command::new(BIN).args(["serve", "--check-config", "--config", file]).output().unwrap();
+    assert_eq!(stdout(&check(shipped)), "config is valid\n");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("c.toml");
+    std::fs::write(&file, "[listen]\nhtttp = '127.0.0.1:1'\n").unwrap();
+    let output = check(file.to_str().unwrap());
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("unknown key \"listen.htttp\"; did you mean \"listen.http\"?"), "{text}");
+}
+
+#[test]
+fn help_is_what_it_was() {
+    let mut all = String::new();
+    for args in [&["--help"][..], &["serve", "--help"], &["query", "--help"]] {
+        let output = Command::new(BIN).args(args).env_remove("FABRICLENS_URL").output().unwrap();
+        all.push_str(&format!("$ fabriclens {}\n{}\n", args.join(" "), stdout(&output)));
+    }
+    let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/output/help.txt");
+    if std::env::var_os("FABRICLENS_BLESS").is_some() {
+        std::fs::write(&pinned, &all).unwrap();
+    }
+    let want = std::fs::read_to_string(&pinned).unwrap_or_default();
+    assert_eq!(all, want, "if the change is meant: FABRICLENS_BLESS=1 cargo test -p fabriclens --test process");
+}

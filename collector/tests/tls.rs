@@ -1,0 +1,122 @@
+//! Listeners with TLS: certificate, client certificates, and the errors of files that do not fit.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Collector, now_ns, otlp};
+use fabriclens::config::{Config, Tls};
+use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
+
+/// A certificate authority in a directory.
+struct Ca {
+    dir: tempfile::TempDir,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Ca {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let ca = Self { dir: tempfile::tempdir().unwrap(), issuer };
+        std::fs::write(ca.path("ca.crt"), ca.issuer.pem()).unwrap();
+        ca
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Certificate and key for a name, as files `<name>.crt` and `<name>.key`.
+    fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
+        let key = KeyPair::generate().unwrap();
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
+        let paths = (self.path(&format!("{name}.crt")), self.path(&format!("{name}.key")));
+        std::fs::write(&paths.0, certificate.pem()).unwrap();
+        std::fs::write(&paths.1, key.serialize_pem()).unwrap();
+        paths
+    }
+}
+
+async fn connect(c: &Collector, ca: &Ca, identity: Option<Identity>) -> Result<MetricsServiceClient<Channel>, String> {
+    let pem = std::fs::read(ca.path("ca.crt")).unwrap();
+    let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)).domain_name("localhost");
+    if let Some(identity) = identity {
+        tls = tls.identity(identity);
+    }
+    let url = format!("https://{}", c.running.otlp_grpc);
+    let channel = Channel::from_shared(url).unwrap().tls_config(tls).unwrap().connect().await;
+    channel.map(MetricsServiceClient::new).map_err(|e| format!("{e:?}"))
+}
+
+#[tokio::test]
+async fn agents_with_a_certificate_get_in_and_others_do_not() {
+    let (ca, stranger) = (Ca::new(), Ca::new());
+    let (cert, key) = ca.issue("server");
+    let c = Collector::with(|config| {
+        config.tls = Some(Tls { cert, key, client_ca: Some(ca.path("ca.crt")) });
+    })
+    .await;
+    let identity = |ca: &Ca| {
+        let (cert, key) = ca.issue("agent");
+        Some(Identity::from_pem(std::fs::read(cert).unwrap(), std::fs::read(key).unwrap()))
+    };
+    let request = || otlp("h", "fabric.test", &[(1, now_ns(), 3)]);
+    let mut known = connect(&c, &ca, identity(&ca)).await.unwrap();
+    known.export(request()).await.unwrap();
+    for other in [None, identity(&stranger)] {
+        // With TLS 1.3 the client learns of its refusal only when it speaks.
+        let refused = match connect(&c, &ca, other).await {
+            Err(_) => true,
+            Ok(mut client) => client.export(request()).await.is_err(),
+        };
+        assert!(refused);
+    }
+}
+
+#[tokio::test]
+async fn the_client_asks_over_https_and_checks_who_answers() {
+    let ca = Ca::new();
+    let (cert, key) = ca.issue("server");
+    let c = Collector::with(|config| config.tls = Some(Tls { cert, key, client_ca: None })).await;
+    let url = format!("https://localhost:{}", c.running.http.port());
+    let ask = |ca: Option<&Path>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fabriclens"));
+        command.args(["query", "--url", &url, "1 + 1"]);
+        if let Some(ca) = ca {
+            command.arg("--ca").arg(ca);
+        }
+        tokio::task::spawn_blocking(move || command.output().unwrap())
+    };
+    let output = ask(Some(&ca.path("ca.crt"))).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "2\n", "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(ask(None).await.unwrap().status.code(), Some(1), "an unknown authority");
+    let output = ask(Some(Path::new("/dev/null"))).await.unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no PEM file with a certificate"));
+}
+
+#[tokio::test]
+async fn files_that_do_not_fit_are_named() {
+    let ca = Ca::new();
+    let (cert, key) = ca.issue("server");
+    let start = |tls: Tls| async {
+        let mut config = Config { tls: Some(tls), data: ca.path("data"), ..Config::default() };
+        config.listen.http.set_port(0);
+        fabriclens::serve::start(config).await.err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    let text = start(Tls { cert: ca.path("none.crt"), key: key.clone(), client_ca: None }).await;
+    assert!(text.starts_with("tls.cert ") && text.contains("none.crt") && text.contains("PEM"), "{text}");
+    let text = start(Tls { cert: key.clone(), key: key.clone(), client_ca: None }).await;
+    assert!(text.contains("holds no certificate"), "{text}");
+    let text = start(Tls { cert: cert.clone(), key: cert.clone(), client_ca: None }).await;
+    assert!(text.starts_with("tls.key "), "{text}");
+    let (_, other) = ca.issue("other");
+    let text = start(Tls { cert, key: other, client_ca: None }).await;
+    assert!(text.starts_with("tls.key "), "a key of another certificate: {text}");
+    assert!(!ca.path("data").exists(), "nothing was begun");
+}
