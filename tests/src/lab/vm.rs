@@ -85,7 +85,7 @@ impl Vm {
             .arg(initrd)
             .arg("-append")
             .arg(format!(
-                "console=ttyS0 quiet panic=-1 tsc=unstable lab.name={} lab.modules={}",
+                "console=ttyS0 quiet panic=-1 tsc=unstable no_timer_check lab.name={} lab.modules={}",
                 config.name, config.modules
             ))
             .args(["-serial", &format!("file:{}", path("console.log"))])

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub const SCENARIO: Scenario = Scenario {
     name: "hca-abi",
     shows: "the fake HCA gives sysfs, netlink, ethtool and DCB as a real one; it unloads under load",
-    limit: Duration::from_secs(120),
+    limit: Duration::from_secs(300),
     run,
 };
 
@@ -85,12 +85,12 @@ fn failures(guest: &Vm) -> Result<()> {
         &format!("cat {PORT}/hw_counters/np_cnp_sent 2>&1 | grep -o 'Input/output error'"),
         "Input/output error",
     )?;
-    drive(guest, "mlx5_0 fail rdma 0\nmlx5_0 hang rdma 2")?;
+    drive(guest, "mlx5_0 fail rdma 0\nmlx5_0 hang rdma 6")?;
     let start = Instant::now();
     guest.sh("cat /sys/class/infiniband/mlx5_1/ports/1/hw_counters/np_cnp_sent")?;
-    ensure!(start.elapsed() < Duration::from_secs(1), "mlx5_1 waited for mlx5_0");
+    ensure!(start.elapsed() < Duration::from_secs(4), "mlx5_1 waited for mlx5_0");
     guest.sh(&format!("cat {PORT}/hw_counters/np_cnp_sent"))?;
-    ensure!(start.elapsed() > Duration::from_secs(1), "mlx5_0 did not hang");
+    ensure!(start.elapsed() > Duration::from_secs(4), "mlx5_0 did not hang");
     let refused = guest.exec("echo mlx5_9 state down >/proc/fakehca", Duration::from_secs(10))?;
     ensure!(refused.status != 0, "a command for a device that is not there was taken");
     Ok(())

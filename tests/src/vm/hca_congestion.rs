@@ -2,13 +2,13 @@
 
 use super::watched::{Hca, port};
 use super::{Lab, Scenario};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "hca-congestion",
     shows: "PFC pause per priority, CNP, ECN, optional counters of an mlx5 as canonical series",
-    limit: Duration::from_secs(150),
+    limit: Duration::from_secs(300),
     run,
 };
 
@@ -48,16 +48,15 @@ fn run(lab: &Lab) -> Result<()> {
     ensure!(hca.settled(lab, &other)? == 0.0, "the other device counts along");
     lab.say(&format!("{} counters arrive as canonical series, on their own device only", ROWS.len()));
 
-    // A storm of half a second in each second: 60 % paused in its worst tenth.
-    hca.drive("mlx5_0 rate rx_prio3_pause 4000\nmlx5_0 rate rx_prio3_pause_duration 600000")?;
+    // A storm that pauses 0.6 of each second, and CNPs that grow meanwhile. `ethtool -S` is too dear on mlx5 for the
+    // congestion sample, so only the CNPs have a peak.
+    hca.drive("mlx5_0 rate rx_prio3_pause_duration 600000\nmlx5_0 rate np_cnp_sent 4000")?;
     let share = port("hca1", "mlx5_0", "fabric_pfc_pause_share_ratio", "direction=\"receive\",priority=\"3\"");
-    let paused = lab.wait(&format!("{share} near 0.6"), Duration::from_secs(20), || {
-        let points = hca.collector.points(&share, 20)?;
-        Ok(points.last().map(|point| point.1).filter(|value| (0.5..0.7).contains(value)))
-    })?;
-    let worst = hca.settled(lab, &share.replace("_share_ratio", "_share_max_ratio"))?;
-    ensure!(worst >= paused * 0.9 && worst <= 1.0, "worst 100 ms paused {worst}, the second {paused}");
-    lab.say(&format!("paused {paused:.2} of a second, {worst:.2} of its worst tenth"));
+    let paused = near(lab, &hca, &share, 0.55..0.65)?;
+    let peak = port("hca1", "mlx5_0", "fabric_cnp_packets_peak_per_second", "direction=\"transmit\"");
+    let peak = near(lab, &hca, &peak, 3_500.0..8_000.0)?;
+    lab.say(&format!("paused {paused:.3} of each second; CNP peak {peak:.0} per second of 4000"));
+    hca.drive("mlx5_0 rate rx_prio3_pause_duration 0\nmlx5_0 rate np_cnp_sent 0")?;
 
     let switched_on = port("hca1", "mlx5_0", "fabric_cnp_packets_total", "");
     let series = hca.collector.query(&switched_on)?.len();
@@ -69,4 +68,15 @@ fn run(lab: &Lab) -> Result<()> {
     let ours = hca.settled(lab, &port("hca1", "mlx5_0", "fabric_cnp_packets_total", "direction=\"receive\""))?;
     ensure!(ours == 750.0 || ours == 751.0, "CNP received are {ours}");
     Ok(())
+}
+
+/// Waits until the newest value of a series lies in `range`: a slow guest's first windows may not.
+fn near(lab: &Lab, hca: &Hca, selector: &str, range: std::ops::Range<f64>) -> Result<f64> {
+    lab.wait(&format!("{selector} in {range:?}"), Duration::from_secs(60), || {
+        let newest = hca.collector.points(selector, 20)?.last().map(|point| point.1);
+        if let Some(value) = newest.filter(|value| !range.contains(value)) {
+            bail!("it is {value}");
+        }
+        Ok(newest)
+    })
 }

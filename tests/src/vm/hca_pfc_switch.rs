@@ -8,7 +8,7 @@ use std::time::Duration;
 pub const SCENARIO: Scenario = Scenario {
     name: "hca-pfc-switch",
     shows: "PFC switched on and off at run time: series come and go, none takes another's value",
-    limit: Duration::from_secs(180),
+    limit: Duration::from_secs(300),
     run,
 };
 
@@ -33,7 +33,7 @@ fn run(lab: &Lab) -> Result<()> {
         }
         let seen = hca.settled(lab, &frames(on))?;
         ensure!(seen == f64::from(1000 + u32::from(on)), "PFC frames of priority {on} are {seen}");
-        lab.wait("PFC frames of the other priorities to end", Duration::from_secs(20), || {
+        lab.wait("PFC frames of the other priorities to end", Duration::from_secs(60), || {
             let all = frames(on).replace(&format!(",priority=\"{on}\""), "");
             let series = hca.collector.query(&all)?;
             Ok((series.len() == 1).then_some(()))
@@ -43,7 +43,7 @@ fn run(lab: &Lab) -> Result<()> {
         ensure!(behind == 7008.0, "{last} is {behind} after the list changed");
     }
     hca.guest.sh("dcb pfc set dev ens0np0 prio-pfc all:off")?;
-    lab.wait("all PFC frames to end", Duration::from_secs(20), || {
+    lab.wait("all PFC frames to end", Duration::from_secs(60), || {
         Ok(hca.collector.query(&port("hca1", "mlx5_0", "fabric_pfc_frames_total", ""))?.is_empty().then_some(()))
     })?;
     lab.say("PFC moved over 3, 5, 4, 0 and off; no series took another's value");

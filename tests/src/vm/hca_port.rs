@@ -8,7 +8,7 @@ use std::time::Duration;
 pub const SCENARIO: Scenario = Scenario {
     name: "hca-port",
     shows: "a port going down and up: state, down reason, link counts; the other port unmoved",
-    limit: Duration::from_secs(150),
+    limit: Duration::from_secs(300),
     run,
 };
 
@@ -20,7 +20,7 @@ fn run(lab: &Lab) -> Result<()> {
     let state = port("hca1", "mlx5_0", "fabric_port_state", "");
     let start = hca.guest.now_ns()?;
     hca.drive(&format!("mlx5_0 reason {NO_CABLE}\nmlx5_0 state down"))?;
-    let seen = lab.wait("the port to be down", Duration::from_secs(15), || {
+    let seen = lab.wait("the port to be down", Duration::from_secs(60), || {
         let points = hca.collector.points(&state, 60)?;
         Ok(points.into_iter().find(|point| point.0 >= start && point.1 == 1.0).map(|point| point.0))
     })?;
@@ -31,7 +31,7 @@ fn run(lab: &Lab) -> Result<()> {
     let other = hca.settled(lab, &port("hca1", "mlx5_1", "fabric_port_state", ""))?;
     ensure!(other == 4.0, "the other port's state is {other}");
     hca.drive("mlx5_0 state active")?;
-    let active = lab.wait("the port to be active again", Duration::from_secs(15), || {
+    let active = lab.wait("the port to be active again", Duration::from_secs(60), || {
         Ok(hca.collector.newest(&state, hca.guest.now_ns()? - 1_000_000_000)?.filter(|&value| value == 4.0))
     })?;
     ensure!(active == 4.0, "state after coming back");

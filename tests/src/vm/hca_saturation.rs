@@ -8,7 +8,7 @@ use std::time::Duration;
 pub const SCENARIO: Scenario = Scenario {
     name: "hca-saturation",
     shows: "a saturated counter is a gap and a flag, not a rate of zero; a reset is no spike",
-    limit: Duration::from_secs(150),
+    limit: Duration::from_secs(300),
     run,
 };
 
@@ -19,7 +19,7 @@ fn run(lab: &Lab) -> Result<()> {
     ensure!(hca.settled(lab, &errors)? == 65_000.0, "symbol errors before the end");
     hca.drive("mlx5_0 saturate symbol_error")?;
     let flag = port("hca1", "mlx5_0", "fabric_port_counter_saturated", "");
-    let flags = lab.wait(&flag, Duration::from_secs(20), || {
+    let flags = lab.wait(&flag, Duration::from_secs(60), || {
         let series = hca.collector.query(&format!("{flag} == 1"))?;
         Ok((!series.is_empty()).then_some(series))
     })?;
@@ -27,7 +27,7 @@ fn run(lab: &Lab) -> Result<()> {
     ensure!(flags.len() == 1, "one counter is saturated, {} are flagged: {flags:?}", flags.len());
     let metric = flags[0].labels.get("metric").map_or("", String::as_str);
     ensure!(metric.contains("symbol_errors") || metric.contains("symbol.errors"), "the flag names {metric}");
-    lab.wait("the saturated series to end", Duration::from_secs(20), || {
+    lab.wait("the saturated series to end", Duration::from_secs(60), || {
         Ok(hca.collector.query(&errors)?.is_empty().then_some(()))
     })?;
 

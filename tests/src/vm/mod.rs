@@ -13,7 +13,6 @@ mod rxe_counts;
 mod rxe_link;
 mod rxe_loss;
 mod rxe_replug;
-mod scratch;
 mod watched;
 
 pub use lab::{Lab, Programs};
@@ -49,7 +48,6 @@ pub const ALL: &[Scenario] = &[
     hca_pfc_switch::SCENARIO,
     hca_unload::SCENARIO,
     hca_hang::SCENARIO,
-    scratch::SCENARIO,
 ];
 
 /// Runs the scenarios called `names` (all if there are none), one after the other.

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const SCENARIO: Scenario = Scenario {
     name: "rxe-congestion",
     shows: "CE marks of the switch arrive as InCEPkts; lossless back-pressure loses nothing",
-    limit: Duration::from_secs(180),
+    limit: Duration::from_secs(300),
     run,
 };
 

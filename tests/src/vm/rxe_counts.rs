@@ -9,7 +9,7 @@ use std::time::Duration;
 pub const SCENARIO: Scenario = Scenario {
     name: "rxe-counts",
     shows: "packets and bytes by PromQL equal perftest, `rdma statistic` and the switch",
-    limit: Duration::from_secs(150),
+    limit: Duration::from_secs(300),
     run,
 };
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub const SCENARIO: Scenario = Scenario {
     name: "rxe-loss",
     shows: "injected loss moves the retransmit counters of the right host",
-    limit: Duration::from_secs(150),
+    limit: Duration::from_secs(300),
     run,
 };
 

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use std::time::Duration;
 
 /// How long a sample may take to arrive: a second of sampling, batching, and a slow guest.
-const ARRIVAL: Duration = Duration::from_secs(20);
+const ARRIVAL: Duration = Duration::from_secs(60);
 
 /// Two watched guests. `vm1` runs the agent as hosts with rdma-core do, `vm2` the static one.
 pub struct Pair {
