@@ -64,7 +64,7 @@ pub struct Engine {
 
 /// Trees with more operands than this are evaluated on a thread with a deep stack.
 const SHALLOW: usize = 100;
-const DEEP_STACK: usize = 512 << 20;
+const DEEP_STACK: usize = 256 << 20;
 /// Instants beyond are refused: within, no sum of offsets and ranges of a query can overflow.
 const MAX_TIME: i64 = 1 << 60;
 
@@ -106,7 +106,7 @@ impl Engine {
         cancel: &CancelToken,
     ) -> Result<Outcome, QueryError> {
         check_time(time_ms)?;
-        self.roomy(query, || {
+        roomy(query, || {
             let expr = parse::parse(query)?;
             let grid = Grid { start: time_ms, step: 1, steps: 1 };
             let mut cx = Context::new(read, &self.limits, query, cancel, grid);
@@ -144,7 +144,7 @@ impl Engine {
         cancel: &CancelToken,
     ) -> Result<Outcome, QueryError> {
         let grid = self.grid(start_ms, end_ms, step_ms)?;
-        self.roomy(query, || {
+        roomy(query, || {
             let expr = parse::parse(query)?;
             if !matches!(expr.kind, ValueKind::Scalar | ValueKind::Vector) {
                 let kind = expr.kind.documented();
@@ -177,24 +177,23 @@ impl Engine {
             ))),
         }
     }
+}
 
-    /// Parsing and evaluation recurse; a query with many operands gets a stack that cannot overflow.
-    fn roomy<T: Send>(
-        &self,
-        query: &str,
-        work: impl FnOnce() -> Result<T, QueryError> + Send,
-    ) -> Result<T, QueryError> {
-        let operators = query.bytes().filter(|b| b"+-*/%^(<>=[".contains(b) || b.is_ascii_whitespace()).count();
-        if operators < SHALLOW {
-            return work();
-        }
-        std::thread::scope(|s| {
-            let spawned = std::thread::Builder::new().stack_size(DEEP_STACK).spawn_scoped(s, work);
-            let thread =
-                spawned.map_err(|e| QueryError::Storage(format!("no thread to evaluate a large query on: {e}")))?;
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+/// Parsing and evaluation recurse; a query with many operands gets a stack that cannot overflow.
+pub(crate) fn roomy<T: Send>(
+    query: &str,
+    work: impl FnOnce() -> Result<T, QueryError> + Send,
+) -> Result<T, QueryError> {
+    let operators = query.bytes().filter(|b| b"+-*/%^(<>=[".contains(b) || b.is_ascii_whitespace()).count();
+    if operators < SHALLOW {
+        return work();
     }
+    std::thread::scope(|s| {
+        let spawned = std::thread::Builder::new().stack_size(DEEP_STACK).spawn_scoped(s, work);
+        let thread =
+            spawned.map_err(|e| QueryError::Storage(format!("no thread to evaluate a large query on: {e}")))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Value, QueryError> {

@@ -23,7 +23,7 @@ pub use value::{Outcome, Sample, Value, ValueKind};
 /// # Errors
 /// [`QueryError::Parse`] when the text is anything else, or matches everything.
 pub fn selector(text: &str) -> Result<Vec<fabriclens_model::Matcher>, QueryError> {
-    match parse::parse(text)?.node {
+    match engine::roomy(text, || parse::parse(text))?.node {
         plan::Node::Select(s) if s.shift == plan::Shift::default() => Ok(s.matchers),
         _ => Err(QueryError::parse(format!("{text:?} is not a plain series selector"))),
     }
@@ -34,5 +34,5 @@ pub fn selector(text: &str) -> Result<Vec<fabriclens_model::Matcher>, QueryError
 /// # Errors
 /// [`QueryError::Parse`] with the place where the query is wrong, as far as it is known.
 pub fn check(query: &str) -> Result<ValueKind, QueryError> {
-    parse::parse(query).map(|e| e.kind)
+    engine::roomy(query, || parse::parse(query).map(|e| e.kind))
 }

@@ -87,8 +87,9 @@ fn nesting_cannot_overflow_the_stack() {
     let calls = format!("{}m{}", "abs(".repeat(450), ")".repeat(450));
     let sums = format!("{}m{}", "sum(".repeat(450), ")".repeat(450));
     let signs = format!("{}m", "-".repeat(450));
-    for query in [&wide, &deep, &calls, &sums, &signs] {
-        assert!(e.instant(&store, query, 0).is_ok(), "{}…", &query[..20]);
+    let powers = vec!["-1"; 4_000].join("^");
+    for query in [&wide, &deep, &calls, &sums, &signs, &powers] {
+        assert!(e.instant(&store, query, 0).is_ok() && check(query).is_ok(), "{}…", &query[..20]);
     }
     for query in
         ["(".repeat(100_000), "-".repeat(100_000), "1+".repeat(100_000) + "1", format!("m{}", "[5m:]".repeat(5_000))]

@@ -10,9 +10,9 @@ use crate::error::Position;
 
 /// Bytes; Grafana's largest generated queries stay far below.
 const MAX_BYTES: usize = 1 << 20;
-/// Operands in one query: with [`MAX_DEPTH`], bounds the depth of the tree.
+/// Operands in one query, and signs and brackets: with [`MAX_DEPTH`], bounds the depth of the tree.
 const MAX_LEAVES: usize = 5_000;
-/// Parentheses, signs and brackets around or after one operand.
+/// Parentheses in each other.
 const MAX_DEPTH: usize = 500;
 
 /// The prepared text.
@@ -35,7 +35,7 @@ pub(crate) fn scan(query: &str) -> Result<Scanned, QueryError> {
         sign: None,
         plus: None,
         depth: 0,
-        run: 0,
+        prefixes: 0,
     };
     s.run()?;
     if s.leaves.is_empty() && s.out.trim().is_empty() {
@@ -67,8 +67,8 @@ struct Scanner<'a> {
     plus: Option<usize>,
     /// Open parentheses.
     depth: usize,
-    /// Signs and brackets since the last operand.
-    run: usize,
+    /// Signs and brackets so far.
+    prefixes: usize,
 }
 
 const GROUPING: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
@@ -157,7 +157,6 @@ impl Scanner<'_> {
         }
         self.leaves.push(start);
         self.operand = false;
-        self.run = 0;
         self.plus = self.sign.take().filter(|at| self.src.as_bytes()[*at] == b'+').map(|_| start);
         if self.plus.is_some() && what.starts_with("string") {
             return Err(self.unsigned(start, "string"));
@@ -173,9 +172,9 @@ impl Scanner<'_> {
     }
 
     fn deeper(&mut self) -> Result<(), QueryError> {
-        self.run += 1;
-        if self.run > MAX_DEPTH {
-            return Err(error(self.src, self.at, format!("more than {MAX_DEPTH} signs or ranges at one operand")));
+        self.prefixes += 1;
+        if self.prefixes > MAX_LEAVES {
+            return Err(error(self.src, self.at, format!("more than {MAX_LEAVES} signs and ranges; split the query")));
         }
         Ok(())
     }
