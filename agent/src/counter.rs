@@ -147,7 +147,7 @@ pub fn scaled(raw: u64, scale: f64) -> Value {
     if scale == 1.0 {
         return Value::Int(raw);
     }
-    if scale >= 1.0 && scale <= 1e15 && scale.fract() == 0.0 {
+    if (1.0..=1e15).contains(&scale) && scale.fract() == 0.0 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number in 1..=1e15")]
         if let Some(value) = raw.checked_mul(scale as u64) {
             return Value::Int(value);

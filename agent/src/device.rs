@@ -162,7 +162,7 @@ impl Runner {
                 gone |= self.read(index, tick == Tick::Slow);
             }
         }
-        let changed = |l: &Line| l.fresh && l.plan.as_ref().map_or(true, |_| l.planned != l.batch.generation());
+        let changed = |l: &Line| l.fresh && (l.plan.is_none() || l.planned != l.batch.generation());
         if tick == Tick::Slow || self.lines.iter().any(changed) {
             self.replan();
         }

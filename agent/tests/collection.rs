@@ -1,4 +1,5 @@
 //! Every recorded host of the fixture collection goes through one pass: nothing panics, and what counts is counted.
+#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! The engine on a host that misbehaves: devices that hang, vanish, appear, wrap, panic, and links that go down.
+#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
 mod support;
 

@@ -12,7 +12,7 @@ const ARPHRD_LOOPBACK: &str = "772";
 
 /// Drivers of netdevs that stand for no hardware.
 const VIRTUAL: &[&str] =
-    &["bonding", "bridge", "dummy", "macvlan", "ipvlan", "openvswitch", "team", "tun", "veth", "vrf", "vxlan"];
+    &["bonding", "bridge", "dummy", "ifb", "macvlan", "ipvlan", "openvswitch", "team", "tun", "veth", "vrf", "vxlan"];
 
 /// (port, netdev) of an RDMA device: netlink, else the GID table, else `device/net`, else `parent`.
 pub(super) fn of_device(roots: &Roots, device: &str, dir: &Path, links: &[&RdmaLink]) -> Vec<(u32, String)> {
@@ -107,6 +107,7 @@ pub(super) fn physical(roots: &Roots, name: &str) -> Option<Netdev> {
     }
     let has_device = dir.join("device").exists() || link(&dir.join("device")).is_some();
     let found = facts(roots, name);
-    let named = !found.driver.is_empty() && !VIRTUAL.contains(&&*found.driver);
+    // A recording may lack the link to the device; its driver's name then has to do.
+    let named = roots.is_recorded() && !found.driver.is_empty();
     ((has_device || named) && !VIRTUAL.contains(&&*found.driver)).then_some(found)
 }

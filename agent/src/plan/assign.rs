@@ -1,6 +1,7 @@
 //! Precedence: of all readings that mean the same series, the best source feeds it.
 
 use super::LinePlan;
+use super::line::Key;
 use crate::batch::Batch;
 use crate::subject::Subject;
 use fabriclens_catalog::{Bound, Source};
@@ -16,23 +17,28 @@ pub struct Assigned {
     pub bound: Bound,
 }
 
+/// A source of a subject: what it is, what it read, and its plan so far.
+pub type Line<'a> = (Source, &'a Batch, Option<&'a LinePlan>);
+
 /// The sources of one subject, after a read of each.
 #[derive(Debug)]
 pub struct Candidates<'a> {
     /// Whose they are.
     pub subject: &'a Subject,
-    /// One per line, with the plan so far; `None` for sources without data.
-    pub lines: Vec<Option<(Source, &'a Batch, Option<&'a LinePlan>)>>,
+    /// One per line; `None` for sources without data.
+    pub lines: Vec<Option<Line<'a>>>,
 }
+
+/// Name of the metric, and labels as the catalog gives them.
+type Series = (&'static str, Vec<(&'static str, String)>);
 
 /// For each line, which of its names feed a column. Names that gave no value are no candidates: another source may
 /// have one. Also sets how many names no row knows.
 pub fn assign(candidates: &Candidates<'_>) -> (Vec<Vec<Assigned>>, Vec<usize>) {
-    let mut best: HashMap<(&'static str, Vec<(&'static str, String)>), Vec<(usize, Assigned)>> = HashMap::new();
+    let mut best: HashMap<Series, Vec<(usize, Assigned)>> = HashMap::new();
     let mut unknown = vec![0; candidates.lines.len()];
     let facts = candidates.lines.iter().flatten().flat_map(|(_, batch, _)| &batch.facts);
-    let told: HashSet<(&str, &[(Arc<str>, Arc<str>)])> =
-        facts.map(|(column, _)| (column.metric.name, column.labels.as_slice())).collect();
+    let told: HashSet<Key> = facts.map(|(column, _)| (column.metric.name, column.labels.clone())).collect();
     for (line, (source, batch, plan)) in candidates.lines.iter().enumerate().filter_map(|(i, l)| Some((i, (*l)?))) {
         unknown[line] = batch.unknown;
         for (raw, name) in batch.names().iter().enumerate() {
@@ -47,7 +53,7 @@ pub fn assign(candidates: &Candidates<'_>) -> (Vec<Vec<Assigned>>, Vec<usize>) {
             }
             // A sampler that knows the meaning of its source has told it already.
             let labels: Vec<_> = bound.labels.iter().map(|(n, v)| (Arc::from(*n), Arc::from(v.as_str()))).collect();
-            if told.contains(&(bound.metric.name, labels.as_slice())) {
+            if told.contains(&(bound.metric.name, labels)) {
                 continue;
             }
             let key = (bound.metric.name, bound.labels.clone());

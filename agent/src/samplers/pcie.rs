@@ -31,7 +31,13 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let of_device = subject.device.as_ref().and_then(|d| d.pci_dir.clone());
     let dir = of_device.or_else(|| subject.netdev.as_ref().and_then(|n| n.pci_dir.clone()));
     let dir = dir.filter(|d| d.exists()).ok_or_else(|| SampleError::Absent("no PCI function below".into()))?;
-    Ok(Box::new(Pcie { bridges: bridges(&dir), dir, pairs: Vec::new() }))
+    let mut opened = Pcie { bridges: bridges(&dir), dir, pairs: Vec::new() };
+    let mut batch = Batch::default();
+    opened.sample(&[], &mut batch)?;
+    if batch.is_empty() {
+        return Err(SampleError::Absent(format!("{}: tells neither speed nor errors", opened.dir.display())));
+    }
+    Ok(Box::new(opened))
 }
 
 struct Pcie {

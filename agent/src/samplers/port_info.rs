@@ -25,7 +25,6 @@ pub const SPEC: Spec = Spec {
 /// GID and P_Key tables are filled from the front.
 const TABLE_GAP: u32 = 8;
 const TABLE_END: u32 = 128;
-/// `port_xmit_wait` and the like are asked at most this often by the driver itself.
 const MILLISECOND: f64 = 1e-3;
 
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
@@ -64,7 +63,8 @@ fn rdma(subject: &Subject, port: &Port, out: &mut Batch) {
     hex("lid_mask_count", &state::PORT_LMC);
     hex("cap_mask", &state::PORT_CAPABILITIES);
     hex("has_smi", &state::PORT_SMI);
-    let lifespan = maybe(&port.dir.join("hw_counters/lifespan")).and_then(|t| t.parse::<u32>().ok());
+    let may_read = subject.device.as_ref().is_some_and(|d| d.class.may_read());
+    let lifespan = may_read.then(|| maybe(&port.dir.join("hw_counters/lifespan"))?.parse::<u32>().ok()).flatten();
     out.fact_if(&state::COUNTER_LIFESPAN, &[], lifespan.map(|ms| Value::Float(f64::from(ms) * MILLISECOND)));
     let types = table(&port.dir.join("gid_attrs/types"), |_| true);
     for (kind, label) in [("IB/RoCE v1", roce_v1_or_ib(port)), ("RoCE v2", "roce_v2")] {

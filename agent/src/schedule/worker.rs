@@ -4,12 +4,16 @@ use super::core::{Core, Signal};
 use crate::device::{Runner, Tick};
 use crate::health;
 use crate::subject::Subject;
+use fabriclens_wire::Section;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A congestion sample this close to the full one is left out.
 const TOO_CLOSE: u32 = 2;
+
+/// The agent looks at itself in one of so many full ticks.
+const HEALTH_EVERY: u32 = 5;
 
 /// How others speak to a device's thread.
 #[derive(Debug, Default)]
@@ -29,8 +33,7 @@ impl Control {
 /// Samples the subjects of one device until told to stop.
 pub(super) fn device(core: &Arc<Core>, control: &Control, mut runners: Vec<Runner>) {
     let mut pace = Pace::new(core);
-    loop {
-        let Some(tick) = pace.next(core, &control.wake, runners.iter().any(Runner::has_fast)) else { break };
+    while let Some(tick) = pace.next(core, &control.wake, runners.iter().any(Runner::has_fast)) {
         if control.stop.load(Ordering::Relaxed) || core.is_stopping() {
             break;
         }
@@ -58,6 +61,7 @@ pub(super) fn host(core: &Arc<Core>) {
     let mut health = health::Health::new(&core.host, core.clock.now());
     let mut pace = Pace::new(core);
     let wake = Signal::default();
+    let mut ticks = 0_u32;
     while let Some(tick) = pace.next(core, &wake, false) {
         if core.is_stopping() {
             break;
@@ -68,30 +72,34 @@ pub(super) fn host(core: &Arc<Core>) {
         runner.run(tick, &mut |section| {
             core.ring.push(section);
         });
-        let accounts = {
-            let shared = core.shared.lock();
-            shared
-                .iter()
-                .flat_map(|s| {
-                    s.statuses(core.settings.deadline);
-                    s.accounts.lock().clone()
-                })
-                .collect::<Vec<_>>()
-        };
-        let inventory = Arc::clone(&core.inventory.lock());
-        let counts = health::Counts {
-            ring_depth: core.ring.len(),
-            ring_dropped: core.ring.dropped(),
-            gone: core.gone.load(Ordering::Relaxed),
-            deadline: core.settings.deadline,
-        };
-        let mut sections = health.sections(&core.clock, &accounts, &inventory, &counts);
-        sections.push(health::host_facts(&core.roots, &core.host, &inventory, core.clock.now()));
-        for section in &sections {
-            core.ring.push(section.clone());
+        if ticks.is_multiple_of(HEALTH_EVERY) {
+            let sections = own(core, &mut health);
+            for section in &sections {
+                core.ring.push(section.clone());
+            }
+            *core.own.lock() = sections;
         }
-        *core.own.lock() = sections;
+        ticks = ticks.wrapping_add(1);
     }
+}
+
+/// The agent's own metrics, and facts of the host.
+fn own(core: &Core, health: &mut health::Health) -> Vec<Section> {
+    let mut accounts = Vec::new();
+    for shared in core.shared.lock().iter() {
+        shared.statuses(core.settings.deadline);
+        accounts.extend(shared.accounts.lock().iter().cloned());
+    }
+    let inventory = Arc::clone(&core.inventory.lock());
+    let counts = health::Counts {
+        ring_depth: core.ring.len(),
+        ring_dropped: core.ring.dropped(),
+        gone: core.gone.load(Ordering::Relaxed),
+        deadline: core.settings.deadline,
+    };
+    let mut sections = health.sections(&core.clock, &accounts, &inventory, &counts);
+    sections.push(health::host_facts(&core.roots, &core.host, &inventory, core.clock.now()));
+    sections
 }
 
 /// When to sample what.

@@ -1,5 +1,9 @@
 //! Recorded hosts for tests: those of the repository, and those of a fixture collection whose layouts differ.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "test support: each file uses its part, and a failure is a failed test"
+)]
 
 pub mod fake;
 
