@@ -2,6 +2,9 @@
 //!
 //! [`Counter`] judges one raw counter; [`Total`] is the exported sum of one column. A rate across a discontinuity is a
 //! lower bound, never a spike: what cannot be believed is not added. Used by `plan`.
+//!
+//! The extension of counters narrower than 64 bits lives in memory. After a restart of the agent such a series starts
+//! again at the raw value, which a rate function takes for a reset: once, at most 2^width is over-counted.
 
 use fabriclens_catalog::{Feed, Overflow, Source};
 use fabriclens_wire::Value;

@@ -9,3 +9,6 @@ mod line;
 
 pub use assign::{Assigned, Candidates, assign};
 pub use line::{Carried, Discontinuities, LinePlan, Now};
+
+#[cfg(test)]
+mod tests;
