@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// Levels below a device that are followed: `ports/1/gid_attrs/types/0` has five.
 const DEPTH: usize = 7;
 
+/// The same below a directory of settings.
+const SETTINGS: usize = 3;
+
 /// Directories of devices and netdevs that nobody reads here: per queue, per CPU, or of other subsystems.
 const SKIP: &[&str] = &["power", "queues", "subsystem", "firmware_node", "brport", "bridge", "batman_adv", "phydev"];
 
@@ -29,6 +32,9 @@ const PCI: &[&str] = &[
     "aer_dev_correctable",
     "aer_dev_nonfatal",
     "aer_dev_fatal",
+    "aer_rootport_total_err_cor",
+    "aer_rootport_total_err_nonfatal",
+    "aer_rootport_total_err_fatal",
     "sriov_numvfs",
     "sriov_totalvfs",
     "uevent",
@@ -54,6 +60,9 @@ pub(super) fn record(roots: &Roots, inventory: &Inventory, out: &mut Out<'_>) ->
             walk.out.skip(&Path::new("sys").join(&class), format!("its counters: {}", device.class_reason));
         }
         walk.place(&class, Kind::Rdma { counters: device.class.may_read() })?;
+        if device.class.may_read() {
+            walk.settings(&device.name, device.pci.as_deref())?;
+        }
         // Read by discovery to know which functions must not be read; only its mark is of interest.
         if let Some(dir) = device.pci_dir.as_ref().and_then(|d| walk.relative(d)) {
             walk.vpd(&dir)?;
@@ -78,6 +87,18 @@ struct Walk<'a, 'b> {
 impl Walk<'_, '_> {
     fn netdev(&mut self, name: &str) -> Result<(), CaptureError> {
         self.place(&Path::new("class/net").join(name), Kind::Net)
+    }
+
+    /// Congestion-control settings of a device: debugfs and configfs, where they are mounted and we may read them.
+    fn settings(&mut self, device: &str, pci: Option<&str>) -> Result<(), CaptureError> {
+        let debug = pci.map(|pci| Path::new("kernel/debug/mlx5").join(pci).join("cc_params"));
+        let config = Path::new("kernel/config/rdma_cm").join(device);
+        for dir in debug.into_iter().chain([config]) {
+            if self.seen.insert(dir.clone()) && self.sys.join(&dir).is_dir() {
+                self.tree(&dir, Kind::Net, SETTINGS)?;
+            }
+        }
+        Ok(())
     }
 
     /// A path below `sys` that may be a link: the link as it is, then what it points to.
@@ -124,7 +145,13 @@ impl Walk<'_, '_> {
                 if top && name == "device" {
                     // A flat recording has the PCI function in place of the link to it.
                     self.pci(&path)?;
-                } else if depth > 0 && !SKIP.contains(&name.as_str()) && !closed {
+                } else if closed {
+                    // A setting, not a counter: the only file there that asks no firmware.
+                    let lifespan = path.join("lifespan");
+                    if self.sys.join(&lifespan).exists() {
+                        self.out.copy(&self.sys.join(&lifespan), &sys(&lifespan))?;
+                    }
+                } else if depth > 0 && !SKIP.contains(&name.as_str()) {
                     self.tree(&path, kind, depth - 1)?;
                 }
             } else {
@@ -161,6 +188,12 @@ impl Walk<'_, '_> {
         for class in ["net", "infiniband"] {
             for name in self.entries(&at.join(class)) {
                 self.out.dir(&sys(&at.join(class).join(name)))?;
+            }
+        }
+        for sensor in self.entries(&at.join("hwmon")) {
+            let dir = at.join("hwmon").join(sensor);
+            for name in self.entries(&dir).iter().filter(|n| n.starts_with("temp") || *n == "name") {
+                self.out.copy(&self.sys.join(&dir).join(name), &sys(&dir.join(name)))?;
             }
         }
         if full.join("physfn").exists() {
