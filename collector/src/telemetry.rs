@@ -6,8 +6,14 @@ use crate::ingest::Way;
 use fabriclens_store::Stats;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 
+/// Picks one number.
+type Pick = fn(&Stats) -> u64;
+
+/// A series' metric name, labels and value.
+pub type OwnSample = (String, Vec<(String, String)>, f64);
+
 /// Gauges read from the store's statistics.
-const STORE: &[(&str, &str, fn(&Stats) -> u64)] = &[
+const STORE: &[(&str, &str, Pick)] = &[
     ("fabriclens_store_head_series", "Series in memory.", |s| s.head_series as u64),
     ("fabriclens_store_head_samples", "Samples in memory, not yet in blocks.", |s| s.head_samples),
     ("fabriclens_store_head_layouts", "Sets of series that share time stamps, in memory.", |s| s.head_layouts as u64),
@@ -47,7 +53,7 @@ pub struct Telemetry {
     pub query_seconds: HistogramVec,
     /// Queries being evaluated.
     pub queries_in_flight: IntGauge,
-    store: Vec<(IntGauge, fn(&Stats) -> u64)>,
+    store: Vec<(IntGauge, Pick)>,
 }
 
 impl Telemetry {
@@ -131,7 +137,7 @@ impl Telemetry {
     }
 
     /// Name, labels and value of every series, histograms as `_bucket`, `_sum` and `_count`.
-    pub fn samples(&self) -> Vec<(String, Vec<(String, String)>, f64)> {
+    pub fn samples(&self) -> Vec<OwnSample> {
         let mut out = Vec::new();
         for family in self.registry.gather() {
             for metric in family.get_metric() {

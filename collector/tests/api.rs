@@ -1,4 +1,5 @@
 //! The Prometheus HTTP API in the order and form in which Grafana calls it, and what it says to bad questions.
+#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 mod common;
 

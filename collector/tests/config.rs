@@ -1,4 +1,5 @@
 //! Config as people meet it: the shipped file, mistakes and their hints, environment, the fence around open listeners.
+#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

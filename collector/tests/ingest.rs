@@ -1,5 +1,6 @@
 //! Everything that can arrive: good, bad and hostile, over gRPC, HTTP and remote write. Each refusal names its remedy,
 //! and nothing else is lost by it.
+#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The real binary: what survives `kill -9`, how it stops, what it says when it cannot start, its help, its client.
+#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;

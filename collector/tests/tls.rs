@@ -1,4 +1,5 @@
 //! Listeners with TLS: certificate, client certificates, and the errors of files that do not fit.
+#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 mod common;
 

@@ -29,7 +29,7 @@ pub fn push_time(out: &mut String, ms: i64) {
     }
     let ms = ms.unsigned_abs();
     _ = write!(out, "{}", ms / 1000);
-    if ms % 1000 != 0 {
+    if !ms.is_multiple_of(1000) {
         _ = write!(out, ".{:03}", ms % 1000);
     }
 }

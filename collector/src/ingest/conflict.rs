@@ -129,7 +129,7 @@ impl Watch {
 
     /// The resource's bytes and the first number of it: of a sum if there is one, since those carry start times.
     fn first_point<'a>(&self, metrics: &'a [u8]) -> Result<Option<(&'a [u8], Point)>, DecodeError> {
-        let (mut resource, mut found): (&[u8], Option<(&[u8], &[u8], bool)>) = (&[], None);
+        let (mut resource, mut found): (&[u8], Option<Number<'_>>) = (&[], None);
         for field in Reader::new(metrics) {
             match field? {
                 (1, Field::Bytes(b)) => resource = b,
@@ -186,8 +186,11 @@ impl Point {
     }
 }
 
-/// Name and data of a metric if it is a gauge or sum, and whether it is a sum.
-fn number_of(metric: &[u8]) -> Result<Option<(&[u8], &[u8], bool)>, DecodeError> {
+/// Name and data of a gauge or sum, and whether it is a sum.
+type Number<'a> = (&'a [u8], &'a [u8], bool);
+
+/// A metric's, if it is either.
+fn number_of(metric: &[u8]) -> Result<Option<Number<'_>>, DecodeError> {
     let (mut name, mut data): (&[u8], _) = (&[], None);
     for field in Reader::new(metric) {
         match field? {

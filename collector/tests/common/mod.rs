@@ -1,4 +1,5 @@
 //! Harness of the collector's tests: a collector in this process on free ports, senders, and a client that asks.
+#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 #![allow(dead_code, reason = "each test file uses its own part of the harness")]
 
 use std::io::Write as _;
