@@ -1,0 +1,101 @@
+//! The real binary on a recorded host: serves, tells about itself, ends when asked.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/mlx5-roce");
+
+/// Rows of the agent itself that a running one always has.
+const OWN: &[&str] = &[
+    "fabriclens_agent_sampler_reads_total",
+    "fabriclens_agent_sampler_state",
+    "fabriclens_agent_ring_depth",
+    "fabriclens_agent_process_cpu_seconds_total",
+    "fabriclens_agent_process_memory_bytes",
+    "fabriclens_agent_http_requests_total",
+];
+
+/// Killed when a test fails.
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test starts the agent; the agent itself starts nothing")]
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabriclens-agent"));
+    command.env_clear();
+    command
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    answer
+}
+
+#[test]
+fn runs_serves_and_ends_on_sigterm() {
+    let mut run = command();
+    run.args(["run", "--root", HOST, "--http", "127.0.0.1:0"]).stderr(Stdio::piped());
+    let mut agent = Agent(run.spawn().unwrap());
+    let log = BufReader::new(agent.0.stderr.take().unwrap());
+    let mut lines = log.lines().map_while(Result::ok);
+    let serving = lines.find(|l| l.contains("serving http://")).expect("it says where it serves");
+    let address = serving.split("http://").nth(1).unwrap().trim_end_matches("/metrics").to_owned();
+    // Somebody must read the log, or the agent would wait for it.
+    let rest = std::thread::spawn(move || lines.collect::<Vec<String>>());
+
+    let begin = Instant::now();
+    let mut missing;
+    loop {
+        let text = get(&address, "/metrics");
+        missing = OWN.iter().filter(|row| !text.contains(&format!("\n{row}{{"))).collect::<Vec<_>>();
+        if missing.is_empty() && text.contains("\nfabric_pfc_frames_total{") {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "still missing after 30 s: {missing:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200"));
+    assert!(get(&address, "/healthz").contains("\"status\":\"ok\""));
+
+    let pid = rustix::process::Pid::from_child(&agent.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = agent.0.try_wait().unwrap() {
+            break status;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "it does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(status.success(), "{status}");
+    let log = rest.join().unwrap().join("\n");
+    assert!(log.contains("stopping") && !log.contains("ERROR"), "{log}");
+}
+
+#[test]
+fn mistakes_are_told_before_anything_starts() {
+    for (args, says) in [
+        (&["once", "--root", "/nonexistent"][..], "--root /nonexistent"),
+        (&["run", "--http", "0.0.0.0:1"][..], "http.insecure = true"),
+        (&["run", "--collector", "nowhere"][..], "http://127.0.0.1:4317"),
+        (&["run", "--config", "/nonexistent.toml"][..], "/nonexistent.toml"),
+    ] {
+        let done = command().args(args).output().unwrap();
+        let error = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.starts_with("fabriclens-agent: ") && error.contains(says), "{args:?}: {error}");
+    }
+    let checked = command().args(["run", "--check-config"]).output().unwrap();
+    assert!(checked.status.success() && checked.stdout == b"config is valid\n");
+}
