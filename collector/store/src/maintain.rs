@@ -190,9 +190,8 @@ impl Shared {
 
     fn blocks_of(&self, generation: &Arc<Generation>) -> Result<Vec<Arc<Block>>, StoreError> {
         let mut blocks = Vec::new();
-        let number = generation.number;
         for (start, end) in self.windows(generation) {
-            let plan = Plan { start, end, generations: (number, number), parents: Vec::new() };
+            let plan = Plan { start, end, generations: (generation.first, generation.number), parents: Vec::new() };
             match self.write_block(&mut [Source::head(generation.clone())], plan, || true) {
                 Ok(block) => blocks.extend(block),
                 Err(e) => {
@@ -245,11 +244,12 @@ impl Shared {
         }
     }
 
+    /// Removes the logs up to a generation; generations become blocks in their order.
     fn remove_log(&self, generation: u64) -> Result<(), StoreError> {
         let dir = &self.dir.wal;
         let fail = |what, e: &std::io::Error| StoreError::io(what, dir, e);
         for (file, _) in self.files.list(dir).map_err(|e| fail("list", &e))? {
-            if parse_name(&file).is_some_and(|(g, _)| g == generation) {
+            if parse_name(&file).is_some_and(|(g, _)| g <= generation) {
                 self.files.remove(&dir.join(file)).map_err(|e| fail("remove a log from", &e))?;
             }
         }

@@ -277,7 +277,7 @@ fn keep(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGr
     }
 }
 
-/// All generations that have a log, oldest first; empty ones are dropped and their files removed.
+/// What the logs hold, as one generation that waits to become blocks.
 fn replay_all(
     dir: &DataDir,
     options: &Options,
@@ -291,14 +291,18 @@ fn replay_all(
             segments.entry(generation).or_default().push((segment, name));
         }
     }
-    let mut older: Vec<Arc<Generation>> = Vec::new();
-    for (number, mut parts) in segments {
+    let (Some(first), Some(last)) = (segments.keys().next().copied(), segments.keys().next_back().copied()) else {
+        return Ok(Vec::new());
+    };
+    // All logs become one generation: a process that dies often leaves many small ones.
+    let mut generation = Generation::new(last, options.chunk_rows, options.max_series);
+    generation.first = first;
+    for parts in segments.values_mut() {
         parts.sort_unstable();
-        let mut generation = Generation::new(number, options.chunk_rows, options.max_series);
-        for (_, name) in &parts {
-            replay::segment(files, &dir.root, &dir.wal.join(name), &mut generation, &older, damage)?;
+        for (_, name) in &*parts {
+            replay::segment(files, &dir.root, &dir.wal.join(name), &mut generation, &[], damage)?;
         }
-        older.push(Arc::new(generation));
     }
+    let older = vec![Arc::new(generation)];
     Ok(older)
 }

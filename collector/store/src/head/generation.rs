@@ -25,6 +25,8 @@ pub struct Entered {
 pub struct Generation {
     /// Number of its log; later generations have higher ones.
     pub number: u64,
+    /// Number of the first log that was replayed into it; its own if none was.
+    pub first: u64,
     /// By series index.
     pub series: Vec<Entered>,
     /// By layout index, as in its log.
@@ -56,6 +58,7 @@ impl Generation {
     pub fn new(number: u64, chunk_rows: usize, max_series: usize) -> Self {
         Self {
             number,
+            first: number,
             series: Vec::new(),
             layouts: Vec::new(),
             by_labels: HashMap::new(),
