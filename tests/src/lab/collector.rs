@@ -74,13 +74,15 @@ impl Collector {
         Ok(series.iter().map(parse).collect())
     }
 
-    /// The newest point at or after `after_ns` of the one series that `selector` means; `None` if there is none yet.
+    /// The newest value of the one series that `selector` means, if it was read wholly after `after_ns`; `None` if
+    /// there is none yet. A point's time is the end of its read, so the first one may have been read before.
     ///
     /// # Errors
     /// When it means several series.
     pub fn newest(&self, selector: &str, after_ns: u64) -> Result<Option<f64>> {
         let found = self.points(selector, 60)?;
-        Ok(found.last().filter(|point| point.0 >= after_ns).map(|point| point.1))
+        let newer = found.iter().filter(|point| point.0 >= after_ns);
+        Ok(newer.skip(1).last().map(|point| point.1))
     }
 
     /// Raw points of the one series that `selector` means, of the last `seconds`.

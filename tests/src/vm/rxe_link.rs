@@ -18,7 +18,7 @@ const ALLOWED_NS: u64 = 200_000_000;
 fn run(lab: &Lab) -> Result<()> {
     let pair = Pair::start(lab)?;
     for (host, guest) in [("vm1", &pair.one), ("vm2", &pair.two)] {
-        guest.sh("setsid ip -ts monitor link >/tmp/monitor </dev/null 2>&1 & sleep 1")?;
+        guest.sh("setsid /bin/ip -ts monitor link >/tmp/monitor </dev/null 2>&1 & sleep 1")?;
         for (up, state) in [(false, 1.0), (true, 4.0)] {
             let start = guest.now_ns()?;
             // vm1 loses its cable; vm2, whose card has the same kind of cable, is shut by its administrator.

@@ -65,8 +65,17 @@ impl Hca {
     /// # Errors
     /// When any of that fails.
     pub fn start(lab: &Lab) -> Result<Self> {
+        Self::start_as(lab, ETHERNET)
+    }
+
+    /// As [`Hca::start`], with parameters of the module: [`ETHERNET`] or [`INFINIBAND`].
+    ///
+    /// # Errors
+    /// When any of that fails.
+    pub fn start_as(lab: &Lab, parameters: &str) -> Result<Self> {
         let collector = Collector::start(&lab.programs.collector, lab.folder())?;
-        let guest = boot_hca(lab)?;
+        let guest = lab.boot(&[Config::new("hca1", 1, "hca").cards(2)])?.remove(0);
+        load_as(&guest, parameters)?;
         agent::start(&guest, &lab.programs.agent, &collector)?;
         let hca = Self { guest, collector };
         for device in ["mlx5_0", "mlx5_1"] {
@@ -108,7 +117,18 @@ pub fn boot_hca(lab: &Lab) -> Result<Vm> {
 /// # Errors
 /// When the kernel refuses.
 pub fn load(guest: &Vm) -> Result<()> {
-    guest.sh("insmod /modules/fakehca.ko && ip link set ens0np0 up && ip link set ens1np0 up")?;
+    load_as(guest, ETHERNET)
+}
+
+/// Parameters of the module for RoCE ports.
+pub const ETHERNET: &str = "ib=0";
+
+/// Parameters of the module for InfiniBand ports.
+pub const INFINIBAND: &str = "ib=1";
+
+fn load_as(guest: &Vm, parameters: &str) -> Result<()> {
+    guest
+        .sh(&format!("insmod /modules/fakehca.ko {parameters} && ip link set ens0np0 up && ip link set ens1np0 up"))?;
     Ok(())
 }
 
