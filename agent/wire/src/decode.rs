@@ -16,8 +16,9 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use prost::Message as _;
 use std::sync::Arc;
 
-/// Bit pattern of "no point here" in [`Group::values`]: a NaN that is neither an ordinary one nor [`STALE_NAN`].
-pub const ABSENT_NAN: u64 = 0x7ff0_0000_0000_0003;
+/// Bit pattern of "no point here" in [`Group::values`]: a NaN that is neither an ordinary one nor [`STALE_NAN`];
+/// the store's own pattern, so that groups reach it as they are (the collector's build asserts it).
+pub const ABSENT_NAN: u64 = 0x7ff8_0000_0000_0fab;
 /// Bit pattern of Prometheus' staleness marker: "this series ended here".
 pub const STALE_NAN: u64 = 0x7ff0_0000_0000_0002;
 

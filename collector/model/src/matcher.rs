@@ -37,7 +37,7 @@ pub struct MatcherError {
 }
 
 impl Matcher {
-    /// Builds a matcher; patterns match the whole value, `.` matches newlines (as in Prometheus).
+    /// Builds a matcher; patterns match the whole value, `.` does not match newlines (as in Prometheus 2).
     ///
     /// # Errors
     /// [`MatcherError`] for an invalid pattern.
@@ -46,7 +46,7 @@ impl Matcher {
         let regex = match op {
             MatchOp::Equal | MatchOp::NotEqual => None,
             MatchOp::Regex | MatchOp::NotRegex => {
-                Some(regex::Regex::new(&format!("^(?s:{value})$")).map_err(|source| MatcherError {
+                Some(regex::Regex::new(&format!("^(?:{value})$")).map_err(|source| MatcherError {
                     name: name.clone(),
                     pattern: value.clone(),
                     source,

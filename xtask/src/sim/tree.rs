@@ -137,6 +137,7 @@ impl HostTree {
         for rail in 0..RAILS {
             tree.create_nic(rail)?;
         }
+        tree.write(&vec![Nic::default(); super::HOSTS * RAILS])?;
         Ok(tree)
     }
 
