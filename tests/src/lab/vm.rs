@@ -222,5 +222,5 @@ pub fn free_port() -> Result<u16> {
 
 fn tail(text: &str) -> &str {
     let start = text.len().saturating_sub(2000);
-    &text[text.ceil_char_boundary(start)..]
+    (start..=text.len()).find_map(|at| text.get(at..)).unwrap_or_default()
 }
