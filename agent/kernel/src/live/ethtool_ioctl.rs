@@ -82,7 +82,13 @@ impl Ioctl {
             }
             out.clear();
             out.extend((0..has).map_while(|i| u64_at(answer, 8 + i * 8)));
-            Ok(())
+            // PFC that moves from one priority to another changes the names and not their number (mlx5). Asked after
+            // the values: a list that changed before or during them is seen. Costs a copy and no firmware command.
+            match ethtool.call(netdev, &words(&[GSTRINGS, SS_STATS, ask])) {
+                Ok(answer) if same_names(answer, names) => Ok(()),
+                Ok(_) => Err(CallError::ListChanged { what: what.clone(), had, has }),
+                Err(error) => Err(too_long(&what, error)),
+            }
         })
     }
 }
@@ -111,10 +117,22 @@ fn words(words: &[u32]) -> Vec<u8> {
 }
 
 /// From `struct ethtool_gstrings`.
-fn names(answer: &[u8]) -> Option<StatNames> {
+fn strings(answer: &[u8]) -> Option<impl ExactSizeIterator<Item = &[u8]>> {
     let count = usize::try_from(u32_at(answer, 8)?).ok()?;
-    let list = answer.get(12..12 + count.checked_mul(NAME_BYTES)?)?;
-    Some(list.chunks_exact(NAME_BYTES).map(|name| intern::shared(text(name).trim())).collect::<Vec<Arc<str>>>().into())
+    Some(answer.get(12..12 + count.checked_mul(NAME_BYTES)?)?.chunks_exact(NAME_BYTES))
+}
+
+fn names(answer: &[u8]) -> Option<StatNames> {
+    Some(strings(answer)?.map(|name| intern::shared(text(name).trim())).collect::<Vec<Arc<str>>>().into())
+}
+
+fn same_names(answer: &[u8], names: &StatNames) -> bool {
+    let same = |now: &[u8], name: &str| {
+        let end = now.iter().position(|b| *b == 0).unwrap_or(now.len());
+        now[..end].trim_ascii() == name.as_bytes() || text(now).trim() == name // the latter cleans, and allocates
+    };
+    strings(answer)
+        .is_some_and(|now| now.len() == names.len() && now.zip(names.iter()).all(|(now, name)| same(now, name)))
 }
 
 /// From `struct ethtool_drvinfo`.
@@ -135,7 +153,12 @@ mod tests {
             bytes.resize(NAME_BYTES, 0);
             answer.extend(bytes);
         }
-        assert_eq!(*names(&answer).unwrap(), ["TxOctets".into(), "[3]: rx_bytes".into()]);
+        let list = names(&answer).unwrap();
+        assert_eq!(*list, ["TxOctets".into(), "[3]: rx_bytes".into()]);
+        assert!(same_names(&answer, &list));
+        let mut renamed = answer.clone();
+        renamed[14] = b'R';
+        assert!(!same_names(&renamed, &list), "as long as before, and another list");
         answer[8..12].copy_from_slice(&3_u32.to_ne_bytes());
         assert_eq!(names(&answer), None);
         answer[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
@@ -162,7 +185,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
-            let _ = (names(&bytes), driver_info(&bytes));
+            let list: StatNames = [Arc::from("x")].into();
+            let _ = (names(&bytes), same_names(&bytes, &list), driver_info(&bytes));
         }
     }
 }
