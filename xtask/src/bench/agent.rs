@@ -1,207 +1,236 @@
-//! The agent beside node_exporter: the same tree of 8 HCAs, one full sample a second each, in the same seconds.
+//! The agent beside node_exporter: the same tree of 8 HCAs, a sample a second each, all in the same seconds.
 //!
-//! The tree is plain files, so kernel and firmware cost nothing for either; what is left is the programs' own cost.
-//! node_exporter's ethtool collector asks the kernel by ioctl and finds none of the tree's netdevs: it adds no series.
+//! The tree is plain files that a simulated fabric moves on each second. Kernel and firmware cost nothing there, for
+//! either program; what is left is the programs' own cost. node_exporter's ethtool collector asks the kernel by ioctl
+//! and finds none of the tree's netdevs: it adds no series. The agent stands in for ioctls with recorded text, whose
+//! parsing is a cost of the recording and not of a host, so the comparison is on a tree without any; one row has them.
 
-use super::process::Process;
+use super::process::{Process, Size};
+use super::report;
+use super::scrape::{Sources, counters_per_second, rival_series, scrape, sources, wait_for};
+use super::syscalls::{self, Calls};
 use crate::setup;
 use crate::sim::fabric::Fabric;
 use crate::sim::tree::HostTree;
 use crate::steps::{cargo, must, root};
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+const NODE_EXPORTER: &str = "/usr/bin/prometheus-node-exporter";
+/// The agent looks at itself each fifth second: whole multiples of it make its counts exact.
+const GRAIN: u64 = 5;
 
 /// Options of `bench agent`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Seconds to measure
+    /// Seconds to measure; rounded up to a multiple of 5
     #[arg(long, default_value_t = 30)]
     seconds: u64,
+    /// Measures this agent instead of building one with the release profile
+    #[arg(long)]
+    agent: Option<PathBuf>,
+    /// Lets agents send to this collector instead of building one with the demo profile
+    #[arg(long)]
+    collector: Option<PathBuf>,
 }
 
-struct Figure {
+/// What a program does with what it reads.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Nobody,
+    Scraped,
+    Sent,
+}
+
+/// One row of the table, before it runs.
+struct Plan {
     name: &'static str,
-    counters_per_sample: usize,
-    cpu_per_sample_us: f64,
-    rss: u64,
-    syscalls_per_sample: Option<f64>,
+    rival: bool,
+    recorded: bool,
+    fast: bool,
+    way: Way,
 }
 
-/// Builds, measures, prints ratios.
+const PLANS: [Plan; 6] = [
+    Plan { name: "agent, 1 s, scraped each second", rival: false, recorded: false, fast: false, way: Way::Scraped },
+    Plan { name: "node_exporter, scraped each second", rival: true, recorded: false, fast: false, way: Way::Scraped },
+    Plan { name: "agent, 1 s, only reading", rival: false, recorded: false, fast: false, way: Way::Nobody },
+    Plan { name: "agent, 1 s, sends OTLP", rival: false, recorded: false, fast: false, way: Way::Sent },
+    Plan { name: "agent, 1 s + 100 ms, sends OTLP", rival: false, recorded: false, fast: true, way: Way::Sent },
+    Plan { name: "the same, with ethtool as text", rival: false, recorded: true, fast: true, way: Way::Sent },
+];
+
+/// One row of the table.
+pub struct Figure {
+    /// What ran.
+    pub name: &'static str,
+    /// Counters read per second.
+    pub counters: f64,
+    /// CPU per second, microseconds.
+    pub cpu_us: f64,
+    /// Memory and threads at the end.
+    pub size: Size,
+    /// System calls, where they could be counted.
+    pub calls: Option<Calls>,
+}
+
+struct Running {
+    plan: &'static Plan,
+    process: Process,
+    url: String,
+    cpu: u64,
+    before: Sources,
+}
+
+/// Builds, measures, prints.
 pub fn run(args: Args) -> Result<()> {
     if !setup::ensure(&setup::NODE_EXPORTER)? {
         bail!("no rival to measure against");
     }
     let strace = setup::ensure(&setup::STRACE)?;
-    println!("building the agent (release: LTO takes minutes)");
-    must(cargo(&["build", "--release", "--locked", "-p", "fabriclens-agent"]))?;
-    let agent = root().join("target/release/fabriclens-agent");
+    let seconds = args.seconds.div_ceil(GRAIN).max(1) * GRAIN;
+    let agent = args.agent.map_or_else(|| build("release", "fabriclens-agent"), Ok)?;
+    let collector = args.collector.map_or_else(|| build("demo", "fabriclens"), Ok)?;
     let dir = root().join("target/bench-agent");
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir)?;
     let dir = dir.canonicalize()?;
-    let mut tree = HostTree::create(&dir, 0)?;
-    let mut fabric = Fabric::new();
-    fabric.step(0.1);
-    tree.write(&fabric.nics)?;
 
-    let address = |port: u16| format!("127.0.0.1:{port}");
-    let run = |extra: &[(&str, &str)], port: u16| -> Result<(PathBuf, Vec<String>)> {
-        let config = dir.join(format!("agent-{port}.toml"));
-        std::fs::write(&config, extra.iter().map(|(k, v)| format!("{k} = {v}\n")).collect::<String>())?;
-        let text = |p: &Path| p.display().to_string();
-        Ok((
-            agent.clone(),
-            vec![
-                "run".into(),
-                "--root".into(),
-                text(&dir),
-                "--http".into(),
-                address(port),
-                "--config".into(),
-                text(&config),
-            ],
-        ))
+    let mut fabric = Fabric::new();
+    let mut tree = HostTree::create(&dir.join("recorded"), 0)?;
+    // The same files without the recorded calls: what the kernel itself shows as files.
+    std::fs::create_dir(dir.join("sysfs"))?;
+    for part in ["sys", "proc"] {
+        symlink(dir.join("recorded").join(part), dir.join("sysfs").join(part))?;
+    }
+    let mut tick = || {
+        fabric.step(1.0);
+        tree.write(&fabric.nics)
     };
-    let rival: Vec<String> = [
-        format!("--path.sysfs={}", dir.join("sys").display()),
-        format!("--path.procfs={}", dir.join("proc").display()),
-        format!("--web.listen-address={}", address(17412)),
+    tick()?;
+
+    let grpc = free_port()?;
+    let _collector = serve(&collector, &dir, grpc)?;
+    let mut running = PLANS.iter().map(|plan| start(plan, &agent, &dir, grpc)).collect::<Result<Vec<Running>>>()?;
+    println!("measuring {} programs side by side for {seconds} s", running.len());
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_secs(1)); // the first sample binds names and opens files
+        each_second(&running)?;
+    }
+    for r in &mut running {
+        r.before = sources(&scrape(&r.url)?);
+    }
+    for r in &mut running {
+        r.cpu = r.process.cpu_ns()?;
+    }
+    let begin = Instant::now();
+    for second in 1..=seconds {
+        std::thread::sleep((begin + Duration::from_secs(second)).saturating_duration_since(Instant::now()));
+        tick()?;
+        each_second(&running)?;
+    }
+    let cpu: Vec<u64> = running.iter().map(|r| r.process.cpu_ns()).collect::<Result<_>>()?;
+    let took = begin.elapsed().as_secs_f64();
+    let mut figures = Vec::new();
+    for (r, cpu) in running.iter_mut().zip(cpu) {
+        figures.push(r.figure(cpu, took, strace)?);
+    }
+    report::print(&figures);
+    report::sizes(&agent, &dir)
+}
+
+fn build(profile: &str, package: &str) -> Result<PathBuf> {
+    println!("building {package} ({profile} profile; the first time takes minutes)");
+    must(cargo(&["build", "--profile", profile, "--locked", "-p", package]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join(profile).join(package))
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).context("find a free port")?.port())
+}
+
+fn local(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+fn serve(program: &Path, dir: &Path, grpc: u16) -> Result<Process> {
+    let http = local(free_port()?);
+    let data = dir.join("data").display().to_string();
+    let otlp_http = local(free_port()?);
+    let args = ["serve", "--data", &data, "--http", &http, "--otlp-grpc", &local(grpc), "--otlp-http", &otlp_http];
+    let process = Process::start(program, &args.map(String::from), &dir.join("collector.log"))?;
+    wait_for(&format!("http://{http}/readyz"))?;
+    Ok(process)
+}
+
+fn start(plan: &'static Plan, agent: &Path, dir: &Path, grpc: u16) -> Result<Running> {
+    let http = local(free_port()?);
+    let tree = dir.join(if plan.recorded { "recorded" } else { "sysfs" });
+    let log = dir.join(format!("{}.log", plan.name.replace([' ', ','], "-")));
+    let process = if plan.rival {
+        Process::start(Path::new(NODE_EXPORTER), &rival(&tree, &http), &log)?
+    } else {
+        // A congestion sample as rare as the full one is none. The host's name sets the phase of the samples.
+        let config = log.with_extension("toml");
+        let fast = if plan.fast { "100ms" } else { "1s" };
+        std::fs::write(&config, format!("host = {:?}\n[sampling]\nfast = {fast:?}\n", plan.name))?;
+        let (root, config) = (tree.display().to_string(), config.display().to_string());
+        let mut args = vec!["run", "--root", &root, "--http", &http, "--config", &config];
+        let url = format!("http://{}", local(grpc));
+        if plan.way == Way::Sent {
+            args.extend(["--collector", &url]);
+        }
+        Process::start(agent, &args.into_iter().map(String::from).collect::<Vec<_>>(), &log)?
+    };
+    let url = format!("http://{http}/metrics");
+    let mut running = Running { plan, process, url, cpu: 0, before: Sources::new() };
+    if let Err(error) = wait_for(&running.url) {
+        let ended = if running.process.is_alive() { "" } else { "; it ended" };
+        return Err(error.context(format!("{}{ended}; its log: {}", plan.name, log.display())));
+    }
+    Ok(running)
+}
+
+fn rival(tree: &Path, http: &str) -> Vec<String> {
+    let sys = tree.join("sys");
+    [
+        format!("--path.sysfs={}", sys.display()),
+        format!("--path.procfs={}", tree.join("proc").display()),
+        format!("--web.listen-address={http}"),
         "--web.disable-exporter-metrics".into(),
         "--collector.disable-defaults".into(),
         "--collector.infiniband".into(),
         "--collector.netclass".into(),
         "--collector.ethtool".into(),
     ]
-    .into();
-    let (program, full) = run(&[("fast_interval", "\"off\"")], 17411)?;
-    let (_, fast) = run(&[], 17413)?;
-    let contenders: [(&'static str, &Path, &[String], u16, bool); 3] = [
-        ("fabriclens-agent, 1 s", &program, &full, 17411, false),
-        ("fabriclens-agent, 1 s + 100 ms", &program, &fast, 17413, false),
-        ("node_exporter, scraped each 1 s", Path::new("/usr/bin/prometheus-node-exporter"), &rival, 17412, true),
-    ];
-    let mut figures = Vec::new();
-    for (name, program, args_of, port, scraped) in contenders {
-        println!("measuring {name} for {} s", args.seconds);
-        figures.push(measure(name, program, args_of, port, scraped, Duration::from_secs(args.seconds), strace)?);
-    }
-    print(&figures);
-    let size = std::fs::metadata(&agent)?.len();
-    println!("\nbinary of the agent, unstripped: {:.1} MB", size as f64 / 1e6);
-    let stripped = dir.join("stripped");
-    if std::process::Command::new("strip").arg(&agent).arg("-o").arg(&stripped).status().is_ok_and(|s| s.success()) {
-        println!("binary of the agent, stripped:   {:.1} MB", std::fs::metadata(stripped)?.len() as f64 / 1e6);
-    }
-    Ok(())
+    .into()
 }
 
-fn measure(
-    name: &'static str,
-    program: &Path,
-    args: &[String],
-    port: u16,
-    scraped: bool,
-    time: Duration,
-    strace: bool,
-) -> Result<Figure> {
-    let process = Process::start(program, args)?;
-    let url = format!("http://127.0.0.1:{port}/metrics");
-    wait_for(&url)?;
-    std::thread::sleep(Duration::from_secs(2)); // first sample binds names and opens files
-    let counters = fabric_series(&scrape(&url)?);
-    let (cpu, begin) = (process.cpu_ns()?, Instant::now());
-    let mut samples = 0_u32;
-    while begin.elapsed() < time {
-        samples += 1;
-        if scraped {
-            scrape(&url)?;
+fn each_second(running: &[Running]) -> Result<()> {
+    running.iter().filter(|r| r.plan.way == Way::Scraped).try_for_each(|r| scrape(&r.url).map(drop))
+}
+
+impl Running {
+    fn figure(&mut self, cpu: u64, took: f64, strace: bool) -> Result<Figure> {
+        if !self.process.is_alive() {
+            bail!("{} has ended during the measurement", self.plan.name);
         }
-        std::thread::sleep((begin + Duration::from_secs(u64::from(samples))).saturating_duration_since(Instant::now()));
-    }
-    let cpu_us = (process.cpu_ns()? - cpu) as f64 / 1e3;
-    let rss = process.rss()?;
-    let syscalls_per_sample = if strace { count_syscalls(&process, &url, scraped)? } else { None };
-    Ok(Figure {
-        name,
-        counters_per_sample: counters,
-        cpu_per_sample_us: cpu_us / f64::from(samples),
-        rss,
-        syscalls_per_sample,
-    })
-}
-
-/// Counts system calls over some samples, after the measurement: tracing slows the process down.
-fn count_syscalls(process: &Process, url: &str, scraped: bool) -> Result<Option<f64>> {
-    const SAMPLES: u64 = 5;
-    let child = std::process::Command::new("timeout")
-        .args(["-s", "INT", &SAMPLES.to_string(), "strace", "-f", "-c", "-S", "calls", "-p", &process.id().to_string()])
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::piped())
-        .spawn()?;
-    if scraped {
-        for _ in 0..SAMPLES {
-            std::thread::sleep(Duration::from_millis(900));
-            scrape(url)?;
+        let text = scrape(&self.url)?;
+        let counters = if self.plan.rival {
+            rival_series(&text) as f64
+        } else {
+            counters_per_second(&self.before, &sources(&text), took)
+        };
+        if counters < 1.0 {
+            bail!("{} read nothing from the tree", self.plan.name);
         }
-    }
-    let text = String::from_utf8_lossy(&child.wait_with_output()?.stderr).into_owned();
-    let total = text
-        .lines()
-        .rfind(|l| l.trim_end().ends_with("total"))
-        .and_then(|l| l.split_whitespace().nth(3)?.parse::<f64>().ok());
-    Ok(total.map(|t| t / SAMPLES as f64))
-}
-
-fn scrape(url: &str) -> Result<String> {
-    Ok(ureq::get(url).call().with_context(|| format!("scrape {url}"))?.body_mut().read_to_string()?)
-}
-
-fn wait_for(url: &str) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while scrape(url).is_err() {
-        if Instant::now() > deadline {
-            bail!("{url} does not answer");
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
-}
-
-/// Series read from the host; a program's series about itself do not count.
-fn fabric_series(text: &str) -> usize {
-    text.lines()
-        .filter(|l| !l.starts_with('#') && !l.starts_with("fabriclens_") && !l.starts_with("node_scrape_"))
-        .count()
-}
-
-fn print(figures: &[Figure]) {
-    println!(
-        "\n{:<34} {:>8} {:>12} {:>12} {:>9} {:>14}",
-        "", "series", "CPU/sample", "CPU/series", "RSS", "calls/sample"
-    );
-    for f in figures {
-        let calls = f.syscalls_per_sample.map_or("-".into(), |c| format!("{c:.0}"));
-        let per = f.cpu_per_sample_us / f.counters_per_sample.max(1) as f64;
-        println!(
-            "{:<34} {:>8} {:>9.0} µs {:>9.2} µs {:>6.1} MB {calls:>14}",
-            f.name,
-            f.counters_per_sample,
-            f.cpu_per_sample_us,
-            per,
-            f.rss as f64 / 1e6
-        );
-    }
-    if let [ours, .., rival] = figures {
-        let per = |f: &Figure| f.cpu_per_sample_us / f.counters_per_sample.max(1) as f64;
-        let ratios: BTreeMap<_, _> = [
-            ("CPU per series", per(ours) / per(rival)),
-            ("CPU per sample", ours.cpu_per_sample_us / rival.cpu_per_sample_us),
-            ("RSS", ours.rss as f64 / rival.rss as f64),
-        ]
-        .into();
-        ratios.iter().for_each(|(what, ratio)| println!("{what}: {ratio:.3} of {}", rival.name));
+        let size = self.process.size()?;
+        let mut scraped = || if self.plan.way == Way::Scraped { scrape(&self.url).map(drop) } else { Ok(()) };
+        let calls = if strace { syscalls::count(self.process.id(), GRAIN, &mut scraped)? } else { None };
+        Ok(Figure { name: self.plan.name, counters, cpu_us: (cpu - self.cpu) as f64 / 1e3 / took, size, calls })
     }
 }

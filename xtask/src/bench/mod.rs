@@ -2,6 +2,9 @@
 
 mod agent;
 mod process;
+mod report;
+mod scrape;
+mod syscalls;
 
 use anyhow::Result;
 

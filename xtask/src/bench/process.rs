@@ -1,7 +1,7 @@
 //! What a process has cost so far, as the kernel tells it.
 
 use anyhow::{Context, Result};
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -10,14 +10,26 @@ pub struct Process {
     child: Child,
 }
 
+/// Memory and threads of a process now.
+#[derive(Clone, Copy)]
+pub struct Size {
+    /// Resident bytes, pages of the program's own file included.
+    pub rss: u64,
+    /// Resident bytes that no file backs: heap and stacks.
+    pub anonymous: u64,
+    /// Threads.
+    pub threads: u64,
+}
+
 impl Process {
-    /// Starts `program` with its output thrown away.
-    pub fn start(program: &Path, args: &[String]) -> Result<Self> {
+    /// Starts `program`; what it prints goes to the file `log`.
+    pub fn start(program: &Path, args: &[String], log: &Path) -> Result<Self> {
+        let log = File::create(log).with_context(|| format!("create {}", log.display()))?;
         let child = Command::new(program)
             .args(args)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
             .spawn()
             .with_context(|| format!("start {}", program.display()))?;
         Ok(Self { child })
@@ -26,6 +38,11 @@ impl Process {
     /// Process id.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Whether it has not ended on its own.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// CPU time of all its threads, nanoseconds (scheduler's own count, not ticks).
@@ -39,14 +56,14 @@ impl Process {
         Ok(sum)
     }
 
-    /// Resident memory now, bytes.
-    pub fn rss(&self) -> Result<u64> {
+    /// Memory and threads.
+    pub fn size(&self) -> Result<Size> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
-        let kib = status
-            .lines()
-            .find_map(|l| l.strip_prefix("VmRSS:"))
-            .and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok());
-        Ok(kib.context("no VmRSS")? * 1024)
+        let field = |name: &str| {
+            let value = status.lines().find_map(|l| l.strip_prefix(name)).and_then(|v| v.split_whitespace().next());
+            value.and_then(|v| v.parse::<u64>().ok()).with_context(|| format!("no {name} in /proc/PID/status"))
+        };
+        Ok(Size { rss: field("VmRSS:")? * 1024, anonymous: field("RssAnon:")? * 1024, threads: field("Threads:")? })
     }
 }
 

@@ -1,0 +1,81 @@
+//! Fetches `/metrics`, and counts what stands in it.
+
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// The text at `url`.
+pub fn scrape(url: &str) -> Result<String> {
+    Ok(ureq::get(url).call().with_context(|| format!("scrape {url}"))?.body_mut().read_to_string()?)
+}
+
+/// Waits until `url` answers.
+pub fn wait_for(url: &str) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(15);
+    while scrape(url).is_err() {
+        if Instant::now() > deadline {
+            bail!("{url} does not answer");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Series of node_exporter that stand for something read from the host.
+pub fn rival_series(text: &str) -> usize {
+    text.lines().filter(|l| l.starts_with("node_") && !l.starts_with("node_scrape_")).count()
+}
+
+/// What the agent says about each of its sources: counters per read, and reads so far.
+pub type Sources = BTreeMap<String, (f64, f64)>;
+
+/// The agent's own account of what it reads, from its self-metrics.
+pub fn sources(text: &str) -> Sources {
+    let mut found = Sources::new();
+    for line in text.lines() {
+        let Some((series, value)) = line.rsplit_once(' ') else { continue };
+        let Ok(value) = value.parse::<f64>() else { continue };
+        let Some((name, labels)) = series.split_once('{') else { continue };
+        match name {
+            "fabriclens_agent_sampler_counters" => found.entry(labels.to_owned()).or_default().0 = value,
+            "fabriclens_agent_sampler_reads_total" => found.entry(labels.to_owned()).or_default().1 = value,
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Counters that full samples read per second, between two looks. Congestion samples, which read a source more often
+/// than once a second and only a part of it, count as the full sample that the source got in the same second.
+pub fn counters_per_second(before: &Sources, after: &Sources, seconds: f64) -> f64 {
+    let per_source = after.iter().map(|(source, (counters, reads))| {
+        let had = before.get(source).map_or(0.0, |(_, reads)| *reads);
+        counters * ((reads - had) / seconds).min(1.0)
+    });
+    per_source.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_counts_once_a_second_or_less() {
+        let text = |reads: [u32; 2]| {
+            format!(
+                "# TYPE x counter\nfabriclens_agent_sampler_counters{{sampler=\"a\",target=\"h\"}} 30\n\
+                 fabriclens_agent_sampler_reads_total{{sampler=\"a\",target=\"h\"}} {}\n\
+                 fabriclens_agent_sampler_counters{{sampler=\"b\",target=\"h\"}} 20\n\
+                 fabriclens_agent_sampler_reads_total{{sampler=\"b\",target=\"h\"}} {}\n",
+                reads[0], reads[1]
+            )
+        };
+        let (before, after) = (sources(&text([100, 1])), sources(&text([200, 6])));
+        assert_eq!(counters_per_second(&before, &after, 10.0), 30.0 + 10.0);
+    }
+
+    #[test]
+    fn the_rivals_own_series_do_not_count() {
+        assert_eq!(rival_series("# HELP a b\nnode_infiniband_x{a=\"b\"} 1\nnode_scrape_y 1\ngo_z 1\n"), 1);
+    }
+}
