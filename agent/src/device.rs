@@ -2,17 +2,20 @@
 //!
 //! Owned by one thread of `schedule`; what others may look at is in [`Shared`].
 
+mod account;
+
+pub use account::{Account, Shared};
+
 use crate::batch::{Batch, SampleError};
 use crate::clock::Clock;
-use crate::plan::{Assigned, Candidates, Carried, Discontinuities, LinePlan, Now, assign};
+use crate::plan::{Assigned, Candidates, Carried, LinePlan, Now, assign};
 use crate::samplers::{ALL, Period, Sampler, Spec};
-use crate::schedule::{Outcome, Settings, SourceStatus};
+use crate::schedule::{Outcome, Settings};
 use crate::subject::Subject;
 use fabriclens_catalog::is_fast;
 use fabriclens_catalog::metrics::state::PORT_ASYNC_EVENTS;
 use fabriclens_wire::{Column, Section, Value};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +25,8 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 /// What is not there may appear (PFC switched on, a module plugged in).
 const ABSENT: Duration = Duration::from_secs(30);
+/// Raw counters that one port passes through at most: some drivers have thousands, with one of each per queue.
+const MOST_PASSED: usize = 256;
 
 /// Which samples are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,57 +39,6 @@ pub enum Tick {
     Slow,
     /// Only state: something happened.
     State,
-}
-
-/// What one source has done so far.
-#[derive(Debug, Clone)]
-pub struct Account {
-    /// Row of `samplers::ALL`.
-    pub spec: &'static Spec,
-    /// State and cost.
-    pub status: SourceStatus,
-    /// Time spent reading.
-    pub busy: Duration,
-    /// Panics caught.
-    pub panics: u64,
-    /// Reads that passed their deadline.
-    pub stalls: u64,
-    /// Names that the catalog does not know.
-    pub unknown: usize,
-    /// Rows dropped because their content was no number.
-    pub bad: u64,
-    /// Counters that did not simply grow.
-    pub discontinuities: Discontinuities,
-    /// Since when a read is under way, and whether it is counted as a stall.
-    pub under_way: Option<(Instant, bool)>,
-    /// Wall time of the last sample, Unix ns.
-    pub sampled_ns: u64,
-}
-
-/// What other threads see of a subject.
-#[derive(Debug)]
-pub struct Shared {
-    /// `mlx5_0/1`, `host` …
-    pub target: String,
-    /// Asynchronous events of the port by kind, since the start.
-    pub events: Mutex<BTreeMap<&'static str, u64>>,
-    /// One per source.
-    pub accounts: Mutex<Vec<Account>>,
-    /// Latest section of each source, and of its facts.
-    pub latest: Mutex<Vec<[Option<Section>; 2]>>,
-}
-
-impl Shared {
-    /// State of each source; a read under way for longer than `deadline` shows as stalled.
-    pub fn statuses(&self, deadline: Duration) -> Vec<SourceStatus> {
-        let mut accounts = self.accounts.lock();
-        accounts.iter_mut().map(|account| account.watched(deadline)).collect()
-    }
-
-    /// Latest sections.
-    pub fn sections(&self) -> Vec<Section> {
-        self.latest.lock().iter().flatten().flatten().cloned().collect()
-    }
 }
 
 struct Line {
@@ -242,13 +196,14 @@ impl Runner {
         for plan in self.lines.iter().filter_map(|l| l.plan.as_ref()) {
             plan.carry(&mut carried);
         }
-        for (line, assigned) in self.lines.iter_mut().zip(&assigned) {
+        let mut room = MOST_PASSED;
+        let mut accounts = self.shared.accounts.lock();
+        for (index, (line, assigned)) in self.lines.iter_mut().zip(&assigned).enumerate() {
+            accounts[index].unknown = unknown[index];
             if line.fresh || line.plan.is_some() {
                 line.plan(assigned, is_fast(self.subject.family(line.spec.source), line.spec.source), &carried);
+                accounts[index].left_out = line.pass(&self.subject, &mut room);
             }
-        }
-        for (account, unknown) in self.shared.accounts.lock().iter_mut().zip(unknown) {
-            account.unknown = unknown;
         }
     }
 
@@ -277,7 +232,7 @@ impl Runner {
         let mut made = [None, None];
         if let Some(plan) = line.plan.as_mut().filter(|p| !p.is_empty()) {
             let urgent = plan.take_full(&line.batch, now);
-            let values = plan.values(now.known_rate);
+            let values = plan.values(&line.batch, now.known_rate);
             made[0] = Some(section(plan.columns(), plan.starts(), values, urgent));
             plan.saturated(&mut line.batch.facts);
             self.shared.accounts.lock()[index].discontinuities = plan.discontinuities;
@@ -366,6 +321,20 @@ impl Line {
         self.plan = Some(plan);
     }
 
+    /// Passes raw counters through while there is `room`; returns how many there was none for.
+    fn pass(&mut self, subject: &Subject, room: &mut usize) -> usize {
+        let names = self.batch.names().iter().enumerate();
+        let mut raws: Vec<usize> = names.filter(|(_, name)| subject.passes(name)).map(|(raw, _)| raw).collect();
+        let left_out = raws.len().saturating_sub(*room);
+        raws.truncate(*room);
+        *room -= raws.len();
+        if let Some(plan) = self.plan.as_mut().filter(|_| !raws.is_empty()) {
+            plan.pass(&self.batch, raws, self.spec.source);
+            self.full = plan.mask(self.batch.names().len(), false);
+        }
+        left_out
+    }
+
     /// Outcome, whether it panicked, whether the device is gone; sets when to try again.
     fn judge(&mut self, result: std::thread::Result<Result<(), SampleError>>) -> (Outcome, bool, bool) {
         let (outcome, wait, panicked, gone) = match result {
@@ -391,93 +360,5 @@ impl Line {
         self.retry = Instant::now() + wait;
         self.wait = (self.wait * 2).min(LONGEST);
         (outcome, panicked, gone)
-    }
-}
-
-impl Account {
-    /// Its status; a read that is under way for longer than `deadline` is a stall, counted once.
-    fn watched(&mut self, deadline: Duration) -> SourceStatus {
-        let mut status = self.status.clone();
-        if let Some((began, counted)) = &mut self.under_way
-            && began.elapsed() > deadline
-        {
-            status.outcome = Outcome::Stalled(began.elapsed());
-            if !*counted {
-                *counted = true;
-                self.stalls += 1;
-                tracing::warn!(sampler = self.spec.name, target = %status.target, "a read is under way for longer than {deadline:?}; other devices go on");
-            }
-        }
-        status
-    }
-
-    fn new(spec: &'static Spec, target: &str) -> Self {
-        let status = SourceStatus {
-            sampler: spec.name,
-            target: target.to_string(),
-            outcome: Outcome::Absent("not read yet".into()),
-            last_read: None,
-            reads: 0,
-            errors: 0,
-        };
-        Self {
-            spec,
-            status,
-            busy: Duration::ZERO,
-            panics: 0,
-            stalls: 0,
-            unknown: 0,
-            bad: 0,
-            discontinuities: Discontinuities::default(),
-            under_way: None,
-            sampled_ns: 0,
-        }
-    }
-}
-
-impl Shared {
-    fn begin(&self, index: usize, at: Instant) {
-        self.accounts.lock()[index].under_way = Some((at, false));
-    }
-
-    fn end(&self, index: usize, took: Duration) {
-        let account = &mut self.accounts.lock()[index];
-        account.under_way = None;
-        account.busy += took;
-        account.status.reads += 1;
-    }
-
-    fn told(&self, index: usize, took: Duration, outcome: Outcome, panicked: bool, batch: &Batch, end_ns: u64) {
-        self.end(index, took);
-        let account = &mut self.accounts.lock()[index];
-        let data = matches!(outcome, Outcome::Data { .. });
-        account.status.errors += u64::from(matches!(outcome, Outcome::Error(_))) + u64::from(data && batch.bad > 0);
-        account.panics += u64::from(panicked);
-        if data {
-            account.bad += batch.bad as u64;
-            account.sampled_ns = end_ns;
-            account.status.last_read = Some(took);
-        }
-        if let (Outcome::Error(now), Outcome::Error(before)) = (&outcome, &account.status.outcome)
-            && now == before
-        {
-            return;
-        }
-        log(account, &outcome, batch);
-        account.status.outcome = outcome;
-    }
-}
-
-/// Changes of state are logged once, not each second.
-fn log(account: &Account, outcome: &Outcome, batch: &Batch) {
-    let (sampler, target) = (account.spec.name, &account.status.target);
-    match outcome {
-        Outcome::Error(why) => tracing::warn!(sampler, %target, "{why}"),
-        Outcome::Absent(why) => tracing::debug!(sampler, %target, "{why}"),
-        Outcome::Data { .. } | Outcome::Stalled(_) => {
-            if let Some(example) = batch.example.as_ref().filter(|_| account.bad == 0) {
-                tracing::warn!(sampler, %target, rows = batch.bad, "some rows are unreadable: {example}");
-            }
-        }
     }
 }

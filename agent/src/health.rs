@@ -133,6 +133,8 @@ fn source(out: &mut Batch, account: &Account, deadline: Duration, now_ns: u64) {
     out.fact_if(&self_::SAMPLER_READ_LAST, &labels, status.last_read.map(|d| Value::Float(d.as_secs_f64())));
     out.fact_if(&self_::SAMPLER_COUNTERS, &labels, counters.map(|n| Value::Int(n as u64)));
     out.fact(&self_::UNKNOWN_COUNTERS, &labels, Value::Int(account.unknown as u64));
+    let left_out = Some(account.left_out).filter(|n| *n > 0).map(|n| Value::Int(n as u64));
+    out.fact_if(&self_::PASSTHROUGH_LEFT_OUT, &labels, left_out);
     let age = (account.sampled_ns > 0).then(|| now_ns.saturating_sub(account.sampled_ns) as f64 / 1e9);
     out.fact_if(&self_::SAMPLE_AGE, &labels, age.map(Value::Float));
 }

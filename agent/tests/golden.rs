@@ -57,6 +57,7 @@ const EXCUSED: &[(&str, &[&str])] = &[
         ],
     ),
     ("counted from events as they happen, and a recording has none", &["fabric.port.async_events"]),
+    ("told only where the configuration asks for it", &["fabric.vendor.counter"]),
     (
         "devlink health is not among the kernel calls",
         &["fabric.device.health.errors", "fabric.device.health.recoveries"],

@@ -3,10 +3,12 @@
 
 mod support;
 
-use fabriclens_agent::schedule::{Outcome, SourceStatus};
+use fabriclens_agent::roots::Roots;
+use fabriclens_agent::schedule::{Engine, Outcome, Settings, SourceStatus, once};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::{failures, host, names, sample, series, value};
 
@@ -164,4 +166,57 @@ fn bad_files_drop_their_rows_and_nothing_else() {
     assert!(why.contains("dcb/ens1.json"), "{why}");
     let counted = statuses.iter().find(|s| s.sampler == "rdma_counters" && s.target == "mlx5_0/1").unwrap();
     assert_eq!(counted.errors, 1, "bad rows are counted");
+}
+
+#[test]
+fn raw_counters_are_passed_through_on_request_only() {
+    let passthrough = |globs: &[&str]| {
+        let passthrough = globs.iter().map(|g| (*g).to_string()).collect();
+        let settings = Settings { host: "h".into(), passthrough, ..Settings::default() };
+        once(Arc::new(Roots::new(Some(host("mlx5-roce")))), &settings).0
+    };
+    let none = series(&passthrough(&[]));
+    assert!(!none.iter().any(|(name, _)| name.contains("fabric.vendor.counter")));
+    let some = series(&passthrough(&["rx_prio3_pause*", "np_cnp_sent", "nothing_like_it"]));
+    let raw = |name: &str, source: &str| {
+        value(&some, &format!("mlx5_0/1 fabric.vendor.counter{{name={name},source={source}}}"))
+    };
+    let file = fs::read_to_string(host("mlx5-roce").join("ethtool/ens1f0np0.S.txt")).unwrap();
+    let told = |name: &str| {
+        let line = file.lines().find_map(|l| l.trim().strip_prefix(name)?.strip_prefix(": "));
+        line.unwrap().trim().parse::<f64>().ok()
+    };
+    assert_eq!(raw("rx_prio3_pause", "ethtool"), told("rx_prio3_pause"));
+    assert_eq!(raw("rx_prio3_pause_duration", "ethtool"), told("rx_prio3_pause_duration"), "raw, not in seconds");
+    assert!(raw("np_cnp_sent", "hw_counters").is_some());
+    let rest: Vec<_> = some.iter().filter(|(name, _)| !name.contains("fabric.vendor.counter")).collect();
+    assert_eq!(rest, none.iter().collect::<Vec<_>>(), "canonical series are what they were");
+}
+
+#[test]
+fn raw_counters_of_a_port_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let net = dir.path().join("sys/class/net/eth0");
+    fs::create_dir_all(net.join("statistics")).unwrap();
+    fs::create_dir_all(net.join("device")).unwrap();
+    fs::create_dir(dir.path().join("ethtool")).unwrap();
+    for (name, content) in [("type", "1\n"), ("carrier", "1\n"), ("operstate", "up\n")] {
+        fs::write(net.join(name), content).unwrap();
+    }
+    let lines: String = (0..400).map(|n| format!("     odd_{n}: {n}\n")).collect();
+    fs::write(dir.path().join("ethtool/eth0.S.txt"), format!("NIC statistics:\n{lines}")).unwrap();
+    let settings = Settings { host: "h".into(), passthrough: vec!["odd_*".into()], ..Settings::default() };
+    let engine = Engine::start(Arc::new(Roots::new(Some(dir.path().into()))), settings).unwrap();
+    let begin = Instant::now();
+    let all = loop {
+        let all = series(&engine.snapshot());
+        if all.iter().any(|(name, _)| name.contains("passthrough.left_out")) || begin.elapsed().as_secs() > 20 {
+            break all;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    engine.shutdown(Duration::from_secs(2));
+    assert_eq!(all.iter().filter(|(name, _)| name.contains("fabric.vendor.counter")).count(), 256);
+    let left_out = "host fabriclens.agent.passthrough.left_out{sampler=ethtool,target=eth0}";
+    assert_eq!(value(&all, left_out), Some(144.0));
 }

@@ -5,7 +5,8 @@ use super::derive::{Per, Rule, rule};
 use crate::batch::Batch;
 use crate::counter::{Counter, Step, Total, scaled};
 use fabriclens_catalog::metrics::link::COUNTER_SATURATED;
-use fabriclens_catalog::{Feed, Kind, Overflow};
+use fabriclens_catalog::metrics::vendor::VENDOR_COUNTER;
+use fabriclens_catalog::{Feed, Kind, Overflow, Source};
 use fabriclens_wire::{Column, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -87,6 +88,8 @@ pub struct LinePlan {
     slots: Vec<Slot>,
     cols: Vec<Col>,
     derived: Vec<Derived>,
+    /// Names of the batch that are told as they are, after all other columns.
+    passed: Vec<usize>,
     columns: Arc<[Column]>,
     starts: Arc<[u64]>,
     dirty: bool,
@@ -115,6 +118,7 @@ impl LinePlan {
             slots: Vec::with_capacity(assigned.len()),
             cols: Vec::new(),
             derived: Vec::new(),
+            passed: Vec::new(),
             columns: Arc::from([]),
             starts: Arc::from([]),
             dirty: true,
@@ -166,8 +170,9 @@ impl LinePlan {
     /// Which names of the batch feed anything; with `fast`, anything in the congestion sample.
     pub fn mask(&self, names: usize, fast: bool) -> Vec<bool> {
         let mut mask = vec![false; names];
-        for slot in self.slots.iter().filter(|s| !fast || s.fast) {
-            if let Some(wanted) = mask.get_mut(slot.raw) {
+        let slots = self.slots.iter().filter(|s| !fast || s.fast).map(|s| s.raw);
+        for raw in slots.chain(self.passed.iter().copied().filter(|_| !fast)) {
+            if let Some(wanted) = mask.get_mut(raw) {
                 *wanted = true;
             }
         }
@@ -184,9 +189,19 @@ impl LinePlan {
         self.slots.iter().any(|s| s.fast)
     }
 
+    /// Tells these names of the batch raw as well, whatever else they feed.
+    pub fn pass(&mut self, batch: &Batch, raws: Vec<usize>, source: Source) {
+        let labels = |raw: usize| {
+            vec![(Arc::from("name"), Arc::clone(&batch.names()[raw])), (Arc::from("source"), Arc::from(source.label()))]
+        };
+        let columns = raws.iter().map(|raw| Column { metric: &VENDOR_COUNTER, labels: labels(*raw) });
+        self.columns = self.columns.iter().cloned().chain(columns).collect();
+        self.passed = raws;
+    }
+
     /// True when nothing is fed.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.columns.is_empty()
     }
 
     /// Totals, for the plan that comes after.
@@ -277,7 +292,7 @@ impl LinePlan {
     /// Since when each column counts.
     pub fn starts(&mut self) -> Arc<[u64]> {
         if self.dirty || self.starts.len() != self.columns.len() {
-            let derived = std::iter::repeat_n(0, self.derived.len());
+            let derived = std::iter::repeat_n(0, self.derived.len() + self.passed.len());
             self.starts = self.cols.iter().map(|c| c.start).chain(derived).collect();
             self.dirty = false;
         }
@@ -285,7 +300,7 @@ impl LinePlan {
     }
 
     /// Values of the last full sample; closes the second of the derived ones.
-    pub fn values(&mut self, known_rate: Option<f64>) -> Vec<Value> {
+    pub fn values(&mut self, batch: &Batch, known_rate: Option<f64>) -> Vec<Value> {
         let mut values: Vec<Value> = self.cols.iter().map(Col::value).collect();
         values.extend(self.derived.iter().map(|d| {
             let col = &self.cols[d.col];
@@ -293,6 +308,8 @@ impl LinePlan {
                 if d.peak { Some(col.peak).filter(|_| self.seconds > 0.0) } else { col.rate(self.seconds, known_rate) };
             value.filter(|_| col.present && !col.saturated && !col.broken).map_or(Value::Absent, Value::Float)
         }));
+        let raw = |index: &usize| batch.values.get(*index).copied().flatten().map_or(Value::Absent, Value::Int);
+        values.extend(self.passed.iter().map(raw));
         for col in &mut self.cols {
             (col.whole, col.step, col.peak, col.broken) = (0.0, 0.0, 0.0, false);
         }

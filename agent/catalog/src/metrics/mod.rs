@@ -38,6 +38,7 @@ pub mod state;
 pub mod storm;
 pub mod traffic;
 pub mod transport;
+pub mod vendor;
 
 /// Units as the tables write them.
 mod words {
@@ -68,6 +69,7 @@ pub static THEMES: &[(&str, &[&Metric])] = &[
     ("Kernel network device", netdev::ALL),
     ("TCP/IP of the host", host::ALL),
     ("DCB and congestion-control configuration", dcb::ALL),
+    ("Raw vendor counters on request", vendor::ALL),
     ("The agent itself", self_::ALL),
 ];
 

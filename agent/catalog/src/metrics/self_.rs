@@ -31,6 +31,8 @@ metrics! {
         "Counters that did not simply grow: `reset`, `wrap`, `saturated`, `implausible`.";
     UNKNOWN_COUNTERS, Gauge, Host, "fabriclens.agent.unknown.counters", Count("{counter}"), ["sampler", "target"],
         "Vendor counters that no catalog row knows.";
+    PASSTHROUGH_LEFT_OUT, Gauge, Host, "fabriclens.agent.passthrough.left_out", Count("{counter}"), ["sampler", "target"],
+        "Vendor counters that `passthrough` names and that were left out, because it names too many of one port.";
     CLOCK_STEPS, Counter, Host, "fabriclens.agent.clock.steps", EVENTS, [],
         "Times the wall clock stepped.";
     DEVICES, Gauge, Host, "fabriclens.agent.devices", Count("{device}"), ["state"],

@@ -1,0 +1,160 @@
+//! What each source of a subject has done, and what other threads may look at.
+
+use crate::batch::Batch;
+use crate::plan::Discontinuities;
+use crate::samplers::Spec;
+use crate::schedule::{Outcome, SourceStatus};
+use fabriclens_wire::Section;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What one source has done so far.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// Row of `samplers::ALL`.
+    pub spec: &'static Spec,
+    /// State and cost.
+    pub status: SourceStatus,
+    /// Time spent reading.
+    pub busy: Duration,
+    /// Panics caught.
+    pub panics: u64,
+    /// Reads that passed their deadline.
+    pub stalls: u64,
+    /// Names that the catalog does not know.
+    pub unknown: usize,
+    /// Names that the user wants raw and that there was no room for.
+    pub left_out: usize,
+    /// Rows dropped because their content was no number.
+    pub bad: u64,
+    /// Counters that did not simply grow.
+    pub discontinuities: Discontinuities,
+    /// Since when a read is under way, and whether it is counted as a stall.
+    pub under_way: Option<(Instant, bool)>,
+    /// Wall time of the last sample, Unix ns.
+    pub sampled_ns: u64,
+}
+
+/// What other threads see of a subject.
+#[derive(Debug)]
+pub struct Shared {
+    /// `mlx5_0/1`, `host` …
+    pub target: String,
+    /// Asynchronous events of the port by kind, since the start.
+    pub events: Mutex<BTreeMap<&'static str, u64>>,
+    /// One per source.
+    pub accounts: Mutex<Vec<Account>>,
+    /// Latest section of each source, and of its facts.
+    pub latest: Mutex<Vec<[Option<Section>; 2]>>,
+}
+
+impl Shared {
+    /// State of each source; a read under way for longer than `deadline` shows as stalled.
+    pub fn statuses(&self, deadline: Duration) -> Vec<SourceStatus> {
+        let mut accounts = self.accounts.lock();
+        accounts.iter_mut().map(|account| account.watched(deadline)).collect()
+    }
+
+    /// Latest sections.
+    pub fn sections(&self) -> Vec<Section> {
+        self.latest.lock().iter().flatten().flatten().cloned().collect()
+    }
+}
+
+impl Account {
+    /// Its status; a read that is under way for longer than `deadline` is a stall, counted once.
+    fn watched(&mut self, deadline: Duration) -> SourceStatus {
+        let mut status = self.status.clone();
+        if let Some((began, counted)) = &mut self.under_way
+            && began.elapsed() > deadline
+        {
+            status.outcome = Outcome::Stalled(began.elapsed());
+            if !*counted {
+                *counted = true;
+                self.stalls += 1;
+                tracing::warn!(sampler = self.spec.name, target = %status.target, "a read is under way for longer than {deadline:?}; other devices go on");
+            }
+        }
+        status
+    }
+
+    pub(super) fn new(spec: &'static Spec, target: &str) -> Self {
+        let status = SourceStatus {
+            sampler: spec.name,
+            target: target.to_string(),
+            outcome: Outcome::Absent("not read yet".into()),
+            last_read: None,
+            reads: 0,
+            errors: 0,
+        };
+        Self {
+            spec,
+            status,
+            busy: Duration::ZERO,
+            panics: 0,
+            stalls: 0,
+            unknown: 0,
+            left_out: 0,
+            bad: 0,
+            discontinuities: Discontinuities::default(),
+            under_way: None,
+            sampled_ns: 0,
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn begin(&self, index: usize, at: Instant) {
+        self.accounts.lock()[index].under_way = Some((at, false));
+    }
+
+    pub(super) fn end(&self, index: usize, took: Duration) {
+        let account = &mut self.accounts.lock()[index];
+        account.under_way = None;
+        account.busy += took;
+        account.status.reads += 1;
+    }
+
+    pub(super) fn told(
+        &self,
+        index: usize,
+        took: Duration,
+        outcome: Outcome,
+        panicked: bool,
+        batch: &Batch,
+        end_ns: u64,
+    ) {
+        self.end(index, took);
+        let account = &mut self.accounts.lock()[index];
+        let data = matches!(outcome, Outcome::Data { .. });
+        account.status.errors += u64::from(matches!(outcome, Outcome::Error(_))) + u64::from(data && batch.bad > 0);
+        account.panics += u64::from(panicked);
+        if data {
+            account.bad += batch.bad as u64;
+            account.sampled_ns = end_ns;
+            account.status.last_read = Some(took);
+        }
+        if let (Outcome::Error(now), Outcome::Error(before)) = (&outcome, &account.status.outcome)
+            && now == before
+        {
+            return;
+        }
+        log(account, &outcome, batch);
+        account.status.outcome = outcome;
+    }
+}
+
+/// Changes of state are logged once, not each second.
+fn log(account: &Account, outcome: &Outcome, batch: &Batch) {
+    let (sampler, target) = (account.spec.name, &account.status.target);
+    match outcome {
+        Outcome::Error(why) => tracing::warn!(sampler, %target, "{why}"),
+        Outcome::Absent(why) => tracing::debug!(sampler, %target, "{why}"),
+        Outcome::Data { .. } | Outcome::Stalled(_) => {
+            if let Some(example) = batch.example.as_ref().filter(|_| account.bad == 0) {
+                tracing::warn!(sampler, %target, rows = batch.bad, "some rows are unreadable: {example}");
+            }
+        }
+    }
+}
