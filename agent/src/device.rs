@@ -79,7 +79,8 @@ impl Runner {
         let accounts = specs.iter().map(|spec| Account::new(spec, &target)).collect();
         let latest = specs.iter().map(|_| [None, None]).collect();
         let events = Mutex::default();
-        let shared = Shared { target, events, accounts: Mutex::new(accounts), latest: Mutex::new(latest) };
+        let (accounts, latest) = (Mutex::new(accounts), Mutex::new(latest));
+        let shared = Shared { target, full: settings.full, events, accounts, latest };
         let lines = specs.into_iter().map(Line::new).collect();
         Self { subject, lines, shared: Arc::new(shared), clock, last_end: 0 }
     }

@@ -15,6 +15,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Where the distribution says its name.
+pub const OS_RELEASE: [&str; 2] = ["etc/os-release", "usr/lib/os-release"];
+/// Longer names are cut.
+const LONGEST_NAME: usize = 100;
+
 /// Numbers that only the schedule knows.
 #[derive(Debug, Clone, Copy)]
 pub struct Counts {
@@ -129,6 +134,7 @@ fn source(out: &mut Batch, account: &Account, deadline: Duration, now_ns: u64) {
     out.fact(&self_::SAMPLER_READS, &labels, Value::Int(status.reads));
     out.fact(&self_::SAMPLER_ERRORS, &labels, Value::Int(status.errors));
     out.fact(&self_::SAMPLER_STALLS, &labels, Value::Int(account.stalls));
+    out.fact(&self_::SAMPLER_MISSED, &labels, Value::Int(account.missed));
     out.fact(&self_::SAMPLER_PANICS, &labels, Value::Int(account.panics));
     out.fact_if(&self_::SAMPLER_READ_LAST, &labels, status.last_read.map(|d| Value::Float(d.as_secs_f64())));
     out.fact_if(&self_::SAMPLER_COUNTERS, &labels, counters.map(|n| Value::Int(n as u64)));
@@ -187,6 +193,14 @@ fn host_resource(host: &Arc<str>) -> Arc<Resource> {
     Arc::new(Resource { host: Arc::clone(host), device: None, port: None })
 }
 
+/// The distribution by its `os-release`; `None` where the host's root is not in sight.
+fn distribution(roots: &Roots) -> Option<String> {
+    let text = OS_RELEASE.iter().find_map(|file| maybe(&roots.base().join(file)))?;
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    let name = name.trim_matches(['"', '\'']);
+    Some(name.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect())
+}
+
 /// Kernel, boot, and how many ports of which kind; a host with nothing says so with zeros.
 pub fn host_facts(roots: &Roots, host: &Arc<str>, found: &Inventory, now_ns: u64) -> Section {
     let mut batch = Batch::default();
@@ -195,7 +209,7 @@ pub fn host_facts(roots: &Roots, host: &Arc<str>, found: &Inventory, now_ns: u64
         ("arch", kernel("arch")),
         ("boot_id", kernel("random/boot_id")),
         ("kernel", kernel("osrelease")),
-        ("os", kernel("ostype")),
+        ("os", distribution(roots).unwrap_or_else(|| kernel("ostype"))),
     ];
     let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
     batch.fact(&state::HOST_INFO, &labels, Value::Int(1));

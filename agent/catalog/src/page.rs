@@ -39,6 +39,9 @@ pub fn render() -> String {
                 .collect();
             lines.extend(elsewhere(metric));
             lines.extend(FACTS.iter().filter(|f| f.metric == *metric).map(|f| format!("`{}`: {}", f.name, f.becomes)));
+            if let Some((why, _)) = metrics::UNREAD.iter().find(|(_, unread)| unread.contains(metric)) {
+                lines.insert(0, format!("**not given yet**; needs {why}"));
+            }
             if lines.is_empty() {
                 lines.push("worked out by the agent".to_owned());
             }

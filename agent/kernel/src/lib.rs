@@ -161,6 +161,8 @@ pub struct Dcb {
     pub pfc_capable: Option<u8>,
     /// Bitmap of priorities with PFC on.
     pub pfc_enabled: Option<u8>,
+    /// The port can bypass MACsec for PFC frames.
+    pub macsec_bypass: Option<bool>,
     /// Delay allowance, bit times.
     pub pfc_delay: Option<u16>,
     /// PFC frames sent per priority. Frozen on mlx5 (see `live`).
@@ -177,6 +179,8 @@ pub struct Dcb {
     pub apps: Vec<(u8, u16, u8)>,
     /// Priority to receive buffer (mlx5).
     pub prio_buffer: Option<[u8; 8]>,
+    /// Size of each receive buffer, bytes; all zeros where the driver does not tell them.
+    pub buffer_size: Option<[u32; 8]>,
 }
 
 /// What an RDMA port tells through verbs (`ibv_query_port`) that netlink and sysfs do not.
@@ -190,6 +194,8 @@ pub struct VerbsPort {
     pub speed: Option<&'static str>,
     /// Active MTU, bytes.
     pub mtu: Option<u32>,
+    /// Largest MTU that the port supports, bytes.
+    pub mtu_max: Option<u32>,
     /// Base LID.
     pub lid: Option<u32>,
     /// LID of the subnet manager.

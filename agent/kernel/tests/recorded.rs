@@ -109,6 +109,8 @@ fn what_is_written_reads_back() {
     assert_eq!(host.module("eth4").unwrap(), module);
 
     let dcb = Dcb {
+        macsec_bypass: Some(true),
+        buffer_size: Some([16_384, 131_072, 0, 0, 0, 0, 0, 0]),
         pfc_capable: Some(8),
         pfc_enabled: Some(0b1000),
         pfc_delay: Some(7),
@@ -132,6 +134,7 @@ fn what_is_written_reads_back() {
         width: Some(4),
         speed: Some("XDR"),
         mtu: Some(4096),
+        mtu_max: Some(4096),
         lid: Some(1),
         sm_lid: None,
     };

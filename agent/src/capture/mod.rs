@@ -11,6 +11,7 @@ mod sysfs;
 
 use crate::clock::Clock;
 use crate::discover::discover;
+use crate::health::OS_RELEASE;
 use crate::roots::Roots;
 use out::Out;
 use scrub::Scrub;
@@ -143,6 +144,12 @@ fn proc_files(roots: &Roots, host: &str, out: &mut Out<'_>) -> Result<(), Captur
         let from = roots.proc().join("sys/kernel").join(name);
         if from.exists() {
             out.copy(&from, &Path::new("proc/sys/kernel").join(name))?;
+        }
+    }
+    for name in OS_RELEASE.map(|name| roots.base().join(name)) {
+        if name.exists() {
+            out.copy(&name, Path::new(OS_RELEASE[0]))?;
+            break;
         }
     }
     out.text(Path::new("proc/sys/kernel/hostname"), &format!("{host}\n"))

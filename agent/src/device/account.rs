@@ -22,6 +22,8 @@ pub struct Account {
     pub panics: u64,
     /// Reads that passed their deadline.
     pub stalls: u64,
+    /// Full samples that did not happen because a read took longer than their period.
+    pub missed: u64,
     /// Names that the catalog does not know.
     pub unknown: usize,
     /// Names that the user wants raw and that there was no room for.
@@ -41,6 +43,8 @@ pub struct Account {
 pub struct Shared {
     /// `mlx5_0/1`, `host` …
     pub target: String,
+    /// Period of a full sample.
+    pub full: Duration,
     /// Asynchronous events of the port by kind, since the start.
     pub events: Mutex<BTreeMap<&'static str, u64>>,
     /// One per source.
@@ -94,6 +98,7 @@ impl Account {
             busy: Duration::ZERO,
             panics: 0,
             stalls: 0,
+            missed: 0,
             unknown: 0,
             left_out: 0,
             bad: 0,
@@ -113,6 +118,8 @@ impl Shared {
         let account = &mut self.accounts.lock()[index];
         account.under_way = None;
         account.busy += took;
+        let missed = took.as_nanos().checked_div(self.full.as_nanos()).unwrap_or(0);
+        account.missed += u64::try_from(missed).unwrap_or(u64::MAX);
         account.status.reads += 1;
     }
 

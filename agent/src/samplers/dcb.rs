@@ -52,12 +52,16 @@ impl Sampler for Dcb {
             out.fact_if(&pfc::PFC_ENABLED, &labels, on);
             out.fact_if(&dcb::DCB_PRIORITY_TC, &labels, of(told.prio_tc));
             out.fact_if(&dcb::DCB_PRIORITY_BUFFER, &labels, of(told.prio_buffer));
+            let size = told.buffer_size.filter(|sizes| sizes.iter().any(|size| *size > 0));
+            let size = size.map(|sizes| Value::Int(sizes[usize::from(priority)].into()));
+            out.fact_if(&dcb::DCB_BUFFER_SIZE, &[("buffer", number.as_str())], size);
             let labels = [("tc", number.as_str())];
             let share = told.tc_bandwidth.map(|t| Value::Float(f64::from(t[usize::from(priority)]) / 100.0));
             out.fact_if(&dcb::DCB_TC_BANDWIDTH, &labels, share);
             out.fact_if(&dcb::DCB_TC_ALGORITHM, &labels, of(told.tc_algorithm));
         }
         out.fact_if(&dcb::DCB_PFC_CAPABILITY, &[], told.pfc_capable.map(|n| Value::Int(n.into())));
+        out.fact_if(&dcb::DCB_PFC_MBC, &[], told.macsec_bypass.map(|on| Value::Int(on.into())));
         out.fact_if(&dcb::DCB_PFC_DELAY, &[], told.pfc_delay.map(|n| Value::Int(n.into())));
         for (_, dscp, priority) in told.apps.iter().filter(|(selector, ..)| *selector == SELECTOR_DSCP) {
             out.fact(&dcb::DCB_DSCP_PRIORITY, &[("dscp", &dscp.to_string())], Value::Int((*priority).into()));

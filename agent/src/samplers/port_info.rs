@@ -6,7 +6,7 @@ use crate::discover::transport;
 use crate::inventory::{Class, Netdev, Port, Transport};
 use crate::subject::Subject;
 use crate::sysfile::maybe;
-use fabriclens_catalog::metrics::{netdev, state};
+use fabriclens_catalog::metrics::{dcb, netdev, state};
 use fabriclens_catalog::{Metric, Source};
 use fabriclens_wire::Value;
 use std::path::Path;
@@ -92,10 +92,21 @@ fn interface(subject: &Subject, of: &Netdev, out: &mut Batch) {
     }
     let mtu = maybe(&of.dir.join("mtu")).and_then(|t| t.parse().ok());
     out.fact_if(&netdev::NETDEV_MTU, &[], mtu.map(Value::Int));
+    // Files of the vendor's own driver package.
+    for (file, metric) in [("qos/trust", &dcb::DCB_TRUST), ("settings/pfc_stall_prevention", &dcb::STALL_PREVENTION)] {
+        if let Some(mode) = maybe(&of.dir.join(file)).filter(|text| is_word(text)) {
+            out.fact(metric, &[("mode", &mode)], Value::Int(1));
+        }
+    }
     if let Ok(bits) = subject.calls.max_rate_bits(&of.name) {
         subject.tell_rate(bits);
         out.fact(&state::PORT_RATE_MAX, &[], Value::Int(bits / 8));
     }
+}
+
+/// A mode as a driver writes it, and no message to a person.
+fn is_word(text: &str) -> bool {
+    (1..=32).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 fn info(subject: &Subject, out: &mut Batch) {

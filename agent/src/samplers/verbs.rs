@@ -35,6 +35,7 @@ impl Sampler for Verbs {
             self.subject.tell_rate(bits);
         }
         out.fact_if(&state::PORT_MTU, &[], told.mtu.map(|mtu| Value::Int(mtu.into())));
+        out.fact_if(&state::PORT_MTU_MAX, &[], told.mtu_max.map(|mtu| Value::Int(mtu.into())));
         out.fact_if(&state::PORT_WIDTH, &[], told.width.map(|lanes| Value::Int(lanes.into())));
         Ok(())
     }

@@ -99,3 +99,29 @@ pub static CONGESTION: &[&Metric] = &[
     &congestion::XMIT_WAIT,
     &congestion::XMIT_WAIT_TICKS,
 ];
+
+/// Metrics that no code of the agent gives yet, and the source that is missing. Their vendor counters are bound, so
+/// that a reader of that source needs no new rows.
+pub static UNREAD: &[(&str, &[&Metric])] = &[
+    (
+        "performance MADs, which the agent does not send yet",
+        &[
+            &state::WAIT_TICK,
+            &traffic::SL_IO,
+            &traffic::OPCODE_IO,
+            &traffic::OPCODE_PACKETS,
+            &traffic::OPCODE_VL_IO,
+            &traffic::OPCODE_VL_PACKETS,
+            &congestion::CNP_SL_PACKETS,
+            &congestion::ECN_SL_PACKETS,
+            &congestion::CONGESTED_TICKS,
+            &congestion::VL_CONGESTED_TICKS,
+            &link::VL_FLOW_CONTROL_ERRORS,
+            &fec::FEC_CORRECTED_SYMBOLS,
+            &fec::FEC_LANE_CORRECTED_SYMBOLS,
+            &discard::PORT_DISCARD_DETAILS,
+        ],
+    ),
+    ("devlink, which the agent does not ask yet", &[&transport::HEALTH_ERRORS, &transport::HEALTH_RECOVERIES]),
+    ("the DCBX mode, which the agent does not ask yet", &[&dcb::DCB_MODE]),
+];

@@ -19,6 +19,4 @@ metrics! {
         "Temperature of the adapter and its modules by hwmon sensor.";
     SENSOR_LIMIT, Gauge, Device, "fabric.device.temperature.limit", Celsius, ["sensor"],
         "Critical temperature by hwmon sensor.";
-    MODULE_INFO, Info, Port, "fabric.module.info", None, ["connector", "length", "part", "serial", "vendor"],
-        "The pluggable module: vendor, part, serial number, connector, cable length.";
 }

@@ -9,8 +9,6 @@ metrics! {
         "When the agent started, seconds since 1970.";
     SAMPLER_BUSY, Counter, Host, "fabriclens.agent.sampler.busy", Seconds, ["sampler", "target"],
         "Wall time spent reading, by sampler and what it reads.";
-    SAMPLER_CPU, Counter, Host, "fabriclens.agent.sampler.cpu", Seconds, ["sampler", "target"],
-        "CPU time spent reading, by sampler and what it reads.";
     SAMPLER_READ_LAST, Gauge, Host, "fabriclens.agent.sampler.read.last", Seconds, ["sampler", "target"],
         "Cost of the last read.";
     SAMPLER_READS, Counter, Host, "fabriclens.agent.sampler.reads", Count("{read}"), ["sampler", "target"],
@@ -26,9 +24,9 @@ metrics! {
     SAMPLER_COUNTERS, Gauge, Host, "fabriclens.agent.sampler.counters", Count("{counter}"), ["sampler", "target"],
         "Counters that the last read gave.";
     SAMPLER_MISSED, Counter, Host, "fabriclens.agent.sampler.missed", EVENTS, ["sampler", "target"],
-        "Ticks skipped because the read before took too long.";
+        "Full samples of the target that did not happen because this read took longer than their period.";
     DISCONTINUITIES, Counter, Host, "fabriclens.agent.discontinuities", EVENTS, ["reason", "target"],
-        "Counters that did not simply grow: `reset`, `wrap`, `saturated`, `implausible`.";
+        "Counters that did not simply grow: `reset`, `wrap`, `saturated`, `implausible`, `invalid` (the pattern of a device that cannot tell).";
     UNKNOWN_COUNTERS, Gauge, Host, "fabriclens.agent.unknown.counters", Count("{counter}"), ["sampler", "target"],
         "Vendor counters that no catalog row knows.";
     PASSTHROUGH_LEFT_OUT, Gauge, Host, "fabriclens.agent.passthrough.left_out", Count("{counter}"), ["sampler", "target"],
@@ -36,7 +34,7 @@ metrics! {
     CLOCK_STEPS, Counter, Host, "fabriclens.agent.clock.steps", EVENTS, [],
         "Times the wall clock stepped.";
     DEVICES, Gauge, Host, "fabriclens.agent.devices", Count("{device}"), ["state"],
-        "Devices by how the agent treats them: `sampled`, `restricted`, `excluded`, `gone`.";
+        "Devices by how the agent treats them: `sampled`, `restricted` (only state is read), `gone` (since the start).";
     RING_DEPTH, Gauge, Host, "fabriclens.agent.ring.depth", Count("{section}"), ["ring"],
         "Sections waiting in the ring.";
     RING_DROPPED, Counter, Host, "fabriclens.agent.ring.dropped", Count("{section}"), ["ring"],
@@ -64,25 +62,15 @@ metrics! {
     UPLINK_RETRIED, Counter, Host, "fabriclens.agent.uplink.retried", Count("{request}"), [],
         "Requests sent again.";
     UPLINK_DROPPED, Counter, Host, "fabriclens.agent.uplink.dropped", Count("{point}"), ["reason"],
-        "Points given up, by reason (`spool_full`, `rejected`, `too_old`, `no_collector`, …).";
+        "Points given up, by reason: `shutdown`, `too_large`, `invalid`.";
     UPLINK_LATENCY, Gauge, Host, "fabriclens.agent.uplink.latency", Seconds, [],
         "Time from sending the last acknowledged request to its acknowledgement.";
     UPLINK_LAST_ACK, Gauge, Host, "fabriclens.agent.uplink.last_ack.time", Seconds, [],
         "When the collector last acknowledged, seconds since 1970.";
     UPLINK_CONNECTED, Gauge, Host, "fabriclens.agent.uplink.connected", None, [],
         "1 while requests reach the collector, 0 otherwise.";
-    SPOOL_SIZE, Gauge, Host, "fabriclens.agent.spool.size", Bytes, [],
-        "Bytes spooled on disk.";
-    SPOOL_FILES, Gauge, Host, "fabriclens.agent.spool.files", Count("{file}"), [],
-        "Files in the spool.";
-    SPOOL_POINTS, Gauge, Host, "fabriclens.agent.spool.points", Count("{point}"), [],
-        "Points spooled on disk.";
-    SPOOL_ERRORS, Counter, Host, "fabriclens.agent.spool.errors", ERRORS, ["reason"],
-        "Failures to write or read the spool.";
     HTTP_REQUESTS, Counter, Host, "fabriclens.agent.http.requests", Count("{request}"), ["path", "status"],
         "Requests to the agent's own HTTP server.";
     HTTP_DURATION, Counter, Host, "fabriclens.agent.http.duration", Seconds, ["path"],
         "Time spent answering requests to the agent's own HTTP server.";
-    CONFIG_VALID, Gauge, Host, "fabriclens.agent.config.valid", None, [],
-        "1 when the configuration file was read without error.";
 }

@@ -46,8 +46,6 @@ metrics! {
         "How long the driver serves cached hardware counters.";
     WAIT_TICK, Gauge, Port, "fabric.port.wait.tick", None, [],
         "Tick code of the wait counters: a tick is (code + 1) symbol times.";
-    SAMPLE_WINDOW, Gauge, Port, "fabric.port.sample.window", Seconds, ["sampler"],
-        "Length of the read window of the last sample: how sharp its time stamp is.";
     HOST_INFO, Info, Host, "fabric.host.info", None, ["arch", "boot_id", "kernel", "os"],
         "The host: kernel, distribution, architecture, boot id.";
     HOST_PORTS, Gauge, Host, "fabric.host.ports", Count("{port}"), ["fabric"],

@@ -41,6 +41,7 @@ fn parse(ieee: &[u8]) -> Dcb {
             PFC => {
                 dcb.pfc_capable = bytes.first().copied();
                 dcb.pfc_enabled = bytes.get(1).copied();
+                dcb.macsec_bypass = bytes.get(2).map(|flag| *flag != 0);
                 dcb.pfc_delay = u16_at(bytes, 4);
                 dcb.requests = eight_u64(bytes, 8);
                 dcb.indications = eight_u64(bytes, 72);
@@ -49,7 +50,10 @@ fn parse(ieee: &[u8]) -> Dcb {
             APP_TABLE => dcb
                 .apps
                 .extend(attributes(bytes).filter_map(|(_, app)| Some((*app.first()?, u16_at(app, 2)?, *app.get(1)?)))),
-            BUFFER => dcb.prio_buffer = eight(bytes, 0),
+            BUFFER => {
+                dcb.prio_buffer = eight(bytes, 0);
+                dcb.buffer_size = eight_u32(bytes, 8);
+            }
             _ => {}
         }
     }
@@ -58,6 +62,15 @@ fn parse(ieee: &[u8]) -> Dcb {
 
 fn eight(bytes: &[u8], at: usize) -> Option<[u8; 8]> {
     bytes.get(at..)?.first_chunk().copied()
+}
+
+fn eight_u32(bytes: &[u8], at: usize) -> Option<[u32; 8]> {
+    let words = bytes.get(at..at + 32)?.chunks_exact(4);
+    let mut out = [0; 8];
+    for (slot, word) in out.iter_mut().zip(words) {
+        *slot = u32::from_ne_bytes(word.try_into().ok()?);
+    }
+    Some(out)
 }
 
 fn eight_u64(bytes: &[u8], at: usize) -> Option<[u64; 8]> {
@@ -80,17 +93,21 @@ mod tests {
         ets.extend([2, 2, 0, 0, 0, 0, 0, 255]);
         ets.extend([0, 1, 2, 3, 4, 5, 6, 7]);
         ets.extend([0; 24]);
-        let mut pfc = vec![8, 0b1000, 0, 0];
+        let mut pfc = vec![8, 0b1000, 1, 0];
         pfc.extend(7_u16.to_ne_bytes());
         pfc.extend([0; 2]);
         for n in 0..16_u64 {
             pfc.extend(n.to_ne_bytes());
         }
+        let mut buffer = vec![0, 0, 0, 1, 0, 0, 0, 0];
+        for size in [4096_u32, 8192, 0, 0, 0, 0, 0, 512, 12_800] {
+            buffer.extend(size.to_ne_bytes());
+        }
         let request = Request::new(0, false, &[])
             .put(ETS, &ets)
             .put(PFC, &pfc)
             .put_nest(APP_TABLE, |n| n.put(1, &[5, 3, 24, 0]).put(1, &[1, 2, 0, 0]).put(1, &[9]))
-            .put(BUFFER, &[0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1, 1]);
+            .put(BUFFER, &buffer);
         let dcb = parse(&request.bytes()[16..]);
         assert_eq!((dcb.pfc_capable, dcb.pfc_enabled, dcb.pfc_delay), (Some(8), Some(8), Some(7)));
         assert_eq!(dcb.requests, Some([0, 1, 2, 3, 4, 5, 6, 7]));
@@ -100,6 +117,8 @@ mod tests {
         assert_eq!(dcb.prio_tc, Some([0, 1, 2, 3, 4, 5, 6, 7]));
         assert_eq!(dcb.apps, [(5, u16::from_ne_bytes([24, 0]), 3), (1, 0, 2)]);
         assert_eq!(dcb.prio_buffer, Some([0, 0, 0, 1, 0, 0, 0, 0]));
+        assert_eq!(dcb.buffer_size, Some([4096, 8192, 0, 0, 0, 0, 0, 512]));
+        assert_eq!(dcb.macsec_bypass, Some(true));
     }
 
     #[test]

@@ -76,11 +76,13 @@ fn decode(attr: &ffi::PortAttr) -> VerbsPort {
     let speed = table::SPEED.iter().find(|row| row.0 == code);
     let width = WIDTHS.iter().find(|row| row.0 == attr.active_width).map(|row| row.1);
     let lid = |lid: u16| (attr.link_layer != ETHERNET).then_some(u32::from(lid));
+    let mtu = |code: u32| (1..=5).contains(&code).then(|| 128 << code);
     VerbsPort {
         rate_bits: speed.zip(width).map(|(speed, lanes)| speed.2 * u64::from(lanes)),
         width,
         speed: speed.map(|row| row.1),
-        mtu: (1..=5).contains(&attr.active_mtu).then(|| 128 << attr.active_mtu),
+        mtu: mtu(attr.active_mtu),
+        mtu_max: mtu(attr.max_mtu),
         lid: lid(attr.lid),
         sm_lid: lid(attr.sm_lid),
     }

@@ -28,6 +28,7 @@ fn merge(object: &Map<String, Value>, dcb: &mut Dcb) {
     let small = |value: u64| u8::try_from(value).ok();
     set(&mut dcb.pfc_capable, unsigned(object.get("pfc_cap")).and_then(small));
     set(&mut dcb.pfc_delay, unsigned(object.get("delay")).and_then(|d| u16::try_from(d).ok()));
+    set(&mut dcb.macsec_bypass, object.get("macsec_bypass").and_then(on_off));
     set(&mut dcb.pfc_enabled, eight(object.get("prio_pfc"), on_off).map(bitmap));
     set(&mut dcb.requests, eight(object.get("requests"), |v| unsigned(Some(v))));
     set(&mut dcb.indications, eight(object.get("indications"), |v| unsigned(Some(v))));
@@ -35,6 +36,8 @@ fn merge(object: &Map<String, Value>, dcb: &mut Dcb) {
     set(&mut dcb.prio_tc, bytes("prio_tc"));
     set(&mut dcb.tc_bandwidth, bytes("tc_bw"));
     set(&mut dcb.prio_buffer, bytes("prio_buffer"));
+    let size = |v: &Value| unsigned(Some(v)).and_then(|n| u32::try_from(n).ok());
+    set(&mut dcb.buffer_size, eight(object.get("buffer_size"), size));
     set(&mut dcb.tc_algorithm, eight(object.get("tc_tsa"), algorithm));
     apps(object, &mut dcb.apps);
 }
@@ -122,6 +125,7 @@ mod tests {
         assert_eq!(one.requests.unwrap()[3], 9);
         assert_eq!(one.tc_algorithm.unwrap()[..3], [2, 0, 1]);
         assert_eq!(one.apps, [(1, 0, 2), (5, 24, 3), (5, 48, 6)]);
+        assert_eq!(one.macsec_bypass, Some(false));
         assert_eq!(one.prio_buffer.unwrap()[3], 1);
     }
 

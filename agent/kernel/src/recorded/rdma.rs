@@ -67,6 +67,7 @@ pub fn verbs(rows: &Rows, device: &str, port: u32) -> Option<VerbsPort> {
         width: number(row, "width"),
         speed: string(row, "speed").and_then(|name| table::speed(&name)),
         mtu: number(row, "mtu"),
+        mtu_max: number(row, "max_mtu"),
         lid: number(row, "lid"),
         sm_lid: number(row, "sm_lid"),
     })

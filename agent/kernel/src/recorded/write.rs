@@ -125,6 +125,7 @@ pub fn verbs(ports: &[(&RdmaLink, VerbsPort)]) -> String {
             ("width", json!(port.width)),
             ("speed", json!(port.speed)),
             ("mtu", json!(port.mtu)),
+            ("max_mtu", json!(port.mtu_max)),
             ("lid", json!(port.lid)),
             ("sm_lid", json!(port.sm_lid)),
         ])
@@ -137,6 +138,7 @@ pub fn dcb(dcb: &Dcb) -> String {
     let algorithm = |number: &u8| table::TSA.iter().find(|row| row.0 == *number).map_or("???", |row| row.1);
     let pfc = object([
         ("pfc_cap", json!(dcb.pfc_capable)),
+        ("macsec_bypass", json!(dcb.macsec_bypass)),
         ("delay", json!(dcb.pfc_delay)),
         ("prio_pfc", json!(dcb.pfc_enabled.map(bit))),
         ("requests", json!(dcb.requests)),
@@ -160,7 +162,7 @@ pub fn dcb(dcb: &Dcb) -> String {
             list.push(row);
         }
     }
-    let buffer = object([("prio_buffer", json!(dcb.prio_buffer))]);
+    let buffer = object([("prio_buffer", json!(dcb.prio_buffer)), ("buffer_size", json!(dcb.buffer_size))]);
     lines(&json!({"pfc": pfc, "ets": ets, "app": app, "buffer": buffer}))
 }
 
