@@ -66,6 +66,8 @@ pub struct Batch {
     pub values: Vec<Option<u64>>,
     /// Canonical values, for sources that are no lists of counters.
     pub facts: Vec<(Column, Value)>,
+    /// Facts of the read before, last one first: most come again in the same order, and their labels with them.
+    former: Vec<(Column, Value)>,
     /// Names that the source has and the catalog does not know.
     pub unknown: usize,
     /// Rows dropped in this read because their content was no number.
@@ -80,6 +82,8 @@ impl Batch {
     /// Empties what one read fills; names stay.
     pub fn begin(&mut self) {
         self.values.clear();
+        std::mem::swap(&mut self.facts, &mut self.former);
+        self.former.reverse();
         self.facts.clear();
         self.bad = 0;
         self.example = None;
@@ -129,6 +133,12 @@ impl Batch {
 
     /// Adds a canonical value; `labels` beside the identity, empty ones left out.
     pub fn fact(&mut self, metric: &'static Metric, labels: &[(&str, &str)], value: Value) {
+        if let Some((column, _)) = self.former.pop()
+            && is(&column, metric, labels)
+        {
+            self.facts.push((column, value));
+            return;
+        }
         let mut labels: Vec<(Arc<str>, Arc<str>)> = labels
             .iter()
             .filter(|(_, value)| !value.is_empty())
@@ -153,5 +163,40 @@ impl Batch {
     /// True when it gave none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// Whether `column` is what `metric` and `labels` would make; label names are distinct.
+fn is(column: &Column, metric: &'static Metric, labels: &[(&str, &str)]) -> bool {
+    let given = || labels.iter().filter(|(_, value)| !value.is_empty());
+    std::ptr::eq(column.metric, metric)
+        && given().count() == column.labels.len()
+        && given().all(|(name, value)| column.labels.iter().any(|(n, v)| **n == **name && **v == **value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_catalog::metrics::state::{PORT_INFO, PORT_UP};
+
+    #[test]
+    fn facts_of_the_last_read_are_taken_over_only_where_they_are_the_same() {
+        let mut batch = Batch::default();
+        let mut read = |labels: &[&[(&str, &str)]]| {
+            batch.begin();
+            batch.fact(&PORT_UP, &[], Value::Int(1));
+            labels.iter().for_each(|l| batch.fact(&PORT_INFO, l, Value::Int(labels.len() as u64)));
+            let text = |(column, value): &(Column, Value)| (column.metric.name, format!("{:?}", column.labels), *value);
+            batch.facts.iter().map(text).collect::<Vec<_>>()
+        };
+        let info = |labels: &str, n| (PORT_INFO.name, labels.to_owned(), Value::Int(n));
+        let up = (PORT_UP.name, "[]".to_owned(), Value::Int(1));
+        let first = [up.clone(), info(r#"[("a", "1"), ("b", "2")]"#, 2), info(r#"[("a", "3")]"#, 2)];
+        assert_eq!(read(&[&[("b", "2"), ("a", "1")], &[("a", "3"), ("b", "")]]), first);
+        assert_eq!(read(&[&[("a", "1"), ("b", "2")], &[("a", "3")]]), first);
+        // One label less, another value, another name.
+        assert_eq!(read(&[&[("a", "1")]]), [up.clone(), info(r#"[("a", "1")]"#, 1)]);
+        assert_eq!(read(&[&[("a", "2")]]), [up.clone(), info(r#"[("a", "2")]"#, 1)]);
+        assert_eq!(read(&[&[("b", "2")]]), [up, info(r#"[("b", "2")]"#, 1)]);
     }
 }

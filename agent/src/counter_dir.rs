@@ -13,6 +13,9 @@ use std::time::{Duration, Instant, SystemTime};
 const FAILURES: u8 = 3;
 /// For how long.
 const PAUSE: Duration = Duration::from_secs(600);
+/// How often the directory is looked at for a change. Looking it up by its path costs as much as reading ten counters,
+/// and a device that goes is told by its files at once.
+const RECHECK: Duration = Duration::from_secs(5);
 
 /// The files of a directory that somebody wants.
 #[derive(Debug)]
@@ -21,6 +24,7 @@ pub struct CounterDir {
     names: Vec<Arc<str>>,
     rows: Vec<Row>,
     modified: Option<SystemTime>,
+    checked: Instant,
     unknown: usize,
 }
 
@@ -37,16 +41,23 @@ impl CounterDir {
     /// # Errors
     /// `Absent` when there is no such directory or nothing in it is wanted.
     pub fn open(dir: PathBuf, wanted: &dyn Fn(&str) -> bool) -> Result<Self, SampleError> {
-        let mut opened = Self { dir, names: Vec::new(), rows: Vec::new(), modified: None, unknown: 0 };
+        let checked = Instant::now();
+        let mut opened = Self { dir, names: Vec::new(), rows: Vec::new(), modified: None, checked, unknown: 0 };
         opened.list(wanted)?;
         Ok(opened)
     }
 
-    /// Lists again when the directory has changed since (a recreated device, a recording that moved on).
+    /// Lists again when the directory has changed since (a recreated device, a recording that moved on); looks at it
+    /// now and then.
     ///
     /// # Errors
     /// As [`CounterDir::open`]; `Gone` when the directory has vanished.
     pub fn refresh(&mut self, wanted: &dyn Fn(&str) -> bool) -> Result<(), SampleError> {
+        if self.checked.elapsed() < RECHECK { Ok(()) } else { self.check(wanted) }
+    }
+
+    fn check(&mut self, wanted: &dyn Fn(&str) -> bool) -> Result<(), SampleError> {
+        self.checked = Instant::now();
         let modified = modified(&self.dir);
         if modified.is_none() {
             return Err(SampleError::Gone(format!("{}: directory is gone", self.dir.display())));
@@ -172,7 +183,7 @@ mod tests {
         let mut counters = CounterDir::open(dir.path().to_path_buf(), &|_| true).unwrap();
         std::thread::sleep(Duration::from_millis(20));
         std::fs::write(dir.path().join("b"), "2\n").unwrap();
-        counters.refresh(&|_| true).unwrap();
+        counters.check(&|_| true).unwrap();
         let mut batch = Batch::default();
         let before = batch.generation();
         batch.begin();
@@ -180,7 +191,7 @@ mod tests {
         assert_eq!(batch.values, [Some(1), Some(2)]);
         assert_ne!(batch.generation(), before);
         std::fs::remove_dir_all(dir.path()).unwrap();
-        assert!(matches!(counters.refresh(&|_| true), Err(SampleError::Gone(_))));
+        assert!(matches!(counters.check(&|_| true), Err(SampleError::Gone(_))));
     }
 
     #[test]

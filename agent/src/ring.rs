@@ -32,9 +32,8 @@ pub struct Ring<T> {
 }
 
 impl<T: Urgent> Ring<T> {
-    /// An empty ring of at most `capacity` items (at least one).
+    /// An empty ring of at most `capacity` items. With 0 nobody drains it: it keeps, drops and counts nothing.
     pub fn new(capacity: usize) -> Self {
-        let capacity = capacity.max(1);
         Self {
             items: Mutex::new(VecDeque::with_capacity(capacity.min(1024))),
             capacity,
@@ -45,6 +44,9 @@ impl<T: Urgent> Ring<T> {
 
     /// Appends; drops the oldest items where there is no room. Returns how many were dropped.
     pub fn push(&self, item: T) -> usize {
+        if self.capacity == 0 {
+            return 0;
+        }
         let urgent = item.is_urgent();
         let (lost, len) = {
             let mut items = self.items.lock();
@@ -118,6 +120,12 @@ mod tests {
         assert_eq!((lost, ring.dropped(), ring.len()), (2, 2, 3));
         assert_eq!(ring.take(10), [2, 3, 4]);
         assert!(ring.is_empty());
+    }
+
+    #[test]
+    fn a_ring_that_nobody_drains_stays_empty() {
+        let ring = Ring::new(0);
+        assert_eq!((ring.push(1_u32), ring.push(200), ring.len(), ring.dropped()), (0, 0, 0, 0));
     }
 
     #[tokio::test]

@@ -37,7 +37,11 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
         .collect::<Result<Vec<Signal>, _>>()
         .context("listening for signals")?;
     warn_of_plain_text(&config);
-    let engine = Arc::new(Engine::start(roots, config.settings)?);
+    let mut settings = config.settings;
+    if config.collector.is_none() {
+        settings.ring_sections = 0; // nobody would ever drain it
+    }
+    let engine = Arc::new(Engine::start(roots, settings)?);
     let (stop, stopped) = watch::channel(false);
     let (stop_http, http_stopped) = watch::channel(false);
 

@@ -2,11 +2,12 @@
 
 use super::Settings;
 use crate::clock::Clock;
-use crate::device::Shared;
+use crate::device::{Runner, Shared};
 use crate::inventory::Inventory;
 use crate::ring::Ring;
 use crate::roots::Roots;
 use crate::samplers::Period;
+use crate::state::State;
 use fabriclens_wire::Section;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -22,11 +23,14 @@ pub(super) struct Core {
     pub clock: Arc<Clock>,
     pub ring: Arc<Ring<Section>>,
     pub shared: Mutex<Vec<Arc<Shared>>>,
+    pub state: Option<State>,
     pub inventory: Mutex<Arc<Inventory>>,
     /// Sections that belong to no sampler: the host's facts and the agent's own metrics.
     pub own: Mutex<Vec<Section>>,
     /// Somebody saw a device vanish or appear.
     pub rediscover: Signal,
+    /// Ends the sleep of the host's thread.
+    pub wake_host: Signal,
     pub stopping: AtomicBool,
     /// Devices that vanished since the start.
     pub gone: AtomicU64,
@@ -40,10 +44,12 @@ impl Core {
         Self {
             clock: Arc::new(Clock::new()),
             ring: Arc::new(Ring::new(settings.ring_sections)),
+            state: settings.state_dir.as_ref().and_then(|dir| State::open(dir, &host, &roots)),
             shared: Mutex::default(),
             inventory: Mutex::default(),
             own: Mutex::default(),
             rediscover: Signal::default(),
+            wake_host: Signal::default(),
             stopping: AtomicBool::new(false),
             gone: AtomicU64::new(0),
             phase: phase(&host, settings.full),
@@ -53,9 +59,28 @@ impl Core {
         }
     }
 
+    /// Ends all threads: `watch` passes it on to those of devices.
+    /// Writes down what the next agent needs to go on.
+    pub fn save(&self) {
+        let Some(state) = &self.state else { return };
+        let shared = self.shared.lock();
+        let memory = |s: &Arc<Shared>| Some((s.target.clone(), s.memory.lock().clone()?));
+        let targets = shared.iter().filter_map(memory).collect();
+        drop(shared);
+        state.save(targets);
+    }
+
+    /// What the agent before this one knew of a subject.
+    pub fn recall(&self, runner: &mut Runner) {
+        let subject = runner.subject();
+        let memory = self.state.as_ref().and_then(|s| s.take(&subject.target(), &subject.identity()));
+        runner.recall(memory);
+    }
+
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.rediscover.set();
+        self.wake_host.set();
     }
 
     pub fn is_stopping(&self) -> bool {

@@ -7,7 +7,7 @@ use crate::subject::Subject;
 use fabriclens_wire::Section;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A congestion sample this close to the full one is left out.
 const TOO_CLOSE: u32 = 2;
@@ -57,12 +57,12 @@ pub(super) fn device(core: &Arc<Core>, control: &Control, mut runners: Vec<Runne
 /// The host's own sources, and the agent's metrics about itself.
 pub(super) fn host(core: &Arc<Core>) {
     let mut runner = Runner::new(Subject::host(&core.roots, &core.host), &core.settings, Arc::clone(&core.clock));
+    core.recall(&mut runner);
     core.shared.lock().insert(0, runner.shared());
     let mut health = health::Health::new(&core.host, core.clock.now());
     let mut pace = Pace::new(core);
-    let wake = Signal::default();
     let mut ticks = 0_u32;
-    while let Some(tick) = pace.next(core, &wake, false) {
+    while let Some(tick) = pace.next(core, &core.wake_host, false) {
         if core.is_stopping() {
             break;
         }
@@ -72,6 +72,9 @@ pub(super) fn host(core: &Arc<Core>) {
         runner.run(tick, &mut |section| {
             core.ring.push(section);
         });
+        if tick == Tick::Slow {
+            core.save();
+        }
         if ticks.is_multiple_of(HEALTH_EVERY) {
             let sections = own(core, &mut health);
             for section in &sections {
@@ -81,6 +84,9 @@ pub(super) fn host(core: &Arc<Core>) {
         }
         ticks = ticks.wrapping_add(1);
     }
+    runner.close(&mut |section| {
+        core.ring.push(section);
+    });
 }
 
 /// The agent's own metrics, and facts of the host.
@@ -125,18 +131,12 @@ impl Pace {
         let settings = &core.settings;
         let fast = fast && self.fast + settings.fast / TOO_CLOSE < self.full;
         let due = if fast { self.fast } else { self.full };
-        // Short sleeps, so that a stop is seen without a wake for each thread.
-        loop {
-            let now = Instant::now();
-            if core.is_stopping() {
-                return None;
-            }
-            if now >= due {
-                break;
-            }
-            if wake.wait(due.min(now + Duration::from_millis(250))) {
-                return Some(Tick::State);
-            }
+        let woken = wake.wait(due);
+        if core.is_stopping() {
+            return None;
+        }
+        if woken {
+            return Some(Tick::State);
         }
         if fast {
             self.fast = Instant::now() + core.clock.until_next(settings.fast, core.phase);
