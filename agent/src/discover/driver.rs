@@ -1,6 +1,6 @@
 //! Which driver stands behind a device: the driver link, else uevent, else `ethtool -i`, else the name.
 
-use super::link;
+use super::{class_dir, followed, link};
 use crate::roots::Roots;
 use crate::sysfile::maybe;
 use std::path::Path;
@@ -41,11 +41,12 @@ pub(super) fn rdma(roots: &Roots, name: &str, dir: &Path, netdev: Option<&str>) 
 
 /// Driver of a netdev.
 pub(super) fn of_netdev(roots: &Roots, name: &str) -> Option<String> {
-    of_bus_device(&roots.sys().join("class/net").join(name).join("device"))
+    of_bus_device(&class_dir(roots, "net", name).join("device"))
         .or_else(|| roots.calls().driver(name).ok().map(|info| info.driver).filter(|d| !d.is_empty()))
 }
 
 fn of_bus_device(device: &Path) -> Option<String> {
+    let device = followed(device);
     let by_link = link(&device.join("driver")).and_then(|t| Some(t.file_name()?.to_str()?.to_string()));
     by_link.or_else(|| {
         let uevent = maybe(&device.join("uevent"))?;

@@ -61,7 +61,7 @@ pub fn class_names(roots: &Roots) -> Vec<String> {
 }
 
 fn device(roots: &Arc<Roots>, name: &str, links: &[RdmaLink], known: Option<&Device>) -> Device {
-    let dir = roots.sys().join("class/infiniband").join(name);
+    let dir = class_dir(roots, "infiniband", name);
     let of_device: Vec<&RdmaLink> = links.iter().filter(|l| l.device == name).collect();
     let pci = pci::of(roots, &dir);
     let names = netdev::of_device(roots, name, &dir, &of_device);
@@ -149,20 +149,37 @@ fn entries(dir: &Path) -> Vec<String> {
     let Ok(found) = std::fs::read_dir(dir) else { return Vec::new() };
     let mut names: Vec<String> = found
         .filter_map(Result::ok)
-        .filter(|entry| entry.path().is_dir())
+        .filter(|entry| followed(&entry.path()).is_dir())
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     names.sort_unstable();
     names
 }
 
-/// Target of a link: a symlink, or the text file `<path>.symlink` that recordings use where links would dangle.
+/// Directory of a device or netdev.
+fn class_dir(roots: &Roots, class: &str, name: &str) -> PathBuf {
+    followed(&roots.sys().join("class").join(class).join(name))
+}
+
+/// Where a link leads when a recording keeps it as text; the path itself otherwise.
+pub(crate) fn followed(path: &Path) -> PathBuf {
+    let target = text_link(path).and_then(|target| Some(path.parent()?.join(target)));
+    target.and_then(|target| target.canonicalize().ok()).unwrap_or_else(|| path.to_path_buf())
+}
+
+/// Target of a link: a symlink, or its text, in place of the link or in the file `<path>.symlink` beside it.
 pub(crate) fn link(path: &Path) -> Option<PathBuf> {
-    std::fs::read_link(path).ok().or_else(|| {
+    std::fs::read_link(path).ok().or_else(|| text_link(path)).or_else(|| {
         let mut name = path.file_name()?.to_os_string();
         name.push(".symlink");
         maybe(&path.with_file_name(name)).map(PathBuf::from)
     })
+}
+
+/// Archives and checkouts without symlinks keep the target as the text of a plain file.
+fn text_link(path: &Path) -> Option<PathBuf> {
+    let plain = path.symlink_metadata().is_ok_and(|m| m.is_file() && m.len() < 4096);
+    plain.then(|| maybe(path)).flatten().filter(|text| text.starts_with("../")).map(PathBuf::from)
 }
 
 fn excluded(globs: &[String], name: &str) -> bool {
@@ -177,5 +194,35 @@ pub fn glob_match(glob: &[u8], text: &[u8]) -> bool {
         (Some((b'?', rest)), Some((_, tail))) => glob_match(rest, tail),
         (Some((g, rest)), Some((t, tail))) => g == t && glob_match(rest, tail),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Links as text, as archives and checkouts without symlinks keep them.
+    #[test]
+    fn a_recording_without_symlinks_is_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let sys = root.path().join("sys");
+        let put = |path: &str, text: &str| {
+            let path = sys.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let function = "devices/pci0000:40/0000:40:03.0/0000:43:00.0";
+        put("class/infiniband/qib0", &format!("../../{function}/infiniband/qib0"));
+        put(&format!("{function}/infiniband/qib0/ports/1/link_layer"), "InfiniBand\n");
+        put(&format!("{function}/infiniband/qib0/device"), "../../../0000:43:00.0");
+        put(&format!("{function}/driver"), "../../../../bus/pci/drivers/ib_qib");
+        put(&format!("{function}/numa_node"), "2\n");
+        let roots = Arc::new(Roots::new(Some(root.path().to_path_buf())));
+        let found = discover(&roots, &[], None);
+        let device = &found.devices[0];
+        assert_eq!((&*device.name, &*device.driver, device.numa), ("qib0", "ib_qib", Some(2)));
+        assert_eq!(device.pci.as_deref(), Some("0000:43:00.0"));
+        assert_eq!(device.ports[0].link_layer, LinkLayer::InfiniBand);
+        assert_eq!(bridges(device.pci_dir.as_deref().unwrap()).len(), 1, "the bridge above is found");
     }
 }

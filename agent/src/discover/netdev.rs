@@ -1,6 +1,6 @@
 //! Netdevs: behind RDMA ports, members of bonds, and physical ones of their own.
 
-use super::{classify, driver, entries, link, pci};
+use super::{class_dir, classify, driver, entries, followed, link, pci};
 use crate::inventory::Netdev;
 use crate::roots::Roots;
 use crate::sysfile::maybe;
@@ -32,13 +32,11 @@ pub(super) fn of_device(roots: &Roots, device: &str, dir: &Path, links: &[&RdmaL
     if let Some(parent) = maybe(&dir.join("parent")) {
         return vec![(1, parent)];
     }
-    let mut found = entries(&dir.join("device/net"));
+    let mut found = entries(&followed(&dir.join("device")).join("net"));
     if found.is_empty() && !device.is_empty() {
         found = same_function(roots, dir);
     }
-    found.retain(|name| {
-        maybe(&roots.sys().join("class/net").join(name).join("type")).as_deref() != Some(ARPHRD_INFINIBAND)
-    });
+    found.retain(|name| maybe(&class_dir(roots, "net", name).join("type")).as_deref() != Some(ARPHRD_INFINIBAND));
     ports.iter().filter_map(|&port| Some((port, on_port(roots, &found, port, ports.len())?))).collect()
 }
 
@@ -46,14 +44,15 @@ pub(super) fn of_device(roots: &Roots, device: &str, dir: &Path, links: &[&RdmaL
 fn same_function(roots: &Roots, dir: &Path) -> Vec<String> {
     let Some(function) = pci::of(roots, dir) else { return Vec::new() };
     let net = roots.sys().join("class/net");
-    let same = |name: &String| pci::of(roots, &net.join(name)).is_some_and(|f| f.address == function.address);
+    let same =
+        |name: &String| pci::of(roots, &class_dir(roots, "net", name)).is_some_and(|f| f.address == function.address);
     entries(&net).into_iter().filter(same).collect()
 }
 
 /// mlx4 has two ports on one function: `dev_port` counts from 0.
 fn on_port(roots: &Roots, netdevs: &[String], port: u32, ports: usize) -> Option<String> {
     let at = |name: &&String| {
-        let dev_port = maybe(&roots.sys().join("class/net").join(name).join("dev_port"));
+        let dev_port = maybe(&class_dir(roots, "net", name).join("dev_port"));
         dev_port.and_then(|p| p.parse::<u32>().ok()).is_some_and(|p| p + 1 == port)
     };
     match netdevs {
@@ -67,10 +66,9 @@ pub(super) fn bond_members(roots: &Roots, device: &str, names: &[(u32, String)])
     if !device.contains("bond") {
         return Vec::new();
     }
-    let net = roots.sys().join("class/net");
-    let slaves = |name: &str| maybe(&net.join(name).join("bonding/slaves"));
+    let slaves = |name: &str| maybe(&class_dir(roots, "net", name).join("bonding/slaves"));
     let members = names.iter().find_map(|(_, name)| {
-        slaves(name).or_else(|| slaves(link(&net.join(name).join("master"))?.file_name()?.to_str()?))
+        slaves(name).or_else(|| slaves(link(&class_dir(roots, "net", name).join("master"))?.file_name()?.to_str()?))
     });
     match members {
         Some(list) => list.split_whitespace().map(str::to_string).collect(),
@@ -80,7 +78,7 @@ pub(super) fn bond_members(roots: &Roots, device: &str, names: &[(u32, String)])
 
 /// What is known of a netdev.
 pub(super) fn facts(roots: &Roots, name: &str) -> Netdev {
-    let dir = roots.sys().join("class/net").join(name);
+    let dir = class_dir(roots, "net", name);
     let function = pci::of(roots, &dir);
     let driver = driver::of_netdev(roots, name).unwrap_or_default();
     let pci_dir = function.as_ref().map(|f| f.dir.clone());
@@ -101,7 +99,7 @@ pub(super) fn facts(roots: &Roots, name: &str) -> Netdev {
 
 /// A netdev with hardware below it, or `None`.
 pub(super) fn physical(roots: &Roots, name: &str) -> Option<Netdev> {
-    let dir = roots.sys().join("class/net").join(name);
+    let dir = class_dir(roots, "net", name);
     if name == "lo" || maybe(&dir.join("type")).as_deref() == Some(ARPHRD_LOOPBACK) {
         return None;
     }

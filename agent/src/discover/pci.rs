@@ -1,6 +1,6 @@
 //! The PCI function behind a class device, and its real directory.
 
-use super::link;
+use super::{followed, link};
 use crate::roots::Roots;
 use crate::sysfile::maybe;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ impl Function {
 
 /// Follows `<class dir>/device`. An auxiliary device (a scalable function) leads to the PCI function above it.
 pub(super) fn of(roots: &Roots, class_dir: &Path) -> Option<Function> {
-    let by_link = class_dir.join("device");
+    let by_link = followed(&class_dir.join("device"));
     let real = std::fs::canonicalize(&by_link).ok();
     let named = real.clone().filter(|p| p.ancestors().any(is_function)).or_else(|| link(&by_link));
     if let Some(path) = named
