@@ -3,8 +3,9 @@
 //! [`Counter`] judges one raw counter; [`Total`] is the exported sum of one column. A rate across a discontinuity is a
 //! lower bound, never a spike: what cannot be believed is not added. Used by `plan`.
 //!
-//! The extension of counters narrower than 64 bits lives in memory. After a restart of the agent such a series starts
-//! again at the raw value, which a rate function takes for a reset: once, at most 2^width is over-counted.
+//! The extension of counters narrower than 64 bits lives in memory, and in `state` over a restart of the agent. Without
+//! that file such a series starts again at the raw value, which a rate function takes for a reset: once, at most
+//! 2^width is over-counted.
 
 use fabriclens_catalog::{Feed, Overflow, Source};
 use fabriclens_wire::Value;
@@ -42,6 +43,16 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// One whose last reading and pace are remembered.
+    pub fn remembered(last: u64, pace: f64) -> Self {
+        Self { last: Some(last), pace: if pace.is_finite() { pace.max(0.0) } else { 0.0 } }
+    }
+
+    /// Last reading and pace, for [`Counter::remembered`].
+    pub fn memory(&self) -> Option<(u64, f64)> {
+        self.last.map(|last| (last, self.pace))
+    }
+
     /// True when `raw` is below the last reading.
     pub fn falls(&self, raw: u64) -> bool {
         self.last.is_some_and(|last| raw < last)
@@ -108,6 +119,16 @@ impl Total {
     /// Starts at zero.
     pub fn new(scale: f64) -> Self {
         Self { count: 0, scale }
+    }
+
+    /// Goes on at `count`.
+    pub fn remembered(count: u64, scale: f64) -> Option<Self> {
+        (scale.is_finite() && scale > 0.0).then_some(Self { count, scale })
+    }
+
+    /// In what unit [`Total::count`] is.
+    pub fn scale(&self) -> f64 {
+        self.scale
     }
 
     /// Adds raw units.

@@ -8,16 +8,20 @@ pub use account::{Account, Shared};
 
 use crate::batch::{Batch, SampleError};
 use crate::clock::Clock;
+use crate::counter::Total;
 use crate::plan::{Assigned, Candidates, Carried, LinePlan, Now, assign};
 use crate::samplers::{ALL, Period, Sampler, Spec};
 use crate::schedule::{Outcome, Settings};
+use crate::state::{Series, Target, boot_ns};
 use crate::subject::Subject;
 use fabriclens_catalog::is_fast;
-use fabriclens_catalog::metrics::state::PORT_ASYNC_EVENTS;
+use fabriclens_catalog::metrics::{by_name, state::PORT_ASYNC_EVENTS};
 use fabriclens_wire::{Column, Section, Value};
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// First wait before a failed source is opened again; doubles up to [`LONGEST`].
@@ -66,6 +70,9 @@ pub struct Runner {
     shared: Arc<Shared>,
     clock: Arc<Clock>,
     last_end: u64,
+    /// Of the agent before this one, until the first samples are through.
+    memory: Option<(Target, Instant)>,
+    remembers: bool,
 }
 
 impl Runner {
@@ -80,9 +87,54 @@ impl Runner {
         let latest = specs.iter().map(|_| [None, None]).collect();
         let events = Mutex::default();
         let (accounts, latest) = (Mutex::new(accounts), Mutex::new(latest));
-        let shared = Shared { target, full: settings.full, events, accounts, latest };
+        let shared = Shared {
+            target,
+            full: settings.full,
+            ended: AtomicBool::new(false),
+            events,
+            accounts,
+            latest,
+            memory: Mutex::default(),
+        };
         let lines = specs.into_iter().map(Line::new).collect();
-        Self { subject, lines, shared: Arc::new(shared), clock, last_end: 0 }
+        Self {
+            subject,
+            lines,
+            shared: Arc::new(shared),
+            clock,
+            last_end: 0,
+            memory: None,
+            remembers: settings.state_dir.is_some(),
+        }
+    }
+
+    /// Goes on where the agent before this one ended.
+    pub fn recall(&mut self, memory: Option<(Target, Instant)>) {
+        self.memory = memory;
+    }
+
+    /// What the next agent needs to go on.
+    fn remember(&self) {
+        let mut target =
+            Target { identity: self.subject.identity(), at: boot_ns(), series: Vec::new(), readings: BTreeMap::new() };
+        let mut carried = Carried::new();
+        for line in &self.lines {
+            if let Some(plan) = &line.plan {
+                plan.carry(&mut carried);
+                target.readings.insert(line.spec.name.to_string(), plan.readings());
+            }
+        }
+        target.series = carried
+            .into_iter()
+            .map(|((metric, labels), (total, start))| Series {
+                metric: metric.to_string(),
+                labels: labels.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect(),
+                count: total.count(),
+                scale: total.scale(),
+                start,
+            })
+            .collect();
+        *self.shared.memory.lock() = Some(target);
     }
 
     /// What others may look at.
@@ -123,6 +175,12 @@ impl Runner {
         }
         for index in (0..self.lines.len()).filter(|i| due[*i]) {
             self.emit(index, emit);
+        }
+        if tick == Tick::Slow {
+            self.memory = None;
+            if self.remembers {
+                self.remember();
+            }
         }
         !gone
     }
@@ -193,7 +251,7 @@ impl Runner {
             lines: self.lines.iter().map(|l| data(l).then_some((l.spec.source, &l.batch, l.plan.as_ref()))).collect(),
         };
         let (assigned, unknown) = assign(&candidates);
-        let mut carried = Carried::new();
+        let mut carried = self.memory.as_ref().map(|(memory, _)| recalled(memory)).unwrap_or_default();
         for plan in self.lines.iter().filter_map(|l| l.plan.as_ref()) {
             plan.carry(&mut carried);
         }
@@ -202,7 +260,13 @@ impl Runner {
         for (index, (line, assigned)) in self.lines.iter_mut().zip(&assigned).enumerate() {
             accounts[index].unknown = unknown[index];
             if line.fresh || line.plan.is_some() {
+                let first = line.plan.is_none();
                 line.plan(assigned, is_fast(self.subject.family(line.spec.source), line.spec.source), &carried);
+                let memory = self.memory.as_ref().filter(|_| first);
+                let readings = memory.and_then(|(m, at)| Some((m.readings.get(line.spec.name)?, *at)));
+                if let (Some(plan), Some((readings, at))) = (&mut line.plan, readings) {
+                    plan.recall(readings, at);
+                }
                 accounts[index].left_out = line.pass(&self.subject, &mut room);
             }
         }
@@ -278,10 +342,23 @@ impl Runner {
 
     /// Ends all series: the device is gone.
     pub fn close(&mut self, emit: &mut dyn FnMut(Section)) {
+        if self.remembers {
+            self.remember();
+        }
         for index in 0..self.lines.len() {
             self.fade(index, emit);
         }
+        self.shared.ended.store(true, Ordering::Relaxed);
     }
+}
+
+/// Totals of the agent before, as far as the catalog still knows them.
+fn recalled(memory: &Target) -> Carried {
+    let series = memory.series.iter().filter_map(|s| {
+        let labels = s.labels.iter().map(|(n, v)| (Arc::from(n.as_str()), Arc::from(v.as_str()))).collect();
+        Some(((by_name(&s.metric)?.name, labels), (Total::remembered(s.count, s.scale)?, s.start)))
+    });
+    series.collect()
 }
 
 fn is_state(spec: &Spec) -> bool {

@@ -20,6 +20,7 @@ pub mod roots;
 pub mod run;
 pub mod samplers;
 pub mod schedule;
+pub mod state;
 pub mod subject;
 pub mod sysfile;
 pub mod uplink;

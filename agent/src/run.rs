@@ -41,6 +41,9 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     if config.collector.is_none() {
         settings.ring_sections = 0; // nobody would ever drain it
     }
+    if roots.is_recorded() {
+        settings.state_dir = None; // recordings are looked at by several at once, and are of another boot
+    }
     let engine = Arc::new(Engine::start(roots, settings)?);
     let (stop, stopped) = watch::channel(false);
     let (stop_http, http_stopped) = watch::channel(false);

@@ -13,7 +13,9 @@ use crate::roots::Roots;
 use core::Core;
 use fabriclens_wire::Section;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// What to sample, and how often.
@@ -35,6 +37,8 @@ pub struct Settings {
     pub exclude_devices: Vec<String>,
     /// Raw vendor counters to pass through beside the canonical ones, as globs.
     pub passthrough: Vec<String>,
+    /// Where counters are remembered over a restart; `None` for nowhere.
+    pub state_dir: Option<PathBuf>,
     /// Sections that the ring holds.
     pub ring_sections: usize,
 }
@@ -50,6 +54,7 @@ impl Default for Settings {
             samplers: BTreeMap::new(),
             exclude_devices: Vec::new(),
             passthrough: Vec::new(),
+            state_dir: None,
             ring_sections: 16_384,
         }
     }
@@ -161,6 +166,11 @@ impl Engine {
                 let _ = thread.join();
             }
         }
+        // Device threads end on their own; one that does not has been remembered by its last slow sample.
+        while !self.core.shared.lock().iter().all(|s| s.ended.load(Ordering::Relaxed)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.core.save();
     }
 }
 

@@ -88,6 +88,15 @@ impl Subject {
         self.port.is_some() || (self.device.is_none() && self.netdev.is_some())
     }
 
+    /// Incarnation of what is read: a device that was created anew counts anew.
+    pub fn identity(&self) -> String {
+        match (&self.device, &self.netdev) {
+            (Some(device), _) => device.shape(),
+            (None, Some(netdev)) => netdev.shape(),
+            (None, None) => "host".into(),
+        }
+    }
+
     /// `device`, `device/port`, the netdev, or `host`.
     pub fn target(&self) -> String {
         match (&self.resource.device, self.resource.port) {

@@ -7,6 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// On a file system that does not outlive the boot.
+const STATE_DIR: &str = "/run/fabriclens-agent";
 /// Every variable with this prefix must be a key.
 const PREFIX: &str = "FABRICLENS_AGENT_";
 /// Variables with the prefix that are flags, not keys.
@@ -121,6 +123,8 @@ fn apply_environment(
 fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     let mut settings = Settings { samplers: raw.samplers, ..Settings::default() };
     settings.host = raw.host.unwrap_or_default();
+    let state_dir = raw.state_dir.unwrap_or_else(|| STATE_DIR.to_owned());
+    settings.state_dir = (!state_dir.is_empty()).then(|| PathBuf::from(state_dir));
     time(&mut settings.full, raw.sampling.full, "sampling.full", 10..=60_000)?;
     time(&mut settings.fast, raw.sampling.fast, "sampling.fast", 10..=10_000)?;
     time(&mut settings.slow, raw.sampling.slow, "sampling.slow", 1_000..=3_600_000)?;

@@ -21,6 +21,7 @@ pub enum Form {
 pub const KEYS: &[(&str, Form)] = &[
     ("host", Form::Text),
     ("log", Form::Text),
+    ("state_dir", Form::Text),
     ("sampling.full", Form::Text),
     ("sampling.fast", Form::Text),
     ("sampling.slow", Form::Text),
@@ -52,6 +53,7 @@ pub const KEYS: &[(&str, Form)] = &[
 pub struct RawConfig {
     pub host: Option<String>,
     pub log: Option<String>,
+    pub state_dir: Option<String>,
     pub sampling: Sampling,
     pub samplers: BTreeMap<String, bool>,
     pub collector: Collector,

@@ -7,6 +7,7 @@ use crate::schedule::{Outcome, SourceStatus};
 use fabriclens_wire::Section;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// What one source has done so far.
@@ -45,10 +46,14 @@ pub struct Shared {
     pub target: String,
     /// Period of a full sample.
     pub full: Duration,
+    /// Its thread is through with it.
+    pub ended: AtomicBool,
     /// Asynchronous events of the port by kind, since the start.
     pub events: Mutex<BTreeMap<&'static str, u64>>,
     /// One per source.
     pub accounts: Mutex<Vec<Account>>,
+    /// What the next agent needs to go on, as of the last slow sample.
+    pub memory: Mutex<Option<crate::state::Target>>,
     /// Latest section of each source, and of its facts.
     pub latest: Mutex<Vec<[Option<Section>; 2]>>,
 }

@@ -85,7 +85,11 @@ struct Derived {
 /// See the module.
 #[derive(Debug)]
 pub struct LinePlan {
+    /// Those of the congestion sample first, so that it touches no memory of the others.
     slots: Vec<Slot>,
+    /// How many slots are in the congestion sample, and which columns they feed.
+    fast_slots: usize,
+    fast_cols: Vec<usize>,
     cols: Vec<Col>,
     derived: Vec<Derived>,
     /// Names of the batch that are told as they are, after all other columns.
@@ -116,6 +120,8 @@ impl LinePlan {
     pub fn new(batch: &Batch, assigned: &[Assigned], fast: bool, carried: &Carried, former: Option<&Self>) -> Self {
         let mut plan = Self {
             slots: Vec::with_capacity(assigned.len()),
+            fast_slots: 0,
+            fast_cols: Vec::new(),
             cols: Vec::new(),
             derived: Vec::new(),
             passed: Vec::new(),
@@ -148,6 +154,11 @@ impl LinePlan {
                 name,
             });
         }
+        plan.slots.sort_by_key(|s| (!s.fast, s.raw));
+        plan.fast_slots = plan.slots.iter().filter(|s| s.fast).count();
+        plan.fast_cols = plan.slots.iter().filter(|s| s.fast).map(|s| s.col).collect();
+        plan.fast_cols.sort_unstable();
+        plan.fast_cols.dedup();
         plan.derive();
         plan
     }
@@ -186,7 +197,7 @@ impl LinePlan {
 
     /// True when a congestion sample has anything to read here.
     pub fn has_fast(&self) -> bool {
-        self.slots.iter().any(|s| s.fast)
+        self.fast_slots > 0
     }
 
     /// Tells these names of the batch raw as well, whatever else they feed.
@@ -209,6 +220,23 @@ impl LinePlan {
         for col in self.cols.iter().filter(|c| c.started && c.kind == Kind::Counter) {
             into.insert(key(&col.column), (col.total, col.start));
         }
+    }
+
+    /// Goes on from readings of `at`. Nothing is derived from the first step, which is as long as the agent was away.
+    pub fn recall(&mut self, readings: &HashMap<String, (u64, f64)>, at: Instant) {
+        for slot in &mut self.slots {
+            if let Some((last, pace)) = readings.get(&*slot.name) {
+                slot.counter = Counter::remembered(*last, *pace);
+                self.cols[slot.col].broken = true;
+                self.last_full = Some(at);
+            }
+        }
+    }
+
+    /// For [`LinePlan::recall`].
+    pub fn readings(&self) -> HashMap<String, (u64, f64)> {
+        let counters = self.slots.iter().filter(|s| self.cols[s.col].kind == Kind::Counter);
+        counters.filter_map(|s| Some((s.name.to_string(), s.counter.memory()?))).collect()
     }
 
     /// Takes the readings of a congestion sample.
@@ -236,8 +264,9 @@ impl LinePlan {
         let since = |last: Option<Instant>| last.map_or(0.0, |l| (now.at - l).as_secs_f64());
         let (full, fast) = (since(self.last_full), since(self.last_fast.max(self.last_full)));
         let reset = self.reset_together(batch, fast_only);
+        let in_sample = if fast_only { self.fast_slots } else { self.slots.len() };
         let Self { slots, cols, discontinuities, dirty, .. } = self;
-        for slot in slots.iter_mut().filter(|s| s.fast || !fast_only) {
+        for slot in &mut slots[..in_sample] {
             let Some(raw) = batch.values.get(slot.raw).copied().flatten() else { continue };
             let col = &mut cols[slot.col];
             if col.kind != Kind::Counter {
@@ -251,18 +280,21 @@ impl LinePlan {
             let step = slot.counter.advance(slot.feed, raw, seconds, ceiling, reset);
             *dirty |= col.apply(step, slot.scale, now.begin_ns, discontinuities);
         }
-        if self.slots.iter().any(|s| s.fast) {
+        if self.has_fast() {
             self.close_fast(fast, now.known_rate);
             self.last_fast = Some(now.at);
         }
-        for col in &mut self.cols {
-            col.started |= col.present;
+        if fast_only {
+            self.fast_cols.iter().for_each(|col| self.cols[*col].started |= self.cols[*col].present);
+        } else {
+            self.cols.iter_mut().for_each(|col| col.started |= col.present);
         }
     }
 
     /// The growth of one congestion sample is over: keep the worst.
     fn close_fast(&mut self, seconds: f64, rate: Option<f64>) {
-        for col in &mut self.cols {
+        for col in &self.fast_cols {
+            let col = &mut self.cols[*col];
             let per = col.rule.map_or(Per::Second, |r| r.per);
             if let Some(value) = per.of(col.step, seconds, rate) {
                 col.peak = col.peak.max(value);
@@ -274,7 +306,8 @@ impl LinePlan {
     /// A reset takes many counters at once; a wrap takes one. Counters that cannot wrap settle it alone.
     fn reset_together(&self, batch: &Batch, fast_only: bool) -> bool {
         let mut fell = 0;
-        for slot in self.slots.iter().filter(|s| s.fast || !fast_only) {
+        let in_sample = if fast_only { self.fast_slots } else { self.slots.len() };
+        for slot in &self.slots[..in_sample] {
             let Some(raw) = batch.values.get(slot.raw).copied().flatten() else { continue };
             if self.cols[slot.col].kind == Kind::Counter && slot.counter.falls(raw) {
                 let cannot_wrap = slot.feed.overflow == Overflow::Saturate || slot.feed.width >= 64;

@@ -98,7 +98,9 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
         let passthrough: Arc<[String]> = core.settings.passthrough.clone().into();
         let runner = |mut subject: Subject| {
             subject.passthrough = Arc::clone(&passthrough);
-            Runner::new(subject, &core.settings, Arc::clone(&core.clock))
+            let mut runner = Runner::new(subject, &core.settings, Arc::clone(&core.clock));
+            core.recall(&mut runner);
+            runner
         };
         let runners: Vec<Runner> = subjects.into_iter().map(runner).collect();
         let shared: Vec<_> = runners.iter().map(Runner::shared).collect();

@@ -72,7 +72,8 @@ pub(super) fn host(core: &Arc<Core>) {
         runner.run(tick, &mut |section| {
             core.ring.push(section);
         });
-        if tick == Tick::Slow {
+        // Not before the other threads have read: what they recall would be lost with a crash.
+        if tick == Tick::Slow && ticks > 0 {
             core.save();
         }
         if ticks.is_multiple_of(HEALTH_EVERY) {
