@@ -11,6 +11,7 @@ pub use text::{Format, render};
 
 use fabriclens_catalog::Metric;
 use fabriclens_wire::{Resource, Section, Value};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Labels beside the identity.
@@ -27,10 +28,19 @@ pub(crate) struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// What distinguishes it within its metric, in the order of output.
-    fn key(&self) -> (&'a Resource, &'a Pairs) {
-        (self.resource, self.labels)
+    /// Order of output, by what distinguishes it. Most neighbours share resource or metric by address: names are
+    /// compared only where they do not.
+    fn order(&self, other: &Self) -> Ordering {
+        let metric = || self.metric.name.cmp(other.metric.name);
+        let resource = || self.resource.cmp(other.resource);
+        unless(std::ptr::eq(self.metric, other.metric), metric)
+            .then_with(|| unless(std::ptr::eq(self.resource, other.resource), resource))
+            .then_with(|| self.labels.cmp(other.labels))
     }
+}
+
+fn unless(same: bool, compare: impl FnOnce() -> Ordering) -> Ordering {
+    if same { Ordering::Equal } else { compare() }
 }
 
 /// A metric with its samples in the order of output.
@@ -44,14 +54,11 @@ pub(crate) struct Family<'a> {
 pub(crate) fn families(sections: &[Section]) -> Vec<Family<'_>> {
     let mut samples: Vec<Sample<'_>> = sections.iter().flat_map(samples).collect();
     // Of equal series the latest comes last, and the last is kept.
-    samples.sort_by(|a, b| {
-        let by_key = || a.key().cmp(&b.key());
-        a.metric.name.cmp(b.metric.name).then_with(by_key).then(a.time_ns.cmp(&b.time_ns))
-    });
+    samples.sort_by(|a, b| a.order(b).then(a.time_ns.cmp(&b.time_ns)));
     let mut out: Vec<Family<'_>> = Vec::new();
     for sample in samples {
         match out.last_mut().filter(|f| f.metric == sample.metric) {
-            Some(family) => match family.samples.last_mut().filter(|s| s.key() == sample.key()) {
+            Some(family) => match family.samples.last_mut().filter(|s| s.order(&sample).is_eq()) {
                 Some(older) => *older = sample,
                 None => family.samples.push(sample),
             },

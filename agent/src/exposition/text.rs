@@ -94,12 +94,18 @@ fn line(name: &str, sample: &Sample<'_>, out: &mut String) {
 }
 
 fn label(name: &str, value: &str, out: &mut String) {
-    _ = write!(out, ",{name}=\"");
+    out.push(',');
+    out.push_str(name);
+    out.push_str("=\"");
     escape(value, true, out);
     out.push('"');
 }
 
 fn escape(text: &str, quotes: bool, out: &mut String) {
+    if !text.bytes().any(|b| matches!(b, b'\\' | b'\n' | b'"')) {
+        out.push_str(text);
+        return;
+    }
     for c in text.chars() {
         match c {
             '\\' => out.push_str("\\\\"),
