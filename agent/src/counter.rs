@@ -64,7 +64,7 @@ impl Counter {
         if !feed.is_reading(raw) {
             return Step::NotReading;
         }
-        if feed.is_saturated(raw) || is_narrow_end(feed, raw) {
+        if is_stuck(feed, raw) {
             self.last = Some(raw);
             return Step::Saturated;
         }
@@ -100,6 +100,11 @@ impl Counter {
         let pace = if seconds > 0.0 { growth as f64 / seconds } else { 0.0 };
         self.pace = pace.max(self.pace * (1.0 - FORGET));
     }
+}
+
+/// Whether a counter has reached its end and says no more than "at least".
+pub fn is_stuck(feed: &Feed, raw: u64) -> bool {
+    feed.is_saturated(raw) || is_narrow_end(feed, raw)
 }
 
 /// Performance management without extended counters: the 64-bit files are fed from 32-bit ones, which stick.

@@ -9,7 +9,7 @@ pub use account::{Account, Shared};
 use crate::batch::{Batch, SampleError};
 use crate::clock::Clock;
 use crate::counter::Total;
-use crate::plan::{Assigned, Candidates, Carried, LinePlan, Now, assign};
+use crate::plan::{Assigned, Assignment, Candidates, Carried, LinePlan, Now, assign, saturated};
 use crate::samplers::{ALL, Period, Sampler, Spec};
 use crate::schedule::{Outcome, Settings};
 use crate::state::{Series, Target, boot_ns};
@@ -61,6 +61,8 @@ struct Line {
     ended: Instant,
     facts: Arc<[Column]>,
     opened_ns: u64,
+    /// Counters at their end for which another source stands in, as facts.
+    stuck: Vec<(Column, Value)>,
 }
 
 /// The sources of one subject.
@@ -250,7 +252,7 @@ impl Runner {
             subject: &self.subject,
             lines: self.lines.iter().map(|l| data(l).then_some((l.spec.source, &l.batch, l.plan.as_ref()))).collect(),
         };
-        let (assigned, unknown) = assign(&candidates);
+        let Assignment { lines: assigned, unknown, stuck } = assign(&candidates);
         let mut carried = self.memory.as_ref().map(|(memory, _)| recalled(memory)).unwrap_or_default();
         for plan in self.lines.iter().filter_map(|l| l.plan.as_ref()) {
             plan.carry(&mut carried);
@@ -259,6 +261,7 @@ impl Runner {
         let mut accounts = self.shared.accounts.lock();
         for (index, (line, assigned)) in self.lines.iter_mut().zip(&assigned).enumerate() {
             accounts[index].unknown = unknown[index];
+            line.stuck = stuck[index].iter().map(saturated).collect();
             if line.fresh || line.plan.is_some() {
                 let first = line.plan.is_none();
                 line.plan(assigned, is_fast(self.subject.family(line.spec.source), line.spec.source), &carried);
@@ -302,6 +305,7 @@ impl Runner {
             plan.saturated(&mut line.batch.facts);
             self.shared.accounts.lock()[index].discontinuities = plan.discontinuities;
         }
+        line.batch.facts.extend(line.stuck.iter().cloned());
         if line.spec.name == "port_state" {
             for (kind, count) in self.shared.events.lock().iter() {
                 line.batch.fact(&PORT_ASYNC_EVENTS, &[("event", kind)], Value::Int(*count));
@@ -387,6 +391,7 @@ impl Line {
             ended: now,
             facts: Arc::from([]),
             opened_ns: 0,
+            stuck: Vec::new(),
         }
     }
 

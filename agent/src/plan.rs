@@ -7,8 +7,8 @@ mod assign;
 mod derive;
 mod line;
 
-pub use assign::{Assigned, Candidates, assign};
-pub use line::{Carried, Discontinuities, LinePlan, Now};
+pub use assign::{Assigned, Assignment, Candidates, assign};
+pub use line::{Carried, Discontinuities, LinePlan, Now, saturated};
 
 #[cfg(test)]
 mod tests;

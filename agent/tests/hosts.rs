@@ -220,3 +220,34 @@ fn raw_counters_of_a_port_are_bounded() {
     let left_out = "host fabriclens.agent.passthrough.left_out{sampler=ethtool,target=eth0}";
     assert_eq!(value(&all, left_out), Some(144.0));
 }
+
+/// An 8-bit counter at its end says "at least 255"; the adapter's other count goes on.
+#[test]
+fn a_counter_at_its_end_gives_way_to_one_that_counts() {
+    let downs = |link_downed: &str, ethtool: bool| {
+        let dir = tempfile::tempdir().unwrap();
+        let port = dir.path().join("sys/class/infiniband/mlx5_0/ports/1");
+        let net = dir.path().join("sys/class/net/ib0");
+        for (path, content) in [
+            (port.join("link_layer"), "InfiniBand\n"),
+            (port.join("state"), "4: ACTIVE\n"),
+            (port.join("counters/link_downed"), link_downed),
+            (port.join("gid_attrs/ndevs/0"), "ib0\n"),
+            (net.join("type"), "32\n"),
+            (dir.path().join("ethtool/ib0.i.txt"), "driver: mlx5_core\nversion: 1\n"),
+        ] {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        if ethtool {
+            let text = "NIC statistics:\n     link_down_events_phy: 300\n";
+            fs::write(dir.path().join("ethtool/ib0.S.txt"), text).unwrap();
+        }
+        let all = series(&sample(dir.path()).0);
+        let stuck = value(&all, "mlx5_0/1 fabric.port.counter.saturated{metric=fabric.link.downs}");
+        (value(&all, "mlx5_0/1 fabric.link.downs{}"), stuck)
+    };
+    assert_eq!(downs("7\n", true), (Some(7.0), None), "the port's own count while it counts");
+    assert_eq!(downs("255\n", true), (Some(300.0), Some(1.0)), "then the adapter's; the end is still told");
+    assert_eq!(downs("255\n", false), (None, Some(1.0)), "nobody else counts: no number");
+}

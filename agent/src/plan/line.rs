@@ -351,15 +351,18 @@ impl LinePlan {
 
     /// One fact per column that sticks at its end.
     pub fn saturated(&self, out: &mut Vec<(Column, Value)>) {
-        for col in self.cols.iter().filter(|c| c.saturated) {
-            let reason = col.column.labels.iter().map(|(_, v)| &**v).collect::<Vec<_>>().join(",");
-            let mut labels = vec![(Arc::from("metric"), Arc::from(col.column.metric.name))];
-            if !reason.is_empty() {
-                labels.push((Arc::from("reason"), Arc::from(reason)));
-            }
-            out.push((Column { metric: &COUNTER_SATURATED, labels }, Value::Int(1)));
-        }
+        out.extend(self.cols.iter().filter(|c| c.saturated).map(|c| saturated(&c.column)));
     }
+}
+
+/// The fact that a column's counter sticks at its end.
+pub fn saturated(column: &Column) -> (Column, Value) {
+    let reason = column.labels.iter().map(|(_, v)| &**v).collect::<Vec<_>>().join(",");
+    let mut labels = vec![(Arc::from("metric"), Arc::from(column.metric.name))];
+    if !reason.is_empty() {
+        labels.push((Arc::from("reason"), Arc::from(reason)));
+    }
+    (Column { metric: &COUNTER_SATURATED, labels }, Value::Int(1))
 }
 
 impl Col {
