@@ -55,9 +55,9 @@ pub fn discover(roots: &Arc<Roots>, exclude: &[String], previous: Option<&Invent
 
 /// Names of RDMA devices and netdevs: what a cheap look compares.
 pub fn class_names(roots: &Roots) -> Vec<String> {
-    let mut names = entries(&roots.sys().join("class/infiniband"));
-    names.extend(entries(&roots.sys().join("class/net")));
-    names
+    let mut listed = names(&roots.sys().join("class/infiniband"));
+    listed.extend(names(&roots.sys().join("class/net")));
+    listed
 }
 
 fn device(roots: &Arc<Roots>, name: &str, links: &[RdmaLink], known: Option<&Device>) -> Device {
@@ -144,14 +144,17 @@ fn links(roots: &Arc<Roots>) -> Vec<RdmaLink> {
     }
 }
 
-/// Names in a directory, sorted; none when it is not there.
+/// Names of the directories in a directory, sorted; none when it is not there.
 fn entries(dir: &Path) -> Vec<String> {
-    let Ok(found) = std::fs::read_dir(dir) else { return Vec::new() };
-    let mut names: Vec<String> = found
-        .filter_map(Result::ok)
-        .filter(|entry| followed(&entry.path()).is_dir())
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
+    let mut names = names(dir);
+    names.retain(|name| followed(&dir.join(name)).is_dir());
+    names
+}
+
+/// All names in a directory, sorted.
+fn names(dir: &Path) -> Vec<String> {
+    let found = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    let mut names: Vec<String> = found.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
     names
 }
