@@ -23,11 +23,25 @@ const HTTP: Duration = Duration::from_secs(1);
 /// Only before sampling begins: an address that cannot be bound, a certificate that cannot be read.
 pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     start_log(&config.log)?;
+    raise_open_files();
     // One thread is enough: sampling has its own, and this one waits for sockets.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     let end = runtime.block_on(serve(roots, config));
     runtime.shutdown_background();
     end
+}
+
+/// Each counter file stays open; the usual soft limit of 1,024 is a few adapters, the hard one hundreds.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, ?limit, "the limit of open files stays; raise it (LimitNOFILE) on a host with many adapters");
+    }
 }
 
 async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {

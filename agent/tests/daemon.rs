@@ -1,5 +1,6 @@
 //! The real binary on a recorded host: serves, tells about itself, ends when asked.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -46,7 +47,11 @@ fn get(address: &str, path: &str) -> String {
 fn runs_serves_and_ends_on_sigterm() {
     let mut run = command();
     run.args(["run", "--root", HOST, "--http", "127.0.0.1:0"]).stderr(Stdio::piped());
+    // A soft limit that the agent must lift; inherited, so set on the test itself for as long as it starts.
+    let own = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: own.maximum }).unwrap();
     let mut agent = Agent(run.spawn().unwrap());
+    setrlimit(Resource::Nofile, own).unwrap();
     let log = BufReader::new(agent.0.stderr.take().unwrap());
     let mut lines = log.lines().map_while(Result::ok);
     let serving = lines.find(|l| l.contains("serving http://")).expect("it says where it serves");
@@ -65,6 +70,10 @@ fn runs_serves_and_ends_on_sigterm() {
         assert!(begin.elapsed() < Duration::from_secs(30), "still missing after 30 s: {missing:?}");
         std::thread::sleep(Duration::from_millis(200));
     }
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", agent.0.id())).unwrap();
+    let open = limits.lines().find_map(|l| l.strip_prefix("Max open files")).unwrap();
+    let [soft, hard, ..] = open.split_ascii_whitespace().collect::<Vec<_>>()[..] else { panic!("{open}") };
+    assert!(soft == hard && soft != "64", "open files: {open}");
     assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200"));
     assert!(get(&address, "/healthz").contains("\"status\":\"ok\""));
 
