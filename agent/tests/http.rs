@@ -29,6 +29,10 @@ impl View for Fixed {
     fn sources(&self) -> Vec<SourceStatus> {
         self.0.clone()
     }
+
+    fn ring(&self) -> (usize, u64) {
+        (4, 17)
+    }
 }
 
 fn status(outcome: Outcome, reads: u64) -> SourceStatus {
@@ -79,6 +83,7 @@ async fn health_names_what_fails_and_nothing_that_is_merely_absent() {
     let good = server(vec![absent.clone(), status(Outcome::Data { counters: 3 }, 5)]).await;
     let text = get(good, "/healthz", "*/*").await;
     assert!(text.contains("\"status\":\"ok\"") && text.contains("\"reasons\":[]"), "{text}");
+    assert!(text.contains("\"ring\":{\"dropped\":17,\"waiting\":4}"), "{text}");
     assert!(get(good, "/readyz", "*/*").await.starts_with("HTTP/1.1 200"));
 
     let stalled = status(Outcome::Stalled(Duration::from_secs(9)), 0);
@@ -98,4 +103,27 @@ async fn a_taken_address_is_an_error_with_its_remedy() {
     let http = Http { listen: taken, identity: None, insecure: false };
     let error = Server::bind(&http, app).await.err().expect("refused").to_string();
     assert!(error.contains(&taken.to_string()) && error.contains("--http"), "{error}");
+}
+
+#[tokio::test]
+async fn metrics_are_compressed_for_those_who_ask() {
+    let address = server(vec![]).await;
+    for (asked, compressed) in [("gzip", true), ("deflate, gzip;q=0.5", true), ("gzip;q=0", false), ("br", false)] {
+        let mut stream = tokio::net::TcpStream::connect(address).await.expect("connected");
+        let request =
+            format!("GET /metrics HTTP/1.0\r\nHost: x\r\nAccept-Encoding: {asked}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.expect("answered");
+        let end = answer.windows(4).position(|w| w == b"\r\n\r\n").expect("headers");
+        let (head, body) = (String::from_utf8_lossy(&answer[..end]).into_owned(), &answer[end + 4..]);
+        assert_eq!(head.contains("content-encoding: gzip"), compressed, "{asked}: {head}");
+        let mut text = String::new();
+        if compressed {
+            std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(body), &mut text).expect("gzip");
+        } else {
+            text.push_str(std::str::from_utf8(body).expect("text"));
+        }
+        assert!(text.contains("fabric_port_io_bytes_total{"), "{asked}: {text}");
+    }
 }

@@ -43,10 +43,11 @@ impl Health {
         if self.reasons.is_empty() { "ok" } else { "degraded" }
     }
 
-    /// For `/healthz`.
-    pub fn json(&self) -> serde_json::Value {
+    /// For `/healthz`; `ring` holds sections that wait, and sections dropped.
+    pub fn json(&self, (waiting, dropped): (usize, u64)) -> serde_json::Value {
         let sources = json!({ "data": self.data, "absent": self.absent });
-        json!({ "status": self.status(), "reasons": self.reasons, "sources": sources })
+        let ring = json!({ "waiting": waiting, "dropped": dropped });
+        json!({ "status": self.status(), "reasons": self.reasons, "sources": sources, "ring": ring })
     }
 
     /// The page at `/`.

@@ -22,6 +22,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use fabriclens_wire::{Resource, Section};
 use std::future::Future;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,6 +33,8 @@ pub trait View: Send + Sync {
     fn sections(&self) -> Vec<Section>;
     /// State of each source.
     fn sources(&self) -> Vec<SourceStatus>;
+    /// Sections waiting for the uplink, and sections dropped because too many waited.
+    fn ring(&self) -> (usize, u64);
 }
 
 impl View for Engine {
@@ -41,6 +44,11 @@ impl View for Engine {
 
     fn sources(&self) -> Vec<SourceStatus> {
         Engine::sources(self)
+    }
+
+    fn ring(&self) -> (usize, u64) {
+        let ring = Engine::ring(self);
+        (ring.len(), ring.dropped())
     }
 }
 
@@ -144,12 +152,33 @@ async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
     sections.push(app.counters.section(&resource, now));
     sections.extend(app.uplink.map(|u| u.section(&resource, 0, now)));
     let text = exposition::render(&sections, format);
-    ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
+    let kind = (header::CONTENT_TYPE, format.content_type());
+    let varies = (header::VARY, "accept, accept-encoding");
+    match wants_gzip(&headers).then(|| gzip(text.as_bytes())).and_then(Result::ok) {
+        Some(body) => ([kind, varies, (header::CONTENT_ENCODING, "gzip")], body).into_response(),
+        None => ([kind, varies], text).into_response(),
+    }
+}
+
+/// True when `gzip` is among what is accepted, and not with `q=0`.
+fn wants_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|item| {
+        let (name, weight) = item.split_once(';').unwrap_or((item, "q=1"));
+        let weight = weight.trim().strip_prefix("q=").and_then(|q| q.parse::<f64>().ok());
+        name.trim().eq_ignore_ascii_case("gzip") && weight.is_none_or(|q| q > 0.0)
+    })
+}
+
+fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::with_capacity(text.len() / 8), flate2::Compression::fast());
+    encoder.write_all(text)?;
+    encoder.finish()
 }
 
 async fn healthz(State(app): State<App>) -> Response {
     let health = health(&app.view.sources(), app.uplink.as_deref().map(uplink::Counters::state));
-    axum::Json(health.json()).into_response()
+    axum::Json(health.json(app.view.ring())).into_response()
 }
 
 /// Ready once something was read, or once it is known that there is nothing to read.

@@ -52,7 +52,7 @@ metrics! {
     UPLINK_SENT, Counter, Host, "fabriclens.agent.uplink.sent", Count("{point}"), [],
         "Points sent to the collector, retries included.";
     UPLINK_SENT_IO, Counter, Host, "fabriclens.agent.uplink.sent.io", Bytes, [],
-        "Bytes of requests sent to the collector, compressed.";
+        "Bytes of requests sent to the collector, before compression.";
     UPLINK_ACKED, Counter, Host, "fabriclens.agent.uplink.acked", Count("{point}"), [],
         "Points the collector acknowledged.";
     UPLINK_REJECTED, Counter, Host, "fabriclens.agent.uplink.rejected", Count("{point}"), [],
