@@ -251,3 +251,26 @@ fn a_counter_at_its_end_gives_way_to_one_that_counts() {
     assert_eq!(downs("255\n", true), (Some(300.0), Some(1.0)), "then the adapter's; the end is still told");
     assert_eq!(downs("255\n", false), (None, Some(1.0)), "nobody else counts: no number");
 }
+
+/// Three performance management files on InfiniBand: two of data, one of waiting.
+#[test]
+fn infiniband_ports_have_congestion_samples() {
+    let settings = Settings { host: "h".into(), full: Duration::from_millis(400), ..Settings::default() };
+    let engine = Engine::start(Arc::new(Roots::new(Some(host("mlx5-ib")))), settings).unwrap();
+    let wanted = [
+        "mlx5_0/1 fabric.port.xmit_wait.share.max{}",
+        "mlx5_0/1 fabric.port.io.peak{direction=receive}",
+        "mlx5_0/1 fabric.port.io.peak{direction=transmit}",
+    ];
+    let begin = Instant::now();
+    loop {
+        let all = series(&engine.snapshot());
+        let missing: Vec<_> = wanted.iter().filter(|name| value(&all, name) != Some(0.0)).collect();
+        if missing.is_empty() {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "never came: {missing:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    engine.shutdown(Duration::from_secs(5));
+}
