@@ -25,7 +25,10 @@ pub use value::{Outcome, Sample, Value, ValueKind};
 pub fn selector(text: &str) -> Result<Vec<fabriclens_model::Matcher>, QueryError> {
     match engine::roomy(text, || parse::parse(text))?.node {
         plan::Node::Select(s) if s.shift == plan::Shift::default() => Ok(s.matchers),
-        _ => Err(QueryError::parse(format!("{text:?} is not a plain series selector"))),
+        _ => Err(QueryError::Parse {
+            message: format!("{text:?} is not a plain series selector"),
+            position: Some(Position::of(text, 0)),
+        }),
     }
 }
 
@@ -35,4 +38,15 @@ pub fn selector(text: &str) -> Result<Vec<fabriclens_model::Matcher>, QueryError
 /// [`QueryError::Parse`] with the place where the query is wrong, as far as it is known.
 pub fn check(query: &str) -> Result<ValueKind, QueryError> {
     engine::roomy(query, || parse::parse(query).map(|e| e.kind))
+}
+
+/// The query laid out for reading.
+///
+/// # Errors
+/// As [`check`].
+pub fn format(query: &str) -> Result<String, QueryError> {
+    engine::roomy(query, || {
+        parse::parse(query)?;
+        Ok(promql_parser::parser::parse(query).map_err(QueryError::parse)?.prettify())
+    })
 }

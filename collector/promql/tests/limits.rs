@@ -101,6 +101,25 @@ fn nesting_cannot_overflow_the_stack() {
 }
 
 #[test]
+fn laying_out_is_bounded_as_parsing_is() {
+    assert_eq!(fabriclens_promql::format("sum(up)by(job)").unwrap(), "sum by (job) (up)");
+    for query in [vec!["m"; 1_000].join("+"), format!("{}m{}", "(".repeat(450), ")".repeat(450))] {
+        assert!(fabriclens_promql::format(&query).is_ok(), "{}…", &query[..20]);
+    }
+    for query in ["(".repeat(100_000), "m+".repeat(100_000) + "m", "sum(".to_owned()] {
+        assert_eq!(fabriclens_promql::format(&query).unwrap_err().kind(), "bad_data");
+    }
+}
+
+#[test]
+fn an_end_that_comes_too_early_is_told_with_its_place() {
+    for query in ["up == 1 and", "up *"] {
+        let want = format!("1:{}: parse error: unexpected end of input", query.len() + 1);
+        assert_eq!(check(query).unwrap_err().to_string(), want);
+    }
+}
+
+#[test]
 fn failures_of_the_store_keep_their_kind() {
     struct Broken(ReadError);
     impl Read for Broken {

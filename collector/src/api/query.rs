@@ -93,11 +93,12 @@ fn step(params: &Params) -> Result<i64, ApiError> {
 
 /// The query, laid out for reading.
 pub(super) async fn format(params: Params) -> Result<Json, ApiError> {
-    let query = params.get("query").unwrap_or_default();
-    let bad = |e: &dyn std::fmt::Display| ApiError::parameter("query", e);
-    fabriclens_promql::check(query).map_err(|e| bad(&e))?;
-    let expr = promql_parser::parser::parse(query).map_err(|e| bad(&e))?;
-    Ok(encode::success(|out| super::number::push_text(out, &expr.prettify())))
+    let query = params.get("query").unwrap_or_default().to_owned();
+    let text = match tokio::task::spawn_blocking(move || fabriclens_promql::format(&query)).await {
+        Ok(result) => result.map_err(|e| of_query(&e))?,
+        Err(e) => return Err(ApiError::new(Kind::Internal, format!("internal error: {e}; please report it"))),
+    };
+    Ok(encode::success(|out| super::number::push_text(out, &text)))
 }
 
 /// None are stored, so none are found.

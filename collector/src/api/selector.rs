@@ -1,8 +1,6 @@
 //! Series selectors of `match[]` to the store's matchers.
 
-use fabriclens_model::{MatchOp, Matcher};
-use promql_parser::label;
-use promql_parser::parser::{Expr, VectorSelector, parse};
+use fabriclens_model::Matcher;
 
 use super::error::{ApiError, Kind};
 use super::params::Params;
@@ -28,31 +26,11 @@ pub(super) fn some(params: &Params) -> Result<Vec<Vec<Matcher>>, ApiError> {
 }
 
 fn selector(text: &str) -> Result<Vec<Matcher>, String> {
-    match parse(text) {
-        Ok(Expr::VectorSelector(v)) => matchers(&v),
-        Ok(_) => Err(format!("1:1: parse error: {text:?} is not a series selector")),
-        Err(e) => Err(format!("1:1: parse error: {e}")),
+    let matchers = fabriclens_promql::selector(text).map_err(|e| e.to_string())?;
+    if matchers.iter().all(|m| m.matches_value("")) {
+        return Err("match[] must contain at least one non-empty matcher".to_owned());
     }
-}
-
-fn matchers(v: &VectorSelector) -> Result<Vec<Matcher>, String> {
-    if !v.matchers.or_matchers.is_empty() {
-        return Err("alternatives with \"or\" are not part of PromQL; give several match[]".to_owned());
-    }
-    let mut out: Vec<Matcher> = v.name.iter().map(|name| Matcher::equal("__name__", name.as_str())).collect();
-    for m in &v.matchers.matchers {
-        let op = match &m.op {
-            label::MatchOp::Equal => MatchOp::Equal,
-            label::MatchOp::NotEqual => MatchOp::NotEqual,
-            label::MatchOp::Re(_) => MatchOp::Regex,
-            label::MatchOp::NotRe(_) => MatchOp::NotRegex,
-        };
-        out.push(Matcher::new(m.name.as_str(), op, m.value.as_str()).map_err(|e| e.to_string())?);
-    }
-    if out.iter().all(|m| m.matches_value("")) {
-        return Err("1:1: parse error: vector selector must contain at least one non-empty matcher".to_owned());
-    }
-    Ok(out)
+    Ok(matchers)
 }
 
 #[cfg(test)]
@@ -65,7 +43,15 @@ mod tests {
         let shown: Vec<String> = m.iter().map(|m| format!("{} {:?} {}", m.name, m.op, m.value)).collect();
         assert_eq!(shown[0], "__name__ Equal up");
         assert_eq!(m.len(), 5);
-        for bad in ["", "{}", "{a=~\".*\"}", "rate(x[5m])", "up[5m]", "up{", "1", "{a=~\"(\"}"] {
+        // Deep enough to overflow a thread's stack, were it not counted first.
+        let (deep, signs) = (format!("{}up{}", "(".repeat(200_000), ")".repeat(200_000)), "-".repeat(200_000) + "up");
+        for bad in [&deep, &signs] {
+            let error = selector(bad).unwrap_err();
+            assert!(error.contains("parse error"), "{error:.300}");
+        }
+        let error = selector("up{a=~\"(\"}").unwrap_err();
+        assert!(error.contains("invalid regular expression \"(\""), "{error}");
+        for bad in ["up offset 5m", "", "{}", "{a=~\".*\"}", "rate(x[5m])", "up[5m]", "up{", "1", "{a=~\"(\"}"] {
             assert!(selector(bad).is_err(), "{bad}");
         }
     }

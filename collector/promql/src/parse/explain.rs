@@ -6,7 +6,15 @@ use crate::error::Position;
 /// `leaves` are the places of the query's operands, as [`super::scan`] found them.
 pub(super) fn explain(query: &str, leaves: &[usize], message: &str) -> QueryError {
     if message == "invalid promql query" {
+        // An operand at the end would make it whole: it is the end that came too early.
+        if promql_parser::parser::parse(&format!("{query} m")).is_ok() {
+            let position = Some(Position::of(query, query.len()));
+            return QueryError::Parse { message: "unexpected end of input".to_owned(), position };
+        }
         return QueryError::parse("unexpected token: the query does not follow the grammar");
+    }
+    if let Some(pattern) = message.strip_prefix("illegal regex for ") {
+        return QueryError::parse(format!("invalid regular expression {pattern:?}"));
     }
     if let Some(name) = message.strip_prefix("unknown function with name ") {
         let name = name.trim_matches('\'');
