@@ -84,14 +84,14 @@ pub struct QueryArgs {
     /// Certificate authority (PEM) of an https server; without it, the public ones
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Ask about one moment (Unix seconds or RFC 3339) [default: now]
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["start", "end", "step"])]
+    /// Ask about one moment: Unix seconds, RFC 3339, or how long ago (-15m) [default: now]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["start", "end", "step"])]
     pub time: Option<String>,
-    /// Ask about a range: its begin
-    #[arg(long, value_name = "TIME")]
+    /// Ask about a range: its begin, for instance -15m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub start: Option<String>,
     /// End of the range [default: now]
-    #[arg(long, value_name = "TIME", requires = "start")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "start")]
     pub end: Option<String>,
     /// Distance of points in the range [default: a 60th of it, at least 1s]
     #[arg(long, value_name = "DURATION", requires = "start")]

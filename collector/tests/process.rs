@@ -262,6 +262,10 @@ fn the_client_prints_tables_csv_and_json_and_clear_errors() {
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["data"]["result"][0]["value"], serde_json::json!([1010, "2.5"]));
 
+    assert_eq!(server.write(&[(now_ms() - 120_000, 7.0)]), 204);
+    let text = stdout(&server.query("durable", &["--start", "-5m", "--end", "-1m", "--step", "1m", "--format", "csv"]));
+    assert!(text.lines().nth(1).unwrap().ends_with(",durable,h,7"), "times may be how long ago: {text}");
+
     let fails = |output: &Output| {
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8_lossy(&output.stderr).into_owned()
@@ -269,7 +273,7 @@ fn the_client_prints_tables_csv_and_json_and_clear_errors() {
     let text = fails(&server.query("sum(", &[]));
     assert!(text.starts_with("fabriclens: invalid parameter \"query\": "), "{text}");
     let text = fails(&server.query("up", &["--time", "noon"]));
-    assert!(text.contains("--time \"noon\" is no time; write Unix seconds or RFC 3339"), "{text}");
+    assert!(text.contains("--time \"noon\" is no time; write Unix seconds, RFC 3339"), "{text}");
     let nobody = Command::new(BIN).args(["query", "--url", "http://127.0.0.1:9", "up"]).output().unwrap();
     assert!(fails(&nobody).contains("is the collector running there?"));
     assert_eq!(server.end(15).0, Some(0));

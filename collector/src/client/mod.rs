@@ -93,10 +93,10 @@ fn request(args: &QueryArgs) -> Result<(&'static str, Form), ClientError> {
     let query = ("query", args.expression.clone());
     let at = |flag, text: &Option<String>| match text {
         None => Ok(now_ms()),
-        Some(text) => time::parse_time(text).ok_or_else(|| ClientError::Flag {
+        Some(text) => moment(text).ok_or_else(|| ClientError::Flag {
             flag,
             value: text.clone(),
-            problem: "no time; write Unix seconds or RFC 3339, for instance 2026-01-31T12:00:00Z".to_owned(),
+            problem: "no time; write Unix seconds, RFC 3339 (2026-01-31T12:00:00Z), or how long ago (-15m)".to_owned(),
         }),
     };
     if args.start.is_none() {
@@ -115,6 +115,18 @@ fn request(args: &QueryArgs) -> Result<(&'static str, Form), ClientError> {
         }
     };
     Ok(("api/v1/query_range", vec![query, ("start", seconds(start)), ("end", seconds(end)), ("step", seconds(step))]))
+}
+
+/// A time as the API takes it, `now`, or a duration ago: `-15m`.
+fn moment(text: &str) -> Option<i64> {
+    if text == "now" {
+        return Some(now_ms());
+    }
+    let ago = text.strip_prefix('-').and_then(|t| crate::duration::parse(t).ok());
+    match ago {
+        Some(ago) => now_ms().checked_sub(i64::try_from(ago.as_millis()).ok()?),
+        None => time::parse_time(text),
+    }
 }
 
 fn seconds(ms: i64) -> String {
@@ -161,4 +173,20 @@ fn agent(args: &QueryArgs) -> Result<Agent, ClientError> {
         builder = builder.tls_config(TlsConfig::builder().root_certs(roots).build());
     }
     Ok(builder.build().new_agent())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_absolute_or_ago() {
+        assert_eq!(moment("1010"), Some(1_010_000));
+        assert_eq!(moment("-1.5"), Some(-1500), "Unix seconds before 1970, as in the API");
+        let near = |got: Option<i64>, ago: i64| (now_ms() - ago - got.unwrap()).abs() < 5000;
+        assert!(near(moment("now"), 0) && near(moment("-15m"), 900_000) && near(moment("-1h30m"), 5_400_000));
+        for bad in ["noon", "15m", "--5m", "-", "-999999999999y"] {
+            assert_eq!(moment(bad), None, "{bad}");
+        }
+    }
 }
