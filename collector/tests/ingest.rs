@@ -177,6 +177,43 @@ async fn duplicates_are_fine_conflicts_are_told_and_late_points_find_their_place
 }
 
 #[tokio::test]
+async fn otlp_duplicated_and_out_of_order_loses_nothing() {
+    let c = Collector::start().await;
+    let mut client = c.grpc().await;
+    let (now, start) = (now_ns(), now_ns() - 60 * SECOND);
+    let tick = |i: u64| otlp("h", "fabric.test", &[(start, now - (4 - i) * SECOND, i as i64)]);
+    for i in [3, 0, 2, 2, 0, 1, 3] {
+        let answer = client.export(tick(i)).await.unwrap().into_inner();
+        assert_eq!(answer.partial_success, None, "tick {i}");
+    }
+    assert_eq!(c.value("count_over_time(fabric_test_total[1m])").await, Some(4.0), "each tick once");
+    assert_eq!(c.value("increase(fabric_test_total[3s]) > 4").await, None, "in order: no reset is seen between them");
+    assert_eq!(c.value("resets(fabric_test_total[1m])").await, Some(0.0));
+}
+
+#[tokio::test]
+async fn a_senders_clock_that_steps_by_an_hour_costs_only_the_steps() {
+    let c = Collector::start().await;
+    let mut client = c.grpc().await;
+    let (hour, now) = (3600 * SECOND, now_ns());
+    let mut send = async |at: u64, value: i64| {
+        let request = otlp("h", "fabric.test", &[(now - 2 * hour, at, value)]);
+        client.export(request).await.unwrap().into_inner().partial_success
+    };
+    assert_eq!(send(now - 9 * SECOND, 1).await, None);
+    let ahead = send(now + hour - 8 * SECOND, 2).await.unwrap();
+    assert_eq!(ahead.rejected_data_points, 1);
+    assert!(ahead.error_message.contains("set the sender's clock (NTP)"), "{}", ahead.error_message);
+    assert_eq!(send(now - 7 * SECOND, 3).await, None, "the clock is right again");
+    assert_eq!(send(now - hour - 6 * SECOND, 4).await, None, "an hour behind is old, and kept");
+    assert_eq!(send(now - 5 * SECOND, 5).await, None, "right again");
+    let at = |query: &'static str| c.value(query);
+    assert_eq!(at("count_over_time(fabric_test_total[1m])").await, Some(3.0));
+    assert_eq!(at("fabric_test_total").await, Some(5.0));
+    assert_eq!(at("count_over_time(fabric_test_total[1m] offset 1h)").await, Some(1.0), "where its clock put it");
+}
+
+#[tokio::test]
 async fn a_staleness_marker_ends_a_series() {
     let c = Collector::start().await;
     let ms = now_ms();
@@ -241,4 +278,34 @@ async fn many_senders_at_once_lose_nothing() {
         job.await.unwrap();
     }
     assert_eq!(c.value("sum(count_over_time(fabric_test_total[1m]))").await, Some(120.0));
+}
+
+#[tokio::test]
+async fn a_collector_that_is_too_busy_says_so_with_a_hint_and_goes_on() {
+    use std::io::{Read as _, Write as _};
+    let c = Collector::with(|config| config.ingest.in_flight = 1).await;
+    // A sender that announces a body and never sends it holds the only turn.
+    let mut slow = std::net::TcpStream::connect(c.running.otlp_http).unwrap();
+    slow.write_all(
+        b"POST /v1/metrics HTTP/1.1\r\nhost: c\r\ncontent-type: application/x-protobuf\r\ncontent-length: 9\r\n\r\n",
+    )
+    .unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let address = c.running.http;
+    let http = tokio::task::spawn_blocking(move || {
+        let mut s = std::net::TcpStream::connect(address).unwrap();
+        s.write_all(b"POST /api/v1/write HTTP/1.1\r\nhost: c\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+            .unwrap();
+        let mut text = String::new();
+        s.read_to_string(&mut text).unwrap();
+        text
+    });
+    let mut client = c.grpc().await;
+    let error = client.export(otlp("h", "fabric.test", &[(1, now_ns(), 3)])).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(error.message().contains("ingest.in_flight") && error.message().contains("send it again"), "{error}");
+    let text = http.await.unwrap().to_lowercase();
+    assert!(text.starts_with("http/1.1 503") && text.contains("retry-after: 5"), "{text}");
+    drop(slow);
+    client_still_works(&c).await;
 }
