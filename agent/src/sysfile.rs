@@ -265,6 +265,22 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_the_kernel_are_told_apart() {
+        let of = |errno| FileError::io(Path::new("counters/x"), std::io::Error::from_raw_os_error(errno));
+        assert!(matches!(of(libc::EACCES), FileError::Denied { .. }));
+        assert!(of(libc::EACCES).to_string().contains("run the agent as root"), "the remedy");
+        for gone in [libc::ENODEV, libc::ENXIO, libc::ESTALE] {
+            assert!(matches!(of(gone), FileError::Gone { .. }), "{gone}");
+        }
+        for absent in [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOENT] {
+            assert!(of(absent).is_absent(), "{absent}: no such counter here");
+        }
+        assert!(matches!(of(libc::EIO), FileError::Io { .. }));
+        // Opens, and fails in the read.
+        assert!(matches!(Held::new("/proc/self/mem".into()).number(), Err(FileError::Io { .. })));
+    }
+
+    #[test]
     fn a_held_file_sees_what_is_written_later() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("n");
