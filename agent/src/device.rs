@@ -19,6 +19,7 @@ use fabriclens_catalog::metrics::{by_name, state::PORT_ASYNC_EVENTS};
 use fabriclens_wire::{Column, Section, Value};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -173,7 +174,8 @@ impl Runner {
         }
         let changed = |l: &Line| l.fresh && (l.plan.is_none() || l.planned != l.batch.generation());
         if tick == Tick::Slow || self.lines.iter().any(changed) {
-            self.replan();
+            let ended = self.replan();
+            self.end(ended, emit);
         }
         for index in (0..self.lines.len()).filter(|i| due[*i]) {
             self.emit(index, emit);
@@ -245,8 +247,14 @@ impl Runner {
         gone
     }
 
-    /// Binds all sources of the subject anew; series that live on keep their totals.
-    fn replan(&mut self) {
+    /// Columns of all plans.
+    fn planned(&self) -> impl Iterator<Item = Arc<[Column]>> {
+        self.lines.iter().filter_map(|l| l.plan.as_ref().map(LinePlan::columns))
+    }
+
+    /// Binds all sources of the subject anew; series that live on keep their totals. Returns those that do not.
+    fn replan(&mut self) -> Vec<Column> {
+        let had: Vec<Arc<[Column]>> = self.planned().collect();
         let data = |l: &Line| (l.fresh || l.plan.is_some()) && l.batch.values.len() == l.batch.names().len();
         let candidates = Candidates {
             subject: &self.subject,
@@ -273,6 +281,28 @@ impl Runner {
                 accounts[index].left_out = line.pass(&self.subject, &mut room);
             }
         }
+        drop(accounts);
+        let has: Vec<Arc<[Column]>> = self.planned().collect();
+        let key = |c: &Column| (c.metric.name, c.labels.clone());
+        let has: HashSet<_> = has.iter().flat_map(|columns| columns.iter().map(key)).collect();
+        had.iter().flat_map(|columns| columns.iter()).filter(|c| !has.contains(&key(c))).cloned().collect()
+    }
+
+    /// Ends series that the device no longer gives, so that nobody takes their last value for today's.
+    fn end(&mut self, ended: Vec<Column>, emit: &mut dyn FnMut(Section)) {
+        if ended.is_empty() {
+            return;
+        }
+        self.last_end = self.clock.now().max(self.last_end + 1);
+        emit(Section {
+            resource: Arc::clone(&self.subject.resource),
+            starts: vec![0; ended.len()].into(),
+            values: vec![Value::Stale; ended.len()],
+            columns: ended.into(),
+            begin_ns: self.last_end,
+            end_ns: self.last_end,
+            urgent: false,
+        });
     }
 
     fn emit(&mut self, index: usize, emit: &mut dyn FnMut(Section)) {

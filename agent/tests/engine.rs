@@ -206,6 +206,20 @@ fn each_second_tells_peaks_wraps_and_shares() {
         of(&engine, "mlx5_0/1 fabric.pfc.frames{direction=receive,priority=4}").filter(|v| *v == 7.0)
     });
     assert_eq!(of(&engine, "mlx5_0/1 fabric.pfc.frames{direction=receive,priority=3}"), Some(50.0));
+    // And off for the first: its series ends instead of standing still.
+    engine.ring().take(usize::MAX);
+    fs::write(
+        dir.path().join("ethtool/ens0.S.txt"),
+        "NIC statistics:\n     rx_prio4_pause: 7\n     rx_bytes_phy: 1000000\n",
+    )
+    .unwrap();
+    let ended = |section: &Section| {
+        section.columns.iter().zip(&section.values).any(|(column, value)| {
+            let of_three = column.labels.iter().any(|(name, value)| &**name == "priority" && &**value == "3");
+            column.metric.name == "fabric.pfc.frames" && of_three && *value == Value::Stale
+        })
+    };
+    until("the collector is told of the end", || engine.ring().take(usize::MAX).iter().any(ended).then_some(()));
     engine.shutdown(Duration::from_secs(5));
 }
 
