@@ -26,6 +26,13 @@ pub fn query(url: &str, promql: &str) -> Result<Vec<Row>> {
         .collect())
 }
 
+/// The start page with this question asked and drawn.
+pub fn link(url: &str, promql: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~()*,:".contains(&b);
+    let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
+    format!("{url}/?q={}", promql.bytes().map(byte).collect::<String>())
+}
+
 /// Prints `host device` rows with bars against the largest, values scaled to `unit`.
 pub fn show(url: &str, promql: &str, scale: f64, unit: &str) -> Result<Vec<Row>> {
     let mut rows = query(url, promql)?;

@@ -130,11 +130,12 @@ impl Fleet {
         format!(
             "\nrunning: 1 collector, 1 agent on this host, {HOSTS} agents on simulated hosts (8 x 400 Gb/s each)\n\
              \x20 collector            {url}/\n\
-             \x20 any PromQL           {url}/api/v1/query?query={query}\n\
+             \x20 any PromQL           {ask}\n\
              \x20 from a shell         fabriclens query --url {url} '{query}'\n\
              \x20 Grafana data source  Prometheus, {url}\n\
              \x20 this host's agent    {agent}/metrics\n\
              \x20 logs                 {logs}\n",
+            ask = super::ask::link(&self.collector_url, query),
             url = self.collector_url,
             agent = self.agent_url,
             logs = self.logs.display(),

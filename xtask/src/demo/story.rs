@@ -133,6 +133,9 @@ pub fn tell(url: &str, fabric: &Arc<Mutex<Fabric>>, stop: &AtomicBool, limit: Op
                 println!("   {}:", q.says);
                 ask::show(url, q.promql, q.scale, q.unit)?;
             }
+            if let Some(first) = scene.questions.first() {
+                println!("   in a browser: {}", ask::link(url, first.promql));
+            }
         }
         println!("\n        That was the story; it starts again. Ctrl-C ends everything.");
         if !wait_until(begin, Duration::from_secs((round + 1) * CYCLE), stop, limit) {
