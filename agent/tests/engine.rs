@@ -171,6 +171,12 @@ fn a_link_that_goes_down_is_told_at_once() {
         of(&engine, "mlx5_0/1 fabric.port.async_events{event=port_err}").filter(|v| *v == 1.0)
     });
     assert_eq!(of(&engine, "mlx5_1/1 fabric.port.async_events{event=port_err}"), None);
+    // The kernel tells of the carrier before the port's state follows; no second event comes.
+    std::thread::sleep(Duration::from_millis(600));
+    fake.tell(Event::Carrier { netdev: "ens0".into(), up: true });
+    std::thread::sleep(Duration::from_millis(40));
+    fs::write(dir.path().join("sys/class/infiniband/mlx5_0/ports/1/state"), "4: ACTIVE\n").unwrap();
+    until("the late state", || of(&engine, "mlx5_0/1 fabric.port.state{}").filter(|v| *v == 4.0));
     engine.shutdown(Duration::from_secs(5));
 }
 

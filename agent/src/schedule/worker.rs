@@ -7,13 +7,16 @@ use crate::subject::Subject;
 use fabriclens_wire::Section;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A congestion sample this close to the full one is left out.
 const TOO_CLOSE: u32 = 2;
 
 /// The agent looks at itself in one of so many full ticks.
 const HEALTH_EVERY: u32 = 5;
+
+/// After an event the state is read again this much later: the kernel tells of a carrier before the port follows.
+const SETTLING: [Duration; 3] = [Duration::from_millis(30), Duration::from_millis(120), Duration::from_millis(500)];
 
 /// How others speak to a device's thread.
 #[derive(Debug, Default)]
@@ -114,13 +117,15 @@ struct Pace {
     full: Instant,
     fast: Instant,
     slow: Instant,
+    /// When to read the state again after an event, the latest first.
+    settling: Vec<Instant>,
     first: bool,
 }
 
 impl Pace {
     fn new(_: &Core) -> Self {
         let now = Instant::now();
-        Self { full: now, fast: now, slow: now, first: true }
+        Self { full: now, fast: now, slow: now, settling: Vec::new(), first: true }
     }
 
     /// Sleeps until something is due; `None` when stopping. A tick that was missed is not made up for.
@@ -132,11 +137,17 @@ impl Pace {
         let settings = &core.settings;
         let fast = fast && self.fast + settings.fast / TOO_CLOSE < self.full;
         let due = if fast { self.fast } else { self.full };
-        let woken = wake.wait(due);
+        let settling = self.settling.last().copied().filter(|at| *at < due);
+        let woken = wake.wait(settling.unwrap_or(due));
         if core.is_stopping() {
             return None;
         }
         if woken {
+            self.settling = SETTLING.iter().rev().map(|delay| Instant::now() + *delay).collect();
+            return Some(Tick::State);
+        }
+        if settling.is_some() {
+            self.settling.pop();
             return Some(Tick::State);
         }
         if fast {
