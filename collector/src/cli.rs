@@ -69,7 +69,9 @@ impl ServeArgs {
 /// `query`
 #[derive(Debug, Args)]
 pub struct QueryArgs {
-    /// The expression, for instance 'topk(5, rate(fabric_port_io_bytes_total[1m]))'
+    /// The expression in PromQL
+    // Said apart: brackets are links in a doc comment.
+    #[arg(help = "The expression, for instance 'topk(5, rate(fabric_port_io_bytes_total[1m]))'")]
     #[arg(value_name = "EXPR")]
     pub expression: String,
     /// Where to ask
