@@ -4,6 +4,7 @@
 //! read is a line in the kernel log. Used by the samplers of such directories.
 
 use crate::batch::{Batch, SampleError};
+use crate::samplers::Sampler;
 use crate::sysfile::{FileError, Held};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -140,6 +141,29 @@ impl Row {
 
 fn modified(dir: &Path) -> Option<SystemTime> {
     std::fs::metadata(dir).ok()?.modified().ok()
+}
+
+/// A directory of which nothing else is read: the whole of a sampler.
+pub struct Files {
+    dir: CounterDir,
+    wanted: Box<dyn Fn(&str) -> bool + Send>,
+}
+
+impl Files {
+    /// Opens the files of `dir` that are `wanted`, now and whenever the directory changes.
+    ///
+    /// # Errors
+    /// As [`CounterDir::open`].
+    pub fn open(dir: PathBuf, wanted: impl Fn(&str) -> bool + Send + 'static) -> Result<Self, SampleError> {
+        Ok(Self { dir: CounterDir::open(dir, &wanted)?, wanted: Box::new(wanted) })
+    }
+}
+
+impl Sampler for Files {
+    fn sample(&mut self, mask: &[bool], out: &mut Batch) -> Result<(), SampleError> {
+        self.dir.refresh(&self.wanted)?;
+        self.dir.read(mask, out)
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Driver counters of a whole device (`<device>/hw_counters/`): efa, mlx4, hfi1, mana, cxgb4.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
-use crate::counter_dir::CounterDir;
+use crate::batch::SampleError;
+use crate::counter_dir::Files;
 use crate::subject::Subject;
 use fabriclens_catalog::Source;
 
@@ -22,17 +22,5 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let dir = device.dir.join("hw_counters");
     let subject = subject.clone();
     let wanted = move |name: &str| name != "lifespan" && subject.wants(Source::DeviceHwCounters, name);
-    Ok(Box::new(Files { dir: CounterDir::open(dir, &wanted)?, wanted: Box::new(wanted) }))
-}
-
-struct Files {
-    dir: CounterDir,
-    wanted: Box<dyn Fn(&str) -> bool + Send>,
-}
-
-impl Sampler for Files {
-    fn sample(&mut self, mask: &[bool], out: &mut Batch) -> Result<(), SampleError> {
-        self.dir.refresh(&self.wanted)?;
-        self.dir.read(mask, out)
-    }
+    Ok(Box::new(Files::open(dir, wanted)?))
 }

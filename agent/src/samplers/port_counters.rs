@@ -2,8 +2,8 @@
 //! only those are read that the catalog knows on this link: on Ethernet the traffic of this function, nothing else.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
-use crate::counter_dir::CounterDir;
+use crate::batch::SampleError;
+use crate::counter_dir::Files;
 use crate::subject::Subject;
 use fabriclens_catalog::Source;
 
@@ -22,18 +22,5 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let port = subject.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
     let subject = subject.clone();
     let wanted = move |name: &str| subject.wants(Source::SysfsCounters, name);
-    let dir = CounterDir::open(port.dir.join("counters"), &wanted)?;
-    Ok(Box::new(Files { dir, wanted: Box::new(wanted) }))
-}
-
-struct Files {
-    dir: CounterDir,
-    wanted: Box<dyn Fn(&str) -> bool + Send>,
-}
-
-impl Sampler for Files {
-    fn sample(&mut self, mask: &[bool], out: &mut Batch) -> Result<(), SampleError> {
-        self.dir.refresh(&self.wanted)?;
-        self.dir.read(mask, out)
-    }
+    Ok(Box::new(Files::open(port.dir.join("counters"), wanted)?))
 }

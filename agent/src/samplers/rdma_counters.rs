@@ -3,7 +3,7 @@
 
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
-use crate::counter_dir::CounterDir;
+use crate::counter_dir::Files;
 use crate::subject::Subject;
 use fabriclens_catalog::Source;
 use fabriclens_kernel::{CallError, Calls, RdmaLink};
@@ -35,8 +35,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     }
     let subject = subject.clone();
     let wanted = move |name: &str| name != LIFESPAN && subject.wants(Source::HwCounters, name);
-    let dir = CounterDir::open(port.dir.join("hw_counters"), &wanted)?;
-    Ok(Box::new(Files { dir, wanted: Box::new(wanted) }))
+    Ok(Box::new(Files::open(port.dir.join("hw_counters"), wanted)?))
 }
 
 struct Netlink {
@@ -51,17 +50,5 @@ impl Sampler for Netlink {
         self.calls.rdma_counters(&self.link, &mut self.pairs)?;
         out.set_pairs(&self.pairs);
         Ok(())
-    }
-}
-
-struct Files {
-    dir: CounterDir,
-    wanted: Box<dyn Fn(&str) -> bool + Send>,
-}
-
-impl Sampler for Files {
-    fn sample(&mut self, mask: &[bool], out: &mut Batch) -> Result<(), SampleError> {
-        self.dir.refresh(&self.wanted)?;
-        self.dir.read(mask, out)
     }
 }
