@@ -17,6 +17,13 @@ pub fn cargo(args: &[&str]) -> Command {
     c
 }
 
+/// Where cargo puts what it builds.
+pub fn target() -> Result<PathBuf> {
+    let told = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]).output()?;
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).context("reading cargo metadata")?;
+    told["target_directory"].as_str().map(PathBuf::from).context("cargo metadata names no target directory")
+}
+
 /// Runs a command to its end; an error names it.
 pub fn must(mut command: Command) -> Result<()> {
     let status = command.status().with_context(|| format!("start {command:?}"))?;

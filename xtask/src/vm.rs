@@ -1,9 +1,9 @@
 //! `cargo xtask vm`: builds the programs that go into the guests and runs the scenarios of `tests/src/vm`.
 
 use crate::setup::{self, Need};
-use crate::steps::{cargo, must, root};
+use crate::steps::{cargo, must, root, target};
 use anyhow::{Context, Result, ensure};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Static programs run in any guest and container, whatever libraries it has.
@@ -110,11 +110,4 @@ fn target_installed() -> Result<bool> {
         println!("SKIPPED: nothing is tested on a real kernel. Run: rustup target add {STATIC}");
     }
     Ok(added)
-}
-
-/// Where cargo puts what it builds.
-fn target() -> Result<PathBuf> {
-    let told = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]).output()?;
-    let told: serde_json::Value = serde_json::from_slice(&told.stdout).context("reading cargo metadata")?;
-    told["target_directory"].as_str().map(PathBuf::from).context("cargo metadata names no target directory")
 }

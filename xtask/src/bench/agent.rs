@@ -12,7 +12,7 @@ use super::syscalls::{self, Calls};
 use crate::setup;
 use crate::sim::fabric::Fabric;
 use crate::sim::tree::HostTree;
-use crate::steps::{cargo, must, root};
+use crate::steps::{cargo, must, root, target};
 use anyhow::{Context, Result, bail};
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
@@ -145,7 +145,7 @@ pub fn run(args: Args) -> Result<()> {
 fn build(profile: &str, package: &str) -> Result<PathBuf> {
     println!("building {package} ({profile} profile; the first time takes minutes)");
     must(cargo(&["build", "--profile", profile, "--locked", "-p", package]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target = target()?;
     Ok(target.join(profile).join(package))
 }
 

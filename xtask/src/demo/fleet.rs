@@ -2,7 +2,7 @@
 
 use crate::sim::HOSTS;
 use crate::sim::tree::host_name;
-use crate::steps::{cargo, must, root};
+use crate::steps::{cargo, must, target};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::net::TcpListener;
@@ -20,7 +20,7 @@ pub struct Binaries {
 pub fn build() -> Result<Binaries> {
     println!("building the collector and the agent (the first time takes some minutes)");
     must(cargo(&["build", "--profile", "demo", "--locked", "-p", "fabriclens", "-p", "fabriclens-agent"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target = target()?;
     Ok(Binaries { collector: target.join("demo/fabriclens"), agent: target.join("demo/fabriclens-agent") })
 }
 
