@@ -186,7 +186,8 @@ mod tests {
             batch.begin();
             batch.fact(&PORT_UP, &[], Value::Int(1));
             labels.iter().for_each(|l| batch.fact(&PORT_INFO, l, Value::Int(labels.len() as u64)));
-            let text = |(column, value): &(Column, Value)| (column.metric.name, format!("{:?}", column.labels), *value);
+            let text =
+                |(column, value): &(Column, Value)| (column.metric.name, format!("{:?}", column.labels), value.clone());
             batch.facts.iter().map(text).collect::<Vec<_>>()
         };
         let info = |labels: &str, n| (PORT_INFO.name, labels.to_owned(), Value::Int(n));

@@ -353,7 +353,7 @@ impl Runner {
             line.facts = line.batch.facts.iter().map(|(column, _)| column.clone()).collect();
         }
         if !line.facts.is_empty() {
-            let values = line.batch.facts.iter().map(|(_, value)| *value).collect();
+            let values = line.batch.facts.iter().map(|(_, value)| value.clone()).collect();
             let starts = Arc::from(vec![line.opened_ns; line.facts.len()]);
             made[1] = Some(section(Arc::clone(&line.facts), starts, values, line.batch.urgent));
         }

@@ -97,7 +97,7 @@ impl Health {
             begin_ns,
             end_ns,
             starts: Arc::clone(&self.starts),
-            values: batch.facts.iter().map(|(_, value)| *value).collect(),
+            values: batch.facts.iter().map(|(_, value)| value.clone()).collect(),
             urgent: false,
         });
         self.batch = batch;
@@ -105,7 +105,7 @@ impl Health {
     }
 
     fn section(&self, begin_ns: u64, end_ns: u64, facts: Vec<(Column, Value)>) -> Section {
-        let values: Vec<Value> = facts.iter().map(|(_, value)| *value).collect();
+        let values: Vec<Value> = facts.iter().map(|(_, value)| value.clone()).collect();
         Section {
             resource: Arc::clone(&self.resource),
             starts: vec![self.start_ns; values.len()].into(),
@@ -233,7 +233,7 @@ pub fn host_facts(roots: &Roots, host: &Arc<str>, found: &Inventory, now_ns: u64
     Section {
         resource: host_resource(host),
         starts: vec![0; batch.facts.len()].into(),
-        values: batch.facts.iter().map(|(_, value)| *value).collect(),
+        values: batch.facts.iter().map(|(_, value)| value.clone()).collect(),
         columns: batch.facts.into_iter().map(|(column, _)| column).collect(),
         begin_ns: now_ns,
         end_ns: now_ns,

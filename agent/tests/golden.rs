@@ -60,7 +60,7 @@ fn sample(root: &Path, host: &str) -> Vec<Section> {
     for section in &mut sections {
         let varies = |name: &str| name.starts_with(OWN);
         let values = section.columns.iter().zip(&section.values);
-        section.values = values.map(|(c, v)| if varies(c.metric.name) { Value::Absent } else { *v }).collect();
+        section.values = values.map(|(c, v)| if varies(c.metric.name) { Value::Absent } else { v.clone() }).collect();
     }
     sections
 }

@@ -27,6 +27,8 @@ pub enum Kind {
     Gauge,
     /// An `_info` style series: constant 1, facts in its labels.
     Info,
+    /// A distribution: `_bucket`, `_sum` and `_count` in Prometheus.
+    Histogram,
 }
 
 /// What a series belongs to; decides the identity labels.

@@ -67,6 +67,7 @@ fn describe(page: &mut String, metric: &Metric) {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
         Kind::Info => "info, always 1",
+        Kind::Histogram => "histogram",
     };
     let scope = match metric.scope {
         Scope::Host => "host",

@@ -6,7 +6,8 @@ use fabriclens_catalog::Kind;
 use fabriclens_wire::{Section, Value};
 use serde_json::{Map, json};
 
-/// `{"series":[…],"sources":[…]}`; see [`source`]. Integers are exact; NaN and infinities are text.
+/// `{"series":[…],"sources":[…]}`; see [`source`]. Integers are exact; NaN and infinities are text; a histogram is
+/// `{"buckets":[[upper bound, observations not above it],…],"sum":…,"count":…}`.
 pub fn json(sections: &[Section], sources: &[SourceStatus]) -> serde_json::Value {
     let mut series = Vec::new();
     for family in families(sections) {
@@ -14,6 +15,7 @@ pub fn json(sections: &[Section], sources: &[SourceStatus]) -> serde_json::Value
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Info => "info",
+            Kind::Histogram => "histogram",
         };
         for s in &family.samples {
             let mut labels = Map::new();
@@ -49,11 +51,15 @@ pub fn source(s: &SourceStatus) -> serde_json::Value {
     })
 }
 
-fn number(value: Value) -> serde_json::Value {
+fn number(value: &Value) -> serde_json::Value {
     match value {
-        Value::Int(v) => v.into(),
-        Value::Float(v) if v.is_finite() => v.into(),
+        Value::Int(v) => (*v).into(),
+        Value::Float(v) if v.is_finite() => (*v).into(),
         Value::Float(v) => v.to_string().into(),
+        Value::Histogram(h) => {
+            let buckets: Vec<_> = h.cumulative().map(|(bound, count)| json!([bound, count])).collect();
+            json!({ "buckets": buckets, "sum": h.sum, "count": h.count() })
+        }
         Value::Absent | Value::Stale => serde_json::Value::Null,
     }
 }

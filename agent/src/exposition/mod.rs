@@ -23,7 +23,7 @@ pub(crate) struct Sample<'a> {
     pub(crate) metric: &'static Metric,
     pub(crate) resource: &'a Resource,
     pub(crate) labels: &'a Pairs,
-    pub(crate) value: Value,
+    pub(crate) value: &'a Value,
     pub(crate) time_ns: u64,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn families(sections: &[Section]) -> Vec<Family<'_>> {
         }
     }
     for family in &mut out {
-        family.samples.retain(|s| s.value != Value::Stale);
+        family.samples.retain(|s| *s.value != Value::Stale);
     }
     out.retain(|f| !f.samples.is_empty());
     out.sort_by(|a, b| a.name.cmp(&b.name));
@@ -81,7 +81,7 @@ fn samples(section: &Section) -> impl Iterator<Item = Sample<'_>> {
         metric: column.metric,
         resource: &section.resource,
         labels: &column.labels,
-        value: *value,
+        value,
         time_ns: section.end_ns,
     })
 }

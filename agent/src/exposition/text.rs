@@ -2,7 +2,7 @@
 
 use super::{Family, Sample, families};
 use fabriclens_catalog::Kind;
-use fabriclens_wire::{Section, Value};
+use fabriclens_wire::{Histogram, Section, Value};
 use std::fmt::Write as _;
 
 /// Which text.
@@ -45,7 +45,10 @@ pub fn render(sections: &[Section], format: Format) -> String {
     for family in families(sections) {
         header(&family, format, &mut out);
         for sample in &family.samples {
-            line(&family.name, sample, &mut out);
+            match sample.value {
+                Value::Histogram(h) => distribution(&family.name, sample, h, &mut out),
+                value => line((&family.name, ""), sample, None, value, &mut out),
+            }
         }
     }
     if format == Format::OpenMetrics {
@@ -63,6 +66,7 @@ fn header(family: &Family<'_>, format: Format, out: &mut String) {
         Kind::Counter => (Some(&*family.name), "counter"),
         Kind::Info if open => (family.name.strip_suffix("_info"), "info"),
         Kind::Gauge | Kind::Info => (Some(&*family.name), "gauge"),
+        Kind::Histogram => (Some(&*family.name), "histogram"),
     };
     let (name, kind) = name.map_or((&*family.name, "unknown"), |n| (n, kind));
     _ = writeln!(out, "# TYPE {name} {kind}");
@@ -74,8 +78,22 @@ fn header(family: &Family<'_>, format: Format, out: &mut String) {
     out.push('\n');
 }
 
-fn line(name: &str, sample: &Sample<'_>, out: &mut String) {
-    out.push_str(name);
+fn distribution(name: &str, sample: &Sample<'_>, h: &Histogram, out: &mut String) {
+    let count = Value::Int(h.count());
+    let mut bound = String::new();
+    for (le, count) in h.cumulative() {
+        bound.clear();
+        number(&Value::Float(le), &mut bound);
+        line((name, "_bucket"), sample, Some(&bound), &Value::Int(count), out);
+    }
+    line((name, "_bucket"), sample, Some("+Inf"), &count, out);
+    line((name, "_sum"), sample, None, &Value::Float(h.sum), out);
+    line((name, "_count"), sample, None, &count, out);
+}
+
+fn line(name: (&str, &str), sample: &Sample<'_>, le: Option<&str>, value: &Value, out: &mut String) {
+    out.push_str(name.0);
+    out.push_str(name.1);
     out.push_str("{host=\"");
     escape(&sample.resource.host, true, out);
     out.push('"');
@@ -88,8 +106,11 @@ fn line(name: &str, sample: &Sample<'_>, out: &mut String) {
     for (name, value) in sample.labels {
         label(name, value, out);
     }
+    if let Some(le) = le {
+        label("le", le, out);
+    }
     out.push_str("} ");
-    number(sample.value, out);
+    number(value, out);
     out.push('\n');
 }
 
@@ -116,12 +137,13 @@ fn escape(text: &str, quotes: bool, out: &mut String) {
     }
 }
 
-fn number(value: Value, out: &mut String) {
+fn number(value: &Value, out: &mut String) {
     _ = match value {
         Value::Int(v) => write!(out, "{v}"),
-        Value::Float(v) if v.is_infinite() => out.write_str(if v > 0.0 { "+Inf" } else { "-Inf" }),
+        Value::Float(v) if v.is_infinite() => out.write_str(if *v > 0.0 { "+Inf" } else { "-Inf" }),
         Value::Float(v) => write!(out, "{v}"),
-        Value::Absent | Value::Stale => out.write_str("NaN"),
+        // Told line by line, by `distribution`.
+        Value::Absent | Value::Stale | Value::Histogram(_) => out.write_str("NaN"),
     };
 }
 
@@ -182,6 +204,25 @@ mod tests {
             fabric_port_io_bytes_total{host=\"h\",device=\"mlx5_0\",port=\"2\",direction=\"receive\"} 2\n\
             fabric_port_io_bytes_total{host=\"h\",device=\"mlx5_0\",port=\"10\",direction=\"receive\"} 18446744073709551615\n";
         assert_eq!(render(&sections(), Format::Prometheus), want);
+    }
+
+    #[test]
+    fn a_distribution_is_told_in_cumulative_buckets() {
+        static RTT: Metric =
+            Metric { name: "fabric.tcp.rtt", unit: Unit::Seconds, kind: Kind::Histogram, help: "Round trip.", ..IO };
+        let rtt = Histogram { bounds: Arc::from([0.001, 0.5]), counts: vec![2, 0, 1], sum: 9.25 };
+        let section = section(1, 7, &[(&RTT, "x")], &[Value::Histogram(Arc::new(rtt))]);
+        let labels = "host=\"h\",device=\"mlx5_0\",port=\"1\",direction=\"x\"";
+        let want = format!(
+            "# TYPE fabric_tcp_rtt_seconds histogram\n\
+             # HELP fabric_tcp_rtt_seconds Round trip.\n\
+             fabric_tcp_rtt_seconds_bucket{{{labels},le=\"0.001\"}} 2\n\
+             fabric_tcp_rtt_seconds_bucket{{{labels},le=\"0.5\"}} 2\n\
+             fabric_tcp_rtt_seconds_bucket{{{labels},le=\"+Inf\"}} 3\n\
+             fabric_tcp_rtt_seconds_sum{{{labels}}} 9.25\n\
+             fabric_tcp_rtt_seconds_count{{{labels}}} 3\n"
+        );
+        assert_eq!(render(&[section], Format::Prometheus), want);
     }
 
     #[test]

@@ -123,7 +123,8 @@ pub fn series(sections: &[Section]) -> Vec<(String, f64)> {
             let value = match value {
                 Value::Int(v) => *v as f64,
                 Value::Float(v) => *v,
-                Value::Absent | Value::Stale => continue,
+                // Distributions are looked at where they are made.
+                Value::Absent | Value::Stale | Value::Histogram(_) => continue,
             };
             found.push((format!("{device}{port} {}{{{}}}", column.metric.name, labels.join(",")), value));
         }

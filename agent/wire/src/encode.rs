@@ -50,9 +50,16 @@ pub fn request_bytes(sections: &[Section]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Number of points that [`request_bytes`] sends for a section: its values that are not absent.
+/// Number of samples that a receiver makes of a section: its values that are not absent, and of a histogram one for
+/// each bucket, the sum and the count.
 pub fn points(section: &Section) -> usize {
-    section.values.iter().filter(|v| **v != Value::Absent).count()
+    let samples = |(column, value): (&Column, &Value)| match value {
+        Value::Absent => 0,
+        Value::Histogram(h) => h.bounds.len() + 3,
+        Value::Stale if column.metric.kind == Kind::Histogram => 3,
+        Value::Stale | Value::Int(_) | Value::Float(_) => 1,
+    };
+    section.columns.iter().zip(&section.values).map(samples).sum()
 }
 
 /// One buffer per nesting level, reused: a message's length precedes it, so its body is written first.
@@ -147,48 +154,65 @@ impl Scratch {
         self.data.clear();
         for column in places.chunk_by(|a, b| (a.columns, a.column) == (b.columns, b.column)) {
             let labels = &sections[column[0].section as usize].columns[column[0].column as usize].labels;
+            let field = if metric.kind == Kind::Histogram { 9 } else { 7 };
             self.attributes.clear();
             for (name, value) in labels {
-                self.attributes.attribute(7, name, value, &mut self.pair, &mut self.any);
+                self.attributes.attribute(field, name, value, &mut self.pair, &mut self.any);
             }
             for p in column {
                 let s = &sections[p.section as usize];
                 let start = s.starts.get(p.column as usize).copied().unwrap_or(0);
-                self.point(metric, start, s.end_ns, s.values[p.column as usize]);
+                self.point(metric, start, s.end_ns, &s.values[p.column as usize]);
                 self.data.message(1, &self.point);
             }
         }
-        if metric.kind == Kind::Counter {
+        let cumulative = matches!(metric.kind, Kind::Counter | Kind::Histogram);
+        if cumulative {
             self.data.varint_field(2, CUMULATIVE);
-            self.data.varint_field(3, 1);
+        }
+        if metric.kind == Kind::Counter {
+            self.data.varint_field(3, 1); // monotonic
         }
         self.metric.clear();
         self.metric.string(1, metric.name);
         self.metric.string(2, metric.help);
         self.metric.string(3, metric.unit.ucum());
-        self.metric.message(if metric.kind == Kind::Counter { 7 } else { 5 }, &self.data);
+        let data = match metric.kind {
+            Kind::Gauge | Kind::Info => 5,
+            Kind::Counter => 7,
+            Kind::Histogram => 9,
+        };
+        self.metric.message(data, &self.data);
         self.scope.message(2, &self.metric);
     }
 
-    /// Leaves a `NumberDataPoint` in `self.point`.
-    fn point(&mut self, metric: &Metric, start: u64, time: u64, value: Value) {
+    /// Leaves a `NumberDataPoint` or `HistogramDataPoint` in `self.point`.
+    fn point(&mut self, metric: &Metric, start: u64, time: u64, value: &Value) {
         self.point.clear();
-        if metric.kind == Kind::Counter && start != 0 {
+        if matches!(metric.kind, Kind::Counter | Kind::Histogram) && start != 0 {
             self.point.fixed64(2, start);
         }
         self.point.fixed64(3, time);
         match value {
             // `as_int` is signed; above its range a double is the only number that OTLP has.
-            Value::Int(v) => match i64::try_from(v) {
+            Value::Int(v) => match i64::try_from(*v) {
                 Ok(v) => self.point.fixed64(6, v.cast_unsigned()),
-                Err(_) => self.point.fixed64(4, (v as f64).to_bits()),
+                Err(_) => self.point.fixed64(4, (*v as f64).to_bits()),
             },
             Value::Float(v) => self.point.fixed64(4, v.to_bits()),
+            Value::Histogram(h) => {
+                self.point.fixed64(4, h.count());
+                self.point.fixed64(5, h.sum.to_bits());
+                self.point.packed64(6, h.counts.iter().copied());
+                self.point.packed64(7, h.bounds.iter().map(|b| b.to_bits()));
+            }
+            // The sum is optional: without it, its series would not be known to end.
+            Value::Stale if metric.kind == Kind::Histogram => self.point.fixed64(5, 0),
             Value::Stale | Value::Absent => {}
         }
         self.point.append(&self.attributes);
-        if value == Value::Stale {
-            self.point.varint_field(8, NO_RECORDED_VALUE);
+        if *value == Value::Stale {
+            self.point.varint_field(if metric.kind == Kind::Histogram { 10 } else { 8 }, NO_RECORDED_VALUE);
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Column {
 }
 
 /// The value of one column at one tick.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Not read this time (unreadable, not offered): no point is sent. Absent is not zero.
     Absent,
@@ -39,8 +39,38 @@ pub enum Value {
     Stale,
     /// An integer, exact.
     Int(u64),
-    /// Everything else.
+    /// Everything else that is one number.
     Float(f64),
+    /// The distribution of a [`Kind::Histogram`](fabriclens_catalog::Kind::Histogram) metric.
+    Histogram(Arc<Histogram>),
+}
+
+/// Cumulative since the series began.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    /// Upper bounds of the buckets, inclusive, ascending, in the metric's unit.
+    pub bounds: Arc<[f64]>,
+    /// Observations in each bucket alone; one more than bounds, for those above all of them.
+    pub counts: Vec<u64>,
+    /// Sum of all observations, in the metric's unit.
+    pub sum: f64,
+}
+
+impl Histogram {
+    /// Number of observations.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Upper bounds and how many observations are not above them, as Prometheus tells buckets; without the last one,
+    /// whose bound is infinite and whose number is [`Histogram::count`].
+    pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
+        let mut total = 0;
+        self.bounds.iter().zip(&self.counts).map(move |(bound, count)| {
+            total += count;
+            (*bound, total)
+        })
+    }
 }
 
 /// One read of one source.

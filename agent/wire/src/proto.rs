@@ -38,6 +38,13 @@ impl Writer {
         self.0.extend_from_slice(&v.to_le_bytes());
     }
 
+    /// A packed `repeated fixed64` or `double`.
+    pub(crate) fn packed64(&mut self, field: u32, values: impl ExactSizeIterator<Item = u64>) {
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(values.len() as u64 * 8);
+        values.for_each(|v| self.0.extend_from_slice(&v.to_le_bytes()));
+    }
+
     fn bytes(&mut self, field: u32, v: &[u8]) {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(v.len() as u64);

@@ -10,6 +10,7 @@ fn catalog_names_are_the_translated_ones() {
         .filter_map(|m| {
             let shape = match m.kind {
                 Kind::Counter => Shape::Counter,
+                Kind::Histogram => Shape::Other,
                 Kind::Gauge | Kind::Info => Shape::Gauge,
             };
             let translated = names::metric(m.name, m.unit.ucum(), shape);

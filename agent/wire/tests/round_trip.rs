@@ -2,7 +2,7 @@
 
 use fabriclens_catalog::{Kind, Metric, Scope, Unit};
 use fabriclens_wire::decode::{ABSENT_NAN, Decoder, Limits, Rows, STALE_NAN};
-use fabriclens_wire::{Column, Resource, Section, Value, encode};
+use fabriclens_wire::{Column, Histogram, Resource, Section, Value, encode};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +32,15 @@ static INFO: Metric = Metric {
     help: "Facts about a port.",
 };
 
+static RTT: Metric = Metric {
+    name: "test.tcp.rtt",
+    unit: Unit::Seconds,
+    kind: Kind::Histogram,
+    scope: Scope::Host,
+    labels: &["destination"],
+    help: "Round trips.",
+};
+
 fn resource(host: &str, device: Option<&str>, port: Option<u32>) -> Arc<Resource> {
     Arc::new(Resource { host: host.into(), device: device.map(Into::into), port })
 }
@@ -47,6 +56,11 @@ fn columns() -> Arc<[Column]> {
         column(&BYTES, &[("direction", "transmit")]),
         column(&INFO, &[("driver", "mlx5_core")]),
     ])
+}
+
+/// Those, and a histogram.
+fn all_columns() -> Arc<[Column]> {
+    columns().iter().cloned().chain([column(&RTT, &[("destination", "rack")])]).collect()
 }
 
 /// Every sample as text label set → time → bits.
@@ -82,14 +96,32 @@ fn expected(sections: &[Section]) -> Samples {
             if let Some(p) = s.resource.port {
                 labels.insert("port".into(), p.to_string());
             }
-            let bits = match v {
-                Value::Absent => continue,
-                Value::Stale => STALE_NAN,
-                Value::Int(v) => (*v as f64).to_bits(),
-                Value::Float(v) => v.to_bits(),
+            let mut put = |suffix: &str, le: Option<f64>, bits| {
+                let mut labels = labels.clone();
+                labels.insert("__name__".into(), c.metric.prometheus_name() + suffix);
+                if let Some(le) = le {
+                    labels.insert("le".into(), if le.is_infinite() { "+Inf".into() } else { le.to_string() });
+                }
+                let text: Vec<String> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                out.insert((text.join(","), (s.end_ns / 1_000_000) as i64), bits);
             };
-            let text: Vec<String> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
-            out.insert((text.join(","), (s.end_ns / 1_000_000) as i64), bits);
+            match v {
+                Value::Absent => {}
+                Value::Stale if c.metric.kind == Kind::Histogram => {
+                    put("_bucket", Some(f64::INFINITY), STALE_NAN);
+                    put("_sum", None, STALE_NAN);
+                    put("_count", None, STALE_NAN);
+                }
+                Value::Stale => put("", None, STALE_NAN),
+                Value::Int(v) => put("", None, (*v as f64).to_bits()),
+                Value::Float(v) => put("", None, v.to_bits()),
+                Value::Histogram(h) => {
+                    h.cumulative().for_each(|(le, n)| put("_bucket", Some(le), (n as f64).to_bits()));
+                    put("_bucket", Some(f64::INFINITY), (h.count() as f64).to_bits());
+                    put("_sum", None, h.sum.to_bits());
+                    put("_count", None, (h.count() as f64).to_bits());
+                }
+            }
         }
     }
     out
@@ -106,19 +138,27 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
+fn distribution() -> impl Strategy<Value = Value> {
+    let histogram = (prop::collection::vec(0u64..1 << 50, 4), any::<f64>()).prop_map(|(counts, sum)| {
+        Value::Histogram(Arc::new(Histogram { bounds: Arc::from([0.25, 1.0, 64.0]), counts, sum }))
+    });
+    prop_oneof![Just(Value::Absent), Just(Value::Stale), histogram]
+}
+
 prop_compose! {
     fn sections()(
-        ticks in prop::collection::vec((0u32..4, prop::collection::vec(value(), 4)), 1..40)
+        ticks in prop::collection::vec((0u32..4, (prop::collection::vec(value(), 4), distribution())), 1..40)
     ) -> Vec<Section> {
-        let list = columns();
+        let list = all_columns();
         let resources = [
             resource("a", None, None),
             resource("a", Some("mlx5_0"), None),
             resource("a", Some("mlx5_0"), Some(1)),
             resource("b", Some("mlx5_0"), Some(1)),
         ];
-        let starts: Arc<[u64]> = Arc::from([1u64; 4]);
-        ticks.into_iter().enumerate().map(|(n, (r, values))| {
+        let starts: Arc<[u64]> = Arc::from([1u64; 5]);
+        ticks.into_iter().enumerate().map(|(n, (r, (mut values, histogram)))| {
+            values.push(histogram);
             let end_ns = (1_700_000_000_000 + n as u64 * 100) * 1_000_000 + 7;
             Section {
                 resource: resources[r as usize].clone(), columns: list.clone(), begin_ns: end_ns - 5, end_ns,
