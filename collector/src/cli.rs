@@ -106,8 +106,10 @@ pub struct QueryArgs {
 /// How answers are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people
+    /// For people: a line for each series, or a block where lines would be wider than the terminal (COLUMNS)
     Table,
+    /// For people: a line for each series, however wide
+    Wide,
     /// The server's answer as it came
     Json,
     /// For spreadsheets: one line for each sample

@@ -1,7 +1,9 @@
 //! `fabriclens query`: asks over the Prometheus HTTP API, so any compatible server will do.
 
 mod answer;
+mod layout;
 mod print;
+mod width;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -73,7 +75,8 @@ pub fn query(args: &QueryArgs) -> Result<(), ClientError> {
     let answer: Answer = serde_json::from_str(&body).map_err(|e| foreign(e.to_string()))?;
     let text = match args.format {
         Format::Csv => print::csv(&answer),
-        _ => print::table(&answer),
+        Format::Wide => print::people(&answer, usize::MAX),
+        _ => print::people(&answer, width::columns()),
     };
     match out.write_all(text.as_bytes()) {
         // `| head` has seen enough.

@@ -1,19 +1,17 @@
-//! Answers as a table for people or as CSV.
-//!
-//! The table has a column for each label that differs between series; what all have in common stands above it once.
+//! Answers for people, laid out by [`super::layout`], or as CSV.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::answer::{Answer, Data, Point, Range};
+use super::layout::{Column, lay_out, names, printable};
 use crate::api::time::format_time;
 
-/// Label columns in this order, the rest by name.
-const FIRST: [&str; 7] = ["__name__", "host", "device", "port", "priority", "direction", "reason"];
 /// Heights of a sparkline.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One line for each series; a range shows how it went and its smallest, largest and last value.
-pub(super) fn table(answer: &Answer) -> String {
+/// One line for each series, or one block where a line does not fit `width` columns; a range shows how it went and its
+/// smallest, largest and last value.
+pub(super) fn people(answer: &Answer, width: usize) -> String {
     match &answer.data {
         Data::Scalar(p) | Data::String(p) => format!("{}\n", p.1),
         Data::Vector(list) if list.is_empty() => "no series at this moment\n".to_owned(),
@@ -26,7 +24,7 @@ pub(super) fn table(answer: &Answer) -> String {
                 columns.push(Column::left("TIME", list.iter().map(|i| clock(i.value.0)).collect()));
             }
             let when = one_time.then(|| clock(list[0].value.0));
-            lay_out(&labels, columns, when)
+            lay_out(&labels, columns, when, width)
         }
         Data::Matrix(list) => {
             let labels: Vec<_> = list.iter().map(|r| &r.metric).collect();
@@ -46,7 +44,7 @@ pub(super) fn table(answer: &Answer) -> String {
                     list.iter().map(|r| r.values.last().map(|p| human(&p.1)).unwrap_or_default()).collect(),
                 ),
             ];
-            lay_out(&labels, columns, Some(format!("{} to {}", clock(span.0), clock(span.1))))
+            lay_out(&labels, columns, Some(format!("{} to {}", clock(span.0), clock(span.1))), width)
         }
     }
 }
@@ -77,69 +75,6 @@ pub(super) fn csv(answer: &Answer) -> String {
 
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
-}
-
-struct Column {
-    name: String,
-    cells: Vec<String>,
-    right: bool,
-}
-
-impl Column {
-    fn left(name: &str, cells: Vec<String>) -> Self {
-        Self { name: name.to_owned(), cells, right: false }
-    }
-
-    fn right(name: &str, cells: Vec<String>) -> Self {
-        Self { right: true, ..Self::left(name, cells) }
-    }
-}
-
-/// All label names, those of identity first.
-fn names<'a>(labels: &[&'a BTreeMap<String, String>]) -> Vec<&'a str> {
-    let all: BTreeSet<&str> = labels.iter().flat_map(|l| l.keys().map(String::as_str)).collect();
-    let place = |n: &&str| FIRST.iter().position(|f| f == n).unwrap_or(FIRST.len());
-    let mut all: Vec<&str> = all.into_iter().collect();
-    all.sort_by_key(place);
-    all
-}
-
-fn lay_out(labels: &[&BTreeMap<String, String>], values: Vec<Column>, when: Option<String>) -> String {
-    let value = |l: &BTreeMap<String, String>, n: &str| l.get(n).map_or_else(|| "-".to_owned(), |v| printable(v));
-    let (mut common, mut columns) = (Vec::new(), Vec::new());
-    for name in names(labels) {
-        let cells: Vec<String> = labels.iter().map(|l| value(l, name)).collect();
-        let title = if name == "__name__" { "metric" } else { name };
-        if labels.len() > 1 && cells.iter().all(|c| *c == cells[0]) {
-            common.push(if name == "__name__" { cells[0].clone() } else { format!("{title}={}", cells[0]) });
-        } else {
-            columns.push(Column::left(&title.to_uppercase(), cells));
-        }
-    }
-    columns.extend(values);
-    common.extend(when);
-    let width = |c: &Column| c.cells.iter().chain([&c.name]).map(|t| t.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = columns.iter().map(width).collect();
-    let mut out = if common.is_empty() { String::new() } else { common.join("  ") + "\n" };
-    let mut line = |cell: &dyn Fn(&Column) -> String| {
-        let cells = columns.iter().zip(&widths).map(|(c, w)| {
-            let (text, w) = (cell(c), *w);
-            if c.right { format!("{text:>w$}") } else { format!("{text:<w$}") }
-        });
-        let text = cells.collect::<Vec<_>>().join("  ");
-        out.push_str(text.trim_end());
-        out.push('\n');
-    };
-    line(&|c| c.name.clone());
-    for row in 0..labels.len() {
-        line(&|c| c.cells[row].clone());
-    }
-    out
-}
-
-/// Control characters would move the cursor of whoever looks.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// Large whole numbers in groups of three, fractions to six digits.
@@ -218,7 +153,7 @@ mod tests {
             {"metric":{"__name__":"m","host":"h20","zone":"a"},"value":[1700000000,"0.25"]}]}"#,
         );
         let want = "m  zone=a  2023-11-14T22:13:20Z\nHOST      VALUE\nh1    1 234 568\nh20        0.25\n";
-        assert_eq!(table(&a), want);
+        assert_eq!(people(&a, 80), want);
         let want =
             "time,__name__,host,zone,value\n2023-11-14T22:13:20Z,m,h1,a,1234567.8\n2023-11-14T22:13:20Z,m,h20,a,0.25\n";
         assert_eq!(csv(&a), want);
@@ -231,7 +166,7 @@ mod tests {
         );
         let want =
             "1970-01-01T00:00:10Z to 1970-01-01T00:00:30Z\nH  COURSE  MIN  MAX  LAST\nx  ▁█▅       0    7   3.5\n";
-        assert_eq!(table(&a), want);
+        assert_eq!(people(&a, 80), want);
     }
 
     #[test]
@@ -250,8 +185,8 @@ mod tests {
             assert_eq!(human(text), want, "{text}");
         }
         assert_eq!(printable("a\u{1b}[2J"), "a\u{fffd}[2J");
-        assert_eq!(table(&answer(r#"{"resultType":"vector","result":[]}"#)), "no series at this moment\n");
-        assert_eq!(table(&answer(r#"{"resultType":"scalar","result":[1,"4"]}"#)), "4\n");
+        assert_eq!(people(&answer(r#"{"resultType":"vector","result":[]}"#), 80), "no series at this moment\n");
+        assert_eq!(people(&answer(r#"{"resultType":"scalar","result":[1,"4"]}"#), 80), "4\n");
         assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
     }
 }
