@@ -12,8 +12,19 @@ impl Writer {
         self.0.clear();
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Writes into a buffer that was used before.
+    pub(crate) fn over(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self(buffer)
+    }
+
+    /// Goes on after what is in a buffer.
+    pub(crate) fn after(buffer: Vec<u8>) -> Self {
+        Self(buffer)
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {
@@ -40,14 +51,18 @@ impl Writer {
 
     /// A packed `repeated fixed64` or `double`.
     pub(crate) fn packed64(&mut self, field: u32, values: impl ExactSizeIterator<Item = u64>) {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(values.len() as u64 * 8);
+        self.head(field, values.len() * 8);
         values.for_each(|v| self.0.extend_from_slice(&v.to_le_bytes()));
     }
 
-    fn bytes(&mut self, field: u32, v: &[u8]) {
+    /// Tag and length of a field of `len` bytes, which come after it.
+    pub(crate) fn head(&mut self, field: u32, len: usize) {
         self.varint(u64::from(field) << 3 | 2);
-        self.varint(v.len() as u64);
+        self.varint(len as u64);
+    }
+
+    fn bytes(&mut self, field: u32, v: &[u8]) {
+        self.head(field, v.len());
         self.0.extend_from_slice(v);
     }
 
@@ -63,8 +78,8 @@ impl Writer {
     }
 
     /// Fields that were written elsewhere.
-    pub(crate) fn append(&mut self, fields: &Self) {
-        self.0.extend_from_slice(&fields.0);
+    pub(crate) fn append(&mut self, fields: &[u8]) {
+        self.0.extend_from_slice(fields);
     }
 
     /// A `KeyValue` with a string value.
@@ -76,6 +91,12 @@ impl Writer {
         pair.message(2, any);
         self.message(field, pair);
     }
+}
+
+/// Bytes of a field of `len` bytes with its length and its tag, whose number is below 16.
+pub(crate) fn field_len(len: usize) -> usize {
+    let bits = (usize::BITS - (len | 1).leading_zeros()) as usize;
+    1 + bits.div_ceil(7) + len
 }
 
 /// The value of a field, by its wire type.

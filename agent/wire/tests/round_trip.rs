@@ -188,6 +188,38 @@ proptest! {
     }
 }
 
+/// Sections as agents have them: another list now and then, also at the address of one that is gone.
+fn changing() -> impl Strategy<Value = Vec<Vec<Section>>> {
+    let request = (sections(), 0usize..3).prop_map(|(mut sections, cut)| {
+        for (n, section) in sections.iter_mut().enumerate().filter(|(n, _)| cut > 0 && n % 3 < cut) {
+            section.columns = section.columns[..n % 5].into();
+            section.values.truncate(n % 5);
+        }
+        sections
+    });
+    prop::collection::vec(request, 1..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_an_encoder_remembers_changes_no_byte(requests in changing()) {
+        let mut encoder = encode::Encoder::default();
+        let mut bytes = vec![7; 3];
+        let lists = [all_columns(), columns()];
+        for mut sections in requests {
+            for (n, section) in sections.iter_mut().enumerate().filter(|(_, s)| s.columns.len() > 3) {
+                let list = &lists[n % 2];
+                section.values.truncate(list.len());
+                section.columns = list.clone();
+            }
+            encoder.encode(&sections, &mut bytes);
+            prop_assert_eq!(&bytes, &encode::request_bytes(&sections));
+        }
+    }
+}
+
 /// Two ticks of a port, one urgent column absent in the second.
 fn batch() -> Vec<Section> {
     let (list, r) = (columns(), resource("node-1", Some("mlx5_0"), Some(1)));
