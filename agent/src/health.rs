@@ -42,13 +42,32 @@ pub struct Health {
     columns: Arc<[Column]>,
     starts: Arc<[u64]>,
     batch: Batch,
+    /// Of [`host_facts`].
+    host: Arc<[Column]>,
 }
 
 impl Health {
     /// For an agent that starts now.
     pub fn new(host: &Arc<str>, start_ns: u64) -> Self {
         let resource = host_resource(host);
-        Self { resource, start_ns, columns: Arc::from([]), starts: Arc::from([]), batch: Batch::default() }
+        Self {
+            resource,
+            start_ns,
+            columns: Arc::from([]),
+            starts: Arc::from([]),
+            batch: Batch::default(),
+            host: Arc::from([]),
+        }
+    }
+
+    /// [`host_facts`] whose columns stay the same while the facts do.
+    pub fn host_facts(&mut self, roots: &Roots, host: &Arc<str>, found: &Inventory, now_ns: u64) -> Section {
+        let mut section = host_facts(roots, host, found, now_ns);
+        if section.columns != self.host {
+            self.host = section.columns;
+        }
+        section.columns = Arc::clone(&self.host);
+        section
     }
 
     /// The agent's own metrics.

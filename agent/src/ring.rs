@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
+/// What is urgent on one port is on others: they are sampled in the same moment and shall travel together.
+const GATHER: Duration = Duration::from_millis(5);
+
 /// Whether an item must not wait for the next regular flush.
 pub trait Urgent {
     /// True for pause, link and storm signals.
@@ -67,9 +70,11 @@ impl<T: Urgent> Ring<T> {
         lost
     }
 
-    /// Up to `max` items after at most `wait`; at once when an urgent item is pushed or the ring is half full.
+    /// Up to `max` items after at most `wait`; earlier when an urgent item is pushed or the ring is half full.
     pub async fn drain(&self, max: usize, wait: Duration) -> Vec<T> {
-        let _ = tokio::time::timeout(wait, self.wake.notified()).await;
+        if tokio::time::timeout(wait, self.wake.notified()).await.is_ok() {
+            tokio::time::sleep(GATHER).await;
+        }
         self.take(max)
     }
 

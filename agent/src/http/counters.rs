@@ -11,10 +11,18 @@ use std::time::Duration;
 const PATHS: [&str; 4] = ["/", "/metrics", "/healthz", "/readyz"];
 
 /// Counts and times of requests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Counters {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     seconds: Mutex<BTreeMap<&'static str, f64>>,
+    /// Of the last section.
+    columns: Mutex<Arc<[Column]>>,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self { requests: Mutex::default(), seconds: Mutex::default(), columns: Mutex::new(Arc::from([])) }
+    }
 }
 
 impl Counters {
@@ -24,7 +32,7 @@ impl Counters {
         *self.seconds.lock().entry(path).or_default() += time.as_secs_f64();
     }
 
-    /// All of it as one section.
+    /// All of it as one section; its columns are the same until a new path or status appears.
     pub fn section(&self, resource: &Arc<Resource>, now_ns: u64) -> Section {
         let mut columns = Vec::new();
         let mut values = Vec::new();
@@ -37,10 +45,15 @@ impl Counters {
             columns.push(Column { metric: &rows::HTTP_DURATION, labels: vec![("path".into(), (*path).into())] });
             values.push(Value::Float(*seconds));
         }
+        // Paths and states are never forgotten: as many columns are the same columns.
+        let mut kept = self.columns.lock();
+        if kept.len() != columns.len() {
+            *kept = columns.into();
+        }
         Section {
             resource: Arc::clone(resource),
-            starts: vec![0; columns.len()].into(),
-            columns: columns.into(),
+            starts: vec![0; kept.len()].into(),
+            columns: Arc::clone(&kept),
             begin_ns: now_ns,
             end_ns: now_ns,
             values,

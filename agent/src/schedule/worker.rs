@@ -108,7 +108,7 @@ fn own(core: &Core, health: &mut health::Health) -> Vec<Section> {
         deadline: core.settings.deadline,
     };
     let mut sections = health.sections(&core.clock, &accounts, &inventory, &counts);
-    sections.push(health::host_facts(&core.roots, &core.host, &inventory, core.clock.now()));
+    sections.push(health.host_facts(&core.roots, &core.host, &inventory, core.clock.now()));
     sections
 }
 

@@ -1,16 +1,19 @@
 //! One gRPC channel to the collector: connects when first used, and again whenever it must.
 
-use super::codec::OtlpCodec;
+use super::codec::Answer;
+use super::frame::{Framer, plain};
 use super::verdict::{self, Verdict};
 use crate::config::{Collector, Compression};
 use bytes::Bytes;
+use http_body_util::Full;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tonic::Request;
-use tonic::client::Grpc;
-use tonic::codec::CompressionEncoding;
-use tonic::codegen::http::uri::PathAndQuery;
+use tonic::body::Body;
+use tonic::client::GrpcService;
+use tonic::codegen::http::{HeaderValue, Method, Request, Uri, Version, header};
 use tonic::transport::{self, Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Code, Status, Streaming};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
@@ -41,6 +44,7 @@ pub enum ConnectError {
 pub(super) struct Channel {
     channel: transport::Channel,
     compression: Compression,
+    framer: Framer,
 }
 
 impl Channel {
@@ -56,7 +60,7 @@ impl Channel {
         if config.url.starts_with("https:") {
             endpoint = endpoint.tls_config(tls(config)?).map_err(bad)?;
         }
-        Ok(Self { channel: endpoint.connect_lazy(), compression: config.compression })
+        Ok(Self { channel: endpoint.connect_lazy(), compression: config.compression, framer: Framer::default() })
     }
 
     pub(super) fn compression(&self) -> Compression {
@@ -72,30 +76,62 @@ impl Channel {
         self.compression
     }
 
-    /// Sends the bytes of one request.
-    pub(super) async fn send(&mut self, body: Bytes, timeout: Duration) -> Verdict {
-        let answer = tokio::time::timeout(timeout, self.call(body)).await;
+    /// A request as it travels with the present compression.
+    pub(super) fn frame(&mut self, body: &[u8]) -> Bytes {
+        self.framer.frame(body, self.compression).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot compress; requests are sent as they are");
+            self.compression = Compression::None;
+            plain(body)
+        })
+    }
+
+    /// Sends one frame.
+    pub(super) async fn send(&mut self, frame: Bytes, timeout: Duration) -> Verdict {
+        let answer = tokio::time::timeout(timeout, self.call(frame)).await;
         answer.unwrap_or_else(|_| Verdict::Retry { after: None, message: format!("no answer within {timeout:?}") })
     }
 
-    async fn call(&self, body: Bytes) -> Verdict {
-        let mut grpc = Grpc::new(self.channel.clone());
-        grpc = match self.compression {
-            Compression::Zstd => grpc.send_compressed(CompressionEncoding::Zstd),
-            Compression::Gzip => grpc.send_compressed(CompressionEncoding::Gzip),
-            Compression::None => grpc,
-        };
-        if let Err(e) = grpc.ready().await {
+    async fn call(&mut self, frame: Bytes) -> Verdict {
+        if let Err(e) = std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut self.channel, cx)).await {
             return Verdict::Retry { after: None, message: verdict::chain(&e) };
         }
-        match grpc.unary(Request::new(body), PathAndQuery::from_static(EXPORT), OtlpCodec).await {
+        match self.ask(frame).await {
             Ok(response) => {
-                let partial = response.into_inner().partial_success.unwrap_or_default();
+                let partial = response.partial_success.unwrap_or_default();
                 let rejected = u64::try_from(partial.rejected_data_points).unwrap_or(0);
                 Verdict::Taken { rejected, message: partial.error_message }
             }
             Err(status) => verdict::of(&status),
         }
+    }
+
+    /// A unary call, as `tonic::client::Grpc` makes it of a message that is not compressed yet.
+    async fn ask(&mut self, frame: Bytes) -> Result<ExportMetricsServiceResponse, Status> {
+        let encoding = match self.compression {
+            Compression::Zstd => Some("zstd"),
+            Compression::Gzip => Some("gzip"),
+            Compression::None => None,
+        };
+        let mut request = Request::new(Body::new(Full::new(frame)));
+        *request.method_mut() = Method::POST;
+        *request.version_mut() = Version::HTTP_2;
+        *request.uri_mut() = Uri::from_static(EXPORT);
+        let headers = request.headers_mut();
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        if let Some(encoding) = encoding {
+            headers.insert("grpc-encoding", HeaderValue::from_static(encoding));
+        }
+        let response = self.channel.call(request).await.map_err(|e| Status::from_error(e.into()))?;
+        let (parts, body) = response.into_parts();
+        let mut answer = match Status::from_header_map(&parts.headers) {
+            Some(status) if status.code() != Code::Ok => return Err(status),
+            Some(_) => Streaming::new_empty(Answer, body),
+            None => Streaming::new_response(Answer, body, parts.status, None, None),
+        };
+        let message = answer.message().await?.ok_or_else(|| Status::internal("the answer holds no message"))?;
+        answer.trailers().await?;
+        Ok(message)
     }
 }
 

@@ -1,40 +1,14 @@
-//! Encoded requests as they are, responses as generated types: the request's bytes are written once, by `wire`.
+//! Reads the answers of a collector.
 
-use bytes::{BufMut as _, Bytes};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message as _;
 use tonic::Status;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codec::{DecodeBuf, Decoder};
 
-#[derive(Clone, Copy, Default)]
-pub(super) struct OtlpCodec;
+/// Decodes an `ExportMetricsServiceResponse`.
+pub(super) struct Answer;
 
-impl Codec for OtlpCodec {
-    type Encode = Bytes;
-    type Decode = ExportMetricsServiceResponse;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for OtlpCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for OtlpCodec {
+impl Decoder for Answer {
     type Item = ExportMetricsServiceResponse;
     type Error = Status;
 

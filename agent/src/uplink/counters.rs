@@ -46,6 +46,8 @@ struct Inner {
     latency: Option<Duration>,
     last_ack_ns: Option<u64>,
     told: BTreeMap<&'static str, Instant>,
+    /// Of the last section.
+    columns: Arc<[Column]>,
 }
 
 impl Default for Counters {
@@ -64,6 +66,7 @@ impl Default for Counters {
             latency: None,
             last_ack_ns: None,
             told: BTreeMap::new(),
+            columns: Arc::from([]),
         }))
     }
 }
@@ -144,40 +147,35 @@ impl Counters {
         !told
     }
 
-    /// All of it as one section.
+    /// All of it as one section; its columns are the same until a new outcome or reason appears.
     pub fn section(&self, resource: &Arc<Resource>, start_ns: u64, now_ns: u64) -> Section {
-        let i = self.0.lock();
-        let mut columns: Vec<Column> = Vec::with_capacity(16);
-        let mut values = Vec::with_capacity(16);
-        let mut put = |metric: &'static Metric, label: Option<(&str, &str)>, value: Value| {
-            let labels = label.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
-            columns.push(Column { metric, labels });
-            values.push(value);
-        };
-        put(&rows::UPLINK_SENT, None, Value::Int(i.sent));
-        put(&rows::UPLINK_SENT_IO, None, Value::Int(i.sent_bytes));
-        put(&rows::UPLINK_ACKED, None, Value::Int(i.acked));
-        put(&rows::UPLINK_REJECTED, None, Value::Int(i.rejected));
-        put(&rows::UPLINK_RETRIED, None, Value::Int(i.retried));
-        for (outcome, n) in &i.requests {
-            put(&rows::UPLINK_REQUESTS, Some(("outcome", outcome)), Value::Int(*n));
+        let mut i = self.0.lock();
+        let seconds = |ns: u64| Value::Float(ns as f64 / 1e9);
+        let mut rows: Vec<(&'static Metric, Option<(&str, &str)>, Value)> = vec![
+            (&rows::UPLINK_SENT, None, Value::Int(i.sent)),
+            (&rows::UPLINK_SENT_IO, None, Value::Int(i.sent_bytes)),
+            (&rows::UPLINK_ACKED, None, Value::Int(i.acked)),
+            (&rows::UPLINK_REJECTED, None, Value::Int(i.rejected)),
+            (&rows::UPLINK_RETRIED, None, Value::Int(i.retried)),
+            (&rows::UPLINK_LATENCY, None, i.latency.map_or(Value::Absent, |l| Value::Float(l.as_secs_f64()))),
+            (&rows::UPLINK_LAST_ACK, None, i.last_ack_ns.map_or(Value::Absent, seconds)),
+            (&rows::UPLINK_CONNECTED, None, Value::Int(u64::from(i.state == State::Up))),
+        ];
+        let count = |metric, label| move |(of, n): (&&'static str, &u64)| (metric, Some((label, *of)), Value::Int(*n));
+        rows.extend(i.requests.iter().map(count(&rows::UPLINK_REQUESTS, "outcome")));
+        rows.extend(i.dropped.iter().map(count(&rows::UPLINK_DROPPED, "reason")));
+        // Outcomes and reasons are never forgotten: as many rows are the same rows.
+        if i.columns.len() != rows.len() {
+            let labels = |label: Option<(&str, &str)>| label.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+            i.columns = rows.iter().map(|(metric, label, _)| Column { metric, labels: labels(*label) }).collect();
         }
-        for (reason, n) in &i.dropped {
-            put(&rows::UPLINK_DROPPED, Some(("reason", reason)), Value::Int(*n));
-        }
-        let latency = i.latency.map_or(Value::Absent, |l| Value::Float(l.as_secs_f64()));
-        put(&rows::UPLINK_LATENCY, None, latency);
-        let last = i.last_ack_ns.map_or(Value::Absent, |ns| Value::Float(ns as f64 / 1e9));
-        put(&rows::UPLINK_LAST_ACK, None, last);
-        put(&rows::UPLINK_CONNECTED, None, Value::Int(u64::from(i.state == State::Up)));
-        let starts = vec![start_ns; columns.len()].into();
         Section {
             resource: Arc::clone(resource),
-            columns: columns.into(),
+            columns: Arc::clone(&i.columns),
             begin_ns: now_ns,
             end_ns: now_ns,
-            starts,
-            values,
+            starts: vec![start_ns; rows.len()].into(),
+            values: rows.into_iter().map(|(_, _, value)| value).collect(),
             urgent: false,
         }
     }

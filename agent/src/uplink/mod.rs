@@ -7,6 +7,7 @@
 mod channel;
 mod codec;
 mod counters;
+mod frame;
 mod verdict;
 
 pub use channel::ConnectError;
@@ -16,7 +17,8 @@ use crate::clock::Clock;
 use crate::config::{Collector, Compression};
 use crate::ring::Ring;
 use channel::Channel;
-use fabriclens_wire::{Resource, Section, encode};
+use fabriclens_wire::encode::{self, Encoder};
+use fabriclens_wire::{Resource, Section};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,6 +43,9 @@ pub struct Uplink {
     resource: Arc<Resource>,
     clock: Clock,
     channel: Channel,
+    encoder: Encoder,
+    /// The request under way, and room for the next one.
+    body: Vec<u8>,
     extra: Option<Extra>,
 }
 
@@ -70,6 +75,8 @@ impl Uplink {
             resource,
             clock: Clock::new(),
             channel,
+            encoder: Encoder::default(),
+            body: Vec::new(),
             extra: None,
         })
     }
@@ -129,28 +136,28 @@ impl Uplink {
         self.counters.taken(batch.iter().map(|s| encode::points(s) as u64).sum());
         let mut queue = vec![batch];
         while let Some(batch) = queue.pop() {
-            let body = encode::request_bytes(&batch);
+            self.encoder.encode(&batch, &mut self.body);
             let points = batch.iter().map(|s| encode::points(s) as u64).sum();
-            if body.len() > REQUEST && batch.len() > 1 {
+            if self.body.len() > REQUEST && batch.len() > 1 {
                 split(batch, &mut queue);
                 continue;
             }
-            match self.settle(body, points, batch.len() > 1, stop, deadline).await {
+            match self.settle(points, batch.len() > 1, stop, deadline).await {
                 Settled::Done => {}
                 Settled::TooLarge => split(batch, &mut queue),
             }
         }
     }
 
+    /// Sends `body` until it is settled.
     async fn settle(
         &mut self,
-        body: Vec<u8>,
         points: u64,
         divisible: bool,
         stop: &mut watch::Receiver<bool>,
         mut deadline: Option<Instant>,
     ) -> Settled {
-        let body = bytes::Bytes::from(body);
+        let mut frame = self.channel.frame(&self.body);
         let mut pause = FIRST;
         loop {
             if deadline.is_none() && *stop.borrow() {
@@ -163,8 +170,8 @@ impl Uplink {
             }
             let begin = Instant::now();
             let timeout = left.map_or(self.config.timeout, |l| l.min(self.config.timeout));
-            let verdict = self.channel.send(body.clone(), timeout).await;
-            self.counters.sent(points, body.len() as u64, &verdict);
+            let verdict = self.channel.send(frame.clone(), timeout).await;
+            self.counters.sent(points, self.body.len() as u64, &verdict);
             match verdict {
                 Verdict::Taken { rejected, message } => {
                     let rejected = rejected.min(points);
@@ -180,6 +187,7 @@ impl Uplink {
                 Verdict::TooLarge(_) if divisible => return Settled::TooLarge,
                 Verdict::Compression(message) if self.channel.compression() != Compression::None => {
                     let now = self.channel.weaker_compression();
+                    frame = self.channel.frame(&self.body);
                     tracing::info!(compression = ?now, message, "collector does not know this compression");
                 }
                 Verdict::TooLarge(message) => return self.give_up(points, "too_large", &message),
