@@ -4,7 +4,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::ingest::Way;
 use fabriclens_store::Stats;
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+};
 
 /// Picks one number.
 type Pick = fn(&Stats) -> u64;
@@ -53,6 +55,10 @@ pub struct Telemetry {
     pub query_seconds: HistogramVec,
     /// Queries being evaluated.
     pub queries_in_flight: IntGauge,
+    /// Bytes that queries hold, their answers included.
+    pub query_memory: IntGauge,
+    /// How often a query had to wait until memory was free.
+    pub query_memory_waits: IntCounter,
     store: Vec<(IntGauge, Pick)>,
 }
 
@@ -95,6 +101,11 @@ impl Telemetry {
                 &["endpoint"],
             )?,
             queries_in_flight: gauge("fabriclens_queries_in_flight", "Queries being evaluated.")?,
+            query_memory: gauge("fabriclens_query_memory_bytes", "Memory that queries hold, their answers included.")?,
+            query_memory_waits: IntCounter::new(
+                "fabriclens_query_memory_waits_total",
+                "How often a query had to wait until memory was free.",
+            )?,
             store: STORE
                 .iter()
                 .map(|(name, help, read)| Ok((gauge(name, help)?, *read)))
@@ -108,6 +119,7 @@ impl Telemetry {
         }
         registry.register(Box::new(telemetry.append_seconds.clone()))?;
         registry.register(Box::new(telemetry.query_seconds.clone()))?;
+        registry.register(Box::new(telemetry.query_memory_waits.clone()))?;
         let start = IntGauge::new("fabriclens_start_time_seconds", "Start of the process, Unix time.")?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         start.set(i64::try_from(now).unwrap_or(i64::MAX));

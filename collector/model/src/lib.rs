@@ -1,8 +1,10 @@
 //! Labels, matchers and series: the words that store, query engine and server share. No I/O, no policy.
 
+mod budget;
 mod labels;
 mod matcher;
 
+pub use budget::{Budget, Unlimited};
 pub use labels::Labels;
 pub use matcher::{MatchOp, Matcher, MatcherError};
 
@@ -46,11 +48,26 @@ pub struct Series {
 
 /// What a query engine needs of a store: the local one, or a remote Prometheus-compatible one.
 pub trait Read: Send + Sync {
-    /// Every series that matches all matchers and has samples in `[start_ms, end_ms]`, both inclusive.
+    /// Every series that matches all matchers and has samples in `[start_ms, end_ms]`, both inclusive, as far as
+    /// `budget` allows.
     ///
     /// # Errors
-    /// [`ReadError`] when blocks cannot be read, a limit is exceeded or the remote side fails.
-    fn select(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Series>, ReadError>;
+    /// [`ReadError`] when blocks cannot be read, a limit or the budget is exceeded or the remote side fails.
+    fn select_within(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<Series>, ReadError>;
+
+    /// [`Self::select_within`] whatever it takes.
+    ///
+    /// # Errors
+    /// As there.
+    fn select(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Series>, ReadError> {
+        self.select_within(matchers, start_ms, end_ms, &Unlimited)
+    }
 }
 
 /// Why a read failed; `Display` is shown to the person who asked.
@@ -60,12 +77,15 @@ pub enum ReadError {
     Storage(String),
     /// A limit was exceeded; names the limit and the remedy. Prometheus' `execution`.
     Limit(String),
+    /// The budget of the read was exceeded.
+    Memory,
 }
 
 impl std::fmt::Display for ReadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Storage(m) | Self::Limit(m) => f.write_str(m),
+            Self::Memory => f.write_str("the read needs more memory than it may take"),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::eval::{Columns, Context, Grid};
 use crate::parse;
 use crate::plan::{Expr, Node};
 use crate::value::{Outcome, Sample, Value, ValueKind};
-use fabriclens_model::{Labels, Read, Series, is_stale};
+use fabriclens_model::{Budget, Labels, Read, Series, Unlimited, is_stale};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -57,9 +57,16 @@ impl CancelToken {
 }
 
 /// Evaluates queries; holds nothing but limits, so one serves any number of threads.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Engine {
     limits: Limits,
+    budget: Arc<dyn Budget>,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
 }
 
 /// Trees with more operands than this are evaluated on a thread with a deep stack.
@@ -78,12 +85,22 @@ fn check_time(time_ms: i64) -> Result<(), QueryError> {
 impl Engine {
     /// An engine with these limits.
     pub fn new(limits: Limits) -> Self {
-        Self { limits }
+        Self { limits, budget: Arc::new(Unlimited) }
+    }
+
+    /// The same engine, whose queries together take no more memory than `budget` allows.
+    #[must_use]
+    pub fn within(self, budget: Arc<dyn Budget>) -> Self {
+        Self { budget, ..self }
     }
 
     /// Its limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    pub(crate) fn budget(&self) -> &dyn Budget {
+        &*self.budget
     }
 
     /// Evaluates at one instant (Unix milliseconds).
@@ -109,7 +126,7 @@ impl Engine {
         roomy(query, || {
             let expr = parse::parse(query)?;
             let grid = Grid { start: time_ms, step: 1, steps: 1 };
-            let mut cx = Context::new(read, &self.limits, query, cancel, grid);
+            let mut cx = Context::new(read, self, query, cancel, grid);
             let value = instant_value(&mut cx, &expr, time_ms)?;
             Ok(cx.outcome(value))
         })
@@ -152,7 +169,7 @@ impl Engine {
                     "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
                 )));
             }
-            let mut cx = Context::new(read, &self.limits, query, cancel, grid);
+            let mut cx = Context::new(read, self, query, cancel, grid);
             let value = Value::Matrix(range_value(&mut cx, &expr, grid)?);
             Ok(cx.outcome(value))
         })
@@ -231,6 +248,8 @@ fn range_value(cx: &mut Context<'_>, expr: &Expr, grid: Grid) -> Result<Vec<Seri
             vec![Series { labels: Labels::default(), times: grid.times().collect(), values }]
         }
         Columns::Vector(columns) => {
+            // Times of their own for each series.
+            cx.afford(columns.len().saturating_mul(grid.steps))?;
             let mut out: Vec<Series> = columns
                 .into_iter()
                 .map(|c| {

@@ -52,6 +52,11 @@ pub enum QueryError {
         /// The limit in samples.
         limit: usize,
     },
+    /// The query needs more memory than its budget allows.
+    #[error(
+        "query processing would load too many samples into memory in query execution (more than the memory for queries; narrow the selector or the time range, or raise it)"
+    )]
+    Memory,
     /// The deadline passed.
     #[error("query timed out in query execution")]
     Timeout,
@@ -68,7 +73,7 @@ impl QueryError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Parse { .. } | Self::BadRequest(_) => "bad_data",
-            Self::Execution(_) | Self::TooManySamples { .. } => "execution",
+            Self::Execution(_) | Self::TooManySamples { .. } | Self::Memory => "execution",
             Self::Timeout => "timeout",
             Self::Cancelled => "canceled",
             Self::Storage(_) => "internal",
@@ -85,6 +90,7 @@ impl From<ReadError> for QueryError {
         match e {
             ReadError::Storage(m) => Self::Storage(m),
             ReadError::Limit(m) => Self::Execution(m),
+            ReadError::Memory => Self::Memory,
         }
     }
 }

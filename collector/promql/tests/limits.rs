@@ -5,8 +5,10 @@
 mod common;
 
 use common::Memory;
-use fabriclens_model::{Labels, Matcher, Read, ReadError, Series};
+use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
 use fabriclens_promql::{CancelToken, Engine, Limits, QueryError, ValueKind, check, selector};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn store(series: usize, samples: i64) -> Memory {
@@ -36,6 +38,39 @@ fn samples_and_series_are_limited() {
     assert!(matches!(err, QueryError::TooManySamples { .. }), "{err}");
     let err = engine(|l| l.max_series = 9).instant(&store, "m", 1000).unwrap_err();
     assert!(err.kind() == "execution" && err.to_string().contains("limit of 9"), "{err}");
+}
+
+/// Refuses what goes beyond so many bytes, and remembers what was asked for.
+#[derive(Debug)]
+struct Purse {
+    bytes: usize,
+    asked: AtomicUsize,
+}
+
+impl Budget for Purse {
+    fn take(&self, bytes: usize) -> bool {
+        self.asked.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.bytes
+    }
+}
+
+#[test]
+fn memory_is_asked_for_before_it_is_taken() {
+    let store = store(10, 100);
+    let ask = |query: &str, bytes: usize| {
+        let purse = Arc::new(Purse { bytes, asked: AtomicUsize::new(0) });
+        let outcome = Engine::default().within(purse.clone()).range(&store, query, 0, 99_000, 1000);
+        (outcome.map(|_| ()), purse.asked.load(Ordering::Relaxed))
+    };
+    let (samples, steps) = (16 * 10 * 100, 8 * 100);
+    // Ten columns, one sum, and once more for the answer's own times.
+    let needed = samples + 10 * steps + 2 * steps;
+    assert_eq!(ask("sum(m)", needed), (Ok(()), needed));
+    assert_eq!(ask("sum(m)", needed - 1), (Err(QueryError::Memory), needed));
+    assert_eq!(ask("sum(m)", samples - 1), (Err(QueryError::Memory), samples));
+    assert_eq!((QueryError::Memory).kind(), "execution");
+    // A day of seconds is refused before it is laid out.
+    let (outcome, asked) = ask("sum_over_time(vector(1)[1d:1s])", 100_000);
+    assert!(outcome == Err(QueryError::Memory) && asked < 2_000_000, "{outcome:?} {asked}");
 }
 
 #[test]
@@ -123,7 +158,7 @@ fn an_end_that_comes_too_early_is_told_with_its_place() {
 fn failures_of_the_store_keep_their_kind() {
     struct Broken(ReadError);
     impl Read for Broken {
-        fn select(&self, _: &[Matcher], _: i64, _: i64) -> Result<Vec<Series>, ReadError> {
+        fn select_within(&self, _: &[Matcher], _: i64, _: i64, _: &dyn Budget) -> Result<Vec<Series>, ReadError> {
             Err(self.0.clone())
         }
     }

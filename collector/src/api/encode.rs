@@ -42,6 +42,19 @@ pub fn outcome(outcome: &Outcome, limit: usize) -> Json {
     envelope(|out| push_result(out, &outcome.value, limit), &warnings, &outcome.infos)
 }
 
+/// About the bytes of [`outcome`]'s JSON, rather more than less.
+pub fn size(outcome: &Outcome) -> usize {
+    let series = |labels: &Labels| 64 + labels.iter().map(|(n, v)| n.len() + v.len() + 6).sum::<usize>();
+    match &outcome.value {
+        Value::Vector(v) => v.iter().map(|s| series(&s.labels) + POINT).sum(),
+        Value::Matrix(m) => m.iter().map(|s| series(&s.labels) + POINT * s.times.len()).sum(),
+        Value::Scalar { .. } | Value::String { .. } => POINT,
+    }
+}
+
+/// `[1700000000.123,"12345.6789"],` and some.
+const POINT: usize = 40;
+
 fn envelope(data: impl FnOnce(&mut String), warnings: &[String], infos: &[String]) -> Json {
     let mut out = String::from("{\"status\":\"success\",\"data\":");
     data(&mut out);

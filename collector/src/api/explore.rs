@@ -102,7 +102,7 @@ async fn union<T: Ord + Send + 'static>(
     });
     match job.await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(ReadError::Limit(m))) => Err(ApiError::new(Kind::Execution, m)),
+        Ok(Err(e @ (ReadError::Limit(_) | ReadError::Memory))) => Err(ApiError::new(Kind::Execution, e.to_string())),
         Ok(Err(ReadError::Storage(m))) => Err(ApiError::new(Kind::Internal, m)),
         Err(e) => Err(ApiError::new(Kind::Internal, format!("internal error: {e}; please report it"))),
     }

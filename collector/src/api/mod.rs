@@ -4,6 +4,7 @@ pub mod encode;
 pub mod error;
 mod explore;
 mod health;
+mod memory;
 pub mod number;
 mod page;
 mod params;
@@ -20,11 +21,11 @@ use axum::http::Uri;
 use axum::routing::get;
 use fabriclens_promql::Engine;
 use fabriclens_store::Store;
-use tokio::sync::Semaphore;
 
 use crate::config::Config;
 use crate::telemetry::Telemetry;
 use error::{ApiError, Kind};
+use memory::Pool;
 
 /// What every handler sees.
 pub struct Api {
@@ -33,7 +34,7 @@ pub struct Api {
     telemetry: Telemetry,
     config: Config,
     started_ms: i64,
-    turns: Arc<Semaphore>,
+    pool: Arc<Pool>,
     stopping: AtomicBool,
 }
 
@@ -43,8 +44,8 @@ impl Api {
         Self {
             store,
             engine: Engine::new(query::limits(&config.query)),
+            pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,
-            turns: Arc::new(Semaphore::new(config.query.concurrency)),
             config,
             started_ms: time::now_ms(),
             stopping: AtomicBool::new(false),

@@ -5,14 +5,18 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use fabriclens_model::Budget as _;
 use fabriclens_promql::{CancelToken, Engine, Limits, Outcome, QueryError};
 use fabriclens_store::Store;
+use prometheus::IntGauge;
 
 use super::encode::{self, Json};
 use super::error::{ApiError, Kind};
+use super::memory::Answer;
 use super::params::Params;
 use super::{Api, time};
 use crate::config;
+use crate::telemetry::Telemetry;
 
 /// Points of one series in one answer, as in Prometheus.
 const MAX_POINTS: i64 = 11_000;
@@ -39,16 +43,31 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// Counts a query as long as it is evaluated, whatever ends it.
+struct InFlight(IntGauge);
+
+impl InFlight {
+    fn new(telemetry: &Telemetry) -> Self {
+        telemetry.queries_in_flight.inc();
+        Self(telemetry.queries_in_flight.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 /// An instant query.
 pub(super) async fn instant(State(api): State<Arc<Api>>, params: Params) -> Response {
     let evaluate = async {
         let limit = params.limit()?;
         let at = params.time_or("time", time::now_ms())?;
         let query = params.get("query").unwrap_or_default().to_owned();
-        let outcome = api
-            .evaluate(&params, move |engine, store, cancel| engine.instant_cancellable(store, &query, at, cancel))
-            .await?;
-        Ok(encode::outcome(&outcome, limit))
+        let evaluate =
+            move |engine: &Engine, store: &Store, cancel: &_| engine.instant_cancellable(store, &query, at, cancel);
+        api.evaluate(&params, evaluate, move |outcome| encode::outcome(outcome, limit)).await
     };
     api.measured("query", evaluate).await
 }
@@ -66,12 +85,10 @@ pub(super) async fn range(State(api): State<Arc<Api>>, params: Params) -> Respon
             return Err(ApiError::new(Kind::BadData, TOO_MANY_POINTS));
         }
         let query = params.get("query").unwrap_or_default().to_owned();
-        let outcome = api
-            .evaluate(&params, move |engine, store, cancel| {
-                engine.range_cancellable(store, &query, start, end, step, cancel)
-            })
-            .await?;
-        Ok(encode::outcome(&outcome, limit))
+        let evaluate = move |engine: &Engine, store: &Store, cancel: &_| {
+            engine.range_cancellable(store, &query, start, end, step, cancel)
+        };
+        api.evaluate(&params, evaluate, move |outcome| encode::outcome(outcome, limit)).await
     };
     api.measured("query_range", evaluate).await
 }
@@ -107,42 +124,68 @@ pub(super) async fn exemplars() -> Json {
 }
 
 impl Api {
-    /// Runs one evaluation on the blocking pool when it is its turn.
-    async fn evaluate(
+    /// Runs one query when it is its turn, and again with more memory set aside if it needs more than is free.
+    pub(super) async fn evaluate(
         &self,
         params: &Params,
-        work: impl FnOnce(&Engine, &Store, &CancelToken) -> Result<Outcome, QueryError> + Send + 'static,
-    ) -> Result<Outcome, ApiError> {
+        work: impl Fn(&Engine, &Store, &CancelToken) -> Result<Outcome, QueryError> + Send + Sync + 'static,
+        encode: impl Fn(&Outcome) -> Json + Send + Sync + 'static,
+    ) -> Result<Answer, ApiError> {
+        let began = Instant::now();
         let mut limits = self.engine.limits().clone();
-        limits.timeout = params.duration("timeout")?.map_or(limits.timeout, |t| t.min(limits.timeout));
+        let timeout = params.duration("timeout")?.map_or(limits.timeout, |t| t.min(limits.timeout));
         limits.lookback = params.duration("lookback_delta")?.filter(|l| !l.is_zero()).unwrap_or(limits.lookback);
-        let deadline = limits.timeout;
-        let turn = tokio::time::timeout(deadline, self.turns.clone().acquire_owned());
-        let Ok(Ok(turn)) = turn.await else {
-            let text = format!(
-                "query timed out in queue: {} queries are running already (query.concurrency); ask less often or raise it",
-                self.config.query.concurrency
-            );
-            return Err(ApiError::new(Kind::Timeout, text));
-        };
         let cancel = CancelOnDrop(CancelToken::default());
-        let (engine, store, token) = (Engine::new(limits), self.store.clone(), cancel.0.clone());
-        self.telemetry.queries_in_flight.inc();
-        let in_flight = self.telemetry.queries_in_flight.clone();
-        let job = tokio::task::spawn_blocking(move || {
-            let result = work(&engine, &store, &token);
-            in_flight.dec();
-            drop(turn);
-            result
-        });
-        match job.await {
-            Ok(result) => result.map_err(|e| of_query(&e)),
-            Err(e) => Err(ApiError::new(Kind::Internal, format!("internal error: {e}; please report it"))),
+        let work = Arc::new((work, encode));
+        let mut set_aside = 0;
+        loop {
+            let left = || timeout.saturating_sub(began.elapsed());
+            let Ok(Some(grant)) = tokio::time::timeout(left(), self.pool.enter(set_aside)).await else {
+                return Err(self.no_turn(set_aside > 0));
+            };
+            let engine = Engine::new(Limits { timeout: left(), ..limits.clone() }).within(grant.clone());
+            let (work, store, token, held) = (work.clone(), self.store.clone(), cancel.0.clone(), grant.clone());
+            let running = InFlight::new(&self.telemetry);
+            let job = tokio::task::spawn_blocking(move || {
+                let _running = running;
+                let outcome = work.0(&engine, &store, &token)?;
+                if !held.take(encode::size(&outcome)) {
+                    return Err(QueryError::Memory);
+                }
+                Ok(work.1(&outcome))
+            });
+            match job.await {
+                Ok(Ok(json)) => return Ok(Answer::new(json, grant)),
+                Ok(Err(QueryError::Memory)) => match grant.more() {
+                    Some(bytes) => set_aside = bytes,
+                    None => return Err(of_query(&QueryError::Memory)),
+                },
+                Ok(Err(e)) => return Err(of_query(&e)),
+                Err(e) => return Err(ApiError::new(Kind::Internal, format!("internal error: {e}; please report it"))),
+            }
+            self.telemetry.query_memory_waits.inc();
         }
     }
 
+    fn no_turn(&self, heavy: bool) -> ApiError {
+        let config = &self.config.query;
+        let why = if heavy {
+            format!(
+                "others hold what it needs of the {} MiB for all (query.memory); ask for less, later, or raise it",
+                config.memory >> 20
+            )
+        } else {
+            format!("{} are running already (query.concurrency); ask less often or raise it", config.concurrency)
+        };
+        ApiError::new(Kind::Timeout, format!("query timed out in query queue: {why}"))
+    }
+
     /// Counts and times one answer.
-    async fn measured(&self, endpoint: &str, evaluate: impl Future<Output = Result<Json, ApiError>>) -> Response {
+    pub(super) async fn measured(
+        &self,
+        endpoint: &str,
+        evaluate: impl Future<Output = Result<Answer, ApiError>>,
+    ) -> Response {
         let began = Instant::now();
         let result = evaluate.await;
         let took = began.elapsed();
@@ -164,6 +207,11 @@ fn of_query(e: &QueryError) -> ApiError {
         QueryError::Parse { .. } => ApiError::parameter("query", e),
         QueryError::BadRequest(_) => ApiError::new(Kind::BadData, e.to_string()),
         QueryError::Execution(_) | QueryError::TooManySamples { .. } => ApiError::new(Kind::Execution, e.to_string()),
+        QueryError::Memory => ApiError::new(
+            Kind::Execution,
+            "query processing would load too many samples into memory in query execution (more than query.memory; narrow \
+             the selector or the time range, or raise it)",
+        ),
         QueryError::Timeout => ApiError::new(Kind::Timeout, e.to_string()),
         QueryError::Cancelled => ApiError::new(Kind::Canceled, e.to_string()),
         QueryError::Storage(_) => ApiError::new(Kind::Internal, e.to_string()),

@@ -137,6 +137,9 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     config.ingest.in_flight = raw.ingest.in_flight.map_or(config.ingest.in_flight, |n| n as usize);
     config.query.concurrency = raw.query.concurrency.map_or(config.query.concurrency, |n| n as usize);
     config.query.max_samples = raw.query.max_samples.unwrap_or(config.query.max_samples);
+    if let Some(text) = raw.query.memory {
+        config.query.memory = usize::try_from(size(&text, "query.memory")?).unwrap_or(usize::MAX);
+    }
     config.tls = tls(raw.tls.cert, raw.tls.key, raw.tls.client_ca)?;
     bounds(&config)?;
     Ok(config)
@@ -152,6 +155,7 @@ fn bounds(config: &Config) -> Result<(), ConfigError> {
     needs("ingest.message_size", (64 << 10..=1 << 30).contains(&config.ingest.message_size), "from 64KiB to 1GiB")?;
     needs("ingest.in_flight", config.ingest.in_flight > 0, "at least 1")?;
     needs("query.concurrency", config.query.concurrency > 0, "at least 1")?;
+    needs("query.memory", config.query.memory >= 1 << 20, "at least 1MiB")?;
     needs("query.timeout", !config.query.timeout.is_zero(), "longer than 0s")?;
     needs("query.lookback", !config.query.lookback.is_zero(), "longer than 0s")?;
     for (key, address) in config.listen.all() {
@@ -207,6 +211,7 @@ mod tests {
         let mut config = Config::default();
         config.listen.http.set_port(1);
         config.query.lookback = Duration::from_secs(7);
+        config.query.memory = 3 << 20;
         config.retention.size = Some(1 << 30);
         config.tls = Some(Tls { cert: "a".into(), key: "b".into(), client_ca: Some("c".into()) });
         let shown = config.shown();

@@ -86,6 +86,8 @@ pub struct Query {
     pub timeout: Duration,
     /// Most samples one query may load.
     pub max_samples: u64,
+    /// Most memory that all queries together may take, bytes.
+    pub memory: usize,
     /// How far back an instant vector looks for a sample.
     pub lookback: Duration,
 }
@@ -105,6 +107,7 @@ impl Default for Config {
                 concurrency: 20,
                 timeout: Duration::from_secs(120),
                 max_samples: 50_000_000,
+                memory: 512 << 20,
                 lookback: Duration::from_secs(300),
             },
         }
@@ -141,6 +144,7 @@ impl Config {
             self.query.concurrency.to_string(),
             duration::format(self.query.timeout),
             self.query.max_samples.to_string(),
+            self.query.memory.to_string(),
             duration::format(self.query.lookback),
         ];
         raw::KEYS.iter().map(|(key, _)| *key).zip(values).collect()

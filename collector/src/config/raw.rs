@@ -30,6 +30,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("query.concurrency", Form::Integer),
     ("query.timeout", Form::Text),
     ("query.max_samples", Form::Integer),
+    ("query.memory", Form::Text),
     ("query.lookback", Form::Text),
 ];
 
@@ -83,6 +84,7 @@ pub(super) struct RawQuery {
     pub concurrency: Option<u32>,
     pub timeout: Option<String>,
     pub max_samples: Option<u64>,
+    pub memory: Option<String>,
     pub lookback: Option<String>,
 }
 

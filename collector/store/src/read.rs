@@ -3,13 +3,19 @@
 use crate::error::StoreError;
 use crate::select::{Found, matching};
 use crate::store::Store;
-use fabriclens_model::{Labels, Matcher, Read, ReadError, Series};
+use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
 use std::collections::BTreeSet;
 
 impl Read for Store {
-    fn select(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Series>, ReadError> {
+    fn select_within(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<Series>, ReadError> {
         let limit = self.shared.options.max_read_samples;
-        let mut recent = Found::new(limit);
+        let mut recent = Found::new(limit, budget);
         let head = self.shared.head.read();
         for generation in &head.older {
             recent.add_head(generation, matchers, start_ms, end_ms)?;
@@ -18,7 +24,7 @@ impl Read for Store {
         // Taken under the head's lock: a generation is in at least one of the two, and twice does no harm.
         let blocks = self.shared.blocks.read().clone();
         drop(head);
-        let mut found = Found::new(limit);
+        let mut found = Found::new(limit, budget);
         for block in blocks.iter().filter(|b| b.overlaps(start_ms, end_ms)) {
             found.add_block(block, matchers, start_ms, end_ms, |e| self.shared.report(block, e))?;
         }

@@ -5,7 +5,7 @@ use crate::codec::Corrupt;
 use crate::error::StoreError;
 use crate::head::chunk::Chunk;
 use crate::head::generation::Generation;
-use fabriclens_model::{Labels, MatchOp, Matcher, ReadError, Series, is_absent};
+use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, Series, is_absent};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,18 +13,44 @@ use std::sync::Arc;
 pub enum Part {
     /// A column of sealed rows.
     Sealed(Arc<Chunk>, u32),
-    /// Copied rows, absent ones left out.
+    /// Copied samples of the range, absent ones left out.
     Plain(Vec<i64>, Vec<f64>),
-    /// Decoded from a block; times are shared by the columns of a layout. Values may be absent.
+    /// Decoded from a block, as good as all of it in the range; times are shared by the columns of a layout. Values may
+    /// be absent.
     Decoded(Arc<[i64]>, Vec<f64>),
 }
 
+impl Part {
+    /// Samples it holds at most.
+    fn len(&self) -> usize {
+        match self {
+            Self::Sealed(chunk, _) => chunk.rows(),
+            Self::Plain(_, values) | Self::Decoded(_, values) => values.len(),
+        }
+    }
+
+    /// Bytes it takes until the end, at its own size and in the answer.
+    fn bytes(&self) -> usize {
+        let waiting = match self {
+            Self::Sealed(..) => 0,
+            Self::Plain(..) => SAMPLE * self.len(),
+            Self::Decoded(..) => size_of::<f64>() * self.len(),
+        };
+        size_of::<Self>() + waiting + SAMPLE * self.len()
+    }
+}
+
+/// Bytes of a sample in an answer.
+const SAMPLE: usize = size_of::<i64>() + size_of::<f64>();
+/// Bytes of a series beside its samples: labels, and its places in maps and lists.
+const SERIES: usize = 512;
+
 /// Pieces by series. Pieces that were appended earlier come first, so that the first of two samples at one time wins.
-#[derive(Default)]
-pub struct Found {
+pub struct Found<'a> {
     parts: HashMap<Labels, Vec<Part>>,
     samples: usize,
     limit: usize,
+    budget: &'a dyn Budget,
 }
 
 /// Indexes of the series of a generation that match.
@@ -40,29 +66,39 @@ pub fn matching(head: &Generation, matchers: &[Matcher]) -> Vec<u32> {
     }
 }
 
-impl Found {
-    /// Nothing yet; more than `limit` samples are an error.
-    pub fn new(limit: usize) -> Self {
-        Self { limit, ..Self::default() }
+impl<'a> Found<'a> {
+    /// Nothing yet; more than `limit` samples, or more memory than `budget` allows, are an error.
+    pub fn new(limit: usize, budget: &'a dyn Budget) -> Self {
+        Self { parts: HashMap::new(), samples: 0, limit, budget }
     }
 
     /// Adds a piece of about `samples` samples.
     pub fn add(&mut self, labels: &Labels, part: Part, samples: usize) -> Result<(), ReadError> {
         self.add_samples(samples)?;
+        self.take(part.bytes())?;
+        self.push(labels, part)
+    }
+
+    fn push(&mut self, labels: &Labels, part: Part) -> Result<(), ReadError> {
         match self.parts.get_mut(labels) {
             Some(parts) => parts.push(part),
             None => {
+                self.take(SERIES)?;
                 self.parts.insert(labels.clone(), vec![part]);
             }
         }
         Ok(())
     }
 
+    fn take(&self, bytes: usize) -> Result<(), ReadError> {
+        if self.budget.take(bytes) { Ok(()) } else { Err(ReadError::Memory) }
+    }
+
     /// Adds pieces that were appended after these.
     pub fn append(&mut self, later: Self) -> Result<(), ReadError> {
         for (labels, parts) in later.parts {
             for part in parts {
-                self.add(&labels, part, 0)?;
+                self.push(&labels, part)?;
             }
         }
         self.add_samples(later.samples)
@@ -106,7 +142,7 @@ impl Found {
                 match read {
                     Ok((times, values)) => {
                         let labels = labels.get_or_insert_with(|| index.labels(s));
-                        self.add(labels, Part::Decoded(times, values), 0)?;
+                        self.add(labels, cut(times, values, start, end), 0)?;
                     }
                     Err(e) => skip_damaged(e, &damage)?,
                 }
@@ -147,7 +183,8 @@ impl Found {
         let mut cache: HashMap<*const Chunk, Arc<[i64]>> = HashMap::new();
         let mut all = Vec::with_capacity(self.parts.len());
         for (labels, parts) in self.parts {
-            let (mut times, mut values) = (Vec::new(), Vec::new());
+            let samples = parts.iter().map(Part::len).sum();
+            let (mut times, mut values) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
             for part in parts {
                 match part {
                     Part::Plain(t, v) => {
@@ -170,6 +207,18 @@ impl Found {
         all.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
         Ok(all)
     }
+}
+
+/// A decoded column; where less than half of a page is asked for, a copy of that and not the page.
+fn cut(times: Arc<[i64]>, values: Vec<f64>, start: i64, end: i64) -> Part {
+    let (mut t, mut v) = (Vec::new(), Vec::new());
+    let from = times.partition_point(|t| *t < start);
+    let to = times.partition_point(|t| *t <= end);
+    if to.saturating_sub(from) * 2 > times.len() {
+        return Part::Decoded(times, values);
+    }
+    extend(&mut t, &mut v, &times, &values, start, end);
+    Part::Plain(t, v)
 }
 
 /// Damage is left out of the answer and reported; a disk that does not answer is an error of the read.

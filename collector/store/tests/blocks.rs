@@ -1,10 +1,10 @@
 //! Flush, merge, retention, snapshots and metadata, seen from outside.
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-use fabriclens_model::{Labels, MatchOp, Matcher, Read, absent};
+use fabriclens_model::{Budget, Labels, MatchOp, Matcher, Read, ReadError, absent};
 use fabriclens_store::{Metadata, Options, RowGroup, Store};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const HOUR: i64 = 3_600_000;
@@ -202,6 +202,41 @@ fn a_read_that_is_too_large_names_its_limit() {
     assert!(ask().unwrap_err().to_string().contains("100 samples"));
     store.flush().unwrap();
     assert!(ask().unwrap_err().to_string().contains("max_read_samples"));
+}
+
+/// Refuses what goes beyond so many bytes, and remembers what was asked for.
+#[derive(Debug)]
+struct Purse(usize, AtomicUsize);
+
+impl Budget for Purse {
+    fn take(&self, bytes: usize) -> bool {
+        self.1.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.0
+    }
+}
+
+#[test]
+fn a_read_asks_for_what_it_takes() {
+    let (options, _) = with_clock();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options).unwrap();
+    store.append(&[rows(&columns("m", 30), 900 * HOUR, 5_000)]).unwrap();
+    let ask = |start: i64, end: i64, bytes: usize| {
+        let purse = Purse(bytes, AtomicUsize::new(0));
+        let found = store.select_within(&[Matcher::equal("__name__", "m")], start, end, &purse);
+        let samples = found.map(|all| all.iter().map(|s| s.times.len()).sum::<usize>());
+        (samples, purse.1.load(Ordering::Relaxed))
+    };
+    for place in ["head", "block"] {
+        let (all, asked) = ask(i64::MIN, i64::MAX, usize::MAX);
+        assert_eq!(all, Ok(150_000), "{place}");
+        assert!((16 * 150_000..40 * 150_000).contains(&asked), "{place}: {asked}");
+        let (refused, sooner) = ask(i64::MIN, i64::MAX, asked / 2);
+        assert!(refused == Err(ReadError::Memory) && sooner < asked * 6 / 10, "{place}: {refused:?} {sooner}");
+        // Some minutes of it take little, though pages hold hours.
+        let (some, asked) = ask(950 * HOUR, 950 * HOUR + 300_000, usize::MAX);
+        assert!(some == Ok(180) && asked < 150_000, "{place}: {some:?} {asked}");
+        store.flush().unwrap();
+    }
 }
 
 #[test]

@@ -1,23 +1,28 @@
 //! What the parts of one running query share: data, limits, deadline, remarks.
 
 use super::{Evaluated, Grid};
-use crate::engine::{CancelToken, Limits};
+use crate::engine::{CancelToken, Engine, Limits};
 use crate::error::{Position, QueryError};
 use crate::plan::{At, Shift};
 use crate::value::{Outcome, Value};
-use fabriclens_model::Read;
+use fabriclens_model::{Budget, Matcher, Read, Series};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 pub(crate) struct Context<'a> {
-    pub read: &'a dyn Read,
+    read: &'a dyn Read,
     pub limits: &'a Limits,
     /// The grid of the whole query: `start()` and `end()` mean its ends.
     pub grid: Grid,
     query: &'a str,
     cancel: &'a CancelToken,
     deadline: Option<Instant>,
-    samples: usize,
+    budget: &'a dyn Budget,
+    /// Samples read, and values computed.
+    read_samples: usize,
+    computed: usize,
+    /// Values whose memory was asked for.
+    granted: usize,
     warnings: BTreeSet<String>,
     infos: BTreeSet<String>,
 }
@@ -26,33 +31,50 @@ pub(crate) struct Context<'a> {
 const MAX_REMARKS: usize = 10;
 
 impl<'a> Context<'a> {
-    pub fn new(read: &'a dyn Read, limits: &'a Limits, query: &'a str, cancel: &'a CancelToken, grid: Grid) -> Self {
+    pub fn new(read: &'a dyn Read, engine: &'a Engine, query: &'a str, cancel: &'a CancelToken, grid: Grid) -> Self {
+        let limits = engine.limits();
         Self {
             read,
             limits,
+            budget: engine.budget(),
             grid,
             query,
             cancel,
             deadline: Instant::now().checked_add(limits.timeout),
-            samples: 0,
+            read_samples: 0,
+            computed: 0,
+            granted: 0,
             warnings: BTreeSet::new(),
             infos: BTreeSet::new(),
         }
     }
 
-    /// Counts values against the limit of samples.
-    pub fn charge(&mut self, samples: usize) -> Evaluated<()> {
-        self.samples = self.samples.saturating_add(samples);
-        if self.samples > self.limits.max_samples {
-            return Err(QueryError::TooManySamples { limit: self.limits.max_samples });
-        }
+    /// What a selector matches between two instants; counts against limit and budget.
+    pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64) -> Evaluated<Vec<Series>> {
+        let series = self.read.select_within(matchers, start, end, self.budget)?;
+        self.read_samples = self.read_samples.saturating_add(series.iter().map(|s| s.times.len()).sum());
+        self.afford(0)?;
+        Ok(series)
+    }
+
+    /// Counts computed values against limit and budget.
+    pub fn charge(&mut self, values: usize) -> Evaluated<()> {
+        self.afford(values)?;
+        self.computed += values;
         Ok(())
     }
 
-    /// Refuses work that would exceed the limit of samples, before memory is taken for it.
-    pub fn afford(&self, samples: usize) -> Evaluated<()> {
-        if self.samples.saturating_add(samples) > self.limits.max_samples {
+    /// Refuses work that would exceed limit or budget, before memory is taken for it.
+    pub fn afford(&mut self, values: usize) -> Evaluated<()> {
+        let computed = self.computed.saturating_add(values);
+        if computed.saturating_add(self.read_samples) > self.limits.max_samples {
             return Err(QueryError::TooManySamples { limit: self.limits.max_samples });
+        }
+        if computed > self.granted {
+            if !self.budget.take((computed - self.granted).saturating_mul(size_of::<f64>())) {
+                return Err(QueryError::Memory);
+            }
+            self.granted = computed;
         }
         Ok(())
     }

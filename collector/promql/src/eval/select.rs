@@ -24,7 +24,7 @@ impl Ranged {
 
 impl Context<'_> {
     fn read(&mut self, selector: &Selector, start: i64, end: i64) -> Evaluated<Vec<Series>> {
-        let mut series = self.read.select(&selector.matchers, start, end)?;
+        let mut series = self.fetch(&selector.matchers, start, end)?;
         if series.len() > self.limits.max_series {
             return Err(QueryError::Execution(format!(
                 "selector matches {} series, more than the limit of {}; narrow it",
@@ -32,7 +32,6 @@ impl Context<'_> {
                 self.limits.max_series
             )));
         }
-        self.charge(series.iter().map(|s| s.times.len()).sum())?;
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
         self.check()?;
         Ok(series)

@@ -5,21 +5,29 @@
 pub mod generate;
 pub mod prometheus;
 
-use fabriclens_model::{Labels, Matcher, Read, ReadError, Series, stale};
+use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series, stale};
 
 /// Series in memory behind the read trait.
 #[derive(Default, Clone)]
 pub struct Memory(pub Vec<Series>);
 
 impl Read for Memory {
-    fn select(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Series>, ReadError> {
+    fn select_within(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<Series>, ReadError> {
         let matching = self.0.iter().filter(|s| matchers.iter().all(|m| m.matches(&s.labels)));
         let cut = matching.map(|s| {
             let inside = s.times.iter().zip(&s.values).filter(|(t, _)| (start_ms..=end_ms).contains(*t));
             let (times, values) = inside.map(|(t, v)| (*t, *v)).unzip();
             Series { labels: s.labels.clone(), times, values }
         });
-        Ok(cut.filter(|s| !s.times.is_empty()).collect())
+        let found: Vec<Series> = cut.filter(|s| !s.times.is_empty()).collect();
+        let bytes = found.iter().map(|s| 16 * s.times.len()).sum();
+        if budget.take(bytes) { Ok(found) } else { Err(ReadError::Memory) }
     }
 }
 
