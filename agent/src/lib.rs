@@ -9,6 +9,7 @@ pub mod counter_dir;
 pub mod device;
 pub mod discover;
 pub mod doctor;
+pub mod ebpf;
 pub mod exposition;
 pub mod health;
 pub mod http;

@@ -7,6 +7,7 @@ mod worker;
 
 pub use once::once;
 
+use crate::ebpf::networks::Destinations;
 use crate::inventory::Inventory;
 use crate::ring::Ring;
 use crate::roots::Roots;
@@ -37,6 +38,8 @@ pub struct Settings {
     pub exclude_devices: Vec<String>,
     /// Raw vendor counters to pass through beside the canonical ones, as globs.
     pub passthrough: Vec<String>,
+    /// Networks of the rack and of the fabric.
+    pub destinations: Arc<Destinations>,
     /// Where counters are remembered over a restart; `None` for nowhere.
     pub state_dir: Option<PathBuf>,
     /// Sections that the ring holds.
@@ -54,6 +57,7 @@ impl Default for Settings {
             samplers: BTreeMap::new(),
             exclude_devices: Vec::new(),
             passthrough: Vec::new(),
+            destinations: Arc::default(),
             state_dir: None,
             ring_sections: 16_384,
         }

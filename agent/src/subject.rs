@@ -2,6 +2,7 @@
 //!
 //! Made by `schedule` from the inventory; each subject is one resource on the wire.
 
+use crate::ebpf::networks::Destinations;
 use crate::inventory::{self, Device, Netdev, Port};
 use crate::roots::Roots;
 use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind};
@@ -30,6 +31,8 @@ pub struct Subject {
     pub netdev: Option<Arc<Netdev>>,
     /// Raw vendor counters wanted beside the canonical ones, as globs.
     pub passthrough: Arc<[String]>,
+    /// How far away other hosts are; for the host.
+    pub destinations: Arc<Destinations>,
     rate: Arc<AtomicU64>,
 }
 
@@ -50,13 +53,14 @@ impl Subject {
             port: None,
             netdev: None,
             passthrough: Arc::from([]),
+            destinations: Arc::default(),
             rate: Arc::default(),
         }
     }
 
     /// The host itself.
-    pub fn host(roots: &Arc<Roots>, host: &Arc<str>) -> Self {
-        Self::new(roots, &roots.calls(), host, None, None)
+    pub fn host(roots: &Arc<Roots>, host: &Arc<str>, destinations: &Arc<Destinations>) -> Self {
+        Self { destinations: Arc::clone(destinations), ..Self::new(roots, &roots.calls(), host, None, None) }
     }
 
     /// A device and its ports.

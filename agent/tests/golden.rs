@@ -38,6 +38,7 @@ const EXCUSED: &[(&str, &[&str])] = &[
     ),
     ("counted from events as they happen, and a recording has none", &["fabric.port.async_events"]),
     ("told only where the configuration asks for it", &["fabric.vendor.counter"]),
+    ("measured by a probe in a running kernel; tests/ebpf.rs", &["fabric.tcp.rtt"]),
 ];
 
 fn hosts() -> Vec<PathBuf> {

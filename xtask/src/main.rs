@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod ebpf;
 mod setup;
 mod sim;
 mod steps;
@@ -25,6 +26,8 @@ enum Command {
     Test(test::Args),
     /// Measures, side by side with a rival in the same run
     Bench(bench::Args),
+    /// Compiles the probes that the agent loads into the kernel
+    Ebpf(ebpf::Args),
     /// Tests in guests with real kernels: soft-RoCE and a fake mlx5 HCA
     Vm(vm::Args),
 }
@@ -34,6 +37,7 @@ fn main() -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(args),
         Command::Test(args) => test::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Ebpf(args) => ebpf::run(&args),
         Command::Vm(args) => vm::run(args),
     }
 }

@@ -76,3 +76,14 @@ pub fn ensure(need: &Need) -> Result<bool> {
     }
     Ok(present(need))
 }
+
+/// Mounts tracefs, which tests of the probes need and which systemd mounts on a host but a bare root has not; where that
+/// cannot be done, those tests say that they are skipped.
+pub fn tracefs() -> Result<()> {
+    const AT: &str = "/sys/kernel/tracing";
+    if is_root() && Path::new(AT).is_dir() && !Path::new(AT).join("events").exists() {
+        let mounted = Command::new("mount").args(["-t", "tracefs", "tracefs", AT]).status()?.success();
+        println!("  {} tracefs on {AT}", if mounted { "mounted" } else { "could not mount" });
+    }
+    Ok(())
+}

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that CI runs, in the order in which it fails fastest.
 
 use crate::steps::{Steps, cargo, must};
-use crate::{setup, vm};
+use crate::{ebpf, setup, vm};
 use anyhow::Result;
 
 /// Options of `test`.
@@ -21,6 +21,8 @@ pub fn run(args: Args) -> Result<()> {
         c
     };
     steps.run("packages", || setup::ensure(&setup::PROMETHEUS).map(|_| ()))?;
+    steps.run("tracefs", setup::tracefs)?;
+    steps.run("probes", || ebpf::run(&ebpf::Args { check: true }))?;
     steps.run("format", || must(cargo(&["fmt", "--all", "--check"])))?;
     steps.run("lints", || {
         must(cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))

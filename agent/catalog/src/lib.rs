@@ -108,6 +108,8 @@ pub enum Source {
     Module,
     /// Performance MADs (switch and HCA attributes), `Attribute/Field`.
     PmaMad,
+    /// Probes of the agent in the kernel.
+    Ebpf,
     /// Anything else (`ib_core` state files, async events, debugfs parameters).
     Other,
 }
@@ -127,6 +129,7 @@ impl Source {
             Self::Pci => "pci",
             Self::Module => "module",
             Self::PmaMad => "pma mad",
+            Self::Ebpf => "eBPF",
             Self::Other => "other",
         }
     }

@@ -229,6 +229,17 @@ pub enum Event {
     },
 }
 
+/// An IP address of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// Index of the interface.
+    pub interface: u32,
+    /// The address.
+    pub address: std::net::IpAddr,
+    /// Bits of its network.
+    pub prefix: u8,
+}
+
 /// Waits for [`Event`]s.
 pub trait Events: Send {
     /// The next event, or `None` when `timeout` has passed.
@@ -272,6 +283,11 @@ pub trait Calls: Send + Sync + fmt::Debug {
     fn dcb(&self, netdev: &str) -> Result<Dcb, CallError>;
     /// Port attributes by verbs; `Unsupported` without rdma-core.
     fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError>;
+    /// IP addresses of all interfaces of this network namespace.
+    fn addresses(&self) -> Result<Vec<InterfaceAddress>, CallError> {
+        let (what, why) = ("addresses of the interfaces".into(), "no kernel stands behind this host".into());
+        Err(CallError::Unsupported { what, why })
+    }
     /// A source of events.
     fn events(&self) -> Result<Box<dyn Events>, CallError>;
 }

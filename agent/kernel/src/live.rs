@@ -1,5 +1,6 @@
 //! The running kernel: sockets, ioctls and libibverbs. Made by the agent for every device it samples.
 
+mod address;
 mod dcb;
 mod error;
 mod ethtool;
@@ -17,7 +18,9 @@ mod verbs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{CallError, Calls, Dcb, DriverInfo, Events, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort};
+use crate::{
+    CallError, Calls, Dcb, DriverInfo, Events, InterfaceAddress, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort,
+};
 
 /// The running kernel, seen from this process' network and PID namespace.
 ///
@@ -104,6 +107,10 @@ impl Calls for Live {
 
     fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError> {
         verbs::port(device, port)
+    }
+
+    fn addresses(&self) -> Result<Vec<InterfaceAddress>, CallError> {
+        address::all(&self.route)
     }
 
     fn events(&self) -> Result<Box<dyn Events>, CallError> {

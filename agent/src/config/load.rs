@@ -2,9 +2,11 @@
 
 use super::raw::{Form, KEYS, RawConfig};
 use super::{Collector, Compression, Config, ConfigError, Http, Tls, nearest, units};
+use crate::ebpf::networks::{Destinations, Network};
 use crate::schedule::Settings;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// On a file system that does not outlive the boot.
@@ -61,7 +63,7 @@ fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
     let syntax = |e: toml::de::Error| ConfigError::Syntax { place: place.to_owned(), message: e.to_string() };
     let table: toml::Table = text.parse().map_err(syntax)?;
     if let Some(name) = unknown_key(&table) {
-        let sections = ["sampling", "samplers", "collector", "http"];
+        let sections = ["sampling", "samplers", "destinations", "collector", "http"];
         let hint = nearest(&name, KEYS.iter().map(|(k, _)| *k).chain(sections)).map(str::to_owned);
         return Err(ConfigError::Unknown { place: place.to_owned(), what: "key", name, hint });
     }
@@ -131,6 +133,10 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut settings.deadline, raw.sampling.deadline, "sampling.deadline", 100..=600_000)?;
     settings.exclude_devices = raw.sampling.exclude_devices.unwrap_or_default();
     settings.passthrough = raw.sampling.passthrough.unwrap_or_default();
+    settings.destinations = Arc::new(Destinations {
+        rack: networks("destinations.rack", &raw.destinations.rack)?,
+        fabric: networks("destinations.fabric", &raw.destinations.fabric)?,
+    });
     settings.ring_sections = raw.sampling.ring_sections.unwrap_or(settings.ring_sections);
     needs("sampling.ring_sections", (64..=16_777_216).contains(&settings.ring_sections), "from 64 to 16777216")?;
     needs("sampling.fast", settings.fast <= settings.full, "not longer than sampling.full")?;
@@ -141,6 +147,10 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
         http: http(raw.http)?,
         log: raw.log.unwrap_or_else(|| "info".to_owned()),
     })
+}
+
+fn networks(key: &'static str, texts: &[String]) -> Result<Vec<Network>, ConfigError> {
+    texts.iter().map(|text| text.parse().map_err(|message| ConfigError::Value { key, message })).collect()
 }
 
 fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigError> {

@@ -29,6 +29,8 @@ pub const KEYS: &[(&str, Form)] = &[
     ("sampling.exclude_devices", Form::List),
     ("sampling.passthrough", Form::List),
     ("sampling.ring_sections", Form::Integer),
+    ("destinations.rack", Form::List),
+    ("destinations.fabric", Form::List),
     ("collector.url", Form::Text),
     ("collector.compression", Form::Text),
     ("collector.flush", Form::Text),
@@ -56,6 +58,7 @@ pub struct RawConfig {
     pub state_dir: Option<String>,
     pub sampling: Sampling,
     pub samplers: BTreeMap<String, bool>,
+    pub destinations: Destinations,
     pub collector: Collector,
     pub http: Http,
 }
@@ -72,6 +75,15 @@ pub struct Sampling {
     pub exclude_devices: Option<Vec<String>>,
     pub passthrough: Option<Vec<String>>,
     pub ring_sections: Option<usize>,
+}
+
+/// `[destinations]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct Destinations {
+    pub rack: Vec<String>,
+    pub fabric: Vec<String>,
 }
 
 /// `[collector]`

@@ -16,6 +16,7 @@ mod port_info;
 mod port_state;
 mod rdma_counters;
 mod settings;
+mod tcp_rtt;
 mod tcpip;
 mod verbs;
 
@@ -71,6 +72,7 @@ pub const ALL: &[Spec] = &[
     ethtool_std::SPEC,
     netdev::SPEC,
     tcpip::SPEC,
+    tcp_rtt::SPEC,
     dcb::SPEC,
     pcie::SPEC,
     port_info::SPEC,

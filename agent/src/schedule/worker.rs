@@ -59,7 +59,11 @@ pub(super) fn device(core: &Arc<Core>, control: &Control, mut runners: Vec<Runne
 
 /// The host's own sources, and the agent's metrics about itself.
 pub(super) fn host(core: &Arc<Core>) {
-    let mut runner = Runner::new(Subject::host(&core.roots, &core.host), &core.settings, Arc::clone(&core.clock));
+    let mut runner = Runner::new(
+        Subject::host(&core.roots, &core.host, &core.settings.destinations),
+        &core.settings,
+        Arc::clone(&core.clock),
+    );
     core.recall(&mut runner);
     core.shared.lock().insert(0, runner.shared());
     let mut health = health::Health::new(&core.host, core.clock.now());

@@ -71,6 +71,9 @@ impl Default for Counters {
     }
 }
 
+/// Metric, label and value of one of its series.
+type Row<'a> = (&'static Metric, Option<(&'a str, &'a str)>, Value);
+
 impl Counters {
     /// Whether requests reach the collector.
     pub fn state(&self) -> State {
@@ -151,7 +154,7 @@ impl Counters {
     pub fn section(&self, resource: &Arc<Resource>, start_ns: u64, now_ns: u64) -> Section {
         let mut i = self.0.lock();
         let seconds = |ns: u64| Value::Float(ns as f64 / 1e9);
-        let mut rows: Vec<(&'static Metric, Option<(&str, &str)>, Value)> = vec![
+        let mut rows: Vec<Row<'_>> = vec![
             (&rows::UPLINK_SENT, None, Value::Int(i.sent)),
             (&rows::UPLINK_SENT_IO, None, Value::Int(i.sent_bytes)),
             (&rows::UPLINK_ACKED, None, Value::Int(i.acked)),

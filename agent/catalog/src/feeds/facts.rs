@@ -2,7 +2,7 @@
 //! The agent's discovery and configuration samplers follow this table; the coverage test and the reference page read it.
 
 use crate::Metric;
-use crate::metrics::{dcb, netdev, pcie, pfc, state};
+use crate::metrics::{dcb, host, netdev, pcie, pfc, state};
 
 /// One file or attribute and what becomes of it.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +39,7 @@ pub static FACTS: &[Fact] = &[
     info("device/node_type", "node_type"),
     info("device/sys_image_guid", "system_guid"),
     info("configfs/rdma_cm/{dev}/ports/{port}/default_roce_mode", "roce"),
+    value("ebpf/tcp_probe/srtt", &host::TCP_RTT, "one observation for each segment received"),
     value("net/operstate", &netdev::NETDEV_UP, "1 when `up`"),
     value(
         "net/duplex",

@@ -5,6 +5,8 @@ use super::words::*;
 metrics! {
     TCP_SEGMENTS, Counter, Host, "fabric.tcp.segments", Count("{segment}"), ["direction"],
         "TCP segments received and sent.";
+    TCP_RTT, Histogram, Host, "fabric.tcp.rtt", Seconds, ["destination", "netdev"],
+        "Smoothed round trip of TCP, taken at each segment received, by how far away the other end is.";
     TCP_RETRANSMITS, Counter, Host, "fabric.tcp.retransmits", Count("{segment}"), [],
         "TCP segments sent again.";
     TCP_RETRANSMIT_DETAILS, Counter, Host, "fabric.tcp.retransmit.events", EVENTS, ["reason"],

@@ -1,0 +1,49 @@
+//! IP addresses of the interfaces by rtnetlink. Called by [`super::Live`].
+
+use super::netlink::{Lazy, Request, attribute, u32_at};
+use crate::{CallError, InterfaceAddress};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const GETADDR: u16 = 22;
+/// `IFA_ADDRESS`: the address, or the other end of a point-to-point link.
+const ADDRESS: u16 = 1;
+/// `IFA_LOCAL`: the own address, where the two differ.
+const LOCAL: u16 = 2;
+/// `struct ifaddrmsg`.
+const HEADER: usize = 8;
+
+/// All addresses of all interfaces.
+pub fn all(rtnetlink: &Lazy) -> Result<Vec<InterfaceAddress>, CallError> {
+    rtnetlink.dump("addresses of the interfaces", Request::new(GETADDR, true, &[0; HEADER]), parse)
+}
+
+fn parse(message: &[u8]) -> Option<InterfaceAddress> {
+    let attributes = message.get(HEADER..)?;
+    let bytes = attribute(attributes, LOCAL).or_else(|| attribute(attributes, ADDRESS))?;
+    let address = match bytes.len() {
+        4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?)),
+        16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+        _ => return None,
+    };
+    Some(InterfaceAddress { interface: u32_at(message, 4)?, address, prefix: *message.get(1)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_loopback_has_its_address() {
+        let all = all(&Lazy::new(libc::NETLINK_ROUTE)).unwrap();
+        let own = all.iter().find(|a| a.address == IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+        assert_eq!((own.interface, own.prefix), (1, 8));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What the probes in the kernel and the samplers of the agent agree on: sizes of maps, layouts of records, bounds of
+//! buckets. No code here knows how a probe is loaded or how a value is told.
+//!
+//! Records are arrays of `u64`, which both sides can copy as they are; the constants name their places.
+#![no_std]
+
+pub mod destination;
+pub mod histogram;
+pub mod tcp_rtt;
+
+/// Network interfaces with a place of their own; traffic of the others counts under place 0.
+pub const INTERFACES: usize = 16;
+
+/// Addresses are IPv6 to the maps, IPv4 ones mapped (`::ffff:a.b.c.d`), so that one table serves both.
+pub type Address = [u8; 16];
+
+/// An IPv4 address as the maps know it.
+#[inline]
+pub const fn mapped(v4: [u8; 4]) -> Address {
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, v4[0], v4[1], v4[2], v4[3]]
+}
+
+/// Place of an interface and a class of destinations in a map that has one record for each pair.
+#[inline]
+pub const fn place(interface: u32, destination: u32) -> u32 {
+    interface * destination::CLASSES as u32 + destination
+}

@@ -1,0 +1,3 @@
+//! Smoothed round trips of TCP, one histogram for each interface and class of destinations.
+
+pub use crate::histogram::Record;

@@ -1,0 +1,26 @@
+//! Fields of tracepoints. Their offsets are the running kernel's, put into the program when it is loaded.
+
+use aya_ebpf::programs::TracePointContext;
+
+/// Declares offsets of tracepoint fields, each a global that the loader sets.
+#[macro_export]
+macro_rules! offsets {
+    ($($name:ident),* $(,)?) => {
+        $(#[unsafe(no_mangle)]
+        static $name: u32 = 0;)*
+    };
+}
+
+/// What the loader put into a global.
+#[inline(always)]
+pub fn global(of: &'static u32) -> u32 {
+    // SAFETY: a reference to a static is valid; volatile because the loader changes it after compilation.
+    unsafe { core::ptr::read_volatile(of) }
+}
+
+/// The field at the offset that the loader put into `at`.
+#[inline(always)]
+pub fn field<T>(ctx: &TracePointContext, at: &'static u32) -> Option<T> {
+    // SAFETY: the helper behind it copies, and fails where it cannot.
+    unsafe { ctx.read_at::<T>(global(at) as usize) }.ok()
+}
