@@ -70,12 +70,20 @@ struct Line {
 pub struct Runner {
     subject: Subject,
     lines: Vec<Line>,
+    /// Lines that a congestion sample reads.
+    fast: Vec<usize>,
     shared: Arc<Shared>,
     clock: Arc<Clock>,
     last_end: u64,
     /// Of the agent before this one, until the first samples are through.
     memory: Option<(Target, Instant)>,
     remembers: bool,
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("target", &self.shared.target).finish_non_exhaustive()
+    }
 }
 
 impl Runner {
@@ -103,6 +111,7 @@ impl Runner {
         Self {
             subject,
             lines,
+            fast: Vec::new(),
             shared: Arc::new(shared),
             clock,
             last_end: 0,
@@ -152,7 +161,7 @@ impl Runner {
 
     /// True when a congestion sample has anything to read.
     pub fn has_fast(&self) -> bool {
-        self.lines.iter().any(|l| l.sampler.is_some() && !l.fast.is_empty())
+        self.fast.iter().any(|index| self.lines[*index].sampler.is_some())
     }
 
     /// Reads what is due and hands the sections to `emit`. False when the device is gone.
@@ -191,10 +200,10 @@ impl Runner {
 
     fn run_fast(&mut self) -> bool {
         let mut gone = false;
-        for index in 0..self.lines.len() {
+        for &index in &self.fast {
             let line = &mut self.lines[index];
             let (Some(sampler), Some(plan)) = (&mut line.sampler, &mut line.plan) else { continue };
-            if line.fast.is_empty() || line.planned != line.batch.generation() {
+            if line.planned != line.batch.generation() {
                 continue;
             }
             let begin = Instant::now();
@@ -282,6 +291,7 @@ impl Runner {
             }
         }
         drop(accounts);
+        self.fast = (0..self.lines.len()).filter(|index| !self.lines[*index].fast.is_empty()).collect();
         let has: Vec<Arc<[Column]>> = self.planned().collect();
         let key = |c: &Column| (c.metric.name, c.labels.clone());
         let has: HashSet<_> = has.iter().flat_map(|columns| columns.iter().map(key)).collect();

@@ -1,5 +1,6 @@
 //! Threads by device; everything ends in the ring and in the latest snapshot.
 
+mod congestion;
 mod core;
 mod once;
 mod watch;

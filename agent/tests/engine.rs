@@ -109,6 +109,44 @@ fn a_device_that_hangs_delays_nobody_and_recovers() {
 }
 
 #[test]
+fn a_congestion_sample_that_hangs_is_left_to_its_own_device() {
+    let dir = host();
+    let row = |d: u32| (format!(r#""ifname":"mlx5_{d}","port":1"#), format!(r#""state":"ACTIVE","netdev":"ens{d}""#));
+    let json = |row: &dyn Fn(u32) -> String| format!("[{{{}}},{{{}}}]", row(0), row(1));
+    fs::create_dir(dir.path().join("rdma")).unwrap();
+    fs::write(dir.path().join("rdma/link.json"), json(&|d| format!("{},{}", row(d).0, row(d).1))).unwrap();
+    fs::write(dir.path().join("rdma/statistic.json"), json(&|d| format!(r#"{},"np_cnp_sent":100"#, row(d).0))).unwrap();
+    let (engine, fake) = start(dir.path());
+    let reads = |target: &str| {
+        let sources = engine.sources();
+        sources.iter().find(|s| s.sampler == "rdma_counters" && s.target == target).map_or(0, |s| s.reads)
+    };
+    // 5 full samples a second, and 20 of congestion.
+    let often = |target: &str| {
+        until(&format!("congestion samples of {target}"), || {
+            let before = reads(target);
+            std::thread::sleep(Duration::from_secs(1));
+            (reads(target) - before >= 10).then_some(())
+        });
+    };
+    often("mlx5_0/1");
+    often("mlx5_1/1");
+    *fake.blocked_congestion.lock().unwrap() = "mlx5_0".into();
+    until("it hangs", || fake.hanging.load(std::sync::atomic::Ordering::Relaxed).then_some(()));
+    often("mlx5_1/1");
+    let before = reads("mlx5_0/1");
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(reads("mlx5_0/1"), before, "it still hangs");
+    fake.blocked_congestion.lock().unwrap().clear();
+    often("mlx5_0/1");
+    // Its own thread reads it now: the other one may hang there as it likes.
+    *fake.blocked_congestion.lock().unwrap() = "mlx5_0".into();
+    often("mlx5_0/1");
+    often("mlx5_1/1");
+    engine.shutdown(Duration::from_secs(5));
+}
+
+#[test]
 fn a_panic_is_caught_and_the_sampler_retried() {
     let dir = host();
     let (engine, fake) = start(dir.path());

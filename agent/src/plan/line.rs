@@ -6,7 +6,7 @@ use crate::batch::Batch;
 use crate::counter::{Counter, Step, Total, scaled};
 use fabriclens_catalog::metrics::link::COUNTER_SATURATED;
 use fabriclens_catalog::metrics::vendor::VENDOR_COUNTER;
-use fabriclens_catalog::{Feed, Kind, Overflow, Source};
+use fabriclens_catalog::{Feed, Kind, Limit, Overflow, Source};
 use fabriclens_wire::{Column, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ struct Slot {
     col: usize,
     feed: &'static Feed,
     scale: f64,
+    /// What bounds its growth.
+    limit: Limit,
     fast: bool,
     counter: Counter,
 }
@@ -149,6 +151,7 @@ impl LinePlan {
                 col,
                 feed: bound.feed,
                 scale: bound.scale,
+                limit: bound.metric.limit(),
                 fast: fast && bound.metric.in_congestion_sample(),
                 counter: had.get(&*name).copied().unwrap_or_default(),
                 name,
@@ -275,7 +278,7 @@ impl LinePlan {
                 continue;
             }
             let seconds = if slot.fast { fast } else { full };
-            let ceiling = col.column.metric.limit().ceiling(Some(now.rate), seconds);
+            let ceiling = slot.limit.ceiling(Some(now.rate), seconds);
             let ceiling = ceiling.map_or(f64::INFINITY, |units| units / slot.scale);
             let step = slot.counter.advance(slot.feed, raw, seconds, ceiling, reset);
             *dirty |= col.apply(step, slot.scale, now.begin_ns, discontinuities);

@@ -1,6 +1,7 @@
 //! What the threads of the engine share.
 
 use super::Settings;
+use super::congestion::Congestion;
 use crate::clock::Clock;
 use crate::device::{Runner, Shared};
 use crate::inventory::Inventory;
@@ -31,6 +32,7 @@ pub(super) struct Core {
     pub rediscover: Signal,
     /// Ends the sleep of the host's thread.
     pub wake_host: Signal,
+    pub congestion: Congestion,
     pub stopping: AtomicBool,
     /// Devices that vanished since the start.
     pub gone: AtomicU64,
@@ -50,6 +52,7 @@ impl Core {
             own: Mutex::default(),
             rediscover: Signal::default(),
             wake_host: Signal::default(),
+            congestion: Congestion::default(),
             stopping: AtomicBool::new(false),
             gone: AtomicU64::new(0),
             phase: phase(&host, settings.full),

@@ -1,5 +1,6 @@
 //! Watches the host for devices that come, go and change, and starts and stops their threads.
 
+use super::congestion::{self, Lane};
 use super::core::Core;
 use super::spawn;
 use super::worker::{self, Control};
@@ -17,11 +18,14 @@ use std::time::{Duration, Instant};
 const RELIST: Duration = Duration::from_secs(1);
 /// Events come in bursts.
 const SETTLE: Duration = Duration::from_millis(100);
+/// Longest wait for an event; the thread ends this much later than the engine.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Wait before a lost source of events is opened again.
 const REOPEN: Duration = Duration::from_secs(10);
 
 struct Worker {
     control: Arc<Control>,
+    lane: Arc<Lane>,
     shared: Vec<Arc<Shared>>,
     shape: String,
     /// Netdevs whose events concern it.
@@ -41,10 +45,12 @@ pub(super) fn run(core: &Arc<Core>) {
     if let Err(error) = events {
         tracing::warn!(%error, "no kernel events; devices are listed each second instead");
     }
+    congestion::start(core);
     let mut names = Vec::new();
     let mut last = Instant::now();
     let mut said_nothing = false;
     while !core.is_stopping() {
+        congestion::look_after(core);
         let listed = class_names(&core.roots);
         let due = listed != names || last.elapsed() >= core.settings.slow;
         if dirty.swap(false, Ordering::Relaxed) || due {
@@ -104,20 +110,21 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
         };
         let runners: Vec<Runner> = subjects.into_iter().map(runner).collect();
         let shared: Vec<_> = runners.iter().map(Runner::shared).collect();
-        let control = Arc::new(Control::default());
+        let (control, lane) = (Arc::new(Control::default()), Lane::new(&name, runners));
         let started = spawn(&name, {
-            let (core, control) = (Arc::clone(core), Arc::clone(&control));
-            move || worker::device(&core, &control, runners)
+            let (core, control, lane) = (Arc::clone(core), Arc::clone(&control), Arc::clone(&lane));
+            move || worker::device(&core, &control, &lane)
         });
         match started {
             Ok(_) => {
                 tracing::info!(device = %name, "sampling");
                 core.shared.lock().extend(shared.iter().cloned());
-                workers.insert(name, Worker { control, shared, shape, netdevs });
+                workers.insert(name, Worker { control, lane, shared, shape, netdevs });
             }
             Err(error) => tracing::error!(device = %name, %error, "not sampled"),
         }
     }
+    core.congestion.tell(workers.values().map(|worker| Arc::clone(&worker.lane)));
 }
 
 /// Turns kernel events into an immediate look at the state of what they name.
@@ -135,7 +142,7 @@ fn listen(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool
             }
         };
         while !core.is_stopping() {
-            match events.wait(Duration::from_millis(500)) {
+            match events.wait(PATIENCE) {
                 Ok(None) => {}
                 Ok(Some(event)) => route(core, workers, dirty, &event),
                 Err(error) => {

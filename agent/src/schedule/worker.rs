@@ -1,5 +1,6 @@
 //! The thread of one device, and the thread of the host.
 
+use super::congestion::Lane;
 use super::core::{Core, Signal};
 use crate::device::{Runner, Tick};
 use crate::health;
@@ -33,24 +34,27 @@ impl Control {
     }
 }
 
-/// Samples the subjects of one device until told to stop.
-pub(super) fn device(core: &Arc<Core>, control: &Control, mut runners: Vec<Runner>) {
+/// Samples the subjects of one device until told to stop; congestion samples only when it has to.
+pub(super) fn device(core: &Arc<Core>, control: &Control, lane: &Lane) {
     let mut pace = Pace::new(core);
-    while let Some(tick) = pace.next(core, &control.wake, runners.iter().any(Runner::has_fast)) {
+    let mut has_fast = false;
+    while let Some(tick) = pace.next(core, &control.wake, has_fast && lane.alone.load(Ordering::Relaxed)) {
         if control.stop.load(Ordering::Relaxed) || core.is_stopping() {
             break;
         }
+        let mut runners = lane.runners.lock();
         let mut present = true;
-        for runner in &mut runners {
+        for runner in runners.iter_mut() {
             present &= runner.run(tick, &mut |section| {
                 core.ring.push(section);
             });
         }
+        has_fast = runners.iter().any(Runner::has_fast);
         if !present {
             core.rediscover.set();
         }
     }
-    for runner in &mut runners {
+    for runner in lane.runners.lock().iter_mut() {
         runner.close(&mut |section| {
             core.ring.push(section);
         });

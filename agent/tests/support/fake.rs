@@ -18,6 +18,8 @@ pub struct Fake {
     pub blocked: Mutex<String>,
     /// Netdev whose `ethtool -S` panics.
     pub panics: Mutex<String>,
+    /// RDMA device whose counters do not come back in a congestion sample.
+    pub blocked_congestion: Mutex<String>,
     /// A call is blocked right now.
     pub hanging: AtomicBool,
     send: SyncSender<Event>,
@@ -32,6 +34,7 @@ impl Fake {
             recorded: Recorded::new(root),
             blocked: Mutex::default(),
             panics: Mutex::default(),
+            blocked_congestion: Mutex::default(),
             hanging: AtomicBool::new(false),
             send,
             receive: Mutex::new(Some(receive)),
@@ -66,6 +69,12 @@ impl Calls for Fake {
         self.recorded.rdma_links()
     }
     fn rdma_counters(&self, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+        while std::thread::current().name() == Some("congestion")
+            && *self.blocked_congestion.lock().unwrap() == link.device
+        {
+            self.hanging.store(true, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(10));
+        }
         self.recorded.rdma_counters(link, out)
     }
     fn rdma_qps(&self) -> Result<Vec<Qp>, CallError> {
