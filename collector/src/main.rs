@@ -8,6 +8,10 @@ use fabriclens::cli::{Cli, Command, ServeArgs};
 use fabriclens::{client, config, serve};
 use tracing_subscriber::EnvFilter;
 
+// The system's keeps for each thread what a large query has freed: three times the memory that queries may take.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match &cli.command {

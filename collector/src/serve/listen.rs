@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use axum::serve::IncomingStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -24,6 +26,8 @@ const CONNECTIONS: usize = 4096;
 const ACCEPTED_QUEUE: usize = 64;
 /// A client that does not finish its handshake in this time is dropped.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// A client that takes nothing of its answer for so long is cut off: the answer is memory that others wait for.
+const STALL: Duration = Duration::from_secs(60);
 
 /// Why a listener cannot be had; `Display` names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -159,7 +163,7 @@ async fn accept(socket: TcpListener, tls: Option<TlsAcceptor>, send: mpsc::Sende
                     Err(_) => return tracing::debug!(%peer, "tls handshake timed out"),
                 },
             };
-            _ = send.send((Connection { stream, _slot: slot }, peer)).await;
+            _ = send.send((Connection { stream, _slot: slot, patience: Patience::default() }, peer)).await;
         });
     }
 }
@@ -195,6 +199,23 @@ impl Connected<IncomingStream<'_, Listener>> for Peer {
 pub struct Connection {
     stream: Stream,
     _slot: OwnedSemaphorePermit,
+    patience: Patience,
+}
+
+/// Ends writes to who takes nothing.
+#[derive(Default)]
+struct Patience(Option<Pin<Box<Sleep>>>);
+
+impl Patience {
+    /// What a write gave, or the end of it after [`STALL`] in which all writes gave nothing.
+    fn watch<T>(&mut self, cx: Context<'_, '_>, polled: Poll<T>) -> Poll<T> {
+        if polled.is_ready() {
+            self.0 = None;
+            return polled;
+        }
+        let stalled = self.0.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
+        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
 }
 
 enum Stream {
@@ -205,9 +226,9 @@ enum Stream {
 /// Calls the same method of whichever stream it is.
 macro_rules! either {
     ($self:ident, $method:ident $(, $arg:expr)*) => {
-        match &mut $self.get_mut().stream {
-            Stream::Plain(s) => std::pin::Pin::new(s).$method($($arg),*),
-            Stream::Tls(s) => std::pin::Pin::new(s.as_mut()).$method($($arg),*),
+        match &mut $self.stream {
+            Stream::Plain(s) => Pin::new(s).$method($($arg),*),
+            Stream::Tls(s) => Pin::new(s.as_mut()).$method($($arg),*),
         }
     };
 }
@@ -216,22 +237,20 @@ type Context<'a, 'b> = &'a mut std::task::Context<'b>;
 type Poll<T> = std::task::Poll<io::Result<T>>;
 
 impl AsyncRead for Connection {
-    fn poll_read(self: std::pin::Pin<&mut Self>, cx: Context<'_, '_>, buf: &mut ReadBuf<'_>) -> Poll<()> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: Context<'_, '_>, buf: &mut ReadBuf<'_>) -> Poll<()> {
         either!(self, poll_read, cx, buf)
     }
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(self: std::pin::Pin<&mut Self>, cx: Context<'_, '_>, buf: &[u8]) -> Poll<usize> {
-        either!(self, poll_write, cx, buf)
+    fn poll_write(mut self: Pin<&mut Self>, cx: Context<'_, '_>, buf: &[u8]) -> Poll<usize> {
+        let polled = either!(self, poll_write, cx, buf);
+        self.patience.watch(cx, polled)
     }
 
-    fn poll_write_vectored(
-        self: std::pin::Pin<&mut Self>,
-        cx: Context<'_, '_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<usize> {
-        either!(self, poll_write_vectored, cx, bufs)
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: Context<'_, '_>, bufs: &[io::IoSlice<'_>]) -> Poll<usize> {
+        let polled = either!(self, poll_write_vectored, cx, bufs);
+        self.patience.watch(cx, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -241,11 +260,34 @@ impl AsyncWrite for Connection {
         }
     }
 
-    fn poll_flush(self: std::pin::Pin<&mut Self>, cx: Context<'_, '_>) -> Poll<()> {
-        either!(self, poll_flush, cx)
+    fn poll_flush(mut self: Pin<&mut Self>, cx: Context<'_, '_>) -> Poll<()> {
+        let polled = either!(self, poll_flush, cx);
+        self.patience.watch(cx, polled)
     }
 
-    fn poll_shutdown(self: std::pin::Pin<&mut Self>, cx: Context<'_, '_>) -> Poll<()> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: Context<'_, '_>) -> Poll<()> {
         either!(self, poll_shutdown, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::{Instant, sleep, timeout};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_cut_off_and_a_slow_one_is_not() {
+        let mut patience = Patience::default();
+        for _ in 0..3 {
+            let write = std::future::poll_fn(|cx| patience.watch(cx, Poll::<()>::Pending));
+            assert!(timeout(STALL * 2 / 3, write).await.is_err(), "cut off too early");
+            let taken = std::future::poll_fn(|cx| patience.watch(cx, Poll::Ready(Ok(1)))).await;
+            assert_eq!(taken.unwrap(), 1);
+            sleep(STALL).await;
+        }
+        let began = Instant::now();
+        let write = std::future::poll_fn(|cx| patience.watch(cx, Poll::<()>::Pending));
+        let end = timeout(STALL * 2, write).await.expect("never cut off");
+        assert_eq!((end.unwrap_err().kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL.as_secs()));
     }
 }
