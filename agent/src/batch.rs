@@ -58,9 +58,9 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// One read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Batch {
-    names: Vec<Arc<str>>,
+    names: Arc<[Arc<str>]>,
     generation: u64,
     /// One per name; `None` = not readable this time.
     pub values: Vec<Option<u64>>,
@@ -76,6 +76,22 @@ pub struct Batch {
     pub example: Option<String>,
     /// The read saw something that must be known at once.
     pub urgent: bool,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self {
+            names: Arc::from([]),
+            generation: 0,
+            values: Vec::new(),
+            facts: Vec::new(),
+            former: Vec::new(),
+            unknown: 0,
+            bad: 0,
+            example: None,
+            urgent: false,
+        }
+    }
 }
 
 impl Batch {
@@ -100,11 +116,11 @@ impl Batch {
         self.generation
     }
 
-    /// Replaces the names, if they differ.
-    pub fn set_names(&mut self, names: &[Arc<str>]) {
-        if self.names.as_slice() != names {
-            self.names = names.to_vec();
-            self.generation += 1;
+    /// Replaces the names, if they differ. A list that is told again costs nothing.
+    pub fn set_names(&mut self, names: &Arc<[Arc<str>]>) {
+        if !Arc::ptr_eq(&self.names, names) {
+            self.generation += u64::from(self.names != *names);
+            self.names = Arc::clone(names);
         }
     }
 

@@ -22,7 +22,7 @@ const RECHECK: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct CounterDir {
     dir: PathBuf,
-    names: Vec<Arc<str>>,
+    names: Arc<[Arc<str>]>,
     rows: Vec<Row>,
     modified: Option<SystemTime>,
     checked: Instant,
@@ -43,7 +43,7 @@ impl CounterDir {
     /// `Absent` when there is no such directory or nothing in it is wanted.
     pub fn open(dir: PathBuf, wanted: &dyn Fn(&str) -> bool) -> Result<Self, SampleError> {
         let checked = Instant::now();
-        let mut opened = Self { dir, names: Vec::new(), rows: Vec::new(), modified: None, checked, unknown: 0 };
+        let mut opened = Self { dir, names: Arc::from([]), rows: Vec::new(), modified: None, checked, unknown: 0 };
         opened.list(wanted)?;
         Ok(opened)
     }

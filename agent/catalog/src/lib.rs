@@ -199,7 +199,7 @@ pub struct Feed {
 impl Feed {
     /// Whether a raw value is a reading at all: firmware that cannot answer fills 64-bit counters with ones.
     pub fn is_reading(&self, raw: u64) -> bool {
-        self.metric.kind != Kind::Counter || self.width < 64 || raw != u64::MAX
+        raw != u64::MAX || self.width < 64 || self.metric.kind != Kind::Counter
     }
 
     /// Whether a saturating counter has reached its end and says no more than "at least".

@@ -80,8 +80,8 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
         return Err(SampleError::Absent(format!("{}: no such settings on this driver", subject.target())));
     }
     files.sort_by(|a, b| a.1.cmp(&b.1));
-    let (files, names) = files.into_iter().map(|(path, name)| (Held::new(path), Arc::from(name))).unzip();
-    Ok(Box::new(Settings { files, names }))
+    let (files, names): (_, Vec<_>) = files.into_iter().map(|(path, name)| (Held::new(path), Arc::from(name))).unzip();
+    Ok(Box::new(Settings { files, names: names.into() }))
 }
 
 fn dir(subject: &Subject, base: Base) -> Option<PathBuf> {
@@ -119,7 +119,7 @@ fn entries(dir: &std::path::Path) -> Vec<String> {
 
 struct Settings {
     files: Vec<Held>,
-    names: Vec<Arc<str>>,
+    names: Arc<[Arc<str>]>,
 }
 
 impl Sampler for Settings {

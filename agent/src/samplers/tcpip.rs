@@ -25,7 +25,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let own = subject.roots.proc().join("net");
     let host = subject.roots.proc().join("1/net");
     let dir = if host.join("snmp").exists() { host } else { own };
-    let mut opened = TcpIp { files: [dir.join("snmp"), dir.join("netstat")], lines: Vec::new(), names: Vec::new() };
+    let mut opened = TcpIp { files: [dir.join("snmp"), dir.join("netstat")], lines: Vec::new(), names: Arc::from([]) };
     opened.sample(&[], &mut Batch::default())?;
     Ok(Box::new(opened))
 }
@@ -34,7 +34,7 @@ struct TcpIp {
     files: [PathBuf; 2],
     /// Header lines that `names` was made from.
     lines: Vec<String>,
-    names: Vec<Arc<str>>,
+    names: Arc<[Arc<str>]>,
 }
 
 impl Sampler for TcpIp {
@@ -98,8 +98,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("snmp"), "Tcp: MaxConn InSegs\nTcp: -1 7\nUdp: A B\nUdp: 1\nIp: X\nIp: 3\n")
             .unwrap();
-        let mut sampler =
-            TcpIp { files: [dir.path().join("snmp"), dir.path().join("none")], lines: Vec::new(), names: Vec::new() };
+        let mut sampler = TcpIp {
+            files: [dir.path().join("snmp"), dir.path().join("none")],
+            lines: Vec::new(),
+            names: Arc::from([]),
+        };
         let mut batch = Batch::default();
         sampler.sample(&[], &mut batch).unwrap();
         let names: Vec<&str> = batch.names().iter().map(AsRef::as_ref).collect();

@@ -81,9 +81,6 @@ fn run(core: &Core, number: u64) {
         for lane in lanes.iter().filter(|lane| !lane.alone.load(Ordering::Relaxed)) {
             // Held by the device's own thread in a full sample, or by a thread that hangs.
             let Some(mut runners) = lane.runners.try_lock() else { continue };
-            if !runners.iter().any(Runner::has_fast) {
-                continue;
-            }
             *shared.reading.lock() = Some((Instant::now(), Arc::clone(lane)));
             let mut present = true;
             for runner in runners.iter_mut() {
