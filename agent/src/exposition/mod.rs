@@ -11,7 +11,7 @@ pub use text::{Format, render};
 
 use fabriclens_catalog::Metric;
 use fabriclens_wire::{Resource, Section, Value};
-use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Labels beside the identity.
@@ -27,22 +27,6 @@ pub(crate) struct Sample<'a> {
     pub(crate) time_ns: u64,
 }
 
-impl<'a> Sample<'a> {
-    /// Order of output, by what distinguishes it. Most neighbours share resource or metric by address: names are
-    /// compared only where they do not.
-    fn order(&self, other: &Self) -> Ordering {
-        let metric = || self.metric.name.cmp(other.metric.name);
-        let resource = || self.resource.cmp(other.resource);
-        unless(std::ptr::eq(self.metric, other.metric), metric)
-            .then_with(|| unless(std::ptr::eq(self.resource, other.resource), resource))
-            .then_with(|| self.labels.cmp(other.labels))
-    }
-}
-
-fn unless(same: bool, compare: impl FnOnce() -> Ordering) -> Ordering {
-    if same { Ordering::Equal } else { compare() }
-}
-
 /// A metric with its samples in the order of output.
 pub(crate) struct Family<'a> {
     pub(crate) name: String,
@@ -52,28 +36,50 @@ pub(crate) struct Family<'a> {
 
 /// Groups by metric; sorted by Prometheus name.
 pub(crate) fn families(sections: &[Section]) -> Vec<Family<'_>> {
-    let mut samples: Vec<Sample<'_>> = sections.iter().flat_map(samples).collect();
+    let metrics = Ranks::of(sections.iter().flat_map(|s| s.columns.iter()).map(|c| (c.metric, c.metric.name)));
+    let resources = Ranks::of(sections.iter().map(|s| (&*s.resource, &*s.resource)));
+    let mut ranked: Vec<(u32, u32, Sample<'_>)> = Vec::new();
+    for section in sections {
+        let resource = resources.rank(&section.resource);
+        ranked.extend(samples(section).map(|sample| (metrics.rank(sample.metric), resource, sample)));
+    }
     // Of equal series the latest comes last, and the last is kept.
-    samples.sort_by(|a, b| a.order(b).then(a.time_ns.cmp(&b.time_ns)));
+    ranked.sort_by(|(m, r, a), (n, s, b)| {
+        (m, r).cmp(&(n, s)).then_with(|| a.labels.cmp(b.labels)).then(a.time_ns.cmp(&b.time_ns))
+    });
     let mut out: Vec<Family<'_>> = Vec::new();
-    for sample in samples {
-        match out.last_mut().filter(|f| f.metric == sample.metric) {
-            Some(family) => match family.samples.last_mut().filter(|s| s.order(&sample).is_eq()) {
-                Some(older) => *older = sample,
-                None => family.samples.push(sample),
-            },
-            None => {
-                let name = sample.metric.prometheus_name();
-                out.push(Family { name, metric: sample.metric, samples: vec![sample] });
-            }
+    for of_metric in ranked.chunk_by(|a, b| a.0 == b.0) {
+        let series = of_metric.chunk_by(|a, b| a.1 == b.1 && a.2.labels == b.2.labels);
+        let latest = series.filter_map(|of_series| of_series.last()).map(|(_, _, sample)| *sample);
+        let samples: Vec<Sample<'_>> = latest.filter(|sample| *sample.value != Value::Stale).collect();
+        if let Some(metric) = samples.first().map(|sample| sample.metric) {
+            out.push(Family { name: metric.prometheus_name(), metric, samples });
         }
     }
-    for family in &mut out {
-        family.samples.retain(|s| *s.value != Value::Stale);
-    }
-    out.retain(|f| !f.samples.is_empty());
     out.sort_by(|a, b| a.name.cmp(&b.name));
     out
+}
+
+/// Places of things in the order of their keys, found by address: sorting compares numbers instead of names.
+struct Ranks<T>(HashMap<*const T, u32>);
+
+impl<T> Ranks<T> {
+    /// Of `(thing, key)`; things with equal keys have one rank.
+    fn of<'a, K: Ord + 'a>(things: impl Iterator<Item = (&'a T, K)>) -> Self
+    where
+        T: 'a,
+    {
+        let mut places: HashMap<*const T, K> = HashMap::new();
+        things.for_each(|(thing, key)| _ = places.entry(std::ptr::from_ref(thing)).or_insert(key));
+        let mut sorted: Vec<(*const T, K)> = places.into_iter().collect();
+        sorted.sort_by(|a, b| a.1.cmp(&b.1));
+        let equal = sorted.chunk_by(|a, b| a.1 == b.1);
+        Self((0..).zip(equal).flat_map(|(rank, things)| things.iter().map(move |(thing, _)| (*thing, rank))).collect())
+    }
+
+    fn rank(&self, thing: &T) -> u32 {
+        self.0.get(&std::ptr::from_ref(thing)).copied().unwrap_or(0)
+    }
 }
 
 fn samples(section: &Section) -> impl Iterator<Item = Sample<'_>> {
