@@ -99,7 +99,8 @@ impl Engine {
         &self.limits
     }
 
-    pub(crate) fn budget(&self) -> &dyn Budget {
+    /// What its queries may take.
+    pub fn budget(&self) -> &dyn Budget {
         &*self.budget
     }
 
@@ -230,6 +231,7 @@ fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Valu
             s.values = s.values[from..from + len].to_vec();
         }
         series.retain(|s| !s.times.is_empty());
+        cx.saw(series.iter().map(|s| s.times.len()).sum());
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
         return Ok(Value::Matrix(series));
     }

@@ -12,10 +12,10 @@ pub(crate) fn decimal(v: f64) -> String {
     }
 }
 
-/// `%g` with the shortest digits: an exponent below 1e-4 and from 1e21 on.
-pub(crate) fn general(v: f64) -> String {
+/// `%g` with the shortest digits: an exponent below 1e-4 and from 1e6 on.
+pub fn general(v: f64) -> String {
     let a = v.abs();
-    if v.is_finite() && a != 0.0 && !(1e-4..1e21).contains(&a) {
+    if v.is_finite() && a != 0.0 && !(1e-4..1e6).contains(&a) {
         let text = format!("{v:e}");
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |d| ('-', d));
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn texts_are_gos() {
-        let general: Vec<String> = [1.5, 1e21, 1e-5, 1e20, f64::INFINITY, -0.5, 0.0].map(general).into();
-        assert_eq!(general, ["1.5", "1e+21", "1e-05", "100000000000000000000", "+Inf", "-0.5", "0"]);
+        let general: Vec<String> = [1.5, 1e21, 1e-5, 1234567.0, 123456.0, f64::INFINITY, -0.5, 0.0].map(general).into();
+        assert_eq!(general, ["1.5", "1e+21", "1e-05", "1.234567e+06", "123456", "+Inf", "-0.5", "0"]);
         assert_eq!(decimal(1e-7), "0.0000001");
         let parsed: Vec<Option<f64>> = ["+Inf", "-inf", "0x1p-2", "1e3", "x", "", "-0x1.8p1"].map(parse).into();
         let want = [Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(0.25), Some(1000.0), None, None, Some(-3.0)];

@@ -1,6 +1,7 @@
 //! What a query yields: the four result types of Prometheus' HTTP API.
 
 use fabriclens_model::{Labels, Series};
+use std::time::Duration;
 
 /// Type of an expression or of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,17 @@ pub enum Value {
     Matrix(Vec<Series>),
 }
 
+/// What a query cost, as Prometheus counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Samples that selectors gave to the expression, again for each step: `totalQueryableSamples`.
+    pub samples: usize,
+    /// Samples read and values computed, together: no fewer than were ever held at once.
+    pub held: usize,
+    /// Time in which series were read.
+    pub reading: Duration,
+}
+
 /// A result with the remarks that go with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -70,4 +82,6 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// "PromQL info: …": hints. Sorted, each once.
     pub infos: Vec<String>,
+    /// What it cost.
+    pub stats: Stats,
 }

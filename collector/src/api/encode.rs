@@ -4,6 +4,8 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use fabriclens_model::Labels;
 use fabriclens_promql::{Outcome, Value};
+use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::number::{push_text, push_time, push_value};
 
@@ -28,8 +30,17 @@ pub fn success_list<T>(items: &[T], limit: usize, item: impl Fn(&mut String, &T)
     envelope(|out| push_list(out, shown, item), &cut, &[])
 }
 
+/// Where the time of a query went; asked for by `stats`.
+#[derive(Clone, Copy, Debug)]
+pub struct Timings {
+    /// Before its turn came.
+    pub queued: Duration,
+    /// From its turn to its result.
+    pub evaluated: Duration,
+}
+
 /// A query's result; `limit` cuts its series.
-pub fn outcome(outcome: &Outcome, limit: usize) -> Json {
+pub fn outcome(outcome: &Outcome, limit: usize, timings: Option<Timings>) -> Json {
     let mut warnings = outcome.warnings.clone();
     let series = match &outcome.value {
         Value::Vector(v) => v.len(),
@@ -39,7 +50,14 @@ pub fn outcome(outcome: &Outcome, limit: usize) -> Json {
     if series > limit {
         warnings.push("results truncated due to limit".to_owned());
     }
-    envelope(|out| push_result(out, &outcome.value, limit), &warnings, &outcome.infos)
+    let data = |out: &mut String| {
+        push_result(out, &outcome.value, limit);
+        if let Some(timings) = timings {
+            push_stats(out, outcome, timings);
+        }
+        out.push('}');
+    };
+    envelope(data, &warnings, &outcome.infos)
 }
 
 /// About the bytes of [`outcome`]'s JSON, rather more than less.
@@ -135,7 +153,25 @@ fn push_result(out: &mut String, value: &Value, limit: usize) {
             });
         }
     }
-    out.push('}');
+}
+
+/// `,"stats":…` with Prometheus' names, in seconds. Results leave the engine sorted, so that takes no time of its own.
+fn push_stats(out: &mut String, outcome: &Outcome, timings: Timings) {
+    let (stats, Timings { queued, evaluated }) = (outcome.stats, timings);
+    let seconds = |t: Duration| t.as_secs_f64();
+    let inner = seconds(evaluated.saturating_sub(stats.reading));
+    _ = write!(
+        out,
+        ",\"stats\":{{\"timings\":{{\"evalTotalTime\":{},\"resultSortTime\":0,\"queryPreparationTime\":{},\
+         \"innerEvalTime\":{inner},\"execQueueTime\":{},\"execTotalTime\":{}}},\
+         \"samples\":{{\"totalQueryableSamples\":{},\"peakSamples\":{}}}}}",
+        seconds(evaluated),
+        seconds(stats.reading),
+        seconds(queued),
+        seconds(queued + evaluated),
+        stats.samples,
+        stats.held,
+    );
 }
 
 fn push_point(out: &mut String, time_ms: i64, value: f64) {
@@ -153,7 +189,8 @@ mod tests {
     use fabriclens_promql::Sample;
 
     fn result(value: Value, limit: usize) -> String {
-        outcome(&Outcome { value, warnings: vec![], infos: vec!["i".to_owned()] }, limit).0
+        let stats = fabriclens_promql::Stats::default();
+        outcome(&Outcome { value, warnings: vec![], infos: vec!["i".to_owned()], stats }, limit, None).0
     }
 
     #[test]

@@ -20,14 +20,14 @@ const ALWAYS: (i64, i64) = (i64::MIN / 2, i64::MAX / 2);
 /// Label sets of the series that match.
 pub(super) async fn series(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let (sets, range, limit) = (selector::some(&params)?, range(&params)?, params.limit()?);
-    let found: Vec<Labels> = union(&api, sets, move |store, m| store.series(m, range.0, range.1)).await?;
+    let found: Vec<Labels> = union(&api, sets, range, Store::series).await?;
     Ok(encode::success_list(&found, limit, push_labels))
 }
 
 /// Label names of the series that match, or of all.
 pub(super) async fn labels(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let (sets, range, limit) = (selector::all(&params)?, range(&params)?, params.limit()?);
-    let found: Vec<String> = union(&api, sets, move |store, m| store.label_names(m, range.0, range.1)).await?;
+    let found: Vec<String> = union(&api, sets, range, Store::label_names).await?;
     Ok(encode::success_list(&found, limit, |out, name| push_text(out, name)))
 }
 
@@ -42,7 +42,8 @@ pub(super) async fn label_values(
         return Err(ApiError::new(Kind::BadData, format!("invalid label name: {name:?}")));
     }
     let (sets, range, limit) = (selector::all(&params)?, range(&params)?, params.limit()?);
-    let found: Vec<String> = union(&api, sets, move |store, m| store.label_values(&name, m, range.0, range.1)).await?;
+    let found: Vec<String> =
+        union(&api, sets, range, move |store, m, start, end| store.label_values(&name, m, start, end)).await?;
     Ok(encode::success_list(&found, limit, |out, value| push_text(out, value)))
 }
 
@@ -73,21 +74,22 @@ pub(super) async fn metadata(State(api): State<Arc<Api>>, params: Params) -> Res
     }))
 }
 
-/// `start` and `end`, by default all time.
+/// `start` and `end`, by default all time. One that ends before it starts holds nothing, which is no mistake.
 fn range(params: &Params) -> Result<(i64, i64), ApiError> {
-    let (start, end) = (params.time_or("start", ALWAYS.0)?, params.time_or("end", ALWAYS.1)?);
-    if end < start {
-        return Err(ApiError::parameter("end", "end timestamp must not be before start time"));
-    }
-    Ok((start, end))
+    Ok((params.time_or("start", ALWAYS.0)?, params.time_or("end", ALWAYS.1)?))
 }
 
 /// Asks the store once for each set of matchers (once without any if there is none) and joins the answers, sorted.
 async fn union<T: Ord + Send + 'static>(
     api: &Api,
     sets: Vec<Vec<Matcher>>,
-    ask: impl Fn(&Store, &[Matcher]) -> Result<Vec<T>, ReadError> + Send + 'static,
+    (start, end): (i64, i64),
+    ask: impl Fn(&Store, &[Matcher], i64, i64) -> Result<Vec<T>, ReadError> + Send + 'static,
 ) -> Result<Vec<T>, ApiError> {
+    if end < start {
+        return Ok(Vec::new());
+    }
+    let ask = move |store: &Store, matchers: &[Matcher]| ask(store, matchers, start, end);
     let store = api.store.clone();
     let job = tokio::task::spawn_blocking(move || match &sets[..] {
         [] => ask(&store, &[]),

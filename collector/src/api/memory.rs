@@ -147,7 +147,8 @@ impl Drop for Grant {
 
 /// JSON that goes on holding its memory until the last of it is sent.
 pub(super) struct Answer {
-    json: String,
+    body: String,
+    content_type: &'static str,
     _grant: Arc<Grant>,
 }
 
@@ -155,19 +156,24 @@ impl Answer {
     /// Of a query that is done.
     pub(super) fn new(json: Json, grant: Arc<Grant>) -> Self {
         grant.settle(json.0.capacity());
-        Self { json: json.0, _grant: grant }
+        Self { body: json.0, content_type: "application/json", _grant: grant }
+    }
+
+    /// The same as another type.
+    pub(super) fn of_type(self, content_type: &'static str) -> Self {
+        Self { content_type, ..self }
     }
 }
 
 impl AsRef<[u8]> for Answer {
     fn as_ref(&self) -> &[u8] {
-        self.json.as_bytes()
+        self.body.as_bytes()
     }
 }
 
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
-        ([(header::CONTENT_TYPE, "application/json")], Bytes::from_owner(self)).into_response()
+        ([(header::CONTENT_TYPE, self.content_type)], Bytes::from_owner(self)).into_response()
     }
 }
 

@@ -32,10 +32,9 @@ impl Params {
     /// # Errors
     /// 400 when it is no time.
     pub fn time_or(&self, name: &str, default: i64) -> Result<i64, ApiError> {
-        self.get(name).map_or(Ok(default), |text| {
-            time::parse_time(text)
-                .ok_or_else(|| ApiError::parameter(name, format!("cannot parse {text:?} to a valid timestamp")))
-        })
+        let Some(text) = self.get(name) else { return Ok(default) };
+        let bad = || format!("Invalid time value for '{name}': cannot parse {text:?} to a valid timestamp");
+        time::parse_time(text).ok_or_else(|| ApiError::parameter(name, bad()))
     }
 
     /// A time that must be there.
@@ -43,10 +42,9 @@ impl Params {
     /// # Errors
     /// 400 when it is missing or no time.
     pub fn time(&self, name: &str) -> Result<i64, ApiError> {
-        if self.get(name).is_none() {
-            return Err(ApiError::parameter(name, "cannot parse \"\" to a valid timestamp"));
-        }
-        self.time_or(name, 0)
+        let text = self.get(name).unwrap_or_default();
+        let bad = || format!("cannot parse {text:?} to a valid timestamp");
+        time::parse_time(text).ok_or_else(|| ApiError::parameter(name, bad()))
     }
 
     /// A duration; a number alone is seconds.

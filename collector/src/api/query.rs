@@ -10,7 +10,7 @@ use fabriclens_promql::{CancelToken, Engine, Limits, Outcome, QueryError};
 use fabriclens_store::Store;
 use prometheus::IntGauge;
 
-use super::encode::{self, Json};
+use super::encode::{self, Json, Timings};
 use super::error::{ApiError, Kind};
 use super::memory::Answer;
 use super::params::Params;
@@ -67,7 +67,7 @@ pub(super) async fn instant(State(api): State<Arc<Api>>, params: Params) -> Resp
         let query = params.get("query").unwrap_or_default().to_owned();
         let evaluate =
             move |engine: &Engine, store: &Store, cancel: &_| engine.instant_cancellable(store, &query, at, cancel);
-        api.evaluate(&params, evaluate, move |outcome| encode::outcome(outcome, limit)).await
+        api.evaluate(&params, evaluate, move |outcome, timings| encode::outcome(outcome, limit, timings)).await
     };
     api.measured("query", evaluate).await
 }
@@ -88,7 +88,7 @@ pub(super) async fn range(State(api): State<Arc<Api>>, params: Params) -> Respon
         let evaluate = move |engine: &Engine, store: &Store, cancel: &_| {
             engine.range_cancellable(store, &query, start, end, step, cancel)
         };
-        api.evaluate(&params, evaluate, move |outcome| encode::outcome(outcome, limit)).await
+        api.evaluate(&params, evaluate, move |outcome, timings| encode::outcome(outcome, limit, timings)).await
     };
     api.measured("query_range", evaluate).await
 }
@@ -110,17 +110,26 @@ fn step(params: &Params) -> Result<i64, ApiError> {
 
 /// The query, laid out for reading.
 pub(super) async fn format(params: Params) -> Result<Json, ApiError> {
-    let query = params.get("query").unwrap_or_default().to_owned();
-    let text = match tokio::task::spawn_blocking(move || fabriclens_promql::format(&query)).await {
-        Ok(result) => result.map_err(|e| of_query(&e))?,
-        Err(e) => return Err(ApiError::new(Kind::Internal, format!("internal error: {e}; please report it"))),
-    };
+    let text = read(params.get("query").unwrap_or_default()).await?.map_err(|e| of_query(&e))?;
     Ok(encode::success(|out| super::number::push_text(out, &text)))
 }
 
-/// None are stored, so none are found.
-pub(super) async fn exemplars() -> Json {
-    encode::success(|out| out.push_str("[]"))
+/// None are stored, so none are found; but a question that is none is told so.
+pub(super) async fn exemplars(params: Params) -> Result<Json, ApiError> {
+    let (start, end) = (params.time_or("start", i64::MIN)?, params.time_or("end", i64::MAX)?);
+    if end < start {
+        return Err(ApiError::new(Kind::BadData, "end timestamp must not be before start timestamp"));
+    }
+    let bad = |e: QueryError| ApiError::new(Kind::BadData, e.to_string());
+    read(params.get("query").unwrap_or_default()).await?.map_err(bad)?;
+    Ok(encode::success(|out| out.push_str("[]")))
+}
+
+/// A query, laid out for reading, or why it is none.
+async fn read(query: &str) -> Result<Result<String, QueryError>, ApiError> {
+    let query = query.to_owned();
+    let job = tokio::task::spawn_blocking(move || fabriclens_promql::format(&query));
+    job.await.map_err(|e| ApiError::new(Kind::Internal, format!("internal error: {e}; please report it")))
 }
 
 impl Api {
@@ -129,14 +138,14 @@ impl Api {
         &self,
         params: &Params,
         work: impl Fn(&Engine, &Store, &CancelToken) -> Result<Outcome, QueryError> + Send + Sync + 'static,
-        encode: impl Fn(&Outcome) -> Json + Send + Sync + 'static,
+        encode: impl Fn(&Outcome, Option<Timings>) -> Json + Send + Sync + 'static,
     ) -> Result<Answer, ApiError> {
         let began = Instant::now();
         let mut limits = self.engine.limits().clone();
         let timeout = params.duration("timeout")?.map_or(limits.timeout, |t| t.min(limits.timeout));
         limits.lookback = params.duration("lookback_delta")?.filter(|l| !l.is_zero()).unwrap_or(limits.lookback);
         let cancel = CancelOnDrop(CancelToken::default());
-        let work = Arc::new((work, encode));
+        let (work, told) = (Arc::new((work, encode)), params.get("stats").is_some());
         let mut set_aside = 0;
         loop {
             let left = || timeout.saturating_sub(began.elapsed());
@@ -148,11 +157,13 @@ impl Api {
             let running = InFlight::new(&self.telemetry);
             let job = tokio::task::spawn_blocking(move || {
                 let _running = running;
+                let turn = Instant::now();
                 let outcome = work.0(&engine, &store, &token)?;
                 if !held.take(encode::size(&outcome)) {
                     return Err(QueryError::Memory);
                 }
-                Ok(work.1(&outcome))
+                let timings = told.then(|| Timings { queued: turn - began, evaluated: turn.elapsed() });
+                Ok(work.1(&outcome, timings))
             });
             match job.await {
                 Ok(Ok(json)) => return Ok(Answer::new(json, grant)),

@@ -78,20 +78,40 @@ impl Collector {
 
     /// Status and text of a remote write, compressed as it should be.
     pub async fn remote_write(&self, timeseries: Vec<TimeSeries>) -> (u16, String) {
-        let body = WriteRequest { timeseries, metadata: vec![] }.encode_to_vec();
-        self.raw_write(snap::raw::Encoder::new().compress_vec(&body).unwrap()).await
+        remote_write(&format!("http://{}/api/v1/write", self.running.http), timeseries).await
     }
 
     pub async fn raw_write(&self, body: Vec<u8>) -> (u16, String) {
-        let url = format!("http://{}/api/v1/write", self.running.http);
-        let headers = [("content-encoding", "snappy"), ("content-type", "application/x-protobuf")];
-        post(url, &headers, body).await
+        raw_write(&format!("http://{}/api/v1/write", self.running.http), body).await
     }
 
     /// OTLP over HTTP.
     pub async fn otlp_http(&self, headers: &[(&'static str, &'static str)], body: Vec<u8>) -> (u16, String) {
         post(format!("http://{}/v1/metrics", self.running.otlp_http), headers, body).await
     }
+}
+
+/// The same to any server.
+pub async fn remote_write(url: &str, timeseries: Vec<TimeSeries>) -> (u16, String) {
+    let body = WriteRequest { timeseries, metadata: vec![] }.encode_to_vec();
+    raw_write(url, snap::raw::Encoder::new().compress_vec(&body).unwrap()).await
+}
+
+async fn raw_write(url: &str, body: Vec<u8>) -> (u16, String) {
+    let headers = [("content-encoding", "snappy"), ("content-type", "application/x-protobuf")];
+    post(url.to_owned(), &headers, body).await
+}
+
+/// Status, content type and body of a GET from any server.
+pub async fn fetch(base: &str, path: &str) -> (u16, String, String) {
+    let url = format!("{base}{path}");
+    let job = tokio::task::spawn_blocking(move || {
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+        let mut response = agent.get(&url).call().unwrap();
+        let kind = response.headers().get("content-type").map_or("", |v| v.to_str().unwrap()).to_owned();
+        (response.status().as_u16(), kind, response.body_mut().read_to_string().unwrap())
+    });
+    job.await.unwrap()
 }
 
 pub async fn post(url: String, headers: &[(&'static str, &'static str)], body: Vec<u8>) -> (u16, String) {

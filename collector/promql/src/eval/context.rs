@@ -4,7 +4,7 @@ use super::{Evaluated, Grid};
 use crate::engine::{CancelToken, Engine, Limits};
 use crate::error::{Position, QueryError};
 use crate::plan::{At, Shift};
-use crate::value::{Outcome, Value};
+use crate::value::{Outcome, Stats, Value};
 use fabriclens_model::{Budget, Matcher, Read, Series};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ pub(crate) struct Context<'a> {
     computed: usize,
     /// Values whose memory was asked for.
     granted: usize,
+    seen: usize,
+    reading: Duration,
     warnings: BTreeSet<String>,
     infos: BTreeSet<String>,
 }
@@ -44,6 +46,8 @@ impl<'a> Context<'a> {
             read_samples: 0,
             computed: 0,
             granted: 0,
+            seen: 0,
+            reading: Duration::ZERO,
             warnings: BTreeSet::new(),
             infos: BTreeSet::new(),
         }
@@ -51,7 +55,9 @@ impl<'a> Context<'a> {
 
     /// What a selector matches between two instants; counts against limit and budget.
     pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64) -> Evaluated<Vec<Series>> {
+        let began = Instant::now();
         let series = self.read.select_within(matchers, start, end, self.budget)?;
+        self.reading += began.elapsed();
         self.read_samples = self.read_samples.saturating_add(series.iter().map(|s| s.times.len()).sum());
         self.afford(0)?;
         Ok(series)
@@ -62,6 +68,21 @@ impl<'a> Context<'a> {
         self.afford(values)?;
         self.computed += values;
         Ok(())
+    }
+
+    /// Counts samples that a selector gave to the expression.
+    pub fn saw(&mut self, samples: usize) {
+        self.seen += samples;
+    }
+
+    /// Samples counted so far.
+    pub fn seen(&self) -> usize {
+        self.seen
+    }
+
+    /// Forgets what was counted since.
+    pub fn saw_only(&mut self, seen: usize) {
+        self.seen = seen;
     }
 
     /// Refuses work that would exceed limit or budget, before memory is taken for it.
@@ -102,7 +123,9 @@ impl<'a> Context<'a> {
 
     /// The result with its remarks.
     pub fn outcome(self, value: Value) -> Outcome {
-        Outcome { value, warnings: limited(self.warnings, "warning"), infos: limited(self.infos, "info") }
+        let held = self.computed + self.read_samples;
+        let stats = Stats { samples: self.seen, held, reading: self.reading };
+        Outcome { value, warnings: limited(self.warnings, "warning"), infos: limited(self.infos, "info"), stats }
     }
 
     /// The instant a selector evaluated at `time` looks at.

@@ -51,7 +51,7 @@ impl Context<'_> {
             self.check()?;
             let mut values = vec![ABSENT; grid.steps];
             let mut next = 0;
-            let mut any = false;
+            let mut any = 0;
             for (i, slot) in values.iter_mut().enumerate() {
                 let at = self.shifted(s.shift, grid.time(i));
                 while next < one.times.len() && one.times[next] <= at {
@@ -62,9 +62,10 @@ impl Context<'_> {
                     continue;
                 }
                 *slot = if times { one.times[found] as f64 / 1000.0 } else { one.values[found] };
-                any = true;
+                any += 1;
             }
-            if any {
+            self.saw(any);
+            if any > 0 {
                 columns.push(Column { labels: one.labels, values });
             }
         }
@@ -112,7 +113,10 @@ impl Context<'_> {
         let steps = if end < start { 0 } else { usize::try_from((end - start) / step + 1).unwrap_or(usize::MAX) };
         self.afford(steps)?;
         let inner = Grid { start, step, steps };
+        let seen = self.seen();
         let columns = self.vector(&s.expr, inner)?;
+        // Counted when windows slide over them.
+        self.saw_only(seen);
         reject_twins(&columns)?;
         for c in columns {
             let present = inner.times().zip(c.values).filter(|(_, v)| !is_stale(*v));

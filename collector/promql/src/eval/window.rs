@@ -33,7 +33,7 @@ impl Context<'_> {
         for s in &ranged.series {
             self.check()?;
             let mut values = vec![ABSENT; grid.steps];
-            let (mut low, mut high, mut any, mut sampled) = (0, 0, false, false);
+            let (mut low, mut high, mut any, mut sampled) = (0, 0, false, 0);
             for (i, slot) in values.iter_mut().enumerate() {
                 let now = grid.time(i);
                 let (start, end) = ranged.window(now);
@@ -46,7 +46,7 @@ impl Context<'_> {
                 if low == high {
                     continue;
                 }
-                sampled = true;
+                sampled += high - low;
                 seen[i] = true;
                 for (slot, p) in at_step.iter_mut().zip(&params) {
                     *slot = p[i];
@@ -57,7 +57,8 @@ impl Context<'_> {
                     any = true;
                 }
             }
-            if sampled && f.counter {
+            self.saw(sampled);
+            if sampled > 0 && f.counter {
                 self.doubt_counter(s.labels.metric(), matrix.offset);
             }
             if any {

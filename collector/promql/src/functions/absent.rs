@@ -24,8 +24,9 @@ pub(super) fn absent_over_time(cx: &mut Context<'_>, args: &[Expr], grid: Grid) 
     for s in &ranged.series {
         for (gap, time) in values.iter_mut().zip(grid.times()) {
             let (start, end) = ranged.window(time);
-            let next = s.times.partition_point(|t| *t < start);
-            if s.times.get(next).is_some_and(|t| *t <= end) {
+            let found = s.times.partition_point(|t| *t <= end) - s.times.partition_point(|t| *t < start);
+            cx.saw(found);
+            if found > 0 {
                 *gap = ABSENT;
             }
         }

@@ -67,17 +67,34 @@ fn unescape(kind: char, quote: char, chars: &mut std::str::CharIndices<'_>, byte
     Ok(())
 }
 
-/// What Prometheus' lexer takes for a number: decimal, octal or hexadecimal, with an exponent in the former.
-pub(super) fn is_number(text: &str) -> bool {
+/// What Prometheus takes a number for: decimal with an exponent, hexadecimal, or octal where a zero leads and all digits
+/// are octal ones. `None` when it is no number at all.
+///
+/// # Errors
+/// For one that is too large.
+pub(super) fn number(text: &str) -> Option<Result<f64, String>> {
+    let wrong = |why: &str| Some(Err(format!("error parsing number: strconv.ParseFloat: parsing {text:?}: {why}")));
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        return !hex.is_empty() && hex.len() <= 15 && hex.bytes().all(|b| b.is_ascii_hexdigit());
+        if hex.is_empty() || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        return i64::from_str_radix(hex, 16).map_or_else(|_| wrong("invalid syntax"), |v| Some(Ok(v as f64)));
     }
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
     let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
     let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let some = !whole.is_empty() || !part.is_empty();
-    some && digits(whole) && digits(part) && !exponent.is_empty() && digits(exponent)
+    if !(some && digits(whole) && digits(part) && !exponent.is_empty() && digits(exponent)) {
+        return None;
+    }
+    if let Some(Ok(octal)) = text.strip_prefix('0').filter(|t| digits(t)).map(|t| i64::from_str_radix(t, 8)) {
+        return Some(Ok(octal as f64));
+    }
+    match text.parse::<f64>() {
+        Ok(v) if v.is_finite() => Some(Ok(v)),
+        _ => wrong("value out of range"),
+    }
 }
 
 const UNITS: [(&str, u64); 7] = [
@@ -132,11 +149,14 @@ mod tests {
 
     #[test]
     fn numbers_and_durations_are_checked() {
-        for good in ["1", "1.", ".5", "0x1F", "017", "1e5", "1E-5", "1.5e+3"] {
-            assert!(is_number(good), "{good}");
-        }
+        let good = ["1", "1.", ".5", "0x1F", "017", "089", "0e5", "1E-5", "1.5e+3", "1e-400", "0x7FFFFFFFFFFFFFFF"];
+        let want = [1.0, 1.0, 0.5, 31.0, 15.0, 89.0, 0.0, 1e-5, 1500.0, 0.0, 9_223_372_036_854_775_807.0];
+        assert_eq!(good.map(number), want.map(|v| Some(Ok(v))));
         for bad in ["", ".", "1x", "0x", "1e", "1_000", "1.2.3", "5m", "0xg", "1e400x"] {
-            assert!(!is_number(bad), "{bad}");
+            assert_eq!(number(bad), None, "{bad}");
+        }
+        for large in ["1e400", "0xFFFFFFFFFFFFFFFF"] {
+            assert!(number(large).unwrap().is_err(), "{large}");
         }
         for good in ["5m", "1h30m", "1y2w3d4h5m6s7ms", "100ms"] {
             assert_eq!(check_duration(good), Ok(()));

@@ -1,12 +1,13 @@
 //! A pass over the query text before the grammar sees it. It
-//! - rewrites string literals to the escapes the grammar crate understands (it rejects raw strings with backslashes),
+//! - rewrites strings and numbers to the forms the grammar crate understands (no raw strings with backslashes, no `0e5`),
 //! - finds where each operand begins, because the crate's tree carries no positions and annotations need them,
 //! - refuses what 2.53 does not know but the crate accepts, and queries too large to be meant seriously.
 
 use super::QueryError;
-use super::literal::{check_duration, is_number, unquote};
+use super::literal::{check_duration, number, unquote};
 use super::pattern::from_go;
 use crate::error::Position;
+use std::fmt::Write as _;
 
 /// Bytes; Grafana's largest generated queries stay far below.
 const MAX_BYTES: usize = 1 << 20;
@@ -263,7 +264,7 @@ impl Scanner<'_> {
     }
 
     fn number(&mut self) -> Result<(), QueryError> {
-        let start = self.at;
+        let (start, written) = (self.at, self.out.len());
         let bytes = self.src.as_bytes();
         let hex = bytes[start] == b'0' && matches!(bytes.get(start + 1), Some(b'x' | b'X'));
         while let Some(c) = self.peek() {
@@ -274,11 +275,14 @@ impl Scanner<'_> {
             self.copy(1);
         }
         let text = &self.src[start..self.at];
-        if !is_number(text) {
+        let value = number(text).ok_or_else(|| {
             let duration = check_duration(text).is_ok();
             let what = if duration { "unexpected duration" } else { "bad number or duration syntax:" };
-            return Err(error(self.src, start, format!("{what} {text:?}")));
-        }
+            error(self.src, start, format!("{what} {text:?}"))
+        })?;
+        // As a plain decimal: the parser knows fewer ways to write a number.
+        self.out.truncate(written);
+        _ = write!(self.out, "{:?}", value.map_err(|m| error(self.src, start, m))?);
         let from = self.sign.unwrap_or(start);
         self.leaf(from, &format!("number {text:?}"))
     }
