@@ -1,6 +1,6 @@
 //! The fake HCA itself, by the guest's own tools: what the other scenarios rest on is the kernel's real interface.
 
-use super::watched::{boot_hca, drive, load};
+use super::watched::{boot_hca, drive, load, set_pfc};
 use super::{Lab, Scenario};
 use crate::lab::vm::Vm;
 use anyhow::{Result, ensure};
@@ -58,7 +58,7 @@ fn lists(guest: &Vm) -> Result<()> {
     expect(guest, optional, "1")?;
     let pause = "ethtool -S ens0np0 | grep -o 'rx_.*_pause:'";
     expect(guest, pause, "rx_prio3_pause:")?;
-    guest.sh("dcb pfc set dev ens0np0 prio-pfc all:off 5:on")?;
+    set_pfc(guest, "all:off 5:on")?;
     expect(guest, pause, "rx_prio5_pause:")?;
     guest.sh("ethtool -A ens0np0 rx on tx on")?;
     expect(guest, pause, "rx_global_pause:")?;

@@ -1,6 +1,6 @@
 //! PFC moved from one priority to another while the agent runs: the driver's list of statistics changes under it.
 
-use super::watched::{Hca, port};
+use super::watched::{Hca, port, set_pfc};
 use super::{Lab, Scenario};
 use anyhow::{Result, ensure};
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn run(lab: &Lab) -> Result<()> {
     let last = port("hca1", "mlx5_0", "fabric_port_priority_packets_total", "direction=\"transmit\",priority=\"7\"");
     for (round, on) in [3_u8, 5, 4, 0].into_iter().enumerate() {
         if round > 0 {
-            hca.guest.sh(&format!("dcb pfc set dev ens0np0 prio-pfc all:off {on}:on"))?;
+            set_pfc(&hca.guest, &format!("all:off {on}:on"))?;
         }
         let seen = hca.settled(lab, &frames(on))?;
         ensure!(seen == f64::from(1000 + u32::from(on)), "PFC frames of priority {on} are {seen}");
@@ -42,7 +42,7 @@ fn run(lab: &Lab) -> Result<()> {
         let behind = hca.settled(lab, &last)?;
         ensure!(behind == 7008.0, "{last} is {behind} after the list changed");
     }
-    hca.guest.sh("dcb pfc set dev ens0np0 prio-pfc all:off")?;
+    set_pfc(&hca.guest, "all:off")?;
     lab.wait("all PFC frames to end", Duration::from_secs(60), || {
         Ok(hca.collector.query(&port("hca1", "mlx5_0", "fabric_pfc_frames_total", ""))?.is_empty().then_some(()))
     })?;

@@ -51,6 +51,16 @@ impl Pair {
     }
 }
 
+/// Switches PFC of the first fake HCA, as `all:off 3:on`. Twice if need be: `dcb` numbers its messages by the second, and
+/// takes a late receipt for a question before the second turned for the answer to the next one.
+///
+/// # Errors
+/// When it fails twice.
+pub fn set_pfc(guest: &Vm, priorities: &str) -> Result<()> {
+    let set = format!("dcb pfc set dev ens0np0 prio-pfc {priorities}");
+    guest.sh(&format!("{set} || {set}")).map(drop)
+}
+
 /// One guest with two fake HCAs, an agent in it and a collector outside.
 pub struct Hca {
     /// The guest, `hca1`.
