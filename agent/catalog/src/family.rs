@@ -22,7 +22,7 @@ pub enum LinkLayer {
 pub struct Family {
     /// Short name, for instance `mlx5`; on the reference page.
     pub name: &'static str,
-    /// Kernel driver names that select it, RDMA and netdev.
+    /// Kernel driver names that select it, RDMA and netdev; the first is that of an RDMA device known by its name only.
     pub drivers: &'static [&'static str],
     /// Prefixes of RDMA device names that select it when the driver is unknown.
     pub prefixes: &'static [&'static str],

@@ -3,31 +3,13 @@
 use super::{class_dir, followed, link};
 use crate::roots::Roots;
 use crate::sysfile::maybe;
+use fabriclens_catalog::Family;
 use std::path::Path;
-
-/// Name prefixes that drivers give when nobody renames (last resort, for recordings without a `device` link).
-const PREFIXES: &[(&str, &str)] = &[
-    ("mlx5_", "mlx5_core"),
-    ("mlx4_", "mlx4_core"),
-    ("bnxt_re", "bnxt_re"),
-    ("i40iw", "i40iw"),
-    ("irdma", "irdma"),
-    ("ionic_", "ionic"),
-    ("efa_", "efa"),
-    ("hfi1_", "hfi1"),
-    ("qib", "qib"),
-    ("cxgb4_", "iw_cxgb4"),
-    ("qedr", "qedr"),
-    ("hns_", "hns_roce_hw_v2"),
-    ("mana_", "mana"),
-    ("erdma_", "erdma"),
-    ("rxe", "rdma_rxe"),
-    ("siw", "siw"),
-];
 
 /// Driver of an RDMA device; empty when nothing tells.
 pub(super) fn rdma(roots: &Roots, name: &str, dir: &Path, netdev: Option<&str>) -> String {
-    let by_name = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, driver)| (*driver).to_string());
+    let by_name =
+        Family::for_device(name).and_then(|family| family.drivers.first()).map(|driver| (*driver).to_string());
     // Software devices hang from a netdev (`parent`), whose hardware driver is not theirs.
     if dir.join("parent").exists() && !dir.join("device").exists() {
         return by_name.unwrap_or_else(|| "rdma_rxe".into());

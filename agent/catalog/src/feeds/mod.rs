@@ -41,7 +41,7 @@ static MLX5: Family = Family::new("mlx5", &["mlx5_core", "mlx5_ib"], &["mlx5_"],
     .tick(8.0)
     .frozen_dcb();
 static MLX4: Family = Family::new("mlx4", &["mlx4_core", "mlx4_en", "mlx4_ib"], &["mlx4_"], &[mlx4::FEEDS]);
-static BNXT: Family = Family::new("bnxt", &["bnxt_en", "bnxt_re"], &["bnxt_re"], &[bnxt::ETHTOOL, bnxt::RDMA]);
+static BNXT: Family = Family::new("bnxt", &["bnxt_re", "bnxt_en"], &["bnxt_re"], &[bnxt::ETHTOOL, bnxt::RDMA]);
 static INTEL: Family = Family::new(
     "irdma",
     &["irdma", "ice", "i40e", "i40iw", "iavf", "idpf"],
@@ -53,13 +53,13 @@ static IONIC: Family = Family::new("ionic", &["ionic", "ionic_rdma"], &["ionic_"
 static EFA: Family = Family::new("efa", &["efa", "ena"], &["efa_"], &[efa::FEEDS]);
 static HFI1: Family = Family::new("hfi1", &["hfi1"], &["hfi1_"], &[hfi1::FEEDS, hfi1::FIRMWARE_ERRORS_TAIL]).tick(8.0);
 static QIB: Family = Family::new("qib", &["ib_qib", "qib"], &["qib"], &[qib::FEEDS]).fast(&[SysfsCounters]);
-static CXGB4: Family = Family::new("cxgb4", &["cxgb4", "iw_cxgb4"], &["cxgb4_"], &[cxgb4::FEEDS]);
+static CXGB4: Family = Family::new("cxgb4", &["iw_cxgb4", "cxgb4"], &["cxgb4_"], &[cxgb4::FEEDS]);
 static QEDR: Family = Family::new("qedr", &["qedr", "qede"], &["qedr"], &[qedr::FEEDS]);
 static HNS: Family =
-    Family::new("hns", &["hns3", "hns_roce", "hns_roce_hw_v2", "hns-roce-hw-v2"], &["hns_"], &[hns::FEEDS]);
+    Family::new("hns", &["hns_roce_hw_v2", "hns-roce-hw-v2", "hns_roce", "hns3"], &["hns_"], &[hns::FEEDS]);
 static MANA: Family = Family::new("mana", &["mana", "mana_ib"], &["mana_"], &[mana::FEEDS]);
 static ERDMA: Family = Family::new("erdma", &["erdma"], &["erdma_"], &[erdma::FEEDS]);
-static RXE: Family = Family::new("rxe", &["rxe", "rdma_rxe"], &["rxe"], &[rxe::FEEDS]).fast(&[HwCounters]);
+static RXE: Family = Family::new("rxe", &["rdma_rxe", "rxe"], &["rxe"], &[rxe::FEEDS]).fast(&[HwCounters]);
 // Neither siw nor qedr has RDMA counters; knowing them keeps `doctor` from calling them unknown.
 static SIW: Family = Family::new("siw", &["siw"], &["siw"], &[]);
 
