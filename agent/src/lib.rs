@@ -16,6 +16,7 @@ pub mod http;
 pub mod inventory;
 pub mod no_calls;
 pub mod plan;
+pub mod privileges;
 pub mod ring;
 pub mod roots;
 pub mod run;

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::http::{App, Counters, Server, View};
+use crate::privileges;
 use crate::roots::Roots;
 use crate::schedule::Engine;
 use crate::uplink::Uplink;
@@ -24,6 +25,7 @@ const HTTP: Duration = Duration::from_secs(1);
 pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     start_log(&config.log)?;
     raise_open_files();
+    privileges::of_agent();
     // One thread is enough: sampling has its own, and this one waits for sockets.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     let end = runtime.block_on(serve(roots, config));
@@ -59,6 +61,7 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
         settings.state_dir = None; // recordings are looked at by several at once, and are of another boot
     }
     let engine = Arc::new(Engine::start(roots, settings)?);
+    privileges::without_probes();
     let (stop, stopped) = watch::channel(false);
     let (stop_http, http_stopped) = watch::channel(false);
 

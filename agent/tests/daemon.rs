@@ -35,6 +35,21 @@ fn command() -> Command {
     command
 }
 
+/// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_BPF: what `capabilities(7)` numbers so.
+const KEPT: u64 = 1 << 1 | 1 << 2 | 1 << 12 | BPF;
+const BPF: u64 = 1 << 39;
+
+/// Each thread of a process with its permitted capabilities.
+fn capabilities(pid: u32) -> Vec<(String, u64)> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of = |thread: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap();
+        let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).unwrap().trim().to_owned();
+        (field("Name:"), u64::from_str_radix(&field("CapPrm:"), 16).unwrap())
+    };
+    threads.map(|thread| of(thread.unwrap())).collect()
+}
+
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("connected");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
@@ -74,6 +89,10 @@ fn runs_serves_and_ends_on_sigterm() {
     let open = limits.lines().find_map(|l| l.strip_prefix("Max open files")).unwrap();
     let [soft, hard, ..] = open.split_ascii_whitespace().collect::<Vec<_>>()[..] else { panic!("{open}") };
     assert!(soft == hard && soft != "64", "open files: {open}");
+    for (thread, permitted) in capabilities(agent.0.id()) {
+        assert_eq!(permitted & !KEPT, 0, "{thread} may do more than it needs: {permitted:x}");
+        assert!(permitted & BPF == 0 || thread == "host", "{thread} may load programs into the kernel");
+    }
     assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200"));
     assert!(get(&address, "/healthz").contains("\"status\":\"ok\""));
 

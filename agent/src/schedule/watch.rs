@@ -7,6 +7,7 @@ use super::worker::{self, Control};
 use crate::device::{Runner, Shared};
 use crate::discover::{class_names, discover};
 use crate::inventory::Inventory;
+use crate::privileges;
 use crate::subject::Subject;
 use fabriclens_kernel::Event;
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ type Workers = BTreeMap<String, Worker>;
 
 /// Body of the thread.
 pub(super) fn run(core: &Arc<Core>) {
+    privileges::without_probes();
     let workers = Arc::new(parking_lot::Mutex::new(Workers::new()));
     let dirty = Arc::new(AtomicBool::new(true));
     let events = spawn("events", {

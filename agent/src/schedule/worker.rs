@@ -4,6 +4,7 @@ use super::congestion::Lane;
 use super::core::{Core, Signal};
 use crate::device::{Runner, Tick};
 use crate::health;
+use crate::privileges;
 use crate::subject::Subject;
 use fabriclens_wire::Section;
 use std::sync::Arc;
@@ -83,6 +84,9 @@ pub(super) fn host(core: &Arc<Core>) {
         runner.run(tick, &mut |section| {
             core.ring.push(section);
         });
+        if ticks == 0 {
+            privileges::of_attached_probes();
+        }
         // Not before the other threads have read: what they recall would be lost with a crash.
         if tick == Tick::Slow && ticks > 0 {
             core.save();

@@ -1,0 +1,42 @@
+//! Capabilities. A thread gives back what it needs no more, so that a fault in it is worth little to whoever finds it.
+//! Called by `run` before there are threads, and by the threads of `schedule`. Root without capabilities is still the
+//! owner of root's files, which is all that most sources need.
+
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+/// What some part of a running agent needs:
+/// - `NET_ADMIN` for module EEPROMs, and for programs in the kernel that see packets,
+/// - `DAC_READ_SEARCH` for tracefs, debugfs and configfs where they belong to somebody else,
+/// - `DAC_OVERRIDE` for a state directory that does,
+/// - [`PROBES`] to load and attach programs in the kernel.
+const AGENT: CapabilitySet =
+    CapabilitySet::NET_ADMIN.union(CapabilitySet::DAC_READ_SEARCH).union(CapabilitySet::DAC_OVERRIDE).union(PROBES);
+const PROBES: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
+
+/// For the whole agent; before it has threads, which inherit what is left.
+pub fn of_agent() {
+    keep(AGENT);
+}
+
+/// For threads without a probe.
+pub fn without_probes() {
+    keep(AGENT.difference(PROBES));
+}
+
+/// For the thread of the probes, when they are attached: reading their maps needs `BPF` before Linux 5.19.
+pub fn of_attached_probes() {
+    keep(AGENT.difference(CapabilitySet::PERFMON));
+}
+
+/// Gives back all others of the calling thread. Where the kernel refuses, the agent is no worse off than before.
+fn keep(needed: CapabilitySet) {
+    let kept = capabilities(None).and_then(|mut sets| {
+        sets.effective &= needed;
+        sets.permitted &= needed;
+        sets.inheritable = CapabilitySet::empty();
+        set_capabilities(None, sets)
+    });
+    if let Err(error) = kept {
+        tracing::warn!(%error, "capabilities stay as they are");
+    }
+}
