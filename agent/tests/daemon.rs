@@ -1,5 +1,7 @@
 //! The real binary on a recorded host: serves, tells about itself, ends when asked.
 
+#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
