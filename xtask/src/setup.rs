@@ -27,6 +27,16 @@ pub const NODE_EXPORTER: Need = Need {
     proof: &["/usr/bin/prometheus-node-exporter"],
 };
 
+/// Traffic of `bench ebpf`.
+pub const IPERF3: Need =
+    Need { without: "there is no traffic to measure with", packages: &["iperf3"], proof: &["/usr/bin/iperf3"] };
+/// Network namespaces of `bench ebpf`.
+pub const IPROUTE: Need =
+    Need { without: "there are no network namespaces", packages: &["iproute2"], proof: &["/sbin/ip", "/sbin/tc"] };
+/// The rival of `bench ebpf`.
+pub const BPFTRACE: Need =
+    Need { without: "there is no rival to measure against", packages: &["bpftrace"], proof: &["/usr/bin/bpftrace"] };
+
 /// Counts system calls in `bench agent`.
 pub const STRACE: Need =
     Need { without: "system calls are not counted", packages: &["strace"], proof: &["/usr/bin/strace"] };

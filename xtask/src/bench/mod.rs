@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: figures for performance claims, always beside a rival in the same run, as ratios.
 
 mod agent;
+mod probes;
 mod process;
 mod report;
 mod scrape;
 mod syscalls;
+mod traffic;
 
 use anyhow::Result;
 
@@ -19,11 +21,14 @@ pub struct Args {
 enum What {
     /// CPU per counter read, RSS and system calls of the agent on 8 HCAs, beside node_exporter
     Agent(agent::Args),
+    /// Nanoseconds an event and loss of throughput of the probes in the kernel, beside bpftrace
+    Ebpf(probes::Args),
 }
 
 /// Runs the chosen benchmark.
 pub fn run(args: Args) -> Result<()> {
     match args.what {
         What::Agent(args) => agent::run(args),
+        What::Ebpf(args) => probes::run(args),
     }
 }
