@@ -9,12 +9,23 @@ use std::time::Duration;
 /// Where guests find this host.
 const HOST: &str = "10.0.2.2";
 
+const CONFIG: &str = "/agent.toml";
+
 /// Copies the agent into a guest and starts it. Its log goes to the guest's console, which is kept if a test fails.
 ///
 /// # Errors
 /// When the guest refuses.
 pub fn start(guest: &Vm, program: &Path, collector: &Collector) -> Result<()> {
+    start_as(guest, program, collector, "")
+}
+
+/// As [`start`], with a configuration.
+///
+/// # Errors
+/// When the guest refuses.
+pub fn start_as(guest: &Vm, program: &Path, collector: &Collector, config: &str) -> Result<()> {
     guest.put(program, "/bin/fabriclens-agent", 0o755)?;
+    guest.write(CONFIG, config)?;
     restart(guest, collector)
 }
 
@@ -24,7 +35,7 @@ pub fn start(guest: &Vm, program: &Path, collector: &Collector) -> Result<()> {
 /// When the guest refuses.
 pub fn restart(guest: &Vm, collector: &Collector) -> Result<()> {
     guest.sh(&format!(
-        "FABRICLENS_AGENT_COLLECTOR_INSECURE=true setsid fabriclens-agent run --collector http://{HOST}:{} \
+        "FABRICLENS_AGENT_COLLECTOR_INSECURE=true setsid fabriclens-agent run --config {CONFIG} --collector http://{HOST}:{} \
          </dev/null >/dev/console 2>&1 &",
         collector.grpc
     ))?;

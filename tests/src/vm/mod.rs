@@ -13,6 +13,7 @@ mod rxe_counts;
 mod rxe_link;
 mod rxe_loss;
 mod rxe_replug;
+mod tcp_probes;
 mod watched;
 
 pub use lab::{Lab, Programs};
@@ -48,6 +49,7 @@ pub const ALL: &[Scenario] = &[
     hca_pfc_switch::SCENARIO,
     hca_unload::SCENARIO,
     hca_hang::SCENARIO,
+    tcp_probes::SCENARIO,
 ];
 
 /// Runs the scenarios called `names` (all if there are none), one after the other.

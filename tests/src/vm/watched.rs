@@ -29,10 +29,20 @@ impl Pair {
     /// # Errors
     /// When any of that fails.
     pub fn start(lab: &Lab) -> Result<Self> {
+        Self::start_as(lab, "", "")
+    }
+
+    /// As [`Pair::start`], with a script for both guests before the agents start, and the agents' configuration.
+    ///
+    /// # Errors
+    /// When any of that fails.
+    pub fn start_as(lab: &Lab, script: &str, config: &str) -> Result<Self> {
         let collector = Collector::start(&lab.programs.collector, lab.folder())?;
         let (switch, one, two) = lab.rxe_pair()?;
-        agent::start(&one, &lab.programs.agent, &collector)?;
-        agent::start(&two, &lab.programs.agent_static, &collector)?;
+        for (guest, program) in [(&one, &lab.programs.agent), (&two, &lab.programs.agent_static)] {
+            guest.sh(script)?;
+            agent::start_as(guest, program, &collector, config)?;
+        }
         let pair = Self { switch, one, two, collector };
         for guest in ["vm1", "vm2"] {
             let state = port(guest, "rxe0", "fabric_port_state", "");

@@ -13,6 +13,7 @@ const USERLAND: &[&str] = &[
     "ethtool",
     "ibverbs-providers",
     "ibverbs-utils",
+    "iperf3",
     "iproute2",
     "perftest",
     "rdmacm-utils",
