@@ -1,14 +1,22 @@
 //! Probes on the running kernel, with real traffic. They need root and tracefs and say so where they have not got them.
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
+#[path = "support/netns.rs"]
+mod netns;
+
 use fabriclens_agent::batch::{Batch, SampleError};
+use fabriclens_agent::ebpf::networks::Destinations;
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::{Sampler, by_name};
 use fabriclens_agent::subject::Subject;
 use fabriclens_wire::{Histogram, Value};
-use std::io::{Read, Write};
+use netns::{Cable, NETWORK};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// One byte there and one back, so often.
 const EXCHANGES: u64 = 500;
@@ -16,7 +24,8 @@ const EXCHANGES: u64 = 500;
 /// The sampler on this host, or `None` where it cannot be, said loudly. Root on a host with tracefs has no excuse.
 fn open(name: &str) -> Option<Box<dyn Sampler>> {
     let roots = Arc::new(Roots::new(None));
-    let host = Subject::host(&roots, &Arc::from("h"), &Arc::default());
+    let destinations = Destinations { rack: vec![NETWORK.parse().unwrap()], ..Destinations::default() };
+    let host = Subject::host(&roots, &Arc::from("h"), &Arc::new(destinations));
     match (by_name(name).unwrap().open)(&host) {
         Ok(sampler) => Some(sampler),
         Err(SampleError::Absent(why)) => {
@@ -43,6 +52,206 @@ fn exchange() {
         server.write_all(&byte).unwrap();
         client.read_exact(&mut byte).unwrap();
     }
+}
+
+/// Counters towards [`NETWORK`], which only the tests have, and the probe's own; name and the label that says what.
+type Counts = BTreeMap<String, u64>;
+
+fn counts(sampler: &mut dyn Sampler) -> Counts {
+    let mut batch = Batch::default();
+    sampler.sample(&[], &mut batch).unwrap();
+    let told = batch.facts.into_iter().filter_map(|(column, value)| {
+        let find = |name: &str| column.labels.iter().find(|(n, _)| &**n == name).map(|(_, v)| v.to_string());
+        let what = ["kind", "direction", "opened", "reason"].iter().find_map(|name| find(name));
+        let name = column.metric.name.trim_start_matches("fabric.tcp.").trim_start_matches("fabriclens.agent.");
+        let name = what.map_or_else(|| name.to_string(), |what| format!("{name} {what}"));
+        match value {
+            _ if find("destination").is_some_and(|class| class != "rack") => None,
+            Value::Int(n) => Some((name, n)),
+            Value::Histogram(h) => Some((name, h.count())),
+            _ => None,
+        }
+    });
+    told.collect()
+}
+
+/// What was counted since `before`, without zeros.
+fn since(before: &Counts, after: &Counts) -> Counts {
+    let grown = |(name, n): (&String, &u64)| (name.clone(), n - before.get(name).copied().unwrap_or(0));
+    after.iter().map(grown).filter(|(_, n)| *n > 0).collect()
+}
+
+/// Waits for what the kernel does a little later.
+fn until(what: &str, mut there: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !there() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{what}: not after 30 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Tests that count towards [`NETWORK`] take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The kernel keeps an event from a probe while another program is at work on that CPU, and counts that as dropped:
+/// rounds with drops are not compared.
+#[test]
+fn segments_sent_again_are_those_that_the_kernel_counts() {
+    let _turn = TURN.lock();
+    let cables = [Cable::new(), Cable::new(), Cable::new()];
+    let ([Some(opening), Some(tail), Some(stream)], Some(mut sampler)) = (cables, open("tcp_loss")) else { return };
+    let names = ["Tcp/RetransSegs", "TcpExt/TCPFastRetrans"];
+    let kinds = ["handshake", "timeout", "fast", "probe", "other"];
+    // The segments by kind; `None` when some were dropped.
+    let mut round = |cable: &Cable, body: &dyn Fn()| {
+        let kernel = || names.map(|name| cable.near.count(name) + cable.far.count(name));
+        let (before, [all_before, fast_before]) = (counts(&mut *sampler), kernel());
+        body();
+        let [all, fast] = kernel();
+        let (all, fast) = (all - all_before, fast - fast_before);
+        let told = since(&before, &counts(&mut *sampler));
+        println!("{told:?}; kernel: {all}, fast {fast}");
+        let count = |name: String| told.get(&name).copied().unwrap_or(0);
+        let segments = kinds.map(|kind| count(format!("retransmit.segments {kind}")));
+        let sum: u64 = segments.iter().sum();
+        assert!(sum <= all, "{sum} told, {all} counted by the kernel");
+        if count("probe.drops".into()) > 0 {
+            return None;
+        }
+        assert_eq!((sum, segments[2]), (all, fast), "all, and those of fast recovery");
+        for (kind, segments) in kinds.iter().zip(segments).skip(1) {
+            let bytes = count(format!("retransmit.io {kind}"));
+            // A segment has a byte at least, and at most what fits into the cable's packets.
+            assert!(bytes >= segments && bytes <= segments * 1460, "{kind}: {bytes} bytes in {segments} segments");
+        }
+        Some(segments)
+    };
+
+    opening.far.rule("tcp flags & (syn | ack) == syn numgen inc mod 2 == 0 drop");
+    opening.near.rule("tcp flags & (syn | ack) == (syn | ack) numgen inc mod 2 == 0 drop");
+    let seen = (0..5).find_map(|_| round(&opening, &|| drop(opening.connection()))).expect("a round without drops");
+    assert!(seen[0] >= 2, "{kinds:?} {seen:?}");
+
+    // Nothing follows the lost byte, so only a probe finds it; that is lost as well, and the timer ends it.
+    let (client, _server) = tail.connection();
+    client.set_nodelay(true).unwrap();
+    tail.far.rule("tcp flags & psh == psh numgen inc mod 3 < 2 drop");
+    let bytes = || {
+        for _ in 0..3 {
+            (&client).write_all(&[0]).unwrap();
+            std::thread::sleep(Duration::from_millis(900));
+        }
+    };
+    let seen = (0..5).find_map(|_| round(&tail, &bytes)).expect("a round without drops");
+    assert!(seen[3] > 0 && seen[1] > 0, "{kinds:?} {seen:?}");
+
+    let (client, mut server) = stream.connection();
+    stream.far.rule("tcp dport 1-65535 numgen random mod 100 < 3 drop");
+    let reader = std::thread::spawn(move || std::io::copy(&mut server, &mut std::io::sink()).unwrap());
+    let blocks = || {
+        (0..40).for_each(|_| (&client).write_all(&[0; 1 << 18]).unwrap());
+        // All is acknowledged: nothing is under way while the counters are read.
+        std::thread::sleep(Duration::from_secs(1));
+    };
+    let seen = (0..5).find_map(|_| round(&stream, &blocks)).expect("a round without drops");
+    assert!(seen[2] > 20, "{kinds:?} {seen:?}");
+    drop(client);
+    assert!(reader.join().unwrap() >= 40 << 18);
+}
+
+#[test]
+fn closed_windows_are_seen_from_both_ends() {
+    let _turn = TURN.lock();
+    let (Some(cable), Some(mut sampler)) = (Cable::new(), open("tcp_loss")) else { return };
+    let before = counts(&mut *sampler);
+    let (client, mut server) = cable.connection();
+    client.set_nonblocking(true).unwrap();
+    let mut told = Counts::new();
+    until("a closed window", || {
+        while (&client).write(&[0; 65536]).is_ok() {}
+        told = since(&before, &counts(&mut *sampler));
+        // Segments at a closed window are the other end asking whether it has opened.
+        ["transmit", "receive"].iter().all(|direction| told.contains_key(&format!("window.closed {direction}")))
+    });
+    let mut rest = Vec::new();
+    drop(client);
+    server.read_to_end(&mut rest).unwrap();
+    assert!(rest.len() > 65536);
+}
+
+#[test]
+fn attempts_to_connect_end_as_the_program_sees_them() {
+    let _turn = TURN.lock();
+    let (Some(cable), Some(mut sampler)) = (Cable::new(), open("tcp_connections")) else { return };
+    cable.near.set("ipv4/tcp_syn_retries", "1");
+    cable.far.rule("tcp dport 7 drop");
+    cable.far.rule("tcp dport 9 reject with icmp type host-unreachable");
+    let mut told = |what: &str, body: &mut dyn FnMut()| {
+        let before = counts(&mut *sampler);
+        body();
+        let mut told = since(&before, &counts(&mut *sampler));
+        assert_eq!(told.remove("probe.drops"), None, "{what}");
+        told.remove("probe.runs");
+        told
+    };
+    let want = |pairs: &[(&str, u64)]| pairs.iter().map(|(n, v)| ((*n).to_string(), *v)).collect::<Counts>();
+    let attempt = "connection.attempts";
+
+    let latency = "connection.latency";
+    let (active, passive) = ("connection.established active", "connection.established passive");
+    let mut kept = None;
+    let seen = told("established", &mut || {
+        let listener = cable.far.listen();
+        let port = listener.local_addr().unwrap().port();
+        let pairs = (0..20).map(|_| (cable.near.connect(port).unwrap(), listener.accept().unwrap().0));
+        kept = Some(pairs.collect::<Vec<_>>());
+    });
+    assert_eq!(seen, want(&[(attempt, 20), (active, 20), (passive, 20), (latency, 20)]));
+    assert_eq!(told("closed by FIN", &mut || drop(kept.take())), Counts::new());
+
+    for (port, kind, reason) in [
+        (1, ErrorKind::ConnectionRefused, "connection.failures refused"),
+        (7, ErrorKind::TimedOut, "connection.failures timeout"),
+        (9, ErrorKind::HostUnreachable, "connection.failures unreachable"),
+    ] {
+        let seen = told(reason, &mut || assert_eq!(cable.near.connect(port).unwrap_err().kind(), kind));
+        assert_eq!(seen, want(&[(attempt, 1), (reason, 1)]));
+    }
+    // The program does not wait for the kernel's time-out.
+    let seen = told("abandoned", &mut || {
+        let far = format!("{}:7", cable.far.address).parse().unwrap();
+        let error = cable.near.inside(|| TcpStream::connect_timeout(&far, Duration::from_millis(100))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    });
+    assert_eq!(seen, want(&[(attempt, 1), ("connection.failures abandoned", 1)]));
+    let reset = [("connection.resets receive", 1), ("connection.resets transmit", 1)];
+    let seen = told("reset", &mut || {
+        let (mut client, mut server) = cable.connection();
+        client.write_all(&[1; 100]).unwrap();
+        server.read_exact(&mut [0]).unwrap();
+        // What was not read makes a reset of the close.
+        drop(server);
+        let error = client.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    });
+    let opened = [(attempt, 1), (active, 1), (passive, 1), (latency, 1)];
+    assert_eq!(seen, want(&[&opened[..], &reset].concat()));
+    // Only two local ports, both taken.
+    cable.near.set("ipv4/ip_local_port_range", "40000 40001");
+    let listener = cable.far.listen();
+    let port = listener.local_addr().unwrap().port();
+    let mut held: Vec<TcpStream> = Vec::new();
+    let seen = told("no port", &mut || {
+        let error = loop {
+            match cable.near.connect(port) {
+                Ok(stream) => held.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::AddrNotAvailable);
+    });
+    assert_eq!(seen.get("connection.failures no_port"), Some(&1), "{seen:?}");
+    assert_eq!(seen.get(attempt), Some(&(held.len() as u64 + 1)), "{seen:?}");
 }
 
 /// What the sampler tells of connections within this host.

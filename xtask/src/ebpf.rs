@@ -43,7 +43,11 @@ pub fn run(args: &Args) -> Result<()> {
     let probes = dir.join("probes");
     let mut build = Command::new("cargo");
     // The toolchain that runs this command must not be the one that compiles the probes.
-    build.args(["+nightly", "build", "--release", "--locked"]).current_dir(&probes).env_remove("RUSTUP_TOOLCHAIN");
+    build
+        .args(["+nightly", "build", "--release", "--locked"])
+        .current_dir(&probes)
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO_TARGET_DIR");
     must(build)?;
     for name in names(&dir)? {
         let from = probes.join("target/bpfel-unknown-none/release").join(&name);

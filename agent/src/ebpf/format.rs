@@ -21,13 +21,14 @@ pub fn events(roots: &Roots) -> Result<PathBuf, SampleError> {
     })
 }
 
-/// Offsets of the wanted fields (global, field) of a tracepoint.
+/// Offsets of the wanted fields (global, field) of a tracepoint; what it may do without is left out.
 ///
 /// # Errors
-/// `Absent` when the kernel does not have the tracepoint or one of the fields.
+/// `Absent` when the kernel does not have the tracepoint or one of the fields that it may not do without.
 pub fn offsets(
     tracepoint: &Path,
     fields: &[(&'static str, &'static str)],
+    optional: &[(&'static str, &'static str)],
 ) -> Result<Vec<(&'static str, u32)>, SampleError> {
     let format = text(&tracepoint.join("format"))?;
     let find = |(global, name): &(&'static str, &'static str)| {
@@ -39,7 +40,9 @@ pub fn offsets(
         })?;
         Ok((*global, offset))
     };
-    fields.iter().map(find).collect()
+    let mut found: Vec<(&'static str, u32)> = fields.iter().map(find).collect::<Result<_, SampleError>>()?;
+    found.extend(optional.iter().filter_map(|(global, name)| Some((*global, offset(&format, name)?))));
+    Ok(found)
 }
 
 /// A line reads `field:__u8 saddr[28]; offset:8; size:28; signed:0;`.
@@ -79,8 +82,9 @@ mod tests {
     fn a_missing_field_is_named() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("format"), FORMAT).unwrap();
-        assert_eq!(offsets(dir.path(), &[("SRTT", "srtt")]).unwrap(), [("SRTT", 100)]);
-        let error = offsets(dir.path(), &[("SRTT", "srtt"), ("MARK", "mark")]).unwrap_err();
+        let (srtt, mark) = (("SRTT", "srtt"), ("MARK", "mark"));
+        assert_eq!(offsets(dir.path(), &[srtt], &[mark]).unwrap(), [("SRTT", 100)]);
+        let error = offsets(dir.path(), &[srtt, mark], &[]).unwrap_err();
         assert!(matches!(&error, SampleError::Absent(why) if why.contains("no field mark")), "{error:?}");
     }
 }

@@ -4,23 +4,43 @@
 //! have on this kernel the others do not miss. Programs are held by file descriptors alone: when the agent ends, in
 //! whatever way, the kernel takes them out.
 
+mod btf;
+mod by_place;
+mod cost;
 mod format;
 pub mod networks;
 mod peers;
 
+pub use btf::Member;
+pub use by_place::{ByPlace, bounds, histogram};
 pub use peers::Peers;
 
-use crate::batch::{SampleError, chain};
+use crate::batch::{Batch, SampleError, chain};
 use crate::roots::Roots;
 use aya::maps::{MapData, PerCpuArray};
 use aya::programs::TracePoint;
 use aya::{Ebpf, EbpfLoader, Pod};
+use cost::Cost;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What would make a probe work that the kernel refused.
 const REMEDY: &str = "run the agent as root or with CAP_BPF and CAP_PERFMON, on Linux 5.15 or later";
 
-/// A tracepoint, and where the probe wants to know its fields: name of the global, name of the field.
+/// What a probe is: its object, where it hooks in, what it must know of the kernel.
+pub struct Design {
+    /// Name of the sampler; label `probe` of its cost.
+    pub name: &'static str,
+    /// Of `ebpf/objects`.
+    pub object: &'static [u8],
+    /// One for each program of the object.
+    pub hooks: &'static [Hook],
+    /// Members of kernel structures. A kernel that does not tell where they are leaves their globals 0, and the probe
+    /// tells less.
+    pub members: &'static [Member],
+}
+
+/// A tracepoint, and where the program wants to know its fields: name of the global, name of the field.
 pub struct Hook {
     /// Name of the program in the object.
     pub program: &'static str,
@@ -28,46 +48,79 @@ pub struct Hook {
     pub tracepoint: &'static str,
     /// Fields, by the global that takes their offset.
     pub fields: &'static [(&'static str, &'static str)],
+    /// Fields that not every kernel has; their globals stay 0 there.
+    pub optional: &'static [(&'static str, &'static str)],
 }
 
-/// A probe at work. Dropped, it is gone from the kernel.
-pub struct Probe(Ebpf);
+/// A probe in the kernel. Dropped, it is gone from there.
+pub struct Probe {
+    loaded: Ebpf,
+    hooks: &'static [Hook],
+    /// What the kernel told, by global.
+    places: BTreeMap<&'static str, u32>,
+    cost: Option<Cost>,
+}
 
 impl Probe {
-    /// Loads `object` with maps of `sizes` (name, entries) and attaches `hook`.
+    /// Loads a probe with maps of `sizes` (name, entries). It sees nothing until [`Probe::attach`].
     ///
     /// # Errors
     /// `Absent` with the remedy where this host, this kernel or this agent's privileges cannot have it.
-    pub fn attach(
-        roots: &Roots,
-        object: &[u8],
-        hook: &Hook,
-        sizes: &[(&'static str, u32)],
-    ) -> Result<Self, SampleError> {
+    pub fn load(roots: &Roots, design: &Design, sizes: &[(&'static str, u32)]) -> Result<Self, SampleError> {
         if roots.is_recorded() {
             return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
         }
-        let absent = |what: &str, error: &dyn std::error::Error| {
-            SampleError::Absent(format!("{what}: {}; {REMEDY}", chain(error)))
-        };
         let events = format::events(roots)?;
-        let offsets = format::offsets(&events.join(hook.tracepoint), hook.fields)?;
+        let mut places = btf::words(roots, design.members);
+        for hook in design.hooks {
+            places.extend(format::offsets(&events.join(hook.tracepoint), hook.fields, hook.optional)?);
+        }
         let mut loader = EbpfLoader::new();
-        for (global, offset) in &offsets {
-            loader.override_global(global, offset, true);
+        for (global, place) in &places {
+            loader.override_global(global, place, true);
         }
         for (map, entries) in sizes {
             loader.map_max_entries(map, *entries);
         }
-        let mut loaded = loader.load(object).map_err(|e| absent("loading the probe", &e))?;
-        let program: &mut TracePoint = loaded
+        let loaded = loader.load(design.object).map_err(|e| absent("loading the probe", &e))?;
+        let mut probe = Self { loaded, hooks: design.hooks, places, cost: None };
+        for hook in design.hooks {
+            probe.program(hook)?.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
+        }
+        probe.cost = Some(Cost::new(roots, design.name, &mut probe)?);
+        Ok(probe)
+    }
+
+    /// Attaches its programs.
+    ///
+    /// # Errors
+    /// `Absent`, as for [`Probe::load`].
+    pub fn attach(mut self) -> Result<Self, SampleError> {
+        for hook in self.hooks {
+            let (category, name) = hook.tracepoint.split_once('/').unwrap_or(("", hook.tracepoint));
+            self.program(hook)?.attach(category, name).map_err(|e| absent("attaching the probe", &e))?;
+        }
+        Ok(self)
+    }
+
+    fn program(&mut self, hook: &Hook) -> Result<&mut TracePoint, SampleError> {
+        self.loaded
             .program_mut(hook.program)
             .and_then(|program| program.try_into().ok())
-            .ok_or_else(|| SampleError::Failed(format!("the object has no tracepoint program {}", hook.program)))?;
-        program.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
-        let (category, name) = hook.tracepoint.split_once('/').unwrap_or(("", hook.tracepoint));
-        program.attach(category, name).map_err(|e| absent("attaching the probe", &e))?;
-        Ok(Self(loaded))
+            .ok_or_else(|| SampleError::Failed(format!("the object has no tracepoint program {}", hook.program)))
+    }
+
+    /// Whether this kernel has what `global` asks for.
+    pub fn has(&self, global: &str) -> bool {
+        self.places.contains_key(global)
+    }
+
+    /// Tells what the probe has cost and lost so far.
+    ///
+    /// # Errors
+    /// When the kernel does not give it.
+    pub fn tell(&self, out: &mut Batch) -> Result<(), SampleError> {
+        self.cost.as_ref().map_or(Ok(()), |cost| cost.tell(out))
     }
 
     /// A map with one record for each CPU and place.
@@ -75,7 +128,8 @@ impl Probe {
     /// # Errors
     /// `Failed` when the object has no such map: the object and the agent do not belong together.
     pub fn per_cpu<T: Pod>(&mut self, name: &str) -> Result<PerCpuArray<MapData, T>, SampleError> {
-        let map = self.0.take_map(name).ok_or_else(|| SampleError::Failed(format!("the probe has no map {name}")))?;
+        let map =
+            self.loaded.take_map(name).ok_or_else(|| SampleError::Failed(format!("the probe has no map {name}")))?;
         PerCpuArray::try_from(map).map_err(|e| SampleError::Failed(format!("map {name}: {}", chain(&e))))
     }
 
@@ -84,7 +138,7 @@ impl Probe {
     /// # Errors
     /// As [`Probe::per_cpu`].
     pub fn peers(&mut self) -> Result<Peers, SampleError> {
-        Peers::take(&mut self.0)
+        Peers::take(&mut self.loaded)
     }
 }
 
@@ -103,6 +157,10 @@ pub fn summed<const N: usize>(
         out.iter_mut().zip(record).for_each(|(sum, n)| *sum = sum.wrapping_add(*n));
     }
     Ok(())
+}
+
+fn absent(what: &str, error: &dyn std::error::Error) -> SampleError {
+    SampleError::Absent(format!("{what}: {}; {REMEDY}", chain(error)))
 }
 
 /// Whether `path` is a mounted tracefs.

@@ -16,6 +16,8 @@ mod port_info;
 mod port_state;
 mod rdma_counters;
 mod settings;
+mod tcp_connections;
+mod tcp_loss;
 mod tcp_rtt;
 mod tcpip;
 mod verbs;
@@ -73,6 +75,8 @@ pub const ALL: &[Spec] = &[
     netdev::SPEC,
     tcpip::SPEC,
     tcp_rtt::SPEC,
+    tcp_loss::SPEC,
+    tcp_connections::SPEC,
     dcb::SPEC,
     pcie::SPEC,
     port_info::SPEC,

@@ -6,6 +6,9 @@
 
 pub mod destination;
 pub mod histogram;
+pub mod member;
+pub mod tcp_connections;
+pub mod tcp_loss;
 pub mod tcp_rtt;
 
 /// Network interfaces with a place of their own; traffic of the others counts under place 0.

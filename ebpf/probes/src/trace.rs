@@ -2,7 +2,7 @@
 
 use aya_ebpf::programs::TracePointContext;
 
-/// Declares offsets of tracepoint fields, each a global that the loader sets.
+/// Declares offsets of tracepoint fields or members of kernel structures, each a global that the loader sets.
 #[macro_export]
 macro_rules! offsets {
     ($($name:ident),* $(,)?) => {
@@ -16,6 +16,12 @@ macro_rules! offsets {
 pub fn global(of: &'static u32) -> u32 {
     // SAFETY: a reference to a static is valid; volatile because the loader changes it after compilation.
     unsafe { core::ptr::read_volatile(of) }
+}
+
+/// Whether this kernel has what the loader would tell in `at`; no field and no member that a probe asks for is at 0.
+#[inline(always)]
+pub fn has(at: &'static u32) -> bool {
+    global(at) != 0
 }
 
 /// The field at the offset that the loader put into `at`.

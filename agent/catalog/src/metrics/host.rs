@@ -7,6 +7,22 @@ metrics! {
         "TCP segments received and sent.";
     TCP_RTT, Histogram, Host, "fabric.tcp.rtt", Seconds, ["destination", "netdev"],
         "Smoothed round trip of TCP, taken at each segment received, by how far away the other end is.";
+    TCP_RETRANSMIT_SEGMENTS, Counter, Host, "fabric.tcp.retransmit.segments", Count("{segment}"), ["destination", "kind", "netdev"],
+        "TCP segments sent again, of all network namespaces, by how far away the other end is and by why: `handshake`, `timeout`, `fast`, `probe` (tail loss probe), `other`; `unknown`, a lower bound, on kernels without BTF.";
+    TCP_RETRANSMIT_IO, Counter, Host, "fabric.tcp.retransmit.io", Bytes, ["destination", "kind", "netdev"],
+        "Bytes of TCP data sent again, as the segments; only where the kernel has BTF.";
+    TCP_WINDOW_CLOSED, Counter, Host, "fabric.tcp.window.closed", Count("{segment}"), ["destination", "direction", "netdev"],
+        "TCP segments received while no data could move: `transmit` when the other end's window was closed, `receive` when this end's was.";
+    TCP_CONNECTION_ATTEMPTS, Counter, Host, "fabric.tcp.connection.attempts", Count("{connection}"), ["destination", "netdev"],
+        "TCP connections that programs of this host began, of all network namespaces.";
+    TCP_CONNECTION_ESTABLISHED, Counter, Host, "fabric.tcp.connection.established", Count("{connection}"), ["destination", "netdev", "opened"],
+        "TCP connections established: `active` begun here, `passive` begun by the other end.";
+    TCP_CONNECTION_FAILURES, Counter, Host, "fabric.tcp.connection.failures", Count("{connection}"), ["destination", "netdev", "reason"],
+        "TCP connections begun here and not established: `refused`, `timeout`, `reset`, `unreachable`, `abandoned` (by the program, before the kernel gave up), `no_port` (no local port was free), `other`; `unknown` on kernels without BTF.";
+    TCP_CONNECTION_LATENCY, Histogram, Host, "fabric.tcp.connection.latency", Seconds, ["destination", "netdev"],
+        "Time from the begin of a TCP connection to its establishment, of those begun here.";
+    TCP_CONNECTION_RESETS, Counter, Host, "fabric.tcp.connection.resets", Count("{connection}"), ["destination", "direction", "netdev"],
+        "TCP connections that were established and ended by a reset from here (`transmit`) or from the other end (`receive`).";
     TCP_RETRANSMITS, Counter, Host, "fabric.tcp.retransmits", Count("{segment}"), [],
         "TCP segments sent again.";
     TCP_RETRANSMIT_DETAILS, Counter, Host, "fabric.tcp.retransmit.events", EVENTS, ["reason"],

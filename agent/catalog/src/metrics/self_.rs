@@ -25,6 +25,12 @@ metrics! {
         "Counters that the last read gave.";
     SAMPLER_MISSED, Counter, Host, "fabriclens.agent.sampler.missed", EVENTS, ["sampler", "target"],
         "Full samples of the target that did not happen because this read took longer than their period.";
+    PROBE_RUNS, Counter, Host, "fabriclens.agent.probe.runs", Count("{run}"), ["probe"],
+        "Runs of a probe's programs in the kernel; only while the kernel counts them (`sysctl kernel.bpf_stats_enabled=1`).";
+    PROBE_BUSY, Counter, Host, "fabriclens.agent.probe.busy", Seconds, ["probe"],
+        "Time the kernel spent in a probe's programs; only while it counts it.";
+    PROBE_DROPS, Counter, Host, "fabriclens.agent.probe.drops", EVENTS, ["probe"],
+        "Events that a probe saw and could not count, or that the kernel kept from it because a program was at work on that CPU.";
     DISCONTINUITIES, Counter, Host, "fabriclens.agent.discontinuities", EVENTS, ["reason", "target"],
         "Counters that did not simply grow: `reset`, `wrap`, `saturated`, `implausible`, `invalid` (the pattern of a device that cannot tell).";
     UNKNOWN_COUNTERS, Gauge, Host, "fabriclens.agent.unknown.counters", Count("{counter}"), ["sampler", "target"],

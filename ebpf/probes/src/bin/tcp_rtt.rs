@@ -8,7 +8,7 @@ use aya_ebpf::maps::PerCpuArray;
 use aya_ebpf::programs::TracePointContext;
 use fabriclens_ebpf_abi::histogram::{SUM, bucket};
 use fabriclens_ebpf_abi::tcp_rtt::Record;
-use fabriclens_probes::counter::add;
+use fabriclens_probes::counter::{add_at, done, record};
 use fabriclens_probes::offsets;
 use fabriclens_probes::peers::{SocketAddress, place_of};
 use fabriclens_probes::trace::field;
@@ -21,8 +21,7 @@ static RTT: PerCpuArray<Record> = PerCpuArray::with_max_entries(1, 0);
 
 #[tracepoint]
 fn tcp_probe(ctx: TracePointContext) -> u32 {
-    count(&ctx);
-    0
+    done(count(&ctx))
 }
 
 #[inline(always)]
@@ -30,14 +29,12 @@ fn count(ctx: &TracePointContext) -> Option<()> {
     // Microseconds; 0 until the first round trip is known.
     let srtt: u32 = field(ctx, &SRTT)?;
     if srtt == 0 {
-        return None;
+        return Some(());
     }
     let local: SocketAddress = field(ctx, &SADDR)?;
     let remote: SocketAddress = field(ctx, &DADDR)?;
-    let record = RTT.get_ptr_mut(place_of(&local.address(), &remote.address()))?;
-    // SAFETY: the record is this CPU's own, and its words are only ever added to.
-    let record = unsafe { &mut *record };
-    add(record.get_mut(bucket(srtt))?, 1);
-    add(&mut record[SUM], u64::from(srtt));
+    let record = record(&RTT, place_of(&local.address(), &remote.address()))?;
+    add_at(record, bucket(srtt), 1);
+    add_at(record, SUM, u64::from(srtt));
     Some(())
 }

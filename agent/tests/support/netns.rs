@@ -1,0 +1,129 @@
+//! Two network namespaces with a cable between them, for the tests of probes; both are gone when it is dropped.
+//! Needs root, `ip` and `nft`.
+
+use std::fs::File;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Addresses of this network are used by nothing else: it is set aside for measurements.
+pub const NETWORK: &str = "198.18.0.0/16";
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// One end of the cable.
+#[derive(Clone)]
+pub struct End {
+    name: String,
+    pub address: String,
+}
+
+/// See the module.
+pub struct Cable {
+    pub near: End,
+    pub far: End,
+}
+
+impl Cable {
+    /// `None`, said loudly, where namespaces cannot be had.
+    pub fn new() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: network namespaces need root");
+            return None;
+        }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let end = |side: &str, host: u32| End {
+            name: format!("fl-{}-{number}-{side}", std::process::id()),
+            address: format!("198.18.{number}.{host}"),
+        };
+        let cable = Self { near: end("a", 1), far: end("b", 2) };
+        let (a, b) = (&cable.near.name, &cable.far.name);
+        ip(&format!("netns add {a}"));
+        ip(&format!("netns add {b}"));
+        ip(&format!("link add veth0 netns {a} type veth peer name veth0 netns {b}"));
+        for end in [&cable.near, &cable.far] {
+            ip(&format!("-n {} address add {}/24 dev veth0", end.name, end.address));
+            ip(&format!("-n {} link set lo up", end.name));
+            ip(&format!("-n {} link set veth0 up", end.name));
+        }
+        Some(cable)
+    }
+
+    /// A connection from the near to the far end.
+    pub fn connection(&self) -> (TcpStream, TcpStream) {
+        let listener = self.far.listen();
+        let client = self.near.connect(listener.local_addr().unwrap().port()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        for end in [&self.near, &self.far] {
+            command("ip", &["netns", "del", &end.name]);
+        }
+    }
+}
+
+impl End {
+    /// Runs `body` in the namespace. What it opens stays there.
+    pub fn inside<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+        let namespace = File::open(format!("/run/netns/{}", self.name)).unwrap();
+        let body = || {
+            rustix::thread::move_into_link_name_space(namespace.as_fd(), None).unwrap();
+            body()
+        };
+        std::thread::scope(|scope| scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+
+    pub fn listen(&self) -> TcpListener {
+        self.inside(|| TcpListener::bind((self.address.as_str(), 0)).unwrap())
+    }
+
+    /// Connects to the other end of the cable.
+    pub fn connect(&self, port: u16) -> std::io::Result<TcpStream> {
+        let (network, host) = self.address.rsplit_once('.').unwrap();
+        let other = if host == "1" { "2" } else { "1" };
+        self.inside(|| TcpStream::connect((format!("{network}.{other}").as_str(), port)))
+    }
+
+    /// Rules for TCP segments that arrive here, in `nft`'s words.
+    pub fn rule(&self, rule: &str) {
+        let nft = ["netns", "exec", self.name.as_str(), "nft"];
+        let table = "add table inet t; add chain inet t c { type filter hook input priority 0; }";
+        command("ip", &[&nft[..], &[&format!("{table}; add rule inet t c {rule}")]].concat());
+    }
+
+    /// Sets `net/<key>`.
+    pub fn set(&self, key: &str, value: &str) {
+        self.inside(|| std::fs::write(format!("/proc/sys/net/{key}"), value).unwrap());
+    }
+
+    /// The kernel's own count, `Tcp/RetransSegs`.
+    pub fn count(&self, name: &str) -> u64 {
+        let (group, name) = name.split_once('/').unwrap();
+        let files = ["snmp", "netstat"].map(|file| format!("/proc/thread-self/net/{file}"));
+        let texts = self.inside(|| files.map(|file| std::fs::read_to_string(file).unwrap()));
+        let lines: Vec<&str> = texts.iter().flat_map(|text| text.lines()).collect();
+        let mut pairs = lines.chunks(2).filter(|pair| pair[0].starts_with(&format!("{group}:")));
+        pairs
+            .find_map(|pair| {
+                let at = pair[0].split_whitespace().position(|word| word == name)?;
+                pair[1].split_whitespace().nth(at)?.parse().ok()
+            })
+            .unwrap_or_else(|| panic!("the kernel has no {group}/{name}"))
+    }
+}
+
+fn ip(arguments: &str) {
+    command("ip", &arguments.split(' ').collect::<Vec<_>>());
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test sets up what it measures; the agent starts no process")]
+fn command(program: &str, arguments: &[&str]) {
+    let output = std::process::Command::new(program).args(arguments).output();
+    let output = output.unwrap_or_else(|e| panic!("{program} {arguments:?}: {e}; install iproute2 and nftables"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    // A panic while another one unwinds would hide the first.
+    assert!(output.status.success() || std::thread::panicking(), "{program} {arguments:?}: {error}");
+}
