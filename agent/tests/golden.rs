@@ -39,6 +39,10 @@ const EXCUSED: &[(&str, &[&str])] = &[
     ("counted from events as they happen, and a recording has none", &["fabric.port.async_events"]),
     ("told only where the configuration asks for it", &["fabric.vendor.counter"]),
     ("measured by a probe in a running kernel; tests/ebpf.rs", &["fabric.tcp.rtt"]),
+    (
+        "measured by a probe in a running kernel; tests/ebpf_traffic.rs",
+        &["fabric.tcp.io", "fabric.tcp.io.segments", "fabric.tcp.io.ce_segments", "fabric.tcp.io.unplaced"],
+    ),
 ];
 
 fn hosts() -> Vec<PathBuf> {

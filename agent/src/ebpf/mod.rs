@@ -4,7 +4,11 @@
 //! have on this kernel the others do not miss. Programs are held by file descriptors alone: when the agent ends, in
 //! whatever way, the kernel takes them out.
 
+pub mod cgroup;
+pub mod cgroup_names;
 mod format;
+pub mod ledger;
+mod load;
 pub mod networks;
 mod peers;
 

@@ -17,6 +17,7 @@ mod port_state;
 mod rdma_counters;
 mod settings;
 mod tcp_rtt;
+mod tcp_traffic;
 mod tcpip;
 mod verbs;
 
@@ -73,6 +74,7 @@ pub const ALL: &[Spec] = &[
     netdev::SPEC,
     tcpip::SPEC,
     tcp_rtt::SPEC,
+    tcp_traffic::SPEC,
     dcb::SPEC,
     pcie::SPEC,
     port_info::SPEC,

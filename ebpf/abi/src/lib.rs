@@ -6,7 +6,9 @@
 
 pub mod destination;
 pub mod histogram;
+pub mod microburst;
 pub mod tcp_rtt;
+pub mod tcp_traffic;
 
 /// Network interfaces with a place of their own; traffic of the others counts under place 0.
 pub const INTERFACES: usize = 16;

@@ -5,6 +5,7 @@
 #![expect(internal_features, reason = "an addition to a word of a map must be one instruction")]
 
 pub mod counter;
+pub mod packet;
 pub mod peers;
 pub mod trace;
 

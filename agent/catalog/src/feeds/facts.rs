@@ -40,6 +40,10 @@ pub static FACTS: &[Fact] = &[
     info("device/sys_image_guid", "system_guid"),
     info("configfs/rdma_cm/{dev}/ports/{port}/default_roce_mode", "roce"),
     value("ebpf/tcp_probe/srtt", &host::TCP_RTT, "one observation for each segment received"),
+    value("ebpf/cgroup_skb/len", &host::TCP_IO, "with the headers of each segment, and the link's"),
+    value("ebpf/cgroup_skb/gso_segs", &host::TCP_IO_SEGMENTS, "as many as the buffer becomes on the wire"),
+    value("ebpf/cgroup_skb/ip_ecn", &host::TCP_IO_CE, "segments whose mark is 3"),
+    value("ebpf/cgroup_skb/other", &host::TCP_IO_UNPLACED, "segments counted without their control group"),
     value("net/operstate", &netdev::NETDEV_UP, "1 when `up`"),
     value(
         "net/duplex",
