@@ -6,8 +6,12 @@
 
 mod btf;
 mod by_place;
+pub mod cgroup;
+pub mod cgroup_names;
 mod cost;
 mod format;
+pub mod ledger;
+mod load;
 pub mod networks;
 mod peers;
 

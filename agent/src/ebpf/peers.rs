@@ -70,6 +70,11 @@ impl Peers {
         Ok(())
     }
 
+    /// Index of each interface in the kernel, and its number in the maps.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.places.iter().map(|(index, (number, _))| (*index, *number))
+    }
+
     /// Each record of a map by interface and class: its place, the interface's name, the class's name. Traffic of
     /// interfaces without a place of their own is that of `other`.
     pub fn places(&self) -> impl Iterator<Item = (u32, &str, &'static str)> {

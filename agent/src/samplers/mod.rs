@@ -19,6 +19,7 @@ mod settings;
 mod tcp_connections;
 mod tcp_loss;
 mod tcp_rtt;
+mod tcp_traffic;
 mod tcpip;
 mod verbs;
 
@@ -77,6 +78,7 @@ pub const ALL: &[Spec] = &[
     tcp_rtt::SPEC,
     tcp_loss::SPEC,
     tcp_connections::SPEC,
+    tcp_traffic::SPEC,
     dcb::SPEC,
     pcie::SPEC,
     port_info::SPEC,

@@ -7,9 +7,11 @@
 pub mod destination;
 pub mod histogram;
 pub mod member;
+pub mod microburst;
 pub mod tcp_connections;
 pub mod tcp_loss;
 pub mod tcp_rtt;
+pub mod tcp_traffic;
 
 /// Network interfaces with a place of their own; traffic of the others counts under place 0.
 pub const INTERFACES: usize = 16;

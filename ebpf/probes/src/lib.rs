@@ -6,6 +6,7 @@
 
 pub mod counter;
 pub mod memory;
+pub mod packet;
 pub mod peers;
 pub mod trace;
 

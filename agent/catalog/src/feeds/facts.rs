@@ -55,6 +55,10 @@ pub static FACTS: &[Fact] = &[
     value("ebpf/inet_sock_set_state SYN_SENT to ESTABLISHED", &host::TCP_CONNECTION_LATENCY, "time between the two"),
     value("ebpf/tcp_receive_reset", &host::TCP_CONNECTION_RESETS, "direction `receive`, unless it was connecting"),
     value("ebpf/tcp_send_reset", &host::TCP_CONNECTION_RESETS, "direction `transmit`, when a connection ends by it"),
+    value("ebpf/cgroup_skb/len", &host::TCP_IO, "with the headers of each segment, and the link's"),
+    value("ebpf/cgroup_skb/gso_segs", &host::TCP_IO_SEGMENTS, "as many as the buffer becomes on the wire"),
+    value("ebpf/cgroup_skb/ip_ecn", &host::TCP_IO_CE, "segments whose mark is 3"),
+    value("ebpf/cgroup_skb/other", &host::TCP_IO_UNPLACED, "segments counted without their control group"),
     value("net/operstate", &netdev::NETDEV_UP, "1 when `up`"),
     value(
         "net/duplex",

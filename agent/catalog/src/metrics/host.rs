@@ -23,6 +23,15 @@ metrics! {
         "Time from the begin of a TCP connection to its establishment, of those begun here.";
     TCP_CONNECTION_RESETS, Counter, Host, "fabric.tcp.connection.resets", Count("{connection}"), ["destination", "direction", "netdev"],
         "TCP connections that were established and ended by a reset from here (`transmit`) or from the other end (`receive`).";
+    TCP_IO, Counter, Host, "fabric.tcp.io", Bytes, ["cgroup", "destination", "direction", "netdev"],
+        "TCP bytes of this host's sockets as the interface counts them: segments with IP and link header, sent again or not.";
+    TCP_IO_SEGMENTS, Counter, Host, "fabric.tcp.io.segments", Count("{segment}"),
+        ["cgroup", "destination", "direction", "netdev"],
+        "TCP segments of this host's sockets as they are on the wire.";
+    TCP_IO_CE, Counter, Host, "fabric.tcp.io.ce_segments", Count("{segment}"), ["cgroup", "destination", "netdev"],
+        "TCP segments received that were congestion-marked (CE) on the way.";
+    TCP_IO_UNPLACED, Counter, Host, "fabric.tcp.io.unplaced", Count("{segment}"), [],
+        "TCP segments that count under cgroup `other` because more control groups talked than there is room for.";
     TCP_RETRANSMITS, Counter, Host, "fabric.tcp.retransmits", Count("{segment}"), [],
         "TCP segments sent again.";
     TCP_RETRANSMIT_DETAILS, Counter, Host, "fabric.tcp.retransmit.events", EVENTS, ["reason"],

@@ -1,0 +1,216 @@
+//! A second network namespace behind a pair of virtual interfaces, and control groups: real traffic for probes. Needs
+//! root, `ip` and `ethtool`; who has not got them is told so.
+#![allow(dead_code, clippy::unwrap_used, reason = "test support: each file uses its part; a failure is a failed test")]
+
+use fabriclens_agent::batch::{Batch, SampleError};
+use fabriclens_agent::roots::Roots;
+use fabriclens_agent::samplers::{Sampler, by_name};
+use fabriclens_agent::subject::Subject;
+use fabriclens_wire::Value;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runs a tool; the error is what it says.
+#[expect(clippy::disallowed_methods, reason = "the test arranges its network; the agent itself starts nothing")]
+pub fn tool(line: &str) -> Result<(), String> {
+    let mut words = line.split(' ');
+    let output = Command::new(words.next().unwrap()).args(words).output().map_err(|e| format!("{line}: {e}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(format!("{line}: {}", said.trim())) }
+}
+
+/// The sampler, or `None` where it cannot be, said loudly. Root has no excuse.
+pub fn opened(name: &str, subject: &Subject) -> Option<Box<dyn Sampler>> {
+    match (by_name(name).unwrap().open)(subject) {
+        Ok(sampler) => Some(sampler),
+        Err(SampleError::Absent(why)) => {
+            assert!(!rustix::process::geteuid().is_root(), "{name} cannot be had although this is root: {why}");
+            println!("SKIPPED: {name} is not tested here: {why}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// This host.
+pub fn this_host() -> Subject {
+    Subject::host(&Arc::new(Roots::new(None)), &Arc::from("h"), &Arc::default())
+}
+
+/// Sum of the whole numbers that a sample tells of `metric`, over the columns that have all of `labels`.
+pub fn told(sampler: &mut dyn Sampler, metric: &str, labels: &[(&str, &str)]) -> u64 {
+    let mut batch = Batch::default();
+    sampler.sample(&[], &mut batch).unwrap();
+    sum(&batch, metric, labels)
+}
+
+/// The same of a sample that was taken.
+pub fn sum(batch: &Batch, metric: &str, labels: &[(&str, &str)]) -> u64 {
+    let has = |column: &fabriclens_wire::Column| {
+        labels.iter().all(|(name, value)| column.labels.iter().any(|(n, v)| **n == **name && **v == **value))
+    };
+    let of = batch.facts.iter().filter(|(column, _)| column.metric.name == metric && has(column));
+    of.map(|(_, value)| if let Value::Int(n) = value { *n } else { panic!("{value:?} is no whole number") }).sum()
+}
+
+/// Two virtual interfaces, one here and one in a namespace of its own. Both go when it is dropped.
+pub struct Pair {
+    /// Name of the one here, and of the namespace.
+    pub near: String,
+    /// First three octets of both addresses: `.1` is here, `.2` there.
+    net: String,
+}
+
+impl Pair {
+    /// `None`, said loudly, where this cannot be.
+    pub fn new(name: &str, net: &str) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: network namespaces need root");
+            return None;
+        }
+        let pair = Self { near: name.to_owned(), net: net.to_owned() };
+        _ = tool(&format!("ip netns del {name}"));
+        _ = tool(&format!("ip link del {name}"));
+        let far = format!("ip -n {name}");
+        let (one, two) = ("02:fa:00:00:00:01", "02:fa:00:00:00:02");
+        for line in [
+            format!("ip netns add {name}"),
+            format!("ip link add {name} address {one} type veth peer name far address {two} netns {name}"),
+            // Nothing but the test's own traffic is to cross the pair.
+            format!("ip link set {name} addrgenmode none"),
+            format!("{far} link set far addrgenmode none"),
+            format!("ip addr add {net}.1/24 dev {name}"),
+            format!("{far} addr add {net}.2/24 dev far"),
+            format!("ip addr add {} dev {name} nodad", pair.v6("1/64")),
+            format!("{far} addr add {} dev far nodad", pair.v6("2/64")),
+            format!("{far} link set lo up"),
+            format!("{far} link set far up"),
+            format!("ip link set {name} up"),
+            format!("ip neigh replace {net}.2 lladdr {two} dev {name} nud permanent"),
+            format!("{far} neigh replace {net}.1 lladdr {one} dev far nud permanent"),
+            format!("ip neigh replace {} lladdr {two} dev {name} nud permanent", pair.v6("2")),
+            format!("{far} neigh replace {} lladdr {one} dev far nud permanent", pair.v6("1")),
+        ] {
+            if let Err(why) = tool(&line) {
+                println!("SKIPPED: no pair of virtual interfaces: {why}");
+                return None;
+            }
+        }
+        Some(pair)
+    }
+
+    /// Address of the interface here.
+    pub fn here(&self) -> String {
+        format!("{}.1", self.net)
+    }
+
+    /// Address of the other one.
+    pub fn there(&self) -> String {
+        format!("{}.2", self.net)
+    }
+
+    /// The IPv6 address of the one here (`1`) or there (`2`).
+    pub fn v6(&self, end: &str) -> String {
+        format!("fd00:{}::{end}", self.net.replace('.', ":"))
+    }
+
+    /// Segments leave and come one by one, as from an adapter that counts them: the kernel splits and joins nothing
+    /// below the interfaces' counters.
+    pub fn one_by_one(&self) -> Result<(), String> {
+        let off = "tso off gro off";
+        tool(&format!("ethtool -K {} {off}", self.near))?;
+        tool(&format!("ip netns exec {} ethtool -K far {off}", self.near))
+    }
+
+    /// Runs in the namespace. What it opens stays there.
+    pub fn inside<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let run = || {
+                let namespace = File::open(format!("/run/netns/{}", self.near)).unwrap();
+                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                body()
+            };
+            scope.spawn(run).join().unwrap()
+        })
+    }
+
+    /// A connection from here to the namespace: this end, that end.
+    pub fn connect(&self, there: &str) -> (TcpStream, TcpStream) {
+        let listener = self.inside(|| TcpListener::bind((there, 0)).unwrap());
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    /// A counter of the interface here, such as `rx_bytes`.
+    pub fn counter(&self, name: &str) -> u64 {
+        let file = format!("/sys/class/net/{}/statistics/{name}", self.near);
+        std::fs::read_to_string(file).unwrap().trim().parse().unwrap()
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        _ = tool(&format!("ip link del {}", self.near));
+        _ = tool(&format!("ip netns del {}", self.near));
+    }
+}
+
+/// Sends so many bytes from one end to the other, and waits for the last acknowledgement.
+pub fn send(from: &mut TcpStream, to: &mut TcpStream, bytes: usize) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let chunk = vec![7; 65_536];
+            let mut left = bytes;
+            while left > 0 {
+                let n = left.min(chunk.len());
+                from.write_all(&chunk[..n]).unwrap();
+                left -= n;
+            }
+        });
+        let mut chunk = vec![0; 65_536];
+        let mut left = bytes;
+        while left > 0 {
+            left -= to.read(&mut chunk).unwrap();
+        }
+    });
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+/// A control group of its own; gone when dropped.
+pub struct Group {
+    dir: PathBuf,
+    root: PathBuf,
+    /// Its path below the mount, as the agent tells it.
+    pub path: String,
+}
+
+impl Group {
+    /// Makes `name` below the root of `mount`.
+    pub fn new(mount: &std::path::Path, name: &str) -> Self {
+        let dir = mount.join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        Self { dir, root: mount.to_owned(), path: format!("/{name}") }
+    }
+
+    /// Runs with this process in the group: sockets that are made meanwhile belong to it.
+    pub fn with<T>(&self, body: impl FnOnce() -> T) -> T {
+        let enter = |dir: &PathBuf| std::fs::write(dir.join("cgroup.procs"), std::process::id().to_string()).unwrap();
+        enter(&self.dir);
+        let made = body();
+        enter(&self.root);
+        made
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir(&self.dir);
+    }
+}

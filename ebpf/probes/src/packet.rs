@@ -1,0 +1,78 @@
+//! Headers of packets, for probes that are given a socket buffer (`__sk_buff`, whose layout is the kernel's promise).
+
+use aya_ebpf::programs::sk_buff::SkBuff;
+use fabriclens_ebpf_abi::{Address, mapped};
+
+/// Ethernet's number of IPv4, as `__sk_buff` holds it.
+pub const IPV4: u32 = 0x0800_u16.to_be() as u32;
+/// The same of IPv6.
+pub const IPV6: u32 = 0x86dd_u16.to_be() as u32;
+/// IP's number of TCP.
+pub const TCP: u8 = 6;
+/// IP's number of UDP.
+pub const UDP: u8 = 17;
+
+const IPV6_HEADER: u32 = 40;
+const HOP_BY_HOP: u8 = 0;
+const CE: u8 = 3;
+
+/// What an IP header tells.
+pub struct Ip {
+    /// From where.
+    pub source: Address,
+    /// To where.
+    pub destination: Address,
+    /// What it carries.
+    pub carries: u8,
+    /// Marked as having met congestion.
+    pub ce: bool,
+    /// Its length in bytes, as each segment has it.
+    pub header: u32,
+    /// Bytes of a hop-by-hop header, which a buffer that holds several segments has for its own length only.
+    pub hop_by_hop: u32,
+}
+
+/// Reads the IP header at `at`; `protocol` is Ethernet's number of it.
+#[inline(always)]
+pub fn ip(skb: &SkBuff, at: usize, protocol: u32) -> Option<Ip> {
+    if protocol == IPV4 {
+        let h: [u8; 20] = skb.load(at).ok()?;
+        return Some(Ip {
+            source: mapped([h[12], h[13], h[14], h[15]]),
+            destination: mapped([h[16], h[17], h[18], h[19]]),
+            carries: h[9],
+            ce: h[1] & CE == CE,
+            header: u32::from(h[0] & 15) * 4,
+            hop_by_hop: 0,
+        });
+    }
+    if protocol != IPV6 {
+        return None;
+    }
+    let h: [u8; IPV6_HEADER as usize] = skb.load(at).ok()?;
+    let (mut source, mut destination) = ([0; 16], [0; 16]);
+    source.copy_from_slice(&h[8..24]);
+    destination.copy_from_slice(&h[24..40]);
+    let (mut carries, mut hop_by_hop) = (h[6], 0);
+    if carries == HOP_BY_HOP {
+        let next: [u8; 2] = skb.load(at + IPV6_HEADER as usize).ok()?;
+        carries = next[0];
+        hop_by_hop = (u32::from(next[1]) + 1) * 8;
+    }
+    Some(Ip { source, destination, carries, ce: (h[1] >> 4) & CE == CE, header: IPV6_HEADER, hop_by_hop })
+}
+
+/// Bytes and segments of a buffer as they are on the wire. `headers` are the bytes that each segment repeats, `once`
+/// those that no segment has.
+#[inline(always)]
+pub fn on_wire(skb: &SkBuff, headers: u32, once: u32) -> (u64, u64) {
+    // SAFETY: the kernel gave the pointer, and rewrites these reads.
+    let (len, size, segments) = unsafe { ((*skb.skb).len, (*skb.skb).gso_size, (*skb.skb).gso_segs) };
+    if size == 0 || len <= headers + once {
+        return (u64::from(len), 1);
+    }
+    let payload = len - headers - once;
+    // Drivers of virtual machines tell the size of a segment and not how many there are.
+    let segments = if segments == 0 { payload.div_ceil(size) } else { segments };
+    (u64::from(payload) + u64::from(segments) * u64::from(headers), u64::from(segments))
+}
