@@ -6,8 +6,8 @@ use crate::roots::Roots;
 use crate::sysfile::text;
 use aya::Ebpf;
 use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::maps::{HashMap, MapData, MapError};
-use fabriclens_ebpf_abi::{Address, INTERFACES, destination, mapped};
+use aya::maps::{Array, HashMap, MapData, MapError};
+use fabriclens_ebpf_abi::{Address, FIRST_EPOCH, INTERFACES, destination, mapped};
 use fabriclens_kernel::{Calls, InterfaceAddress};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,6 +16,8 @@ use std::net::IpAddr;
 pub struct Peers {
     local: HashMap<MapData, Address, u32>,
     networks: LpmTrie<MapData, Address, u32>,
+    epochs: Array<MapData, u32>,
+    epoch: u32,
     own: Vec<InterfaceAddress>,
     /// Index of an interface in the kernel: its place in the probe's maps. A place is never given to another one,
     /// because what was counted there cannot be taken back.
@@ -30,6 +32,8 @@ impl Peers {
         Ok(Self {
             local: HashMap::try_from(map("LOCAL")?).map_err(failed)?,
             networks: LpmTrie::try_from(map("NETWORKS")?).map_err(failed)?,
+            epochs: Array::try_from(map("EPOCH")?).map_err(failed)?,
+            epoch: FIRST_EPOCH,
             own: Vec::new(),
             places: BTreeMap::new(),
         })
@@ -44,8 +48,22 @@ impl Peers {
         if own == self.own {
             return Ok(());
         }
-        let names = interfaces(roots);
-        for address in &own {
+        let changed = self.change(&interfaces(roots), told, &own);
+        // Also after half a change: what the probe remembers is of before.
+        self.epochs.set(0, self.epoch, 0).map_err(failed)?;
+        self.epoch = self.epoch.wrapping_add(1).max(FIRST_EPOCH);
+        changed?;
+        self.own = own;
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        names: &BTreeMap<u32, String>,
+        told: &Destinations,
+        own: &[InterfaceAddress],
+    ) -> Result<(), SampleError> {
+        for address in own {
             let next = self.places.len() as u32 + 1;
             if (next as usize) < INTERFACES
                 && let Some(name) = names.get(&address.interface)
@@ -59,14 +77,13 @@ impl Peers {
             _ = self.networks.remove(&key(Network { address: gone.address, prefix: gone.prefix }));
             _ = self.networks.remove(&Key::new(128, address(gone.address)));
         }
-        for (network, class) in classes(told, &own) {
+        for (network, class) in classes(told, own) {
             self.networks.insert(&key(network), class, 0).map_err(failed)?;
         }
-        for own in &own {
+        for own in own {
             let place = self.places.get(&own.interface).map_or(0, |(place, _)| *place);
             self.local.insert(address(own.address), place, 0).map_err(failed)?;
         }
-        self.own = own;
         Ok(())
     }
 
@@ -102,8 +119,13 @@ fn interfaces(roots: &Roots) -> BTreeMap<u32, String> {
 
 fn address(ip: IpAddr) -> Address {
     match ip {
-        IpAddr::V4(v4) => mapped(v4.octets()),
-        IpAddr::V6(v6) => v6.octets(),
+        IpAddr::V4(v4) => mapped(u32::from_ne_bytes(v4.octets())),
+        IpAddr::V6(v6) => {
+            let bytes = v6.octets();
+            std::array::from_fn(|i| {
+                u32::from_ne_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]])
+            })
+        }
     }
 }
 

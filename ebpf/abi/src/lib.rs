@@ -16,13 +16,14 @@ pub mod tcp_traffic;
 /// Network interfaces with a place of their own; traffic of the others counts under place 0.
 pub const INTERFACES: usize = 16;
 
-/// Addresses are IPv6 to the maps, IPv4 ones mapped (`::ffff:a.b.c.d`), so that one table serves both.
-pub type Address = [u8; 16];
+/// Addresses are IPv6 to the maps, IPv4 ones mapped (`::ffff:a.b.c.d`), so that one table serves both. In memory they
+/// are as on the wire; as words, a probe copies and compares them without looking at single bytes.
+pub type Address = [u32; 4];
 
-/// An IPv4 address as the maps know it.
+/// An IPv4 address as the maps know it; `v4` as it is in memory.
 #[inline]
-pub const fn mapped(v4: [u8; 4]) -> Address {
-    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, v4[0], v4[1], v4[2], v4[3]]
+pub const fn mapped(v4: u32) -> Address {
+    [0, 0, u32::from_ne_bytes([0, 0, 0xff, 0xff]), v4]
 }
 
 /// Place of an interface and a class of destinations in a map that has one record for each pair.
@@ -30,3 +31,34 @@ pub const fn mapped(v4: [u8; 4]) -> Address {
 pub const fn place(interface: u32, destination: u32) -> u32 {
     interface * destination::CLASSES as u32 + destination
 }
+
+/// The interface of a place.
+#[inline]
+pub const fn interface_of(place: u32) -> u32 {
+    place / destination::CLASSES as u32
+}
+
+/// The class of a place.
+#[inline]
+pub const fn class_of(place: u32) -> u32 {
+    place % destination::CLASSES as u32
+}
+
+/// Place of the connections that a CPU met last, so that a segment need not go through the tables again.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Known {
+    /// This end.
+    pub local: Address,
+    /// The other end.
+    pub remote: Address,
+    /// What the tables said.
+    pub place: u32,
+    /// When: the number in `EPOCH` then. The agent raises it after it changed the tables; an empty record has 0.
+    pub epoch: u32,
+}
+
+/// Records of [`Known`] for each CPU; a power of two.
+pub const KNOWN: u32 = 256;
+/// The first number in `EPOCH`.
+pub const FIRST_EPOCH: u32 = 1;

@@ -36,30 +36,36 @@ pub struct Ip {
 #[inline(always)]
 pub fn ip(skb: &SkBuff, at: usize, protocol: u32) -> Option<Ip> {
     if protocol == IPV4 {
-        let h: [u8; 20] = skb.load(at).ok()?;
+        let h: [u32; 5] = skb.load(at).ok()?;
+        let ([first, service, ..], [_, carries, ..]) = (h[0].to_ne_bytes(), h[2].to_ne_bytes());
         return Some(Ip {
-            source: mapped([h[12], h[13], h[14], h[15]]),
-            destination: mapped([h[16], h[17], h[18], h[19]]),
-            carries: h[9],
-            ce: h[1] & CE == CE,
-            header: u32::from(h[0] & 15) * 4,
+            source: mapped(h[3]),
+            destination: mapped(h[4]),
+            carries,
+            ce: service & CE == CE,
+            header: u32::from(first & 15) * 4,
             hop_by_hop: 0,
         });
     }
     if protocol != IPV6 {
         return None;
     }
-    let h: [u8; IPV6_HEADER as usize] = skb.load(at).ok()?;
-    let (mut source, mut destination) = ([0; 16], [0; 16]);
-    source.copy_from_slice(&h[8..24]);
-    destination.copy_from_slice(&h[24..40]);
-    let (mut carries, mut hop_by_hop) = (h[6], 0);
+    let h: [u32; IPV6_HEADER as usize / 4] = skb.load(at).ok()?;
+    let ([_, service, ..], [_, _, mut carries, _]) = (h[0].to_ne_bytes(), h[1].to_ne_bytes());
+    let mut hop_by_hop = 0;
     if carries == HOP_BY_HOP {
         let next: [u8; 2] = skb.load(at + IPV6_HEADER as usize).ok()?;
         carries = next[0];
         hop_by_hop = (u32::from(next[1]) + 1) * 8;
     }
-    Some(Ip { source, destination, carries, ce: (h[1] >> 4) & CE == CE, header: IPV6_HEADER, hop_by_hop })
+    Some(Ip {
+        source: [h[2], h[3], h[4], h[5]],
+        destination: [h[6], h[7], h[8], h[9]],
+        carries,
+        ce: (service >> 4) & CE == CE,
+        header: IPV6_HEADER,
+        hop_by_hop,
+    })
 }
 
 /// Bytes and segments of a buffer as they are on the wire. `headers` are the bytes that each segment repeats, `once`

@@ -24,9 +24,32 @@ pub fn has(at: &'static u32) -> bool {
     global(at) != 0
 }
 
-/// The field at the offset that the loader put into `at`.
-#[inline(always)]
-pub fn field<T>(ctx: &TracePointContext, at: &'static u32) -> Option<T> {
-    // SAFETY: the helper behind it copies, and fails where it cannot.
-    unsafe { ctx.read_at::<T>(global(at) as usize) }.ok()
+/// Bytes of a record that are looked at; the fields of all probes are in front of that.
+const RECORD: usize = 128;
+
+/// The record of a tracepoint, copied at once: to copy one field costs as much as to copy all.
+#[repr(C, align(8))]
+pub struct Event([u8; RECORD]);
+
+impl Event {
+    /// Copies it.
+    #[inline(always)]
+    pub fn of(ctx: &TracePointContext) -> Option<Self> {
+        // SAFETY: the helper behind it copies, and fails where it cannot.
+        unsafe { ctx.read_at(0) }.ok()
+    }
+
+    /// The field at the offset that the loader put into `at`.
+    #[inline(always)]
+    pub fn field<T: Copy>(&self, at: &'static u32) -> Option<T> {
+        let at = global(at) as usize;
+        if at > RECORD - size_of::<T>() {
+            return None;
+        }
+        // SAFETY: it lies inside.
+        let field = unsafe { self.0.as_ptr().add(at) }.cast::<T>();
+        // Arrays of bytes lie anywhere, and reading those takes a load a byte.
+        // SAFETY: aligned, or read as if it were not.
+        Some(unsafe { if at % align_of::<T>() == 0 { field.read() } else { field.read_unaligned() } })
+    }
 }

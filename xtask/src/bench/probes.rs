@@ -53,7 +53,7 @@ struct Row {
 const ROWS: [Row; 4] = [
     Row {
         sampler: "tcp_rtt",
-        rival: "tracepoint:tcp:tcp_probe { @[args->dport] = hist(args->srtt); }",
+        rival: "tracepoint:tcp:tcp_probe { @rtt[args->dport] = hist(args->srtt); }",
         load: Load::Stream,
     },
     Row {
@@ -64,12 +64,12 @@ const ROWS: [Row; 4] = [
     },
     Row {
         sampler: "tcp_loss",
-        rival: "tracepoint:tcp:tcp_retransmit_skb { @[ntop(args->daddr)] = count(); }",
+        rival: "tracepoint:tcp:tcp_retransmit_skb { @again[ntop(args->daddr)] = count(); }",
         load: Load::Lossy,
     },
     Row {
         sampler: "tcp_connections",
-        rival: "tracepoint:sock:inet_sock_set_state { @[ntop(args->daddr), args->oldstate, args->newstate] = count(); }",
+        rival: "tracepoint:sock:inet_sock_set_state { @states[ntop(args->daddr), args->oldstate, args->newstate] = count(); }",
         load: Load::Connections,
     },
 ];

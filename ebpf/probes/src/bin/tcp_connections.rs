@@ -18,7 +18,7 @@ use fabriclens_probes::counter::{add_at, done, dropped, record};
 use fabriclens_probes::memory::member;
 use fabriclens_probes::offsets;
 use fabriclens_probes::peers::{SocketAddress, place_of};
-use fabriclens_probes::trace::{field, has};
+use fabriclens_probes::trace::{Event, has};
 
 offsets!(SK, OLD, NEW, PROTOCOL, PORT, LOCAL_ADDRESS, REMOTE_ADDRESS);
 offsets!(RECEIVED_SK, RECEIVED_LOCAL, RECEIVED_REMOTE);
@@ -46,34 +46,34 @@ const TIME_WAIT: i32 = 6;
 
 #[tracepoint]
 fn inet_sock_set_state(ctx: TracePointContext) -> u32 {
-    done(changed(&ctx))
+    done(Event::of(&ctx).as_ref().and_then(changed))
 }
 
 #[tracepoint]
 fn tcp_receive_reset(ctx: TracePointContext) -> u32 {
-    done(received(&ctx))
+    done(Event::of(&ctx).as_ref().and_then(received))
 }
 
 #[tracepoint]
 fn tcp_send_reset(ctx: TracePointContext) -> u32 {
-    done(sent(&ctx))
+    done(Event::of(&ctx).as_ref().and_then(sent))
 }
 
 #[inline(always)]
-fn changed(ctx: &TracePointContext) -> Option<()> {
-    let old: i32 = field(ctx, &OLD)?;
-    let new: i32 = field(ctx, &NEW)?;
+fn changed(event: &Event) -> Option<()> {
+    let old: i32 = event.field(&OLD)?;
+    let new: i32 = event.field(&NEW)?;
     let began = new == SYN_SENT;
-    if !began && old != SYN_SENT && old != SYN_RECV || field::<u16>(ctx, &PROTOCOL)? != TCP {
+    if !began && old != SYN_SENT && old != SYN_RECV || event.field::<u16>(&PROTOCOL)? != TCP {
         return Some(());
     }
     // Both ends began at once; it is not decided yet.
     if old == SYN_SENT && new == SYN_RECV {
         return Some(());
     }
-    let local: Address = field(ctx, &LOCAL_ADDRESS)?;
-    let remote: Address = field(ctx, &REMOTE_ADDRESS)?;
-    let socket: u64 = field(ctx, &SK)?;
+    let local: Address = event.field(&LOCAL_ADDRESS)?;
+    let remote: Address = event.field(&REMOTE_ADDRESS)?;
+    let socket: u64 = event.field(&SK)?;
     let record = record(&CONNECTIONS, place_of(&local, &remote))?;
     // SAFETY: the helper has no side effect.
     let now = unsafe { bpf_ktime_get_ns() };
@@ -100,7 +100,7 @@ fn changed(ctx: &TracePointContext) -> Option<()> {
                 None => dropped(),
             }
         }
-        (CLOSE, true) => add_at(record, FAILURES + reason(socket, field(ctx, &PORT)?), 1),
+        (CLOSE, true) => add_at(record, FAILURES + reason(socket, event.field(&PORT)?), 1),
         _ => {}
     }
     Some(())
@@ -125,31 +125,31 @@ fn reason(socket: u64, port: u16) -> usize {
 }
 
 #[inline(always)]
-fn received(ctx: &TracePointContext) -> Option<()> {
-    let socket: u64 = field(ctx, &RECEIVED_SK)?;
+fn received(event: &Event) -> Option<()> {
+    let socket: u64 = event.field(&RECEIVED_SK)?;
     // SAFETY: only whether there is an entry counts.
     if unsafe { STARTS.get(&socket) }.is_some() {
         // It is connecting: a failed attempt, no connection that ends.
         return Some(());
     }
-    let local: Address = field(ctx, &RECEIVED_LOCAL)?;
-    let remote: Address = field(ctx, &RECEIVED_REMOTE)?;
+    let local: Address = event.field(&RECEIVED_LOCAL)?;
+    let remote: Address = event.field(&RECEIVED_REMOTE)?;
     add_at(record(&CONNECTIONS, place_of(&local, &remote))?, RESETS_RECEIVED, 1);
     Some(())
 }
 
 #[inline(always)]
-fn sent(ctx: &TracePointContext) -> Option<()> {
+fn sent(event: &Event) -> Option<()> {
     // Resets answer segments that belong to nothing, too: those end no connection.
-    let state: i32 = field(ctx, &SENT_STATE)?;
+    let state: i32 = event.field(&SENT_STATE)?;
     let nothing = matches!(state, 0 | SYN_SENT | SYN_RECV | NEW_SYN_RECV | LISTEN | TIME_WAIT);
-    if nothing || field::<u64>(ctx, &SENT_SK)? == 0 {
+    if nothing || event.field::<u64>(&SENT_SK)? == 0 {
         return Some(());
     }
     let (local, remote): (Address, Address) = if has(&SENT_LOCAL_V6) {
-        (field(ctx, &SENT_LOCAL_V6)?, field(ctx, &SENT_REMOTE_V6)?)
+        (event.field(&SENT_LOCAL_V6)?, event.field(&SENT_REMOTE_V6)?)
     } else {
-        let (local, remote): (SocketAddress, SocketAddress) = (field(ctx, &SENT_LOCAL)?, field(ctx, &SENT_REMOTE)?);
+        let (local, remote): (SocketAddress, SocketAddress) = (event.field(&SENT_LOCAL)?, event.field(&SENT_REMOTE)?);
         (local.address(), remote.address())
     };
     add_at(record(&CONNECTIONS, place_of(&local, &remote))?, RESETS_SENT, 1);

@@ -17,7 +17,7 @@ use fabriclens_probes::counter::{add_at, done, record};
 use fabriclens_probes::memory::{bit_field, member};
 use fabriclens_probes::offsets;
 use fabriclens_probes::peers::{SocketAddress, place_of};
-use fabriclens_probes::trace::{field, has};
+use fabriclens_probes::trace::{Event, has};
 
 offsets!(SKB, SK, STATE, LOCAL_ADDRESS, REMOTE_ADDRESS, ERROR);
 offsets!(SYNACK_LOCAL, SYNACK_REMOTE);
@@ -38,30 +38,30 @@ const SYN_RECV: i32 = 3;
 
 #[tracepoint]
 fn tcp_retransmit_skb(ctx: TracePointContext) -> u32 {
-    done(resent(&ctx))
+    done(Event::of(&ctx).as_ref().and_then(resent))
 }
 
 #[tracepoint]
 fn tcp_retransmit_synack(ctx: TracePointContext) -> u32 {
-    done(answered_again(&ctx))
+    done(Event::of(&ctx).as_ref().and_then(answered_again))
 }
 
 #[tracepoint]
 fn tcp_probe(ctx: TracePointContext) -> u32 {
-    done(windows(&ctx))
+    done(Event::of(&ctx).as_ref().and_then(windows))
 }
 
 #[inline(always)]
-fn resent(ctx: &TracePointContext) -> Option<()> {
+fn resent(event: &Event) -> Option<()> {
     // Kernels that tell an error pass here even if nothing was sent (below 0). Above 0 the host's own queue dropped it:
     // the kernel counts that as sent, and so does this.
-    if has(&ERROR) && field::<i32>(ctx, &ERROR)? < 0 {
+    if has(&ERROR) && event.field::<i32>(&ERROR)? < 0 {
         return Some(());
     }
-    let buffer: u64 = field(ctx, &SKB)?;
-    let kind = kind(field(ctx, &STATE)?, field(ctx, &SK)?);
-    let local: Address = field(ctx, &LOCAL_ADDRESS)?;
-    let remote: Address = field(ctx, &REMOTE_ADDRESS)?;
+    let buffer: u64 = event.field(&SKB)?;
+    let kind = kind(event.field(&STATE)?, event.field(&SK)?);
+    let local: Address = event.field(&LOCAL_ADDRESS)?;
+    let remote: Address = event.field(&REMOTE_ADDRESS)?;
     let record = record(&LOSS, place_of(&local, &remote))?;
     let segments: u16 = member(buffer, &COUNT).unwrap_or(1);
     add_at(record, SEGMENTS + kind, u64::from(segments));
@@ -86,23 +86,23 @@ fn kind(state: i32, socket: u64) -> usize {
 }
 
 #[inline(always)]
-fn answered_again(ctx: &TracePointContext) -> Option<()> {
-    let local: Address = field(ctx, &SYNACK_LOCAL)?;
-    let remote: Address = field(ctx, &SYNACK_REMOTE)?;
+fn answered_again(event: &Event) -> Option<()> {
+    let local: Address = event.field(&SYNACK_LOCAL)?;
+    let remote: Address = event.field(&SYNACK_REMOTE)?;
     let record = record(&LOSS, place_of(&local, &remote))?;
     add_at(record, SEGMENTS + HANDSHAKE, 1);
     Some(())
 }
 
 #[inline(always)]
-fn windows(ctx: &TracePointContext) -> Option<()> {
-    let send: u32 = field(ctx, &SEND_WINDOW)?;
-    let receive: u32 = field(ctx, &RECEIVE_WINDOW)?;
+fn windows(event: &Event) -> Option<()> {
+    let send: u32 = event.field(&SEND_WINDOW)?;
+    let receive: u32 = event.field(&RECEIVE_WINDOW)?;
     if send != 0 && receive != 0 {
         return Some(());
     }
-    let local: SocketAddress = field(ctx, &PROBE_LOCAL)?;
-    let remote: SocketAddress = field(ctx, &PROBE_REMOTE)?;
+    let local: SocketAddress = event.field(&PROBE_LOCAL)?;
+    let remote: SocketAddress = event.field(&PROBE_REMOTE)?;
     let record = record(&LOSS, place_of(&local.address(), &remote.address()))?;
     add_at(record, WINDOW_TRANSMIT, u64::from(send == 0));
     add_at(record, WINDOW_RECEIVE, u64::from(receive == 0));

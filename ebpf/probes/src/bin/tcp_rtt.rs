@@ -11,7 +11,7 @@ use fabriclens_ebpf_abi::tcp_rtt::Record;
 use fabriclens_probes::counter::{add_at, done, record};
 use fabriclens_probes::offsets;
 use fabriclens_probes::peers::{SocketAddress, place_of};
-use fabriclens_probes::trace::field;
+use fabriclens_probes::trace::Event;
 
 offsets!(SADDR, DADDR, SRTT);
 
@@ -21,18 +21,18 @@ static RTT: PerCpuArray<Record> = PerCpuArray::with_max_entries(1, 0);
 
 #[tracepoint]
 fn tcp_probe(ctx: TracePointContext) -> u32 {
-    done(count(&ctx))
+    done(Event::of(&ctx).as_ref().and_then(count))
 }
 
 #[inline(always)]
-fn count(ctx: &TracePointContext) -> Option<()> {
+fn count(event: &Event) -> Option<()> {
     // Microseconds; 0 until the first round trip is known.
-    let srtt: u32 = field(ctx, &SRTT)?;
+    let srtt: u32 = event.field(&SRTT)?;
     if srtt == 0 {
         return Some(());
     }
-    let local: SocketAddress = field(ctx, &SADDR)?;
-    let remote: SocketAddress = field(ctx, &DADDR)?;
+    let local: SocketAddress = event.field(&SADDR)?;
+    let remote: SocketAddress = event.field(&DADDR)?;
     let record = record(&RTT, place_of(&local.address(), &remote.address()))?;
     add_at(record, bucket(srtt), 1);
     add_at(record, SUM, u64::from(srtt));

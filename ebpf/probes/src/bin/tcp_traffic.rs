@@ -9,13 +9,13 @@ use aya_ebpf::helpers::bpf_skb_cgroup_id;
 use aya_ebpf::macros::{cgroup_skb, map};
 use aya_ebpf::maps::{Array, PerCpuArray, PerCpuHashMap};
 use aya_ebpf::programs::SkBuffContext;
-use fabriclens_ebpf_abi::place;
 use fabriclens_ebpf_abi::tcp_traffic::{
     ENTRIES, INDEXES, Key, RECEIVED_BYTES, RECEIVED_CE, RECEIVED_SEGMENTS, Record, SENT_BYTES, SENT_SEGMENTS, WORDS,
 };
+use fabriclens_ebpf_abi::{class_of, interface_of, place};
 use fabriclens_probes::counter::add;
 use fabriclens_probes::packet::{TCP, ip, on_wire};
-use fabriclens_probes::peers::{class, interface};
+use fabriclens_probes::peers::place_of;
 
 /// Counts by control group.
 #[map]
@@ -55,12 +55,13 @@ fn count(ctx: &SkBuffContext, received: bool) -> Option<()> {
     let length: u8 = skb.load((ip.header + ip.hop_by_hop + 12) as usize).ok()?;
     let (bytes, segments) = on_wire(skb, ip.header + u32::from(length >> 4) * 4, ip.hop_by_hop);
     let (local, remote) = if received { (&ip.destination, &ip.source) } else { (&ip.source, &ip.destination) };
+    let known = place_of(local, remote);
     // Interfaces of other network namespaces have numbers too: an address that is not the host's gives them away.
-    let own = interface(local) != 0;
+    let own = interface_of(known) != 0;
     // SAFETY: the kernel gave the pointer, and rewrites this read.
     let index = unsafe { (*skb.skb).ifindex };
     let number = if own { INTERFACE.get(index).copied().unwrap_or(0) } else { 0 };
-    let place = place(number, class(remote));
+    let place = place(number, class_of(known));
     // SAFETY: the context is the one that the kernel gave.
     let cgroup = unsafe { bpf_skb_cgroup_id(skb.skb) };
     // SAFETY: the record is this CPU's own, and its words are only ever added to.
