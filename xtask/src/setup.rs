@@ -30,9 +30,12 @@ pub const NODE_EXPORTER: Need = Need {
 /// Traffic of `bench ebpf`.
 pub const IPERF3: Need =
     Need { without: "there is no traffic to measure with", packages: &["iperf3"], proof: &["/usr/bin/iperf3"] };
-/// Network namespaces of `bench ebpf`.
-pub const IPROUTE: Need =
-    Need { without: "there are no network namespaces", packages: &["iproute2"], proof: &["/sbin/ip", "/sbin/tc"] };
+/// Network namespaces, and packets lost on purpose: for `bench ebpf` and the tests of the probes.
+pub const NAMESPACES: Need = Need {
+    without: "the probes in the kernel are not tested with real traffic",
+    packages: &["iproute2", "nftables"],
+    proof: &["/bin/ip", "/usr/sbin/nft"],
+};
 /// The rival of `bench ebpf`.
 pub const BPFTRACE: Need =
     Need { without: "there is no rival to measure against", packages: &["bpftrace"], proof: &["/usr/bin/bpftrace"] };

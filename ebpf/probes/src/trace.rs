@@ -1,6 +1,11 @@
 //! Fields of tracepoints. Their offsets are the running kernel's, put into the program when it is loaded.
 
+use crate::counter::done;
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::helpers::r#gen::bpf_probe_read;
 use aya_ebpf::programs::TracePointContext;
+use core::mem::MaybeUninit;
+use fabriclens_ebpf_abi::Address;
 
 /// Declares offsets of tracepoint fields or members of kernel structures, each a global that the loader sets.
 #[macro_export]
@@ -31,25 +36,40 @@ const RECORD: usize = 128;
 #[repr(C, align(8))]
 pub struct Event([u8; RECORD]);
 
-impl Event {
-    /// Copies it.
-    #[inline(always)]
-    pub fn of(ctx: &TracePointContext) -> Option<Self> {
-        // SAFETY: the helper behind it copies, and fails where it cannot.
-        unsafe { ctx.read_at(0) }.ok()
-    }
+/// Runs the body of a probe on the record. What it returns is what a program returns.
+#[inline(always)]
+pub fn on_event(ctx: &TracePointContext, count: impl FnOnce(&Event) -> Option<()>) -> u32 {
+    let mut record = MaybeUninit::<Event>::uninit();
+    // SAFETY: the helper writes as many bytes as there are, or fails.
+    let failed = unsafe { bpf_probe_read(record.as_mut_ptr().cast(), RECORD as u32, ctx.as_ptr()) };
+    // SAFETY: then it is written.
+    done(if failed == 0 { count(unsafe { record.assume_init_ref() }) } else { None })
+}
 
-    /// The field at the offset that the loader put into `at`.
+impl Event {
+    /// The field at the offset that the loader put into `at`: a number, or words that are aligned as one.
     #[inline(always)]
     pub fn field<T: Copy>(&self, at: &'static u32) -> Option<T> {
-        let at = global(at) as usize;
+        self.at(global(at) as usize)
+    }
+
+    /// An array of bytes, which lies at any even offset, and holds an address.
+    #[inline(always)]
+    pub fn address(&self, at: &'static u32) -> Option<Address> {
+        let mut address = [0; 4];
+        for (word, at) in address.iter_mut().zip((global(at) as usize..).step_by(4)) {
+            let halves: [u16; 2] = [self.at(at)?, self.at(at + 2)?];
+            *word = u32::from(halves[0]) | u32::from(halves[1]) << 16;
+        }
+        Some(address)
+    }
+
+    #[inline(always)]
+    fn at<T: Copy>(&self, at: usize) -> Option<T> {
         if at > RECORD - size_of::<T>() {
             return None;
         }
-        // SAFETY: it lies inside.
-        let field = unsafe { self.0.as_ptr().add(at) }.cast::<T>();
-        // Arrays of bytes lie anywhere, and reading those takes a load a byte.
-        // SAFETY: aligned, or read as if it were not.
-        Some(unsafe { if at % align_of::<T>() == 0 { field.read() } else { field.read_unaligned() } })
+        // SAFETY: it lies inside; the kernel's verifier refuses what is not aligned.
+        Some(unsafe { self.0.as_ptr().add(at).cast::<T>().read() })
     }
 }

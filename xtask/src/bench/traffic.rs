@@ -45,15 +45,13 @@ impl Link {
         bits.with_context(|| format!("iperf3: {}", told["error"].as_str().unwrap_or("no result")))
     }
 
-    /// Loses one packet in a hundred, or none; false where the kernel cannot.
-    pub fn lossy(&self, on: bool) -> Result<bool> {
-        let action = if on { &["replace"][..] } else { &["del"] };
-        let mut tc = Command::new("tc");
-        tc.args(["-n", A, "qdisc"]).args(action).args(["dev", "bench", "root"]);
-        if on {
-            tc.args(["netem", "loss", "1%"]);
-        }
-        Ok(tc.stderr(Stdio::null()).status().context("start tc")?.success())
+    /// From now on the far end loses one packet in a hundred, or none.
+    pub fn lossy(&self, on: bool) -> Result<()> {
+        let rules = "add table inet bench; \
+                     add chain inet bench lose { type filter hook input priority 0; }; \
+                     add rule inet bench lose numgen inc mod 100 == 0 drop";
+        let script = if on { rules } else { "delete table inet bench" };
+        ip(&["netns", "exec", B, "nft", script])
     }
 }
 

@@ -14,11 +14,11 @@ use fabriclens_ebpf_abi::tcp_connections::{
     ABANDONED, ACTIVE, ATTEMPTS, FAILURES, NO_PORT, OTHER, PASSIVE, REFUSED, RESET, RESETS_RECEIVED, RESETS_SENT,
     Record, TIMEOUT, UNKNOWN, UNREACHABLE,
 };
-use fabriclens_probes::counter::{add_at, done, dropped, record};
+use fabriclens_probes::counter::{add_at, dropped, record};
 use fabriclens_probes::memory::member;
 use fabriclens_probes::offsets;
 use fabriclens_probes::peers::{SocketAddress, place_of};
-use fabriclens_probes::trace::{Event, has};
+use fabriclens_probes::trace::{Event, has, on_event};
 
 offsets!(SK, OLD, NEW, PROTOCOL, PORT, LOCAL_ADDRESS, REMOTE_ADDRESS);
 offsets!(RECEIVED_SK, RECEIVED_LOCAL, RECEIVED_REMOTE);
@@ -46,17 +46,17 @@ const TIME_WAIT: i32 = 6;
 
 #[tracepoint]
 fn inet_sock_set_state(ctx: TracePointContext) -> u32 {
-    done(Event::of(&ctx).as_ref().and_then(changed))
+    on_event(&ctx, changed)
 }
 
 #[tracepoint]
 fn tcp_receive_reset(ctx: TracePointContext) -> u32 {
-    done(Event::of(&ctx).as_ref().and_then(received))
+    on_event(&ctx, received)
 }
 
 #[tracepoint]
 fn tcp_send_reset(ctx: TracePointContext) -> u32 {
-    done(Event::of(&ctx).as_ref().and_then(sent))
+    on_event(&ctx, sent)
 }
 
 #[inline(always)]
@@ -71,8 +71,8 @@ fn changed(event: &Event) -> Option<()> {
     if old == SYN_SENT && new == SYN_RECV {
         return Some(());
     }
-    let local: Address = event.field(&LOCAL_ADDRESS)?;
-    let remote: Address = event.field(&REMOTE_ADDRESS)?;
+    let local = event.address(&LOCAL_ADDRESS)?;
+    let remote = event.address(&REMOTE_ADDRESS)?;
     let socket: u64 = event.field(&SK)?;
     let record = record(&CONNECTIONS, place_of(&local, &remote))?;
     // SAFETY: the helper has no side effect.
@@ -132,8 +132,8 @@ fn received(event: &Event) -> Option<()> {
         // It is connecting: a failed attempt, no connection that ends.
         return Some(());
     }
-    let local: Address = event.field(&RECEIVED_LOCAL)?;
-    let remote: Address = event.field(&RECEIVED_REMOTE)?;
+    let local = event.address(&RECEIVED_LOCAL)?;
+    let remote = event.address(&RECEIVED_REMOTE)?;
     add_at(record(&CONNECTIONS, place_of(&local, &remote))?, RESETS_RECEIVED, 1);
     Some(())
 }
@@ -147,7 +147,7 @@ fn sent(event: &Event) -> Option<()> {
         return Some(());
     }
     let (local, remote): (Address, Address) = if has(&SENT_LOCAL_V6) {
-        (event.field(&SENT_LOCAL_V6)?, event.field(&SENT_REMOTE_V6)?)
+        (event.address(&SENT_LOCAL_V6)?, event.address(&SENT_REMOTE_V6)?)
     } else {
         let (local, remote): (SocketAddress, SocketAddress) = (event.field(&SENT_LOCAL)?, event.field(&SENT_REMOTE)?);
         (local.address(), remote.address())

@@ -9,15 +9,14 @@
 use aya_ebpf::macros::{map, tracepoint};
 use aya_ebpf::maps::PerCpuArray;
 use aya_ebpf::programs::TracePointContext;
-use fabriclens_ebpf_abi::Address;
 use fabriclens_ebpf_abi::tcp_loss::{
     BYTES, FAST, HANDSHAKE, OTHER, PROBE, Record, SEGMENTS, TIMEOUT, UNKNOWN, WINDOW_RECEIVE, WINDOW_TRANSMIT,
 };
-use fabriclens_probes::counter::{add_at, done, record};
+use fabriclens_probes::counter::{add_at, record};
 use fabriclens_probes::memory::{bit_field, member};
 use fabriclens_probes::offsets;
 use fabriclens_probes::peers::{SocketAddress, place_of};
-use fabriclens_probes::trace::{Event, has};
+use fabriclens_probes::trace::{Event, has, on_event};
 
 offsets!(SKB, SK, STATE, LOCAL_ADDRESS, REMOTE_ADDRESS, ERROR);
 offsets!(SYNACK_LOCAL, SYNACK_REMOTE);
@@ -38,17 +37,17 @@ const SYN_RECV: i32 = 3;
 
 #[tracepoint]
 fn tcp_retransmit_skb(ctx: TracePointContext) -> u32 {
-    done(Event::of(&ctx).as_ref().and_then(resent))
+    on_event(&ctx, resent)
 }
 
 #[tracepoint]
 fn tcp_retransmit_synack(ctx: TracePointContext) -> u32 {
-    done(Event::of(&ctx).as_ref().and_then(answered_again))
+    on_event(&ctx, answered_again)
 }
 
 #[tracepoint]
 fn tcp_probe(ctx: TracePointContext) -> u32 {
-    done(Event::of(&ctx).as_ref().and_then(windows))
+    on_event(&ctx, windows)
 }
 
 #[inline(always)]
@@ -60,8 +59,8 @@ fn resent(event: &Event) -> Option<()> {
     }
     let buffer: u64 = event.field(&SKB)?;
     let kind = kind(event.field(&STATE)?, event.field(&SK)?);
-    let local: Address = event.field(&LOCAL_ADDRESS)?;
-    let remote: Address = event.field(&REMOTE_ADDRESS)?;
+    let local = event.address(&LOCAL_ADDRESS)?;
+    let remote = event.address(&REMOTE_ADDRESS)?;
     let record = record(&LOSS, place_of(&local, &remote))?;
     let segments: u16 = member(buffer, &COUNT).unwrap_or(1);
     add_at(record, SEGMENTS + kind, u64::from(segments));
@@ -87,8 +86,8 @@ fn kind(state: i32, socket: u64) -> usize {
 
 #[inline(always)]
 fn answered_again(event: &Event) -> Option<()> {
-    let local: Address = event.field(&SYNACK_LOCAL)?;
-    let remote: Address = event.field(&SYNACK_REMOTE)?;
+    let local = event.address(&SYNACK_LOCAL)?;
+    let remote = event.address(&SYNACK_REMOTE)?;
     let record = record(&LOSS, place_of(&local, &remote))?;
     add_at(record, SEGMENTS + HANDSHAKE, 1);
     Some(())

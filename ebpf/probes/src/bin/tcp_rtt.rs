@@ -8,10 +8,10 @@ use aya_ebpf::maps::PerCpuArray;
 use aya_ebpf::programs::TracePointContext;
 use fabriclens_ebpf_abi::histogram::{SUM, bucket};
 use fabriclens_ebpf_abi::tcp_rtt::Record;
-use fabriclens_probes::counter::{add_at, done, record};
+use fabriclens_probes::counter::{add_at, record};
 use fabriclens_probes::offsets;
 use fabriclens_probes::peers::{SocketAddress, place_of};
-use fabriclens_probes::trace::Event;
+use fabriclens_probes::trace::{Event, on_event};
 
 offsets!(SADDR, DADDR, SRTT);
 
@@ -21,7 +21,7 @@ static RTT: PerCpuArray<Record> = PerCpuArray::with_max_entries(1, 0);
 
 #[tracepoint]
 fn tcp_probe(ctx: TracePointContext) -> u32 {
-    done(Event::of(&ctx).as_ref().and_then(count))
+    on_event(&ctx, count)
 }
 
 #[inline(always)]
