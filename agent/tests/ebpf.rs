@@ -1,8 +1,8 @@
 //! Probes on the running kernel, with real traffic. They need root and tracefs and say so where they have not got them.
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-#[path = "support/netns.rs"]
-mod netns;
+#[path = "support/kernel.rs"]
+mod kernel;
 
 use fabriclens_agent::batch::{Batch, SampleError};
 use fabriclens_agent::ebpf::networks::Destinations;
@@ -10,11 +10,13 @@ use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::{Sampler, by_name};
 use fabriclens_agent::subject::Subject;
 use fabriclens_wire::{Histogram, Value};
-use netns::{Cable, NETWORK};
+use kernel::{Cable, NETWORK, Statistics, Undescribed};
 use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +25,11 @@ const EXCHANGES: u64 = 500;
 
 /// The sampler on this host, or `None` where it cannot be, said loudly. Root on a host with tracefs has no excuse.
 fn open(name: &str) -> Option<Box<dyn Sampler>> {
-    let roots = Arc::new(Roots::new(None));
+    open_at(name, Roots::new(None))
+}
+
+fn open_at(name: &str, roots: Roots) -> Option<Box<dyn Sampler>> {
+    let roots = Arc::new(roots);
     let destinations = Destinations { rack: vec![NETWORK.parse().unwrap()], ..Destinations::default() };
     let host = Subject::host(&roots, &Arc::from("h"), &Arc::new(destinations));
     match (by_name(name).unwrap().open)(&host) {
@@ -103,8 +109,9 @@ fn segments_sent_again_are_those_that_the_kernel_counts() {
     let names = ["Tcp/RetransSegs", "TcpExt/TCPFastRetrans"];
     let kinds = ["handshake", "timeout", "fast", "probe", "other"];
     // The segments by kind; `None` when some were dropped.
-    let mut round = |cable: &Cable, body: &dyn Fn()| {
-        let kernel = || names.map(|name| cable.near.count(name) + cable.far.count(name));
+    let mut round = |body: &dyn Fn()| {
+        let ends = || [&opening, &tail, &stream].into_iter().flat_map(|cable| [&cable.near, &cable.far]);
+        let kernel = || names.map(|name| ends().map(|end| end.count(name)).sum::<u64>());
         let (before, [all_before, fast_before]) = (counts(&mut *sampler), kernel());
         body();
         let [all, fast] = kernel();
@@ -129,7 +136,7 @@ fn segments_sent_again_are_those_that_the_kernel_counts() {
 
     opening.far.rule("tcp flags & (syn | ack) == syn numgen inc mod 2 == 0 drop");
     opening.near.rule("tcp flags & (syn | ack) == (syn | ack) numgen inc mod 2 == 0 drop");
-    let seen = (0..5).find_map(|_| round(&opening, &|| drop(opening.connection()))).expect("a round without drops");
+    let seen = (0..5).find_map(|_| round(&|| drop(opening.connection()))).expect("a round without drops");
     assert!(seen[0] >= 2, "{kinds:?} {seen:?}");
 
     // Nothing follows the lost byte, so only a probe finds it; that is lost as well, and the timer ends it.
@@ -142,7 +149,7 @@ fn segments_sent_again_are_those_that_the_kernel_counts() {
             std::thread::sleep(Duration::from_millis(900));
         }
     };
-    let seen = (0..5).find_map(|_| round(&tail, &bytes)).expect("a round without drops");
+    let seen = (0..5).find_map(|_| round(&bytes)).expect("a round without drops");
     assert!(seen[3] > 0 && seen[1] > 0, "{kinds:?} {seen:?}");
 
     let (client, mut server) = stream.connection();
@@ -153,7 +160,7 @@ fn segments_sent_again_are_those_that_the_kernel_counts() {
         // All is acknowledged: nothing is under way while the counters are read.
         std::thread::sleep(Duration::from_secs(1));
     };
-    let seen = (0..5).find_map(|_| round(&stream, &blocks)).expect("a round without drops");
+    let seen = (0..5).find_map(|_| round(&blocks)).expect("a round without drops");
     assert!(seen[2] > 20, "{kinds:?} {seen:?}");
     drop(client);
     assert!(reader.join().unwrap() >= 40 << 18);
@@ -252,6 +259,99 @@ fn attempts_to_connect_end_as_the_program_sees_them() {
     });
     assert_eq!(seen.get("connection.failures no_port"), Some(&1), "{seen:?}");
     assert_eq!(seen.get(attempt), Some(&(held.len() as u64 + 1)), "{seen:?}");
+}
+
+#[test]
+fn what_a_kernel_without_btf_cannot_tell_is_absent_and_no_zero() {
+    let _turn = TURN.lock();
+    let Some(cable) = Cable::new() else { return };
+    let undescribed = Undescribed::new();
+    let open = |name: &str| open_at(name, Roots::new(Some(undescribed.path().to_owned())));
+    let (Some(mut loss), Some(mut connections)) = (open("tcp_loss"), open("tcp_connections")) else { return };
+    let (mut client, _server) = cable.connection();
+    cable.far.rule("tcp flags & psh == psh numgen inc mod 2 == 0 drop");
+    client.write_all(&[0]).unwrap();
+    _ = cable.near.connect(1).unwrap_err();
+    let mut told = Counts::new();
+    until("a segment of unknown kind", || {
+        told = counts(&mut *loss);
+        told.get("retransmit.segments unknown").is_some_and(|n| *n > 0)
+    });
+    assert!(told.contains_key("retransmit.segments handshake"), "{told:?}");
+    assert!(!told.keys().any(|name| name.contains("retransmit.io") || name.ends_with("fast")), "{told:?}");
+    let told = counts(&mut *connections);
+    assert_eq!(told.get("connection.failures unknown"), Some(&1), "{told:?}");
+    assert!(!told.contains_key("connection.failures refused"), "{told:?}");
+}
+
+#[test]
+fn a_probe_tells_its_runs_only_while_the_kernel_counts_them() {
+    let _turn = TURN.lock();
+    let (Some(cable), Some(mut sampler)) = (Cable::new(), open("tcp_connections")) else { return };
+    let runs = |told: &Counts| told.get("probe.runs").copied();
+    if Statistics::are_on() {
+        println!("SKIPPED: this host counts runs of programs already");
+    } else {
+        drop(cable.connection());
+        let told = counts(&mut *sampler);
+        assert_eq!((runs(&told), told.get("probe.drops")), (None, Some(&0)), "{told:?}");
+    }
+    let _on = Statistics::new();
+    let before = runs(&counts(&mut *sampler)).expect("runs");
+    (0..10).for_each(|_| drop(cable.connection()));
+    let after = runs(&counts(&mut *sampler)).expect("runs");
+    // At the least, each connection begins, is established at both ends, and ends.
+    assert!(after >= before + 40, "{before} runs, then {after}");
+    let mut batch = Batch::default();
+    sampler.sample(&[], &mut batch).unwrap();
+    let busy = batch.facts.iter().find(|(column, _)| column.metric.name == "fabriclens.agent.probe.busy");
+    let Some((column, Value::Float(seconds))) = busy else { panic!("no time: {busy:?}") };
+    assert!(column.labels.iter().any(|(_, value)| &**value == "tcp_connections"), "{column:?}");
+    assert!(*seconds > 0.0 && *seconds < 1.0, "{seconds} s in {after} runs");
+}
+
+/// Programs of the probes in the kernel, by number. Names are cut there.
+fn programs() -> BTreeMap<u32, String> {
+    let ours = ["tcp_probe", "tcp_retransmit_", "inet_sock_set_s", "tcp_receive_res", "tcp_send_reset"];
+    let all = aya::programs::loaded_programs().filter_map(Result::ok);
+    let named = all.filter_map(|program| Some((program.id(), program.name_as_str()?.to_owned())));
+    named.filter(|(_, name)| ours.contains(&name.as_str())).collect()
+}
+
+/// Killed when a test fails.
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_agent_that_ends_or_is_killed_leaves_nothing_attached() {
+    let _turn = TURN.lock();
+    if open("tcp_rtt").is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("agent.toml");
+    std::fs::write(&config, "[samplers]\ntcp_rtt = true\ntcp_loss = true\ntcp_connections = true\n").unwrap();
+    for signal in [Signal::TERM, Signal::KILL] {
+        let before = programs();
+        #[expect(clippy::disallowed_methods, reason = "the test starts the agent; the agent itself starts nothing")]
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_fabriclens-agent"));
+        command.env_clear().args(["run", "--http", "127.0.0.1:0", "--config"]).arg(&config);
+        let mut agent = Agent(command.stderr(Stdio::null()).spawn().unwrap());
+        let new = || programs().into_iter().filter(|(id, _)| !before.contains_key(id)).collect::<BTreeMap<_, _>>();
+        until("seven programs", || new().len() >= 7 || agent.0.try_wait().unwrap().is_some());
+        let its = new();
+        kill_process(Pid::from_child(&agent.0), signal).unwrap();
+        agent.0.wait().unwrap();
+        assert!(its.len() >= 7, "{its:?}");
+        // The kernel frees programs a moment after their last user is gone.
+        until("no program is left", || programs().keys().all(|id| !its.contains_key(id)));
+    }
 }
 
 /// What the sampler tells of connections within this host.

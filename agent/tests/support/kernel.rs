@@ -1,9 +1,10 @@
-//! Two network namespaces with a cable between them, for the tests of probes; both are gone when it is dropped.
-//! Needs root, `ip` and `nft`.
+//! What tests of probes set up in the running kernel, all of it gone when it is dropped: two network namespaces with a cable
+//! between them; a view of the kernel without BTF; the kernel's statistics of programs. Needs root, `ip` and `nft`.
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Addresses of this network are used by nothing else: it is set aside for measurements.
@@ -112,6 +113,55 @@ impl End {
                 pair[1].split_whitespace().nth(at)?.parse().ok()
             })
             .unwrap_or_else(|| panic!("the kernel has no {group}/{name}"))
+    }
+}
+
+/// A root to read a live kernel from that does not describe its types.
+pub struct Undescribed(tempfile::TempDir);
+
+impl Undescribed {
+    pub fn new() -> Self {
+        let made = Self(tempfile::tempdir().unwrap());
+        let sys = made.path().join("sys");
+        std::fs::create_dir(&sys).unwrap();
+        std::os::unix::fs::symlink("/proc", made.path().join("proc")).unwrap();
+        for (kind, place) in [("sysfs", ""), ("tmpfs", "kernel/btf"), ("tracefs", "kernel/tracing")] {
+            command("mount", &["-t", kind, kind, sys.join(place).to_str().unwrap()]);
+        }
+        made
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Undescribed {
+    fn drop(&mut self) {
+        command("umount", &["-R", self.path().join("sys").to_str().unwrap()]);
+    }
+}
+
+const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+/// The kernel's statistics of programs, on; as they were when it is dropped.
+pub struct Statistics(String);
+
+impl Statistics {
+    pub fn new() -> Self {
+        let had = std::fs::read_to_string(STATISTICS).unwrap();
+        std::fs::write(STATISTICS, "1").unwrap();
+        Self(had)
+    }
+
+    pub fn are_on() -> bool {
+        std::fs::read_to_string(STATISTICS).is_ok_and(|on| on.trim() == "1")
+    }
+}
+
+impl Drop for Statistics {
+    fn drop(&mut self) {
+        _ = std::fs::write(STATISTICS, self.0.trim());
     }
 }
 
