@@ -9,6 +9,7 @@ pub mod cgroup_names;
 mod format;
 pub mod ledger;
 mod load;
+pub mod netdev;
 pub mod networks;
 mod peers;
 

@@ -8,6 +8,7 @@ mod dcb;
 mod device_counters;
 mod ethtool;
 mod ethtool_std;
+mod microburst;
 mod netdev;
 mod optics;
 mod pcie;
@@ -75,6 +76,7 @@ pub const ALL: &[Spec] = &[
     tcpip::SPEC,
     tcp_rtt::SPEC,
     tcp_traffic::SPEC,
+    microburst::SPEC,
     dcb::SPEC,
     pcie::SPEC,
     port_info::SPEC,
