@@ -65,7 +65,8 @@ impl CgroupProbe {
     /// # Errors
     /// As [`CgroupProbe::by_key`].
     pub fn interfaces(&mut self) -> Result<Interfaces, SampleError> {
-        Ok(Interfaces { map: map(&mut self.0, "INTERFACE")?, told: Vec::new() })
+        let generation = map(&mut self.0, "GENERATION")?;
+        Ok(Interfaces { map: map(&mut self.0, "INTERFACE")?, generation, number: 0, told: Vec::new() })
     }
 
     /// The maps that tell who is at the other end.
@@ -80,25 +81,27 @@ impl CgroupProbe {
 /// Tells the probe which number an interface has.
 pub struct Interfaces {
     map: Array<MapData, u32>,
+    generation: Array<MapData, u64>,
+    number: u64,
     told: Vec<(u32, u32)>,
 }
 
 impl Interfaces {
-    /// Tells what has changed since the last time.
+    /// Tells what has changed since the last time. Call after [`Peers::refresh`]: the probe forgets what it remembered.
     ///
     /// # Errors
     /// `Failed` when the kernel takes no entries.
     pub fn tell(&mut self, peers: &Peers) -> Result<(), SampleError> {
         let now: Vec<(u32, u32)> = peers.numbers().filter(|(index, _)| *index < self.map.len()).collect();
-        if now == self.told {
-            return Ok(());
+        let failed = |e| SampleError::Failed(format!("telling the probe an interface: {}", chain(&e)));
+        if now != self.told {
+            for (index, number) in &now {
+                self.map.set(*index, number, 0).map_err(failed)?;
+            }
+            self.told = now;
         }
-        for (index, number) in &now {
-            let set = self.map.set(*index, number, 0);
-            set.map_err(|e| SampleError::Failed(format!("telling the probe an interface: {}", chain(&e))))?;
-        }
-        self.told = now;
-        Ok(())
+        self.number += 1;
+        self.generation.set(0, self.number, 0).map_err(failed)
     }
 }
 

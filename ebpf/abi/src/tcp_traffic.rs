@@ -22,5 +22,8 @@ pub type Key = [u64; 2];
 /// Keys that the kernel holds at a time; what finds no room counts by its place alone.
 pub const ENTRIES: u32 = 1024;
 
+/// Places that are remembered by their addresses; a power of two.
+pub const REMEMBERED: u32 = 4096;
+
 /// Interfaces with a higher index have no place of their own.
 pub const INDEXES: u32 = 4096;

@@ -1,7 +1,7 @@
 //! Headers of packets, for probes that are given a socket buffer (`__sk_buff`, whose layout is the kernel's promise).
 
 use aya_ebpf::programs::sk_buff::SkBuff;
-use fabriclens_ebpf_abi::{Address, mapped};
+use fabriclens_ebpf_abi::Address;
 
 /// Ethernet's number of IPv4, as `__sk_buff` holds it.
 pub const IPV4: u32 = 0x0800_u16.to_be() as u32;
@@ -12,16 +12,21 @@ pub const TCP: u8 = 6;
 /// IP's number of UDP.
 pub const UDP: u8 = 17;
 
+/// Of an IPv4 address in words, the one before the address itself.
+const MAPPED: u32 = 0xffff_u32.to_be();
 const IPV6_HEADER: u32 = 40;
 const HOP_BY_HOP: u8 = 0;
 const CE: u8 = 3;
 
+/// An address as the maps know it, in words as they lie in memory.
+pub type Words = [u32; 4];
+
 /// What an IP header tells.
 pub struct Ip {
     /// From where.
-    pub source: Address,
+    pub source: Words,
     /// To where.
-    pub destination: Address,
+    pub destination: Words,
     /// What it carries.
     pub carries: u8,
     /// Marked as having met congestion.
@@ -35,40 +40,64 @@ pub struct Ip {
 /// Reads the IP header at `at`; `protocol` is Ethernet's number of it.
 #[inline(always)]
 pub fn ip(skb: &SkBuff, at: usize, protocol: u32) -> Option<Ip> {
+    // In words, because bytes on the stack are copied one by one.
     if protocol == IPV4 {
-        let h: [u8; 20] = skb.load(at).ok()?;
+        let h: [u32; 5] = skb.load(at).ok()?;
+        let [first, class, ..] = h[0].to_ne_bytes();
         return Some(Ip {
-            source: mapped([h[12], h[13], h[14], h[15]]),
-            destination: mapped([h[16], h[17], h[18], h[19]]),
-            carries: h[9],
-            ce: h[1] & CE == CE,
-            header: u32::from(h[0] & 15) * 4,
+            source: [0, 0, MAPPED, h[3]],
+            destination: [0, 0, MAPPED, h[4]],
+            carries: h[2].to_ne_bytes()[1],
+            ce: class & CE == CE,
+            header: u32::from(first & 15) * 4,
             hop_by_hop: 0,
         });
     }
     if protocol != IPV6 {
         return None;
     }
-    let h: [u8; IPV6_HEADER as usize] = skb.load(at).ok()?;
-    let (mut source, mut destination) = ([0; 16], [0; 16]);
-    source.copy_from_slice(&h[8..24]);
-    destination.copy_from_slice(&h[24..40]);
-    let (mut carries, mut hop_by_hop) = (h[6], 0);
+    let h: [u32; IPV6_HEADER as usize / 4] = skb.load(at).ok()?;
+    let (mut carries, mut hop_by_hop) = (h[1].to_ne_bytes()[2], 0);
     if carries == HOP_BY_HOP {
         let next: [u8; 2] = skb.load(at + IPV6_HEADER as usize).ok()?;
         carries = next[0];
         hop_by_hop = (u32::from(next[1]) + 1) * 8;
     }
-    Some(Ip { source, destination, carries, ce: (h[1] >> 4) & CE == CE, header: IPV6_HEADER, hop_by_hop })
+    Some(Ip {
+        source: [h[2], h[3], h[4], h[5]],
+        destination: [h[6], h[7], h[8], h[9]],
+        carries,
+        ce: (h[0].to_ne_bytes()[1] >> 4) & CE == CE,
+        header: IPV6_HEADER,
+        hop_by_hop,
+    })
 }
 
-/// Bytes and segments of a buffer as they are on the wire. `headers` are the bytes that each segment repeats, `once`
-/// those that no segment has.
+/// The address for which the words stand.
 #[inline(always)]
-pub fn on_wire(skb: &SkBuff, headers: u32, once: u32) -> (u64, u64) {
+pub fn address(words: &Words) -> Address {
+    // SAFETY: both are sixteen bytes, and every one of them is valid in either.
+    unsafe { core::mem::transmute(*words) }
+}
+
+/// Bytes of the TCP header that lies at `at`.
+#[inline(always)]
+pub fn tcp_header(skb: &SkBuff, at: u32) -> u32 {
+    // The upper half of this byte is the length in words of four bytes.
+    skb.load::<u8>(at as usize + 12).map_or(20, |length| u32::from(length >> 4) * 4)
+}
+
+/// Bytes and segments of a buffer as they are on the wire. `headers` are the bytes that each segment repeats, asked for
+/// where there are several; `once` those that no segment has.
+#[inline(always)]
+pub fn on_wire(skb: &SkBuff, once: u32, headers: impl FnOnce() -> u32) -> (u64, u64) {
     // SAFETY: the kernel gave the pointer, and rewrites these reads.
     let (len, size, segments) = unsafe { ((*skb.skb).len, (*skb.skb).gso_size, (*skb.skb).gso_segs) };
-    if size == 0 || len <= headers + once {
+    if size == 0 {
+        return (u64::from(len), 1);
+    }
+    let headers = headers();
+    if len <= headers + once {
         return (u64::from(len), 1);
     }
     let payload = len - headers - once;
