@@ -14,6 +14,7 @@ pub mod exposition;
 pub mod health;
 pub mod http;
 pub mod inventory;
+pub mod microburst;
 pub mod no_calls;
 pub mod plan;
 pub mod privileges;

@@ -10,6 +10,7 @@ pub use once::once;
 
 use crate::ebpf::networks::Destinations;
 use crate::inventory::Inventory;
+use crate::microburst::Microburst;
 use crate::ring::Ring;
 use crate::roots::Roots;
 use core::Core;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub passthrough: Vec<String>,
     /// Networks of the rack and of the fabric.
     pub destinations: Arc<Destinations>,
+    /// Interfaces to look at closely, and what was recorded of them.
+    pub microburst: Arc<Microburst>,
     /// Where counters are remembered over a restart; `None` for nowhere.
     pub state_dir: Option<PathBuf>,
     /// Sections that the ring holds.
@@ -59,6 +62,7 @@ impl Default for Settings {
             exclude_devices: Vec::new(),
             passthrough: Vec::new(),
             destinations: Arc::default(),
+            microburst: Arc::default(),
             state_dir: None,
             ring_sections: 16_384,
         }
@@ -152,6 +156,11 @@ impl Engine {
     pub fn sources(&self) -> Vec<SourceStatus> {
         let deadline = self.core.settings.deadline;
         self.core.shared.lock().iter().flat_map(|shared| shared.statuses(deadline)).collect()
+    }
+
+    /// What is looked at closely, and what was recorded of it.
+    pub fn microburst(&self) -> &Microburst {
+        &self.core.settings.microburst
     }
 
     /// What the host has, as of the last discovery.

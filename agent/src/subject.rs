@@ -4,6 +4,7 @@
 
 use crate::ebpf::networks::Destinations;
 use crate::inventory::{self, Device, Netdev, Port};
+use crate::microburst::Microburst;
 use crate::roots::Roots;
 use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind};
 use fabriclens_kernel::Calls;
@@ -33,6 +34,8 @@ pub struct Subject {
     pub passthrough: Arc<[String]>,
     /// How far away other hosts are; for the host.
     pub destinations: Arc<Destinations>,
+    /// Interfaces to look at closely; for the host.
+    pub microburst: Arc<Microburst>,
     rate: Arc<AtomicU64>,
 }
 
@@ -54,6 +57,7 @@ impl Subject {
             netdev: None,
             passthrough: Arc::from([]),
             destinations: Arc::default(),
+            microburst: Arc::default(),
             rate: Arc::default(),
         }
     }
@@ -61,6 +65,12 @@ impl Subject {
     /// The host itself.
     pub fn host(roots: &Arc<Roots>, host: &Arc<str>, destinations: &Arc<Destinations>) -> Self {
         Self { destinations: Arc::clone(destinations), ..Self::new(roots, &roots.calls(), host, None, None) }
+    }
+
+    /// The same with interfaces to look at closely.
+    #[must_use]
+    pub fn with_microburst(self, microburst: &Arc<Microburst>) -> Self {
+        Self { microburst: Arc::clone(microburst), ..self }
     }
 
     /// A device and its ports.

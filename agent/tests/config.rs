@@ -83,6 +83,10 @@ fn values_out_of_range_are_refused() {
         ("[sampling]\nfull = \"1ms\"", "sampling.full"),
         ("[sampling]\nfast = \"2s\"", "not longer than sampling.full"),
         ("[sampling]\nring_sections = 1", "from 64"),
+        ("[microburst]\nshare = 0", "more than 0"),
+        ("[microburst]\ndumps = 1000", "at most 256"),
+        ("[microburst]\nbytes = \"many\"", "microburst.bytes"),
+        ("[microburst]\nnetdevs = [\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\"]", "more than 8"),
         ("[collector]\ncompression = \"lz4\"", "zstd, gzip or none"),
         ("[collector]\nurl = \"collector:4317\"", "http://127.0.0.1:4317"),
         ("[collector]\nurl = \"http://localhost\"", "http://127.0.0.1:4317"),
@@ -95,6 +99,19 @@ fn values_out_of_range_are_refused() {
     let e = from("[sampling]\nfull = \"fast\"", &[], &Overrides::default()).unwrap_err();
     let source = std::error::Error::source(&e).unwrap().to_string();
     assert!(e.to_string() == "sampling.full" && source.contains("100ms"), "{e}: {source}");
+}
+
+#[test]
+fn naming_interfaces_turns_their_sampler_on() {
+    let env = [("FABRICLENS_AGENT_MICROBURST_NETDEVS", "eth0, eth1"), ("FABRICLENS_AGENT_MICROBURST_SHARE", "0.5")];
+    let settings = from("[microburst]\nbytes = \"1MB\"", &env, &Overrides::default()).unwrap().settings;
+    assert_eq!(settings.microburst.netdevs, ["eth0", "eth1"]);
+    assert_eq!((settings.microburst.share, settings.microburst.bytes), (0.5, Some(1_000_000)));
+    assert_eq!(settings.samplers.get("microburst"), Some(&true));
+    let quiet = from("", &[], &Overrides::default()).unwrap().settings;
+    assert_eq!((quiet.samplers.get("microburst"), quiet.microburst.share), (None, 0.9));
+    let message = from("", &[("FABRICLENS_AGENT_MICROBURST_SHARE", "half")], &Overrides::default()).unwrap_err();
+    assert!(message.to_string().contains("not a number"), "{message}");
 }
 
 #[test]

@@ -53,6 +53,19 @@ const EXCUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "measured by a probe in a running kernel; tests/ebpf_microburst.rs",
+        &[
+            "fabric.microburst.io.peak",
+            "fabric.microburst.packets.peak",
+            "fabric.microburst.threshold",
+            "fabric.microburst.time",
+            "fabric.microburst.ce_packets",
+            "fabric.microburst.roce_packets",
+            "fabric.microburst.missed",
+            "fabric.microburst.dumps",
+        ],
+    ),
+    (
         "measured by a probe in a running kernel; tests/ebpf_traffic.rs",
         &["fabric.tcp.io", "fabric.tcp.io.segments", "fabric.tcp.io.ce_segments", "fabric.tcp.io.unplaced"],
     ),

@@ -2,6 +2,7 @@
 
 use fabriclens_agent::config::Http;
 use fabriclens_agent::http::{App, Counters, Server, View};
+use fabriclens_agent::microburst::{Dump, Window};
 use fabriclens_agent::schedule::{Outcome, SourceStatus};
 use fabriclens_catalog::metrics::traffic;
 use fabriclens_wire::{Column, Resource, Section, Value};
@@ -32,6 +33,12 @@ impl View for Fixed {
 
     fn ring(&self) -> (usize, u64) {
         (4, 17)
+    }
+
+    fn bursts(&self, netdev: Option<&str>) -> Vec<Arc<Dump>> {
+        let window = Window { first: 0, bins: vec![[7; 8]], trigger: 0, direction: 1, threshold: 7 };
+        let dump = Dump { netdev: "eth0".into(), begin_ns: 5, window };
+        if netdev.is_none_or(|netdev| netdev == "eth0") { vec![Arc::new(dump)] } else { vec![] }
     }
 }
 
@@ -75,6 +82,17 @@ async fn metrics_in_both_formats_with_the_servers_own() {
     assert!(get(address, "/nothing", "*/*").await.starts_with("HTTP/1.1 404"));
     let after = get(address, "/metrics", "*/*").await;
     assert!(after.contains("path=\"other\",status=\"404\"} 1"), "unknown paths share one series: {after}");
+}
+
+#[tokio::test]
+async fn recordings_of_bursts_are_json_by_interface() {
+    let address = server(vec![]).await;
+    for path in ["/debug/microburst", "/debug/microburst?netdev=eth0"] {
+        let text = get(address, path, "*/*").await;
+        assert!(text.starts_with("HTTP/1.1 200") && text.contains("application/json"), "{text}");
+        assert!(text.contains("\"bins\":[[0,7,7,7,7,7,7,7,7]]") && text.contains("\"begin_unix_ns\":5"), "{text}");
+    }
+    assert!(get(address, "/debug/microburst?netdev=eth1", "*/*").await.ends_with("{\"dumps\":[]}"));
 }
 
 #[tokio::test]

@@ -15,6 +15,8 @@ mod sys;
 mod uevent;
 mod verbs;
 
+pub use sys::Tap;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

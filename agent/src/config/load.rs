@@ -3,6 +3,7 @@
 use super::raw::{Form, KEYS, RawConfig};
 use super::{Collector, Compression, Config, ConfigError, Http, Tls, nearest, units};
 use crate::ebpf::networks::{Destinations, Network};
+use crate::microburst::{Dumps, Microburst};
 use crate::schedule::Settings;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use std::time::Duration;
 
 /// On a file system that does not outlive the boot.
 const STATE_DIR: &str = "/run/fabriclens-agent";
+/// Interfaces that are looked at closely.
+const MOST_NETDEVS: usize = 8;
 /// Every variable with this prefix must be a key.
 const PREFIX: &str = "FABRICLENS_AGENT_";
 /// Variables with the prefix that are flags, not keys.
@@ -63,7 +66,7 @@ fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
     let syntax = |e: toml::de::Error| ConfigError::Syntax { place: place.to_owned(), message: e.to_string() };
     let table: toml::Table = text.parse().map_err(syntax)?;
     if let Some(name) = unknown_key(&table) {
-        let sections = ["sampling", "samplers", "destinations", "collector", "http"];
+        let sections = ["sampling", "samplers", "destinations", "microburst", "collector", "http"];
         let hint = nearest(&name, KEYS.iter().map(|(k, _)| *k).chain(sections)).map(str::to_owned);
         return Err(ConfigError::Unknown { place: place.to_owned(), what: "key", name, hint });
     }
@@ -104,6 +107,7 @@ fn apply_environment(
             Form::Text => toml::Value::String(text.clone()),
             Form::Bool => toml::Value::Boolean(text.parse().map_err(|_| bad("true or false"))?),
             Form::Integer => toml::Value::Integer(text.parse().map_err(|_| bad("a whole number"))?),
+            Form::Float => toml::Value::Float(text.parse().map_err(|_| bad("a number"))?),
             Form::List => {
                 let items = text.split(',').map(str::trim).filter(|t| !t.is_empty());
                 toml::Value::Array(items.map(|t| toml::Value::String(t.to_owned())).collect())
@@ -137,6 +141,11 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
         rack: networks("destinations.rack", &raw.destinations.rack)?,
         fabric: networks("destinations.fabric", &raw.destinations.fabric)?,
     });
+    settings.microburst = Arc::new(microburst(raw.microburst)?);
+    // Naming interfaces is asking for them.
+    if !settings.microburst.netdevs.is_empty() {
+        settings.samplers.entry("microburst".to_owned()).or_insert(true);
+    }
     settings.ring_sections = raw.sampling.ring_sections.unwrap_or(settings.ring_sections);
     needs("sampling.ring_sections", (64..=16_777_216).contains(&settings.ring_sections), "from 64 to 16777216")?;
     needs("sampling.fast", settings.fast <= settings.full, "not longer than sampling.full")?;
@@ -151,6 +160,18 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
 
 fn networks(key: &'static str, texts: &[String]) -> Result<Vec<Network>, ConfigError> {
     texts.iter().map(|text| text.parse().map_err(|message| ConfigError::Value { key, message })).collect()
+}
+
+fn microburst(raw: super::raw::Microburst) -> Result<Microburst, ConfigError> {
+    let (share, dumps) = (raw.share.unwrap_or(0.9), raw.dumps.unwrap_or(16));
+    needs("microburst.share", share > 0.0 && share <= 1.0, "more than 0 and at most 1")?;
+    needs("microburst.dumps", dumps <= 256, "at most 256")?;
+    let few = format!("more than {MOST_NETDEVS} interfaces; each takes memory in the kernel for each CPU");
+    needs("microburst.netdevs", raw.netdevs.len() <= MOST_NETDEVS, &few)?;
+    let size =
+        |text: &String| units::size(text).map_err(|source| ConfigError::Quantity { key: "microburst.bytes", source });
+    let bytes = raw.bytes.as_ref().filter(|text| !text.is_empty()).map(size).transpose()?;
+    Ok(Microburst { netdevs: raw.netdevs, share, bytes, dumps: Dumps::new(dumps) })
 }
 
 fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigError> {

@@ -12,6 +12,8 @@ pub enum Form {
     Bool,
     /// A whole number.
     Integer,
+    /// A number.
+    Float,
     /// Separated by commas.
     List,
 }
@@ -31,6 +33,10 @@ pub const KEYS: &[(&str, Form)] = &[
     ("sampling.ring_sections", Form::Integer),
     ("destinations.rack", Form::List),
     ("destinations.fabric", Form::List),
+    ("microburst.netdevs", Form::List),
+    ("microburst.share", Form::Float),
+    ("microburst.bytes", Form::Text),
+    ("microburst.dumps", Form::Integer),
     ("collector.url", Form::Text),
     ("collector.compression", Form::Text),
     ("collector.flush", Form::Text),
@@ -59,6 +65,7 @@ pub struct RawConfig {
     pub sampling: Sampling,
     pub samplers: BTreeMap<String, bool>,
     pub destinations: Destinations,
+    pub microburst: Microburst,
     pub collector: Collector,
     pub http: Http,
 }
@@ -84,6 +91,17 @@ pub struct Sampling {
 pub struct Destinations {
     pub rack: Vec<String>,
     pub fabric: Vec<String>,
+}
+
+/// `[microburst]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct Microburst {
+    pub netdevs: Vec<String>,
+    pub share: Option<f64>,
+    pub bytes: Option<String>,
+    pub dumps: Option<usize>,
 }
 
 /// `[collector]`

@@ -12,6 +12,7 @@ mod cost;
 mod format;
 pub mod ledger;
 mod load;
+pub mod netdev;
 pub mod networks;
 mod peers;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Paths with a count of their own; all else is `other`, so that nobody can make series by asking.
-const PATHS: [&str; 4] = ["/", "/metrics", "/healthz", "/readyz"];
+const PATHS: [&str; 5] = ["/", "/metrics", "/healthz", "/readyz", "/debug/microburst"];
 
 /// Counts and times of requests.
 #[derive(Debug)]

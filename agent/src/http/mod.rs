@@ -1,4 +1,5 @@
-//! The agent's own HTTP server: `/metrics`, `/healthz`, `/readyz`, and a page that links them.
+//! The agent's own HTTP server: `/metrics`, `/healthz`, `/readyz`, a page that links them, and `/debug/microburst`, the
+//! last recordings of bursts.
 //!
 //! Nothing here reads a device: a scrape gets the latest snapshot, whoever and however often asks.
 
@@ -13,10 +14,11 @@ pub use tls::TlsError;
 use crate::clock::Clock;
 use crate::config::Http;
 use crate::exposition::{self, Format};
+use crate::microburst::Dump;
 use crate::schedule::{Engine, SourceStatus};
 use crate::uplink;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -35,6 +37,10 @@ pub trait View: Send + Sync {
     fn sources(&self) -> Vec<SourceStatus>;
     /// Sections waiting for the uplink, and sections dropped because too many waited.
     fn ring(&self) -> (usize, u64);
+    /// Recordings of bursts of an interface, or of all.
+    fn bursts(&self, _netdev: Option<&str>) -> Vec<Arc<Dump>> {
+        Vec::new()
+    }
 }
 
 impl View for Engine {
@@ -49,6 +55,10 @@ impl View for Engine {
     fn ring(&self) -> (usize, u64) {
         let ring = Engine::ring(self);
         (ring.len(), ring.dropped())
+    }
+
+    fn bursts(&self, netdev: Option<&str>) -> Vec<Arc<Dump>> {
+        self.microburst().dumps.of(netdev)
     }
 }
 
@@ -131,6 +141,7 @@ fn router(app: App) -> Router {
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
+        .route("/debug/microburst", get(bursts))
         .layer(axum::middleware::from_fn_with_state(app.clone(), count))
         .with_state(app)
 }
@@ -188,6 +199,17 @@ async fn readyz(State(app): State<App>) -> Response {
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "no source has been read yet\n").into_response()
     }
+}
+
+/// `?netdev=`
+#[derive(serde::Deserialize)]
+struct Of {
+    netdev: Option<String>,
+}
+
+async fn bursts(State(app): State<App>, Query(of): Query<Of>) -> Response {
+    let dumps: Vec<_> = app.view.bursts(of.netdev.as_deref()).iter().map(|dump| dump.json()).collect();
+    axum::Json(serde_json::json!({ "dumps": dumps })).into_response()
 }
 
 async fn page(State(app): State<App>) -> Html<String> {

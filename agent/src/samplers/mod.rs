@@ -8,6 +8,7 @@ mod dcb;
 mod device_counters;
 mod ethtool;
 mod ethtool_std;
+mod microburst;
 mod netdev;
 mod optics;
 mod pcie;
@@ -79,6 +80,7 @@ pub const ALL: &[Spec] = &[
     tcp_loss::SPEC,
     tcp_connections::SPEC,
     tcp_traffic::SPEC,
+    microburst::SPEC,
     dcb::SPEC,
     pcie::SPEC,
     port_info::SPEC,

@@ -18,7 +18,8 @@ pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<Source
     let clock = Arc::new(Clock::new());
     let host: Arc<str> = settings.host.as_str().into();
     let inventory = discover(&roots, &settings.exclude_devices, None);
-    let mut groups = vec![vec![Subject::host(&roots, &host, &settings.destinations)]];
+    let own = Subject::host(&roots, &host, &settings.destinations).with_microburst(&settings.microburst);
+    let mut groups = vec![vec![own]];
     groups.extend(inventory.devices.iter().map(|d| Subject::of_device(&roots, &host, d)));
     groups.extend(inventory.netdevs.iter().map(|n| vec![Subject::of_netdev(&roots, &host, n)]));
     let (done, results) = sync_channel(groups.len());

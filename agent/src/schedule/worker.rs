@@ -65,7 +65,7 @@ pub(super) fn device(core: &Arc<Core>, control: &Control, lane: &Lane) {
 /// The host's own sources, and the agent's metrics about itself.
 pub(super) fn host(core: &Arc<Core>) {
     let mut runner = Runner::new(
-        Subject::host(&core.roots, &core.host, &core.settings.destinations),
+        Subject::host(&core.roots, &core.host, &core.settings.destinations).with_microburst(&core.settings.microburst),
         &core.settings,
         Arc::clone(&core.clock),
     );

@@ -121,6 +121,12 @@ impl Pair {
         format!("fd00:{}::{end}", self.net.replace('.', ":"))
     }
 
+    /// No IPv6, which sends something of its own now and then.
+    pub fn quiet(&self) {
+        std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.near), "1").unwrap();
+        self.inside(|| std::fs::write("/proc/sys/net/ipv6/conf/far/disable_ipv6", "1").unwrap());
+    }
+
     /// Segments leave and come one by one, as from an adapter that counts them: the kernel splits and joins nothing
     /// below the interfaces' counters.
     pub fn one_by_one(&self) -> Result<(), String> {

@@ -44,21 +44,7 @@ pub const fn class_of(place: u32) -> u32 {
     place % destination::CLASSES as u32
 }
 
-/// Place of the connections that a CPU met last, so that a segment need not go through the tables again.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Known {
-    /// This end.
-    pub local: Address,
-    /// The other end.
-    pub remote: Address,
-    /// What the tables said.
-    pub place: u32,
-    /// When: the number in `EPOCH` then. The agent raises it after it changed the tables; an empty record has 0.
-    pub epoch: u32,
-}
-
-/// Records of [`Known`] for each CPU; a power of two.
-pub const KNOWN: u32 = 256;
-/// The first number in `EPOCH`.
+/// Connections whose place is remembered; a power of two.
+pub const REMEMBERED: u32 = 4096;
+/// The first number in `EPOCH`, which the agent raises after each change of the tables that places follow from.
 pub const FIRST_EPOCH: u32 = 1;

@@ -35,14 +35,15 @@ pub struct Ip {
 /// Reads the IP header at `at`; `protocol` is Ethernet's number of it.
 #[inline(always)]
 pub fn ip(skb: &SkBuff, at: usize, protocol: u32) -> Option<Ip> {
+    // In words, because bytes on the stack are copied one by one.
     if protocol == IPV4 {
         let h: [u32; 5] = skb.load(at).ok()?;
-        let ([first, service, ..], [_, carries, ..]) = (h[0].to_ne_bytes(), h[2].to_ne_bytes());
+        let [first, class, ..] = h[0].to_ne_bytes();
         return Some(Ip {
             source: mapped(h[3]),
             destination: mapped(h[4]),
-            carries,
-            ce: service & CE == CE,
+            carries: h[2].to_ne_bytes()[1],
+            ce: class & CE == CE,
             header: u32::from(first & 15) * 4,
             hop_by_hop: 0,
         });
@@ -51,8 +52,7 @@ pub fn ip(skb: &SkBuff, at: usize, protocol: u32) -> Option<Ip> {
         return None;
     }
     let h: [u32; IPV6_HEADER as usize / 4] = skb.load(at).ok()?;
-    let ([_, service, ..], [_, _, mut carries, _]) = (h[0].to_ne_bytes(), h[1].to_ne_bytes());
-    let mut hop_by_hop = 0;
+    let (mut carries, mut hop_by_hop) = (h[1].to_ne_bytes()[2], 0);
     if carries == HOP_BY_HOP {
         let next: [u8; 2] = skb.load(at + IPV6_HEADER as usize).ok()?;
         carries = next[0];
@@ -62,19 +62,30 @@ pub fn ip(skb: &SkBuff, at: usize, protocol: u32) -> Option<Ip> {
         source: [h[2], h[3], h[4], h[5]],
         destination: [h[6], h[7], h[8], h[9]],
         carries,
-        ce: (service >> 4) & CE == CE,
+        ce: (h[0].to_ne_bytes()[1] >> 4) & CE == CE,
         header: IPV6_HEADER,
         hop_by_hop,
     })
 }
 
-/// Bytes and segments of a buffer as they are on the wire. `headers` are the bytes that each segment repeats, `once`
-/// those that no segment has.
+/// Bytes of the TCP header that lies at `at`.
 #[inline(always)]
-pub fn on_wire(skb: &SkBuff, headers: u32, once: u32) -> (u64, u64) {
+pub fn tcp_header(skb: &SkBuff, at: u32) -> u32 {
+    // The upper half of this byte is the length in words of four bytes.
+    skb.load::<u8>(at as usize + 12).map_or(20, |length| u32::from(length >> 4) * 4)
+}
+
+/// Bytes and segments of a buffer as they are on the wire. `headers` are the bytes that each segment repeats, asked for
+/// where there are several; `once` those that no segment has.
+#[inline(always)]
+pub fn on_wire(skb: &SkBuff, once: u32, headers: impl FnOnce() -> u32) -> (u64, u64) {
     // SAFETY: the kernel gave the pointer, and rewrites these reads.
     let (len, size, segments) = unsafe { ((*skb.skb).len, (*skb.skb).gso_size, (*skb.skb).gso_segs) };
-    if size == 0 || len <= headers + once {
+    if size == 0 {
+        return (u64::from(len), 1);
+    }
+    let headers = headers();
+    if len <= headers + once {
         return (u64::from(len), 1);
     }
     let payload = len - headers - once;

@@ -2,9 +2,8 @@
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::lpm_trie::{Key, LpmTrie};
-use aya_ebpf::maps::{Array, HashMap, PerCpuArray};
-use core::ptr::{read_volatile, write_volatile};
-use fabriclens_ebpf_abi::{Address, Known, destination, mapped, place};
+use aya_ebpf::maps::{Array, HashMap};
+use fabriclens_ebpf_abi::{Address, INTERFACES, REMEMBERED, destination, mapped, place};
 
 /// Addresses of this host: number of their interface.
 #[map]
@@ -18,10 +17,15 @@ static NETWORKS: LpmTrie<Address, u32> = LpmTrie::with_max_entries(4096, 1);
 #[map]
 static EPOCH: Array<u32> = Array::with_max_entries(1, 0);
 
-/// What the tables said of the connections that this CPU met last, at a slot by their addresses: most segments are of a
-/// few connections, and a look at the tables costs more than all else that a probe does.
+/// What the tables said of connections, by a mix of the addresses and the epoch: most segments are of a few connections,
+/// and a look at the tables costs more than all else that a probe does.
 #[map]
-static KNOWN: PerCpuArray<Known> = PerCpuArray::with_max_entries(fabriclens_ebpf_abi::KNOWN, 0);
+static PLACES: Array<u64> = Array::with_max_entries(REMEMBERED, 0);
+
+/// Bits of a remembered word that are the place.
+const PLACE_BITS: u32 = 8;
+const PLACE: u64 = (1 << PLACE_BITS) - 1;
+const _: () = assert!(INTERFACES * destination::CLASSES <= 1 << PLACE_BITS);
 
 const AF_INET: u16 = 2;
 
@@ -56,36 +60,33 @@ fn class(remote: &Address) -> u32 {
 /// Place of a connection in the maps that have one record for each interface and class.
 #[inline(always)]
 pub fn place_of(local: &Address, remote: &Address) -> u32 {
-    let epoch = EPOCH.get(0).copied().unwrap_or(0);
-    let Some(known) = KNOWN.get_ptr_mut(slot(local, remote)) else { return found(local, remote) };
-    // SAFETY: the record is this CPU's own. A probe that interrupts this one may change it between two reads: then the
-    // epoch, which is written last and taken away first, or an address differs.
-    unsafe {
-        let same = (*known).local == *local && (*known).remote == *remote;
-        let place = read_volatile(&raw const (*known).place);
-        if same && epoch != 0 && read_volatile(&raw const (*known).epoch) == epoch {
-            return place;
-        }
-        let place = found(local, remote);
-        write_volatile(&raw mut (*known).epoch, 0);
-        write_volatile(&raw mut (*known).local, *local);
-        write_volatile(&raw mut (*known).remote, *remote);
-        write_volatile(&raw mut (*known).place, place);
-        write_volatile(&raw mut (*known).epoch, epoch);
-        place
+    let pair = |[a, b]: [u32; 2]| u64::from(a) << 32 | u64::from(b);
+    let mut mixed = u64::from(EPOCH.get(0).copied().unwrap_or(0));
+    for words in [local, remote] {
+        mixed = mix(mixed, pair([words[0], words[1]]));
+        mixed = mix(mixed, pair([words[2], words[3]]));
     }
+    let Some(slot) = PLACES.get_ptr_mut((mixed >> 32) as u32 % REMEMBERED) else { return found(local, remote) };
+    // One word holds what was asked and what was found, so that CPUs and interrupts cannot mix two of them up.
+    // SAFETY: the pointer is the map's; words of a map are read and written as a whole.
+    let kept = unsafe { slot.read_volatile() };
+    if (kept ^ mixed) >> PLACE_BITS == 0 {
+        return (kept & PLACE) as u32;
+    }
+    let place = found(local, remote);
+    // SAFETY: as above.
+    unsafe { slot.write_volatile(mixed & !PLACE | u64::from(place) & PLACE) };
+    place
+}
+
+#[inline(always)]
+fn mix(so_far: u64, word: u64) -> u64 {
+    let product = (so_far ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ (product >> 32)
 }
 
 /// What the tables say.
 #[inline(always)]
 fn found(local: &Address, remote: &Address) -> u32 {
     place(interface(local), class(remote))
-}
-
-/// Where a connection is remembered.
-#[inline(always)]
-fn slot(local: &Address, remote: &Address) -> u32 {
-    let mixed = local[3].rotate_left(13) ^ remote[3] ^ remote[2].rotate_left(7);
-    // Fibonacci hashing: the upper bits depend on all.
-    mixed.wrapping_mul(0x9e37_79b9) >> (32 - fabriclens_ebpf_abi::KNOWN.trailing_zeros())
 }

@@ -2,7 +2,7 @@
 //! The agent's discovery and configuration samplers follow this table; the coverage test and the reference page read it.
 
 use crate::Metric;
-use crate::metrics::{dcb, host, netdev, pcie, pfc, state};
+use crate::metrics::{dcb, host, microburst, netdev, pcie, pfc, state};
 
 /// One file or attribute and what becomes of it.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +59,14 @@ pub static FACTS: &[Fact] = &[
     value("ebpf/cgroup_skb/gso_segs", &host::TCP_IO_SEGMENTS, "as many as the buffer becomes on the wire"),
     value("ebpf/cgroup_skb/ip_ecn", &host::TCP_IO_CE, "segments whose mark is 3"),
     value("ebpf/cgroup_skb/other", &host::TCP_IO_UNPLACED, "segments counted without their control group"),
+    value("ebpf/tcx/len", &microburst::BURST_IO_PEAK, "bytes of the fullest millisecond"),
+    value("ebpf/tcx/gso_segs", &microburst::BURST_PACKETS_PEAK, "packets of the fullest millisecond"),
+    value("net/speed", &microburst::BURST_THRESHOLD, "times `microburst.share`"),
+    value("ebpf/tcx/bursts", &microburst::BURST_TIME, "milliseconds from the threshold on"),
+    value("ebpf/tcx/ip_ecn", &microburst::BURST_CE, "packets whose mark is 3"),
+    value("ebpf/tcx/udp_port", &microburst::BURST_ROCE, "packets to port 4791"),
+    value("ebpf/tcx/missed", &microburst::BURST_MISSED, "milliseconds used again before they were read"),
+    value("ebpf/tcx/dumps", &microburst::BURST_DUMPS, "recordings made"),
     value("net/operstate", &netdev::NETDEV_UP, "1 when `up`"),
     value(
         "net/duplex",

@@ -28,6 +28,7 @@ pub mod discard;
 pub mod fec;
 pub mod host;
 pub mod link;
+pub mod microburst;
 pub mod netdev;
 pub mod optics;
 pub mod pause;
@@ -68,6 +69,7 @@ pub static THEMES: &[(&str, &[&Metric])] = &[
     ("Optics and temperature", optics::ALL),
     ("Kernel network device", netdev::ALL),
     ("TCP/IP of the host", host::ALL),
+    ("Bursts within a second", microburst::ALL),
     ("DCB and congestion-control configuration", dcb::ALL),
     ("Raw vendor counters on request", vendor::ALL),
     ("The agent itself", self_::ALL),

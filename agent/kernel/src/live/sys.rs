@@ -208,6 +208,42 @@ impl Drop for Ethtool {
     }
 }
 
+/// A packet socket, for a program that looks at the packets of an interface. The program must take in nothing: nobody
+/// reads here.
+#[derive(Debug)]
+pub struct Tap(OwnedFd);
+
+impl Tap {
+    /// A socket that sees nothing yet.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW.
+    pub fn new() -> io::Result<Self> {
+        socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map(Self)
+    }
+
+    /// From now on it sees every packet of the interface with this index, both directions.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn listen(&self, index: u32) -> io::Result<()> {
+        // SAFETY: all-zero bytes are a valid sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::sa_family_t::try_from(libc::AF_PACKET).unwrap_or(17);
+        address.sll_protocol = u16::try_from(libc::ETH_P_ALL).unwrap_or(3).to_be();
+        address.sll_ifindex = i32::try_from(index).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+        let length = libc::socklen_t::try_from(size_of_val(&address)).unwrap_or(0);
+        // SAFETY: `address` is a valid sockaddr_ll of `length` bytes, read during the call only.
+        check(unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), length) })
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };

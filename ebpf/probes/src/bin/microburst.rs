@@ -14,7 +14,7 @@ use fabriclens_ebpf_abi::microburst::{
     BIN_NS, BINS, BYTES, Block, CE, PACKETS, RECEIVED, ROCE, ROCE_PORT, SENT, STAMP, word,
 };
 use fabriclens_probes::counter::add;
-use fabriclens_probes::packet::{Ip, TCP, UDP, ip, on_wire};
+use fabriclens_probes::packet::{Ip, TCP, UDP, ip, on_wire, tcp_header};
 use fabriclens_probes::trace::global;
 
 /// The ring; the agent gives it its length and tells [`BLOCKS`].
@@ -75,8 +75,8 @@ fn count(skb: &SkBuff, direction: usize) -> Option<()> {
     // What is not IP, or is so behind a tag, counts as it is.
     let link = global(&LINK);
     let ip = ip(skb, link as usize, skb.protocol());
-    let repeated = ip.as_ref().map_or(0, |ip| link + ip.header + transport(skb, link, ip));
-    let (bytes, packets) = on_wire(skb, repeated, ip.as_ref().map_or(0, |ip| ip.hop_by_hop));
+    let repeated = || ip.as_ref().map_or(0, |ip| link + ip.header + transport(skb, link, ip));
+    let (bytes, packets) = on_wire(skb, ip.as_ref().map_or(0, |ip| ip.hop_by_hop), repeated);
     add(ring.get_mut(word(at, direction, BYTES))?, bytes);
     add(ring.get_mut(word(at, direction, PACKETS))?, packets);
     let ip = ip?;
@@ -96,10 +96,7 @@ fn count(skb: &SkBuff, direction: usize) -> Option<()> {
 #[inline(always)]
 fn transport(skb: &SkBuff, link: u32, ip: &Ip) -> u32 {
     match ip.carries {
-        TCP => {
-            let at = (link + ip.header + ip.hop_by_hop + 12) as usize;
-            skb.load::<u8>(at).map_or(20, |length| u32::from(length >> 4) * 4)
-        }
+        TCP => tcp_header(skb, link + ip.header + ip.hop_by_hop),
         UDP => 8,
         _ => 0,
     }

@@ -14,7 +14,7 @@ use fabriclens_ebpf_abi::tcp_traffic::{
 };
 use fabriclens_ebpf_abi::{class_of, interface_of, place};
 use fabriclens_probes::counter::add;
-use fabriclens_probes::packet::{TCP, ip, on_wire};
+use fabriclens_probes::packet::{TCP, ip, on_wire, tcp_header};
 use fabriclens_probes::peers::place_of;
 
 /// Counts by control group.
@@ -51,9 +51,8 @@ fn count(ctx: &SkBuffContext, received: bool) -> Option<()> {
     if ip.carries != TCP {
         return None;
     }
-    // The upper half of this byte is the length of the TCP header in words of four bytes.
-    let length: u8 = skb.load((ip.header + ip.hop_by_hop + 12) as usize).ok()?;
-    let (bytes, segments) = on_wire(skb, ip.header + u32::from(length >> 4) * 4, ip.hop_by_hop);
+    let headers = || ip.header + tcp_header(skb, ip.header + ip.hop_by_hop);
+    let (bytes, segments) = on_wire(skb, ip.hop_by_hop, headers);
     let (local, remote) = if received { (&ip.destination, &ip.source) } else { (&ip.source, &ip.destination) };
     let known = place_of(local, remote);
     // Interfaces of other network namespaces have numbers too: an address that is not the host's gives them away.
