@@ -6,11 +6,15 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 /// What some part of a running agent needs:
 /// - `NET_ADMIN` for module EEPROMs, and for programs in the kernel that see packets,
+/// - `NET_RAW` for bursts on kernels where only a packet socket sees packets without staying attached,
 /// - `DAC_READ_SEARCH` for tracefs, debugfs and configfs where they belong to somebody else,
 /// - `DAC_OVERRIDE` for a state directory that does,
 /// - [`PROBES`] to load and attach programs in the kernel.
-const AGENT: CapabilitySet =
-    CapabilitySet::NET_ADMIN.union(CapabilitySet::DAC_READ_SEARCH).union(CapabilitySet::DAC_OVERRIDE).union(PROBES);
+const AGENT: CapabilitySet = CapabilitySet::NET_ADMIN
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(PROBES);
 const PROBES: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
 /// For the whole agent; before it has threads, which inherit what is left.

@@ -37,8 +37,8 @@ fn command() -> Command {
     command
 }
 
-/// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_BPF: what `capabilities(7)` numbers so.
-const KEPT: u64 = 1 << 1 | 1 << 2 | 1 << 12 | BPF;
+/// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF: what `capabilities(7)` numbers so.
+const KEPT: u64 = 1 << 1 | 1 << 2 | 1 << 12 | 1 << 13 | BPF;
 const BPF: u64 = 1 << 39;
 
 /// Each thread of a process with its permitted capabilities.
