@@ -84,7 +84,8 @@ pub(super) fn host(core: &Arc<Core>) {
         runner.run(tick, &mut |section| {
             core.ring.push(section);
         });
-        if ticks == 0 {
+        // Interfaces that are watched for bursts may be made anew, and their probe with them.
+        if ticks == 0 && core.settings.microburst.netdevs.is_empty() {
             privileges::of_attached_probes();
         }
         // Not before the other threads have read: what they recall would be lost with a crash.
