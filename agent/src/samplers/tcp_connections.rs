@@ -22,7 +22,7 @@ pub const SPEC: Spec = Spec {
     name: "tcp_connections",
     source: Source::Ebpf,
     period: Period::Full,
-    default: false,
+    default: true,
     needs: "CAP_BPF, CAP_PERFMON and tracefs",
     applies: |subject| subject.device.is_none() && subject.netdev.is_none(),
     open,

@@ -17,7 +17,7 @@ pub const SPEC: Spec = Spec {
     name: "tcp_rtt",
     source: Source::Ebpf,
     period: Period::Full,
-    default: false,
+    default: true,
     needs: "CAP_BPF, CAP_PERFMON and tracefs",
     applies: |subject| subject.device.is_none() && subject.netdev.is_none(),
     open,

@@ -33,7 +33,7 @@ pub const SPEC: Spec = Spec {
     name: "tcp_traffic",
     source: Source::Ebpf,
     period: Period::Full,
-    default: false,
+    default: true,
     needs: "CAP_BPF, CAP_NET_ADMIN and cgroup2",
     applies: |subject| subject.device.is_none() && subject.netdev.is_none(),
     open,
