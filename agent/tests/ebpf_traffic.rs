@@ -12,7 +12,7 @@ use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::by_name;
 use fabriclens_agent::subject::Subject;
 use fabriclens_ebpf_abi::tcp_traffic::{Key, RECEIVED_SEGMENTS, Record, SENT_SEGMENTS};
-use net::{Group, Pair, opened, send, sum, this_host, told, tool};
+use net::{Group, Pair, excused, opened, send, sum, this_host, told, tool};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -43,7 +43,9 @@ fn near(what: &str, counted: u64, want: u64) {
 fn bytes_are_those_of_the_interface_and_belong_to_the_job() {
     let _alone = alone();
     let Some(pair) = Pair::new("fl-bytes", "10.203.1") else { return };
-    pair.one_by_one().unwrap();
+    if !pair.one_by_one() {
+        return;
+    }
     let Some(mut sampler) = opened("tcp_traffic", &this_host()) else { return };
     let job = Group::new(&groups(), &format!("fl-job-{}", std::process::id()));
     let counters = || ["rx_bytes", "tx_bytes", "rx_packets", "tx_packets"].map(|name| pair.counter(name));
@@ -144,7 +146,7 @@ fn what_finds_no_room_in_the_table_is_still_counted() {
     let mut probe = match attached {
         Ok(probe) => probe,
         Err(error) => {
-            assert!(!rustix::process::geteuid().is_root(), "{error}");
+            assert!(excused(&error.to_string()), "{error}");
             return println!("SKIPPED: {error}");
         }
     };

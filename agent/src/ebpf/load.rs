@@ -25,6 +25,8 @@ pub(super) fn load(
         return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
     }
     let mut loader = EbpfLoader::new();
+    // The kernel's types are large, and what hangs from stable layouts needs none of them.
+    loader.btf(None);
     for (global, value) in globals {
         loader.override_global(global, value, true);
     }
