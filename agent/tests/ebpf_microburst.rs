@@ -60,7 +60,9 @@ fn counted(probe: &mut NetdevProbe) -> impl Fn(usize, usize) -> u64 + use<> {
 fn links_and_taps_count_what_the_interface_counts() {
     for (way, name, net) in [(Way::Links, "fl-links", "10.204.1"), (Way::Tap, "fl-tap", "10.204.2")] {
         let Some(pair) = Pair::new(name, net) else { return };
-        pair.one_by_one().unwrap();
+        if !pair.one_by_one() {
+            return;
+        }
         let marks = mark(&pair);
         let roots = Roots::new(None);
         let target = Target::find(&roots, &pair.near).unwrap();

@@ -20,6 +20,12 @@ pub const PROMETHEUS: Need = Need {
     packages: &["prometheus"],
     proof: &["/usr/bin/prometheus", "/usr/bin/promtool"],
 };
+/// Makes a second network namespace, and marks packets, for the tests of probes.
+pub const NETWORK: Need = Need {
+    without: "probes are not tested with traffic",
+    packages: &["iproute2", "ethtool", "nftables"],
+    proof: &["/usr/sbin/ip", "/usr/sbin/ethtool", "/usr/sbin/nft"],
+};
 /// The rival of `bench agent`.
 pub const NODE_EXPORTER: Need = Need {
     without: "there is no rival to measure against",

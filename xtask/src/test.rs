@@ -20,7 +20,9 @@ pub fn run(args: Args) -> Result<()> {
         c.env("RUSTDOCFLAGS", "-D warnings");
         c
     };
-    steps.run("packages", || setup::ensure(&setup::PROMETHEUS).map(|_| ()))?;
+    steps.run("packages", || {
+        setup::ensure(&setup::PROMETHEUS).and_then(|_| setup::ensure(&setup::NETWORK)).map(|_| ())
+    })?;
     steps.run("tracefs", setup::tracefs)?;
     steps.run("probes", || ebpf::run(&ebpf::Args { check: true }))?;
     steps.run("format", || must(cargo(&["fmt", "--all", "--check"])))?;

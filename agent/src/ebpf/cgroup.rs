@@ -18,20 +18,23 @@ use std::path::{Path, PathBuf};
 pub struct CgroupProbe(Ebpf);
 
 impl CgroupProbe {
-    /// Loads `object` with maps of `sizes` (name, entries) and attaches its programs `received` and `sent` at `mount`.
+    /// Loads `object` with maps of `sizes` (name, entries).
     ///
     /// # Errors
     /// `Absent` with the remedy where this host, this kernel or this agent's privileges cannot have it.
-    pub fn attach(
-        roots: &Roots,
-        mount: &Path,
-        object: &[u8],
-        sizes: &[(&'static str, u32)],
-    ) -> Result<Self, SampleError> {
-        let mut loaded = load(roots, object, &[], sizes)?;
+    pub fn load(roots: &Roots, object: &[u8], sizes: &[(&'static str, u32)]) -> Result<Self, SampleError> {
+        load(roots, object, &[], sizes).map(Self)
+    }
+
+    /// Attaches the programs `received` and `sent` at `mount`; from now on they count.
+    ///
+    /// # Errors
+    /// As [`CgroupProbe::load`].
+    pub fn attach(&mut self, mount: &Path) -> Result<(), SampleError> {
         let root = File::open(mount).map_err(|e| absent(&format!("opening {}", mount.display()), &e))?;
         for (name, way) in [("received", CgroupSkbAttachType::Ingress), ("sent", CgroupSkbAttachType::Egress)] {
-            let program: &mut CgroupSkb = loaded
+            let program: &mut CgroupSkb = self
+                .0
                 .program_mut(name)
                 .and_then(|program| program.try_into().ok())
                 .ok_or_else(|| SampleError::Failed(format!("the object has no cgroup program {name}")))?;
@@ -41,7 +44,7 @@ impl CgroupProbe {
                 .attach(&root, way, CgroupAttachMode::Single)
                 .map_err(|e| absent(&format!("attaching the probe to {}", mount.display()), &e))?;
         }
-        Ok(Self(loaded))
+        Ok(())
     }
 
     /// A hash map with one record for each CPU and key.

@@ -8,6 +8,9 @@ use aya::{Ebpf, EbpfLoader};
 /// What would make a probe of network traffic work that the kernel refused.
 const REMEDY: &str = "run the agent as root or with CAP_BPF and CAP_NET_ADMIN, on Linux 5.15 or later";
 
+/// Longer texts of the kernel are cut.
+const LONGEST: usize = 600;
+
 /// An object at work, or what stands in its way.
 ///
 /// # Errors
@@ -22,6 +25,8 @@ pub(super) fn load(
         return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
     }
     let mut loader = EbpfLoader::new();
+    // The kernel's types are large, and what hangs from stable layouts needs none of them.
+    loader.btf(None);
     for (global, value) in globals {
         loader.override_global(global, value, true);
     }
@@ -33,7 +38,19 @@ pub(super) fn load(
 
 /// `Absent`: what was being done, why it failed, what would help.
 pub(super) fn absent(what: &str, error: &dyn std::error::Error) -> SampleError {
-    SampleError::Absent(format!("{what}: {}; {REMEDY}", chain(error)))
+    SampleError::Absent(format!("{what}: {}; {REMEDY}", short(&chain(error))))
+}
+
+/// The kernel says why it refuses a program at the end of pages of how it came to that.
+fn short(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    match lines.as_slice() {
+        [first, .., reason, times, depth, processed, last] if text.len() > LONGEST => {
+            let head: String = first.chars().take(LONGEST / 2).collect();
+            [&head, "…", reason, times, depth, processed, last].join(" ")
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// A map of a loaded object.
@@ -46,4 +63,20 @@ pub(super) fn map<T: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
 ) -> Result<T, SampleError> {
     let map = probe.take_map(name).ok_or_else(|| SampleError::Failed(format!("the probe has no map {name}")))?;
     T::try_from(map).map_err(|e| SampleError::Failed(format!("map {name}: {}", chain(&e))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_the_verifier_are_cut_to_its_verdict() {
+        let log = format!(
+            "refused: {}\nR5 prohibited for !root\ntime 1\nstack 2\nprocessed 3\n: EACCES",
+            "0: r1\n".repeat(500)
+        );
+        let said = short(&log);
+        assert!(said.len() < LONGEST && said.starts_with("refused") && said.contains("prohibited for !root"), "{said}");
+        assert_eq!(short("Operation not permitted"), "Operation not permitted");
+    }
 }

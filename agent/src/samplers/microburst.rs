@@ -13,7 +13,7 @@ use aya::maps::{MapData, PerCpuArray};
 use aya::util::nr_cpus;
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::microburst as rows;
-use fabriclens_ebpf_abi::microburst::{BIN, BIN_NS, BINS, BYTES, Block, CE, DIRECTIONS, PACKETS, ROCE, STAMP, WORDS};
+use fabriclens_ebpf_abi::microburst::{BIN, BIN_NS, BINS, BYTES, Block, CE, DIRECTIONS, PACKETS, ROCE, STAMPS, WORDS};
 use fabriclens_wire::Value;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
@@ -202,12 +202,15 @@ impl Watch {
     }
 }
 
-/// Bins of block `number`; CPUs that did not reach it have an older one at its place.
+/// Bins of block `number`; CPUs that saw nothing then have older ones at their places.
 fn summed(cpus: &[Block], number: u64) -> [Bin; BINS] {
     let mut sum = [[0; BIN]; BINS];
-    for block in cpus.iter().filter(|block| block[STAMP] == number + 1) {
-        let words = sum.as_flattened_mut().iter_mut().zip(block);
-        words.for_each(|(sum, n)| *sum += n);
+    for block in cpus {
+        for (at, bin) in sum.iter_mut().enumerate() {
+            if block[STAMPS + at] == number * BINS as u64 + at as u64 + 1 {
+                bin.iter_mut().zip(&block[at * BIN..]).for_each(|(sum, n)| *sum += n);
+            }
+        }
     }
     sum
 }
@@ -230,10 +233,12 @@ mod tests {
 
     #[test]
     fn a_cpu_that_was_elsewhere_adds_nothing() {
-        let mut cpus = [[0; STAMP + 1]; 3];
-        for (cpu, stamp) in [8, 7, 8].into_iter().enumerate() {
-            cpus[cpu][STAMP] = stamp;
+        let mut cpus = [[0; STAMPS + BINS]; 3];
+        let number = 7 * BINS as u64 + 3;
+        for (cpu, stamp) in [number + 1, 4, number + 1].into_iter().enumerate() {
+            cpus[cpu][STAMPS + 3] = stamp;
             cpus[cpu][word(3, 1, PACKETS)] = 10 + cpu as u64;
+            cpus[cpu][word(4, 1, PACKETS)] = 1000;
         }
         let sum = summed(&cpus, 7);
         assert_eq!(sum[3][WORDS + PACKETS], 22);

@@ -53,21 +53,23 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     }
     let mount = mount(&subject.roots)?;
     let places = (INTERFACES * CLASSES) as u32;
-    let mut probe = CgroupProbe::attach(&subject.roots, &mount, OBJECT, &[("OTHER", places)])?;
+    let mut probe = CgroupProbe::load(&subject.roots, OBJECT, &[("OTHER", places)])?;
     let mut opened = TcpTraffic {
         table: probe.by_key("TRAFFIC")?,
         other: probe.by_place("OTHER")?,
         interfaces: probe.interfaces()?,
         peers: probe.peers()?,
-        names: CgroupNames::new(mount),
+        names: CgroupNames::new(mount.clone()),
         ledger: Ledger::default(),
         links: HashMap::new(),
         refreshed: Instant::now(),
         samples: 0,
         subject: subject.clone(),
-        _attached: probe,
+        probe,
     };
+    // Addresses first: what the probe does not know counts as another's.
     opened.refresh()?;
+    opened.probe.attach(&mount)?;
     Ok(Box::new(opened))
 }
 
@@ -83,7 +85,7 @@ struct TcpTraffic {
     refreshed: Instant,
     samples: u32,
     subject: Subject,
-    _attached: CgroupProbe,
+    probe: CgroupProbe,
 }
 
 impl Sampler for TcpTraffic {

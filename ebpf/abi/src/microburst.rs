@@ -1,5 +1,5 @@
 //! What crosses one network interface in each millisecond. Bins are kept in blocks, so that the agent needs few reads;
-//! a block tells by its stamp which time it is of, because its place is used again.
+//! a bin tells by its stamp which time it is of, because its place is used again.
 
 /// Bins of a block.
 pub const BINS: usize = 16;
@@ -26,10 +26,10 @@ pub const SENT: usize = 1;
 
 /// Words of a bin.
 pub const BIN: usize = DIRECTIONS * WORDS;
-/// Place of the stamp in a block: number of the block since the start of the clock, plus one.
-pub const STAMP: usize = BINS * BIN;
+/// Place of the stamps in a block, one for each bin: its number since the start of the clock, plus one.
+pub const STAMPS: usize = BINS * BIN;
 /// One block, on one CPU.
-pub type Block = [u64; STAMP + 1];
+pub type Block = [u64; STAMPS + BINS];
 
 /// UDP port of RoCEv2.
 pub const ROCE_PORT: u16 = 4791;

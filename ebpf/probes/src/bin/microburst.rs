@@ -11,10 +11,10 @@ use aya_ebpf::maps::PerCpuArray;
 use aya_ebpf::programs::sk_buff::SkBuff;
 use aya_ebpf::programs::{SkBuffContext, TcContext};
 use fabriclens_ebpf_abi::microburst::{
-    BIN_NS, BINS, BYTES, Block, CE, PACKETS, RECEIVED, ROCE, ROCE_PORT, SENT, STAMP, word,
+    BIN, BIN_NS, BINS, BYTES, Block, CE, PACKETS, RECEIVED, ROCE, ROCE_PORT, SENT, STAMPS, word,
 };
 use fabriclens_probes::counter::add;
-use fabriclens_probes::packet::{Ip, TCP, UDP, ip, on_wire, tcp_header};
+use fabriclens_probes::packet::{TCP, UDP, ip, on_wire, tcp_header};
 use fabriclens_probes::trace::global;
 
 /// The ring; the agent gives it its length and tells [`BLOCKS`].
@@ -67,36 +67,47 @@ fn count(skb: &SkBuff, direction: usize) -> Option<()> {
     let ring = RING.get_ptr_mut((block as u32) & global(&BLOCKS).wrapping_sub(1))?;
     // SAFETY: the block is this CPU's own, and packets are handled one after the other on a CPU.
     let ring = unsafe { &mut *ring };
-    if ring[STAMP] != block + 1 {
-        ring[..STAMP].fill(0);
-        ring[STAMP] = block + 1;
-    }
     let at = (bin % BINS as u64) as usize;
-    // What is not IP, or is so behind a tag, counts as it is.
-    let link = global(&LINK);
-    let ip = ip(skb, link as usize, skb.protocol());
-    let repeated = || ip.as_ref().map_or(0, |ip| link + ip.header + transport(skb, link, ip));
-    let (bytes, packets) = on_wire(skb, ip.as_ref().map_or(0, |ip| ip.hop_by_hop), repeated);
-    add(ring.get_mut(word(at, direction, BYTES))?, bytes);
-    add(ring.get_mut(word(at, direction, PACKETS))?, packets);
-    let ip = ip?;
-    if ip.ce {
-        add(ring.get_mut(word(at, direction, CE))?, packets);
+    // SAFETY: `at` is a bin of the block. A reference to it, because offsets within it are then constants, which the
+    // kernel takes from an agent with few privileges.
+    let counts = unsafe { &mut *ring.as_mut_ptr().add(at * BIN).cast::<[u64; BIN]>() };
+    let stamp = ring.get_mut(STAMPS + at)?;
+    if *stamp != bin + 1 {
+        *stamp = bin + 1;
+        for count in &mut *counts {
+            // SAFETY: a reference is valid. Volatile, or it becomes a call that goes byte by byte.
+            unsafe { core::ptr::write_volatile(count, 0) };
+        }
     }
-    if ip.carries == UDP {
-        let port: u16 = skb.load((link + ip.header + ip.hop_by_hop + 2) as usize).ok()?;
+    // What is not IP, or is so behind a tag, counts as it is. In single values, because old kernels refuse to copy what
+    // is only sometimes set.
+    let link = global(&LINK);
+    let (carries, ce, header, once) = match ip(skb, link as usize, skb.protocol()) {
+        Some(ip) => (ip.carries, ip.ce, ip.header, ip.hop_by_hop),
+        None => (0, false, 0, 0),
+    };
+    let after = link + header + once;
+    let repeated = || if header == 0 { 0 } else { link + header + transport(skb, carries, after) };
+    let (bytes, packets) = on_wire(skb, once, repeated);
+    add(&mut counts[word(0, direction, BYTES)], bytes);
+    add(&mut counts[word(0, direction, PACKETS)], packets);
+    if ce {
+        add(&mut counts[word(0, direction, CE)], packets);
+    }
+    if carries == UDP {
+        let port: u16 = skb.load(after as usize + 2).ok()?;
         if port == ROCE_PORT.to_be() {
-            add(ring.get_mut(word(at, direction, ROCE))?, packets);
+            add(&mut counts[word(0, direction, ROCE)], packets);
         }
     }
     Some(())
 }
 
-/// Bytes of the transport's header, for what the kernel hands over several packets at a time.
+/// Bytes of the transport's header at `at`, for what the kernel hands over several packets at a time.
 #[inline(always)]
-fn transport(skb: &SkBuff, link: u32, ip: &Ip) -> u32 {
-    match ip.carries {
-        TCP => tcp_header(skb, link + ip.header + ip.hop_by_hop),
+fn transport(skb: &SkBuff, carries: u8, at: u32) -> u32 {
+    match carries {
+        TCP => tcp_header(skb, at),
         UDP => 8,
         _ => 0,
     }
