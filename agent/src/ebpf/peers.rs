@@ -6,7 +6,7 @@ use crate::roots::Roots;
 use crate::sysfile::text;
 use aya::Ebpf;
 use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::maps::{HashMap, MapData, MapError};
+use aya::maps::{Array, HashMap, MapData, MapError};
 use fabriclens_ebpf_abi::{Address, INTERFACES, destination, mapped};
 use fabriclens_kernel::{Calls, InterfaceAddress};
 use std::collections::BTreeMap;
@@ -16,6 +16,9 @@ use std::net::IpAddr;
 pub struct Peers {
     local: HashMap<MapData, Address, u32>,
     networks: LpmTrie<MapData, Address, u32>,
+    /// Tells the probe to forget what it remembers of the two above.
+    generation: Array<MapData, u32>,
+    changes: u32,
     own: Vec<InterfaceAddress>,
     /// Index of an interface in the kernel: its place in the probe's maps. A place is never given to another one,
     /// because what was counted there cannot be taken back.
@@ -30,6 +33,8 @@ impl Peers {
         Ok(Self {
             local: HashMap::try_from(map("LOCAL")?).map_err(failed)?,
             networks: LpmTrie::try_from(map("NETWORKS")?).map_err(failed)?,
+            generation: Array::try_from(map("GENERATION")?).map_err(failed)?,
+            changes: 0,
             own: Vec::new(),
             places: BTreeMap::new(),
         })
@@ -66,6 +71,8 @@ impl Peers {
             let place = self.places.get(&own.interface).map_or(0, |(place, _)| *place);
             self.local.insert(address(own.address), place, 0).map_err(failed)?;
         }
+        self.changes = self.changes.wrapping_add(1).max(1);
+        self.generation.set(0, self.changes, 0).map_err(failed)?;
         self.own = own;
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Fields of tracepoints. Their offsets are the running kernel's, put into the program when it is loaded.
 
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::programs::TracePointContext;
 
 /// Declares offsets of tracepoint fields or members of kernel structures, each a global that the loader sets.
@@ -27,6 +29,6 @@ pub fn has(at: &'static u32) -> bool {
 /// The field at the offset that the loader put into `at`.
 #[inline(always)]
 pub fn field<T>(ctx: &TracePointContext, at: &'static u32) -> Option<T> {
-    // SAFETY: the helper behind it copies, and fails where it cannot.
-    unsafe { ctx.read_at::<T>(global(at) as usize) }.ok()
+    // SAFETY: the event is kernel memory; the helper copies, and fails where it cannot.
+    unsafe { bpf_probe_read_kernel(ctx.as_ptr().byte_add(global(at) as usize).cast()) }.ok()
 }

@@ -8,7 +8,6 @@ use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::macros::{map, tracepoint};
 use aya_ebpf::maps::{LruHashMap, PerCpuArray};
 use aya_ebpf::programs::TracePointContext;
-use fabriclens_ebpf_abi::Address;
 use fabriclens_ebpf_abi::histogram::{SUM, bucket};
 use fabriclens_ebpf_abi::tcp_connections::{
     ABANDONED, ACTIVE, ATTEMPTS, FAILURES, NO_PORT, OTHER, PASSIVE, REFUSED, RESET, RESETS_RECEIVED, RESETS_SENT,
@@ -17,7 +16,7 @@ use fabriclens_ebpf_abi::tcp_connections::{
 use fabriclens_probes::counter::{add_at, done, dropped, record};
 use fabriclens_probes::memory::member;
 use fabriclens_probes::offsets;
-use fabriclens_probes::peers::{SocketAddress, place_of};
+use fabriclens_probes::peers::{SocketAddress, Words, place_of};
 use fabriclens_probes::trace::{field, has};
 
 offsets!(SK, OLD, NEW, PROTOCOL, PORT, LOCAL_ADDRESS, REMOTE_ADDRESS);
@@ -71,8 +70,8 @@ fn changed(ctx: &TracePointContext) -> Option<()> {
     if old == SYN_SENT && new == SYN_RECV {
         return Some(());
     }
-    let local: Address = field(ctx, &LOCAL_ADDRESS)?;
-    let remote: Address = field(ctx, &REMOTE_ADDRESS)?;
+    let local: Words = field(ctx, &LOCAL_ADDRESS)?;
+    let remote: Words = field(ctx, &REMOTE_ADDRESS)?;
     let socket: u64 = field(ctx, &SK)?;
     let record = record(&CONNECTIONS, place_of(&local, &remote))?;
     // SAFETY: the helper has no side effect.
@@ -132,8 +131,8 @@ fn received(ctx: &TracePointContext) -> Option<()> {
         // It is connecting: a failed attempt, no connection that ends.
         return Some(());
     }
-    let local: Address = field(ctx, &RECEIVED_LOCAL)?;
-    let remote: Address = field(ctx, &RECEIVED_REMOTE)?;
+    let local: Words = field(ctx, &RECEIVED_LOCAL)?;
+    let remote: Words = field(ctx, &RECEIVED_REMOTE)?;
     add_at(record(&CONNECTIONS, place_of(&local, &remote))?, RESETS_RECEIVED, 1);
     Some(())
 }
@@ -146,7 +145,7 @@ fn sent(ctx: &TracePointContext) -> Option<()> {
     if nothing || field::<u64>(ctx, &SENT_SK)? == 0 {
         return Some(());
     }
-    let (local, remote): (Address, Address) = if has(&SENT_LOCAL_V6) {
+    let (local, remote): (Words, Words) = if has(&SENT_LOCAL_V6) {
         (field(ctx, &SENT_LOCAL_V6)?, field(ctx, &SENT_REMOTE_V6)?)
     } else {
         let (local, remote): (SocketAddress, SocketAddress) = (field(ctx, &SENT_LOCAL)?, field(ctx, &SENT_REMOTE)?);

@@ -9,14 +9,13 @@
 use aya_ebpf::macros::{map, tracepoint};
 use aya_ebpf::maps::PerCpuArray;
 use aya_ebpf::programs::TracePointContext;
-use fabriclens_ebpf_abi::Address;
 use fabriclens_ebpf_abi::tcp_loss::{
     BYTES, FAST, HANDSHAKE, OTHER, PROBE, Record, SEGMENTS, TIMEOUT, UNKNOWN, WINDOW_RECEIVE, WINDOW_TRANSMIT,
 };
 use fabriclens_probes::counter::{add_at, done, record};
 use fabriclens_probes::memory::{bit_field, member};
 use fabriclens_probes::offsets;
-use fabriclens_probes::peers::{SocketAddress, place_of};
+use fabriclens_probes::peers::{SocketAddress, Words, place_of};
 use fabriclens_probes::trace::{field, has};
 
 offsets!(SKB, SK, STATE, LOCAL_ADDRESS, REMOTE_ADDRESS, ERROR);
@@ -60,8 +59,8 @@ fn resent(ctx: &TracePointContext) -> Option<()> {
     }
     let buffer: u64 = field(ctx, &SKB)?;
     let kind = kind(field(ctx, &STATE)?, field(ctx, &SK)?);
-    let local: Address = field(ctx, &LOCAL_ADDRESS)?;
-    let remote: Address = field(ctx, &REMOTE_ADDRESS)?;
+    let local: Words = field(ctx, &LOCAL_ADDRESS)?;
+    let remote: Words = field(ctx, &REMOTE_ADDRESS)?;
     let record = record(&LOSS, place_of(&local, &remote))?;
     let segments: u16 = member(buffer, &COUNT).unwrap_or(1);
     add_at(record, SEGMENTS + kind, u64::from(segments));
@@ -87,8 +86,8 @@ fn kind(state: i32, socket: u64) -> usize {
 
 #[inline(always)]
 fn answered_again(ctx: &TracePointContext) -> Option<()> {
-    let local: Address = field(ctx, &SYNACK_LOCAL)?;
-    let remote: Address = field(ctx, &SYNACK_REMOTE)?;
+    let local: Words = field(ctx, &SYNACK_LOCAL)?;
+    let remote: Words = field(ctx, &SYNACK_REMOTE)?;
     let record = record(&LOSS, place_of(&local, &remote))?;
     add_at(record, SEGMENTS + HANDSHAKE, 1);
     Some(())
