@@ -10,7 +10,7 @@ use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::{Sampler, by_name};
 use fabriclens_agent::subject::Subject;
 use fabriclens_wire::{Histogram, Value};
-use kernel::{Cable, NETWORK, Statistics, Undescribed};
+use kernel::{Cable, NETWORK, OwnAddress, Statistics, Undescribed};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -259,6 +259,23 @@ fn attempts_to_connect_end_as_the_program_sees_them() {
     });
     assert_eq!(seen.get("connection.failures no_port"), Some(&1), "{seen:?}");
     assert_eq!(seen.get(attempt), Some(&(held.len() as u64 + 1)), "{seen:?}");
+}
+
+#[test]
+fn an_address_that_becomes_this_hosts_own_changes_its_class() {
+    let _turn = TURN.lock();
+    let (Some(cable), Some(mut sampler)) = (Cable::new(), open("tcp_connections")) else { return };
+    let attempts = |sampler: &mut dyn Sampler| counts(sampler).get("connection.attempts").copied().unwrap_or(0);
+    let before = attempts(&mut *sampler);
+    drop(cable.connection());
+    assert_eq!(attempts(&mut *sampler), before + 1);
+    let _own = OwnAddress::new(&cable.far.address);
+    until("the probe knows", || {
+        let before = attempts(&mut *sampler);
+        drop(cable.connection());
+        // The far end is "local" now, no longer of the rack.
+        attempts(&mut *sampler) == before
+    });
 }
 
 #[test]

@@ -27,13 +27,18 @@ pub struct ByPlace<const N: usize> {
 }
 
 impl<const N: usize> ByPlace<N> {
-    /// Attaches a probe whose records are in `map`.
+    /// Attaches a probe whose records are in `map`; `sizes` of its other maps, where they depend on the host.
     ///
     /// # Errors
     /// As [`Probe::attach`].
-    pub fn open(subject: &Subject, design: &Design, map: &'static str) -> Result<Self, SampleError> {
+    pub fn open(
+        subject: &Subject,
+        design: &Design,
+        map: &'static str,
+        sizes: &[(&'static str, u32)],
+    ) -> Result<Self, SampleError> {
         let places = (INTERFACES * CLASSES) as u32;
-        let mut loaded = Probe::load(&subject.roots, design, &[(map, places)])?;
+        let mut loaded = Probe::load(&subject.roots, design, &[&[(map, places)], sizes].concat())?;
         let mut peers = loaded.peers()?;
         // Before it is attached, so that the first event finds its place.
         peers.refresh(&subject.roots, &*subject.calls, &subject.destinations)?;

@@ -6,6 +6,7 @@ use crate::batch::{Batch, SampleError};
 use crate::ebpf::{ByPlace, Design, Hook, Member, bounds, histogram};
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
+use aya::util::nr_cpus;
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::host::{
     TCP_CONNECTION_ATTEMPTS, TCP_CONNECTION_ESTABLISHED, TCP_CONNECTION_FAILURES, TCP_CONNECTION_LATENCY,
@@ -68,8 +69,15 @@ static DESIGN: Design = Design {
     members: &[Member { global: "SK_ERROR", steps: &[("sock", "sk_err")] }],
 };
 
+/// Sockets that are connecting at one time; another one pushes out the one that began first.
+const STARTS_AT_LEAST: usize = 8192;
+const STARTS_PER_CPU: usize = 256;
+
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    let probe = ByPlace::open(subject, &DESIGN, "CONNECTIONS")?;
+    // Each CPU of the host may set some entries aside for itself, so that a fixed number would be too few for many.
+    let cpus = nr_cpus().unwrap_or(1);
+    let starts = (cpus * STARTS_PER_CPU).max(STARTS_AT_LEAST) as u32;
+    let probe = ByPlace::open(subject, &DESIGN, "CONNECTIONS", &[("STARTS", starts)])?;
     let reasons = probe.has("SK_ERROR");
     Ok(Box::new(TcpConnections { probe, reasons, bounds: bounds() }))
 }

@@ -68,7 +68,7 @@ static DESIGN: Design = Design {
 };
 
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    let probe = ByPlace::open(subject, &DESIGN, "LOSS")?;
+    let probe = ByPlace::open(subject, &DESIGN, "LOSS", &[])?;
     let (kinds, bytes) = (probe.has("CONGESTION_STATE"), probe.has("LENGTH"));
     Ok(Box::new(TcpLoss { probe, kinds, bytes }))
 }

@@ -36,7 +36,7 @@ static DESIGN: Design = Design {
 };
 
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    Ok(Box::new(TcpRtt { probe: ByPlace::open(subject, &DESIGN, "RTT")?, bounds: bounds() }))
+    Ok(Box::new(TcpRtt { probe: ByPlace::open(subject, &DESIGN, "RTT", &[])?, bounds: bounds() }))
 }
 
 struct TcpRtt {

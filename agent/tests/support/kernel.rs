@@ -142,6 +142,22 @@ impl Drop for Undescribed {
     }
 }
 
+/// An address more on this host's own `lo`.
+pub struct OwnAddress(String);
+
+impl OwnAddress {
+    pub fn new(address: &str) -> Self {
+        ip(&format!("address add {address}/32 dev lo"));
+        Self(address.to_owned())
+    }
+}
+
+impl Drop for OwnAddress {
+    fn drop(&mut self) {
+        ip(&format!("address del {}/32 dev lo", self.0));
+    }
+}
+
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 /// The kernel's statistics of programs, on; as they were when it is dropped.

@@ -2,7 +2,7 @@
 
 use crate::counter::done;
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::helpers::r#gen::bpf_probe_read;
+use aya_ebpf::helpers::r#gen::bpf_probe_read_kernel;
 use aya_ebpf::programs::TracePointContext;
 use core::mem::MaybeUninit;
 use fabriclens_ebpf_abi::Address;
@@ -41,7 +41,7 @@ pub struct Event([u8; RECORD]);
 pub fn on_event(ctx: &TracePointContext, count: impl FnOnce(&Event) -> Option<()>) -> u32 {
     let mut record = MaybeUninit::<Event>::uninit();
     // SAFETY: the helper writes as many bytes as there are, or fails.
-    let failed = unsafe { bpf_probe_read(record.as_mut_ptr().cast(), RECORD as u32, ctx.as_ptr()) };
+    let failed = unsafe { bpf_probe_read_kernel(record.as_mut_ptr().cast(), RECORD as u32, ctx.as_ptr()) };
     // SAFETY: then it is written.
     done(if failed == 0 { count(unsafe { record.assume_init_ref() }) } else { None })
 }
