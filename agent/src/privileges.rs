@@ -9,13 +9,15 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 /// - `NET_RAW` for bursts on kernels where only a packet socket sees packets without staying attached,
 /// - `DAC_READ_SEARCH` for tracefs, debugfs and configfs where they belong to somebody else,
 /// - `DAC_OVERRIDE` for a state directory that does,
-/// - [`PROBES`] to load and attach programs in the kernel.
+/// - [`PROBES`] to load and attach programs in the kernel; `SYS_ADMIN` where `kernel.perf_event_paranoid` is above 2, as
+///   Debian has it.
 const AGENT: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(PROBES);
-const PROBES: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
+const PROBES: CapabilitySet = CapabilitySet::BPF.union(ATTACHING);
+const ATTACHING: CapabilitySet = CapabilitySet::PERFMON.union(CapabilitySet::SYS_ADMIN);
 
 /// For the whole agent; before it has threads, which inherit what is left.
 pub fn of_agent() {
@@ -27,9 +29,10 @@ pub fn without_probes() {
     keep(AGENT.difference(PROBES));
 }
 
-/// For the thread of the probes, when they are attached: reading their maps needs `BPF` before Linux 5.19.
-pub fn of_attached_probes() {
-    keep(AGENT.difference(CapabilitySet::PERFMON));
+/// For the thread of the probes, when they are attached: reading their maps needs `BPF` before Linux 5.19. With `again`
+/// it can still attach those on the packet path of an interface, which may be made anew.
+pub fn of_attached_probes(again: bool) {
+    keep(AGENT.difference(if again { CapabilitySet::SYS_ADMIN } else { ATTACHING }));
 }
 
 /// Gives back all others of the calling thread. Where the kernel refuses, the agent is no worse off than before.

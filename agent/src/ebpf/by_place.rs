@@ -33,7 +33,7 @@ impl<const N: usize> ByPlace<N> {
     /// As [`Probe::attach`].
     pub fn open(
         subject: &Subject,
-        design: &Design,
+        design: &'static Design,
         map: &'static str,
         sizes: &[(&'static str, u32)],
     ) -> Result<Self, SampleError> {

@@ -3,7 +3,8 @@
 //!
 //! A link can always stand beside what others have attached, and goes with its file descriptor.
 
-use super::load::{absent, load, map};
+use super::cost::Cost;
+use super::load::{absent, load, map, program};
 use super::peers::Peers;
 use crate::batch::{SampleError, chain};
 use crate::roots::Roots;
@@ -11,11 +12,16 @@ use crate::sysfile::text;
 use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap};
 use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType};
 use aya::{Ebpf, Pod};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// A probe at work. Dropped, it is gone from the kernel.
-pub struct CgroupProbe(Ebpf);
+pub struct CgroupProbe {
+    loaded: Ebpf,
+    /// Of its programs; nothing before they are attached.
+    pub cost: Cost,
+}
 
 impl CgroupProbe {
     /// Loads `object` with maps of `sizes` (name, entries).
@@ -23,7 +29,7 @@ impl CgroupProbe {
     /// # Errors
     /// `Absent` with the remedy where this host, this kernel or this agent's privileges cannot have it.
     pub fn load(roots: &Roots, object: &[u8], sizes: &[(&'static str, u32)]) -> Result<Self, SampleError> {
-        load(roots, object, &[], sizes).map(Self)
+        Ok(Self { loaded: load(roots, object, &BTreeMap::new(), sizes)?, cost: Cost::default() })
     }
 
     /// Attaches the programs `received` and `sent` at `mount`; from now on they count.
@@ -33,17 +39,14 @@ impl CgroupProbe {
     pub fn attach(&mut self, mount: &Path) -> Result<(), SampleError> {
         let root = File::open(mount).map_err(|e| absent(&format!("opening {}", mount.display()), &e))?;
         for (name, way) in [("received", CgroupSkbAttachType::Ingress), ("sent", CgroupSkbAttachType::Egress)] {
-            let program: &mut CgroupSkb = self
-                .0
-                .program_mut(name)
-                .and_then(|program| program.try_into().ok())
-                .ok_or_else(|| SampleError::Failed(format!("the object has no cgroup program {name}")))?;
+            let program: &mut CgroupSkb = program(&mut self.loaded, name)?;
             program.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
             // A link takes no mode: to the kernel it is always one of several.
             program
                 .attach(&root, way, CgroupAttachMode::Single)
                 .map_err(|e| absent(&format!("attaching the probe to {}", mount.display()), &e))?;
         }
+        self.cost = Cost::new(&mut self.loaded)?;
         Ok(())
     }
 
@@ -52,7 +55,7 @@ impl CgroupProbe {
     /// # Errors
     /// `Failed` when the object has no such map: the object and the agent do not belong together.
     pub fn by_key<K: Pod, V: Pod>(&mut self, name: &str) -> Result<PerCpuHashMap<MapData, K, V>, SampleError> {
-        map(&mut self.0, name)
+        map(&mut self.loaded, name)
     }
 
     /// A map with one record for each CPU and place.
@@ -60,7 +63,7 @@ impl CgroupProbe {
     /// # Errors
     /// As [`CgroupProbe::by_key`].
     pub fn by_place<T: Pod>(&mut self, name: &str) -> Result<PerCpuArray<MapData, T>, SampleError> {
-        map(&mut self.0, name)
+        map(&mut self.loaded, name)
     }
 
     /// The map that tells the number of an interface by its index.
@@ -68,7 +71,7 @@ impl CgroupProbe {
     /// # Errors
     /// As [`CgroupProbe::by_key`].
     pub fn interfaces(&mut self) -> Result<Interfaces, SampleError> {
-        Ok(Interfaces { map: map(&mut self.0, "INTERFACE")?, told: Vec::new() })
+        Ok(Interfaces { map: map(&mut self.loaded, "INTERFACE")?, told: Vec::new() })
     }
 
     /// The maps that tell who is at the other end.
@@ -76,7 +79,7 @@ impl CgroupProbe {
     /// # Errors
     /// As [`CgroupProbe::by_key`].
     pub fn peers(&mut self) -> Result<Peers, SampleError> {
-        Peers::take(&mut self.0)
+        Peers::take(&mut self.loaded)
     }
 }
 

@@ -1,23 +1,26 @@
 //! What a probe costs and what it lost, as the kernel tells of its programs.
 
-use super::{Probe, summed};
-use crate::batch::{Batch, SampleError, chain};
-use crate::roots::Roots;
+use super::load::map;
+use super::summed;
+use crate::batch::{Batch, SampleError};
 use crate::sysfile::maybe;
+use aya::Ebpf;
 use aya::maps::{MapData, PerCpuArray};
 use fabriclens_catalog::metrics::self_::{PROBE_BUSY, PROBE_DROPS, PROBE_RUNS};
 use fabriclens_wire::Value;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
 
-/// See the module.
-pub(super) struct Cost {
-    name: &'static str,
-    drops: PerCpuArray<MapData, [u64; 1]>,
-    /// What the kernel tells of each program, by its descriptor.
+/// Whether the kernel counts runs; the operator's to set, for it costs a little with each of them.
+const COUNTED: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+/// What a loaded object costs.
+#[derive(Default)]
+pub struct Cost {
+    /// What its programs could not count; not every object can miss something.
+    drops: Option<PerCpuArray<MapData, [u64; 1]>>,
+    /// What the kernel tells of each loaded program, by its descriptor.
     programs: Vec<PathBuf>,
-    /// Whether the kernel counts runs; the operator's to set, for it costs a little with each of them.
-    counted: PathBuf,
 }
 
 /// Sums over programs.
@@ -29,31 +32,39 @@ struct Told {
 }
 
 impl Cost {
-    pub(super) fn new(roots: &Roots, name: &'static str, probe: &mut Probe) -> Result<Self, SampleError> {
-        let mut programs = Vec::new();
-        for (program, loaded) in probe.loaded.programs() {
-            let fd = loaded.fd().map_err(|e| SampleError::Failed(format!("program {program}: {}", chain(&e))))?;
-            // The own process: always the real /proc, whatever host is looked at.
-            programs.push(Path::new("/proc/self/fdinfo").join(fd.as_fd().as_raw_fd().to_string()));
-        }
-        let counted = roots.proc().join("sys/kernel/bpf_stats_enabled");
-        Ok(Self { name, drops: probe.per_cpu("DROPS")?, programs, counted })
+    /// Of the programs that are loaded now.
+    pub(super) fn new(loaded: &mut Ebpf) -> Result<Self, SampleError> {
+        // The own process: always the real /proc, whatever host is looked at.
+        let file = |fd: i32| Path::new("/proc/self/fdinfo").join(fd.to_string());
+        let fds = loaded.programs().filter_map(|(_, program)| Some(program.fd().ok()?.as_fd().as_raw_fd()));
+        let programs = fds.map(file).collect();
+        let drops = if loaded.map("DROPS").is_some() { Some(map(loaded, "DROPS")?) } else { None };
+        Ok(Self { drops, programs })
     }
+}
 
-    pub(super) fn tell(&self, out: &mut Batch) -> Result<(), SampleError> {
-        let labels = [("probe", self.name)];
-        let mut told = Told::default();
-        self.programs.iter().filter_map(|file| maybe(file)).for_each(|text| told.add(&text));
-        let mut drops = [0];
-        summed(&self.drops, 0, &mut drops)?;
-        out.fact(&PROBE_DROPS, &labels, Value::Int(drops[0] + told.missed));
-        // Off, the kernel's counts stand still, which is not "never ran".
-        if maybe(&self.counted).is_some_and(|on| on.trim() == "1") {
-            out.fact(&PROBE_RUNS, &labels, Value::Int(told.runs));
-            out.fact(&PROBE_BUSY, &labels, Value::Float(told.nanos as f64 / 1e9));
+/// Tells what all objects of the probe `name` have cost and lost so far.
+///
+/// # Errors
+/// When the kernel does not give it.
+pub fn tell<'a>(name: &str, costs: impl Iterator<Item = &'a Cost>, out: &mut Batch) -> Result<(), SampleError> {
+    let labels = [("probe", name)];
+    let mut told = Told::default();
+    for cost in costs {
+        cost.programs.iter().filter_map(|file| maybe(file)).for_each(|text| told.add(&text));
+        if let Some(map) = &cost.drops {
+            let mut drops = [0];
+            summed(map, 0, &mut drops)?;
+            told.missed += drops[0];
         }
-        Ok(())
     }
+    out.fact(&PROBE_DROPS, &labels, Value::Int(told.missed));
+    // Off, the kernel's counts stand still, which is not "never ran".
+    if maybe(Path::new(COUNTED)).is_some_and(|on| on.trim() == "1") {
+        out.fact(&PROBE_RUNS, &labels, Value::Int(told.runs));
+        out.fact(&PROBE_BUSY, &labels, Value::Float(told.nanos as f64 / 1e9));
+    }
+    Ok(())
 }
 
 impl Told {

@@ -1,12 +1,12 @@
-//! Loading an object, for probes that hang from a place of their own (a control group, an interface) and not from a
-//! tracepoint.
+//! Loading an object and taking its parts, for probes wherever they hang.
 
 use crate::batch::{SampleError, chain};
 use crate::roots::Roots;
 use aya::{Ebpf, EbpfLoader};
+use std::collections::BTreeMap;
 
-/// What would make a probe of network traffic work that the kernel refused.
-const REMEDY: &str = "run the agent as root or with CAP_BPF and CAP_NET_ADMIN, on Linux 5.15 or later";
+/// What would make a probe work that the kernel refused.
+const REMEDY: &str = "run the agent as root or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, on Linux 5.15 or later";
 
 /// Longer texts of the kernel are cut.
 const LONGEST: usize = 600;
@@ -18,14 +18,14 @@ const LONGEST: usize = 600;
 pub(super) fn load(
     roots: &Roots,
     object: &[u8],
-    globals: &[(&'static str, u32)],
+    globals: &BTreeMap<&'static str, u32>,
     sizes: &[(&'static str, u32)],
 ) -> Result<Ebpf, SampleError> {
     if roots.is_recorded() {
         return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
     }
     let mut loader = EbpfLoader::new();
-    // The kernel's types are large, and what hangs from stable layouts needs none of them.
+    // The kernel's types are large, and aya needs none of them: what a probe must know is in its globals.
     loader.btf(None);
     for (global, value) in globals {
         loader.override_global(global, value, true);
@@ -51,6 +51,19 @@ fn short(text: &str) -> String {
         }
         _ => text.to_owned(),
     }
+}
+
+/// A program of a loaded object.
+///
+/// # Errors
+/// `Failed` when the object has no such program: the object and the agent do not belong together.
+pub(super) fn program<'a, T>(probe: &'a mut Ebpf, name: &str) -> Result<&'a mut T, SampleError>
+where
+    &'a mut T: TryFrom<&'a mut aya::programs::Program, Error = aya::programs::ProgramError>,
+{
+    let program =
+        probe.program_mut(name).ok_or_else(|| SampleError::Failed(format!("the probe has no program {name}")))?;
+    program.try_into().map_err(|e| SampleError::Failed(format!("program {name}: {}", chain(&e))))
 }
 
 /// A map of a loaded object.

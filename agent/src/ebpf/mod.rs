@@ -8,7 +8,7 @@ mod btf;
 mod by_place;
 pub mod cgroup;
 pub mod cgroup_names;
-mod cost;
+pub mod cost;
 mod format;
 pub mod ledger;
 mod load;
@@ -22,15 +22,14 @@ pub use peers::Peers;
 
 use crate::batch::{Batch, SampleError, chain};
 use crate::roots::Roots;
+use crate::sysfile::maybe;
 use aya::maps::{MapData, PerCpuArray};
 use aya::programs::TracePoint;
-use aya::{Ebpf, EbpfLoader, Pod};
+use aya::{Ebpf, Pod};
 use cost::Cost;
+use load::{absent, load, map, program};
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// What would make a probe work that the kernel refused.
-const REMEDY: &str = "run the agent as root or with CAP_BPF and CAP_PERFMON, on Linux 5.15 or later";
 
 /// What a probe is: its object, where it hooks in, what it must know of the kernel.
 pub struct Design {
@@ -60,10 +59,10 @@ pub struct Hook {
 /// A probe in the kernel. Dropped, it is gone from there.
 pub struct Probe {
     loaded: Ebpf,
-    hooks: &'static [Hook],
+    design: &'static Design,
     /// What the kernel told, by global.
     places: BTreeMap<&'static str, u32>,
-    cost: Option<Cost>,
+    cost: Cost,
 }
 
 impl Probe {
@@ -71,7 +70,7 @@ impl Probe {
     ///
     /// # Errors
     /// `Absent` with the remedy where this host, this kernel or this agent's privileges cannot have it.
-    pub fn load(roots: &Roots, design: &Design, sizes: &[(&'static str, u32)]) -> Result<Self, SampleError> {
+    pub fn load(roots: &Roots, design: &'static Design, sizes: &[(&'static str, u32)]) -> Result<Self, SampleError> {
         if roots.is_recorded() {
             return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
         }
@@ -80,20 +79,12 @@ impl Probe {
         for hook in design.hooks {
             places.extend(format::offsets(&events.join(hook.tracepoint), hook.fields, hook.optional)?);
         }
-        let mut loader = EbpfLoader::new();
-        for (global, place) in &places {
-            loader.override_global(global, place, true);
-        }
-        for (map, entries) in sizes {
-            loader.map_max_entries(map, *entries);
-        }
-        let loaded = loader.load(design.object).map_err(|e| absent("loading the probe", &e))?;
-        let mut probe = Self { loaded, hooks: design.hooks, places, cost: None };
+        let mut loaded = load(roots, design.object, &places, sizes)?;
         for hook in design.hooks {
-            probe.program(hook)?.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
+            let program: &mut TracePoint = program(&mut loaded, hook.program)?;
+            program.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
         }
-        probe.cost = Some(Cost::new(roots, design.name, &mut probe)?);
-        Ok(probe)
+        Ok(Self { cost: Cost::new(&mut loaded)?, loaded, design, places })
     }
 
     /// Attaches its programs.
@@ -101,18 +92,12 @@ impl Probe {
     /// # Errors
     /// `Absent`, as for [`Probe::load`].
     pub fn attach(mut self) -> Result<Self, SampleError> {
-        for hook in self.hooks {
+        for hook in self.design.hooks {
             let (category, name) = hook.tracepoint.split_once('/').unwrap_or(("", hook.tracepoint));
-            self.program(hook)?.attach(category, name).map_err(|e| absent("attaching the probe", &e))?;
+            let program: &mut TracePoint = program(&mut self.loaded, hook.program)?;
+            program.attach(category, name).map_err(|e| absent(&format!("attaching the probe{}", paranoid()), &e))?;
         }
         Ok(self)
-    }
-
-    fn program(&mut self, hook: &Hook) -> Result<&mut TracePoint, SampleError> {
-        self.loaded
-            .program_mut(hook.program)
-            .and_then(|program| program.try_into().ok())
-            .ok_or_else(|| SampleError::Failed(format!("the object has no tracepoint program {}", hook.program)))
     }
 
     /// Whether this kernel has what `global` asks for.
@@ -125,7 +110,7 @@ impl Probe {
     /// # Errors
     /// When the kernel does not give it.
     pub fn tell(&self, out: &mut Batch) -> Result<(), SampleError> {
-        self.cost.as_ref().map_or(Ok(()), |cost| cost.tell(out))
+        cost::tell(self.design.name, std::iter::once(&self.cost), out)
     }
 
     /// A map with one record for each CPU and place.
@@ -133,9 +118,7 @@ impl Probe {
     /// # Errors
     /// `Failed` when the object has no such map: the object and the agent do not belong together.
     pub fn per_cpu<T: Pod>(&mut self, name: &str) -> Result<PerCpuArray<MapData, T>, SampleError> {
-        let map =
-            self.loaded.take_map(name).ok_or_else(|| SampleError::Failed(format!("the probe has no map {name}")))?;
-        PerCpuArray::try_from(map).map_err(|e| SampleError::Failed(format!("map {name}: {}", chain(&e))))
+        map(&mut self.loaded, name)
     }
 
     /// The maps that tell a probe who is at the other end.
@@ -164,8 +147,15 @@ pub fn summed<const N: usize>(
     Ok(())
 }
 
-fn absent(what: &str, error: &dyn std::error::Error) -> SampleError {
-    SampleError::Absent(format!("{what}: {}; {REMEDY}", chain(error)))
+/// Debian's kernels know a setting above the usual ones, which asks for more than CAP_PERFMON.
+fn paranoid() -> &'static str {
+    let level =
+        maybe(Path::new("/proc/sys/kernel/perf_event_paranoid")).and_then(|level| level.trim().parse::<i32>().ok());
+    if level > Some(2) {
+        " (kernel.perf_event_paranoid is above 2: set it to 2, or give the agent CAP_SYS_ADMIN)"
+    } else {
+        ""
+    }
 }
 
 /// Whether `path` is a mounted tracefs.

@@ -4,8 +4,9 @@
 //! descriptors. Older kernels have filters of `tc` alone there, which would outlive a killed agent; so on those the
 //! program is the filter of a packet socket that takes nothing in.
 
-use super::load::{absent, load, map};
-use crate::batch::{SampleError, chain};
+use super::cost::Cost;
+use super::load::{absent, load, map, program};
+use crate::batch::SampleError;
 use crate::roots::Roots;
 use crate::sysfile::maybe;
 use aya::maps::{MapData, PerCpuArray};
@@ -58,6 +59,8 @@ impl Target {
 /// A probe at work. Dropped, it is gone from the kernel.
 pub struct NetdevProbe {
     loaded: Ebpf,
+    /// Of its programs.
+    pub cost: Cost,
     way: Way,
     _tap: Option<Tap>,
 }
@@ -79,14 +82,14 @@ impl NetdevProbe {
         let mut first = None;
         for way in ways {
             // Anew for each way: what was attached half is gone with the object.
-            let globals: Vec<_> = globals.iter().copied().chain([("LINK", target.link)]).collect();
+            let globals = globals.iter().copied().chain([("LINK", target.link)]).collect();
             let mut loaded = load(roots, object, &globals, sizes)?;
             let attached = match way {
                 Way::Links => links(&mut loaded, target).map(|()| None),
                 Way::Tap => tap(&mut loaded, target).map(Some),
             };
             match attached {
-                Ok(tap) => return Ok(Self { loaded, way: *way, _tap: tap }),
+                Ok(tap) => return Ok(Self { cost: Cost::new(&mut loaded)?, loaded, way: *way, _tap: tap }),
                 Err(error) => _ = first.get_or_insert(error),
             }
         }
@@ -127,12 +130,4 @@ fn tap(loaded: &mut Ebpf, target: &Target) -> Result<Tap, SampleError> {
     program.attach(&tap).map_err(|e| absent(&doing, &e))?;
     tap.listen(target.index).map_err(|e| absent(&doing, &e))?;
     Ok(tap)
-}
-
-fn program<'a, T>(loaded: &'a mut Ebpf, name: &str) -> Result<&'a mut T, SampleError>
-where
-    &'a mut T: TryFrom<&'a mut aya::programs::Program, Error = aya::programs::ProgramError>,
-{
-    let program = loaded.program_mut(name).ok_or_else(|| SampleError::Failed(format!("no program {name}")))?;
-    program.try_into().map_err(|e| SampleError::Failed(format!("program {name}: {}", chain(&e))))
 }

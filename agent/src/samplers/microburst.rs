@@ -5,6 +5,7 @@
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError, chain};
 use crate::clock::Clock;
+use crate::ebpf::cost;
 use crate::ebpf::netdev::{NetdevProbe, Target, WAYS};
 use crate::microburst::{Bin, Dump, Microburst, NAMES, Recorder, Window};
 use crate::subject::Subject;
@@ -68,7 +69,7 @@ impl Sampler for Bursts {
             watch.read(told)?;
             watch.tell(told, out);
         }
-        Ok(())
+        cost::tell(SPEC.name, self.watched.values().map(|watch| &watch.attached.cost), out)
     }
 }
 
@@ -115,7 +116,7 @@ struct Watch {
     bursts: [u64; DIRECTIONS],
     missed: u64,
     dumps: u64,
-    _attached: NetdevProbe,
+    attached: NetdevProbe,
 }
 
 impl Watch {
@@ -137,7 +138,7 @@ impl Watch {
             missed: 0,
             dumps: 0,
             target,
-            _attached: probe,
+            attached: probe,
         })
     }
 

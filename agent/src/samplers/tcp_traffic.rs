@@ -10,6 +10,7 @@ use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError, chain};
 use crate::ebpf::cgroup::{CgroupProbe, Interfaces, mount};
 use crate::ebpf::cgroup_names::CgroupNames;
+use crate::ebpf::cost;
 use crate::ebpf::ledger::Ledger;
 use crate::ebpf::{Peers, summed};
 use crate::roots::Roots;
@@ -114,6 +115,7 @@ impl Sampler for TcpTraffic {
             }
         }
         out.fact(&TCP_IO_UNPLACED, &[], Value::Int(self.ledger.unplaced()));
+        cost::tell(SPEC.name, std::iter::once(&self.probe.cost), out)?;
         self.clear(&silent)
     }
 }

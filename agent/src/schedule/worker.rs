@@ -84,9 +84,8 @@ pub(super) fn host(core: &Arc<Core>) {
         runner.run(tick, &mut |section| {
             core.ring.push(section);
         });
-        // Interfaces that are watched for bursts may be made anew, and their probe with them.
-        if ticks == 0 && core.settings.microburst.netdevs.is_empty() {
-            privileges::of_attached_probes();
+        if ticks == 0 {
+            privileges::of_attached_probes(!core.settings.microburst.netdevs.is_empty());
         }
         // Not before the other threads have read: what they recall would be lost with a crash.
         if tick == Tick::Slow && ticks > 0 {
