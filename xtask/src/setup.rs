@@ -20,11 +20,11 @@ pub const PROMETHEUS: Need = Need {
     packages: &["prometheus"],
     proof: &["/usr/bin/prometheus", "/usr/bin/promtool"],
 };
-/// Makes a second network namespace, and marks packets, for the tests of probes.
+/// Network namespaces, and packets lost or marked on purpose: for `bench ebpf` and the tests of probes.
 pub const NETWORK: Need = Need {
     without: "probes are not tested with traffic",
     packages: &["iproute2", "ethtool", "nftables"],
-    proof: &["/usr/sbin/ip", "/usr/sbin/ethtool", "/usr/sbin/nft"],
+    proof: &["/bin/ip", "/usr/sbin/ethtool", "/usr/sbin/nft"],
 };
 /// The rival of `bench agent`.
 pub const NODE_EXPORTER: Need = Need {
@@ -36,12 +36,6 @@ pub const NODE_EXPORTER: Need = Need {
 /// Traffic of `bench ebpf`.
 pub const IPERF3: Need =
     Need { without: "there is no traffic to measure with", packages: &["iperf3"], proof: &["/usr/bin/iperf3"] };
-/// Network namespaces, and packets lost on purpose: for `bench ebpf` and the tests of the probes.
-pub const NAMESPACES: Need = Need {
-    without: "the probes in the kernel are not tested with real traffic",
-    packages: &["iproute2", "nftables"],
-    proof: &["/bin/ip", "/usr/sbin/nft"],
-};
 /// The rival of `bench ebpf`.
 pub const BPFTRACE: Need =
     Need { without: "there is no rival to measure against", packages: &["bpftrace"], proof: &["/usr/bin/bpftrace"] };

@@ -28,6 +28,18 @@ pub struct Collector {
 }
 
 impl Collector {
+    /// What `fabriclens query` prints.
+    ///
+    /// # Errors
+    /// When it fails; with what it printed.
+    pub fn shell(&self, program: &Path, promql: &str) -> Result<String> {
+        let url = format!("http://127.0.0.1:{}", self.http);
+        let done = Command::new(program).args(["query", "--url", &url, promql]).output()?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        ensure!(done.status.success(), "fabriclens query: {}", text(&done.stderr));
+        Ok(text(&done.stdout))
+    }
+
     /// Starts `program` with its data in `folder` and waits until it answers.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 use super::watched::Pair;
 use super::{Lab, Scenario};
+use crate::lab::agent;
 use crate::lab::vm::Vm;
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
@@ -70,6 +71,23 @@ fn run(lab: &Lab) -> Result<()> {
     grows("marked segments", marks, 0.0, &|| Ok(pair.switch.stats(1).marked as f64), 0.0)?;
 
     round_trips(lab, &pair, &sum)?;
+    side_by_side(lab, &pair)
+}
+
+/// Both kinds of traffic at once, and the query of the documentation.
+fn side_by_side(lab: &Lab, pair: &Pair) -> Result<()> {
+    pair.one.sh("tc qdisc add dev fab0 root netem loss 1%")?;
+    pair.one.sh("setsid iperf3 --client 10.77.0.2 --time 20 </dev/null >/dev/null 2>&1 &")?;
+    agent::traffic(&pair.one, &pair.two, "10.77.0.2", 100, "")?;
+    pair.one.sh("tc qdisc del dev fab0 root")?;
+    let rows =
+        ["TCP: median round trip", "TCP: sent", "TCP: segments sent again", "RDMA: packets", "RDMA: told of lost"];
+    let shown = lab.wait("all rows of both hosts", ARRIVAL, || {
+        let shown = pair.collector.shell(&lab.programs.collector, include_str!("../../../docs/side-by-side.promql"))?;
+        let both = |row| ["vm1", "vm2"].iter().all(|host| shown.lines().any(|l| l.contains(row) && l.contains(host)));
+        Ok(rows.into_iter().filter(|row| *row != rows[2]).all(both).then_some(shown))
+    })?;
+    lab.say(&format!("side by side:\n{shown}"));
     Ok(())
 }
 

@@ -77,7 +77,7 @@ const ROWS: [Row; 4] = [
 /// Builds, measures, prints.
 pub fn run(args: Args) -> Result<()> {
     ensure!(setup::is_root(), "programs in the kernel and network namespaces need root: run it with sudo");
-    for need in [&setup::IPERF3, &setup::NAMESPACES, &setup::BPFTRACE] {
+    for need in [&setup::IPERF3, &setup::NETWORK, &setup::BPFTRACE] {
         ensure!(setup::ensure(need)?, "{}", need.without);
     }
     setup::tracefs()?;

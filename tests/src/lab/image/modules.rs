@@ -22,7 +22,7 @@ pub const LISTS: &[List] = &[
     List { name: "base", modules: &[] },
     List {
         name: "rxe",
-        modules: &["crc32_generic", "rdma_rxe", "rdma_ucm", "sch_netem", "sch_red", "sch_tbf", "sch_prio"],
+        modules: &["crc32_generic", "rdma_rxe", "rdma_ucm", "sch_netem", "sch_red", "sch_tbf", "sch_prio", "tcp_diag"],
     },
     List { name: "hca", modules: &["ib_core"] },
 ];
