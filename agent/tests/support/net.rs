@@ -26,9 +26,11 @@ pub fn tool(line: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("{line}: {}", said.trim())) }
 }
 
-/// Whether this is a reason not to test: root has no excuse but a host without control groups of version 2.
+/// Whether this is a reason not to test: root has no excuse but a host without control groups of version 2, or a
+/// container that takes its privileges away.
 pub fn excused(why: &str) -> bool {
-    !rustix::process::geteuid().is_root() || why.contains("no cgroup2 is mounted")
+    let lacks = ["no cgroup2 is mounted", "Operation not permitted"];
+    !rustix::process::geteuid().is_root() || lacks.iter().any(|reason| why.contains(reason))
 }
 
 /// The sampler, or `None` where it cannot be, said loudly.
