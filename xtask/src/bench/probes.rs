@@ -19,6 +19,11 @@ const BPFTRACE: &str = "/usr/bin/bpftrace";
 /// Programs must be in the kernel by then.
 const ATTACHED: Duration = Duration::from_secs(30);
 
+/// Both ends share this machine's cores: at full speed each nanosecond shows, at the pace of a link those that are left
+/// over do not.
+const FULL: &str = "0";
+const PACE: &str = "10G";
+
 /// Options of `bench ebpf`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -93,7 +98,8 @@ pub fn run(args: Args) -> Result<()> {
     fs::create_dir_all(&dir)?;
     let link = Link::new()?;
     events(&agent, &dir, &link, args.seconds, args.rounds)?;
-    throughput(&agent, &dir, &link, args.seconds, args.rounds)
+    throughput(&agent, &dir, &link, args.seconds, args.rounds, FULL)?;
+    throughput(&agent, &dir, &link, args.seconds, args.rounds, PACE)
 }
 
 /// Nanoseconds an event of each row, the median over the rounds; beside it what the kernel's count takes by itself, which
@@ -115,10 +121,10 @@ fn events(agent: &Path, dir: &Path, link: &Link, seconds: u32, rounds: u32) -> R
         for _ in 0..rounds {
             let before = costs_of(&all)?;
             match row.load {
-                Load::Stream => drop(link.stream(seconds)?),
+                Load::Stream => drop(link.stream(seconds, FULL)?),
                 Load::Lossy => {
                     link.lossy(true)?;
-                    let streamed = link.stream(seconds);
+                    let streamed = link.stream(seconds, FULL);
                     link.lossy(false)?;
                     streamed?;
                 }
@@ -148,32 +154,28 @@ fn median(mut of: Vec<f64>) -> f64 {
 }
 
 /// Throughput without anything, with all probes of a running agent, and with all one-liners.
-fn throughput(agent: &Path, dir: &Path, link: &Link, seconds: u32, rounds: u32) -> Result<()> {
-    println!("\n{:<18}{:>14}{:>18}{:>18}", "throughput", "alone", "fabriclens", "bpftrace");
+fn throughput(agent: &Path, dir: &Path, link: &Link, seconds: u32, rounds: u32, pace: &str) -> Result<()> {
+    let title = if pace == FULL { "as fast as it goes".into() } else { format!("at {pace}bit/s") };
+    println!("\n{title:<22}{:>10}{:>18}{:>18}", "alone", "fabriclens", "bpftrace");
     let samplers: Vec<&str> = ROWS.iter().map(|row| row.sampler).collect();
     let script = ROWS.map(|row| row.rival).join(" ");
     let (mut ours, mut rivals) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
-        let alone = link.stream(seconds)?;
+        let alone = link.stream(seconds, pace)?;
         let agent = start_agent(agent, dir, &samplers)?;
-        let with_ours = link.stream(seconds)?;
+        let with_ours = link.stream(seconds, pace)?;
         drop(agent);
         let rival = start_rival(dir, &script)?;
-        let with_rival = link.stream(seconds)?;
+        let with_rival = link.stream(seconds, pace)?;
         drop(rival);
         ours.push(with_ours / alone);
         rivals.push(with_rival / alone);
-        let gigabits = |bits: f64| bits / 1e9;
-        println!(
-            "{:<18}{:>9.2} Gb/s{:>13.2} Gb/s{:>13.2} Gb/s",
-            format!("round {round}"),
-            gigabits(alone),
-            gigabits(with_ours),
-            gigabits(with_rival)
-        );
+        let gigabits = |bits: f64| format!("{:.2} Gb/s", bits / 1e9);
+        let all = [alone, with_ours, with_rival].map(gigabits);
+        println!("{:<18}{:>14}{:>18}{:>18}", format!("round {round}"), all[0], all[1], all[2]);
     }
-    let loss = |ratios| (1.0 - median(ratios)) * 100.0;
-    println!("{:<18}{:>14}{:>16.1} %{:>16.1} %", "median loss", "", loss(ours), loss(rivals));
+    let loss = |ratios| format!("{:.1} %", (1.0 - median(ratios)) * 100.0);
+    println!("{:<18}{:>14}{:>18}{:>18}", "median loss", "", loss(ours), loss(rivals));
     Ok(())
 }
 

@@ -35,10 +35,11 @@ impl Link {
         Ok(link)
     }
 
-    /// Bits a second of one stream that lasts so long.
-    pub fn stream(&self, seconds: u32) -> Result<f64> {
+    /// Bits a second of one stream that lasts so long, as fast as it goes (`"0"`) or at a pace, for instance `"10G"`.
+    pub fn stream(&self, seconds: u32, pace: &str) -> Result<f64> {
         let time = seconds.to_string();
-        let args = ["netns", "exec", A, "iperf3", "--json", "--client", ADDRESSES[1], "--time", &time];
+        let client = ["iperf3", "--json", "--client", ADDRESSES[1], "--time", &time, "--bitrate", pace];
+        let args = [&["netns", "exec", A][..], &client].concat();
         let done = Command::new("ip").args(args).output().context("start iperf3")?;
         let told: serde_json::Value = serde_json::from_slice(&done.stdout).context("read what iperf3 tells")?;
         let bits = told["end"]["sum_received"]["bits_per_second"].as_f64();
