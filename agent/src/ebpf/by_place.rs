@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Addresses of a host change rarely.
 const REFRESH: Duration = Duration::from_secs(10);
-/// Microseconds to seconds.
-const SECONDS: f64 = 1e-6;
+/// Microseconds in a second.
+const MICROS: f64 = 1e6;
 
 /// A probe at work that counts into `N` words for each interface and class.
 pub struct ByPlace<const N: usize> {
@@ -80,7 +80,7 @@ pub fn bounds() -> Arc<[f64]> {
     // The first octaves are finer than a microsecond: their buckets have one bound.
     let mut bounds: Vec<u64> = (0..BOUNDS).map(bound).collect();
     bounds.dedup();
-    bounds.into_iter().map(|micros| micros as f64 * SECONDS).collect()
+    bounds.into_iter().map(|micros| micros as f64 / MICROS).collect()
 }
 
 /// The histogram at the beginning of a record, if it holds anything; no observation yet is no distribution, not an empty
@@ -100,5 +100,17 @@ pub fn histogram<const N: usize>(record: &[u64; N], bounds: &Arc<[f64]>) -> Opti
         last = Some(bound(bucket));
     }
     counts.push(record[BOUNDS]);
-    Some(Arc::new(Histogram { bounds: Arc::clone(bounds), counts, sum: record[SUM] as f64 * SECONDS }))
+    Some(Arc::new(Histogram { bounds: Arc::clone(bounds), counts, sum: record[SUM] as f64 / MICROS }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_short_numbers_that_rise() {
+        let bounds = bounds();
+        assert!(bounds.is_sorted_by(|a, b| a < b) && bounds[0] == 1e-6 && bounds.last() == Some(&16.777_216));
+        assert!(bounds.iter().all(|bound| bound.to_string().len() <= 9), "{bounds:?}");
+    }
 }

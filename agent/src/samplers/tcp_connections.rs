@@ -24,7 +24,7 @@ pub const SPEC: Spec = Spec {
     source: Source::Ebpf,
     period: Period::Full,
     default: true,
-    needs: "CAP_BPF, CAP_PERFMON and tracefs",
+    needs: "CAP_BPF, CAP_PERFMON and tracefs (CAP_DAC_READ_SEARCH for other users than root)",
     applies: |subject| subject.device.is_none() && subject.netdev.is_none(),
     open,
 };
