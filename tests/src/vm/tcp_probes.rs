@@ -106,9 +106,14 @@ fn stream(from: &Vm, amount: &str) -> Result<()> {
 
 /// Mean of the histogram over a stream with a delay, against what `ss` shows each half second.
 fn round_trips(lab: &Lab, pair: &Pair, sum: &dyn Fn(&str) -> Result<f64>) -> Result<()> {
-    pair.one.sh(&format!("tc qdisc add dev fab0 root netem delay {DELAY_MS}ms"))?;
     let of = |part: &str| format!("fabric_tcp_rtt_seconds_{part}{{host=\"vm1\",netdev=\"fab0\"}}");
-    let (count, total) = (sum(&of("count"))?, sum(&of("sum"))?);
+    // What came before must have arrived.
+    let (count, total) = lab.wait("the histogram to rest", ARRIVAL, || {
+        let before = (sum(&of("count"))?, sum(&of("sum"))?);
+        std::thread::sleep(Duration::from_secs(3));
+        Ok((sum(&of("count"))? == before.0).then_some(before))
+    })?;
+    pair.one.sh(&format!("tc qdisc add dev fab0 root netem delay {DELAY_MS}ms"))?;
     let told = pair.one.exec(
         "iperf3 --client 10.77.0.2 --time 10 >/tmp/iperf3.log 2>&1 & sleep 2; for i in 1 2 3 4 5 6 7 8 9 10; do \
          ss -tin dst 10.77.0.2 | grep -o ' rtt:[0-9.]*' | cut -d: -f2; sleep 0.5; done; wait",
