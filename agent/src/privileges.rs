@@ -35,6 +35,12 @@ pub fn of_attached_probes(again: bool) {
     keep(AGENT.difference(if again { CapabilitySet::SYS_ADMIN } else { ATTACHING }));
 }
 
+/// Whether the calling thread may load programs into the kernel at all.
+pub fn may_load() -> bool {
+    let some = CapabilitySet::BPF.union(CapabilitySet::SYS_ADMIN);
+    capabilities(None).is_ok_and(|sets| sets.effective.intersects(some))
+}
+
 /// Gives back all others of the calling thread. Where the kernel refuses, the agent is no worse off than before.
 fn keep(needed: CapabilitySet) {
     let kept = capabilities(None).and_then(|mut sets| {

@@ -1,6 +1,7 @@
 //! Loading an object and taking its parts, for probes wherever they hang.
 
 use crate::batch::{SampleError, chain};
+use crate::privileges;
 use crate::roots::Roots;
 use aya::{Ebpf, EbpfLoader};
 use std::collections::BTreeMap;
@@ -10,6 +11,21 @@ const REMEDY: &str = "run the agent as root or with CAP_BPF, CAP_PERFMON and CAP
 
 /// Longer texts of the kernel are cut.
 const LONGEST: usize = 600;
+
+/// What must be so before anything else is tried: to look through the kernel's types takes a while, and an agent that
+/// may not load anything would do it again and again.
+///
+/// # Errors
+/// `Absent`, with the remedy.
+pub fn possible(roots: &Roots) -> Result<(), SampleError> {
+    if roots.is_recorded() {
+        return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
+    }
+    if !privileges::may_load() {
+        return Err(SampleError::Absent(format!("Operation not permitted: there is no CAP_BPF; {REMEDY}")));
+    }
+    Ok(())
+}
 
 /// An object at work, or what stands in its way.
 ///
@@ -21,9 +37,7 @@ pub(super) fn load(
     globals: &BTreeMap<&'static str, u32>,
     sizes: &[(&'static str, u32)],
 ) -> Result<Ebpf, SampleError> {
-    if roots.is_recorded() {
-        return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
-    }
+    possible(roots)?;
     let mut loader = EbpfLoader::new();
     // The kernel's types are large, and aya needs none of them: what a probe must know is in its globals.
     loader.btf(None);

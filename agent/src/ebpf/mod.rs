@@ -18,6 +18,7 @@ mod peers;
 
 pub use btf::Member;
 pub use by_place::{ByPlace, bounds, histogram};
+pub use load::possible;
 pub use peers::Peers;
 
 use crate::batch::{Batch, SampleError, chain};
@@ -71,9 +72,7 @@ impl Probe {
     /// # Errors
     /// `Absent` with the remedy where this host, this kernel or this agent's privileges cannot have it.
     pub fn load(roots: &Roots, design: &'static Design, sizes: &[(&'static str, u32)]) -> Result<Self, SampleError> {
-        if roots.is_recorded() {
-            return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
-        }
+        possible(roots)?;
         let events = format::events(roots)?;
         let mut places = btf::words(roots, design.members);
         for hook in design.hooks {

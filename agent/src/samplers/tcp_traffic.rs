@@ -12,7 +12,7 @@ use crate::ebpf::cgroup::{CgroupProbe, Interfaces, mount};
 use crate::ebpf::cgroup_names::CgroupNames;
 use crate::ebpf::cost;
 use crate::ebpf::ledger::Ledger;
-use crate::ebpf::{Peers, summed};
+use crate::ebpf::{Peers, possible, summed};
 use crate::roots::Roots;
 use crate::subject::Subject;
 use crate::sysfile::maybe;
@@ -49,9 +49,7 @@ const SWEEP: u32 = 60;
 const LINKS: &[(&str, u64)] = &[("1", 14), ("32", 4)];
 
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    if subject.roots.is_recorded() {
-        return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
-    }
+    possible(&subject.roots)?;
     let mount = mount(&subject.roots)?;
     let places = (INTERFACES * CLASSES) as u32;
     let mut probe = CgroupProbe::load(&subject.roots, OBJECT, &[("OTHER", places)])?;
