@@ -1,15 +1,18 @@
 //! `cargo xtask ebpf`: compiles the probes of `ebpf/probes` into `ebpf/objects`, which the agent carries.
 //!
 //! The objects are committed, so that building the agent needs no compiler for the kernel's virtual machine. `--check`
-//! finds out without one whether they were made of the sources as they are.
+//! finds out without one whether sources and objects are those that were committed together, and with one, whether the
+//! objects come out of the sources byte for byte.
 
-use crate::steps::{must, root};
+use crate::steps::{must, root, target};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+/// Objects are the same bytes only from the same compiler; only nightly ones know the target.
+const COMPILER: &str = "nightly-2026-05-20";
 const LINKER: &str = "bpf-linker";
 /// Later ones want a system LLVM.
 const LINKER_VERSION: &str = "0.10.4";
@@ -17,7 +20,7 @@ const LINKER_VERSION: &str = "0.10.4";
 /// Options of `ebpf`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only tells whether the objects are those of the sources
+    /// Changes nothing: tells whether the objects are those of the sources
     #[arg(long)]
     pub check: bool,
 }
@@ -25,37 +28,69 @@ pub struct Args {
 /// Builds, or checks.
 ///
 /// # Errors
-/// When the toolchain is missing (says how to get it), a probe does not compile, or an object is stale.
+/// When the toolchain cannot be installed, a probe does not compile, or an object is not that of its source.
 pub fn run(args: &Args) -> Result<()> {
     let dir = root().join("ebpf");
     let list = dir.join("objects/SOURCES");
-    let now = sources(&dir)?;
     if args.check {
         let had = fs::read_to_string(&list).unwrap_or_default();
-        ensure!(had == now, "ebpf/objects are not of these sources: run cargo xtask ebpf and commit ebpf/objects");
+        ensure!(
+            had == list_of(&dir)?,
+            "ebpf/objects are not of these sources: run cargo xtask ebpf and commit ebpf/objects"
+        );
+        if !has_compiler() || !has_linker() {
+            println!(
+                "SKIPPED: the objects are not built again to compare, for want of {COMPILER} and {LINKER}. Run: cargo xtask ebpf"
+            );
+            return Ok(());
+        }
+        for (name, built) in build(&dir)? {
+            let object = dir.join("objects").join(format!("{name}.o"));
+            ensure!(fs::read(&object)? == fs::read(&built)?, "{} is not what its source gives", object.display());
+        }
         return Ok(());
     }
-    let linker = Command::new(LINKER).arg("--version").output();
-    ensure!(
-        linker.is_ok_and(|o| o.status.success()),
-        "{LINKER} is missing. Run: rustup toolchain install nightly --component rust-src && cargo install {LINKER}@{LINKER_VERSION}"
-    );
-    let probes = dir.join("probes");
+    if !has_compiler() {
+        let mut rustup = Command::new("rustup");
+        rustup.args(["toolchain", "install", COMPILER, "--profile", "minimal", "--component", "rust-src"]);
+        must(rustup)?;
+    }
+    if !has_linker() {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["install", "--locked", &format!("{LINKER}@{LINKER_VERSION}")]).current_dir("/");
+        must(cargo)?;
+    }
+    for (name, built) in build(&dir)? {
+        let to = dir.join("objects").join(format!("{name}.o"));
+        fs::copy(&built, &to).with_context(|| format!("copying {} to {}", built.display(), to.display()))?;
+        println!("      {name}: {} bytes", fs::metadata(&to)?.len());
+    }
+    fs::write(&list, list_of(&dir)?).with_context(|| format!("writing {}", list.display()))
+}
+
+fn has_compiler() -> bool {
+    let told = Command::new("rustup").args(["component", "list", "--installed", "--toolchain", COMPILER]).output();
+    told.is_ok_and(|o| o.status.success() && String::from_utf8_lossy(&o.stdout).lines().any(|l| l == "rust-src"))
+}
+
+fn has_linker() -> bool {
+    let told = Command::new(LINKER).arg("--version").stderr(Stdio::null()).output();
+    told.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(LINKER_VERSION))
+}
+
+/// Compiles all probes; gives each with its object.
+fn build(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let target = target()?.join("ebpf");
     let mut build = Command::new("cargo");
     // The toolchain that runs this command must not be the one that compiles the probes.
     build
-        .args(["+nightly", "build", "--release", "--locked"])
-        .current_dir(&probes)
+        .args([&format!("+{COMPILER}"), "build", "--release", "--locked"])
+        .current_dir(dir.join("probes"))
         .env_remove("RUSTUP_TOOLCHAIN")
-        .env_remove("CARGO_TARGET_DIR");
+        .env("CARGO_TARGET_DIR", &target);
     must(build)?;
-    for name in names(&dir)? {
-        let from = probes.join("target/bpfel-unknown-none/release").join(&name);
-        let to = dir.join("objects").join(format!("{name}.o"));
-        fs::copy(&from, &to).with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
-        println!("      {name}: {} bytes", fs::metadata(&to)?.len());
-    }
-    fs::write(&list, now).with_context(|| format!("writing {}", list.display()))
+    let built = |name: String| (name.clone(), target.join("bpfel-unknown-none/release").join(name));
+    Ok(names(dir)?.into_iter().map(built).collect())
 }
 
 /// Probes by name: the files of `src/bin`.
@@ -64,12 +99,13 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(files.iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect())
 }
 
-/// A line for each source: checksum and path.
-fn sources(dir: &Path) -> Result<String> {
+/// A line for each source and object: checksum and path.
+fn list_of(dir: &Path) -> Result<String> {
     let mut all: Vec<PathBuf> =
         ["abi/Cargo.toml", "probes/Cargo.toml", "probes/Cargo.lock"].map(|f| dir.join(f)).to_vec();
     all.extend(files(&dir.join("abi/src"))?);
     all.extend(files(&dir.join("probes/src"))?);
+    all.extend(files(&dir.join("objects"))?.into_iter().filter(|file| file.extension().is_some_and(|e| e == "o")));
     let mut text = String::new();
     for file in all {
         let content = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
