@@ -58,7 +58,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// One read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Batch {
     names: Arc<[Arc<str>]>,
     generation: u64,
@@ -76,22 +76,6 @@ pub struct Batch {
     pub example: Option<String>,
     /// The read saw something that must be known at once.
     pub urgent: bool,
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        Self {
-            names: Arc::from([]),
-            generation: 0,
-            values: Vec::new(),
-            facts: Vec::new(),
-            former: Vec::new(),
-            unknown: 0,
-            bad: 0,
-            example: None,
-            urgent: false,
-        }
-    }
 }
 
 impl Batch {

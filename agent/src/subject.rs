@@ -92,6 +92,11 @@ impl Subject {
         Self { netdev: Some(Arc::clone(netdev)), ..Self::new(roots, &roots.calls(), host, Some(&netdev.name), None) }
     }
 
+    /// True for the host itself.
+    pub fn is_host(&self) -> bool {
+        self.device.is_none() && self.netdev.is_none()
+    }
+
     /// The port, for subjects that are one.
     pub fn port(&self) -> Option<&Port> {
         self.device.as_ref()?.ports.get(self.port?)

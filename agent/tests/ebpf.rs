@@ -412,6 +412,8 @@ fn a_recorded_host_has_no_kernel_to_probe() {
     std::fs::create_dir(tree.path().join("sys")).unwrap();
     let roots = Arc::new(Roots::new(Some(tree.path().to_owned())));
     let host = Subject::host(&roots, &Arc::from("h"), &Arc::default());
-    let error = (by_name("tcp_rtt").unwrap().open)(&host).map(|_| ()).unwrap_err();
-    assert!(matches!(&error, SampleError::Absent(why) if why.contains("recorded host")), "{error:?}");
+    for name in ["tcp_rtt", "tcp_loss", "tcp_connections", "tcp_traffic"] {
+        let error = (by_name(name).unwrap().open)(&host).map(|_| ()).unwrap_err();
+        assert!(matches!(&error, SampleError::Absent(why) if why.contains("recorded host")), "{name}: {error:?}");
+    }
 }

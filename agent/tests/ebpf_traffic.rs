@@ -6,15 +6,14 @@
 mod net;
 
 use aya::maps::MapData;
-use fabriclens_agent::batch::{Batch, SampleError};
+use fabriclens_agent::batch::Batch;
 use fabriclens_agent::ebpf::cgroup::{CgroupProbe, mount};
 use fabriclens_agent::roots::Roots;
-use fabriclens_agent::samplers::{Sampler, by_name};
-use fabriclens_agent::subject::Subject;
+use fabriclens_agent::samplers::Sampler;
 use fabriclens_ebpf_abi::tcp_traffic::{Key, RECEIVED_SEGMENTS, Record, SENT_SEGMENTS};
 use net::{Group, Pair, excused, opened, send, sum, this_host, told, tool};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 const IO: &str = "fabric.tcp.io";
 const SEGMENTS: &str = "fabric.tcp.io.segments";
@@ -215,14 +214,4 @@ fn churn_of_control_groups_loses_nothing_and_makes_room_again() {
     assert!(told(&mut *sampler, SEGMENTS, &[("cgroup", &late.path), sent[0], sent[1]]) > 0, "there is room again");
     assert_eq!(unplaced(&mut *sampler), full);
     assert!(told(&mut *sampler, SEGMENTS, &sent) >= counted, "what left the table is still told");
-}
-
-#[test]
-fn a_recorded_host_has_no_kernel_to_probe() {
-    let tree = tempfile::tempdir().unwrap();
-    std::fs::create_dir(tree.path().join("sys")).unwrap();
-    let roots = Arc::new(Roots::new(Some(tree.path().to_owned())));
-    let host = Subject::host(&roots, &Arc::from("h"), &Arc::default());
-    let error = (by_name("tcp_traffic").unwrap().open)(&host).map(|_| ()).unwrap_err();
-    assert!(matches!(&error, SampleError::Absent(why) if why.contains("recorded host")), "{error:?}");
 }

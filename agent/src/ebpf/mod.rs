@@ -32,6 +32,9 @@ use load::{absent, load, map, program};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// What a sampler needs whose probe hangs from tracepoints.
+pub const TRACEPOINTS: &str = "CAP_BPF, CAP_PERFMON and tracefs (CAP_DAC_READ_SEARCH for other users than root)";
+
 /// What a probe is: its object, where it hooks in, what it must know of the kernel.
 pub struct Design {
     /// Name of the sampler; label `probe` of its cost.

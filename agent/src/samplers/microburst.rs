@@ -27,7 +27,7 @@ pub const SPEC: Spec = Spec {
     period: Period::Full,
     default: false,
     needs: "microburst.netdevs in the config, CAP_BPF and CAP_NET_ADMIN (CAP_NET_RAW before Linux 6.6)",
-    applies: |subject| subject.device.is_none() && subject.netdev.is_none(),
+    applies: Subject::is_host,
     open,
 };
 

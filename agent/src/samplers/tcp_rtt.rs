@@ -3,7 +3,7 @@
 
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
-use crate::ebpf::{ByPlace, Design, Hook, bounds, histogram};
+use crate::ebpf::{ByPlace, Design, Hook, TRACEPOINTS, bounds, histogram};
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use fabriclens_catalog::Source;
@@ -18,8 +18,8 @@ pub const SPEC: Spec = Spec {
     source: Source::Ebpf,
     period: Period::Full,
     default: true,
-    needs: "CAP_BPF, CAP_PERFMON and tracefs (CAP_DAC_READ_SEARCH for other users than root)",
-    applies: |subject| subject.device.is_none() && subject.netdev.is_none(),
+    needs: TRACEPOINTS,
+    applies: Subject::is_host,
     open,
 };
 

@@ -36,7 +36,7 @@ pub const SPEC: Spec = Spec {
     period: Period::Full,
     default: true,
     needs: "CAP_BPF, CAP_NET_ADMIN and cgroup2",
-    applies: |subject| subject.device.is_none() && subject.netdev.is_none(),
+    applies: Subject::is_host,
     open,
 };
 

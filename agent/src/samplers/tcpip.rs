@@ -16,7 +16,7 @@ pub const SPEC: Spec = Spec {
     period: Period::Full,
     default: true,
     needs: "",
-    applies: |subject| subject.device.is_none() && subject.netdev.is_none(),
+    applies: Subject::is_host,
     open,
 };
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A sample this close to the full one is left out.
-const TOO_CLOSE: u32 = 2;
+/// A sample closer to the full one than this part of its period is left out.
+pub(super) const TOO_CLOSE: u32 = 2;
 /// A round that takes longer than this hangs; usual are some microseconds a device.
 const HANGS: Duration = Duration::from_millis(500);
 
@@ -75,6 +75,7 @@ pub(super) fn look_after(core: &Arc<Core>) {
 
 fn run(core: &Core, number: u64) {
     let shared = &core.congestion;
+    let ended = || core.is_stopping() || shared.thread.load(Ordering::Relaxed) != number;
     loop {
         std::thread::sleep(until_next(core));
         let lanes = Arc::clone(&shared.lanes.lock());
@@ -86,7 +87,7 @@ fn run(core: &Core, number: u64) {
             for runner in runners.iter_mut() {
                 present &= runner.run(Tick::Fast, &mut |_| {});
             }
-            if core.is_stopping() || shared.thread.load(Ordering::Relaxed) != number {
+            if ended() {
                 return;
             }
             *shared.reading.lock() = None;
@@ -94,7 +95,7 @@ fn run(core: &Core, number: u64) {
                 core.rediscover.set();
             }
         }
-        if core.is_stopping() || shared.thread.load(Ordering::Relaxed) != number {
+        if ended() {
             return;
         }
     }

@@ -1,6 +1,6 @@
 //! The thread of one device, and the thread of the host.
 
-use super::congestion::Lane;
+use super::congestion::{Lane, TOO_CLOSE};
 use super::core::{Core, Signal};
 use crate::device::{Runner, Tick};
 use crate::health;
@@ -10,9 +10,6 @@ use fabriclens_wire::Section;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// A congestion sample this close to the full one is left out.
-const TOO_CLOSE: u32 = 2;
 
 /// The agent looks at itself in one of so many full ticks.
 const HEALTH_EVERY: u32 = 5;

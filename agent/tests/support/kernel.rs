@@ -1,9 +1,11 @@
 //! What tests of probes set up in the running kernel, all of it gone when it is dropped: two network namespaces with a cable
 //! between them; a view of the kernel without BTF; the kernel's statistics of programs. Needs root, `ip` and `nft`.
 
-use std::fs::File;
+#[path = "namespace.rs"]
+mod namespace;
+
+use namespace::run;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -73,12 +75,7 @@ impl Drop for Cable {
 impl End {
     /// Runs `body` in the namespace. What it opens stays there.
     pub fn inside<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
-        let namespace = File::open(format!("/run/netns/{}", self.name)).unwrap();
-        let body = || {
-            rustix::thread::move_into_link_name_space(namespace.as_fd(), None).unwrap();
-            body()
-        };
-        std::thread::scope(|scope| scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        namespace::inside(&self.name, body)
     }
 
     pub fn listen(&self) -> TcpListener {
@@ -193,12 +190,4 @@ fn command(program: &str, arguments: &[&str]) {
     let done = run(program, arguments);
     // A panic while another one unwinds would hide the first.
     assert!(done.is_ok() || std::thread::panicking(), "{}", done.unwrap_err());
-}
-
-#[expect(clippy::disallowed_methods, reason = "a test sets up what it measures; the agent starts no process")]
-fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
-    let output = std::process::Command::new(program).args(arguments).output();
-    let output = output.map_err(|e| format!("{program}: {e}; install iproute2 and nftables"))?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("{program} {arguments:?}: {}", error.trim())) }
 }

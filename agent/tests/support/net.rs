@@ -2,28 +2,24 @@
 //! root, `ip` and `ethtool`; who has not got them is told so.
 #![allow(dead_code, clippy::unwrap_used, reason = "test support: each file uses its part; a failure is a failed test")]
 
+#[path = "namespace.rs"]
+mod namespace;
+
 use fabriclens_agent::batch::{Batch, SampleError};
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::{Sampler, by_name};
 use fabriclens_agent::subject::Subject;
 use fabriclens_wire::Value;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs a tool; the error is what it says.
-#[expect(clippy::disallowed_methods, reason = "the test arranges its network; the agent itself starts nothing")]
+/// Runs a tool, given as a line; the error is what it says.
 pub fn tool(line: &str) -> Result<(), String> {
-    let mut words = line.split(' ');
-    let output = Command::new(words.next().unwrap()).args(words).output().map_err(|e| format!("{line}: {e}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("{line}: {}", said.trim())) }
+    let words: Vec<&str> = line.split(' ').collect();
+    namespace::run(words[0], &words[1..])
 }
 
 /// Whether this is a reason not to test: root has no excuse but a host without control groups of version 2, or a
@@ -145,14 +141,7 @@ impl Pair {
 
     /// Runs in the namespace. What it opens stays there.
     pub fn inside<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
-        std::thread::scope(|scope| {
-            let run = || {
-                let namespace = File::open(format!("/run/netns/{}", self.near)).unwrap();
-                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-                body()
-            };
-            scope.spawn(run).join().unwrap()
-        })
+        namespace::inside(&self.near, body)
     }
 
     /// A connection from here to the namespace: this end, that end.

@@ -16,7 +16,7 @@ mod value;
 
 pub use engine::{CancelToken, Engine, Limits};
 pub use error::{Position, QueryError};
-pub use number::general;
+pub use number::{exponential, general};
 pub use value::{Outcome, Sample, Stats, Value, ValueKind};
 
 /// The matchers of a plain selector such as `up{job="x"}`: what `match[]` of the HTTP API holds.

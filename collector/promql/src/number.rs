@@ -16,12 +16,17 @@ pub(crate) fn decimal(v: f64) -> String {
 pub fn general(v: f64) -> String {
     let a = v.abs();
     if v.is_finite() && a != 0.0 && !(1e-4..1e6).contains(&a) {
-        let text = format!("{v:e}");
-        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |d| ('-', d));
-        return format!("{mantissa}e{sign}{digits:0>2}");
+        return exponential(v);
     }
     decimal(v)
+}
+
+/// With an exponent as Go writes it: Rust writes 1e-7 and 1e21, Go a sign and at least two digits.
+pub fn exponential(v: f64) -> String {
+    let text = format!("{v:e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |d| ('-', d));
+    format!("{mantissa}e{sign}{digits:0>2}")
 }
 
 /// Go's `math.Max`: +Inf if either is, else NaN if either is; 0 is more than -0.

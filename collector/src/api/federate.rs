@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use fabriclens_model::{Labels, Matcher, Read as _, ReadError, is_stale};
+use fabriclens_model::{Labels, Matcher, Read as _, is_stale};
 use fabriclens_promql::{Engine, Outcome, QueryError, Sample, Stats, Value, general};
 use fabriclens_store::Store;
 
@@ -34,8 +34,7 @@ fn newest(engine: &Engine, store: &Store, sets: &[Vec<Matcher>], now: i64) -> Re
     let mut found: BTreeMap<Labels, (i64, f64)> = BTreeMap::new();
     let mut samples = 0;
     for matchers in sets {
-        let series = store.select_within(matchers, now.saturating_sub(lookback), now, engine.budget());
-        for s in series.map_err(refused)? {
+        for s in store.select_within(matchers, now.saturating_sub(lookback), now, engine.budget())? {
             samples += s.times.len();
             if let (Some(&at), Some(&value)) = (s.times.last(), s.values.last())
                 && !is_stale(value)
@@ -49,14 +48,6 @@ fn newest(engine: &Engine, store: &Store, sets: &[Vec<Matcher>], now: i64) -> Re
     newest.sort_by(|a, b| a.labels.metric().cmp(b.labels.metric()));
     let stats = Stats { samples: newest.len(), held: samples, ..Stats::default() };
     Ok(Outcome { value: Value::Vector(newest), warnings: Vec::new(), infos: Vec::new(), stats })
-}
-
-fn refused(e: ReadError) -> QueryError {
-    match e {
-        ReadError::Memory => QueryError::Memory,
-        ReadError::Limit(why) => QueryError::Execution(why),
-        ReadError::Storage(why) => QueryError::Storage(why),
-    }
 }
 
 /// One line a series, with an `instance` for those that have none: the scraper would put its own there.

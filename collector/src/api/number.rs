@@ -15,11 +15,7 @@ pub fn push_value(out: &mut String, v: f64) {
         _ = write!(out, "{v}");
         return;
     }
-    // Rust writes 1e-7 and 1e21; Prometheus a sign and at least two digits.
-    let text = format!("{v:e}");
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |d| ('-', d));
-    _ = write!(out, "{mantissa}e{sign}{digits:0>2}");
+    out.push_str(&fabriclens_promql::exponential(v));
 }
 
 /// Milliseconds as seconds; three decimals when there is a fraction, none otherwise.

@@ -105,13 +105,7 @@ async fn raw_write(url: &str, body: Vec<u8>) -> (u16, String) {
 /// Status, content type and body of a GET from any server.
 pub async fn fetch(base: &str, path: &str) -> (u16, String, String) {
     let url = format!("{base}{path}");
-    let job = tokio::task::spawn_blocking(move || {
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
-        let mut response = agent.get(&url).call().unwrap();
-        let kind = response.headers().get("content-type").map_or("", |v| v.to_str().unwrap()).to_owned();
-        (response.status().as_u16(), kind, response.body_mut().read_to_string().unwrap())
-    });
-    job.await.unwrap()
+    answer(move |agent| agent.get(&url).call()).await
 }
 
 pub async fn post(url: String, headers: &[(&'static str, &'static str)], body: Vec<u8>) -> (u16, String) {
@@ -129,11 +123,20 @@ pub async fn post(url: String, headers: &[(&'static str, &'static str)], body: V
 async fn call(
     send: impl FnOnce(&ureq::Agent) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> + Send + 'static,
 ) -> (u16, String) {
+    let (status, _, body) = answer(send).await;
+    (status, body)
+}
+
+/// Status, content type and body.
+async fn answer(
+    send: impl FnOnce(&ureq::Agent) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> + Send + 'static,
+) -> (u16, String, String) {
     let job = tokio::task::spawn_blocking(move || {
         let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
         let mut response = send(&agent).unwrap();
+        let kind = response.headers().get("content-type").map_or("", |v| v.to_str().unwrap()).to_owned();
         let body = response.body_mut().read_to_vec().unwrap();
-        (response.status().as_u16(), String::from_utf8_lossy(&body).into_owned())
+        (response.status().as_u16(), kind, String::from_utf8_lossy(&body).into_owned())
     });
     job.await.unwrap()
 }

@@ -1,0 +1,26 @@
+//! Tools that set up what tests of probes measure, and the way into a network namespace.
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::process::Command;
+
+/// Runs a program; the error is what it says.
+#[expect(clippy::disallowed_methods, reason = "a test sets up what it measures; the agent starts no process")]
+pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let line = || format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program).args(arguments).output();
+    let output = output.map_err(|e| format!("{}: {e}; install iproute2, ethtool and nftables", line()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(format!("{}: {}", line(), said.trim())) }
+}
+
+/// Runs `body` in the namespace. What it opens stays there.
+pub fn inside<T: Send>(name: &str, body: impl FnOnce() -> T + Send) -> T {
+    let body = || {
+        let namespace = File::open(format!("/run/netns/{name}")).unwrap();
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        body()
+    };
+    std::thread::scope(|scope| scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
