@@ -127,6 +127,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     address(&mut config.listen.otlp_http, raw.listen.otlp_http, "listen.otlp_http")?;
     time(&mut config.self_metrics_interval, raw.self_metrics_interval, "self_metrics_interval")?;
     time(&mut config.retention.age, raw.retention.age, "retention.age")?;
+    time(&mut config.retention.rollups, raw.retention.rollups, "retention.rollups")?;
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
     time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;
@@ -213,6 +214,7 @@ mod tests {
         config.query.lookback = Duration::from_secs(7);
         config.query.memory = 3 << 20;
         config.retention.size = Some(1 << 30);
+        config.retention.rollups = Duration::ZERO;
         config.tls = Some(Tls { cert: "a".into(), key: "b".into(), client_ca: Some("c".into()) });
         let shown = config.shown();
         assert_eq!(shown.len(), KEYS.len());

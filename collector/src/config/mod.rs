@@ -53,6 +53,8 @@ pub struct Retention {
     pub age: Duration,
     /// Oldest samples go when blocks exceed this many bytes.
     pub size: Option<u64>,
+    /// Rollups of one minute are kept so long, and as long as the samples; zero: there are none.
+    pub rollups: Duration,
 }
 
 /// PEM files.
@@ -100,7 +102,11 @@ impl Default for Config {
             insecure: false,
             self_metrics_interval: Duration::from_secs(15),
             listen: Listen { http: loopback(7470), otlp_grpc: loopback(4317), otlp_http: loopback(4318) },
-            retention: Retention { age: Duration::from_secs(30 * 86_400), size: None },
+            retention: Retention {
+                age: Duration::from_secs(30 * 86_400),
+                size: None,
+                rollups: Duration::from_secs(366 * 86_400),
+            },
             tls: None,
             ingest: Ingest { message_size: 16 << 20, in_flight: 32, future: Duration::from_secs(600) },
             query: Query {
@@ -135,6 +141,7 @@ impl Config {
             self.listen.otlp_http.to_string(),
             duration::format(self.retention.age),
             self.retention.size.map(|s| s.to_string()).unwrap_or_default(),
+            duration::format(self.retention.rollups),
             path(&tls.map(|t| t.cert.clone())),
             path(&tls.map(|t| t.key.clone())),
             path(&ca),

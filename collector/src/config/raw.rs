@@ -21,6 +21,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("listen.otlp_http", Form::Text),
     ("retention.age", Form::Text),
     ("retention.size", Form::Text),
+    ("retention.rollups", Form::Text),
     ("tls.cert", Form::Text),
     ("tls.key", Form::Text),
     ("tls.client_ca", Form::Text),
@@ -60,6 +61,7 @@ pub(super) struct RawListen {
 pub(super) struct RawRetention {
     pub age: Option<String>,
     pub size: Option<String>,
+    pub rollups: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -17,6 +17,8 @@ mod merge;
 mod metadata;
 mod options;
 mod read;
+mod retain;
+mod rollup;
 mod rows;
 mod select;
 mod snapshot;

@@ -11,6 +11,10 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 pub struct Options {
     /// Samples older than this are refused and blocks that hold only such are removed; `None` keeps everything.
     pub retention: Option<Duration>,
+    /// How long rollups of samples are kept: at least as long as the samples; `None` makes none.
+    pub rollups: Option<Duration>,
+    /// Samples that a query must be about to read before rollups stand for them: up to here answers are exact.
+    pub exact_samples: usize,
     /// Upper bound of bytes on disk; the oldest blocks go first. `None` = as much as the disk has.
     pub max_bytes: Option<u64>,
     /// Time that one block covers before merging; windows are aligned to multiples of it.
@@ -39,6 +43,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             retention: Some(Duration::from_secs(31 * 86_400)),
+            rollups: Some(Duration::from_secs(366 * 86_400)),
+            exact_samples: 10_000_000,
             max_bytes: None,
             block_span: Duration::from_secs(2 * 3600),
             out_of_order: None,
@@ -51,6 +57,13 @@ impl Default for Options {
             background: true,
             clock: Arc::new(wall_clock),
         }
+    }
+}
+
+impl Options {
+    /// How long rollups are kept; `None` is forever.
+    pub(crate) fn rollup_retention(&self) -> Option<Duration> {
+        Some(self.retention?.max(self.rollups.unwrap_or_default()))
     }
 }
 
