@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::duration::{self, QuantityError};
+use fabriclens_store::SeriesLimits;
 
 /// Everything the collector can be told, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +32,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Limits of the way in.
     pub ingest: Ingest,
+    /// How many series are taken.
+    pub series: SeriesLimits,
     /// Limits of queries.
     pub query: Query,
 }
@@ -109,6 +112,7 @@ impl Default for Config {
             },
             tls: None,
             ingest: Ingest { message_size: 16 << 20, in_flight: 32, future: Duration::from_secs(600) },
+            series: SeriesLimits::default(),
             query: Query {
                 concurrency: 20,
                 timeout: Duration::from_secs(120),
@@ -148,6 +152,10 @@ impl Config {
             self.ingest.message_size.to_string(),
             self.ingest.in_flight.to_string(),
             duration::format(self.ingest.future),
+            self.series.all.to_string(),
+            self.series.of_metric.to_string(),
+            self.series.tenant_label.clone(),
+            self.series.of_tenant.to_string(),
             self.query.concurrency.to_string(),
             duration::format(self.query.timeout),
             self.query.max_samples.to_string(),

@@ -102,6 +102,7 @@ async fn open(config: &Config) -> Result<Arc<Store>, ServeError> {
         rollups: Some(config.retention.rollups).filter(|age| !age.is_zero()),
         max_bytes: config.retention.size,
         max_future: config.ingest.future,
+        series: config.series.clone(),
         max_read_samples: usize::try_from(config.query.max_samples).unwrap_or(usize::MAX),
         ..Options::default()
     };

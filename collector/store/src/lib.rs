@@ -28,7 +28,7 @@ mod wal;
 
 pub use error::{AppendError, OpenError, StoreError};
 pub use metadata::Metadata;
-pub use options::{Clock, Options};
+pub use options::{Clock, Options, SeriesLimits};
 pub use rows::{Appended, RowGroup};
 pub use stats::{Cardinality, Stats};
 pub use store::Store;

@@ -171,7 +171,7 @@ impl Shared {
             return Ok(());
         }
         let number = log.next_generation().map_err(|e| StoreError::io("start a log in", &self.dir.wal, &e))?;
-        let next = Generation::new(number, self.options.chunk_rows, self.options.max_series);
+        let next = Generation::new(number, self.options.chunk_rows, &self.options.series);
         let full = std::mem::replace(&mut head.current, next);
         head.older.push(Arc::new(full));
         *began = Instant::now();

@@ -30,13 +30,32 @@ pub struct Options {
     /// Age after which the head becomes a block even if it is small.
     pub head_age: Duration,
     /// Series that the head may hold at once; samples of further ones are refused and counted.
-    pub max_series: usize,
+    pub series: SeriesLimits,
     /// Samples that one read may touch; more is an error that names this limit.
     pub max_read_samples: usize,
     /// Whether a background thread flushes, merges and applies retention. Off: only `flush` and `maintain` do.
     pub background: bool,
     /// Wall clock.
     pub clock: Clock,
+}
+
+/// How many series the head may hold at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeriesLimits {
+    /// In all.
+    pub all: usize,
+    /// Of one metric.
+    pub of_metric: usize,
+    /// Label whose values are tenants; empty: there are none.
+    pub tenant_label: String,
+    /// Of one tenant; of the series without that label together.
+    pub of_tenant: usize,
+}
+
+impl Default for SeriesLimits {
+    fn default() -> Self {
+        Self { all: 5_000_000, of_metric: 1_000_000, tenant_label: String::new(), of_tenant: 5_000_000 }
+    }
 }
 
 impl Default for Options {
@@ -52,7 +71,7 @@ impl Default for Options {
             chunk_rows: 120,
             head_bytes: 256 << 20,
             head_age: Duration::from_secs(2 * 3600),
-            max_series: 5_000_000,
+            series: SeriesLimits::default(),
             max_read_samples: 200_000_000,
             background: true,
             clock: Arc::new(wall_clock),

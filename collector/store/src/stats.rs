@@ -89,6 +89,11 @@ impl Store {
         stats
     }
 
+    /// What the last series that was refused ran into; `None` since the head began anew.
+    pub fn refusal(&self) -> Option<String> {
+        self.shared.head.read().current.refusal()
+    }
+
     /// Series in the head by metric and label; at most `limit` of each. Walks all series: for people, not for loops.
     pub fn cardinality(&self, limit: usize) -> Cardinality {
         let mut metrics: HashMap<String, usize> = HashMap::new();

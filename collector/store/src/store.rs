@@ -87,7 +87,7 @@ impl Store {
             source => OpenError::Metadata { path: meta.clone(), source },
         };
         let (metadata, rolled) =
-            sled::open(&meta).and_then(|db| Ok((Table::open(&db)?, Rolled::open(&db)?))).map_err(precious)?;
+            open_sled(&meta).and_then(|db| Ok((Table::open(&db)?, Rolled::open(&db)?))).map_err(precious)?;
         let mut damage = Vec::new();
         let (blocks, next_block) = blocks::load(&dir.root, &dir.blocks, &*files, &mut damage)?;
         let (rollups, next_rollup) = blocks::load(&dir.root, &dir.rollups, &*files, &mut damage)?;
@@ -99,7 +99,7 @@ impl Store {
             .map_err(|e| OpenError::io("create", &dir.root, &dir.wal.join(writer::name(number, 0)), e))?;
         let newest =
             older.iter().filter_map(|g| g.range()).map(|r| r.1).chain(blocks.all().iter().map(|b| b.facts.max)).max();
-        let current = Generation::new(number, options.chunk_rows, options.max_series);
+        let current = Generation::new(number, options.chunk_rows, &options.series);
         let shared = Arc::new(Shared {
             dir,
             files,
@@ -263,6 +263,20 @@ impl Shared {
     }
 }
 
+/// The directory is ours, so whoever still has this lock is a store that this process has just dropped: the database
+/// lets go when its last write is done.
+fn open_sled(path: &Path) -> sled::Result<sled::Db> {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        match sled::open(path) {
+            Err(sled::Error::Io(e)) if e.to_string().contains("acquire lock") && Instant::now() < patience => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// The rows of a group within the accepted times; the others are counted.
 fn keep(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGroup {
     let n = group.times.len();
@@ -305,7 +319,7 @@ fn replay_all(
         return Ok(Vec::new());
     };
     // All logs become one generation: a process that dies often leaves many small ones.
-    let mut generation = Generation::new(last, options.chunk_rows, options.max_series);
+    let mut generation = Generation::new(last, options.chunk_rows, &options.series);
     generation.first = first;
     for parts in segments.values_mut() {
         parts.sort_unstable();

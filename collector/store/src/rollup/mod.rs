@@ -68,14 +68,17 @@ impl Rolled {
     /// Takes over what was said of `blocks`; numbers of others will be given again.
     pub fn keep(self, blocks: &[Arc<Block>]) -> Result<Self, sled::Error> {
         let there: HashSet<u64> = blocks.iter().map(|b| b.id).collect();
+        let mut changed = false;
         for entry in &self.tree {
             let (key, _) = entry?;
             match key.as_ref().try_into().map(u64::from_be_bytes) {
                 Ok(id) if there.contains(&id) => _ = self.known.lock().insert(id),
-                _ => _ = self.tree.remove(key)?,
+                _ => changed |= self.tree.remove(key)?.is_some(),
             }
         }
-        self.tree.flush()?;
+        if changed {
+            self.tree.flush()?;
+        }
         Ok(self)
     }
 
