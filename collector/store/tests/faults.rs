@@ -2,7 +2,7 @@
 //! is refused with a message that helps; when the disk is well again so is the store.
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-use fabriclens_model::{Labels, Matcher, Read};
+use fabriclens_model::{Hint, Labels, Matcher, Read, Rollup, Unlimited};
 use fabriclens_store::io::faulty::{Faults, FaultyFiles};
 use fabriclens_store::{AppendError, OpenError, Options, RowGroup, SeriesLimits, Store};
 use std::path::Path;
@@ -15,6 +15,7 @@ fn options() -> Options {
         background: false,
         head_bytes: 4_000,
         chunk_rows: 5,
+        exact_samples: 0,
         clock: Arc::new(|| 10_000_000),
         ..Options::default()
     }
@@ -144,6 +145,14 @@ fn dying_at_every_operation_loses_nothing_acknowledged() {
         let found = times(&store);
         assert!(acked.iter().all(|t| found.contains(t)), "after {n}: {found:?} of {acked:?}");
         assert!(found.iter().all(|t| (0..12).contains(t)));
+        // Wherever it died, what stands for the samples is in the end what they were.
+        store.flush().unwrap();
+        store.maintain().unwrap();
+        let hint = Hint { step_ms: 300_000, range_ms: 0, rollup: Some(Rollup::Last) };
+        let rolled = store.select_for(&[Matcher::equal("c", "0")], 0, 60_000, hint, &Unlimited).unwrap();
+        let last: Vec<f64> = rolled.series.iter().flat_map(|s| s.values.clone()).collect();
+        let want: Vec<f64> = found.last().map(|t| (t * 10) as f64).into_iter().collect();
+        assert_eq!(last, want, "after {n}: {found:?}");
         if reached_end {
             assert!(n > 50, "the test must reach flushes and merges: {n}");
             return;
