@@ -5,6 +5,7 @@ mod probes;
 mod process;
 mod report;
 mod scrape;
+mod store;
 mod syscalls;
 mod traffic;
 
@@ -23,6 +24,8 @@ enum What {
     Agent(agent::Args),
     /// Nanoseconds an event and loss of throughput of the probes in the kernel, beside bpftrace
     Ebpf(probes::Args),
+    /// Ingest, disk, memory, start-up and queries of the collector, beside VictoriaMetrics and Prometheus
+    Store(store::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -30,5 +33,6 @@ pub fn run(args: Args) -> Result<()> {
     match args.what {
         What::Agent(args) => agent::run(args),
         What::Ebpf(args) => probes::run(args),
+        What::Store(args) => store::run(&args),
     }
 }

@@ -1,0 +1,115 @@
+//! Ports and what they count: drawn at random from a fixed seed, so that each run makes the same bytes.
+
+use crate::columns::{self, Pace};
+use anyhow::Result;
+use fabriclens_wire::Column;
+use std::sync::Arc;
+
+/// NICs of a host, one a rail.
+pub const RAILS: usize = 8;
+/// Hosts of one remote-write request.
+pub const BATCH: usize = 16;
+/// Seconds after which, with churn, the next tenth of the ports is given to a new job.
+const CHURN_SECONDS: usize = 60;
+
+/// xorshift64: quick, and the same everywhere.
+pub struct Random(u64);
+
+impl Random {
+    /// Different for each `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// Evenly from `0..n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+/// One port of one host.
+pub struct Port {
+    /// `host`
+    pub host: String,
+    /// Which NIC of the host.
+    pub rail: usize,
+    /// `job`, where there is churn.
+    pub job: Option<String>,
+    /// What it counts.
+    pub columns: Arc<[Column]>,
+    /// One a column.
+    pub values: Vec<u64>,
+    paces: Arc<[Pace]>,
+}
+
+/// Ports that are sent together, and how they go on.
+pub struct Hosts {
+    /// All ports, a host's side by side.
+    pub ports: Vec<Port>,
+    random: Random,
+    tick: usize,
+}
+
+impl Hosts {
+    /// `count` hosts from number `first` on. With churn each port has a job, and a tenth of them a new one each minute.
+    ///
+    /// # Errors
+    /// When the table of columns does not fit the catalog.
+    pub fn new(first: usize, count: usize, churn: bool) -> Result<Self> {
+        let rails = (0..RAILS).map(columns::of_rail).collect::<Result<Vec<_>>>()?;
+        let split = |rail: &Vec<(Pace, Column)>| -> (Arc<[Pace]>, Arc<[Column]>) {
+            (rail.iter().map(|c| c.0).collect(), rail.iter().map(|c| c.1.clone()).collect())
+        };
+        let rails: Vec<_> = rails.iter().map(split).collect();
+        let mut random = Random::new(first as u64);
+        let mut ports = Vec::new();
+        for host in first..first + count {
+            for (rail, (paces, columns)) in rails.iter().enumerate() {
+                let begin = |pace: &Pace, c: &Column, random: &mut Random| match pace {
+                    Pace::Busy => random.below(1 << 40),
+                    _ if c.metric.name == "fabric.port.info" => 1,
+                    _ => random.below(1 << 12) * random.below(2),
+                };
+                let values = paces.iter().zip(columns.iter()).map(|(p, c)| begin(p, c, &mut random)).collect();
+                let job = churn.then(|| job(host * RAILS + rail, 0));
+                let host = format!("node{host:04}");
+                ports.push(Port { host, rail, job, columns: columns.clone(), values, paces: paces.clone() });
+            }
+        }
+        Ok(Self { ports, random, tick: 0 })
+    }
+
+    /// The next second. True when series have other labels than before.
+    pub fn step(&mut self) -> bool {
+        for port in &mut self.ports {
+            for (value, pace) in port.values.iter_mut().zip(port.paces.iter()) {
+                match pace {
+                    // 13 bits of noise: with the sparse ones, about a quarter of a byte a sample of entropy.
+                    Pace::Busy => *value += 1_000_000 + self.random.below(8192),
+                    Pace::Sparse if self.random.below(50) == 0 => *value += 1 + self.random.below(9),
+                    Pace::Sparse | Pace::Constant => {}
+                }
+            }
+        }
+        self.tick += 1;
+        let minute = self.tick / CHURN_SECONDS;
+        if !self.tick.is_multiple_of(CHURN_SECONDS) {
+            return false;
+        }
+        let mut changed = false;
+        for (i, port) in self.ports.iter_mut().enumerate().filter(|(i, _)| i % 10 == minute % 10) {
+            if port.job.is_some() {
+                port.job = Some(job(i, minute));
+                changed = true;
+            }
+        }
+        changed
+    }
+}
+
+fn job(port: usize, minute: usize) -> String {
+    format!("train-{:05}-{minute:04}", port * 7919 % 100_000)
+}
