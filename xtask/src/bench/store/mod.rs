@@ -62,7 +62,6 @@ impl Workload {
 
 /// What one server cost.
 pub struct Figures {
-    kind: Kind,
     sent: Sent,
     ingest_cpu: Duration,
     /// Of replaying the log, and of writing and merging all that was taken.
@@ -161,7 +160,7 @@ impl Bench<'_> {
         load.args(["--ticks", &self.args.ticks.to_string(), "--end", &end.to_string()]);
         load.arg("--recordings").arg(&self.args.recordings);
         let sent: Sent = json(load)?;
-        server.settle()?;
+        server.settle_durably()?;
         let ingest_cpu = Duration::from_nanos(server.process().cpu_total_ns()? - before);
         let size = server.process().size()?;
         eprint!(", restart");
@@ -172,7 +171,7 @@ impl Bench<'_> {
         let disk = server.flush()?;
         let flush_cpu = Duration::from_nanos(server.process().cpu_total_ns()? - before);
         eprintln!();
-        Ok((server, Figures { kind, sent, ingest_cpu, flush_cpu, size, disk, start_s }))
+        Ok((server, Figures { sent, ingest_cpu, flush_cpu, size, disk, start_s }))
     }
 
     fn ask(&self, servers: &[Server], end: u64, rounds: u32) -> Result<Value> {

@@ -47,6 +47,9 @@ pub struct Server {
 /// Longest time for anything that a server is waited for.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// Twice the time after which VictoriaMetrics writes to disk what it has in memory.
+const VOLATILE: Duration = Duration::from_secs(12);
+
 impl Server {
     /// Starts it over what its directory holds; returns when it takes connections.
     pub fn start(kind: Kind, ours: &Path, dir: &Path) -> Result<Self> {
@@ -162,6 +165,15 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// As [`Server::settle`], and what it acknowledged survives a crash. VictoriaMetrics keeps the samples of its last
+    /// seconds in memory only, whatever it has acknowledged.
+    pub fn settle_durably(&self) -> Result<()> {
+        if self.kind == Kind::VictoriaMetrics {
+            std::thread::sleep(VOLATILE);
+        }
+        self.settle()
     }
 
     /// Makes it write everything as it is kept for good, as far as it can be told to. Ours has just been restarted: what
