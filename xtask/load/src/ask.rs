@@ -28,7 +28,10 @@ const QUESTIONS: [Question; 13] = [
     now("ports that report", "count(fabric_port_info)"),
     now("received, by host", "sum by (host) (rate(fabric_port_io_bytes_total{direction=\"receive\"}[1m]))"),
     now("ten fullest ports", "topk(10, rate(fabric_port_io_bytes_total[1m]))"),
-    now("ports that pause, by host", "count by (host) (increase(fabric_pfc_frames_total{direction=\"transmit\"}[5m]) > 0)"),
+    now(
+        "ports that pause, by host",
+        "count by (host) (increase(fabric_pfc_frames_total{direction=\"transmit\"}[5m]) > 0)",
+    ),
     now(
         "lost packets of 10 min",
         "max by (host) (max_over_time(fabric_rdma_out_of_sequence_total[10m]) \
@@ -39,7 +42,10 @@ const QUESTIONS: [Question; 13] = [
         "sum by (rail) (rate(fabric_rdma_io_bytes_total[1m]) * on (host, device, port) group_left (rail) fabric_port_info)",
     ),
     graph("fabric, by direction", "sum by (direction) (rate(fabric_port_io_bytes_total[1m]))"),
-    graph("five busiest hosts", "topk(5, sum by (host) (rate(fabric_port_io_bytes_total{direction=\"transmit\"}[1m])))"),
+    graph(
+        "five busiest hosts",
+        "topk(5, sum by (host) (rate(fabric_port_io_bytes_total{direction=\"transmit\"}[1m])))",
+    ),
     graph("one host's ports", "rate(fabric_port_io_bytes_total{host=\"node0007\"}[30s])"),
     graph("one host's counters", "{__name__=~\"fabric_(pfc|cnp|ecn)_.+\", host=\"node0003\"}"),
     graph("pause share, by host", "max by (host) (rate(fabric_pfc_pause_seconds_total{priority=\"3\"}[1m]))"),
@@ -76,7 +82,8 @@ struct Server<'a> {
 
 /// Asks; the answer holds for each question and server the milliseconds, and how far answers differ from the first's.
 pub fn run(args: &Args) -> Result<Value> {
-    let server = |s: &'_ String| s.split_once('=').map(|(n, u)| (n.to_owned(), u.to_owned())).context("--server NAME=URL");
+    let server =
+        |s: &'_ String| s.split_once('=').map(|(n, u)| (n.to_owned(), u.to_owned())).context("--server NAME=URL");
     let named = args.server.iter().map(server).collect::<Result<Vec<_>>>()?;
     let servers: Vec<Server> =
         named.iter().map(|(name, url)| Server { name, url, agent: ureq::Agent::new_with_defaults() }).collect();
@@ -117,7 +124,8 @@ impl Server<'_> {
         let end = args.end as f64 / 1e3 + 0.5;
         let path = if question.range { "query_range" } else { "query" };
         // VictoriaMetrics moves the times of a range to multiples of the step unless its response cache is off.
-        let request = self.agent.get(format!("{}/api/v1/{path}", self.url)).query("query", question.promql).query("nocache", "1");
+        let request =
+            self.agent.get(format!("{}/api/v1/{path}", self.url)).query("query", question.promql).query("nocache", "1");
         let request = if question.range {
             let start = end - ((args.ticks - 60).max(STEP) / STEP * STEP) as f64;
             request.query("start", start.to_string()).query("end", end.to_string()).query("step", STEP.to_string())
@@ -165,7 +173,13 @@ fn difference(a: &Series, b: &Series) -> f64 {
         for ((t, v), (u, w)) in p.iter().zip(q) {
             let same_time = (t - u).abs() < 1e-6;
             let off = (v - w).abs() / v.abs().max(w.abs()).max(f64::MIN_POSITIVE);
-            worst = worst.max(if !same_time { f64::INFINITY } else if v == w { 0.0 } else { off });
+            worst = worst.max(if !same_time {
+                f64::INFINITY
+            } else if v == w {
+                0.0
+            } else {
+                off
+            });
         }
     }
     worst

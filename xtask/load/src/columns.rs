@@ -16,8 +16,11 @@ pub enum Pace {
     Constant,
 }
 
-/// Metric, its labels, and how it moves; `*` stands for each priority that carries no RDMA traffic.
-const TABLE: &[(Pace, &str, &[(&str, &str)])] = &[
+/// How a column moves, its metric, and its labels.
+type Row = (Pace, &'static str, &'static [(&'static str, &'static str)]);
+
+/// What each port tells; `*` stands for each priority that carries no RDMA traffic.
+const TABLE: &[Row] = &[
     (Pace::Busy, "fabric.port.io", &[("direction", "receive")]),
     (Pace::Busy, "fabric.port.io", &[("direction", "transmit")]),
     (Pace::Busy, "fabric.port.packets", &[("direction", "receive")]),
@@ -59,18 +62,17 @@ const TABLE: &[(Pace, &str, &[(&str, &str)])] = &[
     (Pace::Constant, "fabric.rdma.rnr_naks", &[("direction", "receive")]),
     (Pace::Constant, "fabric.port.info", &[]),
 ];
+/// What a fleet's ports tell beside it, so that 2,000 hosts make a million samples a second.
+const MORE: &[Row] = &[(Pace::Constant, "fabric.port.mtu", &[]), (Pace::Constant, "fabric.port.rate", &[])];
 const IDLE_PRIORITIES: [&str; 6] = ["0", "1", "2", "5", "6", "7"];
 
-/// Series of a port.
-pub const COLUMNS: usize = 60;
-
-/// The columns of port `rail` of any host.
+/// The columns of port `rail` of any host: 60, or 62 for a fleet.
 ///
 /// # Errors
 /// When the catalog has no such metric: then the table is out of date.
-pub fn of_rail(rail: usize) -> Result<Vec<(Pace, Column)>> {
-    let mut out = Vec::with_capacity(COLUMNS);
-    for (pace, name, labels) in TABLE {
+pub fn of_rail(rail: usize, fleet: bool) -> Result<Vec<(Pace, Column)>> {
+    let mut out = Vec::new();
+    for (pace, name, labels) in TABLE.iter().chain(if fleet { MORE } else { &[] }) {
         let metric = metrics::by_name(name).with_context(|| format!("the catalog has no {name}"))?;
         let starred = labels.iter().any(|l| l.1 == "*");
         for priority in IDLE_PRIORITIES.iter().take(if starred { IDLE_PRIORITIES.len() } else { 1 }) {
@@ -95,9 +97,9 @@ mod tests {
 
     #[test]
     fn a_port_has_60_different_series_of_which_9_are_busy_and_18_sparse() {
-        let columns = of_rail(3).unwrap();
+        let columns = of_rail(3, false).unwrap();
         let count = |pace| columns.iter().filter(|c| c.0 == pace).count();
-        assert_eq!((columns.len(), count(Pace::Busy), count(Pace::Sparse)), (COLUMNS, 9, 18));
+        assert_eq!((columns.len(), count(Pace::Busy), count(Pace::Sparse)), (60, 9, 18));
         for (i, (_, c)) in columns.iter().enumerate() {
             assert!(c.labels.is_sorted(), "{c:?}");
             let kept = |name: &str| c.metric.labels.contains(&name) || c.metric.name == "fabric.port.info";

@@ -3,6 +3,9 @@
 
 mod ask;
 mod columns;
+mod fleet;
+mod grpc;
+mod otlp;
 mod remote;
 mod replay;
 mod workload;
@@ -21,6 +24,10 @@ struct Cli {
 enum Command {
     /// Prometheus remote write, as fast as the receiver takes it
     Write(remote::Args),
+    /// The same samples by OTLP as agents send them, as fast as the collector takes them
+    Otlp(otlp::Args),
+    /// Thousands of hosts, each with a sample a second
+    Fleet(fleet::Args),
     /// What dashboards ask, of each server in turn
     Ask(ask::Args),
 }
@@ -55,6 +62,8 @@ impl Outcome {
 fn main() -> Result<()> {
     match Cli::parse().command {
         Command::Write(args) => remote::run(&args)?.print(),
+        Command::Otlp(args) => otlp::run(&args)?.print(),
+        Command::Fleet(args) => fleet::run(&args)?,
         Command::Ask(args) => println!("{}", ask::run(&args)?),
     }
     Ok(())

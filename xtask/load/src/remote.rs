@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::replay::Recorded;
-use crate::workload::{BATCH, Hosts, Port, RAILS};
+use crate::workload::{BATCH, Hosts, Port, RAILS, Rails};
 use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,9 +56,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
             let dir = args.recordings.as_ref().context("replay needs --recordings")?;
             Recorded::read(dir, SENDERS)?.into_iter().map(Source::Recorded).collect::<Vec<_>>()
         }
-        w => (0..SENDERS)
-            .map(|i| Ok(Source::Hosts(Hosts::new(i * BATCH, BATCH, w == Workload::Churn)?)))
-            .collect::<Result<_>>()?,
+        w => {
+            let rails = Rails::new(false)?;
+            let hosts = |i| Source::Hosts(Hosts::new(&rails, i * BATCH, BATCH, w == Workload::Churn));
+            (0..SENDERS).map(hosts).collect()
+        }
     };
     let ticks = sources.iter().map(|s| s.ticks(args.ticks)).min().unwrap_or(0);
     let start = args.end - (ticks as i64 - 1) * 1000;

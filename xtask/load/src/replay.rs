@@ -61,8 +61,13 @@ impl Recorded {
             f.ports.iter().flat_map(move |(node, port)| {
                 f.columns.iter().map(move |column| {
                     let name = format!("fabric_recorded_{column}");
-                    let pairs =
-                        [("__name__", name.as_str()), ("device", "mlx5_0"), ("host", node), ("port", port), ("run", &f.name)];
+                    let pairs = [
+                        ("__name__", name.as_str()),
+                        ("device", "mlx5_0"),
+                        ("host", node),
+                        ("port", port),
+                        ("run", &f.name),
+                    ];
                     pairs.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec()
                 })
             })

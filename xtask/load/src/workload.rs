@@ -30,6 +30,29 @@ impl Random {
     }
 }
 
+/// The columns of a host's ports, shared by all hosts.
+pub struct Rails(Vec<Rail>);
+
+struct Rail {
+    columns: Arc<[Column]>,
+    paces: Arc<[Pace]>,
+}
+
+impl Rails {
+    /// With what ports of a fleet tell beside the 60 columns, or without.
+    ///
+    /// # Errors
+    /// When the table of columns does not fit the catalog.
+    pub fn new(fleet: bool) -> Result<Self> {
+        let rail = |rail| {
+            let columns = columns::of_rail(rail, fleet)?;
+            let paces = columns.iter().map(|c| c.0).collect();
+            Ok(Rail { columns: columns.into_iter().map(|c| c.1).collect(), paces })
+        };
+        Ok(Self((0..RAILS).map(rail).collect::<Result<_>>()?))
+    }
+}
+
 /// One port of one host.
 pub struct Port {
     /// `host`
@@ -43,57 +66,64 @@ pub struct Port {
     /// One a column.
     pub values: Vec<u64>,
     paces: Arc<[Pace]>,
+    random: Random,
+}
+
+impl Port {
+    fn new(host: usize, rail: usize, what: &Rail, churn: bool) -> Self {
+        let number = host * RAILS + rail;
+        let mut random = Random::new(number as u64);
+        let begin = |(pace, c): (&Pace, &Column)| match pace {
+            Pace::Busy => random.below(1 << 40),
+            _ if c.metric.name == "fabric.port.info" => 1,
+            _ => random.below(1 << 12) * random.below(2),
+        };
+        let values = what.paces.iter().zip(what.columns.iter()).map(begin).collect();
+        Self {
+            host: host_name(host),
+            rail,
+            job: churn.then(|| job(number, 0)),
+            columns: what.columns.clone(),
+            values,
+            paces: what.paces.clone(),
+            random,
+        }
+    }
+
+    fn step(&mut self) {
+        for (value, pace) in self.values.iter_mut().zip(self.paces.iter()) {
+            match pace {
+                // 13 bits of noise: with the sparse ones, about a quarter of a byte a sample of entropy.
+                Pace::Busy => *value += 1_000_000 + self.random.below(8192),
+                Pace::Sparse if self.random.below(50) == 0 => *value += 1 + self.random.below(9),
+                Pace::Sparse | Pace::Constant => {}
+            }
+        }
+    }
+}
+
+/// Name of a host; all are of the same length.
+pub fn host_name(host: usize) -> String {
+    format!("node{host:04}")
 }
 
 /// Ports that are sent together, and how they go on.
 pub struct Hosts {
     /// All ports, a host's side by side.
     pub ports: Vec<Port>,
-    random: Random,
     tick: usize,
 }
 
 impl Hosts {
     /// `count` hosts from number `first` on. With churn each port has a job, and a tenth of them a new one each minute.
-    ///
-    /// # Errors
-    /// When the table of columns does not fit the catalog.
-    pub fn new(first: usize, count: usize, churn: bool) -> Result<Self> {
-        let rails = (0..RAILS).map(columns::of_rail).collect::<Result<Vec<_>>>()?;
-        let split = |rail: &Vec<(Pace, Column)>| -> (Arc<[Pace]>, Arc<[Column]>) {
-            (rail.iter().map(|c| c.0).collect(), rail.iter().map(|c| c.1.clone()).collect())
-        };
-        let rails: Vec<_> = rails.iter().map(split).collect();
-        let mut random = Random::new(first as u64);
-        let mut ports = Vec::new();
-        for host in first..first + count {
-            for (rail, (paces, columns)) in rails.iter().enumerate() {
-                let begin = |pace: &Pace, c: &Column, random: &mut Random| match pace {
-                    Pace::Busy => random.below(1 << 40),
-                    _ if c.metric.name == "fabric.port.info" => 1,
-                    _ => random.below(1 << 12) * random.below(2),
-                };
-                let values = paces.iter().zip(columns.iter()).map(|(p, c)| begin(p, c, &mut random)).collect();
-                let job = churn.then(|| job(host * RAILS + rail, 0));
-                let host = format!("node{host:04}");
-                ports.push(Port { host, rail, job, columns: columns.clone(), values, paces: paces.clone() });
-            }
-        }
-        Ok(Self { ports, random, tick: 0 })
+    pub fn new(rails: &Rails, first: usize, count: usize, churn: bool) -> Self {
+        let host = |h| rails.0.iter().enumerate().map(move |(r, rail)| Port::new(h, r, rail, churn));
+        Self { ports: (first..first + count).flat_map(host).collect(), tick: 0 }
     }
 
     /// The next second. True when series have other labels than before.
     pub fn step(&mut self) -> bool {
-        for port in &mut self.ports {
-            for (value, pace) in port.values.iter_mut().zip(port.paces.iter()) {
-                match pace {
-                    // 13 bits of noise: with the sparse ones, about a quarter of a byte a sample of entropy.
-                    Pace::Busy => *value += 1_000_000 + self.random.below(8192),
-                    Pace::Sparse if self.random.below(50) == 0 => *value += 1 + self.random.below(9),
-                    Pace::Sparse | Pace::Constant => {}
-                }
-            }
-        }
+        self.ports.iter_mut().for_each(Port::step);
         self.tick += 1;
         let minute = self.tick / CHURN_SECONDS;
         if !self.tick.is_multiple_of(CHURN_SECONDS) {

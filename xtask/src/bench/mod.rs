@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures for performance claims, always beside a rival in the same run, as ratios.
 
 mod agent;
+mod fleet;
 mod probes;
 mod process;
 mod report;
@@ -26,6 +27,8 @@ enum What {
     Ebpf(probes::Args),
     /// Ingest, disk, memory, start-up and queries of the collector, beside VictoriaMetrics and Prometheus
     Store(store::Args),
+    /// 2,000 simulated hosts and one collector: loss, lag, memory and queries
+    Fleet(fleet::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -34,5 +37,6 @@ pub fn run(args: Args) -> Result<()> {
         What::Agent(args) => agent::run(args),
         What::Ebpf(args) => probes::run(args),
         What::Store(args) => store::run(&args),
+        What::Fleet(args) => fleet::run(&args),
     }
 }

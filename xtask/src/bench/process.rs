@@ -60,11 +60,17 @@ impl Process {
 
     /// CPU time of all threads that it has or had, nanoseconds, in steps of 10 ms.
     pub fn cpu_total_ns(&self) -> Result<u64> {
-        let path = format!("/proc/{}/stat", self.id());
+        Self::cpu_total_of(self.id())
+    }
+
+    /// The same of another process.
+    pub fn cpu_total_of(id: u32) -> Result<u64> {
+        let path = format!("/proc/{id}/stat");
         let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
         // The name may hold spaces and brackets; what follows its last bracket does not.
         let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok()).with_context(|| format!("parse {path}"));
+        let ticks =
+            |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok()).with_context(|| format!("parse {path}"));
         Ok((ticks(11)? + ticks(12)?) * 10_000_000)
     }
 
@@ -75,7 +81,12 @@ impl Process {
             let value = status.lines().find_map(|l| l.strip_prefix(name)).and_then(|v| v.split_whitespace().next());
             value.and_then(|v| v.parse::<u64>().ok()).with_context(|| format!("no {name} in /proc/PID/status"))
         };
-        Ok(Size { rss: field("VmRSS:")? * 1024, peak: field("VmHWM:")? * 1024, anonymous: field("RssAnon:")? * 1024, threads: field("Threads:")? })
+        Ok(Size {
+            rss: field("VmRSS:")? * 1024,
+            peak: field("VmHWM:")? * 1024,
+            anonymous: field("RssAnon:")? * 1024,
+            threads: field("Threads:")?,
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each server starts from an empty directory and gets the same requests as fast as it takes them, one server after the
 //! other. Then all three run side by side over what they keep, and are asked what dashboards ask, in turns.
 
-mod server;
+pub mod server;
 mod table;
 
 use super::process::Size;
@@ -110,7 +110,10 @@ pub fn run(args: &Args) -> Result<()> {
     };
     for workload in Workload::ALL.into_iter().filter(|w| args.only.is_empty() || args.only.contains(w)) {
         if workload == Workload::Replay && !args.recordings.is_dir() {
-            println!("SKIPPED: {} not found, so nothing is replayed; set FABRICLENS_RECORDINGS", args.recordings.display());
+            println!(
+                "SKIPPED: {} not found, so nothing is replayed; set FABRICLENS_RECORDINGS",
+                args.recordings.display()
+            );
             continue;
         }
         bench.workload(workload)?;
@@ -125,12 +128,17 @@ impl Bench<'_> {
         println!("\n=== {}", workload.name());
         let (mut servers, mut figures) = (Vec::new(), Vec::new());
         for kind in Kind::ALL {
-            let (server, figure) = self.ingest(kind, workload, end)?;
+            let (server, figure) = self.ingest(kind, Some(workload), end)?;
             figures.push(figure);
             // One at a time: the others' work must not disturb.
             drop(server);
         }
         table::print(&figures)?;
+        if workload == Workload::Steady {
+            let (server, otlp) = self.ingest(Kind::Fabriclens, None, end)?;
+            drop(server);
+            table::otlp(&figures, &otlp)?;
+        }
         if workload == Workload::Steady {
             println!("\nquestions of dashboards, cold");
             let mut cold = Vec::new();
@@ -149,16 +157,23 @@ impl Bench<'_> {
         empty(&self.dir)
     }
 
-    /// Feeds one server, lets it crash and come back, and makes it write everything.
-    fn ingest(&self, kind: Kind, workload: Workload, end: u64) -> Result<(Server, Figures)> {
-        let server = Server::start(kind, &self.ours, &self.dir.join(kind.name()))?;
+    /// Feeds one server, lets it crash and come back, and makes it write everything. By remote write, or, without a
+    /// workload, the steady one as agents send it.
+    fn ingest(&self, kind: Kind, workload: Option<Workload>, end: u64) -> Result<(Server, Figures)> {
+        let name = if workload.is_some() { kind.name() } else { "fabriclens, OTLP" };
+        let server = Server::start(kind, &self.ours, &self.dir.join(name))?;
         server.settle()?;
-        eprint!("{:<18}", kind.name());
+        eprint!("{name:<18}");
         let before = server.process().cpu_total_ns()?;
         let mut load = Command::new(&self.load);
-        load.args(["write", "--url", &server.write_url(), "--workload", workload.name()]);
+        match workload {
+            Some(workload) => {
+                load.args(["write", "--url", &server.write_url(), "--workload", workload.name()]);
+                load.arg("--recordings").arg(&self.args.recordings);
+            }
+            None => _ = load.args(["otlp", "--to", server.otlp()]),
+        }
         load.args(["--ticks", &self.args.ticks.to_string(), "--end", &end.to_string()]);
-        load.arg("--recordings").arg(&self.args.recordings);
         let sent: Sent = json(load)?;
         server.settle_durably()?;
         let ingest_cpu = Duration::from_nanos(server.process().cpu_total_ns()? - before);
@@ -194,7 +209,9 @@ fn json<T: serde::de::DeserializeOwned>(mut load: Command) -> Result<T> {
 
 fn empty(dir: &Path) -> Result<()> {
     match fs::remove_dir_all(dir) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).with_context(|| format!("empty {}", dir.display())),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(e).with_context(|| format!("empty {}", dir.display()))
+        }
         _ => Ok(()),
     }
 }

@@ -60,10 +60,9 @@ impl Server {
         let config = dir.join("prometheus.yml");
         let words = |list: &[&str]| list.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
         let (program, args) = match kind {
-            Kind::Fabriclens => (
-                ours,
-                words(&["serve", "--data", &data, "--http", &http, "--otlp-grpc", &otlp, "--otlp-http", &other]),
-            ),
+            Kind::Fabriclens => {
+                (ours, words(&["serve", "--data", &data, "--http", &http, "--otlp-grpc", &otlp, "--otlp-http", &other]))
+            }
             Kind::VictoriaMetrics => (
                 Path::new("/usr/bin/victoria-metrics"),
                 words(&[
@@ -123,7 +122,10 @@ impl Server {
     }
 
     fn has_samples(&self, end: i64) -> bool {
-        let query = format!("/api/v1/query?time={}&nocache=1&query=count(%7B__name__=~%22fabric_.*io_bytes_total%7Cfabric_recorded_tx_bytes%22%7D)", end / 1000);
+        let query = format!(
+            "/api/v1/query?time={}&nocache=1&query=count(%7B__name__=~%22fabric_.*io_bytes_total%7Cfabric_recorded_tx_bytes%22%7D)",
+            end / 1000
+        );
         self.get(&query).is_ok_and(|answer| answer.contains("\"value\""))
     }
 

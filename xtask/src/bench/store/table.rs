@@ -49,6 +49,28 @@ pub fn print(figures: &[Figures]) -> Result<()> {
     Ok(())
 }
 
+/// Prints what our own way in costs, beside VictoriaMetrics' remote write of as many samples.
+pub fn otlp(rivals: &[Figures], otlp: &Figures) -> Result<()> {
+    let [_, victoria, prometheus] = rivals else { anyhow::bail!("three servers were expected") };
+    let sent = &otlp.sent;
+    ensure!(sent.samples == victoria.sent.samples, "OTLP carried another number of samples");
+    println!(
+        "\nthe same samples as agents send them: OTLP/gRPC, zstd, {} requests of {:.1} kB; rivals as above",
+        sent.requests,
+        sent.bytes as f64 / sent.requests as f64 / 1e3
+    );
+    head("");
+    let samples = sent.samples as f64;
+    let row = |name: &str, unit: &str, goal: Goal, of: &dyn Fn(&Figures) -> f64| {
+        line(name, unit, goal, &[otlp, victoria, prometheus].map(|f| Some(of(f))));
+    };
+    row("CPU per sample, ingest", "µs", Goal::OfVictoriaMetrics(0.2), &|f| f.ingest_cpu.as_secs_f64() * 1e6 / samples);
+    row("wall time of ingest", "s", Goal::None, &|f| f.sent.seconds);
+    row("disk after flush and merge, per sample", "B", Goal::Most(0.35), &|f| f.disk as f64 / samples);
+    row("RSS, most", "MB", Goal::None, &|f| f.size.peak as f64 / MB);
+    Ok(())
+}
+
 /// Prints the latency of each question: cold from one answer a server, warm from one for all.
 pub fn questions(cold: &[Value], warm: &Value) -> Result<()> {
     let list = |v: &Value| v["questions"].as_array().cloned().context("no questions");
