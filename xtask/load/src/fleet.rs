@@ -13,8 +13,8 @@ use serde_json::json;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds of samples that a host keeps.
@@ -68,6 +68,9 @@ struct Shared {
     totals: Totals,
 }
 
+/// A reason is told once: all hosts lose their connections at the same time, and for the same.
+static SAID: Once = Once::new();
+
 thread_local! {
     static PACKER: RefCell<Option<(Packer, Places)>> = const { RefCell::new(None) };
 }
@@ -83,7 +86,7 @@ fn now_ms() -> u64 {
 pub fn run(args: &Args) -> Result<()> {
     let rails = Rails::new(true)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    // Connections take a moment.
+    // A connection a millisecond before the first sample.
     let begin = now_ms() + 1000 + args.hosts;
     let template = Hosts::new(&rails, TEMPLATE, 1, false);
     let shared = Arc::new(Shared {
@@ -134,6 +137,8 @@ async fn host(shared: Arc<Shared>, mut host: Hosts, number: u64) -> Result<()> {
     let totals = &shared.totals;
     let name = host_name(number as usize);
     let mut connection = None;
+    // Agents of a fleet are not started in one moment.
+    tokio::time::sleep(Duration::from_millis(number)).await;
     // The next sample that is not sent.
     let mut next = shared.begin + number * 1000 / shared.hosts;
     let of_tick: u64 = host.ports.iter().map(|p| p.values.len() as u64).sum();
@@ -177,7 +182,10 @@ async fn host(shared: Arc<Shared>, mut host: Hosts, number: u64) -> Result<()> {
                     break;
                 }
                 Ok(Answer::Refused(_)) => {}
-                Err(_) => connection = None,
+                Err(why) => {
+                    SAID.call_once(|| eprintln!("the first broken connection: {why:#}"));
+                    connection = None;
+                }
             }
             totals.refused.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(pause).await;
