@@ -9,6 +9,7 @@ mod otlp;
 mod remote;
 mod replay;
 mod workload;
+mod write_request;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

@@ -46,7 +46,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
             sum.bytes += of_host.bytes;
             sum.retries += of_host.retries;
             sum.checksum ^= of_host.checksum;
-            eprint!(" {}%", (i + 1) * 100 / HOSTS);
+            if (i + 1) % 8 == 0 {
+                eprint!(" {}%", (i + 1) * 100 / HOSTS);
+            }
         }
         sum.seconds = begin.elapsed().as_secs_f64();
         Ok(sum)

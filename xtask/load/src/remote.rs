@@ -2,7 +2,8 @@
 
 use crate::Outcome;
 use crate::replay::Recorded;
-use crate::workload::{BATCH, Hosts, Port, RAILS, Rails};
+use crate::workload::{BATCH, Hosts, RAILS, Rails};
+use crate::write_request::{Encoder, port_series, series};
 use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -151,95 +152,5 @@ impl Source {
                 encoder.encode_in_parts(time, recorded.values(tick), most)
             }
         }
-    }
-}
-
-/// Labels of each series of a port, as fields of a `TimeSeries`.
-fn port_series(port: &Port) -> Vec<Vec<u8>> {
-    let device = format!("mlx5_{}", port.rail);
-    let of_column = |c: &fabriclens_wire::Column| {
-        let name = c.metric.prometheus_name();
-        let mut labels: Vec<(&str, &str)> = c.labels.iter().map(|(n, v)| (&**n, &**v)).collect();
-        labels.extend([("__name__", &*name), ("host", &port.host), ("device", &device), ("port", "1")]);
-        labels.extend(port.job.as_deref().map(|job| ("job", job)));
-        labels.sort_unstable();
-        series(&labels)
-    };
-    port.columns.iter().map(of_column).collect()
-}
-
-fn series<N: AsRef<[u8]>>(labels: &[(N, N)]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (name, value) in labels {
-        let mut pair = Vec::new();
-        field(1, name.as_ref(), &mut pair);
-        field(2, value.as_ref(), &mut pair);
-        field(1, &pair, &mut out);
-    }
-    out
-}
-
-fn varint(mut v: u64, out: &mut Vec<u8>) {
-    while v >= 0x80 {
-        out.push(v as u8 | 0x80);
-        v >>= 7;
-    }
-    out.push(v as u8);
-}
-
-/// A field with bytes.
-fn field(number: u8, bytes: &[u8], out: &mut Vec<u8>) {
-    out.push(number << 3 | 2);
-    varint(bytes.len() as u64, out);
-    out.extend_from_slice(bytes);
-}
-
-/// Makes requests; labels are encoded once.
-#[derive(Default)]
-struct Encoder {
-    series: Vec<Vec<u8>>,
-    out: Vec<u8>,
-    parts: Vec<(usize, u64)>,
-}
-
-impl Encoder {
-    /// One request with one value of each series.
-    fn encode(&mut self, time: i64, values: impl Iterator<Item = f64>) -> (&[u8], u64) {
-        let all = self.series.len();
-        self.encode_in_parts(time, values, all).first().copied().unwrap_or_default()
-    }
-
-    /// Requests with at most `most` samples each.
-    fn encode_in_parts(&mut self, time: i64, values: impl Iterator<Item = f64>, most: usize) -> Vec<(&[u8], u64)> {
-        self.out.clear();
-        self.parts.clear();
-        let (mut body, mut sample) = (Vec::new(), Vec::new());
-        let mut samples = 0;
-        for (labels, value) in self.series.iter().zip(values) {
-            sample.clear();
-            sample.push(0x09);
-            sample.extend_from_slice(&value.to_le_bytes());
-            sample.push(0x10);
-            varint(time.cast_unsigned(), &mut sample);
-            body.clear();
-            body.extend_from_slice(labels);
-            field(2, &sample, &mut body);
-            field(1, &body, &mut self.out);
-            samples += 1;
-            if samples == most as u64 {
-                self.parts.push((self.out.len(), samples));
-                samples = 0;
-            }
-        }
-        if samples > 0 {
-            self.parts.push((self.out.len(), samples));
-        }
-        let mut from = 0;
-        let part = |(to, samples): &(usize, u64)| {
-            let bytes = &self.out[from..*to];
-            from = *to;
-            (bytes, *samples)
-        };
-        self.parts.iter().map(part).collect()
     }
 }

@@ -112,3 +112,44 @@ fn folder(path: &Path) -> Result<Folder> {
     ensure!(out.ticks.iter().all(|t| t.len() == width), "its ticks differ in length");
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn write(dir: &Path, name: &str, text: &str) {
+        let dir = dir.join(name);
+        fs::create_dir_all(&dir).unwrap();
+        let file = File::create(dir.join("ports.csv.gz")).unwrap();
+        let mut gz = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        gz.write_all(text.as_bytes()).unwrap();
+        gz.finish().unwrap();
+    }
+
+    #[test]
+    fn counts_are_stretched_gauges_are_not_and_each_part_has_its_own_recordings() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "tick_ns,node,port,tx_bytes,q_bytes\n1,0,1,10,5\n1,7,2,20,6\n2,0,1,11,7\n2,7,2,22,8\n";
+        write(dir.path(), "a", text);
+        write(dir.path(), "b", text);
+        let parts = Recorded::read(dir.path(), 2).unwrap();
+        assert_eq!(parts.iter().map(Recorded::ticks).collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(parts[1].values(1).collect::<Vec<_>>(), [11_000.0, 7.0, 22_000.0, 8.0]);
+        let series: Vec<_> = parts[1].series().collect();
+        assert_eq!(series.len(), 4);
+        let words = |i: usize| series[i].iter().map(|p| p.1.as_str()).collect::<Vec<_>>();
+        assert_eq!(words(3), ["fabric_recorded_q_bytes", "mlx5_0", "7", "2", "b"]);
+    }
+
+    #[test]
+    fn what_is_no_recording_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let why = |dir: &Path| format!("{:#}", Recorded::read(dir, 1).err().unwrap());
+        assert!(why(dir.path()).contains("holds no folder"), "{}", why(dir.path()));
+        write(dir.path(), "a", "tick_ns,node,port,tx_bytes\n1,0,1,ten\n");
+        assert!(why(dir.path()).contains("\"ten\" is no number"), "{}", why(dir.path()));
+        write(dir.path(), "a", "tick_ns,node,port,tx_bytes\n1,0,1,1\n2,0,1\n");
+        assert!(why(dir.path()).contains("differ in length"), "{}", why(dir.path()));
+    }
+}

@@ -143,3 +143,57 @@ impl Hosts {
 fn job(port: usize, minute: usize) -> String {
     format!("train-{:05}-{minute:04}", port * 7919 % 100_000)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_counts_the_same_whoever_it_is_sent_with() {
+        let rails = Rails::new(false).unwrap();
+        let (mut all, mut one) = (Hosts::new(&rails, 0, 4, false), Hosts::new(&rails, 2, 1, false));
+        for _ in 0..100 {
+            all.step();
+            one.step();
+        }
+        let values = |ports: &[Port]| ports.iter().map(|p| p.values.clone()).collect::<Vec<_>>();
+        assert_eq!(values(&all.ports[2 * RAILS..3 * RAILS]), values(&one.ports));
+        assert_ne!(values(&all.ports[..RAILS]), values(&one.ports));
+    }
+
+    #[test]
+    fn columns_move_at_their_pace_and_never_back() {
+        let mut hosts = Hosts::new(&Rails::new(false).unwrap(), 0, 16, false);
+        let mut moved = [0; 3];
+        for _ in 0..50 {
+            let before: Vec<Vec<u64>> = hosts.ports.iter().map(|p| p.values.clone()).collect();
+            assert!(!hosts.step() || hosts.tick == CHURN_SECONDS);
+            for (port, before) in hosts.ports.iter().zip(before) {
+                for ((now, before), pace) in port.values.iter().zip(before).zip(port.paces.iter()) {
+                    assert!(*now >= before);
+                    moved[*pace as usize] += usize::from(*now > before);
+                }
+            }
+        }
+        let ports = 50 * 16 * RAILS;
+        assert_eq!((moved[0], moved[2]), (9 * ports, 0));
+        assert!((ports * 18 / 60..ports * 18 / 40).contains(&moved[1]), "one in fifty, not {}", moved[1]);
+    }
+
+    #[test]
+    fn each_minute_a_tenth_of_the_ports_has_a_new_job() {
+        let mut hosts = Hosts::new(&Rails::new(false).unwrap(), 0, 16, true);
+        let jobs = |hosts: &Hosts| hosts.ports.iter().map(|p| p.job.clone()).collect::<Vec<_>>();
+        let mut before = jobs(&hosts);
+        for second in 1..=10 * CHURN_SECONDS {
+            let changed = hosts.step();
+            assert_eq!(changed, second % CHURN_SECONDS == 0);
+            if changed {
+                let now = jobs(&hosts);
+                let new = now.iter().zip(&before).filter(|(a, b)| a != b).count();
+                assert!((12..=13).contains(&new), "{new} of 128");
+                before = now;
+            }
+        }
+    }
+}

@@ -96,3 +96,21 @@ impl Drop for Process {
         let _ = self.child.wait();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_have_ended_count() {
+        let before = Process::cpu_total_of(std::process::id()).unwrap();
+        let work = || {
+            let begin = std::time::Instant::now();
+            while begin.elapsed() < std::time::Duration::from_millis(300) {
+                std::hint::spin_loop();
+            }
+        };
+        std::thread::spawn(work).join().unwrap();
+        assert!(Process::cpu_total_of(std::process::id()).unwrap() > before);
+    }
+}

@@ -68,6 +68,8 @@ pub struct Figures {
     flush_cpu: Duration,
     size: Size,
     disk: u64,
+    /// Right after ingest, logs included.
+    disk_early: u64,
     start_s: f64,
 }
 
@@ -178,6 +180,7 @@ impl Bench<'_> {
         server.settle_durably()?;
         let ingest_cpu = Duration::from_nanos(server.process().cpu_total_ns()? - before);
         let size = server.process().size()?;
+        let disk_early = server.disk()?;
         eprint!(", restart");
         let (server, start_s) = server.crash_and_restart(end as i64)?;
         eprint!(", flush and merge");
@@ -186,7 +189,7 @@ impl Bench<'_> {
         let disk = server.flush()?;
         let flush_cpu = Duration::from_nanos(server.process().cpu_total_ns()? - before);
         eprintln!();
-        Ok((server, Figures { sent, ingest_cpu, flush_cpu, size, disk, start_s }))
+        Ok((server, Figures { sent, ingest_cpu, flush_cpu, size, disk, disk_early, start_s }))
     }
 
     fn ask(&self, servers: &[Server], end: u64, rounds: u32) -> Result<Value> {
@@ -207,7 +210,8 @@ fn json<T: serde::de::DeserializeOwned>(mut load: Command) -> Result<T> {
     serde_json::from_slice(&done.stdout).context("read what the sender tells")
 }
 
-fn empty(dir: &Path) -> Result<()> {
+/// Removes a folder of an earlier run, or of this one.
+pub fn empty(dir: &Path) -> Result<()> {
     match fs::remove_dir_all(dir) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             Err(e).with_context(|| format!("empty {}", dir.display()))

@@ -122,11 +122,12 @@ impl Server {
     }
 
     fn has_samples(&self, end: i64) -> bool {
-        let query = format!(
-            "/api/v1/query?time={}&nocache=1&query=count(%7B__name__=~%22fabric_.*io_bytes_total%7Cfabric_recorded_tx_bytes%22%7D)",
-            end / 1000
-        );
-        self.get(&query).is_ok_and(|answer| answer.contains("\"value\""))
+        let request = ureq::get(format!("{}/api/v1/query", self.http))
+            .query("query", "count({__name__=~\"fabric_.*io_bytes_total|fabric_recorded_tx_bytes\"})")
+            .query("time", (end / 1000).to_string())
+            .query("nocache", "1");
+        let answer = request.call().and_then(|mut answer| answer.body_mut().read_to_string());
+        answer.is_ok_and(|answer| answer.contains("\"value\""))
     }
 
     /// Base of its HTTP interface.
@@ -178,6 +179,11 @@ impl Server {
         self.settle()
     }
 
+    /// Bytes of all its files now, logs included.
+    pub fn disk(&self) -> Result<u64> {
+        size(&self.dir.join("data"))
+    }
+
     /// Makes it write everything as it is kept for good, as far as it can be told to. Ours has just been restarted: what
     /// it replays from the log becomes blocks at once. Returns the bytes of samples and index on disk.
     pub fn flush(&self) -> Result<u64> {
@@ -185,7 +191,7 @@ impl Server {
         match self.kind {
             Kind::Fabriclens => {
                 self.settle()?;
-                size(&data)
+                self.disk()
             }
             Kind::VictoriaMetrics => {
                 for path in ["/internal/force_flush", "/internal/force_merge"] {

@@ -43,6 +43,7 @@ pub fn print(figures: &[Figures]) -> Result<()> {
     row("wall time of ingest", "s", Goal::None, &|f| f.sent.seconds);
     row("requests refused at first", "", Goal::None, &|f| f.sent.retries as f64);
     row("disk after flush and merge, per sample", "B", Goal::Most(0.35), &|f| f.disk as f64 / samples);
+    row("disk after ingest with logs, per sample", "B", Goal::None, &|f| f.disk_early as f64 / samples);
     row("RSS after ingest", "MB", Goal::None, &|f| f.size.rss as f64 / MB);
     row("RSS, most", "MB", Goal::None, &|f| f.size.peak as f64 / MB);
     row("start after kill -9, until it answers", "s", Goal::Most(2.0), &|f| f.start_s);
