@@ -20,6 +20,12 @@ pub const PROMETHEUS: Need = Need {
     packages: &["prometheus"],
     proof: &["/usr/bin/prometheus", "/usr/bin/promtool"],
 };
+/// The other rival of `bench store`.
+pub const VICTORIA_METRICS: Need = Need {
+    without: "there is no rival to measure against",
+    packages: &["victoria-metrics"],
+    proof: &["/usr/bin/victoria-metrics"],
+};
 /// Network namespaces, and packets lost or marked on purpose: for `bench ebpf` and the tests of probes.
 pub const NETWORK: Need = Need {
     without: "probes are not tested with traffic",

@@ -1,6 +1,7 @@
 //! One line a step while it runs, and a table of times at the end.
 
 use anyhow::{Context, Result, bail};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -22,6 +23,11 @@ pub fn target() -> Result<PathBuf> {
     let told = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]).output()?;
     let told: serde_json::Value = serde_json::from_slice(&told.stdout).context("reading cargo metadata")?;
     told["target_directory"].as_str().map(PathBuf::from).context("cargo metadata names no target directory")
+}
+
+/// A free port of 127.0.0.1.
+pub fn local_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).context("find a free port")?.port())
 }
 
 /// Runs a command to its end; an error names it.

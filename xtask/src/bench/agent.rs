@@ -12,9 +12,8 @@ use super::syscalls::{self, Calls};
 use crate::setup;
 use crate::sim::fabric::Fabric;
 use crate::sim::tree::HostTree;
-use crate::steps::{cargo, must, root, target};
-use anyhow::{Context, Result, bail};
-use std::net::TcpListener;
+use crate::steps::{cargo, local_port, must, root, target};
+use anyhow::{Result, bail};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -112,7 +111,7 @@ pub fn run(args: Args) -> Result<()> {
     };
     tick()?;
 
-    let grpc = free_port()?;
+    let grpc = local_port()?;
     let _collector = serve(&collector, &dir, grpc)?;
     let mut running = PLANS.iter().map(|plan| start(plan, &agent, &dir, grpc)).collect::<Result<Vec<Running>>>()?;
     println!("measuring {} programs side by side for {seconds} s", running.len());
@@ -149,18 +148,14 @@ fn build(profile: &str, package: &str) -> Result<PathBuf> {
     Ok(target.join(profile).join(package))
 }
 
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).context("find a free port")?.port())
-}
-
 fn local(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
 
 fn serve(program: &Path, dir: &Path, grpc: u16) -> Result<Process> {
-    let http = local(free_port()?);
+    let http = local(local_port()?);
     let data = dir.join("data").display().to_string();
-    let otlp_http = local(free_port()?);
+    let otlp_http = local(local_port()?);
     let args = ["serve", "--data", &data, "--http", &http, "--otlp-grpc", &local(grpc), "--otlp-http", &otlp_http];
     let process = Process::start(program, &args.map(String::from), &dir.join("collector.log"))?;
     wait_for(&format!("http://{http}/readyz"))?;
@@ -168,7 +163,7 @@ fn serve(program: &Path, dir: &Path, grpc: u16) -> Result<Process> {
 }
 
 fn start(plan: &'static Plan, agent: &Path, dir: &Path, grpc: u16) -> Result<Running> {
-    let http = local(free_port()?);
+    let http = local(local_port()?);
     let tree = dir.join(if plan.recorded { "recorded" } else { "sysfs" });
     let log = dir.join(format!("{}.log", plan.name.replace([' ', ','], "-")));
     let process = if plan.rival {

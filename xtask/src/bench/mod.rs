@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: figures for performance claims, always beside a rival in the same run, as ratios.
 
 mod agent;
+mod fleet;
 mod probes;
 mod process;
 mod report;
 mod scrape;
+mod store;
 mod syscalls;
 mod traffic;
 
@@ -23,6 +25,10 @@ enum What {
     Agent(agent::Args),
     /// Nanoseconds an event and loss of throughput of the probes in the kernel, beside bpftrace
     Ebpf(probes::Args),
+    /// Ingest, disk, memory, start-up and queries of the collector, beside VictoriaMetrics and Prometheus
+    Store(store::Args),
+    /// 2,000 simulated hosts and one collector: loss, lag, memory and queries
+    Fleet(fleet::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -30,5 +36,7 @@ pub fn run(args: Args) -> Result<()> {
     match args.what {
         What::Agent(args) => agent::run(args),
         What::Ebpf(args) => probes::run(args),
+        What::Store(args) => store::run(&args),
+        What::Fleet(args) => fleet::run(&args),
     }
 }

@@ -15,6 +15,8 @@ pub struct Process {
 pub struct Size {
     /// Resident bytes, pages of the program's own file included.
     pub rss: u64,
+    /// The most that `rss` has been.
+    pub peak: u64,
     /// Resident bytes that no file backs: heap and stacks.
     pub anonymous: u64,
     /// Threads.
@@ -56,6 +58,22 @@ impl Process {
         Ok(sum)
     }
 
+    /// CPU time of all threads that it has or had, nanoseconds, in steps of 10 ms.
+    pub fn cpu_total_ns(&self) -> Result<u64> {
+        Self::cpu_total_of(self.id())
+    }
+
+    /// The same of another process.
+    pub fn cpu_total_of(id: u32) -> Result<u64> {
+        let path = format!("/proc/{id}/stat");
+        let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        // The name may hold spaces and brackets; what follows its last bracket does not.
+        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks =
+            |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok()).with_context(|| format!("parse {path}"));
+        Ok((ticks(11)? + ticks(12)?) * 10_000_000)
+    }
+
     /// Memory and threads.
     pub fn size(&self) -> Result<Size> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
@@ -63,7 +81,12 @@ impl Process {
             let value = status.lines().find_map(|l| l.strip_prefix(name)).and_then(|v| v.split_whitespace().next());
             value.and_then(|v| v.parse::<u64>().ok()).with_context(|| format!("no {name} in /proc/PID/status"))
         };
-        Ok(Size { rss: field("VmRSS:")? * 1024, anonymous: field("RssAnon:")? * 1024, threads: field("Threads:")? })
+        Ok(Size {
+            rss: field("VmRSS:")? * 1024,
+            peak: field("VmHWM:")? * 1024,
+            anonymous: field("RssAnon:")? * 1024,
+            threads: field("Threads:")?,
+        })
     }
 }
 
@@ -71,5 +94,23 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_have_ended_count() {
+        let before = Process::cpu_total_of(std::process::id()).unwrap();
+        let work = || {
+            let begin = std::time::Instant::now();
+            while begin.elapsed() < std::time::Duration::from_millis(300) {
+                std::hint::spin_loop();
+            }
+        };
+        std::thread::spawn(work).join().unwrap();
+        assert!(Process::cpu_total_of(std::process::id()).unwrap() > before);
     }
 }

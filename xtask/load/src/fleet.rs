@@ -1,0 +1,257 @@
+//! A fleet: thousands of agents, each with its connection, a sample a second, each at its own moment of the second.
+//!
+//! Hosts differ in their names and values only, and names are of one length: one encoder makes every host's request, and
+//! the name is put in afterwards. As an agent does, a host that could not send keeps what it has for a while, sends it
+//! at once when it can, and counts what it had to drop.
+
+use crate::grpc::{Answer, Connection, Packer};
+use crate::otlp::Shape;
+use crate::workload::{Hosts, Rails, host_name};
+use anyhow::{Context as _, Result};
+use fabriclens_wire::Section;
+use serde_json::json;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Seconds of samples that a host keeps.
+const RING: u64 = 60;
+/// Seconds of samples in one request.
+const BATCH: u64 = 4;
+/// First and longest pause after a refusal.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// The host whose name stands in what the encoder makes.
+const TEMPLATE: usize = 0;
+
+/// Options of `fleet`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Address of the collector's OTLP/gRPC
+    #[arg(long)]
+    to: SocketAddr,
+    /// Hosts with 8 ports each, at most 10,000
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    hosts: u64,
+    /// How long
+    #[arg(long, default_value_t = 600)]
+    seconds: u64,
+    /// Seconds between two lines of JSON
+    #[arg(long, default_value_t = 10)]
+    every: u64,
+}
+
+/// What the hosts count together.
+#[derive(Default)]
+struct Totals {
+    connected: AtomicU64,
+    samples: AtomicU64,
+    acked: AtomicU64,
+    rejected: AtomicU64,
+    dropped: AtomicU64,
+    /// Requests that were refused, or whose connection broke.
+    refused: AtomicU64,
+    /// The longest time from a sample to its acknowledgement since the last line, ms.
+    lag_ms: AtomicU64,
+}
+
+/// What every host's task shares.
+struct Shared {
+    to: SocketAddr,
+    /// Begin and end of sampling, Unix ms.
+    begin: u64,
+    end: u64,
+    hosts: u64,
+    shapes: Vec<Shape>,
+    totals: Totals,
+}
+
+/// A reason is told once: all hosts lose their connections at the same time, and for the same.
+static SAID: Once = Once::new();
+
+thread_local! {
+    static PACKER: RefCell<Option<(Packer, Places)>> = const { RefCell::new(None) };
+}
+
+/// Where the host's name stands in a request, by its number of sections.
+type Places = HashMap<usize, Vec<usize>>;
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+}
+
+/// Sends until the time is over, with a line of JSON now and then.
+pub fn run(args: &Args) -> Result<()> {
+    let rails = Rails::new(true)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // A connection a millisecond before the first sample.
+    let begin = now_ms() + 1000 + args.hosts;
+    let template = Hosts::new(&rails, TEMPLATE, 1, false);
+    let shared = Arc::new(Shared {
+        to: args.to,
+        begin,
+        end: begin + args.seconds * 1000,
+        hosts: args.hosts,
+        shapes: template.ports.iter().map(|p| Shape::new(p, &host_name(TEMPLATE), begin)).collect(),
+        totals: Totals::default(),
+    });
+    runtime.block_on(async {
+        let mut hosts = tokio::task::JoinSet::new();
+        for number in 0..args.hosts {
+            hosts.spawn(host(shared.clone(), Hosts::new(&rails, number as usize, 1, false), number));
+        }
+        let mut every = tokio::time::interval(Duration::from_secs(args.every.max(1)));
+        every.tick().await;
+        loop {
+            tokio::select! {
+                _ = every.tick() => shared.print(),
+                done = hosts.join_next() => match done {
+                    Some(done) => done??,
+                    None => break,
+                },
+            }
+        }
+        shared.print();
+        Ok(())
+    })
+}
+
+impl Shared {
+    fn print(&self) {
+        let t = &self.totals;
+        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        println!(
+            "{}",
+            json!({
+                "connected": get(&t.connected), "samples": get(&t.samples), "acked": get(&t.acked),
+                "rejected": get(&t.rejected), "dropped": get(&t.dropped), "refused": get(&t.refused),
+                "lag_ms": t.lag_ms.swap(0, Ordering::Relaxed),
+            })
+        );
+    }
+}
+
+async fn host(shared: Arc<Shared>, mut host: Hosts, number: u64) -> Result<()> {
+    let totals = &shared.totals;
+    let name = host_name(number as usize);
+    let mut connection = None;
+    // Agents of a fleet are not started in one moment.
+    tokio::time::sleep(Duration::from_millis(number)).await;
+    // The next sample that is not sent.
+    let mut next = shared.begin + number * 1000 / shared.hosts;
+    let of_tick: u64 = host.ports.iter().map(|p| p.values.len() as u64).sum();
+    while next < shared.end {
+        let now = now_ms();
+        if next > now {
+            // The connection is made before the first sample is due.
+            if connection.is_none() {
+                connection = open(&shared, number).await;
+            }
+            tokio::time::sleep(Duration::from_millis(next.saturating_sub(now_ms()))).await;
+            continue;
+        }
+        let due = (now.min(shared.end - 1) - next) / 1000 + 1;
+        let lost = due.saturating_sub(RING);
+        let count = (due - lost).min(BATCH);
+        totals.samples.fetch_add((lost + count) * of_tick, Ordering::Relaxed);
+        totals.dropped.fetch_add(lost * of_tick, Ordering::Relaxed);
+        next += lost * 1000;
+        let mut sections = Vec::new();
+        for tick in 0..count {
+            host.step();
+            let time = (next + tick * 1000) * 1_000_000;
+            sections.extend(host.ports.iter().zip(&shared.shapes).map(|(p, s)| s.section(p, time)));
+        }
+        let frame = pack(&sections, &name)?;
+        drop(sections);
+        let mut pause = PAUSES[0];
+        loop {
+            if connection.is_none() {
+                connection = open(&shared, number).await;
+            }
+            let answer = match &mut connection {
+                Some(c) => c.send(frame.clone()).await,
+                None => Ok(Answer::Refused("not connected".into())),
+            };
+            match answer {
+                Ok(Answer::Taken { rejected }) => {
+                    totals.acked.fetch_add(count * of_tick - rejected, Ordering::Relaxed);
+                    totals.rejected.fetch_add(rejected, Ordering::Relaxed);
+                    break;
+                }
+                Ok(Answer::Refused(_)) => {}
+                Err(why) => {
+                    SAID.call_once(|| eprintln!("the first broken connection: {why:#}"));
+                    connection = None;
+                }
+            }
+            totals.refused.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+        totals.lag_ms.fetch_max(now_ms().saturating_sub(next), Ordering::Relaxed);
+        next += count * 1000;
+    }
+    Ok(())
+}
+
+async fn open(shared: &Shared, number: u64) -> Option<Connection> {
+    let connection = Connection::open(shared.to, number as usize).await.ok()?;
+    shared.totals.connected.fetch_add(1, Ordering::Relaxed);
+    Some(connection)
+}
+
+/// The message of these sections under the name of another host.
+fn pack(sections: &[Section], name: &str) -> Result<bytes::Bytes> {
+    PACKER.with_borrow_mut(|kept| {
+        if kept.is_none() {
+            *kept = Some((Packer::new()?, Places::new()));
+        }
+        let (packer, places) = kept.as_mut().context("no packer")?;
+        packer.encode(sections);
+        let template = host_name(TEMPLATE);
+        let places = places.entry(sections.len()).or_insert_with(|| {
+            let at = packer.body.windows(template.len()).enumerate();
+            at.filter(|(_, w)| *w == template.as_bytes()).map(|(i, _)| i).collect()
+        });
+        for at in places {
+            packer.body[*at..*at + name.len()].copy_from_slice(name.as_bytes());
+        }
+        packer.frame()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_wire::decode::Decoder;
+
+    #[test]
+    fn another_name_in_the_template_is_another_host_and_nothing_else() {
+        let rails = Rails::new(true).unwrap();
+        let mut host = Hosts::new(&rails, 1234, 1, false);
+        let shapes: Vec<Shape> = host.ports.iter().map(|p| Shape::new(p, &host_name(TEMPLATE), 10_000_000)).collect();
+        for time in [20_000_000_000_000_u64, 20_001_000_000_000] {
+            host.step();
+            let sections: Vec<Section> = host.ports.iter().zip(&shapes).map(|(p, s)| s.section(p, time)).collect();
+            let frame = pack(&sections, "node1234").unwrap();
+            let plain = zstd::bulk::decompress(&frame[5..], 1 << 20).unwrap();
+            let groups = Decoder::default().bytes(&plain).unwrap().groups;
+            assert_eq!(groups.len(), 8);
+            for (group, port) in groups.iter().zip(&host.ports) {
+                assert_eq!(group.times_ms, [(time / 1_000_000).cast_signed()]);
+                assert_eq!(group.series.len(), 62);
+                let host_of =
+                    |s: &fabriclens_wire::decode::Labels| s.iter().any(|l| *l.0 == *"host" && *l.1 == *"node1234");
+                assert!(group.series.iter().all(host_of));
+                let mut sent: Vec<f64> = port.values.iter().map(|v| *v as f64).collect();
+                let mut got = group.values.clone();
+                sent.sort_by(f64::total_cmp);
+                got.sort_by(f64::total_cmp);
+                assert_eq!(sent, got);
+            }
+        }
+    }
+}

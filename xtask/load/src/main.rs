@@ -1,0 +1,71 @@
+//! The sender of `cargo xtask bench store` and `bench fleet`: a program of its own, so that it is built as the servers
+//! are and its own cost can be told apart. Prints one line of JSON at the end.
+
+mod ask;
+mod columns;
+mod fleet;
+mod grpc;
+mod otlp;
+mod remote;
+mod replay;
+mod workload;
+mod write_request;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "fabriclens-load", about = "Load for Fabriclens' benchmarks")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Prometheus remote write, as fast as the receiver takes it
+    Write(remote::Args),
+    /// The same samples by OTLP as agents send them, as fast as the collector takes them
+    Otlp(otlp::Args),
+    /// Thousands of hosts, each with a sample a second
+    Fleet(fleet::Args),
+    /// What dashboards ask, of each server in turn
+    Ask(ask::Args),
+}
+
+/// What was sent.
+#[derive(Default)]
+struct Outcome {
+    ticks: u64,
+    samples: u64,
+    requests: u64,
+    /// Compressed bodies.
+    bytes: u64,
+    /// Requests that were refused at first.
+    retries: u64,
+    /// Of all bodies: equal when the same bytes were sent.
+    checksum: u32,
+    seconds: f64,
+}
+
+impl Outcome {
+    fn print(&self) {
+        println!(
+            "{}",
+            serde_json::json!({
+                "ticks": self.ticks, "samples": self.samples, "requests": self.requests, "bytes": self.bytes,
+                "retries": self.retries, "checksum": self.checksum, "seconds": self.seconds,
+            })
+        );
+    }
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::Write(args) => remote::run(&args)?.print(),
+        Command::Otlp(args) => otlp::run(&args)?.print(),
+        Command::Fleet(args) => fleet::run(&args)?,
+        Command::Ask(args) => println!("{}", ask::run(&args)?),
+    }
+    Ok(())
+}

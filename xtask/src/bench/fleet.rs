@@ -1,0 +1,175 @@
+//! `bench fleet`: thousands of simulated agents and one collector, on this machine, for minutes.
+//!
+//! The sender shares the machine's cores with the collector, so both are told: what the sender takes, a fleet's hosts
+//! would take from nobody here.
+
+use super::process::{Process, Size};
+use super::store::empty;
+use super::store::server::{Kind, Server};
+use crate::steps::{cargo, must, target};
+use anyhow::{Context, Result, ensure};
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Seconds between two rows.
+const EVERY: u64 = 10;
+/// What is asked while it runs: two questions over all ports.
+const QUERIES: [(&str, &str); 2] = [
+    (
+        "by rail",
+        "sum by (rail) (rate(fabric_rdma_io_bytes_total{direction=\"transmit\"}[1m]) * on (host, device, port) group_left (rail) fabric_port_info)",
+    ),
+    ("fullest", "topk(10, rate(fabric_port_io_bytes_total[1m]))"),
+];
+
+/// Options of `bench fleet`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Hosts, each with 8 ports of 62 series
+    #[arg(long, default_value_t = 2000)]
+    hosts: u64,
+    /// How long
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// Measures this collector instead of building one with the release profile
+    #[arg(long)]
+    collector: Option<PathBuf>,
+}
+
+/// What the sender counts, see `xtask/load/src/fleet.rs`.
+#[derive(serde::Deserialize, Clone, Copy, Default)]
+struct Sent {
+    connected: u64,
+    samples: u64,
+    acked: u64,
+    rejected: u64,
+    dropped: u64,
+    refused: u64,
+    lag_ms: u64,
+}
+
+/// One row.
+struct Moment {
+    size: Size,
+    slowest_ms: f64,
+}
+
+/// Ends the sender with us.
+struct Sender(Child);
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Builds, runs, judges.
+pub fn run(args: &Args) -> Result<()> {
+    println!("building the collector and the sender (release profile; the first time takes minutes)");
+    must(cargo(&["build", "--release", "--locked", "-p", "fabriclens-load"]))?;
+    if args.collector.is_none() {
+        must(cargo(&["build", "--release", "--locked", "-p", "fabriclens"]))?;
+    }
+    let release = target()?.join("release");
+    let ours = args.collector.clone().unwrap_or_else(|| release.join("fabriclens"));
+    let dir = target()?.join("bench-fleet");
+    empty(&dir)?;
+    let server = Server::start(Kind::Fabriclens, &ours, &dir)?;
+    let mut load = Command::new(release.join("fabriclens-load"));
+    load.args(["fleet", "--to", server.otlp(), "--hosts", &args.hosts.to_string()]);
+    load.args(["--seconds", &(args.minutes * 60).to_string(), "--every", &EVERY.to_string()]);
+    let mut sender = Sender(load.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().context("start the sender")?);
+    let lines = BufReader::new(sender.0.stdout.take().context("no output of the sender")?).lines();
+    let sender_cpu = || Process::cpu_total_of(sender.0.id()).unwrap_or(0);
+
+    println!(
+        "{:>6}{:>7}{:>12}{:>9}{:>9}{:>9}{:>9}{:>10}{:>10}{:>9}{:>11}{:>11}",
+        "s",
+        "hosts",
+        "acked/s",
+        "lag",
+        "refused",
+        "dropped",
+        "rejected",
+        "CPU",
+        "sender",
+        "RSS",
+        QUERIES[0].0,
+        QUERIES[1].0
+    );
+    let (begin, mut last, mut at) = (Instant::now(), Sent::default(), Instant::now());
+    let mut cpu = (server.process().cpu_total_ns()?, sender_cpu());
+    let mut moments = Vec::new();
+    for line in lines {
+        let sent: Sent = serde_json::from_str(&line?).context("read what the sender tells")?;
+        let took = at.elapsed().as_secs_f64();
+        at = Instant::now();
+        let now = (server.process().cpu_total_ns()?, sender_cpu());
+        let cores = |from: u64, to: u64| format!("{:.0} %", to.saturating_sub(from) as f64 / 1e7 / took);
+        let size = server.process().size()?;
+        let ms = QUERIES.map(|q| ask(&server, q.1));
+        let acked_per_s = (sent.acked - last.acked) as f64 / took;
+        println!(
+            "{:>6.0}{:>7}{acked_per_s:>12.0}{:>6} ms{:>9}{:>9}{:>9}{:>10}{:>10}{:>6.0} MB{:>8.0} ms{:>8.0} ms",
+            begin.elapsed().as_secs_f64(),
+            sent.connected,
+            sent.lag_ms,
+            sent.refused,
+            sent.dropped,
+            sent.rejected,
+            cores(cpu.0, now.0),
+            cores(cpu.1, now.1),
+            size.rss as f64 / 1e6,
+            ms[0],
+            ms[1]
+        );
+        // The sender is gone at its last line, and that one stands for less than a whole row.
+        if took > EVERY as f64 * 0.9 && sent.acked > last.acked {
+            moments.push(Moment { size, slowest_ms: ms[0].max(ms[1]) });
+        }
+        (cpu, last) = (now, sent);
+    }
+    ensure!(sender.0.wait()?.success(), "the sender failed");
+    judge(&moments, &last, begin.elapsed());
+    drop(server);
+    empty(&dir)
+}
+
+fn judge(moments: &[Moment], sent: &Sent, took: Duration) {
+    let most = moments.iter().map(|m| m.slowest_ms).fold(0.0, f64::max);
+    let mean = sent.acked as f64 / took.as_secs_f64();
+    // The first half fills caches and the head; from then on memory must come back to where it was.
+    let peak = |part: &[Moment]| part.iter().map(|m| m.size.rss).max().unwrap_or(0) as f64 / 1e6;
+    let (early, late) = moments.split_at(moments.len() / 2);
+    let verdict = |good: bool| if good { "reached" } else { "MISSED" };
+    let lost = sent.samples - sent.acked.min(sent.samples);
+    println!("\n{:<36}{mean:>14.0}", "samples acknowledged a second");
+    println!("{:<36}{lost:>14}  goal 0: {}", "samples sent and not acknowledged", verdict(lost == 0));
+    println!("{:<36}{most:>11.0} ms  goal 1000 ms: {}", "slowest query", verdict(most < 1000.0));
+    println!(
+        "{:<36}{:>8.0} {:>5.0}  MB, first and second half; goal at most a tenth more: {}",
+        "highest RSS",
+        peak(early),
+        peak(late),
+        verdict(peak(late) <= 1.1 * peak(early))
+    );
+}
+
+/// Milliseconds until the whole answer is there; infinitely many for an error.
+fn ask(server: &Server, query: &str) -> f64 {
+    let agent = ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(60))).build().new_agent();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+    let begin = Instant::now();
+    let url = format!("{}/api/v1/query", server.url());
+    let request = agent.get(url).query("query", query).query("time", now.to_string());
+    match request.call().and_then(|mut answer| answer.body_mut().read_to_string()) {
+        Ok(_) => begin.elapsed().as_secs_f64() * 1e3,
+        Err(error) => {
+            println!("not answered: {query}: {error}");
+            f64::INFINITY
+        }
+    }
+}

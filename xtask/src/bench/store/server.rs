@@ -1,0 +1,244 @@
+//! The three servers under test: how each is started, stopped, made to write everything to disk, and weighed.
+
+use crate::bench::process::Process;
+use crate::steps::local_port;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Who is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Our collector.
+    Fabriclens,
+    /// Single-node VictoriaMetrics.
+    VictoriaMetrics,
+    /// Prometheus as a receiver of remote write.
+    Prometheus,
+}
+
+impl Kind {
+    /// All, ours first.
+    pub const ALL: [Self; 3] = [Self::Fabriclens, Self::VictoriaMetrics, Self::Prometheus];
+
+    /// For people, and for the names of folders.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fabriclens => "fabriclens",
+            Self::VictoriaMetrics => "victoria-metrics",
+            Self::Prometheus => "prometheus",
+        }
+    }
+}
+
+/// A running server and its directory.
+pub struct Server {
+    /// Which.
+    pub kind: Kind,
+    process: Process,
+    ours: PathBuf,
+    dir: PathBuf,
+    http: String,
+    otlp: String,
+}
+
+/// Longest time for anything that a server is waited for.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Twice the time after which VictoriaMetrics writes to disk what it has in memory.
+const VOLATILE: Duration = Duration::from_secs(12);
+
+impl Server {
+    /// Starts it over what its directory holds; returns when it takes connections.
+    pub fn start(kind: Kind, ours: &Path, dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+        let local = || Ok::<_, anyhow::Error>(format!("127.0.0.1:{}", local_port()?));
+        let (http, otlp, other) = (local()?, local()?, local()?);
+        let data = dir.join("data").display().to_string();
+        let config = dir.join("prometheus.yml");
+        let words = |list: &[&str]| list.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+        let (program, args) = match kind {
+            Kind::Fabriclens => {
+                (ours, words(&["serve", "--data", &data, "--http", &http, "--otlp-grpc", &otlp, "--otlp-http", &other]))
+            }
+            Kind::VictoriaMetrics => (
+                Path::new("/usr/bin/victoria-metrics"),
+                words(&[
+                    &format!("-storageDataPath={data}"),
+                    &format!("-httpListenAddr={http}"),
+                    "-retentionPeriod=1",
+                    "-search.latencyOffset=0s",
+                    "-loggerLevel=WARN",
+                ]),
+            ),
+            Kind::Prometheus => {
+                fs::write(&config, "global: {}\n")?;
+                let config = format!("--config.file={}", config.display());
+                let rest = [
+                    &config,
+                    &format!("--storage.tsdb.path={data}"),
+                    &format!("--web.listen-address={http}"),
+                    "--storage.tsdb.retention.time=30d",
+                    "--web.enable-remote-write-receiver",
+                    "--web.enable-admin-api",
+                    "--log.level=warn",
+                ];
+                (Path::new("/usr/bin/prometheus"), words(&rest))
+            }
+        };
+        // setpriv (util-linux) makes the kernel end the server with us, whatever happens to us.
+        let mut all = words(&["--pdeathsig", "KILL", "--", &program.display().to_string()]);
+        all.extend(args);
+        let process = Process::start(Path::new("setpriv"), &all, &dir.join("log"))?;
+        let mut server =
+            Self { kind, process, ours: ours.to_owned(), dir: dir.to_owned(), http: format!("http://{http}"), otlp };
+        let begin = Instant::now();
+        while server.get("/-/ready").is_err() && server.get("/health").is_err() {
+            if !server.process.is_alive() || begin.elapsed() > PATIENCE {
+                bail!("{} does not start; its log: {}", kind.name(), dir.join("log").display());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(server)
+    }
+
+    /// Kills it as a crash would, drops its files from the page cache, starts it again. Returns the seconds until it
+    /// answers a question about its samples.
+    pub fn crash_and_restart(self, end: i64) -> Result<(Self, f64)> {
+        let Self { kind, process, ours, dir, .. } = self;
+        drop(process);
+        evict(&dir)?;
+        let begin = Instant::now();
+        let server = Self::start(kind, &ours, &dir)?;
+        while !server.has_samples(end) {
+            if begin.elapsed() > PATIENCE {
+                bail!("{} has lost its samples; its log: {}", kind.name(), dir.join("log").display());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok((server, begin.elapsed().as_secs_f64()))
+    }
+
+    fn has_samples(&self, end: i64) -> bool {
+        let request = ureq::get(format!("{}/api/v1/query", self.http))
+            .query("query", "count({__name__=~\"fabric_.*io_bytes_total|fabric_recorded_tx_bytes\"})")
+            .query("time", (end / 1000).to_string())
+            .query("nocache", "1");
+        let answer = request.call().and_then(|mut answer| answer.body_mut().read_to_string());
+        answer.is_ok_and(|answer| answer.contains("\"value\""))
+    }
+
+    /// Base of its HTTP interface.
+    pub fn url(&self) -> &str {
+        &self.http
+    }
+
+    /// Where remote write goes.
+    pub fn write_url(&self) -> String {
+        format!("{}/api/v1/write", self.http)
+    }
+
+    /// Where OTLP over gRPC goes; ours only.
+    pub fn otlp(&self) -> &str {
+        &self.otlp
+    }
+
+    /// What it costs.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    fn get(&self, path: &str) -> Result<String> {
+        let agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build().new_agent();
+        Ok(agent.get(format!("{}{path}", self.http)).call()?.body_mut().read_to_string()?)
+    }
+
+    /// Waits until it has nothing left to do: under 2 % of a core over two seconds. An error after three minutes.
+    pub fn settle(&self) -> Result<()> {
+        let begin = Instant::now();
+        let mut quiet = 0;
+        while quiet < 4 {
+            let before = self.process.cpu_total_ns()?;
+            std::thread::sleep(Duration::from_millis(500));
+            quiet = if self.process.cpu_total_ns()? - before <= 10_000_000 { quiet + 1 } else { 0 };
+            if begin.elapsed() > PATIENCE {
+                bail!("{} does not come to rest", self.kind.name());
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Server::settle`], and what it acknowledged survives a crash. VictoriaMetrics keeps the samples of its last
+    /// seconds in memory only, whatever it has acknowledged.
+    pub fn settle_durably(&self) -> Result<()> {
+        if self.kind == Kind::VictoriaMetrics {
+            std::thread::sleep(VOLATILE);
+        }
+        self.settle()
+    }
+
+    /// Bytes of all its files now, logs included.
+    pub fn disk(&self) -> Result<u64> {
+        size(&self.dir.join("data"))
+    }
+
+    /// Makes it write everything as it is kept for good, as far as it can be told to. Ours has just been restarted: what
+    /// it replays from the log becomes blocks at once. Returns the bytes of samples and index on disk.
+    pub fn flush(&self) -> Result<u64> {
+        let data = self.dir.join("data");
+        match self.kind {
+            Kind::Fabriclens => {
+                self.settle()?;
+                self.disk()
+            }
+            Kind::VictoriaMetrics => {
+                for path in ["/internal/force_flush", "/internal/force_merge"] {
+                    self.get(path)?;
+                    self.settle()?;
+                }
+                // What is left beside these are caches.
+                Ok(size(&data.join("data"))? + size(&data.join("indexdb"))?)
+            }
+            Kind::Prometheus => {
+                let answer = ureq::post(format!("{}/api/v1/admin/tsdb/snapshot", self.http)).send_empty();
+                let answer: serde_json::Value = serde_json::from_str(&answer?.body_mut().read_to_string()?)?;
+                let name = answer["data"]["name"].as_str().context("prometheus made no snapshot")?;
+                self.settle()?;
+                size(&data.join("snapshots").join(name))
+            }
+        }
+    }
+}
+
+/// Bytes of all files below `dir`.
+fn size(dir: &Path) -> Result<u64> {
+    Ok(files(dir)?.iter().filter_map(|f| f.metadata().ok()).map(|m| m.len()).sum())
+}
+
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(files(&entry.path())?);
+        } else {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Drops the files from the page cache (GNU dd knows the call), so that the next read is one from disk.
+fn evict(dir: &Path) -> Result<()> {
+    for file in files(dir)? {
+        let mut of = std::ffi::OsString::from("of=");
+        of.push(&file);
+        let mut dd = Command::new("dd");
+        dd.arg(of).args(["oflag=nocache", "conv=notrunc,fdatasync", "count=0"]);
+        dd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        dd.status().context("start dd")?;
+    }
+    Ok(())
+}
