@@ -3,7 +3,7 @@
 
 use fabriclens_model::Labels;
 use fabriclens_promql::{Engine, Limits};
-use fabriclens_store::{Options, RowGroup, Store};
+use fabriclens_store::{AppendError, Options, RowGroup, Store};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -47,7 +47,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let values = counter.chain(gauge).collect();
             RowGroup { series: series.clone(), times: times.clone(), values }
         };
-        store.append(&series.iter().enumerate().map(group).collect::<Vec<_>>())?;
+        let groups: Vec<RowGroup> = series.iter().enumerate().map(group).collect();
+        // Blocks are written more slowly than samples of a month come in at once.
+        while matches!(store.append(&groups), Err(AppendError::HeadFull { .. })) {}
     }
     store.flush()?;
     for _ in 0..3 {
