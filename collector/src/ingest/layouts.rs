@@ -1,10 +1,11 @@
 //! Gives equal column lists the same allocation each time, by which the store recognises them without hashing labels.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use fabriclens_model::Labels;
+use foldhash::fast::RandomState;
 
 /// Column lists beyond which all are forgotten; senders whose lists never repeat must not fill memory.
 const LISTS: usize = 200_000;
@@ -26,6 +27,7 @@ impl std::hash::Hasher for Ready {
 #[derive(Default)]
 pub(super) struct Layouts {
     known: HashMap<u64, Vec<Arc<[Labels]>>, BuildHasherDefault<Ready>>,
+    hash: RandomState,
 }
 
 impl Layouts {
@@ -35,7 +37,7 @@ impl Layouts {
             self.known.clear();
         }
         let address = |l: &Labels| l.pairs().as_ptr() as usize;
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = self.hash.build_hasher();
         series.iter().for_each(|l| address(l).hash(&mut hasher));
         let bucket = self.known.entry(hasher.finish()).or_default();
         let same = |known: &&Arc<[Labels]>| {

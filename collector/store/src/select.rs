@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::head::chunk::Chunk;
 use crate::head::generation::Generation;
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, Series, is_absent};
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
 /// A piece of a series, taken under the lock and decoded outside it.

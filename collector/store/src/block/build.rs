@@ -11,7 +11,7 @@ use crate::codec::{column, ints};
 use crate::error::StoreError;
 use crate::io::Files;
 use fabriclens_model::{Labels, absent, is_absent};
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 use std::path::Path;
 
 /// Rows that are compressed together in a block at most.

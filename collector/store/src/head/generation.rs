@@ -7,9 +7,10 @@ use crate::options::SeriesLimits;
 use crate::rows::{Appended, RowGroup};
 use crate::wal::record;
 use fabriclens_model::{Labels, is_absent};
-use std::collections::HashMap;
+use foldhash::fast::RandomState;
+use foldhash::{HashMap, HashMapExt as _};
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// Layouts that one series may be part of before it gets a layout of its own.
@@ -69,7 +70,7 @@ impl Generation {
             by_address: HashMap::new(),
             by_content: HashMap::new(),
             solo: HashMap::new(),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             samples: 0,
             sealed_bytes: 0,
             chunk_rows,

@@ -3,7 +3,7 @@
 
 use crate::options::SeriesLimits;
 use fabriclens_model::Labels;
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
 /// Groups of columns of which some are refused that are remembered; a sender has few.

@@ -3,7 +3,7 @@
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put};
 use fabriclens_model::Labels;
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
 /// Starts each record, so that reading can go on after damage.

@@ -5,7 +5,7 @@ use super::writer::{HEADER, MAGIC, VERSION};
 use crate::error::OpenError;
 use crate::head::generation::Generation;
 use crate::io::{Files, read_all};
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
