@@ -9,12 +9,14 @@ mod cache;
 mod group;
 mod metric;
 pub mod names;
+mod template;
 
 use crate::proto::{Field, Reader};
 use cache::Cache;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
 use std::sync::Arc;
+use template::Templates;
 
 /// Bit pattern of "no point here" in [`Group::values`]: a NaN that is neither an ordinary one nor [`STALE_NAN`];
 /// the store's own pattern, so that groups reach it as they are (the collector's build asserts it).
@@ -103,12 +105,13 @@ pub enum DecodeError {
 pub struct Decoder {
     limits: Limits,
     cache: Cache,
+    templates: Templates,
 }
 
 impl Decoder {
     /// A decoder with nothing remembered.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, cache: Cache::default() }
+        Self { limits, ..Self::default() }
     }
 
     /// Decodes the protobuf bytes of a request.
@@ -116,7 +119,10 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError`] when the bytes are malformed. What is well formed but cannot be stored is in [`Rows::rejected`].
     pub fn bytes(&mut self, request: &[u8]) -> Result<Rows, DecodeError> {
-        self.cache.trim(self.limits.cached_series);
+        // Resources are numbered by the cache.
+        if self.cache.trim(self.limits.cached_series) || self.templates.exceed(self.limits.cached_series) {
+            self.templates = Templates::default();
+        }
         let mut rows = Rows::default();
         let mut room = self.limits.points;
         for field in Reader::new(request) {
@@ -142,15 +148,19 @@ impl Decoder {
         });
         let resource = self.cache.resource(resource.unwrap_or_default())?;
         let mut sink = group::Sink::default();
+        let mut scopes = Vec::with_capacity(1);
         for field in Reader::new(body) {
             if let (2, Field::Bytes(scope_metrics)) = field? {
-                for field in Reader::new(scope_metrics) {
-                    if let (2, Field::Bytes(metric)) = field? {
-                        let mut into = metric::Into { limits: &self.limits, resource, sink: &mut sink, rows, room };
-                        metric::read(metric, &mut self.cache, &mut into)?;
-                    }
-                }
+                scopes.push(scope_metrics);
             }
+        }
+        let known = match scopes[..] {
+            [scope] => self.templates.read(resource, scope, *room, &mut sink),
+            _ => None,
+        };
+        match known {
+            Some(points) => *room -= points,
+            None => self.scopes(resource, &scopes, &mut sink, rows, room)?,
         }
         if let (Some(info), Some(time)) = (self.cache.info(resource), sink.last_time()) {
             let series = sink.series(info);
@@ -158,6 +168,30 @@ impl Decoder {
         }
         sink.finish(&mut rows.groups);
         Ok(())
+    }
+
+    /// Reads point by point.
+    fn scopes(
+        &mut self,
+        resource: u32,
+        scopes: &[&[u8]],
+        sink: &mut group::Sink,
+        rows: &mut Rows,
+        room: &mut usize,
+    ) -> Result<(), DecodeError> {
+        let refused = rows.rejected.clone();
+        for scope in scopes {
+            for field in Reader::new(scope) {
+                if let (2, Field::Bytes(metric)) = field? {
+                    let mut into = metric::Into { limits: &self.limits, resource, sink, rows, room };
+                    metric::read(metric, &mut self.cache, &mut into)?;
+                }
+            }
+        }
+        match scopes {
+            [scope] if rows.rejected == refused => self.templates.learn(resource, scope, sink),
+            _ => Ok(()),
+        }
     }
 }
 

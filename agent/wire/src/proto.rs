@@ -124,6 +124,11 @@ impl<'a> Reader<'a> {
         Self(message)
     }
 
+    /// What comes after the field that was read last.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
     #[inline]
     fn varint(&mut self) -> Result<u64, DecodeError> {
         // Tags and lengths of points are below 128 nearly always.
@@ -212,7 +217,7 @@ pub fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
 
 /// Eight little-endian bytes; what is missing counts as zero.
 #[inline]
-fn le64(bytes: &[u8]) -> u64 {
+pub(crate) fn le64(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(eight) => u64::from_le_bytes(*eight),
         None => bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b)),

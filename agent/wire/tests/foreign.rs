@@ -258,3 +258,15 @@ fn agrees_with_the_generated_types_on_what_is_malformed() {
         assert_eq!(ours, ExportMetricsServiceRequest::decode(&bytes[..cut]).is_ok(), "cut at {cut}");
     }
 }
+
+#[test]
+fn a_value_with_the_flag_that_there_is_none_is_none_however_often_it_comes() {
+    let mut point = number(7.0, vec![kv("port", s("1"))]);
+    point.flags = 1;
+    let request = request(vec![], vec![gauge("g", vec![point, number(8.0, vec![kv("port", s("2"))])])]);
+    let mut decoder = Decoder::default();
+    let bits = |rows: Rows| -> Vec<u64> { rows.groups[0].values.iter().map(|v| v.to_bits()).collect() };
+    for _ in 0..4 {
+        assert_eq!(bits(decoder.request(&request).unwrap())[..2], [STALE_NAN, 8f64.to_bits()]);
+    }
+}

@@ -1,7 +1,7 @@
 //! What an agent encodes is what a collector stores: any sections, and pinned bytes.
 
 use fabriclens_catalog::{Kind, Metric, Scope, Unit};
-use fabriclens_wire::decode::{ABSENT_NAN, Decoder, Limits, Rows, STALE_NAN};
+use fabriclens_wire::decode::{ABSENT_NAN, DecodeError, Decoder, Group, Labels, Limits, Rejected, Rows, STALE_NAN};
 use fabriclens_wire::{Column, Histogram, Resource, Section, Value, encode};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -267,4 +267,64 @@ fn bytes_of_a_batch_are_pinned() {
     }
     let pinned = std::fs::read_to_string(path).unwrap();
     assert!(text == pinned, "bytes of version {version} differ from {path}:\n{text}");
+}
+
+/// Groups that compare as they are, NaN too, and what was refused.
+type Comparable = (Vec<(Vec<Labels>, Vec<i64>, Vec<u64>)>, Vec<Rejected>);
+
+/// What a decoder that knows its sender makes of bytes, and what one makes of them that knows nobody; their metadata
+/// must differ.
+fn both(known: &mut Decoder, bytes: &[u8]) -> [Result<Comparable, DecodeError>; 2] {
+    let bits = |g: Group| (g.series, g.times_ms, g.values.iter().map(|v| v.to_bits()).collect());
+    let of = |rows: Rows| (rows.groups.into_iter().map(bits).collect(), rows.rejected);
+    [known.bytes(bytes).map(of), Decoder::default().bytes(bytes).map(of)]
+}
+
+#[test]
+fn what_a_decoder_remembers_changes_no_row_whatever_byte_is_another() {
+    let list: Arc<[Column]> = columns().iter().take(3).cloned().collect();
+    let request = |n: u64| {
+        let mut sections = batch();
+        for (port, section) in sections.iter_mut().enumerate() {
+            section.resource = resource("node-1", Some("mlx5_0"), Some(port as u32));
+            section.columns = list.clone();
+            section.begin_ns += n * 7_000_000;
+            section.end_ns += n * 7_000_000;
+            section.values = vec![Value::Int(n * 1000 + port as u64), Value::Float(n as f64 / 8.0), Value::Int(n)];
+        }
+        encode::request_bytes(&sections)
+    };
+    let mut known = Decoder::default();
+    for n in 0..5 {
+        let [got, want] = both(&mut known, &request(n));
+        assert_eq!(got, want, "request {n}");
+        assert_eq!(got.unwrap().0.len(), 2);
+    }
+    let bytes = request(9);
+    for at in 0..bytes.len() {
+        for bit in [0, 3, 7] {
+            let mut other = bytes.clone();
+            other[at] ^= 1 << bit;
+            let [got, want] = both(&mut known, &other);
+            assert_eq!(got, want, "bit {bit} of byte {at} is another");
+        }
+        let [got, want] = both(&mut known, &bytes[..at]);
+        assert_eq!(got, want, "cut at {at}");
+    }
+    // A word of zeros: a value, or a time, which no point may have.
+    for at in 0..bytes.len() - 8 {
+        let mut other = bytes.clone();
+        other[at..at + 8].fill(0);
+        let [got, want] = both(&mut known, &other);
+        assert_eq!(got, want, "zeros at {at}");
+    }
+    let [got, want] = both(&mut known, &bytes);
+    assert_eq!(got, want, "after all that");
+    // What is said to have ended, again and again.
+    for n in 0..5 {
+        let mut sections = batch();
+        sections.iter_mut().for_each(|s| s.values = vec![Value::Int(n), Value::Stale, Value::Stale, Value::Int(1)]);
+        let [got, want] = both(&mut known, &encode::request_bytes(&sections));
+        assert_eq!(got, want, "ended {n}");
+    }
 }

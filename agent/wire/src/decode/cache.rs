@@ -42,11 +42,13 @@ pub(super) enum Part {
 }
 
 impl Cache {
-    /// Forgets all when there is too much of anything.
-    pub(super) fn trim(&mut self, limit: usize) {
-        if self.series.len().max(self.metrics.len()).max(self.resources.len()) > limit {
+    /// Forgets all when there is too much of anything, and says so.
+    pub(super) fn trim(&mut self, limit: usize) -> bool {
+        let much = self.series.len().max(self.metrics.len()).max(self.resources.len()) > limit;
+        if much {
             *self = Self::default();
         }
+        much
     }
 
     /// Number of a resource.

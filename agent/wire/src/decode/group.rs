@@ -28,6 +28,21 @@ impl Sink {
         self.id
     }
 
+    /// Takes over series for an empty sink.
+    pub(super) fn begin(&mut self, labels: &[Labels]) {
+        self.labels.extend_from_slice(labels);
+    }
+
+    /// All series so far.
+    pub(super) fn labels(&self) -> std::sync::Arc<[Labels]> {
+        self.labels.as_slice().into()
+    }
+
+    /// The series of each point so far, in the order they came.
+    pub(super) fn series_of_points(&self) -> impl Iterator<Item = u32> {
+        self.points.iter().map(|p| p.0)
+    }
+
     /// Adds a series; returns its index.
     pub(super) fn series(&mut self, labels: Labels) -> u32 {
         self.labels.push(labels);
