@@ -6,6 +6,8 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod duration;
+mod endpoint;
+pub mod forward;
 pub mod ingest;
 pub mod serve;
 pub mod telemetry;

@@ -20,6 +20,12 @@ pub const PROMETHEUS: Need = Need {
     packages: &["prometheus"],
     proof: &["/usr/bin/prometheus", "/usr/bin/promtool"],
 };
+/// Takes what the collector forwards, and is its remote engine, in tests.
+pub const VICTORIA_METRICS: Need = Need {
+    without: "forwarding to VictoriaMetrics is not tested",
+    packages: &["victoria-metrics"],
+    proof: &["/usr/bin/victoria-metrics"],
+};
 /// Network namespaces, and packets lost or marked on purpose: for `bench ebpf` and the tests of probes.
 pub const NETWORK: Need = Need {
     without: "probes are not tested with traffic",

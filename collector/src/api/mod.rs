@@ -10,7 +10,7 @@ pub mod number;
 mod page;
 mod params;
 mod query;
-mod selector;
+pub(crate) mod selector;
 mod status;
 pub mod time;
 
@@ -24,6 +24,7 @@ use fabriclens_promql::Engine;
 use fabriclens_store::Store;
 
 use crate::config::Config;
+use crate::forward::Sink;
 use crate::telemetry::Telemetry;
 use error::{ApiError, Kind};
 use memory::Pool;
@@ -31,6 +32,7 @@ use memory::Pool;
 /// What every handler sees.
 pub struct Api {
     store: Arc<Store>,
+    sink: Arc<Sink>,
     engine: Engine,
     telemetry: Telemetry,
     config: Config,
@@ -41,9 +43,10 @@ pub struct Api {
 
 impl Api {
     /// Over an open store.
-    pub fn new(store: Arc<Store>, telemetry: Telemetry, config: Config) -> Self {
+    pub fn new(store: Arc<Store>, sink: Arc<Sink>, telemetry: Telemetry, config: Config) -> Self {
         Self {
             store,
+            sink,
             engine: Engine::new(query::limits(&config.query)),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,

@@ -4,9 +4,11 @@
 mod hint;
 mod load;
 mod raw;
+mod remote;
 
 pub use hint::nearest;
 pub use load::{Overrides, load};
+pub use remote::{Endpoint, Forward};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -33,6 +35,8 @@ pub struct Config {
     pub ingest: Ingest,
     /// Limits of queries.
     pub query: Query,
+    /// Who else gets the samples.
+    pub forward: Vec<Forward>,
 }
 
 /// Addresses; port 0 takes any free port.
@@ -110,6 +114,7 @@ impl Default for Config {
                 memory: 512 << 20,
                 lookback: Duration::from_secs(300),
             },
+            forward: Vec::new(),
         }
     }
 }

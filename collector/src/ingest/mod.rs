@@ -22,12 +22,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fabriclens_store::{Metadata, RowGroup, Store};
+use fabriclens_store::{Appended, Metadata, RowGroup, Store};
 use fabriclens_wire::decode::Meta;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config;
+use crate::forward::Sink;
 use crate::telemetry::Telemetry;
 
 /// Decoders that work side by side. Each remembers label sets, so a sender stays with one of them.
@@ -68,6 +69,7 @@ impl Way {
 /// One for the whole process; every listener shares it.
 pub struct Ingest {
     store: Arc<Store>,
+    sink: Arc<Sink>,
     telemetry: Telemetry,
     limits: config::Ingest,
     slots: Arc<Semaphore>,
@@ -78,9 +80,10 @@ pub struct Ingest {
 
 impl Ingest {
     /// Nothing is remembered yet.
-    pub fn new(store: Arc<Store>, telemetry: Telemetry, limits: config::Ingest) -> Self {
+    pub fn new(store: Arc<Store>, sink: Arc<Sink>, telemetry: Telemetry, limits: config::Ingest) -> Self {
         Self {
             store,
+            sink,
             limits,
             slots: Arc::new(Semaphore::new(limits.in_flight)),
             otlp: (0..DECODERS).map(|_| Mutex::default()).collect(),
@@ -150,9 +153,9 @@ impl Ingest {
         }
     }
 
-    fn append(&self, groups: &[RowGroup]) -> Result<fabriclens_store::Appended, IngestError> {
+    fn append(&self, groups: &[RowGroup]) -> Result<Appended, IngestError> {
         let timer = self.telemetry.append_seconds.start_timer();
-        let appended = self.store.append(groups).map_err(IngestError::from_store)?;
+        let appended = self.sink.append(groups).map_err(IngestError::from_sink)?;
         timer.observe_duration();
         Ok(appended)
     }

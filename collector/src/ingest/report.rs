@@ -3,6 +3,8 @@
 use fabriclens_store::{AppendError, Appended};
 use fabriclens_wire::decode::{DecodeError, Rejected};
 
+use crate::forward::SinkError;
+
 /// Reasons told in one answer; more are summed up.
 const TOLD: usize = 8;
 
@@ -116,9 +118,9 @@ pub enum IngestError {
 }
 
 impl IngestError {
-    pub(super) fn from_store(e: AppendError) -> Self {
+    pub(super) fn from_sink(e: SinkError) -> Self {
         match e {
-            AppendError::Shape { .. } => Self::Internal(e.to_string()),
+            SinkError::Store(AppendError::Shape { .. }) => Self::Internal(e.to_string()),
             e => Self::Unavailable(e.to_string()),
         }
     }

@@ -30,4 +30,5 @@ pub use options::{Clock, Options};
 pub use rows::{Appended, RowGroup};
 pub use stats::{Cardinality, Stats};
 pub use store::Store;
+pub use wal::record as log_record;
 pub use wal::replay::Damage;
