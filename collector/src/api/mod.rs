@@ -3,6 +3,7 @@
 pub mod encode;
 pub mod error;
 mod explore;
+pub(crate) mod export;
 mod federate;
 mod health;
 mod memory;
@@ -72,6 +73,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/readyz", get(health::ready))
         .route("/-/ready", get(health::ready))
         .route("/federate", get(federate::federate))
+        .route("/api/v1/export", get(export::export).post(export::export))
         .route("/api/v1/query", get(query::instant).post(query::instant))
         .route("/api/v1/query_range", get(query::range).post(query::range))
         .route("/api/v1/format_query", get(query::format).post(query::format))

@@ -5,7 +5,7 @@
 
 mod queue;
 mod reader;
-mod request;
+pub(crate) mod request;
 mod segment;
 mod sender;
 mod state;

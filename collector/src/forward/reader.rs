@@ -9,26 +9,18 @@ use fabriclens_model::{Labels, is_absent};
 use fabriclens_store::log_record::{self, Record};
 
 use super::queue::{Next, Queue};
-use super::request;
+use super::request::{self, Point};
 use super::segment::{HEADER, present};
 
 /// Bytes of a segment that are read at a time; a larger record is read whole.
 const READ: usize = 2 << 20;
-
-/// One sample of a series; series are numbered within a segment.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Point {
-    pub(super) series: u32,
-    pub(super) time: i64,
-    pub(super) value: f64,
-}
 
 /// A stretch of the queue that is sent before anything after it.
 pub(super) struct Window {
     pub(super) segment: u64,
     pub(super) from: u64,
     pub(super) until: u64,
-    /// By series, then by time; no time twice within a series.
+    /// By series (numbered within the segment), then by time; no time twice within a series.
     pub(super) points: Vec<Point>,
     /// Samples of the queue that it stands for.
     pub(super) samples: u64,

@@ -3,10 +3,16 @@
 use fabriclens_model::Labels;
 use fabriclens_store::codec::varint::{put, size};
 
-use super::reader::Point;
+/// One sample of a series; what a series' number stands for, its owner knows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) series: u32,
+    pub(crate) time: i64,
+    pub(crate) value: f64,
+}
 
 /// The labels of a `TimeSeries`, each with its tag and length, sorted by name as the protocol wants.
-pub(super) fn labels(labels: &Labels) -> Vec<u8> {
+pub(crate) fn labels(labels: &Labels) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in labels.iter() {
         let field = |text: &str| 1 + size(text.len() as u64) + text.len();
@@ -22,7 +28,7 @@ pub(super) fn labels(labels: &Labels) -> Vec<u8> {
 }
 
 /// A `WriteRequest` of points that are sorted by series, not yet compressed.
-pub(super) fn encode<L: AsRef<[u8]>>(points: &[Point], series: &[L]) -> Vec<u8> {
+pub(crate) fn encode<L: AsRef<[u8]>>(points: &[Point], series: &[L]) -> Vec<u8> {
     let mut out = Vec::new();
     for of_one in points.chunk_by(|a, b| a.series == b.series) {
         let labels = series[of_one[0].series as usize].as_ref();

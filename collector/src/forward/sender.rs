@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use ureq::http::StatusCode;
 
 use super::queue::Queue;
-use super::reader::{Point, Reader, Window};
-use super::request;
+use super::reader::{Reader, Window};
+use super::request::{self, Point};
 use crate::endpoint::{self, Client};
 use crate::telemetry::ForwardTelemetry;
 

@@ -7,6 +7,7 @@ pub mod body;
 mod conflict;
 pub mod grpc;
 pub mod http;
+mod import;
 mod layouts;
 mod otlp;
 mod own;
@@ -47,13 +48,15 @@ pub enum Way {
     OtlpHttp,
     /// Prometheus remote write.
     RemoteWrite,
+    /// JSON lines of an export.
+    Import,
     /// The collector's own metrics.
     Own,
 }
 
 impl Way {
     /// Every way.
-    pub const ALL: [Self; 4] = [Self::OtlpGrpc, Self::OtlpHttp, Self::RemoteWrite, Self::Own];
+    pub const ALL: [Self; 5] = [Self::OtlpGrpc, Self::OtlpHttp, Self::RemoteWrite, Self::Import, Self::Own];
 
     /// Label value.
     pub fn name(self) -> &'static str {
@@ -61,6 +64,7 @@ impl Way {
             Self::OtlpGrpc => "otlp_grpc",
             Self::OtlpHttp => "otlp_http",
             Self::RemoteWrite => "remote_write",
+            Self::Import => "import",
             Self::Own => "self",
         }
     }
@@ -125,16 +129,18 @@ impl Ingest {
         .await
     }
 
-    /// Stores a remote-write request, already decompressed.
+    /// Stores a remote-write request (or an import in the same form), already decompressed.
     ///
     /// # Errors
     /// [`IngestError`]; then nothing of the request is acknowledged.
-    pub async fn remote_write(self: &Arc<Self>, peer: IpAddr, body: Vec<u8>) -> Result<Report, IngestError> {
-        self.blocking(Way::RemoteWrite, body.len(), move |this| {
+    pub async fn remote_write(self: &Arc<Self>, way: Way, peer: IpAddr, body: Vec<u8>) -> Result<Report, IngestError> {
+        self.blocking(way, body.len(), move |this| {
             // Senders use many connections for the same series, so the address decides here too, not the connection.
             let mut rows = this.remote[shard(peer)].lock().decode(&body)?;
             this.remember(&rows.metadata);
-            rows.groups.iter().for_each(|g| this.conflicts.rows(peer, g));
+            if way == Way::RemoteWrite {
+                rows.groups.iter().for_each(|g| this.conflicts.rows(peer, g));
+            }
             let mut report = std::mem::take(&mut rows.report);
             report.add(&this.append(&rows.groups)?);
             Ok(report)

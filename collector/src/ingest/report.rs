@@ -71,6 +71,12 @@ impl Report {
         );
     }
 
+    /// Adds another report of the same request.
+    pub(super) fn join(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        other.lines.into_iter().for_each(|l| self.reject(l.reason, l.points, l.text));
+    }
+
     /// Points not taken.
     pub fn rejected(&self) -> u64 {
         self.lines.iter().map(|l| l.points).sum()
