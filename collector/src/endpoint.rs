@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use ureq::http::{Response, header};
+use ureq::typestate::{WithBody, WithoutBody};
 use ureq::{Agent, Body, RequestBuilder};
 
 use crate::config;
@@ -64,8 +65,19 @@ impl Client {
     ///
     /// # Errors
     /// [`FileError`] when a password or token can no longer be read.
-    pub fn post(&self, url: &str) -> Result<RequestBuilder<ureq::typestate::WithBody>, FileError> {
-        let mut request = self.agent.post(url);
+    pub fn post(&self, url: &str) -> Result<RequestBuilder<WithBody>, FileError> {
+        self.dressed(self.agent.post(url))
+    }
+
+    /// The same as a GET.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&self, url: &str) -> Result<RequestBuilder<WithoutBody>, FileError> {
+        self.dressed(self.agent.get(url))
+    }
+
+    fn dressed<T>(&self, mut request: RequestBuilder<T>) -> Result<RequestBuilder<T>, FileError> {
         for (name, value) in &self.endpoint.headers {
             request = request.header(name, value);
         }

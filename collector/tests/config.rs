@@ -28,8 +28,9 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     let shipped = std::fs::read_to_string(shipped()).unwrap();
     let live = from_text(&shipped).unwrap();
     assert_eq!(live, Config { data: "/var/lib/fabriclens".into(), ..Config::default() });
-    // The example of a table that may come more than once.
-    let (shipped, forward) = shipped.split_once("# [[forward]]\n").unwrap();
+    // The examples of other servers.
+    let (shipped, servers) = shipped.split_once("# [[forward]]\n").unwrap();
+    let (forward, store) = servers.split_once("# [store]\n").unwrap();
 
     let mut section = String::new();
     let mut shown = BTreeMap::new();
@@ -53,9 +54,12 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     assert_eq!(from_text(&all).unwrap(), live);
     assert_eq!(shown.len(), 19, "every key is shown in the file: {shown:?}");
 
-    let all: Vec<&str> = forward.lines().filter_map(|l| l.strip_prefix("# ").filter(|l| l.contains(" = "))).collect();
-    assert_eq!(all.len(), 13, "every key of it too");
-    let one = all.iter().filter(|l| !l.starts_with("bearer")).map(|l| format!("{l}\n")).collect::<String>();
+    let keys = |text: &str, number: usize| {
+        let all: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("# ").filter(|l| l.contains(" = "))).collect();
+        assert_eq!(all.len(), number, "every key of them too");
+        all.iter().filter(|l| !l.starts_with("bearer")).map(|l| format!("{l}\n")).collect::<String>()
+    };
+    let one = keys(forward, 13);
     let one = from_text(&format!("[[forward]]\n{one}")).unwrap().forward.remove(0);
     let short = from_text("[[forward]]\nname = 'central'\nurl = 'https://mimir.example/api/v1/push'").unwrap();
     let mut short = short.forward[0].clone();
@@ -63,6 +67,28 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     short.select = one.select.clone();
     short.endpoint = fabriclens::config::Endpoint { timeout, ..one.endpoint.clone() };
     assert_eq!(one, short, "what has a default shows it");
+
+    let one = from_text(&format!("[store]\n{}", keys(store, 11))).unwrap().store.unwrap();
+    let short = from_text("store = { remote = 'http://127.0.0.1:8428/' }").unwrap().store.unwrap();
+    assert_eq!((&short.read.url, &short.write.endpoint.url), (&one.read.url, &one.write.endpoint.url));
+    assert_eq!((one.write.size, one.write.batch, one.write.parallel), (4 << 30, 10_000, 1));
+    assert_eq!((short.write.size, short.write.batch, short.write.parallel), (4 << 30, 10_000, 1));
+    assert_eq!((one.read.timeout, short.read.timeout), (Duration::from_secs(30), Duration::from_secs(30)));
+}
+
+#[test]
+fn a_remote_engine_is_checked_under_its_own_keys() {
+    for (text, error) in [
+        ("store = { remotes = 'http://x' }", "unknown key \"store.remotes\"; did you mean \"store.remote\"?"),
+        ("store = { remote = 'x' }", "store.remote: \"x/api/v1/write\" is no http:// or https:// URL"),
+        ("store = { remote = 'http://x', write = 'y' }", "store.remote: \"y\" is no http"),
+        ("store = { remote = 'http://x', size = '1' }", "store.size: at least 16MiB"),
+        ("store = { remote = 'http://x', username = 'u' }", "store.password_file: missing"),
+        ("store = { size = '1GiB' }", "store.remote: missing"),
+    ] {
+        let got = from_text(text).unwrap_err();
+        assert!(got.contains(error), "{text}: {got}");
+    }
 }
 
 #[test]

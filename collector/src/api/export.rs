@@ -2,7 +2,6 @@
 //! and sent piece by piece: the memory is that of two pieces, however much is asked for.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,29 +12,27 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use fabriclens_model::{Budget, Labels, Matcher, Read as _, ReadError, Series, is_stale};
-use fabriclens_store::Store;
+use fabriclens_model::{Budget, Labels, Matcher, Read as _, ReadError, Series};
 use http_body::Frame;
 use tokio::sync::mpsc;
 
-use super::encode::push_labels;
 use super::error::{ApiError, Kind};
 use super::memory::Grant;
-use super::number::push_value;
 use super::params::Params;
 use super::{Api, selector};
+use crate::data::Data;
+use crate::lines;
 
 /// Memory of one piece; less where queries have little.
 const PIECE: usize = 32 << 20;
+/// A piece is not made shorter than this (ms): rows are read by the chunk, so it would not become smaller.
+const SHORTEST: i64 = 120_000;
 /// Text that is sent at once.
 const CHUNK: usize = 64 << 10;
 /// Chunks that wait for a slow client.
 const AHEAD: usize = 4;
 /// No sample lies beyond (the years 1843 and 2286), so that halving a range comes to an end soon.
 const TIMES: (i64, i64) = (-4_000_000_000_000, 10_000_000_000_000);
-/// Prometheus' ordinary NaN, the one that is written as `"NaN"`.
-pub(crate) const NORMAL_NAN: u64 = 0x7ff8_0000_0000_0001;
-
 /// See the module.
 pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Result<Response, ApiError> {
     let sets = selector::some(&params)?;
@@ -52,7 +49,7 @@ pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Resul
         ));
     }
     let (send, receive) = mpsc::channel(AHEAD);
-    let store = api.store.clone();
+    let store = api.data.clone();
     tokio::task::spawn_blocking(move || {
         let _grant: Arc<Grant> = grant;
         let mut out = Out { text: String::new(), send };
@@ -78,14 +75,7 @@ impl From<ReadError> for Ended {
 }
 
 /// Metric by metric, in stretches of time that fit into a piece.
-fn pieces(
-    store: &Store,
-    sets: &[Vec<Matcher>],
-    start: i64,
-    end: i64,
-    piece: usize,
-    out: &mut Out,
-) -> Result<(), Ended> {
+fn pieces(store: &Data, sets: &[Vec<Matcher>], start: i64, end: i64, piece: usize, out: &mut Out) -> Result<(), Ended> {
     let mut metrics = std::collections::BTreeSet::new();
     for set in sets {
         metrics.extend(store.label_values("__name__", set, start, end)?);
@@ -101,9 +91,9 @@ fn pieces(
         let mut from = start;
         while from <= end {
             let to = from.saturating_add(width - 1).min(end);
-            let room = Room { left: AtomicUsize::new(piece), bounded: width > 1 };
+            let room = Room { left: AtomicUsize::new(piece), bounded: width > SHORTEST };
             match union(store, &sets, from, to, &room) {
-                Err(ReadError::Memory | ReadError::Limit(_)) if width > 1 => width = (width + 1) / 2,
+                Err(ReadError::Memory | ReadError::Limit(_)) if width > SHORTEST => width = (width / 2).max(SHORTEST),
                 Err(e) => return Err(e.into()),
                 Ok(found) => {
                     found.values().try_for_each(|s| out.line(s))?;
@@ -120,7 +110,7 @@ fn pieces(
 
 /// Each series once, even when several selectors fit it.
 fn union(
-    store: &Store,
+    store: &Data,
     sets: &[Vec<Matcher>],
     from: i64,
     to: i64,
@@ -133,7 +123,7 @@ fn union(
     Ok(all)
 }
 
-/// The memory of one piece. What lies at one instant cannot be split, so it may take what it takes.
+/// The memory of one piece; the shortest may take what it takes.
 #[derive(Debug)]
 struct Room {
     left: AtomicUsize,
@@ -158,7 +148,7 @@ impl Out {
         if series.times.is_empty() {
             return Ok(());
         }
-        push_line(&mut self.text, series);
+        lines::push(&mut self.text, series);
         if self.text.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 
@@ -169,33 +159,6 @@ impl Out {
         let chunk = std::mem::take(&mut self.text);
         self.send.blocking_send(Ok(chunk.into())).map_err(|_| Ended::Left)
     }
-}
-
-/// `{"metric":{…},"values":[…],"timestamps":[…]}` and a newline; times in Unix milliseconds. A staleness marker is
-/// `null` and infinities are texts, as in VictoriaMetrics; an ordinary NaN, which it does not keep, is `"NaN"`, and any
-/// other tells its bits, so that what is imported is what was there.
-fn push_line(out: &mut String, series: &Series) {
-    out.push_str("{\"metric\":");
-    push_labels(out, &series.labels);
-    out.push_str(",\"values\":[");
-    for (i, v) in series.values.iter().enumerate() {
-        if i > 0 {
-            out.push(',');
-        }
-        match *v {
-            v if is_stale(v) => out.push_str("null"),
-            v if v.to_bits() == NORMAL_NAN => out.push_str("\"NaN\""),
-            v if v.is_nan() => _ = write!(out, "\"NaN({:x})\"", v.to_bits()),
-            f64::INFINITY => out.push_str("\"Infinity\""),
-            f64::NEG_INFINITY => out.push_str("\"-Infinity\""),
-            v => push_value(out, v),
-        }
-    }
-    out.push_str("],\"timestamps\":[");
-    for (i, t) in series.times.iter().enumerate() {
-        _ = write!(out, "{}{t}", if i > 0 { "," } else { "" });
-    }
-    out.push_str("]}\n");
 }
 
 /// A body that is made while it is sent; an error breaks the connection, so that nobody takes a part for the whole.

@@ -25,6 +25,7 @@ use fabriclens_promql::Engine;
 use fabriclens_store::Store;
 
 use crate::config::Config;
+use crate::data::Data;
 use crate::forward::Sink;
 use crate::telemetry::Telemetry;
 use error::{ApiError, Kind};
@@ -32,7 +33,9 @@ use memory::Pool;
 
 /// What every handler sees.
 pub struct Api {
+    /// Metadata, and numbers about itself.
     store: Arc<Store>,
+    data: Arc<Data>,
     sink: Arc<Sink>,
     engine: Engine,
     telemetry: Telemetry,
@@ -44,9 +47,10 @@ pub struct Api {
 
 impl Api {
     /// Over an open store.
-    pub fn new(store: Arc<Store>, sink: Arc<Sink>, telemetry: Telemetry, config: Config) -> Self {
+    pub fn new(store: Arc<Store>, data: Data, sink: Arc<Sink>, telemetry: Telemetry, config: Config) -> Self {
         Self {
             store,
+            data: Arc::new(data),
             sink,
             engine: Engine::new(query::limits(&config.query)),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),

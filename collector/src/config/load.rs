@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::raw::{FORWARD_KEYS, Form, KEYS, RawConfig};
+use super::raw::{Form, KEYS, RawConfig, SERVER_KEYS};
 use super::{Config, ConfigError, Tls, nearest, remote};
 use crate::duration;
 
@@ -68,9 +68,9 @@ fn read(path: &Path) -> Result<toml::Table, ConfigError> {
 }
 
 fn refuse_unknown(table: &toml::Table, place: &str) -> Result<(), ConfigError> {
-    let all = || KEYS.iter().map(|(k, _)| *k).chain(FORWARD_KEYS.iter().copied());
+    let all = || KEYS.iter().map(|(k, _)| *k).chain(SERVER_KEYS.iter().copied());
     let known = |key: &str| all().any(|k| k == key);
-    let section = |name: &str| KEYS.iter().any(|(k, _)| k.split_once('.').is_some_and(|(s, _)| s == name));
+    let section = |name: &str| all().any(|k| k.split_once('.').is_some_and(|(s, _)| s == name));
     for (name, value) in table {
         let keys = match value.as_table() {
             Some(inner) if section(name) => inner.keys().map(|k| format!("{name}.{k}")).collect(),
@@ -145,6 +145,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     if let Some(text) = raw.query.memory {
         config.query.memory = usize::try_from(size(&text, "query.memory")?).unwrap_or(usize::MAX);
     }
+    config.store = remote::check_store(raw.store)?;
     config.forward = remote::check(raw.forward)?;
     config.tls = tls(raw.tls.cert, raw.tls.key, raw.tls.client_ca)?;
     bounds(&config)?;

@@ -8,7 +8,7 @@ mod remote;
 
 pub use hint::nearest;
 pub use load::{Overrides, load};
-pub use remote::{Endpoint, Forward};
+pub use remote::{Endpoint, Forward, Remote};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub struct Config {
     pub ingest: Ingest,
     /// Limits of queries.
     pub query: Query,
+    /// Samples are kept by another engine, not here.
+    pub store: Option<Remote>,
     /// Who else gets the samples.
     pub forward: Vec<Forward>,
 }
@@ -114,6 +116,7 @@ impl Default for Config {
                 memory: 512 << 20,
                 lookback: Duration::from_secs(300),
             },
+            store: None,
             forward: Vec::new(),
         }
     }

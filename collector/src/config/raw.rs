@@ -36,8 +36,19 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("query.lookback", Form::Text),
 ];
 
-/// Every key of a `[[forward]]` table.
-pub(super) const FORWARD_KEYS: &[&str] = &[
+/// Every key of `[store]` and of a `[[forward]]` table: other servers, which no variable sets.
+pub(super) const SERVER_KEYS: &[&str] = &[
+    "store.remote",
+    "store.write",
+    "store.username",
+    "store.password_file",
+    "store.bearer_token_file",
+    "store.ca",
+    "store.headers",
+    "store.timeout",
+    "store.size",
+    "store.batch",
+    "store.parallel",
     "forward.name",
     "forward.url",
     "forward.match",
@@ -64,6 +75,7 @@ pub(super) struct RawConfig {
     pub tls: RawTls,
     pub ingest: RawIngest,
     pub query: RawQuery,
+    pub store: RawStore,
     pub forward: Vec<RawForward>,
 }
 
@@ -110,6 +122,22 @@ pub(super) struct RawQuery {
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
+pub(super) struct RawStore {
+    pub remote: Option<String>,
+    pub write: Option<String>,
+    pub username: Option<String>,
+    pub password_file: Option<String>,
+    pub bearer_token_file: Option<String>,
+    pub ca: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    pub timeout: Option<String>,
+    pub size: Option<String>,
+    pub batch: Option<u32>,
+    pub parallel: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct RawForward {
     pub name: Option<String>,
     pub url: Option<String>,
@@ -142,7 +170,7 @@ mod tests {
     fn the_table_and_the_struct_hold_the_same_keys() {
         let mut found = Vec::new();
         let tops = fields_of("zzz = 1");
-        for top in tops.iter().filter(|t| *t != "forward") {
+        for top in tops.iter().filter(|t| *t != "forward" && *t != "store") {
             match toml::from_str::<RawConfig>(&format!("[{top}]\n")) {
                 Ok(_) => {
                     found.extend(fields_of(&format!("[{top}]\nzzz = 1")).into_iter().map(|f| format!("{top}.{f}")))
@@ -151,7 +179,9 @@ mod tests {
             }
         }
         assert_eq!(found, KEYS.iter().map(|(k, _)| *k).collect::<Vec<_>>());
-        let forward: Vec<String> = fields_of("[[forward]]\nzzz = 1").iter().map(|f| format!("forward.{f}")).collect();
-        assert_eq!(forward, FORWARD_KEYS);
+        let fields = |head: &str, name: &str| -> Vec<String> {
+            fields_of(&format!("{head}\nzzz = 1")).iter().map(|f| format!("{name}.{f}")).collect()
+        };
+        assert_eq!([fields("[store]", "store"), fields("[[forward]]", "forward")].concat(), SERVER_KEYS);
     }
 }

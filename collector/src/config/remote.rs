@@ -1,4 +1,4 @@
-//! Other servers as the config names them: `[[forward]]`, checked.
+//! Other servers as the config names them: `[[forward]]` and `[store]`, checked.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ConfigError;
 use super::load::{size, time};
-use super::raw::RawForward;
+use super::raw::{RawForward, RawStore, SERVER_KEYS};
 use crate::api::selector;
 
 /// A server that is asked or sent to over HTTP.
@@ -47,6 +47,18 @@ pub struct Forward {
     pub parallel: usize,
 }
 
+/// `[store]` with `remote`: the engine that keeps the samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Answers queries; its URL ends before `/api/v1`, without a slash.
+    pub read: Endpoint,
+    /// Takes what is stored.
+    pub write: Forward,
+}
+
+/// The queue of the remote engine; no `[[forward]]` can have it, since those names are without a dot.
+const STORE_QUEUE: &str = "store.remote";
+
 fn wrong<T>(key: &'static str, message: String) -> Result<T, ConfigError> {
     Err(ConfigError::Value { key, message })
 }
@@ -64,13 +76,58 @@ pub(super) fn check(raw: Vec<RawForward>) -> Result<Vec<Forward>, ConfigError> {
     Ok(found)
 }
 
-fn forward(raw: RawForward) -> Result<Forward, ConfigError> {
-    let name = raw.name.unwrap_or_default();
+/// `None` when samples are kept here.
+pub(super) fn check_store(raw: RawStore) -> Result<Option<Remote>, ConfigError> {
+    let Some(base) = raw.remote else {
+        let lonely = raw.write.is_some() || raw.username.is_some() || raw.size.is_some();
+        return if lonely {
+            wrong("store.remote", "missing; the other keys of store need it".to_owned())
+        } else {
+            Ok(None)
+        };
+    };
+    let base = base.trim_end_matches('/').to_owned();
+    let table = RawForward {
+        url: Some(raw.write.unwrap_or_else(|| format!("{base}/api/v1/write"))),
+        username: raw.username,
+        password_file: raw.password_file,
+        bearer_token_file: raw.bearer_token_file,
+        ca: raw.ca,
+        headers: raw.headers,
+        timeout: raw.timeout,
+        size: raw.size,
+        batch: raw.batch,
+        parallel: raw.parallel,
+        ..RawForward::default()
+    };
+    let of_store = |e: ConfigError| match e {
+        ConfigError::Value { key, message } => ConfigError::Value { key: here(key), message },
+        ConfigError::Quantity { key, source } => ConfigError::Quantity { key: here(key), source },
+        other => other,
+    };
+    let write = target(STORE_QUEUE.to_owned(), table).map_err(of_store)?;
+    let read = Endpoint { url: base, ..write.endpoint.clone() };
+    check_endpoint(&read).map_err(of_store)?;
+    Ok(Some(Remote { read, write }))
+}
+
+/// The key of `[store]` that is checked as this one of `[[forward]]`.
+fn here(key: &'static str) -> &'static str {
+    let name = key.trim_start_matches("forward.").replace("url", "remote");
+    SERVER_KEYS.iter().copied().find(|k| k.strip_prefix("store.") == Some(&name)).unwrap_or(key)
+}
+
+fn forward(mut raw: RawForward) -> Result<Forward, ConfigError> {
+    let name = raw.name.take().unwrap_or_default();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
         let rule = "1 to 64 of a-z, 0-9, - and _; it names the queue's directory and its metrics";
         return wrong("forward.name", format!("{name:?} is no name: {rule}"));
     }
+    target(name, raw)
+}
+
+fn target(name: String, raw: RawForward) -> Result<Forward, ConfigError> {
     let Some(url) = raw.url else {
         return wrong("forward.url", format!("missing in {name:?}; for instance http://victoria:8428/api/v1/write"));
     };

@@ -17,9 +17,10 @@ use std::sync::Arc;
 
 use fabriclens_model::{Labels, Matcher, Read as _, Series, absent, is_absent};
 use fabriclens_store::io::OsFiles;
-use fabriclens_store::{AppendError, Appended, RowGroup, Store};
+use fabriclens_store::{AppendError, Appended, RowGroup, Store, keep};
 
 use crate::api::selector;
+use crate::api::time::now_ms;
 use crate::config;
 use crate::endpoint::Client;
 use crate::telemetry::Telemetry;
@@ -75,7 +76,10 @@ pub enum SinkError {
 
 /// Where all samples go.
 pub struct Sink {
-    store: Arc<Store>,
+    /// `None`: a remote engine keeps them, and its queue is among the others.
+    store: Option<Arc<Store>>,
+    /// How far ahead of the clock (ms) a sample may be that a remote engine is given.
+    future: i64,
     queues: Vec<Arc<Queue>>,
 }
 
@@ -86,9 +90,14 @@ impl Sink {
     /// [`ForwardError`].
     pub fn start(store: Arc<Store>, config: &config::Config, telemetry: &Telemetry) -> Result<Self, ForwardError> {
         let root = config.data.join("forward");
-        warn_of_others(&root, &config.forward);
-        let queues = config.forward.iter().map(|f| start(f, &root, telemetry)).collect::<Result<_, _>>()?;
-        Ok(Self { store, queues })
+        warn_of_others(&root, config);
+        let age = |f: &config::Forward| Limits { bytes: f.size, age: Some(f.age), refuses: false };
+        let engine =
+            config.store.as_ref().map(|r| (&r.write, Limits { bytes: r.write.size, age: None, refuses: true }));
+        let targets = engine.into_iter().chain(config.forward.iter().map(|f| (f, age(f))));
+        let queues = targets.map(|(f, limits)| start(f, limits, &root, telemetry)).collect::<Result<_, _>>()?;
+        let future = i64::try_from(config.ingest.future.as_millis()).unwrap_or(i64::MAX);
+        Ok(Self { store: config.store.is_none().then_some(store), future, queues })
     }
 
     /// Stores and queues samples; returns when all of it survives a crash.
@@ -97,16 +106,17 @@ impl Sink {
     /// [`SinkError`]: nothing is acknowledged. What was kept nevertheless counts as duplicates when it is sent again,
     /// and is forwarded then (perhaps twice).
     pub fn append(&self, groups: &[RowGroup]) -> Result<Appended, SinkError> {
-        let appended = self.store.append(groups)?;
+        let Some(store) = &self.store else { return self.append_remote(groups) };
+        let appended = store.append(groups)?;
         if self.queues.is_empty() {
             return Ok(appended);
         }
-        let kept;
+        let stored: Vec<RowGroup>;
         let groups = if appended.accepted + appended.duplicates == appended.total() {
             groups
         } else {
-            kept = groups.iter().map(|g| self.kept(g)).collect::<Result<Vec<_>, _>>().map_err(SinkError::Read)?;
-            &kept
+            stored = groups.iter().map(|g| kept(store, g)).collect::<Result<_, _>>().map_err(SinkError::Read)?;
+            &stored
         };
         for queue in &self.queues {
             queue.append(groups)?;
@@ -114,25 +124,19 @@ impl Sink {
         Ok(appended)
     }
 
-    /// What the store holds of a group: what it refused must not reach anybody else.
-    fn kept(&self, group: &RowGroup) -> Result<RowGroup, fabriclens_model::ReadError> {
-        let (Some(start), Some(end)) = (group.times.iter().min(), group.times.iter().max()) else {
-            return Ok(group.clone());
-        };
-        let mut held: Vec<Series> = self.store.select(&shared(&group.series), *start, *end)?;
-        held.sort_by(|a, b| a.labels.cmp(&b.labels));
-        let rows = group.times.len();
-        let mut values = group.values.clone();
-        for (labels, column) in group.series.iter().zip(values.chunks_mut(rows)) {
-            let series = held.binary_search_by(|s| s.labels.cmp(labels)).ok().map(|i| &held[i]);
-            for (time, value) in group.times.iter().zip(column) {
-                let at = series.and_then(|s| s.times.binary_search(time).ok().map(|i| s.values[i]));
-                if !is_absent(*value) && at.map(f64::to_bits) != Some(value.to_bits()) {
-                    *value = absent();
-                }
-            }
+    /// Only queues: what the remote engine thinks of a sample, it says later.
+    fn append_remote(&self, groups: &[RowGroup]) -> Result<Appended, SinkError> {
+        let newest = now_ms().saturating_add(self.future);
+        let mut sum = Appended::default();
+        let early = |g: &RowGroup| g.times.iter().any(|t| *t > newest);
+        let kept: Option<Vec<RowGroup>> =
+            groups.iter().any(early).then(|| groups.iter().map(|g| keep(g, i64::MIN, newest, &mut sum)).collect());
+        let groups = kept.as_deref().unwrap_or(groups);
+        for queue in &self.queues {
+            queue.append(groups)?;
         }
-        Ok(RowGroup { values, ..group.clone() })
+        sum.accepted = groups.iter().map(|g| segment::present(&g.values)).sum();
+        Ok(sum)
     }
 
     /// Why samples cannot be made durable in a queue right now.
@@ -146,6 +150,27 @@ impl Sink {
     }
 }
 
+/// What the store holds of a group: what it refused must not reach anybody else.
+fn kept(store: &Store, group: &RowGroup) -> Result<RowGroup, fabriclens_model::ReadError> {
+    let (Some(start), Some(end)) = (group.times.iter().min(), group.times.iter().max()) else {
+        return Ok(group.clone());
+    };
+    let mut held: Vec<Series> = store.select(&shared(&group.series), *start, *end)?;
+    held.sort_by(|a, b| a.labels.cmp(&b.labels));
+    let rows = group.times.len();
+    let mut values = group.values.clone();
+    for (labels, column) in group.series.iter().zip(values.chunks_mut(rows)) {
+        let series = held.binary_search_by(|s| s.labels.cmp(labels)).ok().map(|i| &held[i]);
+        for (time, value) in group.times.iter().zip(column) {
+            let at = series.and_then(|s| s.times.binary_search(time).ok().map(|i| s.values[i]));
+            if !is_absent(*value) && at.map(f64::to_bits) != Some(value.to_bits()) {
+                *value = absent();
+            }
+        }
+    }
+    Ok(RowGroup { values, ..group.clone() })
+}
+
 /// Matchers for the labels that all of these have in common.
 fn shared(series: &[Labels]) -> Vec<Matcher> {
     let Some((first, rest)) = series.split_first() else { return Vec::new() };
@@ -153,12 +178,16 @@ fn shared(series: &[Labels]) -> Vec<Matcher> {
     common.map(|(name, value)| Matcher::equal(name, value)).collect()
 }
 
-fn start(config: &config::Forward, root: &Path, telemetry: &Telemetry) -> Result<Arc<Queue>, ForwardError> {
+fn start(
+    config: &config::Forward,
+    limits: Limits,
+    root: &Path,
+    telemetry: &Telemetry,
+) -> Result<Arc<Queue>, ForwardError> {
     let name = || config.name.clone();
     let other = |message: String| ForwardError::Other { name: name(), message };
     let client = Client::new(&config.endpoint).map_err(|source| ForwardError::File { name: name(), source })?;
     let select = config.select.iter().map(|text| selector::selector(text)).collect::<Result<_, _>>().map_err(other)?;
-    let limits = Limits { bytes: config.size, age: Some(config.age), refuses: false };
     let (dir, telemetry) = (root.join(&config.name), telemetry.forward(&config.name));
     let queue = Queue::open(Arc::new(OsFiles), &dir, select, limits, telemetry.clone());
     let queue = Arc::new(queue.map_err(|source| ForwardError::Queue { name: name(), dir, source })?);
@@ -178,7 +207,8 @@ fn start(config: &config::Forward, root: &Path, telemetry: &Telemetry) -> Result
 }
 
 /// Queues that no config names any more hold samples that nobody sends.
-fn warn_of_others(root: &Path, known: &[config::Forward]) {
+fn warn_of_others(root: &Path, config: &config::Config) {
+    let known: Vec<&config::Forward> = config.forward.iter().chain(config.store.as_ref().map(|r| &r.write)).collect();
     for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
         if !known.iter().any(|f| entry.file_name() == f.name.as_str()) {
             let dir = entry.path().display().to_string();

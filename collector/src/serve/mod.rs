@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::api::{self, Api};
 use crate::config::Config;
+use crate::data::Data;
 use crate::forward::{ForwardError, Sink};
 use crate::ingest::{self, Ingest};
 use crate::telemetry::Telemetry;
@@ -30,6 +31,9 @@ pub enum ServeError {
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// A file that the remote engine needs.
+    #[error("store: {0}; give a file that this user can read")]
+    Remote(#[from] crate::endpoint::FileError),
     /// A forward queue.
     #[error(transparent)]
     Forward(#[from] ForwardError),
@@ -70,9 +74,10 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
 
     let telemetry = Telemetry::new().map_err(|e| other(&e))?;
     let store = open(&config).await?;
+    let data = Data::new(store.clone(), &config)?;
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest));
-    let api = Arc::new(Api::new(store.clone(), sink.clone(), telemetry.clone(), config.clone()));
+    let api = Arc::new(Api::new(store.clone(), data, sink.clone(), telemetry.clone(), config.clone()));
     log_start(&config);
 
     let (stop, stopped) = watch::channel(false);

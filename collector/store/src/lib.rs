@@ -29,6 +29,6 @@ pub use metadata::Metadata;
 pub use options::{Clock, Options};
 pub use rows::{Appended, RowGroup};
 pub use stats::{Cardinality, Stats};
-pub use store::Store;
+pub use store::{Store, keep};
 pub use wal::record as log_record;
 pub use wal::replay::Damage;
