@@ -87,6 +87,11 @@ async fn what_was_exported_is_imported_to_the_bit() {
     let (_, text) = a.get(&format!("/api/v1/export?match[]=m1&match[]=%7Bi=%225%22%7D&{range}")).await;
     let part = by_series(&text);
     assert_eq!((part.len(), part.values().map(Vec::len).collect::<Vec<_>>()), (102, vec![4; 102]));
+    // Pieces that end on a sample.
+    let after = end - 1_000_000 + 1;
+    let (_, text) = a.get(&format!("/api/v1/export?match[]=m0&start={}.{:03}", after / 1000, after % 1000)).await;
+    let part = by_series(&text);
+    assert!(part.len() == 100 && part.iter().all(|(key, points)| *points == found[key][1..]), "{text}");
     assert_eq!(a.get("/api/v1/export").await.0, 400);
     assert_eq!(a.get("/api/v1/export?match[]=nothing").await, (200, String::new()));
 }

@@ -14,7 +14,7 @@ use common::engine::{Engine, Kind, Samples};
 use common::process::Server;
 use common::{Collector, fetch, forward, now_ms, series};
 use fabriclens::config::Forward;
-use fabriclens::ingest::prompb::{TimeSeries, WriteRequest};
+use fabriclens::ingest::prompb::{MetricMetadata, TimeSeries, WriteRequest};
 use parking_lot::Mutex;
 use prost::Message as _;
 
@@ -225,6 +225,12 @@ async fn a_selection_is_sent_in_order_with_markers_and_without_what_the_store_re
     let one = |name: &str, host: &str, points: &[(i64, f64)]| series(&[("__name__", name), ("host", host)], points);
     let future = now_ms() + 3_600_000;
     // Out of order between requests, and beyond what the store takes.
+    let meta =
+        |name: &str| MetricMetadata { kind: 1, name: name.into(), help: "What it is.".into(), unit: String::new() };
+    let metadata =
+        WriteRequest { timeseries: vec![], metadata: vec![meta("fabric_a"), meta("node_b")] }.encode_to_vec();
+    let metadata = snap::raw::Encoder::new().compress_vec(&metadata).unwrap();
+    assert_eq!(collector.raw_write(metadata).await.0, 204);
     let requests = [
         vec![one("fabric_a", "h1", &[(begin + 20, 2.0)]), one("node_b", "h1", &[(begin + 20, 9.0)])],
         vec![one("fabric_a", "h1", &[(begin + 10, 1.0)]), one("fabric_a", "h9", &[(begin + 10, 9.0)])],
@@ -235,6 +241,11 @@ async fn a_selection_is_sent_in_order_with_markers_and_without_what_the_store_re
         assert_eq!(collector.remote_write(request).await.0, status);
     }
     drained(&collector).await;
+    // What metrics mean comes too, for those that are selected.
+    let told = || receiver.taken.lock().iter().flat_map(|(_, r)| r.metadata.clone()).collect::<Vec<_>>();
+    until("metadata is told", async || !told().is_empty()).await;
+    let kinds: Vec<_> = told().iter().map(|m| (m.name.clone(), m.kind_word(), m.help.clone())).collect();
+    assert_eq!(kinds, [("fabric_a".to_owned(), "counter", "What it is.".to_owned())]);
     let mut got = receiver.samples();
     let h1: Vec<i64> = got.iter().filter(|s| s.0 == "h1").map(|s| s.1 - begin).collect();
     assert!(h1 == [10, 20, 40] || h1 == [20, 10, 40], "in order within a request: {h1:?}");

@@ -3,6 +3,7 @@
 //!
 //! [`Sink`] is the one place where samples are written: the store first, then the queues.
 
+mod meta;
 mod queue;
 mod reader;
 pub(crate) mod request;
@@ -24,6 +25,8 @@ use crate::api::time::now_ms;
 use crate::config;
 use crate::endpoint::Client;
 use crate::telemetry::Telemetry;
+use meta::Teller;
+use parking_lot::Mutex;
 pub use queue::{Limits, Queue, QueueError};
 use sender::Sender;
 
@@ -95,7 +98,7 @@ impl Sink {
         let engine =
             config.store.as_ref().map(|r| (&r.write, Limits { bytes: r.write.size, age: None, refuses: true }));
         let targets = engine.into_iter().chain(config.forward.iter().map(|f| (f, age(f))));
-        let queues = targets.map(|(f, limits)| start(f, limits, &root, telemetry)).collect::<Result<_, _>>()?;
+        let queues = targets.map(|(f, limits)| start(f, limits, &root, &store, telemetry)).collect::<Result<_, _>>()?;
         let future = i64::try_from(config.ingest.future.as_millis()).unwrap_or(i64::MAX);
         Ok(Self { store: config.store.is_none().then_some(store), future, queues })
     }
@@ -182,12 +185,15 @@ fn start(
     config: &config::Forward,
     limits: Limits,
     root: &Path,
+    store: &Arc<Store>,
     telemetry: &Telemetry,
 ) -> Result<Arc<Queue>, ForwardError> {
     let name = || config.name.clone();
     let other = |message: String| ForwardError::Other { name: name(), message };
     let client = Client::new(&config.endpoint).map_err(|source| ForwardError::File { name: name(), source })?;
-    let select = config.select.iter().map(|text| selector::selector(text)).collect::<Result<_, _>>().map_err(other)?;
+    let select: Vec<_> =
+        config.select.iter().map(|text| selector::selector(text)).collect::<Result<_, _>>().map_err(other)?;
+    let teller = Teller::new(store.clone(), select.clone());
     let (dir, telemetry) = (root.join(&config.name), telemetry.forward(&config.name));
     let queue = Queue::open(Arc::new(OsFiles), &dir, select, limits, telemetry.clone());
     let queue = Arc::new(queue.map_err(|source| ForwardError::Queue { name: name(), dir, source })?);
@@ -195,6 +201,7 @@ fn start(
         name: name(),
         queue: queue.clone(),
         client,
+        teller: Mutex::new(teller),
         batch: config.batch,
         parallel: config.parallel,
         telemetry,

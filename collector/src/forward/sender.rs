@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ureq::http::StatusCode;
 
+use super::meta::Teller;
 use super::queue::Queue;
 use super::reader::{Reader, Window};
 use super::request::{self, Point};
@@ -32,6 +33,7 @@ pub(super) struct Sender {
     pub(super) name: String,
     pub(super) queue: Arc<Queue>,
     pub(super) client: Client,
+    pub(super) teller: Mutex<Teller>,
     pub(super) batch: usize,
     pub(super) parallel: usize,
     pub(super) telemetry: ForwardTelemetry,
@@ -74,7 +76,10 @@ impl Sender {
                 tracing::warn!(queue = self.name, bytes = window.damaged, "damaged records in a forward queue skipped");
             }
             match self.deliver(&window, &reader.series) {
-                Ok(()) => self.queue.advance(window.segment, window.until, window.samples),
+                Ok(()) => {
+                    self.queue.advance(window.segment, window.until, window.samples);
+                    self.tell();
+                }
                 Err(Left::Dropped) => continue,
                 Err(Left::Stopped) => return,
             }
@@ -147,6 +152,20 @@ impl Sender {
                 return Err(Left::Dropped);
             }
             backoff = (backoff * 2).min(LONGEST_BACKOFF);
+        }
+    }
+
+    /// Sends metadata if it is time; a receiver that does not want it loses nothing.
+    fn tell(&self) {
+        for plain in self.teller.lock().due() {
+            let body = snap::raw::Encoder::new().compress_vec(&plain);
+            match body.map(|body| self.post(&body)) {
+                Ok(Answer::Taken) => {}
+                Ok(Answer::Refused(why) | Answer::Later(_, why)) => {
+                    tracing::debug!(queue = self.name, why, "metadata not taken");
+                }
+                Err(error) => tracing::debug!(queue = self.name, %error, "metadata not sent"),
+            }
         }
     }
 
