@@ -124,3 +124,44 @@ pub fn retry_after(response: &Response<Body>) -> Option<Duration> {
     };
     Some(wait.min(LONGEST_WAIT))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_asked_for_in_seconds_or_as_a_date_and_has_an_end() {
+        let asked = |text: &str| {
+            let answer = Response::builder().header(header::RETRY_AFTER, text);
+            retry_after(&answer.body(Body::builder().data("")).unwrap())
+        };
+        assert_eq!(asked("7"), Some(Duration::from_secs(7)));
+        assert_eq!(asked("86400"), Some(LONGEST_WAIT));
+        assert_eq!(asked("soon"), None);
+        let later = asked(&httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100))).unwrap();
+        assert!(later > Duration::from_secs(30) && later <= Duration::from_secs(100), "{later:?}");
+        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO), "it is over");
+    }
+
+    #[test]
+    fn credentials_are_read_each_time_and_a_missing_file_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "one\n").unwrap();
+        let mut endpoint = config::Endpoint {
+            url: "http://x".to_owned(),
+            username: None,
+            password_file: None,
+            bearer_token_file: Some(file.path().to_owned()),
+            ca: None,
+            headers: [].into(),
+            timeout: Duration::from_secs(1),
+        };
+        let client = Client::new(&endpoint).unwrap();
+        assert_eq!(client.authorization().unwrap().unwrap(), "Bearer one");
+        std::fs::write(file.path(), "two").unwrap();
+        assert_eq!(client.authorization().unwrap().unwrap(), "Bearer two");
+        endpoint.bearer_token_file = Some("/nonexistent/token".into());
+        let error = Client::new(&endpoint).err().unwrap().to_string();
+        assert!(error.starts_with("/nonexistent/token: "), "{error}");
+    }
+}

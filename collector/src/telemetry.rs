@@ -36,7 +36,7 @@ const STORE: &[(&str, &str, Pick)] = &[
 #[derive(Clone)]
 pub struct Telemetry {
     registry: Registry,
-    /// Samples made durable, by way in (`otlp_grpc`, `otlp_http`, `remote_write`, `self`).
+    /// Samples made durable, by way in (`otlp_grpc`, `otlp_http`, `remote_write`, `import`, `self`).
     pub samples: IntCounterVec,
     /// Requests by way in and result (`ok`, `partial`, `invalid`, `unavailable`).
     pub requests: IntCounterVec,
