@@ -9,6 +9,7 @@ use fabriclens_agent::ebpf::networks::Destinations;
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::{Sampler, by_name};
 use fabriclens_agent::subject::Subject;
+use fabriclens_ebpf_abi::tcp_rtt::GAP;
 use fabriclens_wire::{Histogram, Value};
 use kernel::{Cable, NETWORK, OwnAddress, Statistics, Undescribed};
 use parking_lot::Mutex;
@@ -67,19 +68,21 @@ type Counts = BTreeMap<String, u64>;
 fn counts(sampler: &mut dyn Sampler) -> Counts {
     let mut batch = Batch::default();
     sampler.sample(&[], &mut batch).unwrap();
-    let told = batch.facts.into_iter().filter_map(|(column, value)| {
+    let mut told = Counts::new();
+    for (column, value) in batch.facts {
         let find = |name: &str| column.labels.iter().find(|(n, _)| &**n == name).map(|(_, v)| v.to_string());
         let what = ["kind", "direction", "opened", "reason"].iter().find_map(|name| find(name));
         let name = column.metric.name.trim_start_matches("fabric.tcp.").trim_start_matches("fabriclens.agent.");
         let name = what.map_or_else(|| name.to_string(), |what| format!("{name} {what}"));
-        match value {
-            _ if find("destination").is_some_and(|class| class != "rack") => None,
-            Value::Int(n) => Some((name, n)),
-            Value::Histogram(h) => Some((name, h.count())),
-            _ => None,
-        }
-    });
-    told.collect()
+        let n = match value {
+            _ if find("destination").is_some_and(|class| class != "rack") => continue,
+            Value::Int(n) => n,
+            Value::Histogram(h) => h.count(),
+            _ => continue,
+        };
+        *told.entry(name).or_default() += n;
+    }
+    told
 }
 
 /// What was counted since `before`, without zeros.
@@ -170,7 +173,7 @@ fn segments_sent_again_are_those_that_the_kernel_counts() {
 #[test]
 fn closed_windows_are_seen_from_both_ends() {
     let _turn = TURN.lock();
-    let (Some(cable), Some(mut sampler)) = (Cable::new(), open("tcp_loss")) else { return };
+    let (Some(cable), Some(mut sampler)) = (Cable::new(), open("tcp_traffic")) else { return };
     let before = counts(&mut *sampler);
     let (client, mut server) = cable.connection();
     client.set_nonblocking(true).unwrap();
@@ -178,7 +181,6 @@ fn closed_windows_are_seen_from_both_ends() {
     until("a closed window", || {
         while (&client).write(&[0; 65536]).is_ok() {}
         told = since(&before, &counts(&mut *sampler));
-        // Segments at a closed window are the other end asking whether it has opened.
         ["transmit", "receive"].iter().all(|direction| told.contains_key(&format!("window.closed {direction}")))
     });
     let mut rest = Vec::new();
@@ -330,7 +332,7 @@ fn a_probe_tells_its_runs_only_while_the_kernel_counts_them() {
 
 /// Programs of the probes in the kernel, by number. Names are cut there.
 fn programs() -> BTreeMap<u32, String> {
-    let ours = ["tcp_probe", "tcp_retransmit_", "inet_sock_set_s", "tcp_receive_res", "tcp_send_reset"];
+    let ours = ["received", "sent", "tcp_retransmit_", "inet_sock_set_s", "tcp_receive_res", "tcp_send_reset"];
     let all = aya::programs::loaded_programs().filter_map(Result::ok);
     let named = all.filter_map(|program| Some((program.id(), program.name_as_str()?.to_owned())));
     named.filter(|(_, name)| ours.contains(&name.as_str())).collect()
@@ -354,7 +356,8 @@ fn an_agent_that_ends_or_is_killed_leaves_nothing_attached() {
     }
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("agent.toml");
-    std::fs::write(&config, "[samplers]\ntcp_rtt = true\ntcp_loss = true\ntcp_connections = true\n").unwrap();
+    let on = ["tcp_rtt", "tcp_loss", "tcp_connections", "tcp_traffic"].map(|name| format!("{name} = true\n")).concat();
+    std::fs::write(&config, format!("[samplers]\n{on}")).unwrap();
     for signal in [Signal::TERM, Signal::KILL] {
         let before = programs();
         #[expect(clippy::disallowed_methods, reason = "the test starts the agent; the agent itself starts nothing")]
@@ -362,11 +365,11 @@ fn an_agent_that_ends_or_is_killed_leaves_nothing_attached() {
         command.env_clear().args(["run", "--http", "127.0.0.1:0", "--config"]).arg(&config);
         let mut agent = Agent(command.stderr(Stdio::null()).spawn().unwrap());
         let new = || programs().into_iter().filter(|(id, _)| !before.contains_key(id)).collect::<BTreeMap<_, _>>();
-        until("seven programs", || new().len() >= 7 || agent.0.try_wait().unwrap().is_some());
+        until("eight programs", || new().len() >= 8 || agent.0.try_wait().unwrap().is_some());
         let its = new();
         kill_process(Pid::from_child(&agent.0), signal).unwrap();
         agent.0.wait().unwrap();
-        assert!(its.len() >= 7, "{its:?}");
+        assert!(its.len() >= 8, "{its:?}");
         // The kernel frees programs a moment after their last user is gone.
         until("no program is left", || programs().keys().all(|id| !its.contains_key(id)));
     }
@@ -392,8 +395,9 @@ fn round_trips_of_local_connections_are_counted_by_interface_and_class() {
     exchange();
     let after = local(&mut *sampler).expect("traffic on lo");
     let seen = after.count() - before;
-    // Each exchange is one segment to either side; few are acknowledgements alone. Other programs may talk as well.
-    assert!(seen >= 2 * EXCHANGES, "{seen} segments");
+    // Each exchange is one segment to either side; few are acknowledgements alone, and about one in eight is looked at.
+    // Other programs may talk as well.
+    assert!(seen >= 2 * EXCHANGES / u64::from(GAP), "{seen} segments");
     let mean = after.sum / after.count() as f64;
     assert!(mean > 1e-6 && mean < 0.2, "a round trip within the host takes {mean} s");
     let (bound, _) = after.cumulative().find(|(_, n)| *n * 2 >= after.count()).expect("a median");

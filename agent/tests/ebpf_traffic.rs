@@ -7,9 +7,10 @@ mod net;
 
 use aya::maps::MapData;
 use fabriclens_agent::batch::Batch;
-use fabriclens_agent::ebpf::cgroup::{CgroupProbe, mount};
+use fabriclens_agent::ebpf::{Probe, mount};
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::Sampler;
+use fabriclens_agent::samplers::tcp_traffic::DESIGN;
 use fabriclens_ebpf_abi::tcp_traffic::{Key, RECEIVED_SEGMENTS, Record, SENT_SEGMENTS};
 use net::{Group, Pair, excused, opened, send, sum, this_host, told, tool};
 use std::net::{TcpListener, TcpStream};
@@ -140,14 +141,9 @@ fn what_finds_no_room_in_the_table_is_still_counted() {
     // A second program at the same place, longer there: both see everything.
     let Some(mut second) = opened("tcp_traffic", &this_host()) else { return };
     let roots = Roots::new(None);
-    let object = aya::include_bytes_aligned!("../../ebpf/objects/tcp_traffic.o");
     // One entry, one place: every segment of the host is either the first one's or of the others.
     let sizes = [("TRAFFIC", 1), ("OTHER", 64)];
-    let attached = mount(&roots).and_then(|mount| {
-        let mut probe = CgroupProbe::load(&roots, object, &sizes)?;
-        probe.attach(&mount).map(|()| probe)
-    });
-    let mut probe = match attached {
+    let mut probe = match Probe::load(&roots, &DESIGN, &sizes) {
         Ok(probe) => probe,
         Err(error) => {
             assert!(excused(&error.to_string()), "{error}");
@@ -155,7 +151,8 @@ fn what_finds_no_room_in_the_table_is_still_counted() {
         }
     };
     let table: aya::maps::PerCpuHashMap<MapData, Key, Record> = probe.by_key("TRAFFIC").unwrap();
-    let other: aya::maps::PerCpuArray<MapData, Record> = probe.by_place("OTHER").unwrap();
+    let other: aya::maps::PerCpuArray<MapData, Record> = probe.per_cpu("OTHER").unwrap();
+    let _attached = probe.attach().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let talk = || {
         let mut here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

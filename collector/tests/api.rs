@@ -212,3 +212,25 @@ async fn the_collector_stores_its_own_metrics() {
     }
     panic!("own metrics did not arrive: {}", c.get("/metrics").await.1);
 }
+
+#[tokio::test]
+async fn a_snapshot_is_a_data_directory_that_answers_as_the_original_did() {
+    let (c, end) = filled().await;
+    let url = format!("http://{}/api/v1/admin/tsdb/snapshot", c.running.http);
+    let (status, body) = common::post(url.clone(), &[], vec![]).await;
+    assert_eq!(status, 200, "{body}");
+    let name = serde_json::from_str::<Value>(&body).unwrap()["data"]["name"].as_str().unwrap().to_owned();
+    // What comes later is not in it.
+    assert_eq!(c.remote_write(vec![series(&[("__name__", "later")], &[(now_ms(), 1.0)])]).await.0, 204);
+    let copy = c.dir.path().join("data").join("snapshots").join(&name);
+    let restored = Collector::with(|config| config.data = copy).await;
+    let ask = format!("/api/v1/query?query=%7B__name__!=%22%22%7D&time={end}");
+    let of = |answer: (u16, Value)| data(answer)["result"].clone();
+    assert_eq!(of(restored.json(&ask).await), of(c.json(&ask).await));
+    assert_eq!(of(restored.json("/api/v1/query?query=later").await), json!([]));
+    for _ in 1..8 {
+        assert_eq!(common::post(url.clone(), &[], vec![]).await.0, 200);
+    }
+    let (status, body) = common::post(url, &[], vec![]).await;
+    assert!(status == 503 && body.contains("remove those"), "{status} {body}");
+}

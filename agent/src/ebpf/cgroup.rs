@@ -1,86 +1,27 @@
-//! Programs at the root of the cgroup tree: what every socket of the host sends and receives passes them. For
-//! `samplers/tcp_traffic`.
-//!
-//! A link can always stand beside what others have attached, and goes with its file descriptor.
+//! The root of the cgroup tree, where what every socket of the host sends and receives passes, and the numbers of
+//! interfaces that programs there want to know.
 
-use super::cost::Cost;
-use super::load::{absent, load, map, program};
+use super::load::{absent, map};
 use super::peers::Peers;
 use crate::batch::{SampleError, chain};
 use crate::roots::Roots;
 use crate::sysfile::text;
-use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap};
+use aya::Ebpf;
+use aya::maps::{Array, MapData};
 use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType};
-use aya::{Ebpf, Pod};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A probe at work. Dropped, it is gone from the kernel.
-pub struct CgroupProbe {
-    loaded: Ebpf,
-    /// Of its programs; nothing before they are attached.
-    pub cost: Cost,
-}
-
-impl CgroupProbe {
-    /// Loads `object` with maps of `sizes` (name, entries).
-    ///
-    /// # Errors
-    /// `Absent` with the remedy where this host, this kernel or this agent's privileges cannot have it.
-    pub fn load(roots: &Roots, object: &[u8], sizes: &[(&'static str, u32)]) -> Result<Self, SampleError> {
-        Ok(Self { loaded: load(roots, object, &BTreeMap::new(), sizes)?, cost: Cost::default() })
-    }
-
-    /// Attaches the programs `received` and `sent` at `mount`; from now on they count.
-    ///
-    /// # Errors
-    /// As [`CgroupProbe::load`].
-    pub fn attach(&mut self, mount: &Path) -> Result<(), SampleError> {
-        let root = File::open(mount).map_err(|e| absent(&format!("opening {}", mount.display()), &e))?;
-        for (name, way) in [("received", CgroupSkbAttachType::Ingress), ("sent", CgroupSkbAttachType::Egress)] {
-            let program: &mut CgroupSkb = program(&mut self.loaded, name)?;
-            program.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
-            // A link takes no mode: to the kernel it is always one of several.
-            program
-                .attach(&root, way, CgroupAttachMode::Single)
-                .map_err(|e| absent(&format!("attaching the probe to {}", mount.display()), &e))?;
-        }
-        self.cost = Cost::new(&mut self.loaded)?;
-        Ok(())
-    }
-
-    /// A hash map with one record for each CPU and key.
-    ///
-    /// # Errors
-    /// `Failed` when the object has no such map: the object and the agent do not belong together.
-    pub fn by_key<K: Pod, V: Pod>(&mut self, name: &str) -> Result<PerCpuHashMap<MapData, K, V>, SampleError> {
-        map(&mut self.loaded, name)
-    }
-
-    /// A map with one record for each CPU and place.
-    ///
-    /// # Errors
-    /// As [`CgroupProbe::by_key`].
-    pub fn by_place<T: Pod>(&mut self, name: &str) -> Result<PerCpuArray<MapData, T>, SampleError> {
-        map(&mut self.loaded, name)
-    }
-
-    /// The map that tells the number of an interface by its index.
-    ///
-    /// # Errors
-    /// As [`CgroupProbe::by_key`].
-    pub fn interfaces(&mut self) -> Result<Interfaces, SampleError> {
-        Ok(Interfaces { map: map(&mut self.loaded, "INTERFACE")?, told: Vec::new() })
-    }
-
-    /// The maps that tell who is at the other end.
-    ///
-    /// # Errors
-    /// As [`CgroupProbe::by_key`].
-    pub fn peers(&mut self) -> Result<Peers, SampleError> {
-        Peers::take(&mut self.loaded)
-    }
+/// Attaches a program at `mount`. A link can always stand beside what others have attached, and goes with its file
+/// descriptor.
+///
+/// # Errors
+/// `Absent` with the remedy.
+pub(super) fn attach(program: &mut CgroupSkb, way: CgroupSkbAttachType, mount: &Path) -> Result<(), SampleError> {
+    let root = File::open(mount).map_err(|e| absent(&format!("opening {}", mount.display()), &e))?;
+    // A link takes no mode: to the kernel it is always one of several.
+    let attached = program.attach(&root, way, CgroupAttachMode::Single);
+    attached.map(|_| ()).map_err(|e| absent(&format!("attaching the probe to {}", mount.display()), &e))
 }
 
 /// Tells the probe which number an interface has.
@@ -90,6 +31,10 @@ pub struct Interfaces {
 }
 
 impl Interfaces {
+    pub(super) fn take(loaded: &mut Ebpf) -> Result<Self, SampleError> {
+        Ok(Self { map: map(loaded, "INTERFACE")?, told: Vec::new() })
+    }
+
     /// Tells what has changed since the last time.
     ///
     /// # Errors

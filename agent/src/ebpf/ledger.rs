@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn counts(n: u64) -> Record {
-        [n * 100, n, n * 200, n * 2, 0]
+        [n * 100, n, n * 200, n * 2, 0, 0, 0]
     }
 
     fn told(ledger: &Ledger) -> Vec<(String, u32, u64)> {

@@ -6,7 +6,7 @@
 
 mod btf;
 mod by_place;
-pub mod cgroup;
+mod cgroup;
 pub mod cgroup_names;
 pub mod cost;
 mod format;
@@ -18,22 +18,25 @@ mod peers;
 
 pub use btf::Member;
 pub use by_place::{ByPlace, bounds, histogram};
+pub use cgroup::{Interfaces, mount};
 pub use load::possible;
 pub use peers::Peers;
 
 use crate::batch::{Batch, SampleError, chain};
 use crate::roots::Roots;
 use crate::sysfile::maybe;
-use aya::maps::{MapData, PerCpuArray};
-use aya::programs::TracePoint;
+use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
+use aya::programs::{CgroupSkb, CgroupSkbAttachType, TracePoint};
 use aya::{Ebpf, Pod};
 use cost::Cost;
 use load::{absent, load, map, program};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a sampler needs whose probe hangs from tracepoints.
 pub const TRACEPOINTS: &str = "CAP_BPF, CAP_PERFMON and tracefs (CAP_DAC_READ_SEARCH for other users than root)";
+/// What a sampler needs whose probe hangs from the root of the control groups.
+pub const SOCKETS: &str = "CAP_BPF, CAP_NET_ADMIN and cgroup2";
 
 /// What a probe is: its object, where it hooks in, what it must know of the kernel.
 pub struct Design {
@@ -48,16 +51,27 @@ pub struct Design {
     pub members: &'static [Member],
 }
 
-/// A tracepoint, and where the program wants to know its fields: name of the global, name of the field.
+/// A program of the object, and where it hangs.
 pub struct Hook {
-    /// Name of the program in the object.
+    /// Its name in the object.
     pub program: &'static str,
-    /// `tcp/tcp_probe`
-    pub tracepoint: &'static str,
-    /// Fields, by the global that takes their offset.
-    pub fields: &'static [(&'static str, &'static str)],
-    /// Fields that not every kernel has; their globals stay 0 there.
-    pub optional: &'static [(&'static str, &'static str)],
+    /// Where.
+    pub at: At,
+}
+
+/// What calls a program.
+pub enum At {
+    /// A tracepoint, and where the program wants to know its fields: name of the global, name of the field.
+    Tracepoint {
+        /// `tcp/tcp_probe`
+        event: &'static str,
+        /// Fields, by the global that takes their offset.
+        fields: &'static [(&'static str, &'static str)],
+        /// Fields that not every kernel has; their globals stay 0 there.
+        optional: &'static [(&'static str, &'static str)],
+    },
+    /// IP packets of the sockets of all control groups, one way.
+    Sockets(CgroupSkbAttachType),
 }
 
 /// A probe in the kernel. Dropped, it is gone from there.
@@ -66,6 +80,8 @@ pub struct Probe {
     design: &'static Design,
     /// What the kernel told, by global.
     places: BTreeMap<&'static str, u32>,
+    /// Root of the control groups, for programs that hang there.
+    mount: Option<PathBuf>,
     cost: Cost,
 }
 
@@ -76,17 +92,26 @@ impl Probe {
     /// `Absent` with the remedy where this host, this kernel or this agent's privileges cannot have it.
     pub fn load(roots: &Roots, design: &'static Design, sizes: &[(&'static str, u32)]) -> Result<Self, SampleError> {
         possible(roots)?;
-        let events = format::events(roots)?;
-        let mut places = btf::words(roots, design.members);
+        let mut mount = None;
+        let mut places = BTreeMap::new();
         for hook in design.hooks {
-            places.extend(format::offsets(&events.join(hook.tracepoint), hook.fields, hook.optional)?);
+            match &hook.at {
+                At::Tracepoint { event, fields, optional } => {
+                    places.extend(format::offsets(&format::events(roots)?.join(event), fields, optional)?);
+                }
+                At::Sockets(_) => mount = Some(cgroup::mount(roots)?),
+            }
         }
+        places.extend(btf::words(roots, design.members));
         let mut loaded = load(roots, design.object, &places, sizes)?;
         for hook in design.hooks {
-            let program: &mut TracePoint = program(&mut loaded, hook.program)?;
-            program.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
+            let loading = match &hook.at {
+                At::Tracepoint { .. } => program::<TracePoint>(&mut loaded, hook.program)?.load(),
+                At::Sockets(_) => program::<CgroupSkb>(&mut loaded, hook.program)?.load(),
+            };
+            loading.map_err(|e| absent("the kernel refuses the probe", &e))?;
         }
-        Ok(Self { cost: Cost::new(&mut loaded)?, loaded, design, places })
+        Ok(Self { cost: Cost::new(&mut loaded)?, loaded, design, places, mount })
     }
 
     /// Attaches its programs.
@@ -94,10 +119,18 @@ impl Probe {
     /// # Errors
     /// `Absent`, as for [`Probe::load`].
     pub fn attach(mut self) -> Result<Self, SampleError> {
+        let loaded = &mut self.loaded;
         for hook in self.design.hooks {
-            let (category, name) = hook.tracepoint.split_once('/').unwrap_or(("", hook.tracepoint));
-            let program: &mut TracePoint = program(&mut self.loaded, hook.program)?;
-            program.attach(category, name).map_err(|e| absent(&format!("attaching the probe{}", paranoid()), &e))?;
+            match (&hook.at, &self.mount) {
+                (At::Tracepoint { event, .. }, _) => {
+                    let (category, name) = event.split_once('/').unwrap_or(("", event));
+                    let program: &mut TracePoint = program(loaded, hook.program)?;
+                    let attached = program.attach(category, name);
+                    attached.map_err(|e| absent(&format!("attaching the probe{}", paranoid()), &e))?;
+                }
+                (At::Sockets(way), Some(mount)) => cgroup::attach(program(loaded, hook.program)?, *way, mount)?,
+                (At::Sockets(_), None) => {}
+            }
         }
         Ok(self)
     }
@@ -121,6 +154,22 @@ impl Probe {
     /// `Failed` when the object has no such map: the object and the agent do not belong together.
     pub fn per_cpu<T: Pod>(&mut self, name: &str) -> Result<PerCpuArray<MapData, T>, SampleError> {
         map(&mut self.loaded, name)
+    }
+
+    /// A hash map with one record for each CPU and key.
+    ///
+    /// # Errors
+    /// As [`Probe::per_cpu`].
+    pub fn by_key<K: Pod, V: Pod>(&mut self, name: &str) -> Result<PerCpuHashMap<MapData, K, V>, SampleError> {
+        map(&mut self.loaded, name)
+    }
+
+    /// The map that tells the number of an interface by its index.
+    ///
+    /// # Errors
+    /// As [`Probe::per_cpu`].
+    pub fn interfaces(&mut self) -> Result<Interfaces, SampleError> {
+        Interfaces::take(&mut self.loaded)
     }
 
     /// The maps that tell a probe who is at the other end.

@@ -20,7 +20,7 @@ mod settings;
 mod tcp_connections;
 mod tcp_loss;
 mod tcp_rtt;
-mod tcp_traffic;
+pub mod tcp_traffic;
 mod tcpip;
 mod verbs;
 

@@ -3,7 +3,7 @@
 
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
-use crate::ebpf::{ByPlace, Design, Hook, Member, TRACEPOINTS, bounds, histogram};
+use crate::ebpf::{At, ByPlace, Design, Hook, Member, TRACEPOINTS, bounds, histogram};
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use aya::util::nr_cpus;
@@ -35,35 +35,41 @@ static DESIGN: Design = Design {
     hooks: &[
         Hook {
             program: "inet_sock_set_state",
-            tracepoint: "sock/inet_sock_set_state",
-            fields: &[
-                ("SK", "skaddr"),
-                ("OLD", "oldstate"),
-                ("NEW", "newstate"),
-                ("PROTOCOL", "protocol"),
-                ("PORT", "sport"),
-                ("LOCAL_ADDRESS", "saddr_v6"),
-                ("REMOTE_ADDRESS", "daddr_v6"),
-            ],
-            optional: &[],
+            at: At::Tracepoint {
+                event: "sock/inet_sock_set_state",
+                fields: &[
+                    ("SK", "skaddr"),
+                    ("OLD", "oldstate"),
+                    ("NEW", "newstate"),
+                    ("PROTOCOL", "protocol"),
+                    ("PORT", "sport"),
+                    ("LOCAL_ADDRESS", "saddr_v6"),
+                    ("REMOTE_ADDRESS", "daddr_v6"),
+                ],
+                optional: &[],
+            },
         },
         Hook {
             program: "tcp_receive_reset",
-            tracepoint: "tcp/tcp_receive_reset",
-            fields: &[("RECEIVED_SK", "skaddr"), ("RECEIVED_LOCAL", "saddr_v6"), ("RECEIVED_REMOTE", "daddr_v6")],
-            optional: &[],
+            at: At::Tracepoint {
+                event: "tcp/tcp_receive_reset",
+                fields: &[("RECEIVED_SK", "skaddr"), ("RECEIVED_LOCAL", "saddr_v6"), ("RECEIVED_REMOTE", "daddr_v6")],
+                optional: &[],
+            },
         },
         Hook {
             program: "tcp_send_reset",
-            tracepoint: "tcp/tcp_send_reset",
-            fields: &[
-                ("SENT_SK", "skaddr"),
-                ("SENT_STATE", "state"),
-                ("SENT_LOCAL", "saddr"),
-                ("SENT_REMOTE", "daddr"),
-            ],
-            // Since Linux 6.10 both families are in the two above.
-            optional: &[("SENT_LOCAL_V6", "saddr_v6"), ("SENT_REMOTE_V6", "daddr_v6")],
+            at: At::Tracepoint {
+                event: "tcp/tcp_send_reset",
+                fields: &[
+                    ("SENT_SK", "skaddr"),
+                    ("SENT_STATE", "state"),
+                    ("SENT_LOCAL", "saddr"),
+                    ("SENT_REMOTE", "daddr"),
+                ],
+                // Since Linux 6.10 both families are in the two above.
+                optional: &[("SENT_LOCAL_V6", "saddr_v6"), ("SENT_REMOTE_V6", "daddr_v6")],
+            },
         },
     ],
     members: &[Member { global: "SK_ERROR", steps: &[("sock", "sk_err")] }],

@@ -1,17 +1,15 @@
-//! What TCP had to send again and windows that were closed, by interface and class of destination, seen by a probe in the
+//! What TCP had to send again, by interface and class of destination, seen by a probe in the
 //! kernel (`ebpf/probes/src/bin/tcp_loss.rs`). How much the host sent again in all, and signs such as reordering that no
 //! stable hook tells by connection, are in `/proc/net` (`tcpip`); this one says towards whom, and why.
 
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
-use crate::ebpf::{ByPlace, Design, Hook, Member, TRACEPOINTS};
+use crate::ebpf::{At, ByPlace, Design, Hook, Member, TRACEPOINTS};
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use fabriclens_catalog::Source;
-use fabriclens_catalog::metrics::host::{TCP_RETRANSMIT_IO, TCP_RETRANSMIT_SEGMENTS, TCP_WINDOW_CLOSED};
-use fabriclens_ebpf_abi::tcp_loss::{
-    BYTES, HANDSHAKE, NAMES, SEGMENTS, UNKNOWN, WINDOW_RECEIVE, WINDOW_TRANSMIT, WORDS,
-};
+use fabriclens_catalog::metrics::host::{TCP_RETRANSMIT_IO, TCP_RETRANSMIT_SEGMENTS};
+use fabriclens_ebpf_abi::tcp_loss::{BYTES, HANDSHAKE, NAMES, SEGMENTS, UNKNOWN, WORDS};
 use fabriclens_wire::Value;
 
 /// See the module.
@@ -31,32 +29,25 @@ static DESIGN: Design = Design {
     hooks: &[
         Hook {
             program: "tcp_retransmit_skb",
-            tracepoint: "tcp/tcp_retransmit_skb",
-            fields: &[
-                ("SKB", "skbaddr"),
-                ("SK", "skaddr"),
-                ("STATE", "state"),
-                ("LOCAL_ADDRESS", "saddr_v6"),
-                ("REMOTE_ADDRESS", "daddr_v6"),
-            ],
-            optional: &[("ERROR", "err")],
+            at: At::Tracepoint {
+                event: "tcp/tcp_retransmit_skb",
+                fields: &[
+                    ("SKB", "skbaddr"),
+                    ("SK", "skaddr"),
+                    ("STATE", "state"),
+                    ("LOCAL_ADDRESS", "saddr_v6"),
+                    ("REMOTE_ADDRESS", "daddr_v6"),
+                ],
+                optional: &[("ERROR", "err")],
+            },
         },
         Hook {
             program: "tcp_retransmit_synack",
-            tracepoint: "tcp/tcp_retransmit_synack",
-            fields: &[("SYNACK_LOCAL", "saddr_v6"), ("SYNACK_REMOTE", "daddr_v6")],
-            optional: &[],
-        },
-        Hook {
-            program: "tcp_probe",
-            tracepoint: "tcp/tcp_probe",
-            fields: &[
-                ("PROBE_LOCAL", "saddr"),
-                ("PROBE_REMOTE", "daddr"),
-                ("SEND_WINDOW", "snd_wnd"),
-                ("RECEIVE_WINDOW", "rcv_wnd"),
-            ],
-            optional: &[],
+            at: At::Tracepoint {
+                event: "tcp/tcp_retransmit_synack",
+                fields: &[("SYNACK_LOCAL", "saddr_v6"), ("SYNACK_REMOTE", "daddr_v6")],
+                optional: &[],
+            },
         },
     ],
     members: &[
@@ -92,10 +83,6 @@ impl Sampler for TcpLoss {
                 if bytes {
                     out.fact(&TCP_RETRANSMIT_IO, &labels, Value::Int(record[BYTES + kind]));
                 }
-            }
-            for (direction, word) in [("receive", WINDOW_RECEIVE), ("transmit", WINDOW_TRANSMIT)] {
-                let labels = [destination, ("direction", direction), netdev];
-                out.fact(&TCP_WINDOW_CLOSED, &labels, Value::Int(record[word]));
             }
         })
     }

@@ -1,11 +1,12 @@
-//! Smoothed round trips of TCP by interface and class of destination, seen by a probe in the kernel at each segment
+//! Smoothed round trips of TCP by interface and class of destination, seen by a probe in the kernel at some of the segments
 //! received (`ebpf/probes/src/bin/tcp_rtt.rs`). The yardstick beside RDMA.
 
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
-use crate::ebpf::{ByPlace, Design, Hook, TRACEPOINTS, bounds, histogram};
+use crate::ebpf::{At, ByPlace, Design, Hook, SOCKETS, bounds, histogram};
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
+use aya::programs::CgroupSkbAttachType;
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::host::TCP_RTT;
 use fabriclens_ebpf_abi::histogram::WORDS;
@@ -18,7 +19,7 @@ pub const SPEC: Spec = Spec {
     source: Source::Ebpf,
     period: Period::Full,
     default: true,
-    needs: TRACEPOINTS,
+    needs: SOCKETS,
     applies: Subject::is_host,
     open,
 };
@@ -26,12 +27,7 @@ pub const SPEC: Spec = Spec {
 static DESIGN: Design = Design {
     name: SPEC.name,
     object: include_bytes_aligned!("../../../ebpf/objects/tcp_rtt.o"),
-    hooks: &[Hook {
-        program: "tcp_probe",
-        tracepoint: "tcp/tcp_probe",
-        fields: &[("SADDR", "saddr"), ("DADDR", "daddr"), ("SRTT", "srtt")],
-        optional: &[],
-    }],
+    hooks: &[Hook { program: "received", at: At::Sockets(CgroupSkbAttachType::Ingress) }],
     members: &[],
 };
 

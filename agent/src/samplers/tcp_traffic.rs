@@ -8,22 +8,22 @@
 
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError, chain};
-use crate::ebpf::cgroup::{CgroupProbe, Interfaces, mount};
 use crate::ebpf::cgroup_names::CgroupNames;
-use crate::ebpf::cost;
 use crate::ebpf::ledger::Ledger;
-use crate::ebpf::{Peers, possible, summed};
+use crate::ebpf::{At, Design, Hook, Interfaces, Peers, Probe, SOCKETS, mount, summed};
 use crate::roots::Roots;
 use crate::subject::Subject;
 use crate::sysfile::maybe;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
+use aya::programs::CgroupSkbAttachType;
 use fabriclens_catalog::Source;
-use fabriclens_catalog::metrics::host::{TCP_IO, TCP_IO_CE, TCP_IO_SEGMENTS, TCP_IO_UNPLACED};
+use fabriclens_catalog::metrics::host::{TCP_IO, TCP_IO_CE, TCP_IO_SEGMENTS, TCP_IO_UNPLACED, TCP_WINDOW_CLOSED};
 use fabriclens_ebpf_abi::INTERFACES;
 use fabriclens_ebpf_abi::destination::CLASSES;
 use fabriclens_ebpf_abi::tcp_traffic::{
-    Key, RECEIVED_BYTES, RECEIVED_CE, RECEIVED_SEGMENTS, Record, SENT_BYTES, SENT_SEGMENTS, WORDS,
+    Key, RECEIVED_BYTES, RECEIVED_CE, RECEIVED_CLOSED, RECEIVED_SEGMENTS, Record, SENT_BYTES, SENT_CLOSED,
+    SENT_SEGMENTS, WORDS,
 };
 use fabriclens_wire::Value;
 use std::collections::HashMap;
@@ -35,12 +35,22 @@ pub const SPEC: Spec = Spec {
     source: Source::Ebpf,
     period: Period::Full,
     default: true,
-    needs: "CAP_BPF, CAP_NET_ADMIN and cgroup2",
+    needs: SOCKETS,
     applies: Subject::is_host,
     open,
 };
 
-static OBJECT: &[u8] = include_bytes_aligned!("../../../ebpf/objects/tcp_traffic.o");
+/// The probe.
+pub static DESIGN: Design = Design {
+    name: SPEC.name,
+    object: include_bytes_aligned!("../../../ebpf/objects/tcp_traffic.o"),
+    hooks: &[
+        Hook { program: "received", at: At::Sockets(CgroupSkbAttachType::Ingress) },
+        Hook { program: "sent", at: At::Sockets(CgroupSkbAttachType::Egress) },
+    ],
+    members: &[],
+};
+
 /// Addresses of a host change rarely.
 const REFRESH: Duration = Duration::from_secs(10);
 /// After so many samples control groups that went away are forgotten.
@@ -49,16 +59,14 @@ const SWEEP: u32 = 60;
 const LINKS: &[(&str, u64)] = &[("1", 14), ("32", 4)];
 
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    possible(&subject.roots)?;
-    let mount = mount(&subject.roots)?;
     let places = (INTERFACES * CLASSES) as u32;
-    let mut probe = CgroupProbe::load(&subject.roots, OBJECT, &[("OTHER", places)])?;
+    let mut probe = Probe::load(&subject.roots, &DESIGN, &[("OTHER", places)])?;
     let mut opened = TcpTraffic {
         table: probe.by_key("TRAFFIC")?,
-        other: probe.by_place("OTHER")?,
+        other: probe.per_cpu("OTHER")?,
         interfaces: probe.interfaces()?,
         peers: probe.peers()?,
-        names: CgroupNames::new(mount.clone()),
+        names: CgroupNames::new(mount(&subject.roots)?),
         ledger: Ledger::default(),
         links: HashMap::new(),
         refreshed: Instant::now(),
@@ -68,7 +76,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     };
     // Addresses first: what the probe does not know counts as another's.
     opened.refresh()?;
-    opened.probe.attach(&mount)?;
+    opened.probe = opened.probe.attach()?;
     Ok(Box::new(opened))
 }
 
@@ -84,7 +92,7 @@ struct TcpTraffic {
     refreshed: Instant,
     samples: u32,
     subject: Subject,
-    probe: CgroupProbe,
+    probe: Probe,
 }
 
 impl Sampler for TcpTraffic {
@@ -113,7 +121,7 @@ impl Sampler for TcpTraffic {
             }
         }
         out.fact(&TCP_IO_UNPLACED, &[], Value::Int(self.ledger.unplaced()));
-        cost::tell(SPEC.name, std::iter::once(&self.probe.cost), out)?;
+        self.probe.tell(out)?;
         self.clear(&silent)
     }
 }
@@ -163,11 +171,16 @@ fn link_header(roots: &Roots, netdev: &str) -> u64 {
 }
 
 fn tell(out: &mut Batch, [cgroup, destination, netdev]: [&str; 3], counts: &Record, link: u64) {
-    let directions = [("receive", RECEIVED_BYTES, RECEIVED_SEGMENTS), ("transmit", SENT_BYTES, SENT_SEGMENTS)];
-    for (direction, bytes, segments) in directions {
+    // A window that is closed at the other end, as what is received says, stops what is to be sent.
+    let directions = [
+        ("receive", RECEIVED_BYTES, RECEIVED_SEGMENTS, SENT_CLOSED),
+        ("transmit", SENT_BYTES, SENT_SEGMENTS, RECEIVED_CLOSED),
+    ];
+    for (direction, bytes, segments, closed) in directions {
         let labels = [("cgroup", cgroup), ("destination", destination), ("direction", direction), ("netdev", netdev)];
         out.fact(&TCP_IO, &labels, Value::Int(counts[bytes] + counts[segments] * link));
         out.fact(&TCP_IO_SEGMENTS, &labels, Value::Int(counts[segments]));
+        out.fact(&TCP_WINDOW_CLOSED, &labels, Value::Int(counts[closed]));
     }
     let labels = [("cgroup", cgroup), ("destination", destination), ("netdev", netdev)];
     out.fact(&TCP_IO_CE, &labels, Value::Int(counts[RECEIVED_CE]));

@@ -1,10 +1,12 @@
 //! Labels, matchers and series: the words that store, query engine and server share. No I/O, no policy.
 
 mod budget;
+mod hint;
 mod labels;
 mod matcher;
 
 pub use budget::{Budget, Unlimited};
+pub use hint::{Hint, Rollup, Selected};
 pub use labels::Labels;
 pub use matcher::{MatchOp, Matcher, MatcherError};
 
@@ -60,6 +62,22 @@ pub trait Read: Send + Sync {
         end_ms: i64,
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError>;
+
+    /// [`Self::select_within`] for a reader who tells what the samples are for, so that a store may let fewer stand for
+    /// them.
+    ///
+    /// # Errors
+    /// As there.
+    fn select_for(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        _hint: Hint,
+        budget: &dyn Budget,
+    ) -> Result<Selected, ReadError> {
+        Ok(Selected { series: self.select_within(matchers, start_ms, end_ms, budget)?, resolution_ms: None })
+    }
 
     /// [`Self::select_within`] whatever it takes.
     ///

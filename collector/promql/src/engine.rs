@@ -220,7 +220,7 @@ fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Valu
         return Ok(Value::String { time_ms, value: value.clone() });
     }
     if expr.kind == ValueKind::Matrix {
-        let ranged = cx.ranged(expr, grid)?;
+        let ranged = cx.ranged(expr, grid, None)?;
         let (start, end) = ranged.window(time_ms);
         let mut series = ranged.series;
         for s in &mut series {

@@ -1,5 +1,6 @@
 //! The Prometheus HTTP API as Grafana calls it, health, the collector's metrics, and a page for people.
 
+mod admin;
 pub mod encode;
 pub mod error;
 mod explore;
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::http::Uri;
-use axum::routing::get;
+use axum::routing::{get, post};
 use fabriclens_promql::Engine;
 use fabriclens_store::Store;
 
@@ -90,6 +91,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/api/v1/alerts", get(status::alerts))
         .route("/api/v1/targets", get(status::targets))
         .route("/api/v1/alertmanagers", get(status::alertmanagers))
+        .route("/api/v1/admin/tsdb/snapshot", post(admin::snapshot).put(admin::snapshot))
         .route("/api/v1/status/buildinfo", get(status::buildinfo))
         .route("/api/v1/status/config", get(status::config))
         .route("/api/v1/status/flags", get(status::flags))

@@ -132,6 +132,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     address(&mut config.listen.otlp_http, raw.listen.otlp_http, "listen.otlp_http")?;
     time(&mut config.self_metrics_interval, raw.self_metrics_interval, "self_metrics_interval")?;
     time(&mut config.retention.age, raw.retention.age, "retention.age")?;
+    time(&mut config.retention.rollups, raw.retention.rollups, "retention.rollups")?;
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
     time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;
@@ -140,6 +141,11 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
         config.ingest.message_size = usize::try_from(size(&text, "ingest.message_size")?).unwrap_or(usize::MAX);
     }
     config.ingest.in_flight = raw.ingest.in_flight.map_or(config.ingest.in_flight, |n| n as usize);
+    let count = |slot: &mut usize, raw: Option<u64>| *slot = raw.map_or(*slot, |n| n as usize);
+    count(&mut config.series.all, raw.ingest.series);
+    count(&mut config.series.of_metric, raw.ingest.series_per_metric);
+    count(&mut config.series.of_tenant, raw.ingest.series_per_tenant);
+    config.series.tenant_label = raw.ingest.tenant_label.unwrap_or_default();
     config.query.concurrency = raw.query.concurrency.map_or(config.query.concurrency, |n| n as usize);
     config.query.max_samples = raw.query.max_samples.unwrap_or(config.query.max_samples);
     if let Some(text) = raw.query.memory {
@@ -161,6 +167,9 @@ fn bounds(config: &Config) -> Result<(), ConfigError> {
     needs("retention.size", config.retention.size.is_none_or(|s| s >= 64 << 20), "at least 64MiB")?;
     needs("ingest.message_size", (64 << 10..=1 << 30).contains(&config.ingest.message_size), "from 64KiB to 1GiB")?;
     needs("ingest.in_flight", config.ingest.in_flight > 0, "at least 1")?;
+    needs("ingest.series", config.series.all > 0, "at least 1")?;
+    needs("ingest.series_per_metric", config.series.of_metric > 0, "at least 1")?;
+    needs("ingest.series_per_tenant", config.series.of_tenant > 0, "at least 1")?;
     needs("query.concurrency", config.query.concurrency > 0, "at least 1")?;
     needs("query.memory", config.query.memory >= 1 << 20, "at least 1MiB")?;
     needs("query.timeout", !config.query.timeout.is_zero(), "longer than 0s")?;
@@ -220,6 +229,9 @@ mod tests {
         config.query.lookback = Duration::from_secs(7);
         config.query.memory = 3 << 20;
         config.retention.size = Some(1 << 30);
+        config.retention.rollups = Duration::ZERO;
+        config.series.of_metric = 12;
+        config.series.tenant_label = "cluster".into();
         config.tls = Some(Tls { cert: "a".into(), key: "b".into(), client_ca: Some("c".into()) });
         let shown = config.shown();
         assert_eq!(shown.len(), KEYS.len());

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::duration::{self, QuantityError};
+use fabriclens_store::SeriesLimits;
 
 /// Everything the collector can be told, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +34,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Limits of the way in.
     pub ingest: Ingest,
+    /// How many series are taken.
+    pub series: SeriesLimits,
     /// Limits of queries.
     pub query: Query,
     /// Samples are kept by another engine, not here.
@@ -59,6 +62,8 @@ pub struct Retention {
     pub age: Duration,
     /// Oldest samples go when blocks exceed this many bytes.
     pub size: Option<u64>,
+    /// Rollups of one minute are kept so long, and as long as the samples; zero: there are none.
+    pub rollups: Duration,
 }
 
 /// PEM files.
@@ -106,9 +111,14 @@ impl Default for Config {
             insecure: false,
             self_metrics_interval: Duration::from_secs(15),
             listen: Listen { http: loopback(7470), otlp_grpc: loopback(4317), otlp_http: loopback(4318) },
-            retention: Retention { age: Duration::from_secs(30 * 86_400), size: None },
+            retention: Retention {
+                age: Duration::from_secs(30 * 86_400),
+                size: None,
+                rollups: Duration::from_secs(366 * 86_400),
+            },
             tls: None,
             ingest: Ingest { message_size: 16 << 20, in_flight: 32, future: Duration::from_secs(600) },
+            series: SeriesLimits::default(),
             query: Query {
                 concurrency: 20,
                 timeout: Duration::from_secs(120),
@@ -143,12 +153,17 @@ impl Config {
             self.listen.otlp_http.to_string(),
             duration::format(self.retention.age),
             self.retention.size.map(|s| s.to_string()).unwrap_or_default(),
+            duration::format(self.retention.rollups),
             path(&tls.map(|t| t.cert.clone())),
             path(&tls.map(|t| t.key.clone())),
             path(&ca),
             self.ingest.message_size.to_string(),
             self.ingest.in_flight.to_string(),
             duration::format(self.ingest.future),
+            self.series.all.to_string(),
+            self.series.of_metric.to_string(),
+            self.series.tenant_label.clone(),
+            self.series.of_tenant.to_string(),
             self.query.concurrency.to_string(),
             duration::format(self.query.timeout),
             self.query.max_samples.to_string(),

@@ -23,12 +23,17 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("listen.otlp_http", Form::Text),
     ("retention.age", Form::Text),
     ("retention.size", Form::Text),
+    ("retention.rollups", Form::Text),
     ("tls.cert", Form::Text),
     ("tls.key", Form::Text),
     ("tls.client_ca", Form::Text),
     ("ingest.message_size", Form::Text),
     ("ingest.in_flight", Form::Integer),
     ("ingest.future", Form::Text),
+    ("ingest.series", Form::Integer),
+    ("ingest.series_per_metric", Form::Integer),
+    ("ingest.tenant_label", Form::Text),
+    ("ingest.series_per_tenant", Form::Integer),
     ("query.concurrency", Form::Integer),
     ("query.timeout", Form::Text),
     ("query.max_samples", Form::Integer),
@@ -92,6 +97,7 @@ pub(super) struct RawListen {
 pub(super) struct RawRetention {
     pub age: Option<String>,
     pub size: Option<String>,
+    pub rollups: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -108,6 +114,10 @@ pub(super) struct RawIngest {
     pub message_size: Option<String>,
     pub in_flight: Option<u32>,
     pub future: Option<String>,
+    pub series: Option<u64>,
+    pub series_per_metric: Option<u64>,
+    pub tenant_label: Option<String>,
+    pub series_per_tenant: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -6,7 +6,7 @@ mod remote;
 
 use std::sync::Arc;
 
-use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
+use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Selected, Series};
 use fabriclens_store::Store;
 
 use crate::config;
@@ -87,6 +87,20 @@ impl Read for Data {
         match self {
             Self::Local(store) => store.select_within(matchers, start_ms, end_ms, budget),
             Self::Remote(remote) => remote.select_within(matchers, start_ms, end_ms, budget),
+        }
+    }
+
+    fn select_for(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        hint: Hint,
+        budget: &dyn Budget,
+    ) -> Result<Selected, ReadError> {
+        match self {
+            Self::Local(store) => store.select_for(matchers, start_ms, end_ms, hint, budget),
+            Self::Remote(remote) => remote.select_for(matchers, start_ms, end_ms, hint, budget),
         }
     }
 }

@@ -123,7 +123,7 @@ impl Ingest {
             let rows = this.otlp[shard(peer)].lock().decode(&body)?;
             this.remember(&rows.metadata);
             let mut report = Report::from_rejected(&rows.rejected);
-            report.add(&this.append(&rows.groups)?);
+            report.add(&this.append(&rows.groups)?, || this.store.refusal());
             Ok(report)
         })
         .await
@@ -142,7 +142,7 @@ impl Ingest {
                 rows.groups.iter().for_each(|g| this.conflicts.rows(peer, g));
             }
             let mut report = std::mem::take(&mut rows.report);
-            report.add(&this.append(&rows.groups)?);
+            report.add(&this.append(&rows.groups)?, || this.store.refusal());
             Ok(report)
         })
         .await

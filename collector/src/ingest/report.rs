@@ -49,8 +49,8 @@ impl Report {
         report
     }
 
-    /// Adds what the store did.
-    pub(super) fn add(&mut self, a: &Appended) {
+    /// Adds what the store did; `refusal` is asked why where it took no further series.
+    pub(super) fn add(&mut self, a: &Appended, refusal: impl FnOnce() -> Option<String>) {
         self.accepted += a.accepted + a.duplicates;
         self.reject("too_old", a.too_old, "older than retention; raise retention.age (--retention) to keep them");
         self.reject(
@@ -64,11 +64,11 @@ impl Report {
             "the same series has another value at the same time, the first one stays; \
              give each sender its own host name or labels",
         );
-        self.reject(
-            "series_limit",
-            a.over_series_limit,
-            "the store holds as many series as it may; remove labels that take many values",
-        );
+        if a.over_series_limit > 0 {
+            let limit = refusal().unwrap_or_else(|| "the store has as many series as it may".into());
+            let text = format!("{limit}; remove labels that take many values, or raise the limit");
+            self.reject("series_limit", a.over_series_limit, text);
+        }
     }
 
     /// Adds another report of the same request.
@@ -156,8 +156,8 @@ mod tests {
     fn the_sender_learns_counts_reasons_and_remedies() {
         let mut r = Report::default();
         assert_eq!(r.message(), "");
-        r.add(&Appended { accepted: 3, duplicates: 1, too_far_in_future: 2, ..Appended::default() });
-        r.add(&Appended { too_far_in_future: 1, ..Appended::default() });
+        r.add(&Appended { accepted: 3, duplicates: 1, too_far_in_future: 2, ..Appended::default() }, || None);
+        r.add(&Appended { too_far_in_future: 1, ..Appended::default() }, || None);
         assert_eq!((r.accepted, r.rejected()), (4, 3));
         assert_eq!(r.reasons().collect::<Vec<_>>(), [("future", 3)]);
         let m = r.message();

@@ -112,8 +112,10 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
 async fn open(config: &Config) -> Result<Arc<Store>, ServeError> {
     let options = Options {
         retention: Some(config.retention.age),
+        rollups: Some(config.retention.rollups).filter(|age| !age.is_zero()),
         max_bytes: config.retention.size,
         max_future: config.ingest.future,
+        series: config.series.clone(),
         max_read_samples: usize::try_from(config.query.max_samples).unwrap_or(usize::MAX),
         ..Options::default()
     };

@@ -104,6 +104,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok(())
     };
     query(&store, "head")?;
+    let log = store.stats().wal_bytes;
+    drop(store);
+    let began = Instant::now();
+    let store = Store::open(dir.path(), options.clone())?;
+    println!("open     {:?} with {} MiB of log", began.elapsed(), log >> 20);
     let began = Instant::now();
     store.flush()?;
     println!("flush    {:?}", began.elapsed());

@@ -1,23 +1,33 @@
-//! The set of block files: found when the store opens, changed by flush, merge and retention.
+//! Sets of block files: found when the store opens, changed by flush, merge and retention. There are two: samples as
+//! they came, and their rollups.
 
 use crate::block::read::{Block, OpenFailure, parse_name};
-use crate::dir::DataDir;
 use crate::error::{OpenError, StoreError};
 use crate::io::Files;
 use crate::store::Shared;
 use crate::wal::replay::Damage;
+use parking_lot::RwLock;
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Opens all blocks, in order of their generations, and gives the next free number. Unfinished files and blocks that a
-/// merge has replaced are removed; a block that does not check is reported and left alone.
-pub fn load(dir: &DataDir, files: &dyn Files, damage: &mut Vec<Damage>) -> Result<(Vec<Arc<Block>>, u64), OpenError> {
-    let list = files.list(&dir.blocks).map_err(|e| OpenError::io("list", &dir.root, &dir.blocks, e))?;
+/// One directory of blocks.
+pub struct Shelf {
+    /// The directory.
+    pub dir: PathBuf,
+    /// In order of their generations. Replaced as a whole, so that reads hold no lock.
+    blocks: RwLock<Arc<Vec<Arc<Block>>>>,
+}
+
+/// Opens all blocks of `dir`, and gives the next free number. Unfinished files and blocks that a merge has replaced are
+/// removed; a block that does not check is reported and left alone.
+pub fn load(root: &Path, dir: &Path, files: &dyn Files, damage: &mut Vec<Damage>) -> Result<(Shelf, u64), OpenError> {
+    let list = files.list(dir).map_err(|e| OpenError::io("list", root, dir, e))?;
     let mut blocks = Vec::new();
     let mut next = 1;
     for (name, bytes) in list {
-        let path = dir.blocks.join(&name);
+        let path = dir.join(&name);
         if name.ends_with(".part") {
             // Left over by a crash; if it cannot be removed now, the next open tries again.
             let _ = files.remove(&path);
@@ -46,15 +56,20 @@ pub fn load(dir: &DataDir, files: &dyn Files, damage: &mut Vec<Damage>) -> Resul
         keep
     });
     sort(&mut blocks);
-    Ok((blocks, next))
+    Ok((Shelf { dir: dir.into(), blocks: RwLock::new(Arc::new(blocks)) }, next))
 }
 
 /// Earlier generations first: of two samples at one time the first one found counts.
-pub fn sort(blocks: &mut [Arc<Block>]) {
+fn sort(blocks: &mut [Arc<Block>]) {
     blocks.sort_by_key(|b| (b.facts.generations, b.id));
 }
 
-impl Shared {
+impl Shelf {
+    /// All of them, earlier generations first.
+    pub fn all(&self) -> Arc<Vec<Arc<Block>>> {
+        self.blocks.read().clone()
+    }
+
     /// Swaps blocks in and out at once.
     pub fn exchange(&self, add: Vec<Arc<Block>>, remove: &[u64]) {
         let mut slot = self.blocks.write();
@@ -65,14 +80,20 @@ impl Shared {
     }
 
     /// Removes the files of blocks that are no longer in the set. Open readers keep theirs until they are done.
-    pub fn remove_files(&self, blocks: &[Arc<Block>]) -> Result<(), StoreError> {
+    pub fn remove_files(&self, files: &dyn Files, blocks: &[Arc<Block>]) -> Result<(), StoreError> {
         for block in blocks {
-            self.files.remove(&block.path).map_err(|e| StoreError::io("remove", &block.path, &e))?;
+            files.remove(&block.path).map_err(|e| StoreError::io("remove", &block.path, &e))?;
         }
-        let dir = &self.dir.blocks;
-        self.files.sync_dir(dir).map_err(|e| StoreError::io("sync", dir, &e))
+        files.sync_dir(&self.dir).map_err(|e| StoreError::io("sync", &self.dir, &e))
     }
 
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.all().iter().map(|b| b.bytes).sum()
+    }
+}
+
+impl Shared {
     /// Notes damage in a block, once for each message.
     pub fn report(&self, block: &Block, e: &StoreError) {
         block.damaged.store(true, Ordering::Relaxed);

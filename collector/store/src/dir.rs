@@ -5,6 +5,7 @@
 //! LOCK         locked with flock while open; holds the process id
 //! wal/         GENERATION-SEGMENT.wal
 //! blocks/      ID.blk
+//! rollups/     ID.blk
 //! meta/        sled: metric metadata
 //! ```
 
@@ -29,6 +30,8 @@ pub struct DataDir {
     pub wal: PathBuf,
     /// Block files.
     pub blocks: PathBuf,
+    /// Block files of rollups.
+    pub rollups: PathBuf,
     _lock: File,
 }
 
@@ -54,8 +57,9 @@ impl DataDir {
             let text = format!("fabriclens store\nversion {VERSION}\n");
             write_whole(files, &marker, text.as_bytes()).map_err(|e| fail("write", &marker, e))?;
         }
-        let dir = Self { root: root.into(), wal: root.join("wal"), blocks: root.join("blocks"), _lock: lock };
-        for sub in [&dir.wal, &dir.blocks] {
+        let [wal, blocks, rollups] = ["wal", "blocks", "rollups"].map(|sub| root.join(sub));
+        let dir = Self { root: root.into(), wal, blocks, rollups, _lock: lock };
+        for sub in [&dir.wal, &dir.blocks, &dir.rollups] {
             files.create_dir(sub).map_err(|e| fail("create", sub, e))?;
         }
         files.sync_dir(root).map_err(|e| fail("sync", root, e))?;

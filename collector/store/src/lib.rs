@@ -17,6 +17,8 @@ mod merge;
 mod metadata;
 mod options;
 mod read;
+mod retain;
+mod rollup;
 mod rows;
 mod select;
 mod snapshot;
@@ -26,7 +28,7 @@ mod wal;
 
 pub use error::{AppendError, OpenError, StoreError};
 pub use metadata::Metadata;
-pub use options::{Clock, Options};
+pub use options::{Clock, Options, SeriesLimits};
 pub use rows::{Appended, RowGroup};
 pub use stats::{Cardinality, Stats};
 pub use store::{Store, keep};

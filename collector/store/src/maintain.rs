@@ -4,6 +4,7 @@ use crate::block::build::{Plan, build};
 use crate::block::file::Facts;
 use crate::block::read::{Block, OpenFailure, name};
 use crate::block::source::Source;
+use crate::blocks::Shelf;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
 use crate::options::millis;
@@ -119,12 +120,16 @@ impl Shared {
         result
     }
 
-    /// Retention, then merges: the first may free the space that the second needs.
+    /// Retention, then merges: the first may free the space that the second needs. Rollups are made of merged blocks.
     fn tidy(&self) -> Result<(), StoreError> {
         let merging = self.maintenance.merge.lock();
-        let result = self.retain().and_then(|()| self.merge());
+        let result = self
+            .retain()
+            .and_then(|()| self.merge(&self.blocks))
+            .and_then(|()| self.roll_up())
+            .and_then(|()| self.merge(&self.rollups));
         drop(merging);
-        for block in self.blocks.read().iter() {
+        for block in self.blocks.all().iter().chain(self.rollups.all().iter()) {
             block.forget_idle(IDLE_ROUNDS);
         }
         self.note(TIDY, result)
@@ -166,7 +171,7 @@ impl Shared {
             return Ok(());
         }
         let number = log.next_generation().map_err(|e| StoreError::io("start a log in", &self.dir.wal, &e))?;
-        let next = Generation::new(number, self.options.chunk_rows, self.options.max_series);
+        let next = Generation::new(number, self.options.chunk_rows, &self.options.series);
         let full = std::mem::replace(&mut head.current, next);
         head.older.push(Arc::new(full));
         *began = Instant::now();
@@ -182,7 +187,7 @@ impl Shared {
             };
             let blocks = self.blocks_of(&generation)?;
             // Readers look at the head first: the blocks must be there before the generation goes.
-            self.exchange(blocks, &[]);
+            self.blocks.exchange(blocks, &[]);
             self.head.write().older.remove(0);
             self.remove_log(generation.number)?;
         }
@@ -192,11 +197,11 @@ impl Shared {
         let mut blocks = Vec::new();
         for (start, end) in self.windows(generation) {
             let plan = Plan { start, end, generations: (generation.first, generation.number), parents: Vec::new() };
-            match self.write_block(&mut [Source::head(generation.clone())], plan, || true) {
+            match self.write_block(&self.blocks, &mut [Source::head(generation.clone())], plan, || true) {
                 Ok(block) => blocks.extend(block),
                 Err(e) => {
                     // All windows or none: the generation is written again as a whole.
-                    if let Err(e) = self.remove_files(&blocks) {
+                    if let Err(e) = self.blocks.remove_files(&*self.files, &blocks) {
                         tracing::warn!(error = %e, "half a flush stays on disk until the next merge");
                     }
                     return Err(e);
@@ -209,12 +214,13 @@ impl Shared {
     /// Builds a block beside the others and gives it its name when it is durable.
     pub fn write_block(
         &self,
+        shelf: &Shelf,
         sources: &mut [Source],
         plan: Plan,
         go_on: impl FnMut() -> bool,
     ) -> Result<Option<Arc<Block>>, StoreError> {
         let id = self.maintenance.next_block.fetch_add(1, Ordering::Relaxed);
-        let path = self.dir.blocks.join(name(id));
+        let path = shelf.dir.join(name(id));
         let part = path.with_extension("part");
         // A leftover of an attempt that could not even be removed.
         let _ = self.files.remove(&part);
@@ -222,7 +228,7 @@ impl Shared {
             if facts.is_none() {
                 return Ok(false);
             }
-            let dir = &self.dir.blocks;
+            let dir = &shelf.dir;
             let io = |what| move |e: std::io::Error| StoreError::io(what, dir, &e);
             self.files.rename(&part, &path).map_err(io("rename in"))?;
             self.files.sync_dir(dir).map_err(io("sync"))?;
@@ -279,30 +285,5 @@ impl Shared {
         }
         let clamp = |t: i128| t.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
         occupied.into_iter().map(|w| (clamp(w * span), clamp((w + 1) * span - 1))).collect()
-    }
-
-    /// Removes blocks that are too old, then the oldest ones while there are too many bytes.
-    fn retain(&self) -> Result<(), StoreError> {
-        let blocks = self.blocks.read().clone();
-        let mut by_age: Vec<_> = blocks.iter().cloned().collect();
-        by_age.sort_by_key(|b| b.facts.max);
-        let now = (self.options.clock)();
-        let oldest = self.options.retention.map(|r| now.saturating_sub(millis(r)));
-        let mut bytes: u64 = by_age.iter().map(|b| b.bytes).sum::<u64>() + self.log.lock().bytes;
-        let mut gone = Vec::new();
-        for block in by_age {
-            let expired = oldest.is_some_and(|o| block.facts.max < o);
-            let too_much = self.options.max_bytes.is_some_and(|m| bytes > m);
-            if expired || too_much {
-                bytes = bytes.saturating_sub(block.bytes);
-                gone.push(block);
-            }
-        }
-        if gone.is_empty() {
-            return Ok(());
-        }
-        tracing::info!(blocks = gone.len(), "retention removes blocks");
-        self.exchange(Vec::new(), &gone.iter().map(|b| b.id).collect::<Vec<_>>());
-        self.remove_files(&gone)
     }
 }

@@ -3,8 +3,10 @@
 use crate::block::build::Plan;
 use crate::block::read::Block;
 use crate::block::source::Source;
+use crate::blocks::Shelf;
 use crate::error::StoreError;
 use crate::options::millis;
+use crate::rollup;
 use crate::store::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,14 +19,14 @@ const LEVELS: [i64; 3] = [1, 6, 36];
 
 impl Shared {
     /// Merges until nothing is worth it.
-    pub fn merge(&self) -> Result<(), StoreError> {
+    pub fn merge(&self, shelf: &Shelf) -> Result<(), StoreError> {
         while !self.closed.load(Ordering::Acquire) {
-            let blocks = self.blocks.read().clone();
+            let blocks = shelf.all();
             let span = millis(self.options.block_span).max(1);
             let Some(chosen) = choose(&blocks, span, self.widest(span), (self.options.clock)()) else {
                 return Ok(());
             };
-            if !self.merge_these(&chosen)? {
+            if !self.merge_these(shelf, chosen)? {
                 return Ok(());
             }
         }
@@ -37,9 +39,13 @@ impl Shared {
     }
 
     /// False when a block turned out to be damaged: it stays as it is, and is not chosen again.
-    fn merge_these(&self, chosen: &[Arc<Block>]) -> Result<bool, StoreError> {
+    fn merge_these(&self, shelf: &Shelf, mut chosen: Vec<Arc<Block>>) -> Result<bool, StoreError> {
+        let rollups = std::ptr::eq(shelf, &raw const self.rollups);
+        if rollups {
+            chosen.sort_by(rollup::newest_first);
+        }
         let mut sources = Vec::with_capacity(chosen.len());
-        for block in chosen {
+        for block in &chosen {
             match block.reader() {
                 Ok(reader) => sources.push(Source::Block(Box::new(reader))),
                 Err(e @ StoreError::Damaged { .. }) => {
@@ -58,21 +64,14 @@ impl Shared {
             ),
             parents: chosen.iter().map(|b| b.id).collect(),
         };
-        let mut last = Instant::now();
-        let go_on = || {
-            // Half of one core at most, and in slices short enough that an append never waits for a core.
-            let worked = last.elapsed();
-            if worked >= Duration::from_millis(5) {
-                std::thread::sleep(worked.min(Duration::from_millis(50)));
-                last = Instant::now();
-            }
-            !self.closed.load(Ordering::Acquire)
-        };
-        match self.write_block(&mut sources, plan, go_on) {
+        match self.write_block(shelf, &mut sources, plan, self.behind_ingest()) {
             Ok(merged) => {
                 let gone: Vec<u64> = chosen.iter().map(|b| b.id).collect();
-                self.exchange(merged.into_iter().collect(), &gone);
-                self.remove_files(chosen)?;
+                if !rollups {
+                    self.rolled.merged(&gone, merged.as_ref().map(|b| b.id))?;
+                }
+                shelf.exchange(merged.into_iter().collect(), &gone);
+                shelf.remove_files(&*self.files, &chosen)?;
                 Ok(true)
             }
             Err(StoreError::Damaged { path, message }) => {
@@ -84,6 +83,20 @@ impl Shared {
                 Ok(false)
             }
             Err(e) => Err(e),
+        }
+    }
+
+    /// Work behind appends: half of one core at most, and in slices short enough that an append never waits for a core.
+    /// To be asked between the slices; false when the store is being closed.
+    pub fn behind_ingest(&self) -> impl FnMut() -> bool {
+        let mut last = Instant::now();
+        move || {
+            let worked = last.elapsed();
+            if worked >= Duration::from_millis(5) {
+                std::thread::sleep(worked.min(Duration::from_millis(50)));
+                last = Instant::now();
+            }
+            !self.closed.load(Ordering::Acquire)
         }
     }
 }

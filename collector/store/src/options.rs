@@ -11,6 +11,10 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 pub struct Options {
     /// Samples older than this are refused and blocks that hold only such are removed; `None` keeps everything.
     pub retention: Option<Duration>,
+    /// How long rollups of samples are kept: at least as long as the samples; `None` makes none.
+    pub rollups: Option<Duration>,
+    /// Samples that a query must be about to read before rollups stand for them: up to here answers are exact.
+    pub exact_samples: usize,
     /// Upper bound of bytes on disk; the oldest blocks go first. `None` = as much as the disk has.
     pub max_bytes: Option<u64>,
     /// Time that one block covers before merging; windows are aligned to multiples of it.
@@ -26,7 +30,7 @@ pub struct Options {
     /// Age after which the head becomes a block even if it is small.
     pub head_age: Duration,
     /// Series that the head may hold at once; samples of further ones are refused and counted.
-    pub max_series: usize,
+    pub series: SeriesLimits,
     /// Samples that one read may touch; more is an error that names this limit.
     pub max_read_samples: usize,
     /// Whether a background thread flushes, merges and applies retention. Off: only `flush` and `maintain` do.
@@ -35,10 +39,31 @@ pub struct Options {
     pub clock: Clock,
 }
 
+/// How many series the head may hold at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeriesLimits {
+    /// In all.
+    pub all: usize,
+    /// Of one metric.
+    pub of_metric: usize,
+    /// Label whose values are tenants; empty: there are none.
+    pub tenant_label: String,
+    /// Of one tenant; of the series without that label together.
+    pub of_tenant: usize,
+}
+
+impl Default for SeriesLimits {
+    fn default() -> Self {
+        Self { all: 5_000_000, of_metric: 1_000_000, tenant_label: String::new(), of_tenant: 5_000_000 }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             retention: Some(Duration::from_secs(31 * 86_400)),
+            rollups: Some(Duration::from_secs(366 * 86_400)),
+            exact_samples: 10_000_000,
             max_bytes: None,
             block_span: Duration::from_secs(2 * 3600),
             out_of_order: None,
@@ -46,11 +71,18 @@ impl Default for Options {
             chunk_rows: 120,
             head_bytes: 256 << 20,
             head_age: Duration::from_secs(2 * 3600),
-            max_series: 5_000_000,
+            series: SeriesLimits::default(),
             max_read_samples: 200_000_000,
             background: true,
             clock: Arc::new(wall_clock),
         }
+    }
+}
+
+impl Options {
+    /// How long rollups are kept; `None` is forever.
+    pub(crate) fn rollup_retention(&self) -> Option<Duration> {
+        Some(self.retention?.max(self.rollups.unwrap_or_default()))
     }
 }
 

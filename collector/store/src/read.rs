@@ -1,10 +1,16 @@
 //! The store's answers: samples for the query engine, names and values for whoever explores.
 
+use crate::block::read::Block;
 use crate::error::StoreError;
+use crate::rollup;
 use crate::select::{Found, matching};
 use crate::store::Store;
-use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
+use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Rollup, Selected, Series};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// All blocks of a moment.
+pub(crate) type Blocks = Arc<Vec<Arc<Block>>>;
 
 impl Read for Store {
     fn select_within(
@@ -14,26 +20,48 @@ impl Read for Store {
         end_ms: i64,
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError> {
-        let limit = self.shared.options.max_read_samples;
-        let mut recent = Found::new(limit, budget);
-        let head = self.shared.head.read();
-        for generation in &head.older {
-            recent.add_head(generation, matchers, start_ms, end_ms)?;
-        }
-        recent.add_head(&head.current, matchers, start_ms, end_ms)?;
-        // Taken under the head's lock: a generation is in at least one of the two, and twice does no harm.
-        let blocks = self.shared.blocks.read().clone();
-        drop(head);
-        let mut found = Found::new(limit, budget);
-        for block in blocks.iter().filter(|b| b.overlaps(start_ms, end_ms)) {
-            found.add_block(block, matchers, start_ms, end_ms, |e| self.shared.report(block, e))?;
-        }
-        found.append(recent)?;
-        found.finish(start_ms, end_ms)
+        Ok(self.select_blocks(matchers, (start_ms, end_ms), budget, |_| true)?.0)
+    }
+
+    fn select_for(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        hint: Hint,
+        budget: &dyn Budget,
+    ) -> Result<Selected, ReadError> {
+        self.select_rolled(matchers, (start_ms, end_ms), hint, budget)
     }
 }
 
 impl Store {
+    /// Samples of head and chosen blocks in a range, and all blocks there are.
+    pub(crate) fn select_blocks(
+        &self,
+        matchers: &[Matcher],
+        (start, end): (i64, i64),
+        budget: &dyn Budget,
+        chosen: impl Fn(&Arc<Block>) -> bool,
+    ) -> Result<(Vec<Series>, Blocks), ReadError> {
+        let limit = self.shared.options.max_read_samples;
+        let mut recent = Found::new(limit, budget);
+        let head = self.shared.head.read();
+        for generation in &head.older {
+            recent.add_head(generation, matchers, start, end)?;
+        }
+        recent.add_head(&head.current, matchers, start, end)?;
+        // Taken under the head's lock: a generation is in at least one of the two, and twice does no harm.
+        let blocks = self.shared.blocks.all();
+        drop(head);
+        let mut found = Found::new(limit, budget);
+        for block in blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)) {
+            found.add_block(block, matchers, start, end, |e| self.shared.report(block, e))?;
+        }
+        found.append(recent)?;
+        Ok((found.finish(start, end)?, blocks))
+    }
+
     /// Label sets of the series that match all matchers and may have samples in `[start_ms, end_ms]`, sorted.
     /// What is in blocks is told apart by block, so a series that ended shortly before may be included.
     ///
@@ -53,11 +81,17 @@ impl Store {
                 }
             }
         }
-        let blocks = self.shared.blocks.read().clone();
+        let (blocks, rollups) = (self.shared.blocks.all(), self.shared.rollups.all());
         drop(head);
-        for block in blocks.iter().filter(|b| b.overlaps(start_ms, end_ms)) {
+        let last = [matchers, &[Matcher::equal(rollup::LABEL, rollup::name(Rollup::Last))]].concat();
+        let rollups = rollups.iter().map(|b| (b, &*last));
+        let blocks = blocks.iter().map(|b| (b, matchers)).chain(rollups);
+        for (block, matchers) in blocks.filter(|(b, _)| b.overlaps(start_ms, end_ms)) {
             match block.index() {
-                Ok(index) => all.extend(index.matching(matchers).into_iter().map(|s| index.labels(s as usize))),
+                Ok(index) => {
+                    let labels = |s: u32| index.labels(s as usize);
+                    all.extend(index.matching(matchers).into_iter().map(labels).map(rollup::sample_labels));
+                }
                 Err(e @ StoreError::Damaged { .. }) => self.shared.report(block, &e),
                 Err(e) => return Err(ReadError::Storage(e.to_string())),
             }

@@ -4,6 +4,7 @@ use crate::dir::MARKER;
 use crate::error::StoreError;
 use crate::io::{read_all, write_whole};
 use crate::metadata::Table;
+use crate::rollup::Rolled;
 use crate::store::Store;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -17,36 +18,41 @@ impl Store {
     pub fn snapshot(&self, target: &Path) -> Result<(), StoreError> {
         let files = &*self.shared.files;
         let fail = |what| move |e: std::io::Error| StoreError::io(what, target, &e);
-        let blocks_dir = target.join("blocks");
+        let shelves = [(&self.shared.blocks, target.join("blocks")), (&self.shared.rollups, target.join("rollups"))];
         let wal_dir = target.join("wal");
+        let dirs = || shelves.iter().map(|(_, dir)| dir).chain([&wal_dir]);
         files.create_dir(target).map_err(fail("create"))?;
         let used = std::fs::read_dir(target).map_err(fail("list"))?.next().is_some();
         if used {
             return Err(fail("write a snapshot to")(ErrorKind::DirectoryNotEmpty.into()));
         }
-        for dir in [&blocks_dir, &wal_dir] {
+        for dir in dirs() {
             files.create_dir(dir).map_err(fail("create"))?;
         }
         self.flush()?;
         // Merges wait meanwhile, so no block disappears between listing and linking.
         let merging = self.shared.maintenance.merge.lock();
-        for block in self.shared.blocks.read().iter() {
-            let name = block.path.file_name().unwrap_or_default();
-            files.link(&block.path, &blocks_dir.join(name)).map_err(fail("link a block into"))?;
+        for (shelf, dir) in &shelves {
+            for block in shelf.all().iter() {
+                let name = block.path.file_name().unwrap_or_default();
+                files.link(&block.path, &dir.join(name)).map_err(fail("link a block into"))?;
+            }
         }
+        let rolled = self.shared.rolled.all();
         drop(merging);
-        for dir in [&blocks_dir, &wal_dir] {
+        for dir in dirs() {
             files.sync_dir(dir).map_err(fail("sync"))?;
         }
-        self.copy_metadata(target)?;
+        self.copy_metadata(target, &rolled)?;
         let marker = read_all(files, &self.shared.dir.root.join(MARKER)).map_err(fail("read the marker for"))?;
         write_whole(files, &target.join(MARKER), &marker).map_err(fail("write the marker of"))
     }
 
-    fn copy_metadata(&self, target: &Path) -> Result<(), StoreError> {
+    fn copy_metadata(&self, target: &Path, rolled: &[u64]) -> Result<(), StoreError> {
         let fail = |e: sled::Error| StoreError::Metadata(e.to_string());
         let db = sled::open(target.join("meta")).map_err(fail)?;
         let table = Table::open(&db).map_err(fail)?;
+        Rolled::open(&db).map_err(fail)?.add(rolled)?;
         let all = self.metadata();
         table.put(all.iter().map(|(n, m)| (n.as_str(), m.clone())))
     }

@@ -26,6 +26,10 @@ pub struct Stats {
     pub block_bytes: u64,
     /// Their samples.
     pub block_samples: u64,
+    /// Files of rollups.
+    pub rollups: usize,
+    /// Their bytes.
+    pub rollup_bytes: u64,
     /// What became of all samples since the start.
     pub appended: Appended,
     /// Damage found since the start.
@@ -65,10 +69,12 @@ impl Store {
             damage: self.shared.damage.lock().clone(),
             ..Stats::default()
         };
-        let blocks = self.shared.blocks.read().clone();
+        let blocks = self.shared.blocks.all();
         stats.blocks = blocks.len();
         stats.block_bytes = blocks.iter().map(|b| b.bytes).sum();
         stats.block_samples = blocks.iter().map(|b| b.facts.samples).sum();
+        stats.rollups = self.shared.rollups.all().len();
+        stats.rollup_bytes = self.shared.rollups.bytes();
         stats.maintenance_failure = self.shared.trouble.lock().iter().flatten().next().cloned();
         for g in head.older.iter().map(|g| &**g).chain([&head.current]) {
             stats.head_series = stats.head_series.max(g.series.len());
@@ -81,6 +87,11 @@ impl Store {
             };
         }
         stats
+    }
+
+    /// What the last series that was refused ran into; `None` since the head began anew.
+    pub fn refusal(&self) -> Option<String> {
+        self.shared.head.read().current.refusal()
     }
 
     /// Series in the head by metric and label; at most `limit` of each. Walks all series: for people, not for loops.

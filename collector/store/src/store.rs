@@ -1,7 +1,6 @@
 //! The store itself: opening, appending with group commit, and the state everything else shares.
 
-use crate::block::read::Block;
-use crate::blocks;
+use crate::blocks::{self, Shelf};
 use crate::dir::DataDir;
 use crate::error::{AppendError, OpenError, StoreError};
 use crate::head::generation::Generation;
@@ -9,6 +8,7 @@ use crate::io::{Files, OsFiles};
 use crate::maintain::{Bell, Maintenance};
 use crate::metadata::{Metadata, Table};
 use crate::options::{Options, millis};
+use crate::rollup::Rolled;
 use crate::rows::{Appended, RowGroup};
 use crate::wal::replay::{self, Damage};
 use crate::wal::writer::{self, Log};
@@ -44,8 +44,12 @@ pub(crate) struct Shared {
     pub metadata: Table,
     pub damage: Mutex<Vec<Damage>>,
     pub totals: Mutex<Appended>,
-    /// In order of their generations. Replaced as a whole, so that reads hold no lock.
-    pub blocks: RwLock<Arc<Vec<Arc<Block>>>>,
+    /// Samples as they came.
+    pub blocks: Shelf,
+    /// What stands for them where they are too many or gone.
+    pub rollups: Shelf,
+    /// Blocks whose samples are in rollups.
+    pub rolled: Rolled,
     pub maintenance: Maintenance,
     /// Why the last maintenance failed: flush, and the rest.
     pub trouble: Mutex<[Option<String>; 2]>,
@@ -78,20 +82,24 @@ impl Store {
     pub fn open_with(dir: &Path, options: Options, files: Arc<dyn Files>) -> Result<Self, OpenError> {
         let dir = DataDir::open(&*files, dir)?;
         let meta = dir.root.join("meta");
-        let metadata = sled::open(&meta).and_then(|db| Table::open(&db)).map_err(|e| match e {
+        let precious = |e| match e {
             sled::Error::Io(e) => OpenError::io("open", &dir.root, &meta, e),
             source => OpenError::Metadata { path: meta.clone(), source },
-        })?;
+        };
+        let (metadata, rolled) =
+            open_sled(&meta).and_then(|db| Ok((Table::open(&db)?, Rolled::open(&db)?))).map_err(precious)?;
         let mut damage = Vec::new();
-        let (blocks, next_block) = blocks::load(&dir, &*files, &mut damage)?;
+        let (blocks, next_block) = blocks::load(&dir.root, &dir.blocks, &*files, &mut damage)?;
+        let (rollups, next_rollup) = blocks::load(&dir.root, &dir.rollups, &*files, &mut damage)?;
+        let rolled = rolled.keep(&blocks.all()).map_err(precious)?;
         let older = replay_all(&dir, &options, &*files, &mut damage)?;
-        let in_blocks = blocks.iter().map(|b| b.facts.generations.1).max();
+        let in_blocks = blocks.all().iter().map(|b| b.facts.generations.1).max();
         let number = older.last().map(|g| g.number).max(in_blocks).unwrap_or(0) + 1;
         let log = Log::create(files.clone(), &dir.wal, number)
             .map_err(|e| OpenError::io("create", &dir.root, &dir.wal.join(writer::name(number, 0)), e))?;
         let newest =
-            older.iter().filter_map(|g| g.range()).map(|r| r.1).chain(blocks.iter().map(|b| b.facts.max)).max();
-        let current = Generation::new(number, options.chunk_rows, options.max_series);
+            older.iter().filter_map(|g| g.range()).map(|r| r.1).chain(blocks.all().iter().map(|b| b.facts.max)).max();
+        let current = Generation::new(number, options.chunk_rows, &options.series);
         let shared = Arc::new(Shared {
             dir,
             files,
@@ -101,8 +109,10 @@ impl Store {
             metadata,
             damage: Mutex::new(damage),
             totals: Mutex::new(Appended::default()),
-            blocks: RwLock::new(Arc::new(blocks)),
-            maintenance: Maintenance::new(next_block),
+            blocks,
+            rollups,
+            rolled,
+            maintenance: Maintenance::new(next_block.max(next_rollup)),
             trouble: Mutex::new([None, None]),
             flush_bell: Bell::default(),
             merge_bell: Bell::default(),
@@ -253,6 +263,20 @@ impl Shared {
     }
 }
 
+/// The directory is ours, so whoever still has this lock is a store that this process has just dropped: the database
+/// lets go when its last write is done.
+fn open_sled(path: &Path) -> sled::Result<sled::Db> {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        match sled::open(path) {
+            Err(sled::Error::Io(e)) if e.to_string().contains("acquire lock") && Instant::now() < patience => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// The rows of a group within the accepted times; the others are counted.
 pub fn keep(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGroup {
     let n = group.times.len();
@@ -295,7 +319,7 @@ fn replay_all(
         return Ok(Vec::new());
     };
     // All logs become one generation: a process that dies often leaves many small ones.
-    let mut generation = Generation::new(last, options.chunk_rows, options.max_series);
+    let mut generation = Generation::new(last, options.chunk_rows, &options.series);
     generation.first = first;
     for parts in segments.values_mut() {
         parts.sort_unstable();

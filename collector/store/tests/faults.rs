@@ -2,9 +2,9 @@
 //! is refused with a message that helps; when the disk is well again so is the store.
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-use fabriclens_model::{Labels, Matcher, Read};
+use fabriclens_model::{Hint, Labels, Matcher, Read, Rollup, Unlimited};
 use fabriclens_store::io::faulty::{Faults, FaultyFiles};
-use fabriclens_store::{AppendError, OpenError, Options, RowGroup, Store};
+use fabriclens_store::{AppendError, OpenError, Options, RowGroup, SeriesLimits, Store};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ fn options() -> Options {
         background: false,
         head_bytes: 4_000,
         chunk_rows: 5,
+        exact_samples: 0,
         clock: Arc::new(|| 10_000_000),
         ..Options::default()
     }
@@ -144,6 +145,14 @@ fn dying_at_every_operation_loses_nothing_acknowledged() {
         let found = times(&store);
         assert!(acked.iter().all(|t| found.contains(t)), "after {n}: {found:?} of {acked:?}");
         assert!(found.iter().all(|t| (0..12).contains(t)));
+        // Wherever it died, what stands for the samples is in the end what they were.
+        store.flush().unwrap();
+        store.maintain().unwrap();
+        let hint = Hint { step_ms: 300_000, range_ms: 0, rollup: Some(Rollup::Last) };
+        let rolled = store.select_for(&[Matcher::equal("c", "0")], 0, 60_000, hint, &Unlimited).unwrap();
+        let last: Vec<f64> = rolled.series.iter().flat_map(|s| s.values.clone()).collect();
+        let want: Vec<f64> = found.last().map(|t| (t * 10) as f64).into_iter().collect();
+        assert_eq!(last, want, "after {n}: {found:?}");
         if reached_end {
             assert!(n > 50, "the test must reach flushes and merges: {n}");
             return;
@@ -207,7 +216,7 @@ fn samples_out_of_bounds_are_counted_by_reason() {
     let options = Options {
         retention: Some(Duration::from_secs(1_000)),
         out_of_order: Some(Duration::from_secs(100)),
-        max_series: 4,
+        series: SeriesLimits { all: 4, ..SeriesLimits::default() },
         ..options()
     };
     let store = Store::open(dir.path(), options).unwrap();
@@ -227,6 +236,41 @@ fn samples_out_of_bounds_are_counted_by_reason() {
     assert_eq!(store.stats().appended.total(), 20 + 8 + 1);
     let bad = RowGroup { series, times: vec![1], values: vec![] };
     assert!(matches!(store.append(&[bad]), Err(AppendError::Shape { group: 0, values: 0, columns: 4, rows: 1 })));
+}
+
+#[test]
+fn series_beyond_a_limit_are_refused_by_name_and_all_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let series = SeriesLimits { all: 9, of_metric: 3, tenant_label: "tenant".into(), of_tenant: 5 };
+    let store = Store::open(dir.path(), Options { series, ..options() }).unwrap();
+    let labels = |metric: &str, pod: usize, tenant: &str| {
+        Labels::new([("__name__", metric), ("pod", &pod.to_string()), ("tenant", tenant)])
+    };
+    let append = |columns: Vec<Labels>, time: i64| {
+        let values = vec![time as f64; columns.len()];
+        store.append(&[RowGroup { series: columns.into(), times: vec![time], values }]).unwrap()
+    };
+    let of = |metric: &str, tenant: &str, pods: std::ops::Range<usize>| -> Vec<Labels> {
+        pods.map(|pod| labels(metric, pod, tenant)).collect()
+    };
+    let first = [of("up", "a", 0..1), of("churn", "a", 0..5), of("down", "a", 0..1)].concat();
+    for time in [1, 2] {
+        let got = append(first.clone(), time);
+        assert_eq!((got.accepted, got.over_series_limit), (5, 2), "three of churn, and both of the others");
+    }
+    let told = store.refusal().unwrap();
+    assert_eq!(told, "metric \"churn\" has as many series as it may (ingest.series_per_metric = 3)");
+    assert_eq!(append(of("new", "a", 0..1), 3).over_series_limit, 1);
+    let told = store.refusal().unwrap();
+    assert_eq!(told, "tenant tenant=\"a\" has as many series as it may (ingest.series_per_tenant = 5)");
+    assert_eq!(append([of("up", "b", 0..2), of("down", "b", 0..2)].concat(), 4).accepted, 4);
+    assert_eq!(append(of("last", "c", 0..1), 5).over_series_limit, 1);
+    assert_eq!(store.refusal().unwrap(), "the store has as many series as it may (ingest.series = 9)");
+    // What is known goes on, and the head that begins anew has room again.
+    assert_eq!(append(of("churn", "a", 0..3), 6).accepted, 3);
+    store.flush().unwrap();
+    assert_eq!(append(of("churn", "a", 3..5), 7).accepted, 2);
+    assert_eq!((store.refusal(), store.stats().head_series), (None, 2));
 }
 
 fn copy_dir(from: &Path, to: &Path) {

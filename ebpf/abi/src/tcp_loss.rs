@@ -1,4 +1,4 @@
-//! Segments of TCP that were sent again, and closed windows, for each interface and class of destinations.
+//! Segments of TCP that were sent again, for each interface and class of destinations.
 
 /// Why a segment was sent again, as far as the state of its connection tells.
 pub const KINDS: usize = 6;
@@ -23,12 +23,8 @@ pub const NAMES: [&str; KINDS] = ["handshake", "timeout", "fast", "probe", "othe
 pub const SEGMENTS: usize = 0;
 /// Place of the bytes of the first kind.
 pub const BYTES: usize = KINDS;
-/// Segments received while the other end took no data.
-pub const WINDOW_TRANSMIT: usize = 2 * KINDS;
-/// Segments received while this end took no data.
-pub const WINDOW_RECEIVE: usize = 2 * KINDS + 1;
 /// Words of a record.
-pub const WORDS: usize = 2 * KINDS + 2;
+pub const WORDS: usize = 2 * KINDS;
 
 /// One interface and class.
 pub type Record = [u64; WORDS];

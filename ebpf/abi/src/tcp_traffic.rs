@@ -10,8 +10,12 @@ pub const SENT_BYTES: usize = 2;
 pub const SENT_SEGMENTS: usize = 3;
 /// Segments received that were congestion-marked (CE) on the way.
 pub const RECEIVED_CE: usize = 4;
+/// Segments received that say that the other end takes no data now.
+pub const RECEIVED_CLOSED: usize = 5;
+/// Segments sent that say that this end takes no data now.
+pub const SENT_CLOSED: usize = 6;
 /// Words of a record.
-pub const WORDS: usize = 5;
+pub const WORDS: usize = 7;
 
 /// Counts of one key, on one CPU.
 pub type Record = [u64; WORDS];

@@ -1,5 +1,6 @@
 //! Headers of packets, for probes that are given a socket buffer (`__sk_buff`, whose layout is the kernel's promise).
 
+use aya_ebpf::bindings::__sk_buff;
 use aya_ebpf::programs::sk_buff::SkBuff;
 use fabriclens_ebpf_abi::{Address, mapped};
 
@@ -15,6 +16,7 @@ pub const UDP: u8 = 17;
 const IPV6_HEADER: u32 = 40;
 const HOP_BY_HOP: u8 = 0;
 const CE: u8 = 3;
+const RESET: u8 = 4;
 
 /// What an IP header tells.
 pub struct Ip {
@@ -32,12 +34,54 @@ pub struct Ip {
     pub hop_by_hop: u32,
 }
 
+/// Where headers are read from.
+pub trait Headers {
+    /// What lies at `at`; `None` where the packet ends before.
+    fn at<T: Copy>(&self, at: u32) -> Option<T>;
+}
+
+/// Wherever they are in the buffer; each read is a copy by the kernel.
+impl Headers for SkBuff {
+    #[inline(always)]
+    fn at<T: Copy>(&self, at: u32) -> Option<T> {
+        self.load(at as usize).ok()
+    }
+}
+
+/// Where the buffer has them in one piece, which is so once the kernel has looked at them itself. Nothing is copied.
+#[derive(Clone, Copy)]
+pub struct Linear {
+    begin: usize,
+    end: usize,
+}
+
+impl Linear {
+    /// The piece that begins with the header that the program hangs from.
+    #[inline(always)]
+    pub fn of(skb: *mut __sk_buff) -> Self {
+        // SAFETY: the kernel gave the pointer, and rewrites these reads.
+        unsafe { Self { begin: (*skb).data as usize, end: (*skb).data_end as usize } }
+    }
+}
+
+impl Headers for Linear {
+    #[inline(always)]
+    fn at<T: Copy>(&self, at: u32) -> Option<T> {
+        let from = self.begin + at as usize;
+        if from + size_of::<T>() > self.end {
+            return None;
+        }
+        // SAFETY: it lies inside. Not aligned: a header begins where the link's header ends.
+        Some(unsafe { (from as *const T).read() })
+    }
+}
+
 /// Reads the IP header at `at`; `protocol` is Ethernet's number of it.
 #[inline(always)]
-pub fn ip(skb: &SkBuff, at: usize, protocol: u32) -> Option<Ip> {
+pub fn ip(headers: &impl Headers, at: u32, protocol: u32) -> Option<Ip> {
     // In words, because bytes on the stack are copied one by one.
     if protocol == IPV4 {
-        let h: [u32; 5] = skb.load(at).ok()?;
+        let h: [u32; 5] = headers.at(at)?;
         let [first, class, ..] = h[0].to_ne_bytes();
         return Some(Ip {
             source: mapped(h[3]),
@@ -51,10 +95,10 @@ pub fn ip(skb: &SkBuff, at: usize, protocol: u32) -> Option<Ip> {
     if protocol != IPV6 {
         return None;
     }
-    let h: [u32; IPV6_HEADER as usize / 4] = skb.load(at).ok()?;
+    let h: [u32; IPV6_HEADER as usize / 4] = headers.at(at)?;
     let (mut carries, mut hop_by_hop) = (h[1].to_ne_bytes()[2], 0);
     if carries == HOP_BY_HOP {
-        let next: [u8; 2] = skb.load(at + IPV6_HEADER as usize).ok()?;
+        let next: [u8; 2] = headers.at(at + IPV6_HEADER)?;
         carries = next[0];
         hop_by_hop = (u32::from(next[1]) + 1) * 8;
     }
@@ -68,19 +112,29 @@ pub fn ip(skb: &SkBuff, at: usize, protocol: u32) -> Option<Ip> {
     })
 }
 
-/// Bytes of the TCP header that lies at `at`.
+/// The end of the fixed part of a TCP header.
+#[derive(Clone, Copy)]
+pub struct Tcp {
+    /// Bytes of all of it.
+    pub header: u32,
+    /// The sender takes no data now. A reset says nothing of that.
+    pub closed: bool,
+}
+
+/// Reads the TCP header that lies at `at`.
 #[inline(always)]
-pub fn tcp_header(skb: &SkBuff, at: u32) -> u32 {
-    // The upper half of this byte is the length in words of four bytes.
-    skb.load::<u8>(at as usize + 12).map_or(20, |length| u32::from(length >> 4) * 4)
+pub fn tcp(headers: &impl Headers, at: u32) -> Option<Tcp> {
+    let [length, flags, high, low]: [u8; 4] = headers.at(at + 12)?;
+    // The upper half of the byte is the length in words of four bytes.
+    Some(Tcp { header: u32::from(length >> 4) * 4, closed: high | low == 0 && flags & RESET == 0 })
 }
 
 /// Bytes and segments of a buffer as they are on the wire. `headers` are the bytes that each segment repeats, asked for
 /// where there are several; `once` those that no segment has.
 #[inline(always)]
-pub fn on_wire(skb: &SkBuff, once: u32, headers: impl FnOnce() -> u32) -> (u64, u64) {
+pub fn on_wire(skb: *mut __sk_buff, once: u32, headers: impl FnOnce() -> u32) -> (u64, u64) {
     // SAFETY: the kernel gave the pointer, and rewrites these reads.
-    let (len, size, segments) = unsafe { ((*skb.skb).len, (*skb.skb).gso_size, (*skb.skb).gso_segs) };
+    let (len, size, segments) = unsafe { ((*skb).len, (*skb).gso_size, (*skb).gso_segs) };
     if size == 0 {
         return (u64::from(len), 1);
     }

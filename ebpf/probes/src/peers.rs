@@ -1,5 +1,6 @@
 //! From the addresses of a connection to the interface and the class of its destination. The agent fills the maps.
 
+use aya_ebpf::bindings::bpf_sock;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::lpm_trie::{Key, LpmTrie};
 use aya_ebpf::maps::{Array, HashMap};
@@ -27,7 +28,7 @@ const PLACE_BITS: u32 = 8;
 const PLACE: u64 = (1 << PLACE_BITS) - 1;
 const _: () = assert!(INTERFACES * destination::CLASSES <= 1 << PLACE_BITS);
 
-const AF_INET: u16 = 2;
+const AF_INET: u32 = 2;
 
 /// A kernel `struct sockaddr_in` or `sockaddr_in6`, as tracepoints store addresses.
 #[repr(C)]
@@ -40,8 +41,25 @@ impl SocketAddress {
     pub fn address(&self) -> Address {
         let [family, v4, a, b, c, d, _] = self.0;
         // The family is the first half of its word.
-        if family as u16 == AF_INET { mapped(v4) } else { [a, b, c, d] }
+        if family as u16 == AF_INET as u16 { mapped(v4) } else { [a, b, c, d] }
     }
+}
+
+/// Local and remote address of a socket.
+#[inline(always)]
+pub fn ends_of(socket: *const bpf_sock) -> (Address, Address) {
+    // All of them, because reads in two branches become one read of a chosen place, which the kernel refuses.
+    // SAFETY: the kernel gave the pointer. Word by word, because it rewrites each of these reads.
+    let (family, v4, v6) = unsafe {
+        let word = |at: *const u32| at.read_volatile();
+        let words = |at: *const u32| [word(at), word(at.add(1)), word(at.add(2)), word(at.add(3))];
+        (
+            word(&raw const (*socket).family),
+            [word(&raw const (*socket).src_ip4), word(&raw const (*socket).dst_ip4)],
+            [words((&raw const (*socket).src_ip6).cast()), words((&raw const (*socket).dst_ip6).cast())],
+        )
+    };
+    if family == AF_INET { (mapped(v4[0]), mapped(v4[1])) } else { (v6[0], v6[1]) }
 }
 
 /// Number of the interface that has this address; 0 when none has.

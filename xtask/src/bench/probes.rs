@@ -23,6 +23,8 @@ const ATTACHED: Duration = Duration::from_secs(30);
 /// over do not.
 const FULL: &str = "0";
 const PACE: &str = "10G";
+/// Streams differ by more than a probe costs; the median of so many more rounds, of half the seconds, tells.
+const STREAMS: u32 = 3;
 
 /// Options of `bench ebpf`.
 #[derive(clap::Args)]
@@ -86,8 +88,8 @@ pub fn run(args: Args) -> Result<()> {
         ensure!(setup::ensure(need)?, "{}", need.without);
     }
     setup::tracefs()?;
-    let agent = match args.agent {
-        Some(agent) => agent,
+    let agent = match &args.agent {
+        Some(agent) => agent.clone(),
         None => {
             println!("building the agent (release profile; the first time takes minutes)");
             must(cargo(&["build", "--release", "--locked", "-p", "fabriclens-agent"]))?;
@@ -98,8 +100,8 @@ pub fn run(args: Args) -> Result<()> {
     fs::create_dir_all(&dir)?;
     let link = Link::new()?;
     events(&agent, &dir, &link, args.seconds, args.rounds)?;
-    throughput(&agent, &dir, &link, args.seconds, args.rounds, FULL)?;
-    throughput(&agent, &dir, &link, args.seconds, args.rounds, PACE)
+    throughput(&agent, &dir, &link, &args, FULL)?;
+    throughput(&agent, &dir, &link, &args, PACE)
 }
 
 /// Nanoseconds an event of each row, the median over the rounds; beside it what the kernel's count takes by itself, which
@@ -153,29 +155,28 @@ fn median(mut of: Vec<f64>) -> f64 {
     of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Throughput without anything, with all probes of a running agent, and with all one-liners.
-fn throughput(agent: &Path, dir: &Path, link: &Link, seconds: u32, rounds: u32, pace: &str) -> Result<()> {
+/// Throughput with all probes of a running agent, and with all one-liners, each beside a stream alone just before.
+fn throughput(agent: &Path, dir: &Path, link: &Link, args: &Args, pace: &str) -> Result<()> {
     let title = if pace == FULL { "as fast as it goes".into() } else { format!("at {pace}bit/s") };
-    println!("\n{title:<22}{:>10}{:>18}{:>18}", "alone", "fabriclens", "bpftrace");
+    println!("\n{title:<22}{:>14}{:>18}{:>14}{:>18}", "alone", "fabriclens", "alone", "bpftrace");
     let samplers: Vec<&str> = ROWS.iter().map(|row| row.sampler).collect();
     let script = ROWS.map(|row| row.rival).join(" ");
-    let (mut ours, mut rivals) = (Vec::new(), Vec::new());
-    for round in 1..=rounds {
-        let alone = link.stream(seconds, pace)?;
-        let agent = start_agent(agent, dir, &samplers)?;
-        let with_ours = link.stream(seconds, pace)?;
-        drop(agent);
-        let rival = start_rival(dir, &script)?;
-        let with_rival = link.stream(seconds, pace)?;
-        drop(rival);
-        ours.push(with_ours / alone);
-        rivals.push(with_rival / alone);
-        let gigabits = |bits: f64| format!("{:.2} Gb/s", bits / 1e9);
-        let all = [alone, with_ours, with_rival].map(gigabits);
-        println!("{:<18}{:>14}{:>18}{:>18}", format!("round {round}"), all[0], all[1], all[2]);
+    let mut kept = [const { Vec::new() }; 2];
+    for round in 1..=args.rounds * STREAMS {
+        let mut line = format!("round {round:<16}");
+        for (which, kept) in kept.iter_mut().enumerate() {
+            let alone = link.stream(args.seconds.div_ceil(2), pace)?;
+            let process = if which == 0 { start_agent(agent, dir, &samplers)? } else { start_rival(dir, &script)? };
+            let with = link.stream(args.seconds.div_ceil(2), pace)?;
+            drop(process);
+            kept.push(with / alone);
+            line += &format!("{:>9.2} Gb/s{:>13.2} Gb/s", alone / 1e9, with / 1e9);
+        }
+        println!("{line}");
     }
     let loss = |ratios| format!("{:.1} %", (1.0 - median(ratios)) * 100.0);
-    println!("{:<18}{:>14}{:>18}{:>18}", "median loss", "", loss(ours), loss(rivals));
+    let [ours, rivals] = kept.map(loss);
+    println!("{:<22}{:>14}{ours:>18}{:>14}{rivals:>18}", "median loss", "", "");
     Ok(())
 }
 
@@ -200,7 +201,8 @@ impl Drop for Statistics {
 
 fn start_agent(agent: &Path, dir: &Path, samplers: &[&str]) -> Result<Process> {
     let config = dir.join("agent.toml");
-    let on: String = samplers.iter().map(|sampler| format!("{sampler} = true\n")).collect();
+    // All are on unless they are said to be off, and would be in the figures of each other.
+    let on = ROWS.map(|row| format!("{} = {}\n", row.sampler, samplers.contains(&row.sampler))).concat();
     fs::write(&config, format!("[samplers]\n{on}"))?;
     let args = ["run", "--http", "127.0.0.1:0", "--config", &config.display().to_string()].map(String::from);
     attached(Process::start(agent, &args, &dir.join("agent.log"))?, samplers.len(), &dir.join("agent.log"))

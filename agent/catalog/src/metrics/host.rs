@@ -6,13 +6,13 @@ metrics! {
     TCP_SEGMENTS, Counter, Host, "fabric.tcp.segments", Count("{segment}"), ["direction"],
         "TCP segments received and sent.";
     TCP_RTT, Histogram, Host, "fabric.tcp.rtt", Seconds, ["destination", "netdev"],
-        "Smoothed round trip of TCP, taken at each segment received, by how far away the other end is.";
+        "Smoothed round trip of TCP, taken at about one of eight segments received, by how far away the other end is.";
     TCP_RETRANSMIT_SEGMENTS, Counter, Host, "fabric.tcp.retransmit.segments", Count("{segment}"), ["destination", "kind", "netdev"],
         "TCP segments sent again, of all network namespaces, by how far away the other end is and by why: `handshake`, `timeout`, `fast`, `probe` (tail loss probe), `other`; `unknown`, a lower bound, on kernels without BTF.";
     TCP_RETRANSMIT_IO, Counter, Host, "fabric.tcp.retransmit.io", Bytes, ["destination", "kind", "netdev"],
         "Bytes of TCP data sent again, as the segments; only where the kernel has BTF.";
-    TCP_WINDOW_CLOSED, Counter, Host, "fabric.tcp.window.closed", Count("{segment}"), ["destination", "direction", "netdev"],
-        "TCP segments received while no data could move: `transmit` when the other end's window was closed, `receive` when this end's was.";
+    TCP_WINDOW_CLOSED, Counter, Host, "fabric.tcp.window.closed", Count("{segment}"), ["cgroup", "destination", "direction", "netdev"],
+        "TCP segments that announce a closed window, so that no data can move: `transmit` the other end's (they were received), `receive` this end's (they were sent).";
     TCP_CONNECTION_ATTEMPTS, Counter, Host, "fabric.tcp.connection.attempts", Count("{connection}"), ["destination", "netdev"],
         "TCP connections that programs of this host began, of all network namespaces.";
     TCP_CONNECTION_ESTABLISHED, Counter, Host, "fabric.tcp.connection.established", Count("{connection}"), ["destination", "netdev", "opened"],

@@ -30,6 +30,11 @@ impl Grid {
         self.time(self.steps.saturating_sub(1))
     }
 
+    /// Milliseconds between steps; 0 where there is one step.
+    pub fn distance(&self) -> i64 {
+        if self.steps > 1 { self.step } else { 0 }
+    }
+
     pub fn times(self) -> impl Iterator<Item = i64> {
         (0..self.steps).map(move |i| self.time(i))
     }

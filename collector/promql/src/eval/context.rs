@@ -5,7 +5,7 @@ use crate::engine::{CancelToken, Engine, Limits};
 use crate::error::{Position, QueryError};
 use crate::plan::{At, Shift};
 use crate::value::{Outcome, Stats, Value};
-use fabriclens_model::{Budget, Matcher, Read, Series};
+use fabriclens_model::{Budget, Hint, Matcher, Read, Selected, Series};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -54,9 +54,13 @@ impl<'a> Context<'a> {
     }
 
     /// What a selector matches between two instants; counts against limit and budget.
-    pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64) -> Evaluated<Vec<Series>> {
+    pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64, hint: Hint) -> Evaluated<Vec<Series>> {
         let began = Instant::now();
-        let series = self.read.select_within(matchers, start, end, self.budget)?;
+        let Selected { series, resolution_ms } = self.read.select_for(matchers, start, end, hint, self.budget)?;
+        if let Some(ms) = resolution_ms {
+            let info = format!("PromQL info: rollups of {} s stand for samples that are too many or gone", ms / 1000);
+            self.infos.insert(info);
+        }
         self.reading += began.elapsed();
         self.read_samples = self.read_samples.saturating_add(series.iter().map(|s| s.times.len()).sum());
         self.afford(0)?;

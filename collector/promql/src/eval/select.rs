@@ -3,7 +3,7 @@
 use super::{ABSENT, Column, Context, Evaluated, Grid, reject_twins};
 use crate::error::QueryError;
 use crate::plan::{Expr, Node, Selector, Shift, Subquery};
-use fabriclens_model::{Series, is_stale};
+use fabriclens_model::{Hint, Rollup, Series, is_stale};
 
 /// Series with all their samples in sight of a range selector or subquery, staleness markers removed.
 pub(crate) struct Ranged {
@@ -23,8 +23,8 @@ impl Ranged {
 }
 
 impl Context<'_> {
-    fn read(&mut self, selector: &Selector, start: i64, end: i64) -> Evaluated<Vec<Series>> {
-        let mut series = self.fetch(&selector.matchers, start, end)?;
+    fn read(&mut self, selector: &Selector, (start, end): (i64, i64), hint: Hint) -> Evaluated<Vec<Series>> {
+        let mut series = self.fetch(&selector.matchers, start, end, hint)?;
         if series.len() > self.limits.max_series {
             return Err(QueryError::Execution(format!(
                 "selector matches {} series, more than the limit of {}; narrow it",
@@ -44,7 +44,8 @@ impl Context<'_> {
         }
         let lookback = self.lookback_ms();
         let (first, last) = (self.shifted(s.shift, grid.start), self.shifted(s.shift, grid.end()));
-        let series = self.read(s, first.saturating_sub(lookback), last)?;
+        let hint = Hint { step_ms: grid.distance(), range_ms: 0, rollup: (!times).then_some(Rollup::Last) };
+        let series = self.read(s, (first.saturating_sub(lookback), last), hint)?;
         self.afford(series.len().saturating_mul(grid.steps))?;
         let mut columns = Vec::with_capacity(series.len());
         for one in series {
@@ -73,8 +74,8 @@ impl Context<'_> {
         Ok(columns)
     }
 
-    /// Everything a range selector or subquery sees from any step of the grid.
-    pub(crate) fn ranged(&mut self, expr: &Expr, grid: Grid) -> Evaluated<Ranged> {
+    /// Everything a range selector or subquery sees from any step of the grid; `rollup` may stand for its samples.
+    pub(crate) fn ranged(&mut self, expr: &Expr, grid: Grid, rollup: Option<Rollup>) -> Evaluated<Ranged> {
         match &expr.node {
             Node::Range(selector, range) => {
                 let mut ranged = self.view(selector.shift, *range);
@@ -83,7 +84,8 @@ impl Context<'_> {
                 }
                 let (start, _) = ranged.window(grid.start);
                 let (_, end) = ranged.window(grid.end());
-                ranged.series = self.read(selector, start, end)?;
+                let hint = Hint { step_ms: grid.distance(), range_ms: *range, rollup };
+                ranged.series = self.read(selector, (start, end), hint)?;
                 for s in &mut ranged.series {
                     drop_stale(s);
                 }

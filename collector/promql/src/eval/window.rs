@@ -22,7 +22,7 @@ impl Context<'_> {
     pub(super) fn over_windows(&mut self, f: &Function, args: &[Expr], grid: Grid) -> Evaluated<Vec<Column>> {
         let Run::Window { run, keep_name, check } = f.run else { return Ok(vec![]) };
         let Some(matrix) = args.iter().find(|a| a.kind == ValueKind::Matrix) else { return Ok(vec![]) };
-        let ranged = self.ranged(matrix, grid)?;
+        let ranged = self.ranged(matrix, grid, f.rollup)?;
         let scalars = args.iter().filter(|a| a.kind == ValueKind::Scalar);
         let params = scalars.map(|a| self.scalar(a, grid)).collect::<Evaluated<Vec<_>>>()?;
         self.afford(ranged.series.len().saturating_mul(grid.steps))?;

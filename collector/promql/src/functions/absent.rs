@@ -2,7 +2,7 @@
 
 use crate::eval::{ABSENT, Column, Columns, Context, Evaluated, Grid};
 use crate::plan::{Expr, Node, Selector};
-use fabriclens_model::{Labels, MatchOp, is_stale};
+use fabriclens_model::{Labels, MatchOp, Rollup, is_stale};
 use std::collections::BTreeMap;
 
 pub(super) fn absent(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
@@ -19,7 +19,7 @@ pub(super) fn absent(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluat
 }
 
 pub(super) fn absent_over_time(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    let ranged = cx.ranged(&args[0], grid)?;
+    let ranged = cx.ranged(&args[0], grid, Some(Rollup::Last))?;
     let mut values = vec![1.0; grid.steps];
     for s in &ranged.series {
         for (gap, time) in values.iter_mut().zip(grid.times()) {

@@ -15,6 +15,7 @@ mod sort;
 use crate::eval::{Columns, Context, Evaluated, Grid, Window};
 use crate::plan::Expr;
 use crate::value::ValueKind::{self, Matrix, Scalar, String, Vector};
+use fabriclens_model::Rollup;
 
 /// Looks at a step's scalar parameters once per step that has samples: warns through the context, or refuses.
 type Check = fn(&[f64], &[Expr], &mut Context<'_>) -> Result<(), std::string::String>;
@@ -41,6 +42,8 @@ pub(crate) struct Function {
     pub result: ValueKind,
     /// Meant for counters: say so when the metric's name is not a counter's.
     pub counter: bool,
+    /// What may stand for the samples of a long window.
+    pub rollup: Option<Rollup>,
     pub run: Run,
 }
 
@@ -51,7 +54,16 @@ impl std::fmt::Debug for Function {
 }
 
 const fn row(name: &'static str, args: &'static [ValueKind], run: Run) -> Function {
-    Function { name, args, least: args.len(), most: Some(args.len()), result: Vector, counter: false, run }
+    Function {
+        name,
+        args,
+        least: args.len(),
+        most: Some(args.len()),
+        result: Vector,
+        counter: false,
+        rollup: None,
+        run,
+    }
 }
 
 const fn map(name: &'static str, run: fn(f64, &[f64]) -> f64) -> Function {
@@ -79,6 +91,10 @@ impl Function {
         Self { counter: true, ..self }
     }
 
+    const fn rolled(self, up: Rollup) -> Self {
+        Self { rollup: Some(up), ..self }
+    }
+
     const fn scalar(self) -> Self {
         Self { result: Scalar, ..self }
     }
@@ -103,7 +119,7 @@ pub(crate) const ALL: &[Function] = &[
     map("asinh", |v, _| math::asinh(v)),
     map("atan", |v, _| v.atan()),
     map("atanh", |v, _| math::atanh(v)),
-    window("avg_over_time", over_time::avg),
+    window("avg_over_time", over_time::avg).rolled(Rollup::Mean),
     map("ceil", |v, _| v.ceil()),
     window("changes", over_time::changes),
     row("clamp", &[Vector, Scalar, Scalar], Run::Map(math::clamp)),
@@ -117,8 +133,8 @@ pub(crate) const ALL: &[Function] = &[
     calendar("day_of_year", calendar::day_of_year),
     calendar("days_in_month", calendar::days_in_month),
     map("deg", |v, _| v * 180.0 / std::f64::consts::PI),
-    window("delta", rate::delta),
-    window("deriv", regression::deriv),
+    window("delta", rate::delta).rolled(Rollup::Last),
+    window("deriv", regression::deriv).rolled(Rollup::Last),
     map("exp", |v, _| v.exp()),
     map("floor", |v, _| v.floor()),
     special("histogram_avg", &[Vector], histogram::of_native),
@@ -135,7 +151,7 @@ pub(crate) const ALL: &[Function] = &[
     ),
     calendar("hour", calendar::hour),
     window("idelta", rate::idelta),
-    window("increase", rate::increase).counter(),
+    window("increase", rate::increase).counter().rolled(Rollup::Increase),
     window("irate", rate::irate),
     special("label_join", &[Vector, String, String, String], labels::join).more(3),
     special("label_replace", &[Vector, String, String, String, String], labels::replace),
@@ -143,25 +159,27 @@ pub(crate) const ALL: &[Function] = &[
         "last_over_time",
         &[Matrix],
         Run::Window { run: |w, _| w.values.last().copied(), keep_name: true, check: None },
-    ),
+    )
+    .rolled(Rollup::Last),
     map("ln", |v, _| v.ln()),
     map("log10", |v, _| v.log10()),
     map("log2", |v, _| v.log2()),
     window("mad_over_time", over_time::mad),
-    window("max_over_time", over_time::max),
-    window("min_over_time", over_time::min),
+    window("max_over_time", over_time::max).rolled(Rollup::Max),
+    window("min_over_time", over_time::min).rolled(Rollup::Min),
     calendar("minute", calendar::minute),
     calendar("month", calendar::month),
     special("pi", &[], simple::pi).scalar(),
-    row("predict_linear", &[Matrix, Scalar], Run::Window { run: regression::predict, keep_name: false, check: None }),
-    window("present_over_time", |_, _| Some(1.0)),
+    row("predict_linear", &[Matrix, Scalar], Run::Window { run: regression::predict, keep_name: false, check: None })
+        .rolled(Rollup::Last),
+    window("present_over_time", |_, _| Some(1.0)).rolled(Rollup::Last),
     row(
         "quantile_over_time",
         &[Scalar, Matrix],
         Run::Window { run: over_time::quantile, keep_name: false, check: Some(over_time::check_quantile) },
     ),
     map("rad", |v, _| v * std::f64::consts::PI / 180.0),
-    window("rate", rate::rate).counter(),
+    window("rate", rate::rate).counter().rolled(Rollup::Increase),
     window("resets", over_time::resets),
     row("round", &[Vector, Scalar], Run::Map(math::round)).optional(1),
     special("scalar", &[Vector], simple::scalar).scalar(),

@@ -260,6 +260,18 @@ impl Index {
         range.filter(|s| fits(*s)).map(|s| s as u32).collect()
     }
 
+    /// Series of each metric, or `None` if they are not neighbours.
+    pub fn metrics(&self) -> Option<Vec<std::ops::Range<usize>>> {
+        let mut metrics = Vec::new();
+        let mut from = 0;
+        while self.by_metric && from < self.rows.len() {
+            let metric = self.of_metric(self.pairs[self.rows[from].pairs as usize].1);
+            from = metric.end;
+            metrics.push(metric);
+        }
+        self.by_metric.then_some(metrics)
+    }
+
     /// Series of a metric, or all of them if they are not neighbours.
     fn of_metric(&self, value: u32) -> std::ops::Range<usize> {
         let metric = |s: usize| self.pairs[self.rows[s].pairs as usize].1;

@@ -4,6 +4,7 @@
 use super::read::Reader;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
+use crate::rollup::RollupSource;
 use fabriclens_model::{Labels, is_absent};
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub enum Source {
     Head(Arc<Generation>, Vec<u32>),
     /// A block.
     Block(Box<Reader>),
+    /// What stands for the samples of a block.
+    Rollup(Box<RollupSource>),
 }
 
 impl Source {
@@ -34,6 +37,7 @@ impl Source {
         match self {
             Self::Head(_, order) => order.len(),
             Self::Block(r) => r.index.series(),
+            Self::Rollup(r) => r.series(),
         }
     }
 
@@ -42,6 +46,7 @@ impl Source {
         match self {
             Self::Head(g, order) => g.series[order[n] as usize].labels.clone(),
             Self::Block(r) => r.index.labels(n),
+            Self::Rollup(r) => r.labels(n),
         }
     }
 
@@ -50,6 +55,7 @@ impl Source {
         match self {
             Self::Head(g, order) => g.series[order[n] as usize].homes.clone(),
             Self::Block(r) => vec![(r.index.layout(n) as u32, n as u32)],
+            Self::Rollup(r) => vec![r.home(n)],
         }
     }
 
@@ -66,6 +72,7 @@ impl Source {
                 r.forget_times();
                 (0..r.index.layouts[layout as usize].len()).map(|c| r.times(layout as usize, c)).collect()
             }
+            Self::Rollup(r) => Ok(vec![r.times(layout)?]),
         }
     }
 
@@ -92,6 +99,7 @@ impl Source {
                     each(i, &mut r.column(at, rows)?.into_iter());
                 }
             }
+            Self::Rollup(r) => r.column(home.1 as usize, |row, value| put(0, row, value))?,
         }
         Ok(())
     }

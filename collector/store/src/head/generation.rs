@@ -1,7 +1,9 @@
 //! One generation of the head: its series, its layouts and their rows. A generation has one log and becomes blocks.
 
 use super::layout::Layout;
+use super::limits::{Limits, There};
 use super::slow;
+use crate::options::SeriesLimits;
 use crate::rows::{Appended, RowGroup};
 use crate::wal::record;
 use fabriclens_model::{Labels, is_absent};
@@ -42,7 +44,7 @@ pub struct Generation {
     /// Bytes of compressed chunks.
     pub sealed_bytes: u64,
     chunk_rows: usize,
-    max_series: usize,
+    limits: Limits,
 }
 
 /// Where the columns of a group go.
@@ -50,12 +52,13 @@ enum Place {
     Layout(u32),
     /// One layout for each column: the senders regroup their series too often.
     Solo(Vec<u32>),
-    OverLimit,
+    /// Some columns, in a layout of their own, and which they are: the others are of series beyond a limit.
+    Some(Arc<[Labels]>, Arc<[u32]>),
 }
 
 impl Generation {
     /// Empty.
-    pub fn new(number: u64, chunk_rows: usize, max_series: usize) -> Self {
+    pub fn new(number: u64, chunk_rows: usize, limits: &SeriesLimits) -> Self {
         Self {
             number,
             first: number,
@@ -70,7 +73,7 @@ impl Generation {
             samples: 0,
             sealed_bytes: 0,
             chunk_rows,
-            max_series,
+            limits: Limits::new(limits.clone()),
         }
     }
 
@@ -90,7 +93,16 @@ impl Generation {
                 }
                 sum
             }
-            Place::OverLimit => Appended { over_series_limit: present(&group.values), ..Appended::default() },
+            Place::Some(series, kept) => {
+                let column = |c: &u32| &group.values[*c as usize * rows..(*c as usize + 1) * rows];
+                let values: Vec<f64> = kept.iter().flat_map(column).copied().collect();
+                let over_series_limit = present(&group.values) - present(&values);
+                let mut sum = Appended { over_series_limit, ..Appended::default() };
+                if !kept.is_empty() {
+                    sum += self.append(&RowGroup { series, times: group.times.clone(), values }, older, log);
+                }
+                sum
+            }
         }
     }
 
@@ -137,9 +149,15 @@ impl Generation {
             self.remember_address(address, layout, columns);
             return Place::Layout(layout);
         }
-        let fresh = columns.iter().filter(|c| !self.by_labels.contains_key(*c)).count();
-        if self.series.len() + fresh > self.max_series {
-            return Place::OverLimit;
+        if let Some((series, kept)) = self.limits.known(address) {
+            return Place::Some(series, kept);
+        }
+        let of_metric = |metric: &str| self.by_metric.get(metric).map_or(0, Vec::len);
+        let there = There { all: self.series.len(), of_metric: &of_metric };
+        let known = |c: &Labels| self.by_labels.contains_key(c);
+        if !self.limits.allow(&there, columns.iter().filter(|c| !known(c))) {
+            let (series, kept) = self.limits.cut(columns, &there, known);
+            return Place::Some(series, kept);
         }
         let crowded =
             |c: &Labels| self.by_labels.get(c).is_some_and(|s| self.series[*s as usize].homes.len() >= MAX_HOMES);
@@ -211,12 +229,18 @@ impl Generation {
         self.by_address.insert(address, layout);
     }
 
+    /// What the last series that was refused ran into.
+    pub fn refusal(&self) -> Option<String> {
+        self.limits.refusal()
+    }
+
     fn enter(&mut self, labels: &Labels) -> u32 {
         let next = self.series.len() as u32;
         match self.by_labels.entry(labels.clone()) {
             Entry::Occupied(e) => *e.get(),
             Entry::Vacant(e) => {
                 e.insert(next);
+                self.limits.count(labels);
                 self.series.push(Entered { labels: labels.clone(), homes: Vec::new() });
                 match self.by_metric.get_mut(labels.metric()) {
                     Some(list) => list.push(next),

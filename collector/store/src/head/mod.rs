@@ -3,5 +3,6 @@
 pub mod chunk;
 pub mod generation;
 pub mod layout;
+pub mod limits;
 pub mod rows;
 mod slow;

@@ -14,7 +14,7 @@ use fabriclens_ebpf_abi::microburst::{
     BIN, BIN_NS, BINS, BYTES, Block, CE, PACKETS, RECEIVED, ROCE, ROCE_PORT, SENT, STAMPS, word,
 };
 use fabriclens_probes::counter::add;
-use fabriclens_probes::packet::{TCP, UDP, ip, on_wire, tcp_header};
+use fabriclens_probes::packet::{TCP, UDP, ip, on_wire, tcp};
 use fabriclens_probes::trace::global;
 
 /// The ring; the agent gives it its length and tells [`BLOCKS`].
@@ -82,13 +82,13 @@ fn count(skb: &SkBuff, direction: usize) -> Option<()> {
     // What is not IP, or is so behind a tag, counts as it is. In single values, because old kernels refuse to copy what
     // is only sometimes set.
     let link = global(&LINK);
-    let (carries, ce, header, once) = match ip(skb, link as usize, skb.protocol()) {
+    let (carries, ce, header, once) = match ip(skb, link, skb.protocol()) {
         Some(ip) => (ip.carries, ip.ce, ip.header, ip.hop_by_hop),
         None => (0, false, 0, 0),
     };
     let after = link + header + once;
     let repeated = || if header == 0 { 0 } else { link + header + transport(skb, carries, after) };
-    let (bytes, packets) = on_wire(skb, once, repeated);
+    let (bytes, packets) = on_wire(skb.skb, once, repeated);
     add(&mut counts[word(0, direction, BYTES)], bytes);
     add(&mut counts[word(0, direction, PACKETS)], packets);
     if ce {
@@ -107,7 +107,7 @@ fn count(skb: &SkBuff, direction: usize) -> Option<()> {
 #[inline(always)]
 fn transport(skb: &SkBuff, carries: u8, at: u32) -> u32 {
     match carries {
-        TCP => tcp_header(skb, at),
+        TCP => tcp(skb, at).map_or(20, |tcp| tcp.header),
         UDP => 8,
         _ => 0,
     }

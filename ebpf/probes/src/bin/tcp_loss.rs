@@ -1,8 +1,6 @@
-//! What TCP had to send again, and windows that were closed. Programs:
+//! What TCP had to send again. Programs:
 //! - `tcp:tcp_retransmit_skb`: a segment, or several in one buffer, was sent again;
-//! - `tcp:tcp_retransmit_synack`: the answer to a SYN was sent again;
-//! - `tcp:tcp_probe`: a segment of an established connection arrived. Two words are looked at, and nothing else is done
-//!   unless a window is closed.
+//! - `tcp:tcp_retransmit_synack`: the answer to a SYN was sent again.
 #![no_std]
 #![no_main]
 
@@ -10,17 +8,16 @@ use aya_ebpf::macros::{map, tracepoint};
 use aya_ebpf::maps::PerCpuArray;
 use aya_ebpf::programs::TracePointContext;
 use fabriclens_ebpf_abi::tcp_loss::{
-    BYTES, FAST, HANDSHAKE, OTHER, PROBE, Record, SEGMENTS, TIMEOUT, UNKNOWN, WINDOW_RECEIVE, WINDOW_TRANSMIT,
+    BYTES, FAST, HANDSHAKE, OTHER, PROBE, Record, SEGMENTS, TIMEOUT, UNKNOWN,
 };
 use fabriclens_probes::counter::{add_at, record};
 use fabriclens_probes::memory::{bit_field, member};
 use fabriclens_probes::offsets;
-use fabriclens_probes::peers::{SocketAddress, place_of};
+use fabriclens_probes::peers::place_of;
 use fabriclens_probes::trace::{Event, has, on_event};
 
 offsets!(SKB, SK, STATE, LOCAL_ADDRESS, REMOTE_ADDRESS, ERROR);
 offsets!(SYNACK_LOCAL, SYNACK_REMOTE);
-offsets!(PROBE_LOCAL, PROBE_REMOTE, SEND_WINDOW, RECEIVE_WINDOW);
 offsets!(LENGTH, COUNT, CONGESTION_STATE, TIMER);
 
 /// One record for each interface and class; the agent gives it as many as the host has interfaces.
@@ -43,11 +40,6 @@ fn tcp_retransmit_skb(ctx: TracePointContext) -> u32 {
 #[tracepoint]
 fn tcp_retransmit_synack(ctx: TracePointContext) -> u32 {
     on_event(&ctx, answered_again)
-}
-
-#[tracepoint]
-fn tcp_probe(ctx: TracePointContext) -> u32 {
-    on_event(&ctx, windows)
 }
 
 #[inline(always)]
@@ -90,20 +82,5 @@ fn answered_again(event: &Event) -> Option<()> {
     let remote = event.address(&SYNACK_REMOTE)?;
     let record = record(&LOSS, place_of(&local, &remote))?;
     add_at(record, SEGMENTS + HANDSHAKE, 1);
-    Some(())
-}
-
-#[inline(always)]
-fn windows(event: &Event) -> Option<()> {
-    let send: u32 = event.field(&SEND_WINDOW)?;
-    let receive: u32 = event.field(&RECEIVE_WINDOW)?;
-    if send != 0 && receive != 0 {
-        return Some(());
-    }
-    let local: SocketAddress = event.field(&PROBE_LOCAL)?;
-    let remote: SocketAddress = event.field(&PROBE_REMOTE)?;
-    let record = record(&LOSS, place_of(&local.address(), &remote.address()))?;
-    add_at(record, WINDOW_TRANSMIT, u64::from(send == 0));
-    add_at(record, WINDOW_RECEIVE, u64::from(receive == 0));
     Some(())
 }

@@ -1,0 +1,178 @@
+//! Reading samples together with what stands for those that are too many or gone.
+
+use super::{LABEL, RESOLUTION, name, newest_first, sample_labels, stretch};
+use crate::block::read::Block;
+use crate::select::{Found, settle};
+use crate::store::Store;
+use fabriclens_model::{Budget, Hint, Labels, Matcher, ReadError, Rollup, Selected, Series, is_stale};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Stretches to a step, and to the window of a function, at least; and to the window of a single instant.
+const STEP: i64 = 5;
+const WINDOW: i64 = 4;
+const ONE_WINDOW: i64 = 60;
+
+/// Whether what is asked for is so coarse that rollups tell the same.
+fn coarse(hint: Hint) -> bool {
+    let wide = |ms: i64, stretches: i64| ms >= stretches * RESOLUTION;
+    match hint {
+        Hint { rollup: None, .. } => false,
+        Hint { step_ms: 0, range_ms, .. } => wide(range_ms, ONE_WINDOW),
+        Hint { step_ms, range_ms, .. } => wide(step_ms, STEP) && (range_ms == 0 || wide(range_ms, WINDOW)),
+    }
+}
+
+impl Store {
+    /// See [`fabriclens_model::Read::select_for`].
+    pub(crate) fn select_rolled(
+        &self,
+        matchers: &[Matcher],
+        (start, end): (i64, i64),
+        hint: Hint,
+        budget: &dyn Budget,
+    ) -> Result<Selected, ReadError> {
+        let shared = &self.shared;
+        let rollups = shared.rollups.all();
+        let rolled = |b: &Arc<Block>| shared.rolled.has(b.id);
+        let many = || self.samples(&rolled, matchers, start, end) > shared.options.exact_samples as u64;
+        // Rollups that do not check are of no use while there are samples.
+        let sound = || rollups.iter().all(|b| !b.overlaps(start, end) || !b.damaged.load(Ordering::Relaxed));
+        let coarse = !rollups.is_empty() && coarse(hint) && sound() && many();
+        let (series, read) = self.select_blocks(matchers, (start, end), budget, |b| !(coarse && rolled(b)))?;
+        let gaps = if coarse { vec![(start, end)] } else { gaps(&read, &rollups, start, end) };
+        if gaps.is_empty() {
+            return Ok(Selected { series, resolution_ms: None });
+        }
+        let rollup = hint.rollup.unwrap_or(Rollup::Last);
+        let last = self.select_rollup(matchers, &gaps, Rollup::Last, budget)?;
+        let other = match rollup {
+            Rollup::Last => BTreeMap::new(),
+            _ => self.select_rollup(matchers, &gaps, rollup, budget)?,
+        };
+        if coarse && !sound() {
+            return self.select_rolled(matchers, (start, end), hint, budget);
+        }
+        let resolution_ms = (!last.is_empty()).then_some(RESOLUTION);
+        Ok(Selected { series: joined(series, last, &other, rollup), resolution_ms })
+    }
+
+    /// About how many samples of chosen blocks match.
+    fn samples(&self, chosen: &dyn Fn(&Arc<Block>) -> bool, matchers: &[Matcher], start: i64, end: i64) -> u64 {
+        let blocks = self.shared.blocks.all();
+        let blocks: Vec<_> = blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)).collect();
+        let all: u64 = blocks.iter().map(|b| b.facts.samples).sum();
+        if all <= self.shared.options.exact_samples as u64 {
+            return all;
+        }
+        let of_block = |block: &Arc<Block>| {
+            // What cannot be read now is told when it is read.
+            let Ok(index) = block.index() else { return 0 };
+            let chunks = |s: u32| &index.layouts[index.layout(s as usize)];
+            let rows = |s: u32| chunks(s).iter().filter(|c| c.min <= end && c.max >= start).map(|c| u64::from(c.rows));
+            index.matching(matchers).into_iter().flat_map(rows).sum::<u64>()
+        };
+        blocks.into_iter().map(of_block).sum()
+    }
+
+    /// One rollup of what matches, by the labels of its samples.
+    fn select_rollup(
+        &self,
+        matchers: &[Matcher],
+        gaps: &[(i64, i64)],
+        rollup: Rollup,
+        budget: &dyn Budget,
+    ) -> Result<BTreeMap<Labels, Series>, ReadError> {
+        let matchers = [matchers, &[Matcher::equal(LABEL, name(rollup))]].concat();
+        let mut blocks: Vec<_> = self.shared.rollups.all().iter().cloned().collect();
+        blocks.sort_by(newest_first);
+        let (mut first, mut last) = (i64::MAX, i64::MIN);
+        let mut found = Found::new(self.shared.options.max_read_samples, budget);
+        for (start, end) in gaps {
+            (first, last) = (first.min(*start), last.max(*end));
+            for block in blocks.iter().filter(|b| b.overlaps(*start, *end)) {
+                found.add_block(block, &matchers, *start, *end, |e| self.shared.report(block, e))?;
+            }
+        }
+        let series = found.finish(first, last)?.into_iter();
+        Ok(series.map(|s| (sample_labels(s.labels.clone()), s)).collect())
+    }
+}
+
+/// The parts of a range that no block covers and rollups may; a retention that goes by bytes leaves them.
+fn gaps(blocks: &[Arc<Block>], rollups: &[Arc<Block>], start: i64, end: i64) -> Vec<(i64, i64)> {
+    let mut covered: Vec<_> =
+        blocks.iter().map(|b| (stretch(b.facts.min), stretch(b.facts.max) + RESOLUTION)).collect();
+    covered.sort_unstable();
+    let mut gaps = Vec::new();
+    let mut from = start;
+    // Samples are in the stretch that ends with the stamp: a block covers stamps after its begin.
+    for (begin, until) in covered {
+        if begin >= from {
+            gaps.push((from, begin.min(end)));
+        }
+        from = from.max(until + 1);
+    }
+    gaps.push((from, end));
+    gaps.retain(|(from, to)| from <= to && rollups.iter().any(|b| b.overlaps(*from, *to)));
+    gaps
+}
+
+/// Samples and what stands for others, by series in order of labels.
+fn joined(
+    samples: Vec<Series>,
+    last: BTreeMap<Labels, Series>,
+    other: &BTreeMap<Labels, Series>,
+    rollup: Rollup,
+) -> Vec<Series> {
+    let mut all: BTreeMap<Labels, Series> = samples.into_iter().map(|s| (s.labels.clone(), s)).collect();
+    for (labels, mut series) in last {
+        if let Some(other) = other.get(&labels) {
+            match rollup {
+                Rollup::Increase => rise(&mut series, other),
+                _ => overlay(&mut series, other),
+            }
+        }
+        series.labels = labels.clone();
+        let entry = all.entry(labels).or_insert_with(|| Series { labels: series.labels.clone(), ..Series::default() });
+        // Of a sample and a stand-in at one time the sample counts.
+        entry.times.extend(series.times);
+        entry.values.extend(series.values);
+        (entry.times, entry.values) = settle(std::mem::take(&mut entry.times), std::mem::take(&mut entry.values));
+    }
+    all.into_values().collect()
+}
+
+/// Puts the values of `other` where it has any.
+fn overlay(series: &mut Series, other: &Series) {
+    let mut known = other.times.iter().zip(&other.values).peekable();
+    for (time, value) in series.times.iter().zip(&mut series.values) {
+        while known.next_if(|(t, _)| *t < time).is_some() {}
+        if let Some((_, put)) = known.next_if(|(t, _)| *t == time) {
+            *value = *put;
+        }
+    }
+}
+
+/// Makes a counter that is never reset and ends with the last value, so that it goes on into the samples that follow.
+fn rise(series: &mut Series, increases: &Series) {
+    let mut told = increases.times.iter().zip(&increases.values).rev().peekable();
+    // Value of the counter and of the last sample at the next stretch, and how much it rose there.
+    let mut next: Option<(f64, f64, Option<f64>)> = None;
+    for (time, value) in series.times.iter().zip(&mut series.values).rev() {
+        while told.next_if(|(t, _)| *t > time).is_some() {}
+        let increase = told.next_if(|(t, _)| *t == time).map(|(_, v)| *v);
+        if is_stale(*value) {
+            continue;
+        }
+        let last = *value;
+        if let Some((counter, sample, increase)) = next {
+            // Across the begin of a block its own increase does not reach back to the sample before.
+            let step = if sample >= last { sample - last } else { 0.0 };
+            let least = increase.unwrap_or(if sample >= last { 0.0 } else { sample });
+            *value = counter - step.max(least);
+        }
+        next = Some((*value, last, increase));
+    }
+}

@@ -1,0 +1,146 @@
+//! The rollups of one block, as a source that a block is built from. Nothing is kept: each column is worked out when it
+//! is asked for.
+
+use super::{ALL, LABEL, RESOLUTION, name, stretch};
+use crate::block::read::Reader;
+use crate::block::source::Home;
+use crate::error::StoreError;
+use fabriclens_model::{Labels, Rollup, is_absent, is_stale};
+use std::sync::Arc;
+
+/// See the module.
+pub struct RollupSource {
+    reader: Reader,
+    /// Series of the block and rollup, in order of labels.
+    order: Vec<(u32, Rollup)>,
+}
+
+/// What the samples of one stretch come to; staleness markers count for the end only.
+struct Bucket {
+    min: f64,
+    max: f64,
+    sum: f64,
+    samples: f64,
+    last: f64,
+    increase: f64,
+}
+
+/// Of no samples. The least and the largest of numbers that are none is none.
+const EMPTY: Bucket = Bucket { min: f64::NAN, max: f64::NAN, sum: 0.0, samples: 0.0, last: f64::NAN, increase: 0.0 };
+
+/// A gauge falls about as often as it rises; a counter falls when it is reset. So many samples to a fall are a counter's.
+const COUNTER: usize = 8;
+
+impl RollupSource {
+    /// Of all series of a block.
+    pub fn new(reader: Reader) -> Self {
+        let index = reader.index.clone();
+        let all = |series: std::ops::Range<usize>| ALL.iter().flat_map(move |r| series.clone().map(|s| (s as u32, *r)));
+        let order = match index.metrics() {
+            Some(metrics) => metrics.into_iter().flat_map(all).collect(),
+            None => {
+                let mut order: Vec<(u32, Rollup)> = all(0..index.series()).collect();
+                order.sort_by_cached_key(|(s, r)| labels(&index.labels(*s as usize), *r));
+                order
+            }
+        };
+        Self { reader, order }
+    }
+
+    /// Number of rollups.
+    pub fn series(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Labels of the n-th.
+    pub fn labels(&self, n: usize) -> Labels {
+        let (series, rollup) = self.order[n];
+        labels(&self.reader.index.labels(series as usize), rollup)
+    }
+
+    /// Where its column is.
+    pub fn home(&self, n: usize) -> Home {
+        (self.reader.index.layout(self.order[n].0 as usize) as u32, n as u32)
+    }
+
+    /// Ends of the stretches in which a layout has rows.
+    pub fn times(&mut self, layout: u32) -> Result<Arc<[i64]>, StoreError> {
+        self.reader.forget_times();
+        let mut ends = Vec::new();
+        for chunk in 0..self.reader.index.layouts[layout as usize].len() {
+            for time in self.reader.times(layout as usize, chunk)?.iter() {
+                let end = stretch(*time).saturating_add(RESOLUTION);
+                if ends.last().is_none_or(|last| *last < end) {
+                    ends.push(end);
+                }
+            }
+        }
+        Ok(ends.into())
+    }
+
+    /// Calls `put(row, value)` for each stretch that has samples. What can be told from another rollup is left out:
+    /// least, most and mean that are the last value everywhere, and the increase of a counter that was never reset.
+    pub fn column(&mut self, n: usize, mut put: impl FnMut(usize, f64)) -> Result<(), StoreError> {
+        let (series, rollup) = self.order[n];
+        let (buckets, falls) = self.buckets(series as usize)?;
+        let value = |b: &Bucket| match rollup {
+            Rollup::Increase => b.increase,
+            Rollup::Last => b.last,
+            Rollup::Max => b.max,
+            // A sum of equal numbers is rounded.
+            Rollup::Mean if b.min == b.max => b.max,
+            Rollup::Mean => b.sum / b.samples,
+            Rollup::Min => b.min,
+        };
+        let present = || buckets.iter().enumerate().filter_map(|(row, b)| Some((row, b.as_ref()?)));
+        let told = match rollup {
+            Rollup::Last => true,
+            Rollup::Increase => {
+                let samples: f64 = present().map(|(_, b)| b.samples).sum();
+                falls > 0 && (falls * COUNTER) as f64 <= samples && present().all(|(_, b)| b.increase.is_finite())
+            }
+            _ => present().any(|(_, b)| b.samples > 0.0 && value(b).to_bits() != b.last.to_bits()),
+        };
+        for (row, bucket) in present().filter(|(_, b)| told && (rollup == Rollup::Last || b.samples > 0.0)) {
+            put(row, value(bucket));
+        }
+        Ok(())
+    }
+
+    /// By row of [`RollupSource::times`], and how often a sample was below the one before.
+    fn buckets(&mut self, series: usize) -> Result<(Vec<Option<Bucket>>, usize), StoreError> {
+        let index = self.reader.index.clone();
+        let layout = index.layout(series);
+        let (mut buckets, mut falls, mut before) = (Vec::new(), 0, None);
+        let mut end = i64::MIN;
+        for (chunk, at) in index.columns(series).enumerate() {
+            let times = self.reader.times(layout, chunk)?;
+            let values = self.reader.column(at, times.len())?;
+            for (time, value) in times.iter().zip(values) {
+                if buckets.is_empty() || *time >= end {
+                    end = stretch(*time).saturating_add(RESOLUTION);
+                    buckets.push(None);
+                }
+                let Some(slot) = buckets.last_mut().filter(|_| !is_absent(value)) else { continue };
+                let bucket = slot.get_or_insert(EMPTY);
+                bucket.last = value;
+                if is_stale(value) {
+                    continue;
+                }
+                let fell = before.is_some_and(|before| value < before);
+                falls += usize::from(fell);
+                bucket.increase += before.map_or(0.0, |before| if fell { value } else { value - before });
+                bucket.min = bucket.min.min(value);
+                bucket.max = bucket.max.max(value);
+                bucket.sum += value;
+                bucket.samples += 1.0;
+                before = Some(value);
+            }
+        }
+        Ok((buckets, falls))
+    }
+}
+
+fn labels(of: &Labels, rollup: Rollup) -> Labels {
+    Labels::new(of.iter().chain([(LABEL, name(rollup))]))
+}
