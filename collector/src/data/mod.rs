@@ -104,3 +104,29 @@ impl Read for Data {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_model::{Rollup, Unlimited};
+    use fabriclens_store::{Options, RowGroup};
+
+    #[test]
+    fn what_a_query_is_for_reaches_the_store() {
+        let (hour, day) = (3_600_000, 86_400_000_i64);
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(move || 1000 * day);
+        let options = Options { background: false, retention: None, exact_samples: 0, clock, ..Options::default() };
+        let store = Store::open(dir.path(), options).unwrap();
+        let times: Vec<i64> = (998 * day..999 * day).step_by(10_000).collect();
+        let values = times.iter().map(|t| *t as f64).collect();
+        store.append(&[RowGroup { series: Arc::new([Labels::new([("__name__", "m")])]), times, values }]).unwrap();
+        store.flush().unwrap();
+        store.maintain().unwrap();
+        let data = Data::Local(Arc::new(store));
+        let hint = Hint { step_ms: hour, range_ms: hour, rollup: Some(Rollup::Mean) };
+        let matchers = [Matcher::equal("__name__", "m")];
+        let got = data.select_for(&matchers, 998 * day, 999 * day, hint, &Unlimited).unwrap();
+        assert_eq!(got.resolution_ms, Some(60_000));
+    }
+}
