@@ -21,7 +21,8 @@ pub enum Command {
     /// Run the collector
     ///
     /// Without arguments: data under ./fabriclens-data, listening on this host only (7470 for people, Grafana and
-    /// remote write, 4317 for OTLP/gRPC, 4318 for OTLP/HTTP).
+    /// remote write, 4317 for OTLP/gRPC, 4318 for OTLP/HTTP). The config can also send samples on to other servers, or
+    /// leave them to another engine (docs/remote.md).
     Serve(ServeArgs),
     /// Ask a collector, or any Prometheus-compatible server, in PromQL
     Query(QueryArgs),

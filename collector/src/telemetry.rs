@@ -5,7 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::ingest::Way;
 use fabriclens_store::Stats;
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
 };
 
 /// Picks one number.
@@ -35,7 +36,7 @@ const STORE: &[(&str, &str, Pick)] = &[
 #[derive(Clone)]
 pub struct Telemetry {
     registry: Registry,
-    /// Samples made durable, by way in (`otlp_grpc`, `otlp_http`, `remote_write`, `self`).
+    /// Samples made durable, by way in (`otlp_grpc`, `otlp_http`, `remote_write`, `import`, `self`).
     pub samples: IntCounterVec,
     /// Requests by way in and result (`ok`, `partial`, `invalid`, `unavailable`).
     pub requests: IntCounterVec,
@@ -60,9 +61,83 @@ pub struct Telemetry {
     /// How often a query had to wait until memory was free.
     pub query_memory_waits: IntCounter,
     store: Vec<(IntGauge, Pick)>,
+    forward: Forward,
 }
 
+/// Metrics of all forward queues; the label `queue` has a queue's name.
+#[derive(Clone)]
+struct Forward {
+    samples: IntCounterVec,
+    bytes: IntCounterVec,
+    failed: IntCounterVec,
+    dropped: IntCounterVec,
+    pending_samples: IntGaugeVec,
+    pending_bytes: IntGaugeVec,
+    queued_timestamp: GaugeVec,
+    sent_timestamp: GaugeVec,
+}
+
+/// The metrics of one forward queue.
+#[derive(Clone)]
+pub struct ForwardTelemetry {
+    queue: String,
+    all: Forward,
+}
+
+impl ForwardTelemetry {
+    /// The receiver took a request of so many samples and (compressed) bytes.
+    pub fn sent(&self, samples: u64, bytes: u64, newest_ms: i64) {
+        self.all.samples.with_label_values(&[&self.queue]).inc_by(samples);
+        self.all.bytes.with_label_values(&[&self.queue]).inc_by(bytes);
+        raise(&self.all.sent_timestamp.with_label_values(&[&self.queue]), newest_ms);
+    }
+
+    /// A request failed and will be sent again.
+    pub fn failed(&self) {
+        self.all.failed.with_label_values(&[&self.queue]).inc();
+    }
+
+    /// Samples that will never be sent, and why (`size`, `age`, `rejected`, `damaged`).
+    pub fn dropped(&self, reason: &str, samples: u64) {
+        self.all.dropped.with_label_values(&[self.queue.as_str(), reason]).inc_by(samples);
+    }
+
+    /// What waits.
+    pub fn pending(&self, samples: u64, bytes: u64) {
+        let whole = |n| i64::try_from(n).unwrap_or(i64::MAX);
+        self.all.pending_samples.with_label_values(&[&self.queue]).set(whole(samples));
+        self.all.pending_bytes.with_label_values(&[&self.queue]).set(whole(bytes));
+    }
+
+    /// Samples up to this time (Unix ms) were queued.
+    pub fn queued(&self, newest_ms: Option<i64>) {
+        if let Some(ms) = newest_ms {
+            raise(&self.all.queued_timestamp.with_label_values(&[&self.queue]), ms);
+        }
+    }
+}
+
+fn raise(gauge: &Gauge, ms: i64) {
+    let seconds = ms as f64 / 1000.0;
+    if seconds > gauge.get() {
+        gauge.set(seconds);
+    }
+}
+
+/// Why a sample of a forward queue may never be sent.
+const DROPS: [&str; 4] = ["size", "age", "rejected", "damaged"];
+
 impl Telemetry {
+    /// The metrics of a forward queue, there from now on.
+    pub fn forward(&self, queue: &str) -> ForwardTelemetry {
+        let forward = ForwardTelemetry { queue: queue.to_owned(), all: self.forward.clone() };
+        forward.pending(0, 0);
+        DROPS.iter().for_each(|reason| forward.dropped(reason, 0));
+        let f = &forward.all;
+        [&f.samples, &f.bytes, &f.failed].iter().for_each(|c| c.with_label_values(&[queue]).inc_by(0));
+        forward
+    }
+
     /// All metrics, at zero.
     ///
     /// # Errors
@@ -76,6 +151,16 @@ impl Telemetry {
         };
         let gauge = |name: &str, help: &str| {
             let g = IntGauge::new(name, help)?;
+            registry.register(Box::new(g.clone()))?;
+            Ok::<_, prometheus::Error>(g)
+        };
+        let queues = |name: &str, help: &str| {
+            let g = IntGaugeVec::new(Opts::new(name, help), &["queue"])?;
+            registry.register(Box::new(g.clone()))?;
+            Ok::<_, prometheus::Error>(g)
+        };
+        let times = |name: &str, help: &str| {
+            let g = GaugeVec::new(Opts::new(name, format!("{help} Unix time.")), &["queue"])?;
             registry.register(Box::new(g.clone()))?;
             Ok::<_, prometheus::Error>(g)
         };
@@ -110,6 +195,24 @@ impl Telemetry {
                 .iter()
                 .map(|(name, help, read)| Ok((gauge(name, help)?, *read)))
                 .collect::<Result<_, prometheus::Error>>()?,
+            forward: Forward {
+                samples: counters("fabriclens_forward_samples_total", "Samples that the remote took.", &["queue"])?,
+                bytes: counters("fabriclens_forward_bytes_total", "Bytes that the remote took.", &["queue"])?,
+                failed: counters(
+                    "fabriclens_forward_failed_total",
+                    "Requests that failed and are sent again.",
+                    &["queue"],
+                )?,
+                dropped: counters(
+                    "fabriclens_forward_dropped_total",
+                    "Queued samples that are never sent.",
+                    &["queue", "reason"],
+                )?,
+                pending_samples: queues("fabriclens_forward_pending_samples", "Samples that wait to be sent.")?,
+                pending_bytes: queues("fabriclens_forward_pending_bytes", "Bytes on disk that wait to be sent.")?,
+                queued_timestamp: times("fabriclens_forward_queued_timestamp_seconds", "Newest sample queued.")?,
+                sent_timestamp: times("fabriclens_forward_sent_timestamp_seconds", "Newest sample the remote took.")?,
+            },
             registry: registry.clone(),
         };
         // Counters that exist from the start have a rate from the start.

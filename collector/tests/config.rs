@@ -28,6 +28,9 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     let shipped = std::fs::read_to_string(shipped()).unwrap();
     let live = from_text(&shipped).unwrap();
     assert_eq!(live, Config { data: "/var/lib/fabriclens".into(), ..Config::default() });
+    // The examples of other servers.
+    let (shipped, servers) = shipped.split_once("# [[forward]]\n").unwrap();
+    let (forward, store) = servers.split_once("# [store]\n").unwrap();
 
     let mut section = String::new();
     let mut shown = BTreeMap::new();
@@ -50,6 +53,71 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
         .collect();
     assert_eq!(from_text(&all).unwrap(), live);
     assert_eq!(shown.len(), 19, "every key is shown in the file: {shown:?}");
+
+    let keys = |text: &str, number: usize| {
+        let all: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("# ").filter(|l| l.contains(" = "))).collect();
+        assert_eq!(all.len(), number, "every key of them too");
+        all.iter().filter(|l| !l.starts_with("bearer")).map(|l| format!("{l}\n")).collect::<String>()
+    };
+    let one = keys(forward, 13);
+    let one = from_text(&format!("[[forward]]\n{one}")).unwrap().forward.remove(0);
+    let short = from_text("[[forward]]\nname = 'central'\nurl = 'https://mimir.example/api/v1/push'").unwrap();
+    let mut short = short.forward[0].clone();
+    let timeout = short.endpoint.timeout;
+    short.select = one.select.clone();
+    short.endpoint = fabriclens::config::Endpoint { timeout, ..one.endpoint.clone() };
+    assert_eq!(one, short, "what has a default shows it");
+
+    let one = from_text(&format!("[store]\n{}", keys(store, 11))).unwrap().store.unwrap();
+    let short = from_text("store = { remote = 'http://127.0.0.1:8428/' }").unwrap().store.unwrap();
+    assert_eq!((&short.read.url, &short.write.endpoint.url), (&one.read.url, &one.write.endpoint.url));
+    assert_eq!((one.write.size, one.write.batch, one.write.parallel), (4 << 30, 10_000, 1));
+    assert_eq!((short.write.size, short.write.batch, short.write.parallel), (4 << 30, 10_000, 1));
+    assert_eq!((one.read.timeout, short.read.timeout), (Duration::from_secs(30), Duration::from_secs(30)));
+}
+
+#[test]
+fn a_remote_engine_is_checked_under_its_own_keys() {
+    for (text, error) in [
+        ("store = { remotes = 'http://x' }", "unknown key \"store.remotes\"; did you mean \"store.remote\"?"),
+        ("store = { remote = 'x' }", "store.remote: \"x/api/v1/write\" is no http:// or https:// URL"),
+        ("store = { remote = 'http://x', write = 'y' }", "store.remote: \"y\" is no http"),
+        ("store = { remote = 'http://x', size = '1' }", "store.size: at least 16MiB"),
+        ("store = { remote = 'http://x', username = 'u' }", "store.password_file: missing"),
+        ("store = { size = '1GiB' }", "store.remote: missing"),
+    ] {
+        let got = from_text(text).unwrap_err();
+        assert!(got.contains(error), "{text}: {got}");
+    }
+}
+
+#[test]
+fn forwarding_is_checked_table_by_table() {
+    let two = "[[forward]]\nname = 'a'\nurl = 'http://x/w'\n[[forward]]\nname = 'b'\nurl = 'https://y:1/w'\n";
+    assert_eq!(from_text(two).unwrap().forward.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    let with = |line: &str| from_text(&format!("[[forward]]\nname = 'a'\nurl = 'http://x/w'\n{line}")).unwrap_err();
+    for (line, error) in [
+        ("matches = ['up']", "unknown key \"forward.matches\"; did you mean \"forward.match\"?"),
+        ("match = ['up{']", "forward.match: \"up{\": "),
+        ("match = ['{}']", "must contain at least one non-empty matcher"),
+        ("username = 'x'", "forward.password_file: missing"),
+        ("username = 'x'\npassword_file = 'f'\nbearer_token_file = 'g'", "set one of the two"),
+        ("headers = { 'a b' = 'c' }", "forward.headers: \"a b\" is no HTTP header"),
+        ("headers = { Authorization = 'c' }", "may be set here"),
+        ("batch = 0", "forward.batch: from 1 to"),
+        ("parallel = 65", "forward.parallel: from 1 to 64"),
+        ("size = '1MiB'", "forward.size: at least 16MiB"),
+        ("age = '1'", "forward.age: \"1\" is not a duration"),
+        ("timeout = '0s'", "forward.timeout: longer than 0s"),
+        ("[[forward]]\nname = 'a'\nurl = 'http://y/w'", "forward.name: \"a\" comes twice"),
+        ("[[forward]]\nname = '../a'\nurl = 'http://y/w'", "forward.name: \"../a\" is no name"),
+        ("[[forward]]\nname = 'b'", "forward.url: missing in \"b\""),
+        ("[[forward]]\nname = 'b'\nurl = 'x:9/w'", "forward.url: \"x:9/w\" is no http:// or https:// URL"),
+        ("[[forward]]\nname = 'b'\nurl = 'http://u:p@x/w'", "use username and password_file"),
+    ] {
+        let got = with(line);
+        assert!(got.contains(error), "{line}: {got}");
+    }
 }
 
 #[test]

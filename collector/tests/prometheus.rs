@@ -5,51 +5,9 @@
 
 mod common;
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
+use common::engine::{Engine, Kind};
 use common::{Collector, fetch, now_ms, series};
 use fabriclens::ingest::prompb::TimeSeries;
-
-struct Prometheus {
-    child: Child,
-    base: String,
-    _data: tempfile::TempDir,
-}
-
-impl Prometheus {
-    /// `None` when it is not installed.
-    async fn start() -> Option<Self> {
-        let quiet = |c: &mut Command| c.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        quiet(Command::new("prometheus").arg("--version")).ok()?.wait().unwrap();
-        let data = tempfile::tempdir().unwrap();
-        let config = data.path().join("prometheus.yml");
-        std::fs::write(&config, "global: {evaluation_interval: 1m}\n").unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let child = quiet(
-            Command::new("prometheus")
-                .arg(format!("--config.file={}", config.display()))
-                .arg(format!("--storage.tsdb.path={}", data.path().join("tsdb").display()))
-                .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-                .args(["--web.enable-remote-write-receiver", "--log.level=error"]),
-        );
-        let server = Self { child: child.unwrap(), base: format!("http://127.0.0.1:{port}"), _data: data };
-        let began = Instant::now();
-        while TcpListener::bind(("127.0.0.1", port)).is_ok() || fetch(&server.base, "/-/ready").await.0 != 200 {
-            assert!(began.elapsed() < Duration::from_secs(60), "prometheus did not become ready");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        Some(server)
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
 
 /// Ten minutes of three counters, and numbers whose texts differ between formats.
 fn samples(end: i64) -> Vec<TimeSeries> {
@@ -91,10 +49,7 @@ fn shown(answer: &(u16, String, String)) -> (u16, &str, String) {
 
 #[tokio::test]
 async fn the_same_requests_get_the_same_answers() {
-    let Some(prometheus) = Prometheus::start().await else {
-        println!("SKIPPED: prometheus not found; install it (apt-get install prometheus) to compare with it");
-        return;
-    };
+    let Some(prometheus) = Engine::start(Kind::Prometheus).await else { return };
     let ours = Collector::start().await;
     let end = now_ms() / 1000 * 1000;
     assert_eq!(ours.remote_write(samples(end)).await.0, 204);

@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Collector, now_ns, otlp};
+use common::{Collector, forward, now_ms, now_ns, otlp, series};
 use fabriclens::config::{Config, Tls};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -120,4 +120,34 @@ async fn files_that_do_not_fit_are_named() {
     let text = start(Tls { cert, key: other, client_ca: None }).await;
     assert!(text.starts_with("tls.key "), "a key of another certificate: {text}");
     assert!(!ca.path("data").exists(), "nothing was begun");
+}
+
+#[tokio::test]
+async fn forwarding_goes_over_https_to_whom_it_trusts() {
+    let ca = Ca::new();
+    let (cert, key) = ca.issue("server");
+    let far = Collector::with(|config| config.tls = Some(Tls { cert, key, client_ca: None })).await;
+    let mut target = forward(&format!("https://localhost:{}/api/v1/write", far.running.http.port()));
+    // Whom it does not trust gets nothing; that can change, so nothing is lost either.
+    let near = Collector::with(|c| c.forward = vec![target.clone()]).await;
+    let at = now_ms();
+    near.remote_write(vec![series(&[("__name__", "m")], &[(at, 1.0)])]).await;
+    let began = std::time::Instant::now();
+    while !near.get("/metrics").await.1.contains("fabriclens_forward_failed_total{queue=\"far\"} 2\n") {
+        assert!(began.elapsed().as_secs() < 60, "it is tried again");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let Collector { running, dir } = near;
+    running.stop().await;
+    target.endpoint.ca = Some(ca.path("ca.crt"));
+    let near = Collector::over(dir, |c| c.forward = vec![target.clone()]).await;
+    let pending = "fabriclens_forward_pending_samples{queue=\"far\"} 0\n";
+    while !near.get("/metrics").await.1.contains(pending) {
+        assert!(began.elapsed().as_secs() < 60, "it is sent");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let stats = far.running.stop();
+    stats.await;
+    let far = Collector::over(far.dir, |_| {}).await;
+    assert_eq!(far.value("m").await, Some(1.0));
 }

@@ -20,9 +20,9 @@ pub const PROMETHEUS: Need = Need {
     packages: &["prometheus"],
     proof: &["/usr/bin/prometheus", "/usr/bin/promtool"],
 };
-/// The other rival of `bench store`.
+/// Takes what the collector forwards, is its remote engine in tests, and a rival of `bench store`.
 pub const VICTORIA_METRICS: Need = Need {
-    without: "there is no rival to measure against",
+    without: "nothing is forwarded to or measured against VictoriaMetrics",
     packages: &["victoria-metrics"],
     proof: &["/usr/bin/victoria-metrics"],
 };

@@ -21,7 +21,10 @@ pub fn run(args: Args) -> Result<()> {
         c
     };
     steps.run("packages", || {
-        setup::ensure(&setup::PROMETHEUS).and_then(|_| setup::ensure(&setup::NETWORK)).map(|_| ())
+        for need in [&setup::PROMETHEUS, &setup::VICTORIA_METRICS, &setup::NETWORK] {
+            setup::ensure(need)?;
+        }
+        Ok(())
     })?;
     steps.run("tracefs", setup::tracefs)?;
     steps.run("probes", || ebpf::run(&ebpf::Args { check: true }))?;

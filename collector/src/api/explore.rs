@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use fabriclens_model::{Labels, Matcher, ReadError};
-use fabriclens_store::Store;
 
 use super::Api;
 use super::encode::{self, Json, push_labels};
@@ -13,6 +12,7 @@ use super::error::{ApiError, Kind};
 use super::number::push_text;
 use super::params::Params;
 use super::selector;
+use crate::data::Data;
 
 /// Times beyond any sample; also safe to add to.
 const ALWAYS: (i64, i64) = (i64::MIN / 2, i64::MAX / 2);
@@ -20,14 +20,14 @@ const ALWAYS: (i64, i64) = (i64::MIN / 2, i64::MAX / 2);
 /// Label sets of the series that match.
 pub(super) async fn series(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let (sets, range, limit) = (selector::some(&params)?, range(&params)?, params.limit()?);
-    let found: Vec<Labels> = union(&api, sets, range, Store::series).await?;
+    let found: Vec<Labels> = union(&api, sets, range, Data::series).await?;
     Ok(encode::success_list(&found, limit, push_labels))
 }
 
 /// Label names of the series that match, or of all.
 pub(super) async fn labels(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let (sets, range, limit) = (selector::all(&params)?, range(&params)?, params.limit()?);
-    let found: Vec<String> = union(&api, sets, range, Store::label_names).await?;
+    let found: Vec<String> = union(&api, sets, range, Data::label_names).await?;
     Ok(encode::success_list(&found, limit, |out, name| push_text(out, name)))
 }
 
@@ -84,13 +84,13 @@ async fn union<T: Ord + Send + 'static>(
     api: &Api,
     sets: Vec<Vec<Matcher>>,
     (start, end): (i64, i64),
-    ask: impl Fn(&Store, &[Matcher], i64, i64) -> Result<Vec<T>, ReadError> + Send + 'static,
+    ask: impl Fn(&Data, &[Matcher], i64, i64) -> Result<Vec<T>, ReadError> + Send + 'static,
 ) -> Result<Vec<T>, ApiError> {
     if end < start {
         return Ok(Vec::new());
     }
-    let ask = move |store: &Store, matchers: &[Matcher]| ask(store, matchers, start, end);
-    let store = api.store.clone();
+    let ask = move |store: &Data, matchers: &[Matcher]| ask(store, matchers, start, end);
+    let store = api.data.clone();
     let job = tokio::task::spawn_blocking(move || match &sets[..] {
         [] => ask(&store, &[]),
         [one] => ask(&store, one),

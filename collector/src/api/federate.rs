@@ -8,11 +8,11 @@ use axum::extract::State;
 use axum::response::Response;
 use fabriclens_model::{Labels, Matcher, Read as _, is_stale};
 use fabriclens_promql::{Engine, Outcome, QueryError, Sample, Stats, Value, general};
-use fabriclens_store::Store;
 
 use super::encode::Json;
 use super::params::Params;
 use super::{Api, selector, time};
+use crate::data::Data;
 
 /// Version 0.0.4 of the text format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -21,7 +21,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(super) async fn federate(State(api): State<Arc<Api>>, params: Params) -> Response {
     let evaluate = async {
         let (sets, now) = (selector::all(&params)?, time::now_ms());
-        let work = move |engine: &Engine, store: &Store, _: &_| newest(engine, store, &sets, now);
+        let work = move |engine: &Engine, store: &Data, _: &_| newest(engine, store, &sets, now);
         let answer = api.evaluate(&params, work, |outcome, _| Json(text(&outcome.value))).await?;
         Ok(answer.of_type(TEXT))
     };
@@ -29,7 +29,7 @@ pub(super) async fn federate(State(api): State<Arc<Api>>, params: Params) -> Res
 }
 
 /// The newest sample of each series, not older than the lookback, unless the series has ended. Sorted by name.
-fn newest(engine: &Engine, store: &Store, sets: &[Vec<Matcher>], now: i64) -> Result<Outcome, QueryError> {
+fn newest(engine: &Engine, store: &Data, sets: &[Vec<Matcher>], now: i64) -> Result<Outcome, QueryError> {
     let lookback = i64::try_from(engine.limits().lookback.as_millis()).unwrap_or(i64::MAX);
     let mut found: BTreeMap<Labels, (i64, f64)> = BTreeMap::new();
     let mut samples = 0;

@@ -20,7 +20,7 @@ pub(super) async fn ready(State(api): State<Arc<Api>>) -> Response {
     if api.stopping.load(Ordering::Relaxed) {
         return no("stopping".to_owned());
     }
-    if let Some(failure) = api.store.stats().log_failure {
+    if let Some(failure) = api.store.stats().log_failure.or_else(|| api.sink.failure()) {
         return no(format!("samples cannot be stored: {failure}"));
     }
     "Fabriclens is ready.\n".into_response()

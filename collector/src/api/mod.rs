@@ -4,6 +4,7 @@ mod admin;
 pub mod encode;
 pub mod error;
 mod explore;
+pub(crate) mod export;
 mod federate;
 mod health;
 mod memory;
@@ -11,7 +12,7 @@ pub mod number;
 mod page;
 mod params;
 mod query;
-mod selector;
+pub(crate) mod selector;
 mod status;
 pub mod time;
 
@@ -25,13 +26,18 @@ use fabriclens_promql::Engine;
 use fabriclens_store::Store;
 
 use crate::config::Config;
+use crate::data::Data;
+use crate::forward::Sink;
 use crate::telemetry::Telemetry;
 use error::{ApiError, Kind};
 use memory::Pool;
 
 /// What every handler sees.
 pub struct Api {
+    /// Metadata, and numbers about itself.
     store: Arc<Store>,
+    data: Arc<Data>,
+    sink: Arc<Sink>,
     engine: Engine,
     telemetry: Telemetry,
     config: Config,
@@ -42,9 +48,11 @@ pub struct Api {
 
 impl Api {
     /// Over an open store.
-    pub fn new(store: Arc<Store>, telemetry: Telemetry, config: Config) -> Self {
+    pub fn new(store: Arc<Store>, data: Data, sink: Arc<Sink>, telemetry: Telemetry, config: Config) -> Self {
         Self {
             store,
+            data: Arc::new(data),
+            sink,
             engine: Engine::new(query::limits(&config.query)),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,
@@ -70,6 +78,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/readyz", get(health::ready))
         .route("/-/ready", get(health::ready))
         .route("/federate", get(federate::federate))
+        .route("/api/v1/export", get(export::export).post(export::export))
         .route("/api/v1/query", get(query::instant).post(query::instant))
         .route("/api/v1/query_range", get(query::range).post(query::range))
         .route("/api/v1/format_query", get(query::format).post(query::format))

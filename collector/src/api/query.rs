@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use fabriclens_model::Budget as _;
 use fabriclens_promql::{CancelToken, Engine, Limits, Outcome, QueryError};
-use fabriclens_store::Store;
 use prometheus::IntGauge;
 
 use super::encode::{self, Json, Timings};
@@ -16,6 +15,7 @@ use super::memory::Answer;
 use super::params::Params;
 use super::{Api, time};
 use crate::config;
+use crate::data::Data;
 use crate::telemetry::Telemetry;
 
 /// Points of one series in one answer, as in Prometheus.
@@ -66,7 +66,7 @@ pub(super) async fn instant(State(api): State<Arc<Api>>, params: Params) -> Resp
         let at = params.time_or("time", time::now_ms())?;
         let query = params.get("query").unwrap_or_default().to_owned();
         let evaluate =
-            move |engine: &Engine, store: &Store, cancel: &_| engine.instant_cancellable(store, &query, at, cancel);
+            move |engine: &Engine, store: &Data, cancel: &_| engine.instant_cancellable(store, &query, at, cancel);
         api.evaluate(&params, evaluate, move |outcome, timings| encode::outcome(outcome, limit, timings)).await
     };
     api.measured("query", evaluate).await
@@ -85,7 +85,7 @@ pub(super) async fn range(State(api): State<Arc<Api>>, params: Params) -> Respon
             return Err(ApiError::new(Kind::BadData, TOO_MANY_POINTS));
         }
         let query = params.get("query").unwrap_or_default().to_owned();
-        let evaluate = move |engine: &Engine, store: &Store, cancel: &_| {
+        let evaluate = move |engine: &Engine, store: &Data, cancel: &_| {
             engine.range_cancellable(store, &query, start, end, step, cancel)
         };
         api.evaluate(&params, evaluate, move |outcome, timings| encode::outcome(outcome, limit, timings)).await
@@ -137,7 +137,7 @@ impl Api {
     pub(super) async fn evaluate(
         &self,
         params: &Params,
-        work: impl Fn(&Engine, &Store, &CancelToken) -> Result<Outcome, QueryError> + Send + Sync + 'static,
+        work: impl Fn(&Engine, &Data, &CancelToken) -> Result<Outcome, QueryError> + Send + Sync + 'static,
         encode: impl Fn(&Outcome, Option<Timings>) -> Json + Send + Sync + 'static,
     ) -> Result<Answer, ApiError> {
         let began = Instant::now();
@@ -153,7 +153,7 @@ impl Api {
                 return Err(self.no_turn(set_aside > 0));
             };
             let engine = Engine::new(Limits { timeout: left(), ..limits.clone() }).within(grant.clone());
-            let (work, store, token, held) = (work.clone(), self.store.clone(), cancel.0.clone(), grant.clone());
+            let (work, store, token, held) = (work.clone(), self.data.clone(), cancel.0.clone(), grant.clone());
             let running = InFlight::new(&self.telemetry);
             let job = tokio::task::spawn_blocking(move || {
                 let _running = running;

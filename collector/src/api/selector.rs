@@ -25,7 +25,11 @@ pub(super) fn some(params: &Params) -> Result<Vec<Vec<Matcher>>, ApiError> {
     Ok(found)
 }
 
-fn selector(text: &str) -> Result<Vec<Matcher>, String> {
+/// The matchers of one selector, also for `[[forward]]`.
+///
+/// # Errors
+/// Why it is none, or that it selects everything.
+pub(crate) fn selector(text: &str) -> Result<Vec<Matcher>, String> {
     let matchers = fabriclens_promql::selector(text).map_err(|e| e.to_string())?;
     if matchers.iter().all(|m| m.matches_value("")) {
         return Err("match[] must contain at least one non-empty matcher".to_owned());

@@ -65,6 +65,10 @@ pub(super) async fn tsdb(State(api): State<Arc<Api>>, params: Params) -> Result<
         n if n > MAX_TOP => return Err(ApiError::parameter("limit", format!("limit must not exceed {MAX_TOP}"))),
         n => n,
     };
+    if let Some(remote) = &api.config.store {
+        let text = format!("series are kept by a remote engine; ask {}/api/v1/status/tsdb", remote.read.url);
+        return Err(ApiError::new(super::Kind::NotFound, text));
+    }
     let store = api.store.clone();
     let job = tokio::task::spawn_blocking(move || (store.stats(), store.cardinality(limit)));
     let (stats, cardinality) = job.await.map_err(|e| ApiError::new(super::Kind::Internal, e.to_string()))?;

@@ -6,6 +6,7 @@ mod print;
 mod width;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use ureq::Agent;
@@ -162,20 +163,27 @@ fn agent(args: &QueryArgs) -> Result<Agent, ClientError> {
     let mut builder = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false);
     if let Some(path) = &args.ca {
         let bad = |problem: String| ClientError::Flag { flag: "ca", value: path.display().to_string(), problem };
-        let pem = std::fs::read(path).map_err(|e| bad(format!("not readable: {e}")))?;
-        let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
-            .filter_map(|item| match item {
-                Ok(PemItem::Certificate(c)) => Some(c),
-                _ => None,
-            })
-            .collect();
-        if certificates.is_empty() {
-            return Err(bad("no PEM file with a certificate".to_owned()));
-        }
-        let roots = RootCerts::new_with_certs(&certificates);
-        builder = builder.tls_config(TlsConfig::builder().root_certs(roots).build());
+        builder = builder.tls_config(trusting(path).map_err(bad)?);
     }
     Ok(builder.build().new_agent())
+}
+
+/// TLS that trusts the certificate authorities of a PEM file alone.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(crate) fn trusting(path: &Path) -> Result<TlsConfig, String> {
+    let pem = std::fs::read(path).map_err(|e| format!("not readable: {e}"))?;
+    let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(c)) => Some(c),
+            _ => None,
+        })
+        .collect();
+    if certificates.is_empty() {
+        return Err("no PEM file with a certificate".to_owned());
+    }
+    Ok(TlsConfig::builder().root_certs(RootCerts::new_with_certs(&certificates)).build())
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::raw::{Form, KEYS, RawConfig};
-use super::{Config, ConfigError, Tls, nearest};
+use super::raw::{Form, KEYS, RawConfig, SERVER_KEYS};
+use super::{Config, ConfigError, Tls, nearest, remote};
 use crate::duration;
 
 /// What flags override; `None` leaves file, environment or default in force.
@@ -68,16 +68,21 @@ fn read(path: &Path) -> Result<toml::Table, ConfigError> {
 }
 
 fn refuse_unknown(table: &toml::Table, place: &str) -> Result<(), ConfigError> {
-    let known = |key: &str| KEYS.iter().any(|(k, _)| *k == key);
-    let section = |name: &str| KEYS.iter().any(|(k, _)| k.split_once('.').is_some_and(|(s, _)| s == name));
+    let all = || KEYS.iter().map(|(k, _)| *k).chain(SERVER_KEYS.iter().copied());
+    let known = |key: &str| all().any(|k| k == key);
+    let section = |name: &str| all().any(|k| k.split_once('.').is_some_and(|(s, _)| s == name));
     for (name, value) in table {
         let keys = match value.as_table() {
             Some(inner) if section(name) => inner.keys().map(|k| format!("{name}.{k}")).collect(),
+            _ if name == "forward" => {
+                let tables = value.as_array().into_iter().flatten().filter_map(toml::Value::as_table);
+                tables.flat_map(|t| t.keys().map(|k| format!("{name}.{k}"))).collect()
+            }
             _ => vec![name.clone()],
         };
         if let Some(key) = keys.into_iter().find(|k| !known(k)) {
-            let sections = KEYS.iter().filter_map(|(k, _)| k.split_once('.').map(|(s, _)| s));
-            let hint = nearest(&key, KEYS.iter().map(|(k, _)| *k).chain(sections));
+            let sections = all().filter_map(|k| k.split_once('.').map(|(s, _)| s));
+            let hint = nearest(&key, all().chain(sections));
             return Err(ConfigError::UnknownKey { place: place.to_owned(), key, hint });
         }
     }
@@ -146,6 +151,8 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     if let Some(text) = raw.query.memory {
         config.query.memory = usize::try_from(size(&text, "query.memory")?).unwrap_or(usize::MAX);
     }
+    config.store = remote::check_store(raw.store)?;
+    config.forward = remote::check(raw.forward)?;
     config.tls = tls(raw.tls.cert, raw.tls.key, raw.tls.client_ca)?;
     bounds(&config)?;
     Ok(config)
@@ -188,14 +195,14 @@ fn address(slot: &mut SocketAddr, text: Option<String>, key: &'static str) -> Re
     Ok(())
 }
 
-fn time(slot: &mut Duration, text: Option<String>, key: &'static str) -> Result<(), ConfigError> {
+pub(super) fn time(slot: &mut Duration, text: Option<String>, key: &'static str) -> Result<(), ConfigError> {
     if let Some(text) = text {
         *slot = duration::parse(&text).map_err(|source| ConfigError::Quantity { key, source })?;
     }
     Ok(())
 }
 
-fn size(text: &str, key: &'static str) -> Result<u64, ConfigError> {
+pub(super) fn size(text: &str, key: &'static str) -> Result<u64, ConfigError> {
     duration::parse_size(text).map_err(|source| ConfigError::Quantity { key, source })
 }
 

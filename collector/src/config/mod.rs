@@ -4,9 +4,11 @@
 mod hint;
 mod load;
 mod raw;
+mod remote;
 
 pub use hint::nearest;
 pub use load::{Overrides, load};
+pub use remote::{Endpoint, Forward, Remote};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,6 +38,10 @@ pub struct Config {
     pub series: SeriesLimits,
     /// Limits of queries.
     pub query: Query,
+    /// Samples are kept by another engine, not here.
+    pub store: Option<Remote>,
+    /// Who else gets the samples.
+    pub forward: Vec<Forward>,
 }
 
 /// Addresses; port 0 takes any free port.
@@ -120,6 +126,8 @@ impl Default for Config {
                 memory: 512 << 20,
                 lookback: Duration::from_secs(300),
             },
+            store: None,
+            forward: Vec::new(),
         }
     }
 }

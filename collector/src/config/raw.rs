@@ -1,5 +1,7 @@
 //! The config as written: every key there is, as text, before anything is checked.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// How a key's value is written in TOML; environment variables are read accordingly.
@@ -39,6 +41,34 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("query.lookback", Form::Text),
 ];
 
+/// Every key of `[store]` and of a `[[forward]]` table: other servers, which no variable sets.
+pub(super) const SERVER_KEYS: &[&str] = &[
+    "store.remote",
+    "store.write",
+    "store.username",
+    "store.password_file",
+    "store.bearer_token_file",
+    "store.ca",
+    "store.headers",
+    "store.timeout",
+    "store.size",
+    "store.batch",
+    "store.parallel",
+    "forward.name",
+    "forward.url",
+    "forward.match",
+    "forward.username",
+    "forward.password_file",
+    "forward.bearer_token_file",
+    "forward.ca",
+    "forward.headers",
+    "forward.timeout",
+    "forward.size",
+    "forward.age",
+    "forward.batch",
+    "forward.parallel",
+];
+
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawConfig {
@@ -50,6 +80,8 @@ pub(super) struct RawConfig {
     pub tls: RawTls,
     pub ingest: RawIngest,
     pub query: RawQuery,
+    pub store: RawStore,
+    pub forward: Vec<RawForward>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -98,6 +130,41 @@ pub(super) struct RawQuery {
     pub lookback: Option<String>,
 }
 
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawStore {
+    pub remote: Option<String>,
+    pub write: Option<String>,
+    pub username: Option<String>,
+    pub password_file: Option<String>,
+    pub bearer_token_file: Option<String>,
+    pub ca: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    pub timeout: Option<String>,
+    pub size: Option<String>,
+    pub batch: Option<u32>,
+    pub parallel: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawForward {
+    pub name: Option<String>,
+    pub url: Option<String>,
+    #[serde(rename = "match")]
+    pub select: Vec<String>,
+    pub username: Option<String>,
+    pub password_file: Option<String>,
+    pub bearer_token_file: Option<String>,
+    pub ca: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    pub timeout: Option<String>,
+    pub size: Option<String>,
+    pub age: Option<String>,
+    pub batch: Option<u32>,
+    pub parallel: Option<u32>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,14 +179,19 @@ mod tests {
     #[test]
     fn the_table_and_the_struct_hold_the_same_keys() {
         let mut found = Vec::new();
-        for top in fields_of("zzz = 1") {
+        let tops = fields_of("zzz = 1");
+        for top in tops.iter().filter(|t| *t != "forward" && *t != "store") {
             match toml::from_str::<RawConfig>(&format!("[{top}]\n")) {
                 Ok(_) => {
                     found.extend(fields_of(&format!("[{top}]\nzzz = 1")).into_iter().map(|f| format!("{top}.{f}")))
                 }
-                Err(_) => found.push(top),
+                Err(_) => found.push(top.clone()),
             }
         }
         assert_eq!(found, KEYS.iter().map(|(k, _)| *k).collect::<Vec<_>>());
+        let fields = |head: &str, name: &str| -> Vec<String> {
+            fields_of(&format!("{head}\nzzz = 1")).iter().map(|f| format!("{name}.{f}")).collect()
+        };
+        assert_eq!([fields("[store]", "store"), fields("[[forward]]", "forward")].concat(), SERVER_KEYS);
     }
 }

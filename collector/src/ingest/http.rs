@@ -1,6 +1,7 @@
 //! OTLP over HTTP (`/v1/metrics`, protobuf or JSON) and Prometheus remote write (`/api/v1/write`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -14,6 +15,7 @@ use prost::Message;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::body::{self, BodyError};
+use super::import::import;
 use super::{BODY_TIME, Ingest, IngestError, Way, grpc};
 use crate::serve::listen::Peer;
 
@@ -25,16 +27,39 @@ pub fn otlp_router(ingest: Arc<Ingest>) -> Router {
     Router::new().route("/v1/metrics", post(otlp)).fallback(other).with_state(ingest)
 }
 
-/// Remote write, for the main listener.
+/// Remote write and import, for the main listener.
 pub fn remote_write_router(ingest: Arc<Ingest>) -> Router {
-    Router::new().route("/api/v1/write", post(remote_write)).with_state(ingest)
+    Router::new().route("/api/v1/write", post(remote_write)).route("/api/v1/import", post(import)).with_state(ingest)
 }
 
 /// A request that was not taken: what the client is told.
-struct Refusal {
+pub(super) struct Refusal {
     status: StatusCode,
-    reason: &'static str,
+    pub(super) reason: &'static str,
     message: String,
+}
+
+impl Refusal {
+    /// Nothing came for so long.
+    pub(super) fn slow(limit: Duration) -> Self {
+        Self {
+            status: StatusCode::REQUEST_TIMEOUT,
+            reason: "slow",
+            message: format!("the request was not complete within {} s; send it again", limit.as_secs()),
+        }
+    }
+
+    /// In plain text, with leave to try again where that can help.
+    pub(super) fn into_text(self) -> Response {
+        let retry = [(header::RETRY_AFTER, RETRY_AFTER)];
+        let text = format!("{}\n", self.message);
+        match self.status {
+            StatusCode::SERVICE_UNAVAILABLE => (self.status, retry, text).into_response(),
+            // Senders retry 5xx and 429 only; a slow body deserves another try.
+            StatusCode::REQUEST_TIMEOUT => (StatusCode::SERVICE_UNAVAILABLE, retry, text).into_response(),
+            _ => (self.status, text).into_response(),
+        }
+    }
 }
 
 impl From<BodyError> for Refusal {
@@ -60,11 +85,7 @@ async fn receive(ingest: &Ingest, headers: &HeaderMap, body: Body) -> Result<(Ow
     let read = body::read(headers, body, ingest.message_size());
     match tokio::time::timeout(BODY_TIME, read).await {
         Ok(bytes) => Ok((turn, bytes?)),
-        Err(_) => Err(Refusal {
-            status: StatusCode::REQUEST_TIMEOUT,
-            reason: "slow",
-            message: format!("the request was not complete within {} s; send it again", BODY_TIME.as_secs()),
-        }),
+        Err(_) => Err(Refusal::slow(BODY_TIME)),
     }
 }
 
@@ -191,30 +212,21 @@ async fn remote_write(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let refuse = |r: Refusal| {
-        let retry = [(header::RETRY_AFTER, RETRY_AFTER)];
-        let text = format!("{}\n", r.message);
-        match r.status {
-            StatusCode::SERVICE_UNAVAILABLE => (r.status, retry, text).into_response(),
-            // Senders retry 5xx and 429 only; a slow body deserves another try.
-            StatusCode::REQUEST_TIMEOUT => (StatusCode::SERVICE_UNAVAILABLE, retry, text).into_response(),
-            _ => (r.status, text).into_response(),
-        }
-    };
     if is_version_2(&headers) {
         ingest.refused(Way::RemoteWrite, "encoding");
-        return refuse(Refusal {
+        return Refusal {
             status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
             reason: "encoding",
             message: "remote write 2.0 is not supported; set protobuf_message: prometheus.WriteRequest (1.0)"
                 .to_owned(),
-        });
+        }
+        .into_text();
     }
     match take_remote_write(&ingest, peer, &headers, body).await {
         Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
         // All that could be stored is stored; sending the rest again cannot help, which is what 400 says.
         Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
-        Err(refusal) => refuse(refusal),
+        Err(refusal) => refusal.into_text(),
     }
 }
 
@@ -231,7 +243,7 @@ async fn take_remote_write(
     let (_turn, bytes) = receive(ingest, headers, body).await.map_err(count)?;
     let (compression, limit) = (body::encoding(headers), ingest.message_size());
     let plain = body::unsnap(&compression, &bytes, limit).map_err(|e| count(e.into()))?;
-    let report = ingest.remote_write(peer.0.ip(), plain).await?;
+    let report = ingest.remote_write(Way::RemoteWrite, peer.0.ip(), plain).await?;
     Ok(report.message())
 }
 

@@ -7,6 +7,7 @@ pub mod body;
 mod conflict;
 pub mod grpc;
 pub mod http;
+mod import;
 mod layouts;
 mod otlp;
 mod own;
@@ -22,12 +23,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fabriclens_store::{Metadata, RowGroup, Store};
+use fabriclens_store::{Appended, Metadata, RowGroup, Store};
 use fabriclens_wire::decode::Meta;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config;
+use crate::forward::Sink;
 use crate::telemetry::Telemetry;
 
 /// Decoders that work side by side. Each remembers label sets, so a sender stays with one of them.
@@ -46,13 +48,15 @@ pub enum Way {
     OtlpHttp,
     /// Prometheus remote write.
     RemoteWrite,
+    /// JSON lines of an export.
+    Import,
     /// The collector's own metrics.
     Own,
 }
 
 impl Way {
     /// Every way.
-    pub const ALL: [Self; 4] = [Self::OtlpGrpc, Self::OtlpHttp, Self::RemoteWrite, Self::Own];
+    pub const ALL: [Self; 5] = [Self::OtlpGrpc, Self::OtlpHttp, Self::RemoteWrite, Self::Import, Self::Own];
 
     /// Label value.
     pub fn name(self) -> &'static str {
@@ -60,6 +64,7 @@ impl Way {
             Self::OtlpGrpc => "otlp_grpc",
             Self::OtlpHttp => "otlp_http",
             Self::RemoteWrite => "remote_write",
+            Self::Import => "import",
             Self::Own => "self",
         }
     }
@@ -68,6 +73,7 @@ impl Way {
 /// One for the whole process; every listener shares it.
 pub struct Ingest {
     store: Arc<Store>,
+    sink: Arc<Sink>,
     telemetry: Telemetry,
     limits: config::Ingest,
     slots: Arc<Semaphore>,
@@ -78,9 +84,10 @@ pub struct Ingest {
 
 impl Ingest {
     /// Nothing is remembered yet.
-    pub fn new(store: Arc<Store>, telemetry: Telemetry, limits: config::Ingest) -> Self {
+    pub fn new(store: Arc<Store>, sink: Arc<Sink>, telemetry: Telemetry, limits: config::Ingest) -> Self {
         Self {
             store,
+            sink,
             limits,
             slots: Arc::new(Semaphore::new(limits.in_flight)),
             otlp: (0..DECODERS).map(|_| Mutex::default()).collect(),
@@ -122,16 +129,18 @@ impl Ingest {
         .await
     }
 
-    /// Stores a remote-write request, already decompressed.
+    /// Stores a remote-write request (or an import in the same form), already decompressed.
     ///
     /// # Errors
     /// [`IngestError`]; then nothing of the request is acknowledged.
-    pub async fn remote_write(self: &Arc<Self>, peer: IpAddr, body: Vec<u8>) -> Result<Report, IngestError> {
-        self.blocking(Way::RemoteWrite, body.len(), move |this| {
+    pub async fn remote_write(self: &Arc<Self>, way: Way, peer: IpAddr, body: Vec<u8>) -> Result<Report, IngestError> {
+        self.blocking(way, body.len(), move |this| {
             // Senders use many connections for the same series, so the address decides here too, not the connection.
             let mut rows = this.remote[shard(peer)].lock().decode(&body)?;
             this.remember(&rows.metadata);
-            rows.groups.iter().for_each(|g| this.conflicts.rows(peer, g));
+            if way == Way::RemoteWrite {
+                rows.groups.iter().for_each(|g| this.conflicts.rows(peer, g));
+            }
             let mut report = std::mem::take(&mut rows.report);
             report.add(&this.append(&rows.groups)?, || this.store.refusal());
             Ok(report)
@@ -150,9 +159,9 @@ impl Ingest {
         }
     }
 
-    fn append(&self, groups: &[RowGroup]) -> Result<fabriclens_store::Appended, IngestError> {
+    fn append(&self, groups: &[RowGroup]) -> Result<Appended, IngestError> {
         let timer = self.telemetry.append_seconds.start_timer();
-        let appended = self.store.append(groups).map_err(IngestError::from_store)?;
+        let appended = self.sink.append(groups).map_err(IngestError::from_sink)?;
         timer.observe_duration();
         Ok(appended)
     }

@@ -9,11 +9,13 @@ use fabriclens_store::{Metadata, RowGroup, Store};
 use tokio::sync::watch;
 
 use crate::api::time::now_ms;
+use crate::forward::Sink;
 use crate::telemetry::Telemetry;
 
 /// Stores all metrics each `interval` until `stop` becomes true, then ends their series.
 pub async fn run(
     store: Arc<Store>,
+    sink: Arc<Sink>,
     telemetry: Telemetry,
     instance: String,
     interval: Duration,
@@ -22,7 +24,7 @@ pub async fn run(
     if interval.is_zero() {
         return;
     }
-    let mut writer = Writer { store, telemetry, instance, known: HashMap::new(), list: Arc::new([]) };
+    let mut writer = Writer { store, sink, telemetry, instance, known: HashMap::new(), list: Arc::new([]) };
     let mut tick = tokio::time::interval(interval);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     loop {
@@ -44,6 +46,7 @@ pub async fn run(
 
 struct Writer {
     store: Arc<Store>,
+    sink: Arc<Sink>,
     telemetry: Telemetry,
     instance: String,
     known: HashMap<(String, Vec<(String, String)>), Labels>,
@@ -64,7 +67,7 @@ impl Writer {
             self.describe();
         }
         let samples = values.len() as u64;
-        match self.store.append(&[RowGroup { series: self.list.clone(), times: vec![now_ms()], values }]) {
+        match self.sink.append(&[RowGroup { series: self.list.clone(), times: vec![now_ms()], values }]) {
             Ok(_) => self.telemetry.samples.with_label_values(&["self"]).inc_by(samples),
             Err(error) => tracing::warn!(%error, "cannot store the collector's own metrics"),
         }

@@ -66,12 +66,18 @@ pub struct MetricMetadata {
     pub unit: String,
 }
 
+/// Words for the kinds, by their numbers.
+const KINDS: [&str; 8] = ["unknown", "counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset"];
+
 impl MetricMetadata {
     /// The word that `/api/v1/metadata` uses.
     pub fn kind_word(&self) -> &'static str {
-        const WORDS: [&str; 8] =
-            ["unknown", "counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset"];
-        usize::try_from(self.kind).ok().and_then(|i| WORDS.get(i)).unwrap_or(&"unknown")
+        usize::try_from(self.kind).ok().and_then(|i| KINDS.get(i)).unwrap_or(&"unknown")
+    }
+
+    /// The number of such a word.
+    pub fn kind_number(word: &str) -> i32 {
+        KINDS.iter().position(|k| *k == word).map_or(0, |i| i as i32)
     }
 }
 

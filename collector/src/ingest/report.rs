@@ -3,6 +3,8 @@
 use fabriclens_store::{AppendError, Appended};
 use fabriclens_wire::decode::{DecodeError, Rejected};
 
+use crate::forward::SinkError;
+
 /// Reasons told in one answer; more are summed up.
 const TOLD: usize = 8;
 
@@ -69,6 +71,12 @@ impl Report {
         }
     }
 
+    /// Adds another report of the same request.
+    pub(super) fn join(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        other.lines.into_iter().for_each(|l| self.reject(l.reason, l.points, l.text));
+    }
+
     /// Points not taken.
     pub fn rejected(&self) -> u64 {
         self.lines.iter().map(|l| l.points).sum()
@@ -116,9 +124,9 @@ pub enum IngestError {
 }
 
 impl IngestError {
-    pub(super) fn from_store(e: AppendError) -> Self {
+    pub(super) fn from_sink(e: SinkError) -> Self {
         match e {
-            AppendError::Shape { .. } => Self::Internal(e.to_string()),
+            SinkError::Store(AppendError::Shape { .. }) => Self::Internal(e.to_string()),
             e => Self::Unavailable(e.to_string()),
         }
     }

@@ -13,6 +13,8 @@ use tokio::task::JoinHandle;
 
 use crate::api::{self, Api};
 use crate::config::Config;
+use crate::data::Data;
+use crate::forward::{ForwardError, Sink};
 use crate::ingest::{self, Ingest};
 use crate::telemetry::Telemetry;
 use listen::{ListenError, Listener, Peer};
@@ -29,6 +31,12 @@ pub enum ServeError {
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// A file that the remote engine needs.
+    #[error("store: {0}; give a file that this user can read")]
+    Remote(#[from] crate::endpoint::FileError),
+    /// A forward queue.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
     /// Anything else: a bug or a system without sockets.
     #[error("cannot start: {0}")]
     Other(String),
@@ -47,6 +55,7 @@ pub struct Running {
     own: JoinHandle<()>,
     api: Arc<Api>,
     store: Arc<Store>,
+    sink: Arc<Sink>,
 }
 
 /// Opens the store and starts all listeners; returns when they take connections.
@@ -65,8 +74,10 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
 
     let telemetry = Telemetry::new().map_err(|e| other(&e))?;
     let store = open(&config).await?;
-    let ingest = Arc::new(Ingest::new(store.clone(), telemetry.clone(), config.ingest));
-    let api = Arc::new(Api::new(store.clone(), telemetry.clone(), config.clone()));
+    let data = Data::new(store.clone(), &config)?;
+    let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
+    let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest));
+    let api = Arc::new(Api::new(store.clone(), data, sink.clone(), telemetry.clone(), config.clone()));
     log_start(&config);
 
     let (stop, stopped) = watch::channel(false);
@@ -79,6 +90,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         .collect();
     let own = ingest::store_own_metrics(
         store.clone(),
+        sink.clone(),
         telemetry,
         config.listen.http.to_string(),
         config.self_metrics_interval,
@@ -93,6 +105,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         own: tokio::spawn(own),
         api,
         store,
+        sink,
     })
 }
 
@@ -159,6 +172,7 @@ impl Running {
         if self.own.await.is_err() {
             tracing::warn!("the writer of own metrics failed");
         }
+        self.sink.stop();
         let store = self.store;
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
             tracing::warn!("closing the store failed; its log is replayed at the next start");

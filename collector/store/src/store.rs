@@ -278,7 +278,7 @@ fn open_sled(path: &Path) -> sled::Result<sled::Db> {
 }
 
 /// The rows of a group within the accepted times; the others are counted.
-fn keep(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGroup {
+pub fn keep(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGroup {
     let n = group.times.len();
     let mut rows = Vec::new();
     for (r, time) in group.times.iter().enumerate() {

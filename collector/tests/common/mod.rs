@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 #![allow(dead_code, reason = "each test file uses its own part of the harness")]
 
+pub mod engine;
+pub mod process;
+
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fabriclens::config::Config;
+use fabriclens::config::{Config, Endpoint, Forward};
 use fabriclens::ingest::prompb::{Label, Sample, TimeSeries, WriteRequest};
 use fabriclens::serve::{self, Running};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -31,7 +34,11 @@ impl Collector {
     }
 
     pub async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::over(tempfile::tempdir().unwrap(), change).await
+    }
+
+    /// Over the directory of one that has stopped.
+    pub async fn over(dir: tempfile::TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config { data: dir.path().join("data"), ..Config::default() };
         config.listen.http.set_port(0);
         config.listen.otlp_grpc.set_port(0);
@@ -181,6 +188,28 @@ pub fn otlp(host: &str, metric: &str, points: &[(u64, u64, i64)]) -> ExportMetri
             scope_metrics: vec![ScopeMetrics { metrics: vec![metric], ..ScopeMetrics::default() }],
             ..ResourceMetrics::default()
         }],
+    }
+}
+
+/// A target of everything, named `far`, in small requests.
+pub fn forward(url: &str) -> Forward {
+    let endpoint = Endpoint {
+        url: url.to_owned(),
+        username: None,
+        password_file: None,
+        bearer_token_file: None,
+        ca: None,
+        headers: [("X-Scope-OrgID".to_owned(), "fabric".to_owned())].into(),
+        timeout: Duration::from_secs(5),
+    };
+    Forward {
+        name: "far".to_owned(),
+        endpoint,
+        select: vec![],
+        size: 64 << 20,
+        age: Duration::from_secs(3600),
+        batch: 50,
+        parallel: 1,
     }
 }
 

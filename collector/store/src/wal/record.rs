@@ -1,4 +1,5 @@
-//! Records of the log: framing, layout definitions, rows. `FORMAT.md` draws them.
+//! Records of the log: framing, layout definitions, rows. `FORMAT.md` draws them. The collector's forward queues are
+//! written in the same records.
 
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put};
@@ -90,6 +91,18 @@ pub fn unframe(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let crc = u32::from_le_bytes(header[8..12].try_into().ok()?);
     let payload = bytes.get(FRAME..FRAME + len as usize)?;
     (len as usize <= MAX_LEN && crc32fast::hash(payload) ^ len == crc).then_some((payload, FRAME + len as usize))
+}
+
+/// Offset of the next whole, undamaged record.
+pub fn next(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(i) = bytes[at..].windows(4).position(|w| w == MARK) {
+        if unframe(&bytes[at + i..]).is_some() {
+            return Some(at + i);
+        }
+        at += i + 1;
+    }
+    None
 }
 
 /// Decodes the payload of a record.

@@ -1,6 +1,6 @@
 //! Reading the log back when a store is opened.
 
-use super::record::{self, MARK, Record};
+use super::record::{self, Record};
 use super::writer::{HEADER, MAGIC, VERSION};
 use crate::error::OpenError;
 use crate::head::generation::Generation;
@@ -52,7 +52,7 @@ pub fn segment(
     let mut at = HEADER;
     while at < bytes.len() {
         let Some((payload, len)) = record::unframe(&bytes[at..]) else {
-            let Some(skip) = next_record(&bytes[at + 1..]) else {
+            let Some(skip) = record::next(&bytes[at + 1..]) else {
                 tracing::info!(path = %path.display(), bytes = bytes.len() - at, "unfinished record at the end of the log");
                 break;
             };
@@ -77,16 +77,4 @@ pub fn segment(
         at += len;
     }
     Ok(())
-}
-
-/// Offset of the next whole, undamaged record.
-fn next_record(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    while let Some(i) = bytes[at..].windows(4).position(|w| w == MARK) {
-        if record::unframe(&bytes[at + i..]).is_some() {
-            return Some(at + i);
-        }
-        at += i + 1;
-    }
-    None
 }

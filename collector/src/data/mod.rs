@@ -1,0 +1,132 @@
+//! Where the API finds samples: in the store of this process, or in a remote engine. Both are read by the same
+//! evaluator, so queries mean the same whoever keeps the data.
+
+mod protocol;
+mod remote;
+
+use std::sync::Arc;
+
+use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Selected, Series};
+use fabriclens_store::Store;
+
+use crate::config;
+use crate::endpoint::FileError;
+pub use remote::Remote;
+
+/// See the module.
+pub enum Data {
+    /// Here.
+    Local(Arc<Store>),
+    /// There.
+    Remote(Box<Remote>),
+}
+
+impl Data {
+    /// As the config says.
+    ///
+    /// # Errors
+    /// [`FileError`] when a file that a remote engine needs cannot be read.
+    pub fn new(store: Arc<Store>, config: &config::Config) -> Result<Self, FileError> {
+        Ok(match &config.store {
+            None => Self::Local(store),
+            Some(remote) => {
+                tracing::info!(url = remote.read.url, "samples are kept by a remote engine");
+                Self::Remote(Box::new(Remote::new(&remote.read)?))
+            }
+        })
+    }
+
+    /// Label sets of the series that match all matchers and have samples in the range (Unix ms), sorted.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn series(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Labels>, ReadError> {
+        match self {
+            Self::Local(store) => store.series(matchers, start_ms, end_ms),
+            Self::Remote(remote) => remote.series(matchers, start_ms, end_ms),
+        }
+    }
+
+    /// Names of their labels, sorted.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn label_names(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<String>, ReadError> {
+        match self {
+            Self::Local(store) => store.label_names(matchers, start_ms, end_ms),
+            Self::Remote(remote) => remote.names("labels", matchers, start_ms, end_ms),
+        }
+    }
+
+    /// Values of one of their labels, sorted.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn label_values(
+        &self,
+        name: &str,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+    ) -> Result<Vec<String>, ReadError> {
+        match self {
+            Self::Local(store) => store.label_values(name, matchers, start_ms, end_ms),
+            Self::Remote(remote) => remote.names(&format!("label/{name}/values"), matchers, start_ms, end_ms),
+        }
+    }
+}
+
+impl Read for Data {
+    fn select_within(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<Series>, ReadError> {
+        match self {
+            Self::Local(store) => store.select_within(matchers, start_ms, end_ms, budget),
+            Self::Remote(remote) => remote.select_within(matchers, start_ms, end_ms, budget),
+        }
+    }
+
+    fn select_for(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        hint: Hint,
+        budget: &dyn Budget,
+    ) -> Result<Selected, ReadError> {
+        match self {
+            Self::Local(store) => store.select_for(matchers, start_ms, end_ms, hint, budget),
+            Self::Remote(remote) => remote.select_for(matchers, start_ms, end_ms, hint, budget),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_model::{Rollup, Unlimited};
+    use fabriclens_store::{Options, RowGroup};
+
+    #[test]
+    fn what_a_query_is_for_reaches_the_store() {
+        let (hour, day) = (3_600_000, 86_400_000_i64);
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(move || 1000 * day);
+        let options = Options { background: false, retention: None, exact_samples: 0, clock, ..Options::default() };
+        let store = Store::open(dir.path(), options).unwrap();
+        let times: Vec<i64> = (998 * day..999 * day).step_by(10_000).collect();
+        let values = times.iter().map(|t| *t as f64).collect();
+        store.append(&[RowGroup { series: Arc::new([Labels::new([("__name__", "m")])]), times, values }]).unwrap();
+        store.flush().unwrap();
+        store.maintain().unwrap();
+        let data = Data::Local(Arc::new(store));
+        let hint = Hint { step_ms: hour, range_ms: hour, rollup: Some(Rollup::Mean) };
+        let matchers = [Matcher::equal("__name__", "m")];
+        let got = data.select_for(&matchers, 998 * day, 999 * day, hint, &Unlimited).unwrap();
+        assert_eq!(got.resolution_ms, Some(60_000));
+    }
+}

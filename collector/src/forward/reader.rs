@@ -1,0 +1,167 @@
+//! Reads a queue in windows: samples in the order in which they are sent, and where the next window begins.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabriclens_model::{Labels, is_absent};
+use fabriclens_store::log_record::{self, Record};
+
+use super::queue::{Next, Queue};
+use super::request::{self, Point};
+use super::segment::{HEADER, present};
+
+/// Bytes of a segment that are read at a time; a larger record is read whole.
+const READ: usize = 2 << 20;
+
+/// A stretch of the queue that is sent before anything after it.
+pub(super) struct Window {
+    pub(super) segment: u64,
+    pub(super) from: u64,
+    pub(super) until: u64,
+    /// By series (numbered within the segment), then by time; no time twice within a series.
+    pub(super) points: Vec<Point>,
+    /// Samples of the queue that it stands for.
+    pub(super) samples: u64,
+    /// Bytes in it that could not be read.
+    pub(super) damaged: u64,
+}
+
+/// Reads one queue from its cursor on.
+pub(super) struct Reader {
+    queue: Arc<Queue>,
+    segment: u64,
+    layouts: HashMap<u32, Vec<u32>>,
+    by_labels: HashMap<Arc<[u8]>, u32>,
+    /// Encoded labels by number of the series.
+    pub(super) series: Vec<Arc<[u8]>>,
+    buffer: Vec<u8>,
+    /// Where in the segment the buffer begins.
+    base: u64,
+}
+
+impl Reader {
+    pub(super) fn new(queue: Arc<Queue>) -> Self {
+        Self {
+            queue,
+            segment: 0,
+            layouts: HashMap::new(),
+            by_labels: HashMap::new(),
+            series: Vec::new(),
+            buffer: Vec::new(),
+            base: 0,
+        }
+    }
+
+    /// The next window, of at least one record and little more than `samples`; `None` when there is none within
+    /// `patience`. The error is the system's: try again later.
+    pub(super) fn window(&mut self, samples: usize, patience: Duration) -> io::Result<Option<Window>> {
+        let Next::Bytes { segment, from, end, until } = self.queue.next(patience) else { return Ok(None) };
+        if segment != self.segment {
+            self.enter(segment, from)?;
+        }
+        let mut window = Window { segment, from, until: from, points: Vec::new(), samples: 0, damaged: 0 };
+        let (stop, most) = (until.unwrap_or(end), until.map_or(samples, |_| usize::MAX));
+        while window.until < stop && window.points.len() < most {
+            self.record(&mut window, stop)?;
+        }
+        // The first that was queued counts when a time comes twice, as in the store.
+        window.points.sort_by_key(|p| (p.series, p.time));
+        window.points.dedup_by_key(|p| (p.series, p.time));
+        Ok(Some(window))
+    }
+
+    /// Begins another segment: the layouts before the cursor are needed, their rows are not.
+    fn enter(&mut self, segment: u64, from: u64) -> io::Result<()> {
+        self.layouts.clear();
+        self.by_labels.clear();
+        self.series.clear();
+        (self.buffer, self.base) = (Vec::new(), 0);
+        self.segment = 0;
+        let number = segment;
+        let mut past = Window { segment, from, until: HEADER as u64, points: Vec::new(), samples: 0, damaged: 0 };
+        while past.until < from {
+            self.segment = number;
+            if let Err(e) = self.record(&mut past, from) {
+                self.segment = 0;
+                return Err(e);
+            }
+            past.points.clear();
+        }
+        self.segment = number;
+        Ok(())
+    }
+
+    /// Takes in the record at the end of the window, or skips what is none.
+    fn record(&mut self, window: &mut Window, end: u64) -> io::Result<()> {
+        let at = self.fill(window, end)?;
+        let Some((payload, len)) = log_record::unframe(&self.buffer[at..]) else {
+            let left = self.queue.read(window.segment, window.until, (end - window.until) as usize)?;
+            let skip = log_record::next(left.get(1..).unwrap_or_default()).map_or(left.len(), |n| n + 1);
+            // An unfinished record at the end is what a crash leaves, and was never acknowledged.
+            let last = window.until + skip as u64 >= end;
+            window.damaged += if last { 0 } else { skip as u64 };
+            window.until += skip as u64;
+            return Ok(());
+        };
+        window.until += len as u64;
+        match log_record::decode(payload) {
+            Ok(Record::Layout(number, columns)) => {
+                let series = columns.iter().map(|l| self.number(l)).collect();
+                self.layouts.insert(number, series);
+            }
+            Ok(Record::Rows(number, times, values)) => {
+                window.samples += present(&values);
+                match self.layouts.get(&number) {
+                    Some(series) if values.len() == series.len() * times.len() => {
+                        let columns = series.iter().zip(values.chunks(times.len().max(1)));
+                        window.points.extend(columns.flat_map(|(series, column)| {
+                            let present = times.iter().zip(column).filter(|(_, v)| !is_absent(**v));
+                            present.map(|(time, value)| Point { series: *series, time: *time, value: *value })
+                        }));
+                    }
+                    _ => window.damaged += len as u64,
+                }
+            }
+            Err(_) => window.damaged += len as u64,
+        }
+        Ok(())
+    }
+
+    /// Makes the whole record at the end of the window be in the buffer, as far as it is before `end`; its place there.
+    fn fill(&mut self, window: &Window, end: u64) -> io::Result<usize> {
+        let (at, left) = (window.until, (end - window.until) as usize);
+        let mut want = log_record::FRAME.min(left);
+        loop {
+            let have = if at < self.base { 0 } else { (self.base + self.buffer.len() as u64).saturating_sub(at) };
+            if have < want as u64 {
+                self.buffer = self.queue.read(window.segment, at, want.max(READ).min(left))?;
+                self.base = at;
+            }
+            // The length is not known before the first bytes are there.
+            let whole = self.wanted(at).min(left);
+            if whole <= want {
+                return Ok((at - self.base) as usize);
+            }
+            want = whole;
+        }
+    }
+
+    /// Bytes of the record at this place, as its frame says, if that is in the buffer.
+    fn wanted(&self, at: u64) -> usize {
+        let start = at.saturating_sub(self.base) as usize;
+        let frame = self.buffer.get(start + 4..start + 8).filter(|_| at >= self.base);
+        let len = frame.map_or(0, |f| f.iter().rev().fold(0, |n, b| n << 8 | usize::from(*b)));
+        log_record::FRAME + if len <= log_record::MAX_LEN { len } else { 0 }
+    }
+
+    fn number(&mut self, labels: &Labels) -> u32 {
+        let key: Arc<[u8]> = request::labels(labels).into();
+        let next = self.series.len() as u32;
+        *self.by_labels.entry(key.clone()).or_insert_with(|| {
+            self.series.push(key);
+            next
+        })
+    }
+}

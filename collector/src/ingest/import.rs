@@ -1,0 +1,151 @@
+//! `/api/v1/import`: JSON lines as `/api/v1/export` writes them, ours or VictoriaMetrics'. Read line by line and stored
+//! batch by batch, through the same checks as remote write.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt as _;
+
+use super::http::Refusal;
+use super::{Ingest, IngestError, Report, Way, body};
+use crate::forward::request::{self, Point};
+use crate::lines;
+use crate::serve::listen::Peer;
+
+/// Bytes after which a batch is stored.
+const BATCH: usize = 1 << 20;
+/// How long a client may send nothing.
+const STALL: Duration = Duration::from_secs(60);
+
+/// Lines that are stored together.
+#[derive(Default)]
+struct Batch {
+    series: Vec<Vec<u8>>,
+    points: Vec<Point>,
+}
+
+impl Batch {
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        let line = lines::read(text)?;
+        let series = self.series.len() as u32;
+        self.series.push(request::labels(&line.labels));
+        let points = line.times.iter().zip(&line.values);
+        self.points.extend(points.map(|(time, value)| Point { series, time: *time, value: *value }));
+        Ok(())
+    }
+}
+
+/// A `WriteRequest` of some lines; the error names the line by its number in the request.
+fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
+    let mut batch = Batch::default();
+    for (line, number) in lines.split(|b| *b == b'\n').zip(before + 1..) {
+        let malformed = |what: String| {
+            let format = "{\"metric\":{…},\"values\":[…],\"timestamps\":[…]}";
+            IngestError::Malformed(format!("line {number}: {what}; each must be {format}; lines before may be stored"))
+        };
+        let text = std::str::from_utf8(line).map_err(|e| malformed(e.to_string()))?.trim();
+        if !text.is_empty() {
+            batch.add(text).map_err(malformed)?;
+        }
+    }
+    Ok(request::encode(&batch.points, &batch.series))
+}
+
+/// What is under way of one import.
+struct Import {
+    ingest: Arc<Ingest>,
+    peer: Peer,
+    /// Bytes that are not stored yet.
+    rest: Vec<u8>,
+    /// Lines that are.
+    lines: u64,
+    report: Report,
+}
+
+impl Import {
+    /// Takes plain bytes; stores whole lines whenever there is a batch of them.
+    async fn feed(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        self.rest.extend_from_slice(bytes);
+        if self.rest.len() < BATCH {
+            return Ok(());
+        }
+        let limit = self.ingest.message_size();
+        match self.rest.iter().rposition(|b| *b == b'\n') {
+            Some(last) => {
+                let rest = self.rest.split_off(last + 1);
+                let lines = std::mem::replace(&mut self.rest, rest);
+                self.store(lines).await
+            }
+            None if self.rest.len() > limit => Err(body::BodyError::TooLarge { when: "line", limit }.into()),
+            None => Ok(()),
+        }
+    }
+
+    async fn store(&mut self, lines: Vec<u8>) -> Result<(), Refusal> {
+        let _turn = self.ingest.enter().await?;
+        let before = self.lines;
+        self.lines += lines.iter().filter(|b| **b == b'\n').count() as u64;
+        let parsed = tokio::task::spawn_blocking(move || parse(&lines, before)).await;
+        let request = parsed.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string())))?;
+        self.report.join(self.ingest.remote_write(Way::Import, self.peer.0.ip(), request).await?);
+        Ok(())
+    }
+}
+
+/// See the module. 204 when all is stored; 400 tells what is not, and all else is.
+pub(super) async fn import(
+    State(ingest): State<Arc<Ingest>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let counted = ingest.clone();
+    let lines = Import { ingest, peer, rest: vec![], lines: 0, report: Report::default() };
+    match take(lines, &headers, body).await.map(|report| report.message()) {
+        Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
+        Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
+        Err(refusal) => {
+            counted.refused(Way::Import, refusal.reason);
+            refusal.into_text()
+        }
+    }
+}
+
+async fn take(mut import: Import, headers: &HeaderMap, mut body: Body) -> Result<Report, Refusal> {
+    let mut gzip = match body::encoding(headers).as_str() {
+        "identity" | "" => None,
+        "gzip" | "x-gzip" => Some(flate2::write::MultiGzDecoder::new(Vec::new())),
+        other => return Err(body::BodyError::Encoding(other.to_owned(), "gzip or none").into()),
+    };
+    loop {
+        let Ok(frame) = tokio::time::timeout(STALL, body.frame()).await else {
+            return Err(Refusal::slow(STALL));
+        };
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|e| body::BodyError::Cut(e.to_string()))?;
+        let Some(data) = frame.data_ref() else { continue };
+        match &mut gzip {
+            None => import.feed(data).await?,
+            Some(decoder) => {
+                // In small steps, so that a bomb is stopped by the length of a line.
+                for part in data.chunks(1024) {
+                    decoder.write_all(part).map_err(|e| body::BodyError::Corrupt("gzip", e.to_string()))?;
+                    let plain = std::mem::take(decoder.get_mut());
+                    import.feed(&plain).await?;
+                }
+            }
+        }
+    }
+    if let Some(decoder) = gzip {
+        let plain = decoder.finish().map_err(|e| body::BodyError::Corrupt("gzip", e.to_string()))?;
+        import.feed(&plain).await?;
+    }
+    let last = std::mem::take(&mut import.rest);
+    import.store(last).await?;
+    Ok(import.report)
+}

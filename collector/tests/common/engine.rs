@@ -1,0 +1,166 @@
+//! Real engines of others, on free ports over directories of their own: Debian's `prometheus` and `victoria-metrics`.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{call, fetch};
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Prometheus,
+    Victoria,
+}
+
+/// A running engine; killed when dropped.
+pub struct Engine {
+    pub kind: Kind,
+    pub base: String,
+    port: u16,
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+/// Times and values (as bits) by label set.
+pub type Samples = BTreeMap<String, Vec<(i64, u64)>>;
+
+impl Engine {
+    /// `None`, said loudly, when it is not installed.
+    pub async fn start(kind: Kind) -> Option<Self> {
+        let program = kind.program();
+        if quiet(Command::new(program).arg("--version")).map(|mut c| c.wait().unwrap()).is_err() {
+            println!("SKIPPED: {program} not found; install it (apt-get install {program}) to compare with it");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("prometheus.yml"), "global: {evaluation_interval: 1m}\n").unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = spawn(kind, port, dir.path());
+        let engine = Self { kind, base: format!("http://127.0.0.1:{port}"), port, child, dir };
+        engine.ready().await;
+        Some(engine)
+    }
+
+    async fn ready(&self) {
+        let path = if self.kind == Kind::Prometheus { "/-/ready" } else { "/health" };
+        let began = Instant::now();
+        while TcpListener::bind(("127.0.0.1", self.port)).is_ok() || fetch(&self.base, path).await.0 != 200 {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?} did not become ready", self.kind);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// As `kill -9` does.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub fn end(&mut self) {
+        let asked = Command::new("sh").args(["-c", &format!("kill -15 {}", self.child.id())]).status();
+        assert!(asked.unwrap().success());
+        self.child.wait().unwrap();
+    }
+
+    /// Again, on the same port over the same directory.
+    pub async fn restart(&mut self) {
+        self.child = spawn(self.kind, self.port, self.dir.path());
+        self.ready().await;
+    }
+
+    /// Every sample of the series that match, staleness markers of VictoriaMetrics as NaN.
+    pub async fn samples(&self, selector: &str, start: i64, end: i64) -> Samples {
+        let form: Vec<(&str, String)> = match self.kind {
+            Kind::Victoria => {
+                // What has just come in is searchable after a flush.
+                fetch(&self.base, "/internal/force_flush").await;
+                let seconds = |ms: i64| format!("{}.{:03}", ms / 1000, ms % 1000);
+                vec![("match[]", selector.to_owned()), ("start", seconds(start)), ("end", seconds(end))]
+            }
+            Kind::Prometheus => {
+                let range = format!("{selector}[{}ms]", end - start + 1);
+                vec![("query", range), ("time", format!("{}.{:03}", end / 1000, end % 1000))]
+            }
+        };
+        let path = if self.kind == Kind::Victoria { "export" } else { "query" };
+        let url = format!("{}/api/v1/{path}", self.base);
+        let (status, body) =
+            call(move |agent| agent.post(&url).send_form(form.iter().map(|(k, v)| (*k, v.as_str())))).await;
+        assert_eq!(status, 200, "{body}");
+        if self.kind == Kind::Victoria { exported(&body) } else { matrix(&serde_json::from_str(&body).unwrap()) }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+impl Kind {
+    fn program(self) -> &'static str {
+        match self {
+            Self::Prometheus => "prometheus",
+            Self::Victoria => "victoria-metrics",
+        }
+    }
+}
+
+fn quiet(c: &mut Command) -> std::io::Result<Child> {
+    c.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+fn spawn(kind: Kind, port: u16, dir: &std::path::Path) -> Child {
+    let mut command = Command::new(kind.program());
+    match kind {
+        Kind::Prometheus => command
+            .arg(format!("--config.file={}", dir.join("prometheus.yml").display()))
+            .arg(format!("--storage.tsdb.path={}", dir.join("tsdb").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .args(["--web.enable-remote-write-receiver", "--log.level=error"]),
+        Kind::Victoria => command
+            .arg(format!("-storageDataPath={}", dir.join("vm").display()))
+            .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
+            .args(["-retentionPeriod=100y", "-search.latencyOffset=0s", "-memory.allowedBytes=256MB"]),
+    };
+    quiet(&mut command).unwrap()
+}
+
+/// A label set in one text, sorted by name.
+fn key(metric: &Value) -> String {
+    let sorted: BTreeMap<&String, &Value> = metric.as_object().unwrap().iter().collect();
+    serde_json::to_string(&sorted).unwrap()
+}
+
+/// What `/api/v1/query` gives for a range selector.
+pub fn matrix(answer: &Value) -> Samples {
+    assert_eq!(answer["status"], "success", "{answer}");
+    let point = |p: &Value| {
+        let value: f64 = p[1].as_str().unwrap().parse().unwrap();
+        ((p[0].as_f64().unwrap() * 1000.0).round() as i64, value.to_bits())
+    };
+    let series = |s: &Value| (key(&s["metric"]), s["values"].as_array().unwrap().iter().map(point).collect());
+    answer["data"]["result"].as_array().unwrap().iter().map(series).collect()
+}
+
+/// What `/api/v1/export` gives.
+pub fn exported(lines: &str) -> Samples {
+    let mut all = Samples::new();
+    for line in lines.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let value = |v: &Value| match v {
+            Value::String(s) => s.replace("Infinity", "inf").parse().unwrap(),
+            v => v.as_f64().unwrap_or(f64::NAN),
+        };
+        let times = line["timestamps"].as_array().unwrap().iter().map(|t| t.as_i64().unwrap());
+        let values = line["values"].as_array().unwrap().iter().map(|v| value(v).to_bits());
+        all.entry(key(&line["metric"])).or_default().extend(times.zip(values));
+    }
+    all
+}
