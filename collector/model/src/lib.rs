@@ -31,6 +31,11 @@ pub fn is_absent(value: f64) -> bool {
     value.to_bits() == ABSENT_NAN
 }
 
+/// How many values of rows are samples.
+pub fn present(values: &[f64]) -> u64 {
+    values.iter().filter(|v| !is_absent(**v)).count() as u64
+}
+
 /// "No sample here" as a value.
 pub fn absent() -> f64 {
     f64::from_bits(ABSENT_NAN)
@@ -46,6 +51,17 @@ pub struct Series {
     pub times: Vec<i64>,
     /// Same length as `times`.
     pub values: Vec<f64>,
+}
+
+/// Ascending times, the first sample of each time.
+pub fn settle(times: Vec<i64>, values: Vec<f64>) -> (Vec<i64>, Vec<f64>) {
+    if times.is_sorted_by(|a, b| a < b) {
+        return (times, values);
+    }
+    let mut pairs: Vec<(i64, f64)> = times.into_iter().zip(values).collect();
+    pairs.sort_by_key(|p| p.0);
+    pairs.dedup_by_key(|p| p.0);
+    pairs.into_iter().unzip()
 }
 
 /// What a query engine needs of a store: the local one, or a remote Prometheus-compatible one.

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use fabriclens_model::{Budget, Labels, Matcher, Read as _, ReadError, Series};
+use fabriclens_model::{Budget, Labels, Matcher, ReadError, Series};
 use http_body::Frame;
 use tokio::sync::mpsc;
 
@@ -33,6 +33,7 @@ const CHUNK: usize = 64 << 10;
 const AHEAD: usize = 4;
 /// No sample lies beyond (the years 1843 and 2286), so that halving a range comes to an end soon.
 const TIMES: (i64, i64) = (-4_000_000_000_000, 10_000_000_000_000);
+
 /// See the module.
 pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Result<Response, ApiError> {
     let sets = selector::some(&params)?;
@@ -118,7 +119,7 @@ fn union(
 ) -> Result<BTreeMap<Labels, Series>, ReadError> {
     let mut all = BTreeMap::new();
     for set in sets {
-        all.extend(store.select_within(set, from, to, room)?.into_iter().map(|s| (s.labels.clone(), s)));
+        all.extend(store.reader().select_within(set, from, to, room)?.into_iter().map(|s| (s.labels.clone(), s)));
     }
     Ok(all)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use fabriclens_model::{Labels, Matcher, Read as _, is_stale};
+use fabriclens_model::{Labels, Matcher, is_stale};
 use fabriclens_promql::{Engine, Outcome, QueryError, Sample, Stats, Value, general};
 
 use super::encode::Json;
@@ -34,7 +34,7 @@ fn newest(engine: &Engine, store: &Data, sets: &[Vec<Matcher>], now: i64) -> Res
     let mut found: BTreeMap<Labels, (i64, f64)> = BTreeMap::new();
     let mut samples = 0;
     for matchers in sets {
-        for s in store.select_within(matchers, now.saturating_sub(lookback), now, engine.budget())? {
+        for s in store.reader().select_within(matchers, now.saturating_sub(lookback), now, engine.budget())? {
             samples += s.times.len();
             if let (Some(&at), Some(&value)) = (s.times.last(), s.values.last())
                 && !is_stale(value)

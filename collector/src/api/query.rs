@@ -65,8 +65,9 @@ pub(super) async fn instant(State(api): State<Arc<Api>>, params: Params) -> Resp
         let limit = params.limit()?;
         let at = params.time_or("time", time::now_ms())?;
         let query = params.get("query").unwrap_or_default().to_owned();
-        let evaluate =
-            move |engine: &Engine, store: &Data, cancel: &_| engine.instant_cancellable(store, &query, at, cancel);
+        let evaluate = move |engine: &Engine, store: &Data, cancel: &_| {
+            engine.instant_cancellable(store.reader(), &query, at, cancel)
+        };
         api.evaluate(&params, evaluate, move |outcome, timings| encode::outcome(outcome, limit, timings)).await
     };
     api.measured("query", evaluate).await
@@ -86,7 +87,7 @@ pub(super) async fn range(State(api): State<Arc<Api>>, params: Params) -> Respon
         }
         let query = params.get("query").unwrap_or_default().to_owned();
         let evaluate = move |engine: &Engine, store: &Data, cancel: &_| {
-            engine.range_cancellable(store, &query, start, end, step, cancel)
+            engine.range_cancellable(store.reader(), &query, start, end, step, cancel)
         };
         api.evaluate(&params, evaluate, move |outcome, timings| encode::outcome(outcome, limit, timings)).await
     };

@@ -6,7 +6,7 @@ mod remote;
 
 use std::sync::Arc;
 
-use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Selected, Series};
+use fabriclens_model::{Labels, Matcher, Read, ReadError};
 use fabriclens_store::Store;
 
 use crate::config;
@@ -34,6 +34,14 @@ impl Data {
                 Self::Remote(Box::new(Remote::new(&remote.read)?))
             }
         })
+    }
+
+    /// Where samples are read.
+    pub fn reader(&self) -> &dyn Read {
+        match self {
+            Self::Local(store) => &**store,
+            Self::Remote(remote) => &**remote,
+        }
     }
 
     /// Label sets of the series that match all matchers and have samples in the range (Unix ms), sorted.
@@ -76,39 +84,10 @@ impl Data {
     }
 }
 
-impl Read for Data {
-    fn select_within(
-        &self,
-        matchers: &[Matcher],
-        start_ms: i64,
-        end_ms: i64,
-        budget: &dyn Budget,
-    ) -> Result<Vec<Series>, ReadError> {
-        match self {
-            Self::Local(store) => store.select_within(matchers, start_ms, end_ms, budget),
-            Self::Remote(remote) => remote.select_within(matchers, start_ms, end_ms, budget),
-        }
-    }
-
-    fn select_for(
-        &self,
-        matchers: &[Matcher],
-        start_ms: i64,
-        end_ms: i64,
-        hint: Hint,
-        budget: &dyn Budget,
-    ) -> Result<Selected, ReadError> {
-        match self {
-            Self::Local(store) => store.select_for(matchers, start_ms, end_ms, hint, budget),
-            Self::Remote(remote) => remote.select_for(matchers, start_ms, end_ms, hint, budget),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_model::{Rollup, Unlimited};
+    use fabriclens_model::{Hint, Rollup, Unlimited};
     use fabriclens_store::{Options, RowGroup};
 
     #[test]
@@ -126,7 +105,7 @@ mod tests {
         let data = Data::Local(Arc::new(store));
         let hint = Hint { step_ms: hour, range_ms: hour, rollup: Some(Rollup::Mean) };
         let matchers = [Matcher::equal("__name__", "m")];
-        let got = data.select_for(&matchers, 998 * day, 999 * day, hint, &Unlimited).unwrap();
+        let got = data.reader().select_for(&matchers, 998 * day, 999 * day, hint, &Unlimited).unwrap();
         assert_eq!(got.resolution_ms, Some(60_000));
     }
 }

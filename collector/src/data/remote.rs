@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
+use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series, settle};
 use prost::Message as _;
 use ureq::Body;
 use ureq::http::{Response, StatusCode};
@@ -191,7 +191,7 @@ impl Read for Remote {
                 found
             }
         };
-        found.iter_mut().for_each(|s| settle(s, range));
+        found.iter_mut().for_each(|s| within(s, range));
         found.retain(|s| !s.times.is_empty());
         found.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(found)
@@ -200,17 +200,15 @@ impl Read for Remote {
 
 /// In order of time, each time once, within the range: stretches may overlap, and samples come twice where a request
 /// was sent twice.
-fn settle(series: &mut Series, (start, end): (i64, i64)) {
-    let sound = series.times.is_sorted_by(|a, b| a < b);
-    let within = series.times.first().is_none_or(|t| *t >= start) && series.times.last().is_none_or(|t| *t <= end);
-    if sound && within {
-        return;
-    }
-    let mut points: Vec<(i64, f64)> = series.times.drain(..).zip(series.values.drain(..)).collect();
-    points.retain(|p| (start..=end).contains(&p.0));
-    points.sort_by_key(|p| p.0);
-    points.dedup_by_key(|p| p.0);
-    (series.times, series.values) = points.into_iter().unzip();
+fn within(series: &mut Series, (start, end): (i64, i64)) {
+    let (times, values) = (std::mem::take(&mut series.times), std::mem::take(&mut series.values));
+    (series.times, series.values) = settle(times, values);
+    let from = series.times.partition_point(|t| *t < start);
+    let to = series.times.partition_point(|t| *t <= end);
+    series.times.truncate(to);
+    series.values.truncate(to);
+    series.times.drain(..from);
+    series.values.drain(..from);
 }
 
 fn take(budget: &dyn Budget, bytes: usize) -> Result<(), ReadError> {
@@ -239,7 +237,7 @@ mod tests {
     fn overlapping_stretches_become_one_series() {
         let mut s =
             Series { labels: Labels::default(), times: vec![5, 6, 7, 3, 5], values: vec![1.0, 2.0, 3.0, 4.0, 5.0] };
-        settle(&mut s, (3, 6));
+        within(&mut s, (3, 6));
         assert_eq!((s.times, s.values), (vec![3, 5, 6], vec![4.0, 1.0, 2.0]));
     }
 }

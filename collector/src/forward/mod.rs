@@ -16,7 +16,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use fabriclens_model::{Labels, Matcher, Read as _, Series, absent, is_absent};
+use fabriclens_model::{Labels, Matcher, Read as _, Series, absent, is_absent, present};
 use fabriclens_store::io::OsFiles;
 use fabriclens_store::{AppendError, Appended, RowGroup, Store, keep};
 
@@ -138,7 +138,7 @@ impl Sink {
         for queue in &self.queues {
             queue.append(groups)?;
         }
-        sum.accepted = groups.iter().map(|g| segment::present(&g.values)).sum();
+        sum.accepted = groups.iter().map(|g| present(&g.values)).sum();
         Ok(sum)
     }
 

@@ -5,12 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabriclens_model::{Labels, is_absent};
+use fabriclens_model::{Labels, is_absent, present};
 use fabriclens_store::log_record::{self, Record};
 
 use super::queue::{Next, Queue};
 use super::request::{self, Point};
-use super::segment::{HEADER, present};
+use super::segment::HEADER;
 
 /// Bytes of a segment that are read at a time; a larger record is read whole.
 const READ: usize = 2 << 20;

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use fabriclens_model::is_absent;
+use fabriclens_model::present;
 use fabriclens_store::io::{Files, read_all};
 use fabriclens_store::log_record::{self, Record};
 
@@ -103,11 +103,6 @@ fn scan(bytes: &[u8]) -> (usize, u64) {
         end = at;
     }
     (end, samples)
-}
-
-/// Values that are samples.
-pub(super) fn present(values: &[f64]) -> u64 {
-    values.iter().filter(|v| !is_absent(**v)).count() as u64
 }
 
 /// How far a queue has been sent.

@@ -5,11 +5,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use fabriclens_model::{Labels, Matcher};
+use fabriclens_model::{Labels, Matcher, present};
 use fabriclens_store::io::{Files, Output};
 use fabriclens_store::{RowGroup, log_record};
 
-use super::segment::{self, Cursor, Segment, present};
+use super::segment::{self, Cursor, Segment};
 use crate::api::time::now_ms;
 
 #[derive(Default)]

@@ -2,13 +2,14 @@
 //! they came, and their rollups.
 
 use crate::block::read::{Block, OpenFailure, parse_name};
+use crate::dir::DataDir;
 use crate::error::{OpenError, StoreError};
 use crate::io::Files;
 use crate::store::Shared;
 use crate::wal::replay::Damage;
 use parking_lot::RwLock;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,13 +17,21 @@ use std::sync::atomic::Ordering;
 pub struct Shelf {
     /// The directory.
     pub dir: PathBuf,
+    /// Rollups, of which the newest counts; of samples it is the first.
+    pub rollups: bool,
     /// In order of their generations. Replaced as a whole, so that reads hold no lock.
     blocks: RwLock<Arc<Vec<Arc<Block>>>>,
 }
 
-/// Opens all blocks of `dir`, and gives the next free number. Unfinished files and blocks that a merge has replaced are
+/// Opens all blocks of samples or rollups, and gives the next free number. Unfinished files and blocks that a merge has replaced are
 /// removed; a block that does not check is reported and left alone.
-pub fn load(root: &Path, dir: &Path, files: &dyn Files, damage: &mut Vec<Damage>) -> Result<(Shelf, u64), OpenError> {
+pub fn load(
+    data: &DataDir,
+    rollups: bool,
+    files: &dyn Files,
+    damage: &mut Vec<Damage>,
+) -> Result<(Shelf, u64), OpenError> {
+    let (root, dir) = (&data.root, if rollups { &data.rollups } else { &data.blocks });
     let list = files.list(dir).map_err(|e| OpenError::io("list", root, dir, e))?;
     let mut blocks = Vec::new();
     let mut next = 1;
@@ -56,7 +65,7 @@ pub fn load(root: &Path, dir: &Path, files: &dyn Files, damage: &mut Vec<Damage>
         keep
     });
     sort(&mut blocks);
-    Ok((Shelf { dir: dir.into(), blocks: RwLock::new(Arc::new(blocks)) }, next))
+    Ok((Shelf { dir: dir.into(), rollups, blocks: RwLock::new(Arc::new(blocks)) }, next))
 }
 
 /// Earlier generations first: of two samples at one time the first one found counts.

@@ -40,8 +40,7 @@ impl Shared {
 
     /// False when a block turned out to be damaged: it stays as it is, and is not chosen again.
     fn merge_these(&self, shelf: &Shelf, mut chosen: Vec<Arc<Block>>) -> Result<bool, StoreError> {
-        let rollups = std::ptr::eq(shelf, &raw const self.rollups);
-        if rollups {
+        if shelf.rollups {
             chosen.sort_by(rollup::newest_first);
         }
         let mut sources = Vec::with_capacity(chosen.len());
@@ -67,7 +66,7 @@ impl Shared {
         match self.write_block(shelf, &mut sources, plan, self.behind_ingest()) {
             Ok(merged) => {
                 let gone: Vec<u64> = chosen.iter().map(|b| b.id).collect();
-                if !rollups {
+                if !shelf.rollups {
                     self.rolled.merged(&gone, merged.as_ref().map(|b| b.id))?;
                 }
                 shelf.exchange(merged.into_iter().collect(), &gone);

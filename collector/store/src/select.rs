@@ -5,7 +5,7 @@ use crate::codec::Corrupt;
 use crate::error::StoreError;
 use crate::head::chunk::Chunk;
 use crate::head::generation::Generation;
-use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, Series, is_absent};
+use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, Series, is_absent, settle};
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
@@ -255,15 +255,4 @@ fn extend(times: &mut Vec<i64>, values: &mut Vec<f64>, t: &[i64], v: &[f64], sta
             values.push(*v);
         }
     }
-}
-
-/// Ascending times, the first sample of each time.
-pub fn settle(times: Vec<i64>, values: Vec<f64>) -> (Vec<i64>, Vec<f64>) {
-    if times.is_sorted_by(|a, b| a < b) {
-        return (times, values);
-    }
-    let mut pairs: Vec<(i64, f64)> = times.into_iter().zip(values).collect();
-    pairs.sort_by_key(|p| p.0);
-    pairs.dedup_by_key(|p| p.0);
-    pairs.into_iter().unzip()
 }

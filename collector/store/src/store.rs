@@ -89,8 +89,8 @@ impl Store {
         let (metadata, rolled) =
             open_sled(&meta).and_then(|db| Ok((Table::open(&db)?, Rolled::open(&db)?))).map_err(precious)?;
         let mut damage = Vec::new();
-        let (blocks, next_block) = blocks::load(&dir.root, &dir.blocks, &*files, &mut damage)?;
-        let (rollups, next_rollup) = blocks::load(&dir.root, &dir.rollups, &*files, &mut damage)?;
+        let (blocks, next_block) = blocks::load(&dir, false, &*files, &mut damage)?;
+        let (rollups, next_rollup) = blocks::load(&dir, true, &*files, &mut damage)?;
         let rolled = rolled.keep(&blocks.all()).map_err(precious)?;
         let older = replay_all(&dir, &options, &*files, &mut damage)?;
         let in_blocks = blocks.all().iter().map(|b| b.facts.generations.1).max();

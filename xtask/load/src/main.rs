@@ -33,8 +33,8 @@ enum Command {
     Ask(ask::Args),
 }
 
-/// What was sent.
-#[derive(Default)]
+/// What was sent; printed as JSON.
+#[derive(Default, serde::Serialize)]
 struct Outcome {
     ticks: u64,
     samples: u64,
@@ -48,22 +48,10 @@ struct Outcome {
     seconds: f64,
 }
 
-impl Outcome {
-    fn print(&self) {
-        println!(
-            "{}",
-            serde_json::json!({
-                "ticks": self.ticks, "samples": self.samples, "requests": self.requests, "bytes": self.bytes,
-                "retries": self.retries, "checksum": self.checksum, "seconds": self.seconds,
-            })
-        );
-    }
-}
-
 fn main() -> Result<()> {
     match Cli::parse().command {
-        Command::Write(args) => remote::run(&args)?.print(),
-        Command::Otlp(args) => otlp::run(&args)?.print(),
+        Command::Write(args) => println!("{}", serde_json::to_string(&remote::run(&args)?)?),
+        Command::Otlp(args) => println!("{}", serde_json::to_string(&otlp::run(&args)?)?),
         Command::Fleet(args) => fleet::run(&args)?,
         Command::Ask(args) => println!("{}", ask::run(&args)?),
     }

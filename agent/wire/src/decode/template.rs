@@ -8,7 +8,7 @@
 use super::group::Sink;
 use super::{DecodeError, Labels};
 use crate::proto::{Field, Reader, le64};
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// Templates beyond which all are forgotten: senders that never say the same twice must not fill memory.
@@ -48,8 +48,9 @@ pub(super) struct Templates {
     /// By resource and template.
     plans: HashMap<(u32, u32), Plan>,
     labels: usize,
-    /// What was seen once, by resource and length: a template is made when it comes again.
-    sights: HashSet<(u32, usize)>,
+    /// What was seen, by resource and length, and whether a template is made when it comes again: the second time, unless
+    /// there is none of such a scope.
+    sights: HashMap<(u32, usize), bool>,
 }
 
 impl Templates {
@@ -78,16 +79,25 @@ impl Templates {
 
     /// Learns from a scope that was read point by point into `sink`, none refused. The second time makes a template.
     pub(super) fn learn(&mut self, resource: u32, scope: &[u8], sink: &Sink) -> Result<(), DecodeError> {
-        if scope.len() > BYTES || self.sights.insert((resource, scope.len())) {
-            if self.sights.len() > SIGHTS {
-                self.sights.clear();
+        if self.sights.len() > SIGHTS {
+            self.sights.clear();
+        }
+        let sight = (resource, scope.len());
+        match self.sights.get(&sight) {
+            Some(true) => {}
+            Some(false) => return Ok(()),
+            None => {
+                self.sights.insert(sight, scope.len() <= BYTES);
+                return Ok(());
             }
-            return Ok(());
         }
         let number = match self.find(scope) {
             Some(number) => number,
             None => {
-                let Some(template) = Template::of(scope)? else { return Ok(()) };
+                let Some(template) = Template::of(scope)? else {
+                    self.sights.insert(sight, false);
+                    return Ok(());
+                };
                 if self.all.len() >= TEMPLATES {
                     *self = Self::default();
                 }

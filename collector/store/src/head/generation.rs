@@ -6,7 +6,7 @@ use super::slow;
 use crate::options::SeriesLimits;
 use crate::rows::{Appended, RowGroup};
 use crate::wal::record;
-use fabriclens_model::{Labels, is_absent};
+use fabriclens_model::{Labels, is_absent, present};
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
 use std::collections::hash_map::Entry;
@@ -156,7 +156,7 @@ impl Generation {
         let of_metric = |metric: &str| self.by_metric.get(metric).map_or(0, Vec::len);
         let there = There { all: self.series.len(), of_metric: &of_metric };
         let known = |c: &Labels| self.by_labels.contains_key(c);
-        if !self.limits.allow(&there, columns.iter().filter(|c| !known(c))) {
+        if !self.limits.allow(&there, columns.len(), columns.iter().filter(|c| !known(c))) {
             let (series, kept) = self.limits.cut(columns, &there, known);
             return Place::Some(series, kept);
         }
@@ -279,10 +279,6 @@ impl Generation {
     pub fn range(&self) -> Option<(i64, i64)> {
         self.layouts.iter().filter_map(Layout::range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
-}
-
-fn present(values: &[f64]) -> u64 {
-    values.iter().filter(|v| !is_absent(**v)).count() as u64
 }
 
 /// Whether a series occurs twice.

@@ -49,8 +49,13 @@ impl Limits {
         }
     }
 
-    /// Whether all these new series find room beside those that are there.
-    pub fn allow<'a>(&self, there: &There<'_>, mut fresh: impl Iterator<Item = &'a Labels>) -> bool {
+    /// Whether all these new series, at most so many, find room beside those that are there.
+    pub fn allow<'a>(&self, there: &There<'_>, columns: usize, mut fresh: impl Iterator<Item = &'a Labels>) -> bool {
+        // Nothing has more series than the store.
+        let limits = &self.limits;
+        if there.all + columns <= limits.all.min(limits.of_metric).min(limits.of_tenant) {
+            return true;
+        }
         let mut ahead = Ahead::default();
         fresh.all(|labels| self.room(there, &mut ahead, labels).is_none())
     }

@@ -2,9 +2,9 @@
 
 use super::{LABEL, RESOLUTION, name, newest_first, sample_labels, stretch};
 use crate::block::read::Block;
-use crate::select::{Found, settle};
+use crate::select::Found;
 use crate::store::Store;
-use fabriclens_model::{Budget, Hint, Labels, Matcher, ReadError, Rollup, Selected, Series, is_stale};
+use fabriclens_model::{Budget, Hint, Labels, Matcher, ReadError, Rollup, Selected, Series, is_stale, settle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
