@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         (0..hosts).flat_map(|h| (0..PORTS).map(move |p| (h, p))).map(|(h, p)| port(h, p, random)).collect();
     let samples = (ticks * hosts * PORTS * COUNTERS) as f64;
 
-    let (mut wall, mut spent) = (Duration::ZERO, Duration::ZERO);
+    let (mut wall, mut spent, mut longest) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     for tick in 0..ticks {
         ports.iter_mut().for_each(|p| step(&mut p.values, random));
         for request in ports.chunks(HOSTS_PER_REQUEST * PORTS) {
@@ -85,6 +85,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (began, before) = (Instant::now(), cpu());
             store.append(&groups)?;
             wall += began.elapsed();
+            longest = longest.max(began.elapsed());
             spent += cpu() - before;
         }
     }
@@ -94,6 +95,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         per_sample(wall),
         per_sample(spent)
     );
+    println!("longest  {longest:?} for an append");
     println!("memory   {} MiB resident, head {:?}", rss_mib(), store.stats().head_bytes);
     let query = |store: &Store, what: &str| -> Result<(), Box<dyn std::error::Error>> {
         let began = Instant::now();

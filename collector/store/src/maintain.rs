@@ -167,11 +167,11 @@ impl Shared {
             return Err(e.clone().into());
         }
         let mut head = self.head.write();
-        if head.current.layouts.is_empty() {
+        if !head.current.layouts.iter().any(|l| l.told) {
             return Ok(());
         }
         let number = log.next_generation().map_err(|e| StoreError::io("start a log in", &self.dir.wal, &e))?;
-        let next = Generation::new(number, self.options.chunk_rows, &self.options.series);
+        let next = head.current.successor(number);
         let full = std::mem::replace(&mut head.current, next);
         head.older.push(Arc::new(full));
         *began = Instant::now();

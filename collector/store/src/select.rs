@@ -61,7 +61,7 @@ pub fn matching(head: &Generation, matchers: &[Matcher]) -> Vec<u32> {
     };
     let metric = matchers.iter().find(|m| m.name == "__name__" && m.op == MatchOp::Equal && !m.value.is_empty());
     match metric {
-        Some(m) => head.of_metric(&m.value).iter().copied().filter(fits).collect(),
+        Some(m) => head.series.of_metric(&m.value).iter().copied().filter(fits).collect(),
         None => (0..head.series.len() as u32).filter(fits).collect(),
     }
 }

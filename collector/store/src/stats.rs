@@ -8,7 +8,7 @@ use std::collections::HashMap;
 /// A moment's numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
-    /// Series in the head.
+    /// Series that the head knows: nearly all of them were heard of since the last cut or the one before.
     pub head_series: usize,
     /// Samples in the head.
     pub head_samples: u64,
@@ -43,7 +43,7 @@ pub struct Stats {
 /// How many series the head has by what; each list is the largest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cardinality {
-    /// Series in the head.
+    /// Series that the head knows: nearly all of them were heard of since the last cut or the one before.
     pub series: usize,
     /// Different label name and value pairs.
     pub label_pairs: usize,
@@ -101,7 +101,7 @@ impl Store {
         let head = self.shared.head.read();
         let newest = head.older.last().filter(|_| head.current.series.is_empty());
         let generation = newest.map_or(&head.current, |g| g);
-        for entered in &generation.series {
+        for entered in generation.series.iter() {
             *metrics.entry(entered.labels.metric().to_owned()).or_default() += 1;
             for (n, v) in entered.labels.iter() {
                 *pairs.entry((n.to_owned(), v.to_owned())).or_default() += 1;

@@ -168,7 +168,7 @@ fn names_and_values_come_from_head_and_blocks() {
     let series = store.series(&[m("c", MatchOp::Equal, "1")], all.0, all.1).unwrap();
     assert_eq!(series.iter().map(Labels::to_string).collect::<Vec<_>>(), [r#"new{c="1"}"#, r#"old{c="1"}"#]);
     let top = store.cardinality(10);
-    assert_eq!((top.series, &top.by_metric[..]), (3, &[("new".to_owned(), 3)][..]));
+    assert_eq!((top.series, &top.by_metric[..]), (5, &[("new".to_owned(), 3), ("old".to_owned(), 2)][..]));
 }
 
 #[test]
@@ -269,4 +269,37 @@ fn many_writers_at_once_all_get_their_samples_in() {
     for w in 0..8 {
         assert_eq!(count(&store, &format!("w{w}")), 900);
     }
+}
+
+#[test]
+fn the_head_knows_its_senders_after_a_cut_and_forgets_those_that_are_gone() {
+    let (options, _) = with_clock();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    let senders: Vec<_> = (0..8).map(|s| columns(&format!("m{s}"), 3)).collect();
+    let round = |senders: &[Arc<[Labels]>], minute: i64| {
+        let groups: Vec<RowGroup> = senders.iter().map(|s| rows(s, 990 * HOUR + minute * 60_000, 1)).collect();
+        assert_eq!(store.append(&groups).unwrap().accepted, 3 * senders.len() as u64);
+    };
+    let known = || (store.stats().head_series, store.stats().head_layouts, store.stats().head_samples);
+    round(&senders, 0);
+    store.flush().unwrap();
+    assert_eq!(known(), (24, 8, 0), "all of them are expected to go on");
+    round(&senders[..6], 1);
+    assert_eq!(store.append(&[rows(&senders[0], 990 * HOUR, 2)]).unwrap().duplicates, 3, "the second is in the head");
+    store.flush().unwrap();
+    assert_eq!(known(), (24, 8, 0), "a quarter may be late");
+    round(&senders[..2], 2);
+    store.flush().unwrap();
+    assert_eq!(known(), (0, 0, 0), "most are gone");
+    round(&senders[..2], 3);
+    store.flush().unwrap();
+    round(&senders[..1], 4);
+    round(&senders[2..3], 5);
+    assert_eq!(known(), (9, 3, 6));
+    drop(store);
+    // The log of the last generation says again what its rows are of, though the head knew.
+    let store = Store::open(dir.path(), options).unwrap();
+    assert_eq!(store.stats().damage, []);
+    assert_eq!([0, 1, 2, 7].map(|s| count(&store, &format!("m{s}"))), [15, 12, 9, 3]);
 }

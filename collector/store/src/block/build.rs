@@ -5,13 +5,15 @@
 //! only one batch is in memory.
 
 use super::file::{Facts, FileWriter};
-use super::index::{ChunkMeta, Entry};
+use super::index::{ChunkMeta, Entry, Lens};
+use super::names::{Names, Pair};
 use super::source::{Home, Source};
 use crate::codec::{column, ints};
 use crate::error::StoreError;
 use crate::io::Files;
-use fabriclens_model::{Labels, absent, is_absent};
+use fabriclens_model::{absent, is_absent};
 use foldhash::{HashMap, HashMapExt as _};
+use smallvec::SmallVec;
 use std::path::Path;
 
 /// Rows that are compressed together in a block at most.
@@ -31,24 +33,28 @@ pub struct Plan {
     pub parents: Vec<u64>,
 }
 
-/// A series and all places of its columns, earliest source first.
+/// A series, by its number in order of labels, and all places of its columns, earliest source first.
 struct Member {
-    series: usize,
-    source: usize,
-    at: usize,
-    homes: Vec<(usize, Home)>,
+    series: u32,
+    homes: SmallVec<[(u32, Home); 2]>,
 }
 
-/// A series' columns, encoded but not yet placed.
-struct Encoded {
-    member: (usize, usize, usize),
-    layout: u32,
-    lens: Vec<u32>,
+/// Columns that are encoded but not yet placed in the file.
+#[derive(Default)]
+struct Batch {
     bytes: Vec<u8>,
+    columns: Vec<Encoded>,
+    /// Layout, and its times.
+    times: Vec<(usize, Vec<u8>)>,
 }
 
-/// Series placed in the file: number in order, source, index there.
-type Placed = ((usize, usize, usize), u32, u64, Vec<u32>);
+/// The column of a series: where it begins in the batch, and where it is.
+struct Encoded {
+    series: u32,
+    from: usize,
+    layout: u32,
+    lens: Lens,
+}
 
 /// Writes a block to `path`. `None`, and no file, when there is nothing in the range. `go_on` is asked between
 /// layouts, so that a merge can step back behind ingest; false ends the build with [`StoreError::Closed`].
@@ -60,13 +66,11 @@ pub fn build(
     mut go_on: impl FnMut() -> bool,
 ) -> Result<Option<Facts>, StoreError> {
     let fail = |what| move |e: std::io::Error| StoreError::io(what, path, &e);
-    let groups = group(sources);
+    let (names, groups) = group(sources);
     let mut writer: Option<FileWriter> = None;
     let mut layouts: Vec<Vec<ChunkMeta>> = Vec::new();
-    let mut placed: Vec<Placed> = Vec::new();
-    let mut batch: Vec<Encoded> = Vec::new();
-    let mut batch_times: Vec<(usize, Vec<u8>)> = Vec::new();
-    let mut batch_bytes = 0;
+    let mut placed: Vec<(u32, Entry)> = Vec::new();
+    let mut batch = Batch::default();
     let mut facts = Facts {
         min: i64::MAX,
         max: i64::MIN,
@@ -74,6 +78,7 @@ pub fn build(
         parents: plan.parents,
         ..Facts::default()
     };
+    let mut values = Vec::new();
     for (i, members) in groups.iter().enumerate() {
         if !go_on() {
             return Err(StoreError::Closed);
@@ -81,106 +86,124 @@ pub fn build(
         let merged = Times::of(sources, &members[0].homes, plan.start, plan.end)?;
         if !merged.all.is_empty() {
             let layout = layouts.len() as u32;
-            let before = batch.len();
+            let before = batch.columns.len();
             for m in members {
-                if let Some((encoded, samples)) = encode(sources, m, &merged, layout)? {
-                    facts.samples += samples;
-                    batch_bytes += encoded.bytes.len();
-                    batch.push(encoded);
-                }
+                facts.samples += gather(sources, m, &merged, &mut values)?;
+                batch.encode(m.series, layout, &values);
             }
-            if batch.len() > before {
+            if batch.columns.len() > before {
                 facts.min = facts.min.min(merged.all[0]);
                 facts.max = facts.max.max(merged.all[merged.all.len() - 1]);
-                layouts.push(merged.chunks(&mut batch_times, layouts.len()));
+                layouts.push(merged.chunks(&mut batch.times, layouts.len()));
             }
         }
         let last = i + 1 == groups.len();
-        if batch.is_empty() || (batch_bytes < BATCH && !last) {
+        if batch.columns.is_empty() || (batch.bytes.len() < BATCH && !last) {
             continue;
         }
         let mut out = match writer.take() {
             Some(out) => out,
             None => FileWriter::new(files.create(path).map_err(fail("create"))?).map_err(fail("write"))?,
         };
-        write_batch(&mut out, &mut layouts, &mut batch_times, &mut batch, &mut placed).map_err(fail("write"))?;
+        batch.write(&mut out, &mut layouts, &mut placed).map_err(fail("write"))?;
         writer = Some(out);
-        batch_bytes = 0;
     }
     let Some(writer) = writer else {
         return Ok(None);
     };
-    placed.sort_unstable_by_key(|p| p.0.0);
-    let entries: Vec<Entry> = placed
-        .into_iter()
-        .map(|((_, source, at), layout, offset, lens)| Entry {
-            labels: sources[source].labels(at),
-            layout,
-            offset,
-            lens,
-        })
-        .collect();
+    placed.sort_unstable_by_key(|p| p.0);
+    let names = names.only(placed.iter().map(|p| p.0 as usize));
+    let entries: Vec<Entry> = placed.into_iter().map(|p| p.1).collect();
     facts.series = entries.len() as u64;
-    writer.finish(&layouts, &entries, facts).map(Some).map_err(fail("write"))
+    writer.finish(&layouts, &names, &entries, facts).map(Some).map_err(fail("write"))
 }
 
-fn write_batch(
-    out: &mut FileWriter,
-    layouts: &mut [Vec<ChunkMeta>],
-    times: &mut Vec<(usize, Vec<u8>)>,
-    batch: &mut Vec<Encoded>,
-    placed: &mut Vec<Placed>,
-) -> std::io::Result<()> {
-    for (layout, bytes) in times.drain(..) {
-        let mut rest = &bytes[..];
-        for chunk in &mut layouts[layout] {
-            let (stream, after) = rest.split_at(chunk.len as usize);
-            chunk.offset = out.stream(stream)?;
-            rest = after;
+impl Batch {
+    /// Adds the column of a series, unless it is empty.
+    fn encode(&mut self, series: u32, layout: u32, values: &[f64]) {
+        if values.is_empty() {
+            return;
         }
+        let from = self.bytes.len();
+        let encode = |chunk| {
+            let before = self.bytes.len();
+            column::encode(chunk, &mut self.bytes);
+            (self.bytes.len() - before) as u32
+        };
+        let lens = values.chunks(CHUNK_ROWS).map(encode).collect();
+        self.columns.push(Encoded { series, from, layout, lens });
     }
-    batch.sort_unstable_by_key(|e| e.member.0);
-    for e in batch.drain(..) {
-        let mut rest = &e.bytes[..];
-        let mut offset = None;
-        for len in &e.lens {
-            let (stream, after) = rest.split_at(*len as usize);
-            let at = out.stream(stream)?;
-            offset = offset.or(Some(at));
-            rest = after;
+
+    /// Writes all, in order of labels, and begins again.
+    fn write(
+        &mut self,
+        out: &mut FileWriter,
+        layouts: &mut [Vec<ChunkMeta>],
+        placed: &mut Vec<(u32, Entry)>,
+    ) -> std::io::Result<()> {
+        for (layout, bytes) in self.times.drain(..) {
+            let mut rest = &bytes[..];
+            for chunk in &mut layouts[layout] {
+                let (stream, after) = rest.split_at(chunk.len as usize);
+                chunk.offset = out.stream(stream)?;
+                rest = after;
+            }
         }
-        placed.push((e.member, e.layout, offset.unwrap_or(0), e.lens));
+        self.columns.sort_unstable_by_key(|c| c.series);
+        for c in self.columns.drain(..) {
+            let mut rest = &self.bytes[c.from..];
+            let mut offset = None;
+            for len in &c.lens {
+                let (stream, after) = rest.split_at(*len as usize);
+                let at = out.stream(stream)?;
+                offset = offset.or(Some(at));
+                rest = after;
+            }
+            placed.push((c.series, Entry { layout: c.layout, offset: offset.unwrap_or(0), lens: c.lens }));
+        }
+        self.bytes.clear();
+        Ok(())
     }
-    Ok(())
 }
 
 /// All series in order of their labels, grouped by where their columns lie; groups in order of that place.
-fn group(sources: &[Source]) -> Vec<Vec<Member>> {
-    let mut next = vec![0usize; sources.len()];
-    let mut fronts: Vec<Option<Labels>> = sources.iter().map(|s| (s.series() > 0).then(|| s.labels(0))).collect();
-    let mut groups: HashMap<Vec<(usize, u32)>, Vec<Member>> = HashMap::new();
-    for series in 0.. {
-        let Some(labels) = fronts.iter().flatten().min().cloned() else {
-            break;
-        };
-        let mut homes = Vec::new();
-        let mut first = None;
-        for (s, source) in sources.iter().enumerate() {
-            if fronts[s].as_ref() != Some(&labels) {
-                continue;
+fn group(sources: &[Source]) -> (Names, Vec<Vec<Member>>) {
+    type Key = SmallVec<[(u32, u32); 2]>;
+    let (mut names, numbers) = Names::union(sources);
+    // The next series of each source.
+    let front = |s: usize, next: usize, labels: &mut Vec<Pair>| {
+        labels.clear();
+        sources[s].labels(next, labels);
+        let number = |t: u32| numbers[s][t as usize];
+        labels.iter_mut().for_each(|p| *p = (number(p.0), number(p.1)));
+    };
+    let mut fronts: Vec<(usize, Vec<Pair>)> = vec![(0, Vec::new()); sources.len()];
+    let mut left: Vec<usize> = (0..sources.len()).filter(|s| sources[*s].series() > 0).collect();
+    left.iter().for_each(|s| front(*s, 0, &mut fronts[*s].1));
+    let mut groups: HashMap<Key, Vec<Member>> = HashMap::new();
+    while let Some(first) = left.iter().map(|s| &fronts[*s].1).min() {
+        let series = names.len();
+        names.push(first);
+        let mut homes = SmallVec::<[(u32, Home); 2]>::new();
+        left.retain(|s| {
+            let (next, labels) = &mut fronts[*s];
+            if *labels != names.get(series) {
+                return true;
             }
-            first = first.or(Some((s, next[s])));
-            homes.extend(source.homes(next[s]).into_iter().map(|h| (s, h)));
-            next[s] += 1;
-            fronts[s] = (next[s] < source.series()).then(|| source.labels(next[s]));
-        }
-        let key = homes.iter().map(|(s, h)| (*s, h.0)).collect();
-        let (source, at) = first.unwrap_or((0, 0));
-        groups.entry(key).or_default().push(Member { series, source, at, homes });
+            sources[*s].homes(*next, |h| homes.push((*s as u32, h)));
+            *next += 1;
+            let more = *next < sources[*s].series();
+            if more {
+                front(*s, *next, labels);
+            }
+            more
+        });
+        let key: Key = homes.iter().map(|(s, h)| (*s, h.0)).collect();
+        groups.entry(key).or_default().push(Member { series: series as u32, homes });
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    groups.into_iter().map(|g| g.1).collect()
+    (names, groups.into_iter().map(|g| g.1).collect())
 }
 
 /// The times of a group, and which of them each source row is.
@@ -191,8 +214,8 @@ struct Times {
 }
 
 impl Times {
-    fn of(sources: &mut [Source], homes: &[(usize, Home)], start: i64, end: i64) -> Result<Self, StoreError> {
-        let of_home = |(s, home): &(usize, Home)| sources[*s].times(home.0);
+    fn of(sources: &mut [Source], homes: &[(u32, Home)], start: i64, end: i64) -> Result<Self, StoreError> {
+        let of_home = |(s, home): &(u32, Home)| sources[*s as usize].times(home.0);
         let chunks: Vec<_> = homes.iter().map(of_home).collect::<Result<_, _>>()?;
         let mut all: Vec<i64> =
             chunks.iter().flatten().flat_map(|c| c.iter().copied()).filter(|t| (start..=end).contains(t)).collect();
@@ -226,19 +249,15 @@ impl Times {
     }
 }
 
-/// The columns of one series; `None` when it has no sample in the range.
-fn encode(
-    sources: &mut [Source],
-    m: &Member,
-    times: &Times,
-    layout: u32,
-) -> Result<Option<(Encoded, u64)>, StoreError> {
-    let mut values = vec![absent(); times.all.len()];
+/// The samples of one series in the range, and how many; `values` is left empty when there are none.
+fn gather(sources: &mut [Source], m: &Member, times: &Times, values: &mut Vec<f64>) -> Result<u64, StoreError> {
+    values.clear();
+    values.resize(times.all.len(), absent());
     let mut samples = 0;
     for ((s, home), chunks) in m.homes.iter().zip(&times.sources) {
         // Rows of a chunk ascend, so the place of the next one is at or right of the last one.
         let (mut chunk, mut at) = (usize::MAX, 0);
-        sources[*s].column(*home, |c, row, v| {
+        sources[*s as usize].column(*home, |c, row, v| {
             let t = chunks[c][row];
             if c != chunk {
                 (chunk, at) = (c, times.all.partition_point(|x| *x < t));
@@ -253,17 +272,7 @@ fn encode(
         })?;
     }
     if samples == 0 {
-        return Ok(None);
+        values.clear();
     }
-    let mut bytes = Vec::new();
-    let lens = values
-        .chunks(CHUNK_ROWS)
-        .map(|v| {
-            let before = bytes.len();
-            column::encode(v, &mut bytes);
-            (bytes.len() - before) as u32
-        })
-        .collect();
-    let encoded = Encoded { member: (m.series, m.source, m.at), layout, lens, bytes };
-    Ok(Some((encoded, samples)))
+    Ok(samples)
 }

@@ -1,6 +1,7 @@
 //! The frame of a block file: header, pages, index, facts, trailer.
 
 use super::index::{ChunkMeta, Entry, Page, encode};
+use super::names::Names;
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
 use crate::io::Output;
@@ -121,9 +122,15 @@ impl FileWriter {
     }
 
     /// Index, facts and trailer; the file is durable afterwards.
-    pub fn finish(mut self, layouts: &[Vec<ChunkMeta>], entries: &[Entry], mut facts: Facts) -> io::Result<Facts> {
+    pub fn finish(
+        mut self,
+        layouts: &[Vec<ChunkMeta>],
+        names: &Names,
+        entries: &[Entry],
+        mut facts: Facts,
+    ) -> io::Result<Facts> {
         self.close_page()?;
-        let index = encode(&self.pages, layouts, entries);
+        let index = encode(&self.pages, layouts, names, entries);
         facts.index_offset = self.at;
         facts.index_len = index.len() as u64;
         facts.index_crc = crc32fast::hash(&index);

@@ -1,8 +1,10 @@
 //! The index of a block: its texts, layouts, pages and series, and how they are written.
 
+use super::names::{Names, Pair};
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
 use fabriclens_model::{Labels, MatchOp, Matcher};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Rows of one layout that are compressed together.
@@ -44,7 +46,7 @@ struct Row {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Index {
     texts: Vec<Arc<str>>,
-    pairs: Vec<(u32, u32)>,
+    pairs: Vec<Pair>,
     rows: Vec<Row>,
     lens: Vec<u32>,
     /// Every series has `__name__` as its first label, so that series of a metric are neighbours. Labels that sort
@@ -58,18 +60,19 @@ pub struct Index {
 
 /// A series handed to [`encode`].
 pub struct Entry {
-    /// Its labels.
-    pub labels: Labels,
     /// Index of its layout.
     pub layout: u32,
     /// Where its first column is, from the start of the file.
     pub offset: u64,
     /// Bytes of its column in each chunk of the layout.
-    pub lens: Vec<u32>,
+    pub lens: Lens,
 }
 
-/// Writes an index; `entries` sorted by labels.
-pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], entries: &[Entry]) -> Vec<u8> {
+/// Bytes of a column in each chunk of its layout.
+pub type Lens = SmallVec<[u32; 4]>;
+
+/// Writes an index; `names` are the labels of `entries`, sorted.
+pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], names: &Names, entries: &[Entry]) -> Vec<u8> {
     let mut out = Vec::new();
     put(&mut out, pages.len() as u64);
     for page in pages {
@@ -90,26 +93,22 @@ pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], entries: &[Entry]) -> 
             end = c.offset + u64::from(c.len);
         }
     }
-    let mut texts: Vec<&str> = entries.iter().flat_map(|e| e.labels.iter().flat_map(|(n, v)| [n, v])).collect();
-    texts.sort_unstable();
-    texts.dedup();
-    put(&mut out, texts.len() as u64);
-    for t in &texts {
+    put(&mut out, names.texts.len() as u64);
+    for t in &names.texts {
         put(&mut out, t.len() as u64);
         out.extend_from_slice(t.as_bytes());
     }
-    let number = |t: &str| texts.binary_search(&t).unwrap_or(usize::MAX) as u64;
     put(&mut out, entries.len() as u64);
-    let mut before: &[(Arc<str>, Arc<str>)] = &[];
+    let mut before: &[Pair] = &[];
     let mut layout = 0i64;
-    for e in entries {
-        let pairs = e.labels.pairs();
+    for (n, e) in entries.iter().enumerate() {
+        let pairs = names.get(n);
         let shared = pairs.iter().zip(before).take_while(|(a, b)| a == b).count();
         put(&mut out, shared as u64);
         put(&mut out, (pairs.len() - shared) as u64);
         for (n, v) in &pairs[shared..] {
-            put(&mut out, number(n));
-            put(&mut out, number(v));
+            put(&mut out, u64::from(*n));
+            put(&mut out, u64::from(*v));
         }
         put_signed(&mut out, i64::from(e.layout) - layout);
         put_signed(&mut out, e.offset.wrapping_sub(end) as i64);
@@ -184,7 +183,13 @@ impl Index {
         self.rows.len()
     }
 
-    fn pairs_of(&self, series: usize) -> &[(u32, u32)] {
+    /// Sorted.
+    pub fn texts(&self) -> &[Arc<str>] {
+        &self.texts
+    }
+
+    /// Labels of a series as numbers of [`Index::texts`].
+    pub fn pairs_of(&self, series: usize) -> &[Pair] {
         let start = self.rows[series].pairs as usize;
         let end = self.rows.get(series + 1).map_or(self.pairs.len(), |r| r.pairs as usize);
         &self.pairs[start..end]

@@ -3,5 +3,6 @@
 pub mod build;
 pub mod file;
 pub mod index;
+pub mod names;
 pub mod read;
 pub mod source;

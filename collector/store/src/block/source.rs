@@ -1,11 +1,12 @@
 //! What a block is built from: a generation of the head, or other blocks. Both give series in order of their labels
 //! and rows by layout.
 
+use super::names::{Names, Pair};
 use super::read::Reader;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
 use crate::rollup::RollupSource;
-use fabriclens_model::{Labels, is_absent};
+use fabriclens_model::is_absent;
 use std::sync::Arc;
 
 /// Columns of a series in a source: layout, and column of the layout (head) or number of the series (block).
@@ -13,57 +14,73 @@ pub type Home = (u32, u32);
 
 /// One input of a build.
 pub enum Source {
-    /// Rows in memory; the second is its series in order of labels.
-    Head(Arc<Generation>, Vec<u32>),
+    /// Rows in memory.
+    Head(HeadSource),
     /// A block.
     Block(Box<Reader>),
     /// What stands for the samples of a block.
     Rollup(Box<RollupSource>),
 }
 
+/// A generation of the head.
+pub struct HeadSource {
+    generation: Arc<Generation>,
+    /// By series index.
+    names: Names,
+    /// Series in order of their labels.
+    order: Vec<u32>,
+}
+
 impl Source {
     /// Of a generation.
     pub fn head(generation: Arc<Generation>) -> Self {
+        let names = Names::of(generation.series.iter().map(|s| &s.labels));
         let mut order: Vec<u32> = (0..generation.series.len() as u32).collect();
-        order.sort_unstable_by(|a, b| {
-            let labels = |i: &u32| &generation.series[*i as usize].labels;
-            labels(a).cmp(labels(b))
-        });
-        Self::Head(generation, order)
+        order.sort_unstable_by_key(|s| names.get(*s as usize));
+        Self::Head(HeadSource { generation, names, order })
     }
 
     /// Number of series.
     pub fn series(&self) -> usize {
         match self {
-            Self::Head(_, order) => order.len(),
+            Self::Head(h) => h.order.len(),
             Self::Block(r) => r.index.series(),
             Self::Rollup(r) => r.series(),
         }
     }
 
-    /// Labels of the n-th series in order.
-    pub fn labels(&self, n: usize) -> Labels {
+    /// What labels are made of.
+    pub fn texts(&self) -> &[Arc<str>] {
         match self {
-            Self::Head(g, order) => g.series[order[n] as usize].labels.clone(),
-            Self::Block(r) => r.index.labels(n),
-            Self::Rollup(r) => r.labels(n),
+            Self::Head(h) => &h.names.texts,
+            Self::Block(r) => r.index.texts(),
+            Self::Rollup(r) => r.texts(),
         }
     }
 
-    /// Where the columns of the n-th series are.
-    pub fn homes(&self, n: usize) -> Vec<Home> {
+    /// Appends the labels of the n-th series in order, as numbers of its texts.
+    pub fn labels(&self, n: usize, out: &mut Vec<Pair>) {
         match self {
-            Self::Head(g, order) => g.series[order[n] as usize].homes.clone(),
-            Self::Block(r) => vec![(r.index.layout(n) as u32, n as u32)],
-            Self::Rollup(r) => vec![r.home(n)],
+            Self::Head(h) => out.extend(h.names.get(h.order[n] as usize)),
+            Self::Block(r) => out.extend(r.index.pairs_of(n)),
+            Self::Rollup(r) => r.labels(n, out),
+        }
+    }
+
+    /// Calls `put` with where each column of the n-th series is.
+    pub fn homes(&self, n: usize, mut put: impl FnMut(Home)) {
+        match self {
+            Self::Head(h) => h.generation.series[h.order[n] as usize].homes.iter().copied().for_each(put),
+            Self::Block(r) => put((r.index.layout(n) as u32, n as u32)),
+            Self::Rollup(r) => put(r.home(n)),
         }
     }
 
     /// Times of each chunk of a layout.
     pub fn times(&mut self, layout: u32) -> Result<Vec<Arc<[i64]>>, StoreError> {
         match self {
-            Self::Head(g, _) => {
-                let l = &g.layouts[layout as usize];
+            Self::Head(h) => {
+                let l = &h.generation.layouts[layout as usize];
                 let sealed = l.sealed.iter().map(|c| c.times().map(Arc::from));
                 let open = [&l.open, &l.late].map(|r| Ok(Arc::from(r.times())));
                 sealed.chain(open).collect::<Result<_, _>>().map_err(in_memory)
@@ -82,8 +99,8 @@ impl Source {
             values.enumerate().filter(|(_, v)| !is_absent(*v)).for_each(|(row, v)| put(chunk, row, v));
         };
         match self {
-            Self::Head(g, _) => {
-                let l = &g.layouts[home.0 as usize];
+            Self::Head(h) => {
+                let l = &h.generation.layouts[home.0 as usize];
                 for (i, chunk) in l.sealed.iter().enumerate() {
                     let values = chunk.column(home.1 as usize).map_err(in_memory)?;
                     each(i, &mut values.into_iter());

@@ -2,6 +2,7 @@
 
 use super::layout::Layout;
 use super::limits::{Limits, There};
+use super::series::SeriesTable;
 use super::slow;
 use crate::options::SeriesLimits;
 use crate::rows::{Appended, RowGroup};
@@ -9,20 +10,14 @@ use crate::wal::record;
 use fabriclens_model::{Labels, is_absent, present};
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
-use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// Layouts that one series may be part of before it gets a layout of its own.
 const MAX_HOMES: usize = 8;
 
-/// A series and where its columns are.
-pub struct Entered {
-    /// Its labels.
-    pub labels: Labels,
-    /// Layout and column.
-    pub homes: Vec<(u32, u32)>,
-}
+/// Part of the columns that must have been heard of for all to be carried into the next generation.
+const KEEP: (usize, usize) = (3, 4);
 
 /// See the module.
 pub struct Generation {
@@ -31,11 +26,9 @@ pub struct Generation {
     /// Number of the first log that was replayed into it; its own if none was.
     pub first: u64,
     /// By series index.
-    pub series: Vec<Entered>,
+    pub series: SeriesTable,
     /// By layout index, as in its log.
     pub layouts: Vec<Layout>,
-    by_labels: HashMap<Labels, u32>,
-    by_metric: HashMap<Arc<str>, Vec<u32>>,
     by_address: HashMap<usize, u32>,
     by_content: HashMap<u64, Vec<u32>>,
     solo: HashMap<u32, u32>,
@@ -63,10 +56,8 @@ impl Generation {
         Self {
             number,
             first: number,
-            series: Vec::new(),
+            series: SeriesTable::default(),
             layouts: Vec::new(),
-            by_labels: HashMap::new(),
-            by_metric: HashMap::new(),
             by_address: HashMap::new(),
             by_content: HashMap::new(),
             solo: HashMap::new(),
@@ -78,17 +69,40 @@ impl Generation {
         }
     }
 
+    /// The generation after this one. It knows the same series and layouts, so that senders that go on cost nothing
+    /// anew; what has ended keeps no place for long: where much was not heard of, or something found none, it begins
+    /// empty.
+    pub fn successor(&self, number: u64) -> Self {
+        let columns = |heard: bool| -> usize {
+            self.layouts.iter().filter(|l| !heard || l.range().is_some()).map(|l| l.series.len()).sum()
+        };
+        let mut next = Self::new(number, self.chunk_rows, self.limits.limits());
+        if self.refusal().is_some() || columns(true) * KEEP.1 < columns(false) * KEEP.0 {
+            return next;
+        }
+        next.series = self.series.clone();
+        next.layouts = self.layouts.iter().map(Layout::successor).collect();
+        next.by_address = self.by_address.clone();
+        next.by_content = self.by_content.clone();
+        next.solo = self.solo.clone();
+        next.hasher = self.hasher.clone();
+        next.limits = self.limits.clone();
+        next
+    }
+
     /// Logs and stores a group whose shape and times have been checked.
     pub fn append(&mut self, group: &RowGroup, older: &[Arc<Self>], log: &mut Vec<u8>) -> Appended {
         let rows = group.times.len();
-        match self.resolve(&group.series, older, log) {
+        match self.resolve(&group.series, older) {
             Place::Layout(layout) => {
+                self.tell(layout, log);
                 record::put_rows(log, layout, &group.times, &group.values);
                 self.apply(layout, &group.times, &group.values, older)
             }
             Place::Solo(layouts) => {
                 let mut sum = Appended::default();
                 for (layout, column) in layouts.into_iter().zip(group.values.chunks(rows.max(1))) {
+                    self.tell(layout, log);
                     record::put_rows(log, layout, &group.times, column);
                     sum += self.apply(layout, &group.times, column, older);
                 }
@@ -140,8 +154,16 @@ impl Generation {
         sum
     }
 
-    /// The layout of these columns, defined and logged if it is new.
-    fn resolve(&mut self, columns: &Arc<[Labels]>, older: &[Arc<Self>], log: &mut Vec<u8>) -> Place {
+    /// A log says what a layout is before it has rows of it.
+    fn tell(&mut self, layout: u32, log: &mut Vec<u8>) {
+        let l = &mut self.layouts[layout as usize];
+        if !std::mem::replace(&mut l.told, true) {
+            record::put_layout(log, layout, &l.columns);
+        }
+    }
+
+    /// The layout of these columns, defined if it is new.
+    fn resolve(&mut self, columns: &Arc<[Labels]>, older: &[Arc<Self>]) -> Place {
         let address = Arc::as_ptr(columns).cast::<Labels>() as usize;
         if let Some(layout) = self.by_address.get(&address) {
             return Place::Layout(*layout);
@@ -153,23 +175,20 @@ impl Generation {
         if let Some((series, kept)) = self.limits.known(address) {
             return Place::Some(series, kept);
         }
-        let of_metric = |metric: &str| self.by_metric.get(metric).map_or(0, Vec::len);
+        let of_metric = |metric: &str| self.series.of_metric(metric).len();
         let there = There { all: self.series.len(), of_metric: &of_metric };
-        let known = |c: &Labels| self.by_labels.contains_key(c);
+        let known = |c: &Labels| self.series.find(c).is_some();
         if !self.limits.allow(&there, columns.len(), columns.iter().filter(|c| !known(c))) {
             let (series, kept) = self.limits.cut(columns, &there, known);
             return Place::Some(series, kept);
         }
         let crowded =
-            |c: &Labels| self.by_labels.get(c).is_some_and(|s| self.series[*s as usize].homes.len() >= MAX_HOMES);
+            |c: &Labels| self.series.find(c).is_some_and(|s| self.series[s as usize].homes.len() >= MAX_HOMES);
         if columns.len() > 1 && (columns.iter().any(crowded) || has_twins(columns)) {
-            let layouts = columns.iter().map(|c| self.solo(c, older, log)).collect();
+            let layouts = columns.iter().map(|c| self.solo(c, older)).collect();
             return Place::Solo(layouts);
         }
-        let layout = self.layouts.len() as u32;
-        record::put_layout(log, layout, columns);
-        self.define(columns.clone(), older);
-        Place::Layout(layout)
+        Place::Layout(self.define(columns.clone(), older))
     }
 
     /// The layout with exactly these columns.
@@ -179,13 +198,11 @@ impl Generation {
     }
 
     /// The layout that holds one series alone.
-    fn solo(&mut self, labels: &Labels, older: &[Arc<Self>], log: &mut Vec<u8>) -> u32 {
-        if let Some(layout) = self.by_labels.get(labels).and_then(|s| self.solo.get(s)) {
+    fn solo(&mut self, labels: &Labels, older: &[Arc<Self>]) -> u32 {
+        if let Some(layout) = self.series.find(labels).and_then(|s| self.solo.get(&s)) {
             return *layout;
         }
-        let columns: Arc<[Labels]> = Arc::from([labels.clone()]);
-        record::put_layout(log, self.layouts.len() as u32, &columns);
-        self.define(columns, older)
+        self.define(Arc::from([labels.clone()]), older)
     }
 
     /// Adds a layout; replay calls this with what the log says.
@@ -198,8 +215,11 @@ impl Generation {
             for old in older {
                 last = last.max(old.newest(labels));
             }
-            let id = self.enter(labels);
-            let homes = &mut self.series[id as usize].homes;
+            let (id, new) = self.series.enter(labels);
+            if new {
+                self.limits.count(labels);
+            }
+            let homes = &mut self.series.of(id).homes;
             peers.extend(homes.iter().map(|(l, _)| *l).filter(|l| *l != layout));
             homes.push((layout, column as u32));
             series.push(id);
@@ -215,7 +235,7 @@ impl Generation {
         let hash = self.hasher.hash_one(&*columns);
         self.by_content.entry(hash).or_default().push(layout);
         self.by_address.insert(Arc::as_ptr(&columns).cast::<Labels>() as usize, layout);
-        let mut new = Layout::new(columns, series, last);
+        let mut new = Layout::new(columns, series.into(), last);
         new.peers = peers;
         self.layouts.push(new);
         layout
@@ -235,42 +255,13 @@ impl Generation {
         self.limits.refusal()
     }
 
-    fn enter(&mut self, labels: &Labels) -> u32 {
-        let next = self.series.len() as u32;
-        match self.by_labels.entry(labels.clone()) {
-            Entry::Occupied(e) => *e.get(),
-            Entry::Vacant(e) => {
-                e.insert(next);
-                self.limits.count(labels);
-                self.series.push(Entered { labels: labels.clone(), homes: Vec::new() });
-                match self.by_metric.get_mut(labels.metric()) {
-                    Some(list) => list.push(next),
-                    None => {
-                        self.by_metric.insert(labels.metric().into(), vec![next]);
-                    }
-                }
-                next
-            }
-        }
-    }
-
-    /// The index of a series.
-    pub fn find(&self, labels: &Labels) -> Option<u32> {
-        self.by_labels.get(labels).copied()
-    }
-
-    /// Indexes of the series of a metric.
-    pub fn of_metric(&self, metric: &str) -> &[u32] {
-        self.by_metric.get(metric).map_or(&[], Vec::as_slice)
-    }
-
     /// The sample of a series at a time.
     pub fn at(&self, series: u32, time: i64) -> Option<f64> {
         self.series[series as usize].homes.iter().find_map(|(l, c)| self.layouts[*l as usize].at(time, *c as usize))
     }
 
     fn newest(&self, labels: &Labels) -> i64 {
-        self.find(labels).map_or(i64::MIN, |s| {
+        self.series.find(labels).map_or(i64::MIN, |s| {
             self.series[s as usize].homes.iter().map(|(l, _)| self.layouts[*l as usize].last).fold(i64::MIN, i64::max)
         })
     }

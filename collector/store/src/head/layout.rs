@@ -10,7 +10,7 @@ pub struct Layout {
     /// Labels by column, as the sender gave them.
     pub columns: Arc<[Labels]>,
     /// Series index by column.
-    pub series: Vec<u32>,
+    pub series: Arc<[u32]>,
     /// Other layouts that hold one of its series.
     pub peers: Vec<u32>,
     /// No sample of its series is newer than this in this layout or in earlier generations.
@@ -21,13 +21,21 @@ pub struct Layout {
     pub late: Rows,
     /// Compressed rows; may overlap in time.
     pub sealed: Vec<Arc<Chunk>>,
+    /// The log says what its columns are.
+    pub told: bool,
 }
 
 impl Layout {
     /// Empty; `last` is the newest time known of its series from earlier generations.
-    pub fn new(columns: Arc<[Labels]>, series: Vec<u32>, last: i64) -> Self {
-        let n = columns.len();
-        Self { columns, series, peers: Vec::new(), last, open: Rows::new(n), late: Rows::new(n), sealed: Vec::new() }
+    pub fn new(columns: Arc<[Labels]>, series: Arc<[u32]>, last: i64) -> Self {
+        let [open, late] = [(); 2].map(|()| Rows::new(columns.len()));
+        Self { columns, series, peers: Vec::new(), last, open, late, sealed: Vec::new(), told: false }
+    }
+
+    /// The same columns in the next generation, without rows.
+    pub fn successor(&self) -> Self {
+        let empty = Self::new(self.columns.clone(), self.series.clone(), self.last);
+        Self { peers: self.peers.clone(), ..empty }
     }
 
     /// Adds a row that holds no sample twice: in order if possible, else among the late ones.

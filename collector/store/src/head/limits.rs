@@ -13,6 +13,7 @@ const REMEMBERED: usize = 4096;
 type Cut = (Arc<[Labels]>, Arc<[u32]>);
 
 /// See the module.
+#[derive(Clone)]
 pub struct Limits {
     limits: SeriesLimits,
     tenants: HashMap<Box<str>, usize>,
@@ -30,6 +31,7 @@ pub struct There<'a> {
 }
 
 /// A limit that was met.
+#[derive(Clone)]
 struct Refusal {
     what: String,
     limit: usize,
@@ -40,6 +42,11 @@ impl Limits {
     /// Nothing counted yet.
     pub fn new(limits: SeriesLimits) -> Self {
         Self { limits, tenants: HashMap::new(), cuts: HashMap::new(), refusal: None }
+    }
+
+    /// What they are.
+    pub fn limits(&self) -> &SeriesLimits {
+        &self.limits
     }
 
     /// Counts a new series.

@@ -5,4 +5,5 @@ pub mod generation;
 pub mod layout;
 pub mod limits;
 pub mod rows;
+pub mod series;
 mod slow;

@@ -15,8 +15,9 @@ pub fn place(head: &mut Generation, older: &[Arc<Generation>], layout: u32, time
         }
         let series = head.layouts[layout as usize].series[column];
         let labels = &head.series[series as usize].labels;
-        let found =
-            head.at(series, time).or_else(|| older.iter().find_map(|g| g.find(labels).and_then(|s| g.at(s, time))));
+        let found = head
+            .at(series, time)
+            .or_else(|| older.iter().find_map(|g| g.series.find(labels).and_then(|s| g.at(s, time))));
         match found {
             None => {
                 sum.accepted += 1;

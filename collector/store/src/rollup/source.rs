@@ -1,19 +1,31 @@
-//! The rollups of one block, as a source that a block is built from. Nothing is kept: each column is worked out when it
-//! is asked for.
+//! The rollups of one block, as a source that a block is built from. Each column is worked out when it is
+//! asked for.
 
 use super::{ALL, LABEL, RESOLUTION, name, stretch};
+use crate::block::names::Pair;
 use crate::block::read::Reader;
 use crate::block::source::Home;
 use crate::error::StoreError;
-use fabriclens_model::{Labels, Rollup, is_absent, is_stale};
+use fabriclens_model::{Rollup, is_absent, is_stale};
+use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
 /// See the module.
 pub struct RollupSource {
     reader: Reader,
+    /// Those of the block, [`LABEL`], and the names of [`ALL`].
+    texts: Vec<Arc<str>>,
     /// Series of the block and rollup, in order of labels.
     order: Vec<(u32, Rollup)>,
+    /// By series: all rollups of a series are asked for, with those of its neighbours in between.
+    known: HashMap<u32, Arc<Buckets>>,
 }
+
+/// Series whose samples are remembered as buckets; a stretch of a day is 70 kB each.
+const REMEMBERED: usize = 256;
+
+/// By row of [`RollupSource::times`], and how often a sample was below the one before.
+type Buckets = (Vec<Option<Bucket>>, usize);
 
 /// What the samples of one stretch come to; staleness markers count for the end only.
 struct Bucket {
@@ -35,16 +47,25 @@ impl RollupSource {
     /// Of all series of a block.
     pub fn new(reader: Reader) -> Self {
         let index = reader.index.clone();
+        let own = [LABEL].into_iter().chain(ALL.map(name)).map(Arc::from);
+        let texts: Vec<Arc<str>> = index.texts().iter().cloned().chain(own).collect();
         let all = |series: std::ops::Range<usize>| ALL.iter().flat_map(move |r| series.clone().map(|s| (s as u32, *r)));
-        let order = match index.metrics() {
-            Some(metrics) => metrics.into_iter().flat_map(all).collect(),
-            None => {
-                let mut order: Vec<(u32, Rollup)> = all(0..index.series()).collect();
-                order.sort_by_cached_key(|(s, r)| labels(&index.labels(*s as usize), *r));
-                order
-            }
+        let (order, neighbours) = match index.metrics() {
+            Some(metrics) => (metrics.into_iter().flat_map(all).collect(), true),
+            None => (all(0..index.series()).collect(), false),
         };
-        Self { reader, order }
+        let mut source = Self { reader, texts, order, known: HashMap::new() };
+        if !neighbours {
+            let mut order = std::mem::take(&mut source.order);
+            order.sort_by_cached_key(|of| {
+                let mut pairs = Vec::new();
+                source.labels_of(*of, &mut pairs);
+                let text = |t: u32| source.texts[t as usize].clone();
+                pairs.into_iter().map(|(n, v)| (text(n), text(v))).collect::<Vec<_>>()
+            });
+            source.order = order;
+        }
+        source
     }
 
     /// Number of rollups.
@@ -52,10 +73,24 @@ impl RollupSource {
         self.order.len()
     }
 
-    /// Labels of the n-th.
-    pub fn labels(&self, n: usize) -> Labels {
-        let (series, rollup) = self.order[n];
-        labels(&self.reader.index.labels(series as usize), rollup)
+    /// What labels are made of.
+    pub fn texts(&self) -> &[Arc<str>] {
+        &self.texts
+    }
+
+    /// Appends the labels of the n-th.
+    pub fn labels(&self, n: usize, out: &mut Vec<Pair>) {
+        self.labels_of(self.order[n], out);
+    }
+
+    fn labels_of(&self, (series, rollup): (u32, Rollup), out: &mut Vec<Pair>) {
+        let own = self.texts.len() - ALL.len() - 1;
+        let which = ALL.iter().position(|r| *r == rollup).unwrap_or(0);
+        let pairs = self.reader.index.pairs_of(series as usize);
+        let before = pairs.partition_point(|(name, _)| *self.texts[*name as usize] < *LABEL);
+        out.extend(&pairs[..before]);
+        out.push((own as u32, (own + 1 + which) as u32));
+        out.extend(&pairs[before..]);
     }
 
     /// Where its column is.
@@ -82,7 +117,18 @@ impl RollupSource {
     /// least, most and mean that are the last value everywhere, and the increase of a counter that was never reset.
     pub fn column(&mut self, n: usize, mut put: impl FnMut(usize, f64)) -> Result<(), StoreError> {
         let (series, rollup) = self.order[n];
-        let (buckets, falls) = self.buckets(series as usize)?;
+        let known = match self.known.get(&series) {
+            Some(known) => known.clone(),
+            None => {
+                if self.known.len() >= REMEMBERED {
+                    self.known.clear();
+                }
+                let new = Arc::new(self.buckets(series as usize)?);
+                self.known.insert(series, new.clone());
+                new
+            }
+        };
+        let (buckets, falls) = (&known.0, known.1);
         let value = |b: &Bucket| match rollup {
             Rollup::Increase => b.increase,
             Rollup::Last => b.last,
@@ -107,8 +153,7 @@ impl RollupSource {
         Ok(())
     }
 
-    /// By row of [`RollupSource::times`], and how often a sample was below the one before.
-    fn buckets(&mut self, series: usize) -> Result<(Vec<Option<Bucket>>, usize), StoreError> {
+    fn buckets(&mut self, series: usize) -> Result<Buckets, StoreError> {
         let index = self.reader.index.clone();
         let layout = index.layout(series);
         let (mut buckets, mut falls, mut before) = (Vec::new(), 0, None);
@@ -139,8 +184,4 @@ impl RollupSource {
         }
         Ok((buckets, falls))
     }
-}
-
-fn labels(of: &Labels, rollup: Rollup) -> Labels {
-    Labels::new(of.iter().chain([(LABEL, name(rollup))]))
 }

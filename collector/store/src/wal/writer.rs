@@ -145,7 +145,7 @@ impl Log {
         self.failure = Some(AppendError::Log { path: self.path.clone(), message: e.to_string() });
     }
 
-    /// After a failure: a new segment that defines all layouts again and holds what is not yet durable.
+    /// After a failure: a new segment that defines the log's layouts again and holds what is not yet durable.
     ///
     /// # Errors
     /// [`AppendError::Log`] while the disk still refuses.
@@ -156,7 +156,7 @@ impl Log {
         let segment = self.segment + 1;
         let path = self.dir.join(name(self.generation, segment));
         let mut records = Vec::new();
-        for (i, layout) in head.layouts.iter().enumerate() {
+        for (i, layout) in head.layouts.iter().enumerate().filter(|(_, l)| l.told) {
             record::put_layout(&mut records, i as u32, &layout.columns);
         }
         let bytes = records.len() + self.pending.len();

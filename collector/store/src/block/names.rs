@@ -1,0 +1,143 @@
+//! Label sets as numbers of texts. The texts are sorted and each is there once, so that sets of numbers compare as
+//! their labels do: a million series are sorted, merged and written without a look at a letter.
+
+use super::source::Source;
+use fabriclens_model::Labels;
+use foldhash::{HashMap, HashMapExt as _};
+use std::sync::Arc;
+
+/// Label name and value as numbers of texts.
+pub type Pair = (u32, u32);
+
+/// See the module.
+#[derive(Default)]
+pub struct Names {
+    /// By number.
+    pub texts: Vec<Arc<str>>,
+    pairs: Vec<Pair>,
+    /// Where each set ends in `pairs`.
+    ends: Vec<usize>,
+}
+
+impl Names {
+    /// Of these labels, in their order.
+    pub fn of<'a>(all: impl Iterator<Item = &'a Labels>) -> Self {
+        let mut names = Self::default();
+        // Most texts are shared: whoever sent them said them once. The content decides, the address is quicker.
+        let mut by_address: HashMap<(usize, usize), u32> = HashMap::new();
+        let mut by_content: HashMap<Arc<str>, u32> = HashMap::new();
+        for labels in all {
+            for (name, value) in labels.pairs() {
+                let mut number = |text: &Arc<str>| {
+                    *by_address.entry((text.as_ptr() as usize, text.len())).or_insert_with(|| {
+                        *by_content.entry(text.clone()).or_insert_with(|| {
+                            names.texts.push(text.clone());
+                            names.texts.len() as u32 - 1
+                        })
+                    })
+                };
+                names.pairs.push((number(name), number(value)));
+            }
+            names.ends.push(names.pairs.len());
+        }
+        let mut sorted: Vec<u32> = (0..names.texts.len() as u32).collect();
+        sorted.sort_unstable_by_key(|t| &names.texts[*t as usize]);
+        let mut rank = vec![0; sorted.len()];
+        sorted.iter().enumerate().for_each(|(r, t)| rank[*t as usize] = r as u32);
+        names.pairs.iter_mut().for_each(|p| *p = (rank[p.0 as usize], rank[p.1 as usize]));
+        names.texts = sorted.iter().map(|t| names.texts[*t as usize].clone()).collect();
+        names
+    }
+
+    /// No sets yet, of the texts of all sources; and the numbers here of the texts of each.
+    pub fn union(sources: &[Source]) -> (Self, Vec<Vec<u32>>) {
+        let mut all: Vec<(&Arc<str>, usize, usize)> = Vec::new();
+        for (s, source) in sources.iter().enumerate() {
+            all.extend(source.texts().iter().enumerate().map(|(t, text)| (text, s, t)));
+        }
+        // Each source's are sorted, which this kind of sort makes use of.
+        all.sort_by_key(|t| t.0);
+        let mut names = Self::default();
+        let mut numbers: Vec<Vec<u32>> = sources.iter().map(|s| vec![0; s.texts().len()]).collect();
+        for (text, source, number) in all {
+            if names.texts.last() != Some(text) {
+                names.texts.push(text.clone());
+            }
+            numbers[source][number] = names.texts.len() as u32 - 1;
+        }
+        (names, numbers)
+    }
+
+    /// Adds a set.
+    pub fn push(&mut self, set: &[Pair]) {
+        self.pairs.extend_from_slice(set);
+        self.ends.push(self.pairs.len());
+    }
+
+    /// Number of sets.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The n-th set.
+    pub fn get(&self, n: usize) -> &[Pair] {
+        let start = n.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.pairs[start..self.ends[n]]
+    }
+
+    /// Some of the sets, ascending, and the texts that occur in them.
+    pub fn only(&self, kept: impl Iterator<Item = usize> + Clone) -> Self {
+        let mut numbers = vec![u32::MAX; self.texts.len()];
+        for (name, value) in kept.clone().flat_map(|n| self.get(n)) {
+            (numbers[*name as usize], numbers[*value as usize]) = (0, 0);
+        }
+        let mut some = Self::default();
+        for (number, text) in numbers.iter_mut().zip(&self.texts).filter(|(n, _)| **n == 0) {
+            *number = some.texts.len() as u32;
+            some.texts.push(text.clone());
+        }
+        for n in kept {
+            some.pairs.extend(self.get(n).iter().map(|(n, v)| (numbers[*n as usize], numbers[*v as usize])));
+            some.ends.push(some.pairs.len());
+        }
+        some
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(names: &Names, n: usize) -> Labels {
+        let text = |t: u32| names.texts[t as usize].clone();
+        Labels::new(names.get(n).iter().map(|(n, v)| (text(*n), text(*v))))
+    }
+
+    #[test]
+    fn sets_of_numbers_compare_as_their_labels_do() {
+        let all: Vec<Labels> = [
+            &[("host", "b"), ("port", "1")][..],
+            &[("host", "b")],
+            &[("host", "a"), ("port", "2")],
+            &[("Rack", "host"), ("host", "zz")],
+            &[],
+            &[("host", "b"), ("port", "10")],
+        ]
+        .map(|pairs| Labels::new(pairs.iter().copied()))
+        .to_vec();
+        let names = Names::of(all.iter());
+        assert_eq!(
+            names.texts.iter().map(|t| &**t).collect::<Vec<_>>(),
+            "1 10 2 Rack a b host port zz".split(' ').collect::<Vec<_>>()
+        );
+        for (i, a) in all.iter().enumerate() {
+            assert_eq!(labels(&names, i), *a);
+            for (j, b) in all.iter().enumerate() {
+                assert_eq!(names.get(i).cmp(names.get(j)), a.cmp(b), "{a} and {b}");
+            }
+        }
+        let some = names.only([1, 2].into_iter());
+        assert_eq!((labels(&some, 0), labels(&some, 1), some.len()), (all[1].clone(), all[2].clone(), 2));
+        assert_eq!(some.texts.iter().map(|t| &**t).collect::<Vec<_>>(), ["2", "a", "b", "host", "port"]);
+    }
+}

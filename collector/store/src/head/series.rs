@@ -1,0 +1,78 @@
+//! The series of a head: their labels, found by them and by metric, and where their columns are. A clone shares the
+//! labels and copies the rest without looking at it, as each cut of the head makes one.
+
+use fabriclens_model::Labels;
+use foldhash::fast::RandomState;
+use foldhash::{HashMap, HashMapExt as _};
+use hashbrown::HashTable;
+use smallvec::{SmallVec, smallvec};
+use std::hash::BuildHasher;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A series and where its columns are.
+#[derive(Clone)]
+pub struct Entered {
+    /// Its labels.
+    pub labels: Labels,
+    /// Layout and column; nearly always one.
+    pub homes: SmallVec<[(u32, u32); 1]>,
+}
+
+/// By series index.
+#[derive(Clone)]
+pub struct SeriesTable {
+    all: Vec<Entered>,
+    by_labels: HashTable<u32>,
+    by_metric: HashMap<Arc<str>, Vec<u32>>,
+    hasher: RandomState,
+}
+
+impl Default for SeriesTable {
+    fn default() -> Self {
+        Self { all: Vec::new(), by_labels: HashTable::new(), by_metric: HashMap::new(), hasher: RandomState::default() }
+    }
+}
+
+impl Deref for SeriesTable {
+    type Target = [Entered];
+
+    fn deref(&self) -> &[Entered] {
+        &self.all
+    }
+}
+
+impl SeriesTable {
+    /// The index of a series, and whether it is new.
+    pub fn enter(&mut self, labels: &Labels) -> (u32, bool) {
+        if let Some(known) = self.find(labels) {
+            return (known, false);
+        }
+        let next = self.all.len() as u32;
+        self.all.push(Entered { labels: labels.clone(), homes: smallvec![] });
+        let (all, hasher) = (&self.all, &self.hasher);
+        let hash = |s: &u32| hasher.hash_one(&all[*s as usize].labels);
+        self.by_labels.insert_unique(hash(&next), next, hash);
+        match self.by_metric.get_mut(labels.metric()) {
+            Some(list) => list.push(next),
+            None => _ = self.by_metric.insert(labels.metric().into(), vec![next]),
+        }
+        (next, true)
+    }
+
+    /// A series that is to get another home.
+    pub fn of(&mut self, series: u32) -> &mut Entered {
+        &mut self.all[series as usize]
+    }
+
+    /// The index of a series.
+    pub fn find(&self, labels: &Labels) -> Option<u32> {
+        let same = |s: &u32| self.all[*s as usize].labels == *labels;
+        self.by_labels.find(self.hasher.hash_one(labels), same).copied()
+    }
+
+    /// Indexes of the series of a metric.
+    pub fn of_metric(&self, metric: &str) -> &[u32] {
+        self.by_metric.get(metric).map_or(&[], Vec::as_slice)
+    }
+}
