@@ -26,6 +26,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Ask a collector, or any Prometheus-compatible server, in PromQL
     Query(QueryArgs),
+    /// List jobs: whose, where, since when
+    Jobs(JobsArgs),
 }
 
 /// `serve`
@@ -67,14 +69,9 @@ impl ServeArgs {
     }
 }
 
-/// `query`
+/// The collector that a client talks to.
 #[derive(Debug, Args)]
-pub struct QueryArgs {
-    /// The expression in PromQL
-    // Said apart: brackets are links in a doc comment.
-    #[arg(help = "The expression, for instance 'topk(5, rate(fabric_port_io_bytes_total[1m]))'")]
-    #[arg(value_name = "EXPR")]
-    pub expression: String,
+pub struct Server {
     /// Where to ask
     #[arg(
         long,
@@ -87,6 +84,57 @@ pub struct QueryArgs {
     /// Certificate authority (PEM) of an https server; without it, the public ones
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
+}
+
+/// `jobs`
+#[derive(Debug, Args)]
+pub struct JobsArgs {
+    /// Only those that run, or only those that are over
+    #[arg(long, value_enum)]
+    pub state: Option<State>,
+    /// Of one user
+    #[arg(long)]
+    pub user: Option<String>,
+    /// That have this host
+    #[arg(long)]
+    pub host: Option<String>,
+    /// Of one cluster
+    #[arg(long)]
+    pub cluster: Option<String>,
+    /// That ran after this time, for instance -1d
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub start: Option<String>,
+    /// That began before this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub end: Option<String>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub server: Server,
+    /// The server's answer as it came
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Whether a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum State {
+    /// It does
+    Running,
+    /// It is over
+    Ended,
+}
+
+/// `query`
+#[derive(Debug, Args)]
+pub struct QueryArgs {
+    /// The expression in PromQL
+    // Said apart: brackets are links in a doc comment.
+    #[arg(help = "The expression, for instance 'topk(5, rate(fabric_port_io_bytes_total[1m]))'")]
+    #[arg(value_name = "EXPR")]
+    pub expression: String,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub server: Server,
     /// Ask about one moment: Unix seconds, RFC 3339, or how long ago (-15m) [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["start", "end", "step"])]
     pub time: Option<String>,

@@ -10,6 +10,7 @@ pub mod duration;
 pub mod endpoint;
 pub mod forward;
 pub mod ingest;
+pub mod jobs;
 mod lines;
 pub mod serve;
 pub mod telemetry;

@@ -7,6 +7,7 @@ mod explore;
 pub(crate) mod export;
 mod federate;
 mod health;
+mod jobs;
 mod memory;
 pub mod number;
 mod page;
@@ -28,6 +29,7 @@ use fabriclens_store::Store;
 use crate::config::Config;
 use crate::data::Data;
 use crate::forward::Sink;
+use crate::jobs::Jobs;
 use crate::telemetry::Telemetry;
 use error::{ApiError, Kind};
 use memory::Pool;
@@ -38,6 +40,7 @@ pub struct Api {
     store: Arc<Store>,
     data: Arc<Data>,
     sink: Arc<Sink>,
+    jobs: Arc<Jobs>,
     engine: Engine,
     telemetry: Telemetry,
     config: Config,
@@ -48,11 +51,19 @@ pub struct Api {
 
 impl Api {
     /// Over an open store.
-    pub fn new(store: Arc<Store>, data: Data, sink: Arc<Sink>, telemetry: Telemetry, config: Config) -> Self {
+    pub fn new(
+        store: Arc<Store>,
+        data: Data,
+        sink: Arc<Sink>,
+        jobs: Arc<Jobs>,
+        telemetry: Telemetry,
+        config: Config,
+    ) -> Self {
         Self {
             store,
             data: Arc::new(data),
             sink,
+            jobs,
             engine: Engine::new(query::limits(&config.query)),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,
@@ -79,6 +90,9 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/-/ready", get(health::ready))
         .route("/federate", get(federate::federate))
         .route("/api/v1/export", get(export::export).post(export::export))
+        .route("/api/v1/jobs", get(jobs::list).post(jobs::begin))
+        .route("/api/v1/jobs/{id}", get(jobs::one).patch(jobs::change))
+        .route("/api/v1/jobs/{id}/end", post(jobs::end))
         .route("/api/v1/query", get(query::instant).post(query::instant))
         .route("/api/v1/query_range", get(query::range).post(query::range))
         .route("/api/v1/format_query", get(query::format).post(query::format))

@@ -1,6 +1,7 @@
-//! `fabriclens query`: asks over the Prometheus HTTP API, so any compatible server will do.
+//! `fabriclens query` and `jobs`: ask over HTTP. For PromQL any server that is compatible with Prometheus will do.
 
 mod answer;
+mod jobs;
 mod layout;
 mod print;
 mod width;
@@ -13,8 +14,9 @@ use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::api::time::{self, now_ms};
-use crate::cli::{Format, QueryArgs};
+use crate::cli::{Format, QueryArgs, Server};
 use answer::Answer;
+pub use jobs::jobs;
 
 /// Longer than a server's own limit for a query.
 const TIMEOUT: Duration = Duration::from_secs(180);
@@ -66,28 +68,32 @@ pub enum ClientError {
 /// [`ClientError`].
 pub fn query(args: &QueryArgs) -> Result<(), ClientError> {
     let (path, form) = request(args)?;
-    let body = post(args, path, &form)?;
+    let body = ask(&args.server, |agent| agent.post(url(&args.server, path)).send_form(pairs(&form)))?;
     let mut out = std::io::stdout().lock();
     if args.format == Format::Json {
         writeln!(out, "{body}")?;
         return Ok(());
     }
-    let foreign = |message| ClientError::Foreign { url: args.url.clone(), message };
+    let foreign = |message| ClientError::Foreign { url: args.server.url.clone(), message };
     let answer: Answer = serde_json::from_str(&body).map_err(|e| foreign(e.to_string()))?;
     let text = match args.format {
         Format::Csv => print::csv(&answer),
         Format::Wide => print::people(&answer, usize::MAX),
         _ => print::people(&answer, width::columns()),
     };
-    match out.write_all(text.as_bytes()) {
-        // `| head` has seen enough.
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
-        other => other?,
-    }
+    print(&mut out, &text)?;
     for remark in answer.remarks() {
         eprintln!("{remark}");
     }
     Ok(())
+}
+
+fn print(out: &mut impl std::io::Write, text: &str) -> Result<(), ClientError> {
+    match out.write_all(text.as_bytes()) {
+        // `| head` has seen enough.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
 }
 
 type Form = Vec<(&'static str, String)>;
@@ -95,14 +101,7 @@ type Form = Vec<(&'static str, String)>;
 /// Path and parameters of what was asked.
 fn request(args: &QueryArgs) -> Result<(&'static str, Form), ClientError> {
     let query = ("query", args.expression.clone());
-    let at = |flag, text: &Option<String>| match text {
-        None => Ok(now_ms()),
-        Some(text) => moment(text).ok_or_else(|| ClientError::Flag {
-            flag,
-            value: text.clone(),
-            problem: "no time; write Unix seconds, RFC 3339 (2026-01-31T12:00:00Z), or how long ago (-15m)".to_owned(),
-        }),
-    };
+    let at = |flag, text: &Option<String>| text.as_ref().map_or_else(|| Ok(now_ms()), |text| time_of(flag, text));
     if args.start.is_none() {
         return Ok(("api/v1/query", vec![query, ("time", seconds(at("time", &args.time)?))]));
     }
@@ -119,6 +118,15 @@ fn request(args: &QueryArgs) -> Result<(&'static str, Form), ClientError> {
         }
     };
     Ok(("api/v1/query_range", vec![query, ("start", seconds(start)), ("end", seconds(end)), ("step", seconds(step))]))
+}
+
+/// The time that a flag gives.
+fn time_of(flag: &'static str, text: &str) -> Result<i64, ClientError> {
+    moment(text).ok_or_else(|| ClientError::Flag {
+        flag,
+        value: text.to_owned(),
+        problem: "no time; write Unix seconds, RFC 3339 (2026-01-31T12:00:00Z), or how long ago (-15m)".to_owned(),
+    })
 }
 
 /// A time as the API takes it, `now`, or a duration ago: `-15m`.
@@ -139,11 +147,21 @@ fn seconds(ms: i64) -> String {
     text
 }
 
-fn post(args: &QueryArgs, path: &str, form: &Form) -> Result<String, ClientError> {
-    let url = format!("{}/{path}", args.url.trim_end_matches('/'));
-    let connect = |e: ureq::Error| ClientError::Connect { url: args.url.clone(), message: e.to_string() };
-    let form = form.iter().map(|(k, v)| (*k, v.as_str()));
-    let mut response = agent(args)?.post(&url).send_form(form).map_err(connect)?;
+fn url(server: &Server, path: &str) -> String {
+    format!("{}/{path}", server.url.trim_end_matches('/'))
+}
+
+fn pairs(form: &Form) -> impl Iterator<Item = (&'static str, &str)> {
+    form.iter().map(|(k, v)| (*k, v.as_str()))
+}
+
+/// The body of a good answer.
+fn ask(
+    server: &Server,
+    send: impl FnOnce(&Agent) -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+) -> Result<String, ClientError> {
+    let connect = |e: ureq::Error| ClientError::Connect { url: server.url.clone(), message: e.to_string() };
+    let mut response = send(&agent(server)?).map_err(connect)?;
     let status = response.status();
     let body = response.body_mut().with_config().limit(ANSWER_BYTES).read_to_string().map_err(connect)?;
     if status.is_success() {
@@ -154,14 +172,14 @@ fn post(args: &QueryArgs, path: &str, form: &Form) -> Result<String, ClientError
         Some(message) => Err(ClientError::Refused(message.to_owned())),
         None => {
             let start: String = body.lines().next().unwrap_or_default().chars().take(200).collect();
-            Err(ClientError::Foreign { url, message: format!("HTTP {status} {start}") })
+            Err(ClientError::Foreign { url: server.url.clone(), message: format!("HTTP {status} {start}") })
         }
     }
 }
 
-fn agent(args: &QueryArgs) -> Result<Agent, ClientError> {
+fn agent(server: &Server) -> Result<Agent, ClientError> {
     let mut builder = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false);
-    if let Some(path) = &args.ca {
+    if let Some(path) = &server.ca {
         let bad = |problem: String| ClientError::Flag { flag: "ca", value: path.display().to_string(), problem };
         builder = builder.tls_config(trusting(path).map_err(bad)?);
     }

@@ -133,6 +133,8 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.self_metrics_interval, raw.self_metrics_interval, "self_metrics_interval")?;
     time(&mut config.retention.age, raw.retention.age, "retention.age")?;
     time(&mut config.retention.rollups, raw.retention.rollups, "retention.rollups")?;
+    time(&mut config.retention.jobs, raw.retention.jobs, "retention.jobs")?;
+    config.jobs.dir = raw.jobs.dir.filter(|dir| !dir.is_empty()).map(PathBuf::from);
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
     time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;

@@ -38,6 +38,8 @@ pub struct Config {
     pub series: SeriesLimits,
     /// Limits of queries.
     pub query: Query,
+    /// Where jobs are told of, beside requests.
+    pub jobs: Jobs,
     /// Samples are kept by another engine, not here.
     pub store: Option<Remote>,
     /// Who else gets the samples.
@@ -64,6 +66,15 @@ pub struct Retention {
     pub size: Option<u64>,
     /// Rollups of one minute are kept so long, and as long as the samples; zero: there are none.
     pub rollups: Duration,
+    /// Jobs that ended so long ago are forgotten; zero: never.
+    pub jobs: Duration,
+}
+
+/// Sources of jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Jobs {
+    /// A directory with a JSON file for each job.
+    pub dir: Option<PathBuf>,
 }
 
 /// PEM files.
@@ -115,6 +126,7 @@ impl Default for Config {
                 age: Duration::from_secs(30 * 86_400),
                 size: None,
                 rollups: Duration::from_secs(366 * 86_400),
+                jobs: Duration::from_secs(366 * 86_400),
             },
             tls: None,
             ingest: Ingest { message_size: 16 << 20, in_flight: 32, future: Duration::from_secs(600) },
@@ -126,6 +138,7 @@ impl Default for Config {
                 memory: 512 << 20,
                 lookback: Duration::from_secs(300),
             },
+            jobs: Jobs::default(),
             store: None,
             forward: Vec::new(),
         }
@@ -154,6 +167,7 @@ impl Config {
             duration::format(self.retention.age),
             self.retention.size.map(|s| s.to_string()).unwrap_or_default(),
             duration::format(self.retention.rollups),
+            duration::format(self.retention.jobs),
             path(&tls.map(|t| t.cert.clone())),
             path(&tls.map(|t| t.key.clone())),
             path(&ca),
@@ -169,6 +183,7 @@ impl Config {
             self.query.max_samples.to_string(),
             self.query.memory.to_string(),
             duration::format(self.query.lookback),
+            path(&self.jobs.dir),
         ];
         raw::KEYS.iter().map(|(key, _)| *key).zip(values).collect()
     }

@@ -24,6 +24,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("retention.age", Form::Text),
     ("retention.size", Form::Text),
     ("retention.rollups", Form::Text),
+    ("retention.jobs", Form::Text),
     ("tls.cert", Form::Text),
     ("tls.key", Form::Text),
     ("tls.client_ca", Form::Text),
@@ -39,6 +40,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("query.max_samples", Form::Integer),
     ("query.memory", Form::Text),
     ("query.lookback", Form::Text),
+    ("jobs.dir", Form::Text),
 ];
 
 /// Every key of `[store]` and of a `[[forward]]` table: other servers, which no variable sets.
@@ -80,6 +82,7 @@ pub(super) struct RawConfig {
     pub tls: RawTls,
     pub ingest: RawIngest,
     pub query: RawQuery,
+    pub jobs: RawJobs,
     pub store: RawStore,
     pub forward: Vec<RawForward>,
 }
@@ -98,6 +101,13 @@ pub(super) struct RawRetention {
     pub age: Option<String>,
     pub size: Option<String>,
     pub rollups: Option<String>,
+    pub jobs: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawJobs {
+    pub dir: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::data::Data;
 use crate::forward::{ForwardError, Sink};
 use crate::ingest::{self, Ingest};
+use crate::jobs::{self, Jobs};
 use crate::telemetry::Telemetry;
 use listen::{ListenError, Listener, Peer};
 
@@ -37,6 +38,9 @@ pub enum ServeError {
     /// A forward queue.
     #[error(transparent)]
     Forward(#[from] ForwardError),
+    /// The registry of jobs.
+    #[error(transparent)]
+    Jobs(#[from] fabriclens_jobs::RegistryError),
     /// Anything else: a bug or a system without sockets.
     #[error("cannot start: {0}")]
     Other(String),
@@ -53,6 +57,7 @@ pub struct Running {
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<std::io::Result<()>>>,
     own: JoinHandle<()>,
+    jobs: JoinHandle<()>,
     api: Arc<Api>,
     store: Arc<Store>,
     sink: Arc<Sink>,
@@ -76,8 +81,9 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let store = open(&config).await?;
     let data = Data::new(store.clone(), &config)?;
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
+    let jobs = Arc::new(Jobs::open(&store)?);
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest));
-    let api = Arc::new(Api::new(store.clone(), data, sink.clone(), telemetry.clone(), config.clone()));
+    let api = Arc::new(Api::new(store.clone(), data, sink.clone(), jobs.clone(), telemetry.clone(), config.clone()));
     log_start(&config);
 
     let (stop, stopped) = watch::channel(false);
@@ -88,6 +94,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         .into_iter()
         .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
         .collect();
+    let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
     let own = ingest::store_own_metrics(
         store.clone(),
         sink.clone(),
@@ -103,6 +110,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         stop,
         servers: servers.map_err(|e: std::io::Error| other(&e))?,
         own: tokio::spawn(own),
+        jobs: tokio::spawn(jobs),
         api,
         store,
         sink,
@@ -171,6 +179,9 @@ impl Running {
         }
         if self.own.await.is_err() {
             tracing::warn!("the writer of own metrics failed");
+        }
+        if self.jobs.await.is_err() {
+            tracing::warn!("the writer of jobs failed");
         }
         self.sink.stop();
         let store = self.store;

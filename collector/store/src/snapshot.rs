@@ -9,6 +9,9 @@ use crate::store::Store;
 use std::io::ErrorKind;
 use std::path::Path;
 
+/// Tables that are copied by those who know them.
+const OWN: [&[u8]; 2] = [b"metadata", b"rolled"];
+
 impl Store {
     /// Writes everything appended before the call to `target`, a new or empty directory. Blocks never change, so on the
     /// same file system they are linked and take no space. To restore, open the directory or a copy of it.
@@ -54,6 +57,14 @@ impl Store {
         let table = Table::open(&db).map_err(fail)?;
         Rolled::open(&db).map_err(fail)?.add(rolled)?;
         let all = self.metadata();
-        table.put(all.iter().map(|(n, m)| (n.as_str(), m.clone())))
+        table.put(all.iter().map(|(n, m)| (n.as_str(), m.clone())))?;
+        for name in self.shared.db.tree_names().into_iter().filter(|n| !OWN.contains(&&n[..])) {
+            let (from, to) = (self.shared.db.open_tree(&name).map_err(fail)?, db.open_tree(&name).map_err(fail)?);
+            for entry in &from {
+                let (key, value) = entry.map_err(fail)?;
+                to.insert(key, value).map_err(fail)?;
+            }
+        }
+        db.flush().map(|_| ()).map_err(fail)
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub written: Condvar,
     pub head: RwLock<Head>,
     pub metadata: Table,
+    /// Where `metadata` and `rolled` are, and whatever else is small and precious.
+    pub db: sled::Db,
     pub damage: Mutex<Vec<Damage>>,
     pub totals: Mutex<Appended>,
     /// Samples as they came.
@@ -86,8 +88,9 @@ impl Store {
             sled::Error::Io(e) => OpenError::io("open", &dir.root, &meta, e),
             source => OpenError::Metadata { path: meta.clone(), source },
         };
-        let (metadata, rolled) =
-            open_sled(&meta).and_then(|db| Ok((Table::open(&db)?, Rolled::open(&db)?))).map_err(precious)?;
+        let db = open_sled(&meta).map_err(precious)?;
+        let metadata = Table::open(&db).map_err(precious)?;
+        let rolled = Rolled::open(&db).map_err(precious)?;
         let mut damage = Vec::new();
         let (blocks, next_block) = blocks::load(&dir, false, &*files, &mut damage)?;
         let (rollups, next_rollup) = blocks::load(&dir, true, &*files, &mut damage)?;
@@ -107,6 +110,7 @@ impl Store {
             written: Condvar::new(),
             head: RwLock::new(Head { current, older }),
             metadata,
+            db,
             damage: Mutex::new(damage),
             totals: Mutex::new(Appended::default()),
             blocks,
@@ -147,6 +151,14 @@ impl Store {
     /// [`StoreError::Metadata`]; samples are not affected.
     pub fn put_metadata<'a>(&self, entries: impl IntoIterator<Item = (&'a str, Metadata)>) -> Result<(), StoreError> {
         self.shared.metadata.put(entries)
+    }
+
+    /// A table beside the samples, for what is small and precious: snapshots take it along.
+    ///
+    /// # Errors
+    /// [`StoreError::Metadata`].
+    pub fn table(&self, name: &str) -> Result<sled::Tree, StoreError> {
+        self.shared.db.open_tree(name).map_err(|e| StoreError::Metadata(e.to_string()))
     }
 
     /// Refuses further appends, waits for running ones and stops the background threads. Nothing is lost: what is not

@@ -33,7 +33,7 @@ pub fn link(url: &str, promql: &str) -> String {
     format!("{url}/?q={}", promql.bytes().map(byte).collect::<String>())
 }
 
-/// Prints `host device` rows with bars against the largest, values scaled to `unit`.
+/// Prints rows by host, device or job with bars against the largest, values scaled to `unit`.
 pub fn show(url: &str, promql: &str, scale: f64, unit: &str) -> Result<Vec<Row>> {
     let mut rows = query(url, promql)?;
     rows.sort_by(|a, b| b.value.total_cmp(&a.value));
@@ -45,7 +45,8 @@ pub fn show(url: &str, promql: &str, scale: f64, unit: &str) -> Result<Vec<Row>>
     for row in rows.iter().take(5) {
         let text = |label: &str| row.labels[label].as_str().unwrap_or("").to_owned();
         let bar = "█".repeat(((row.value / top) * 24.0).round().max(0.0) as usize);
-        println!("       {:<8} {:<7} {:>9.1} {unit:<6} {bar}", text("host"), text("device"), row.value * scale);
+        let who = ["host", "device", "job_name"].map(text).join(" ");
+        println!("       {:<16} {:>9.1} {unit:<6} {bar}", who.trim(), row.value * scale);
     }
     Ok(rows)
 }

@@ -1,6 +1,7 @@
 //! The processes of the demo: built, started, watched and stopped together.
 
 use crate::sim::HOSTS;
+use crate::sim::fabric::Job;
 use crate::sim::tree::host_name;
 use crate::steps::{cargo, must, target};
 use anyhow::{Context, Result, bail};
@@ -110,6 +111,18 @@ impl Fleet {
                 bail!("the collector is not ready after 20 s; its log: {}/collector.log", self.logs.display());
             }
             std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Tells the collector which jobs run where, as a scheduler's hook would.
+    pub fn tell_jobs(&self, jobs: &[Job]) -> Result<()> {
+        for (n, job) in jobs.iter().enumerate() {
+            let hosts: Vec<String> = job.hosts.iter().map(|h| host_name(*h)).collect();
+            let body = serde_json::json!({"id": 4711 + n, "user": job.user, "name": job.name, "hosts": hosts});
+            ureq::post(format!("{}/api/v1/jobs", self.collector_url))
+                .send(body.to_string())
+                .with_context(|| format!("tell the collector of job {}", job.name))?;
         }
         Ok(())
     }

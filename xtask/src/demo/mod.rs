@@ -53,6 +53,7 @@ pub fn run(args: Args) -> Result<()> {
     let simulator = spawn_simulator(fabric.clone(), trees, stop.clone());
     let fleet = fleet::Fleet::start(&binaries, &dir)?;
     println!("{}", fleet.welcome());
+    fleet.tell_jobs(&fabric.lock().map_err(|_| anyhow::anyhow!("the simulator panicked"))?.jobs)?;
     let told = story::tell(&fleet.collector_url, &fabric, &stop, args.r#for.map(Duration::from_secs));
     stop.store(true, Ordering::SeqCst);
     let simulated = simulator.join();

@@ -27,7 +27,7 @@ const SCENES: &[Scene] = &[
     Scene {
         at: 0,
         fault: None,
-        title: "three jobs run all-reduce: gpu-00..04, gpu-05..09, gpu-10..15",
+        title: "three jobs run all-reduce: segment on gpu-00..04, encode on gpu-05..09, pretrain on gpu-10..15",
         ask_after: 9,
         questions: &[Question {
             says: "the busiest ports",
@@ -75,8 +75,8 @@ const SCENES: &[Scene] = &[
                 unit: "%",
             },
             Question {
-                says: "what the third job still sends, all rails of a host",
-                promql: r#"topk(3, sum by (host) (rate(fabric_port_io_bytes_total{direction="transmit",host=~"gpu-1[0-5]"}[5s])))"#,
+                says: "what each job still sends: pretrain has that NIC",
+                promql: r#"sum by (job_name) (sum by (host) (rate(fabric_port_io_bytes_total{direction="transmit"}[5s])) * on (host) group_right () fabric_job_info)"#,
                 scale: 8e-9,
                 unit: "Gb/s",
             },

@@ -64,8 +64,11 @@ pub enum Fault {
     BadLink { nic: Port },
 }
 
-struct Job {
-    hosts: Vec<usize>,
+/// Work that runs on some hosts.
+pub struct Job {
+    pub user: &'static str,
+    pub name: &'static str,
+    pub hosts: Vec<usize>,
     /// Bytes each NIC sends to its ring neighbour in one all-reduce.
     volume: f64,
     compute_s: f64,
@@ -87,7 +90,7 @@ struct Flow {
 pub struct Fabric {
     pub nics: Vec<Nic>,
     pub fault: Option<Fault>,
-    jobs: Vec<Job>,
+    pub jobs: Vec<Job>,
     flows: Vec<Flow>,
 }
 
@@ -116,7 +119,9 @@ const LINKS: usize = 2 * HOSTS * RAILS + 2 * LEAVES * SPINES;
 impl Fabric {
     /// Three jobs: the second crosses the spines.
     pub fn new() -> Self {
-        let job = |hosts: std::ops::Range<usize>, volume, compute_s| Job {
+        let job = |user, name, hosts: std::ops::Range<usize>, volume, compute_s| Job {
+            user,
+            name,
             hosts: hosts.collect(),
             volume,
             compute_s,
@@ -125,7 +130,11 @@ impl Fabric {
         Self {
             nics: vec![Nic::default(); HOSTS * RAILS],
             fault: None,
-            jobs: vec![job(0..5, 18e9, 0.35), job(5..10, 14e9, 0.5), job(10..16, 22e9, 0.25)],
+            jobs: vec![
+                job("vision", "segment", 0..5, 18e9, 0.35),
+                job("speech", "encode", 5..10, 14e9, 0.5),
+                job("text", "pretrain", 10..16, 22e9, 0.25),
+            ],
             flows: Vec::new(),
         }
     }

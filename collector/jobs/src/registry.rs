@@ -1,0 +1,264 @@
+//! All jobs that are known, durable before the answer. Small next to samples, and precious: it is the only copy.
+
+use crate::facts::{Facts, FactsError, Key, Source};
+use crate::view::Job;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Runs of one job that are kept; a job that is requeued for ever must not fill the registry.
+const RUNS: usize = 100;
+
+/// Why something is not kept or not found.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// What was said is not taken.
+    #[error("job {key}: {source}")]
+    Refused {
+        /// The job.
+        key: Key,
+        /// Why.
+        source: FactsError,
+    },
+    /// There is no such job.
+    #[error("there is no job {0}; GET /api/v1/jobs lists those that are known")]
+    Unknown(Key),
+    /// The start lies in a run that is over.
+    #[error("job {key} has a run that ended after this start; PATCH corrects that run, POST begins another")]
+    Overlap {
+        /// The job.
+        key: Key,
+    },
+    /// The disk.
+    #[error("the registry of jobs in the data directory cannot be used: {0}; check the disk and the permissions")]
+    Disk(String),
+}
+
+/// Which jobs are asked for; `None` and empty is any.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// That ran at some time from here on, Unix nanoseconds …
+    pub from_ns: Option<i64>,
+    /// … to here.
+    pub to_ns: Option<i64>,
+    /// Running, or over.
+    pub running: Option<bool>,
+    /// Of one user.
+    pub user: Option<String>,
+    /// On one host.
+    pub host: Option<String>,
+    /// Of one cluster.
+    pub cluster: Option<String>,
+}
+
+impl Filter {
+    fn fits(&self, job: &Job) -> bool {
+        self.from_ns.is_none_or(|from| job.end_ns.is_none_or(|end| end >= from))
+            && self.to_ns.is_none_or(|to| job.start_ns <= to)
+            && self.running.is_none_or(|running| running == job.end_ns.is_none())
+            && self.user.as_ref().is_none_or(|user| *user == job.user)
+            && self.host.as_ref().is_none_or(|host| job.hosts.contains_key(host))
+            && self.cluster.as_ref().is_none_or(|cluster| *cluster == job.cluster)
+    }
+}
+
+/// A run: what each source said of it.
+#[derive(Serialize, Deserialize, Clone)]
+struct Run {
+    number: u32,
+    said: BTreeMap<Source, Facts>,
+}
+
+/// Runs of all jobs, each oldest first.
+type Jobs = BTreeMap<Key, Vec<Run>>;
+
+/// See the module.
+pub struct Registry {
+    tree: sled::Tree,
+    jobs: Mutex<Jobs>,
+}
+
+impl Registry {
+    /// In a table of a database. A record that cannot be read is told, left alone and not shown.
+    ///
+    /// # Errors
+    /// [`RegistryError::Disk`].
+    pub fn open(tree: sled::Tree) -> Result<Self, RegistryError> {
+        let mut jobs = Jobs::new();
+        for entry in &tree {
+            let (key, value) = entry.map_err(disk)?;
+            match (decode_key(&key), serde_json::from_slice::<Run>(&value)) {
+                (Some(key), Ok(run)) => jobs.entry(key).or_default().push(run),
+                (_, read) => {
+                    let error = read.err().map(|e| e.to_string()).unwrap_or_default();
+                    tracing::error!(error, "a job's record cannot be read and is left out");
+                }
+            }
+        }
+        Ok(Self { tree, jobs: Mutex::new(jobs) })
+    }
+
+    /// A job runs, says a source: of the run that goes on, or of a new one. Said again it changes nothing.
+    ///
+    /// # Errors
+    /// [`RegistryError`]; then nothing is changed.
+    pub fn begin(&self, source: Source, key: &Key, mut facts: Facts, now_ns: i64) -> Result<Job, RegistryError> {
+        self.check(key, &facts)?;
+        let mut jobs = self.jobs.lock();
+        let Ok(last) = last(&jobs, key) else {
+            facts.start_ns.get_or_insert(now_ns);
+            return self.put(&mut jobs, key, Run { number: 1, said: [(source, facts)].into() });
+        };
+        let view = Job::of(key, last.number, &last.said);
+        let told = last.said.get(&source).and_then(|f| f.start_ns);
+        let same = match (facts.start_ns, view.end_ns) {
+            (None, end) => end.is_none(),
+            (Some(start), _) if told == Some(start) => true,
+            (Some(start), Some(end)) if start < end && told.is_some() => {
+                return Err(RegistryError::Overlap { key: key.clone() });
+            }
+            (Some(start), Some(end)) => start < end,
+            (Some(start), None) => told.is_none_or(|told| start < told),
+        };
+        if same {
+            let mut run = last.clone();
+            let said = run.said.entry(source).or_default();
+            // The first start that a source tells stands: a hook that runs twice has not begun twice.
+            facts.start_ns = said.start_ns.or(facts.start_ns);
+            said.amend(facts);
+            return self.put(&mut jobs, key, run);
+        }
+        let start = *facts.start_ns.get_or_insert(now_ns);
+        if view.end_ns.is_none() {
+            // Nobody told the end of the run before, but this one could not begin ahead of it.
+            let mut over = last.clone();
+            over.said.entry(source).or_default().end_ns = Some(start);
+            self.put(&mut jobs, key, over)?;
+        }
+        self.put(&mut jobs, key, Run { number: view.run + 1, said: [(source, facts)].into() })
+    }
+
+    /// Corrects the last run.
+    ///
+    /// # Errors
+    /// [`RegistryError`]; then nothing is changed.
+    pub fn amend(&self, source: Source, key: &Key, facts: Facts) -> Result<Job, RegistryError> {
+        self.check(key, &facts)?;
+        let mut jobs = self.jobs.lock();
+        let mut run = last(&jobs, key)?.clone();
+        let said = run.said.entry(source).or_default();
+        said.amend(facts);
+        said.check().map_err(|source| RegistryError::Refused { key: key.clone(), source })?;
+        self.put(&mut jobs, key, run)
+    }
+
+    /// The last run is over; its first end stands.
+    ///
+    /// # Errors
+    /// [`RegistryError`]; then nothing is changed.
+    pub fn end(&self, source: Source, key: &Key, at_ns: i64) -> Result<Job, RegistryError> {
+        let mut jobs = self.jobs.lock();
+        let mut run = last(&jobs, key)?.clone();
+        let job = Job::of(key, run.number, &run.said);
+        if at_ns < job.start_ns {
+            let source = FactsError::Backwards((job.start_ns - at_ns) / 1_000_000_000);
+            return Err(RegistryError::Refused { key: key.clone(), source });
+        }
+        let end = &mut run.said.entry(source).or_default().end_ns;
+        if end.is_some() {
+            return Ok(job);
+        }
+        *end = Some(at_ns);
+        self.put(&mut jobs, key, run)
+    }
+
+    /// The last run of a job.
+    pub fn get(&self, key: &Key) -> Option<Job> {
+        let jobs = self.jobs.lock();
+        let run = jobs.get(key)?.last()?;
+        Some(Job::of(key, run.number, &run.said))
+    }
+
+    /// All runs that fit, the one that started last first.
+    pub fn list(&self, filter: &Filter) -> Vec<Job> {
+        let jobs = self.jobs.lock();
+        let all = jobs.iter().flat_map(|(key, runs)| runs.iter().map(move |r| Job::of(key, r.number, &r.said)));
+        let mut some: Vec<Job> = all.filter(|job| filter.fits(job)).collect();
+        drop(jobs);
+        some.sort_by(|a, b| b.start_ns.cmp(&a.start_ns).then_with(|| a.id.cmp(&b.id)));
+        some
+    }
+
+    /// Forgets runs that ended before a time, Unix nanoseconds; returns how many.
+    ///
+    /// # Errors
+    /// [`RegistryError::Disk`].
+    pub fn expire(&self, before_ns: i64) -> Result<usize, RegistryError> {
+        let mut jobs = self.jobs.lock();
+        let over = |key: &Key, r: &Run| Job::of(key, r.number, &r.said).end_ns.is_some_and(|end| end < before_ns);
+        let mut gone = Vec::new();
+        for (key, runs) in jobs.iter() {
+            gone.extend(runs.iter().filter(|r| over(key, r)).map(|r| (key.clone(), r.number)));
+        }
+        for (key, number) in &gone {
+            self.tree.remove(encode_key(key, *number)).map_err(disk)?;
+        }
+        if !gone.is_empty() {
+            self.tree.flush().map_err(disk)?;
+        }
+        jobs.retain(|key, runs| {
+            runs.retain(|r| !over(key, r));
+            !runs.is_empty()
+        });
+        Ok(gone.len())
+    }
+
+    fn check(&self, key: &Key, facts: &Facts) -> Result<(), RegistryError> {
+        key.check().and_then(|()| facts.check()).map_err(|source| RegistryError::Refused { key: key.clone(), source })
+    }
+
+    /// Writes a run, and then knows it.
+    fn put(&self, jobs: &mut Jobs, key: &Key, run: Run) -> Result<Job, RegistryError> {
+        let value = serde_json::to_vec(&run).map_err(|e| RegistryError::Disk(e.to_string()))?;
+        let stored = encode_key(key, run.number);
+        if self.tree.insert(stored, value.as_slice()).map_err(disk)?.as_deref() != Some(&value[..]) {
+            self.tree.flush().map_err(disk)?;
+        }
+        let job = Job::of(key, run.number, &run.said);
+        let runs = jobs.entry(key.clone()).or_default();
+        match runs.iter_mut().find(|r| r.number == run.number) {
+            Some(known) => *known = run,
+            None => runs.push(run),
+        }
+        if runs.len() > RUNS {
+            let oldest = runs.remove(0);
+            self.tree.remove(encode_key(key, oldest.number)).map_err(disk)?;
+        }
+        Ok(job)
+    }
+}
+
+fn last<'a>(jobs: &'a Jobs, key: &Key) -> Result<&'a Run, RegistryError> {
+    jobs.get(key).and_then(|runs| runs.last()).ok_or_else(|| RegistryError::Unknown(key.clone()))
+}
+
+fn disk(e: sled::Error) -> RegistryError {
+    RegistryError::Disk(e.to_string())
+}
+
+/// Cluster, id and number of the run; names have no control characters, so zeros part them, and runs are in order.
+fn encode_key(key: &Key, run: u32) -> Vec<u8> {
+    let mut out = key.cluster.clone().into_bytes();
+    out.push(0);
+    out.extend(key.id.as_bytes());
+    out.push(0);
+    out.extend(run.to_be_bytes());
+    out
+}
+
+fn decode_key(bytes: &[u8]) -> Option<Key> {
+    let (names, _) = bytes.split_at(bytes.len().checked_sub(4)?);
+    let names = std::str::from_utf8(names.strip_suffix(&[0])?).ok()?;
+    let (cluster, id) = names.split_once('\0')?;
+    Some(Key { cluster: cluster.into(), id: id.into() })
+}

@@ -1,0 +1,91 @@
+//! Jobs in the collector: what people and schedulers say of them comes in here, is kept by the registry, and goes out as
+//! `fabric_job_info`, by which any series of a host becomes a job's.
+
+mod body;
+mod files;
+mod series;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabriclens_jobs::{Registry, RegistryError};
+use fabriclens_store::{Metadata, Store};
+use tokio::sync::{Notify, watch};
+
+use crate::config::Config;
+use crate::forward::Sink;
+pub use body::{Body, BodyError, Change};
+use series::Writer;
+
+/// The registry's, beside the samples: a backup has both.
+const TABLE: &str = "jobs";
+/// How often `fabric_job_info` is written: well within the time that a query looks back.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub struct Jobs {
+    /// What is known.
+    pub registry: Registry,
+    changed: Notify,
+}
+
+impl Jobs {
+    /// Of an open store.
+    ///
+    /// # Errors
+    /// [`RegistryError::Disk`].
+    pub fn open(store: &Store) -> Result<Self, RegistryError> {
+        let table = store.table(TABLE).map_err(|e| RegistryError::Disk(e.to_string()))?;
+        let info = Metadata { kind: "gauge".into(), unit: String::new(), help: series::HELP.into() };
+        if let Err(error) = store.put_metadata([(series::NAME, info)]) {
+            tracing::warn!(%error, "cannot store metadata of jobs");
+        }
+        Ok(Self { registry: Registry::open(table)?, changed: Notify::new() })
+    }
+
+    /// Something was said: the series are written at once.
+    pub fn changed(&self) {
+        self.changed.notify_one();
+    }
+}
+
+/// Reads the directory of files, forgets old jobs and writes the series, until `stop` becomes true.
+pub async fn run(jobs: Arc<Jobs>, sink: Arc<Sink>, config: Config, mut stop: watch::Receiver<bool>) {
+    let mut files = config.jobs.dir.map(files::Files::new);
+    let mut writer = Writer::default();
+    let mut tick = tokio::time::interval(EVERY);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        let (round, last) = tokio::select! {
+            _ = tick.tick() => (true, false),
+            () = jobs.changed.notified() => (false, false),
+            _ = stop.wait_for(|s| *s) => (false, true),
+        };
+        let (jobs, sink) = (jobs.clone(), sink.clone());
+        let keep = config.retention.jobs;
+        let work = tokio::task::spawn_blocking(move || {
+            if let Some(files) = files.as_mut().filter(|_| round) {
+                files.read(&jobs.registry);
+            }
+            if round && !keep.is_zero() {
+                forget(&jobs.registry, keep);
+            }
+            writer.write(&jobs.registry, &sink, last);
+            (files, writer)
+        });
+        match work.await {
+            Ok(_) if last => return,
+            Ok(back) => (files, writer) = back,
+            Err(error) => return tracing::error!(%error, "jobs are no longer written as series"),
+        }
+    }
+}
+
+fn forget(registry: &Registry, keep: Duration) {
+    let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
+    match registry.expire(body::now_ns().saturating_sub(keep)) {
+        Ok(0) => {}
+        Ok(runs) => tracing::info!(runs, "jobs that ended long ago are forgotten"),
+        Err(error) => tracing::warn!(%error, "cannot forget old jobs"),
+    }
+}
