@@ -1,20 +1,13 @@
 //! Aggregations over label groups: sum, avg, min, max, count, group, stddev, stdvar, quantile, `count_values`.
 //! `topk` and `bottomk`, which choose instead of combine, are in [`super::rank`].
 
-use super::{ABSENT, Column, Context, Evaluated, Grid, relabel};
+use super::keys::Keys;
+use super::{ABSENT, Column, Context, Evaluated, Grid};
 use crate::error::QueryError;
 use crate::number;
 use crate::plan::{Aggregate, AggregateOp, Expr, Grouping, Node};
 use fabriclens_model::{Labels, is_stale};
-use std::collections::HashMap;
-
-impl Grouping {
-    /// The labels of the group that a series belongs to.
-    pub(super) fn labels_of(&self, labels: &Labels) -> Labels {
-        let named = |name: &str| self.labels.iter().any(|l| l == name);
-        if self.keep { relabel(labels, named) } else { relabel(labels, |n| n != "__name__" && !named(n)) }
-    }
-}
+use foldhash::{HashMap, HashMapExt as _};
 
 /// Columns of one group, in the order of their appearance.
 pub(super) struct Group {
@@ -23,17 +16,16 @@ pub(super) struct Group {
 }
 
 pub(super) fn groups(columns: &[Column], grouping: &Grouping) -> Vec<Group> {
-    let mut index: HashMap<Labels, usize> = HashMap::new();
-    let mut out: Vec<Group> = vec![];
+    let mut keys = Keys::new(grouping);
+    let mut members: Vec<Vec<usize>> = vec![];
     for (i, c) in columns.iter().enumerate() {
-        let labels = grouping.labels_of(&c.labels);
-        let at = *index.entry(labels.clone()).or_insert_with(|| {
-            out.push(Group { labels, members: vec![] });
-            out.len() - 1
-        });
-        out[at].members.push(i);
+        let at = keys.number(&c.labels);
+        if at == members.len() {
+            members.push(vec![]);
+        }
+        members[at].push(i);
     }
-    out
+    keys.into_labels().into_iter().zip(members).map(|(labels, members)| Group { labels, members }).collect()
 }
 
 impl Context<'_> {

@@ -2,6 +2,7 @@
 
 use super::file::{Facts, HEADER, MAGIC, TRAILER, VERSION, decode_facts};
 use super::index::{self, Index};
+use crate::codec::column::Scratch;
 use crate::codec::{Corrupt, column, ints};
 use crate::error::StoreError;
 use crate::io::{Files, Input};
@@ -166,15 +167,20 @@ impl Reader {
         Ok((bytes, range))
     }
 
+    /// What `decode` makes of the bytes of a stream.
+    fn read<T>(&mut self, at: (u64, u32), decode: impl FnOnce(&[u8]) -> Result<T, Corrupt>) -> Result<T, StoreError> {
+        let (page, range) = self.stream(at.0, at.1)?;
+        decode(&page[range]).map_err(|e| StoreError::damaged(&self.block.path, e))
+    }
+
     /// Times of a chunk, kept for the other columns of the layout.
     pub fn times(&mut self, layout: usize, chunk: usize) -> Result<Arc<[i64]>, StoreError> {
         if let Some(t) = self.times.get(&(layout, chunk)) {
             return Ok(t.clone());
         }
         let meta = self.index.layouts[layout][chunk];
-        let (page, range) = self.stream(meta.offset, meta.len)?;
-        let times = ints::decode(&page[range], meta.rows as usize);
-        let times: Arc<[i64]> = times.map_err(|e| StoreError::damaged(&self.block.path, e))?.into();
+        let decode = |bytes: &[u8]| ints::decode(bytes, meta.rows as usize);
+        let times: Arc<[i64]> = self.read((meta.offset, meta.len), decode)?.into();
         self.times.insert((layout, chunk), times.clone());
         Ok(times)
     }
@@ -189,7 +195,18 @@ impl Reader {
         if at.1 == 0 {
             return Ok(vec![fabriclens_model::absent(); rows]);
         }
-        let (page, range) = self.stream(at.0, at.1)?;
-        column::decode(&page[range], rows).map_err(|e| StoreError::damaged(&self.block.path, e))
+        self.read(at, |bytes| column::decode(bytes, rows))
+    }
+
+    /// Puts that column into `out` instead of what is there; true when some rows are absent.
+    pub fn column_into(
+        &mut self,
+        at: (u64, u32),
+        rows: usize,
+        scratch: &mut Scratch,
+        out: &mut Vec<f64>,
+    ) -> Result<bool, StoreError> {
+        out.clear();
+        self.read(at, |bytes| column::decode_into(bytes, rows, scratch, out))
     }
 }
