@@ -20,7 +20,10 @@ type Key = Vec<(usize, usize, usize)>;
 /// Lists of times with the same ends and length.
 type Alike = Vec<Arc<[i64]>>;
 
-/// Times that were put together, each list once.
+/// Lists that are looked through: a fleet whose ports each miss another second has very many.
+const ALIKE: usize = 8;
+
+/// Times that were put together, each list once if it can be found.
 #[derive(Default)]
 pub struct Times {
     /// The chunks are kept, so that an address stands for one chunk only.
@@ -45,7 +48,9 @@ impl Times {
             Some(times) => times.clone(),
             None => {
                 let times: Arc<[i64]> = all.into();
-                alike.push(times.clone());
+                if alike.len() < ALIKE {
+                    alike.push(times.clone());
+                }
                 times
             }
         };

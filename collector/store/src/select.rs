@@ -26,14 +26,14 @@ struct Entry {
     parts: Vec<Part>,
 }
 
-/// Bytes of a sample in an answer.
+/// Bytes of a sample in an answer, or of one that waits there with a time of its own.
 const SAMPLE: usize = size_of::<i64>() + size_of::<f64>();
 /// Bytes of a series beside its samples: labels, and its places in lists.
 const SERIES: usize = 512;
 
 /// What a read has found.
 pub struct Found<'a> {
-    /// In order of labels, but for what is added by the source that is being read.
+    /// In order of labels, but for what is added by the source that is being read, and by heads.
     entries: Vec<Entry>,
     times: Times,
     samples: usize,
@@ -83,18 +83,16 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// To be called when a source has no more.
-    fn end(&mut self, place: &Place) {
-        if self.entries.len() > place.known {
-            self.entries.sort_by(|a, b| a.labels.cmp(&b.labels));
-            self.entries.dedup_by(|next, kept| {
-                let same = next.labels == kept.labels;
-                if same {
-                    kept.parts.append(&mut next.parts);
-                }
-                same
-            });
-        }
+    /// Puts the series in order of their labels, each once.
+    fn arrange(&mut self) {
+        self.entries.sort_by(|a, b| a.labels.cmp(&b.labels));
+        self.entries.dedup_by(|next, kept| {
+            let same = next.labels == kept.labels;
+            if same {
+                kept.parts.append(&mut next.parts);
+            }
+            same
+        });
     }
 
     fn take(&self, bytes: usize) -> Result<(), ReadError> {
@@ -102,12 +100,13 @@ impl<'a> Found<'a> {
     }
 
     /// Adds pieces that were appended after these.
-    pub fn append(&mut self, later: Self) -> Result<(), ReadError> {
+    pub fn append(&mut self, mut later: Self) -> Result<(), ReadError> {
+        later.arrange();
         let mut place = self.begin();
         for Entry { labels, parts } in later.entries {
             self.push(&mut place, labels, parts)?;
         }
-        self.end(&place);
+        self.arrange();
         self.add_samples(later.samples)
     }
 
@@ -155,7 +154,7 @@ impl<'a> Found<'a> {
                     }
                 };
                 let rows = rows(&times, start, end);
-                self.take(SAMPLE * rows.len())?;
+                self.take(size_of::<Part>() + (SAMPLE + size_of::<f64>()) * rows.len())?;
                 match reader.column_into(at, n, &mut scratch, &mut page) {
                     Ok(gaps) => joined.push((times, rows), &page, gaps),
                     Err(e) => skip_damaged(e, &damage)?,
@@ -166,21 +165,16 @@ impl<'a> Found<'a> {
                 self.push(&mut place, index.labels(s), vec![Part::Plain(times, values)])?;
             }
         }
-        self.end(&place);
+        self.arrange();
         Ok(())
     }
 
-    /// Adds what a generation has in the range.
+    /// Adds what a generation has in the range, in no order: it is [`Found::append`] that sorts, when the head is no
+    /// longer locked.
     pub fn add_head(&mut self, head: &Generation, matchers: &[Matcher], start: i64, end: i64) -> Result<(), ReadError> {
-        let mut place = self.begin();
-        let mut all = matching(head, matchers);
-        all.sort_unstable_by(|a, b| {
-            let labels = |s: &u32| &head.series[*s as usize].labels;
-            labels(a).cmp(labels(b))
-        });
         // Times of the rows that are not sealed, by layout: those of all columns.
         let mut open: HashMap<(u32, bool), Arc<[i64]>> = HashMap::new();
-        for s in all {
+        for s in matching(head, matchers) {
             let series = &head.series[s as usize];
             let mut parts = Vec::new();
             for (l, c) in &series.homes {
@@ -196,7 +190,7 @@ impl<'a> Found<'a> {
                         continue;
                     }
                     self.add_samples(rows.len())?;
-                    self.take(size_of::<Part>() + SAMPLE * rows.len())?;
+                    self.take(size_of::<Part>() + 2 * SAMPLE * rows.len())?;
                     let times = open.entry((*l, late)).or_insert_with(|| of.times()[rows.clone()].into());
                     let values: Vec<f64> = of.column(*c as usize).skip(rows.start).take(rows.len()).collect();
                     let gaps = values.iter().any(|v| is_absent(*v));
@@ -209,10 +203,10 @@ impl<'a> Found<'a> {
                 }
             }
             if !parts.is_empty() {
-                self.push(&mut place, series.labels.clone(), parts)?;
+                self.take(SERIES)?;
+                self.entries.push(Entry { labels: series.labels.clone(), parts });
             }
         }
-        self.end(&place);
         Ok(())
     }
 

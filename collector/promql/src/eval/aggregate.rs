@@ -126,7 +126,7 @@ fn combine(op: AggregateOp, members: &[&[f64]], param: Option<&[f64]>, steps: us
         AggregateOp::Stddev => per_step(members, steps, |_, v| variance(v).sqrt()),
         AggregateOp::Quantile => {
             let q = param.unwrap_or_default();
-            per_step(members, steps, |i, v| number::quantile(q.get(i).copied().unwrap_or(f64::NAN), &mut v.to_vec()))
+            per_step(members, steps, |i, v| number::quantile(q.get(i).copied().unwrap_or(f64::NAN), v))
         }
         AggregateOp::TopK | AggregateOp::BottomK | AggregateOp::CountValues => vec![ABSENT; steps],
     }
@@ -143,13 +143,13 @@ fn fold(members: &[&[f64]], steps: usize, first: impl Fn(f64) -> f64, next: impl
 }
 
 /// Calls `f` with each step's number and present values; absent where there are none.
-fn per_step(members: &[&[f64]], steps: usize, f: impl Fn(usize, &[f64]) -> f64) -> Vec<f64> {
+fn per_step(members: &[&[f64]], steps: usize, f: impl Fn(usize, &mut [f64]) -> f64) -> Vec<f64> {
     let mut present = Vec::with_capacity(members.len());
     let mut out = Vec::with_capacity(steps);
     for i in 0..steps {
         present.clear();
         present.extend(members.iter().map(|m| m[i]).filter(|v| !is_stale(*v)));
-        out.push(if present.is_empty() { ABSENT } else { f(i, &present) });
+        out.push(if present.is_empty() { ABSENT } else { f(i, &mut present) });
     }
     out
 }

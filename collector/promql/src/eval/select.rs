@@ -135,7 +135,11 @@ impl Context<'_> {
 const STRIDE: usize = 64;
 
 fn drop_stale(s: &mut SharedSeries) {
-    if !s.values.chunks(STRIDE).any(|c| c.iter().fold(false, |any, v| any | is_stale(*v))) {
+    // The marker is a NaN, and that is told faster.
+    if !s.values.chunks(STRIDE).any(|c| c.iter().fold(false, |any, v| any | v.is_nan())) {
+        return;
+    }
+    if !s.values.iter().any(|v| is_stale(*v)) {
         return;
     }
     let kept = s.times.iter().zip(&s.values).filter(|(_, v)| !is_stale(**v)).map(|(t, v)| (*t, *v));

@@ -73,7 +73,9 @@ impl Change {
                 change += values[drop - 1];
             }
             let mut factor = r.factor;
-            if self.counter && change > 0.0 && first >= 0.0 {
+            // Most counters are far from zero, which is told without a division.
+            let far = r.sampled * first > r.to_start * change * 1.000_001;
+            if self.counter && !far && change > 0.0 && first >= 0.0 {
                 let to_zero = r.sampled * (first / change);
                 if to_zero < r.to_start {
                     factor = self.factor(r, to_zero);

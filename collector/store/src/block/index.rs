@@ -193,13 +193,8 @@ impl Index {
     /// Labels of a series.
     pub fn labels(&self, series: usize) -> Labels {
         let text = |i: u32| self.texts[i as usize].clone();
-        let (pairs, empty) = (self.pairs_of(series), self.texts.first().is_some_and(|t| t.is_empty()));
-        let labels = pairs.iter().map(|(n, v)| (text(*n), text(*v)));
-        // Texts are in order: the numbers tell whether names are.
-        if pairs.is_sorted_by(|a, b| a.0 < b.0) && !(empty && pairs.iter().any(|p| p.1 == 0)) {
-            return Labels::from_sorted(labels.collect());
-        }
-        Labels::new(labels)
+        let pairs = self.pairs_of(series).iter();
+        Labels::from_sorted(pairs.map(|(n, v)| (text(*n), text(*v))).collect())
     }
 
     /// Layout of a series.

@@ -121,12 +121,16 @@ impl Block {
 
     /// A reader that keeps what it has read.
     pub fn reader(self: &Arc<Self>) -> Result<Reader, StoreError> {
-        Ok(Reader { index: self.index()?, block: self.clone(), pages: HashMap::new(), times: HashMap::new(), kept: 0 })
+        let (index, block) = (self.index()?, self.clone());
+        Ok(Reader { index, block, pages: HashMap::new(), times: HashMap::new(), alike: HashMap::new(), kept: 0 })
     }
 }
 
 /// Bytes of pages that a reader keeps.
 const KEEP: usize = 96 << 20;
+
+/// Times of at most so many bytes follow each other at one distance, but for a few.
+const REGULAR: usize = 64;
 
 /// Reads columns of a block; checks each page once.
 pub struct Reader {
@@ -135,6 +139,8 @@ pub struct Reader {
     block: Arc<Block>,
     pages: HashMap<usize, Arc<Vec<u8>>>,
     times: HashMap<(usize, usize), Arc<[i64]>>,
+    /// Regular times by their bytes: hosts that are sampled at the same times have them in layouts of their own.
+    alike: HashMap<Box<[u8]>, Arc<[i64]>>,
     kept: usize,
 }
 
@@ -167,20 +173,26 @@ impl Reader {
         Ok((bytes, range))
     }
 
-    /// What `decode` makes of the bytes of a stream.
-    fn read<T>(&mut self, at: (u64, u32), decode: impl FnOnce(&[u8]) -> Result<T, Corrupt>) -> Result<T, StoreError> {
-        let (page, range) = self.stream(at.0, at.1)?;
-        decode(&page[range]).map_err(|e| StoreError::damaged(&self.block.path, e))
-    }
-
     /// Times of a chunk, kept for the other columns of the layout.
     pub fn times(&mut self, layout: usize, chunk: usize) -> Result<Arc<[i64]>, StoreError> {
         if let Some(t) = self.times.get(&(layout, chunk)) {
             return Ok(t.clone());
         }
         let meta = self.index.layouts[layout][chunk];
-        let decode = |bytes: &[u8]| ints::decode(bytes, meta.rows as usize);
-        let times: Arc<[i64]> = self.read((meta.offset, meta.len), decode)?.into();
+        let (page, range) = self.stream(meta.offset, meta.len)?;
+        let bytes = &page[range];
+        let alike = self.alike.get(bytes).filter(|t| t.len() == meta.rows as usize);
+        let times = match alike {
+            Some(times) => times.clone(),
+            None => {
+                let times = ints::decode(bytes, meta.rows as usize);
+                let times: Arc<[i64]> = times.map_err(|e| StoreError::damaged(&self.block.path, e))?.into();
+                if bytes.len() <= REGULAR {
+                    self.alike.insert(bytes.into(), times.clone());
+                }
+                times
+            }
+        };
         self.times.insert((layout, chunk), times.clone());
         Ok(times)
     }
@@ -188,6 +200,7 @@ impl Reader {
     /// Forgets times; merges call it after each layout.
     pub fn forget_times(&mut self) {
         self.times.clear();
+        self.alike.clear();
     }
 
     /// The column of a series in one chunk; `at` comes from [`Index::columns`].
@@ -195,7 +208,9 @@ impl Reader {
         if at.1 == 0 {
             return Ok(vec![fabriclens_model::absent(); rows]);
         }
-        self.read(at, |bytes| column::decode(bytes, rows))
+        let mut values = Vec::with_capacity(rows);
+        self.column_into(at, rows, &mut Scratch::default(), &mut values)?;
+        Ok(values)
     }
 
     /// Puts that column into `out` instead of what is there; true when some rows are absent.
@@ -207,6 +222,7 @@ impl Reader {
         out: &mut Vec<f64>,
     ) -> Result<bool, StoreError> {
         out.clear();
-        self.read(at, |bytes| column::decode_into(bytes, rows, scratch, out))
+        let (page, range) = self.stream(at.0, at.1)?;
+        column::decode_into(&page[range], rows, scratch, out).map_err(|e| StoreError::damaged(&self.block.path, e))
     }
 }

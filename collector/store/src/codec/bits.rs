@@ -123,13 +123,14 @@ impl<'a> BitReader<'a> {
         // Each field is read by a word of its own, none waits for the one before.
         let words = (self.bytes.len() * 8).saturating_sub(self.at + 64 + 7) / bits;
         let quick = count.min(words);
-        let (start, mask) = (self.at, (1u64 << width) - 1);
-        out.extend((0..quick).map(|i| {
-            let at = start + i * bits;
+        let (mut at, mask, before) = (self.at, (1u64 << width) - 1, out.len());
+        out.resize(before + quick, 0);
+        for slot in &mut out[before..] {
             let word = self.bytes[at / 8..at / 8 + 8].try_into().map_or(0, u64::from_le_bytes);
-            value(word >> (at % 8) & mask)
-        }));
-        self.at += quick * bits;
+            *slot = value(word >> (at % 8) & mask);
+            at += bits;
+        }
+        self.at = at;
         for _ in quick..count {
             out.push(value(self.get(width)?));
         }

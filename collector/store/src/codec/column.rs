@@ -245,7 +245,7 @@ fn read_ints(
     if scale == 1.0 {
         ints::decode_into(c.rest(), n, residuals, out, |i| i as f64)?;
     } else {
-        ints::decode_into(c.rest(), n, residuals, out, |i| i as f64 / scale)?;
+        ints::decode_into(c.rest(), n, residuals, out, move |i| i as f64 / scale)?;
     }
     for (i, bits) in exceptions {
         out[before + i] = f64::from_bits(bits);

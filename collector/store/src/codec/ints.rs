@@ -184,7 +184,7 @@ pub fn decode(bytes: &[u8], n: usize) -> Result<Vec<i64>, Corrupt> {
 ///
 /// # Errors
 /// As [`decode`].
-pub fn decode_into<T>(
+pub fn decode_into<T: Clone>(
     bytes: &[u8],
     n: usize,
     residuals: &mut Vec<i64>,
@@ -205,20 +205,25 @@ pub fn decode_into<T>(
         2 => read_rice(&mut c, n - 1, residuals)?,
         _ => read_runs(&mut c, n - 1, residuals)?,
     }
+    let order = head >> 2;
+    if order > 2 {
+        return Err(Corrupt("difference order over 2"));
+    }
     out.push(of(first));
+    let before = out.len();
+    out.resize(before + n - 1, of(first));
+    // Sums are in plain variables: through an iterator each would wait for the one before to reach memory.
     let (mut v, mut d) = (first, 0i64);
-    match head >> 2 {
-        0 => out.extend(residuals.iter().map(|r| of(first.wrapping_add(*r)))),
-        1 => out.extend(residuals.iter().map(|r| {
-            v = v.wrapping_add(*r);
-            of(v)
-        })),
-        2 => out.extend(residuals.iter().map(|r| {
-            d = d.wrapping_add(*r);
-            v = v.wrapping_add(d);
-            of(v)
-        })),
-        _ => return Err(Corrupt("difference order over 2")),
+    for (slot, r) in out[before..].iter_mut().zip(&*residuals) {
+        match order {
+            0 => v = first.wrapping_add(*r),
+            1 => v = v.wrapping_add(*r),
+            _ => {
+                d = d.wrapping_add(*r);
+                v = v.wrapping_add(d);
+            }
+        }
+        *slot = of(v);
     }
     Ok(())
 }
@@ -249,7 +254,7 @@ fn read_frames(c: &mut Cursor<'_>, n: usize, values: &mut Vec<i64>) -> Result<()
     let mut r = BitReader::new(c.rest());
     let mut left = n;
     for (min, width) in frames {
-        r.fields(width, left.min(FRAME), values, |v| min.wrapping_add(v as i64) << shift)?;
+        r.fields(width, left.min(FRAME), values, move |v| min.wrapping_add(v as i64) << shift)?;
         left = left.saturating_sub(FRAME);
     }
     Ok(())
