@@ -1,5 +1,6 @@
 //! Puts the pieces of series together. Series whose samples are all there at the times of others share these times.
 
+use crate::codec::{Corrupt, ints};
 use fabriclens_model::{is_absent, settle};
 use foldhash::HashMap;
 use std::ops::Range;
@@ -12,6 +13,33 @@ pub type Rows = (Arc<[i64]>, Range<usize>);
 pub fn rows(times: &[i64], start: i64, end: i64) -> Range<usize> {
     let from = times.partition_point(|t| *t < start);
     from..times.partition_point(|t| *t <= end).max(from)
+}
+
+/// Times of at most so many bytes follow each other at one distance, but for a few.
+const REGULAR: usize = 64;
+
+/// Decodes times; regular ones once for all chunks that have them: hosts that are sampled at the same times have them in
+/// layouts of their own.
+#[derive(Default)]
+pub struct Decoded(HashMap<Box<[u8]>, Arc<[i64]>>);
+
+impl Decoded {
+    /// The times of `rows` rows.
+    pub fn times(&mut self, bytes: &[u8], rows: usize) -> Result<Arc<[i64]>, Corrupt> {
+        if let Some(times) = self.0.get(bytes).filter(|t| t.len() == rows) {
+            return Ok(times.clone());
+        }
+        let times: Arc<[i64]> = ints::decode(bytes, rows)?.into();
+        if bytes.len() <= REGULAR {
+            self.0.insert(bytes.into(), times.clone());
+        }
+        Ok(times)
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// Chunks by address, each with the rows that are taken.
@@ -117,6 +145,25 @@ mod tests {
             joined.push(((*t).clone(), rows(t, start, end)), v, v.iter().any(|v| is_absent(*v)));
         }
         joined.finish(times)
+    }
+
+    #[test]
+    fn regular_times_are_decoded_once() {
+        let bytes = |times: &[i64]| {
+            let mut out = Vec::new();
+            ints::encode(times, &mut out);
+            out
+        };
+        let regular: Vec<i64> = (0..100).map(|i| 7 + i * 1000).collect();
+        let odd: Vec<i64> = (0..200).map(|i| i * 1000 + i * i * i * 7919 % 997).collect();
+        let mut decoded = Decoded::default();
+        let mut twice = |bytes: &[u8], n| (decoded.times(bytes, n).unwrap(), decoded.times(bytes, n).unwrap());
+        let (a, b) = twice(&bytes(&regular), 100);
+        assert!(a[..] == regular[..] && Arc::ptr_eq(&a, &b));
+        // The same bytes may stand for fewer.
+        assert_eq!(twice(&bytes(&regular), 40).1[..], regular[..40]);
+        let (a, b) = twice(&bytes(&odd), 200);
+        assert!(a[..] == odd[..] && a == b && !Arc::ptr_eq(&a, &b));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::codec::column::Scratch;
 use crate::error::StoreError;
 use crate::head::chunk::Chunk;
 use crate::head::generation::Generation;
-use crate::join::{Joined, Times, rows};
+use crate::join::{Decoded, Joined, Times, rows};
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, SharedSeries, is_absent};
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
@@ -212,7 +212,7 @@ impl<'a> Found<'a> {
 
     /// Decodes and joins; series in order of their labels, those without samples in the range left out.
     pub fn finish(mut self, start: i64, end: i64) -> Result<Vec<SharedSeries>, ReadError> {
-        let mut chunks: HashMap<*const Chunk, Arc<[i64]>> = HashMap::new();
+        let mut chunks = ChunkTimes::default();
         let (mut scratch, mut column) = (Scratch::default(), Vec::new());
         let mut all = Vec::with_capacity(self.entries.len());
         for Entry { labels, mut parts } in std::mem::take(&mut self.entries) {
@@ -225,7 +225,7 @@ impl<'a> Found<'a> {
                 match part {
                     Part::Plain(times, values) => joined.push((times, 0..values.len()), &values, false),
                     Part::Sealed(chunk, c) => {
-                        let times = decoded_times(&mut chunks, &chunk).map_err(storage)?;
+                        let times = chunks.of(&chunk).map_err(storage)?;
                         let gaps = chunk.column_into(c as usize, &mut scratch, &mut column).map_err(storage)?;
                         let rows = rows(&times, start, end);
                         joined.push((times, rows), &column, gaps);
@@ -256,11 +256,21 @@ fn storage(e: Corrupt) -> ReadError {
     ReadError::Storage(format!("rows in memory cannot be decoded: {e}; please report this"))
 }
 
-fn decoded_times(cache: &mut HashMap<*const Chunk, Arc<[i64]>>, chunk: &Arc<Chunk>) -> Result<Arc<[i64]>, Corrupt> {
-    if let Some(t) = cache.get(&Arc::as_ptr(chunk)) {
-        return Ok(t.clone());
+/// Times of sealed rows, each decoded once for all of their columns.
+#[derive(Default)]
+struct ChunkTimes {
+    /// By address: the chunk is kept with it.
+    known: HashMap<*const Chunk, (Arc<Chunk>, Arc<[i64]>)>,
+    decoded: Decoded,
+}
+
+impl ChunkTimes {
+    fn of(&mut self, chunk: &Arc<Chunk>) -> Result<Arc<[i64]>, Corrupt> {
+        if let Some((_, times)) = self.known.get(&Arc::as_ptr(chunk)) {
+            return Ok(times.clone());
+        }
+        let times = self.decoded.times(chunk.encoded_times(), chunk.rows())?;
+        self.known.insert(Arc::as_ptr(chunk), (chunk.clone(), times.clone()));
+        Ok(times)
     }
-    let t: Arc<[i64]> = chunk.times()?.into();
-    cache.insert(Arc::as_ptr(chunk), t.clone());
-    Ok(t)
 }

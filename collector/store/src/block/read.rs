@@ -3,9 +3,10 @@
 use super::file::{Facts, HEADER, MAGIC, TRAILER, VERSION, decode_facts};
 use super::index::{self, Index};
 use crate::codec::column::Scratch;
-use crate::codec::{Corrupt, column, ints};
+use crate::codec::{Corrupt, column};
 use crate::error::StoreError;
 use crate::io::{Files, Input};
+use crate::join::Decoded;
 use foldhash::{HashMap, HashMapExt as _};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -122,15 +123,12 @@ impl Block {
     /// A reader that keeps what it has read.
     pub fn reader(self: &Arc<Self>) -> Result<Reader, StoreError> {
         let (index, block) = (self.index()?, self.clone());
-        Ok(Reader { index, block, pages: HashMap::new(), times: HashMap::new(), alike: HashMap::new(), kept: 0 })
+        Ok(Reader { index, block, pages: HashMap::new(), times: HashMap::new(), decoded: Decoded::default(), kept: 0 })
     }
 }
 
 /// Bytes of pages that a reader keeps.
 const KEEP: usize = 96 << 20;
-
-/// Times of at most so many bytes follow each other at one distance, but for a few.
-const REGULAR: usize = 64;
 
 /// Reads columns of a block; checks each page once.
 pub struct Reader {
@@ -139,8 +137,7 @@ pub struct Reader {
     block: Arc<Block>,
     pages: HashMap<usize, Arc<Vec<u8>>>,
     times: HashMap<(usize, usize), Arc<[i64]>>,
-    /// Regular times by their bytes: hosts that are sampled at the same times have them in layouts of their own.
-    alike: HashMap<Box<[u8]>, Arc<[i64]>>,
+    decoded: Decoded,
     kept: usize,
 }
 
@@ -180,19 +177,8 @@ impl Reader {
         }
         let meta = self.index.layouts[layout][chunk];
         let (page, range) = self.stream(meta.offset, meta.len)?;
-        let bytes = &page[range];
-        let alike = self.alike.get(bytes).filter(|t| t.len() == meta.rows as usize);
-        let times = match alike {
-            Some(times) => times.clone(),
-            None => {
-                let times = ints::decode(bytes, meta.rows as usize);
-                let times: Arc<[i64]> = times.map_err(|e| StoreError::damaged(&self.block.path, e))?.into();
-                if bytes.len() <= REGULAR {
-                    self.alike.insert(bytes.into(), times.clone());
-                }
-                times
-            }
-        };
+        let times = self.decoded.times(&page[range], meta.rows as usize);
+        let times = times.map_err(|e| StoreError::damaged(&self.block.path, e))?;
         self.times.insert((layout, chunk), times.clone());
         Ok(times)
     }
@@ -200,7 +186,7 @@ impl Reader {
     /// Forgets times; merges call it after each layout.
     pub fn forget_times(&mut self) {
         self.times.clear();
-        self.alike.clear();
+        self.decoded.clear();
     }
 
     /// The column of a series in one chunk; `at` comes from [`Index::columns`].

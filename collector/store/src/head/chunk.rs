@@ -64,6 +64,11 @@ impl Chunk {
         ints::decode(&self.times, self.rows)
     }
 
+    /// All times, in their bytes.
+    pub fn encoded_times(&self) -> &[u8] {
+        &self.times
+    }
+
     /// One column, absent rows included.
     pub fn column(&self, c: usize) -> Result<Vec<f64>, Corrupt> {
         column::decode(self.stream(c), self.rows)
