@@ -1,6 +1,6 @@
 //! What a reader is going to do with samples, and what it got.
 
-use crate::Series;
+use crate::SharedSeries;
 
 /// What stands for all samples of a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ pub struct Hint {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selected {
     /// As [`crate::Read::select_within`] gives them.
-    pub series: Vec<Series>,
+    pub series: Vec<SharedSeries>,
     /// Length of the stretches that samples stand for, ms, where some are rollups.
     pub resolution_ms: Option<i64>,
 }

@@ -1,10 +1,11 @@
 //! A sorted label set, cheap to clone, ordered as Prometheus orders.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
 /// Label names and values sorted by name, no duplicates, no empty values; clone is one reference count.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Eq)]
 pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
 
 impl Labels {
@@ -61,6 +62,39 @@ impl Labels {
     }
 }
 
+/// Most texts of label sets that are compared are shared by them: the same address needs no look at the text.
+fn compare(a: &Arc<str>, b: &Arc<str>) -> Ordering {
+    if Arc::ptr_eq(a, b) { Ordering::Equal } else { a.cmp(b) }
+}
+
+impl Ord for Labels {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let pairs = self.0.iter().zip(other.0.iter());
+        let mut each = pairs.map(|(a, b)| compare(&a.0, &b.0).then_with(|| compare(&a.1, &b.1)));
+        each.find(|o| o.is_ne()).unwrap_or_else(|| self.0.len().cmp(&other.0.len()))
+    }
+}
+
+impl PartialOrd for Labels {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Labels {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
+        let mut pairs = self.0.iter().zip(other.0.iter());
+        self.0.len() == other.0.len() && pairs.all(|(a, b)| same(&a.1, &b.1) && same(&a.0, &b.0))
+    }
+}
+
+impl std::hash::Hash for Labels {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
 impl Default for Labels {
     fn default() -> Self {
         Self(Arc::from([]))
@@ -99,5 +133,24 @@ mod tests {
         assert_eq!(l.to_string(), r#"m{a="1", b="3"}"#);
         assert_eq!((l.get("b"), l.get("c"), l.get("zz")), ("3", "", ""));
         assert_eq!(Labels::default().to_string(), "{}");
+    }
+
+    #[test]
+    fn order_and_equality_are_of_the_texts_whether_shared_or_not() {
+        let texts: Vec<Arc<str>> = ["a", "b", "c"].map(Arc::from).into();
+        let mut all = vec![Labels::default()];
+        for n in 0..3 {
+            for v in &texts {
+                all.push(Labels::new([(texts[n].clone(), v.clone())]));
+                all.push(Labels::new([(texts[0].clone(), v.clone()), (texts[n].clone(), texts[1].clone())]));
+            }
+        }
+        let fresh = |l: &Labels| Labels::new(l.iter().map(|(n, v)| (n.to_owned(), v.to_owned())));
+        for (a, b) in all.iter().flat_map(|a| all.iter().map(move |b| (a, b))) {
+            let pairs = |l: &Labels| l.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect::<Vec<_>>();
+            let want = pairs(a).cmp(&pairs(b));
+            assert_eq!((a.cmp(b), a.cmp(&fresh(b)), a == b), (want, want, want.is_eq()), "{a} {b}");
+            assert_eq!(a == &fresh(b), want.is_eq(), "{a} {b}");
+        }
     }
 }

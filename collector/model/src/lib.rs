@@ -9,6 +9,7 @@ pub use budget::{Budget, Unlimited};
 pub use hint::{Hint, Rollup, Selected};
 pub use labels::Labels;
 pub use matcher::{MatchOp, Matcher, MatcherError};
+use std::sync::Arc;
 
 /// Bit pattern of Prometheus' staleness marker (a NaN): "this series ended here".
 pub const STALE_NAN: u64 = 0x7ff0_0000_0000_0002;
@@ -53,6 +54,29 @@ pub struct Series {
     pub values: Vec<f64>,
 }
 
+/// A [`Series`] among many that were sampled together: those with the same times share them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedSeries {
+    /// As in [`Series`].
+    pub labels: Labels,
+    /// As in [`Series`]; the same allocation tells that times are the same without a look at them.
+    pub times: Arc<[i64]>,
+    /// As in [`Series`].
+    pub values: Vec<f64>,
+}
+
+impl From<Series> for SharedSeries {
+    fn from(s: Series) -> Self {
+        Self { labels: s.labels, times: s.times.into(), values: s.values }
+    }
+}
+
+impl From<SharedSeries> for Series {
+    fn from(s: SharedSeries) -> Self {
+        Self { labels: s.labels, times: s.times.to_vec(), values: s.values }
+    }
+}
+
 /// Ascending times, the first sample of each time.
 pub fn settle(times: Vec<i64>, values: Vec<f64>) -> (Vec<i64>, Vec<f64>) {
     if times.is_sorted_by(|a, b| a < b) {
@@ -92,7 +116,8 @@ pub trait Read: Send + Sync {
         _hint: Hint,
         budget: &dyn Budget,
     ) -> Result<Selected, ReadError> {
-        Ok(Selected { series: self.select_within(matchers, start_ms, end_ms, budget)?, resolution_ms: None })
+        let series = self.select_within(matchers, start_ms, end_ms, budget)?;
+        Ok(Selected { series: series.into_iter().map(Into::into).collect(), resolution_ms: None })
     }
 
     /// [`Self::select_within`] whatever it takes.

@@ -5,7 +5,7 @@ use crate::eval::{Columns, Context, Grid};
 use crate::parse;
 use crate::plan::{Expr, Node};
 use crate::value::{Outcome, Sample, Value, ValueKind};
-use fabriclens_model::{Budget, Labels, Read, Series, Unlimited, is_stale};
+use fabriclens_model::{Budget, Labels, Read, Series, SharedSeries, Unlimited, is_stale};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -222,14 +222,12 @@ fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Valu
     if expr.kind == ValueKind::Matrix {
         let ranged = cx.ranged(expr, grid, None)?;
         let (start, end) = ranged.window(time_ms);
-        let mut series = ranged.series;
-        for s in &mut series {
-            let keep = |t: &i64| (start..=end).contains(t);
-            let from = s.times.iter().take_while(|t| **t < start).count();
-            let len = s.times[from..].iter().take_while(|t| keep(t)).count();
-            s.times = s.times[from..from + len].to_vec();
-            s.values = s.values[from..from + len].to_vec();
-        }
+        let inside = |s: SharedSeries| {
+            let from = s.times.partition_point(|t| *t < start);
+            let seen = from..s.times.partition_point(|t| *t <= end).max(from);
+            Series { labels: s.labels, times: s.times[seen.clone()].to_vec(), values: s.values[seen].to_vec() }
+        };
+        let mut series: Vec<Series> = ranged.series.into_iter().map(inside).collect();
         series.retain(|s| !s.times.is_empty());
         cx.saw(series.iter().map(|s| s.times.len()).sum());
         series.sort_by(|a, b| a.labels.cmp(&b.labels));

@@ -1,6 +1,8 @@
 //! Numbers as Go treats them: texts of floats, and `min`/`max` that let NaN through. Used by aggregations and
 //! functions wherever Rust's own would differ.
 
+use std::cmp::Ordering;
+
 /// `strconv.FormatFloat(v, 'f', -1, 64)`: shortest decimal without exponent.
 pub(crate) fn decimal(v: f64) -> String {
     if v.is_nan() {
@@ -82,17 +84,13 @@ pub(crate) fn kahan(value: f64, sum: f64, compensation: f64) -> (f64, f64) {
     (t, compensation + c)
 }
 
-/// Sorts as Prometheus' quantiles do: NaN first.
-pub(crate) fn sort_nan_first(values: &mut [f64]) {
-    values.sort_by(|a, b| match (a.is_nan(), b.is_nan()) {
-        (true, true) => std::cmp::Ordering::Equal,
-        (true, false) => std::cmp::Ordering::Less,
-        (false, true) => std::cmp::Ordering::Greater,
-        _ => a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal),
-    });
+/// The order of Prometheus' quantiles: NaN first.
+fn nan_first(a: &f64, b: &f64) -> Ordering {
+    // Numbers compare, but for NaN.
+    a.partial_cmp(b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
 
-/// The φ-quantile with linear interpolation; sorts `values`. NaN for none, ±Inf for φ outside `[0, 1]`.
+/// The φ-quantile with linear interpolation; reorders `values`. NaN for none, ±Inf for φ outside `[0, 1]`.
 pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
     if values.is_empty() || q.is_nan() {
         return f64::NAN;
@@ -103,13 +101,14 @@ pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
     if q > 1.0 {
         return f64::INFINITY;
     }
-    sort_nan_first(values);
-    let n = values.len();
-    let rank = q * (n as f64 - 1.0);
+    let rank = q * (values.len() as f64 - 1.0);
     let lower = rank.floor().max(0.0) as usize;
-    let upper = (lower + 1).min(n - 1);
     let weight = rank - rank.floor();
-    values[lower] * (1.0 - weight) + values[upper] * weight
+    // Only two places of the order count.
+    let (_, low, above) = values.select_nth_unstable_by(lower, nan_first);
+    let low = *low;
+    let high = above.iter().copied().min_by(nan_first).unwrap_or(low);
+    low * (1.0 - weight) + high * weight
 }
 
 #[cfg(test)]
@@ -135,5 +134,17 @@ mod tests {
         );
         assert!(min(0.0, -0.0).is_sign_negative() && max(-0.0, 0.0).is_sign_positive());
         assert_eq!(quantile(0.5, &mut [3.0, f64::NAN, 1.0]), 1.0);
+    }
+
+    #[test]
+    fn quantiles_lie_between_the_two_values_next_to_their_rank() {
+        let values: Vec<f64> = (0..101).map(|i| f64::from(i * 37 % 101)).collect();
+        for q in [0.0, 0.005, 0.25, 0.5, 0.995, 1.0] {
+            assert!((quantile(q, &mut values.clone()) - 100.0 * q).abs() < 1e-12, "{q}");
+        }
+        let mut odd = [f64::INFINITY, f64::NAN, 1.0, f64::NEG_INFINITY, f64::NAN];
+        assert!(quantile(0.25, &mut odd).is_nan());
+        assert_eq!(quantile(0.5, &mut odd), f64::NEG_INFINITY);
+        assert!(quantile(0.3, &mut [7.0]) == 7.0 && quantile(1.0, &mut []).is_nan());
     }
 }

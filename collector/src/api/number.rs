@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// Integers below are exact in a float.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// The shortest text that reads back as the same number: `1`, `0.1`, `1e-07`, `1e+21`, `+Inf`, `NaN`.
 pub fn push_value(out: &mut String, v: f64) {
     if v.is_nan() {
@@ -9,6 +12,12 @@ pub fn push_value(out: &mut String, v: f64) {
     }
     if v.is_infinite() {
         return out.push_str(if v > 0.0 { "+Inf" } else { "-Inf" });
+    }
+    // Counters: whole numbers are written much faster as integers, and the same.
+    let whole = v as i64;
+    if v.abs() < EXACT && whole as f64 == v && (whole != 0 || v.is_sign_positive()) {
+        _ = write!(out, "{whole}");
+        return;
     }
     let size = v.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {
@@ -59,6 +68,8 @@ mod tests {
             (1.0, "1"),
             (0.1 + 0.2, "0.30000000000000004"),
             (123_456_789_012.0, "123456789012"),
+            (-9_007_199_254_740_991.0, "-9007199254740991"),
+            (9_007_199_254_740_992.0, "9007199254740992"),
             (1e20, "100000000000000000000"),
             (1e21, "1e+21"),
             (1.5e300, "1.5e+300"),

@@ -12,6 +12,7 @@ mod dir;
 mod error;
 mod head;
 pub mod io;
+mod join;
 mod maintain;
 mod merge;
 mod metadata;

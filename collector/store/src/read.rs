@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::rollup;
 use crate::select::{Found, matching};
 use crate::store::Store;
-use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Rollup, Selected, Series};
+use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Rollup, Selected, Series, SharedSeries};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ impl Read for Store {
         end_ms: i64,
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError> {
-        Ok(self.select_blocks(matchers, (start_ms, end_ms), budget, |_| true)?.0)
+        let series = self.select_blocks(matchers, (start_ms, end_ms), budget, |_| true)?.0;
+        Ok(series.into_iter().map(Into::into).collect())
     }
 
     fn select_for(
@@ -43,7 +44,7 @@ impl Store {
         (start, end): (i64, i64),
         budget: &dyn Budget,
         chosen: impl Fn(&Arc<Block>) -> bool,
-    ) -> Result<(Vec<Series>, Blocks), ReadError> {
+    ) -> Result<(Vec<SharedSeries>, Blocks), ReadError> {
         let limit = self.shared.options.max_read_samples;
         let mut recent = Found::new(limit, budget);
         let head = self.shared.head.read();

@@ -2,52 +2,40 @@
 
 use crate::block::read::Block;
 use crate::codec::Corrupt;
+use crate::codec::column::Scratch;
 use crate::error::StoreError;
 use crate::head::chunk::Chunk;
 use crate::head::generation::Generation;
-use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, Series, is_absent, settle};
+use crate::join::{Decoded, Joined, Times, rows};
+use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, SharedSeries, is_absent};
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
-/// A piece of a series, taken under the lock and decoded outside it.
-pub enum Part {
-    /// A column of sealed rows.
+/// A piece of a series.
+enum Part {
+    /// A column of sealed rows, taken under the lock and decoded outside it.
     Sealed(Arc<Chunk>, u32),
-    /// Copied samples of the range, absent ones left out.
-    Plain(Vec<i64>, Vec<f64>),
-    /// Decoded from a block, as good as all of it in the range; times are shared by the columns of a layout. Values may
-    /// be absent.
-    Decoded(Arc<[i64]>, Vec<f64>),
+    /// Samples of the range; times may be shared.
+    Plain(Arc<[i64]>, Vec<f64>),
 }
 
-impl Part {
-    /// Samples it holds at most.
-    fn len(&self) -> usize {
-        match self {
-            Self::Sealed(chunk, _) => chunk.rows(),
-            Self::Plain(_, values) | Self::Decoded(_, values) => values.len(),
-        }
-    }
-
-    /// Bytes it takes until the end, at its own size and in the answer.
-    fn bytes(&self) -> usize {
-        let waiting = match self {
-            Self::Sealed(..) => 0,
-            Self::Plain(..) => SAMPLE * self.len(),
-            Self::Decoded(..) => size_of::<f64>() * self.len(),
-        };
-        size_of::<Self>() + waiting + SAMPLE * self.len()
-    }
+/// A series and its pieces. Pieces that were appended earlier come first, so that the first of two samples at one time
+/// wins.
+struct Entry {
+    labels: Labels,
+    parts: Vec<Part>,
 }
 
-/// Bytes of a sample in an answer.
+/// Bytes of a sample in an answer, or of one that waits there with a time of its own.
 const SAMPLE: usize = size_of::<i64>() + size_of::<f64>();
-/// Bytes of a series beside its samples: labels, and its places in maps and lists.
+/// Bytes of a series beside its samples: labels, and its places in lists.
 const SERIES: usize = 512;
 
-/// Pieces by series. Pieces that were appended earlier come first, so that the first of two samples at one time wins.
+/// What a read has found.
 pub struct Found<'a> {
-    parts: HashMap<Labels, Vec<Part>>,
+    /// In order of labels, but for what is added by the source that is being read, and by heads.
+    entries: Vec<Entry>,
+    times: Times,
     samples: usize,
     limit: usize,
     budget: &'a dyn Budget,
@@ -66,28 +54,45 @@ pub fn matching(head: &Generation, matchers: &[Matcher]) -> Vec<u32> {
     }
 }
 
+/// Where the series of a source, which come in order of their labels, are among those of the sources before.
+struct Place {
+    at: usize,
+    known: usize,
+}
+
 impl<'a> Found<'a> {
     /// Nothing yet; more than `limit` samples, or more memory than `budget` allows, are an error.
     pub fn new(limit: usize, budget: &'a dyn Budget) -> Self {
-        Self { parts: HashMap::new(), samples: 0, limit, budget }
+        Self { entries: Vec::new(), times: Times::default(), samples: 0, limit, budget }
     }
 
-    /// Adds a piece of about `samples` samples.
-    pub fn add(&mut self, labels: &Labels, part: Part, samples: usize) -> Result<(), ReadError> {
-        self.add_samples(samples)?;
-        self.take(part.bytes())?;
-        self.push(labels, part)
+    fn begin(&self) -> Place {
+        Place { at: 0, known: self.entries.len() }
     }
 
-    fn push(&mut self, labels: &Labels, part: Part) -> Result<(), ReadError> {
-        match self.parts.get_mut(labels) {
-            Some(parts) => parts.push(part),
-            None => {
-                self.take(SERIES)?;
-                self.parts.insert(labels.clone(), vec![part]);
-            }
+    fn push(&mut self, place: &mut Place, labels: Labels, parts: Vec<Part>) -> Result<(), ReadError> {
+        while place.at < place.known && self.entries[place.at].labels < labels {
+            place.at += 1;
         }
+        if place.at < place.known && self.entries[place.at].labels == labels {
+            self.entries[place.at].parts.extend(parts);
+            return Ok(());
+        }
+        self.take(SERIES)?;
+        self.entries.push(Entry { labels, parts });
         Ok(())
+    }
+
+    /// Puts the series in order of their labels, each once.
+    fn arrange(&mut self) {
+        self.entries.sort_by(|a, b| a.labels.cmp(&b.labels));
+        self.entries.dedup_by(|next, kept| {
+            let same = next.labels == kept.labels;
+            if same {
+                kept.parts.append(&mut next.parts);
+            }
+            same
+        });
     }
 
     fn take(&self, bytes: usize) -> Result<(), ReadError> {
@@ -95,12 +100,13 @@ impl<'a> Found<'a> {
     }
 
     /// Adds pieces that were appended after these.
-    pub fn append(&mut self, later: Self) -> Result<(), ReadError> {
-        for (labels, parts) in later.parts {
-            for part in parts {
-                self.push(&labels, part)?;
-            }
+    pub fn append(&mut self, mut later: Self) -> Result<(), ReadError> {
+        later.arrange();
+        let mut place = self.begin();
+        for Entry { labels, parts } in later.entries {
+            self.push(&mut place, labels, parts)?;
         }
+        self.arrange();
         self.add_samples(later.samples)
     }
 
@@ -129,96 +135,110 @@ impl<'a> Found<'a> {
             Err(e) => return skip_damaged(e, &damage),
         };
         let index = reader.index.clone();
+        let (mut place, mut scratch, mut page) = (self.begin(), Scratch::default(), Vec::new());
         for s in index.matching(matchers) {
             let s = s as usize;
             let layout = index.layout(s);
-            let mut labels = None;
+            let mut joined = Joined::default();
             for (i, (meta, at)) in index.layouts[layout].iter().zip(index.columns(s)).enumerate() {
                 if meta.min > end || meta.max < start || at.1 == 0 {
                     continue;
                 }
-                self.add_samples(meta.rows as usize)?;
-                let read = reader.times(layout, i).and_then(|t| Ok((t, reader.column(at, meta.rows as usize)?)));
-                match read {
-                    Ok((times, values)) => {
-                        let labels = labels.get_or_insert_with(|| index.labels(s));
-                        self.add(labels, cut(times, values, start, end), 0)?;
+                let n = meta.rows as usize;
+                self.add_samples(n)?;
+                let times = match reader.times(layout, i) {
+                    Ok(times) => times,
+                    Err(e) => {
+                        skip_damaged(e, &damage)?;
+                        continue;
                     }
+                };
+                let rows = rows(&times, start, end);
+                self.take(size_of::<Part>() + (SAMPLE + size_of::<f64>()) * rows.len())?;
+                match reader.column_into(at, n, &mut scratch, &mut page) {
+                    Ok(gaps) => joined.push((times, rows), &page, gaps),
                     Err(e) => skip_damaged(e, &damage)?,
                 }
             }
+            if joined.len() > 0 {
+                let (times, values) = joined.finish(&mut self.times);
+                self.push(&mut place, index.labels(s), vec![Part::Plain(times, values)])?;
+            }
         }
+        self.arrange();
         Ok(())
     }
 
-    /// Adds what a generation has in the range.
+    /// Adds what a generation has in the range, in no order: it is [`Found::append`] that sorts, when the head is no
+    /// longer locked.
     pub fn add_head(&mut self, head: &Generation, matchers: &[Matcher], start: i64, end: i64) -> Result<(), ReadError> {
+        // Times of the rows that are not sealed, by layout: those of all columns.
+        let mut open: HashMap<(u32, bool), Arc<[i64]>> = HashMap::new();
         for s in matching(head, matchers) {
             let series = &head.series[s as usize];
+            let mut parts = Vec::new();
             for (l, c) in &series.homes {
                 let layout = &head.layouts[*l as usize];
                 for chunk in layout.sealed.iter().filter(|k| k.overlaps(start, end)) {
-                    self.add(&series.labels, Part::Sealed(chunk.clone(), *c), chunk.rows())?;
+                    self.add_samples(chunk.rows())?;
+                    self.take(size_of::<Part>() + SAMPLE * chunk.rows())?;
+                    parts.push(Part::Sealed(chunk.clone(), *c));
                 }
-                for rows in [&layout.open, &layout.late] {
-                    let from = rows.times().partition_point(|t| *t < start);
-                    let to = rows.times().partition_point(|t| *t <= end);
-                    let (times, values): (Vec<i64>, Vec<f64>) = rows.times()[from..to]
-                        .iter()
-                        .zip(rows.column(*c as usize).skip(from))
-                        .filter(|(_, v)| !is_absent(*v))
-                        .unzip();
-                    if !times.is_empty() {
-                        let n = times.len();
-                        self.add(&series.labels, Part::Plain(times, values), n)?;
+                for (late, of) in [(false, &layout.open), (true, &layout.late)] {
+                    let rows = rows(of.times(), start, end);
+                    if rows.is_empty() {
+                        continue;
+                    }
+                    self.add_samples(rows.len())?;
+                    self.take(size_of::<Part>() + 2 * SAMPLE * rows.len())?;
+                    let times = open.entry((*l, late)).or_insert_with(|| of.times()[rows.clone()].into());
+                    let values: Vec<f64> = of.column(*c as usize).skip(rows.start).take(rows.len()).collect();
+                    let gaps = values.iter().any(|v| is_absent(*v));
+                    let mut joined = Joined::default();
+                    joined.push((times.clone(), 0..rows.len()), &values, gaps);
+                    if joined.len() > 0 {
+                        let (times, values) = joined.finish(&mut self.times);
+                        parts.push(Part::Plain(times, values));
                     }
                 }
+            }
+            if !parts.is_empty() {
+                self.take(SERIES)?;
+                self.entries.push(Entry { labels: series.labels.clone(), parts });
             }
         }
         Ok(())
     }
 
     /// Decodes and joins; series in order of their labels, those without samples in the range left out.
-    pub fn finish(self, start: i64, end: i64) -> Result<Vec<Series>, ReadError> {
-        let mut cache: HashMap<*const Chunk, Arc<[i64]>> = HashMap::new();
-        let mut all = Vec::with_capacity(self.parts.len());
-        for (labels, parts) in self.parts {
-            let samples = parts.iter().map(Part::len).sum();
-            let (mut times, mut values) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
+    pub fn finish(mut self, start: i64, end: i64) -> Result<Vec<SharedSeries>, ReadError> {
+        let mut chunks = ChunkTimes::default();
+        let (mut scratch, mut column) = (Scratch::default(), Vec::new());
+        let mut all = Vec::with_capacity(self.entries.len());
+        for Entry { labels, mut parts } in std::mem::take(&mut self.entries) {
+            if let [Part::Plain(times, values)] = &mut parts[..] {
+                all.push(SharedSeries { labels, times: times.clone(), values: std::mem::take(values) });
+                continue;
+            }
+            let mut joined = Joined::default();
             for part in parts {
                 match part {
-                    Part::Plain(t, v) => {
-                        times.extend(t);
-                        values.extend(v);
-                    }
+                    Part::Plain(times, values) => joined.push((times, 0..values.len()), &values, false),
                     Part::Sealed(chunk, c) => {
-                        let t = decoded_times(&mut cache, &chunk).map_err(storage)?;
-                        let v = chunk.column(c as usize).map_err(storage)?;
-                        extend(&mut times, &mut values, &t, &v, start, end);
+                        let times = chunks.of(&chunk).map_err(storage)?;
+                        let gaps = chunk.column_into(c as usize, &mut scratch, &mut column).map_err(storage)?;
+                        let rows = rows(&times, start, end);
+                        joined.push((times, rows), &column, gaps);
                     }
-                    Part::Decoded(t, v) => extend(&mut times, &mut values, &t, &v, start, end),
                 }
             }
-            let (times, values) = settle(times, values);
-            if !times.is_empty() {
-                all.push(Series { labels, times, values });
+            if joined.len() > 0 {
+                let (times, values) = joined.finish(&mut self.times);
+                all.push(SharedSeries { labels, times, values });
             }
         }
-        all.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
         Ok(all)
     }
-}
-
-/// A decoded column; where less than half of a page is asked for, a copy of that and not the page.
-fn cut(times: Arc<[i64]>, values: Vec<f64>, start: i64, end: i64) -> Part {
-    let (mut t, mut v) = (Vec::new(), Vec::new());
-    let from = times.partition_point(|t| *t < start);
-    let to = times.partition_point(|t| *t <= end);
-    if to.saturating_sub(from) * 2 > times.len() {
-        return Part::Decoded(times, values);
-    }
-    extend(&mut t, &mut v, &times, &values, start, end);
-    Part::Plain(t, v)
 }
 
 /// Damage is left out of the answer and reported; a disk that does not answer is an error of the read.
@@ -236,23 +256,21 @@ fn storage(e: Corrupt) -> ReadError {
     ReadError::Storage(format!("rows in memory cannot be decoded: {e}; please report this"))
 }
 
-fn decoded_times(cache: &mut HashMap<*const Chunk, Arc<[i64]>>, chunk: &Arc<Chunk>) -> Result<Arc<[i64]>, Corrupt> {
-    if let Some(t) = cache.get(&Arc::as_ptr(chunk)) {
-        return Ok(t.clone());
-    }
-    let t: Arc<[i64]> = chunk.times()?.into();
-    cache.insert(Arc::as_ptr(chunk), t.clone());
-    Ok(t)
+/// Times of sealed rows, each decoded once for all of their columns.
+#[derive(Default)]
+struct ChunkTimes {
+    /// By address: the chunk is kept with it.
+    known: HashMap<*const Chunk, (Arc<Chunk>, Arc<[i64]>)>,
+    decoded: Decoded,
 }
 
-/// Appends the present samples of `[start, end]`.
-fn extend(times: &mut Vec<i64>, values: &mut Vec<f64>, t: &[i64], v: &[f64], start: i64, end: i64) {
-    let from = t.partition_point(|t| *t < start);
-    let to = t.partition_point(|t| *t <= end).max(from);
-    for (t, v) in t[from..to].iter().zip(&v[from..to]) {
-        if !is_absent(*v) {
-            times.push(*t);
-            values.push(*v);
+impl ChunkTimes {
+    fn of(&mut self, chunk: &Arc<Chunk>) -> Result<Arc<[i64]>, Corrupt> {
+        if let Some((_, times)) = self.known.get(&Arc::as_ptr(chunk)) {
+            return Ok(times.clone());
         }
+        let times = self.decoded.times(chunk.encoded_times(), chunk.rows())?;
+        self.known.insert(Arc::as_ptr(chunk), (chunk.clone(), times.clone()));
+        Ok(times)
     }
 }

@@ -1,7 +1,7 @@
 //! Flush, merge, retention, snapshots and metadata, seen from outside.
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-use fabriclens_model::{Budget, Labels, MatchOp, Matcher, Read, ReadError, absent};
+use fabriclens_model::{Budget, Hint, Labels, MatchOp, Matcher, Read, ReadError, Unlimited, absent};
 use fabriclens_store::{Metadata, Options, RowGroup, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -57,6 +57,31 @@ fn small_blocks_become_one_and_answers_stay() {
     assert_eq!(store.stats().blocks, 1, "{:?}", store.stats());
     drop(store);
     assert_eq!(count(&Store::open(dir.path(), options).unwrap(), "m"), 1080);
+}
+
+#[test]
+fn series_that_were_sampled_together_share_their_times() {
+    let (options, _) = with_clock();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options).unwrap();
+    let all = columns("m", 4);
+    let halves: [Arc<[Labels]>; 2] = [all[..2].into(), all[2..].into()];
+    let append = |start: i64, n: i64| {
+        let mut groups = [rows(&halves[0], start, n), rows(&halves[1], start, n)];
+        *groups[1].values.last_mut().unwrap() = absent();
+        store.append(&groups).unwrap();
+    };
+    append(900 * HOUR, 50);
+    store.flush().unwrap();
+    // Some of it is sealed.
+    append(901 * HOUR, 300);
+    let (start, end) = (900 * HOUR + 1, 905 * HOUR);
+    let matchers = [Matcher::equal("__name__", "m")];
+    let got = store.select_for(&matchers, start, end, Hint::default(), &Unlimited).unwrap().series;
+    assert_eq!(got.iter().map(|s| s.times.len()).collect::<Vec<_>>(), [49 + 241, 49 + 241, 49 + 241, 48 + 241]);
+    assert!(Arc::ptr_eq(&got[0].times, &got[1].times) && Arc::ptr_eq(&got[0].times, &got[2].times));
+    assert!(!got[3].times.contains(&(900 * HOUR + 49 * 60_000)));
+    assert!(got.iter().all(|s| s.times.iter().zip(&s.values).all(|(t, v)| (t / 60_000) as f64 == *v)));
 }
 
 /// The second of three generations has a block so wide that it joins no merge of the first window.

@@ -1,20 +1,13 @@
 //! Aggregations over label groups: sum, avg, min, max, count, group, stddev, stdvar, quantile, `count_values`.
 //! `topk` and `bottomk`, which choose instead of combine, are in [`super::rank`].
 
-use super::{ABSENT, Column, Context, Evaluated, Grid, relabel};
+use super::keys::Keys;
+use super::{ABSENT, Column, Context, Evaluated, Grid};
 use crate::error::QueryError;
 use crate::number;
 use crate::plan::{Aggregate, AggregateOp, Expr, Grouping, Node};
 use fabriclens_model::{Labels, is_stale};
-use std::collections::HashMap;
-
-impl Grouping {
-    /// The labels of the group that a series belongs to.
-    pub(super) fn labels_of(&self, labels: &Labels) -> Labels {
-        let named = |name: &str| self.labels.iter().any(|l| l == name);
-        if self.keep { relabel(labels, named) } else { relabel(labels, |n| n != "__name__" && !named(n)) }
-    }
-}
+use foldhash::{HashMap, HashMapExt as _};
 
 /// Columns of one group, in the order of their appearance.
 pub(super) struct Group {
@@ -23,17 +16,16 @@ pub(super) struct Group {
 }
 
 pub(super) fn groups(columns: &[Column], grouping: &Grouping) -> Vec<Group> {
-    let mut index: HashMap<Labels, usize> = HashMap::new();
-    let mut out: Vec<Group> = vec![];
+    let mut keys = Keys::new(grouping);
+    let mut members: Vec<Vec<usize>> = vec![];
     for (i, c) in columns.iter().enumerate() {
-        let labels = grouping.labels_of(&c.labels);
-        let at = *index.entry(labels.clone()).or_insert_with(|| {
-            out.push(Group { labels, members: vec![] });
-            out.len() - 1
-        });
-        out[at].members.push(i);
+        let at = keys.number(&c.labels);
+        if at == members.len() {
+            members.push(vec![]);
+        }
+        members[at].push(i);
     }
-    out
+    keys.into_labels().into_iter().zip(members).map(|(labels, members)| Group { labels, members }).collect()
 }
 
 impl Context<'_> {
@@ -134,7 +126,7 @@ fn combine(op: AggregateOp, members: &[&[f64]], param: Option<&[f64]>, steps: us
         AggregateOp::Stddev => per_step(members, steps, |_, v| variance(v).sqrt()),
         AggregateOp::Quantile => {
             let q = param.unwrap_or_default();
-            per_step(members, steps, |i, v| number::quantile(q.get(i).copied().unwrap_or(f64::NAN), &mut v.to_vec()))
+            per_step(members, steps, |i, v| number::quantile(q.get(i).copied().unwrap_or(f64::NAN), v))
         }
         AggregateOp::TopK | AggregateOp::BottomK | AggregateOp::CountValues => vec![ABSENT; steps],
     }
@@ -151,13 +143,13 @@ fn fold(members: &[&[f64]], steps: usize, first: impl Fn(f64) -> f64, next: impl
 }
 
 /// Calls `f` with each step's number and present values; absent where there are none.
-fn per_step(members: &[&[f64]], steps: usize, f: impl Fn(usize, &[f64]) -> f64) -> Vec<f64> {
+fn per_step(members: &[&[f64]], steps: usize, f: impl Fn(usize, &mut [f64]) -> f64) -> Vec<f64> {
     let mut present = Vec::with_capacity(members.len());
     let mut out = Vec::with_capacity(steps);
     for i in 0..steps {
         present.clear();
         present.extend(members.iter().map(|m| m[i]).filter(|v| !is_stale(*v)));
-        out.push(if present.is_empty() { ABSENT } else { f(i, &present) });
+        out.push(if present.is_empty() { ABSENT } else { f(i, &mut present) });
     }
     out
 }

@@ -3,7 +3,7 @@
 use super::Evaluated;
 use crate::error::QueryError;
 use fabriclens_model::{Labels, STALE_NAN, is_stale};
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 /// Marks a step at which a column has no value. Arithmetic cannot produce it: its NaN is a signalling one, and
 /// selectors never let a staleness marker through.
@@ -75,7 +75,9 @@ pub(crate) fn relabel(labels: &Labels, keep: impl Fn(&str) -> bool) -> Labels {
     if labels.pairs().iter().all(|(n, _)| keep(n)) {
         return labels.clone();
     }
-    Labels::new(labels.pairs().iter().filter(|(n, _)| keep(n)).cloned())
+    let mut kept = Vec::with_capacity(labels.len());
+    kept.extend(labels.pairs().iter().filter(|(n, _)| keep(n)).cloned());
+    Labels::from_sorted(kept.into())
 }
 
 fn twins() -> QueryError {
@@ -112,7 +114,7 @@ pub(crate) fn merge(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
 
 /// An error when two columns have equal labels, whatever their steps: where Prometheus checks whole matrices.
 pub(crate) fn reject_twins(columns: &[Column]) -> Evaluated<()> {
-    let mut seen = std::collections::HashSet::with_capacity(columns.len());
+    let mut seen = HashSet::with_capacity(columns.len());
     if columns.iter().all(|c| seen.insert(&c.labels)) { Ok(()) } else { Err(twins()) }
 }
 

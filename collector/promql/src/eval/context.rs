@@ -5,7 +5,7 @@ use crate::engine::{CancelToken, Engine, Limits};
 use crate::error::{Position, QueryError};
 use crate::plan::{At, Shift};
 use crate::value::{Outcome, Stats, Value};
-use fabriclens_model::{Budget, Hint, Matcher, Read, Selected, Series};
+use fabriclens_model::{Budget, Hint, Matcher, Read, Selected, SharedSeries};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ impl<'a> Context<'a> {
     }
 
     /// What a selector matches between two instants; counts against limit and budget.
-    pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64, hint: Hint) -> Evaluated<Vec<Series>> {
+    pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64, hint: Hint) -> Evaluated<Vec<SharedSeries>> {
         let began = Instant::now();
         let Selected { series, resolution_ms } = self.read.select_for(matchers, start, end, hint, self.budget)?;
         if let Some(ms) = resolution_ms {

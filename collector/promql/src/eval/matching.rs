@@ -2,11 +2,12 @@
 //! are brought into match groups once; within a group, columns are combined pair by pair.
 
 use super::binary::{arithmetic, compared, holds};
+use super::keys::Keys;
 use super::{ABSENT, Column, Context, Evaluated, Grid, merge, relabel};
 use crate::error::QueryError;
 use crate::plan::{Binary, BinaryOp, Cardinality};
 use fabriclens_model::{Labels, is_stale};
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use std::sync::Arc;
 
 /// Members of each side that share the matching labels.
@@ -18,14 +19,14 @@ struct MatchGroup {
 }
 
 fn match_groups(b: &Binary, left: &[Column], right: &[Column]) -> Vec<MatchGroup> {
-    let mut index: HashMap<Labels, usize> = HashMap::new();
+    let mut keys = Keys::new(&b.grouping);
     let mut out: Vec<MatchGroup> = vec![];
     let mut group_of = |c: &Column, out: &mut Vec<MatchGroup>| {
-        let labels = b.grouping.labels_of(&c.labels);
-        *index.entry(labels.clone()).or_insert_with(|| {
-            out.push(MatchGroup { labels, ..MatchGroup::default() });
-            out.len() - 1
-        })
+        let at = keys.number(&c.labels);
+        if at == out.len() {
+            out.push(MatchGroup::default());
+        }
+        at
     };
     for (i, c) in left.iter().enumerate() {
         let g = group_of(c, &mut out);
@@ -34,6 +35,9 @@ fn match_groups(b: &Binary, left: &[Column], right: &[Column]) -> Vec<MatchGroup
     for (i, c) in right.iter().enumerate() {
         let g = group_of(c, &mut out);
         out[g].right.push(i);
+    }
+    for (group, labels) in out.iter_mut().zip(keys.into_labels()) {
+        group.labels = labels;
     }
     out
 }

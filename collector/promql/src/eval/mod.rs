@@ -5,13 +5,16 @@ mod aggregate;
 mod binary;
 mod columns;
 mod context;
+mod keys;
 mod matching;
 mod rank;
 mod select;
+mod sight;
 mod window;
 
 pub(crate) use columns::{ABSENT, Column, Columns, Grid, drop_name, merge, reject_twins, relabel};
 pub(crate) use context::Context;
+pub(crate) use sight::{PerTimes, Span, spans};
 pub(crate) use window::Window;
 
 use crate::error::QueryError;
@@ -33,7 +36,7 @@ impl Context<'_> {
             Node::Aggregate(a) => Columns::Vector(self.aggregate(a, grid)?),
             Node::Call(f, args) => match f.run {
                 Run::Map(map) => Columns::Vector(self.map(map, args, grid)?),
-                Run::Window { .. } => Columns::Vector(self.over_windows(f, args, grid)?),
+                Run::Window { .. } | Run::Change(_) => Columns::Vector(self.over_windows(f, args, grid)?),
                 Run::Special(run) => run(self, args, grid)?,
             },
             Node::Text(_) | Node::Range(..) | Node::Subquery(_) => {

@@ -1,13 +1,14 @@
 //! Selectors: each reads its series once, over everything the steps of the grid can see, and then walks along them.
 
-use super::{ABSENT, Column, Context, Evaluated, Grid, reject_twins};
+use super::{ABSENT, Column, Context, Evaluated, Grid, PerTimes, reject_twins, spans};
 use crate::error::QueryError;
 use crate::plan::{Expr, Node, Selector, Shift, Subquery};
-use fabriclens_model::{Hint, Rollup, Series, is_stale};
+use fabriclens_model::{Hint, Rollup, SharedSeries, is_stale};
+use std::sync::Arc;
 
 /// Series with all their samples in sight of a range selector or subquery, staleness markers removed.
 pub(crate) struct Ranged {
-    pub series: Vec<Series>,
+    pub series: Vec<SharedSeries>,
     /// Milliseconds.
     pub range: i64,
     offset: i64,
@@ -23,7 +24,7 @@ impl Ranged {
 }
 
 impl Context<'_> {
-    fn read(&mut self, selector: &Selector, (start, end): (i64, i64), hint: Hint) -> Evaluated<Vec<Series>> {
+    fn read(&mut self, selector: &Selector, (start, end): (i64, i64), hint: Hint) -> Evaluated<Vec<SharedSeries>> {
         let mut series = self.fetch(&selector.matchers, start, end, hint)?;
         if series.len() > self.limits.max_series {
             return Err(QueryError::Execution(format!(
@@ -48,18 +49,18 @@ impl Context<'_> {
         let series = self.read(s, (first.saturating_sub(lookback), last), hint)?;
         self.afford(series.len().saturating_mul(grid.steps))?;
         let mut columns = Vec::with_capacity(series.len());
+        let mut seen = PerTimes::new();
         for one in series {
             self.check()?;
             let mut values = vec![ABSENT; grid.steps];
-            let mut next = 0;
             let mut any = 0;
-            for (i, slot) in values.iter_mut().enumerate() {
-                let at = self.shifted(s.shift, grid.time(i));
-                while next < one.times.len() && one.times[next] <= at {
-                    next += 1;
-                }
-                let Some(found) = next.checked_sub(1) else { continue };
-                if one.times[found] < at.saturating_sub(lookback) || is_stale(one.values[found]) {
+            let latest = seen.of(&one.times, |times| {
+                let ends = grid.times().map(|t| self.shifted(s.shift, t));
+                spans(times, ends.map(|end| (end.saturating_sub(lookback), end)))
+            });
+            for (slot, span) in values.iter_mut().zip(&*latest).filter(|(_, span)| span.low < span.high) {
+                let found = span.high - 1;
+                if is_stale(one.values[found]) {
                     continue;
                 }
                 *slot = if times { one.times[found] as f64 / 1000.0 } else { one.values[found] };
@@ -120,19 +121,28 @@ impl Context<'_> {
         // Counted when windows slide over them.
         self.saw_only(seen);
         reject_twins(&columns)?;
+        let times: Arc<[i64]> = inner.times().collect();
         for c in columns {
-            let present = inner.times().zip(c.values).filter(|(_, v)| !is_stale(*v));
-            let (times, values): (Vec<i64>, Vec<f64>) = present.unzip();
-            ranged.series.push(Series { labels: c.labels, times, values });
+            let mut series = SharedSeries { labels: c.labels, times: times.clone(), values: c.values };
+            drop_stale(&mut series);
+            ranged.series.push(series);
         }
         Ok(ranged)
     }
 }
 
-fn drop_stale(s: &mut Series) {
-    if s.values.iter().all(|v| !is_stale(*v)) {
+/// Values that are looked at in one go.
+const STRIDE: usize = 64;
+
+fn drop_stale(s: &mut SharedSeries) {
+    // The marker is a NaN, and that is told faster.
+    if !s.values.chunks(STRIDE).any(|c| c.iter().fold(false, |any, v| any | v.is_nan())) {
+        return;
+    }
+    if !s.values.iter().any(|v| is_stale(*v)) {
         return;
     }
     let kept = s.times.iter().zip(&s.values).filter(|(_, v)| !is_stale(**v)).map(|(t, v)| (*t, *v));
-    (s.times, s.values) = kept.unzip();
+    let (times, values): (Vec<i64>, Vec<f64>) = kept.unzip();
+    (s.times, s.values) = (times.into(), values);
 }

@@ -1,26 +1,32 @@
-//! Functions of range vectors: two cursors per series slide a window along its samples, step by step.
+//! Functions of range vectors: a window slides along the samples of each series, step by step.
 
-use super::{ABSENT, Column, Context, Evaluated, Grid, drop_name, reject_twins};
+use super::{ABSENT, Column, Context, Evaluated, Grid, PerTimes, Span, drop_name, reject_twins, spans};
 use crate::error::QueryError;
-use crate::functions::{Function, Run};
+use crate::functions::{Function, Reach, Run};
 use crate::plan::Expr;
 use crate::value::ValueKind;
+use fabriclens_model::SharedSeries;
 
 /// The samples of one series in sight of one step; never empty.
 pub(crate) struct Window<'a> {
     /// Unix milliseconds, ascending.
     pub times: &'a [i64],
     pub values: &'a [f64],
-    /// Both ends of the range, inclusive, in milliseconds.
-    pub start: i64,
-    pub end: i64,
     /// The step's own time, whatever `offset` and `@` say.
     pub now: i64,
 }
 
+/// What the steps see of a list of times.
+struct Sight {
+    spans: Vec<Span>,
+    /// Samples, again for each step.
+    sampled: usize,
+    /// By step, for functions that want it.
+    reach: Vec<Option<Reach>>,
+}
+
 impl Context<'_> {
     pub(super) fn over_windows(&mut self, f: &Function, args: &[Expr], grid: Grid) -> Evaluated<Vec<Column>> {
-        let Run::Window { run, keep_name, check } = f.run else { return Ok(vec![]) };
         let Some(matrix) = args.iter().find(|a| a.kind == ValueKind::Matrix) else { return Ok(vec![]) };
         let ranged = self.ranged(matrix, grid, f.rollup)?;
         let scalars = args.iter().filter(|a| a.kind == ValueKind::Scalar);
@@ -29,36 +35,46 @@ impl Context<'_> {
 
         let mut at_step = vec![0.0; params.len()];
         let mut seen = vec![false; grid.steps];
+        let windows = || grid.times().map(|t| ranged.window(t));
+        let (mut sights, mut drops) = (PerTimes::new(), vec![]);
         let mut out = Vec::with_capacity(ranged.series.len());
+        let keep_name = matches!(f.run, Run::Window { keep_name: true, .. });
         for s in &ranged.series {
             self.check()?;
+            let sight = sights.of(&s.times, |times| {
+                let spans = spans(times, windows());
+                for (seen, span) in seen.iter_mut().zip(&spans) {
+                    *seen |= span.low < span.high;
+                }
+                let reach = match f.run {
+                    Run::Change(c) => spans.iter().zip(windows()).map(|(s, w)| c.reach(times, *s, w)).collect(),
+                    _ => vec![],
+                };
+                Sight { sampled: spans.iter().map(|s| s.high - s.low).sum(), spans, reach }
+            });
             let mut values = vec![ABSENT; grid.steps];
-            let (mut low, mut high, mut any, mut sampled) = (0, 0, false, 0);
-            for (i, slot) in values.iter_mut().enumerate() {
-                let now = grid.time(i);
-                let (start, end) = ranged.window(now);
-                while high < s.times.len() && s.times[high] <= end {
-                    high += 1;
+            let any = match f.run {
+                Run::Change(change) => change.along(&sight.reach, &s.values, &mut drops, &mut values),
+                Run::Window { run, .. } => {
+                    let mut any = false;
+                    for (i, span) in sight.spans.iter().enumerate().filter(|(_, s)| s.low < s.high) {
+                        for (slot, p) in at_step.iter_mut().zip(&params) {
+                            *slot = p[i];
+                        }
+                        let seen = span.low..span.high;
+                        let window =
+                            Window { times: &s.times[seen.clone()], values: &s.values[seen], now: grid.time(i) };
+                        if let Some(v) = run(&window, &at_step) {
+                            values[i] = v;
+                            any = true;
+                        }
+                    }
+                    any
                 }
-                while low < high && s.times[low] < start {
-                    low += 1;
-                }
-                if low == high {
-                    continue;
-                }
-                sampled += high - low;
-                seen[i] = true;
-                for (slot, p) in at_step.iter_mut().zip(&params) {
-                    *slot = p[i];
-                }
-                let window = Window { times: &s.times[low..high], values: &s.values[low..high], start, end, now };
-                if let Some(v) = run(&window, &at_step) {
-                    *slot = v;
-                    any = true;
-                }
-            }
-            self.saw(sampled);
-            if sampled > 0 && f.counter {
+                Run::Map(_) | Run::Special(_) => false,
+            };
+            self.saw(sight.sampled);
+            if sight.sampled > 0 && f.counter {
                 self.doubt_counter(s.labels.metric(), matrix.offset);
             }
             if any {
@@ -66,7 +82,7 @@ impl Context<'_> {
                 out.push(Column { labels, values });
             }
         }
-        if let Some(check) = check {
+        if let Run::Window { check: Some(check), .. } = f.run {
             for i in (0..grid.steps).filter(|i| seen[*i]) {
                 for (slot, p) in at_step.iter_mut().zip(&params) {
                     *slot = p[i];
@@ -74,7 +90,10 @@ impl Context<'_> {
                 check(&at_step, args, self).map_err(QueryError::Execution)?;
             }
         }
-        reject_twins(&out)?;
+        // Series of one name differ in other labels.
+        if !keep_name && !one_name(&ranged.series) {
+            reject_twins(&out)?;
+        }
         Ok(out)
     }
 
@@ -87,4 +106,8 @@ impl Context<'_> {
             );
         }
     }
+}
+
+fn one_name(series: &[SharedSeries]) -> bool {
+    series.windows(2).all(|pair| pair[0].labels.metric() == pair[1].labels.metric())
 }

@@ -12,6 +12,8 @@ mod regression;
 mod simple;
 mod sort;
 
+pub(crate) use rate::{Change, Reach};
+
 use crate::eval::{Columns, Context, Evaluated, Grid, Window};
 use crate::plan::Expr;
 use crate::value::ValueKind::{self, Matrix, Scalar, String, Vector};
@@ -27,6 +29,8 @@ pub(crate) enum Run {
     Map(fn(f64, &[f64]) -> f64),
     /// From each series' window and the scalar parameters; `None` yields no sample.
     Window { run: fn(&Window<'_>, &[f64]) -> Option<f64>, keep_name: bool, check: Option<Check> },
+    /// From each series and all its windows at once; the metric name goes.
+    Change(Change),
     /// In its own way.
     Special(fn(&mut Context<'_>, &[Expr], Grid) -> Evaluated<Columns>),
 }
@@ -72,6 +76,10 @@ const fn map(name: &'static str, run: fn(f64, &[f64]) -> f64) -> Function {
 
 const fn window(name: &'static str, run: fn(&Window<'_>, &[f64]) -> Option<f64>) -> Function {
     row(name, &[Matrix], Run::Window { run, keep_name: false, check: None })
+}
+
+const fn change(name: &'static str, counter: bool, per_second: bool) -> Function {
+    row(name, &[Matrix], Run::Change(Change { counter, per_second }))
 }
 
 const fn special(
@@ -133,7 +141,7 @@ pub(crate) const ALL: &[Function] = &[
     calendar("day_of_year", calendar::day_of_year),
     calendar("days_in_month", calendar::days_in_month),
     map("deg", |v, _| v * 180.0 / std::f64::consts::PI),
-    window("delta", rate::delta).rolled(Rollup::Last),
+    change("delta", false, false).rolled(Rollup::Last),
     window("deriv", regression::deriv).rolled(Rollup::Last),
     map("exp", |v, _| v.exp()),
     map("floor", |v, _| v.floor()),
@@ -151,7 +159,7 @@ pub(crate) const ALL: &[Function] = &[
     ),
     calendar("hour", calendar::hour),
     window("idelta", rate::idelta),
-    window("increase", rate::increase).counter().rolled(Rollup::Increase),
+    change("increase", true, false).counter().rolled(Rollup::Increase),
     window("irate", rate::irate),
     special("label_join", &[Vector, String, String, String], labels::join).more(3),
     special("label_replace", &[Vector, String, String, String, String], labels::replace),
@@ -179,7 +187,7 @@ pub(crate) const ALL: &[Function] = &[
         Run::Window { run: over_time::quantile, keep_name: false, check: Some(over_time::check_quantile) },
     ),
     map("rad", |v, _| v * std::f64::consts::PI / 180.0),
-    window("rate", rate::rate).counter().rolled(Rollup::Increase),
+    change("rate", true, true).counter().rolled(Rollup::Increase),
     window("resets", over_time::resets),
     row("round", &[Vector, Scalar], Run::Map(math::round)).optional(1),
     special("scalar", &[Vector], simple::scalar).scalar(),

@@ -198,7 +198,8 @@ impl Index {
     /// Labels of a series.
     pub fn labels(&self, series: usize) -> Labels {
         let text = |i: u32| self.texts[i as usize].clone();
-        Labels::new(self.pairs_of(series).iter().map(|(n, v)| (text(*n), text(*v))))
+        let pairs = self.pairs_of(series).iter();
+        Labels::from_sorted(pairs.map(|(n, v)| (text(*n), text(*v))).collect())
     }
 
     /// Layout of a series.

@@ -2,9 +2,11 @@
 
 use super::file::{Facts, HEADER, MAGIC, TRAILER, VERSION, decode_facts};
 use super::index::{self, Index};
-use crate::codec::{Corrupt, column, ints};
+use crate::codec::column::Scratch;
+use crate::codec::{Corrupt, column};
 use crate::error::StoreError;
 use crate::io::{Files, Input};
+use crate::join::Decoded;
 use foldhash::{HashMap, HashMapExt as _};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -120,7 +122,8 @@ impl Block {
 
     /// A reader that keeps what it has read.
     pub fn reader(self: &Arc<Self>) -> Result<Reader, StoreError> {
-        Ok(Reader { index: self.index()?, block: self.clone(), pages: HashMap::new(), times: HashMap::new(), kept: 0 })
+        let (index, block) = (self.index()?, self.clone());
+        Ok(Reader { index, block, pages: HashMap::new(), times: HashMap::new(), decoded: Decoded::default(), kept: 0 })
     }
 }
 
@@ -134,6 +137,7 @@ pub struct Reader {
     block: Arc<Block>,
     pages: HashMap<usize, Arc<Vec<u8>>>,
     times: HashMap<(usize, usize), Arc<[i64]>>,
+    decoded: Decoded,
     kept: usize,
 }
 
@@ -173,8 +177,8 @@ impl Reader {
         }
         let meta = self.index.layouts[layout][chunk];
         let (page, range) = self.stream(meta.offset, meta.len)?;
-        let times = ints::decode(&page[range], meta.rows as usize);
-        let times: Arc<[i64]> = times.map_err(|e| StoreError::damaged(&self.block.path, e))?.into();
+        let times = self.decoded.times(&page[range], meta.rows as usize);
+        let times = times.map_err(|e| StoreError::damaged(&self.block.path, e))?;
         self.times.insert((layout, chunk), times.clone());
         Ok(times)
     }
@@ -182,6 +186,7 @@ impl Reader {
     /// Forgets times; merges call it after each layout.
     pub fn forget_times(&mut self) {
         self.times.clear();
+        self.decoded.clear();
     }
 
     /// The column of a series in one chunk; `at` comes from [`Index::columns`].
@@ -189,7 +194,21 @@ impl Reader {
         if at.1 == 0 {
             return Ok(vec![fabriclens_model::absent(); rows]);
         }
+        let mut values = Vec::with_capacity(rows);
+        self.column_into(at, rows, &mut Scratch::default(), &mut values)?;
+        Ok(values)
+    }
+
+    /// Puts that column into `out` instead of what is there; true when some rows are absent.
+    pub fn column_into(
+        &mut self,
+        at: (u64, u32),
+        rows: usize,
+        scratch: &mut Scratch,
+        out: &mut Vec<f64>,
+    ) -> Result<bool, StoreError> {
+        out.clear();
         let (page, range) = self.stream(at.0, at.1)?;
-        column::decode(&page[range], rows).map_err(|e| StoreError::damaged(&self.block.path, e))
+        column::decode_into(&page[range], rows, scratch, out).map_err(|e| StoreError::damaged(&self.block.path, e))
     }
 }

@@ -51,65 +51,109 @@ impl BitWriter {
 /// Reads what [`BitWriter`] wrote; reading past the end is an error, not zeros.
 pub struct BitReader<'a> {
     bytes: &'a [u8],
+    /// Bits taken.
     at: usize,
-    hold: u64,
-    held: u32,
 }
+
+/// Bits that [`BitReader::peek`] tells at least, where there are as many.
+const PEEK: u32 = 57;
 
 impl<'a> BitReader<'a> {
     /// Starts at the first bit.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, hold: 0, held: 0 }
+        Self { bytes, at: 0 }
     }
 
-    fn refill(&mut self) {
-        if let Some(Ok(word)) = self.bytes.get(self.at..self.at + 8).map(TryInto::try_into) {
-            self.hold |= u64::from_le_bytes(word) << self.held;
-            let taken = (63 - self.held) / 8;
-            self.at += taken as usize;
-            self.held += taken * 8;
-            return;
+    /// The next bits, the first one lowest; zeros after the last.
+    #[inline]
+    fn peek(&self) -> u64 {
+        let byte = self.at / 8;
+        match self.bytes.get(byte..byte + 8).map(TryInto::try_into) {
+            Some(Ok(word)) => u64::from_le_bytes(word) >> (self.at % 8),
+            _ => self.peek_last(),
         }
-        while self.held <= 56 && self.at < self.bytes.len() {
-            self.hold |= u64::from(self.bytes[self.at]) << self.held;
-            self.at += 1;
-            self.held += 8;
+    }
+
+    /// [`Self::peek`] where less than a word is left.
+    #[cold]
+    fn peek_last(&self) -> u64 {
+        let mut word = [0; 8];
+        let rest = &self.bytes[(self.at / 8).min(self.bytes.len())..];
+        word[..rest.len()].copy_from_slice(rest);
+        u64::from_le_bytes(word) >> (self.at % 8)
+    }
+
+    #[inline]
+    fn take(&mut self, n: u32) -> Result<(), Corrupt> {
+        let at = self.at + n as usize;
+        if at > self.bytes.len() * 8 {
+            return Err(Corrupt("bit stream ends early"));
         }
+        self.at = at;
+        Ok(())
     }
 
     /// The next `n` bits (n ≤ 64).
     #[inline]
     pub fn get(&mut self, n: u32) -> Result<u64, Corrupt> {
-        if n > 56 {
+        if n >= PEEK {
             let low = self.get(32)?;
             return Ok(low | self.get(n - 32)? << 32);
         }
-        if self.held < n {
-            self.refill();
-            if self.held < n {
-                return Err(Corrupt("bit stream ends early"));
-            }
-        }
-        let v = self.hold & ((1u64 << n) - 1);
-        self.hold >>= n;
-        self.held -= n;
-        // Bits over `held` may be set by the wide refill; they are the true next bits and are OR-ed in again unchanged.
-        Ok(v)
+        let word = self.peek();
+        self.take(n)?;
+        Ok(word & ((1u64 << n) - 1))
     }
 
-    /// Counts ones up to a zero, at most `max`.
-    #[inline]
-    pub fn unary(&mut self, max: u32) -> Result<u32, Corrupt> {
-        if self.held < 48 {
-            self.refill();
+    /// Appends what `value` makes of each of the next `count` fields of `width` bits (width ≤ 64).
+    pub fn fields(
+        &mut self,
+        width: u32,
+        count: usize,
+        out: &mut Vec<i64>,
+        value: impl Fn(u64) -> i64,
+    ) -> Result<(), Corrupt> {
+        if width == 0 || width >= PEEK {
+            for _ in 0..count {
+                out.push(value(self.get(width)?));
+            }
+            return Ok(());
         }
-        let ones = self.hold.trailing_ones();
-        if ones > max || ones >= self.held {
+        let bits = width as usize;
+        // Each field is read by a word of its own, none waits for the one before.
+        let words = (self.bytes.len() * 8).saturating_sub(self.at + 64 + 7) / bits;
+        let quick = count.min(words);
+        let (mut at, mask, before) = (self.at, (1u64 << width) - 1, out.len());
+        out.resize(before + quick, 0);
+        for slot in &mut out[before..] {
+            let word = self.bytes[at / 8..at / 8 + 8].try_into().map_or(0, u64::from_le_bytes);
+            *slot = value(word >> (at % 8) & mask);
+            at += bits;
+        }
+        self.at = at;
+        for _ in quick..count {
+            out.push(value(self.get(width)?));
+        }
+        Ok(())
+    }
+
+    /// Counts ones up to a zero, at most `max` (max < 57), and reads the `tail` bits that follow the zero if there
+    /// were fewer.
+    #[inline]
+    pub fn unary(&mut self, max: u32, tail: u32) -> Result<(u32, u64), Corrupt> {
+        let word = self.peek();
+        let ones = word.trailing_ones();
+        if ones > max {
             return Err(Corrupt("unary run too long"));
         }
-        self.hold >>= ones + 1;
-        self.held -= ones + 1;
-        Ok(ones)
+        let tail = if ones < max { tail } else { 0 };
+        let all = ones + 1 + tail;
+        if all < PEEK {
+            self.take(all)?;
+            return Ok((ones, word >> (ones + 1) & ((1u64 << tail) - 1)));
+        }
+        self.take(ones + 1)?;
+        Ok((ones, self.get(tail)?))
     }
 }
 
@@ -130,9 +174,30 @@ mod tests {
             let mut r = BitReader::new(&bytes);
             for (v, n, u) in &fields {
                 prop_assert_eq!(r.get(*n).unwrap(), if *n == 64 { *v } else { v & ((1 << n) - 1) });
-                prop_assert_eq!(r.unary(40).unwrap(), *u);
+                prop_assert_eq!(r.unary(40, 0).unwrap(), (*u, 0));
             }
             prop_assert!(r.get(9).is_err());
+        }
+
+        #[test]
+        fn fields_and_tails_are_what_single_reads_give(
+            before in 0u32..9, width in 0u32..=64, values in prop::collection::vec(any::<u64>(), 0..300),
+            ones in 0u32..=24, tail in 0u32..=63
+        ) {
+            let cut = |v: u64, n: u32| if n == 64 { v } else { v & ((1 << n) - 1) };
+            let mut w = BitWriter::default();
+            w.put(0, before);
+            values.iter().for_each(|v| w.put(cut(*v, width), width));
+            w.unary(ones);
+            w.put(cut(u64::MAX, tail), tail);
+            let bytes = w.finish();
+            let mut r = BitReader::new(&bytes);
+            r.get(before).unwrap();
+            let mut got = Vec::new();
+            r.fields(width, values.len(), &mut got, |v| v as i64).unwrap();
+            prop_assert_eq!(got, values.iter().map(|v| cut(*v, width) as i64).collect::<Vec<_>>());
+            prop_assert_eq!(r.unary(24, tail).unwrap(), (ones, if ones < 24 { cut(u64::MAX, tail) } else { 0 }));
+            prop_assert!(r.fields(width.max(1), 600, &mut Vec::new(), |v| v as i64).is_err());
         }
     }
 }

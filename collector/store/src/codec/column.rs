@@ -138,45 +138,73 @@ fn write_exceptions(exceptions: &Exceptions, out: &mut Vec<u8>) {
     }
 }
 
+/// Memory that decoding works in, for one column after the other.
+#[derive(Default)]
+pub struct Scratch {
+    residuals: Vec<i64>,
+    present: Vec<f64>,
+}
+
 /// Reads a column of `rows` rows; `bytes` is exactly what [`encode`] appended.
 ///
 /// # Errors
 /// [`Corrupt`] when the bytes are no such column.
 pub fn decode(bytes: &[u8], rows: usize) -> Result<Vec<f64>, Corrupt> {
+    let mut values = Vec::with_capacity(rows);
+    decode_into(bytes, rows, &mut Scratch::default(), &mut values)?;
+    Ok(values)
+}
+
+/// Appends the values of a column; true when some are absent. After an error `out` may hold some of them.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_into(bytes: &[u8], rows: usize, scratch: &mut Scratch, out: &mut Vec<f64>) -> Result<bool, Corrupt> {
+    let before = out.len();
     if bytes.is_empty() {
-        return Ok(vec![absent(); rows]);
+        out.resize(before + rows, absent());
+        return Ok(rows > 0);
     }
     let mut c = Cursor::new(bytes);
     let tag = c.byte()?;
-    let mut runs = Vec::new();
-    let mut present = rows;
-    if tag & GAPS != 0 {
-        let n = c.count(rows + 1)?;
-        runs = ints::decode(c.bytes()?, n)?;
-        present = present_of(&runs, rows)?;
-    }
-    let values = match tag & 7 {
-        CONST => vec![f64::from_bits(u64::from_le_bytes(c.array()?)); present],
-        CONST_INT => vec![c.signed()? as f64; present],
-        INTS => read_ints(&mut c, tag, present)?,
-        FLOATS => floats::decode(c.rest(), present)?,
-        _ => return Err(Corrupt("unknown column kind")),
-    };
     if tag & GAPS == 0 {
-        return Ok(values);
+        read_present(&mut c, tag, rows, &mut scratch.residuals, out)?;
+        return Ok(false);
     }
-    let mut out = Vec::with_capacity(rows);
+    let n = c.count(rows + 1)?;
+    let runs = ints::decode(c.bytes()?, n)?;
+    let present = present_of(&runs, rows)?;
+    scratch.present.clear();
+    read_present(&mut c, tag, present, &mut scratch.residuals, &mut scratch.present)?;
     let mut at = 0;
     for (i, run) in runs.iter().enumerate() {
         let run = *run as usize;
         if i % 2 == 0 {
-            out.extend_from_slice(&values[at..at + run]);
+            out.extend_from_slice(&scratch.present[at..at + run]);
             at += run;
         } else {
             out.resize(out.len() + run, absent());
         }
     }
-    Ok(out)
+    Ok(present < rows)
+}
+
+/// Appends the `n` values that are there.
+fn read_present(
+    c: &mut Cursor<'_>,
+    tag: u8,
+    n: usize,
+    residuals: &mut Vec<i64>,
+    out: &mut Vec<f64>,
+) -> Result<(), Corrupt> {
+    match tag & 7 {
+        CONST => out.resize(out.len() + n, f64::from_bits(u64::from_le_bytes(c.array()?))),
+        CONST_INT => out.resize(out.len() + n, c.signed()? as f64),
+        INTS => read_ints(c, tag, n, residuals, out)?,
+        FLOATS => floats::decode_into(c.rest(), n, out)?,
+        _ => return Err(Corrupt("unknown column kind")),
+    }
+    Ok(())
 }
 
 /// Checks that the runs cover the rows and counts the present ones.
@@ -193,7 +221,13 @@ fn present_of(runs: &[i64], rows: usize) -> Result<usize, Corrupt> {
     Ok(present)
 }
 
-fn read_ints(c: &mut Cursor<'_>, tag: u8, n: usize) -> Result<Vec<f64>, Corrupt> {
+fn read_ints(
+    c: &mut Cursor<'_>,
+    tag: u8,
+    n: usize,
+    residuals: &mut Vec<i64>,
+    out: &mut Vec<f64>,
+) -> Result<(), Corrupt> {
     let scale = *SCALES.get(usize::from(tag >> 5)).ok_or(Corrupt("unknown scale"))?;
     let mut exceptions = Vec::new();
     if tag & EXCEPTIONS != 0 {
@@ -207,14 +241,14 @@ fn read_ints(c: &mut Cursor<'_>, tag: u8, n: usize) -> Result<Vec<f64>, Corrupt>
             next = i + 1;
         }
     }
-    let numbers = ints::decode(c.rest(), n)?;
-    let mut values: Vec<f64> = if scale == 1.0 {
-        numbers.iter().map(|i| *i as f64).collect()
+    let before = out.len();
+    if scale == 1.0 {
+        ints::decode_into(c.rest(), n, residuals, out, |i| i as f64)?;
     } else {
-        numbers.iter().map(|i| *i as f64 / scale).collect()
-    };
-    for (i, bits) in exceptions {
-        values[i] = f64::from_bits(bits);
+        ints::decode_into(c.rest(), n, residuals, out, move |i| i as f64 / scale)?;
     }
-    Ok(values)
+    for (i, bits) in exceptions {
+        out[before + i] = f64::from_bits(bits);
+    }
+    Ok(())
 }

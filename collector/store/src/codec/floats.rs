@@ -35,14 +35,13 @@ pub fn encode(values: &[f64], out: &mut Vec<u8>) {
     *out = w.finish();
 }
 
-/// Reads `n` values.
+/// Appends the `n` values that are read.
 ///
 /// # Errors
 /// [`Corrupt`] when the bytes do not hold `n` values.
-pub fn decode(bytes: &[u8], n: usize) -> Result<Vec<f64>, Corrupt> {
-    let mut values = Vec::with_capacity(n);
+pub fn decode_into(bytes: &[u8], n: usize, values: &mut Vec<f64>) -> Result<(), Corrupt> {
     if n == 0 {
-        return Ok(values);
+        return Ok(());
     }
     let mut r = BitReader::new(bytes);
     let mut prev = r.get(64)?;
@@ -63,5 +62,5 @@ pub fn decode(bytes: &[u8], n: usize) -> Result<Vec<f64>, Corrupt> {
         }
         values.push(f64::from_bits(prev));
     }
-    Ok(values)
+    Ok(())
 }

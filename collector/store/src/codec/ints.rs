@@ -176,40 +176,56 @@ fn run_values(residuals: &[i64], shift: u32) -> impl Iterator<Item = u64> + Clon
 /// [`Corrupt`] when the bytes do not hold `n` values.
 pub fn decode(bytes: &[u8], n: usize) -> Result<Vec<i64>, Corrupt> {
     let mut values = Vec::with_capacity(n);
+    decode_into(bytes, n, &mut Vec::new(), &mut values, |v| v)?;
+    Ok(values)
+}
+
+/// Appends what `of` makes of each of the `n` values; `residuals` is memory to work in.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_into<T: Clone>(
+    bytes: &[u8],
+    n: usize,
+    residuals: &mut Vec<i64>,
+    out: &mut Vec<T>,
+    of: impl Fn(i64) -> T,
+) -> Result<(), Corrupt> {
     if n == 0 {
-        return Ok(values);
+        return Ok(());
     }
     let mut c = Cursor::new(bytes);
     let head = c.byte()?;
     let first = c.signed()?;
-    values.push(first);
-    let order = head >> 2;
+    residuals.clear();
+    residuals.reserve(n - 1);
     match head & 3 {
-        0 => values.resize(n, 0),
-        1 => read_frames(&mut c, n, &mut values)?,
-        2 => read_rice(&mut c, n, &mut values)?,
-        _ => read_runs(&mut c, n, &mut values)?,
+        0 => residuals.resize(n - 1, 0),
+        1 => read_frames(&mut c, n - 1, residuals)?,
+        2 => read_rice(&mut c, n - 1, residuals)?,
+        _ => read_runs(&mut c, n - 1, residuals)?,
     }
-    match order {
-        0 => values[1..].iter_mut().for_each(|v| *v = v.wrapping_add(first)),
-        1 => {
-            let mut v = first;
-            for x in &mut values[1..] {
-                v = v.wrapping_add(*x);
-                *x = v;
-            }
-        }
-        2 => {
-            let (mut v, mut d) = (first, 0i64);
-            for x in &mut values[1..] {
-                d = d.wrapping_add(*x);
+    let order = head >> 2;
+    if order > 2 {
+        return Err(Corrupt("difference order over 2"));
+    }
+    out.push(of(first));
+    let before = out.len();
+    out.resize(before + n - 1, of(first));
+    // Sums are in plain variables: through an iterator each would wait for the one before to reach memory.
+    let (mut v, mut d) = (first, 0i64);
+    for (slot, r) in out[before..].iter_mut().zip(&*residuals) {
+        match order {
+            0 => v = first.wrapping_add(*r),
+            1 => v = v.wrapping_add(*r),
+            _ => {
+                d = d.wrapping_add(*r);
                 v = v.wrapping_add(d);
-                *x = v;
             }
         }
-        _ => return Err(Corrupt("difference order over 2")),
+        *slot = of(v);
     }
-    Ok(values)
+    Ok(())
 }
 
 fn shift_of(c: &mut Cursor<'_>) -> Result<u32, Corrupt> {
@@ -226,8 +242,8 @@ fn parameter(c: &mut Cursor<'_>) -> Result<u32, Corrupt> {
 
 fn read_frames(c: &mut Cursor<'_>, n: usize, values: &mut Vec<i64>) -> Result<(), Corrupt> {
     let shift = shift_of(c)?;
-    let mut frames = Vec::with_capacity((n - 1).div_ceil(FRAME));
-    for _ in 0..(n - 1).div_ceil(FRAME) {
+    let mut frames = Vec::with_capacity(n.div_ceil(FRAME));
+    for _ in 0..n.div_ceil(FRAME) {
         let min = c.signed()?;
         let width = u32::from(c.byte()?);
         if width > 64 {
@@ -236,12 +252,9 @@ fn read_frames(c: &mut Cursor<'_>, n: usize, values: &mut Vec<i64>) -> Result<()
         frames.push((min, width));
     }
     let mut r = BitReader::new(c.rest());
-    let mut left = n - 1;
+    let mut left = n;
     for (min, width) in frames {
-        for _ in 0..left.min(FRAME) {
-            let v = if width == 0 { 0 } else { r.get(width)? };
-            values.push(min.wrapping_add(v as i64) << shift);
-        }
+        r.fields(width, left.min(FRAME), values, move |v| min.wrapping_add(v as i64) << shift)?;
         left = left.saturating_sub(FRAME);
     }
     Ok(())
@@ -252,7 +265,7 @@ fn read_rice(c: &mut Cursor<'_>, n: usize, values: &mut Vec<i64>) -> Result<(), 
     let k = parameter(c)?;
     let center = c.signed()?;
     let mut r = BitReader::new(c.rest());
-    for _ in 1..n {
+    for _ in 0..n {
         values.push(unzigzag(rice::get(&mut r, k)?).wrapping_add(center) << shift);
     }
     Ok(())

@@ -42,9 +42,9 @@ pub fn put(w: &mut BitWriter, u: u64, k: u32) {
 /// Reads one value.
 #[inline]
 pub fn get(r: &mut BitReader<'_>, k: u32) -> Result<u64, Corrupt> {
-    let q = r.unary(ESCAPE as u32)?;
+    let (q, low) = r.unary(ESCAPE as u32, k)?;
     if u64::from(q) == ESCAPE {
         return r.get(64);
     }
-    Ok(u64::from(q) << k | r.get(k)?)
+    Ok(u64::from(q) << k | low)
 }

@@ -71,7 +71,8 @@ proptest! {
     fn floats_round_trip(values in prop::collection::vec(value(), 0..300)) {
         let mut out = Vec::new();
         floats::encode(&values, &mut out);
-        let back = floats::decode(&out, values.len()).unwrap();
+        let mut back = Vec::new();
+        floats::decode_into(&out, values.len(), &mut back).unwrap();
         prop_assert!(back.iter().zip(&values).all(|(a, b)| a.to_bits() == b.to_bits()));
     }
 
@@ -79,7 +80,7 @@ proptest! {
     fn foreign_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), rows in 0usize..300) {
         let _ = column::decode(&bytes, rows);
         let _ = ints::decode(&bytes, rows);
-        let _ = floats::decode(&bytes, rows);
+        let _ = floats::decode_into(&bytes, rows, &mut Vec::new());
     }
 
     #[test]

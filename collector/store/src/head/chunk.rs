@@ -1,5 +1,6 @@
 //! Sealed rows of one layout: times once, each column compressed by what it is.
 
+use crate::codec::column::Scratch;
 use crate::codec::{Corrupt, column, ints};
 
 /// Immutable and small; shared with reads that outlive the head.
@@ -63,9 +64,24 @@ impl Chunk {
         ints::decode(&self.times, self.rows)
     }
 
+    /// All times, in their bytes.
+    pub fn encoded_times(&self) -> &[u8] {
+        &self.times
+    }
+
     /// One column, absent rows included.
     pub fn column(&self, c: usize) -> Result<Vec<f64>, Corrupt> {
+        column::decode(self.stream(c), self.rows)
+    }
+
+    /// Puts a column into `out` instead of what is there; true when some rows are absent.
+    pub fn column_into(&self, c: usize, scratch: &mut Scratch, out: &mut Vec<f64>) -> Result<bool, Corrupt> {
+        out.clear();
+        column::decode_into(self.stream(c), self.rows, scratch, out)
+    }
+
+    fn stream(&self, c: usize) -> &[u8] {
         let start = if c == 0 { 0 } else { self.ends[c - 1] };
-        column::decode(&self.data[start as usize..self.ends[c] as usize], self.rows)
+        &self.data[start as usize..self.ends[c] as usize]
     }
 }

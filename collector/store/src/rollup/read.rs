@@ -4,7 +4,9 @@ use super::{LABEL, RESOLUTION, name, newest_first, sample_labels, stretch};
 use crate::block::read::Block;
 use crate::select::Found;
 use crate::store::Store;
-use fabriclens_model::{Budget, Hint, Labels, Matcher, ReadError, Rollup, Selected, Series, is_stale, settle};
+use fabriclens_model::{
+    Budget, Hint, Labels, Matcher, ReadError, Rollup, Selected, Series, SharedSeries, is_stale, settle,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -96,7 +98,7 @@ impl Store {
             }
         }
         let series = found.finish(first, last)?.into_iter();
-        Ok(series.map(|s| (sample_labels(s.labels.clone()), s)).collect())
+        Ok(series.map(|s| (sample_labels(s.labels.clone()), s.into())).collect())
     }
 }
 
@@ -121,12 +123,12 @@ fn gaps(blocks: &[Arc<Block>], rollups: &[Arc<Block>], start: i64, end: i64) -> 
 
 /// Samples and what stands for others, by series in order of labels.
 fn joined(
-    samples: Vec<Series>,
+    samples: Vec<SharedSeries>,
     last: BTreeMap<Labels, Series>,
     other: &BTreeMap<Labels, Series>,
     rollup: Rollup,
-) -> Vec<Series> {
-    let mut all: BTreeMap<Labels, Series> = samples.into_iter().map(|s| (s.labels.clone(), s)).collect();
+) -> Vec<SharedSeries> {
+    let mut all: BTreeMap<Labels, Series> = samples.into_iter().map(|s| (s.labels.clone(), s.into())).collect();
     for (labels, mut series) in last {
         if let Some(other) = other.get(&labels) {
             match rollup {
@@ -141,7 +143,7 @@ fn joined(
         entry.values.extend(series.values);
         (entry.times, entry.values) = settle(std::mem::take(&mut entry.times), std::mem::take(&mut entry.values));
     }
-    all.into_values().collect()
+    all.into_values().map(Into::into).collect()
 }
 
 /// Puts the values of `other` where it has any.

@@ -1,0 +1,196 @@
+//! Puts the pieces of series together. Series whose samples are all there at the times of others share these times.
+
+use crate::codec::{Corrupt, ints};
+use fabriclens_model::{is_absent, settle};
+use foldhash::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows of a chunk: all its times, and which of them are asked for.
+pub type Rows = (Arc<[i64]>, Range<usize>);
+
+/// The rows of a chunk within `[start, end]`.
+pub fn rows(times: &[i64], start: i64, end: i64) -> Range<usize> {
+    let from = times.partition_point(|t| *t < start);
+    from..times.partition_point(|t| *t <= end).max(from)
+}
+
+/// Times of at most so many bytes follow each other at one distance, but for a few.
+const REGULAR: usize = 64;
+
+/// Decodes times; regular ones once for all chunks that have them: hosts that are sampled at the same times have them in
+/// layouts of their own.
+#[derive(Default)]
+pub struct Decoded(HashMap<Box<[u8]>, Arc<[i64]>>);
+
+impl Decoded {
+    /// The times of `rows` rows.
+    pub fn times(&mut self, bytes: &[u8], rows: usize) -> Result<Arc<[i64]>, Corrupt> {
+        if let Some(times) = self.0.get(bytes).filter(|t| t.len() == rows) {
+            return Ok(times.clone());
+        }
+        let times: Arc<[i64]> = ints::decode(bytes, rows)?.into();
+        if bytes.len() <= REGULAR {
+            self.0.insert(bytes.into(), times.clone());
+        }
+        Ok(times)
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Chunks by address, each with the rows that are taken.
+type Key = Vec<(usize, usize, usize)>;
+
+/// Lists of times with the same ends and length.
+type Alike = Vec<Arc<[i64]>>;
+
+/// Lists that are looked through: a fleet whose ports each miss another second has very many.
+const ALIKE: usize = 8;
+
+/// Times that were put together, each list once if it can be found.
+#[derive(Default)]
+pub struct Times {
+    /// The chunks are kept, so that an address stands for one chunk only.
+    by_chunks: HashMap<Key, (Vec<Rows>, Arc<[i64]>)>,
+    by_ends: HashMap<(i64, i64, usize), Alike>,
+}
+
+impl Times {
+    /// All times of these rows one after the other, and whether they ascend.
+    fn of(&mut self, chunks: &mut Vec<Rows>) -> (Arc<[i64]>, bool) {
+        let key: Key = chunks.iter().map(|(t, r)| (t.as_ptr() as usize, r.start, r.end)).collect();
+        if let Some((_, times)) = self.by_chunks.get(&key) {
+            return (times.clone(), true);
+        }
+        let all: Vec<i64> = chunks.iter().flat_map(|(t, r)| &t[r.clone()]).copied().collect();
+        if !all.is_sorted_by(|a, b| a < b) {
+            return (all.into(), false);
+        }
+        let (first, last) = (all.first().copied().unwrap_or(0), all.last().copied().unwrap_or(0));
+        let alike = self.by_ends.entry((first, last, all.len())).or_default();
+        let times = match alike.iter().find(|t| ***t == all[..]) {
+            Some(times) => times.clone(),
+            None => {
+                let times: Arc<[i64]> = all.into();
+                if alike.len() < ALIKE {
+                    alike.push(times.clone());
+                }
+                times
+            }
+        };
+        self.by_chunks.insert(key, (std::mem::take(chunks), times.clone()));
+        (times, true)
+    }
+}
+
+/// One series that is put together.
+#[derive(Default)]
+pub struct Joined {
+    chunks: Vec<Rows>,
+    /// Times of its own, once a sample was absent.
+    own: Option<Vec<i64>>,
+    values: Vec<f64>,
+}
+
+impl Joined {
+    /// Samples so far.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Adds the chosen rows of a chunk; `values` has one for each row of the chunk. With `gaps` some may be absent.
+    pub fn push(&mut self, (times, rows): Rows, values: &[f64], gaps: bool) {
+        let values = &values[rows.clone()];
+        if !gaps && self.own.is_none() {
+            if !rows.is_empty() {
+                self.values.extend_from_slice(values);
+                self.chunks.push((times, rows));
+            }
+            return;
+        }
+        let before = &self.chunks;
+        let own = self.own.get_or_insert_with(|| before.iter().flat_map(|(t, r)| &t[r.clone()]).copied().collect());
+        for (t, v) in times[rows].iter().zip(values).filter(|(_, v)| !is_absent(**v)) {
+            own.push(*t);
+            self.values.push(*v);
+        }
+    }
+
+    /// Its samples in ascending order of time, the first of each time.
+    pub fn finish(mut self, times: &mut Times) -> (Arc<[i64]>, Vec<f64>) {
+        let own = match self.own {
+            Some(own) => own,
+            None => match times.of(&mut self.chunks) {
+                (shared, true) => return (shared, self.values),
+                (own, false) => own.to_vec(),
+            },
+        };
+        let (own, values) = settle(own, self.values);
+        (own.into(), values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_model::absent;
+
+    fn put(times: &mut Times, pieces: &[(&Arc<[i64]>, &[f64])], start: i64, end: i64) -> (Arc<[i64]>, Vec<f64>) {
+        let mut joined = Joined::default();
+        for (t, v) in pieces {
+            joined.push(((*t).clone(), rows(t, start, end)), v, v.iter().any(|v| is_absent(*v)));
+        }
+        joined.finish(times)
+    }
+
+    #[test]
+    fn regular_times_are_decoded_once() {
+        let bytes = |times: &[i64]| {
+            let mut out = Vec::new();
+            ints::encode(times, &mut out);
+            out
+        };
+        let regular: Vec<i64> = (0..100).map(|i| 7 + i * 1000).collect();
+        let odd: Vec<i64> = (0..200).map(|i| i * 1000 + i * i * i * 7919 % 997).collect();
+        let mut decoded = Decoded::default();
+        let mut twice = |bytes: &[u8], n| (decoded.times(bytes, n).unwrap(), decoded.times(bytes, n).unwrap());
+        let (a, b) = twice(&bytes(&regular), 100);
+        assert!(a[..] == regular[..] && Arc::ptr_eq(&a, &b));
+        // The same bytes may stand for fewer.
+        assert_eq!(twice(&bytes(&regular), 40).1[..], regular[..40]);
+        let (a, b) = twice(&bytes(&odd), 200);
+        assert!(a[..] == odd[..] && a == b && !Arc::ptr_eq(&a, &b));
+    }
+
+    #[test]
+    fn the_same_times_are_shared_whatever_chunks_they_come_in() {
+        let mut times = Times::default();
+        let chunk = |t: &[i64]| Arc::<[i64]>::from(t);
+        let (a, b, all) = (chunk(&[1, 2]), chunk(&[3, 4]), chunk(&[0, 1, 2, 3, 4, 5]));
+        let values = [9.0, 1.0, 2.0, 3.0, 4.0, 9.0];
+        let parts = put(&mut times, &[(&a, &[1.0, 2.0]), (&b, &[3.0, 4.0])], 1, 4);
+        let whole = put(&mut times, &[(&all, &values)], 1, 4);
+        assert_eq!((&parts.0[..], &parts.1[..]), (&[1, 2, 3, 4][..], &values[1..5]));
+        assert!(Arc::ptr_eq(&parts.0, &whole.0) && parts.1 == whole.1);
+        assert!(Arc::ptr_eq(&parts.0, &put(&mut times, &[(&a, &[5.0, 6.0]), (&b, &[7.0, 8.0])], 0, 9).0));
+        let shorter = put(&mut times, &[(&all, &values)], 2, 4);
+        assert_eq!((&shorter.0[..], &shorter.1[..]), (&[2, 3, 4][..], &values[2..5]));
+    }
+
+    #[test]
+    fn samples_that_are_absent_late_or_there_twice_give_times_of_their_own() {
+        let mut times = Times::default();
+        let (a, b): (Arc<[i64]>, Arc<[i64]>) = (Arc::from([1, 2, 3]), Arc::from([2, 5]));
+        let gaps = put(&mut times, &[(&a, &[1.0, absent(), 3.0]), (&b, &[4.0, 5.0])], 0, 9);
+        assert_eq!((&gaps.0[..], &gaps.1[..]), (&[1, 2, 3, 5][..], &[1.0, 4.0, 3.0, 5.0][..]));
+        let late = put(&mut times, &[(&b, &[4.0, 5.0]), (&a, &[1.0, 2.0, absent()])], 0, 9);
+        assert_eq!((&late.0[..], &late.1[..]), (&[1, 2, 5][..], &[1.0, 4.0, 5.0][..]));
+        let twice = put(&mut times, &[(&a, &[1.0, 2.0, 3.0]), (&b, &[4.0, 5.0])], 0, 9);
+        assert_eq!((&twice.0[..], &twice.1[..]), (&[1, 2, 3, 5][..], &[1.0, 2.0, 3.0, 5.0][..]));
+        assert!(put(&mut times, &[(&a, &[1.0, 2.0, 3.0])], 6, 9).0.is_empty());
+    }
+}
