@@ -50,7 +50,14 @@ async fn take(ingest: &Arc<Ingest>, peer: Peer, request: Request) -> Result<Repo
     let (parts, body) = request.into_parts();
     let framed = body::read(&parts.headers, body, ingest.message_size()).await;
     let (compressed, message) = framed.and_then(message).map_err(|e| refuse(e.reason(), status_of(&e.into())))?;
-    let packing = if compressed { packing } else { Packing::None };
+    let packing = match (compressed, packing) {
+        (true, Packing::None) => {
+            let text = "the message is compressed and grpc-encoding does not say how; name zstd or gzip";
+            return Err(refuse("encoding", Status::internal(text)));
+        }
+        (true, packing) => packing,
+        (false, _) => Packing::None,
+    };
     ingest.otlp(Way::OtlpGrpc, peer.0.ip(), packing, message).await.map_err(|e| status_of(&e))
 }
 
@@ -131,4 +138,36 @@ pub(super) fn answer(report: &Report) -> ExportMetricsServiceResponse {
         error_message: report.message(),
     });
     ExportMetricsServiceResponse { partial_success: partial }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_whole_or_refused() {
+        let of = |bytes: &[u8]| message(Bytes::copy_from_slice(bytes)).map_err(|e| e.to_string());
+        assert_eq!(of(b"\0\0\0\0\x03abc"), Ok((false, Bytes::from_static(b"abc"))));
+        assert_eq!(of(b"\x01\0\0\0\0"), Ok((true, Bytes::new())));
+        for bad in [&b""[..], b"\0\0\0\0", b"\x02\0\0\0\0"] {
+            assert!(of(bad).unwrap_err().contains("no gRPC message"), "{bad:?}");
+        }
+        for bad in [&b"\0\0\0\0\x03ab"[..], b"\0\0\0\0\x03abcd", b"\0\xff\xff\xff\xffabc"] {
+            assert!(of(bad).unwrap_err().contains("is to have"), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_compression_is_named_with_the_known_ones() {
+        let of = |name: &'static str| {
+            packing(&HeaderMap::from_iter([("grpc-encoding".parse().unwrap(), HeaderValue::from_static(name))]))
+        };
+        assert_eq!(of("zstd").unwrap(), Packing::Zstd);
+        assert_eq!(of("gzip").unwrap(), Packing::Gzip);
+        assert_eq!((of("identity").unwrap(), packing(&HeaderMap::new()).unwrap()), (Packing::None, Packing::None));
+        let status = of("deflate").unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unimplemented);
+        assert!(status.message().contains("deflate") && status.message().contains("use zstd, gzip or none"));
+        assert_eq!(status.metadata().get("grpc-accept-encoding").unwrap(), "zstd,gzip,identity");
+    }
 }

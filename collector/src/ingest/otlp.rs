@@ -154,3 +154,33 @@ impl Decoder {
         Ok(Rows { groups: groups.collect(), rejected: rows.rejected, metadata: rows.metadata })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_desk_is_free_again_after_a_panic_and_nobody_waits_for_ever() {
+        let desk = Desk::default();
+        let put = || {
+            let (answer, answered) = oneshot::channel();
+            let peer = IpAddr::from([127, 0, 0, 1]);
+            (desk.put(Job { way: Way::OtlpGrpc, peer, packing: Packing::None, body: Bytes::new(), answer }), answered)
+        };
+        let (first, mut waits) = put();
+        assert!(first && !put().0, "one is at work");
+        assert!(waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Empty));
+        let died = std::thread::scope(|scope| {
+            let work = scope.spawn(|| {
+                let _left = Left(&desk.queue);
+                panic!("a decoder");
+            });
+            work.join()
+        });
+        assert!(died.is_err());
+        assert!(waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Closed), "told to come again");
+        assert!(put().0, "the next one finds nobody at work");
+        assert!(desk.next(0).is_some() && desk.next(1).is_none() && !put().0, "at work while requests are in hand");
+        assert!(desk.next(0).is_some() && desk.next(0).is_none() && put().0, "without any it ends");
+    }
+}
