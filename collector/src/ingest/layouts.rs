@@ -24,12 +24,15 @@ impl std::hash::Hasher for Ready {
     }
 }
 
+/// A decoder's list and the one that stands for it.
+type Twins = (Arc<[decode::Labels]>, Arc<[Labels]>);
+
 /// Lists by the addresses of their label sets. A list keeps its label sets alive, so no address is ever reused.
 #[derive(Default)]
 pub(super) struct Layouts {
     known: HashMap<u64, Vec<Arc<[Labels]>>, BuildHasherDefault<Ready>>,
     /// By the address of a decoder's list, which is kept alive too.
-    lists: foldhash::HashMap<usize, (Arc<[decode::Labels]>, Arc<[Labels]>)>,
+    lists: foldhash::HashMap<usize, Twins>,
     hash: RandomState,
 }
 

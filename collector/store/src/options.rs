@@ -70,7 +70,7 @@ impl Default for Options {
             out_of_order: None,
             max_future: Duration::from_secs(600),
             chunk_rows: 120,
-            head_bytes: 144 << 20,
+            head_bytes: 128 << 20,
             head_age: Duration::from_secs(2 * 3600),
             series: SeriesLimits::default(),
             max_read_samples: 200_000_000,

@@ -88,10 +88,10 @@ pub fn put_rows(log: &mut Vec<u8>, layout: u32, times: &[i64], values: &[f64]) {
 /// Whole numbers and common fractions have few bits, and the bytes after these are zero: each value is its first bytes,
 /// and before them all stands how many of each, two in a byte.
 fn put_values(out: &mut Vec<u8>, values: &[f64]) {
-    let mut lengths = out.len();
+    let lengths = out.len();
     let mut at = lengths + values.len().div_ceil(2);
     out.resize(at + 8 * values.len(), 0);
-    for pair in values.chunks(2) {
+    for (lengths, pair) in (lengths..).zip(values.chunks(2)) {
         let mut both = 0;
         for (value, shift) in pair.iter().zip([0, 4]) {
             let bits = value.to_bits();
@@ -101,7 +101,6 @@ fn put_values(out: &mut Vec<u8>, values: &[f64]) {
             at += length as usize;
         }
         out[lengths] = both;
-        lengths += 1;
     }
     out.truncate(at);
 }
@@ -110,14 +109,22 @@ fn put_values(out: &mut Vec<u8>, values: &[f64]) {
 fn values(c: &mut Cursor<'_>, n: usize) -> Result<Vec<f64>, Corrupt> {
     let lengths = c.take(n.div_ceil(2))?;
     let lengths = lengths.iter().flat_map(|both| [both & 15, both >> 4]).take(n);
-    lengths
-        .map(|length| {
-            let mut bits = [0; 8];
-            let first = bits.get_mut(..usize::from(length)).ok_or(Corrupt("a value of more than eight bytes"))?;
-            first.copy_from_slice(c.take(first.len())?);
-            Ok(f64::from_be_bytes(bits))
-        })
-        .collect()
+    let value = |length: u8| {
+        if length > 8 {
+            return Err(Corrupt("a value of more than eight bytes"));
+        }
+        let after = c.rest();
+        let first = c.take(usize::from(length))?;
+        // Eight bytes and a mask are quicker than a copy of so many; the last values may have fewer after them.
+        let bits = match after.first_chunk() {
+            Some(eight) => u64::from_be_bytes(*eight) & !u64::MAX.checked_shr(8 * u32::from(length)).unwrap_or(0),
+            None => {
+                first.iter().zip((0..64).step_by(8)).fold(0, |bits, (b, shift)| bits | u64::from(*b) << (56 - shift))
+            }
+        };
+        Ok(f64::from_bits(bits))
+    };
+    lengths.map(value).collect()
 }
 
 /// Splits the record off the front: payload and total length; `None` when no whole, undamaged record starts here.
