@@ -41,8 +41,8 @@ pub struct Rows {
 /// Series of one resource that have the same time stamps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// One per column.
-    pub series: Vec<Labels>,
+    /// One per column. A sender that is known has the *same* allocation each time.
+    pub series: Arc<[Labels]>,
     /// Unix milliseconds, ascending, no duplicates.
     pub times_ms: Vec<i64>,
     /// Column-major: series `i` at time `j` is `values[i * times_ms.len() + j]`; [`ABSENT_NAN`] where it has no point.
@@ -147,21 +147,20 @@ impl Decoder {
             _ => None,
         });
         let resource = self.cache.resource(resource.unwrap_or_default())?;
-        let mut sink = group::Sink::default();
         let mut scopes = Vec::with_capacity(1);
         for field in Reader::new(body) {
             if let (2, Field::Bytes(scope_metrics)) = field? {
                 scopes.push(scope_metrics);
             }
         }
-        let known = match scopes[..] {
-            [scope] => self.templates.read(resource, scope, *room, &mut sink),
-            _ => None,
-        };
-        match known {
-            Some(points) => *room -= points,
-            None => self.scopes(resource, &scopes, &mut sink, rows, room)?,
+        if let [scope] = scopes[..]
+            && let Some(points) = self.templates.read(resource, scope, *room, &mut rows.groups)
+        {
+            *room -= points;
+            return Ok(());
         }
+        let mut sink = group::Sink::default();
+        self.scopes(resource, &scopes, &mut sink, rows, room)?;
         if let (Some(info), Some(time)) = (self.cache.info(resource), sink.last_time()) {
             let series = sink.series(info);
             sink.push(series, time, 1.0);
@@ -189,7 +188,9 @@ impl Decoder {
             }
         }
         match scopes {
-            [scope] if rows.rejected == refused => self.templates.learn(resource, scope, sink),
+            [scope] if rows.rejected == refused => {
+                self.templates.learn(resource, scope, sink, self.cache.info(resource))
+            }
             _ => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! Senders other than our agent: every kind of metric, odd names, limits, and bytes that are no request.
 
-use fabriclens_wire::decode::{DecodeError, Decoder, Limits, Rows, STALE_NAN};
+use fabriclens_wire::decode::{DecodeError, Decoder, Group, Limits, Rows, STALE_NAN};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList, any_value::Value};
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -87,6 +87,31 @@ fn resource_attributes_become_job_instance_and_target_info() {
 
     let nothing_to_join = decode(&request(vec![kv("x", s("y"))], vec![gauge("g", vec![number(1.0, vec![])])]));
     assert_eq!(lines(&nothing_to_join), ["g{} 1"]);
+}
+
+#[test]
+fn a_known_sender_with_target_info_gives_the_same_rows_and_the_same_lists() {
+    let ticks = |ticks: &[u64]| {
+        let at = |t: &u64| NumberDataPoint { time_unix_nano: T + t * 1_000_000_000, ..number(*t as f64, vec![]) };
+        let points: Vec<_> = ticks.iter().map(at).collect();
+        let resource = vec![kv("service.name", s("cart")), kv("k8s.pod.name", s("cart-0"))];
+        request(resource, vec![gauge("a", points.clone()), gauge("b", points)]).encode_to_vec()
+    };
+    let bits = |rows: &Rows| -> Vec<_> {
+        let values = |g: &Group| g.values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        rows.groups.iter().map(|g| (g.series.clone(), g.times_ms.clone(), values(g))).collect()
+    };
+    let mut known = Decoder::default();
+    let mut lists = Vec::new();
+    for n in 0..5 {
+        for bytes in [ticks(&[n]), ticks(&[n, n + 1]), ticks(&[n + 2, n])] {
+            let rows = known.bytes(&bytes).unwrap();
+            let fresh = Decoder::default().bytes(&bytes).unwrap();
+            assert_eq!(bits(&rows), bits(&fresh), "tick {n}");
+        }
+        lists.extend(known.bytes(&ticks(&[n])).unwrap().groups.into_iter().map(|g| g.series));
+    }
+    assert!(lists[1..].iter().all(|l| std::sync::Arc::ptr_eq(l, &lists[4])), "a list of its own for each request");
 }
 
 #[test]

@@ -182,7 +182,7 @@ proptest! {
         let again = decoder.request(&encode::request(&sections)).unwrap();
         prop_assert_eq!(stored(&again), stored(&rows));
         prop_assert!(again.metadata.is_empty());
-        for (a, b) in rows.groups.iter().flat_map(|g| &g.series).zip(again.groups.iter().flat_map(|g| &g.series)) {
+        for (a, b) in rows.groups.iter().flat_map(|g| g.series.iter()).zip(again.groups.iter().flat_map(|g| g.series.iter())) {
             prop_assert!(Arc::ptr_eq(a, b));
         }
     }
@@ -275,7 +275,7 @@ type Comparable = (Vec<(Vec<Labels>, Vec<i64>, Vec<u64>)>, Vec<Rejected>);
 /// What a decoder that knows its sender makes of bytes, and what one makes of them that knows nobody; their metadata
 /// must differ.
 fn both(known: &mut Decoder, bytes: &[u8]) -> [Result<Comparable, DecodeError>; 2] {
-    let bits = |g: Group| (g.series, g.times_ms, g.values.iter().map(|v| v.to_bits()).collect());
+    let bits = |g: Group| (g.series.to_vec(), g.times_ms, g.values.iter().map(|v| v.to_bits()).collect());
     let of = |rows: Rows| (rows.groups.into_iter().map(bits).collect(), rows.rejected);
     [known.bytes(bytes).map(of), Decoder::default().bytes(bytes).map(of)]
 }

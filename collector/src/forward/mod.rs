@@ -77,6 +77,20 @@ pub enum SinkError {
     Read(fabriclens_model::ReadError),
 }
 
+/// What [`Sink::write`] has taken, on its way to be durable.
+#[must_use = "not durable before it is committed"]
+pub struct Written {
+    place: Place,
+    /// For the queues.
+    groups: Vec<RowGroup>,
+}
+
+enum Place {
+    Store(fabriclens_store::Written),
+    /// A remote engine's; the store has none of it.
+    Queues,
+}
+
 /// Where all samples go.
 pub struct Sink {
     /// `None`: a remote engine keeps them, and its queue is among the others.
@@ -108,38 +122,69 @@ impl Sink {
     /// # Errors
     /// [`SinkError`]: nothing is acknowledged. What was kept nevertheless counts as duplicates when it is sent again,
     /// and is forwarded then (perhaps twice).
-    pub fn append(&self, groups: &[RowGroup]) -> Result<Appended, SinkError> {
-        let Some(store) = &self.store else { return self.append_remote(groups) };
-        let appended = store.append(groups)?;
-        if self.queues.is_empty() {
-            return Ok(appended);
-        }
-        let stored: Vec<RowGroup>;
-        let groups = if appended.accepted + appended.duplicates == appended.total() {
-            groups
-        } else {
-            stored = groups.iter().map(|g| kept(store, g)).collect::<Result<_, _>>().map_err(SinkError::Read)?;
-            &stored
+    pub fn append(&self, groups: Vec<RowGroup>) -> Result<Appended, SinkError> {
+        let written = self.write(groups)?;
+        let mut done = self.commit(vec![written]);
+        done.pop().unwrap_or_else(|| Ok(Appended::default()))
+    }
+
+    /// The first half of [`Sink::append`]: what it returns must be committed before anything is acknowledged.
+    ///
+    /// # Errors
+    /// As [`Sink::append`].
+    pub fn write(&self, groups: Vec<RowGroup>) -> Result<Written, SinkError> {
+        let place = match &self.store {
+            Some(store) => Place::Store(store.write(&groups)?),
+            None => Place::Queues,
         };
-        for queue in &self.queues {
-            queue.append(groups)?;
+        // Without queues nobody reads them again.
+        Ok(Written { place, groups: if self.queues.is_empty() { Vec::new() } else { groups } })
+    }
+
+    /// Returns when all that was written survives a crash: one sync of the store and of each queue for all of it. One
+    /// answer for each, in order, and their errors as of [`Sink::append`].
+    pub fn commit(&self, written: Vec<Written>) -> Vec<Result<Appended, SinkError>> {
+        let mut queued = Vec::new();
+        let commit = |w: Written| match (&self.store, w.place) {
+            (Some(store), Place::Store(place)) => self.commit_stored(store, place, w.groups, &mut queued),
+            _ => Ok(self.accept_for_engine(w.groups, &mut queued)),
+        };
+        let mut done: Vec<_> = written.into_iter().map(commit).collect();
+        let failed = if queued.is_empty() { None } else { self.queues.iter().find_map(|q| q.append(&queued).err()) };
+        if let Some(e) = failed {
+            done.iter_mut().filter(|d| d.is_ok()).for_each(|d| *d = Err(e.clone().into()));
+        }
+        done
+    }
+
+    fn commit_stored(
+        &self,
+        store: &Store,
+        place: fabriclens_store::Written,
+        groups: Vec<RowGroup>,
+        queued: &mut Vec<RowGroup>,
+    ) -> Result<Appended, SinkError> {
+        let appended = store.commit(place)?;
+        if appended.accepted + appended.duplicates == appended.total() {
+            queued.extend(groups);
+        } else {
+            let kept: Result<Vec<_>, _> = groups.iter().map(|g| kept(store, g)).collect();
+            queued.extend(kept.map_err(SinkError::Read)?);
         }
         Ok(appended)
     }
 
-    /// Only queues: what the remote engine thinks of a sample, it says later.
-    fn append_remote(&self, groups: &[RowGroup]) -> Result<Appended, SinkError> {
+    /// Only for queues: what the remote engine thinks of a sample, it says later.
+    fn accept_for_engine(&self, groups: Vec<RowGroup>, queued: &mut Vec<RowGroup>) -> Appended {
         let newest = now_ms().saturating_add(self.future);
         let mut sum = Appended::default();
-        let early = |g: &RowGroup| g.times.iter().any(|t| *t > newest);
-        let kept: Option<Vec<RowGroup>> =
-            groups.iter().any(early).then(|| groups.iter().map(|g| keep(g, i64::MIN, newest, &mut sum)).collect());
-        let groups = kept.as_deref().unwrap_or(groups);
-        for queue in &self.queues {
-            queue.append(groups)?;
+        for group in groups {
+            let early = group.times.iter().any(|t| *t > newest);
+            let group = if early { keep(&group, i64::MIN, newest, &mut sum) } else { group };
+            sum.accepted += present(&group.values);
+            queued.push(group);
         }
-        sum.accepted = groups.iter().map(|g| present(&g.values)).sum();
-        Ok(sum)
+        sum
     }
 
     /// Why samples cannot be made durable in a queue right now.

@@ -18,7 +18,7 @@ use fabriclens_store::io::{Files, read_all};
 use fabriclens_store::log_record::{self, Record};
 
 const MAGIC: [u8; 8] = *b"FABLENSF";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of a segment's header.
 pub(super) const HEADER: usize = 40;
 const CURSOR_MAGIC: [u8; 8] = *b"FABLENSC";

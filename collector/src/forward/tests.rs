@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabriclens_model::Labels;
-use fabriclens_store::RowGroup;
 use fabriclens_store::io::faulty::{Faults, FaultyFiles};
+use fabriclens_store::{Options, RowGroup, Store, log_record};
 
 use super::queue::{Limits, Queue, QueueError};
 use super::reader::{Reader, Window};
+use super::{Sink, Written};
 use crate::telemetry::Telemetry;
 
 const LIMITS: Limits = Limits { bytes: 64 << 20, age: None, refuses: false };
@@ -103,7 +104,7 @@ fn a_full_or_failing_disk_acknowledges_nothing_and_loses_nothing() {
     let (queue, _) = open(&files, dir.path(), LIMITS);
     let mut kept = Vec::new();
     let fault = |n: usize| match n % 12 {
-        3 => Faults { space: Some(30), ..Faults::default() },
+        3 => Faults { space: Some(20), ..Faults::default() },
         4 => Faults { space: Some(0), ..Faults::default() },
         8 => Faults { sync_fails: true, ..Faults::default() },
         _ => Faults::default(),
@@ -128,6 +129,33 @@ fn a_full_or_failing_disk_acknowledges_nothing_and_loses_nothing() {
     let (queue, _) = open(&FaultyFiles::default(), dir.path(), LIMITS);
     let got = drain(&queue);
     assert!(!kept.is_empty() && kept.iter().all(|k| got.contains(k)), "{got:?} lacks some of {kept:?}");
+}
+
+#[test]
+fn what_is_committed_together_is_acknowledged_together() {
+    let (data, dir, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), FaultyFiles::default());
+    let (queue, _) = open(&files, dir.path(), LIMITS);
+    let series = list(&["a", "b"]);
+    for keeps in [true, false] {
+        let options = Options { retention: None, background: false, ..Options::default() };
+        let store = keeps.then(|| Arc::new(Store::open(data.path(), options).unwrap()));
+        let sink = Sink { store, future: 0, queues: vec![queue.clone()] };
+        let write = |range: std::ops::Range<usize>| -> Vec<Written> {
+            range.map(|n| sink.write(vec![row(&series, n)]).unwrap()).collect()
+        };
+        // Begins a segment.
+        sink.append(vec![row(&series, 9)]).unwrap();
+        // A write and a sync are all that three need.
+        files.set(Faults { dies_after: Some(2), ..Faults::default() });
+        let done = sink.commit(write(0..3));
+        assert!(done.len() == 3 && done.iter().all(|d| d.as_ref().unwrap().accepted == 2), "{done:?}");
+        let done = sink.commit(write(3..5));
+        assert!(done.len() == 2 && done.iter().all(Result::is_err), "{done:?}");
+        files.set(Faults::default());
+        sink.append(vec![row(&series, 5)]).unwrap();
+        let got = drain(&queue);
+        assert!([numbers(0..6), numbers(10..12)].concat().iter().all(|n| got.contains(n)), "{got:?}");
+    }
 }
 
 #[test]
@@ -180,13 +208,13 @@ fn a_flipped_bit_costs_one_record() {
     drop(queue);
     let path = dir.path().join(super::segment::name(1));
     let mut bytes = std::fs::read(&path).unwrap();
-    let record = 12 + 3 + 8 * 3;
-    let at = bytes.len() - 5 * record + 20;
-    bytes[at] ^= 1;
+    let marks: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(&log_record::MARK)).collect();
+    let [from, to] = [marks[6], marks[7]];
+    bytes[from + 20] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let (queue, telemetry) = open(&files, dir.path(), LIMITS);
     let w = next(&mut Reader::new(queue.clone()), 1000).unwrap();
-    assert_eq!((w.points.len(), w.damaged), (18, record as u64));
+    assert_eq!((w.points.len(), w.damaged), (18, (to - from) as u64));
     queue.append(&[row(&series, 10)]).unwrap();
     queue.advance(w.segment, w.until, w.samples);
     assert_eq!(drain(&queue), [20, 21]);

@@ -89,14 +89,23 @@ pub fn gunzip(encoding: &str, body: bytes::Bytes, limit: usize) -> Result<bytes:
         other => return Err(BodyError::Encoding(other.to_owned(), "gzip or none")),
     }
     let mut out = Vec::with_capacity((body.len() * 4).min(limit));
-    flate2::read::MultiGzDecoder::new(&body[..])
+    gunzip_into(&mut out, &body, limit)?;
+    Ok(out.into())
+}
+
+/// As [`gunzip`], of bytes that are known to be gzip, into an empty buffer.
+///
+/// # Errors
+/// [`BodyError`] for damage or too much.
+pub fn gunzip_into(out: &mut Vec<u8>, body: &[u8], limit: usize) -> Result<(), BodyError> {
+    flate2::read::MultiGzDecoder::new(body)
         .take(limit as u64 + 1)
-        .read_to_end(&mut out)
+        .read_to_end(out)
         .map_err(|e| BodyError::Corrupt("gzip", e.to_string()))?;
     if out.len() > limit {
         return Err(BodyError::TooLarge { when: "decompressed", limit });
     }
-    Ok(out.into())
+    Ok(())
 }
 
 /// Undoes a snappy block, whose header says how large it becomes.

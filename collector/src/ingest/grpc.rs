@@ -1,23 +1,27 @@
-//! OTLP over gRPC: one method, whose messages stay bytes until the decoder reads them.
+//! OTLP over gRPC: one method with one message each way, so its framing is read and written here: a request stays the
+//! bytes that came until a decoder unpacks it into memory that it uses again.
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use bytes::{Buf as _, Bytes};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Full};
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
 use prost::Message as _;
-use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::{Code, Status};
+use tonic::Status;
 
-use super::{BODY_TIME, Ingest, IngestError, Report, Way};
+use super::body::{self, BodyError};
+use super::{BODY_TIME, Ingest, IngestError, Packing, Report, Way};
 use crate::serve::listen::Peer;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+/// Whether a message is compressed, and its length in four bytes, stand before it.
+const PREFIX: usize = 5;
 
 /// What the gRPC listener serves.
 pub fn router(ingest: Arc<Ingest>) -> Router {
@@ -25,47 +29,85 @@ pub fn router(ingest: Arc<Ingest>) -> Router {
 }
 
 async fn export(State(ingest): State<Arc<Ingest>>, ConnectInfo(peer): ConnectInfo<Peer>, request: Request) -> Response {
-    let limit = ingest.message_size();
-    let _turn = match ingest.enter().await {
-        Ok(turn) => turn,
-        Err(e) => {
-            ingest.refused(Way::OtlpGrpc, e.reason());
-            return status_of(&e).into_http::<Body>();
-        }
-    };
-    let mut grpc = tonic::server::Grpc::new(Raw)
-        .accept_compressed(CompressionEncoding::Gzip)
-        .accept_compressed(CompressionEncoding::Zstd)
-        .max_decoding_message_size(limit);
-    let call = Call { ingest: ingest.clone(), peer };
-    let Ok(response) = tokio::time::timeout(BODY_TIME, grpc.unary(call, request)).await else {
+    let Ok(done) = tokio::time::timeout(BODY_TIME, take(&ingest, peer, request)).await else {
         ingest.refused(Way::OtlpGrpc, "slow");
         let text = format!("the request was not complete within {} s; send it again", BODY_TIME.as_secs());
         return Status::unavailable(text).into_http::<Body>();
     };
-    // Damage and size are found by the framing code, before a call begins; its words lack the remedy, and its codes
-    // would make an exporter send the same request for ever.
-    let (reason, status) = match Status::from_header_map(response.headers()) {
-        Some(s) if matches!(s.code(), Code::OutOfRange | Code::ResourceExhausted) || over_limit(&s) => {
-            let text = format!(
-                "request exceeds {limit} bytes, compressed or not; send smaller batches, or raise ingest.message_size \
-                 in the collector's config"
-            );
-            ("too_large", Status::invalid_argument(text))
-        }
-        Some(s) if s.message().starts_with("Error decompressing") => {
-            let text = format!("request does not decompress: {}; compress it again or send it as it is", s.message());
-            ("compression", Status::invalid_argument(text))
-        }
-        Some(s) if s.code() == Code::Unimplemented => ("encoding", s),
-        _ => return response.map(Body::new),
-    };
-    ingest.refused(Way::OtlpGrpc, reason);
-    status.into_http::<Body>()
+    match done {
+        Ok(report) => answered(&report),
+        Err(status) => status.into_http::<Body>(),
+    }
 }
 
-fn over_limit(status: &Status) -> bool {
-    status.message().contains("exceeded while decompressing")
+async fn take(ingest: &Arc<Ingest>, peer: Peer, request: Request) -> Result<Report, Status> {
+    let refuse = |reason: &str, status: Status| {
+        ingest.refused(Way::OtlpGrpc, reason);
+        status
+    };
+    let _turn = ingest.enter().await.map_err(|e| refuse(e.reason(), status_of(&e)))?;
+    let packing = packing(request.headers()).map_err(|status| refuse("encoding", status))?;
+    let (parts, body) = request.into_parts();
+    let framed = body::read(&parts.headers, body, ingest.message_size()).await;
+    let (compressed, message) = framed.and_then(message).map_err(|e| refuse(e.reason(), status_of(&e.into())))?;
+    let packing = match (compressed, packing) {
+        (true, Packing::None) => {
+            let text = "the message is compressed and grpc-encoding does not say how; name zstd or gzip";
+            return Err(refuse("encoding", Status::internal(text)));
+        }
+        (true, packing) => packing,
+        (false, _) => Packing::None,
+    };
+    ingest.otlp(Way::OtlpGrpc, peer.0.ip(), packing, message).await.map_err(|e| status_of(&e))
+}
+
+/// How a compressed message is compressed.
+fn packing(headers: &HeaderMap) -> Result<Packing, Status> {
+    match headers.get("grpc-encoding").map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => Ok(Packing::None),
+        Some(b"gzip") => Ok(Packing::Gzip),
+        Some(b"zstd") => Ok(Packing::Zstd),
+        Some(other) => {
+            let text = format!(
+                "grpc-encoding {:?} is not supported; use zstd, gzip or none",
+                other.escape_ascii().to_string()
+            );
+            let mut status = Status::unimplemented(text);
+            let known = tonic::metadata::MetadataValue::from_static("zstd,gzip,identity");
+            status.metadata_mut().insert("grpc-accept-encoding", known);
+            Err(status)
+        }
+    }
+}
+
+/// The only message of a request, and whether it is compressed.
+fn message(mut bytes: Bytes) -> Result<(bool, Bytes), BodyError> {
+    let prefix: Option<[u8; PREFIX]> = bytes.first_chunk().copied();
+    let Some([compressed @ 0..=1, a, b, c, d]) = prefix else {
+        return Err(BodyError::Cut("it holds no gRPC message".to_owned()));
+    };
+    let length = u32::from_be_bytes([a, b, c, d]) as usize;
+    let message = bytes.split_off(PREFIX);
+    if message.len() != length {
+        return Err(BodyError::Cut(format!("its message is to have {length} bytes and has {}", message.len())));
+    }
+    Ok((compressed == 1, message))
+}
+
+/// All went well, but for what the report says.
+fn answered(report: &Report) -> Response {
+    let message = answer(report);
+    let length = message.encoded_len();
+    let mut bytes = BytesMut::with_capacity(PREFIX + length);
+    bytes.put_u8(0);
+    bytes.put_u32(length as u32);
+    bytes.extend_from_slice(&message.encode_to_vec());
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    let body = Full::new(bytes.freeze()).with_trailers(std::future::ready(Some(Ok(trailers))));
+    let mut response = Response::new(Body::new(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
 }
 
 /// Any other method, or no gRPC at all.
@@ -80,30 +122,10 @@ async fn other(request: Request) -> Response {
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
-/// One call.
-struct Call {
-    ingest: Arc<Ingest>,
-    peer: Peer,
-}
-
-impl tonic::server::UnaryService<Bytes> for Call {
-    type Response = ExportMetricsServiceResponse;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<tonic::Response<Self::Response>, Status>> + Send>>;
-
-    fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
-        let (ingest, peer) = (self.ingest.clone(), self.peer.0.ip());
-        Box::pin(async move {
-            match ingest.otlp(Way::OtlpGrpc, peer, request.into_inner()).await {
-                Ok(report) => Ok(tonic::Response::new(answer(&report))),
-                Err(e) => Err(status_of(&e)),
-            }
-        })
-    }
-}
-
 fn status_of(e: &IngestError) -> Status {
     match e {
-        IngestError::Malformed(_) => Status::invalid_argument(e.to_string()),
+        // Sent again it would be the same.
+        IngestError::Malformed(_) | IngestError::Body(_) => Status::invalid_argument(e.to_string()),
         IngestError::Unavailable(_) | IngestError::Busy { .. } => Status::unavailable(e.to_string()),
         IngestError::Internal(_) => Status::internal(e.to_string()),
     }
@@ -118,39 +140,34 @@ pub(super) fn answer(report: &Report) -> ExportMetricsServiceResponse {
     ExportMetricsServiceResponse { partial_success: partial }
 }
 
-/// Requests as they are, answers by protobuf.
-#[derive(Clone, Copy)]
-struct Raw;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Codec for Raw {
-    type Encode = ExportMetricsServiceResponse;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
+    #[test]
+    fn a_message_is_whole_or_refused() {
+        let of = |bytes: &[u8]| message(Bytes::copy_from_slice(bytes)).map_err(|e| e.to_string());
+        assert_eq!(of(b"\0\0\0\0\x03abc"), Ok((false, Bytes::from_static(b"abc"))));
+        assert_eq!(of(b"\x01\0\0\0\0"), Ok((true, Bytes::new())));
+        for bad in [&b""[..], b"\0\0\0\0", b"\x02\0\0\0\0"] {
+            assert!(of(bad).unwrap_err().contains("no gRPC message"), "{bad:?}");
+        }
+        for bad in [&b"\0\0\0\0\x03ab"[..], b"\0\0\0\0\x03abcd", b"\0\xff\xff\xff\xffabc"] {
+            assert!(of(bad).unwrap_err().contains("is to have"), "{bad:?}");
+        }
     }
 
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = ExportMetricsServiceResponse;
-    type Error = Status;
-
-    fn encode(&mut self, item: Self::Item, dst: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        item.encode(dst).map_err(|e| Status::internal(e.to_string()))
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, src: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(src.copy_to_bytes(src.remaining())))
+    #[test]
+    fn an_unknown_compression_is_named_with_the_known_ones() {
+        let of = |name: &'static str| {
+            packing(&HeaderMap::from_iter([("grpc-encoding".parse().unwrap(), HeaderValue::from_static(name))]))
+        };
+        assert_eq!(of("zstd").unwrap(), Packing::Zstd);
+        assert_eq!(of("gzip").unwrap(), Packing::Gzip);
+        assert_eq!((of("identity").unwrap(), packing(&HeaderMap::new()).unwrap()), (Packing::None, Packing::None));
+        let status = of("deflate").unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unimplemented);
+        assert!(status.message().contains("deflate") && status.message().contains("use zstd, gzip or none"));
+        assert_eq!(status.metadata().get("grpc-accept-encoding").unwrap(), "zstd,gzip,identity");
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::body::{self, BodyError};
 use super::import::import;
+use super::unpack::Packing;
 use super::{BODY_TIME, Ingest, IngestError, Way, grpc};
 use crate::serve::listen::Peer;
 
@@ -70,8 +71,9 @@ impl From<BodyError> for Refusal {
 
 impl From<IngestError> for Refusal {
     fn from(e: IngestError) -> Self {
-        let status = match e {
+        let status = match &e {
             IngestError::Malformed(_) => StatusCode::BAD_REQUEST,
+            IngestError::Body(e) => e.status(),
             IngestError::Unavailable(_) | IngestError::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
             IngestError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -149,7 +151,7 @@ async fn take_otlp(
     };
     let joined = tokio::task::spawn_blocking(plain).await;
     let plain = joined.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string()).into())).map_err(count)?;
-    let report = ingest.otlp(Way::OtlpHttp, peer.0.ip(), plain).await?;
+    let report = ingest.otlp(Way::OtlpHttp, peer.0.ip(), Packing::None, plain).await?;
     let response = grpc::answer(&report);
     match encoding {
         Encoding::Protobuf => Ok(response.encode_to_vec()),

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use fabriclens_model::Labels;
+use fabriclens_wire::decode;
 use foldhash::fast::RandomState;
 
 /// Column lists beyond which all are forgotten; senders whose lists never repeat must not fill memory.
@@ -23,14 +24,37 @@ impl std::hash::Hasher for Ready {
     }
 }
 
+/// A decoder's list and the one that stands for it.
+type Twins = (Arc<[decode::Labels]>, Arc<[Labels]>);
+
 /// Lists by the addresses of their label sets. A list keeps its label sets alive, so no address is ever reused.
 #[derive(Default)]
 pub(super) struct Layouts {
     known: HashMap<u64, Vec<Arc<[Labels]>>, BuildHasherDefault<Ready>>,
+    /// By the address of a decoder's list, which is kept alive too.
+    lists: foldhash::HashMap<usize, Twins>,
     hash: RandomState,
 }
 
 impl Layouts {
+    /// The one allocation that stands for what a decoder gave.
+    pub(super) fn of_decoded(&mut self, series: Arc<[decode::Labels]>) -> Arc<[Labels]> {
+        let address = series.as_ptr() as usize;
+        if let Some((_, list)) = self.lists.get(&address) {
+            return list.clone();
+        }
+        let labels: Vec<Labels> = series.iter().cloned().map(Labels::from_sorted).collect();
+        let list = self.intern(&labels);
+        // A list that the decoder keeps is one that it gives again.
+        if Arc::strong_count(&series) > 1 {
+            if self.lists.len() > LISTS {
+                self.lists.clear();
+            }
+            self.lists.insert(address, (series, list.clone()));
+        }
+        list
+    }
+
     /// The one allocation that stands for these label sets, in this order.
     pub(super) fn intern(&mut self, series: &[Labels]) -> Arc<[Labels]> {
         if self.known.len() > LISTS {

@@ -1,7 +1,7 @@
 //! The way in: OTLP over gRPC and HTTP, and Prometheus remote write, to rows of the store; durable before the answer.
 //!
 //! Network code only bounds and hands over bytes; decoding and writing run on the blocking pool, at most
-//! `ingest.in_flight` requests at a time.
+//! `ingest.in_flight` requests at a time. OTLP requests are small and many, so a few [`otlp::Desk`]s take them in turn.
 
 pub mod body;
 mod conflict;
@@ -14,19 +14,21 @@ mod own;
 pub mod prompb;
 mod remote;
 mod report;
+mod unpack;
 
 pub use own::run as store_own_metrics;
 pub use report::{IngestError, Report};
+pub use unpack::Packing;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fabriclens_store::{Appended, Metadata, RowGroup, Store};
+use fabriclens_store::{Metadata, Store};
 use fabriclens_wire::decode::Meta;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::config;
 use crate::forward::Sink;
@@ -77,7 +79,7 @@ pub struct Ingest {
     telemetry: Telemetry,
     limits: config::Ingest,
     slots: Arc<Semaphore>,
-    otlp: Vec<Mutex<otlp::Decoder>>,
+    otlp: Vec<otlp::Desk>,
     remote: Vec<Mutex<remote::Decoder>>,
     conflicts: conflict::Watch,
 }
@@ -90,7 +92,7 @@ impl Ingest {
             sink,
             limits,
             slots: Arc::new(Semaphore::new(limits.in_flight)),
-            otlp: (0..DECODERS).map(|_| Mutex::default()).collect(),
+            otlp: (0..DECODERS).map(|_| otlp::Desk::default()).collect(),
             remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
             conflicts: conflict::Watch::new(telemetry.host_conflicts.clone()),
             telemetry,
@@ -117,16 +119,25 @@ impl Ingest {
     ///
     /// # Errors
     /// [`IngestError`]; then nothing of the request is acknowledged.
-    pub async fn otlp(self: &Arc<Self>, way: Way, peer: IpAddr, body: Bytes) -> Result<Report, IngestError> {
-        self.blocking(way, body.len(), move |this| {
-            this.conflicts.otlp(peer, &body);
-            let rows = this.otlp[shard(peer)].lock().decode(&body)?;
-            this.remember(&rows.metadata);
-            let mut report = Report::from_rejected(&rows.rejected);
-            report.add(&this.append(&rows.groups)?, || this.store.refusal());
-            Ok(report)
-        })
-        .await
+    pub async fn otlp(
+        self: &Arc<Self>,
+        way: Way,
+        peer: IpAddr,
+        packing: Packing,
+        body: Bytes,
+    ) -> Result<Report, IngestError> {
+        let (answer, answered) = oneshot::channel();
+        let shard = shard(peer);
+        self.telemetry.in_flight.inc();
+        if self.otlp[shard].put(otlp::Job { way, peer, packing, body, answer }) {
+            let this = self.clone();
+            tokio::task::spawn_blocking(move || this.otlp[shard].work(&this));
+        }
+        let result = answered.await;
+        self.telemetry.in_flight.dec();
+        let result = result.unwrap_or_else(|_| Err(IngestError::Internal("the request was dropped".to_owned())));
+        self.count(way, &result);
+        result
     }
 
     /// Stores a remote-write request (or an import in the same form), already decompressed.
@@ -142,7 +153,10 @@ impl Ingest {
                 rows.groups.iter().for_each(|g| this.conflicts.rows(peer, g));
             }
             let mut report = std::mem::take(&mut rows.report);
-            report.add(&this.append(&rows.groups)?, || this.store.refusal());
+            let timer = this.telemetry.append_seconds.start_timer();
+            let appended = this.sink.append(rows.groups).map_err(IngestError::from_sink)?;
+            timer.observe_duration();
+            report.add(&appended, || this.store.refusal());
             Ok(report)
         })
         .await
@@ -159,13 +173,6 @@ impl Ingest {
         }
     }
 
-    fn append(&self, groups: &[RowGroup]) -> Result<Appended, IngestError> {
-        let timer = self.telemetry.append_seconds.start_timer();
-        let appended = self.sink.append(groups).map_err(IngestError::from_sink)?;
-        timer.observe_duration();
-        Ok(appended)
-    }
-
     /// Runs `work` off the async threads and counts what came of it.
     async fn blocking(
         self: &Arc<Self>,
@@ -180,7 +187,13 @@ impl Ingest {
         let result = tokio::task::spawn_blocking(move || work(&this)).await;
         t.in_flight.dec();
         let result = result.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string())));
-        match &result {
+        self.count(way, &result);
+        result
+    }
+
+    fn count(&self, way: Way, result: &Result<Report, IngestError>) {
+        let t = &self.telemetry;
+        match result {
             Ok(report) => {
                 t.samples.with_label_values(&[way.name()]).inc_by(report.accepted);
                 for (reason, points) in report.reasons() {
@@ -191,7 +204,6 @@ impl Ingest {
             }
             Err(e) => t.requests.with_label_values(&[way.name(), e.reason()]).inc(),
         }
-        result
     }
 
     /// Counts a request that was refused before it could be decoded.

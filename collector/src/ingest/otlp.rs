@@ -1,38 +1,186 @@
-//! OTLP bytes to the store's rows: the wire crate decodes, here its label sets become the store's column lists.
+//! OTLP requests to the store's rows, several with one sync.
+//!
+//! An agent sends a few hundred samples each second and waits for the answer: a thread of its own for each request would
+//! cost more than what is in it, in switches and in memory that each thread keeps. So the requests of a share of the
+//! senders queue at a [`Desk`], at which one thread at a time decodes and writes what has come, commits all of it
+//! together, and meanwhile the next ones come.
 
-use fabriclens_model::Labels;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use bytes::Bytes;
 use fabriclens_store::RowGroup;
 use fabriclens_wire::decode::{self, DecodeError, Meta, Rejected};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use super::layouts::Layouts;
+use super::unpack::{Packing, Unpacker};
+use super::{Ingest, IngestError, Report, Way};
+use crate::forward::Written;
 
 // Values go through unread, so both crates must mean the same by "no point".
 const _: () =
     assert!(decode::ABSENT_NAN == fabriclens_model::ABSENT_NAN && decode::STALE_NAN == fabriclens_model::STALE_NAN);
 
+/// A request that waits.
+pub(super) struct Job {
+    pub(super) way: Way,
+    pub(super) peer: IpAddr,
+    pub(super) packing: Packing,
+    pub(super) body: Bytes,
+    pub(super) answer: oneshot::Sender<Result<Report, IngestError>>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Desk {
+    queue: Mutex<Queue>,
+    tools: Mutex<Tools>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Somebody is at work.
+    busy: bool,
+}
+
+/// What is used again for each request.
+#[derive(Default)]
+struct Tools {
+    unpacker: Unpacker,
+    decoder: Decoder,
+}
+
+impl Desk {
+    /// Queues a request. True when nobody is at work: the caller then sees to it that [`Desk::work`] runs.
+    pub(super) fn put(&self, job: Job) -> bool {
+        let mut queue = self.queue.lock();
+        queue.jobs.push_back(job);
+        !std::mem::replace(&mut queue.busy, true)
+    }
+
+    /// Answers requests until there are none. Blocks on the disk.
+    pub(super) fn work(&self, ingest: &Ingest) {
+        let _left = Left(&self.queue);
+        let mut tools = self.tools.lock();
+        loop {
+            let (mut taken, mut done) = (Vec::new(), Vec::new());
+            // Ends, since each sender that waits for its answer holds one of a limited number of turns.
+            while let Some(job) = self.next(taken.len() + done.len()) {
+                match tools.take(&job, ingest) {
+                    Ok((report, written)) => taken.push((job.answer, report, written)),
+                    Err(e) => done.push((job.answer, Err(e))),
+                }
+            }
+            if taken.is_empty() && done.is_empty() {
+                return;
+            }
+            let timer = ingest.telemetry.append_seconds.start_timer();
+            let (waiting, written): (Vec<_>, Vec<_>) = taken.into_iter().map(|(a, r, w)| ((a, r), w)).unzip();
+            for ((answer, mut report), appended) in waiting.into_iter().zip(ingest.sink.commit(written)) {
+                let told = appended.map_err(IngestError::from_sink).map(|appended| {
+                    report.add(&appended, || ingest.store.refusal());
+                    report
+                });
+                done.push((answer, told));
+            }
+            timer.observe_duration();
+            for (answer, told) in done {
+                // A sender that has gone sends again; what is stored then counts as a duplicate.
+                _ = answer.send(told);
+            }
+        }
+    }
+
+    /// The next request; without one, and when none is in hand, work ends.
+    fn next(&self, in_hand: usize) -> Option<Job> {
+        let mut queue = self.queue.lock();
+        let job = queue.jobs.pop_front();
+        if job.is_none() && in_hand == 0 {
+            queue.busy = false;
+        }
+        job
+    }
+}
+
+/// After a panic the next request finds the desk free; those that waited are told to come again.
+struct Left<'a>(&'a Mutex<Queue>);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            *self.0.lock() = Queue::default();
+        }
+    }
+}
+
+impl Tools {
+    /// Puts a request into the store, not yet durable.
+    fn take(&mut self, job: &Job, ingest: &Ingest) -> Result<(Report, Written), IngestError> {
+        let body = self.unpacker.unpack(job.packing, &job.body, ingest.message_size())?;
+        ingest.telemetry.bytes.with_label_values(&[job.way.name()]).inc_by(body.len() as u64);
+        ingest.conflicts.otlp(job.peer, body);
+        let rows = self.decoder.decode(body)?;
+        ingest.remember(&rows.metadata);
+        let report = Report::from_rejected(&rows.rejected);
+        Ok((report, ingest.sink.write(rows.groups).map_err(IngestError::from_sink)?))
+    }
+}
+
 /// Remembers label sets and column lists of its senders.
 #[derive(Default)]
-pub(super) struct Decoder {
+struct Decoder {
     wire: decode::Decoder,
     layouts: Layouts,
 }
 
 /// One request, ready to be stored.
-pub(super) struct Rows {
-    pub(super) groups: Vec<RowGroup>,
-    pub(super) rejected: Vec<Rejected>,
-    pub(super) metadata: Vec<Meta>,
+struct Rows {
+    groups: Vec<RowGroup>,
+    rejected: Vec<Rejected>,
+    metadata: Vec<Meta>,
 }
 
 impl Decoder {
-    pub(super) fn decode(&mut self, body: &[u8]) -> Result<Rows, DecodeError> {
+    fn decode(&mut self, body: &[u8]) -> Result<Rows, DecodeError> {
         let rows = self.wire.bytes(body)?;
-        let mut list = Vec::new();
-        let groups = rows.groups.into_iter().map(|group| {
-            list.clear();
-            list.extend(group.series.into_iter().map(Labels::from_sorted));
-            RowGroup { series: self.layouts.intern(&list), times: group.times_ms, values: group.values }
+        let groups = rows.groups.into_iter().map(|group| RowGroup {
+            series: self.layouts.of_decoded(group.series),
+            times: group.times_ms,
+            values: group.values,
         });
         Ok(Rows { groups: groups.collect(), rejected: rows.rejected, metadata: rows.metadata })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_desk_is_free_again_after_a_panic_and_nobody_waits_for_ever() {
+        let desk = Desk::default();
+        let put = || {
+            let (answer, answered) = oneshot::channel();
+            let peer = IpAddr::from([127, 0, 0, 1]);
+            (desk.put(Job { way: Way::OtlpGrpc, peer, packing: Packing::None, body: Bytes::new(), answer }), answered)
+        };
+        let (first, mut waits) = put();
+        assert!(first && !put().0, "one is at work");
+        assert!(waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Empty));
+        let died = std::thread::scope(|scope| {
+            let work = scope.spawn(|| {
+                let _left = Left(&desk.queue);
+                panic!("a decoder");
+            });
+            work.join()
+        });
+        assert!(died.is_err());
+        assert!(waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Closed), "told to come again");
+        assert!(put().0, "the next one finds nobody at work");
+        assert!(desk.next(0).is_some() && desk.next(1).is_none() && !put().0, "at work while requests are in hand");
+        assert!(desk.next(0).is_some() && desk.next(0).is_none() && put().0, "without any it ends");
     }
 }

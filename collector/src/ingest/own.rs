@@ -67,7 +67,7 @@ impl Writer {
             self.describe();
         }
         let samples = values.len() as u64;
-        match self.sink.append(&[RowGroup { series: self.list.clone(), times: vec![now_ms()], values }]) {
+        match self.sink.append(vec![RowGroup { series: self.list.clone(), times: vec![now_ms()], values }]) {
             Ok(_) => self.telemetry.samples.with_label_values(&["self"]).inc_by(samples),
             Err(error) => tracing::warn!(%error, "cannot store the collector's own metrics"),
         }

@@ -3,6 +3,7 @@
 use fabriclens_store::{AppendError, Appended};
 use fabriclens_wire::decode::{DecodeError, Rejected};
 
+use super::body::BodyError;
 use crate::forward::SinkError;
 
 /// Reasons told in one answer; more are summed up.
@@ -109,6 +110,9 @@ pub enum IngestError {
     /// The bytes are no such request; sending them again cannot help.
     #[error("{0}")]
     Malformed(String),
+    /// Too many bytes, or compressed in a way that cannot be undone.
+    #[error(transparent)]
+    Body(#[from] BodyError),
     /// The store cannot write now; send it again.
     #[error("{0}; send it again")]
     Unavailable(String),
@@ -135,6 +139,7 @@ impl IngestError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",
+            Self::Body(e) => e.reason(),
             Self::Unavailable(_) => "unavailable",
             Self::Busy { .. } => "busy",
             Self::Internal(_) => "internal",

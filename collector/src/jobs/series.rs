@@ -52,7 +52,7 @@ impl Writer {
             return;
         }
         let values = vec![value; series.len()];
-        if let Err(error) = sink.append(&[RowGroup { series, times: vec![now], values }]) {
+        if let Err(error) = sink.append(vec![RowGroup { series, times: vec![now], values }]) {
             tracing::warn!(%error, "cannot store fabric_job_info");
         }
     }

@@ -32,6 +32,6 @@ pub use metadata::Metadata;
 pub use options::{Clock, Options, SeriesLimits};
 pub use rows::{Appended, RowGroup};
 pub use stats::{Cardinality, Stats};
-pub use store::{Store, keep};
+pub use store::{Store, Written, keep};
 pub use wal::record as log_record;
 pub use wal::replay::Damage;

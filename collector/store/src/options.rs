@@ -25,7 +25,8 @@ pub struct Options {
     pub max_future: Duration,
     /// Rows of a layout that are sealed into one compressed chunk in memory.
     pub chunk_rows: usize,
-    /// Bytes of log (8 for each sample and some) after which the head becomes a block; bounds memory and start-up.
+    /// Bytes of log (2 to 5 for each counter's sample, 8.5 at most) after which the head becomes a block; bounds memory
+    /// and start-up.
     pub head_bytes: u64,
     /// Age after which the head becomes a block even if it is small.
     pub head_age: Duration,
@@ -69,7 +70,7 @@ impl Default for Options {
             out_of_order: None,
             max_future: Duration::from_secs(600),
             chunk_rows: 120,
-            head_bytes: 256 << 20,
+            head_bytes: 128 << 20,
             head_age: Duration::from_secs(2 * 3600),
             series: SeriesLimits::default(),
             max_read_samples: 200_000_000,

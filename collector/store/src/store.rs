@@ -62,6 +62,15 @@ pub(crate) struct Shared {
     pub newest: AtomicI64,
 }
 
+/// Samples that can be read and are not yet durable.
+#[must_use = "not durable before it is committed"]
+#[derive(Debug)]
+pub struct Written {
+    appended: Appended,
+    /// Number of the append in the log.
+    ticket: u64,
+}
+
 /// Rows in memory: the generation that grows and those that wait to become blocks, oldest first.
 pub(crate) struct Head {
     pub current: Generation,
@@ -142,7 +151,27 @@ impl Store {
     /// # Errors
     /// [`AppendError`]: nothing of this call is acknowledged; send it again, what was kept will count as duplicates.
     pub fn append(&self, groups: &[RowGroup]) -> Result<Appended, AppendError> {
-        self.shared.append(groups)
+        self.commit(self.write(groups)?)
+    }
+
+    /// The first half of [`Store::append`]: the samples can be read, but must not be acknowledged before
+    /// [`Store::commit`]. Who has several senders writes for all of them and then commits: the first commit syncs for
+    /// all.
+    ///
+    /// # Errors
+    /// As [`Store::append`].
+    pub fn write(&self, groups: &[RowGroup]) -> Result<Written, AppendError> {
+        self.shared.write(groups)
+    }
+
+    /// Returns when what was written survives a crash.
+    ///
+    /// # Errors
+    /// As [`Store::append`].
+    pub fn commit(&self, written: Written) -> Result<Appended, AppendError> {
+        self.shared.commit(&mut self.shared.log.lock(), written.ticket)?;
+        *self.shared.totals.lock() += written.appended;
+        Ok(written.appended)
     }
 
     /// Stores metric metadata by metric name; unchanged entries cost nothing.
@@ -187,7 +216,7 @@ impl Drop for Store {
 }
 
 impl Shared {
-    fn append(&self, groups: &[RowGroup]) -> Result<Appended, AppendError> {
+    fn write(&self, groups: &[RowGroup]) -> Result<Written, AppendError> {
         for (i, group) in groups.iter().enumerate() {
             group.check(i)?;
         }
@@ -210,11 +239,7 @@ impl Shared {
         let seen = groups.iter().flat_map(|g| &g.times).filter(|t| **t <= newest).max();
         self.newest.fetch_max(seen.copied().unwrap_or(i64::MIN), Ordering::Relaxed);
         log.appended += 1;
-        let ticket = log.appended;
-        self.commit(&mut log, ticket)?;
-        drop(log);
-        *self.totals.lock() += sum;
-        Ok(sum)
+        Ok(Written { appended: sum, ticket: log.appended })
     }
 
     /// Oldest and newest time an append may carry now.

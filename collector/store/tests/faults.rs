@@ -66,6 +66,26 @@ fn a_full_disk_refuses_appends_keeps_reading_and_recovers() {
 }
 
 #[test]
+fn one_sync_serves_all_that_was_written_before_a_commit() {
+    let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), columns());
+    let store = open(dir.path(), &files);
+    store.append(&[row(&series, 1)]).unwrap();
+    // One write and one sync, and then the disk is gone.
+    files.set(Faults { dies_after: Some(2), ..Faults::default() });
+    let written: Vec<_> = (2..5).map(|t| store.write(&[row(&series, t)]).unwrap()).collect();
+    assert_eq!(times(&store), [1, 2, 3, 4], "can be read already");
+    for w in written {
+        assert_eq!(store.commit(w).unwrap().accepted, 4);
+    }
+    let lost = store.write(&[row(&series, 5)]).unwrap();
+    store.commit(lost).unwrap_err();
+    assert_eq!(store.stats().appended.accepted, 16, "what is not durable does not count");
+    drop(store);
+    files.set(Faults::default());
+    assert_eq!(times(&open(dir.path(), &files)), [1, 2, 3, 4]);
+}
+
+#[test]
 fn a_failed_fsync_is_never_acknowledged_later_without_a_new_write() {
     let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), columns());
     let store = open(dir.path(), &files);

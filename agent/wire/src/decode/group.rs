@@ -34,8 +34,8 @@ impl Sink {
     }
 
     /// All series so far.
-    pub(super) fn labels(&self) -> std::sync::Arc<[Labels]> {
-        self.labels.as_slice().into()
+    pub(super) fn labels(&self) -> &[Labels] {
+        &self.labels
     }
 
     /// The series of each point so far, in the order they came.
@@ -51,8 +51,7 @@ impl Sink {
 
     /// Adds a point.
     pub(super) fn push(&mut self, series: u32, time_ms: i64, value: f64) {
-        let value = if value.to_bits() == ABSENT_NAN { f64::NAN } else { value };
-        self.points.push((series, time_ms, value));
+        self.points.push((series, time_ms, point_value(value)));
     }
 
     /// The latest time of all points.
@@ -92,6 +91,11 @@ impl Sink {
         }
         out.extend(groups.into_iter().filter(|g| !g.runs.is_empty()).map(|g| g.build(&self.labels)));
     }
+}
+
+/// A value as sent is never the mark of an absent one.
+pub(super) fn point_value(value: f64) -> f64 {
+    if value.to_bits() == ABSENT_NAN { f64::NAN } else { value }
 }
 
 /// A group in the making: each run is the points of one series, at some or all of `times`.

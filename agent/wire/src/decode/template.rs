@@ -1,12 +1,12 @@
 //! What does not change between two requests of one sender: everything but times and values, which protobuf writes as
-//! eight bytes wherever they are. A template is the bytes of a scope's metrics with these words marked; what matches one
+//! eight bytes wherever they are. A template is the bytes of a scope's metrics with these words masked; what matches one
 //! is not parsed, its points are read from where the words are.
 //!
 //! Templates belong to all senders whose metrics and attributes are the same (the ports of a fleet), and for each
 //! resource a plan says which series its points are.
 
-use super::group::Sink;
-use super::{DecodeError, Labels};
+use super::group::{Sink, point_value};
+use super::{DecodeError, Group, Labels};
 use crate::proto::{Field, Reader, le64};
 use foldhash::HashMap;
 use std::sync::Arc;
@@ -28,16 +28,22 @@ struct Point {
 }
 
 struct Template {
-    bytes: Box<[u8]>,
-    /// Begins of the words that change, ascending.
-    words: Vec<u32>,
+    /// All bits that do not change.
+    mask: Box<[u8]>,
+    /// What they are; the others are 0.
+    fixed: Box<[u8]>,
     points: Vec<Point>,
 }
 
-/// The series of a resource's points, as a sink numbers them.
+/// The series of a resource's points.
 struct Plan {
+    /// As a sink numbers them; the resource's `target_info`, if it has one, is the last.
     labels: Arc<[Labels]>,
+    /// By point.
     series: Vec<u32>,
+    info: bool,
+    /// Each series has one point, in order.
+    plain: bool,
 }
 
 /// See the module.
@@ -59,26 +65,46 @@ impl Templates {
         self.labels > limit
     }
 
-    /// Puts the points of a scope into an empty sink, if a template fits and all of them can be taken; says how many
-    /// there were.
-    pub(super) fn read(&self, resource: u32, scope: &[u8], room: usize, sink: &mut Sink) -> Option<usize> {
+    /// Appends the groups of a scope, if a template fits and all of its points can be taken; says how many there were.
+    pub(super) fn read(&self, resource: u32, scope: &[u8], room: usize, out: &mut Vec<Group>) -> Option<usize> {
         let number = self.find(scope)?;
         let (template, plan) = (&self.all[number as usize], self.plans.get(&(resource, number))?);
         let word = |at: u32| le64(&scope[at as usize..at as usize + 8]);
         if template.points.len() > room || template.points.iter().any(|p| word(p.time) == 0) {
             return None;
         }
-        sink.begin(&plan.labels);
-        for (point, series) in template.points.iter().zip(&plan.series) {
-            let bits = word(point.value);
-            let value = if point.whole { bits.cast_signed() as f64 } else { f64::from_bits(bits) };
-            sink.push(*series, (word(point.time) / 1_000_000) as i64, value);
+        let time = |p: &Point| (word(p.time) / 1_000_000) as i64;
+        let value = |p: &Point| match (word(p.value), p.whole) {
+            (bits, true) => bits.cast_signed() as f64,
+            (bits, false) => point_value(f64::from_bits(bits)),
+        };
+        let points = &template.points;
+        let latest = points.iter().map(time).max()?;
+        if plan.plain && points.iter().all(|p| time(p) == latest) {
+            let values = points.iter().map(value).chain(plan.info.then_some(1.0)).collect();
+            out.push(Group { series: plan.labels.clone(), times_ms: vec![latest], values });
+            return Some(points.len());
         }
-        Some(template.points.len())
+        let mut sink = Sink::default();
+        sink.begin(&plan.labels);
+        for (point, series) in points.iter().zip(&plan.series) {
+            sink.push(*series, time(point), value(point));
+        }
+        if plan.info {
+            sink.push(plan.labels.len() as u32 - 1, latest, 1.0);
+        }
+        sink.finish(out);
+        Some(points.len())
     }
 
     /// Learns from a scope that was read point by point into `sink`, none refused. The second time makes a template.
-    pub(super) fn learn(&mut self, resource: u32, scope: &[u8], sink: &Sink) -> Result<(), DecodeError> {
+    pub(super) fn learn(
+        &mut self,
+        resource: u32,
+        scope: &[u8],
+        sink: &Sink,
+        info: Option<Labels>,
+    ) -> Result<(), DecodeError> {
         if self.sights.len() > SIGHTS {
             self.sights.clear();
         }
@@ -109,9 +135,11 @@ impl Templates {
         };
         let series: Vec<u32> = sink.series_of_points().collect();
         if series.len() == self.all[number as usize].points.len() {
-            let labels = sink.labels();
+            let plain = series.iter().copied().eq(0..sink.labels().len() as u32);
+            let info_too = info.is_some();
+            let labels: Arc<[Labels]> = sink.labels().iter().cloned().chain(info).collect();
             self.labels += labels.len();
-            self.plans.insert((resource, number), Plan { labels, series });
+            self.plans.insert((resource, number), Plan { labels, series, info: info_too, plain });
         }
         Ok(())
     }
@@ -122,19 +150,20 @@ impl Templates {
 }
 
 impl Template {
-    /// Whether all but the words is the same.
+    /// Whether all but the words is the same. In stretches without branches, which become vectors.
     fn fits(&self, scope: &[u8]) -> bool {
-        let mut from = 0;
-        self.words.iter().chain([&(self.bytes.len() as u32)]).all(|word| {
-            let same = self.bytes[from..*word as usize] == scope[from..*word as usize];
-            from = *word as usize + 8;
-            same
-        })
+        const STRETCH: usize = 256;
+        let mut parts = self.fixed.chunks(STRETCH).zip(self.mask.chunks(STRETCH)).zip(scope.chunks(STRETCH));
+        scope.len() == self.fixed.len()
+            && parts.all(|((fixed, mask), bytes)| {
+                let bytes = fixed.iter().zip(mask).zip(bytes);
+                bytes.fold(0, |differ, ((fixed, mask), byte)| differ | (byte & mask) ^ fixed) == 0
+            })
     }
 
     /// Of a scope that holds numbers only, each with a time and a value; `None` for any other.
     fn of(scope: &[u8]) -> Result<Option<Self>, DecodeError> {
-        let mut template = Self { bytes: scope.into(), words: Vec::new(), points: Vec::new() };
+        let mut template = Self { mask: vec![0xff; scope.len()].into(), fixed: scope.into(), points: Vec::new() };
         // All slices are parts of the scope: the distance of their ends is where they are.
         let end_of = |rest: &[u8]| rest.as_ptr() as usize - scope.as_ptr() as usize;
         for field in Reader::new(scope) {
@@ -153,7 +182,7 @@ impl Template {
                 }
             }
         }
-        template.words.sort_unstable();
+        template.fixed.iter_mut().zip(&template.mask).for_each(|(fixed, mask)| *fixed &= mask);
         Ok(Some(template))
     }
 
@@ -165,7 +194,7 @@ impl Template {
             let field = field?;
             let word = end_of(reader.rest()) as u32;
             match field {
-                (2, Field::Fixed64(_)) => self.words.push(word - 8),
+                (2, Field::Fixed64(_)) => self.changes(word - 8),
                 (3, Field::Fixed64(_)) if time.is_none() => time = Some(word - 8),
                 (4 | 6, Field::Fixed64(_)) if value.is_none() => value = Some((word - 8, field.0 == 6)),
                 // Attributes; the rest is rare, and read point by point.
@@ -174,8 +203,13 @@ impl Template {
             }
         }
         let (Some(time), Some((value, whole))) = (time, value) else { return Ok(false) };
-        self.words.extend([time, value]);
+        self.changes(time);
+        self.changes(value);
         self.points.push(Point { time, value, whole });
         Ok(true)
+    }
+
+    fn changes(&mut self, word: u32) {
+        self.mask[word as usize..word as usize + 8].fill(0);
     }
 }

@@ -15,7 +15,10 @@ pub const FRAME: usize = 12;
 pub const MAX_LEN: usize = 1 << 30;
 
 const LAYOUT: u8 = 1;
-const ROWS: u8 = 2;
+/// Values as they are; written before version 2.
+const WIDE_ROWS: u8 = 2;
+/// Values without their last zero bytes.
+const ROWS: u8 = 3;
 
 /// A decoded record.
 #[derive(Debug, PartialEq)]
@@ -72,13 +75,56 @@ fn put_columns(out: &mut Vec<u8>, columns: &[Labels]) {
 /// Appends rows of a layout.
 pub fn put_rows(log: &mut Vec<u8>, layout: u32, times: &[i64], values: &[f64]) {
     framed(log, |out| {
-        out.reserve(16 + 8 * (times.len() + values.len()));
         out.push(ROWS);
         put(out, u64::from(layout));
         put(out, times.len() as u64);
+        put(out, values.len() as u64);
+        out.reserve(8 * times.len());
         out.extend(times.iter().flat_map(|t| t.to_le_bytes()));
-        out.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+        put_values(out, values);
     });
+}
+
+/// Whole numbers and common fractions have few bits, and the bytes after these are zero: each value is its first bytes,
+/// and before them all stands how many of each, two in a byte.
+fn put_values(out: &mut Vec<u8>, values: &[f64]) {
+    let lengths = out.len();
+    let mut at = lengths + values.len().div_ceil(2);
+    out.resize(at + 8 * values.len(), 0);
+    for (lengths, pair) in (lengths..).zip(values.chunks(2)) {
+        let mut both = 0;
+        for (value, shift) in pair.iter().zip([0, 4]) {
+            let bits = value.to_bits();
+            let length = 8 - bits.trailing_zeros() / 8;
+            both |= (length as u8) << shift;
+            out[at..at + 8].copy_from_slice(&bits.to_be_bytes());
+            at += length as usize;
+        }
+        out[lengths] = both;
+    }
+    out.truncate(at);
+}
+
+/// What [`put_values`] wrote of `n` values.
+fn values(c: &mut Cursor<'_>, n: usize) -> Result<Vec<f64>, Corrupt> {
+    let lengths = c.take(n.div_ceil(2))?;
+    let lengths = lengths.iter().flat_map(|both| [both & 15, both >> 4]).take(n);
+    let value = |length: u8| {
+        if length > 8 {
+            return Err(Corrupt("a value of more than eight bytes"));
+        }
+        let after = c.rest();
+        let first = c.take(usize::from(length))?;
+        // Eight bytes and a mask are quicker than a copy of so many; the last values may have fewer after them.
+        let bits = match after.first_chunk() {
+            Some(eight) => u64::from_be_bytes(*eight) & !u64::MAX.checked_shr(8 * u32::from(length)).unwrap_or(0),
+            None => {
+                first.iter().zip((0..64).step_by(8)).fold(0, |bits, (b, shift)| bits | u64::from(*b) << (56 - shift))
+            }
+        };
+        Ok(f64::from_bits(bits))
+    };
+    lengths.map(value).collect()
 }
 
 /// Splits the record off the front: payload and total length; `None` when no whole, undamaged record starts here.
@@ -112,10 +158,15 @@ pub fn decode(payload: &[u8]) -> Result<Record, Corrupt> {
     let layout = c.count(u32::MAX as usize)? as u32;
     match kind {
         LAYOUT => Ok(Record::Layout(layout, columns(&mut c)?)),
-        ROWS => {
+        ROWS | WIDE_ROWS => {
             let n = c.count(payload.len() / 8)?;
+            // Two lengths are a byte, so a record cannot promise more values than it has bytes for.
+            let known = if kind == ROWS { Some(c.count(2 * payload.len())?) } else { None };
             let times = c.take(n * 8)?.chunks_exact(8).map(word).map(u64::cast_signed).collect();
-            let values = c.rest().chunks_exact(8).map(word).map(f64::from_bits).collect();
+            let values = match known {
+                Some(n) => values(&mut c, n)?,
+                None => c.rest().chunks_exact(8).map(word).map(f64::from_bits).collect(),
+            };
             Ok(Record::Rows(layout, times, values))
         }
         _ => Err(Corrupt("unknown kind of record")),
@@ -143,6 +194,42 @@ fn columns(c: &mut Cursor<'_>) -> Result<Arc<[Labels]>, Corrupt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn values_keep_their_bits_and_cuts_are_errors(
+            values in prop::collection::vec(
+                prop_oneof![any::<u64>(), any::<u32>().prop_map(|v| f64::from(v).to_bits()), Just(0), Just(1 << 63)], 0..70),
+            times in prop::collection::vec(any::<i64>(), 0..4),
+        ) {
+            let values: Vec<f64> = values.into_iter().map(f64::from_bits).collect();
+            let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            let mut log = Vec::new();
+            put_rows(&mut log, 300, &times, &values);
+            let (payload, len) = unframe(&log).unwrap();
+            prop_assert_eq!(len, log.len());
+            let Record::Rows(layout, got_times, got) = decode(payload).unwrap() else { panic!("no rows") };
+            prop_assert_eq!((layout, got_times, bits(&got)), (300, times, bits(&values)));
+            for cut in 0..payload.len() {
+                prop_assert!(decode(&payload[..cut]).is_err(), "cut at {}", cut);
+            }
+        }
+
+        #[test]
+        fn any_payload_is_a_record_or_an_error(mut payload in prop::collection::vec(any::<u8>(), 0..60), kind in 0..5u8) {
+            payload.insert(0, kind);
+            _ = decode(&payload);
+        }
+    }
+
+    #[test]
+    fn rows_of_version_1_are_read() {
+        let mut payload = vec![2, 7, 1];
+        payload.extend(9i64.to_le_bytes());
+        payload.extend([1.5f64, -0.0].iter().flat_map(|v| v.to_le_bytes()));
+        assert_eq!(decode(&payload).unwrap(), Record::Rows(7, vec![9], vec![1.5, -0.0]));
+    }
 
     #[test]
     fn records_round_trip_and_damage_is_seen() {
@@ -157,6 +244,8 @@ mod tests {
         let (payload, len) = unframe(&log[first..]).unwrap();
         let values = vec![1.0, -0.0, f64::INFINITY, 4.5];
         assert_eq!((decode(payload).unwrap(), len), (Record::Rows(7, vec![-5, i64::MAX], values), log.len() - first));
+        // 3 bytes of kind and counts, one more of values; four lengths in two bytes, and 2 + 1 + 2 + 2 bytes.
+        assert_eq!(log.len() - first, FRAME + 4 + 16 + 2 + 7);
         for i in 0..first {
             let mut bad = log[..first].to_vec();
             bad[i] ^= 0x40;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// First bytes of a segment.
 pub const MAGIC: [u8; 8] = *b"FABLENSW";
 /// Format version written, and the newest one read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the header: magic, version, generation, segment, checksum.
 pub const HEADER: usize = 28;
 
