@@ -21,6 +21,8 @@ pub enum Source {
     File,
     /// `POST /api/v1/jobs`.
     Http,
+    /// `squeue`.
+    Slurm,
 }
 
 impl Source {
@@ -29,6 +31,7 @@ impl Source {
         match self {
             Self::File => "file",
             Self::Http => "http",
+            Self::Slurm => "slurm",
         }
     }
 }

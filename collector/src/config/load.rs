@@ -135,6 +135,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.retention.rollups, raw.retention.rollups, "retention.rollups")?;
     time(&mut config.retention.jobs, raw.retention.jobs, "retention.jobs")?;
     config.jobs.dir = raw.jobs.dir.filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    config.jobs.squeue = raw.jobs.squeue.filter(|command| !command.trim().is_empty());
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
     time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;

@@ -75,6 +75,8 @@ pub struct Retention {
 pub struct Jobs {
     /// A directory with a JSON file for each job.
     pub dir: Option<PathBuf>,
+    /// A command that prints Slurm's jobs as JSON.
+    pub squeue: Option<String>,
 }
 
 /// PEM files.
@@ -184,6 +186,7 @@ impl Config {
             self.query.memory.to_string(),
             duration::format(self.query.lookback),
             path(&self.jobs.dir),
+            self.jobs.squeue.clone().unwrap_or_default(),
         ];
         raw::KEYS.iter().map(|(key, _)| *key).zip(values).collect()
     }

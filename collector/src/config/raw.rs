@@ -41,6 +41,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("query.memory", Form::Text),
     ("query.lookback", Form::Text),
     ("jobs.dir", Form::Text),
+    ("jobs.squeue", Form::Text),
 ];
 
 /// Every key of `[store]` and of a `[[forward]]` table: other servers, which no variable sets.
@@ -108,6 +109,7 @@ pub(super) struct RawRetention {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawJobs {
     pub dir: Option<String>,
+    pub squeue: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

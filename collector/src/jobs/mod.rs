@@ -4,6 +4,7 @@
 mod body;
 mod files;
 mod series;
+mod slurm;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,8 @@ use series::Writer;
 const TABLE: &str = "jobs";
 /// How often `fabric_job_info` is written: well within the time that a query looks back.
 const EVERY: Duration = Duration::from_secs(10);
+/// How often Slurm is asked; its controller has other work.
+const ASK: Duration = Duration::from_secs(15);
 
 /// See the module.
 pub struct Jobs {
@@ -46,6 +49,31 @@ impl Jobs {
     /// Something was said: the series are written at once.
     pub fn changed(&self) {
         self.changed.notify_one();
+    }
+}
+
+/// Asks Slurm, if it is to be asked, until `stop` becomes true.
+pub async fn ask_slurm(jobs: Arc<Jobs>, config: Config, mut stop: watch::Receiver<bool>) {
+    let Some(command) = config.jobs.squeue else { return };
+    let mut slurm = slurm::Slurm::new(command);
+    let mut tick = tokio::time::interval(ASK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            _ = stop.wait_for(|s| *s) => return,
+        }
+        let asked = jobs.clone();
+        let work = tokio::task::spawn_blocking(move || (slurm.ask(&asked.registry), slurm));
+        match work.await {
+            Ok((changed, back)) => {
+                slurm = back;
+                if changed {
+                    jobs.changed();
+                }
+            }
+            Err(error) => return tracing::error!(%error, "Slurm is no longer asked for jobs"),
+        }
     }
 }
 

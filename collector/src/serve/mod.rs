@@ -94,6 +94,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         .into_iter()
         .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
         .collect();
+    tokio::spawn(jobs::ask_slurm(jobs.clone(), config.clone(), stopped.clone()));
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
     let own = ingest::store_own_metrics(
         store.clone(),

@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 const MAX_WINDOWS: usize = 32;
 /// How often the thread looks.
 const ROUND: Duration = Duration::from_secs(1);
+/// Niceness of the background threads: whoever waits for an answer goes first, and they still get a quarter of what
+/// such a thread gets.
+const NICE: i32 = 5;
 /// Rounds after which an unused index of a block is dropped from memory.
 const IDLE_ROUNDS: u32 = 300;
 
@@ -99,6 +102,10 @@ impl Shared {
     ];
 
     fn run(&self, bell: &Bell, round: fn(&Self) -> Result<(), StoreError>) {
+        // Linux has it by thread. Where it is forbidden, appends and queries wait a little more.
+        if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE) {
+            tracing::debug!(%error, "maintenance of the store runs as everything else does");
+        }
         while !self.closed.load(Ordering::Acquire) {
             bell.wait(ROUND);
             if self.closed.load(Ordering::Acquire) {
