@@ -133,15 +133,18 @@ impl States {
     }
 }
 
-/// Jobs of an answer, and what could not be understood of single ones. `cluster` is used where Slurm names none.
+/// Number of a job that is not understood, and why.
+pub type Odd = (i64, HostlistError);
+
+/// Jobs of an answer, and single ones that are not understood. `cluster` is used where Slurm names none.
 ///
 /// # Errors
 /// [`SlurmError`].
-pub fn jobs(json: &[u8], cluster: &str) -> Result<(Vec<Listed>, Vec<(i64, HostlistError)>), SlurmError> {
+pub fn jobs(json: &[u8], cluster: &str) -> Result<(Vec<Listed>, Vec<Odd>), SlurmError> {
     let answer: Answer = serde_json::from_slice(json)?;
     if let (true, Some(first)) = (answer.jobs.is_empty(), answer.errors.first()) {
-        let text = first["error"].as_str().or_else(|| first["description"].as_str());
-        return Err(SlurmError::Told(text.map_or_else(|| first.to_string(), str::to_owned)));
+        let said: Vec<&str> = ["description", "error"].iter().filter_map(|field| first[field].as_str()).collect();
+        return Err(SlurmError::Told(if said.is_empty() { first.to_string() } else { said.join(": ") }));
     }
     let (mut listed, mut odd) = (Vec::new(), Vec::new());
     for job in &answer.jobs {
@@ -245,8 +248,10 @@ mod tests {
         let why = |json: &str| jobs(json.as_bytes(), "").unwrap_err().to_string();
         assert!(why("slurm_load_jobs error").contains("it must be called with --json"));
         assert_eq!(
-            why(r#"{"jobs": [], "errors": [{"error": "Unable to contact slurm controller"}]}"#),
-            "squeue says: Unable to contact slurm controller"
+            why(
+                r#"{"jobs": [], "errors": [{"description": "Failed while looking for jobs", "error": "Unspecified error"}]}"#
+            ),
+            "squeue says: Failed while looking for jobs: Unspecified error"
         );
         let json = r#"{"jobs": [{"job_id": 1, "job_state": "RUNNING", "nodes": "n[1", "start_time": 1},
             {"job_id": 2, "job_state": "RUNNING", "nodes": "n1", "start_time": 1}]}"#;
