@@ -122,10 +122,7 @@ impl Registry {
         };
         if same {
             let mut run = last.clone();
-            let said = run.said.entry(source).or_default();
-            // The first start that a source tells stands: a hook that runs twice has not begun twice.
-            facts.start_ns = said.start_ns.or(facts.start_ns);
-            said.amend(facts);
+            run.said.entry(source).or_default().amend(facts);
             return self.put(&mut jobs, key, run);
         }
         let start = *facts.start_ns.get_or_insert(now_ns);

@@ -6,8 +6,6 @@ use serde::Deserialize;
 
 /// Seconds to nanoseconds; times are no later than the year 2262.
 const SECOND: i64 = 1_000_000_000;
-/// `NO_VAL` of Slurm, which old versions print for "not set".
-const NO_VAL: i64 = 0xffff_fffe;
 /// States of a job that has its hosts.
 const RUNS: [&str; 7] = ["RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"];
 /// States of one that waits; all others are ends.
@@ -111,7 +109,7 @@ enum States {
 impl Number {
     fn get(&self) -> Option<i64> {
         match self {
-            Self::Plain(n) if *n < NO_VAL => Some(*n),
+            Self::Plain(n) => Some(*n),
             Self::Object { set: true, infinite: false, number } => Some(*number as i64),
             _ => None,
         }
@@ -236,7 +234,7 @@ mod tests {
                 r#""NODE_FAIL""#,
                 r#", "het_job_id": {"set": true, "number": 5}, "het_job_offset": {"set": true, "number": 1}"#,
             ),
-            job(7, r#""CANCELLED""#, r#", "array_task_id": 4294967294"#),
+            job(7, r#""CANCELLED""#, r#", "array_job_id": 0, "array_task_id": null"#),
         ];
         let listed = of(&format!("{{\"jobs\": [{}]}}", all.join(",")));
         let ends: Vec<_> = listed.iter().map(|l| (l.key.id.as_str(), l.facts.end_ns.map(|e| e / SECOND))).collect();
