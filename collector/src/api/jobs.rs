@@ -9,10 +9,11 @@ use axum::response::{IntoResponse, Response};
 use fabriclens_jobs::{Filter, Job, Key, RegistryError, Source};
 use serde::{Deserialize, Serialize};
 
+use super::Api;
 use super::encode::{self, Json};
 use super::error::{ApiError, Kind};
 use super::params::Params;
-use super::{Api, time};
+use super::time::now_ns;
 use crate::jobs::{Body, BodyError, Change};
 
 /// A job runs: 201 when it is new to us, 200 when it is known.
@@ -112,10 +113,6 @@ impl Of {
     fn key(self, id: String) -> Key {
         Key { cluster: self.cluster, id }
     }
-}
-
-fn now_ns() -> i64 {
-    time::now_ms().saturating_mul(1_000_000)
 }
 
 fn bad(e: BodyError) -> ApiError {

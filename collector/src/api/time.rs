@@ -10,6 +10,11 @@ pub fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// Now, in Unix nanoseconds.
+pub fn now_ns() -> i64 {
+    now_ms().saturating_mul(1_000_000)
+}
+
 /// Unix seconds (`1700000000.123`) or RFC 3339 (`2023-11-14T22:13:20.5+01:00`) to Unix milliseconds.
 pub fn parse_time(text: &str) -> Option<i64> {
     if let Ok(seconds) = text.parse::<f64>() {

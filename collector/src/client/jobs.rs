@@ -1,6 +1,7 @@
 //! `fabriclens jobs`: what the collector knows of jobs, a line each.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -8,6 +9,7 @@ use super::layout::printable;
 use super::{ClientError, Form, ask, pairs, print, seconds, time_of, url};
 use crate::api::time::{format_time, now_ms};
 use crate::cli::{JobsArgs, State};
+use crate::duration;
 
 /// Hosts that are named; of more it is said how many.
 const NAMED: usize = 3;
@@ -93,12 +95,7 @@ fn row(job: &Job, now_ms: i64) -> [String; 6] {
     };
     let start = job.start_ns / 1_000_000;
     let seconds = (job.end_ns.map_or(now_ms, |end| end / 1_000_000) - start).max(0) / 1000;
-    let took = match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
-        (0, 0, 0, s) => format!("{s}s"),
-        (0, 0, m, s) => format!("{m}m{s:02}s"),
-        (0, h, m, _) => format!("{h}h{m:02}m"),
-        (d, h, ..) => format!("{d}d{h:02}h"),
-    };
+    let took = duration::format(Duration::from_secs(seconds.unsigned_abs()));
     let took = if job.end_ns.is_none() { format!("{took}, runs") } else { took };
     // Whole seconds: hooks know no more.
     let start = format!("{}Z", format_time(start).split('.').next().unwrap_or_default());
@@ -122,9 +119,9 @@ mod tests {
         assert_eq!(lines[0], "JOB           USER  NAME       HOSTS                START                 TOOK");
         assert_eq!(
             lines[1],
-            "4711 (run 2)  ann   bert\u{fffd}[31m  n1 n2 n3 and 2 more  1970-01-01T00:00:01Z  1m05s, runs"
+            "4711 (run 2)  ann   bert\u{fffd}[31m  n1 n2 n3 and 2 more  1970-01-01T00:00:01Z  1m5s, runs"
         );
         assert_eq!(lines[2], "    sources differ: user: file says bob, http says ann");
-        assert_eq!(lines[3], "west/12_3                      n1                   1970-01-01T00:00:00Z  1d01h");
+        assert_eq!(lines[3], "west/12_3                      n1                   1970-01-01T00:00:00Z  1d1h1m1s");
     }
 }

@@ -85,11 +85,6 @@ pub enum BodyError {
     },
 }
 
-/// Now, in Unix nanoseconds.
-pub(super) fn now_ns() -> i64 {
-    time::now_ms().saturating_mul(1_000_000)
-}
-
 impl Time {
     fn ns(self, field: &'static str) -> Result<i64, BodyError> {
         let text = match self {

@@ -7,7 +7,8 @@ use std::time::SystemTime;
 
 use fabriclens_jobs::{Key, Registry, RegistryError, Source};
 
-use super::body::{Body, BodyError, now_ns};
+use super::body::{Body, BodyError};
+use crate::api::time::now_ns;
 
 /// Largest file that is read, bytes.
 const SIZE: u64 = 16 << 20;

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabriclens_jobs::{Registry, RegistryError};
-use fabriclens_store::{Metadata, Store};
+use fabriclens_store::Store;
 use tokio::sync::{Notify, watch};
 
+use crate::api::time::now_ns;
 use crate::config::Config;
 use crate::forward::Sink;
 pub use body::{Body, BodyError, Change};
@@ -29,6 +30,7 @@ const ASK: Duration = Duration::from_secs(15);
 pub struct Jobs {
     /// What is known.
     pub registry: Registry,
+    store: Arc<Store>,
     changed: Notify,
 }
 
@@ -37,13 +39,9 @@ impl Jobs {
     ///
     /// # Errors
     /// [`RegistryError::Disk`].
-    pub fn open(store: &Store) -> Result<Self, RegistryError> {
+    pub fn open(store: &Arc<Store>) -> Result<Self, RegistryError> {
         let table = store.table(TABLE).map_err(|e| RegistryError::Disk(e.to_string()))?;
-        let info = Metadata { kind: "gauge".into(), unit: String::new(), help: series::HELP.into() };
-        if let Err(error) = store.put_metadata([(series::NAME, info)]) {
-            tracing::warn!(%error, "cannot store metadata of jobs");
-        }
-        Ok(Self { registry: Registry::open(table)?, changed: Notify::new() })
+        Ok(Self { registry: Registry::open(table)?, store: store.clone(), changed: Notify::new() })
     }
 
     /// Something was said: the series are written at once.
@@ -98,7 +96,7 @@ pub async fn run(jobs: Arc<Jobs>, sink: Arc<Sink>, config: Config, mut stop: wat
             if round && !keep.is_zero() {
                 forget(&jobs.registry, keep);
             }
-            writer.write(&jobs.registry, &sink, last);
+            writer.write(&jobs, &sink, last);
             (files, writer)
         });
         match work.await {
@@ -111,7 +109,7 @@ pub async fn run(jobs: Arc<Jobs>, sink: Arc<Sink>, config: Config, mut stop: wat
 
 fn forget(registry: &Registry, keep: Duration) {
     let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
-    match registry.expire(body::now_ns().saturating_sub(keep)) {
+    match registry.expire(now_ns().saturating_sub(keep)) {
         Ok(0) => {}
         Ok(runs) => tracing::info!(runs, "jobs that ended long ago are forgotten"),
         Err(error) => tracing::warn!(%error, "cannot forget old jobs"),

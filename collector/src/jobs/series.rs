@@ -3,17 +3,18 @@
 
 use std::sync::Arc;
 
-use fabriclens_jobs::{Filter, Job, Registry, running_on};
+use fabriclens_jobs::{Filter, Job, running_on};
 use fabriclens_model::{Labels, stale};
-use fabriclens_store::RowGroup;
+use fabriclens_store::{Metadata, RowGroup, Store};
 
+use super::Jobs;
 use crate::api::time::now_ms;
 use crate::forward::Sink;
 
 /// The metric.
-pub(super) const NAME: &str = "fabric_job_info";
+const NAME: &str = "fabric_job_info";
 /// Said of it in `/api/v1/metadata`.
-pub(super) const HELP: &str = "A job that runs on a host; 1. attribution: exclusive if the host serves it alone.";
+const HELP: &str = "A job that runs on a host; 1. attribution: exclusive if the host serves it alone.";
 /// Jobs that are written; a dashboard over more is none, and series must have a bound.
 const MOST: usize = 20_000;
 
@@ -26,23 +27,24 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Writes all that runs now and ends what no longer does; at the `last` time it ends all.
-    pub(super) fn write(&mut self, registry: &Registry, sink: &Sink, last: bool) {
+    pub(super) fn write(&mut self, jobs: &Jobs, sink: &Sink, last: bool) {
         let now = now_ms();
-        let mut jobs =
-            if last { Vec::new() } else { registry.list(&Filter { running: Some(true), ..Filter::default() }) };
-        jobs.retain(|job| job.ran_at(now.saturating_mul(1_000_000)));
-        let truncated = jobs.len() > MOST;
+        let mut running =
+            if last { Vec::new() } else { jobs.registry.list(&Filter { running: Some(true), ..Filter::default() }) };
+        running.retain(|job| job.ran_at(now.saturating_mul(1_000_000)));
+        let truncated = running.len() > MOST;
         if truncated && !self.truncated {
-            tracing::warn!(jobs = jobs.len(), most = MOST, "fabric_job_info is written for those that began last");
+            tracing::warn!(jobs = running.len(), most = MOST, "fabric_job_info is written for those that began last");
         }
         self.truncated = truncated;
-        jobs.truncate(MOST);
-        let series = info(&jobs);
+        running.truncate(MOST);
+        let series = info(&running);
         if *series != *self.list {
             let gone: Vec<Labels> =
                 self.list.iter().filter(|old| series.binary_search(old).is_err()).cloned().collect();
             self.append(sink, gone.into(), now, stale());
             self.list = series.into();
+            describe(&jobs.store);
         }
         self.append(sink, self.list.clone(), now, 1.0);
     }
@@ -55,6 +57,13 @@ impl Writer {
         if let Err(error) = sink.append(vec![RowGroup { series, times: vec![now], values }]) {
             tracing::warn!(%error, "cannot store fabric_job_info");
         }
+    }
+}
+
+fn describe(store: &Store) {
+    let info = Metadata { kind: "gauge".into(), unit: String::new(), help: HELP.into() };
+    if let Err(error) = store.put_metadata([(NAME, info)]) {
+        tracing::warn!(%error, "cannot store metadata of fabric_job_info");
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fabriclens_jobs::slurm::{self, Listed, SlurmError};
 use fabriclens_jobs::{Facts, Filter, Key, Registry, Source};
 
-use super::body::now_ns;
+use crate::api::time::now_ns;
 
 /// How long `squeue` may take: a controller under load takes seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
