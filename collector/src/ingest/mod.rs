@@ -1,7 +1,7 @@
 //! The way in: OTLP over gRPC and HTTP, and Prometheus remote write, to rows of the store; durable before the answer.
 //!
 //! Network code only bounds and hands over bytes; decoding and writing run on the blocking pool, at most
-//! `ingest.in_flight` requests at a time. OTLP requests are small and many, so a few [`otlp::Desk`]s take them in turn.
+//! `ingest.in_flight` requests at a time. OTLP requests are small and many, so a few `otlp::Desk`s take them in turn.
 
 pub mod body;
 mod conflict;
