@@ -1,7 +1,7 @@
 //! All jobs that are known, durable before the answer. Small next to samples, and precious: it is the only copy.
 
 use crate::facts::{Facts, FactsError, Key, Source};
-use crate::view::Job;
+use crate::view::{Job, end_of};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -52,10 +52,10 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// All but `running`, which can be told without a view.
     fn fits(&self, job: &Job) -> bool {
         self.from_ns.is_none_or(|from| job.end_ns.is_none_or(|end| end >= from))
             && self.to_ns.is_none_or(|to| job.start_ns <= to)
-            && self.running.is_none_or(|running| running == job.end_ns.is_none())
             && self.user.as_ref().is_none_or(|user| *user == job.user)
             && self.host.as_ref().is_none_or(|host| job.hosts.contains_key(host))
             && self.cluster.as_ref().is_none_or(|cluster| *cluster == job.cluster)
@@ -179,7 +179,10 @@ impl Registry {
     /// All runs that fit, the one that started last first.
     pub fn list(&self, filter: &Filter) -> Vec<Job> {
         let jobs = self.jobs.lock();
-        let all = jobs.iter().flat_map(|(key, runs)| runs.iter().map(move |r| Job::of(key, r.number, &r.said)));
+        let all = jobs.iter().flat_map(|(key, runs)| runs.iter().map(move |r| (key, r)));
+        // A view of a large job is large: most that are kept are over, and mostly those that run are asked for.
+        let all = all.filter(|(_, r)| filter.running.is_none_or(|running| running == end_of(&r.said).is_none()));
+        let all = all.map(|(key, r)| Job::of(key, r.number, &r.said));
         let mut some: Vec<Job> = all.filter(|job| filter.fits(job)).collect();
         drop(jobs);
         some.sort_by(|a, b| b.start_ns.cmp(&a.start_ns).then_with(|| a.id.cmp(&b.id)));
@@ -192,10 +195,10 @@ impl Registry {
     /// [`RegistryError::Disk`].
     pub fn expire(&self, before_ns: i64) -> Result<usize, RegistryError> {
         let mut jobs = self.jobs.lock();
-        let over = |key: &Key, r: &Run| Job::of(key, r.number, &r.said).end_ns.is_some_and(|end| end < before_ns);
+        let over = |r: &Run| end_of(&r.said).is_some_and(|end| end < before_ns);
         let mut gone = Vec::new();
         for (key, runs) in jobs.iter() {
-            gone.extend(runs.iter().filter(|r| over(key, r)).map(|r| (key.clone(), r.number)));
+            gone.extend(runs.iter().filter(|r| over(r)).map(|r| (key.clone(), r.number)));
         }
         for (key, number) in &gone {
             self.tree.remove(encode_key(key, *number)).map_err(disk)?;
@@ -203,8 +206,8 @@ impl Registry {
         if !gone.is_empty() {
             self.tree.flush().map_err(disk)?;
         }
-        jobs.retain(|key, runs| {
-            runs.retain(|r| !over(key, r));
+        jobs.retain(|_, runs| {
+            runs.retain(|r| !over(r));
             !runs.is_empty()
         });
         Ok(gone.len())

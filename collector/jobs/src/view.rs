@@ -45,7 +45,7 @@ impl Job {
             name: String::new(),
             labels: BTreeMap::new(),
             start_ns: said.values().filter_map(|f| f.start_ns).min().unwrap_or(0),
-            end_ns: said.values().filter_map(|f| f.end_ns).min(),
+            end_ns: end_of(said),
             hosts: BTreeMap::new(),
             sources: said.keys().copied().collect(),
             disagreements: Vec::new(),
@@ -69,6 +69,11 @@ impl Job {
     pub fn ran_at(&self, ns: i64) -> bool {
         self.start_ns <= ns && self.end_ns.is_none_or(|end| ns < end)
     }
+}
+
+/// When a run was over, Unix nanoseconds; `None`: it runs.
+pub(crate) fn end_of(said: &BTreeMap<Source, Facts>) -> Option<i64> {
+    said.values().filter_map(|f| f.end_ns).min()
 }
 
 /// Where two sources say different things.

@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use fabriclens_jobs::{Filter, Job, Key, RegistryError, Source};
+use fabriclens_jobs::{Facts, Filter, Job, Key, RegistryError, Source};
 use serde::{Deserialize, Serialize};
 
 use super::Api;
@@ -20,8 +20,7 @@ use crate::jobs::{Body, BodyError, Change};
 pub(super) async fn begin(State(api): State<Arc<Api>>, body: Bytes) -> Result<Response, ApiError> {
     let (key, facts) = Body::read(&body).and_then(Body::facts).map_err(bad)?;
     let before = api.jobs.registry.get(&key).map(|job| job.run);
-    let known = key.clone();
-    let job = told(api, move |r| r.begin(Source::Http, &known, facts, now_ns())).await?;
+    let job = told(api, move |r| r.begin(Source::Http, &key, facts, now_ns())).await?;
     let status = if before == Some(job.run) { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, answer(&job)).into_response())
 }
@@ -33,8 +32,7 @@ pub(super) async fn change(
     Query(of): Query<Of>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let facts = Change::read(&body).and_then(Change::facts).map_err(bad)?;
-    let key = of.key(id);
+    let (key, facts) = of.said(id, &body)?;
     Ok(answer(&told(api, move |r| r.amend(Source::Http, &key, facts)).await?))
 }
 
@@ -45,8 +43,7 @@ pub(super) async fn end(
     Query(of): Query<Of>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let facts = Change::read(&body).and_then(Change::facts).map_err(bad)?;
-    let key = of.key(id);
+    let (key, facts) = of.said(id, &body)?;
     let at = facts.end_ns.unwrap_or_else(now_ns);
     Ok(answer(&told(api, move |r| r.end(Source::Http, &key, at)).await?))
 }
@@ -112,6 +109,11 @@ pub(super) struct Of {
 impl Of {
     fn key(self, id: String) -> Key {
         Key { cluster: self.cluster, id }
+    }
+
+    /// Which job, and what a body says of it.
+    fn said(self, id: String, body: &[u8]) -> Result<(Key, Facts), ApiError> {
+        Ok((self.key(id), Change::read(body).and_then(Change::facts).map_err(bad)?))
     }
 }
 
