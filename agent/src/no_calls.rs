@@ -1,7 +1,7 @@
 //! A host whose kernel answers no call: files are all there is. Tests build on it.
 
 use fabriclens_kernel::{
-    CallError, Calls, Dcb, DriverInfo, Events, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort,
+    CallError, Calls, CmId, Dcb, DriverInfo, Events, LinkState, Module, Qp, QpCounter, RdmaLink, StatNames, VerbsPort,
 };
 use std::sync::Arc;
 
@@ -20,8 +20,14 @@ impl Calls for NoCalls {
     fn rdma_counters(&self, _: &RdmaLink, _: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
         none("rdma counters")
     }
-    fn rdma_qps(&self) -> Result<Vec<Qp>, CallError> {
+    fn rdma_qps(&self, _: Option<&RdmaLink>) -> Result<Vec<Qp>, CallError> {
         none("queue pairs")
+    }
+    fn rdma_cm_ids(&self, _: Option<&RdmaLink>) -> Result<Vec<CmId>, CallError> {
+        none("RDMA connections")
+    }
+    fn rdma_qp_counters(&self, _: Option<&RdmaLink>) -> Result<Vec<QpCounter>, CallError> {
+        none("counters of queue pairs")
     }
     fn driver(&self, _: &str) -> Result<DriverInfo, CallError> {
         none("driver")

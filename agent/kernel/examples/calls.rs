@@ -43,7 +43,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
         show("  verbs", || calls.verbs_port(&link.device, link.port));
     }
-    show("queue pairs", || calls.rdma_qps());
+    show("queue pairs", || calls.rdma_qps(None));
+    show("connections", || calls.rdma_cm_ids(None));
+    show("counters of queue pairs", || calls.rdma_qp_counters(None));
     for entry in std::fs::read_dir("/sys/class/net")?.flatten() {
         let netdev = entry.file_name().to_string_lossy().into_owned();
         println!("{netdev}");

@@ -10,6 +10,7 @@ pub mod recorded;
 mod table;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +104,43 @@ pub struct Qp {
     pub pid: Option<u32>,
     /// Command name of the creator or kernel user.
     pub comm: Option<String>,
+}
+
+/// An identifier of the RDMA connection manager: the only place where the kernel tells the address of a queue pair's
+/// other end. Programs that exchange addresses by themselves (NCCL, most MPIs) have none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CmId {
+    /// Device name.
+    pub device: String,
+    /// Port, where bound.
+    pub port: Option<u32>,
+    /// Its queue pair, where it has one.
+    pub lqpn: Option<u32>,
+    /// `CONNECT`, `LISTEN` …
+    pub state: String,
+    /// Creator, in this PID namespace.
+    pub pid: Option<u32>,
+    /// Own address and port of the connection manager.
+    pub source: Option<SocketAddr>,
+    /// The other end's.
+    pub destination: Option<SocketAddr>,
+}
+
+/// A hardware counter that somebody has bound to queue pairs (`rdma statistic qp set|bind`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QpCounter {
+    /// Device name.
+    pub device: String,
+    /// Port.
+    pub port: Option<u32>,
+    /// Kernel's number of the counter on this device; given again after it went.
+    pub id: u32,
+    /// Queue pairs that count in it.
+    pub qps: Vec<u32>,
+    /// The process whose queue pairs are bound, where it was bound by process.
+    pub pid: Option<u32>,
+    /// Names as in `hw_counters`, and values.
+    pub values: Vec<(Arc<str>, u64)>,
 }
 
 /// `ethtool -i`.
@@ -262,8 +300,12 @@ pub trait Calls: Send + Sync + fmt::Debug {
     fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError>;
     /// Default and enabled optional counters of a port by one `STAT_GET`, appended to `out` as (name, value).
     fn rdma_counters(&self, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError>;
-    /// All queue pairs. Expensive.
-    fn rdma_qps(&self) -> Result<Vec<Qp>, CallError>;
+    /// Queue pairs of a port, or all. Expensive: the kernel asks the device for each.
+    fn rdma_qps(&self, of: Option<&RdmaLink>) -> Result<Vec<Qp>, CallError>;
+    /// Identifiers of the connection manager of a port, or all. Asks no device.
+    fn rdma_cm_ids(&self, of: Option<&RdmaLink>) -> Result<Vec<CmId>, CallError>;
+    /// Counters bound to queue pairs of a port, or all; none where nobody has bound any. Asks the device for each.
+    fn rdma_qp_counters(&self, of: Option<&RdmaLink>) -> Result<Vec<QpCounter>, CallError>;
     /// Driver of a netdev.
     fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError>;
     /// Names of `ethtool -S`.

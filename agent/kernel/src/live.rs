@@ -10,6 +10,7 @@ mod link;
 mod module;
 mod netlink;
 mod rdma;
+mod resources;
 mod std_stats;
 mod sys;
 mod uevent;
@@ -21,7 +22,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::{
-    CallError, Calls, Dcb, DriverInfo, Events, InterfaceAddress, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort,
+    CallError, Calls, CmId, Dcb, DriverInfo, Events, InterfaceAddress, LinkState, Module, Qp, QpCounter, RdmaLink,
+    StatNames, VerbsPort,
 };
 
 /// The running kernel, seen from this process' network and PID namespace.
@@ -71,8 +73,16 @@ impl Calls for Live {
         rdma::counters(&self.rdma, link, out)
     }
 
-    fn rdma_qps(&self) -> Result<Vec<Qp>, CallError> {
-        rdma::qps(&self.rdma, &self.proc)
+    fn rdma_qps(&self, of: Option<&RdmaLink>) -> Result<Vec<Qp>, CallError> {
+        resources::qps(&self.rdma, of, &self.proc)
+    }
+
+    fn rdma_cm_ids(&self, of: Option<&RdmaLink>) -> Result<Vec<CmId>, CallError> {
+        resources::cm_ids(&self.rdma, of)
+    }
+
+    fn rdma_qp_counters(&self, of: Option<&RdmaLink>) -> Result<Vec<QpCounter>, CallError> {
+        resources::qp_counters(&self.rdma, of)
     }
 
     fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError> {

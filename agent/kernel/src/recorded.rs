@@ -16,7 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::intern;
-use crate::{CallError, Calls, Dcb, DriverInfo, Event, Events, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort};
+use crate::{
+    CallError, Calls, CmId, Dcb, DriverInfo, Event, Events, LinkState, Module, Qp, QpCounter, RdmaLink, StatNames,
+    VerbsPort,
+};
 
 /// A recorded host. Cheap to make; any number may read one tree.
 #[derive(Debug)]
@@ -71,8 +74,17 @@ impl Calls for Recorded {
         }
     }
 
-    fn rdma_qps(&self) -> Result<Vec<Qp>, CallError> {
-        Ok(rdma::qps(&self.json(&path::res_qp(), rdma::rows)?))
+    fn rdma_qps(&self, of: Option<&RdmaLink>) -> Result<Vec<Qp>, CallError> {
+        Ok(rdma::of_port(rdma::qps(&self.json(&path::res_qp(), rdma::rows)?), of, |qp| (&qp.device, qp.port)))
+    }
+
+    fn rdma_cm_ids(&self, of: Option<&RdmaLink>) -> Result<Vec<CmId>, CallError> {
+        Ok(rdma::of_port(rdma::cm_ids(&self.json(&path::res_cm_id(), rdma::rows)?), of, |id| (&id.device, id.port)))
+    }
+
+    fn rdma_qp_counters(&self, of: Option<&RdmaLink>) -> Result<Vec<QpCounter>, CallError> {
+        let counters = rdma::qp_counters(&self.json(&path::qp_statistic(), rdma::rows)?);
+        Ok(rdma::of_port(counters, of, |counter| (&counter.device, counter.port)))
     }
 
     fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError> {

@@ -27,6 +27,21 @@ pub const QP_STATE: &[&str] = &["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ER
 const QP_TYPE: &[&str] =
     &["SMI", "GSI", "RC", "UC", "UD", "RAW_IPV6", "RAW_ETHERTYPE", "UNKNOWN", "RAW_PACKET", "XRC_INI", "XRC_TGT"];
 
+/// States of the connection manager, by number.
+pub const CM_STATE: &[&str] = &[
+    "IDLE",
+    "ADDR_QUERY",
+    "ADDR_RESOLVED",
+    "ROUTE_QUERY",
+    "ROUTE_RESOLVED",
+    "CONNECT",
+    "DISCONNECT",
+    "ADDR_BOUND",
+    "LISTEN",
+    "DEVICE_REMOVAL",
+    "DESTROYING",
+];
+
 /// ETS algorithms: number and name.
 pub const TSA: &[(u8, &str)] = &[(0, "strict"), (1, "cbs"), (2, "ets"), (255, "vendor")];
 

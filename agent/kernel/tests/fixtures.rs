@@ -44,7 +44,7 @@ fn soft_roce_receiver() {
     host.rdma_counters(&links[0], &mut counters).unwrap();
     assert_eq!(counters.len(), 15);
     assert!(counters.iter().any(|(n, v)| &**n == "duplicate_request" && *v == 5081));
-    let qps = host.rdma_qps().unwrap();
+    let qps = host.rdma_qps(None).unwrap();
     assert_eq!(qps.len(), 4);
     assert!(qps.iter().any(|q| q.pid == Some(169) && q.comm.as_deref() == Some("ib_send_bw") && q.rqpn == Some(18)));
     assert_eq!(host.driver("fab0").unwrap().driver, "virtio_net");

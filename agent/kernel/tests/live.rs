@@ -109,10 +109,10 @@ fn rdma_is_there_or_cleanly_absent() {
                 let other = fabriclens_kernel::RdmaLink { index: link.index + 1000, ..link };
                 assert!(matches!(live.rdma_counters(&other, &mut out), Err(CallError::Gone { .. })));
             }
-            println!("{:?}", live.rdma_qps());
+            println!("{:?}", live.rdma_qps(None));
         }
         Err(CallError::Unsupported { .. }) => {
-            assert!(matches!(live.rdma_qps(), Err(CallError::Unsupported { .. })));
+            assert!(matches!(live.rdma_qps(None), Err(CallError::Unsupported { .. })));
         }
         Err(error) => panic!("{error}: {:?}", std::error::Error::source(&error)),
     }

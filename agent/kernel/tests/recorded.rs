@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fabriclens_kernel::recorded::{Recorded, path, write};
 use fabriclens_kernel::{
-    CallError, Calls, Dcb, DriverInfo, Lane, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort,
+    CallError, Calls, CmId, Dcb, DriverInfo, Lane, LinkState, Module, Qp, QpCounter, RdmaLink, StatNames, VerbsPort,
 };
 
 fn put(root: &Path, path: impl AsRef<Path>, text: impl AsRef<str>) {
@@ -72,7 +72,34 @@ fn what_is_written_reads_back() {
     };
     let kernel = Qp { port: None, rqpn: None, pid: None, kind: "GSI".into(), ..user.clone() };
     put(root, path::res_qp(), write::res_qp(&[user.clone(), kernel.clone()]));
-    assert_eq!(host.rdma_qps().unwrap(), [user, kernel]);
+    assert_eq!(host.rdma_qps(None).unwrap(), [user.clone(), kernel]);
+    let of = |port| RdmaLink { device: "mlx5_0".into(), port, ..links[0].clone() };
+    assert_eq!(host.rdma_qps(Some(&of(1))).unwrap(), [user]);
+    assert_eq!(host.rdma_qps(Some(&of(2))).unwrap(), []);
+
+    let connected = CmId {
+        device: "mlx5_0".into(),
+        port: Some(1),
+        lqpn: Some(813),
+        state: "CONNECT".into(),
+        pid: Some(46231),
+        source: Some("[fd00::1]:7174".parse().unwrap()),
+        destination: Some("10.0.0.7:40000".parse().unwrap()),
+    };
+    let bound = CmId { lqpn: None, destination: None, state: "ADDR_BOUND".into(), ..connected.clone() };
+    put(root, path::res_cm_id(), write::res_cm_id(&[connected.clone(), bound.clone()]));
+    assert_eq!(host.rdma_cm_ids(Some(&of(1))).unwrap(), [connected, bound]);
+    let counter = QpCounter {
+        device: "mlx5_0".into(),
+        port: Some(1),
+        id: 4,
+        qps: vec![813, 815],
+        pid: Some(46231),
+        values: vec![("out_of_sequence".into(), 9), ("rx_write_requests".into(), u64::MAX)],
+    };
+    put(root, path::qp_statistic(), write::qp_statistic(std::slice::from_ref(&counter)));
+    assert_eq!(host.rdma_qp_counters(Some(&of(1))).unwrap(), [counter]);
+    assert_eq!(host.rdma_qp_counters(Some(&of(2))).unwrap(), []);
 
     let driver = DriverInfo {
         driver: "mlx5_core".into(),
@@ -151,7 +178,7 @@ fn an_empty_tree_is_absent_everywhere() {
     let answers = [
         host.rdma_links().err(),
         host.rdma_counters(&link, &mut Vec::new()).err(),
-        host.rdma_qps().err(),
+        host.rdma_qps(None).err(),
         host.driver("e").err(),
         host.stat_names("e").err(),
         host.stat_values("e", &names, &mut Vec::new()).err(),

@@ -48,7 +48,7 @@ pub(super) fn record(calls: &Arc<dyn Calls>, inventory: &Inventory, out: &mut Ou
         out.text(&path::verbs(), &write::verbs(&verbs))?;
     }
     let scrubs = out.scrubs();
-    put(out, path::res_qp(), calls.rdma_qps(), |qps| {
+    put(out, path::res_qp(), calls.rdma_qps(None), |qps| {
         let mut qps = qps.clone();
         // What a site runs is its own business; whether a process or the kernel owns a queue pair is not.
         for qp in qps.iter_mut().filter(|_| scrubs) {

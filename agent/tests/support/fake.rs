@@ -2,7 +2,8 @@
 
 use fabriclens_kernel::recorded::Recorded;
 use fabriclens_kernel::{
-    CallError, Calls, Dcb, DriverInfo, Event, Events, LinkState, Module, Qp, RdmaLink, StatNames, VerbsPort,
+    CallError, Calls, CmId, Dcb, DriverInfo, Event, Events, LinkState, Module, Qp, QpCounter, RdmaLink, StatNames,
+    VerbsPort,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,8 +78,14 @@ impl Calls for Fake {
         }
         self.recorded.rdma_counters(link, out)
     }
-    fn rdma_qps(&self) -> Result<Vec<Qp>, CallError> {
-        self.recorded.rdma_qps()
+    fn rdma_qps(&self, of: Option<&RdmaLink>) -> Result<Vec<Qp>, CallError> {
+        self.recorded.rdma_qps(of)
+    }
+    fn rdma_cm_ids(&self, of: Option<&RdmaLink>) -> Result<Vec<CmId>, CallError> {
+        self.recorded.rdma_cm_ids(of)
+    }
+    fn rdma_qp_counters(&self, of: Option<&RdmaLink>) -> Result<Vec<QpCounter>, CallError> {
+        self.recorded.rdma_qp_counters(of)
     }
     fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError> {
         self.recorded.driver(netdev)

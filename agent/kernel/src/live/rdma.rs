@@ -1,12 +1,12 @@
-//! RDMA netlink: devices, ports, counters, queue pairs. Reads only. Called by [`super::Live`] and the events.
+//! RDMA netlink: devices, ports, counters. Reads only. Called by [`super::Live`] and the events; what processes have
+//! made on a device is in [`super::resources`].
 //!
 //! Numbers are those of the kernel's `rdma/rdma_netlink.h`.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::netlink::{Lazy, Request, attribute, attributes, text, u32_at, uint};
-use crate::{CallError, Qp, RdmaLink, intern, table};
+use crate::{CallError, RdmaLink, intern};
 
 /// Message type of a command of the device client.
 pub const fn command(number: u16) -> u16 {
@@ -15,8 +15,8 @@ pub const fn command(number: u16) -> u16 {
 
 const GET: u16 = 1;
 const PORT_GET: u16 = 5;
-const RES_QP_GET: u16 = 10;
-const STAT_GET: u16 = 17;
+/// Counters of a port; with [`attr::STAT_RES`] those of its queue pairs.
+pub const STAT_GET: u16 = 17;
 const STAT_GET_STATUS: u16 = 24;
 
 /// Attributes.
@@ -37,7 +37,15 @@ pub mod attr {
     pub const RES_STATE: u16 = 27;
     pub const RES_PID: u16 = 28;
     pub const RES_KERN_NAME: u16 = 29;
+    pub const RES_CM_ID: u16 = 30;
+    pub const RES_CM_ID_ENTRY: u16 = 31;
+    pub const RES_SRC_ADDR: u16 = 33;
+    pub const RES_DST_ADDR: u16 = 34;
     pub const NDEV_NAME: u16 = 51;
+    pub const STAT_RES: u16 = 75;
+    pub const STAT_COUNTER: u16 = 77;
+    pub const STAT_COUNTER_ENTRY: u16 = 78;
+    pub const STAT_COUNTER_ID: u16 = 79;
     pub const STAT_HWCOUNTERS: u16 = 80;
     pub const STAT_HWCOUNTER_ENTRY: u16 = 81;
     pub const STAT_HWCOUNTER_NAME: u16 = 82;
@@ -50,10 +58,11 @@ pub mod attr {
 /// Value of `DEV_TYPE` for management-only devices.
 const TYPE_SMI: u8 = 1;
 
+/// A device as its own answer tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Device {
+pub struct Device {
     index: u32,
-    name: String,
+    pub name: String,
     guid: Option<u64>,
     firmware: Option<String>,
     smi_only: bool,
@@ -61,20 +70,21 @@ struct Device {
 
 /// All ports of all devices. A device that fails is left out, unless all do.
 pub fn links(netlink: &Lazy) -> Result<Vec<RdmaLink>, CallError> {
-    of_all_devices(netlink, "ports", PORT_GET, port)
+    let request = || Request::new(command(PORT_GET), true, &[]);
+    of_all_devices(netlink, "ports", request, port)
 }
 
-/// The answers of all devices to the dump `number`.
-fn of_all_devices<T, A: IntoIterator<Item = T>>(
+/// The answers of all devices to a dump; `request` makes it, the device is added here.
+pub fn of_all_devices<T, A: IntoIterator<Item = T>>(
     netlink: &Lazy,
     what: &str,
-    number: u16,
+    request: impl Fn() -> Request,
     parse: impl Fn(&[u8], &Device) -> A,
 ) -> Result<Vec<T>, CallError> {
     let mut all = Vec::new();
     let mut failed = None;
     for device in devices(netlink)? {
-        let request = Request::new(command(number), true, &[]).put_u32(attr::DEV_INDEX, device.index);
+        let request = request().put_u32(attr::DEV_INDEX, device.index);
         let what = format!("{what} of {} by RDMA netlink", device.name);
         match netlink.dump(&what, request, |answer| Some(parse(answer, &device))) {
             Ok(answers) => all.extend(answers.into_iter().flatten()),
@@ -160,46 +170,16 @@ fn counter_entries(answer: &[u8], link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)
     if attribute(answer, attr::DEV_NAME).is_some_and(|name| text(name) != link.device) {
         return Some(false);
     }
-    let counters = attribute(answer, attr::STAT_HWCOUNTERS)?;
-    let entries = attributes(counters).filter(|(kind, _)| *kind == attr::STAT_HWCOUNTER_ENTRY);
-    out.extend(entries.filter_map(|(_, entry)| {
-        let name = text(attribute(entry, attr::STAT_HWCOUNTER_NAME)?);
-        Some((intern::shared(name.trim()), uint(attribute(entry, attr::STAT_HWCOUNTER_VALUE)?)?))
-    }));
+    out.extend(named_values(attribute(answer, attr::STAT_HWCOUNTERS)?));
     Some(true)
 }
 
-/// All queue pairs of all devices. `proc` tells the names of their processes.
-pub fn qps(netlink: &Lazy, proc: &Path) -> Result<Vec<Qp>, CallError> {
-    let mut all =
-        of_all_devices(netlink, "queue pairs", RES_QP_GET, |answer, device| qp_entries(answer, &device.name))?;
-    for qp in all.iter_mut().filter(|qp| qp.comm.is_none()) {
-        // The process may be gone by now: then its name is not known.
-        let comm = qp.pid.and_then(|pid| std::fs::read_to_string(proc.join(pid.to_string()).join("comm")).ok());
-        qp.comm = comm.map(|comm| comm.trim_end().to_owned());
-    }
-    Ok(all)
-}
-
-fn qp_entries(answer: &[u8], device: &str) -> Vec<Qp> {
-    let list = attribute(answer, attr::RES_QP).unwrap_or_default();
-    let entries = attributes(list).filter(|(kind, _)| *kind == attr::RES_QP_ENTRY);
-    entries.filter_map(|(_, entry)| qp(entry, device)).collect()
-}
-
-fn qp(entry: &[u8], device: &str) -> Option<Qp> {
-    let number = |kind| attribute(entry, kind).and_then(|b| u32_at(b, 0));
-    let byte = |kind| attribute(entry, kind).and_then(|b| b.first().copied());
-    let kind = byte(attr::RES_TYPE)?;
-    Some(Qp {
-        device: device.into(),
-        port: number(attr::PORT_INDEX),
-        lqpn: number(attr::RES_LQPN)?,
-        rqpn: number(attr::RES_RQPN),
-        kind: attribute(entry, attr::RES_SUBTYPE).map_or_else(|| table::qp_type(kind).into(), text),
-        state: byte(attr::RES_STATE).map_or("UNKNOWN", |s| table::name(table::QP_STATE, s)).into(),
-        pid: number(attr::RES_PID),
-        comm: attribute(entry, attr::RES_KERN_NAME).map(text),
+/// Names and values in a list of hardware counters.
+pub fn named_values(list: &[u8]) -> impl Iterator<Item = (Arc<str>, u64)> {
+    let entries = attributes(list).filter(|(kind, _)| *kind == attr::STAT_HWCOUNTER_ENTRY);
+    entries.filter_map(|(_, entry)| {
+        let name = text(attribute(entry, attr::STAT_HWCOUNTER_NAME)?);
+        Some((intern::shared(name.trim()), uint(attribute(entry, attr::STAT_HWCOUNTER_VALUE)?)?))
     })
 }
 
@@ -266,41 +246,10 @@ mod tests {
         assert_eq!(counter_entries(&[], &link, &mut out), None);
     }
 
-    #[test]
-    fn queue_pairs_of_user_kernel_and_driver() {
-        let bytes = answer(|r| {
-            r.put_nest(attr::RES_QP, |n| {
-                n.put_nest(attr::RES_QP_ENTRY, |e| {
-                    e.put_u32(attr::PORT_INDEX, 1)
-                        .put_u32(attr::RES_LQPN, 17)
-                        .put_u32(attr::RES_RQPN, 18)
-                        .put(attr::RES_TYPE, &[2])
-                        .put(attr::RES_STATE, &[3])
-                        .put_u32(attr::RES_PID, 169)
-                })
-                .put_nest(attr::RES_QP_ENTRY, |e| {
-                    e.put_u32(attr::RES_LQPN, 1)
-                        .put(attr::RES_TYPE, &[1])
-                        .put(attr::RES_STATE, &[3])
-                        .put_text(attr::RES_KERN_NAME, "ib_core")
-                })
-                .put_nest(attr::RES_QP_ENTRY, |e| {
-                    e.put_u32(attr::RES_LQPN, 5).put(attr::RES_TYPE, &[255]).put_text(attr::RES_SUBTYPE, "DCT")
-                })
-                .put_nest(attr::RES_QP_ENTRY, |e| e.put_u32(attr::RES_RQPN, 5))
-            })
-        });
-        let qps = qp_entries(&bytes, "rxe0");
-        assert_eq!(qps.len(), 3);
-        assert_eq!((qps[0].port, qps[0].rqpn, &*qps[0].kind, &*qps[0].state), (Some(1), Some(18), "RC", "RTS"));
-        assert_eq!((qps[0].pid, qps[1].comm.as_deref(), &*qps[1].kind), (Some(169), Some("ib_core"), "GSI"));
-        assert_eq!((&*qps[2].kind, &*qps[2].state), ("DCT", "UNKNOWN"));
-    }
-
     proptest::proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
-            let _ = (device(&bytes), port(&bytes, &mlx5()), qp_entries(&bytes, "a"), qp(&bytes, "a"));
+            let _ = (device(&bytes), port(&bytes, &mlx5()));
         }
     }
 }

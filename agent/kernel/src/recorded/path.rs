@@ -22,6 +22,16 @@ pub fn res_qp() -> PathBuf {
     "rdma/res-qp.json".into()
 }
 
+/// `rdma -j resource show cm_id`.
+pub fn res_cm_id() -> PathBuf {
+    "rdma/res-cm_id.json".into()
+}
+
+/// `rdma -j statistic qp show`.
+pub fn qp_statistic() -> PathBuf {
+    "rdma/statistic-qp.json".into()
+}
+
 /// Port attributes by verbs, own format: see [`super::write::verbs`].
 pub fn verbs() -> PathBuf {
     "rdma/verbs.json".into()

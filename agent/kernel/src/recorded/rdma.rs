@@ -4,7 +4,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::{Qp, RdmaLink, VerbsPort, table};
+use std::net::{IpAddr, SocketAddr};
+
+use crate::{CmId, Qp, QpCounter, RdmaLink, VerbsPort, intern, table};
 
 type Rows = Vec<Map<String, Value>>;
 
@@ -57,6 +59,58 @@ pub fn qps(rows: &Rows) -> Vec<Qp> {
             })
         })
         .collect()
+}
+
+/// Connections of the connection manager; rows without device are skipped.
+pub fn cm_ids(rows: &Rows) -> Vec<CmId> {
+    rows.iter()
+        .filter_map(|row| {
+            let (device, port) = device_and_port(row)?;
+            let address = |end: &str| {
+                let ip: IpAddr = string(row, &format!("{end}-addr"))?.parse().ok()?;
+                Some(SocketAddr::new(ip, number(row, &format!("{end}-port")).and_then(|p| p.try_into().ok())?))
+            };
+            Some(CmId {
+                device,
+                port,
+                lqpn: number(row, "lqpn"),
+                state: string(row, "state").unwrap_or_else(|| "UNKNOWN".into()),
+                pid: number(row, "pid"),
+                source: address("src"),
+                destination: address("dst"),
+            })
+        })
+        .collect()
+}
+
+/// Members of a counter's row that are no values.
+const NO_VALUES: &[&str] = &["ifindex", "port", "cntn", "pid"];
+
+/// Counters of queue pairs: whatever number a row has beside those that say what is counted.
+pub fn qp_counters(rows: &Rows) -> Vec<QpCounter> {
+    rows.iter()
+        .filter_map(|row| {
+            let (device, port) = device_and_port(row)?;
+            let qps = row.get("lqpn").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let values = row.iter().filter(|(name, _)| !NO_VALUES.contains(&name.as_str()));
+            Some(QpCounter {
+                device,
+                port,
+                id: number(row, "cntn")?,
+                qps: qps.iter().filter_map(|qp| u32::try_from(qp.as_u64()?).ok()).collect(),
+                pid: number(row, "pid"),
+                values: values.filter_map(|(name, value)| Some((intern::shared(name), value.as_u64()?))).collect(),
+            })
+        })
+        .collect()
+}
+
+/// Those of a port, as the kernel selects them; all without one.
+pub fn of_port<T>(mut all: Vec<T>, of: Option<&RdmaLink>, place: impl Fn(&T) -> (&str, Option<u32>)) -> Vec<T> {
+    if let Some(link) = of {
+        all.retain(|one| place(one) == (&link.device, Some(link.port)));
+    }
+    all
 }
 
 /// Verbs attributes of one port.
@@ -144,9 +198,9 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_values_are_survived(key in "ifname|port|lqpn|lid|state|node_guid", value in r#"-?[1-9][0-9]{0,19}|"[a-z0-9/:]{0,9}"|null|\[\]"#) {
+        fn any_values_are_survived(key in "ifname|port|lqpn|lid|state|node_guid|cntn|dst-addr|dst-port", value in r#"-?[1-9][0-9]{0,19}|"[a-z0-9/:]{0,9}"|null|\[\]"#) {
             let rows = rows(&format!(r#"[{{"ifname":"a/1",{key:?}:{value}}}]"#)).unwrap();
-            let _ = (links(&rows, &rows), qps(&rows), verbs(&rows, "a", 1));
+            let _ = (links(&rows, &rows), qps(&rows), verbs(&rows, "a", 1), cm_ids(&rows), qp_counters(&rows));
         }
     }
 }

@@ -3,11 +3,12 @@
 //! Pure formatting; where each text belongs is in [`super::path`]. Formats of our own are described on their function.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::{Dcb, DriverInfo, LinkState, Module, Qp, RdmaLink, VerbsPort, table};
+use crate::{CmId, Dcb, DriverInfo, LinkState, Module, Qp, QpCounter, RdmaLink, VerbsPort, table};
 
 /// As `ethtool -i` prints.
 pub fn ethtool_i(info: &DriverInfo) -> String {
@@ -112,6 +113,41 @@ pub fn res_qp(qps: &[Qp]) -> String {
             ("pid", json!(qp.pid)),
             ("comm", json!(qp.comm)),
         ])
+    }))
+}
+
+/// As `rdma -j resource show cm_id` prints.
+pub fn res_cm_id(ids: &[CmId]) -> String {
+    rows(ids.iter().map(|id| {
+        let (address, port) = (|end: Option<SocketAddr>| end.map(|e| e.ip()), |end: Option<SocketAddr>| end.map(|e| e.port()));
+        object([
+            ("ifname", json!(id.device)),
+            ("port", json!(id.port)),
+            ("lqpn", json!(id.lqpn)),
+            ("state", json!(id.state)),
+            ("pid", json!(id.pid)),
+            ("src-addr", json!(address(id.source))),
+            ("src-port", json!(port(id.source))),
+            ("dst-addr", json!(address(id.destination))),
+            ("dst-port", json!(port(id.destination))),
+        ])
+    }))
+}
+
+/// As `rdma -j statistic qp show` prints.
+pub fn qp_statistic(counters: &[QpCounter]) -> String {
+    rows(counters.iter().map(|counter| {
+        let mut row = object([
+            ("ifname", json!(counter.device)),
+            ("port", json!(counter.port)),
+            ("cntn", json!(counter.id)),
+            ("pid", json!(counter.pid)),
+            ("lqpn", json!(counter.qps)),
+        ]);
+        for (name, value) in &counter.values {
+            row[&**name] = json!(value);
+        }
+        row
     }))
 }
 
