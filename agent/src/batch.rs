@@ -74,6 +74,8 @@ pub struct Batch {
     pub bad: usize,
     /// An example of such a row, with the reason.
     pub example: Option<String>,
+    /// What it costs, for `doctor`; empty where there is nothing to say.
+    pub note: String,
     /// The read saw something that must be known at once.
     pub urgent: bool,
 }

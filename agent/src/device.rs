@@ -89,7 +89,7 @@ impl std::fmt::Debug for Runner {
 impl Runner {
     /// All sources that apply to the subject and are on.
     pub fn new(subject: Subject, settings: &Settings, clock: Arc<Clock>) -> Self {
-        let on = |spec: &Spec| settings.samplers.get(spec.name).copied().unwrap_or(spec.default);
+        let on = |spec: &Spec| settings.is_on(spec);
         let may_read = subject.device.as_ref().is_none_or(|d| d.class.may_read());
         let specs: Vec<_> =
             ALL.iter().filter(|s| on(s) && (s.applies)(&subject) && (may_read || is_state(s))).collect();

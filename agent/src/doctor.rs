@@ -95,7 +95,7 @@ impl Report {
         let mut last = None;
         for s in sources {
             let (state, values, note) = match &s.outcome {
-                Outcome::Data { counters } => ("data", counters.to_string(), String::new()),
+                Outcome::Data { counters } => ("data", counters.to_string(), s.note.clone()),
                 Outcome::Stalled(time) => ("STALLED", String::new(), format!("stuck for {}", short(*time))),
                 Outcome::Absent(why) | Outcome::Error(why) => ("ERROR", String::new(), self.note(s, why)),
             };
@@ -217,7 +217,7 @@ mod tests {
 
     fn status(sampler: &'static str, target: &str, outcome: Outcome, micros: Option<u64>) -> SourceStatus {
         let last_read = micros.map(Duration::from_micros);
-        SourceStatus { sampler, target: target.into(), outcome, last_read, reads: 1, errors: 0 }
+        SourceStatus { sampler, target: target.into(), outcome, last_read, reads: 1, errors: 0, note: String::new() }
     }
 
     fn report(stalls: bool) -> Report {

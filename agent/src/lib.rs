@@ -27,3 +27,4 @@ pub mod state;
 pub mod subject;
 pub mod sysfile;
 pub mod uplink;
+pub mod workload;

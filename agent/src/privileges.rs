@@ -9,12 +9,14 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 /// - `NET_RAW` for bursts on kernels where only a packet socket sees packets without staying attached,
 /// - `DAC_READ_SEARCH` for tracefs, debugfs and configfs where they belong to somebody else,
 /// - `DAC_OVERRIDE` for a state directory that does,
+/// - `SYS_PTRACE` for the environment of one process a job ([`crate::workload`]), on the thread of the host alone,
 /// - [`PROBES`] to load and attach programs in the kernel; `SYS_ADMIN` where `kernel.perf_event_paranoid` is above 2, as
 ///   Debian has it.
 const AGENT: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::SYS_PTRACE)
     .union(PROBES);
 const PROBES: CapabilitySet = CapabilitySet::BPF.union(ATTACHING);
 const ATTACHING: CapabilitySet = CapabilitySet::PERFMON.union(CapabilitySet::SYS_ADMIN);
@@ -24,9 +26,9 @@ pub fn of_agent() {
     keep(AGENT);
 }
 
-/// For threads without a probe.
+/// For threads without a probe, which look at no process either.
 pub fn without_probes() {
-    keep(AGENT.difference(PROBES));
+    keep(AGENT.difference(PROBES).difference(CapabilitySet::SYS_PTRACE));
 }
 
 /// For the thread of the probes, when they are attached: reading their maps needs `BPF` before Linux 5.19. With `again`

@@ -13,6 +13,8 @@ use crate::inventory::Inventory;
 use crate::microburst::Microburst;
 use crate::ring::Ring;
 use crate::roots::Roots;
+use crate::samplers::{Spec, by_name};
+use crate::workload::Jobs;
 use core::Core;
 use fabriclens_wire::Section;
 use std::collections::BTreeMap;
@@ -69,6 +71,22 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Whether that sampler is on.
+    pub fn is_on(&self, spec: &Spec) -> bool {
+        self.samplers.get(spec.name).copied().unwrap_or(spec.default)
+    }
+
+    /// The jobs of a host that is sampled so.
+    pub fn jobs(&self) -> Arc<Jobs> {
+        let jobs = Jobs::default();
+        if !by_name("workload").is_some_and(|spec| self.is_on(spec)) {
+            jobs.close();
+        }
+        Arc::new(jobs)
+    }
+}
+
 /// How one source of one target does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceStatus {
@@ -84,6 +102,8 @@ pub struct SourceStatus {
     pub reads: u64,
     /// Failed reads so far.
     pub errors: u64,
+    /// What it costs, where there is something to say.
+    pub note: String,
 }
 
 /// Result of a read.

@@ -6,6 +6,7 @@ use crate::ebpf::networks::Destinations;
 use crate::inventory::{self, Device, Netdev, Port};
 use crate::microburst::Microburst;
 use crate::roots::Roots;
+use crate::workload::Jobs;
 use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind};
 use fabriclens_kernel::Calls;
 use fabriclens_wire::Resource;
@@ -36,6 +37,8 @@ pub struct Subject {
     pub destinations: Arc<Destinations>,
     /// Interfaces to look at closely; for the host.
     pub microburst: Arc<Microburst>,
+    /// Jobs that the host is known to run.
+    pub jobs: Arc<Jobs>,
     rate: Arc<AtomicU64>,
 }
 
@@ -58,6 +61,7 @@ impl Subject {
             passthrough: Arc::from([]),
             destinations: Arc::default(),
             microburst: Arc::default(),
+            jobs: Arc::default(),
             rate: Arc::default(),
         }
     }
@@ -71,6 +75,12 @@ impl Subject {
     #[must_use]
     pub fn with_microburst(self, microburst: &Arc<Microburst>) -> Self {
         Self { microburst: Arc::clone(microburst), ..self }
+    }
+
+    /// The same with the jobs of the host.
+    #[must_use]
+    pub fn with_jobs(self, jobs: &Arc<Jobs>) -> Self {
+        Self { jobs: Arc::clone(jobs), ..self }
     }
 
     /// A device and its ports.

@@ -96,6 +96,7 @@ impl Account {
             last_read: None,
             reads: 0,
             errors: 0,
+            note: String::new(),
         };
         Self {
             spec,
@@ -146,6 +147,7 @@ impl Shared {
             account.bad += batch.bad as u64;
             account.sampled_ns = end_ns;
             account.status.last_read = Some(took);
+            account.status.note.clone_from(&batch.note);
         }
         if let (Outcome::Error(now), Outcome::Error(before)) = (&outcome, &account.status.outcome)
             && now == before

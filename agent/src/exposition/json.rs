@@ -40,7 +40,7 @@ pub fn json(sections: &[Section], sources: &[SourceStatus]) -> serde_json::Value
 /// `errors`, `read_seconds`.
 pub fn source(s: &SourceStatus) -> serde_json::Value {
     let (outcome, detail, counters) = match &s.outcome {
-        Outcome::Data { counters } => ("data", None, Some(*counters)),
+        Outcome::Data { counters } => ("data", Some(s.note.clone()).filter(|note| !note.is_empty()), Some(*counters)),
         Outcome::Absent(why) => ("absent", Some(why.clone()), None),
         Outcome::Error(why) => ("error", Some(why.clone()), None),
         Outcome::Stalled(time) => ("stalled", Some(format!("for {:.1} s", time.as_secs_f64())), None),

@@ -15,6 +15,7 @@ mod pcie;
 mod port_counters;
 mod port_info;
 mod port_state;
+mod queue_pairs;
 mod rdma_counters;
 mod settings;
 mod tcp_connections;
@@ -23,6 +24,7 @@ mod tcp_rtt;
 pub mod tcp_traffic;
 mod tcpip;
 mod verbs;
+mod workload;
 
 use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
@@ -80,11 +82,13 @@ pub const ALL: &[Spec] = &[
     tcp_loss::SPEC,
     tcp_connections::SPEC,
     tcp_traffic::SPEC,
+    workload::SPEC,
     microburst::SPEC,
     dcb::SPEC,
     pcie::SPEC,
     port_info::SPEC,
     verbs::SPEC,
+    queue_pairs::SPEC,
     settings::SPEC,
     optics::SPEC,
 ];

@@ -9,6 +9,7 @@ use crate::ring::Ring;
 use crate::roots::Roots;
 use crate::samplers::Period;
 use crate::state::State;
+use crate::workload::Jobs;
 use fabriclens_wire::Section;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub(super) struct Core {
     pub shared: Mutex<Vec<Arc<Shared>>>,
     pub state: Option<State>,
     pub inventory: Mutex<Arc<Inventory>>,
+    pub jobs: Arc<Jobs>,
     /// Sections that belong to no sampler: the host's facts and the agent's own metrics.
     pub own: Mutex<Vec<Section>>,
     /// Somebody saw a device vanish or appear.
@@ -49,6 +51,7 @@ impl Core {
             state: settings.state_dir.as_ref().and_then(|dir| State::open(dir, &host, &roots)),
             shared: Mutex::default(),
             inventory: Mutex::default(),
+            jobs: settings.jobs(),
             own: Mutex::default(),
             rediscover: Signal::default(),
             wake_host: Signal::default(),

@@ -18,6 +18,7 @@ pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<Source
     let clock = Arc::new(Clock::new());
     let host: Arc<str> = settings.host.as_str().into();
     let inventory = discover(&roots, &settings.exclude_devices, None);
+    let jobs = settings.jobs();
     let own = Subject::host(&roots, &host, &settings.destinations).with_microburst(&settings.microburst);
     let mut groups = vec![vec![own]];
     groups.extend(inventory.devices.iter().map(|d| Subject::of_device(&roots, &host, d)));
@@ -28,7 +29,8 @@ pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<Source
         let passthrough: Arc<[String]> = settings.passthrough.clone().into();
         let runners: Vec<Runner> = group
             .into_iter()
-            .map(|mut subject| {
+            .map(|subject| {
+                let mut subject = subject.with_jobs(&jobs);
                 subject.passthrough = Arc::clone(&passthrough);
                 Runner::new(subject, settings, Arc::clone(&clock))
             })

@@ -104,7 +104,8 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
             continue;
         }
         let passthrough: Arc<[String]> = core.settings.passthrough.clone().into();
-        let runner = |mut subject: Subject| {
+        let runner = |subject: Subject| {
+            let mut subject = subject.with_jobs(&core.jobs);
             subject.passthrough = Arc::clone(&passthrough);
             let mut runner = Runner::new(subject, &core.settings, Arc::clone(&core.clock));
             core.recall(&mut runner);

@@ -62,7 +62,9 @@ pub(super) fn device(core: &Arc<Core>, control: &Control, lane: &Lane) {
 /// The host's own sources, and the agent's metrics about itself.
 pub(super) fn host(core: &Arc<Core>) {
     let mut runner = Runner::new(
-        Subject::host(&core.roots, &core.host, &core.settings.destinations).with_microburst(&core.settings.microburst),
+        Subject::host(&core.roots, &core.host, &core.settings.destinations)
+            .with_microburst(&core.settings.microburst)
+            .with_jobs(&core.jobs),
         &core.settings,
         Arc::clone(&core.clock),
     );

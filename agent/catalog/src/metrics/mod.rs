@@ -27,6 +27,7 @@ pub mod dcb;
 pub mod discard;
 pub mod fec;
 pub mod host;
+pub mod job;
 pub mod link;
 pub mod microburst;
 pub mod netdev;
@@ -69,6 +70,7 @@ pub static THEMES: &[(&str, &[&Metric])] = &[
     ("Optics and temperature", optics::ALL),
     ("Kernel network device", netdev::ALL),
     ("TCP/IP of the host", host::ALL),
+    ("Jobs", job::ALL),
     ("Bursts within a second", microburst::ALL),
     ("DCB and congestion-control configuration", dcb::ALL),
     ("Raw vendor counters on request", vendor::ALL),

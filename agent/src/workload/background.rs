@@ -1,0 +1,119 @@
+//! A call that may take long, made on a thread of its own at a pace that follows its cost. Called by the sampler
+//! `queue_pairs`.
+//!
+//! The kernel asks the device for each queue pair, so a list of thousands takes long, and a device that is sick may never
+//! answer. Neither may hold up the counters of that device, and no second call is made while one is under way.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Share of a core that the calls may take: the wait after each is so many times what it took. Time that the call only
+/// waited for the device counts too, because the device was busy with it.
+const TIMES: u32 = 500;
+
+/// See the module.
+pub struct Background<T> {
+    call: Arc<dyn Fn() -> T + Send + Sync>,
+    under_way: Option<(Instant, Receiver<(T, Duration)>)>,
+    due: Instant,
+    /// What the last call took.
+    pub took: Option<Duration>,
+}
+
+impl<T: Send + 'static> Background<T> {
+    /// Nothing is called yet.
+    pub fn new(call: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        Self { call: Arc::new(call), under_way: None, due: Instant::now(), took: None }
+    }
+
+    /// A new answer, if there is one: calls if that is due, and waits at most so long for the answer.
+    ///
+    /// # Errors
+    /// No thread to be had.
+    pub fn poll(&mut self, patience: Duration) -> std::io::Result<Option<T>> {
+        if self.under_way.is_none() && Instant::now() >= self.due {
+            let (send, receive) = sync_channel(1);
+            let call = Arc::clone(&self.call);
+            let body = move || {
+                let begin = Instant::now();
+                let answer = call();
+                // Nobody waits any more when the device went away meanwhile.
+                _ = send.send((answer, begin.elapsed()));
+            };
+            std::thread::Builder::new().name("queue pairs".into()).stack_size(256 * 1024).spawn(body)?;
+            self.under_way = Some((Instant::now(), receive));
+        }
+        let Some((_, receive)) = &self.under_way else { return Ok(None) };
+        let answer = match receive.recv_timeout(patience) {
+            Ok((answer, took)) => {
+                self.due = Instant::now() + took * TIMES;
+                self.took = Some(took);
+                Some(answer)
+            }
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            // It panicked: as if it had taken a second.
+            Err(RecvTimeoutError::Disconnected) => {
+                self.due = Instant::now() + Duration::from_secs(1) * TIMES;
+                None
+            }
+        };
+        self.under_way = None;
+        Ok(answer)
+    }
+
+    /// For how long a call is under way.
+    pub fn waiting(&self) -> Option<Duration> {
+        self.under_way.as_ref().map(|(since, _)| since.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn an_answer_comes_once_and_the_next_call_waits_for_its_time() {
+        let calls = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&calls);
+        let mut background = Background::new(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            counted.fetch_add(1, Ordering::Relaxed)
+        });
+        assert_eq!(background.poll(LONG).unwrap(), Some(0));
+        assert!(background.took.unwrap() >= Duration::from_millis(20));
+        assert_eq!(background.poll(LONG).unwrap(), None, "ten seconds have not passed");
+        background.due = Instant::now();
+        assert_eq!(background.poll(LONG).unwrap(), Some(1));
+    }
+
+    #[test]
+    fn a_call_that_does_not_come_back_is_not_made_again() {
+        let calls = Arc::new(AtomicU32::new(0));
+        let (counted, (send, receive)) = (Arc::clone(&calls), sync_channel::<()>(0));
+        let receive = parking_lot::Mutex::new(receive);
+        let mut background = Background::new(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            _ = receive.lock().recv();
+        });
+        for _ in 0..3 {
+            assert_eq!(background.poll(Duration::from_millis(20)).unwrap(), None);
+        }
+        assert!(background.waiting().is_some());
+        drop(send);
+        assert_eq!(background.poll(LONG).unwrap(), Some(()));
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        assert_eq!(background.waiting(), None);
+    }
+
+    #[test]
+    fn a_call_that_panics_gives_nothing() {
+        let mut background = Background::new(|| -> u32 { panic!("broken on purpose") });
+        assert_eq!(background.poll(LONG).unwrap(), None);
+        assert_eq!(background.waiting(), None);
+        assert!(background.due > Instant::now(), "and is not made again at once");
+    }
+}
