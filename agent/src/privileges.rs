@@ -32,9 +32,12 @@ pub fn without_probes() {
 }
 
 /// For the thread of the probes, when they are attached: reading their maps needs `BPF` before Linux 5.19. With `again`
-/// it can still attach those on the packet path of an interface, which may be made anew.
-pub fn of_attached_probes(again: bool) {
-    keep(AGENT.difference(if again { CapabilitySet::SYS_ADMIN } else { ATTACHING }));
+/// it can still attach those on the packet path of an interface, which may be made anew; with `processes` it can still
+/// read their environments.
+pub fn of_attached_probes(again: bool, processes: bool) {
+    let attaching = if again { CapabilitySet::SYS_ADMIN } else { ATTACHING };
+    let looking = if processes { CapabilitySet::empty() } else { CapabilitySet::SYS_PTRACE };
+    keep(AGENT.difference(attaching).difference(looking));
 }
 
 /// Whether the calling thread may load programs into the kernel at all.

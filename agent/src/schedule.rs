@@ -80,10 +80,15 @@ impl Settings {
     /// The jobs of a host that is sampled so.
     pub fn jobs(&self) -> Arc<Jobs> {
         let jobs = Jobs::default();
-        if !by_name("workload").is_some_and(|spec| self.is_on(spec)) {
+        if !self.looks_for_jobs() {
             jobs.close();
         }
         Arc::new(jobs)
+    }
+
+    /// Whether processes are looked at.
+    pub fn looks_for_jobs(&self) -> bool {
+        by_name("workload").is_some_and(|spec| self.is_on(spec))
     }
 }
 

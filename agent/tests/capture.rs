@@ -168,6 +168,86 @@ fn a_scrubbed_recording_has_the_values_and_none_of_the_identities() {
     }
 }
 
+/// Jobs on a host of version 1, with a user, a cluster, secrets, and a connection.
+fn busy_host(root: &Path) {
+    host(root);
+    let group = "slurm/uid_4321/job_7/step_0";
+    put(root, "proc/mounts", "/dev/sda / ext4 rw 0 0\ncgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0\n");
+    put(root, &format!("sys/fs/cgroup/freezer/{group}/cgroup.procs"), "17\n18\n");
+    put(root, "sys/fs/cgroup/freezer/pbs_jobs.service/jobid/9.headnode/cgroup.procs", "19\n");
+    put(root, "etc/passwd", "root:x:0:0::/root:/bin/sh\nannabell:x:4321:1:Ann A. Bell:/home/annabell:/bin/sh\n");
+    let environment =
+        "TOKEN=hunter2\0SLURM_JOB_ID=7\0SLURM_JOB_NAME=project-x\0SLURM_JOB_USER=annabell\0SLURM_CLUSTER_NAME=bigone\0";
+    for (pid, group, environment) in [
+        (17, group, "PATH=/bin\0"),
+        (18, group, environment),
+        (19, "pbs_jobs.service/jobid/9.headnode", "PBS_JOBID=9.headnode\0"),
+        (20, "user.slice/annabell", environment),
+    ] {
+        put(root, &format!("proc/{pid}/cgroup"), &format!("3:freezer:/{group}\n"));
+        put(root, &format!("proc/{pid}/environ"), environment);
+        put(root, &format!("proc/{pid}/status"), "Name:\tproject-x\nUid:\t4321\t4321\t4321\t4321\n");
+    }
+    let qp = |lqpn: u32, pid: u32| {
+        format!(
+            r#"{{"ifname":"mlx5_0","port":1,"lqpn":{lqpn},"rqpn":9,"type":"RC","state":"RTS","pid":{pid},"comm":"project-x"}}"#
+        )
+    };
+    put(root, "rdma/res-qp.json", &format!("[{},{}]", qp(5, 18), qp(6, 20)));
+    let id = r#"{"ifname":"mlx5_0","port":1,"lqpn":5,"state":"CONNECT","pid":18,"comm":"project-x","dst-addr":"192.0.2.77","dst-port":5}"#;
+    put(root, "rdma/res-cm_id.json", &format!("[{id}]"));
+}
+
+#[test]
+fn jobs_replay_and_their_environments_are_not_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, copy) = (dir.path().join("host"), dir.path().join("copy"));
+    busy_host(&root);
+    let before = series(&root);
+    for part in [
+        r#"cluster="bigone",job="7",scheduler="slurm",task="7",user="annabell"} 2"#,
+        r#"job="9.headnode""#,
+        r#"peer="192.0.2.77""#,
+    ] {
+        assert!(before.iter().any(|l| l.contains(part)), "the host itself has no {part}: {before:#?}");
+    }
+    record(&root, &copy, false, None);
+    assert_eq!(series(&copy), before);
+    for path in files(&copy) {
+        let text = fs::read(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        for secret in ["hunter2", "SLURM_JOB_NAME", "/dev/sda", "Ann A. Bell", "user.slice"] {
+            assert!(!text.contains(secret), "{secret} in {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_scrubbed_recording_has_the_jobs_and_not_their_users() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, copy) = (dir.path().join("host"), dir.path().join("copy"));
+    busy_host(&root);
+    record(&root, &copy, true, None);
+    let of_jobs = |root: &Path| {
+        series(root).iter().filter(|l| l.starts_with("fabric_job") || l.starts_with("fabric_queue")).count()
+    };
+    assert_eq!(of_jobs(&copy), of_jobs(&root));
+    let replayed = series(&copy);
+    assert!(replayed.iter().any(|l| l.contains(r#"job="9.server""#)), "{replayed:#?}");
+    assert!(
+        replayed.iter().any(|l| l.contains(r#"user="user-"#) && l.contains(r#"cluster="cluster-"#)),
+        "{replayed:#?}"
+    );
+    for path in files(&copy) {
+        let shown = path.strip_prefix(&copy).unwrap().display().to_string();
+        let text = fs::read(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        for secret in ["hunter2", "annabell", "4321", "bigone", "headnode", "project-x", "192.0.2.77"] {
+            assert!(!text.contains(secret) && !shown.contains(secret), "{secret} in {shown}: {text}");
+        }
+    }
+}
+
 #[test]
 fn ticks_are_directories_and_nothing_is_overwritten() {
     let dir = tempfile::tempdir().unwrap();

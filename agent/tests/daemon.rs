@@ -37,8 +37,10 @@ fn command() -> Command {
     command
 }
 
-/// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF: what `capabilities(7)` numbers so.
-const KEPT: u64 = 1 << 1 | 1 << 2 | 1 << 12 | 1 << 13 | BPF;
+/// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_PTRACE, CAP_BPF: what `capabilities(7)`
+/// numbers so.
+const KEPT: u64 = 1 << 1 | 1 << 2 | 1 << 12 | 1 << 13 | PTRACE | BPF;
+const PTRACE: u64 = 1 << 19;
 const BPF: u64 = 1 << 39;
 
 /// Each thread of a process with its permitted capabilities.
@@ -94,6 +96,7 @@ fn runs_serves_and_ends_on_sigterm() {
     for (thread, permitted) in capabilities(agent.0.id()) {
         assert_eq!(permitted & !KEPT, 0, "{thread} may do more than it needs: {permitted:x}");
         assert!(permitted & BPF == 0 || thread == "host", "{thread} may load programs into the kernel");
+        assert!(permitted & PTRACE == 0 || thread == "host", "{thread} may look into processes");
     }
     assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200"));
     assert!(get(&address, "/healthz").contains("\"status\":\"ok\""));

@@ -36,7 +36,8 @@ fn every_host_is_read_without_failure() {
         let mut series: Vec<&String> = all.iter().map(|(name, _)| name).collect();
         series.dedup();
         assert_eq!(series.len(), all.len(), "{name}: a series appears twice");
-        assert!(all.len() > if name == "nothing" { 5 } else { 30 }, "{name}: only {}", all.len());
+        let few = ["nothing", "kubernetes", "pbs"].contains(&&*name);
+        assert!(all.len() > if few { 5 } else { 30 }, "{name}: only {}", all.len());
         for section in &sections {
             assert_eq!(section.columns.len(), section.values.len());
             assert_eq!(section.columns.len(), section.starts.len());

@@ -43,7 +43,15 @@ impl View for Fixed {
 }
 
 fn status(outcome: Outcome, reads: u64) -> SourceStatus {
-    SourceStatus { sampler: "ethtool", target: "<eth0>".into(), outcome, last_read: None, reads, errors: 0, note: String::new() }
+    SourceStatus {
+        sampler: "ethtool",
+        target: "<eth0>".into(),
+        outcome,
+        last_read: None,
+        reads,
+        errors: 0,
+        note: String::new(),
+    }
 }
 
 async fn server(sources: Vec<SourceStatus>) -> SocketAddr {

@@ -10,7 +10,12 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(super) fn record(calls: &Arc<dyn Calls>, inventory: &Inventory, out: &mut Out<'_>) -> Result<(), CaptureError> {
+/// Records what the calls answer; returns the processes that are in it.
+pub(super) fn record(
+    calls: &Arc<dyn Calls>,
+    inventory: &Inventory,
+    out: &mut Out<'_>,
+) -> Result<BTreeSet<u32>, CaptureError> {
     let of_ports = inventory.devices.iter().flat_map(|d| &d.ports).filter_map(|p| p.netdev.as_ref());
     let netdevs: BTreeSet<&str> = of_ports.chain(&inventory.netdevs).map(|n| &*n.name).collect();
     for netdev in netdevs {
@@ -18,7 +23,10 @@ pub(super) fn record(calls: &Arc<dyn Calls>, inventory: &Inventory, out: &mut Ou
     }
     let links = match calls.rdma_links() {
         Ok(links) => links,
-        Err(error) => return note(&path::rdma_link(), &error, out),
+        Err(error) => {
+            note(&path::rdma_link(), &error, out)?;
+            return Ok(BTreeSet::new());
+        }
     };
     // The same devices as in sysfs: excluded ones are not touched, restricted ones not read.
     let known = |l: &&RdmaLink| inventory.devices.iter().any(|d| *d.name == *l.device);
@@ -47,15 +55,27 @@ pub(super) fn record(calls: &Arc<dyn Calls>, inventory: &Inventory, out: &mut Ou
     if !verbs.is_empty() {
         out.text(&path::verbs(), &write::verbs(&verbs))?;
     }
-    let scrubs = out.scrubs();
-    put(out, path::res_qp(), calls.rdma_qps(None), |qps| {
-        let mut qps = qps.clone();
-        // What a site runs is its own business; whether a process or the kernel owns a queue pair is not.
-        for qp in qps.iter_mut().filter(|_| scrubs) {
-            qp.comm = qp.comm.take().map(|_| "process".to_owned());
-        }
-        write::res_qp(&qps)
-    })
+    queue_pairs(calls, out)
+}
+
+/// Queue pairs, their connections and counters; returns their processes.
+fn queue_pairs(calls: &Arc<dyn Calls>, out: &mut Out<'_>) -> Result<BTreeSet<u32>, CaptureError> {
+    let mut qps = calls.rdma_qps(None);
+    // What a site runs is its own business; whether a process or the kernel owns a queue pair is not.
+    for qp in qps.iter_mut().flatten().filter(|_| out.scrubs()) {
+        qp.comm = qp.comm.take().map(|_| "process".to_owned());
+    }
+    let mut ids = calls.rdma_cm_ids(None);
+    for end in ids.iter_mut().flatten().flat_map(|id| [&mut id.source, &mut id.destination]).flatten() {
+        end.set_ip(out.address(end.ip()));
+    }
+    let counters = calls.rdma_qp_counters(None);
+    let of_qps = qps.iter().flatten().filter_map(|qp| qp.pid);
+    let pids = of_qps.chain(counters.iter().flatten().filter_map(|counter| counter.pid)).collect();
+    put(out, path::res_qp(), qps, |qps| write::res_qp(qps))?;
+    put(out, path::res_cm_id(), ids, |ids| write::res_cm_id(ids))?;
+    put(out, path::qp_statistic(), counters, |counters| write::qp_statistic(counters))?;
+    Ok(pids)
 }
 
 fn of_netdev(calls: &Arc<dyn Calls>, netdev: &str, out: &mut Out<'_>) -> Result<(), CaptureError> {

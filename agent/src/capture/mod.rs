@@ -8,6 +8,7 @@ mod calls;
 mod out;
 mod scrub;
 mod sysfs;
+mod workload;
 
 use crate::clock::Clock;
 use crate::discover::discover;
@@ -124,7 +125,8 @@ fn one(
     // A host without any device is recorded, too.
     out.dir(Path::new("sys"))?;
     sysfs::record(roots, &inventory, &mut out)?;
-    calls::record(&roots.calls(), &inventory, &mut out)?;
+    let pids = calls::record(&roots.calls(), &inventory, &mut out)?;
+    workload::record(roots, &pids, &mut out)?;
     proc_files(roots, &options.host, &mut out)?;
     let host = scrub.map_or_else(|| options.host.clone(), |s| s.host().to_owned());
     out.manifest(&host, time_ns)?;

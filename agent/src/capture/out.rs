@@ -5,6 +5,7 @@ use super::scrub::Scrub;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// Most of a file that is copied: attributes of sysfs are a page, `/proc/net/netstat` a few.
@@ -42,6 +43,21 @@ impl<'a> Out<'a> {
 
     pub(super) fn scrubs(&self) -> bool {
         self.scrub.is_some()
+    }
+
+    /// A name of the site as the recording has it.
+    pub(super) fn hidden(&self, kind: &str, name: &str) -> String {
+        self.scrub.map_or_else(|| name.to_owned(), |scrub| scrub.named(kind, name))
+    }
+
+    /// The number of a user as the recording has it.
+    pub(super) fn hidden_number(&self, uid: u32) -> u32 {
+        self.scrub.map_or(uid, |scrub| scrub.user(uid))
+    }
+
+    /// An address as the recording has it.
+    pub(super) fn address(&self, address: IpAddr) -> IpAddr {
+        self.scrub.map_or(address, |scrub| scrub.address(address))
     }
 
     /// Notes what is not in the recording.

@@ -4,6 +4,7 @@
 //! random, so that two captures cannot be joined. Vendor parts (the first three bytes), zeros and broadcast stay.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Files whose whole content is an identity without separators.
 const HEX_FILES: &[&str] = &["phys_switch_id", "phys_port_id"];
@@ -30,6 +31,28 @@ impl Scrub {
     /// The host's new name.
     pub(super) fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Another name for a user or a cluster.
+    pub(super) fn named(&self, kind: &str, name: &str) -> String {
+        format!("{kind}-{:06x}", self.hash(name) & 0xff_ffff)
+    }
+
+    /// Another number for a user; those of the system are everywhere the same.
+    pub(super) fn user(&self, uid: u32) -> u32 {
+        const FIRST: u32 = 1000;
+        let [a, b, c, ..] = self.hash(&uid.to_string()).to_be_bytes();
+        if uid < FIRST { uid } else { FIRST + u32::from_be_bytes([0, a, b, c]) }
+    }
+
+    /// Another address of the same family; one that names no host stays.
+    pub(super) fn address(&self, address: IpAddr) -> IpAddr {
+        let new = self.hash(&address.to_string()).to_be_bytes();
+        match address {
+            _ if address.is_unspecified() || address.is_loopback() => address,
+            IpAddr::V4(_) => Ipv4Addr::new(10, new[0], new[1], new[2]).into(),
+            IpAddr::V6(_) => Ipv6Addr::from((0xfd << 120) | u128::from(u64::from_be_bytes(new))).into(),
+        }
     }
 
     /// A file's text, by what its name says of it.
@@ -134,14 +157,8 @@ impl Scrub {
     }
 
     fn ipv4(&self, word: &str) -> String {
-        let address: Option<std::net::Ipv4Addr> = word.trim().parse().ok();
-        address.map_or_else(
-            || word.to_owned(),
-            |a| {
-                let [x, y, z, ..] = self.hash(&a.to_string()).to_be_bytes();
-                word.replace(word.trim(), &format!("10.{x}.{y}.{z}"))
-            },
-        )
+        let address: Option<Ipv4Addr> = word.trim().parse().ok();
+        address.map_or_else(|| word.to_owned(), |a| word.replace(word.trim(), &self.address(a.into()).to_string()))
     }
 
     /// Letters' case makes no difference.

@@ -56,7 +56,8 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
         let qps = calls.rdma_qps(Some(&link))?;
         let ids = calls.rdma_cm_ids(Some(&link)).unwrap_or_default();
         let counters = calls.rdma_qp_counters(Some(&link)).unwrap_or_default();
-        let mut pids: Vec<u32> = qps.iter().filter_map(|qp| qp.pid).chain(counters.iter().filter_map(|c| c.pid)).collect();
+        let mut pids: Vec<u32> =
+            qps.iter().filter_map(|qp| qp.pid).chain(counters.iter().filter_map(|c| c.pid)).collect();
         pids.sort_unstable();
         pids.dedup();
         if !pids.is_empty() {
@@ -131,8 +132,12 @@ fn counts(list: &List, out: &mut Batch) {
 }
 
 fn pairs(list: &List, out: &mut Batch) {
-    let peers: HashMap<u32, IpAddr> =
-        list.ids.iter().filter_map(|id| Some((id.lqpn?, id.destination?.ip()))).filter(|(_, ip)| !ip.is_unspecified()).collect();
+    let peers: HashMap<u32, IpAddr> = list
+        .ids
+        .iter()
+        .filter_map(|id| Some((id.lqpn?, id.destination?.ip())))
+        .filter(|(_, ip)| !ip.is_unspecified())
+        .collect();
     let connected = |qp: &&Qp| {
         let (kind, state) = (CONNECTED.contains(&&*qp.kind), READY.contains(&&*qp.state));
         kind && state && qp.rqpn.is_some_and(|remote| remote > 0)
@@ -155,7 +160,5 @@ fn pairs(list: &List, out: &mut Batch) {
         ];
         out.fact(&QUEUE_PAIR_INFO, &labels, Value::Int(1));
     }
-    if let Some(more) = qps.len().checked_sub(MOST).filter(|more| *more > 0) {
-        out.fact(&QUEUE_PAIRS_OMITTED, &[], Value::Int(more as u64));
-    }
+    out.fact(&QUEUE_PAIRS_OMITTED, &[], Value::Int(qps.len().saturating_sub(MOST) as u64));
 }

@@ -32,7 +32,7 @@ const MOST: usize = 1024;
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let hierarchies = hierarchies(&subject.roots);
     let scan = Scan::new(subject.roots.proc());
-    if hierarchies.is_empty() && !subject.roots.proc().join("self").exists() {
+    if hierarchies.is_empty() && !scan.is_possible() {
         return Err(SampleError::Absent("no control groups are mounted and no processes are shown".into()));
     }
     let (unified, legacy): (Vec<Hierarchy>, Vec<Hierarchy>) = hierarchies.into_iter().partition(|h| h.unified);
@@ -113,9 +113,7 @@ impl Sampler for Workload {
             ];
             out.fact(&JOB_PROCESSES, &labels, Value::Int(count));
         }
-        if left_out > 0 {
-            out.fact(&JOB_GROUPS_OMITTED, &[], Value::Int(left_out as u64));
-        }
+        out.fact(&JOB_GROUPS_OMITTED, &[], Value::Int(left_out as u64));
         out.note = self.note();
         Ok(())
     }
@@ -169,9 +167,9 @@ impl Workload {
             0 => "no control groups of jobs",
             _ => "control groups of jobs each second",
         };
-        let scan = match self.scan.has_daemon() {
-            true => format!("{} processes looked at by environment, new ones each 15 s", self.scan.looked),
-            false => "environments only of one process a job".to_owned(),
+        let scan = match self.scan.daemon() {
+            Some(_) => format!("{} processes looked at by environment, new ones each 15 s", self.scan.looked),
+            None => "environments only of one process a job".to_owned(),
         };
         format!("{groups}; {scan}")
     }

@@ -84,7 +84,8 @@ pub(super) fn host(core: &Arc<Core>) {
             core.ring.push(section);
         });
         if ticks == 0 {
-            privileges::of_attached_probes(!core.settings.microburst.netdevs.is_empty());
+            let again = !core.settings.microburst.netdevs.is_empty();
+            privileges::of_attached_probes(again, core.settings.looks_for_jobs());
         }
         // Not before the other threads have read: what they recall would be lost with a crash.
         if tick == Tick::Slow && ticks > 0 {

@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub type Owner = Option<(Key, String)>;
 
 type Labels = Vec<(Arc<str>, Arc<str>)>;
+/// By name and labels.
+type Totals = BTreeMap<(&'static str, Labels), (&'static Metric, f64)>;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -25,7 +27,7 @@ pub struct ByJob {
     last: HashMap<(u32, Arc<str>), u64>,
     /// Whose a counter was when that was last known.
     owners: HashMap<u32, Owner>,
-    totals: BTreeMap<Owner, BTreeMap<(&'static str, Labels), (&'static Metric, f64)>>,
+    totals: BTreeMap<Owner, Totals>,
 }
 
 impl ByJob {
@@ -45,7 +47,9 @@ impl ByJob {
             let totals = self.totals.entry(owner.clone()).or_default();
             for (name, value) in &counter.values {
                 let Some(bound) = subject.bind(Source::HwCounters, name) else { continue };
-                let Some((_, metric)) = BY_JOB.iter().find(|(port, _)| port.name == bound.metric.name) else { continue };
+                let Some((_, metric)) = BY_JOB.iter().find(|(port, _)| port.name == bound.metric.name) else {
+                    continue;
+                };
                 if !bound.feed.is_reading(*value) {
                     continue;
                 }
@@ -76,4 +80,92 @@ impl ByJob {
 /// Scheduler, job and cluster as labels.
 pub fn parts(owner: &Owner) -> (&str, &str, &str) {
     owner.as_ref().map_or(("", "", ""), |(key, cluster)| (key.scheduler, &key.job, cluster))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::{Class, Device};
+    use crate::no_calls::NoCalls;
+    use crate::roots::Roots;
+
+    /// A device whose driver the catalog knows.
+    fn subject() -> Subject {
+        let device = Device {
+            name: "mlx5_0".into(),
+            index: None,
+            node_guid: None,
+            driver: "mlx5_core".into(),
+            firmware: None,
+            model: None,
+            board: None,
+            pci: None,
+            pci_dir: None,
+            numa: None,
+            class: Class::Physical,
+            class_reason: "",
+            lag: Vec::new(),
+            dir: "/nowhere".into(),
+            ports: Vec::new(),
+        };
+        let roots = Roots::with_calls("/nowhere".into(), Arc::new(NoCalls));
+        Subject::of_device(&Arc::new(roots), &Arc::from("h"), &Arc::new(device)).remove(0)
+    }
+
+    fn counter(id: u32, name: &str, value: u64) -> QpCounter {
+        QpCounter {
+            device: "mlx5_0".into(),
+            port: Some(1),
+            id,
+            qps: vec![],
+            pid: None,
+            values: vec![(name.into(), value)],
+        }
+    }
+
+    fn told(by_job: &ByJob) -> Vec<String> {
+        let mut batch = Batch::default();
+        by_job.tell(&mut batch);
+        let label = |column: &fabriclens_wire::Column, name: &str| {
+            column.labels.iter().find(|(n, _)| **n == *name).map_or_else(String::new, |(_, value)| value.to_string())
+        };
+        let told = batch.facts.iter().map(|(column, value)| {
+            let Value::Float(total) = value else { panic!("{value:?}") };
+            format!("{} {} {total}", label(column, "job"), column.metric.name)
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn growth_adds_up_and_does_not_go_back() {
+        let (subject, mut by_job) = (subject(), ByJob::default());
+        let (seven, eight) =
+            (Some((Key::new("slurm", "7"), String::new())), Some((Key::new("slurm", "8"), String::new())));
+        let mut add = |counters: &[QpCounter], owners: &[&Owner]| {
+            let of = |c: &QpCounter| counters.iter().position(|other| other.id == c.id).map(|at| owners[at].clone());
+            by_job.add(&subject, counters, of);
+            told(&by_job)
+        };
+        let sequence = |id, value| counter(id, "out_of_sequence", value);
+        assert_eq!(add(&[sequence(1, 5), sequence(2, 7)], &[&seven, &seven]), ["7 fabric.job.rdma.out_of_sequence 12"]);
+        // A queue pair less, and growth of the other.
+        assert_eq!(add(&[sequence(1, 6)], &[&seven]), ["7 fabric.job.rdma.out_of_sequence 13"]);
+        // 32 bits wrap.
+        add(&[sequence(1, u64::from(u32::MAX))], &[&seven]);
+        let wrapped = add(&[sequence(1, 1)], &[&seven]);
+        assert_eq!(wrapped, [format!("7 fabric.job.rdma.out_of_sequence {}", 13 + u64::from(u32::MAX) - 6 + 2)]);
+        // The number is given to another job's: its count is its own, and the first job has none left.
+        assert_eq!(add(&[sequence(1, 2)], &[&eight]), ["8 fabric.job.rdma.out_of_sequence 2"]);
+        assert_eq!(add(&[counter(1, "no_such_counter", 2)], &[&eight]), ["8 fabric.job.rdma.out_of_sequence 2"]);
+        assert!(add(&[], &[]).is_empty());
+    }
+
+    #[test]
+    fn a_counter_whose_process_is_gone_stays_its_jobs() {
+        let (subject, mut by_job) = (subject(), ByJob::default());
+        let owner: Owner = Some((Key::new("slurm", "7"), String::new()));
+        by_job.add(&subject, &[counter(1, "rdma_tx_bytes", 5)], |_| Some(owner.clone()));
+        by_job.add(&subject, &[counter(1, "rdma_tx_bytes", 9), counter(2, "rdma_tx_bytes", 100)], |_| None);
+        assert_eq!(told(&by_job), ["7 fabric.job.rdma.io 9"], "and one that never had an owner is nobody's");
+    }
 }

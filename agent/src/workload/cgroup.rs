@@ -42,7 +42,7 @@ pub fn leads_to_jobs(path: &str) -> bool {
             pattern.iter().zip(last).all(|(pattern, name)| fits(pattern, name, &mut Taken::default()))
         })
     };
-    ALL.iter().flat_map(|scheduler| scheduler.groups).any(|pattern| begins(&pattern))
+    ALL.iter().flat_map(|scheduler| scheduler.groups).any(begins)
 }
 
 /// The job of a process, by the lines of its `/proc/PID/cgroup`: version 2 first.
@@ -91,7 +91,9 @@ fn fits<'a>(pattern: &str, name: &'a str, taken: &mut Taken<'a>) -> bool {
                 false
             })
         }
-        Some(literal) => name.strip_prefix(literal).is_some_and(|after| fits(&pattern[literal.len_utf8()..], after, taken)),
+        Some(literal) => {
+            name.strip_prefix(literal).is_some_and(|after| fits(&pattern[literal.len_utf8()..], after, taken))
+        }
     }
 }
 
@@ -163,7 +165,8 @@ mod tests {
     #[test]
     fn paths_of_every_scheduler() {
         let escaped = POD.replace('-', "_");
-        let kind = |class: &str| format!("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods{class}-pod{escaped}.slice");
+        let kind =
+            |class: &str| format!("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods{class}-pod{escaped}.slice");
         let rows = [
             ("/slurm/uid_1000/job_4824887/step_0/task_3".to_owned(), "slurm", "4824887", Some(1000)),
             ("/slurm_gpu-07/uid_0/job_7/step_batch".into(), "slurm", "7", Some(0)),
@@ -206,12 +209,7 @@ mod tests {
                 None,
             ),
             // Slurm in a pod.
-            (
-                format!("/kubepods/pod{POD}/12ab/system.slice/slurmstepd.scope/job_3/step_0"),
-                "slurm",
-                "3",
-                None,
-            ),
+            (format!("/kubepods/pod{POD}/12ab/system.slice/slurmstepd.scope/job_3/step_0"), "slurm", "3", None),
         ];
         for (path, scheduler, job, uid) in rows {
             let place = of_path(&path).unwrap_or_else(|| panic!("{path}: no job"));

@@ -55,8 +55,10 @@ impl Book {
         let entry = self.entries.entry(key.clone()).or_default();
         entry.uid = entry.uid.or(uid);
         if !entry.settled {
-            let room = TRIES.saturating_sub(entry.candidates.len());
-            entry.candidates.extend(pids.iter().take(room));
+            // Later ones first: those before may be the scheduler's own.
+            entry.candidates.retain(|pid| !pids.contains(pid));
+            entry.candidates.splice(..0, pids.iter().take(TRIES).copied());
+            entry.candidates.truncate(TRIES);
         }
     }
 
@@ -77,7 +79,8 @@ impl Book {
             let scheduler = rules::by_name(key.scheduler).filter(|s| s.variables.is_some());
             let mut told = None;
             entry.settled = scheduler.is_none() || entry.looks > LAST;
-            for pid in std::mem::take(&mut entry.candidates) {
+            // Those that did not tell are tried again: they may be about to become another program.
+            for &pid in &entry.candidates {
                 let Some(scheduler) = scheduler else { break };
                 let user = uid(&self.proc, pid);
                 self.environments += 1;
@@ -94,6 +97,9 @@ impl Book {
                 }
                 // The scheduler's own processes are root's.
                 entry.uid = entry.uid.max(user);
+            }
+            if entry.settled {
+                entry.candidates = Vec::new();
             }
             entry.details = details(&mut self.users, key, told, entry.uid);
         }
@@ -233,6 +239,21 @@ mod tests {
         book.see(&key, None, &[4]);
         book.settle(&present);
         assert_eq!(all(&book, &key), triple("7", "west", "1001"));
+    }
+
+    #[test]
+    fn a_process_that_becomes_the_jobs_program_is_tried_again() {
+        let host = Host::new();
+        host.process(1, 0, "");
+        let key = Key::new("slurm", "7");
+        let present = HashSet::from([key.clone()]);
+        let mut book = host.book();
+        book.see(&key, None, &[1]);
+        book.settle(&present);
+        assert_eq!(all(&book, &key), None);
+        host.process(1, 1000, "SLURM_JOB_ID=7\0");
+        book.settle(&present);
+        assert_eq!(all(&book, &key), triple("7", "", "ann"));
     }
 
     #[test]

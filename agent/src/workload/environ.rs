@@ -43,10 +43,10 @@ pub fn of_scheduler(scheduler: &'static Scheduler, bytes: &[u8]) -> Option<Told>
     })
 }
 
-/// What of an environment may be written down: the variables of the rules, in their order.
+/// What of an environment may be written down: the variables of the rules, without values that no scheduler makes.
 pub fn kept(bytes: &[u8]) -> String {
-    let wanted = pairs(bytes).filter(|(name, value)| is_wanted(name) && is_plain(value));
-    wanted.map(|(name, value)| format!("{name}={value}\0")).collect()
+    let value = |value| if is_plain(value) { value } else { "" };
+    pairs(bytes).filter(|(name, _)| is_wanted(name)).map(|(name, this)| format!("{name}={}\0", value(this))).collect()
 }
 
 fn task(variables: &Variables, bytes: &[u8]) -> Option<String> {
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn nothing_else_is_kept() {
-        let environment = b"HOME=/home/ann\0SLURM_JOB_ID=7\0TOKEN=secret\0SLURM_JOB_NAME=bert\0SLURM_CLUSTER_NAME=w\0\xff=1\0";
+        let environment =
+            b"HOME=/home/ann\0SLURM_JOB_ID=7\0TOKEN=secret\0SLURM_JOB_NAME=bert\0SLURM_CLUSTER_NAME=w\0\xff=1\0";
         assert_eq!(kept(environment), "SLURM_JOB_ID=7\0SLURM_CLUSTER_NAME=w\0");
     }
 

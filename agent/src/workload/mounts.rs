@@ -68,7 +68,8 @@ mod tests {
             cgroup /sys/fs/cgroup/hugetlb cgroup rw,hugetlb 0 0\n\
             cgroup /sys/fs/cgroup/gone cgroup rw,cpuset 0 0\nnonsense\n";
         std::fs::write(at("proc/mounts"), format!("{mounts}none /groups cgroup2 rw 0 0\n")).unwrap();
-        std::fs::write(at("proc/1/mounts"), format!("{mounts}cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n")).unwrap();
+        std::fs::write(at("proc/1/mounts"), format!("{mounts}cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"))
+            .unwrap();
         let found = hierarchies(&Roots::new(Some(tree.path().to_owned())));
         let found: Vec<_> = found.iter().map(|h| (h.mount.strip_prefix(tree.path()).unwrap(), h.unified)).collect();
         let want = [("sys/fs/cgroup/unified", true), ("sys/fs/cgroup/freezer", false), ("sys/fs/cgroup/memory", false)];

@@ -123,13 +123,7 @@ pub static ALL: &[Scheduler] = &[
         variables: Some(Variables {
             job: "LSB_JOBID",
             beside: "",
-            parts: &[Part {
-                first: "LSB_JOBID",
-                between: "[",
-                second: "LSB_JOBINDEX",
-                after: "]",
-                zero_is_none: true,
-            }],
+            parts: &[Part { first: "LSB_JOBID", between: "[", second: "LSB_JOBINDEX", after: "]", zero_is_none: true }],
             cluster: "LSB_CLUSTER_NAME",
             user: "LSFUSER",
         }),
@@ -141,13 +135,7 @@ pub static ALL: &[Scheduler] = &[
         variables: Some(Variables {
             job: "JOB_ID",
             beside: "SGE_",
-            parts: &[Part {
-                first: "JOB_ID",
-                between: ".",
-                second: "SGE_TASK_ID",
-                after: "",
-                zero_is_none: true,
-            }],
+            parts: &[Part { first: "JOB_ID", between: ".", second: "SGE_TASK_ID", after: "", zero_is_none: true }],
             cluster: "SGE_CLUSTER_NAME",
             user: "SGE_O_LOGNAME",
         }),

@@ -31,7 +31,7 @@ pub struct Scan {
     waiting: VecDeque<u32>,
     found: HashMap<u32, Told>,
     /// A scheduler's daemon runs here.
-    daemon: bool,
+    daemon: Option<u32>,
     /// Processes looked at so far.
     pub looked: u64,
 }
@@ -45,9 +45,14 @@ impl Scan {
             looks: HashMap::new(),
             waiting: VecDeque::new(),
             found: HashMap::new(),
-            daemon: false,
+            daemon: None,
             looked: 0,
         }
+    }
+
+    /// Whether there is any process to be seen.
+    pub fn is_possible(&self) -> bool {
+        pids(&self.proc).next().is_some()
     }
 
     /// Processes of jobs that only their environment gives away.
@@ -55,8 +60,8 @@ impl Scan {
         &self.found
     }
 
-    /// Whether environments are looked at.
-    pub fn has_daemon(&self) -> bool {
+    /// The daemon for whose sake environments are looked at.
+    pub fn daemon(&self) -> Option<u32> {
         self.daemon
     }
 
@@ -68,7 +73,7 @@ impl Scan {
         }
         let had_daemon = self.daemon;
         self.some(if first { usize::MAX } else { BUDGET });
-        if self.daemon && !had_daemon {
+        if self.daemon.is_some() && had_daemon.is_none() {
             // What was passed over before may be a job's.
             self.looks.values_mut().for_each(|looks| *looks = 0);
             self.waiting = self.looks.keys().copied().collect();
@@ -78,8 +83,7 @@ impl Scan {
 
     fn list(&mut self) {
         self.listed = Some(Instant::now());
-        let entries = std::fs::read_dir(&self.proc).into_iter().flatten().flatten();
-        let present: HashSet<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let present: HashSet<u32> = pids(&self.proc).collect();
         self.looks.retain(|pid, _| present.contains(pid));
         self.found.retain(|pid, _| present.contains(pid));
         let mut due: Vec<u32> =
@@ -96,8 +100,8 @@ impl Scan {
                 *looks += 1;
             }
             let file = |name: &str| maybe(&self.proc.join(pid.to_string()).join(name)).unwrap_or_default();
-            self.daemon = self.daemon || is_daemon(&file("comm"));
-            if !self.daemon || cgroup::of_process(&file("cgroup")).is_some() {
+            self.daemon = self.daemon.or_else(|| is_daemon(&file("comm")).then_some(pid));
+            if self.daemon.is_none() || cgroup::of_process(&file("cgroup")).is_some() {
                 continue;
             }
             match environment(&self.proc, pid).ok().and_then(|bytes| of_environment(&bytes)) {
@@ -106,6 +110,11 @@ impl Scan {
             }
         }
     }
+}
+
+fn pids(proc: &Path) -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn is_daemon(name: &str) -> bool {

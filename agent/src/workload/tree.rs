@@ -28,6 +28,9 @@ const MOST: usize = 4096;
 /// Most bytes of a list of processes: some 100,000 of them.
 const PROCESSES: u64 = 1 << 20;
 
+/// Takes a job, its user where the path tells it, and processes.
+pub type See<'a> = &'a mut dyn FnMut(&Key, Option<u32>, &[u32]);
+
 /// What one look may do beyond listing the places where jobs appear.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
@@ -117,7 +120,7 @@ impl Tree {
     }
 
     /// Looks at what has changed. `see` is told the processes of each group that was counted.
-    pub fn look(&mut self, budget: Budget, see: &mut dyn FnMut(&Key, Option<u32>, &[u32])) {
+    pub fn look(&mut self, budget: Budget, see: See<'_>) {
         self.renewed.clear();
         self.left_out = 0;
         self.sweep(budget.sweep);
@@ -134,7 +137,8 @@ impl Tree {
     fn list(&self, path: &str) -> Option<Vec<(String, u64)>> {
         let entries = std::fs::read_dir(self.dir(path)).ok()?.flatten();
         let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let named = dirs.filter_map(|e| Some((format!("{}/{}", path.trim_end_matches('/'), e.file_name().to_str()?), e.ino())));
+        let named =
+            dirs.filter_map(|e| Some((format!("{}/{}", path.trim_end_matches('/'), e.file_name().to_str()?), e.ino())));
         Some(named.collect())
     }
 
@@ -208,8 +212,12 @@ impl Tree {
                 self.left_out += 1;
                 continue;
             }
-            let group =
-                Group { stamp: self.stamp(&path), key: Key::new(place.scheduler, &place.job), uid: place.uid, processes: None };
+            let group = Group {
+                stamp: self.stamp(&path),
+                key: Key::new(place.scheduler, &place.job),
+                uid: place.uid,
+                processes: None,
+            };
             waiting.extend(self.list(&path).unwrap_or_default().into_iter().map(|(path, _)| path));
             self.groups.insert(Arc::from(path), group);
         }
@@ -257,10 +265,12 @@ impl Tree {
                 }
                 continue;
             }
-            let found: BTreeSet<String> = self.list(&path).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
+            let found: BTreeSet<String> =
+                self.list(&path).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
             let below = format!("{path}/");
             let direct = |p: &&Arc<str>| !p[below.len()..].contains('/');
-            let known: Vec<Arc<str>> = self.from(&below).take_while(|p| p.starts_with(&below)).filter(direct).cloned().collect();
+            let known: Vec<Arc<str>> =
+                self.from(&below).take_while(|p| p.starts_with(&below)).filter(direct).cloned().collect();
             known.iter().filter(|path| !found.contains(&***path)).for_each(|path| self.remove(path));
             found.iter().filter(|path| !known.iter().any(|k| **k == ***path)).for_each(|path| self.add(path));
             if let Some(group) = self.groups.get_mut(&path) {
@@ -269,7 +279,7 @@ impl Tree {
         }
     }
 
-    fn count(&mut self, budget: usize, see: &mut dyn FnMut(&Key, Option<u32>, &[u32])) {
+    fn count(&mut self, budget: usize, see: See<'_>) {
         let new = self.groups.iter().filter(|(_, group)| group.processes.is_none()).map(|(path, _)| Arc::clone(path));
         let new: Vec<Arc<str>> = new.collect();
         // An empty group of a job that begins fills up soon.
@@ -287,9 +297,14 @@ impl Tree {
         }
     }
 
-    /// Whether paths are those that others know control groups by.
-    pub fn is_unified(&self) -> bool {
-        self.hierarchy.unified
+    /// Directories below which jobs appear.
+    pub fn places(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.places.keys()
+    }
+
+    /// Processes directly in a group, as of now.
+    pub fn processes(&self, path: &str) -> Vec<u32> {
+        processes(&self.dir(path))
     }
 }
 

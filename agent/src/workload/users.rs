@@ -36,7 +36,8 @@ impl Users {
 /// `ann:x:1000:100:Ann:/home/ann:/bin/sh`
 fn look_up(file: &PathBuf, uid: u32) -> Option<String> {
     // Opening a FIFO would wait for a writer.
-    let file = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).and_then(|_| std::fs::File::open(file).ok())?;
+    let file =
+        std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).and_then(|_| std::fs::File::open(file).ok())?;
     let lines = BufReader::new(file.take(LIMIT)).lines().map_while(Result::ok);
     lines.into_iter().find_map(|line| {
         let mut fields = line.split(':');
@@ -53,9 +54,13 @@ mod tests {
     fn names_come_from_the_roots() {
         let tree = tempfile::tempdir().unwrap();
         std::fs::create_dir(tree.path().join("etc")).unwrap();
-        std::fs::write(tree.path().join("etc/passwd"), "root:x:0:0::/:\n+::::::\nann:x:1000:1:A:/h:/s\nbob:x:x\n").unwrap();
+        std::fs::write(tree.path().join("etc/passwd"), "root:x:0:0::/:\n+::::::\nann:x:1000:1:A:/h:/s\nbob:x:x\n")
+            .unwrap();
         let mut users = Users::new(&Roots::new(Some(tree.path().to_owned())));
-        assert_eq!((users.name(1000).as_deref(), users.name(0).as_deref(), users.name(7)), (Some("ann"), Some("root"), None));
+        assert_eq!(
+            (users.name(1000).as_deref(), users.name(0).as_deref(), users.name(7)),
+            (Some("ann"), Some("root"), None)
+        );
         assert_eq!(Users::new(&Roots::new(Some(tree.path().join("etc")))).name(0), None);
     }
 }

@@ -7,7 +7,7 @@ metrics! {
         ["cgroup", "cluster", "job", "scheduler", "task", "user"],
         "Processes of a job by control group, as the kernel shows them; the group is left out where version 1 alone tells, and where only the environment of the processes does. A job that begins or ends, begins or ends these series.";
     JOB_GROUPS_OMITTED, Gauge, Host, "fabric.job.omitted", Count("{group}"), [],
-        "Control groups of jobs that are not told because there are too many; left out while there are none.";
+        "Control groups of jobs that are not told because there are too many.";
     JOB_QUEUE_PAIRS, Gauge, Port, "fabric.job.queue_pairs", Count("{queue_pair}"), ["cluster", "job", "scheduler"],
         "User queue pairs on the port by job; those of processes of no job without job and scheduler.";
     QUEUE_PAIR_INFO, Info, Port, "fabric.queue_pair.info", None,

@@ -63,12 +63,7 @@ fn dump<T>(
     told.map(|answers| answers.into_iter().flatten().collect())
 }
 
-fn entries<T>(
-    answer: &[u8],
-    (list, entry): (u16, u16),
-    device: &str,
-    parse: fn(&[u8], &str) -> Option<T>,
-) -> Vec<T> {
+fn entries<T>(answer: &[u8], (list, entry): (u16, u16), device: &str, parse: fn(&[u8], &str) -> Option<T>) -> Vec<T> {
     let list = attribute(answer, list).unwrap_or_default();
     let entries = attributes(list).filter(|(kind, _)| *kind == entry);
     entries.filter_map(|(_, entry)| parse(entry, device)).collect()

@@ -119,7 +119,8 @@ pub fn res_qp(qps: &[Qp]) -> String {
 /// As `rdma -j resource show cm_id` prints.
 pub fn res_cm_id(ids: &[CmId]) -> String {
     rows(ids.iter().map(|id| {
-        let (address, port) = (|end: Option<SocketAddr>| end.map(|e| e.ip()), |end: Option<SocketAddr>| end.map(|e| e.port()));
+        let (address, port) =
+            (|end: Option<SocketAddr>| end.map(|e| e.ip()), |end: Option<SocketAddr>| end.map(|e| e.port()));
         object([
             ("ifname", json!(id.device)),
             ("port", json!(id.port)),

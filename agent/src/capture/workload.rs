@@ -1,0 +1,173 @@
+//! Jobs, for replay: their control groups, and of their processes what the samplers look at. Never an environment as it
+//! is: only the few variables that say which job it is.
+
+use super::CaptureError;
+use super::out::Out;
+use crate::roots::Roots;
+use crate::sysfile::text;
+use crate::workload::details::{environment, uid};
+use crate::workload::environ::{kept, of_environment};
+use crate::workload::mounts::hierarchies;
+use crate::workload::scan::Scan;
+use crate::workload::tree::{Budget, Tree};
+use crate::workload::users::Users;
+use crate::workload::{Key, cgroup};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Processes of a job whose environment is tried; the one that tells is recorded.
+const TRIES: usize = 16;
+
+/// Records what shows the jobs of the host; `pids` are processes that something else in the recording names.
+pub(super) fn record(roots: &Roots, pids: &BTreeSet<u32>, out: &mut Out<'_>) -> Result<(), CaptureError> {
+    let proc = roots.proc();
+    let mut names = Names::default();
+    let mut of_jobs: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
+    let mut trees = Vec::new();
+    for hierarchy in hierarchies(roots) {
+        let mount = hierarchy.mount.clone();
+        let mut tree = Tree::new(hierarchy);
+        let mut groups = Vec::new();
+        tree.look(Budget::FIRST, &mut |key, uid, pids| {
+            of_jobs.entry(key.clone()).or_default().extend(pids);
+            groups.extend(uid);
+        });
+        groups.into_iter().for_each(|uid| names.uid(uid, out));
+        of_jobs.keys().for_each(|key| names.job(key));
+        if tree.has_places() {
+            trees.push((mount, tree));
+        }
+    }
+    let mut scan = Scan::new(proc);
+    scan.look();
+    let mut wanted = pids.clone();
+    wanted.extend(scan.daemon());
+    wanted.extend(scan.found().keys());
+    scan.found().values().for_each(|told| names.job(&Key::new(told.scheduler, &told.job)));
+    for (key, pids) in &of_jobs {
+        let tells = |pid: &&u32| {
+            let told = environment(proc, **pid).ok().and_then(|bytes| of_environment(&bytes));
+            told.is_some_and(|told| told.scheduler == key.scheduler && *told.job == *key.job)
+        };
+        let one = pids.iter().take(TRIES).find(tells);
+        // Its user is told by those that do not tell more.
+        let others = if one.is_some() { 0 } else { TRIES };
+        wanted.extend(one.into_iter().chain(pids.iter().take(others)));
+    }
+    let mut users = Users::new(roots);
+    let mut passwd = String::new();
+    let uids: BTreeSet<u32> =
+        wanted.iter().filter_map(|pid| uid(proc, *pid)).chain(names.uids.keys().copied()).collect();
+    for uid in uids {
+        names.uid(uid, out);
+        if let Some(name) = users.name(uid) {
+            passwd.push_str(&format!("{}:x:{}:::/:\n", out.hidden("user", &name), names.uids[&uid]));
+        }
+    }
+    if trees.is_empty() && wanted.is_empty() {
+        return Ok(());
+    }
+    if !passwd.is_empty() {
+        out.text(Path::new("etc/passwd"), &passwd)?;
+    }
+    mounts(roots, out)?;
+    for (mount, tree) in &trees {
+        let Some(mount) = recorded(roots, mount) else { continue };
+        for place in tree.places() {
+            out.dir(&below(&mount, &names.replaced(place)))?;
+        }
+        for (.., path, _) in tree.groups() {
+            let file = below(&mount, &names.replaced(path)).join("cgroup.procs");
+            let pids = tree.processes(path).iter().map(|pid| format!("{pid}\n")).collect::<String>();
+            out.text(&file, &pids)?;
+        }
+    }
+    wanted.iter().try_for_each(|pid| process(proc, *pid, &scan, &names, out))
+}
+
+/// What the samplers look at of a process.
+fn process(proc: &Path, pid: u32, scan: &Scan, names: &Names, out: &mut Out<'_>) -> Result<(), CaptureError> {
+    let to = Path::new("proc").join(pid.to_string());
+    // Of no job: where it runs is its own business.
+    let group = |line: &&str| cgroup::of_process(line).is_some();
+    let from = proc.join(pid.to_string());
+    let lines = text(&from.join("cgroup")).unwrap_or_default();
+    let lines: String = lines.lines().filter(group).map(|line| names.replaced(line) + "\n").collect();
+    out.text(&to.join("cgroup"), &lines)?;
+    if let Some(uid) = uid(proc, pid).and_then(|uid| names.uids.get(&uid)) {
+        out.text(&to.join("status"), &format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n"))?;
+    }
+    if scan.daemon() == Some(pid) {
+        out.text(&to.join("comm"), &text(&from.join("comm")).unwrap_or_default())?;
+    }
+    let environment = environment(proc, pid).unwrap_or_default();
+    let mut told = kept(&environment);
+    if let Some(job) = of_environment(&environment) {
+        // Names and numbers of the site, where they stand alone.
+        for (kind, value) in [("user", &job.user), ("cluster", &job.cluster)] {
+            if !value.is_empty() {
+                told = told.replace(&format!("={value}\0"), &format!("={}\0", out.hidden(kind, value)));
+            }
+        }
+        told = names.replaced(&told);
+    }
+    if told.is_empty() { Ok(()) } else { out.text(&to.join("environ"), &told) }
+}
+
+/// The lines of control groups alone: what else a host mounts is its own business.
+fn mounts(roots: &Roots, out: &mut Out<'_>) -> Result<(), CaptureError> {
+    for list in ["1/mounts", "mounts"] {
+        let lines = text(&roots.proc().join(list)).unwrap_or_default();
+        let is_group = |line: &&str| matches!(line.split(' ').nth(2), Some("cgroup" | "cgroup2"));
+        let lines: String = lines.lines().filter(is_group).map(|line| format!("{line}\n")).collect();
+        if !lines.is_empty() {
+            return out.text(Path::new("proc/mounts"), &lines);
+        }
+    }
+    Ok(())
+}
+
+/// Where a mount lies in the recording.
+fn recorded(roots: &Roots, mount: &Path) -> Option<PathBuf> {
+    let in_sys = mount.strip_prefix(roots.sys()).map(|below| Path::new("sys").join(below));
+    in_sys.or_else(|_| mount.strip_prefix(roots.base()).map(Path::to_owned)).ok()
+}
+
+fn below(mount: &Path, path: &str) -> PathBuf {
+    mount.join(path.trim_start_matches('/'))
+}
+
+/// What a scrubbed recording says in place of users and servers that paths name.
+#[derive(Default)]
+struct Names {
+    uids: BTreeMap<u32, u32>,
+    servers: BTreeSet<String>,
+    scrubs: bool,
+}
+
+impl Names {
+    fn uid(&mut self, uid: u32, out: &Out<'_>) {
+        self.scrubs = out.scrubs();
+        self.uids.entry(uid).or_insert_with(|| out.hidden_number(uid));
+    }
+
+    /// PBS' ids carry the name of its server.
+    fn job(&mut self, key: &Key) {
+        if let Some((_, server)) = key.job.split_once('.').filter(|_| key.scheduler == "pbs") {
+            self.servers.insert(format!(".{server}"));
+        }
+    }
+
+    fn replaced(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        if self.scrubs {
+            for (uid, new) in &self.uids {
+                text = text.replace(&format!("/uid_{uid}/"), &format!("/uid_{new}/"));
+            }
+            for server in &self.servers {
+                text = text.replace(server, ".server");
+            }
+        }
+        text
+    }
+}
