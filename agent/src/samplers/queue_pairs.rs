@@ -13,7 +13,7 @@ use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::job::{JOB_QUEUE_PAIRS, QUEUE_PAIR_INFO, QUEUE_PAIRS_OMITTED};
 use fabriclens_kernel::{CallError, CmId, Qp, QpCounter};
 use fabriclens_wire::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -39,7 +39,6 @@ const CONNECTED: &[&str] = &["RC", "UC", "XRC_INI", "XRC_TGT"];
 const READY: &[&str] = &["RTR", "RTS", "SQD", "SQE"];
 
 /// One answer of the kernel, with what was found out of its processes.
-#[derive(Clone, Default)]
 struct List {
     qps: Vec<Qp>,
     ids: Vec<CmId>,
@@ -51,20 +50,12 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let link = subject.port().and_then(|port| port.link.clone());
     let link = link.ok_or_else(|| SampleError::Absent("netlink does not know this port".into()))?;
     // Sockets of its own: the device's are for its counters.
-    let (calls, jobs, roots) = (subject.roots.calls(), subject.jobs.clone(), subject.roots.clone());
+    let calls = subject.roots.calls();
     let call = move || -> Result<List, CallError> {
         let qps = calls.rdma_qps(Some(&link))?;
         let ids = calls.rdma_cm_ids(Some(&link)).unwrap_or_default();
         let counters = calls.rdma_qp_counters(Some(&link)).unwrap_or_default();
-        let mut pids: Vec<u32> =
-            qps.iter().filter_map(|qp| qp.pid).chain(counters.iter().filter_map(|c| c.pid)).collect();
-        pids.sort_unstable();
-        pids.dedup();
-        if !pids.is_empty() {
-            jobs.wait(FIRST);
-        }
-        let owners = pids.into_iter().map(|pid| (pid, jobs.of_process(roots.proc(), pid))).collect();
-        Ok(List { qps, ids, counters, owners })
+        Ok(List { qps, ids, counters, owners: HashMap::new() })
     };
     Ok(Box::new(QueuePairs {
         subject: subject.clone(),
@@ -73,6 +64,20 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
         by_job: ByJob::default(),
         asked: false,
     }))
+}
+
+impl List {
+    /// Finds out whose the processes are.
+    fn find_owners(&mut self, subject: &Subject) {
+        let of_counters = self.counters.iter().filter_map(|counter| counter.pid);
+        let pids: BTreeSet<u32> = self.qps.iter().filter_map(|qp| qp.pid).chain(of_counters).collect();
+        if !pids.is_empty() {
+            // At the start, jobs are looked for at the same time.
+            subject.jobs.wait(FIRST);
+        }
+        let owner = |pid| (pid, subject.jobs.of_process(subject.roots.proc(), pid));
+        self.owners = pids.into_iter().map(owner).collect();
+    }
 }
 
 struct QueuePairs {
@@ -89,7 +94,8 @@ impl Sampler for QueuePairs {
         self.asked = true;
         let answer = self.call.poll(patience);
         match answer.map_err(|e| SampleError::Failed(format!("starting a thread: {}", chain(&e))))? {
-            Some(Ok(list)) => {
+            Some(Ok(mut list)) => {
+                list.find_owners(&self.subject);
                 let owner = |counter: &QpCounter| owner(counter, &list);
                 self.by_job.add(&self.subject, &list.counters, owner);
                 self.list = Some(list);

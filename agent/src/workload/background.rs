@@ -4,21 +4,35 @@
 //! The kernel asks the device for each queue pair, so a list of thousands takes long, and a device that is sick may never
 //! answer. Neither may hold up the counters of that device, and no second call is made while one is under way.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Share of a core that the calls may take: the wait after each is so many times what it took. Time that the call only
-/// waited for the device counts too, because the device was busy with it.
-const TIMES: u32 = 500;
+/// The wait after a call is so many times the processor time that it took: 0.2 % of a core.
+const OF_PROCESSOR: u32 = 500;
+/// And so many times the time that passed, because the device was busy with it: 1 %.
+const OF_TIME: u32 = 100;
 
 /// See the module.
 pub struct Background<T> {
     call: Arc<dyn Fn() -> T + Send + Sync>,
-    under_way: Option<(Instant, Receiver<(T, Duration)>)>,
+    under_way: Option<(Instant, Receiver<(T, Cost)>)>,
     due: Instant,
     /// What the last call took.
     pub took: Option<Duration>,
+}
+
+/// What a call took.
+struct Cost {
+    time: Duration,
+    processor: Duration,
+}
+
+impl Cost {
+    fn pause(&self) -> Duration {
+        (self.time * OF_TIME).max(self.processor * OF_PROCESSOR)
+    }
 }
 
 impl<T: Send + 'static> Background<T> {
@@ -36,25 +50,26 @@ impl<T: Send + 'static> Background<T> {
             let (send, receive) = sync_channel(1);
             let call = Arc::clone(&self.call);
             let body = move || {
-                let begin = Instant::now();
+                let (begin, processor) = (Instant::now(), processor_time());
                 let answer = call();
+                let processor = processor_time().saturating_sub(processor);
                 // Nobody waits any more when the device went away meanwhile.
-                _ = send.send((answer, begin.elapsed()));
+                _ = send.send((answer, Cost { time: begin.elapsed(), processor }));
             };
             std::thread::Builder::new().name("queue pairs".into()).stack_size(256 * 1024).spawn(body)?;
             self.under_way = Some((Instant::now(), receive));
         }
         let Some((_, receive)) = &self.under_way else { return Ok(None) };
         let answer = match receive.recv_timeout(patience) {
-            Ok((answer, took)) => {
-                self.due = Instant::now() + took * TIMES;
-                self.took = Some(took);
+            Ok((answer, cost)) => {
+                self.due = Instant::now() + cost.pause();
+                self.took = Some(cost.time);
                 Some(answer)
             }
             Err(RecvTimeoutError::Timeout) => return Ok(None),
             // It panicked: as if it had taken a second.
             Err(RecvTimeoutError::Disconnected) => {
-                self.due = Instant::now() + Duration::from_secs(1) * TIMES;
+                self.due = Instant::now() + Duration::from_secs(1) * OF_TIME;
                 None
             }
         };
@@ -66,6 +81,11 @@ impl<T: Send + 'static> Background<T> {
     pub fn waiting(&self) -> Option<Duration> {
         self.under_way.as_ref().map(|(since, _)| since.elapsed())
     }
+}
+
+/// Of this thread.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -80,12 +100,12 @@ mod tests {
         let calls = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&calls);
         let mut background = Background::new(move || {
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(200));
             counted.fetch_add(1, Ordering::Relaxed)
         });
         assert_eq!(background.poll(LONG).unwrap(), Some(0));
-        assert!(background.took.unwrap() >= Duration::from_millis(20));
-        assert_eq!(background.poll(LONG).unwrap(), None, "ten seconds have not passed");
+        assert!(background.took.unwrap() >= Duration::from_millis(200));
+        assert_eq!(background.poll(LONG).unwrap(), None, "twenty seconds have not passed");
         background.due = Instant::now();
         assert_eq!(background.poll(LONG).unwrap(), Some(1));
     }
@@ -107,6 +127,14 @@ mod tests {
         assert_eq!(background.poll(LONG).unwrap(), Some(()));
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         assert_eq!(background.waiting(), None);
+    }
+
+    #[test]
+    fn processor_time_and_device_time_both_count() {
+        let pause = |time: u64, processor: u64| {
+            Cost { time: Duration::from_millis(time), processor: Duration::from_millis(processor) }.pause().as_millis()
+        };
+        assert_eq!([pause(100, 1), pause(100, 100), pause(0, 0)], [10_000, 50_000, 0]);
     }
 
     #[test]

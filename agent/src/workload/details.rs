@@ -262,7 +262,7 @@ mod tests {
         host.process(1, 1000, "");
         let key = Key::new("kubernetes", "0123");
         let mut book = host.book();
-        book.see(&key, None, &[1]);
+        book.see(&key, Some(1000), &[1]);
         book.settle(&HashSet::from([key.clone()]));
         assert_eq!((all(&book, &key), book.environments), (triple("0123", "", ""), 0));
     }

@@ -10,6 +10,7 @@ mod hca_unload;
 mod lab;
 mod rxe_congestion;
 mod rxe_counts;
+mod rxe_jobs;
 mod rxe_link;
 mod rxe_loss;
 mod rxe_replug;
@@ -38,6 +39,7 @@ pub struct Scenario {
 /// All scenarios, in the order in which they run.
 pub const ALL: &[Scenario] = &[
     rxe_counts::SCENARIO,
+    rxe_jobs::SCENARIO,
     rxe_link::SCENARIO,
     rxe_loss::SCENARIO,
     rxe_congestion::SCENARIO,

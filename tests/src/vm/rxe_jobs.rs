@@ -1,0 +1,72 @@
+//! Queue pairs of a job that runs on two hosts: whose they are, who talks to whom, and that they end with the job.
+
+use super::watched::Pair;
+use super::{Lab, Scenario};
+use crate::lab::vm::Vm;
+use anyhow::{Result, ensure};
+use std::time::Duration;
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "rxe-jobs",
+    shows: "queue pairs by job on two hosts, paired by their numbers, with the address that the connection manager knows",
+    limit: Duration::from_secs(240),
+    run,
+};
+
+/// Slurm's control group of a job's task.
+const GROUP: &str = "/sys/fs/cgroup/system.slice/slurmstepd.scope/job_4703/step_0/user/task_0";
+/// What Slurm's processes have in their environment.
+const ENVIRONMENT: &str = "SLURM_JOB_ID=4703 SLURM_ARRAY_JOB_ID=4700 SLURM_ARRAY_TASK_ID=3 SLURM_CLUSTER_NAME=west";
+const CONFIG: &str = "[sampling]\nslow = \"2s\"\n";
+
+fn run(lab: &Lab) -> Result<()> {
+    let scope = "mkdir -p /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; \
+        mkdir -p /sys/fs/cgroup/system.slice/slurmstepd.scope";
+    let pair = Pair::start_as(lab, scope, CONFIG)?;
+    task(&pair.two, "rping -s -a 10.77.0.2 -C 1000000")?;
+    pair.two.sh("until rdma resource show cm_id | grep -q LISTEN; do sleep 0.1; done")?;
+    task(&pair.one, "rping -c -a 10.77.0.2 -C 1000000")?;
+
+    for (host, peer) in [("vm1", "10.77.0.2"), ("vm2", "10.77.0.1")] {
+        let job = "job=\"4703\",scheduler=\"slurm\"";
+        let processes = format!("fabric_job_processes{{host=\"{host}\",{job},task=\"4700_3\",cluster=\"west\"}}");
+        ensure!(pair.settled(lab, &processes)? == 1.0, "{processes} is not 1");
+        let count = format!("fabric_job_queue_pairs{{host=\"{host}\",device=\"rxe0\",{job},cluster=\"west\"}}");
+        ensure!(pair.settled(lab, &count)? == 1.0, "{count} is not 1");
+        let info = format!("fabric_queue_pair_info{{host=\"{host}\",{job},type=\"RC\",peer=\"{peer}\"}}");
+        ensure!(pair.settled(lab, &info)? == 1.0, "{info} is not there");
+        lab.say(&info);
+    }
+    let end = |host: &str, own: &str, other: &str| {
+        let info = format!("fabric_queue_pair_info{{host=\"{host}\",job=\"4703\"}}");
+        format!(
+            "label_replace(label_replace({info}, \"a\", \"$1\", \"{own}\", \"(.*)\"), \"b\", \"$1\", \"{other}\", \"(.*)\")"
+        )
+    };
+    let both = format!("count({} * on (a, b) {})", end("vm1", "local", "remote"), end("vm2", "remote", "local"));
+    let pairs = pair.collector.query(&both)?;
+    let count = pairs.first().and_then(|series| series.points.first()).map(|point| point.1);
+    ensure!(count == Some(1.0), "one pair expected: {pairs:?}");
+
+    // What the tools of the kernel's own say.
+    let shown = pair.one.sh("rdma resource show qp | grep -c rping; rdma statistic qp show")?;
+    lab.say(&format!("rdma resource shows {} queue pair of rping", shown.trim()));
+
+    for guest in [&pair.one, &pair.two] {
+        guest.sh("killall rping; while pidof rping; do sleep 0.1; done")?;
+    }
+    for what in ["fabric_job_processes{job=\"4703\"}", "fabric_queue_pair_info{job=\"4703\"}"] {
+        lab.wait("its series end", Duration::from_secs(60), || {
+            let left = pair.collector.query(what)?;
+            Ok(left.is_empty().then_some(()))
+        })?;
+        lab.say(&format!("{what} has ended"));
+    }
+    Ok(())
+}
+
+/// Starts a command as Slurm would.
+fn task(guest: &Vm, command: &str) -> Result<()> {
+    let start = format!("echo $$ >{GROUP}/cgroup.procs; exec env {ENVIRONMENT} {command}");
+    guest.sh(&format!("mkdir -p {GROUP}; setsid sh -c '{start}' </dev/null >/tmp/task.log 2>&1 &")).map(drop)
+}
