@@ -46,7 +46,7 @@ impl Budget {
     /// Of the first look: everything.
     pub const FIRST: Self = Self { sweep: WAITING, compare: 0, count: 0 };
     /// Of each look after it.
-    pub const NEXT: Self = Self { sweep: 32, compare: 128, count: 16 };
+    pub const NEXT: Self = Self { sweep: 32, compare: 64, count: 16 };
 }
 
 /// A directory as it was: another one of its name has another inode; subdirectories come and go with the others.
@@ -176,15 +176,16 @@ impl Tree {
             let had = self.places.remove(&place).unwrap_or_default();
             let mut has = HashMap::with_capacity(found.len());
             for (path, inode) in found {
-                if of_path(&path).is_some() {
+                // Most are as they were.
+                if let Some((path, _)) = had.get_key_value(&*path).filter(|(_, before)| **before == inode)
+                    && self.groups.contains_key(path)
+                {
+                    has.insert(Arc::clone(path), inode);
+                } else if of_path(&path).is_some() {
                     let path: Arc<str> = Arc::from(path);
-                    match had.get(&path) {
-                        Some(before) if *before == inode => {}
-                        Some(_) => {
-                            self.renewed.extend(self.groups.get(&path).map(|group| group.key.clone()));
-                            self.remove(&path);
-                        }
-                        None => {}
+                    if had.get(&path).is_some_and(|before| *before != inode) {
+                        self.renewed.extend(self.groups.get(&path).map(|group| group.key.clone()));
+                        self.remove(&path);
                     }
                     if !self.groups.contains_key(&path) {
                         self.add(&path);
