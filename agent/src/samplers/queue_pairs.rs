@@ -39,6 +39,7 @@ const CONNECTED: &[&str] = &["RC", "UC", "XRC_INI", "XRC_TGT"];
 const READY: &[&str] = &["RTR", "RTS", "SQD", "SQE"];
 
 /// One answer of the kernel, with what was found out of its processes.
+#[derive(Default)]
 struct List {
     qps: Vec<Qp>,
     ids: Vec<CmId>,
@@ -167,4 +168,65 @@ fn pairs(list: &List, out: &mut Batch) {
         out.fact(&QUEUE_PAIR_INFO, &labels, Value::Int(1));
     }
     out.fact(&QUEUE_PAIRS_OMITTED, &[], Value::Int(qps.len().saturating_sub(MOST) as u64));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Key;
+
+    fn qp(lqpn: u32, pid: Option<u32>) -> Qp {
+        Qp {
+            device: "mlx5_0".into(),
+            port: Some(1),
+            lqpn,
+            rqpn: Some(lqpn + 1),
+            kind: "RC".into(),
+            state: "RTS".into(),
+            pid,
+            comm: None,
+        }
+    }
+
+    fn told(list: &List) -> Vec<(&'static str, u64, String)> {
+        let mut batch = Batch::default();
+        counts(list, &mut batch);
+        pairs(list, &mut batch);
+        let one = |(column, value): &(fabriclens_wire::Column, Value)| {
+            let Value::Int(count) = value else { panic!("{value:?}") };
+            let labels: Vec<String> = column.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            (column.metric.name, *count, labels.join(","))
+        };
+        batch.facts.iter().map(one).collect()
+    }
+
+    #[test]
+    fn what_is_no_connected_pair_of_a_user_is_none() {
+        let kernels = qp(1, None);
+        let reset = Qp { state: "INIT".into(), ..qp(2, Some(7)) };
+        let datagram = Qp { kind: "UD".into(), ..qp(3, Some(7)) };
+        let alone = Qp { rqpn: Some(0), ..qp(4, Some(7)) };
+        let owners = HashMap::from([(7, Some((Key::new("slurm", "5"), "west".into())))]);
+        let list = List { qps: vec![kernels, reset, datagram, alone, qp(5, Some(7))], owners, ..List::default() };
+        let all = told(&list);
+        let info = "job=5,local=5,pid=7,remote=6,scheduler=slurm,type=RC".to_owned();
+        let want = [
+            ("fabric.job.queue_pairs", 0, String::new()),
+            ("fabric.job.queue_pairs", 4, "cluster=west,job=5,scheduler=slurm".into()),
+            ("fabric.queue_pair.info", 1, info),
+            ("fabric.queue_pair.omitted", 0, String::new()),
+        ];
+        assert_eq!(all, want);
+    }
+
+    #[test]
+    fn too_many_are_counted_and_the_same_ones_told() {
+        let many = MOST as u32 + 10;
+        let list = List { qps: (0..many).rev().map(|lqpn| qp(lqpn + 1, Some(7))).collect(), ..List::default() };
+        let all = told(&list);
+        assert_eq!((all[0].0, all[0].1), ("fabric.job.queue_pairs", many.into()));
+        let last = all.last().map(|(name, count, _)| (*name, *count));
+        assert_eq!((all.len(), last), (MOST + 2, Some(("fabric.queue_pair.omitted", 10))));
+        assert!(all[1].2.contains("local=1,"), "{}", all[1].2);
+    }
 }
