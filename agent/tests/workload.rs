@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are outside #[test]")]
 
-use fabriclens_agent::batch::Batch;
+use fabriclens_agent::batch::{Batch, SampleError};
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::{Sampler, by_name};
 use fabriclens_agent::subject::Subject;
@@ -108,6 +108,16 @@ fn recorded_processes_parse() {
         }
     }
     assert!(groups >= 15 && environments >= 20, "{groups} groups, {environments} environments");
+}
+
+#[test]
+fn a_host_that_shows_nothing_keeps_nobody_waiting() {
+    let tree = tempfile::tempdir().unwrap();
+    let roots = Arc::new(Roots::new(Some(tree.path().to_owned())));
+    let subject = Subject::host(&roots, &Arc::from("h"), &Arc::default());
+    let opened = (by_name("workload").unwrap().open)(&subject);
+    assert!(matches!(opened, Err(SampleError::Absent(_))));
+    subject.jobs.wait(Duration::from_secs(3600));
 }
 
 /// A process that waits, in a control group of its own; both go when it is dropped.

@@ -33,6 +33,8 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let hierarchies = hierarchies(&subject.roots);
     let scan = Scan::new(subject.roots.proc());
     if hierarchies.is_empty() && !scan.is_possible() {
+        // Nobody need wait for what is never told.
+        subject.jobs.close();
         return Err(SampleError::Absent("no control groups are mounted and no processes are shown".into()));
     }
     let (unified, legacy): (Vec<Hierarchy>, Vec<Hierarchy>) = hierarchies.into_iter().partition(|h| h.unified);
