@@ -1,0 +1,190 @@
+//! What agents see becomes part of what is known of a job. A host knows a job by the number in a control group or by the
+//! UID of a pod; the scheduler may have another name for it, which may be told before or after.
+
+use crate::differ::SAME_NS;
+use crate::facts::{Facts, Key, Place, Source};
+use crate::registry::{Jobs, Registry, RegistryError, Run};
+use crate::view::{Job, end_of, start_of};
+use std::collections::BTreeMap;
+
+/// Processes that are seen again within this time are of the same run, if nobody tells of another.
+const AGAIN_NS: i64 = 600_000_000_000;
+
+/// A job as agents see it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// `slurm`, `kubernetes` and the like.
+    pub scheduler: String,
+    /// `""` if its hosts do not know it.
+    pub cluster: String,
+    /// As hosts know it.
+    pub native: String,
+    /// As the scheduler prints it, if its processes know that; else the same.
+    pub task: String,
+    /// Owner of its processes; `""` if not known.
+    pub user: String,
+    /// By host, as agents name it.
+    pub hosts: BTreeMap<String, Place>,
+    /// When the first of its processes was seen without a break since, Unix nanoseconds.
+    pub first_ns: i64,
+    /// When one was seen last, Unix nanoseconds.
+    pub last_ns: i64,
+}
+
+/// A run that agents saw, and of which they have not seen the end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// Its job.
+    pub key: Key,
+    /// Names by which hosts may know it.
+    pub names: Vec<String>,
+    /// Where it was seen.
+    pub hosts: Vec<String>,
+    /// When it was seen first, Unix nanoseconds.
+    pub start_ns: i64,
+}
+
+impl Registry {
+    /// Agents see a job: it joins what is known of it. If nothing is, it is a job of its own where `alone`. Returns
+    /// which it is.
+    ///
+    /// # Errors
+    /// [`RegistryError`]; then nothing is changed.
+    pub fn observe(&self, seen: &Seen, alone: bool) -> Result<Option<Key>, RegistryError> {
+        let mut jobs = self.jobs();
+        let key = match self.find(&jobs, seen) {
+            Some(key) => key,
+            None if alone => Key { cluster: seen.cluster.clone(), id: seen.task.clone() },
+            None => return Ok(None),
+        };
+        let Some(last) = jobs.last(&key) else {
+            self.write(&mut jobs, &key, Run { number: 1, said: BTreeMap::new() }, seen)?;
+            return Ok(Some(key));
+        };
+        let end = end_of(&last.said);
+        if end.is_some_and(|end| seen.first_ns > end.saturating_add(AGAIN_NS)) {
+            let next = Run { number: last.number + 1, said: BTreeMap::new() };
+            self.write(&mut jobs, &key, next, seen)?;
+        } else if seen.last_ns >= start_of(&last.said) && !adds_nothing(last, &key, seen) {
+            // What was seen before it began is of the run before.
+            let run = last.clone();
+            self.write(&mut jobs, &key, run, seen)?;
+        }
+        Ok(Some(key))
+    }
+
+    /// Runs that agents saw, and of which they have not seen the end; those that are over for long are left alone.
+    pub fn observed(&self, now_ns: i64) -> Vec<Observed> {
+        let jobs = self.jobs();
+        let last = jobs.runs.iter().filter_map(|(key, runs)| Some((key, runs.last()?)));
+        let open = last.filter_map(|(key, run)| {
+            let seen = run.said.get(&Source::Agent).filter(|f| f.end_ns.is_none())?;
+            let long = end_of(&run.said).is_some_and(|end| end.saturating_add(AGAIN_NS) < now_ns);
+            (!long).then(|| Observed {
+                key: key.clone(),
+                names: run.said.values().flat_map(|f| f.aliases.clone()).chain([key.id.clone()]).collect(),
+                hosts: seen.hosts.keys().cloned().collect(),
+                start_ns: seen.start_ns.unwrap_or(0),
+            })
+        });
+        open.collect()
+    }
+
+    /// Which job this is: of those with one of its names that run, or ran a moment ago.
+    fn find(&self, jobs: &Jobs, seen: &Seen) -> Option<Key> {
+        let exact = Key { cluster: seen.cluster.clone(), id: seen.task.clone() };
+        let (agents, recent) = (self.agents(), |run: &Run| {
+            end_of(&run.said).is_none_or(|end| seen.first_ns <= end.saturating_add(AGAIN_NS))
+        });
+        let cluster = |key: &&Key| seen.cluster.is_empty() || key.cluster.is_empty() || key.cluster == seen.cluster;
+        let mut found: Vec<(&Key, &Run)> = [&seen.task, &seen.native]
+            .into_iter()
+            .flat_map(|name| jobs.named(name))
+            .filter(cluster)
+            .filter_map(|key| Some((key, jobs.last(key).filter(|run| recent(run))?)))
+            .collect();
+        found.sort_by_key(|(key, run)| (key.cluster == seen.cluster, key.id == seen.task, start_of(&run.said)));
+        found.dedup_by_key(|(key, _)| *key);
+        let told_there = |run: &Run| {
+            let mut hosts = run.said.values().flat_map(|f| f.hosts.keys());
+            hosts.any(|h| seen.hosts.contains_key(agents.host(h)))
+        };
+        let on = found.iter().rev().find(|(_, run)| told_there(run));
+        let certain = |(key, _): &(&Key, &Run)| found.len() == 1 || key.cluster == seen.cluster;
+        let best = on.or_else(|| found.last().filter(|last| certain(last))).map(|(key, _)| (*key).clone());
+        best.or_else(|| jobs.last(&exact).map(|_| exact))
+    }
+
+    /// Adds to a run what was seen of it.
+    fn write(&self, jobs: &mut Jobs, key: &Key, mut run: Run, seen: &Seen) -> Result<(), RegistryError> {
+        let told = run.said.iter().filter(|(s, _)| **s != Source::Agent);
+        let began = told.clone().filter_map(|(_, f)| f.start_ns).min();
+        let over = told.filter_map(|(_, f)| f.end_ns).min();
+        let facts = run.said.entry(Source::Agent).or_default();
+        facts.start_ns.get_or_insert(seen.first_ns.max(began.unwrap_or(i64::MIN)));
+        if over.is_none() && facts.end_ns.is_some_and(|end| seen.last_ns > end) {
+            facts.end_ns = None;
+        }
+        facts.labels.insert("scheduler".into(), seen.scheduler.clone());
+        // In a container all are root.
+        if !seen.user.is_empty() && seen.scheduler != "kubernetes" {
+            facts.user = Some(seen.user.clone());
+        }
+        if seen.native != key.id && !facts.aliases.contains(&seen.native) {
+            facts.aliases.push(seen.native.clone());
+        }
+        for (host, place) in &seen.hosts {
+            let there = facts.hosts.entry(host.clone()).or_default();
+            there
+                .devices
+                .extend(place.devices.iter().filter(|d| !there.devices.contains(d)).cloned().collect::<Vec<_>>());
+        }
+        self.check(key, facts)?;
+        self.put(jobs, key, run).map(|_| ())
+    }
+
+    /// Takes over what agents saw under another name of the job, before anybody told that it is one.
+    pub(crate) fn join(&self, jobs: &mut Jobs, key: &Key) -> Result<Option<Job>, RegistryError> {
+        let Some(run) = jobs.last(key) else { return Ok(None) };
+        let (start, end) = (start_of(&run.said), end_of(&run.said).unwrap_or(i64::MAX));
+        let stray = |other: &Run| {
+            let overlaps = start_of(&other.said) <= end.saturating_add(SAME_NS)
+                && end_of(&other.said).is_none_or(|end| end >= start.saturating_sub(SAME_NS));
+            overlaps && other.said.keys().eq([&Source::Agent])
+        };
+        let names = run.said.values().flat_map(|f| &f.aliases).chain([&key.id]);
+        let others: Vec<Key> = names
+            .flat_map(|name| jobs.named(name))
+            .filter(|k| *k != key && (k.cluster.is_empty() || k.cluster == key.cluster))
+            .filter(|k| jobs.last(k).is_some_and(stray))
+            .cloned()
+            .collect();
+        let mut run = run.clone();
+        if others.is_empty() {
+            return Ok(None);
+        }
+        for other in &others {
+            let Some(seen) = self.take(jobs, other)?.and_then(|mut r| r.said.remove(&Source::Agent)) else { continue };
+            run.said.entry(Source::Agent).and_modify(|f| merge(f, &seen)).or_insert(seen);
+        }
+        self.put(jobs, key, run).map(Some)
+    }
+}
+
+/// What was seen of a job under two names.
+fn merge(facts: &mut Facts, other: &Facts) {
+    let end = facts.end_ns.zip(other.end_ns).map(|(a, b)| a.max(b));
+    let start = facts.start_ns.into_iter().chain(other.start_ns).min();
+    facts.amend(other.clone());
+    (facts.start_ns, facts.end_ns) = (start, end);
+}
+
+/// Most rounds see what was seen before.
+fn adds_nothing(run: &Run, key: &Key, seen: &Seen) -> bool {
+    let Some(known) = run.said.get(&Source::Agent) else { return false };
+    let hosts = seen.hosts.iter().all(|(host, place)| {
+        known.hosts.get(host).is_some_and(|there| place.devices.iter().all(|d| there.devices.contains(d)))
+    });
+    let named = seen.native == key.id || known.aliases.contains(&seen.native);
+    hosts && named && known.end_ns.is_none_or(|end| seen.last_ns <= end)
+}
