@@ -21,6 +21,8 @@ pub struct Body {
     name: Option<String>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
+    #[serde(default)]
+    aliases: Vec<Id>,
     start: Option<Time>,
     end: Option<Time>,
     #[serde(default)]
@@ -34,6 +36,7 @@ pub struct Change {
     user: Option<String>,
     name: Option<String>,
     labels: BTreeMap<String, String>,
+    aliases: Vec<Id>,
     start: Option<Time>,
     end: Option<Time>,
     hosts: Hosts,
@@ -45,6 +48,15 @@ pub struct Change {
 enum Id {
     Number(u64),
     Text(String),
+}
+
+impl Id {
+    fn text(self) -> String {
+        match self {
+            Self::Number(id) => id.to_string(),
+            Self::Text(id) => id,
+        }
+    }
 }
 
 /// Unix seconds, or RFC 3339.
@@ -113,7 +125,7 @@ impl Change {
     /// # Errors
     /// [`BodyError::Time`].
     pub fn facts(self) -> Result<Facts, BodyError> {
-        let Self { user, name, labels, start, end, hosts } = self;
+        let Self { user, name, labels, aliases, start, end, hosts } = self;
         let hosts = match hosts {
             Hosts::List(list) => list.into_iter().map(|host| (host, Place::default())).collect(),
             Hosts::Places(places) => places,
@@ -123,6 +135,7 @@ impl Change {
             user: user.filter(|u| !u.is_empty()),
             name: name.filter(|n| !n.is_empty()),
             labels: labels.into_iter().filter(|(_, v)| !v.is_empty()).collect(),
+            aliases: aliases.into_iter().map(Id::text).filter(|alias| !alias.is_empty()).collect(),
             start_ns: start.map(|t| t.ns("start")).transpose()?,
             end_ns: end.map(|t| t.ns("end")).transpose()?,
             hosts,
@@ -144,12 +157,9 @@ impl Body {
     /// # Errors
     /// [`BodyError::Time`].
     pub fn facts(self) -> Result<(Key, Facts), BodyError> {
-        let Self { id, cluster, user, name, labels, start, end, hosts } = self;
-        let id = match id {
-            Id::Number(id) => id.to_string(),
-            Id::Text(id) => id,
-        };
-        Ok((Key { cluster, id }, Change { user, name, labels, start, end, hosts }.facts()?))
+        let Self { id, cluster, user, name, labels, aliases, start, end, hosts } = self;
+        let change = Change { user, name, labels, aliases, start, end, hosts };
+        Ok((Key { cluster, id: id.text() }, change.facts()?))
     }
 }
 
@@ -165,9 +175,10 @@ mod tests {
         assert_eq!((key.cluster.as_str(), key.id.as_str(), facts.user), ("", "4711", None));
         assert_eq!((facts.start_ns, facts.end_ns), (Some(1_500_000_000), Some(60_000_000_000)));
         assert_eq!(facts.hosts.keys().collect::<Vec<_>>(), ["a", "b"]);
-        let (key, facts) =
-            of(r#"{"id": "12_3", "cluster": "c", "hosts": {"a": {"devices": ["mlx5_0"], "pids": [17]}}}"#);
-        assert_eq!((key.cluster.as_str(), key.id.as_str()), ("c", "12_3"));
+        let (key, facts) = of(
+            r#"{"id": "12_3", "aliases": [15, ""], "cluster": "c", "hosts": {"a": {"devices": ["mlx5_0"], "pids": [17]}}}"#,
+        );
+        assert_eq!((key.cluster.as_str(), key.id.as_str(), &facts.aliases[..]), ("c", "12_3", &["15".to_owned()][..]));
         assert_eq!(facts.hosts["a"], Place { devices: vec!["mlx5_0".into()], pids: vec![17] });
         assert_eq!(Change::read(b" ").unwrap().facts().unwrap(), Facts::default());
     }
