@@ -1,6 +1,7 @@
 //! All jobs that are known, durable before the answer. Small next to samples, and precious: it is the only copy.
 
 use crate::agents::Agents;
+use crate::differ::SAME_NS;
 use crate::facts::{Facts, FactsError, Key, Source};
 use crate::view::{Job, end_of, start_of};
 use parking_lot::{Mutex, RwLock};
@@ -241,7 +242,7 @@ impl Registry {
         let mut jobs = self.jobs.lock();
         let mut run = last(&jobs, key)?.clone();
         let start = start_of(&run.said);
-        if at_ns < start {
+        if at_ns < start - SAME_NS {
             let source = FactsError::Backwards((start - at_ns) / 1_000_000_000);
             return Err(RegistryError::Refused { key: key.clone(), source });
         }
@@ -249,7 +250,8 @@ impl Registry {
         if end.is_some() {
             return Ok(Job::of(key, run.number, &run.said, &self.agents()));
         }
-        *end = Some(at_ns);
+        // Clocks differ, and hooks know whole seconds.
+        *end = Some(at_ns.max(start));
         self.put(&mut jobs, key, run)
     }
 

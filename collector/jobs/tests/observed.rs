@@ -1,6 +1,8 @@
 //! Jobs as agents see them: how they join what schedulers say, and when they are over.
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+mod common;
+
 use fabriclens_jobs::{
     Agents, Facts, Filter, Key, LastSeen, Look, Observed, Place, Registry, Seen, Sighting, Source, Watch,
 };
@@ -38,7 +40,7 @@ impl Lab {
 
     fn restart(&mut self) {
         drop(self.registry.take());
-        let tree = sled::open(self.dir.path()).unwrap().open_tree("jobs").unwrap();
+        let tree = common::database(self.dir.path()).open_tree("jobs").unwrap();
         self.registry = Some(Registry::open(tree).unwrap());
         self.watch = Watch::default();
     }

@@ -1,13 +1,15 @@
 //! The registry, seen from outside: runs, sources that differ, restarts.
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+mod common;
+
 use fabriclens_jobs::{Facts, Filter, Key, Place, Registry, RegistryError, Source, running_on};
 use std::collections::BTreeMap;
 
 const SECOND: i64 = 1_000_000_000;
 
 fn open(path: &std::path::Path) -> Registry {
-    Registry::open(sled::open(path).unwrap().open_tree("jobs").unwrap()).unwrap()
+    Registry::open(common::database(path).open_tree("jobs").unwrap()).unwrap()
 }
 
 fn key(id: &str) -> Key {
@@ -133,8 +135,10 @@ fn what_cannot_be_is_refused_by_name_and_changes_nothing() {
     assert!(r.list(&Filter::default()).is_empty());
     assert!(matches!(r.end(Source::Http, &key("1"), 0), Err(RegistryError::Unknown(_))));
     r.begin(Source::Http, &key("1"), facts(Some(9), &["a"]), 0).unwrap();
-    assert!(r.end(Source::Http, &key("1"), 8 * SECOND).is_err());
+    assert!(r.end(Source::Http, &key("1"), 3 * SECOND).is_err());
     let early = Facts { end_ns: Some(SECOND), ..Facts::default() };
     assert!(r.amend(Source::Http, &key("1"), early).is_err());
     assert_eq!(span(&r, "1"), [(1, 9, None)]);
+    r.end(Source::Http, &key("1"), 8 * SECOND).unwrap();
+    assert_eq!(span(&r, "1"), [(1, 9, Some(9))], "clocks differ by a second");
 }

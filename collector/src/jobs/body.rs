@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fabriclens_jobs::hostlist::{self, HostlistError};
 use fabriclens_jobs::{Facts, Key, Place};
 use serde::Deserialize;
 
@@ -67,10 +68,11 @@ enum Time {
     Text(String),
 }
 
-/// `["a", "b"]`, or `{"a": {"devices": ["mlx5_0"], "pids": [17]}}`.
+/// `["a", "b"]`, as Slurm writes it (`"n[1-2]"`), or `{"a": {"devices": ["mlx5_0"], "pids": [17]}}`.
 #[derive(Deserialize, Debug)]
 #[serde(untagged)]
 enum Hosts {
+    Text(String),
     List(Vec<String>),
     Places(BTreeMap<String, Place>),
 }
@@ -87,6 +89,9 @@ pub enum BodyError {
     /// No JSON, or not of this form.
     #[error("{0}; a job is written as {{\"id\": \"4711\", \"user\": \"…\", \"name\": \"…\", \"hosts\": [\"node1\"]}}")]
     Form(String),
+    /// Hosts in one text.
+    #[error("hosts: {0}")]
+    Hosts(#[from] HostlistError),
     /// A time.
     #[error("{field} {value:?} is no time; write Unix seconds or RFC 3339 (2026-01-31T12:00:00Z)")]
     Time {
@@ -123,10 +128,11 @@ impl Change {
     /// What it says.
     ///
     /// # Errors
-    /// [`BodyError::Time`].
+    /// [`BodyError::Time`], [`BodyError::Hosts`].
     pub fn facts(self) -> Result<Facts, BodyError> {
         let Self { user, name, labels, aliases, start, end, hosts } = self;
         let hosts = match hosts {
+            Hosts::Text(text) => hostlist::expand(&text)?.into_iter().map(|host| (host, Place::default())).collect(),
             Hosts::List(list) => list.into_iter().map(|host| (host, Place::default())).collect(),
             Hosts::Places(places) => places,
         };
@@ -155,7 +161,7 @@ impl Body {
     /// Which job, and what is said of it.
     ///
     /// # Errors
-    /// [`BodyError::Time`].
+    /// [`BodyError::Time`], [`BodyError::Hosts`].
     pub fn facts(self) -> Result<(Key, Facts), BodyError> {
         let Self { id, cluster, user, name, labels, aliases, start, end, hosts } = self;
         let change = Change { user, name, labels, aliases, start, end, hosts };
@@ -180,6 +186,8 @@ mod tests {
         );
         assert_eq!((key.cluster.as_str(), key.id.as_str(), &facts.aliases[..]), ("c", "12_3", &["15".to_owned()][..]));
         assert_eq!(facts.hosts["a"], Place { devices: vec!["mlx5_0".into()], pids: vec![17] });
+        let (_, facts) = of(r#"{"id": 1, "hosts": "n[1-2],x"}"#);
+        assert_eq!(facts.hosts.keys().collect::<Vec<_>>(), ["n1", "n2", "x"]);
         assert_eq!(Change::read(b" ").unwrap().facts().unwrap(), Facts::default());
     }
 
@@ -193,6 +201,7 @@ mod tests {
         assert!(why(r#"{"hosts": ["a"]}"#).starts_with("missing field `id`"));
         assert!(why("id=1").contains("a job is written as {\"id\": \"4711\""));
         assert!(why(r#"{"id": "1", "start": "noon"}"#).starts_with("start \"noon\" is no time; write Unix seconds"));
+        assert!(why(r#"{"id": "1", "hosts": "n[1"}"#).starts_with("hosts: \"n[1\" is no host list"));
         assert!(why(r#"{"id": "1", "end": 1e300}"#).starts_with("end "));
     }
 }
