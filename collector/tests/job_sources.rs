@@ -63,10 +63,8 @@ async fn what_agents_see_joins_what_slurm_says_and_goes_on_over_a_restart() {
         ];
         common::series(&labels, samples)
     };
-    let looks = |host| {
-        let name = ("__name__", "fabriclens_agent_sampler_state");
-        common::series(&[name, ("host", host), ("sampler", "jobs"), ("state", "data")], &whole)
-    };
+    let zero: Vec<(i64, f64)> = whole.iter().map(|(at, _)| (*at, 0.0)).collect();
+    let looks = |host| common::series(&[("__name__", "fabric_job_omitted"), ("host", host)], &zero);
     let info = |host| common::series(&[("__name__", "fabriclens_agent_info"), ("host", host)], &whole);
     let port = [
         ("__name__", "fabric_port_info"),
@@ -230,13 +228,16 @@ async fn hooks_tell_of_jobs_and_keep_what_they_could_not_tell() {
         ("SLURM_JOB_PARTITION", "gpu"),
         ("SLURM_JOB_NODELIST", "n[1-2]"),
     ];
-    let node: &[(&str, &str)] =
-        &[("SLURM_JOB_ID", "4710"), ("SLURM_HET_JOB_ID", "4709"), ("SLURM_HET_JOB_OFFSET", "1")];
+    let node: &[(&str, &str)] = &[("SLURM_JOB_ID", "4710"), ("SLURM_HET_JOB_ID", "4709")];
+    let part: &[(&str, &str)] = &[("SLURM_HET_JOB_OFFSET", "1"), ("SLURM_JOB_NODELIST", "n3")];
+    let part = [node, part].concat();
     let of_node = move |name: &'static str| [node, &[("SLURMD_NODENAME", name)][..]].concat();
     let (u, p) = (url.clone(), path.clone());
     tokio::task::spawn_blocking(move || {
         hook(&u, &p, "prolog_slurmctld", begin);
+        // A node knows the number of its part alone; the controller knows its place, and may be later.
         hook(&u, &p, "prolog_slurmd", &of_node("n3"));
+        hook(&u, &p, "prolog_slurmctld", &part);
         hook(&u, &p, "prolog_slurmd", &of_node("n4"));
         hook(&u, &p, "epilog_slurmd", &of_node("n3"));
         // An epilog whose job nobody knows is no error, and is not kept.
@@ -268,6 +269,8 @@ async fn hooks_tell_of_jobs_and_keep_what_they_could_not_tell() {
     tokio::task::spawn_blocking(move || {
         hook(&u, &p, "epilog_slurmctld", begin);
         hook(&u, &p, "prolog_slurmctld", later);
+        // A node knows no start: later it would begin another run.
+        hook(&u, &p, "prolog_slurmd", &of_node("n3"));
     })
     .await
     .unwrap();

@@ -5,7 +5,7 @@ use crate::differ::SAME_NS;
 use crate::facts::{Facts, Key, Place, Source};
 use crate::registry::{Jobs, Registry, RegistryError, Run};
 use crate::view::{Job, end_of, start_of};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Processes that are seen again within this time are of the same run, if nobody tells of another.
 const AGAIN_NS: i64 = 600_000_000_000;
@@ -143,40 +143,53 @@ impl Registry {
         self.put(jobs, key, run).map(|_| ())
     }
 
-    /// Takes over what agents saw under another name of the job, before anybody told that it is one.
+    /// The job that a hook means by a number: hooks of nodes know no other name of an array's task or of a part of a
+    /// heterogeneous job. What a scheduler lists is meant as it is.
+    pub(crate) fn meant(&self, jobs: &Jobs, source: Source, key: &Key, at_ns: i64) -> Key {
+        let open = |run: &Run| end_of(&run.said).is_none_or(|end| at_ns <= end.saturating_add(SAME_NS));
+        if source.is_asked() || jobs.last(key).is_some_and(open) {
+            return key.clone();
+        }
+        let of_cluster = jobs.named(&key.id).filter(|k| k.cluster == key.cluster);
+        let mut others = of_cluster.filter(|k| *k != key && jobs.last(k).is_some_and(open));
+        others.next().unwrap_or(key).clone()
+    }
+
+    /// Takes over what agents saw and hooks said under another name of the job, before anybody told that it is one.
     pub(crate) fn join(&self, jobs: &mut Jobs, key: &Key) -> Result<Option<Job>, RegistryError> {
         let Some(run) = jobs.last(key) else { return Ok(None) };
         let (start, end) = (start_of(&run.said), end_of(&run.said).unwrap_or(i64::MAX));
-        let stray = |other: &Run| {
-            let overlaps = start_of(&other.said) <= end.saturating_add(SAME_NS)
-                && end_of(&other.said).is_none_or(|end| end >= start.saturating_sub(SAME_NS));
-            overlaps && other.said.keys().eq([&Source::Agent])
+        let stray = |other: &Key| {
+            let Some(said) = jobs.last(other).map(|run| &run.said) else { return false };
+            let overlaps = start_of(said) <= end.saturating_add(SAME_NS)
+                && end_of(said).is_none_or(|end| end >= start.saturating_sub(SAME_NS));
+            // Hosts may not know their cluster; who tells of a job does.
+            let seen = other.cluster.is_empty() && said.keys().eq([&Source::Agent]);
+            let told = other.cluster == key.cluster && said.keys().all(|s| !s.is_asked());
+            other != key && overlaps && (seen || told)
         };
         let names = run.said.values().flat_map(|f| &f.aliases).chain([&key.id]);
-        let others: Vec<Key> = names
-            .flat_map(|name| jobs.named(name))
-            .filter(|k| *k != key && (k.cluster.is_empty() || k.cluster == key.cluster))
-            .filter(|k| jobs.last(k).is_some_and(stray))
-            .cloned()
-            .collect();
+        let others: BTreeSet<Key> = names.flat_map(|name| jobs.named(name)).filter(|k| stray(k)).cloned().collect();
         let mut run = run.clone();
         if others.is_empty() {
             return Ok(None);
         }
         for other in &others {
-            let Some(seen) = self.take(jobs, other)?.and_then(|mut r| r.said.remove(&Source::Agent)) else { continue };
-            run.said.entry(Source::Agent).and_modify(|f| merge(f, &seen)).or_insert(seen);
+            for (source, facts) in self.take(jobs, other)?.map(|other| other.said).into_iter().flatten() {
+                run.said.entry(source).and_modify(|known| merge(known, &facts)).or_insert(facts);
+            }
         }
         self.put(jobs, key, run).map(Some)
     }
 }
 
-/// What was seen of a job under two names.
+/// What one source says of a job under two names.
 fn merge(facts: &mut Facts, other: &Facts) {
     let end = facts.end_ns.zip(other.end_ns).map(|(a, b)| a.max(b));
     let start = facts.start_ns.into_iter().chain(other.start_ns).min();
-    facts.amend(other.clone());
-    (facts.start_ns, facts.end_ns) = (start, end);
+    let mut both = other.clone();
+    both.amend(std::mem::take(facts));
+    *facts = Facts { start_ns: start, end_ns: end, ..both };
 }
 
 /// Most rounds see what was seen before.

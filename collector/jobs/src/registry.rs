@@ -166,6 +166,7 @@ impl Registry {
     pub fn begin(&self, source: Source, key: &Key, facts: Facts, now_ns: i64) -> Result<Job, RegistryError> {
         self.check(key, &facts)?;
         let mut jobs = self.jobs.lock();
+        let key = &self.meant(&jobs, source, key, facts.start_ns.unwrap_or(now_ns));
         let job = self.begin_run(&mut jobs, source, key, facts, now_ns)?;
         Ok(self.join(&mut jobs, key)?.unwrap_or(job))
     }
@@ -227,6 +228,7 @@ impl Registry {
     pub fn amend(&self, source: Source, key: &Key, facts: Facts) -> Result<Job, RegistryError> {
         self.check(key, &facts)?;
         let mut jobs = self.jobs.lock();
+        let key = &self.meant(&jobs, source, key, i64::MIN);
         let mut run = last(&jobs, key)?.clone();
         let said = run.said.entry(source).or_default();
         said.amend(facts);
@@ -240,6 +242,7 @@ impl Registry {
     /// [`RegistryError`]; then nothing is changed.
     pub fn end(&self, source: Source, key: &Key, at_ns: i64) -> Result<Job, RegistryError> {
         let mut jobs = self.jobs.lock();
+        let key = &self.meant(&jobs, source, key, at_ns);
         let mut run = last(&jobs, key)?.clone();
         let start = start_of(&run.said);
         if at_ns < start - SAME_NS {

@@ -13,7 +13,11 @@ use crate::data::Data;
 use crate::endpoint::FileError;
 
 /// What is looked at, milliseconds: agents that send late are seen too.
-const WINDOW: i64 = 300_000;
+const WINDOW: i64 = 60_000;
+/// What is looked at after a start, and how long is remembered when agents looked, milliseconds.
+const REMEMBERED: i64 = 300_000;
+/// Looks of an agent that are nearer to each other are one, nanoseconds.
+const LOOK: i64 = 2_000_000_000;
 /// How far back hosts and the last sight of a job are looked for after a start, milliseconds.
 const BACK: i64 = 86_400_000;
 /// Names of one job that are looked for in the past.
@@ -25,8 +29,8 @@ const MS: i64 = 1_000_000;
 const PROCESSES: &str = "fabric_job_processes";
 /// Its queue pairs by device.
 const QUEUE_PAIRS: &str = "fabric_job_queue_pairs";
-/// Whether the agent's sampler of these reads anything.
-const STATE: &str = "fabriclens_agent_sampler_state";
+/// Told whenever an agent looks for processes of jobs, also when it finds none.
+const LOOKS: &str = "fabric_job_omitted";
 /// Each port, with its PCI address.
 const PORTS: &str = "fabric_port_info";
 /// Each agent.
@@ -40,6 +44,8 @@ struct Seeing {
     watch: Watch,
     agents: Agents,
     ports: Vec<Labels>,
+    /// When the agent of each host looked, ascending, Unix nanoseconds.
+    looked: HashMap<String, Vec<i64>>,
     began: bool,
     /// Told once, not each time.
     failing: bool,
@@ -54,6 +60,7 @@ pub(super) fn open(opening: &Opening<'_>) -> Result<Option<Box<dyn Ask>>, FileEr
         watch: Watch::default(),
         agents: Agents::new(jobs.hosts.clone()),
         ports: Vec::new(),
+        looked: HashMap::new(),
         began: false,
         failing: false,
     })))
@@ -79,14 +86,16 @@ impl Ask for Seeing {
 impl Seeing {
     fn look(&mut self, registry: &Registry) -> Result<bool, ReadError> {
         let now = now_ms();
+        let from = now - if self.began { WINDOW } else { REMEMBERED };
         let mut changed = self.learn_names(registry, now)?;
-        let select = |matchers: &[Matcher]| self.data.reader().select(matchers, now - WINDOW, now);
-        let of_jobs = |name: &str| Ok([Matcher::equal("__name__", name), matcher("job", MatchOp::NotEqual, "")?]);
-        let processes = select(&of_jobs(PROCESSES)?)?;
-        let pairs = if processes.is_empty() { Vec::new() } else { select(&of_jobs(QUEUE_PAIRS)?)? };
-        let state =
-            [Matcher::equal("__name__", STATE), Matcher::equal("sampler", "jobs"), Matcher::equal("state", "data")];
-        let look = Look { sightings: sightings(&processes, &pairs), looked: looked(&select(&state)?) };
+        let select = |matchers: &[Matcher]| self.data.reader().select(matchers, from, now);
+        let name = |name: &str| Matcher::equal("__name__", name);
+        let of_a_job = matcher("job", MatchOp::NotEqual, "")?;
+        let processes = select(&[name(PROCESSES), of_a_job.clone()])?;
+        let pairs = if processes.is_empty() { Vec::new() } else { select(&[name(QUEUE_PAIRS), of_a_job])? };
+        let looks = select(&[name(LOOKS)])?;
+        remember(&mut self.looked, &looks, now - REMEMBERED);
+        let look = Look { sightings: sightings(&processes, &pairs), looked: self.looked.clone() };
         // Which pods are jobs their list tells; without one, those that use the fabric are.
         let alone = |seen: &Seen| {
             let rdma = || seen.hosts.values().any(|place| !place.devices.is_empty());
@@ -99,9 +108,9 @@ impl Seeing {
 
     /// Hosts and devices as agents call them.
     fn learn_names(&mut self, registry: &Registry, now: i64) -> Result<bool, ReadError> {
-        let from = now - if self.began { WINDOW } else { BACK };
+        let from = now - if self.began { REMEMBERED } else { BACK };
         let hosts = self.data.label_values("host", &[Matcher::equal("__name__", INFO)], from, now)?;
-        let ports = self.data.series(&[Matcher::equal("__name__", PORTS)], now - WINDOW, now)?;
+        let ports = self.data.series(&[Matcher::equal("__name__", PORTS)], now - REMEMBERED, now)?;
         let new = self.agents.add(hosts.iter().map(String::as_str)) || !self.began;
         let changed = new || ports != self.ports;
         if changed {
@@ -161,20 +170,22 @@ fn gap(times: &[i64]) -> i64 {
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
 }
 
-/// Host, scheduler, cluster and number of a series.
-fn whose(series: &Series) -> [&str; 4] {
-    ["host", "scheduler", "cluster", "job"].map(|label| series.labels.get(label))
+/// Host, scheduler and number of a series.
+fn whose(series: &Series) -> [&str; 3] {
+    ["host", "scheduler", "job"].map(|label| series.labels.get(label))
 }
 
 fn sightings(processes: &[Series], pairs: &[Series]) -> Vec<Sighting> {
-    let mut devices: HashMap<[&str; 4], Vec<&str>> = HashMap::new();
+    let mut devices: HashMap<[&str; 3], Vec<&str>> = HashMap::new();
     for series in pairs.iter().filter(|s| !times(s).is_empty()) {
         devices.entry(whose(series)).or_default().push(series.labels.get("device"));
     }
-    let mut of: BTreeMap<[&str; 4], Vec<&Series>> = BTreeMap::new();
-    processes.iter().for_each(|series| of.entry(whose(series)).or_default().push(series));
-    let sighting = |(whose, all): ([&str; 4], Vec<&Series>)| {
-        let [host, scheduler, cluster, native] = whose;
+    let mut of: BTreeMap<([&str; 3], &str), Vec<&Series>> = BTreeMap::new();
+    for series in processes {
+        of.entry((whose(series), series.labels.get("cluster"))).or_default().push(series);
+    }
+    let sighting = |((whose, cluster), all): (([&str; 3], &str), Vec<&Series>)| {
+        let [host, scheduler, native] = whose;
         // Steps and containers come and go: it is there while one of them is.
         let mut when: Vec<i64> = all.iter().flat_map(|s| times(s)).collect();
         when.sort_unstable();
@@ -198,13 +209,20 @@ fn sightings(processes: &[Series], pairs: &[Series]) -> Vec<Sighting> {
     of.into_iter().filter_map(sighting).collect()
 }
 
-fn looked(state: &[Series]) -> HashMap<String, Vec<i64>> {
-    let mut all: HashMap<String, Vec<i64>> = HashMap::new();
-    for series in state {
-        all.entry(series.labels.get("host").to_owned()).or_default().extend(times(series).iter().map(|t| t * MS));
+/// Adds looks, and forgets those before a time, Unix milliseconds.
+fn remember(looked: &mut HashMap<String, Vec<i64>>, looks: &[Series], from: i64) {
+    for series in looks {
+        let all = looked.entry(series.labels.get("host").to_owned()).or_default();
+        for (at, _) in series.times.iter().zip(&series.values).filter(|(_, v)| !is_stale(**v)) {
+            if all.last().is_none_or(|last| at * MS >= last + LOOK) {
+                all.push(at * MS);
+            }
+        }
     }
-    all.values_mut().for_each(|times| times.sort_unstable());
-    all
+    looked.retain(|_, all| {
+        all.retain(|at| *at >= from * MS);
+        !all.is_empty()
+    });
 }
 
 #[cfg(test)]
@@ -226,7 +244,8 @@ mod tests {
         let processes =
             [of("/a", "7", &[(10, 1.0), (20, 2.0), (30, stale)]), of("/b", "5_2", &[(30, 1.0), (70, 1.0), (80, 0.0)])];
         let pair = |device, value| {
-            series(&[("host", "h"), ("scheduler", "slurm"), ("job", "7"), ("device", device)], &[(20, value)])
+            let labels = [("host", "h"), ("scheduler", "slurm"), ("cluster", "x"), ("job", "7"), ("device", device)];
+            series(&labels, &[(20, value)])
         };
         let all = sightings(&processes, &[pair("mlx5_1", 3.0), pair("mlx5_0", 1.0), pair("mlx5_2", 0.0)]);
         let [Sighting { seen, gap_ns }] = &all[..] else { panic!("{all:?}") };
@@ -234,6 +253,17 @@ mod tests {
         assert_eq!((seen.first_ns, seen.last_ns), (10 * MS, 70 * MS));
         assert_eq!(seen.hosts["h"].devices, ["mlx5_0", "mlx5_1"]);
         assert_eq!(sightings(&[of("/a", "7", &[(10, stale)])], &[]), []);
+    }
+
+    #[test]
+    fn looks_are_remembered_for_a_while_and_nothing_found_is_one() {
+        let mut all = HashMap::new();
+        let of = |samples: &[(i64, f64)]| [series(&[("host", "h")], samples)];
+        remember(&mut all, &of(&[(1000, 0.0), (2000, 0.0), (3000, 4.0), (9000, fabriclens_model::stale())]), 0);
+        remember(&mut all, &of(&[(2000, 0.0), (3000, 4.0), (8000, 0.0)]), 2000);
+        assert_eq!(all["h"], [3000 * MS, 8000 * MS]);
+        remember(&mut all, &[], 9000);
+        assert!(all.is_empty());
     }
 
     #[test]
