@@ -7,10 +7,9 @@ use std::sync::Arc;
 use fabriclens_jobs::{Agents, LastSeen, Look, Observed, Place, Registry, Seen, Sighting, Watch};
 use fabriclens_model::{Labels, MatchOp, Matcher, ReadError, Series, is_stale};
 
-use super::{Ask, Opening};
+use super::{Ask, Opened, Opening};
 use crate::api::time::now_ms;
 use crate::data::Data;
-use crate::endpoint::FileError;
 
 /// What is looked at, milliseconds: agents that send late are seen too.
 const WINDOW: i64 = 60_000;
@@ -52,7 +51,7 @@ struct Seeing {
 }
 
 /// Always: whether agents tell of jobs is up to them.
-pub(super) fn open(opening: &Opening<'_>) -> Result<Option<Box<dyn Ask>>, FileError> {
+pub(super) fn open(opening: &Opening<'_>) -> Opened {
     let jobs = &opening.config.jobs;
     Ok(Some(Box::new(Seeing {
         data: opening.data.clone(),

@@ -8,9 +8,8 @@ use std::time::SystemTime;
 use fabriclens_jobs::{Key, Registry, RegistryError, Source};
 
 use super::body::{Body, BodyError};
-use super::{Ask, Opening};
+use super::{Ask, Opened, Opening};
 use crate::api::time::now_ns;
-use crate::endpoint::FileError;
 
 /// Largest file that is read, bytes.
 const SIZE: u64 = 16 << 20;
@@ -54,7 +53,7 @@ impl Files {
 }
 
 /// If the config names a directory.
-pub(super) fn open(opening: &Opening<'_>) -> Result<Option<Box<dyn Ask>>, FileError> {
+pub(super) fn open(opening: &Opening<'_>) -> Opened {
     Ok(opening.config.jobs.dir.clone().map(|dir| Box::new(Files::new(dir)) as _))
 }
 

@@ -8,9 +8,9 @@ use fabriclens_jobs::{List, Registry, Source};
 
 use super::book::Book;
 use super::http::{self, GetError};
-use super::{Ask, Opening};
+use super::{Ask, Opened, Opening};
 use crate::config::Pods;
-use crate::endpoint::{Client, FileError};
+use crate::endpoint::Client;
 
 /// Pods of one part; the API server gives that many of all at a time.
 const PART: usize = 500;
@@ -48,7 +48,7 @@ struct Kubernetes {
 }
 
 /// If the config says where.
-pub(super) fn open(opening: &Opening<'_>) -> Result<Option<Box<dyn Ask>>, FileError> {
+pub(super) fn open(opening: &Opening<'_>) -> Opened {
     let Some(config) = &opening.config.jobs.kubernetes else { return Ok(None) };
     let way = match &config.pods {
         Pods::Url(endpoint) => Way::Server(Box::new(Client::new(endpoint)?)),

@@ -71,10 +71,13 @@ struct Opening<'a> {
     stop: &'a watch::Receiver<bool>,
 }
 
-/// How often a source is asked, and how it is made; `None` if the config does not name it.
+/// A source; `None` if the config does not name it.
+type Opened = Result<Option<Box<dyn Ask>>, FileError>;
+
+/// How often a source is asked, and how it is made.
 struct Row {
     pace: Duration,
-    open: fn(&Opening<'_>) -> Result<Option<Box<dyn Ask>>, FileError>,
+    open: fn(&Opening<'_>) -> Opened,
 }
 
 /// All sources that are asked: a file and a row for each. Requests are told by the API.

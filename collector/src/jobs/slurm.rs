@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use super::book::Book;
 use super::command::{self, CommandError};
 use super::http::{self, GetError};
-use super::{Ask, Opening};
-use crate::endpoint::{Client, FileError};
+use super::{Ask, Opened, Opening};
+use crate::endpoint::Client;
 
 /// Largest answer of slurmrestd, bytes: some kilobytes a job.
 const ANSWER: u64 = 256 << 20;
@@ -44,7 +44,7 @@ pub(super) struct Slurm {
 }
 
 /// If the config says how.
-pub(super) fn open(opening: &Opening<'_>) -> Result<Option<Box<dyn Ask>>, FileError> {
+pub(super) fn open(opening: &Opening<'_>) -> Opened {
     let jobs = &opening.config.jobs;
     let way = match (&jobs.squeue, &jobs.slurmrestd) {
         (Some(command), _) => Way::Command(command.clone(), opening.stop.clone()),
