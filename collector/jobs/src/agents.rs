@@ -64,6 +64,11 @@ impl Agents {
         self.short.get(short(told)).and_then(Option::as_deref).unwrap_or(told)
     }
 
+    /// Whether a name that a scheduler uses is that agent's; cheaper than [`Self::host`] where it mostly is not.
+    pub fn is(&self, told: &str, host: &str) -> bool {
+        told == host || ((short(told) == short(host) || self.table.contains_key(told)) && self.host(told) == host)
+    }
+
     /// Whether no agent has this name, as far as agents are known at all.
     pub fn lacks(&self, host: &str) -> bool {
         !self.hosts.is_empty() && !self.hosts.contains(host)
@@ -91,6 +96,8 @@ mod tests {
         assert_eq!(agents.host("gpu-2.b.example"), "gpu-2.b.example");
         assert_eq!(agents.host("gpu-3.a.example"), "gpu-3");
         assert_eq!(agents.host("login"), "front.example");
+        let is = [("gpu-1", "gpu-1.a.example"), ("login", "front.example"), ("gpu-2", "gpu-2.a.example"), ("a", "a")];
+        assert_eq!(is.map(|(told, host)| agents.is(told, host)), [true, true, false, true]);
         assert_eq!((agents.lacks("gpu-3"), agents.lacks("gpu-2")), (false, true));
     }
 

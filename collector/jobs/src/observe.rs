@@ -5,6 +5,7 @@ use crate::differ::SAME_NS;
 use crate::facts::{Facts, Key, Place, Source};
 use crate::registry::{Jobs, Registry, RegistryError, Run};
 use crate::view::{Job, end_of, start_of};
+use crate::watch::Sighting;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Processes that are seen again within this time are of the same run, if nobody tells of another.
@@ -45,32 +46,43 @@ pub struct Observed {
 }
 
 impl Registry {
-    /// Agents see a job: it joins what is known of it. If nothing is, it is a job of its own where `alone`. Returns
-    /// which it is.
-    ///
-    /// # Errors
-    /// [`RegistryError`]; then nothing is changed.
-    pub fn observe(&self, seen: &Seen, alone: bool) -> Result<Option<Key>, RegistryError> {
+    /// Agents see jobs: each joins what is known of it. If nothing is, it is a job of its own where `alone` says so. Tells
+    /// for each which it is; one that cannot be kept is told in the log.
+    pub fn observe(&self, all: &[Sighting], alone: &dyn Fn(&Seen) -> bool) -> Vec<Option<Key>> {
         let mut jobs = self.jobs();
-        let key = match self.find(&jobs, seen) {
-            Some(key) => key,
-            None if alone => Key { cluster: seen.cluster.clone(), id: seen.task.clone() },
-            None => return Ok(None),
-        };
-        let Some(last) = jobs.last(&key) else {
-            self.write(&mut jobs, &key, Run { number: 1, said: BTreeMap::new() }, seen)?;
-            return Ok(Some(key));
-        };
-        let end = end_of(&last.said);
-        if end.is_some_and(|end| seen.first_ns > end.saturating_add(AGAIN_NS)) {
-            let next = Run { number: last.number + 1, said: BTreeMap::new() };
-            self.write(&mut jobs, &key, next, seen)?;
-        } else if seen.last_ns >= start_of(&last.said) && !adds_nothing(last, &key, seen) {
-            // What was seen before it began is of the run before.
-            let run = last.clone();
-            self.write(&mut jobs, &key, run, seen)?;
+        let own = |seen: &Seen| Key { cluster: seen.cluster.clone(), id: seen.task.clone() };
+        let key = |s: &Sighting| self.find(&jobs, &s.seen).or_else(|| alone(&s.seen).then(|| own(&s.seen)));
+        let keys: Vec<Option<Key>> = all.iter().map(key).collect();
+        // Together: a job of a thousand hosts is written once, not a thousand times.
+        let mut of: BTreeMap<&Key, Vec<&Seen>> = BTreeMap::new();
+        for (key, sighting) in keys.iter().zip(all) {
+            key.iter().for_each(|key| of.entry(key).or_default().push(&sighting.seen));
         }
-        Ok(Some(key))
+        for (key, seen) in of {
+            if let Err(error) = self.observe_one(&mut jobs, key, seen) {
+                tracing::warn!(%error, "a job that agents see is not kept");
+            }
+        }
+        keys
+    }
+
+    fn observe_one(&self, jobs: &mut Jobs, key: &Key, mut seen: Vec<&Seen>) -> Result<(), RegistryError> {
+        let first = |seen: &[&Seen]| seen.iter().map(|s| s.first_ns).min().unwrap_or(0);
+        let Some(last) = jobs.last(key) else {
+            return self.write(jobs, key, Run { number: 1, said: BTreeMap::new() }, &seen);
+        };
+        if end_of(&last.said).is_some_and(|end| first(&seen) > end.saturating_add(AGAIN_NS)) {
+            let next = Run { number: last.number + 1, said: BTreeMap::new() };
+            return self.write(jobs, key, next, &seen);
+        }
+        // What was seen before it began is of the run before, and most looks see what was seen already.
+        let start = start_of(&last.said);
+        seen.retain(|s| s.last_ns >= start && !adds_nothing(jobs, last, key, s));
+        if seen.is_empty() {
+            return Ok(());
+        }
+        let run = last.clone();
+        self.write(jobs, key, run, &seen)
     }
 
     /// Runs that agents saw, and of which they have not seen the end; those that are over for long are left alone.
@@ -106,8 +118,10 @@ impl Registry {
         found.sort_by_key(|(key, run)| (key.cluster == seen.cluster, key.id == seen.task, start_of(&run.said)));
         found.dedup_by_key(|(key, _)| *key);
         let told_there = |run: &Run| {
-            let mut hosts = run.said.values().flat_map(|f| f.hosts.keys());
-            hosts.any(|h| seen.hosts.contains_key(agents.host(h)))
+            let told = || run.said.values().map(|f| &f.hosts);
+            // Agents' own names are there after the first time; to look through those of schedulers takes longer.
+            seen.hosts.keys().any(|host| told().any(|hosts| hosts.contains_key(host)))
+                || seen.hosts.keys().any(|host| told().any(|hosts| hosts.keys().any(|h| agents.is(h, host))))
         };
         let on = found.iter().rev().find(|(_, run)| told_there(run));
         let certain = |(key, _): &(&Key, &Run)| found.len() == 1 || key.cluster == seen.cluster;
@@ -116,29 +130,39 @@ impl Registry {
     }
 
     /// Adds to a run what was seen of it.
-    fn write(&self, jobs: &mut Jobs, key: &Key, mut run: Run, seen: &Seen) -> Result<(), RegistryError> {
+    fn write(&self, jobs: &mut Jobs, key: &Key, mut run: Run, all: &[&Seen]) -> Result<(), RegistryError> {
         let told = run.said.iter().filter(|(s, _)| **s != Source::Agent);
         let began = told.clone().filter_map(|(_, f)| f.start_ns).min();
         let over = told.filter_map(|(_, f)| f.end_ns).min();
         let facts = run.said.entry(Source::Agent).or_default();
-        facts.start_ns.get_or_insert(seen.first_ns.max(began.unwrap_or(i64::MIN)));
-        if over.is_none() && facts.end_ns.is_some_and(|end| seen.last_ns > end) {
+        let first = all.iter().map(|s| s.first_ns).min().unwrap_or(0);
+        facts.start_ns.get_or_insert(first.max(began.unwrap_or(i64::MIN)));
+        if over.is_none() && facts.end_ns.is_some_and(|end| all.iter().any(|s| s.last_ns > end)) {
             facts.end_ns = None;
         }
-        facts.labels.insert("scheduler".into(), seen.scheduler.clone());
-        // In a container all are root.
-        if !seen.user.is_empty() && seen.scheduler != "kubernetes" {
-            facts.user = Some(seen.user.clone());
+        let mut new = Facts::default();
+        for seen in all {
+            new.labels.insert("scheduler".into(), seen.scheduler.clone());
+            // In a container all are root.
+            if !seen.user.is_empty() && seen.scheduler != "kubernetes" {
+                new.user = Some(seen.user.clone());
+            }
+            if seen.native != key.id {
+                new.aliases.push(seen.native.clone());
+            }
+            for (host, place) in &seen.hosts {
+                let there = new.hosts.entry(host.clone()).or_default();
+                let known = facts.hosts.get(host).map_or(&[][..], |known| &known.devices);
+                for device in known.iter().chain(&place.devices) {
+                    if !there.devices.contains(device) {
+                        there.devices.push(device.clone());
+                    }
+                }
+            }
         }
-        if seen.native != key.id && !facts.aliases.contains(&seen.native) {
-            facts.aliases.push(seen.native.clone());
-        }
-        for (host, place) in &seen.hosts {
-            let there = facts.hosts.entry(host.clone()).or_default();
-            there
-                .devices
-                .extend(place.devices.iter().filter(|d| !there.devices.contains(d)).cloned().collect::<Vec<_>>());
-        }
+        new.aliases.sort_unstable();
+        new.aliases.dedup();
+        facts.amend(new);
         self.check(key, facts)?;
         self.put(jobs, key, run).map(|_| ())
     }
@@ -192,12 +216,12 @@ fn merge(facts: &mut Facts, other: &Facts) {
     *facts = Facts { start_ns: start, end_ns: end, ..both };
 }
 
-/// Most rounds see what was seen before.
-fn adds_nothing(run: &Run, key: &Key, seen: &Seen) -> bool {
+/// Whether a run has all of it already.
+fn adds_nothing(jobs: &Jobs, run: &Run, key: &Key, seen: &Seen) -> bool {
     let Some(known) = run.said.get(&Source::Agent) else { return false };
     let hosts = seen.hosts.iter().all(|(host, place)| {
         known.hosts.get(host).is_some_and(|there| place.devices.iter().all(|d| there.devices.contains(d)))
     });
-    let named = seen.native == key.id || known.aliases.contains(&seen.native);
+    let named = seen.native == key.id || jobs.named(&seen.native).any(|k| k == key);
     hosts && named && known.end_ns.is_none_or(|end| seen.last_ns <= end)
 }

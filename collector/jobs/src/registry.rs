@@ -6,7 +6,7 @@ use crate::facts::{Facts, FactsError, Key, Source};
 use crate::view::{Job, end_of, start_of};
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Runs of one job that are kept; a job that is requeued for ever must not fill the registry.
@@ -187,8 +187,7 @@ impl Registry {
         let before = last.said.get(&source);
         let told = before.and_then(|f| f.start_ns);
         // Pods never run again, and the first ones of a job are forgotten first.
-        let pods = source == Source::Kubernetes
-            && before.is_some_and(|f| f.aliases.iter().any(|pod| facts.aliases.contains(pod)));
+        let pods = source == Source::Kubernetes && before.is_some_and(|f| share(&f.aliases, &facts.aliases));
         if pods {
             facts.start_ns = told;
         }
@@ -334,6 +333,11 @@ impl Registry {
         }
         Ok(Some(run))
     }
+}
+
+fn share(some: &[String], others: &[String]) -> bool {
+    let some: HashSet<&String> = some.iter().collect();
+    others.iter().any(|name| some.contains(name))
 }
 
 fn last<'a>(jobs: &'a Jobs, key: &Key) -> Result<&'a Run, RegistryError> {

@@ -66,18 +66,14 @@ impl Watch {
     ) -> bool {
         let mut changed = false;
         let known: Vec<Observed> = registry.observed(now_ns);
-        for Sighting { seen, gap_ns } in &look.sightings {
-            match registry.observe(seen, alone(seen)) {
-                Ok(Some(key)) => {
-                    let hosts = self.last.entry(key).or_default();
-                    for host in seen.hosts.keys() {
-                        let last = hosts.entry(host.clone()).or_default();
-                        last.at_ns = last.at_ns.max(seen.last_ns);
-                        last.gap_ns = last.gap_ns.max(*gap_ns);
-                    }
-                }
-                Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "a job that agents see is not kept"),
+        let keys = registry.observe(&look.sightings, alone);
+        for (key, Sighting { seen, gap_ns }) in keys.into_iter().zip(&look.sightings) {
+            let Some(key) = key else { continue };
+            let hosts = self.last.entry(key).or_default();
+            for host in seen.hosts.keys() {
+                let last = hosts.entry(host.clone()).or_default();
+                last.at_ns = last.at_ns.max(seen.last_ns);
+                last.gap_ns = last.gap_ns.max(*gap_ns);
             }
         }
         let open = registry.observed(now_ns);
