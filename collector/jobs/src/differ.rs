@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Times that differ by less are the same: schedulers tell whole seconds, and hooks run for a moment.
 pub(crate) const SAME_NS: i64 = 5_000_000_000;
+/// Processes begin after their job and end before it: only this much is told.
+const APART_NS: i64 = 60_000_000_000;
 /// Hosts that are named; of more it is said how many.
 const NAMED: usize = 3;
 
@@ -33,7 +35,9 @@ fn values(said: &Said, what: &str, of: impl Fn(Source, &Facts) -> Option<String>
 }
 
 fn times(said: &Said, what: &str, of: fn(&Facts) -> Option<i64>, all: &mut Vec<String>) {
-    let told: Vec<(Source, i64)> = said.iter().filter_map(|(s, f)| Some((*s, of(f)?))).collect();
+    let mut told: Vec<(Source, i64)> = said.iter().filter_map(|(s, f)| Some((*s, of(f)?))).collect();
+    let others = told.iter().filter(|(s, _)| *s != Source::Agent).map(|t| t.1).min();
+    told.retain(|(s, at)| *s != Source::Agent || others.is_none_or(|other| (at - other).abs() >= APART_NS));
     let first = told.iter().map(|t| t.1).min().unwrap_or(0);
     if told.iter().any(|t| t.1 - first >= SAME_NS) {
         let seconds = |ns: i64| (ns - first) / 1_000_000_000;
