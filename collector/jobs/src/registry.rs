@@ -250,7 +250,7 @@ impl Registry {
         }
         let end = &mut run.said.entry(source).or_default().end_ns;
         if end.is_some() {
-            return Ok(Job::of(key, run.number, &run.said, &self.agents()));
+            return Ok(Job::among(key, run.number, &run.said, &self.agents()));
         }
         // Clocks differ, and hooks know whole seconds.
         *end = Some(at_ns.max(start));
@@ -261,7 +261,7 @@ impl Registry {
     pub fn get(&self, key: &Key) -> Option<Job> {
         let jobs = self.jobs.lock();
         let of_cluster = || jobs.named(&key.id).filter(|k| k.cluster == key.cluster);
-        let known = |k: &Key| Some(Job::of(k, jobs.last(k)?.number, &jobs.last(k)?.said, &self.agents()));
+        let known = |k: &Key| Some(Job::among(k, jobs.last(k)?.number, &jobs.last(k)?.said, &self.agents()));
         known(key).or_else(|| of_cluster().filter_map(known).max_by_key(|job| job.start_ns))
     }
 
@@ -271,7 +271,7 @@ impl Registry {
         let all = jobs.runs.iter().flat_map(|(key, runs)| runs.iter().map(move |r| (key, r)));
         // A view of a large job is large: most that are kept are over, and mostly those that run are asked for.
         let all = all.filter(|(_, r)| filter.running.is_none_or(|running| running == end_of(&r.said).is_none()));
-        let all = all.map(|(key, r)| Job::of(key, r.number, &r.said, &agents));
+        let all = all.map(|(key, r)| Job::among(key, r.number, &r.said, &agents));
         let mut some: Vec<Job> = all.filter(|job| filter.fits(job)).collect();
         drop(jobs);
         some.sort_by(|a, b| b.start_ns.cmp(&a.start_ns).then_with(|| a.id.cmp(&b.id)));
@@ -310,7 +310,7 @@ impl Registry {
         if self.tree.insert(stored, value.as_slice()).map_err(disk)?.as_deref() != Some(&value[..]) {
             self.tree.flush().map_err(disk)?;
         }
-        let job = Job::of(key, run.number, &run.said, &self.agents());
+        let job = Job::among(key, run.number, &run.said, &self.agents());
         jobs.learn(key, &run);
         let runs = jobs.runs.entry(key.clone()).or_default();
         match runs.iter_mut().find(|r| r.number == run.number) {

@@ -21,7 +21,7 @@ pub struct Job {
     pub name: String,
     /// Partition, account, namespace and the like.
     pub labels: BTreeMap<String, String>,
-    /// Other names that hosts know it by, such as the number of an array's task and the UIDs of pods.
+    /// Other names that hosts know it by, such as the number of an array's task and the UIDs of pods; sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
     /// Unix nanoseconds.
@@ -38,7 +38,12 @@ pub struct Job {
 
 impl Job {
     /// Of what was said; the earliest start counts, the hosts of all, and of names the later source's.
-    pub(crate) fn of(key: &Key, run: u32, said: &BTreeMap<Source, Facts>, agents: &Agents) -> Self {
+    pub fn of(key: &Key, run: u32, said: &BTreeMap<Source, Facts>) -> Self {
+        Self::among(key, run, said, &Agents::default())
+    }
+
+    /// The same, with hosts and devices as these agents call them.
+    pub(crate) fn among(key: &Key, run: u32, said: &BTreeMap<Source, Facts>, agents: &Agents) -> Self {
         let mut job = Self {
             cluster: key.cluster.clone(),
             id: key.id.clone(),
@@ -75,6 +80,11 @@ impl Job {
         job.aliases = aliases.into_iter().collect();
         job.disagreements = differ::disagreements(said, agents);
         job
+    }
+
+    /// Whether it has this name, or hosts know it by it.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.id == name || self.aliases.binary_search_by(|alias| alias.as_str().cmp(name)).is_ok()
     }
 
     /// Whether it ran at a time, Unix nanoseconds.

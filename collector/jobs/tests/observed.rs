@@ -292,7 +292,9 @@ fn pods_are_of_the_job_that_kubernetes_names_and_none_without_it() {
     lab.tell(Source::Kubernetes, &train, facts(&["uid-1", "uid-2"], lab.start(5)));
     lab.pass(30, &["a", "b"], &pods, true);
     assert_eq!(lab.jobs(), [job("ml/job/train", 1, 5, None)]);
-    assert_eq!(lab.registry().get(&train).unwrap().hosts.len(), 2);
+    let view = lab.registry().get(&train).unwrap();
+    assert_eq!(view.hosts.len(), 2);
+    assert_eq!(["ml/job/train", "uid-2", "uid-3"].map(|name| view.is_called(name)), [true, true, false]);
     // The first pod is forgotten, the list begins later: the same run, whose start stays.
     lab.tell(Source::Kubernetes, &train, facts(&["uid-2"], lab.start(20)));
     // All its pods failed, and it tries again with others.
