@@ -8,6 +8,7 @@ pub mod config;
 pub mod data;
 pub mod duration;
 pub mod endpoint;
+mod every;
 pub mod forward;
 pub mod ingest;
 pub mod jobs;

@@ -1,11 +1,13 @@
 //! What a source says of a job, and the limits of what it may say.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 /// Hosts of one job.
 const HOSTS: usize = 65_536;
+/// Other names of one job: pods, of which a host may have some.
+const ALIASES: usize = HOSTS;
 /// Labels of one job; each may become a label of a series.
 const LABELS: usize = 32;
 /// Bytes of a name or value.
@@ -17,22 +19,33 @@ const PER_HOST: usize = 4096;
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
+    /// Agents, who see its processes and queue pairs: they know where and when it runs, and names hardly.
+    Agent,
     /// A file in the directory of jobs.
     File,
     /// `POST /api/v1/jobs`.
     Http,
-    /// `squeue`.
+    /// `squeue`, `scontrol` or `slurmrestd`.
     Slurm,
+    /// The list of pods.
+    Kubernetes,
 }
 
 impl Source {
     /// As in JSON.
     pub fn text(self) -> &'static str {
         match self {
+            Self::Agent => "agent",
             Self::File => "file",
             Self::Http => "http",
             Self::Slurm => "slurm",
+            Self::Kubernetes => "kubernetes",
         }
+    }
+
+    /// Whether it is asked again and again, so that a job of which it tells no end does run.
+    pub(crate) fn is_asked(self) -> bool {
+        matches!(self, Self::Slurm | Self::Kubernetes)
     }
 }
 
@@ -79,6 +92,9 @@ pub struct Facts {
     /// Partition, account, namespace and the like.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Other names of the same job, as hosts know it: the number of an array's task, the UIDs of its pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
     /// Unix nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<i64>,
@@ -147,6 +163,8 @@ impl Facts {
             text("label", name)?;
             text("value of a label", value)?;
         }
+        many("aliases", self.aliases.len(), ALIASES)?;
+        self.aliases.iter().try_for_each(|alias| text("alias", alias))?;
         many("hosts", self.hosts.len(), HOSTS)?;
         for (host, place) in &self.hosts {
             text("host", host)?;
@@ -162,10 +180,15 @@ impl Facts {
 
     /// Takes over what `later` says; a host it names has what it says of that host.
     pub fn amend(&mut self, later: Self) {
-        let Self { user, name, labels, start_ns, end_ns, hosts } = later;
+        let Self { user, name, labels, aliases, start_ns, end_ns, hosts } = later;
         self.user = user.or(self.user.take());
         self.name = name.or(self.name.take());
         self.labels.extend(labels);
+        let known: HashSet<&String> = self.aliases.iter().collect();
+        let new: Vec<String> = aliases.into_iter().filter(|alias| !known.contains(alias)).collect();
+        self.aliases.extend(new);
+        // A job whose pods fail for ever has ever new ones; the last are those that hosts still show.
+        self.aliases.drain(..self.aliases.len().saturating_sub(ALIASES));
         self.start_ns = start_ns.or(self.start_ns);
         self.end_ns = end_ns.or(self.end_ns);
         self.hosts.extend(hosts);

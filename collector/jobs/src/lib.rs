@@ -1,14 +1,25 @@
 //! Which job ran where: what each source says of a job, merged into one view, and kept in `sled`. The collector's HTTP
-//! interface, its directory of files and its questions to Slurm are sources; attribution and reports read the view. No
-//! clock and no network here.
+//! interface, its directory of files, its questions to Slurm and Kubernetes and what agents see are sources; attribution
+//! and reports read the view. No clock and no network here.
 #![forbid(unsafe_code)]
 
+mod agents;
+mod differ;
 mod facts;
 pub mod hostlist;
+pub mod kubernetes;
+mod listed;
+mod observe;
 mod registry;
 pub mod slurm;
+mod time;
 mod view;
+mod watch;
 
+pub use agents::Agents;
 pub use facts::{Facts, FactsError, Key, Place, Source};
+pub use listed::{List, Listed, Odd};
+pub use observe::{Observed, Seen};
 pub use registry::{Filter, Registry, RegistryError};
 pub use view::{Job, running_on};
+pub use watch::{LastSeen, Look, Sighting, Watch};

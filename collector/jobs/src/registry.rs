@@ -1,10 +1,13 @@
 //! All jobs that are known, durable before the answer. Small next to samples, and precious: it is the only copy.
 
+use crate::agents::Agents;
+use crate::differ::SAME_NS;
 use crate::facts::{Facts, FactsError, Key, Source};
-use crate::view::{Job, end_of};
-use parking_lot::Mutex;
+use crate::view::{Job, end_of, start_of};
+use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 /// Runs of one job that are kept; a job that is requeued for ever must not fill the registry.
 const RUNS: usize = 100;
@@ -64,18 +67,59 @@ impl Filter {
 
 /// A run: what each source said of it.
 #[derive(Serialize, Deserialize, Clone)]
-struct Run {
-    number: u32,
-    said: BTreeMap<Source, Facts>,
+pub(crate) struct Run {
+    pub(crate) number: u32,
+    pub(crate) said: BTreeMap<Source, Facts>,
 }
 
-/// Runs of all jobs, each oldest first.
-type Jobs = BTreeMap<Key, Vec<Run>>;
+/// All jobs, and where to find them.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    /// Runs of each job, oldest first.
+    pub(crate) runs: BTreeMap<Key, Vec<Run>>,
+    /// Jobs by each id and each other name of theirs.
+    names: HashMap<String, BTreeSet<Key>>,
+}
+
+impl Jobs {
+    pub(crate) fn last(&self, key: &Key) -> Option<&Run> {
+        self.runs.get(key)?.last()
+    }
+
+    /// Jobs that have or had this name.
+    pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = &Key> {
+        self.names.get(name).into_iter().flatten()
+    }
+
+    fn learn(&mut self, key: &Key, run: &Run) {
+        let aliases = run.said.values().flat_map(|f| &f.aliases);
+        for name in std::iter::once(&key.id).chain(aliases) {
+            if let Some(keys) = self.names.get_mut(name) {
+                keys.insert(key.clone());
+            } else {
+                self.names.insert(name.clone(), [key.clone()].into());
+            }
+        }
+    }
+
+    /// Keeps the runs that fit.
+    fn retain(&mut self, keep: impl Fn(&Run) -> bool) {
+        self.runs.retain(|_, runs| {
+            runs.retain(&keep);
+            !runs.is_empty()
+        });
+        self.names.clear();
+        let all = std::mem::take(&mut self.runs);
+        all.iter().for_each(|(key, runs)| runs.iter().for_each(|run| self.learn(key, run)));
+        self.runs = all;
+    }
+}
 
 /// See the module.
 pub struct Registry {
     tree: sled::Tree,
     jobs: Mutex<Jobs>,
+    agents: RwLock<Arc<Agents>>,
 }
 
 impl Registry {
@@ -84,34 +128,70 @@ impl Registry {
     /// # Errors
     /// [`RegistryError::Disk`].
     pub fn open(tree: sled::Tree) -> Result<Self, RegistryError> {
-        let mut jobs = Jobs::new();
+        let mut jobs = Jobs::default();
         for entry in &tree {
             let (key, value) = entry.map_err(disk)?;
             match (decode_key(&key), serde_json::from_slice::<Run>(&value)) {
-                (Some(key), Ok(run)) => jobs.entry(key).or_default().push(run),
+                (Some(key), Ok(run)) => {
+                    jobs.learn(&key, &run);
+                    jobs.runs.entry(key).or_default().push(run);
+                }
                 (_, read) => {
                     let error = read.err().map(|e| e.to_string()).unwrap_or_default();
                     tracing::error!(error, "a job's record cannot be read and is left out");
                 }
             }
         }
-        Ok(Self { tree, jobs: Mutex::new(jobs) })
+        Ok(Self { tree, jobs: Mutex::new(jobs), agents: RwLock::default() })
+    }
+
+    /// What agents call their hosts and devices, as it was set last.
+    pub fn agents(&self) -> Arc<Agents> {
+        self.agents.read().clone()
+    }
+
+    /// From now on jobs are shown with these names.
+    pub fn set_agents(&self, agents: Agents) {
+        *self.agents.write() = Arc::new(agents);
+    }
+
+    pub(crate) fn jobs(&self) -> parking_lot::MutexGuard<'_, Jobs> {
+        self.jobs.lock()
     }
 
     /// A job runs, says a source: of the run that goes on, or of a new one. Said again it changes nothing.
     ///
     /// # Errors
     /// [`RegistryError`]; then nothing is changed.
-    pub fn begin(&self, source: Source, key: &Key, mut facts: Facts, now_ns: i64) -> Result<Job, RegistryError> {
+    pub fn begin(&self, source: Source, key: &Key, facts: Facts, now_ns: i64) -> Result<Job, RegistryError> {
         self.check(key, &facts)?;
         let mut jobs = self.jobs.lock();
-        let Ok(last) = last(&jobs, key) else {
+        let key = &self.meant(&jobs, source, key, facts.start_ns.unwrap_or(now_ns));
+        let job = self.begin_run(&mut jobs, source, key, facts, now_ns)?;
+        Ok(self.join(&mut jobs, key)?.unwrap_or(job))
+    }
+
+    fn begin_run(
+        &self,
+        jobs: &mut Jobs,
+        source: Source,
+        key: &Key,
+        mut facts: Facts,
+        now_ns: i64,
+    ) -> Result<Job, RegistryError> {
+        let Some(last) = jobs.last(key) else {
             facts.start_ns.get_or_insert(now_ns);
-            return self.put(&mut jobs, key, Run { number: 1, said: [(source, facts)].into() });
+            return self.put(jobs, key, Run { number: 1, said: [(source, facts)].into() });
         };
-        let view = Job::of(key, last.number, &last.said);
-        let told = last.said.get(&source).and_then(|f| f.start_ns);
-        let same = match (facts.start_ns, view.end_ns) {
+        let (number, ended) = (last.number, end_of(&last.said));
+        let before = last.said.get(&source);
+        let told = before.and_then(|f| f.start_ns);
+        // Pods never run again, and the first ones of a job are forgotten first.
+        let pods = source == Source::Kubernetes && before.is_some_and(|f| share(&f.aliases, &facts.aliases));
+        if pods {
+            facts.start_ns = told;
+        }
+        let same = match (facts.start_ns, ended) {
             (None, end) => end.is_none(),
             (Some(start), _) if told == Some(start) => true,
             (Some(start), Some(end)) if start < end && told.is_some() => {
@@ -122,17 +202,22 @@ impl Registry {
         };
         if same {
             let mut run = last.clone();
-            run.said.entry(source).or_default().amend(facts);
-            return self.put(&mut jobs, key, run);
+            let said = run.said.entry(source).or_default();
+            if source.is_asked() {
+                // It was missed by mistake, or tries again.
+                said.end_ns = None;
+            }
+            said.amend(facts);
+            return self.put(jobs, key, run);
         }
         let start = *facts.start_ns.get_or_insert(now_ns);
-        if view.end_ns.is_none() {
+        if ended.is_none() {
             // Nobody told the end of the run before, but this one could not begin ahead of it.
             let mut over = last.clone();
             over.said.entry(source).or_default().end_ns = Some(start);
-            self.put(&mut jobs, key, over)?;
+            self.put(jobs, key, over)?;
         }
-        self.put(&mut jobs, key, Run { number: view.run + 1, said: [(source, facts)].into() })
+        self.put(jobs, key, Run { number: number + 1, said: [(source, facts)].into() })
     }
 
     /// Corrects the last run.
@@ -142,6 +227,7 @@ impl Registry {
     pub fn amend(&self, source: Source, key: &Key, facts: Facts) -> Result<Job, RegistryError> {
         self.check(key, &facts)?;
         let mut jobs = self.jobs.lock();
+        let key = &self.meant(&jobs, source, key, i64::MIN);
         let mut run = last(&jobs, key)?.clone();
         let said = run.said.entry(source).or_default();
         said.amend(facts);
@@ -155,34 +241,37 @@ impl Registry {
     /// [`RegistryError`]; then nothing is changed.
     pub fn end(&self, source: Source, key: &Key, at_ns: i64) -> Result<Job, RegistryError> {
         let mut jobs = self.jobs.lock();
+        let key = &self.meant(&jobs, source, key, at_ns);
         let mut run = last(&jobs, key)?.clone();
-        let job = Job::of(key, run.number, &run.said);
-        if at_ns < job.start_ns {
-            let source = FactsError::Backwards((job.start_ns - at_ns) / 1_000_000_000);
+        let start = start_of(&run.said);
+        if at_ns < start - SAME_NS {
+            let source = FactsError::Backwards((start - at_ns) / 1_000_000_000);
             return Err(RegistryError::Refused { key: key.clone(), source });
         }
         let end = &mut run.said.entry(source).or_default().end_ns;
         if end.is_some() {
-            return Ok(job);
+            return Ok(Job::among(key, run.number, &run.said, &self.agents()));
         }
-        *end = Some(at_ns);
+        // Clocks differ, and hooks know whole seconds.
+        *end = Some(at_ns.max(start));
         self.put(&mut jobs, key, run)
     }
 
-    /// The last run of a job.
+    /// The last run of a job; of its other names any will do, as long as they mean one job of the cluster.
     pub fn get(&self, key: &Key) -> Option<Job> {
         let jobs = self.jobs.lock();
-        let run = jobs.get(key)?.last()?;
-        Some(Job::of(key, run.number, &run.said))
+        let of_cluster = || jobs.named(&key.id).filter(|k| k.cluster == key.cluster);
+        let known = |k: &Key| Some(Job::among(k, jobs.last(k)?.number, &jobs.last(k)?.said, &self.agents()));
+        known(key).or_else(|| of_cluster().filter_map(known).max_by_key(|job| job.start_ns))
     }
 
     /// All runs that fit, the one that started last first.
     pub fn list(&self, filter: &Filter) -> Vec<Job> {
-        let jobs = self.jobs.lock();
-        let all = jobs.iter().flat_map(|(key, runs)| runs.iter().map(move |r| (key, r)));
+        let (jobs, agents) = (self.jobs.lock(), self.agents());
+        let all = jobs.runs.iter().flat_map(|(key, runs)| runs.iter().map(move |r| (key, r)));
         // A view of a large job is large: most that are kept are over, and mostly those that run are asked for.
         let all = all.filter(|(_, r)| filter.running.is_none_or(|running| running == end_of(&r.said).is_none()));
-        let all = all.map(|(key, r)| Job::of(key, r.number, &r.said));
+        let all = all.map(|(key, r)| Job::among(key, r.number, &r.said, &agents));
         let mut some: Vec<Job> = all.filter(|job| filter.fits(job)).collect();
         drop(jobs);
         some.sort_by(|a, b| b.start_ns.cmp(&a.start_ns).then_with(|| a.id.cmp(&b.id)));
@@ -197,7 +286,7 @@ impl Registry {
         let mut jobs = self.jobs.lock();
         let over = |r: &Run| end_of(&r.said).is_some_and(|end| end < before_ns);
         let mut gone = Vec::new();
-        for (key, runs) in jobs.iter() {
+        for (key, runs) in &jobs.runs {
             gone.extend(runs.iter().filter(|r| over(r)).map(|r| (key.clone(), r.number)));
         }
         for (key, number) in &gone {
@@ -205,27 +294,25 @@ impl Registry {
         }
         if !gone.is_empty() {
             self.tree.flush().map_err(disk)?;
+            jobs.retain(|r| !over(r));
         }
-        jobs.retain(|_, runs| {
-            runs.retain(|r| !over(r));
-            !runs.is_empty()
-        });
         Ok(gone.len())
     }
 
-    fn check(&self, key: &Key, facts: &Facts) -> Result<(), RegistryError> {
+    pub(crate) fn check(&self, key: &Key, facts: &Facts) -> Result<(), RegistryError> {
         key.check().and_then(|()| facts.check()).map_err(|source| RegistryError::Refused { key: key.clone(), source })
     }
 
     /// Writes a run, and then knows it.
-    fn put(&self, jobs: &mut Jobs, key: &Key, run: Run) -> Result<Job, RegistryError> {
+    pub(crate) fn put(&self, jobs: &mut Jobs, key: &Key, run: Run) -> Result<Job, RegistryError> {
         let value = serde_json::to_vec(&run).map_err(|e| RegistryError::Disk(e.to_string()))?;
         let stored = encode_key(key, run.number);
         if self.tree.insert(stored, value.as_slice()).map_err(disk)?.as_deref() != Some(&value[..]) {
             self.tree.flush().map_err(disk)?;
         }
-        let job = Job::of(key, run.number, &run.said);
-        let runs = jobs.entry(key.clone()).or_default();
+        let job = Job::among(key, run.number, &run.said, &self.agents());
+        jobs.learn(key, &run);
+        let runs = jobs.runs.entry(key.clone()).or_default();
         match runs.iter_mut().find(|r| r.number == run.number) {
             Some(known) => *known = run,
             None => runs.push(run),
@@ -236,10 +323,25 @@ impl Registry {
         }
         Ok(job)
     }
+
+    /// Forgets the last run of a job, which is told under another name.
+    pub(crate) fn take(&self, jobs: &mut Jobs, key: &Key) -> Result<Option<Run>, RegistryError> {
+        let Some(run) = jobs.runs.get_mut(key).and_then(Vec::pop) else { return Ok(None) };
+        self.tree.remove(encode_key(key, run.number)).map_err(disk)?;
+        if jobs.runs.get(key).is_some_and(Vec::is_empty) {
+            jobs.runs.remove(key);
+        }
+        Ok(Some(run))
+    }
+}
+
+fn share(some: &[String], others: &[String]) -> bool {
+    let some: HashSet<&String> = some.iter().collect();
+    others.iter().any(|name| some.contains(name))
 }
 
 fn last<'a>(jobs: &'a Jobs, key: &Key) -> Result<&'a Run, RegistryError> {
-    jobs.get(key).and_then(|runs| runs.last()).ok_or_else(|| RegistryError::Unknown(key.clone()))
+    jobs.last(key).ok_or_else(|| RegistryError::Unknown(key.clone()))
 }
 
 fn disk(e: sled::Error) -> RegistryError {

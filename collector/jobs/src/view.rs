@@ -1,11 +1,10 @@
 //! One view of a job from all that is said of it.
 
+use crate::agents::Agents;
+use crate::differ;
 use crate::facts::{Facts, Key, Place, Source};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
-
-/// Times that differ by less are the same: schedulers tell whole seconds, and hooks run for a moment.
-const SAME_NS: i64 = 5_000_000_000;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A run of a job, as far as it is known.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
@@ -22,6 +21,9 @@ pub struct Job {
     pub name: String,
     /// Partition, account, namespace and the like.
     pub labels: BTreeMap<String, String>,
+    /// Other names that hosts know it by, such as the number of an array's task and the UIDs of pods; sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
     /// Unix nanoseconds.
     pub start_ns: i64,
     /// Unix nanoseconds; `None`: it runs.
@@ -35,8 +37,13 @@ pub struct Job {
 }
 
 impl Job {
-    /// Of what was said; the earliest start and the earliest end count, the hosts of all, and of names the later source's.
-    pub(crate) fn of(key: &Key, run: u32, said: &BTreeMap<Source, Facts>) -> Self {
+    /// Of what was said; the earliest start counts, the hosts of all, and of names the later source's.
+    pub fn of(key: &Key, run: u32, said: &BTreeMap<Source, Facts>) -> Self {
+        Self::among(key, run, said, &Agents::default())
+    }
+
+    /// The same, with hosts and devices as these agents call them.
+    pub(crate) fn among(key: &Key, run: u32, said: &BTreeMap<Source, Facts>, agents: &Agents) -> Self {
         let mut job = Self {
             cluster: key.cluster.clone(),
             id: key.id.clone(),
@@ -44,25 +51,40 @@ impl Job {
             user: String::new(),
             name: String::new(),
             labels: BTreeMap::new(),
-            start_ns: said.values().filter_map(|f| f.start_ns).min().unwrap_or(0),
+            aliases: Vec::new(),
+            start_ns: start_of(said),
             end_ns: end_of(said),
             hosts: BTreeMap::new(),
             sources: said.keys().copied().collect(),
             disagreements: Vec::new(),
         };
+        let mut aliases = BTreeSet::new();
         for facts in said.values() {
             facts.user.iter().for_each(|user| job.user.clone_from(user));
             facts.name.iter().for_each(|name| job.name.clone_from(name));
             job.labels.extend(facts.labels.clone());
-            for (host, place) in &facts.hosts {
-                let there = job.hosts.entry(host.clone()).or_default();
-                let (devices, pids) = (&mut there.devices, &mut there.pids);
-                devices.extend(place.devices.iter().filter(|d| !devices.contains(d)).cloned().collect::<Vec<_>>());
+            aliases.extend(facts.aliases.iter().filter(|alias| **alias != key.id).cloned());
+            for (told, place) in &facts.hosts {
+                let host = agents.host(told);
+                let there = job.hosts.entry(host.to_owned()).or_default();
+                for told in &place.devices {
+                    let device = agents.device(host, told).unwrap_or(told);
+                    if !there.devices.iter().any(|d| d == device) {
+                        there.devices.push(device.to_owned());
+                    }
+                }
+                let pids = &mut there.pids;
                 pids.extend(place.pids.iter().filter(|p| !pids.contains(p)).copied().collect::<Vec<_>>());
             }
         }
-        job.disagreements = disagreements(said);
+        job.aliases = aliases.into_iter().collect();
+        job.disagreements = differ::disagreements(said, agents);
         job
+    }
+
+    /// Whether it has this name, or hosts know it by it.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.id == name || self.aliases.binary_search_by(|alias| alias.as_str().cmp(name)).is_ok()
     }
 
     /// Whether it ran at a time, Unix nanoseconds.
@@ -71,36 +93,16 @@ impl Job {
     }
 }
 
-/// When a run was over, Unix nanoseconds; `None`: it runs.
-pub(crate) fn end_of(said: &BTreeMap<Source, Facts>) -> Option<i64> {
-    said.values().filter_map(|f| f.end_ns).min()
+/// When a run began, Unix nanoseconds.
+pub(crate) fn start_of(said: &BTreeMap<Source, Facts>) -> i64 {
+    said.values().filter_map(|f| f.start_ns).min().unwrap_or(0)
 }
 
-/// Where two sources say different things.
-fn disagreements(said: &BTreeMap<Source, Facts>) -> Vec<String> {
-    let mut all = Vec::new();
-    let mut differ = |what: &str, values: Vec<(Source, String)>| {
-        if values.windows(2).any(|pair| pair[0].1 != pair[1].1) {
-            let each: Vec<String> = values.iter().map(|(s, v)| format!("{} says {v}", s.text())).collect();
-            all.push(format!("{what}: {}", each.join(", ")));
-        }
-    };
-    let each = |of: fn(&Facts) -> Option<String>| said.iter().filter_map(|(s, f)| Some((*s, of(f)?))).collect();
-    differ("user", each(|f| f.user.clone()));
-    differ("name", each(|f| f.name.clone()));
-    differ("hosts", each(|f| Some(f.hosts.len()).filter(|n| *n > 0).map(|n| n.to_string())));
-    let mut times = |what: &str, of: fn(&Facts) -> Option<i64>| {
-        let told: Vec<(Source, i64)> = said.iter().filter_map(|(s, f)| Some((*s, of(f)?))).collect();
-        let first = told.iter().map(|t| t.1).min().unwrap_or(0);
-        if told.iter().any(|t| t.1 - first >= SAME_NS) {
-            let seconds = |ns: i64| (ns - first) / 1_000_000_000;
-            let each: Vec<String> = told.iter().map(|(s, t)| format!("{} {} s later", s.text(), seconds(*t))).collect();
-            all.push(format!("{what}: {}", each.join(", ")));
-        }
-    };
-    times("start", |f| f.start_ns);
-    times("end", |f| f.end_ns);
-    all
+/// When a run was over, Unix nanoseconds: the earliest end; `None`: it runs. Processes may be gone for a while and come
+/// back, so what agents see ends no job that a scheduler keeps.
+pub(crate) fn end_of(said: &BTreeMap<Source, Facts>) -> Option<i64> {
+    let asked = said.keys().any(|source| source.is_asked());
+    said.iter().filter(|(source, _)| !asked || **source != Source::Agent).filter_map(|(_, f)| f.end_ns).min()
 }
 
 /// How many of these jobs have each host; what is measured there is a job's alone where it is one.

@@ -1,13 +1,15 @@
 //! The registry, seen from outside: runs, sources that differ, restarts.
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+mod common;
+
 use fabriclens_jobs::{Facts, Filter, Key, Place, Registry, RegistryError, Source, running_on};
 use std::collections::BTreeMap;
 
 const SECOND: i64 = 1_000_000_000;
 
 fn open(path: &std::path::Path) -> Registry {
-    Registry::open(sled::open(path).unwrap().open_tree("jobs").unwrap()).unwrap()
+    Registry::open(common::database(path).open_tree("jobs").unwrap()).unwrap()
 }
 
 fn key(id: &str) -> Key {
@@ -133,8 +135,36 @@ fn what_cannot_be_is_refused_by_name_and_changes_nothing() {
     assert!(r.list(&Filter::default()).is_empty());
     assert!(matches!(r.end(Source::Http, &key("1"), 0), Err(RegistryError::Unknown(_))));
     r.begin(Source::Http, &key("1"), facts(Some(9), &["a"]), 0).unwrap();
-    assert!(r.end(Source::Http, &key("1"), 8 * SECOND).is_err());
+    assert!(r.end(Source::Http, &key("1"), 3 * SECOND).is_err());
     let early = Facts { end_ns: Some(SECOND), ..Facts::default() };
     assert!(r.amend(Source::Http, &key("1"), early).is_err());
     assert_eq!(span(&r, "1"), [(1, 9, None)]);
+    r.end(Source::Http, &key("1"), 8 * SECOND).unwrap();
+    assert_eq!(span(&r, "1"), [(1, 9, Some(9))], "clocks differ by a second");
+}
+
+#[test]
+fn a_node_that_knows_only_the_number_means_the_job_that_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let r = open(dir.path());
+    let task = |start, hosts: &[&str]| Facts { aliases: vec!["17".into(), "18".into()], ..facts(start, hosts) };
+    r.begin(Source::Http, &key("17"), facts(Some(10), &["n1"]), 0).unwrap();
+    r.end(Source::Http, &key("17"), 20 * SECOND).unwrap();
+    // A node first, then the controller, then another node; and an end by number.
+    r.begin(Source::Http, &key("17"), facts(None, &["n1"]), 101 * SECOND).unwrap();
+    let view = r.begin(Source::Http, &key("14_1"), task(Some(100), &["n1", "n2"]), 0).unwrap();
+    assert_eq!((view.id.as_str(), view.aliases.as_slice()), ("14_1", &["17".to_owned(), "18".to_owned()][..]));
+    assert_eq!(span(&r, "17"), [(1, 10, Some(20))], "an earlier one of that number stays");
+    let view = r.begin(Source::Http, &key("17"), facts(None, &["n3"]), 102 * SECOND).unwrap();
+    assert_eq!((view.id.as_str(), view.run, view.hosts.len()), ("14_1", 1, 3));
+    r.end(Source::Http, &key("17"), 110 * SECOND).unwrap();
+    r.end(Source::Http, &key("17"), 111 * SECOND).unwrap();
+    assert_eq!(span(&r, "14_1"), [(1, 100, Some(110))]);
+    // Later the number is another job's, and Slurm lists it so.
+    r.begin(Source::Http, &key("17"), facts(Some(500), &["n9"]), 0).unwrap();
+    assert_eq!((span(&r, "17")[0], span(&r, "14_1").len()), ((2, 500, None), 1));
+    // What Slurm lists is what it says, whoever has that number.
+    r.begin(Source::Slurm, &key("20_1"), Facts { aliases: vec!["22".into()], ..facts(Some(600), &["n1"]) }, 0).unwrap();
+    r.begin(Source::Slurm, &key("22"), facts(Some(601), &["n2"]), 0).unwrap();
+    assert_eq!(r.list(&Filter::default()).len(), 5);
 }

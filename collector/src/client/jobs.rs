@@ -30,6 +30,8 @@ struct Job {
     start_ns: i64,
     end_ns: Option<i64>,
     hosts: BTreeMap<String, serde::de::IgnoredAny>,
+    #[serde(default)]
+    sources: Vec<String>,
     disagreements: Vec<String>,
 }
 
@@ -66,9 +68,9 @@ fn request(args: &JobsArgs) -> Result<Form, ClientError> {
 /// A line each, and below a job where its sources differ.
 fn table(jobs: &[Job], now_ms: i64) -> String {
     if jobs.is_empty() {
-        return "no jobs; schedulers' hooks tell of them by POST /api/v1/jobs (docs/jobs.md)\n".to_owned();
+        return "no jobs; agents, schedulers and POST /api/v1/jobs tell of them (docs/jobs.md)\n".to_owned();
     }
-    let mut rows = vec![["JOB", "USER", "NAME", "HOSTS", "START", "TOOK"].map(str::to_owned)];
+    let mut rows = vec![["JOB", "USER", "NAME", "HOSTS", "START", "TOOK", "SOURCES"].map(str::to_owned)];
     rows.extend(jobs.iter().map(|job| row(job, now_ms)));
     let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
@@ -84,7 +86,7 @@ fn table(jobs: &[Job], now_ms: i64) -> String {
     out
 }
 
-fn row(job: &Job, now_ms: i64) -> [String; 6] {
+fn row(job: &Job, now_ms: i64) -> [String; 7] {
     let id =
         [job.cluster.as_str(), job.id.as_str()].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("/");
     let id = if job.run > 1 { format!("{id} (run {})", job.run) } else { id };
@@ -99,7 +101,7 @@ fn row(job: &Job, now_ms: i64) -> [String; 6] {
     let took = if job.end_ns.is_none() { format!("{took}, runs") } else { took };
     // Whole seconds: hooks know no more.
     let start = format!("{}Z", format_time(start).split('.').next().unwrap_or_default());
-    [id, job.user.clone(), job.name.clone(), hosts, start, took].map(|cell| printable(&cell))
+    [id, job.user.clone(), job.name.clone(), hosts, start, took, job.sources.join(" ")].map(|cell| printable(&cell))
 }
 
 #[cfg(test)]
@@ -110,16 +112,20 @@ mod tests {
     fn a_line_for_each_job_and_what_is_odd_below_it() {
         let json = r#"[
             {"cluster": "", "id": "4711", "run": 2, "user": "ann", "name": "bert\u001b[31m", "start_ns": 1000000000, "end_ns": null,
-             "hosts": {"n1": {}, "n2": {}, "n3": {}, "n4": {}, "n5": {}}, "disagreements": ["user: file says bob, http says ann"]},
+             "hosts": {"n1": {}, "n2": {}, "n3": {}, "n4": {}, "n5": {}}, "sources": ["file", "http"],
+             "disagreements": ["user: file says bob, http says ann"]},
             {"cluster": "west", "id": "12_3", "run": 1, "user": "", "name": "", "start_ns": 0, "end_ns": 90061000000000,
              "hosts": {"n1": {"devices": ["mlx5_0"]}}, "disagreements": []}]"#;
         let jobs: Vec<Job> = serde_json::from_str(json).unwrap();
         let table = table(&jobs, 66_000);
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines[0], "JOB           USER  NAME       HOSTS                START                 TOOK");
+        assert_eq!(
+            lines[0],
+            "JOB           USER  NAME       HOSTS                START                 TOOK        SOURCES"
+        );
         assert_eq!(
             lines[1],
-            "4711 (run 2)  ann   bert\u{fffd}[31m  n1 n2 n3 and 2 more  1970-01-01T00:00:01Z  1m5s, runs"
+            "4711 (run 2)  ann   bert\u{fffd}[31m  n1 n2 n3 and 2 more  1970-01-01T00:00:01Z  1m5s, runs  file http"
         );
         assert_eq!(lines[2], "    sources differ: user: file says bob, http says ann");
         assert_eq!(lines[3], "west/12_3                      n1                   1970-01-01T00:00:00Z  1d1h1m1s");

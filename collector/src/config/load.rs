@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::raw::{Form, KEYS, RawConfig, SERVER_KEYS};
-use super::{Config, ConfigError, Tls, nearest, remote};
+use super::raw::{Form, KEYS, RawConfig, SERVER_KEYS, TABLE_KEYS};
+use super::{Config, ConfigError, Tls, jobs, nearest, remote};
 use crate::duration;
 
 /// What flags override; `None` leaves file, environment or default in force.
@@ -68,7 +68,7 @@ fn read(path: &Path) -> Result<toml::Table, ConfigError> {
 }
 
 fn refuse_unknown(table: &toml::Table, place: &str) -> Result<(), ConfigError> {
-    let all = || KEYS.iter().map(|(k, _)| *k).chain(SERVER_KEYS.iter().copied());
+    let all = || KEYS.iter().map(|(k, _)| *k).chain(SERVER_KEYS.iter().chain(TABLE_KEYS).copied());
     let known = |key: &str| all().any(|k| k == key);
     let section = |name: &str| all().any(|k| k.split_once('.').is_some_and(|(s, _)| s == name));
     for (name, value) in table {
@@ -134,8 +134,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.retention.age, raw.retention.age, "retention.age")?;
     time(&mut config.retention.rollups, raw.retention.rollups, "retention.rollups")?;
     time(&mut config.retention.jobs, raw.retention.jobs, "retention.jobs")?;
-    config.jobs.dir = raw.jobs.dir.filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    config.jobs.squeue = raw.jobs.squeue.filter(|command| !command.trim().is_empty());
+    config.jobs = jobs::check(raw.jobs)?;
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
     time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;

@@ -2,11 +2,13 @@
 //! defaults. `main` loads it once; nothing binds, opens or creates before all of it is valid.
 
 mod hint;
+mod jobs;
 mod load;
 mod raw;
 mod remote;
 
 pub use hint::nearest;
+pub use jobs::{Jobs, Kubernetes, Pods, Slurmrestd};
 pub use load::{Overrides, load};
 pub use remote::{Endpoint, Forward, Remote};
 
@@ -68,15 +70,6 @@ pub struct Retention {
     pub rollups: Duration,
     /// Jobs that ended so long ago are forgotten; zero: never.
     pub jobs: Duration,
-}
-
-/// Sources of jobs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Jobs {
-    /// A directory with a JSON file for each job.
-    pub dir: Option<PathBuf>,
-    /// A command that prints Slurm's jobs as JSON.
-    pub squeue: Option<String>,
 }
 
 /// PEM files.

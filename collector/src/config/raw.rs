@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::jobs::RawJobs;
+
 /// How a key's value is written in TOML; environment variables are read accordingly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -72,6 +74,9 @@ pub(super) const SERVER_KEYS: &[&str] = &[
     "forward.parallel",
 ];
 
+/// Keys whose values are tables of their own, which no variable sets.
+pub(super) const TABLE_KEYS: &[&str] = &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts"];
+
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawConfig {
@@ -103,13 +108,6 @@ pub(super) struct RawRetention {
     pub size: Option<String>,
     pub rollups: Option<String>,
     pub jobs: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RawJobs {
-    pub dir: Option<String>,
-    pub squeue: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -200,7 +198,9 @@ mod tests {
                 Err(_) => found.push(top.clone()),
             }
         }
-        assert_eq!(found, KEYS.iter().map(|(k, _)| *k).collect::<Vec<_>>());
+        let mut known: Vec<&str> = KEYS.iter().map(|(k, _)| *k).collect();
+        known.extend(TABLE_KEYS);
+        assert_eq!(found, known);
         let fields = |head: &str, name: &str| -> Vec<String> {
             fields_of(&format!("{head}\nzzz = 1")).iter().map(|f| format!("{name}.{f}")).collect()
         };

@@ -165,7 +165,7 @@ fn target(name: String, raw: RawForward) -> Result<Forward, ConfigError> {
     Ok(Forward { name, endpoint, select: raw.select, size, age, batch, parallel })
 }
 
-fn check_endpoint(endpoint: &Endpoint) -> Result<(), ConfigError> {
+pub(super) fn check_endpoint(endpoint: &Endpoint) -> Result<(), ConfigError> {
     let url = &endpoint.url;
     let parsed = url.parse::<ureq::http::Uri>().ok();
     let usable = parsed.filter(|u| matches!(u.scheme_str(), Some("http" | "https")) && u.host().is_some());

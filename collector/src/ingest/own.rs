@@ -9,6 +9,7 @@ use fabriclens_store::{Metadata, RowGroup, Store};
 use tokio::sync::watch;
 
 use crate::api::time::now_ms;
+use crate::every::{Why, every};
 use crate::forward::Sink;
 use crate::telemetry::Telemetry;
 
@@ -19,29 +20,14 @@ pub async fn run(
     telemetry: Telemetry,
     instance: String,
     interval: Duration,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) {
     if interval.is_zero() {
         return;
     }
     let mut writer = Writer { store, sink, telemetry, instance, known: HashMap::new(), list: Arc::new([]) };
-    let mut tick = tokio::time::interval(interval);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    loop {
-        let last = tokio::select! {
-            _ = tick.tick() => false,
-            _ = stop.wait_for(|s| *s) => true,
-        };
-        let job = tokio::task::spawn_blocking(move || {
-            writer.write(last);
-            writer
-        });
-        match job.await {
-            Ok(back) if !last => writer = back,
-            Ok(_) => return,
-            Err(error) => return tracing::error!(%error, "the collector's own metrics are no longer stored"),
-        }
-    }
+    let work = move |why| writer.write(why == Why::Stop);
+    every(interval, Arc::default(), stop, "the collector's own metrics are no longer stored", work).await;
 }
 
 struct Writer {

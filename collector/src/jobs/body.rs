@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fabriclens_jobs::hostlist::{self, HostlistError};
 use fabriclens_jobs::{Facts, Key, Place};
 use serde::Deserialize;
 
@@ -21,6 +22,8 @@ pub struct Body {
     name: Option<String>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
+    #[serde(default)]
+    aliases: Vec<Id>,
     start: Option<Time>,
     end: Option<Time>,
     #[serde(default)]
@@ -34,6 +37,7 @@ pub struct Change {
     user: Option<String>,
     name: Option<String>,
     labels: BTreeMap<String, String>,
+    aliases: Vec<Id>,
     start: Option<Time>,
     end: Option<Time>,
     hosts: Hosts,
@@ -47,6 +51,15 @@ enum Id {
     Text(String),
 }
 
+impl Id {
+    fn text(self) -> String {
+        match self {
+            Self::Number(id) => id.to_string(),
+            Self::Text(id) => id,
+        }
+    }
+}
+
 /// Unix seconds, or RFC 3339.
 #[derive(Deserialize, Debug)]
 #[serde(untagged)]
@@ -55,10 +68,11 @@ enum Time {
     Text(String),
 }
 
-/// `["a", "b"]`, or `{"a": {"devices": ["mlx5_0"], "pids": [17]}}`.
+/// `["a", "b"]`, as Slurm writes it (`"n[1-2]"`), or `{"a": {"devices": ["mlx5_0"], "pids": [17]}}`.
 #[derive(Deserialize, Debug)]
 #[serde(untagged)]
 enum Hosts {
+    Text(String),
     List(Vec<String>),
     Places(BTreeMap<String, Place>),
 }
@@ -75,6 +89,9 @@ pub enum BodyError {
     /// No JSON, or not of this form.
     #[error("{0}; a job is written as {{\"id\": \"4711\", \"user\": \"…\", \"name\": \"…\", \"hosts\": [\"node1\"]}}")]
     Form(String),
+    /// Hosts in one text.
+    #[error("hosts: {0}")]
+    Hosts(#[from] HostlistError),
     /// A time.
     #[error("{field} {value:?} is no time; write Unix seconds or RFC 3339 (2026-01-31T12:00:00Z)")]
     Time {
@@ -111,10 +128,11 @@ impl Change {
     /// What it says.
     ///
     /// # Errors
-    /// [`BodyError::Time`].
+    /// [`BodyError::Time`], [`BodyError::Hosts`].
     pub fn facts(self) -> Result<Facts, BodyError> {
-        let Self { user, name, labels, start, end, hosts } = self;
+        let Self { user, name, labels, aliases, start, end, hosts } = self;
         let hosts = match hosts {
+            Hosts::Text(text) => hostlist::expand(&text)?.into_iter().map(|host| (host, Place::default())).collect(),
             Hosts::List(list) => list.into_iter().map(|host| (host, Place::default())).collect(),
             Hosts::Places(places) => places,
         };
@@ -123,6 +141,7 @@ impl Change {
             user: user.filter(|u| !u.is_empty()),
             name: name.filter(|n| !n.is_empty()),
             labels: labels.into_iter().filter(|(_, v)| !v.is_empty()).collect(),
+            aliases: aliases.into_iter().map(Id::text).filter(|alias| !alias.is_empty()).collect(),
             start_ns: start.map(|t| t.ns("start")).transpose()?,
             end_ns: end.map(|t| t.ns("end")).transpose()?,
             hosts,
@@ -142,14 +161,11 @@ impl Body {
     /// Which job, and what is said of it.
     ///
     /// # Errors
-    /// [`BodyError::Time`].
+    /// [`BodyError::Time`], [`BodyError::Hosts`].
     pub fn facts(self) -> Result<(Key, Facts), BodyError> {
-        let Self { id, cluster, user, name, labels, start, end, hosts } = self;
-        let id = match id {
-            Id::Number(id) => id.to_string(),
-            Id::Text(id) => id,
-        };
-        Ok((Key { cluster, id }, Change { user, name, labels, start, end, hosts }.facts()?))
+        let Self { id, cluster, user, name, labels, aliases, start, end, hosts } = self;
+        let change = Change { user, name, labels, aliases, start, end, hosts };
+        Ok((Key { cluster, id: id.text() }, change.facts()?))
     }
 }
 
@@ -165,10 +181,13 @@ mod tests {
         assert_eq!((key.cluster.as_str(), key.id.as_str(), facts.user), ("", "4711", None));
         assert_eq!((facts.start_ns, facts.end_ns), (Some(1_500_000_000), Some(60_000_000_000)));
         assert_eq!(facts.hosts.keys().collect::<Vec<_>>(), ["a", "b"]);
-        let (key, facts) =
-            of(r#"{"id": "12_3", "cluster": "c", "hosts": {"a": {"devices": ["mlx5_0"], "pids": [17]}}}"#);
-        assert_eq!((key.cluster.as_str(), key.id.as_str()), ("c", "12_3"));
+        let (key, facts) = of(
+            r#"{"id": "12_3", "aliases": [15, ""], "cluster": "c", "hosts": {"a": {"devices": ["mlx5_0"], "pids": [17]}}}"#,
+        );
+        assert_eq!((key.cluster.as_str(), key.id.as_str(), &facts.aliases[..]), ("c", "12_3", &["15".to_owned()][..]));
         assert_eq!(facts.hosts["a"], Place { devices: vec!["mlx5_0".into()], pids: vec![17] });
+        let (_, facts) = of(r#"{"id": 1, "hosts": "n[1-2],x"}"#);
+        assert_eq!(facts.hosts.keys().collect::<Vec<_>>(), ["n1", "n2", "x"]);
         assert_eq!(Change::read(b" ").unwrap().facts().unwrap(), Facts::default());
     }
 
@@ -182,6 +201,7 @@ mod tests {
         assert!(why(r#"{"hosts": ["a"]}"#).starts_with("missing field `id`"));
         assert!(why("id=1").contains("a job is written as {\"id\": \"4711\""));
         assert!(why(r#"{"id": "1", "start": "noon"}"#).starts_with("start \"noon\" is no time; write Unix seconds"));
+        assert!(why(r#"{"id": "1", "hosts": "n[1"}"#).starts_with("hosts: \"n[1\" is no host list"));
         assert!(why(r#"{"id": "1", "end": 1e300}"#).starts_with("end "));
     }
 }

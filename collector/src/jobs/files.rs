@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use fabriclens_jobs::{Key, Registry, RegistryError, Source};
 
 use super::body::{Body, BodyError};
+use super::{Ask, Opened, Opening};
 use crate::api::time::now_ns;
 
 /// Largest file that is read, bytes.
@@ -33,7 +34,7 @@ struct Seen {
 
 /// Why a file says nothing.
 #[derive(Debug, thiserror::Error)]
-enum FileError {
+enum ReadError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("{0} bytes are more than {SIZE}")]
@@ -46,27 +47,37 @@ enum FileError {
 
 impl Files {
     /// Nothing was read yet.
-    pub(super) fn new(dir: PathBuf) -> Self {
+    fn new(dir: PathBuf) -> Self {
         Self { dir, seen: HashMap::new(), missing: false }
     }
+}
 
+/// If the config names a directory.
+pub(super) fn open(opening: &Opening<'_>) -> Opened {
+    Ok(opening.config.jobs.dir.clone().map(|dir| Box::new(Files::new(dir)) as _))
+}
+
+impl Ask for Files {
     /// Tells the registry what is new, has changed or is gone.
-    pub(super) fn read(&mut self, registry: &Registry) {
+    fn ask(&mut self, registry: &Registry) -> bool {
         let there = match list(&self.dir) {
             Ok(there) => there,
             // A file system that is away for a minute ends no job.
             Err(error) if !self.missing => {
                 self.missing = true;
-                return tracing::warn!(path = %self.dir.display(), %error, "cannot read the directory of jobs (jobs.dir)");
+                tracing::warn!(path = %self.dir.display(), %error, "cannot read the directory of jobs (jobs.dir)");
+                return false;
             }
-            Err(_) => return,
+            Err(_) => return false,
         };
         self.missing = false;
-        for (path, changed, bytes) in &there {
+        let mut changed = false;
+        for (path, modified, bytes) in &there {
             let known = self.seen.get(path);
-            if known.is_some_and(|s| (s.changed, s.bytes) == (*changed, *bytes)) {
+            if known.is_some_and(|s| (s.changed, s.bytes) == (*modified, *bytes)) {
                 continue;
             }
+            changed = true;
             let before = known.and_then(|s| s.job.clone());
             let job = match tell(registry, path, *bytes) {
                 Ok(job) => Some(job),
@@ -78,16 +89,18 @@ impl Files {
             if let Some(other) = before.filter(|b| Some(b) != job.as_ref()) {
                 end(registry, &other);
             }
-            self.seen.insert(path.clone(), Seen { changed: *changed, bytes: *bytes, job });
+            self.seen.insert(path.clone(), Seen { changed: *modified, bytes: *bytes, job });
         }
         let still: std::collections::HashSet<&PathBuf> = there.iter().map(|t| &t.0).collect();
         self.seen.retain(|path, seen| {
             let stays = still.contains(path);
             if !stays {
+                changed = true;
                 seen.job.iter().for_each(|job| end(registry, job));
             }
             stays
         });
+        changed
     }
 }
 
@@ -107,9 +120,9 @@ fn list(dir: &Path) -> std::io::Result<Listed> {
     Ok(all)
 }
 
-fn tell(registry: &Registry, path: &Path, bytes: u64) -> Result<Key, FileError> {
+fn tell(registry: &Registry, path: &Path, bytes: u64) -> Result<Key, ReadError> {
     if bytes > SIZE {
-        return Err(FileError::Large(bytes));
+        return Err(ReadError::Large(bytes));
     }
     let (key, facts) = Body::read(&std::fs::read(path)?)?.facts()?;
     registry.begin(Source::File, &key, facts, now_ns())?;

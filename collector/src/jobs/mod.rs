@@ -1,8 +1,13 @@
 //! Jobs in the collector: what people and schedulers say of them comes in here, is kept by the registry, and goes out as
 //! `fabric_job_info`, by which any series of a host becomes a job's.
 
+mod agents;
 mod body;
+mod book;
+mod command;
 mod files;
+mod http;
+mod kubernetes;
 mod series;
 mod slurm;
 
@@ -12,9 +17,13 @@ use std::time::Duration;
 use fabriclens_jobs::{Registry, RegistryError};
 use fabriclens_store::Store;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 
 use crate::api::time::now_ns;
 use crate::config::Config;
+use crate::data::Data;
+use crate::endpoint::FileError;
+use crate::every::{Why, every};
 use crate::forward::Sink;
 pub use body::{Body, BodyError, Change};
 use series::Writer;
@@ -23,15 +32,13 @@ use series::Writer;
 const TABLE: &str = "jobs";
 /// How often `fabric_job_info` is written: well within the time that a query looks back.
 const EVERY: Duration = Duration::from_secs(10);
-/// How often Slurm is asked; its controller has other work.
-const ASK: Duration = Duration::from_secs(15);
 
 /// See the module.
 pub struct Jobs {
     /// What is known.
     pub registry: Registry,
     store: Arc<Store>,
-    changed: Notify,
+    changed: Arc<Notify>,
 }
 
 impl Jobs {
@@ -41,7 +48,7 @@ impl Jobs {
     /// [`RegistryError::Disk`].
     pub fn open(store: &Arc<Store>) -> Result<Self, RegistryError> {
         let table = store.table(TABLE).map_err(|e| RegistryError::Disk(e.to_string()))?;
-        Ok(Self { registry: Registry::open(table)?, store: store.clone(), changed: Notify::new() })
+        Ok(Self { registry: Registry::open(table)?, store: store.clone(), changed: Arc::default() })
     }
 
     /// Something was said: the series are written at once.
@@ -50,61 +57,74 @@ impl Jobs {
     }
 }
 
-/// Asks Slurm, if it is to be asked, until `stop` becomes true.
-pub async fn ask_slurm(jobs: Arc<Jobs>, config: Config, mut stop: watch::Receiver<bool>) {
-    let Some(command) = config.jobs.squeue else { return };
-    let mut slurm = slurm::Slurm::new(command);
-    let mut tick = tokio::time::interval(ASK);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            _ = stop.wait_for(|s| *s) => return,
-        }
-        let asked = jobs.clone();
-        let work = tokio::task::spawn_blocking(move || (slurm.ask(&asked.registry), slurm));
-        match work.await {
-            Ok((changed, back)) => {
-                slurm = back;
-                if changed {
-                    jobs.changed();
-                }
-            }
-            Err(error) => return tracing::error!(%error, "Slurm is no longer asked for jobs"),
-        }
-    }
+/// A source of jobs that is asked again and again.
+trait Ask: Send {
+    /// Tells the registry what is new. True when something is.
+    fn ask(&mut self, registry: &Registry) -> bool;
 }
 
-/// Reads the directory of files, forgets old jobs and writes the series, until `stop` becomes true.
-pub async fn run(jobs: Arc<Jobs>, sink: Arc<Sink>, config: Config, mut stop: watch::Receiver<bool>) {
-    let mut files = config.jobs.dir.map(files::Files::new);
-    let mut writer = Writer::default();
-    let mut tick = tokio::time::interval(EVERY);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    loop {
-        let (round, last) = tokio::select! {
-            _ = tick.tick() => (true, false),
-            () = jobs.changed.notified() => (false, false),
-            _ = stop.wait_for(|s| *s) => (false, true),
+/// What a source may need.
+struct Opening<'a> {
+    config: &'a Config,
+    data: &'a Arc<Data>,
+    /// Becomes true when the collector stops: what takes long is given up.
+    stop: &'a watch::Receiver<bool>,
+}
+
+/// A source; `None` if the config does not name it.
+type Opened = Result<Option<Box<dyn Ask>>, FileError>;
+
+/// How often a source is asked, and how it is made.
+struct Row {
+    pace: Duration,
+    open: fn(&Opening<'_>) -> Opened,
+}
+
+/// All sources that are asked: a file and a row for each. Requests are told by the API.
+const SOURCES: [Row; 4] = [
+    Row { pace: Duration::from_secs(10), open: files::open },
+    // Schedulers' controllers have other work.
+    Row { pace: Duration::from_secs(15), open: slurm::open },
+    Row { pace: Duration::from_secs(15), open: kubernetes::open },
+    Row { pace: Duration::from_secs(10), open: agents::open },
+];
+
+/// Asks all sources that the config names until `stop` becomes true.
+///
+/// # Errors
+/// [`FileError`]; nothing is asked then.
+pub fn ask(
+    jobs: &Arc<Jobs>,
+    data: &Arc<Data>,
+    config: &Config,
+    stop: &watch::Receiver<bool>,
+) -> Result<Vec<JoinHandle<()>>, FileError> {
+    let opening = Opening { config, data, stop };
+    let open = |row: &Row| Ok((row.open)(&opening)?.map(|source| (row.pace, source)));
+    let sources = SOURCES.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let start = |(pace, mut source): (Duration, Box<dyn Ask>)| {
+        let jobs = jobs.clone();
+        let work = move |why| {
+            if why != Why::Stop && source.ask(&jobs.registry) {
+                jobs.changed();
+            }
         };
-        let (jobs, sink) = (jobs.clone(), sink.clone());
-        let keep = config.retention.jobs;
-        let work = tokio::task::spawn_blocking(move || {
-            if let Some(files) = files.as_mut().filter(|_| round) {
-                files.read(&jobs.registry);
-            }
-            if round && !keep.is_zero() {
-                forget(&jobs.registry, keep);
-            }
-            writer.write(&jobs, &sink, last);
-            (files, writer)
-        });
-        match work.await {
-            Ok(_) if last => return,
-            Ok(back) => (files, writer) = back,
-            Err(error) => return tracing::error!(%error, "jobs are no longer written as series"),
+        tokio::spawn(every(pace, Arc::default(), stop.clone(), "a source of jobs is no longer asked", work))
+    };
+    Ok(sources.into_iter().flatten().map(start).collect())
+}
+
+/// Forgets old jobs and writes the series, until `stop` becomes true.
+pub async fn run(jobs: Arc<Jobs>, sink: Arc<Sink>, config: Config, stop: watch::Receiver<bool>) {
+    let (mut writer, keep) = (Writer::default(), config.retention.jobs);
+    let wake = jobs.changed.clone();
+    let work = move |why| {
+        if why == Why::Pace && !keep.is_zero() {
+            forget(&jobs.registry, keep);
         }
-    }
+        writer.write(&jobs, &sink, why == Why::Stop);
+    };
+    every(EVERY, wake, stop, "jobs are no longer written as series", work).await;
 }
 
 fn forget(registry: &Registry, keep: Duration) {

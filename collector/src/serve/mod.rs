@@ -32,8 +32,8 @@ pub enum ServeError {
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A file that the remote engine needs.
-    #[error("store: {0}; give a file that this user can read")]
+    /// A file that names a token, a password or an authority of another server.
+    #[error("{0}; give a file that this user can read")]
     Remote(#[from] crate::endpoint::FileError),
     /// A forward queue.
     #[error(transparent)]
@@ -57,7 +57,8 @@ pub struct Running {
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<std::io::Result<()>>>,
     own: JoinHandle<()>,
-    jobs: JoinHandle<()>,
+    /// Those who tell of jobs, and who writes them.
+    jobs: Vec<JoinHandle<()>>,
     api: Arc<Api>,
     store: Arc<Store>,
     sink: Arc<Sink>,
@@ -94,8 +95,9 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         .into_iter()
         .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
         .collect();
-    tokio::spawn(jobs::ask_slurm(jobs.clone(), config.clone(), stopped.clone()));
+    let mut sources = jobs::ask(&jobs, &Arc::new(Data::new(store.clone(), &config)?), &config, &stopped)?;
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
+    sources.push(tokio::spawn(jobs));
     let own = ingest::store_own_metrics(
         store.clone(),
         sink.clone(),
@@ -111,7 +113,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         stop,
         servers: servers.map_err(|e: std::io::Error| other(&e))?,
         own: tokio::spawn(own),
-        jobs: tokio::spawn(jobs),
+        jobs: sources,
         api,
         store,
         sink,
@@ -181,8 +183,15 @@ impl Running {
         if self.own.await.is_err() {
             tracing::warn!("the writer of own metrics failed");
         }
-        if self.jobs.await.is_err() {
-            tracing::warn!("the writer of jobs failed");
+        let jobs = async {
+            for task in self.jobs {
+                if task.await.is_err() {
+                    tracing::warn!("a task of jobs failed");
+                }
+            }
+        };
+        if tokio::time::timeout(DRAIN, jobs).await.is_err() {
+            tracing::warn!(seconds = DRAIN.as_secs(), "a source of jobs does not answer and is left");
         }
         self.sink.stop();
         let store = self.store;
