@@ -1,0 +1,181 @@
+//! From frames to incidents: opens one when a detector is sure that something began, keeps what was usual before as its
+//! yardstick, lets the detectors judge again at each tick, and closes it when nothing has been found for a while.
+
+use crate::detect;
+use crate::fabric::Fabric;
+use crate::finding::{Finding, Root};
+use crate::history::{Frame, History, Stretch, Usual};
+use crate::incident::{Incident, Place, Severity, action};
+use crate::scene::Scene;
+use crate::signal::Signal;
+use crate::victims::victims;
+use crate::wait::PAUSED;
+
+/// Seconds without a finding after which an incident is over.
+const QUIET_S: f64 = 12.0;
+/// Seconds after the end of an incident that are not usual yet.
+const SETTLE_S: f64 = 5.0;
+/// Least ticks of any stretch.
+const LEAST: usize = 2;
+/// Ticks that are judged at most: what was long ago says little of what is wrong now.
+const LONGEST: usize = 60;
+/// Seconds in which the first finding may give way to another kind: trouble shows itself bit by bit.
+const YOUNG_S: f64 = 10.0;
+
+/// See the module.
+pub struct Watch {
+    fabric: Fabric,
+    history: History,
+    open: Option<Episode>,
+    opened: usize,
+    /// From when on all is usual again.
+    calm_ns: i64,
+}
+
+struct Episode {
+    id: String,
+    usual: Usual,
+    start_ns: i64,
+    detected_ns: i64,
+    /// The last instant at which something was found.
+    last_ns: i64,
+    ticks: usize,
+    quiet: usize,
+    verdicts: Vec<(Finding, f64)>,
+    suffer: Vec<usize>,
+    paused: Vec<usize>,
+}
+
+impl Watch {
+    /// Of a fabric.
+    pub fn new(fabric: Fabric) -> Self {
+        Self { fabric, history: History::default(), open: None, opened: 0, calm_ns: i64::MIN }
+    }
+
+    /// Takes the next frame; what it returns is over.
+    pub fn tick(&mut self, frame: Frame) -> Option<Incident> {
+        let lag = self.ticks(detect::ALL.iter().map(|d| d.needs_s).fold(0.0, f64::max));
+        self.history.push(frame, lag, if self.open.is_some() { i64::MAX } else { self.calm_ns });
+        let Some(mut episode) = self.open.take() else {
+            self.open = self.begin();
+            return None;
+        };
+        episode.ticks += 1;
+        episode.quiet += 1;
+        let since = self.history.since(episode.start_ns);
+        let mut recent = self.judge(&episode.usual, |seconds| since.last(self.ticks(seconds)));
+        if episode.ticks > self.ticks(YOUNG_S) {
+            let known = |f: &Finding| episode.verdicts.iter().any(|(old, _)| old.kind == f.kind);
+            recent.retain(known);
+        }
+        if !recent.is_empty() {
+            episode.quiet = 0;
+            episode.last_ns = self.history.now_ns();
+            let whole = since.last(LONGEST);
+            let findings = self.judge(&episode.usual, |_| whole.clone());
+            self.note(&mut episode, findings.into_iter().chain(recent), &whole);
+        }
+        if episode.quiet > self.ticks(QUIET_S) {
+            self.calm_ns = self.history.now_ns() + (SETTLE_S * 1e9) as i64;
+            return Some(self.tell(&episode, true));
+        }
+        self.open = Some(episode);
+        None
+    }
+
+    /// The incident that is open.
+    pub fn open(&self) -> Option<Incident> {
+        self.open.as_ref().map(|episode| self.tell(episode, false))
+    }
+
+    fn begin(&mut self) -> Option<Episode> {
+        let usual = self.history.usual(&self.fabric);
+        let enough = |d: &&detect::Detector| usual.stretch.ticks() >= self.ticks(d.usual_s);
+        let first = detect::ALL.iter().filter(enough).filter_map(|detector| {
+            let now = self.history.last(self.ticks(detector.needs_s));
+            let found = best((detector.run)(&self.scene(&usual, &now)));
+            found.map(|finding| (finding, now))
+        });
+        let (finding, now) = first.max_by(|a, b| a.0.confidence.total_cmp(&b.0.confidence))?;
+        self.opened += 1;
+        let detected_ns = self.history.now_ns();
+        let mut episode = Episode {
+            id: format!("{}-{}", detected_ns / 1_000_000, self.opened),
+            usual,
+            start_ns: now.window_ns()[0],
+            detected_ns,
+            last_ns: detected_ns,
+            ticks: 0,
+            quiet: 0,
+            verdicts: Vec::new(),
+            suffer: Vec::new(),
+            paused: Vec::new(),
+        };
+        self.note(&mut episode, std::iter::once(finding), &now);
+        Some(episode)
+    }
+
+    fn scene<'a>(&'a self, usual: &'a Usual, now: &'a Stretch) -> Scene<'a> {
+        Scene { fabric: &self.fabric, now, usual, step_s: self.history.step_s() }
+    }
+
+    /// So many seconds in ticks. Ticks of less than a second count as seconds: simulators are fast.
+    fn ticks(&self, seconds: f64) -> usize {
+        ((seconds / self.history.step_s().max(1.0)).ceil() as usize).max(LEAST)
+    }
+
+    /// What all detectors find, each in the stretch `of` the ticks that it needs.
+    fn judge(&self, usual: &Usual, of: impl Fn(f64) -> Stretch) -> Vec<Finding> {
+        detect::ALL.iter().flat_map(|d| (d.run)(&self.scene(usual, &of(d.needs_s)))).collect()
+    }
+
+    /// Adds the best finding to what was found before, and looks who suffers.
+    fn note(&self, episode: &mut Episode, findings: impl Iterator<Item = Finding>, whole: &Stretch) {
+        let Some(found) = best(findings) else { return };
+        let scene = self.scene(&episode.usual, whole);
+        episode.suffer = victims(&scene, &found.culprits);
+        let held = |p: &usize| scene.now(Signal::PauseRx, *p).is_some_and(|share| share >= PAUSED);
+        episode.paused = (0..self.fabric.ports.list.len()).filter(held).collect();
+        match episode.verdicts.iter_mut().find(|(old, _)| old.kind == found.kind && old.root == found.root) {
+            Some((old, score)) => {
+                *score += found.confidence;
+                *old = found;
+            }
+            None => {
+                let score = found.confidence;
+                episode.verdicts.push((found, score));
+            }
+        }
+    }
+
+    fn tell(&self, episode: &Episode, over: bool) -> Incident {
+        let verdict = episode.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|v| &v.0);
+        // An episode begins with a finding.
+        #[expect(clippy::expect_used, reason = "begin() notes the first")]
+        let verdict = verdict.expect("a first finding");
+        let id = |job: &usize| self.fabric.jobs[*job].id.clone();
+        let suffer: Vec<String> =
+            episode.suffer.iter().filter(|job| !verdict.culprits.contains(job)).map(id).collect();
+        Incident {
+            id: episode.id.clone(),
+            kind: verdict.kind,
+            start_ns: episode.start_ns,
+            detected_ns: episode.detected_ns,
+            end_ns: over.then_some(episode.last_ns),
+            severity: if suffer.is_empty() { Severity::Warning } else { Severity::Critical },
+            confidence: verdict.confidence,
+            root: Place::of(&self.fabric, &verdict.root),
+            culprit_jobs: verdict.culprits.iter().map(id).collect(),
+            victim_jobs: suffer,
+            victim_ports: episode.paused.iter().map(|p| Place::of(&self.fabric, &Root::Port(*p))).collect(),
+            evidence: verdict.evidence.clone(),
+            explanation: verdict.explanation.clone(),
+            action: action(verdict.kind).to_owned(),
+        }
+    }
+}
+
+/// The surest; of those as sure as each other the first.
+fn best(findings: impl IntoIterator<Item = Finding>) -> Option<Finding> {
+    findings.into_iter().reduce(|best, next| if next.confidence > best.confidence { next } else { best })
+}
