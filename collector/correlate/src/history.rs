@@ -118,9 +118,10 @@ impl History {
         self.frames.back().map_or(0, |f| f.time_ns)
     }
 
-    /// The last frames, as far as they are kept.
-    pub fn last(&self, ticks: usize) -> Stretch {
-        Stretch(self.frames.range(self.frames.len().saturating_sub(ticks)..).cloned().collect())
+    /// The last frames that are not of before an instant.
+    pub fn last_since(&self, ticks: usize, time_ns: i64) -> Stretch {
+        let begin = self.frames.partition_point(|f| f.time_ns < time_ns);
+        Stretch(self.frames.range(begin.max(self.frames.len().saturating_sub(ticks))..).cloned().collect())
     }
 
     /// Frames from an instant on.

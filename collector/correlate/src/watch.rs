@@ -73,7 +73,7 @@ impl Watch {
             episode.last_ns = self.history.now_ns();
             let whole = since.last(LONGEST);
             let findings = self.judge(&episode.usual, |_| whole.clone());
-            self.note(&mut episode, findings.into_iter().chain(recent), &whole);
+            self.note(&mut episode, findings.into_iter(), &whole);
         }
         if episode.quiet > self.ticks(QUIET_S) {
             self.calm_ns = self.history.now_ns() + (SETTLE_S * 1e9) as i64;
@@ -90,9 +90,11 @@ impl Watch {
 
     fn begin(&mut self) -> Option<Episode> {
         let usual = self.history.usual(&self.fabric);
-        let enough = |d: &&detect::Detector| usual.stretch.ticks() >= self.ticks(d.usual_s);
-        let first = detect::ALL.iter().filter(enough).filter_map(|detector| {
-            let now = self.history.last(self.ticks(detector.needs_s));
+        let first = self.able(&usual).filter_map(|detector| {
+            let now = self.history.last_since(self.ticks(detector.needs_s), self.calm_ns);
+            if now.ticks() < LEAST {
+                return None;
+            }
             let found = best((detector.run)(&self.scene(&usual, &now)));
             found.map(|finding| (finding, now))
         });
@@ -119,6 +121,11 @@ impl Watch {
         Scene { fabric: &self.fabric, now, usual, step_s: self.history.step_s() }
     }
 
+    /// Detectors for which enough is known of what is usual.
+    fn able<'a>(&'a self, usual: &'a Usual) -> impl Iterator<Item = &'static detect::Detector> + 'a {
+        detect::ALL.iter().filter(|d| usual.stretch.ticks() >= self.ticks(d.usual_s))
+    }
+
     /// So many seconds in ticks. Ticks of less than a second count as seconds: simulators are fast.
     fn ticks(&self, seconds: f64) -> usize {
         ((seconds / self.history.step_s().max(1.0)).ceil() as usize).max(LEAST)
@@ -126,7 +133,7 @@ impl Watch {
 
     /// What all detectors find, each in the stretch `of` the ticks that it needs.
     fn judge(&self, usual: &Usual, of: impl Fn(f64) -> Stretch) -> Vec<Finding> {
-        detect::ALL.iter().flat_map(|d| (d.run)(&self.scene(usual, &of(d.needs_s)))).collect()
+        self.able(usual).flat_map(|d| (d.run)(&self.scene(usual, &of(d.needs_s)))).collect()
     }
 
     /// Adds the best finding to what was found before, and looks who suffers.

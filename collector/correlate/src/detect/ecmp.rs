@@ -9,8 +9,9 @@ use crate::signal::Signal;
 use crate::topology::Role;
 use std::sync::Arc;
 
-/// How much a link's part of its leaf's traffic must have grown.
-const SHIFT: f64 = 0.12;
+/// How much a link's part of its leaf's traffic must have grown: of all, and of what it was.
+const SHIFT: f64 = 0.1;
+const TIMES: f64 = 1.35;
 /// How much more it must be than it ever was in a stretch as long.
 const BEYOND: f64 = 0.03;
 /// Of what was usual: a leaf that sends more has more to do, and no collision.
@@ -43,7 +44,8 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     };
     let long = scene.now.ticks().min(scene.usual.stretch.ticks() / 2).max(1);
     let highest = scene.usual.stretch.frames().windows(long).filter_map(part).fold(0.0, f64::max);
-    if grown < SHIFT || part(scene.now.frames())? < highest + BEYOND || loud || !lose {
+    let enough = grown >= SHIFT && part(scene.now.frames())? >= TIMES * scene.usual(Signal::Tx, port)? / usual;
+    if !enough || part(scene.now.frames())? < highest + BEYOND || loud || !lose {
         return None;
     }
     let finding = Finding {

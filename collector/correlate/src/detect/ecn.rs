@@ -15,6 +15,12 @@ const UNMARKED: usize = 3;
 const CHANCE: f64 = 0.05;
 /// A chance that nobody would believe in, among many hosts and many seconds.
 const IMPOSSIBLE: f64 = 1e-8;
+/// Queues with marks that must have been seen to know at which length this fabric marks.
+const SEEN: usize = 20;
+/// Of its rate: what a port with a long queue sends at least, if it is free to.
+const MOVES: f64 = 0.3;
+/// Share of time in which it may be held.
+const HELD: f64 = 0.3;
 /// Of what was usual: below this, marks have ceased.
 const CEASED: f64 = 0.02;
 /// Of what was usual: senders that get so many more notifications should send less.
@@ -33,7 +39,7 @@ fn found(root: Root, confidence: f64, evidence: Vec<crate::finding::Evidence>, e
     Finding { kind: Kind::EcnMisconfigured, root, confidence, culprits: Vec::new(), evidence, explanation }
 }
 
-/// The queue at which this fabric marks: the median of queues in ticks with marks, before trouble.
+/// The queue at which this fabric marks: the longer ones of those that had marks before trouble.
 fn marking_queue(scene: &Scene<'_>) -> Option<f64> {
     let mut queues: Vec<f64> = Vec::new();
     for frame in scene.usual.stretch.frames() {
@@ -41,7 +47,7 @@ fn marking_queue(scene: &Scene<'_>) -> Option<f64> {
         queues.extend(marked.filter_map(|p| frame.get(Signal::QueueMax, p)));
     }
     queues.sort_by(f64::total_cmp);
-    queues.get(queues.len() / 2).copied()
+    queues.get(queues.len() * 3 / 4).copied().filter(|_| queues.len() >= SEEN)
 }
 
 /// Switches with long queues and no marks.
@@ -56,13 +62,18 @@ fn switches(scene: &Scene<'_>) -> Option<Finding> {
             let (Some(marks), Some(queue)) = (at(Signal::Marks), at(Signal::QueueMax)) else { continue };
             if marks > 0.0 {
                 marking.push(node);
-            } else if queue >= long {
+            } else if queue >= long && moves(scene, frame, port) {
                 let entry = unmarked.entry(node).or_insert((0, port));
                 entry.0 += 1;
             }
         }
     }
     unmarked.retain(|node, (times, _)| *times >= UNMARKED && !marking.contains(node));
+    if !marking.is_empty() && unmarked.len() > 1 {
+        // Some mark: it is not the whole fabric, so it is the one that had most to mark.
+        let most = unmarked.iter().max_by_key(|(_, (times, _))| *times).map(|(node, _)| *node);
+        unmarked.retain(|node, _| Some(*node) == most);
+    }
     let (first, (_, port)) = unmarked.first_key_value()?;
     let queue = scene.now(Signal::QueueMax, *port).unwrap_or(0.0);
     let evidence = vec![evidence(scene, Signal::QueueMax, *port, queue, long)];
@@ -75,6 +86,12 @@ fn switches(scene: &Scene<'_>) -> Option<Finding> {
         names.join(", ")
     );
     Some(found(root, 0.93, evidence, text))
+}
+
+/// Whether a port sends freely: packets are marked on their way out, so a port that stands still marks nothing.
+fn moves(scene: &Scene<'_>, frame: &Frame, port: usize) -> bool {
+    let sends = frame.get(Signal::Tx, port).zip(scene.rate(port)).is_some_and(|(sent, rate)| sent >= MOVES * rate);
+    sends && frame.get(Signal::PauseRx, port).unwrap_or(0.0) <= HELD
 }
 
 /// Seen from hosts alone: switches pause them, and marked packets no longer arrive.
@@ -103,15 +120,13 @@ fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
         );
         return Some(found(Root::Fabric, 0.85, evidence, text));
     }
-    // One leaf: its hosts are paused and no longer told, others are still told.
+    // One leaf: the hosts that it pauses are no longer told, others still are.
     let leaf = scene.fabric.peer_node(worst)?;
-    if paused.iter().any(|p| scene.fabric.peer_node(*p) != Some(leaf)) {
+    if paused.iter().any(|p| scene.fabric.peer_node(*p) != Some(leaf)) || now < 0.3 * usual {
         return None;
     }
-    let (told, before) =
-        sums(Signal::CnpRx, &mut scene.fabric.host_ports().filter(|p| scene.fabric.peer_node(*p) == Some(leaf)));
-    let expected = before * scene.seconds();
-    (expected >= 10.0 && told <= 0.3 * before).then(|| {
+    let (told, before) = sums(Signal::CnpRx, &mut paused.iter().copied());
+    (before > 0.0 && told <= 0.3 * before).then(|| {
         let leaf_name = &scene.fabric.topology.nodes[leaf].name;
         let text = format!("{leaf_name} pauses its hosts, and these are no longer told of congestion: it does not mark.");
         found(Root::Switch(leaf), 0.75, evidence, text)
@@ -158,7 +173,7 @@ fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
     let deaf = |port: usize| {
         let (told, before) = (scene.now(Signal::CnpRx, port)?, scene.usual(Signal::CnpRx, port)?);
         let (sent, usual) = (scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
-        let same = sent >= 0.8 * usual && sent >= 0.1 * scene.rate(port)?;
+        let same = sent >= 0.85 * usual && sent >= 0.1 * scene.rate(port)?;
         (told >= FEW && told >= MORE * before && same).then_some((port, told))
     };
     let mut ports: Vec<(usize, f64)> = scene.fabric.host_ports().filter_map(deaf).collect();
@@ -167,7 +182,7 @@ fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
     // A job that sends more than before is told more often; that is no fault.
     let job = scene.fabric.job_of(worst)?;
     let fare = scene.fare(job)?;
-    if ports.len() < 2 || !(0.75..1.35).contains(&fare.ratio) {
+    if ports.len() < 2 || !(0.9..1.3).contains(&fare.ratio) {
         return None;
     }
     let evidence = vec![evidence(scene, Signal::CnpRx, worst, told, FEW)];

@@ -11,8 +11,10 @@ use crate::signal::Signal;
 
 /// Share of time from which a NIC's pause is more than a hiccup.
 const HELD: f64 = 0.01;
-/// Share that nothing but a storm or a dead receiver reaches.
-const STORM: f64 = 0.8;
+/// Share of time at which nothing gets through.
+const DEAD: f64 = 0.95;
+/// Of the longest pause: what a frame comes to that is never taken back.
+const LONG: f64 = 0.8;
 /// Quanta of the longest pause that one frame asks for, and bits in one.
 const LONGEST_BITS: f64 = 65_535.0 * 512.0;
 /// Bytes in a NIC's buffer above which it has something to drain.
@@ -47,15 +49,12 @@ fn judge(scene: &Scene<'_>, port: usize) -> Option<Finding> {
 
 /// Whether a NIC pauses without need, and how sure that is.
 fn is_storm(scene: &Scene<'_>, port: usize, held: f64) -> (bool, f64) {
-    if let Some(filled) = scene.now.top(Signal::QueueMax, port) {
-        return (filled < FILLED, 0.95);
-    }
     let rate = scene.rate(port).unwrap_or(f64::NAN);
     let frames = scene.now(Signal::PauseFrames, port).unwrap_or(f64::NAN);
-    let longest = LONGEST_BITS / (rate * 8.0);
-    let received = scene.now(Signal::Rx, port).unwrap_or(f64::NAN) / rate;
-    if held / frames >= 0.9 * longest || (held >= 0.98 && received < STILL) {
-        return (true, 0.85);
-    }
-    (false, if held >= STORM { 0.7 } else { 0.85 })
+    // Of the longest pause: what one frame came to.
+    let each = held / frames / (LONGEST_BITS / (rate * 8.0));
+    let still = scene.now(Signal::Rx, port).unwrap_or(f64::NAN) < STILL * rate;
+    let filled = scene.now.top(Signal::QueueMax, port).map(|bytes| bytes >= FILLED);
+    let storm = filled != Some(true) && (each >= LONG || (held >= DEAD && still));
+    (storm, if filled == Some(!storm) { 0.96 } else { 0.94 })
 }

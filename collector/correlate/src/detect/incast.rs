@@ -8,6 +8,10 @@ use crate::wait::{PAUSED, terminals};
 
 /// Of the next longest queue towards a host: how much longer one must be to be the one.
 const ALONE: f64 = 3.0;
+/// Of the next, and of what was usual: so many more tell it without any pause.
+const FAR: f64 = 8.0;
+/// Share of what it gets that must be marked for that.
+const MARKED: f64 = 0.2;
 /// Of what was usual: how many more marked packets the one gets, seen from hosts alone.
 const MORE: f64 = 4.0;
 
@@ -56,6 +60,9 @@ fn from_hosts(scene: &Scene<'_>) -> Option<(usize, crate::finding::Evidence, f64
     let ((host, most), next) = (*marked.first()?, marked.get(1).map_or(0.0, |m| m.1));
     let usual = scene.usual(Signal::EcnRx, host).unwrap_or(0.0);
     let own = scene.now(Signal::PauseTx, host).unwrap_or(0.0) < PAUSED;
-    (paused && own && most >= ALONE * next && most >= MORE * usual && most > 0.0)
+    let alone = most >= ALONE * next && most >= MORE * usual;
+    let share = most / scene.now(Signal::RxPackets, host).unwrap_or(f64::INFINITY);
+    let far_alone = most >= FAR * next && most >= FAR * usual && share >= MARKED;
+    (own && most > 0.0 && (far_alone || (paused && alone)))
         .then(|| (host, evidence(scene, Signal::EcnRx, host, most, ALONE * next), 0.8))
 }

@@ -1,5 +1,6 @@
 //! The detectors: pure functions of a scene, one file each and one row in [`ALL`].
 
+mod congestion;
 mod degraded;
 mod ecmp;
 mod ecn;
@@ -7,7 +8,7 @@ mod host_pause;
 mod incast;
 mod lossy;
 mod noisy;
-mod uplink;
+
 
 use crate::finding::{Evidence, Finding};
 use crate::scene::Scene;
@@ -30,7 +31,7 @@ const fn row(name: &'static str, needs_s: f64, usual_s: f64, run: fn(&Scene<'_>)
 }
 
 /// All detectors; of findings that are as sure as each other, the earlier row counts.
-pub const ALL: [Detector; 8] = [
+pub const ALL: [Detector; 9] = [
     row("host_pause", 3.0, 0.0, host_pause::run),
     row("degraded_link", 20.0, 1.0, degraded::run),
     row("lossy_link", 20.0, 1.0, lossy::run),
@@ -38,7 +39,8 @@ pub const ALL: [Detector; 8] = [
     row("incast", 4.0, 0.0, incast::run),
     row("noisy_neighbour", 10.0, 40.0, noisy::run),
     row("ecmp_collision", 20.0, 40.0, ecmp::run),
-    row("uplink_congestion", 4.0, 0.0, uplink::run),
+    row("pause", 4.0, 0.0, congestion::pause),
+    row("loss_with_marks", 20.0, 40.0, congestion::loss),
 ];
 
 /// A number of a port as evidence.

@@ -23,7 +23,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         now / scene.usual_sum(signal, 0..scene.fabric.ports.list.len())
     };
     let grown = signal(Signal::CnpRx);
-    let lose = fares.iter().enumerate().any(|(j, f)| j != job && f.is_some_and(|f| f.lost(0.05)));
+    let lose = fares.iter().enumerate().any(|(j, f)| j != job && f.is_some_and(|f| f.ratio + 2.0 * f.chance < 0.97));
     if !(grown >= GROWN && lose) {
         return Vec::new();
     }
