@@ -73,6 +73,8 @@ pub struct Finding {
     pub confidence: f64,
     /// Jobs that cause it.
     pub culprits: Vec<usize>,
+    /// When it began, Unix nanoseconds, where that shows; otherwise with the stretch that was judged.
+    pub began_ns: Option<i64>,
     /// What speaks for it.
     pub evidence: Vec<Evidence>,
     /// In plain words.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 /// Ticks that are kept.
 const KEPT: usize = 128;
+/// Bytes of a packet that is sent again: those that matter are full, and most fabrics have this MTU.
+const FULL: f64 = 4096.0;
 /// Ticks that tell what is usual.
 const USUAL: usize = 60;
 
@@ -78,10 +80,15 @@ impl Stretch {
         self.values(signal, port).reduce(f64::max)
     }
 
-    /// Bytes a second that some ports receive and send together, by tick; ticks without any are left out.
+    /// Bytes a second that some ports receive and send together, by tick, without what was sent again or came out of
+    /// sequence; ticks without any are left out.
     pub fn load(&self, ports: &[usize]) -> Vec<f64> {
         let of = |frame: &Arc<Frame>| {
-            let moved = |p: &usize| [frame.get(Signal::Rx, *p), frame.get(Signal::Tx, *p)];
+            let wasted = |signal, port| frame.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL);
+            let moved = |p: &usize| {
+                let useful = |all, lost| Some((frame.get(all, *p)? - wasted(lost, *p)).max(0.0));
+                [useful(Signal::Rx, Signal::OutOfSequence), useful(Signal::Tx, Signal::Retransmits)]
+            };
             // Ports that are silent for a tick count as the others do.
             mean(ports.iter().flat_map(moved).flatten()).map(|m| m * ports.len() as f64 * 2.0)
         };
@@ -135,11 +142,12 @@ impl History {
         steps.min().map_or(1.0, |ns| ns as f64 / 1e9)
     }
 
-    /// What is usual.
-    pub fn usual(&self, fabric: &Fabric) -> Usual {
+    /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
+    pub fn usual(&self, fabric: &Fabric, fresh_ns: i64) -> Usual {
         let stretch = Stretch(self.calm.iter().cloned().collect());
         let jobs = fabric.jobs.iter().map(|job| Load::of(stretch.load(&job.ports))).collect();
-        Usual { stretch, jobs }
+        let fresh = self.calm.iter().filter(|f| f.time_ns >= fresh_ns).count();
+        Usual { stretch, jobs, fresh }
     }
 }
 
@@ -154,6 +162,8 @@ pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 pub struct Usual {
     /// The frames that tell it.
     pub stretch: Stretch,
+    /// How many of them are of after the last trouble, when jobs may have changed their ways.
+    pub fresh: usize,
     jobs: Vec<Option<Load>>,
 }
 

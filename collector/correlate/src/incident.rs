@@ -110,7 +110,9 @@ pub fn action(kind: Kind) -> &'static str {
             "Look at the host: PCIe width and speed, stalls, IOMMU, memory and CPU pressure, receive buffers."
         }
         Kind::Incast => "Look at the job's pattern: fewer senders at once, more receivers, or smaller bursts.",
-        Kind::DegradedLink => "Check cable and transceivers at both ends; take the link out of ECMP until it is mended.",
+        Kind::DegradedLink => {
+            "Check cable and transceivers at both ends; take the link out of ECMP until it is mended."
+        }
         Kind::LossyLink => "Clean or replace cable and transceivers; until then take the link out of service.",
         Kind::LinkFlap => "Replace the cable or transceiver; until then keep the link down.",
         Kind::LinkDown => "Check cable, transceivers and the port at the other end.",

@@ -1,7 +1,7 @@
 //! What a detector is given: a stretch of time, what was usual before it, and the fabric. It asks; it keeps nothing.
 
 use crate::fabric::Fabric;
-use crate::history::{Stretch, Usual, mean};
+use crate::history::{Frame, Stretch, Usual, mean};
 use crate::signal::Signal;
 
 /// See the module. Values are `None` where nothing was measured.
@@ -47,6 +47,11 @@ impl Scene<'_> {
     pub fn rate(&self, port: usize) -> Option<f64> {
         let usual = self.usual(Signal::Rate, port).filter(|r| *r > 0.0);
         usual.or_else(|| self.fabric.nominal(port)).or_else(|| self.now(Signal::Rate, port)).filter(|r| *r > 0.0)
+    }
+
+    /// When something was first so, Unix nanoseconds.
+    pub fn first(&self, so: impl Fn(&Frame) -> bool) -> Option<i64> {
+        self.now.frames().iter().find(|f| so(f)).map(|f| f.time_ns)
     }
 
     /// How a job fares; `None` if that cannot be told.

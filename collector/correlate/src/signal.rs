@@ -103,11 +103,7 @@ pub const ALL: [Row; 20] = [
     row(Signal::QueueMax, Max, "fabric_port_queue_max_bytes"),
     row(Signal::Rate, Max, "fabric_port_rate_bytes_per_second"),
     row(Signal::Up, Max, "fabric_port_up"),
-    row(
-        Signal::XmitWait,
-        Max,
-        "irate(fabric_port_xmit_wait_bytes_total[$w]) / fabric_port_rate_bytes_per_second",
-    ),
+    row(Signal::XmitWait, Max, "irate(fabric_port_xmit_wait_bytes_total[$w]) / fabric_port_rate_bytes_per_second"),
 ];
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::scene::Scene;
 use crate::signal::Signal;
 
 /// Share of time paused from which a port takes part.
-pub const PAUSED: f64 = 0.005;
+pub const PAUSED: f64 = 0.01;
 /// Share of the time in which a port does not send that pause must explain, for it to wait for its peer.
 const EXPLAINED: f64 = 0.5;
 /// Of the longest queue of a switch: ports with less are not why it pauses.

@@ -10,11 +10,16 @@ use crate::scene::Scene;
 use crate::signal::Signal;
 use crate::victims::victims;
 use crate::wait::PAUSED;
+use std::collections::BTreeMap;
 
 /// Seconds without a finding after which an incident is over.
 const QUIET_S: f64 = 12.0;
 /// Seconds after the end of an incident that are not usual yet.
-const SETTLE_S: f64 = 5.0;
+const SETTLE_S: f64 = 20.0;
+/// Of the time that a detector needs to see a beginning: the time in which it must find something again.
+const ALIVE: f64 = 2.0;
+/// Seconds until what was measured is usual: trouble that begins slowly must be seen before it is its own yardstick.
+const LAG_S: f64 = 20.0;
 /// Least ticks of any stretch.
 const LEAST: usize = 2;
 /// Ticks that are judged at most: what was long ago says little of what is wrong now.
@@ -30,6 +35,8 @@ pub struct Watch {
     opened: usize,
     /// From when on all is usual again.
     calm_ns: i64,
+    /// When the last incident was over.
+    over_ns: i64,
 }
 
 struct Episode {
@@ -42,19 +49,22 @@ struct Episode {
     ticks: usize,
     quiet: usize,
     verdicts: Vec<(Finding, f64)>,
-    suffer: Vec<usize>,
+    /// How long each job was seen to suffer, in ticks judged.
+    suffer: BTreeMap<usize, f64>,
+    /// Ticks judged.
+    weight: f64,
     paused: Vec<usize>,
 }
 
 impl Watch {
     /// Of a fabric.
     pub fn new(fabric: Fabric) -> Self {
-        Self { fabric, history: History::default(), open: None, opened: 0, calm_ns: i64::MIN }
+        Self { fabric, history: History::default(), open: None, opened: 0, calm_ns: i64::MIN, over_ns: i64::MIN }
     }
 
     /// Takes the next frame; what it returns is over.
     pub fn tick(&mut self, frame: Frame) -> Option<Incident> {
-        let lag = self.ticks(detect::ALL.iter().map(|d| d.needs_s).fold(0.0, f64::max));
+        let lag = self.ticks(LAG_S);
         self.history.push(frame, lag, if self.open.is_some() { i64::MAX } else { self.calm_ns });
         let Some(mut episode) = self.open.take() else {
             self.open = self.begin();
@@ -63,20 +73,22 @@ impl Watch {
         episode.ticks += 1;
         episode.quiet += 1;
         let since = self.history.since(episode.start_ns);
-        let mut recent = self.judge(&episode.usual, |seconds| since.last(self.ticks(seconds)));
-        if episode.ticks > self.ticks(YOUNG_S) {
-            let known = |f: &Finding| episode.verdicts.iter().any(|(old, _)| old.kind == f.kind);
-            recent.retain(known);
-        }
-        if !recent.is_empty() {
+        let young = episode.ticks <= self.ticks(YOUNG_S);
+        let known = |f: &Finding| young || episode.verdicts.iter().any(|(v, _)| v.kind == f.kind || v.root == f.root);
+        let found = |part: f64| self.judge(&episode.usual, |s| since.last(self.ticks(part * s))).iter().any(known);
+        let (now, lately) = (found(1.0), found(ALIVE));
+        if lately {
             episode.quiet = 0;
+        }
+        if now {
             episode.last_ns = self.history.now_ns();
             let whole = since.last(LONGEST);
             let findings = self.judge(&episode.usual, |_| whole.clone());
             self.note(&mut episode, findings.into_iter(), &whole);
         }
         if episode.quiet > self.ticks(QUIET_S) {
-            self.calm_ns = self.history.now_ns() + (SETTLE_S * 1e9) as i64;
+            self.over_ns = self.history.now_ns();
+            self.calm_ns = self.over_ns + (SETTLE_S * 1e9) as i64;
             return Some(self.tell(&episode, true));
         }
         self.open = Some(episode);
@@ -89,9 +101,11 @@ impl Watch {
     }
 
     fn begin(&mut self) -> Option<Episode> {
-        let usual = self.history.usual(&self.fabric);
+        let usual = self.history.usual(&self.fabric, self.calm_ns);
         let first = self.able(&usual).filter_map(|detector| {
-            let now = self.history.last_since(self.ticks(detector.needs_s), self.calm_ns);
+            // What needs no comparison needs no calm before it.
+            let from_ns = if detector.usual_s > 0.0 { self.calm_ns } else { self.over_ns };
+            let now = self.history.last_since(self.ticks(detector.needs_s), from_ns);
             if now.ticks() < LEAST {
                 return None;
             }
@@ -104,13 +118,14 @@ impl Watch {
         let mut episode = Episode {
             id: format!("{}-{}", detected_ns / 1_000_000, self.opened),
             usual,
-            start_ns: now.window_ns()[0],
+            start_ns: finding.began_ns.unwrap_or(now.window_ns()[0]),
             detected_ns,
             last_ns: detected_ns,
             ticks: 0,
             quiet: 0,
             verdicts: Vec::new(),
-            suffer: Vec::new(),
+            suffer: BTreeMap::new(),
+            weight: 0.0,
             paused: Vec::new(),
         };
         self.note(&mut episode, std::iter::once(finding), &now);
@@ -123,7 +138,7 @@ impl Watch {
 
     /// Detectors for which enough is known of what is usual.
     fn able<'a>(&'a self, usual: &'a Usual) -> impl Iterator<Item = &'static detect::Detector> + 'a {
-        detect::ALL.iter().filter(|d| usual.stretch.ticks() >= self.ticks(d.usual_s))
+        detect::ALL.iter().filter(|d| d.usual_s <= 0.0 || usual.fresh >= self.ticks(d.usual_s))
     }
 
     /// So many seconds in ticks. Ticks of less than a second count as seconds: simulators are fast.
@@ -140,7 +155,11 @@ impl Watch {
     fn note(&self, episode: &mut Episode, findings: impl Iterator<Item = Finding>, whole: &Stretch) {
         let Some(found) = best(findings) else { return };
         let scene = self.scene(&episode.usual, whole);
-        episode.suffer = victims(&scene, &found.culprits);
+        let weight = whole.ticks() as f64;
+        episode.weight += weight;
+        for job in victims(&scene, &found.culprits) {
+            *episode.suffer.entry(job).or_insert(0.0) += weight;
+        }
         let held = |p: &usize| scene.now(Signal::PauseRx, *p).is_some_and(|share| share >= PAUSED);
         episode.paused = (0..self.fabric.ports.list.len()).filter(held).collect();
         match episode.verdicts.iter_mut().find(|(old, _)| old.kind == found.kind && old.root == found.root) {
@@ -162,7 +181,7 @@ impl Watch {
         let verdict = verdict.expect("a first finding");
         let id = |job: &usize| self.fabric.jobs[*job].id.clone();
         let suffer: Vec<String> =
-            episode.suffer.iter().filter(|job| !verdict.culprits.contains(job)).map(id).collect();
+            suffering(episode).filter(|job| !verdict.culprits.contains(job)).map(|job| id(&job)).collect();
         Incident {
             id: episode.id.clone(),
             kind: verdict.kind,
@@ -180,6 +199,11 @@ impl Watch {
             action: action(verdict.kind).to_owned(),
         }
     }
+}
+
+/// Jobs that were seen to suffer most of the time.
+fn suffering(episode: &Episode) -> impl Iterator<Item = usize> + '_ {
+    episode.suffer.iter().filter(|(_, weight)| **weight * 2.0 > episode.weight).map(|(job, _)| *job)
 }
 
 /// The surest; of those as sure as each other the first.

@@ -8,7 +8,9 @@ use crate::signal::Signal;
 use crate::wait::{PAUSED, terminals};
 
 /// What a job must have lost for it to be congestion that somebody suffers from.
-const LOSS: f64 = 0.1;
+const LOSS: f64 = 0.15;
+/// How much a job may differ by chance for its loss to tell anything of the fabric.
+const STEADY: f64 = 0.1;
 /// How often chance is believed to be as large: a job that only does something else is none.
 const CHANCES: f64 = 2.0;
 /// Of what was usual: how many more packets come marked.
@@ -23,7 +25,7 @@ pub(super) fn loss(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 fn finding(kind: Kind, root: Root, confidence: f64, evidence: Evidence, explanation: String) -> Finding {
-    Finding { kind, root, confidence, culprits: Vec::new(), evidence: vec![evidence], explanation }
+    Finding { kind, root, confidence, culprits: Vec::new(), began_ns: None, evidence: vec![evidence], explanation }
 }
 
 /// Somebody is kept from sending.
@@ -32,12 +34,15 @@ fn paused(scene: &Scene<'_>) -> Option<Finding> {
     let held = (0..fabric.ports.list.len()).filter_map(|p| Some((p, scene.now(Signal::PauseRx, p)?)));
     let (worst, share) = held.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, share)| *share >= PAUSED)?;
     let evidence = evidence(scene, Signal::PauseRx, worst, share, PAUSED);
-    let between = |port: usize| !fabric.is_host(port) && fabric.ports.list[port].peer.is_some_and(|p| !fabric.is_host(p));
+    let between =
+        |port: usize| !fabric.is_host(port) && fabric.ports.list[port].peer.is_some_and(|p| !fabric.is_host(p));
     let begin = terminals(scene).first().filter(|t| between(t.port)).map(|t| t.port);
     Some(match begin.and_then(|port| Some((port, fabric.ports.list[port].link?))) {
         Some((port, link)) => {
-            let text =
-                format!("more goes out of {} than its link carries; its switch pauses those before it.", name(scene, port));
+            let text = format!(
+                "more goes out of {} than its link carries; its switch pauses those before it.",
+                name(scene, port)
+            );
             finding(Kind::UplinkCongestion, Root::Link(link), 0.5, evidence, text)
         }
         None => {
@@ -50,14 +55,14 @@ fn paused(scene: &Scene<'_>) -> Option<Finding> {
 /// Jobs lose, and more packets are marked on the way to them.
 fn marked(scene: &Scene<'_>) -> Option<Finding> {
     let lost = |job: usize| {
-        let fare = scene.fare(job).filter(|f| f.ratio + CHANCES * f.chance < 1.0 - LOSS)?;
+        let fare = scene.fare(job).filter(|f| f.chance < STEADY && f.ratio + CHANCES * f.chance < 1.0 - LOSS)?;
         let ports = || scene.fabric.jobs[job].ports.iter().copied();
         let signals = [Signal::EcnRx, Signal::CnpRx];
-        let grown = signals.map(|s| scene.sum(s, ports()) / scene.usual_sum(s, ports())).into_iter().fold(0.0, f64::max);
+        let grown =
+            signals.map(|s| scene.sum(s, ports()) / scene.usual_sum(s, ports())).into_iter().fold(0.0, f64::max);
         (grown >= GROWN).then_some((job, fare.ratio, grown))
     };
-    let (job, ratio, grown) =
-        (0..scene.fabric.jobs.len()).filter_map(lost).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (job, ratio, grown) = (0..scene.fabric.jobs.len()).filter_map(lost).min_by(|a, b| a.1.total_cmp(&b.1))?;
     let id = &scene.fabric.jobs[job].id;
     let evidence = Evidence {
         metric: "fabric_ecn_packets_total",

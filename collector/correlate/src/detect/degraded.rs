@@ -39,6 +39,7 @@ fn says(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
         root: Root::Link(link),
         confidence: 0.97,
         culprits: Vec::new(),
+        began_ns: scene.first(|f| f.get(Signal::Rate, port).is_some_and(|rate| rate < LESS * should)),
         evidence: vec![evidence(scene, Signal::Rate, port, rate, LESS * should)],
         explanation: format!("the link at {} runs at {} of its rate.", name(scene, port), percent(rate / should)),
     })
@@ -64,6 +65,7 @@ fn shows(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
         root: Root::Link(link),
         confidence: 0.9,
         culprits: Vec::new(),
+        began_ns: None,
         evidence: vec![evidence(scene, Signal::Tx, port, share * rate, SERVED * rate)],
         explanation: format!(
             "the link at {} carries {} of its rate while data waits for it, and nobody pauses it: it is slower than it says.",

@@ -27,13 +27,13 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     let fabric = scene.fabric;
     let up = |port: &usize| fabric.peer_node(*port).is_some_and(|n| fabric.topology.nodes[n].role != Role::Host);
     let ports: Vec<usize> = fabric.ports.of_node(leaf).iter().copied().filter(up).collect();
-    let (now, usual) = (scene.sum(Signal::Tx, ports.iter().copied()), scene.usual_sum(Signal::Tx, ports.iter().copied()));
+    let (now, usual) =
+        (scene.sum(Signal::Tx, ports.iter().copied()), scene.usual_sum(Signal::Tx, ports.iter().copied()));
     if ports.len() < 2 || now <= 0.0 || usual <= 0.0 || now > SAME * usual {
         return None;
     }
     let shift = |port: usize| Some(scene.now(Signal::Tx, port)? / now - scene.usual(Signal::Tx, port)? / usual);
-    let (port, grown) =
-        ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let fares: Vec<_> = scene.fares().into_iter().flatten().collect();
     let loud = fares.iter().any(|f| f.ratio >= 1.3 * f.high);
     let lose = fares.iter().any(|f| f.lost(0.05));
@@ -53,6 +53,7 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
         root: Root::Link(fabric.ports.list[port].link?),
         confidence: 0.75,
         culprits: Vec::new(),
+        began_ns: None,
         evidence: vec![evidence(scene, Signal::Tx, port, scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?)],
         explanation: format!(
             "{} carries {} more of what its leaf sends than before, although the leaf sends no more: flows share it while \

@@ -36,7 +36,15 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 fn found(root: Root, confidence: f64, evidence: Vec<crate::finding::Evidence>, explanation: String) -> Finding {
-    Finding { kind: Kind::EcnMisconfigured, root, confidence, culprits: Vec::new(), evidence, explanation }
+    Finding {
+        kind: Kind::EcnMisconfigured,
+        root,
+        confidence,
+        culprits: Vec::new(),
+        began_ns: None,
+        evidence,
+        explanation,
+    }
 }
 
 /// The queue at which this fabric marks: the longer ones of those that had marks before trouble.
@@ -128,7 +136,8 @@ fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
     let (told, before) = sums(Signal::CnpRx, &mut paused.iter().copied());
     (before > 0.0 && told <= 0.3 * before).then(|| {
         let leaf_name = &scene.fabric.topology.nodes[leaf].name;
-        let text = format!("{leaf_name} pauses its hosts, and these are no longer told of congestion: it does not mark.");
+        let text =
+            format!("{leaf_name} pauses its hosts, and these are no longer told of congestion: it does not mark.");
         found(Root::Switch(leaf), 0.75, evidence, text)
     })
 }
@@ -165,8 +174,8 @@ fn silent_receivers(scene: &Scene<'_>) -> Option<Finding> {
 
 /// Senders that are told to slow down and do not.
 fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
-    let pauses = (0..scene.fabric.ports.list.len())
-        .any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= PAUSED));
+    let pauses =
+        (0..scene.fabric.ports.list.len()).any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= PAUSED));
     if !pauses {
         return None;
     }

@@ -6,6 +6,7 @@
 
 use super::{evidence, name, percent};
 use crate::finding::{Finding, Kind, Root};
+use crate::history::mean;
 use crate::scene::Scene;
 use crate::signal::Signal;
 
@@ -42,6 +43,7 @@ fn judge(scene: &Scene<'_>, port: usize) -> Option<Finding> {
         root: Root::Port(port),
         confidence: sure,
         culprits: Vec::new(),
+        began_ns: scene.first(|f| f.get(Signal::PauseTx, port).is_some_and(|share| share >= HELD)),
         evidence: vec![evidence(scene, Signal::PauseTx, port, held, HELD)],
         explanation: format!("{} pauses its switch {} of the time, {what}.", name(scene, port), percent(held)),
     })
@@ -53,8 +55,12 @@ fn is_storm(scene: &Scene<'_>, port: usize, held: f64) -> (bool, f64) {
     let frames = scene.now(Signal::PauseFrames, port).unwrap_or(f64::NAN);
     // Of the longest pause: what one frame came to.
     let each = held / frames / (LONGEST_BITS / (rate * 8.0));
-    let still = scene.now(Signal::Rx, port).unwrap_or(f64::NAN) < STILL * rate;
+    // While it pauses; before that it may have worked.
+    let paused =
+        || scene.now.frames().iter().filter(|f| f.get(Signal::PauseTx, port).is_some_and(|share| share >= HELD));
+    let while_paused = |signal| mean(paused().filter_map(|f| f.get(signal, port))).unwrap_or(f64::NAN);
+    let dead = while_paused(Signal::PauseTx) >= DEAD && while_paused(Signal::Rx) < STILL * rate;
     let filled = scene.now.top(Signal::QueueMax, port).map(|bytes| bytes >= FILLED);
-    let storm = filled != Some(true) && (each >= LONG || (held >= DEAD && still));
+    let storm = filled != Some(true) && (each >= LONG || dead);
     (storm, if filled == Some(!storm) { 0.96 } else { 0.94 })
 }

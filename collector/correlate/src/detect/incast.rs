@@ -9,8 +9,8 @@ use crate::wait::{PAUSED, terminals};
 /// Of the next longest queue towards a host: how much longer one must be to be the one.
 const ALONE: f64 = 3.0;
 /// Of the next, and of what was usual: so many more tell it without any pause.
-const FAR: f64 = 8.0;
-/// Share of what it gets that must be marked for that.
+const FAR: f64 = 10.0;
+/// Share of what it gets that must be marked.
 const MARKED: f64 = 0.2;
 /// Of what was usual: how many more marked packets the one gets, seen from hosts alone.
 const MORE: f64 = 4.0;
@@ -26,6 +26,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         root: Root::Port(port),
         confidence: sure,
         culprits,
+        began_ns: None,
         evidence: vec![evidence],
         explanation: format!(
             "more is sent to {}{whose} than its link carries; it takes all it gets, and its switch pauses the senders.",
@@ -52,8 +53,7 @@ fn from_switches(scene: &Scene<'_>) -> Option<(usize, crate::finding::Evidence, 
 
 /// The one that gets far more marked packets than all others, while switches pause senders.
 fn from_hosts(scene: &Scene<'_>) -> Option<(usize, crate::finding::Evidence, f64)> {
-    let paused =
-        scene.fabric.host_ports().any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= PAUSED));
+    let paused = scene.fabric.host_ports().any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= PAUSED));
     let mut marked: Vec<(usize, f64)> =
         scene.fabric.host_ports().filter_map(|p| Some((p, scene.now(Signal::EcnRx, p)?))).collect();
     marked.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -62,7 +62,7 @@ fn from_hosts(scene: &Scene<'_>) -> Option<(usize, crate::finding::Evidence, f64
     let own = scene.now(Signal::PauseTx, host).unwrap_or(0.0) < PAUSED;
     let alone = most >= ALONE * next && most >= MORE * usual;
     let share = most / scene.now(Signal::RxPackets, host).unwrap_or(f64::INFINITY);
-    let far_alone = most >= FAR * next && most >= FAR * usual && share >= MARKED;
-    (own && most > 0.0 && (far_alone || (paused && alone)))
+    let far_alone = most >= FAR * next && most >= FAR * usual;
+    (own && share >= MARKED && (far_alone || (paused && alone)))
         .then(|| (host, evidence(scene, Signal::EcnRx, host, most, ALONE * next), 0.8))
 }

@@ -19,6 +19,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
             root: Root::Link(link),
             confidence: 0.92,
             culprits: Vec::new(),
+            began_ns: scene.first(|f| f.get(Signal::WireErrors, port).is_some_and(|rate| rate > 0.0)),
             evidence: vec![evidence(scene, Signal::WireErrors, port, errors, ERRORS)],
             explanation: format!("{} received {errors:.0} frames that the link had corrupted.", name(scene, port)),
         })

@@ -9,7 +9,6 @@ mod incast;
 mod lossy;
 mod noisy;
 
-
 use crate::finding::{Evidence, Finding};
 use crate::scene::Scene;
 use crate::signal::Signal;
@@ -36,29 +35,24 @@ pub const ALL: [Detector; 9] = [
     row("degraded_link", 20.0, 1.0, degraded::run),
     row("lossy_link", 20.0, 1.0, lossy::run),
     row("ecn_misconfigured", 4.0, 10.0, ecn::run),
-    row("incast", 4.0, 0.0, incast::run),
-    row("noisy_neighbour", 10.0, 40.0, noisy::run),
+    row("incast", 8.0, 10.0, incast::run),
+    row("noisy_neighbour", 15.0, 40.0, noisy::run),
     row("ecmp_collision", 20.0, 40.0, ecmp::run),
     row("pause", 4.0, 0.0, congestion::pause),
-    row("loss_with_marks", 20.0, 40.0, congestion::loss),
+    row("loss_with_marks", 30.0, 45.0, congestion::loss),
 ];
 
 /// A number of a port as evidence.
 fn evidence(scene: &Scene<'_>, signal: Signal, port: usize, value: f64, threshold: f64) -> Evidence {
-    Evidence {
-        metric: metric(signal),
-        at: name(scene, port),
-        value,
-        threshold,
-        window_ns: scene.now.window_ns(),
-    }
+    Evidence { metric: metric(signal), at: name(scene, port), value, threshold, window_ns: scene.now.window_ns() }
 }
 
 /// The metric behind a signal: the first in its question.
 fn metric(signal: Signal) -> &'static str {
     let query = crate::signal::ALL[signal as usize].query;
     let begin = query.find("fabric_").unwrap_or(0);
-    let end = query[begin..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(query.len(), |n| begin + n);
+    let end =
+        query[begin..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(query.len(), |n| begin + n);
     &query[begin..end]
 }
 

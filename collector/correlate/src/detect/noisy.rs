@@ -23,7 +23,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         now / scene.usual_sum(signal, 0..scene.fabric.ports.list.len())
     };
     let grown = signal(Signal::CnpRx);
-    let lose = fares.iter().enumerate().any(|(j, f)| j != job && f.is_some_and(|f| f.ratio + 2.0 * f.chance < 0.97));
+    let lose = fares.iter().enumerate().any(|(j, f)| j != job && f.is_some_and(|f| f.lost(0.05)));
     if !(grown >= GROWN && lose) {
         return Vec::new();
     }
@@ -33,6 +33,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         root: Root::Job(job),
         confidence: 0.8,
         culprits: vec![job],
+        began_ns: None,
         evidence: vec![Evidence {
             metric: "fabric_port_io_bytes_total",
             at: id.clone(),

@@ -72,8 +72,7 @@ fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T, Rec
 /// The fabric. A switch with a host on one of its ports is a leaf, whatever it is called.
 pub(super) fn topology(dir: &Path) -> Result<Topology, RecordingError> {
     let file: TopologyFile = json(dir, "topology.json")?;
-    let mut nodes: Vec<Node> =
-        file.hosts.into_iter().map(|h| Node { name: h.id.text(), role: Role::Host }).collect();
+    let mut nodes: Vec<Node> = file.hosts.into_iter().map(|h| Node { name: h.id.text(), role: Role::Host }).collect();
     nodes.extend(file.switches.into_iter().map(|s| Node { name: s.id.text(), role: Role::Spine }));
     let index: HashMap<String, usize> = nodes.iter().enumerate().map(|(i, n)| (n.name.clone(), i)).collect();
     let mut links = Vec::new();
