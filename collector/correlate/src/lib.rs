@@ -1,6 +1,7 @@
 //! From counters to verdicts: detectors look at signals and say what is wrong where; what belongs together becomes an
 //! incident, with its root, who causes it and who suffers. Signals are asked in PromQL, so any engine can answer.
 
+mod backtest;
 pub mod detect;
 mod fabric;
 mod finding;
@@ -15,6 +16,7 @@ mod victims;
 mod wait;
 mod watch;
 
+pub use backtest::backtest;
 pub use fabric::{Fabric, Job, Port, Ports};
 pub use finding::{Evidence, Finding, Kind, Root};
 pub use frames::frames;

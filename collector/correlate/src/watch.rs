@@ -165,7 +165,8 @@ impl Watch {
         match episode.verdicts.iter_mut().find(|(old, _)| old.kind == found.kind && old.root == found.root) {
             Some((old, score)) => {
                 *score += found.confidence;
-                *old = found;
+                let began_ns = old.began_ns.or(found.began_ns);
+                *old = Finding { began_ns, ..found };
             }
             None => {
                 let score = found.confidence;
@@ -185,7 +186,7 @@ impl Watch {
         Incident {
             id: episode.id.clone(),
             kind: verdict.kind,
-            start_ns: episode.start_ns,
+            start_ns: verdict.began_ns.unwrap_or(episode.start_ns),
             detected_ns: episode.detected_ns,
             end_ns: over.then_some(episode.last_ns),
             severity: if suffer.is_empty() { Severity::Warning } else { Severity::Critical },

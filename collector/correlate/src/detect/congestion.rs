@@ -24,8 +24,15 @@ pub(super) fn loss(scene: &Scene<'_>) -> Vec<Finding> {
     marked(scene).into_iter().collect()
 }
 
-fn finding(kind: Kind, root: Root, confidence: f64, evidence: Evidence, explanation: String) -> Finding {
-    Finding { kind, root, confidence, culprits: Vec::new(), began_ns: None, evidence: vec![evidence], explanation }
+fn finding(
+    kind: Kind,
+    root: Root,
+    confidence: f64,
+    began_ns: Option<i64>,
+    evidence: Evidence,
+    explanation: String,
+) -> Finding {
+    Finding { kind, root, confidence, culprits: Vec::new(), began_ns, evidence: vec![evidence], explanation }
 }
 
 /// Somebody is kept from sending.
@@ -33,6 +40,7 @@ fn paused(scene: &Scene<'_>) -> Option<Finding> {
     let fabric = scene.fabric;
     let held = (0..fabric.ports.list.len()).filter_map(|p| Some((p, scene.now(Signal::PauseRx, p)?)));
     let (worst, share) = held.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, share)| *share >= PAUSED)?;
+    let began = scene.first(|f| f.get(Signal::PauseRx, worst).is_some_and(|share| share >= PAUSED));
     let evidence = evidence(scene, Signal::PauseRx, worst, share, PAUSED);
     let between =
         |port: usize| !fabric.is_host(port) && fabric.ports.list[port].peer.is_some_and(|p| !fabric.is_host(p));
@@ -43,11 +51,11 @@ fn paused(scene: &Scene<'_>) -> Option<Finding> {
                 "more goes out of {} than its link carries; its switch pauses those before it.",
                 name(scene, port)
             );
-            finding(Kind::UplinkCongestion, Root::Link(link), 0.5, evidence, text)
+            finding(Kind::UplinkCongestion, Root::Link(link), 0.5, began, evidence, text)
         }
         None => {
             let text = format!("{} is kept from sending; where that begins is not seen.", name(scene, worst));
-            finding(Kind::FabricCongestion, Root::Fabric, 0.4, evidence, text)
+            finding(Kind::FabricCongestion, Root::Fabric, 0.4, began, evidence, text)
         }
     })
 }
@@ -76,5 +84,5 @@ fn marked(scene: &Scene<'_>) -> Option<Finding> {
          counters at hand do not tell.",
         percent(ratio)
     );
-    Some(finding(Kind::FabricCongestion, Root::Fabric, 0.3, evidence, text))
+    Some(finding(Kind::FabricCongestion, Root::Fabric, 0.3, None, evidence, text))
 }

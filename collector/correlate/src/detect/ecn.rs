@@ -9,8 +9,8 @@ use crate::signal::Signal;
 use crate::wait::PAUSED;
 use std::collections::BTreeMap;
 
-/// Times that a queue was long enough to be marked and nothing was.
-const UNMARKED: usize = 3;
+/// Times in a row that a queue was long enough to be marked and nothing was.
+const UNMARKED: usize = 6;
 /// How often a sample with marks passes without a notification, at least: a few seconds tell no smaller chance.
 const CHANCE: f64 = 0.05;
 /// A chance that nobody would believe in, among many hosts and many seconds.
@@ -28,11 +28,14 @@ const MORE: f64 = 3.0;
 /// Notifications a second to one port below which nobody must react.
 const FEW: f64 = 2_000.0;
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
-    [switches(scene), hosts_see_no_marks(scene), silent_receivers(scene), deaf_senders(scene)]
-        .into_iter()
-        .flatten()
-        .collect()
+/// Switches that do not mark.
+pub(super) fn marking(scene: &Scene<'_>) -> Vec<Finding> {
+    [switches(scene), hosts_see_no_marks(scene)].into_iter().flatten().collect()
+}
+
+/// Receivers that do not tell, senders that do not listen.
+pub(super) fn reaction(scene: &Scene<'_>) -> Vec<Finding> {
+    [silent_receivers(scene), deaf_senders(scene)].into_iter().flatten().collect()
 }
 
 fn found(root: Root, confidence: f64, evidence: Vec<crate::finding::Evidence>, explanation: String) -> Finding {
@@ -61,23 +64,25 @@ fn marking_queue(scene: &Scene<'_>) -> Option<f64> {
 /// Switches with long queues and no marks.
 fn switches(scene: &Scene<'_>) -> Option<Finding> {
     let long = marking_queue(scene)?;
+    // By switch: how often since its last mark a queue was long enough, and where last.
     let mut unmarked: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
-    let mut marking = Vec::new();
-    for port in scene.fabric.switch_ports() {
-        let node = scene.fabric.ports.list[port].end.node;
-        for frame in scene.now.frames() {
-            let at = |signal| frame.get(signal, port);
-            let (Some(marks), Some(queue)) = (at(Signal::Marks), at(Signal::QueueMax)) else { continue };
-            if marks > 0.0 {
-                marking.push(node);
-            } else if queue >= long && moves(scene, frame, port) {
-                let entry = unmarked.entry(node).or_insert((0, port));
-                entry.0 += 1;
+    for frame in scene.now.frames() {
+        for node in 0..scene.fabric.topology.nodes.len() {
+            let ports = scene.fabric.ports.of_node(node);
+            if ports.iter().any(|p| frame.get(Signal::Marks, *p).is_some_and(|marks| marks > 0.0)) {
+                unmarked.insert(node, (0, 0));
+                continue;
+            }
+            let waits = |p: &&usize| frame.get(Signal::QueueMax, **p).is_some_and(|queue| queue >= long);
+            for port in ports.iter().filter(waits).filter(|p| moves(scene, frame, **p)) {
+                let times = unmarked.get(&node).map_or(0, |u| u.0);
+                unmarked.insert(node, (times + 1, *port));
             }
         }
     }
-    unmarked.retain(|node, (times, _)| *times >= UNMARKED && !marking.contains(node));
-    if !marking.is_empty() && unmarked.len() > 1 {
+    let some_mark = unmarked.values().any(|(times, _)| *times == 0);
+    unmarked.retain(|_, (times, _)| *times >= UNMARKED);
+    if some_mark && unmarked.len() > 1 {
         // Some mark: it is not the whole fabric, so it is the one that had most to mark.
         let most = unmarked.iter().max_by_key(|(_, (times, _))| *times).map(|(node, _)| *node);
         unmarked.retain(|node, _| Some(*node) == most);

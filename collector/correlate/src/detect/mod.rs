@@ -30,11 +30,12 @@ const fn row(name: &'static str, needs_s: f64, usual_s: f64, run: fn(&Scene<'_>)
 }
 
 /// All detectors; of findings that are as sure as each other, the earlier row counts.
-pub const ALL: [Detector; 9] = [
+pub const ALL: [Detector; 10] = [
     row("host_pause", 3.0, 0.0, host_pause::run),
     row("degraded_link", 20.0, 1.0, degraded::run),
     row("lossy_link", 20.0, 1.0, lossy::run),
-    row("ecn_misconfigured", 4.0, 10.0, ecn::run),
+    row("ecn_marking", 4.0, 10.0, ecn::marking),
+    row("ecn_reaction", 10.0, 10.0, ecn::reaction),
     row("incast", 8.0, 10.0, incast::run),
     row("noisy_neighbour", 15.0, 40.0, noisy::run),
     row("ecmp_collision", 20.0, 40.0, ecmp::run),
