@@ -28,6 +28,46 @@ pub enum Command {
     Query(QueryArgs),
     /// List jobs: whose, where, since when
     Jobs(JobsArgs),
+    /// Judge a recording: what was wrong, where, since when, who suffered
+    ///
+    /// Runs the detectors over recorded counters as a live collector would have: each sample sees only what was before it.
+    /// A recording is a directory with topology.json, jobs.json and ports.csv.gz (docs/verdicts.md).
+    Backtest(BacktestArgs),
+}
+
+/// `backtest`
+#[derive(Debug, Args)]
+pub struct BacktestArgs {
+    /// Directories with a recording each
+    #[arg(value_name = "DIR", required = true)]
+    pub dirs: Vec<PathBuf>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Verdicts::Text)]
+    pub format: Verdicts,
+    /// Multiply times and cumulative counters, so that ticks of a simulator (1 ms) stand for samples (1 s)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub stretch: u32,
+    /// Whose counters to read
+    #[arg(long, value_enum, default_value_t = PortsOf::All)]
+    pub ports: PortsOf,
+}
+
+/// How verdicts are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Verdicts {
+    /// For people
+    Text,
+    /// {"incidents": […]}
+    Json,
+}
+
+/// Whose counters are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PortsOf {
+    /// Hosts' and switches'
+    All,
+    /// Hosts' alone, as where nobody reads the switches
+    Hosts,
 }
 
 /// `serve`

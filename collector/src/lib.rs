@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod backtest;
 pub mod cli;
 pub mod client;
 pub mod config;

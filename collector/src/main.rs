@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use fabriclens::cli::{Cli, Command, ServeArgs};
-use fabriclens::{client, config, serve};
+use fabriclens::{backtest, client, config, serve};
 use tracing_subscriber::EnvFilter;
 
 // The system's keeps for each thread what a large query has freed: three times the memory that queries may take.
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => run_serve(args),
         Command::Query(args) => client::query(args).map_err(anyhow::Error::from),
         Command::Jobs(args) => client::jobs(args).map_err(anyhow::Error::from),
+        Command::Backtest(args) => backtest::run(args).map_err(anyhow::Error::from),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

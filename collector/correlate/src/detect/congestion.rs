@@ -1,0 +1,88 @@
+//! Congestion that none of the others explains: links between switches that are full, pause whose begin is not seen, or
+//! jobs that lose while more is marked.
+
+use super::{evidence, name, percent};
+use crate::finding::{Evidence, Finding, Kind, Root};
+use crate::scene::Scene;
+use crate::signal::Signal;
+use crate::wait::{PAUSED, terminals};
+
+/// What a job must have lost for it to be congestion that somebody suffers from.
+const LOSS: f64 = 0.15;
+/// How much a job may differ by chance for its loss to tell anything of the fabric.
+const STEADY: f64 = 0.1;
+/// How often chance is believed to be as large: a job that only does something else is none.
+const CHANCES: f64 = 2.0;
+/// Of what was usual: how many more packets come marked.
+const GROWN: f64 = 1.5;
+
+pub(super) fn pause(scene: &Scene<'_>) -> Vec<Finding> {
+    paused(scene).into_iter().collect()
+}
+
+pub(super) fn loss(scene: &Scene<'_>) -> Vec<Finding> {
+    marked(scene).into_iter().collect()
+}
+
+fn finding(
+    kind: Kind,
+    root: Root,
+    confidence: f64,
+    began_ns: Option<i64>,
+    evidence: Evidence,
+    explanation: String,
+) -> Finding {
+    Finding { kind, root, confidence, culprits: Vec::new(), began_ns, evidence: vec![evidence], explanation }
+}
+
+/// Somebody is kept from sending.
+fn paused(scene: &Scene<'_>) -> Option<Finding> {
+    let fabric = scene.fabric;
+    let held = (0..fabric.ports.list.len()).filter_map(|p| Some((p, scene.now(Signal::PauseRx, p)?)));
+    let (worst, share) = held.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, share)| *share >= PAUSED)?;
+    let began = scene.first(|f| f.get(Signal::PauseRx, worst).is_some_and(|share| share >= PAUSED));
+    let evidence = evidence(scene, Signal::PauseRx, worst, share, PAUSED);
+    let between =
+        |port: usize| !fabric.is_host(port) && fabric.ports.list[port].peer.is_some_and(|p| !fabric.is_host(p));
+    let begin = terminals(scene).first().filter(|t| between(t.port)).map(|t| t.port);
+    Some(match begin.and_then(|port| Some((port, fabric.ports.list[port].link?))) {
+        Some((port, link)) => {
+            let text = format!(
+                "more goes out of {} than its link carries; its switch pauses those before it.",
+                name(scene, port)
+            );
+            finding(Kind::UplinkCongestion, Root::Link(link), 0.5, began, evidence, text)
+        }
+        None => {
+            let text = format!("{} is kept from sending; where that begins is not seen.", name(scene, worst));
+            finding(Kind::FabricCongestion, Root::Fabric, 0.4, began, evidence, text)
+        }
+    })
+}
+
+/// Jobs lose, and more packets are marked on the way to them.
+fn marked(scene: &Scene<'_>) -> Option<Finding> {
+    let lost = |job: usize| {
+        let fare = scene.fare(job).filter(|f| f.chance < STEADY && f.ratio + CHANCES * f.chance < 1.0 - LOSS)?;
+        let ports = || scene.fabric.jobs[job].ports.iter().copied();
+        let signals = [Signal::EcnRx, Signal::CnpRx];
+        let grown =
+            signals.map(|s| scene.sum(s, ports()) / scene.usual_sum(s, ports())).into_iter().fold(0.0, f64::max);
+        (grown >= GROWN).then_some((job, fare.ratio, grown))
+    };
+    let (job, ratio, grown) = (0..scene.fabric.jobs.len()).filter_map(lost).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let id = &scene.fabric.jobs[job].id;
+    let evidence = Evidence {
+        metric: "fabric_ecn_packets_total",
+        at: id.clone(),
+        value: grown,
+        threshold: GROWN,
+        window_ns: scene.now.window_ns(),
+    };
+    let text = format!(
+        "{id} moves {} of what it did, while {grown:.1} times as many of its packets meet congestion; where that is, the \
+         counters at hand do not tell.",
+        percent(ratio)
+    );
+    Some(finding(Kind::FabricCongestion, Root::Fabric, 0.3, None, evidence, text))
+}

@@ -1,0 +1,66 @@
+//! Flows that share one of several equal links out of a leaf while the others idle: the leaf sends no more than before,
+//! one of its uplinks got a larger part of it, and somebody loses.
+
+use super::{evidence, name, percent};
+use crate::finding::{Finding, Kind, Root};
+use crate::history::{Frame, mean};
+use crate::scene::Scene;
+use crate::signal::Signal;
+use crate::topology::Role;
+use std::sync::Arc;
+
+/// How much a link's part of its leaf's traffic must have grown: of all, and of what it was.
+const SHIFT: f64 = 0.1;
+const TIMES: f64 = 1.35;
+/// How much more it must be than it ever was in a stretch as long.
+const BEYOND: f64 = 0.03;
+/// Of what was usual: a leaf that sends more has more to do, and no collision.
+const SAME: f64 = 1.15;
+
+pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+    let fabric = scene.fabric;
+    let leaves = (0..fabric.topology.nodes.len()).filter(|n| fabric.topology.nodes[*n].role == Role::Leaf);
+    leaves.filter_map(|leaf| judge(scene, leaf)).max_by(|a, b| a.1.total_cmp(&b.1)).map(|f| f.0).into_iter().collect()
+}
+
+fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
+    let fabric = scene.fabric;
+    let up = |port: &usize| fabric.peer_node(*port).is_some_and(|n| fabric.topology.nodes[n].role != Role::Host);
+    let ports: Vec<usize> = fabric.ports.of_node(leaf).iter().copied().filter(up).collect();
+    let (now, usual) =
+        (scene.sum(Signal::Tx, ports.iter().copied()), scene.usual_sum(Signal::Tx, ports.iter().copied()));
+    if ports.len() < 2 || now <= 0.0 || usual <= 0.0 || now > SAME * usual {
+        return None;
+    }
+    let shift = |port: usize| Some(scene.now(Signal::Tx, port)? / now - scene.usual(Signal::Tx, port)? / usual);
+    let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let fares: Vec<_> = scene.fares().into_iter().flatten().collect();
+    let loud = fares.iter().any(|f| f.ratio >= 1.3 * f.high);
+    let lose = fares.iter().any(|f| f.lost(0.05));
+    // Parts differ from one stretch to the next as jobs take turns.
+    let part = |stretch: &[Arc<Frame>]| {
+        let sent = |p: &usize| mean(stretch.iter().filter_map(|f| f.get(Signal::Tx, *p)));
+        Some(sent(&port)? / ports.iter().filter_map(sent).sum::<f64>())
+    };
+    let long = scene.now.ticks().min(scene.usual.stretch.ticks() / 2).max(1);
+    let highest = scene.usual.stretch.frames().windows(long).filter_map(part).fold(0.0, f64::max);
+    let enough = grown >= SHIFT && part(scene.now.frames())? >= TIMES * scene.usual(Signal::Tx, port)? / usual;
+    if !enough || part(scene.now.frames())? < highest + BEYOND || loud || !lose {
+        return None;
+    }
+    let finding = Finding {
+        kind: Kind::EcmpCollision,
+        root: Root::Link(fabric.ports.list[port].link?),
+        confidence: 0.75,
+        culprits: Vec::new(),
+        began_ns: None,
+        evidence: vec![evidence(scene, Signal::Tx, port, scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?)],
+        explanation: format!(
+            "{} carries {} more of what its leaf sends than before, although the leaf sends no more: flows share it while \
+             links beside it have room.",
+            name(scene, port),
+            percent(grown)
+        ),
+    };
+    Some((finding, grown))
+}

@@ -1,0 +1,211 @@
+//! Congestion control that does not work: switches that do not mark, receivers that do not tell, senders that do not
+//! listen. Marking begins long before pause (that is what DCQCN is tuned for), so pause without marks is no accident.
+
+use super::{evidence, name, percent};
+use crate::finding::{Finding, Kind, Root};
+use crate::history::{Frame, mean};
+use crate::scene::Scene;
+use crate::signal::Signal;
+use crate::wait::PAUSED;
+use std::collections::BTreeMap;
+
+/// Times in a row that a queue was long enough to be marked and nothing was.
+const UNMARKED: usize = 6;
+/// How often a sample with marks passes without a notification, at least: a few seconds tell no smaller chance.
+const CHANCE: f64 = 0.05;
+/// A chance that nobody would believe in, among many hosts and many seconds.
+const IMPOSSIBLE: f64 = 1e-8;
+/// Queues with marks that must have been seen to know at which length this fabric marks.
+const SEEN: usize = 20;
+/// Of its rate: what a port with a long queue sends at least, if it is free to.
+const MOVES: f64 = 0.3;
+/// Share of time in which it may be held.
+const HELD: f64 = 0.3;
+/// Of what was usual: below this, marks have ceased.
+const CEASED: f64 = 0.02;
+/// Of what was usual: senders that get so many more notifications should send less.
+const MORE: f64 = 3.0;
+/// Notifications a second to one port below which nobody must react.
+const FEW: f64 = 2_000.0;
+
+/// Switches that do not mark.
+pub(super) fn marking(scene: &Scene<'_>) -> Vec<Finding> {
+    [switches(scene), hosts_see_no_marks(scene)].into_iter().flatten().collect()
+}
+
+/// Receivers that do not tell, senders that do not listen.
+pub(super) fn reaction(scene: &Scene<'_>) -> Vec<Finding> {
+    [silent_receivers(scene), deaf_senders(scene)].into_iter().flatten().collect()
+}
+
+fn found(root: Root, confidence: f64, evidence: Vec<crate::finding::Evidence>, explanation: String) -> Finding {
+    Finding {
+        kind: Kind::EcnMisconfigured,
+        root,
+        confidence,
+        culprits: Vec::new(),
+        began_ns: None,
+        evidence,
+        explanation,
+    }
+}
+
+/// The queue at which this fabric marks: the longer ones of those that had marks before trouble.
+fn marking_queue(scene: &Scene<'_>) -> Option<f64> {
+    let mut queues: Vec<f64> = Vec::new();
+    for frame in scene.usual.stretch.frames() {
+        let marked = scene.fabric.switch_ports().filter(|p| frame.get(Signal::Marks, *p).is_some_and(|m| m > 0.0));
+        queues.extend(marked.filter_map(|p| frame.get(Signal::QueueMax, p)));
+    }
+    queues.sort_by(f64::total_cmp);
+    queues.get(queues.len() * 3 / 4).copied().filter(|_| queues.len() >= SEEN)
+}
+
+/// Switches with long queues and no marks.
+fn switches(scene: &Scene<'_>) -> Option<Finding> {
+    let long = marking_queue(scene)?;
+    // By switch: how often since its last mark a queue was long enough, and where last.
+    let mut unmarked: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    for frame in scene.now.frames() {
+        for node in 0..scene.fabric.topology.nodes.len() {
+            let ports = scene.fabric.ports.of_node(node);
+            if ports.iter().any(|p| frame.get(Signal::Marks, *p).is_some_and(|marks| marks > 0.0)) {
+                unmarked.insert(node, (0, 0));
+                continue;
+            }
+            let waits = |p: &&usize| frame.get(Signal::QueueMax, **p).is_some_and(|queue| queue >= long);
+            for port in ports.iter().filter(waits).filter(|p| moves(scene, frame, **p)) {
+                let times = unmarked.get(&node).map_or(0, |u| u.0);
+                unmarked.insert(node, (times + 1, *port));
+            }
+        }
+    }
+    let some_mark = unmarked.values().any(|(times, _)| *times == 0);
+    unmarked.retain(|_, (times, _)| *times >= UNMARKED);
+    if some_mark && unmarked.len() > 1 {
+        // Some mark: it is not the whole fabric, so it is the one that had most to mark.
+        let most = unmarked.iter().max_by_key(|(_, (times, _))| *times).map(|(node, _)| *node);
+        unmarked.retain(|node, _| Some(*node) == most);
+    }
+    let (first, (_, port)) = unmarked.first_key_value()?;
+    let queue = scene.now(Signal::QueueMax, *port).unwrap_or(0.0);
+    let evidence = vec![evidence(scene, Signal::QueueMax, *port, queue, long)];
+    let named = |node: &usize| scene.fabric.topology.nodes[*node].name.as_str();
+    let names: Vec<&str> = unmarked.keys().map(named).collect();
+    let root = if unmarked.len() == 1 { Root::Switch(*first) } else { Root::Fabric };
+    let text = format!(
+        "queues on {} were longer than those that this fabric marks, and not one packet was marked: senders are never told \
+         to slow down.",
+        names.join(", ")
+    );
+    Some(found(root, 0.93, evidence, text))
+}
+
+/// Whether a port sends freely: packets are marked on their way out, so a port that stands still marks nothing.
+fn moves(scene: &Scene<'_>, frame: &Frame, port: usize) -> bool {
+    let sends = frame.get(Signal::Tx, port).zip(scene.rate(port)).is_some_and(|(sent, rate)| sent >= MOVES * rate);
+    sends && frame.get(Signal::PauseRx, port).unwrap_or(0.0) <= HELD
+}
+
+/// Seen from hosts alone: switches pause them, and marked packets no longer arrive.
+fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
+    if scene.fabric.switch_ports().any(|p| scene.now(Signal::Marks, p).is_some()) {
+        return None;
+    }
+    let paused: Vec<usize> =
+        scene.fabric.host_ports().filter(|p| scene.now(Signal::PauseRx, *p).is_some_and(|s| s >= PAUSED)).collect();
+    let worst = *paused.iter().max_by(|a, b| {
+        let of = |p: usize| scene.now(Signal::PauseRx, p).unwrap_or(0.0);
+        of(**a).total_cmp(&of(**b))
+    })?;
+    let share = scene.now(Signal::PauseRx, worst)?;
+    let evidence = vec![evidence(scene, Signal::PauseRx, worst, share, PAUSED)];
+    let sums = |signal, ports: &mut dyn Iterator<Item = usize>| {
+        let ports: Vec<usize> = ports.collect();
+        (scene.sum(signal, ports.iter().copied()), scene.usual_sum(signal, ports.into_iter()))
+    };
+    let (now, usual) = sums(Signal::EcnRx, &mut scene.fabric.host_ports());
+    if usual > 0.0 && now <= CEASED * usual {
+        let text = format!(
+            "switches pause hosts ({} {} of the time), and marked packets, which came before, no longer arrive anywhere.",
+            name(scene, worst),
+            percent(share)
+        );
+        return Some(found(Root::Fabric, 0.85, evidence, text));
+    }
+    // One leaf: the hosts that it pauses are no longer told, others still are.
+    let leaf = scene.fabric.peer_node(worst)?;
+    if paused.iter().any(|p| scene.fabric.peer_node(*p) != Some(leaf)) || now < 0.3 * usual {
+        return None;
+    }
+    let (told, before) = sums(Signal::CnpRx, &mut paused.iter().copied());
+    (before > 0.0 && told <= 0.3 * before).then(|| {
+        let leaf_name = &scene.fabric.topology.nodes[leaf].name;
+        let text =
+            format!("{leaf_name} pauses its hosts, and these are no longer told of congestion: it does not mark.");
+        found(Root::Switch(leaf), 0.75, evidence, text)
+    })
+}
+
+/// Receivers that get marks and tell nobody, so often that it is no chance.
+fn silent_receivers(scene: &Scene<'_>) -> Option<Finding> {
+    // How often a tick with that many marks usually passes without a notification, on any host.
+    let marked = |frame: &Frame, port| frame.get(Signal::EcnRx, port).filter(|marks| *marks > 0.0);
+    let quiet = |frame: &Frame, port| frame.get(Signal::CnpTx, port) == Some(0.0);
+    let mut usual: Vec<(f64, bool)> = Vec::new();
+    for frame in scene.usual.stretch.frames() {
+        let hosts = scene.fabric.host_ports();
+        usual.extend(hosts.filter_map(|p| Some((marked(frame, p)?, quiet(frame, p)))));
+    }
+    usual.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let median = usual.get(usual.len() / 2)?.0;
+    let many = usual.iter().filter(|u| u.0 >= median);
+    let chance = mean(many.map(|u| if u.1 { 1.0 } else { 0.0 }))?.max(CHANCE);
+    let silent = |port: usize| {
+        let frames = || scene.now.frames().iter().filter(move |f| marked(f, port).is_some_and(|m| m >= median));
+        let ticks = frames().count();
+        let never = scene.now(Signal::CnpTx, port) == Some(0.0);
+        (never && chance.powi(ticks as i32) < IMPOSSIBLE).then_some((port, ticks))
+    };
+    let (port, ticks) = scene.fabric.host_ports().filter_map(silent).max_by_key(|s| s.1)?;
+    let marks = scene.now(Signal::EcnRx, port)?;
+    let evidence = vec![evidence(scene, Signal::EcnRx, port, marks, median)];
+    let text = format!(
+        "{} got marked packets in {ticks} samples and sent not one notification: its senders are never told to slow down.",
+        name(scene, port)
+    );
+    Some(found(Root::Port(port), 0.9, evidence, text))
+}
+
+/// Senders that are told to slow down and do not.
+fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
+    let pauses =
+        (0..scene.fabric.ports.list.len()).any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= PAUSED));
+    if !pauses {
+        return None;
+    }
+    let deaf = |port: usize| {
+        let (told, before) = (scene.now(Signal::CnpRx, port)?, scene.usual(Signal::CnpRx, port)?);
+        let (sent, usual) = (scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
+        let same = sent >= 0.85 * usual && sent >= 0.1 * scene.rate(port)?;
+        (told >= FEW && told >= MORE * before && same).then_some((port, told))
+    };
+    let mut ports: Vec<(usize, f64)> = scene.fabric.host_ports().filter_map(deaf).collect();
+    ports.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (worst, told) = *ports.first()?;
+    // A job that sends more than before is told more often; that is no fault.
+    let job = scene.fabric.job_of(worst)?;
+    let fare = scene.fare(job)?;
+    if ports.len() < 2 || !(0.9..1.3).contains(&fare.ratio) {
+        return None;
+    }
+    let evidence = vec![evidence(scene, Signal::CnpRx, worst, told, FEW)];
+    let text = format!(
+        "{} and {} more ports of {} are told to slow down {told:.0} times a second and send as much as before, until they \
+         are paused: they do not react to congestion notifications.",
+        name(scene, worst),
+        ports.len() - 1,
+        scene.fabric.jobs[job].id
+    );
+    Some(found(Root::Port(worst), 0.88, evidence, text))
+}

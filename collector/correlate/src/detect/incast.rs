@@ -1,0 +1,68 @@
+//! Many send to one: the port towards one host is full while that host takes all it gets.
+
+use super::{evidence, name};
+use crate::finding::{Finding, Kind, Root};
+use crate::scene::Scene;
+use crate::signal::Signal;
+use crate::wait::{PAUSED, terminals};
+
+/// Of the next longest queue towards a host: how much longer one must be to be the one.
+const ALONE: f64 = 3.0;
+/// Of the next, and of what was usual: so many more tell it without any pause.
+const FAR: f64 = 10.0;
+/// Share of what it gets that must be marked.
+const MARKED: f64 = 0.2;
+/// Of what was usual: how many more marked packets the one gets, seen from hosts alone.
+const MORE: f64 = 4.0;
+
+pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+    let measured = scene.fabric.switch_ports().any(|p| scene.now(Signal::Tx, p).is_some());
+    let target = if measured { from_switches(scene) } else { from_hosts(scene) };
+    let Some((port, evidence, sure)) = target else { return Vec::new() };
+    let culprits: Vec<usize> = scene.fabric.job_of(port).into_iter().collect();
+    let whose = culprits.first().map_or_else(String::new, |j| format!(" of {}", scene.fabric.jobs[*j].id));
+    vec![Finding {
+        kind: Kind::Incast,
+        root: Root::Port(port),
+        confidence: sure,
+        culprits,
+        began_ns: None,
+        evidence: vec![evidence],
+        explanation: format!(
+            "more is sent to {}{whose} than its link carries; it takes all it gets, and its switch pauses the senders.",
+            name(scene, port)
+        ),
+    }]
+}
+
+/// The host port behind the one long queue.
+fn from_switches(scene: &Scene<'_>) -> Option<(usize, crate::finding::Evidence, f64)> {
+    let towards: Vec<(usize, f64)> = terminals(scene)
+        .into_iter()
+        .filter_map(|t| Some((scene.fabric.ports.list[t.port].peer.filter(|p| scene.fabric.is_host(*p))?, t.queue)))
+        .filter(|(host, _)| scene.now(Signal::PauseTx, *host).unwrap_or(0.0) < PAUSED)
+        .collect();
+    let (host, queue) = *towards.first()?;
+    let next = towards.get(1).map_or(0.0, |t| t.1);
+    let egress = scene.fabric.ports.list[host].peer?;
+    // An uplink with a longer queue that nobody holds back is the narrower place.
+    let longer = terminals(scene).first().is_some_and(|t| t.queue > 2.0 * queue);
+    (queue > 0.0 && queue >= ALONE * next && !longer)
+        .then(|| (host, evidence(scene, Signal::Queue, egress, queue, ALONE * next), 0.9))
+}
+
+/// The one that gets far more marked packets than all others, while switches pause senders.
+fn from_hosts(scene: &Scene<'_>) -> Option<(usize, crate::finding::Evidence, f64)> {
+    let paused = scene.fabric.host_ports().any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= PAUSED));
+    let mut marked: Vec<(usize, f64)> =
+        scene.fabric.host_ports().filter_map(|p| Some((p, scene.now(Signal::EcnRx, p)?))).collect();
+    marked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let ((host, most), next) = (*marked.first()?, marked.get(1).map_or(0.0, |m| m.1));
+    let usual = scene.usual(Signal::EcnRx, host).unwrap_or(0.0);
+    let own = scene.now(Signal::PauseTx, host).unwrap_or(0.0) < PAUSED;
+    let alone = most >= ALONE * next && most >= MORE * usual;
+    let share = most / scene.now(Signal::RxPackets, host).unwrap_or(f64::INFINITY);
+    let far_alone = most >= FAR * next && most >= FAR * usual;
+    (own && share >= MARKED && (far_alone || (paused && alone)))
+        .then(|| (host, evidence(scene, Signal::EcnRx, host, most, ALONE * next), 0.8))
+}

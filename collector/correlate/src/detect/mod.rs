@@ -1,0 +1,69 @@
+//! The detectors: pure functions of a scene, one file each and one row in [`ALL`].
+
+mod congestion;
+mod degraded;
+mod ecmp;
+mod ecn;
+mod host_pause;
+mod incast;
+mod lossy;
+mod noisy;
+
+use crate::finding::{Evidence, Finding};
+use crate::scene::Scene;
+use crate::signal::Signal;
+
+/// A row of [`ALL`].
+pub struct Detector {
+    /// As `docs/verdicts.md` and the configuration name it.
+    pub name: &'static str,
+    /// Seconds that it needs to be sure that something began.
+    pub needs_s: f64,
+    /// Seconds of calm before that it compares with.
+    pub usual_s: f64,
+    /// What it finds in a scene.
+    pub run: fn(&Scene<'_>) -> Vec<Finding>,
+}
+
+const fn row(name: &'static str, needs_s: f64, usual_s: f64, run: fn(&Scene<'_>) -> Vec<Finding>) -> Detector {
+    Detector { name, needs_s, usual_s, run }
+}
+
+/// All detectors; of findings that are as sure as each other, the earlier row counts.
+pub const ALL: [Detector; 10] = [
+    row("host_pause", 3.0, 0.0, host_pause::run),
+    row("degraded_link", 20.0, 1.0, degraded::run),
+    row("lossy_link", 20.0, 1.0, lossy::run),
+    row("ecn_marking", 4.0, 10.0, ecn::marking),
+    row("ecn_reaction", 10.0, 10.0, ecn::reaction),
+    row("incast", 8.0, 10.0, incast::run),
+    row("noisy_neighbour", 15.0, 40.0, noisy::run),
+    row("ecmp_collision", 20.0, 40.0, ecmp::run),
+    row("pause", 4.0, 0.0, congestion::pause),
+    row("loss_with_marks", 30.0, 45.0, congestion::loss),
+];
+
+/// A number of a port as evidence.
+fn evidence(scene: &Scene<'_>, signal: Signal, port: usize, value: f64, threshold: f64) -> Evidence {
+    Evidence { metric: metric(signal), at: name(scene, port), value, threshold, window_ns: scene.now.window_ns() }
+}
+
+/// The metric behind a signal: the first in its question.
+fn metric(signal: Signal) -> &'static str {
+    let query = crate::signal::ALL[signal as usize].query;
+    let begin = query.find("fabric_").unwrap_or(0);
+    let end =
+        query[begin..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(query.len(), |n| begin + n);
+    &query[begin..end]
+}
+
+/// A port in words.
+fn name(scene: &Scene<'_>, port: usize) -> String {
+    let end = &scene.fabric.ports.list[port].end;
+    format!("{} port {}", scene.fabric.topology.nodes[end.node].name, end.port)
+}
+
+/// A share in words.
+fn percent(share: f64) -> String {
+    if share < 0.095 { format!("{:.1} %", share * 100.0) } else { format!("{:.0} %", share * 100.0) }
+}

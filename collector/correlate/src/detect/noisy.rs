@@ -1,0 +1,49 @@
+//! A job that takes much more than it did, while others lose.
+
+use crate::finding::{Evidence, Finding, Kind, Root};
+use crate::scene::Scene;
+use crate::signal::Signal;
+
+/// Of what was usual: a job that moves so much more is loud.
+const LOUD: f64 = 1.4;
+/// Of what was usual: how much congestion must have grown.
+const GROWN: f64 = 1.4;
+
+pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+    let fares = scene.fares();
+    let loudest = fares
+        .iter()
+        .enumerate()
+        .filter_map(|(job, fare)| Some((job, (*fare)?)))
+        .filter(|(_, fare)| fare.ratio >= LOUD * fare.high)
+        .max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
+    let Some((job, fare)) = loudest else { return Vec::new() };
+    let signal = |signal| {
+        let now = scene.sum(signal, 0..scene.fabric.ports.list.len());
+        now / scene.usual_sum(signal, 0..scene.fabric.ports.list.len())
+    };
+    let grown = signal(Signal::CnpRx);
+    let lose = fares.iter().enumerate().any(|(j, f)| j != job && f.is_some_and(|f| f.lost(0.05)));
+    if !(grown >= GROWN && lose) {
+        return Vec::new();
+    }
+    let id = &scene.fabric.jobs[job].id;
+    vec![Finding {
+        kind: Kind::NoisyNeighbour,
+        root: Root::Job(job),
+        confidence: 0.8,
+        culprits: vec![job],
+        began_ns: None,
+        evidence: vec![Evidence {
+            metric: "fabric_port_io_bytes_total",
+            at: id.clone(),
+            value: fare.ratio,
+            threshold: LOUD,
+            window_ns: scene.now.window_ns(),
+        }],
+        explanation: format!(
+            "{id} moves {:.1} times what it did, congestion notifications grew {grown:.1} times, and other jobs lose.",
+            fare.ratio
+        ),
+    }]
+}

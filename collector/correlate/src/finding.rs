@@ -1,0 +1,82 @@
+//! What a detector says.
+
+use serde::Serialize;
+
+/// What is wrong; names are those of the API.
+#[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A NIC pauses its switch without need.
+    PfcStorm,
+    /// A NIC pauses its switch because it does not drain.
+    SlowReceiver,
+    /// Many send to one.
+    Incast,
+    /// A link carries less than it should.
+    DegradedLink,
+    /// A link corrupts frames.
+    LossyLink,
+    /// A link goes down and comes up.
+    LinkFlap,
+    /// A link is down.
+    LinkDown,
+    /// Links between switches are full.
+    UplinkCongestion,
+    /// Flows share one of several equal links while others idle.
+    EcmpCollision,
+    /// Congestion is not marked, not told, or not reacted to.
+    EcnMisconfigured,
+    /// A job takes so much that others suffer.
+    NoisyNeighbour,
+    /// Congestion without a finer name.
+    FabricCongestion,
+}
+
+/// Where it is; indices of the fabric.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Root {
+    /// A port.
+    Port(usize),
+    /// A link.
+    Link(usize),
+    /// A switch.
+    Switch(usize),
+    /// A job.
+    Job(usize),
+    /// More than one place.
+    Fabric,
+}
+
+/// A number that speaks for a finding.
+#[derive(Serialize, Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// Of which metric.
+    pub metric: &'static str,
+    /// Where.
+    pub at: String,
+    /// What was measured.
+    pub value: f64,
+    /// Beyond which it counts.
+    pub threshold: f64,
+    /// First and last instant of the measurement, Unix nanoseconds.
+    pub window_ns: [i64; 2],
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What.
+    pub kind: Kind,
+    /// Where.
+    pub root: Root,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// Jobs that cause it.
+    pub culprits: Vec<usize>,
+    /// When it began, Unix nanoseconds, where that shows; otherwise with the stretch that was judged.
+    pub began_ns: Option<i64>,
+    /// What speaks for it.
+    pub evidence: Vec<Evidence>,
+    /// In plain words.
+    pub explanation: String,
+}

@@ -1,0 +1,65 @@
+//! Asks for every signal in PromQL and gives the answers by instant and port.
+
+use crate::fabric::Fabric;
+use crate::history::Frame;
+use crate::signal::{ALL, Join};
+use crate::topology::End;
+use fabriclens_model::{Labels, Read};
+use fabriclens_promql::{Engine, QueryError, Value};
+
+/// Samples that a rate looks back over, in steps: an agent may miss some.
+const LOOK_BACK: i64 = 5;
+
+/// The frames at these instants (Unix ms, ascending), which are `step_ms` apart or multiples of it.
+///
+/// # Errors
+/// [`QueryError`] of the first question that fails.
+pub fn frames(
+    engine: &Engine,
+    read: &dyn Read,
+    fabric: &Fabric,
+    ticks_ms: &[i64],
+    step_ms: i64,
+) -> Result<Vec<Frame>, QueryError> {
+    let (Some(first), Some(last)) = (ticks_ms.first(), ticks_ms.last()) else { return Ok(Vec::new()) };
+    let mut frames: Vec<Frame> = ticks_ms.iter().map(|t| Frame::new(t * 1_000_000, &fabric.ports)).collect();
+    let window = format!("{}ms", step_ms * LOOK_BACK);
+    let mut seen = vec![f64::NAN; ticks_ms.len()];
+    for row in &ALL {
+        let query = row.query.replace("$w", &window);
+        let Value::Matrix(series) = engine.range(read, &query, *first, *last, step_ms)?.value else { continue };
+        let mut by_port: Vec<(usize, usize)> =
+            series.iter().enumerate().filter_map(|(at, s)| Some((port_of(fabric, &s.labels)?, at))).collect();
+        by_port.sort_unstable();
+        for of_port in by_port.chunk_by(|a, b| a.0 == b.0) {
+            seen.fill(f64::NAN);
+            for (_, at) in of_port {
+                let one = &series[*at];
+                for (time, value) in one.times.iter().zip(&one.values) {
+                    let Ok(tick) = ticks_ms.binary_search(time) else { continue };
+                    let joined = &mut seen[tick];
+                    *joined = match row.join {
+                        _ if joined.is_nan() => *value,
+                        Join::Sum => *joined + value,
+                        Join::Max => joined.max(*value),
+                    };
+                }
+            }
+            for (frame, value) in frames.iter_mut().zip(&seen) {
+                frame.set(row.signal, of_port[0].0, *value);
+            }
+        }
+    }
+    Ok(frames)
+}
+
+/// Whose a series is.
+fn port_of(fabric: &Fabric, labels: &Labels) -> Option<usize> {
+    let node = fabric.topology.node(labels.get("host"))?;
+    let port = match (labels.get("device"), labels.get("port")) {
+        ("", port) => port.to_owned(),
+        (device, "") => device.to_owned(),
+        (device, port) => format!("{device}/{port}"),
+    };
+    fabric.ports.at(&End { node, port })
+}

@@ -1,0 +1,214 @@
+//! Signals over time: the last few minutes, a stretch of them, and what was usual.
+
+use crate::fabric::{Fabric, Ports};
+use crate::signal::{ALL, Signal};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Ticks that are kept.
+const KEPT: usize = 128;
+/// Bytes of a packet that is sent again: those that matter are full, and most fabrics have this MTU.
+const FULL: f64 = 4096.0;
+/// Ticks that tell what is usual.
+const USUAL: usize = 60;
+
+/// All signals of all ports at one instant; `NaN` where nothing was measured.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Unix nanoseconds.
+    pub time_ns: i64,
+    values: Vec<f32>,
+    ports: usize,
+}
+
+impl Frame {
+    /// Nothing measured yet.
+    pub fn new(time_ns: i64, ports: &Ports) -> Self {
+        Self { time_ns, values: vec![f32::NAN; ALL.len() * ports.list.len()], ports: ports.list.len() }
+    }
+
+    /// Takes over a value.
+    pub fn set(&mut self, signal: Signal, port: usize, value: f64) {
+        self.values[signal as usize * self.ports + port] = value as f32;
+    }
+
+    /// A value, if it was measured.
+    pub fn get(&self, signal: Signal, port: usize) -> Option<f64> {
+        let value = self.values[signal as usize * self.ports + port];
+        (!value.is_nan()).then(|| f64::from(value))
+    }
+}
+
+/// Consecutive frames.
+#[derive(Clone, Debug, Default)]
+pub struct Stretch(Vec<Arc<Frame>>);
+
+impl Stretch {
+    /// In the order of time.
+    pub fn frames(&self) -> &[Arc<Frame>] {
+        &self.0
+    }
+
+    /// How many frames.
+    pub fn ticks(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Its last frames.
+    #[must_use]
+    pub fn last(&self, ticks: usize) -> Self {
+        Self(self.0[self.0.len().saturating_sub(ticks)..].to_vec())
+    }
+
+    /// First and last instant, Unix nanoseconds.
+    pub fn window_ns(&self) -> [i64; 2] {
+        [self.0.first(), self.0.last()].map(|f| f.map_or(0, |f| f.time_ns))
+    }
+
+    /// Values of a signal, those that were measured.
+    pub fn values(&self, signal: Signal, port: usize) -> impl Iterator<Item = f64> + '_ {
+        self.0.iter().filter_map(move |f| f.get(signal, port))
+    }
+
+    /// Their mean; `None` if nothing was measured.
+    pub fn mean(&self, signal: Signal, port: usize) -> Option<f64> {
+        mean(self.values(signal, port))
+    }
+
+    /// The highest of them; `None` if nothing was measured.
+    pub fn top(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.values(signal, port).reduce(f64::max)
+    }
+
+    /// Bytes a second that some ports receive and send together, by tick, without what was sent again or came out of
+    /// sequence; ticks without any are left out.
+    pub fn load(&self, ports: &[usize]) -> Vec<f64> {
+        let of = |frame: &Arc<Frame>| {
+            let wasted = |signal, port| frame.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL);
+            let moved = |p: &usize| {
+                let useful = |all, lost| Some((frame.get(all, *p)? - wasted(lost, *p)).max(0.0));
+                [useful(Signal::Rx, Signal::OutOfSequence), useful(Signal::Tx, Signal::Retransmits)]
+            };
+            // Ports that are silent for a tick count as the others do.
+            mean(ports.iter().flat_map(moved).flatten()).map(|m| m * ports.len() as f64 * 2.0)
+        };
+        self.0.iter().filter_map(of).collect()
+    }
+}
+
+/// The last frames, and those among them and before that tell what is usual.
+#[derive(Default)]
+pub struct History {
+    frames: VecDeque<Arc<Frame>>,
+    calm: VecDeque<Arc<Frame>>,
+}
+
+impl History {
+    /// Takes a frame; the oldest leaves. The frame of `lag` ticks ago becomes usual, if it is not of before `calm_ns`.
+    pub fn push(&mut self, frame: Frame, lag: usize, calm_ns: i64) {
+        if self.frames.len() == KEPT {
+            self.frames.pop_front();
+        }
+        self.frames.push_back(Arc::new(frame));
+        let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= calm_ns);
+        let next = past.filter(|f| self.calm.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
+        if let Some(frame) = next {
+            if self.calm.len() == USUAL {
+                self.calm.pop_front();
+            }
+            self.calm.push_back(frame);
+        }
+    }
+
+    /// The newest, Unix nanoseconds.
+    pub fn now_ns(&self) -> i64 {
+        self.frames.back().map_or(0, |f| f.time_ns)
+    }
+
+    /// The last frames that are not of before an instant.
+    pub fn last_since(&self, ticks: usize, time_ns: i64) -> Stretch {
+        let begin = self.frames.partition_point(|f| f.time_ns < time_ns);
+        Stretch(self.frames.range(begin.max(self.frames.len().saturating_sub(ticks))..).cloned().collect())
+    }
+
+    /// Frames from an instant on.
+    pub fn since(&self, time_ns: i64) -> Stretch {
+        Stretch(self.frames.range(self.frames.partition_point(|f| f.time_ns < time_ns)..).cloned().collect())
+    }
+
+    /// Seconds from one frame to the next: the shortest lately, because some may be missing.
+    pub fn step_s(&self) -> f64 {
+        let steps = self.frames.iter().zip(self.frames.iter().skip(1)).map(|(a, b)| b.time_ns - a.time_ns);
+        steps.min().map_or(1.0, |ns| ns as f64 / 1e9)
+    }
+
+    /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
+    pub fn usual(&self, fabric: &Fabric, fresh_ns: i64) -> Usual {
+        let stretch = Stretch(self.calm.iter().cloned().collect());
+        let jobs = fabric.jobs.iter().map(|job| Load::of(stretch.load(&job.ports))).collect();
+        let fresh = self.calm.iter().filter(|f| f.time_ns >= fresh_ns).count();
+        Usual { stretch, jobs, fresh }
+    }
+}
+
+/// Mean of some numbers, if there are any.
+pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, n) = values.fold((0.0, 0usize), |(sum, n), v| (sum + v, n + 1));
+    (n > 0).then(|| sum / n as f64)
+}
+
+/// What was usual, before trouble.
+#[derive(Clone, Debug)]
+pub struct Usual {
+    /// The frames that tell it.
+    pub stretch: Stretch,
+    /// How many of them are of after the last trouble, when jobs may have changed their ways.
+    pub fresh: usize,
+    jobs: Vec<Option<Load>>,
+}
+
+impl Usual {
+    /// Of a job; `None` if nothing of it was measured.
+    pub fn job(&self, job: usize) -> Option<&Load> {
+        self.jobs.get(job)?.as_ref()
+    }
+}
+
+/// What a job usually moves, both directions of all its ports.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// By tick, relative to its mean.
+    ticks: Vec<f64>,
+    mean: f64,
+}
+
+impl Load {
+    fn of(mut ticks: Vec<f64>) -> Option<Self> {
+        let mean = mean(ticks.iter().copied()).filter(|m| *m > 0.0)?;
+        ticks.iter_mut().for_each(|t| *t /= mean);
+        Some(Self { ticks, mean })
+    }
+
+    /// Bytes a second.
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// Means over every stretch of so many ticks, relative to the mean of all.
+    fn stretches(&self, ticks: usize) -> impl Iterator<Item = f64> + '_ {
+        self.ticks.windows(ticks).map(|w| w.iter().sum::<f64>() / w.len() as f64)
+    }
+
+    /// How much means over so many ticks differ by chance, relative to the mean. Longer than half of what is known cannot
+    /// be seen; there chance is taken to fall with the root of length.
+    pub fn chance(&self, ticks: usize) -> f64 {
+        let seen = ticks.clamp(1, (self.ticks.len() / 2).max(1));
+        let variance = mean(self.stretches(seen).map(|m| (m - 1.0).powi(2))).unwrap_or(0.0);
+        variance.sqrt() * (seen as f64 / ticks.max(seen) as f64).sqrt()
+    }
+
+    /// The highest mean over so many ticks, relative to the mean.
+    pub fn high(&self, ticks: usize) -> f64 {
+        self.stretches(ticks.clamp(1, (self.ticks.len() / 2).max(1))).fold(1.0, f64::max)
+    }
+}

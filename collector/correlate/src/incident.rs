@@ -1,0 +1,130 @@
+//! An incident as the API and a back-test tell it.
+
+use crate::fabric::Fabric;
+use crate::finding::{Evidence, Kind, Root};
+use serde::Serialize;
+
+/// How bad.
+#[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Nobody suffers yet.
+    Warning,
+    /// Jobs suffer.
+    Critical,
+}
+
+/// Where it is, by names.
+#[derive(Serialize, Clone, Debug, PartialEq, Eq)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Place {
+    /// A port.
+    Port {
+        /// Host or switch.
+        node: String,
+        /// The port on it.
+        port: String,
+    },
+    /// A link between two nodes.
+    Link {
+        /// One.
+        a: String,
+        /// The other.
+        b: String,
+    },
+    /// A switch.
+    Switch {
+        /// Its name.
+        node: String,
+    },
+    /// A job.
+    Job {
+        /// Its id.
+        job: String,
+    },
+    /// More than one place.
+    Fabric,
+}
+
+impl Place {
+    /// Of a root.
+    pub fn of(fabric: &Fabric, root: &Root) -> Self {
+        let node = |n: usize| fabric.topology.nodes[n].name.clone();
+        match root {
+            Root::Port(port) => {
+                let end = &fabric.ports.list[*port].end;
+                Self::Port { node: node(end.node), port: end.port.clone() }
+            }
+            Root::Link(link) => {
+                let [a, b] = &fabric.topology.links[*link].ends;
+                Self::Link { a: node(a.node), b: node(b.node) }
+            }
+            Root::Switch(n) => Self::Switch { node: node(*n) },
+            Root::Job(job) => Self::Job { job: fabric.jobs[*job].id.clone() },
+            Root::Fabric => Self::Fabric,
+        }
+    }
+}
+
+/// See the module. Times are Unix nanoseconds.
+#[derive(Serialize, Clone, Debug)]
+pub struct Incident {
+    /// Unique, and the same as long as it lives.
+    pub id: String,
+    /// What.
+    pub kind: Kind,
+    /// When it began.
+    pub start_ns: i64,
+    /// When it was seen.
+    pub detected_ns: i64,
+    /// When it was over; `None`: it is not.
+    pub end_ns: Option<i64>,
+    /// How bad.
+    pub severity: Severity,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// Where.
+    pub root: Place,
+    /// Jobs that cause it.
+    pub culprit_jobs: Vec<String>,
+    /// Jobs that suffer.
+    pub victim_jobs: Vec<String>,
+    /// Ports that are kept from sending.
+    pub victim_ports: Vec<Place>,
+    /// What speaks for it.
+    pub evidence: Vec<Evidence>,
+    /// In plain words.
+    pub explanation: String,
+    /// What to do next.
+    pub action: String,
+}
+
+/// What to do about a kind of trouble.
+pub fn action(kind: Kind) -> &'static str {
+    match kind {
+        Kind::PfcStorm => {
+            "Take the host out of service and reset its NIC; check its firmware, and PFC watchdog and stall prevention, \
+             which would have contained it."
+        }
+        Kind::SlowReceiver => {
+            "Look at the host: PCIe width and speed, stalls, IOMMU, memory and CPU pressure, receive buffers."
+        }
+        Kind::Incast => "Look at the job's pattern: fewer senders at once, more receivers, or smaller bursts.",
+        Kind::DegradedLink => {
+            "Check cable and transceivers at both ends; take the link out of ECMP until it is mended."
+        }
+        Kind::LossyLink => "Clean or replace cable and transceivers; until then take the link out of service.",
+        Kind::LinkFlap => "Replace the cable or transceiver; until then keep the link down.",
+        Kind::LinkDown => "Check cable, transceivers and the port at the other end.",
+        Kind::UplinkCongestion => "Spread jobs over leaves, or add links; check that traffic uses all uplinks.",
+        Kind::EcmpCollision => {
+            "Change the entropy of the flows (source ports, more queue pairs) or use adaptive routing; restart one of the \
+             jobs if it cannot wait."
+        }
+        Kind::EcnMisconfigured => {
+            "Compare ECN marking on the switches and DCQCN on the NICs with the rest of the fabric, for this priority."
+        }
+        Kind::NoisyNeighbour => "Limit the job's rate or move it; give it a priority of its own.",
+        Kind::FabricCongestion => "See which ports are paused; counters of the switches would tell where it begins.",
+    }
+}

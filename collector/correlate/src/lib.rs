@@ -1,0 +1,27 @@
+//! From counters to verdicts: detectors look at signals and say what is wrong where; what belongs together becomes an
+//! incident, with its root, who causes it and who suffers. Signals are asked in PromQL, so any engine can answer.
+
+mod backtest;
+pub mod detect;
+mod fabric;
+mod finding;
+mod frames;
+mod history;
+pub mod incident;
+pub mod recording;
+mod scene;
+mod signal;
+mod topology;
+mod victims;
+mod wait;
+mod watch;
+
+pub use backtest::backtest;
+pub use fabric::{Fabric, Job, Port, Ports};
+pub use finding::{Evidence, Finding, Kind, Root};
+pub use frames::frames;
+pub use history::{Frame, History, Load, Stretch, Usual};
+pub use scene::{Fare, Scene};
+pub use signal::{ALL, Join, Signal};
+pub use topology::{End, Link, Node, Role, Topology};
+pub use watch::Watch;

@@ -1,0 +1,84 @@
+//! A recorded fabric: `topology.json`, `jobs.json` and `ports.csv.gz`. Its samples become the series that agents and
+//! switches would have sent, so that the same questions find them.
+
+mod columns;
+mod files;
+mod memory;
+
+use crate::fabric::{Fabric, Job, Ports};
+use crate::topology::{End, Role};
+pub use memory::Memory;
+use std::path::Path;
+
+/// Why a recording is not taken; names the file and what is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// It cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// Which file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// It is not JSON of the expected form.
+    #[error("{path} is not understood: {error}")]
+    Json {
+        /// Which file.
+        path: String,
+        /// Why.
+        error: serde_json::Error,
+    },
+    /// A row of the table.
+    #[error("{path}, line {line}: {what}")]
+    Row {
+        /// Which file.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// What is left out or changed in reading.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadAs {
+    /// Times and cumulative counters are multiplied by this, so that rates and shares keep.
+    pub stretch: i64,
+    /// Ports of switches are left out, as if nobody read them.
+    pub hosts_only: bool,
+}
+
+/// See the module.
+pub struct Recording {
+    /// Nodes, cables, jobs.
+    pub fabric: Fabric,
+    /// The samples.
+    pub memory: Memory,
+    /// Instants that have samples, Unix milliseconds, ascending.
+    pub ticks_ms: Vec<i64>,
+}
+
+impl Recording {
+    /// Reads a directory.
+    ///
+    /// # Errors
+    /// [`RecordingError`].
+    pub fn read(dir: &Path, how: ReadAs) -> Result<Self, RecordingError> {
+        let topology = files::topology(dir)?;
+        let ports = Ports::new(&topology);
+        let job = |(id, hosts): (String, Vec<String>)| {
+            let nodes = hosts.iter().filter_map(|h| topology.node(h));
+            Job { id, ports: nodes.flat_map(|n| ports.of_node(n).iter().copied()).collect() }
+        };
+        let jobs = files::jobs(dir)?.into_iter().map(job).collect();
+        let wanted = |node: &str, port: &str| {
+            let Some(node) = topology.node(node) else { return false };
+            let known = ports.at(&End { node, port: port.to_owned() }).is_some();
+            known && (!how.hosts_only || topology.nodes[node].role == Role::Host)
+        };
+        let (memory, ticks_ms) = columns::read(dir, how.stretch, wanted)?;
+        Ok(Self { fabric: Fabric { topology, ports, jobs }, memory, ticks_ms })
+    }
+}

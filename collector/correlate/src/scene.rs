@@ -1,0 +1,90 @@
+//! What a detector is given: a stretch of time, what was usual before it, and the fabric. It asks; it keeps nothing.
+
+use crate::fabric::Fabric;
+use crate::history::{Frame, Stretch, Usual, mean};
+use crate::signal::Signal;
+
+/// See the module. Values are `None` where nothing was measured.
+#[derive(Clone, Copy)]
+pub struct Scene<'a> {
+    /// Ports, cables and jobs.
+    pub fabric: &'a Fabric,
+    /// What is judged.
+    pub now: &'a Stretch,
+    /// Before trouble.
+    pub usual: &'a Usual,
+    /// Seconds from one tick to the next.
+    pub step_s: f64,
+}
+
+impl Scene<'_> {
+    /// Seconds of the stretch.
+    pub fn seconds(&self) -> f64 {
+        self.now.ticks() as f64 * self.step_s
+    }
+
+    /// Mean of a signal.
+    pub fn now(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.now.mean(signal, port)
+    }
+
+    /// The same over ports; those that were not measured add nothing.
+    pub fn sum(&self, signal: Signal, ports: impl Iterator<Item = usize>) -> f64 {
+        ports.filter_map(|p| self.now(signal, p)).sum()
+    }
+
+    /// What was usual on average.
+    pub fn usual(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.usual.stretch.mean(signal, port)
+    }
+
+    /// The same over ports.
+    pub fn usual_sum(&self, signal: Signal, ports: impl Iterator<Item = usize>) -> f64 {
+        ports.filter_map(|p| self.usual(signal, p)).sum()
+    }
+
+    /// Bytes a second of a port's link: as measured before trouble, or as the topology has it.
+    pub fn rate(&self, port: usize) -> Option<f64> {
+        let usual = self.usual(Signal::Rate, port).filter(|r| *r > 0.0);
+        usual.or_else(|| self.fabric.nominal(port)).or_else(|| self.now(Signal::Rate, port)).filter(|r| *r > 0.0)
+    }
+
+    /// When something was first so, Unix nanoseconds.
+    pub fn first(&self, so: impl Fn(&Frame) -> bool) -> Option<i64> {
+        self.now.frames().iter().find(|f| so(f)).map(|f| f.time_ns)
+    }
+
+    /// How a job fares; `None` if that cannot be told.
+    pub fn fare(&self, job: usize) -> Option<Fare> {
+        let usual = self.usual.job(job)?;
+        let ticks = self.now.ticks();
+        let now = mean(self.now.load(&self.fabric.jobs[job].ports).into_iter())?;
+        Some(Fare { ratio: now / usual.mean(), chance: usual.chance(ticks), high: usual.high(ticks) })
+    }
+
+    /// How all jobs fare, by job.
+    pub fn fares(&self) -> Vec<Option<Fare>> {
+        (0..self.fabric.jobs.len()).map(|job| self.fare(job)).collect()
+    }
+}
+
+/// How often its usual difference a loss must be, before it is one.
+const CHANCES: f64 = 1.0;
+
+/// A job's traffic beside what was usual of it. All are relative to its mean.
+#[derive(Clone, Copy, Debug)]
+pub struct Fare {
+    /// Now.
+    pub ratio: f64,
+    /// How much it differs by chance over a time as long.
+    pub chance: f64,
+    /// The highest that it was over a time as long.
+    pub high: f64,
+}
+
+impl Fare {
+    /// Whether it lost more than a part, for sure.
+    pub fn lost(&self, part: f64) -> bool {
+        self.ratio + CHANCES * self.chance < 1.0 - part
+    }
+}

@@ -1,0 +1,75 @@
+//! A small fabric whose traffic a test decides: two leaves with four hosts each, two spines, two jobs.
+
+use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::{End, Fabric, Frame, Job, Link, Node, Ports, Role, Signal, Topology, Watch};
+
+/// Bytes a second of every link: 100 Gb/s.
+pub const RATE: f64 = 12.5e9;
+/// What a host usually sends and receives.
+pub const USUAL: f64 = 4e9;
+
+/// See the module. Hosts are `h0` to `h7`; job `odd` has those with an odd number, `even` the others.
+pub fn fabric() -> Fabric {
+    let node = |name: String, role| Node { name, role };
+    let mut nodes: Vec<Node> = (0..8).map(|h| node(format!("h{h}"), Role::Host)).collect();
+    nodes.extend((0..2).map(|l| node(format!("leaf{l}"), Role::Leaf)));
+    nodes.extend((0..2).map(|s| node(format!("spine{s}"), Role::Spine)));
+    let end = |node: usize, port: usize| End { node, port: port.to_string() };
+    let link = |a, b| Link { ends: [a, b], rate: Some(RATE) };
+    let mut links: Vec<Link> = (0..8).map(|h| link(end(h, 1), end(8 + h / 4, 1 + h % 4))).collect();
+    links.extend((0..4).map(|i| link(end(8 + i / 2, 5 + i % 2), end(10 + i % 2, 1 + i / 2))));
+    let topology = Topology::new(nodes, links);
+    let ports = Ports::new(&topology);
+    let job = |id: &str, odd: usize| Job {
+        id: id.to_owned(),
+        ports: (0..8).filter(|h| h % 2 == odd).flat_map(|h| ports.of_node(h).to_vec()).collect(),
+    };
+    let jobs = vec![job("even", 0), job("odd", 1)];
+    Fabric { topology, ports, jobs }
+}
+
+/// The only port of a host.
+pub fn host(fabric: &Fabric, h: usize) -> usize {
+    fabric.ports.of_node(h)[0]
+}
+
+/// The switch port that a host is wired to.
+pub fn egress(fabric: &Fabric, h: usize) -> usize {
+    fabric.ports.list[host(fabric, h)].peer.unwrap()
+}
+
+/// Calm for `before` seconds, then `fault` on each frame until the end; all that was found.
+pub fn watch(before: usize, during: usize, after: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<Incident> {
+    let fabric = fabric();
+    let mut watch = Watch::new(fabric.clone());
+    let mut found = Vec::new();
+    for second in 0..before + during + after {
+        let mut frame = Frame::new(second as i64 * 1_000_000_000, &fabric.ports);
+        for port in 0..fabric.ports.list.len() {
+            // Jobs take turns: a wave of some seconds.
+            let wave = 1.0 + 0.1 * ((second + port) as f64 * 1.7).sin();
+            frame.set(Signal::Tx, port, USUAL * wave);
+            frame.set(Signal::Rx, port, USUAL * wave);
+            frame.set(Signal::RxPackets, port, USUAL * wave / 4096.0);
+            frame.set(Signal::Rate, port, RATE);
+            for signal in [Signal::PauseTx, Signal::PauseRx, Signal::PauseFrames, Signal::WireErrors] {
+                frame.set(signal, port, 0.0);
+            }
+            if fabric.is_host(port) {
+                frame.set(Signal::EcnRx, port, 100.0 * wave);
+                frame.set(Signal::CnpTx, port, 10.0 * wave);
+                frame.set(Signal::CnpRx, port, 10.0 * wave);
+            } else {
+                frame.set(Signal::Marks, port, 100.0 * wave);
+                frame.set(Signal::Queue, port, 2_000.0 * wave);
+                frame.set(Signal::QueueMax, port, 200_000.0 * wave);
+            }
+        }
+        if (before..before + during).contains(&second) {
+            fault(&fabric, &mut frame);
+        }
+        found.extend(watch.tick(frame));
+    }
+    found.extend(watch.open());
+    found
+}

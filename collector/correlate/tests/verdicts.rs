@@ -1,0 +1,183 @@
+//! Verdicts on a fabric whose traffic is known.
+
+mod common;
+
+use common::{RATE, USUAL, egress, host, watch};
+use fabriclens_correlate::incident::{Incident, Place, Severity};
+use fabriclens_correlate::{Frame, Kind, Signal};
+
+fn only(found: Vec<Incident>) -> Incident {
+    assert_eq!(found.len(), 1, "{:?}", found.iter().map(|i| (i.kind, &i.root)).collect::<Vec<_>>());
+    found.into_iter().next().unwrap()
+}
+
+fn port(node: &str) -> Place {
+    Place::Port { node: node.into(), port: "1".into() }
+}
+
+#[test]
+fn a_healthy_fabric_yields_nothing() {
+    assert_eq!(watch(300, 0, 0, |_, _| ()).len(), 0);
+}
+
+/// A NIC holds its switch half of the time: what it gets falls to a half, and so does all of its job.
+fn held(
+    frame: &mut Frame,
+    fabric: &fabriclens_correlate::Fabric,
+    h: usize,
+    share: f64,
+    frames: f64,
+    buffer: Option<f64>,
+) {
+    let (nic, switch) = (host(fabric, h), egress(fabric, h));
+    frame.set(Signal::PauseTx, nic, share);
+    frame.set(Signal::PauseFrames, nic, frames);
+    frame.set(Signal::PauseRx, switch, share);
+    if let Some(bytes) = buffer {
+        frame.set(Signal::QueueMax, nic, bytes);
+    }
+    for port in &fabric.jobs[h % 2].ports {
+        frame.set(Signal::Tx, *port, USUAL * (1.0 - share));
+        frame.set(Signal::Rx, *port, USUAL * (1.0 - share));
+    }
+}
+
+#[test]
+fn a_nic_that_pauses_with_a_full_buffer_does_not_drain() {
+    let found = only(watch(80, 40, 30, |fabric, frame| held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5))));
+    assert_eq!((found.kind, found.root.clone()), (Kind::SlowReceiver, port("h3")));
+    assert_eq!((found.victim_jobs, found.severity), (vec!["odd".to_owned()], Severity::Critical));
+    assert_eq!(found.culprit_jobs, [""; 0], "a device is at fault, no job");
+    assert_eq!(found.start_ns, 80_000_000_000);
+    assert!(found.detected_ns <= 82_000_000_000, "{}", found.detected_ns);
+    let end = found.end_ns.unwrap();
+    assert!((119_000_000_000..125_000_000_000).contains(&end), "{end}");
+}
+
+#[test]
+fn a_nic_that_pauses_with_an_empty_buffer_is_a_storm() {
+    // 335.5 us each: the longest pause that a frame can ask for at 100 Gb/s.
+    let frames = 0.5 / 335.5e-6;
+    let with = only(watch(80, 40, 0, |fabric, frame| held(frame, fabric, 3, 0.5, frames, Some(0.0))));
+    assert_eq!((with.kind, with.root), (Kind::PfcStorm, port("h3")));
+    let without = only(watch(80, 40, 0, |fabric, frame| held(frame, fabric, 3, 0.5, frames, None)));
+    assert_eq!(without.kind, Kind::PfcStorm, "no NIC tells its buffer; what a frame comes to must do");
+    assert!(without.confidence < with.confidence);
+}
+
+#[test]
+fn a_link_that_says_that_it_is_slow_and_one_that_does_not() {
+    let uplink = |fabric: &fabriclens_correlate::Fabric| fabric.ports.of_node(8)[4];
+    let says = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::Rate, uplink(fabric), RATE / 4.0)));
+    let link = Place::Link { a: "leaf0".into(), b: "spine0".into() };
+    assert_eq!((says.kind, &says.root, says.start_ns), (Kind::DegradedLink, &link, 80_000_000_000));
+    let shows = only(watch(80, 40, 0, |fabric, frame| {
+        frame.set(Signal::Tx, uplink(fabric), RATE / 4.0);
+        frame.set(Signal::Queue, uplink(fabric), 4e5);
+        frame.set(Signal::Marks, uplink(fabric), 1e5);
+    }));
+    assert_eq!((shows.kind, shows.root), (Kind::DegradedLink, link));
+}
+
+#[test]
+fn a_full_link_is_not_slow() {
+    let found = watch(80, 40, 0, |fabric, frame| {
+        let uplink = fabric.ports.of_node(8)[4];
+        frame.set(Signal::Tx, uplink, 0.98 * RATE);
+        frame.set(Signal::Queue, uplink, 4e5);
+        frame.set(Signal::Marks, uplink, 1e5);
+    });
+    assert!(found.iter().all(|i| i.kind != Kind::DegradedLink), "{found:?}");
+}
+
+#[test]
+fn errors_of_the_wire_name_the_link() {
+    let found = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0)));
+    let link = Place::Link { a: "leaf0".into(), b: "spine0".into() };
+    assert_eq!((found.kind, found.root, found.victim_jobs.len()), (Kind::LossyLink, link, 0));
+    assert_eq!(found.severity, Severity::Warning, "nobody suffers");
+}
+
+/// Hosts of job `odd` send to h5 more than it can take; the switch pauses them.
+fn incast(fabric: &fabriclens_correlate::Fabric, frame: &mut Frame, marks: f64) {
+    let full = egress(fabric, 5);
+    frame.set(Signal::Tx, full, 0.99 * RATE);
+    frame.set(Signal::Queue, full, 3e6);
+    frame.set(Signal::QueueMax, full, 5e6);
+    frame.set(Signal::Marks, full, marks);
+    frame.set(Signal::Rx, host(fabric, 5), 0.99 * RATE);
+    frame.set(Signal::RxPackets, host(fabric, 5), 0.99 * RATE / 4096.0);
+    frame.set(Signal::EcnRx, host(fabric, 5), marks);
+    for h in [1, 3, 7] {
+        frame.set(Signal::PauseRx, host(fabric, h), 0.2);
+        frame.set(Signal::PauseTx, egress(fabric, h), 0.2);
+        frame.set(Signal::Tx, host(fabric, h), USUAL / 3.0);
+        frame.set(Signal::CnpRx, host(fabric, h), marks / 100.0);
+    }
+    // What leaf0 sends to leaf1 waits for leaf1.
+    for port in [fabric.ports.of_node(8)[4], fabric.ports.of_node(10)[1]] {
+        frame.set(Signal::PauseRx, port, 0.2);
+        frame.set(Signal::PauseTx, fabric.ports.list[port].peer.unwrap(), 0.2);
+    }
+}
+
+#[test]
+fn many_that_send_to_one_are_an_incast_of_their_job() {
+    let found = only(watch(80, 40, 0, |fabric, frame| incast(fabric, frame, 2e6)));
+    assert_eq!((found.kind, found.root), (Kind::Incast, port("h5")));
+    assert_eq!(found.culprit_jobs, ["odd"]);
+    assert!(
+        found.victim_jobs.is_empty(),
+        "{:?}: the culprit is no victim, the other job lost nothing",
+        found.victim_jobs
+    );
+}
+
+#[test]
+fn pause_without_marks_is_a_switch_that_does_not_mark() {
+    let found = only(watch(80, 40, 0, |fabric, frame| {
+        incast(fabric, frame, 0.0);
+        fabric.ports.of_node(9).iter().for_each(|port| frame.set(Signal::Marks, *port, 0.0));
+    }));
+    assert_eq!((found.kind, found.root), (Kind::EcnMisconfigured, Place::Switch { node: "leaf1".into() }));
+}
+
+#[test]
+fn a_receiver_that_tells_nobody_is_found() {
+    let found = only(watch(80, 40, 0, |fabric, frame| {
+        frame.set(Signal::EcnRx, host(fabric, 2), 5_000.0);
+        frame.set(Signal::CnpTx, host(fabric, 2), 0.0);
+    }));
+    assert_eq!((found.kind, found.root), (Kind::EcnMisconfigured, port("h2")));
+}
+
+#[test]
+fn two_jobs_on_one_uplink_beside_an_idle_one_collide() {
+    let found = only(watch(80, 60, 0, |fabric, frame| {
+        let leaf = fabric.ports.of_node(8);
+        frame.set(Signal::Tx, leaf[4], 1.7 * USUAL);
+        frame.set(Signal::Tx, leaf[5], 0.1 * USUAL);
+        for port in &fabric.jobs[1].ports {
+            frame.set(Signal::Tx, *port, 0.7 * USUAL);
+            frame.set(Signal::Rx, *port, 0.7 * USUAL);
+        }
+    }));
+    let link = Place::Link { a: "leaf0".into(), b: "spine0".into() };
+    assert_eq!((found.kind, found.root), (Kind::EcmpCollision, link));
+    assert_eq!(found.victim_jobs, ["odd"]);
+}
+
+#[test]
+fn a_job_that_takes_far_more_while_others_lose_is_noisy() {
+    let found = only(watch(80, 60, 0, |fabric, frame| {
+        for (job, times) in [(0, 2.2), (1, 0.6)] {
+            for port in &fabric.jobs[job].ports {
+                frame.set(Signal::Tx, *port, times * USUAL);
+                frame.set(Signal::Rx, *port, times * USUAL);
+                frame.set(Signal::CnpRx, *port, 100.0);
+            }
+        }
+    }));
+    assert_eq!((found.kind, found.root), (Kind::NoisyNeighbour, Place::Job { job: "even".into() }));
+    assert_eq!((found.culprit_jobs, found.victim_jobs), (vec!["even".to_owned()], vec!["odd".to_owned()]));
+}

@@ -1,0 +1,80 @@
+//! `fabriclens backtest`: the detectors over recordings; needs no collector.
+
+use std::io::Write as _;
+
+use fabriclens_correlate::incident::{Incident, Place};
+use fabriclens_correlate::recording::{ReadAs, Recording, RecordingError};
+use fabriclens_promql::QueryError;
+
+use crate::api::time::format_time;
+use crate::cli::{BacktestArgs, PortsOf, Verdicts};
+
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+pub enum BacktestError {
+    /// The recording.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// A question to it.
+    #[error("{dir}: {error}")]
+    Query {
+        /// Which recording.
+        dir: String,
+        /// Why.
+        error: QueryError,
+    },
+    /// Standard output is gone.
+    #[error("cannot print: {0}")]
+    Print(#[from] std::io::Error),
+}
+
+/// Judges and prints.
+///
+/// # Errors
+/// [`BacktestError`]; nothing is printed then.
+pub fn run(args: &BacktestArgs) -> Result<(), BacktestError> {
+    let how = ReadAs { stretch: i64::from(args.stretch), hosts_only: args.ports == PortsOf::Hosts };
+    let mut incidents = Vec::new();
+    for dir in &args.dirs {
+        let recording = Recording::read(dir, how)?;
+        let found = fabriclens_correlate::backtest(recording);
+        incidents.extend(found.map_err(|error| BacktestError::Query { dir: dir.display().to_string(), error })?);
+    }
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        Verdicts::Json => writeln!(out, "{}", serde_json::json!({ "incidents": incidents }))?,
+        Verdicts::Text if incidents.is_empty() => writeln!(out, "Nothing is wrong.")?,
+        Verdicts::Text => incidents.iter().try_for_each(|i| writeln!(out, "{}", text(i)))?,
+    }
+    Ok(())
+}
+
+/// An incident for people.
+fn text(incident: &Incident) -> String {
+    let kind = serde_json::to_value(incident.kind).ok().and_then(|v| v.as_str().map(|s| s.replace('_', " ")));
+    let time = |ns: i64| format_time(ns / 1_000_000);
+    let end = incident.end_ns.map_or_else(|| "still open".to_owned(), |ns| format!("until {}", time(ns)));
+    let list = |jobs: &[String], none: &str| if jobs.is_empty() { none.to_owned() } else { jobs.join(", ") };
+    format!(
+        "{} at {} ({:.0} % sure)\n  since {}, seen {}, {end}\n  {}\n  caused by {}; suffering: {}\n  {}\n",
+        kind.unwrap_or_default(),
+        place(&incident.root),
+        incident.confidence * 100.0,
+        time(incident.start_ns),
+        time(incident.detected_ns),
+        incident.explanation,
+        list(&incident.culprit_jobs, "no job"),
+        list(&incident.victim_jobs, "no job"),
+        incident.action
+    )
+}
+
+fn place(root: &Place) -> String {
+    match root {
+        Place::Port { node, port } => format!("{node} port {port}"),
+        Place::Link { a, b } => format!("the link {a} to {b}"),
+        Place::Switch { node } => format!("switch {node}"),
+        Place::Job { job } => format!("job {job}"),
+        Place::Fabric => "the fabric".to_owned(),
+    }
+}
