@@ -11,8 +11,10 @@ use crate::signal::Signal;
 const LESS: f64 = 0.9;
 /// Bytes that wait at both ends of a tick in which the port had something to send all the time.
 const BACKLOG: f64 = 65_536.0;
-/// Such ticks that are needed.
-const TICKS: usize = 5;
+/// Such ticks that are needed, of a link that was seen to carry more.
+const TICKS: usize = 4;
+/// Of what it sends at most now: what it once did.
+const FELL: f64 = 1.25;
 /// Of its rate: what a port sends at most in such ticks, for the link to be degraded.
 const SERVED: f64 = 0.8;
 
@@ -56,7 +58,10 @@ fn shows(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
     let served: Vec<f64> = pairs.filter_map(|pair| Some(pair[1].get(Signal::Tx, port)? / rate)).collect();
     let fast = served.iter().copied().fold(0.0, f64::max);
     let top = scene.now.top(Signal::Tx, port)? / rate;
-    if served.len() < TICKS || fast > SERVED || top > SERVED + 0.05 {
+    // It once carried more: fewer such ticks are enough.
+    let fell = scene.usual.stretch.top(Signal::Tx, port).is_some_and(|usual| usual >= FELL * top * rate);
+    let enough = if fell { TICKS } else { 3 * TICKS };
+    if served.len() < enough || fast > SERVED || top > SERVED + 0.05 {
         return None;
     }
     let share = mean(served.iter().copied())?;

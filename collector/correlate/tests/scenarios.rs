@@ -1,0 +1,75 @@
+//! Verdicts on packet-level simulations with known truth: one run of each kind, all ports read. Simulations are no part of
+//! the repository; `FABRICLENS_SCENARIOS` names their directory.
+
+use fabriclens_correlate::backtest;
+use fabriclens_correlate::recording::{ReadAs, Recording};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// 1 ms of simulated time stands for a sample each second.
+const STRETCH: i64 = 1000;
+/// Kinds that say what each simulated fault is.
+const RIGHT: [(&str, &[&str]); 8] = [
+    ("incast", &["incast"]),
+    ("slow_receiver", &["slow_receiver"]),
+    ("pfc_storm", &["pfc_storm"]),
+    ("degraded_uplink", &["degraded_link"]),
+    ("lossy_link", &["lossy_link"]),
+    ("ecmp_collision", &["ecmp_collision"]),
+    ("ecn_misconfig", &["ecn_misconfigured"]),
+    ("storage_burst", &["noisy_neighbour", "incast"]),
+];
+
+fn scenarios() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/scenarios");
+    let dir = std::env::var_os("FABRICLENS_SCENARIOS").map_or(beside, PathBuf::from);
+    if dir.is_dir() {
+        return Some(dir);
+    }
+    eprintln!("SKIPPED: no scenarios at {}; set FABRICLENS_SCENARIOS", dir.display());
+    None
+}
+
+/// The first run of each kind.
+fn one_of_each(dir: &Path) -> BTreeMap<String, PathBuf> {
+    let mut runs = BTreeMap::new();
+    let mut dirs: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    dirs.sort();
+    for run in dirs.into_iter().filter(|d| d.join("truth.json").is_file()) {
+        runs.entry(truth(&run)["kind"].as_str().unwrap().to_owned()).or_insert(run);
+    }
+    runs
+}
+
+fn truth(run: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(run.join("truth.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn each_fault_is_named_and_nothing_else() {
+    let Some(dir) = scenarios() else { return };
+    let mut wrong = Vec::new();
+    for (kind, run) in one_of_each(&dir) {
+        let found = backtest(Recording::read(&run, ReadAs { stretch: STRETCH, hosts_only: false }).unwrap()).unwrap();
+        let told = serde_json::to_value(&found).unwrap();
+        let told = told.as_array().unwrap();
+        let Some((_, right)) = RIGHT.iter().find(|(k, _)| *k == kind) else {
+            // Healthy or busy: nothing is broken.
+            wrong.extend(told.iter().map(|i| format!("{kind}: {}", i["kind"])));
+            continue;
+        };
+        let fault = &truth(&run)["fault"];
+        let at = |name: &str| fault[name].as_i64().unwrap() * STRETCH;
+        let during = |i: &&Value| {
+            let end = i["end_ns"].as_i64().unwrap_or(i64::MAX);
+            i["start_ns"].as_i64().unwrap() <= at("end_ns") && end >= at("start_ns")
+        };
+        let surest = |a: &&Value, b: &&Value| a["confidence"].as_f64().unwrap().total_cmp(&b["confidence"].as_f64().unwrap());
+        match told.iter().filter(during).max_by(surest) {
+            Some(verdict) if right.contains(&verdict["kind"].as_str().unwrap()) => {}
+            other => wrong.push(format!("{kind}: {:?}", other.map(|i| &i["kind"]))),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
