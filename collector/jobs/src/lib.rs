@@ -5,10 +5,12 @@
 
 mod facts;
 pub mod hostlist;
+mod occupancy;
 mod registry;
 pub mod slurm;
 mod view;
 
 pub use facts::{Facts, FactsError, Key, Place, Source};
+pub use occupancy::{Grade, Occupancy, overlap_ns};
 pub use registry::{Filter, Registry, RegistryError};
-pub use view::{Job, running_on};
+pub use view::Job;

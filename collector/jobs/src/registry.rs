@@ -5,6 +5,7 @@ use crate::view::{Job, end_of};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs of one job that are kept; a job that is requeued for ever must not fill the registry.
 const RUNS: usize = 100;
@@ -76,6 +77,8 @@ type Jobs = BTreeMap<Key, Vec<Run>>;
 pub struct Registry {
     tree: sled::Tree,
     jobs: Mutex<Jobs>,
+    /// Counts what changes.
+    revision: AtomicU64,
 }
 
 impl Registry {
@@ -95,7 +98,7 @@ impl Registry {
                 }
             }
         }
-        Ok(Self { tree, jobs: Mutex::new(jobs) })
+        Ok(Self { tree, jobs: Mutex::new(jobs), revision: AtomicU64::new(0) })
     }
 
     /// A job runs, says a source: of the run that goes on, or of a new one. Said again it changes nothing.
@@ -205,12 +208,18 @@ impl Registry {
         }
         if !gone.is_empty() {
             self.tree.flush().map_err(disk)?;
+            self.revision.fetch_add(1, Ordering::Release);
         }
         jobs.retain(|_, runs| {
             runs.retain(|r| !over(r));
             !runs.is_empty()
         });
         Ok(gone.len())
+    }
+
+    /// Differs from what it was when something has changed since.
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
     }
 
     fn check(&self, key: &Key, facts: &Facts) -> Result<(), RegistryError> {
@@ -223,6 +232,7 @@ impl Registry {
         let stored = encode_key(key, run.number);
         if self.tree.insert(stored, value.as_slice()).map_err(disk)?.as_deref() != Some(&value[..]) {
             self.tree.flush().map_err(disk)?;
+            self.revision.fetch_add(1, Ordering::Release);
         }
         let job = Job::of(key, run.number, &run.said);
         let runs = jobs.entry(key.clone()).or_default();

@@ -2,7 +2,7 @@
 
 use crate::facts::{Facts, Key, Place, Source};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Times that differ by less are the same: schedulers tell whole seconds, and hooks run for a moment.
 const SAME_NS: i64 = 5_000_000_000;
@@ -36,7 +36,7 @@ pub struct Job {
 
 impl Job {
     /// Of what was said; the earliest start and the earliest end count, the hosts of all, and of names the later source's.
-    pub(crate) fn of(key: &Key, run: u32, said: &BTreeMap<Source, Facts>) -> Self {
+    pub fn of(key: &Key, run: u32, said: &BTreeMap<Source, Facts>) -> Self {
         let mut job = Self {
             cluster: key.cluster.clone(),
             id: key.id.clone(),
@@ -101,11 +101,4 @@ fn disagreements(said: &BTreeMap<Source, Facts>) -> Vec<String> {
     times("start", |f| f.start_ns);
     times("end", |f| f.end_ns);
     all
-}
-
-/// How many of these jobs have each host; what is measured there is a job's alone where it is one.
-pub fn running_on(jobs: &[Job]) -> HashMap<&str, usize> {
-    let mut count = HashMap::new();
-    jobs.iter().flat_map(|j| j.hosts.keys()).for_each(|host| *count.entry(host.as_str()).or_default() += 1);
-    count
 }

@@ -26,13 +26,18 @@ use axum::routing::{get, post};
 use fabriclens_promql::Engine;
 use fabriclens_store::Store;
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::data::Data;
 use crate::forward::Sink;
 use crate::jobs::Jobs;
 use crate::telemetry::Telemetry;
 use error::{ApiError, Kind};
 use memory::Pool;
+
+/// An engine with the limits of the config.
+pub fn engine(query: &config::Query) -> Engine {
+    Engine::new(query::limits(query))
+}
 
 /// What every handler sees.
 pub struct Api {
@@ -53,7 +58,7 @@ impl Api {
     /// Over an open store.
     pub fn new(
         store: Arc<Store>,
-        data: Data,
+        data: Arc<Data>,
         sink: Arc<Sink>,
         jobs: Arc<Jobs>,
         telemetry: Telemetry,
@@ -61,10 +66,10 @@ impl Api {
     ) -> Self {
         Self {
             store,
-            data: Arc::new(data),
+            data,
             sink,
             jobs,
-            engine: Engine::new(query::limits(&config.query)),
+            engine: engine(&config.query),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,
             config,

@@ -1,8 +1,10 @@
 //! Jobs in the collector: what people and schedulers say of them comes in here, is kept by the registry, and goes out as
-//! `fabric_job_info`, by which any series of a host becomes a job's.
+//! `fabric_job_info`, by which any series of a host becomes a job's, and as the rollups of each job.
 
 mod body;
 mod files;
+mod rollup;
+mod running;
 mod series;
 mod slurm;
 
@@ -17,6 +19,7 @@ use crate::api::time::now_ns;
 use crate::config::Config;
 use crate::forward::Sink;
 pub use body::{Body, BodyError, Change};
+pub use rollup::run as roll_up;
 use series::Writer;
 
 /// The registry's, beside the samples: a backup has both.

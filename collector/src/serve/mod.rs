@@ -58,6 +58,7 @@ pub struct Running {
     servers: Vec<JoinHandle<std::io::Result<()>>>,
     own: JoinHandle<()>,
     jobs: JoinHandle<()>,
+    rollups: JoinHandle<()>,
     api: Arc<Api>,
     store: Arc<Store>,
     sink: Arc<Sink>,
@@ -79,11 +80,12 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
 
     let telemetry = Telemetry::new().map_err(|e| other(&e))?;
     let store = open(&config).await?;
-    let data = Data::new(store.clone(), &config)?;
+    let data = Arc::new(Data::new(store.clone(), &config)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
     let jobs = Arc::new(Jobs::open(&store)?);
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest));
-    let api = Arc::new(Api::new(store.clone(), data, sink.clone(), jobs.clone(), telemetry.clone(), config.clone()));
+    let api = Api::new(store.clone(), data.clone(), sink.clone(), jobs.clone(), telemetry.clone(), config.clone());
+    let api = Arc::new(api);
     log_start(&config);
 
     let (stop, stopped) = watch::channel(false);
@@ -95,6 +97,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
         .collect();
     tokio::spawn(jobs::ask_slurm(jobs.clone(), config.clone(), stopped.clone()));
+    let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), api::engine(&config.query), stopped.clone());
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
     let own = ingest::store_own_metrics(
         store.clone(),
@@ -112,6 +115,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         servers: servers.map_err(|e: std::io::Error| other(&e))?,
         own: tokio::spawn(own),
         jobs: tokio::spawn(jobs),
+        rollups: tokio::spawn(rollups),
         api,
         store,
         sink,
@@ -183,6 +187,9 @@ impl Running {
         }
         if self.jobs.await.is_err() {
             tracing::warn!("the writer of jobs failed");
+        }
+        if self.rollups.await.is_err() {
+            tracing::warn!("the writer of jobs' rollups failed");
         }
         self.sink.stop();
         let store = self.store;
