@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => run_serve(args),
         Command::Query(args) => client::query(args).map_err(anyhow::Error::from),
         Command::Jobs(args) => client::jobs(args).map_err(anyhow::Error::from),
+        Command::Report(args) => client::report(args).map_err(anyhow::Error::from),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

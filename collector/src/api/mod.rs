@@ -13,6 +13,7 @@ pub mod number;
 mod page;
 mod params;
 mod query;
+mod report;
 pub(crate) mod selector;
 mod status;
 pub mod time;
@@ -98,6 +99,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/api/v1/jobs", get(jobs::list).post(jobs::begin))
         .route("/api/v1/jobs/{id}", get(jobs::one).patch(jobs::change))
         .route("/api/v1/jobs/{id}/end", post(jobs::end))
+        .route("/api/v1/jobs/{id}/report", get(report::report))
         .route("/api/v1/query", get(query::instant).post(query::instant))
         .route("/api/v1/query_range", get(query::range).post(query::range))
         .route("/api/v1/format_query", get(query::format).post(query::format))
