@@ -107,7 +107,8 @@ mod tests {
     use crate::{Facts, Key, Place, Source};
 
     fn job(id: &str, span: (i64, Option<i64>), hosts: &[(&str, &[&str])]) -> Job {
-        let place = |devices: &[&str]| Place { devices: devices.iter().map(|d| (*d).to_owned()).collect(), pids: vec![] };
+        let place =
+            |devices: &[&str]| Place { devices: devices.iter().map(|d| (*d).to_owned()).collect(), pids: vec![] };
         let facts = Facts {
             start_ns: Some(span.0),
             end_ns: span.1,
@@ -130,11 +131,10 @@ mod tests {
         assert_eq!([on.host("b"), on.device("c", "any"), on.host("nobody")], [Grade::Exclusive; 3]);
         assert_eq!(on.on_device("a", "mlx5_2").collect::<Vec<_>>(), [1, 2]);
         assert_eq!(on.on_device("a", "mlx5_9").count(), 0);
-        assert_eq!([on.place(0, "a"), on.place(1, "a"), on.place(2, "c")], [
-            Grade::Exclusive,
-            Grade::Shared,
-            Grade::Exclusive
-        ]);
+        assert_eq!(
+            [on.place(0, "a"), on.place(1, "a"), on.place(2, "c")],
+            [Grade::Exclusive, Grade::Shared, Grade::Exclusive]
+        );
     }
 
     #[test]

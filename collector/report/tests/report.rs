@@ -40,7 +40,8 @@ fn numbers_are_what_went_in_and_shared_ports_stand_apart() {
     fabric.put(&labels("h2", "receive"), (-60..=3660).step_by(10), |_| 7.0);
     fabric.put(&labels("h2", "transmit"), (-60..=3660).step_by(10), |s| s as f64 * 0.5);
     let own = job("1", "bert", (0, Some(3600)), &HOSTS);
-    let others = [job("2", "noise", (1800, None), &[("h2", &["mlx5_1"])]), job("3", "later", (3599, None), &HOSTS), own.clone()];
+    let others =
+        [job("2", "noise", (1800, None), &[("h2", &["mlx5_1"])]), job("3", "later", (3599, None), &HOSTS), own.clone()];
     let report = fabric.report(&own, &others, 4000);
 
     assert_eq!((report.range.method, report.range.step_seconds), (Method::Samples, 60.0));
@@ -53,11 +54,10 @@ fn numbers_are_what_went_in_and_shared_ports_stand_apart() {
     assert_eq!((rail.rail.as_str(), rail.ports, rail.of_mean), ("mlx5_1", 2, Some(1.0)));
     close(&rail.transmitted, Grade::Shared, 3.6e12);
     let lines: Vec<_> = report.traffic.plot.lines.iter().map(|l| (l.name.as_str(), l.grade, l.points.len())).collect();
-    assert_eq!(lines, [
-        ("mlx5_0", Grade::Exclusive, 60),
-        ("mlx5_1", Grade::Exclusive, 60),
-        ("mlx5_1", Grade::Shared, 60)
-    ]);
+    assert_eq!(
+        lines,
+        [("mlx5_0", Grade::Exclusive, 60), ("mlx5_1", Grade::Exclusive, 60), ("mlx5_1", Grade::Shared, 60)]
+    );
 
     close(&report.summary.cost.at_most, Grade::Exclusive, 60.0);
     close(&report.summary.cost.at_most_share, Grade::Exclusive, 1.0 / 60.0);
@@ -116,7 +116,11 @@ fn many_ports_for_long_are_told_from_checkpoints_and_rollups() {
     for host in ["h1", "h2"] {
         let labels = [("__name__", IO), ("host", host), ("device", "mlx5_0"), ("port", "1"), ("direction", "transmit")];
         // Begins anew at three quarters.
-        fabric.put(&labels, (0..=day).step_by(100), |s| if s < 150_000 { s as f64 } else { (s - 150_000) as f64 } * 1e6);
+        fabric.put(
+            &labels,
+            (0..=day).step_by(100),
+            |s| if s < 150_000 { s as f64 } else { (s - 150_000) as f64 } * 1e6,
+        );
     }
     let rollup = [
         ("__name__", "fabric_job_pause_share_max_ratio"),
@@ -138,7 +142,13 @@ fn many_ports_for_long_are_told_from_checkpoints_and_rollups() {
     close(&report.traffic.transmitted, Grade::Exclusive, 2.0 * 199_900.0 * 1e6);
 
     for n in 0..2 {
-        let labels = [("__name__", IO), ("host", "h3"), ("device", "mlx5_0"), ("port", ["1", "2"][n]), ("direction", "transmit")];
+        let labels = [
+            ("__name__", IO),
+            ("host", "h3"),
+            ("device", "mlx5_0"),
+            ("port", ["1", "2"][n]),
+            ("direction", "transmit"),
+        ];
         fabric.put(&labels, (0..=day).step_by(100), |s| s as f64 * 1e6);
     }
     let report = fabric.report(&job("1", "", (0, Some(day)), &[("h1", &[]), ("h2", &[]), ("h3", &[])]), &[], day + 100);
@@ -146,7 +156,11 @@ fn many_ports_for_long_are_told_from_checkpoints_and_rollups() {
     // A reset between checkpoints is seen, but what was counted before it is not: up to 150,000 s, then from 0.
     let known = 2.0 * 150_000e6 + 2.0 * 200_000e6;
     assert!(report.traffic.transmitted.part(Grade::Exclusive).unwrap() <= 800_000e6 + 1.0);
-    assert!(report.traffic.transmitted.part(Grade::Exclusive).unwrap() >= known - 1.0, "{:?}", report.traffic.transmitted);
+    assert!(
+        report.traffic.transmitted.part(Grade::Exclusive).unwrap() >= known - 1.0,
+        "{:?}",
+        report.traffic.transmitted
+    );
     close(&report.summary.cost.at_most, Grade::Exclusive, 0.25 * day as f64);
     let line = &report.traffic.plot.lines[0];
     assert_eq!((line.name.as_str(), line.points.last().unwrap()), ("r0", &Some(2e6)));
@@ -167,7 +181,8 @@ fn a_job_over_sockets_is_flagged_with_its_own_bytes() {
         ];
         fabric.put(&labels, (-60..=3660).step_by(10), |s| rate * s as f64);
     }
-    let seen = [("__name__", "fabric_job_processes"), ("host", "h1"), ("job", "1"), ("task", "1"), ("cgroup", "job_1/step_0")];
+    let seen =
+        [("__name__", "fabric_job_processes"), ("host", "h1"), ("job", "1"), ("task", "1"), ("cgroup", "job_1/step_0")];
     fabric.put(&seen, (0..=3600).step_by(10), |_| 4.0);
     let report = fabric.report(&job("1", "", (0, Some(3600)), &[("h1", &[])]), &[], 4000);
     close(&report.transport.tcp, Grade::PerProcess, 8e9 * 3600.0);
@@ -194,12 +209,15 @@ fn settings_and_links_that_differ_are_found() {
     fabric.put(&downs, (-60..=3660).step_by(10), |s| if s > 100 { 2.0 } else { 0.0 });
     let report = fabric.report(&job("1", "", (0, Some(3600)), &HOSTS), &[], 4000);
     let found: Vec<String> = report.health.findings.iter().map(|f| format!("{}: {}", f.place, f.text)).collect();
-    assert_eq!(found, [
-        "h1 mlx5_0: the link went down 2 times",
-        "h2 mlx5_1: the link runs below what the port can do: 200 of 400 Gb/s",
-        "h2 mlx5_1: PFC (priority 3) is off, and on at 3 other ports of this job",
-        "h2 mlx5_1: the speed of the link is 200 Gb/s, and 400 Gb/s at 3 other ports of this job",
-    ]);
+    assert_eq!(
+        found,
+        [
+            "h1 mlx5_0: the link went down 2 times",
+            "h2 mlx5_1: the link runs below what the port can do: 200 of 400 Gb/s",
+            "h2 mlx5_1: PFC (priority 3) is off, and on at 3 other ports of this job",
+            "h2 mlx5_1: the speed of the link is 200 Gb/s, and 400 Gb/s at 3 other ports of this job",
+        ]
+    );
 }
 
 #[test]
@@ -209,11 +227,19 @@ fn hostile_names_stay_text() {
     let name = "<script>alert(1)</script>\"'|`x`\u{202e}*b*";
     let report = fabric.report(&job("1<b>", name, (0, Some(3600)), &[("h1", &[]), ("h|2\"<i>", &[])]), &[], 4000);
     let page = html(&report);
-    assert!(!page.contains("<script") && !page.contains("<b>1") && !page.contains("<i>") && !page.contains('\u{202e}'));
+    assert!(!page.contains("<script") && !page.contains("1<b>") && !page.contains("<i>") && !page.contains('\u{202e}'));
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;|`x`"));
-    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("src="), "nothing from elsewhere");
+    assert!(
+        !page.contains("http://") && !page.contains("https://") && !page.contains("src="),
+        "nothing from elsewhere"
+    );
     let text = markdown(&report);
-    assert!(text.starts_with("# Communication report: 1&lt;b&gt; &lt;script&gt;alert(1)&lt;/script&gt;\"'\\|\\`x\\`\u{fffd}\\*b\\*\n"), "{text}");
+    assert!(
+        text.starts_with(
+            "# Communication report: 1&lt;b&gt; &lt;script&gt;alert(1)&lt;/script&gt;\"'\\|\\`x\\`\u{fffd}\\*b\\*\n"
+        ),
+        "{text}"
+    );
     assert!(text.contains("h\\|2\"&lt;i&gt;"));
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use fabriclens_model::Budget as _;
 use fabriclens_jobs::{Filter, Job, Key, Registry, RegistryError};
+use fabriclens_model::Budget as _;
 use fabriclens_promql::QueryError;
 use fabriclens_report::{Input, Report};
 

@@ -54,13 +54,7 @@ pub(super) fn held(scene: &Scene<'_>, port: &Port, what: What, n: usize) -> Opti
 }
 
 /// Mean and worst over ports, over time.
-fn plot_shares(
-    scene: &Scene<'_>,
-    title: &str,
-    what: What,
-    rollups: [&str; 2],
-    more: &str,
-) -> Result<Plot, QueryError> {
+fn plot_shares(scene: &Scene<'_>, title: &str, what: What, rollups: [&str; 2], more: &str) -> Result<Plot, QueryError> {
     let mut lines = Vec::new();
     let names = ["mean over ports", "worst port"];
     if scene.source.method == Method::Checkpoints {

@@ -169,7 +169,8 @@ fn differing(scene: &Scene<'_>, metric: &str, what: &str) -> Result<Vec<Finding>
     let mut set: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for s in samples.iter().filter(|s| own(scene, &s.labels)) {
         let identity = ["__name__", "host", "device", "port"];
-        let of: Vec<String> = s.labels.iter().filter(|l| !identity.contains(&l.0)).map(|l| format!("{} {}", l.0, l.1)).collect();
+        let of: Vec<String> =
+            s.labels.iter().filter(|l| !identity.contains(&l.0)).map(|l| format!("{} {}", l.0, l.1)).collect();
         set.entry(of.join(", ")).or_default().entry(value(metric, s.value)).or_default().insert(place(&s.labels));
     }
     let mut findings = Vec::new();

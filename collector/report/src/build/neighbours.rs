@@ -29,7 +29,8 @@ pub(super) fn neighbours(scene: &Scene<'_>, beside: &[&Job], now_ns: i64) -> Res
         };
         debug_assert!(hosts.iter().all(|h| scene.on.on_host(h).any(|job| job == n + 1)));
         let on_devices = hosts.iter().filter(|h| one_device(h)).count();
-        let on_leaf = || other.hosts.keys().filter(|h| leaves.get(*h).is_some_and(|l| l.iter().any(|s| own.contains(s)))).count();
+        let on_leaf =
+            || other.hosts.keys().filter(|h| leaves.get(*h).is_some_and(|l| l.iter().any(|s| own.contains(s)))).count();
         let (shares, hosts) = match (on_devices, hosts.len()) {
             (0, 0) => (Shares::Leaf, on_leaf()),
             (0, hosts) => (Shares::Hosts, hosts),

@@ -116,8 +116,14 @@ mod tests {
             time_ms: 0,
             value: 1.0,
         };
-        let (edges, unmatched) =
-            edges(&[qp("a", "1", "2"), qp("b", "2", "1"), qp("c", "5", "6"), qp("d", "6", "5"), qp("e", "6", "5"), qp("f", "9", "9")]);
+        let (edges, unmatched) = edges(&[
+            qp("a", "1", "2"),
+            qp("b", "2", "1"),
+            qp("c", "5", "6"),
+            qp("d", "6", "5"),
+            qp("e", "6", "5"),
+            qp("f", "9", "9"),
+        ]);
         assert_eq!(edges.into_iter().collect::<Vec<_>>(), [("a".to_owned(), "b".to_owned())]);
         assert_eq!(unmatched, 4, "c's other end is d or e; f has none");
     }

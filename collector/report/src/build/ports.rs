@@ -139,7 +139,8 @@ pub(super) fn read(source: &Source<'_>, on: &Occupancy<'_>) -> Result<Vec<Port>,
                 continue;
             }
             let direction = rise.labels.get("direction").to_owned();
-            let rows = ROWS.iter().filter(|r| r.metric == *metric && (r.direction.is_empty() || r.direction == direction));
+            let rows =
+                ROWS.iter().filter(|r| r.metric == *metric && (r.direction.is_empty() || r.direction == direction));
             for row in rows {
                 let port = ports.entry(at.clone()).or_insert_with(|| new(&at, on));
                 if row.what == What::Sent {

@@ -25,7 +25,8 @@ pub(super) fn quality(scene: &Scene<'_>) -> Result<Quality, QueryError> {
     let range = format!("[{}ms]", scene.source.end_ms - scene.source.start_ms);
     let stuck = format!("max_over_time({}{range}) > 0", scene.source.selector("fabric_port_counter_saturated", ""));
     let stuck = scene.source.at(&stuck, scene.source.end_ms)?;
-    let of_job = stuck.iter().filter(|s| scene.on.on_device(s.labels.get("host"), s.labels.get("device")).any(|j| j == 0));
+    let of_job =
+        stuck.iter().filter(|s| scene.on.on_device(s.labels.get("host"), s.labels.get("device")).any(|j| j == 0));
     let text = |s: &fabriclens_promql::Sample| {
         let l = |name| s.labels.get(name);
         format!("{} {}: {} {}", l("host"), l("device"), l("metric"), l("reason")).trim_end().to_owned()

@@ -31,12 +31,7 @@ pub(super) fn empty() -> Summary {
     }
 }
 
-pub(super) fn summary(
-    scene: &Scene<'_>,
-    report: &Report,
-    others: &[Job],
-    now_ns: i64,
-) -> Result<Summary, QueryError> {
+pub(super) fn summary(scene: &Scene<'_>, report: &Report, others: &[Job], now_ns: i64) -> Result<Summary, QueryError> {
     let (at_most, mean) = cost(scene)?;
     let mut at_most_share = Figure { unit: Unit::Ratio, parts: at_most.parts.clone() };
     at_most_share.parts.iter_mut().for_each(|p| p.value /= scene.source.seconds());
@@ -64,9 +59,8 @@ fn cause(report: &Report, cost: &Cost) -> Cause {
     }
     let share = cost.at_most_share.largest();
     let straggler = report.traffic.straggler.as_ref();
-    let place = |s: &crate::model::Straggler| {
-        s.device.as_ref().map_or(s.host.clone(), |device| format!("{} {device}", s.host))
-    };
+    let place =
+        |s: &crate::model::Straggler| s.device.as_ref().map_or(s.host.clone(), |device| format!("{} {device}", s.host));
     let pausing = report.congestion.ports.iter().filter_map(|p| p.pausing).fold(0.0, f64::max);
     if let Some(s) = straggler.filter(|s| s.device.is_some() && pausing > NOTICED && s.text.contains("sending")) {
         let text = format!(
@@ -81,7 +75,9 @@ fn cause(report: &Report, cost: &Cost) -> Cause {
     }
     match share {
         None => of(CauseKind::Unknown, "Whether ports were held back was not measured on these hosts.".into()),
-        Some(share) if share < NOTICED => of(CauseKind::None, "Nothing held the job back, as far as was measured.".into()),
+        Some(share) if share < NOTICED => {
+            of(CauseKind::None, "Nothing held the job back, as far as was measured.".into())
+        }
         Some(_) => {
             let beside = match report.neighbours.len() {
                 0 => "no other job is known to have shared its hosts or leaves".to_owned(),
@@ -102,10 +98,9 @@ fn points(report: &Report, cost: &Cost, cause: &Cause, earlier: &[Earlier], seco
     let mut say = |severity, text: String| points.push(Point { severity, text });
     let span = duration(seconds);
     match cost.at_most_share.largest() {
-        None if cost.mean.largest().is_some() => say(
-            Severity::Info,
-            format!("Ports were held back for {} of {span} on average.", of_figure(&cost.mean)),
-        ),
+        None if cost.mean.largest().is_some() => {
+            say(Severity::Info, format!("Ports were held back for {} of {span} on average.", of_figure(&cost.mean)))
+        }
         None => say(Severity::Info, format!("Whether the network held this job back in its {span} was not measured.")),
         Some(share) => {
             let severity = match share {
@@ -155,14 +150,15 @@ fn points(report: &Report, cost: &Cost, cause: &Cause, earlier: &[Earlier], seco
     }
     let found = report.health.findings.iter().filter(|f| f.severity >= Severity::Warning).count();
     if found > 0 {
-        say(Severity::Warning, format!("{found} findings about links, PCIe and configuration of its hosts; see Health."));
+        say(
+            Severity::Warning,
+            format!("{found} findings about links, PCIe and configuration of its hosts; see Health."),
+        );
     }
     if !report.quality.missing.is_empty() {
         let missing = report.quality.missing.len();
-        let text = format!(
-            "{missing} of {} hosts were not measured: numbers are of the others alone.",
-            report.job.hosts
-        );
+        let text =
+            format!("{missing} of {} hosts were not measured: numbers are of the others alone.", report.job.hosts);
         say(Severity::Warning, text);
     }
     if report.quality.shared_ports > 0 {
@@ -191,17 +187,26 @@ fn earlier(scene: &Scene<'_>, others: &[Job], now_ns: i64) -> Result<Vec<Earlier
 fn one(scene: &Scene<'_>, job: &Job) -> Result<Earlier, QueryError> {
     let (start, end) = (job.start_ns / 1_000_000, job.end_ns.unwrap_or(0) / 1_000_000);
     let range = format!("[{}ms]", (end - start).max(1000));
-    let ask = |aggregate: &str, over: &str, metric: &str, direction: &str| -> Result<Vec<(Grade, Option<f64>)>, QueryError> {
-        let selector = rollup(job, metric, &format!("direction=\"{direction}\""));
-        let found = scene.source.ask(&format!("{aggregate} by (attribution) ({over}({selector}{range}))"), end)?;
-        Ok(found.iter().map(|s| (attributed(&s.labels), Some(s.value))).collect())
-    };
+    let ask =
+        |aggregate: &str, over: &str, metric: &str, direction: &str| -> Result<Vec<(Grade, Option<f64>)>, QueryError> {
+            let selector = rollup(job, metric, &format!("direction=\"{direction}\""));
+            let found = scene.source.ask(&format!("{aggregate} by (attribution) ({over}({selector}{range}))"), end)?;
+            Ok(found.iter().map(|s| (attributed(&s.labels), Some(s.value))).collect())
+        };
     Ok(Earlier {
         id: job.id.clone(),
         run: job.run,
         name: job.name.clone(),
         seconds: (end - start) as f64 / 1000.0,
-        transmitted: figure(Unit::Bytes, Over::Sum, ask("sum", "max_over_time", "fabric_job_io_bytes_total", "transmit")?),
-        paused: figure(Unit::Ratio, Over::Most, ask("max", "avg_over_time", "fabric_job_pause_share_ratio", "receive")?),
+        transmitted: figure(
+            Unit::Bytes,
+            Over::Sum,
+            ask("sum", "max_over_time", "fabric_job_io_bytes_total", "transmit")?,
+        ),
+        paused: figure(
+            Unit::Ratio,
+            Over::Most,
+            ask("max", "avg_over_time", "fabric_job_pause_share_ratio", "receive")?,
+        ),
     })
 }

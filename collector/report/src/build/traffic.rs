@@ -79,7 +79,10 @@ fn plot(scene: &Scene<'_>) -> Result<Plot, QueryError> {
         for line in plot.lines.drain(..) {
             let none = || Line { name: "all rails".into(), grade: line.grade, points: vec![None; line.points.len()] };
             let sum = all.entry(line.grade).or_insert_with(none);
-            sum.points.iter_mut().zip(&line.points).for_each(|(a, b)| *a = a.or(b.map(|_| 0.0)).map(|v| v + b.unwrap_or(0.0)));
+            sum.points
+                .iter_mut()
+                .zip(&line.points)
+                .for_each(|(a, b)| *a = a.or(b.map(|_| 0.0)).map(|v| v + b.unwrap_or(0.0)));
         }
         plot.lines = all.into_values().collect();
         plot.title = "Sent".into();
@@ -134,7 +137,10 @@ fn straggler(scene: &Scene<'_>) -> Option<Straggler> {
     if let Some((port, share)) = most.filter(|(_, share)| *share > PAUSING) {
         let rest: Vec<f64> = scene.ports.iter().filter(|p| p.name() != port.name()).filter_map(pausing).collect();
         if median(&rest).is_none_or(|usual| share > 3.0 * usual) {
-            let text = format!("kept its switch from sending for {:.1} % of the time: it did not take its data", share * 100.0);
+            let text = format!(
+                "kept its switch from sending for {:.1} % of the time: it did not take its data",
+                share * 100.0
+            );
             return of(port, text);
         }
     }

@@ -21,13 +21,14 @@ pub(super) fn transport(scene: &Scene<'_>) -> Result<Transport, QueryError> {
         _ => None,
     };
     let rails = scene.ports.iter().filter(|p| p.total(What::RdmaSent).is_some()).count();
-    let red_flag = tcp_share.zip(all_tcp).filter(|(share, bytes)| *share > MOSTLY && *bytes > WORTH).map(|(share, _)| {
-        format!(
-            "This job ran over sockets: {:.0} % of its bytes are TCP, while its hosts have {rails} RDMA ports. \
+    let red_flag =
+        tcp_share.zip(all_tcp).filter(|(share, bytes)| *share > MOSTLY && *bytes > WORTH).map(|(share, _)| {
+            format!(
+                "This job ran over sockets: {:.0} % of its bytes are TCP, while its hosts have {rails} RDMA ports. \
              Check that the library finds them (NCCL_IB_DISABLE, NCCL_IB_HCA, UCX_TLS) and may use them.",
-            share * 100.0
-        )
-    });
+                share * 100.0
+            )
+        });
     Ok(Transport {
         rtt_median: rtt(scene, 0.5)?,
         rtt_p99: rtt(scene, 0.99)?,
@@ -54,7 +55,8 @@ fn tcp(scene: &Scene<'_>) -> Result<Figure, QueryError> {
     let seen = format!("last_over_time({}{range})", scene.source.selector("fabric_job_processes", ""));
     for s in scene.source.at(&seen, scene.source.end_ms)? {
         let l = |name| s.labels.get(name);
-        let cluster = [l("cluster"), &scene.job.cluster].iter().any(|c| c.is_empty()) || l("cluster") == scene.job.cluster;
+        let cluster =
+            [l("cluster"), &scene.job.cluster].iter().any(|c| c.is_empty()) || l("cluster") == scene.job.cluster;
         if cluster && [l("job"), l("task")].contains(&scene.job.id.as_str()) {
             groups.entry(l("host").to_owned()).or_default().insert(l("cgroup").to_owned());
         }
@@ -131,7 +133,8 @@ mod tests {
 
     #[test]
     fn quantiles_lie_within_their_bucket() {
-        let b: HashMap<String, f64> = [("0.001", 50.0), ("0.002", 100.0), ("+Inf", 100.0)].map(|(l, n)| (l.into(), n)).into();
+        let b: HashMap<String, f64> =
+            [("0.001", 50.0), ("0.002", 100.0), ("+Inf", 100.0)].map(|(l, n)| (l.into(), n)).into();
         assert_eq!(in_buckets(&b, 0.5), Some(0.001));
         assert_eq!(in_buckets(&b, 0.75), Some(0.0015));
         assert_eq!(in_buckets(&HashMap::new(), 0.5), None);

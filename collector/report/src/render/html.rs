@@ -101,7 +101,9 @@ fn rest(out: &mut String, report: &Report) {
     out.push_str("<h2>Health</h2>");
     let findings = tables::findings(report);
     if findings.rows.is_empty() {
-        out.push_str("<p>Nothing was found wrong with links, PCIe and configuration, as far as agents tell of them.</p>");
+        out.push_str(
+            "<p>Nothing was found wrong with links, PCIe and configuration, as far as agents tell of them.</p>",
+        );
     } else {
         table(out, &findings);
     }
@@ -115,7 +117,10 @@ fn rest(out: &mut String, report: &Report) {
     _ = write!(out, "<h2>Who talks to whom</h2><p><b>{}</b>: {}.</p>", p.pattern.text(), escape(&p.text));
     if !p.suspects.is_empty() {
         let pairs = escape(&p.suspects.join(", "));
-        _ = write!(out, "<p>Pairs that the host above has part in: {pairs}. Adapters do not count by connection, so none is told apart.</p>");
+        _ = write!(
+            out,
+            "<p>Pairs that the host above has part in: {pairs}. Adapters do not count by connection, so none is told apart.</p>"
+        );
     }
     out.push_str("<h2>What the numbers are worth</h2><ul>");
     for line in tables::quality(report) {
@@ -160,7 +165,8 @@ fn number(figure: &Figure, between: &str) -> String {
     if figure.parts.is_empty() {
         return format!("<span class=\"none\">{}</span>", words::NONE);
     }
-    let part = |p: &crate::model::Part| format!("<span>{}{}</span>", words::value(p.value, figure.unit), grade(p.grade));
+    let part =
+        |p: &crate::model::Part| format!("<span>{}{}</span>", words::value(p.value, figure.unit), grade(p.grade));
     figure.parts.iter().map(part).collect::<Vec<_>>().join(between)
 }
 

@@ -33,15 +33,19 @@ pub(super) fn draw(plot: &Plot) -> String {
         let at = y(v);
         let text = if v == 0.0 { "0".to_owned() } else { value(v, plot.unit) };
         _ = write!(out, "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{:.1}\"/>", WIDTH - RIGHT);
-        _ = write!(out, "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 6.0, at + 3.5);
+        _ = write!(
+            out,
+            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
+            LEFT - 6.0,
+            at + 3.5
+        );
     }
     times(&mut out, plot, steps, x);
     let stack = stacked(plot);
     for (n, line) in lines.iter().enumerate().rev() {
         let (colour, dashed) = (n % COLOURS, plot.lines[n].grade == Grade::Shared);
         for piece in pieces(line) {
-            let path: Vec<String> =
-                piece.iter().map(|(n, v)| format!("{:.1} {:.1}", x(*n as f64), y(*v))).collect();
+            let path: Vec<String> = piece.iter().map(|(n, v)| format!("{:.1} {:.1}", x(*n as f64), y(*v))).collect();
             let (Some(first), Some(last)) = (piece.first(), piece.last()) else { continue };
             if stack {
                 let base = y(0.0);
@@ -112,7 +116,12 @@ fn times(out: &mut String, plot: &Plot, steps: usize, x: impl Fn(f64) -> f64) {
                 6 => "end",
                 _ => "middle",
             };
-            _ = write!(out, "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{text}</text>", x(at), HEIGHT - 6.0);
+            _ = write!(
+                out,
+                "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{text}</text>",
+                x(at),
+                HEIGHT - 6.0
+            );
         }
         before = text;
     }

@@ -215,7 +215,11 @@ pub(super) fn quality(report: &Report) -> Vec<String> {
 /// Lines about the job: what, and what it is.
 pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
     let (job, range) = (&report.job, &report.range);
-    let end = if job.end_ns.is_some() { words::time(range.end_ns) } else { format!("{}, still running", words::time(range.end_ns)) };
+    let end = if job.end_ns.is_some() {
+        words::time(range.end_ns)
+    } else {
+        format!("{}, still running", words::time(range.end_ns))
+    };
     let seconds = (range.end_ns - range.start_ns) as f64 / 1e9;
     let user = if job.user.is_empty() { "not told".to_owned() } else { job.user.clone() };
     let mut lines = vec![

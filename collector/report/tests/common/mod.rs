@@ -37,12 +37,14 @@ impl Fabric {
 
     /// A counter of a port that rises evenly, bytes a second, sampled each ten seconds from a minute before to after.
     pub fn port(&self, host: &str, device: &str, metric: &str, direction: &str, rate: f64, until: i64) {
-        let labels = [("__name__", metric), ("host", host), ("device", device), ("port", "1"), ("direction", direction)];
+        let labels =
+            [("__name__", metric), ("host", host), ("device", device), ("port", "1"), ("direction", direction)];
         self.put(&labels, (-60..=until).step_by(10), |s| 5e12 + rate * s as f64);
     }
 
     pub fn report(&self, job: &Job, others: &[Job], now_s: i64) -> Report {
-        let input = Input { job, others, now_ns: (BEGIN + now_s * 1000) * 1_000_000, incidents: Vec::<Incident>::new() };
+        let input =
+            Input { job, others, now_ns: (BEGIN + now_s * 1000) * 1_000_000, incidents: Vec::<Incident>::new() };
         build(&Engine::default(), &self.store, &CancelToken::default(), input).unwrap()
     }
 }

@@ -9,6 +9,8 @@
 mod owners;
 mod state;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,7 +54,11 @@ pub async fn run(jobs: Arc<Jobs>, data: Arc<Data>, sink: Arc<Sink>, engine: Engi
         };
         let work = tokio::task::spawn_blocking(move || {
             let began = Instant::now();
-            if last { rollup.end() } else { rollup.round(now_ms()) }
+            if last {
+                rollup.end()
+            } else {
+                rollup.round(now_ms())
+            }
             (rollup, began.elapsed())
         });
         match work.await {
@@ -99,6 +105,7 @@ impl Rollup {
                 tracing::warn!(%error, "jobs' rollups begin anew: what was written before cannot be read");
             }
         }
+        self.state.forget(&running, now);
         match self.work_out(&running, now) {
             Ok(series) => {
                 self.failed = false;
@@ -111,7 +118,6 @@ impl Rollup {
             }
             Err(_) => {}
         }
-        self.state.forget(&running, now);
     }
 
     fn work_out(&mut self, jobs: &[Job], now: i64) -> Result<Vec<(Labels, f64)>, QueryError> {

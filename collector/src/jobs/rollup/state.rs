@@ -67,7 +67,11 @@ impl State {
                 if own.is_finite() {
                     let kept = row.keep.map_or("", |name| sample.labels.get(name)).to_owned();
                     let j = joined.entry((job, grade.text(), rail.clone(), kept)).or_default();
-                    *j = Joined { sum: j.sum + own, max: if j.count == 0 { own } else { j.max.max(own) }, count: j.count + 1 };
+                    *j = Joined {
+                        sum: j.sum + own,
+                        max: if j.count == 0 { own } else { j.max.max(own) },
+                        count: j.count + 1,
+                    };
                 }
             }
         }
@@ -112,7 +116,14 @@ impl State {
     }
 
     /// Takes up a row where another process left it at an instant: what the ports' counters were, and the jobs' series.
-    pub(super) fn restore(&mut self, row: (usize, &Row), ports: Vec<Sample>, own: Vec<Sample>, jobs: &[Job], at_ms: i64) {
+    pub(super) fn restore(
+        &mut self,
+        row: (usize, &Row),
+        ports: Vec<Sample>,
+        own: Vec<Sample>,
+        jobs: &[Job],
+        at_ms: i64,
+    ) {
         if row.1.fold == Fold::Total {
             let counters = self.counters.entry(row.0).or_default();
             counters.extend(ports.into_iter().map(|s| (s.labels, (s.value, at_ms))));

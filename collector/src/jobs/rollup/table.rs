@@ -130,42 +130,102 @@ pub(super) const ROWS: &[Row] = &[
         .fold(Fold::Mean)
         .directed()
         .by_rail(),
-    gauge("fabric_job_pause_share_ratio", "1", PAUSE, "Share of time paused: receive, the job's ports could not send; mean over ports.")
-        .directed(),
+    gauge(
+        "fabric_job_pause_share_ratio",
+        "1",
+        PAUSE,
+        "Share of time paused: receive, the job's ports could not send; mean over ports.",
+    )
+    .directed(),
     gauge("fabric_job_pause_share_max_ratio", "1", PAUSE, "The same of the port that was paused longest.")
         .join(Join::Max)
         .directed(),
-    total("fabric_job_pause_seconds_total", "s", "fabric_pfc_pause_seconds_total{port!=\"\"}", "Time paused, of all ports and priorities together.")
-        .directed(),
-    gauge("fabric_job_xmit_wait_share_ratio", "1", "fabric_port_xmit_wait_share_ratio{port!=\"\"}", "Share of the line rate lost to waiting for credits; mean over ports."),
-    gauge("fabric_job_xmit_wait_share_max_ratio", "1", "fabric_port_xmit_wait_share_ratio{port!=\"\"}", "The same of the port that lost most.")
-        .join(Join::Max),
-    total("fabric_job_xmit_wait_bytes_total", "By", "fabric_port_xmit_wait_bytes_total{port!=\"\"}", "Bytes that the job's ports could not send for want of credits."),
-    total("fabric_job_ecn_packets_total", "{packet}", "fabric_ecn_packets_total{port!=\"\"}", "Packets received with a congestion mark."),
-    total("fabric_job_cnp_packets_total", "{packet}", "fabric_cnp_packets_total{port!=\"\"}", "Congestion notifications: received, the job was told to slow down; transmitted, it told others.")
-        .directed(),
+    total(
+        "fabric_job_pause_seconds_total",
+        "s",
+        "fabric_pfc_pause_seconds_total{port!=\"\"}",
+        "Time paused, of all ports and priorities together.",
+    )
+    .directed(),
+    gauge(
+        "fabric_job_xmit_wait_share_ratio",
+        "1",
+        "fabric_port_xmit_wait_share_ratio{port!=\"\"}",
+        "Share of the line rate lost to waiting for credits; mean over ports.",
+    ),
+    gauge(
+        "fabric_job_xmit_wait_share_max_ratio",
+        "1",
+        "fabric_port_xmit_wait_share_ratio{port!=\"\"}",
+        "The same of the port that lost most.",
+    )
+    .join(Join::Max),
+    total(
+        "fabric_job_xmit_wait_bytes_total",
+        "By",
+        "fabric_port_xmit_wait_bytes_total{port!=\"\"}",
+        "Bytes that the job's ports could not send for want of credits.",
+    ),
+    total(
+        "fabric_job_ecn_packets_total",
+        "{packet}",
+        "fabric_ecn_packets_total{port!=\"\"}",
+        "Packets received with a congestion mark.",
+    ),
+    total(
+        "fabric_job_cnp_packets_total",
+        "{packet}",
+        "fabric_cnp_packets_total{port!=\"\"}",
+        "Congestion notifications: received, the job was told to slow down; transmitted, it told others.",
+    )
+    .directed(),
     total("fabric_job_retransmits_total", "{event}", RETRANSMITS, RETRANSMITS_HELP).because("packet"),
-    total("fabric_job_retransmits_total", "{event}", "fabric_rdma_sequence_naks_total{port!=\"\",direction=\"receive\"}", RETRANSMITS_HELP)
-        .because("sequence_nak"),
+    total(
+        "fabric_job_retransmits_total",
+        "{event}",
+        "fabric_rdma_sequence_naks_total{port!=\"\",direction=\"receive\"}",
+        RETRANSMITS_HELP,
+    )
+    .because("sequence_nak"),
     total("fabric_job_retransmits_total", "{event}", "fabric_rdma_ack_timeouts_total{port!=\"\"}", RETRANSMITS_HELP)
         .because("ack_timeout"),
-    total("fabric_job_link_errors_total", "{error}", "fabric_link_symbol_errors_total{port!=\"\"}", LINK_HELP).because("symbol"),
-    total("fabric_job_link_errors_total", "{error}", "fabric_link_crc_errors_total{port!=\"\"}", LINK_HELP).because("crc"),
-    total("fabric_job_link_errors_total", "{error}", "fabric_link_receive_errors_total{port!=\"\"}", LINK_HELP).because("receive"),
+    total("fabric_job_link_errors_total", "{error}", "fabric_link_symbol_errors_total{port!=\"\"}", LINK_HELP)
+        .because("symbol"),
+    total("fabric_job_link_errors_total", "{error}", "fabric_link_crc_errors_total{port!=\"\"}", LINK_HELP)
+        .because("crc"),
+    total("fabric_job_link_errors_total", "{error}", "fabric_link_receive_errors_total{port!=\"\"}", LINK_HELP)
+        .because("receive"),
     total("fabric_job_link_errors_total", "{error}", "fabric_link_downs_total{port!=\"\"}", LINK_HELP).because("down"),
-    total("fabric_job_discards_total", "{packet}", "fabric_port_discards_total{port!=\"\"}", "Packets without error that the job's ports dropped.")
-        .directed(),
-    total("fabric_job_tcp_io_bytes_total", "By", "fabric_tcp_io_bytes_total{destination!=\"local\"}", "TCP bytes to and from other hosts: of the job's control groups (attribution per_process), or of its hosts.")
-        .by(By::Cgroup)
-        .directed(),
-    gauge("fabric_job_tcp_rtt_seconds", "s", RTT, "Median round trip of TCP to other hosts in the last minute; mean over the job's hosts.")
-        .by(By::Host),
+    total(
+        "fabric_job_discards_total",
+        "{packet}",
+        "fabric_port_discards_total{port!=\"\"}",
+        "Packets without error that the job's ports dropped.",
+    )
+    .directed(),
+    total(
+        "fabric_job_tcp_io_bytes_total",
+        "By",
+        "fabric_tcp_io_bytes_total{destination!=\"local\"}",
+        "TCP bytes to and from other hosts: of the job's control groups (attribution per_process), or of its hosts.",
+    )
+    .by(By::Cgroup)
+    .directed(),
+    gauge(
+        "fabric_job_tcp_rtt_seconds",
+        "s",
+        RTT,
+        "Median round trip of TCP to other hosts in the last minute; mean over the job's hosts.",
+    )
+    .by(By::Host),
 ];
 
 const RETRANSMITS: &str = "fabric_rdma_retransmits_total{port!=\"\"}";
-const RETRANSMITS_HELP: &str = "RDMA sent again, by what the adapter counts: packets, lost packets told by the peer, or timers that expired.";
+const RETRANSMITS_HELP: &str =
+    "RDMA sent again, by what the adapter counts: packets, lost packets told by the peer, or timers that expired.";
 const LINK_HELP: &str = "Errors of the job's links; reasons overlap.";
-const RTT: &str = "histogram_quantile(0.5, sum by (host, le) (rate(fabric_tcp_rtt_seconds_bucket{destination!=\"local\"}[1m])))";
+const RTT: &str =
+    "histogram_quantile(0.5, sum by (host, le) (rate(fabric_tcp_rtt_seconds_bucket{destination!=\"local\"}[1m])))";
 
 #[cfg(test)]
 mod tests {
