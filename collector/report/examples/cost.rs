@@ -1,5 +1,5 @@
 //! What a report takes: a job of HOSTS hosts with 8 ports of 19 series each, for HOURS, one sample each SECONDS, over a
-//! store on disk. `cargo xtask bench report` runs it for several sizes.
+//! store on disk; a fourth argument is a file for the page. `cargo xtask bench report` runs it for several sizes.
 
 use fabriclens_jobs::{Facts, Job, Key, Place, Source};
 use fabriclens_model::Labels;
@@ -123,6 +123,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let report = build(&Engine::default(), &store, &CancelToken::default(), input)?;
         let built = began.elapsed();
         let page = html(&report);
+        if let Some(path) = std::env::args().nth(4) {
+            std::fs::write(path, &page)?;
+        }
         let written = began.elapsed() - built;
         println!(
             "{hosts:>5} hosts {hours:>3} h, {samples:>10} samples: {what} built in {:>6.0} ms, HTML in {:>4.1} ms; {} of \

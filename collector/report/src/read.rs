@@ -37,6 +37,9 @@ pub(crate) struct Source<'a> {
     pub method: Method,
 }
 
+/// Of a plot; `None`: not measured.
+pub(crate) type Points = Vec<Option<f64>>;
+
 /// What a counter rose.
 #[derive(Clone, Debug)]
 pub(crate) struct Rise {
@@ -119,7 +122,7 @@ impl<'a> Source<'a> {
     }
 
     /// Points of a plot for each series of a question: the values at the end of each step.
-    pub fn plot(&self, promql: &str) -> Result<Vec<(Labels, Vec<Option<f64>>)>, QueryError> {
+    pub fn plot(&self, promql: &str) -> Result<Vec<(Labels, Points)>, QueryError> {
         let first = (self.start_ms + self.step_ms).min(self.end_ms);
         let steps = ((self.end_ms - first) / self.step_ms + 1) as usize;
         let outcome =

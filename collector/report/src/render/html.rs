@@ -131,7 +131,7 @@ fn rest(out: &mut String, report: &Report) {
 }
 
 fn table(out: &mut String, table: &Table) {
-    let numeric = |c: usize| table.rows.iter().any(|r| matches!(r.get(c), Some(Cell::Number(_))));
+    let numeric = |c: usize| table.rows.iter().any(|r| matches!(r.get(c), Some(Cell::Number(_) | Cell::Fact(_))));
     let class = |c: usize| if numeric(c) { " class=\"n\"" } else { "" };
     out.push_str("<div class=\"scroll\"><table><thead><tr>");
     for (c, head) in table.heads.iter().enumerate() {
@@ -142,7 +142,7 @@ fn table(out: &mut String, table: &Table) {
         out.push_str("<tr>");
         for (c, cell) in row.iter().enumerate() {
             let text = match cell {
-                Cell::Text(text) => escape(text),
+                Cell::Text(text) | Cell::Fact(text) => escape(text),
                 Cell::Number(figure) => number(figure, " "),
                 Cell::Severity(severity) => word(*severity),
             };
@@ -183,6 +183,12 @@ fn plot(out: &mut String, plot: &Plot) {
     _ = write!(out, "<figure><figcaption>{}</figcaption>", escape(&plot.title));
     if plot.lines.iter().all(|l| l.points.iter().all(Option::is_none)) {
         _ = write!(out, "<p class=\"none\">{}</p></figure>", words::NONE);
+        return;
+    }
+    if plot.lines.iter().flat_map(|l| &l.points).flatten().all(|v| *v == 0.0) {
+        let grades: std::collections::BTreeSet<Grade> = plot.lines.iter().map(|l| l.grade).collect();
+        let grades: String = grades.into_iter().map(grade).collect();
+        _ = write!(out, "<p>0 all the time{grades}</p></figure>");
         return;
     }
     out.push_str(&svg::draw(plot));

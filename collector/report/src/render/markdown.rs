@@ -76,7 +76,7 @@ fn table(out: &mut String, table: &Table) {
     _ = writeln!(out, "\n| {heads} |\n|{}", "---|".repeat(table.heads.len()));
     for row in &table.rows {
         let cell = |c: &Cell| match c {
-            Cell::Text(text) => escape(text),
+            Cell::Text(text) | Cell::Fact(text) => escape(text),
             Cell::Number(figure) => words::of_figure(figure),
             Cell::Severity(severity) => severity.text().to_owned(),
         };
@@ -90,14 +90,19 @@ fn table(out: &mut String, table: &Table) {
 /// A line of blocks for each line of the plot, against the highest of all.
 fn plot(out: &mut String, plot: &Plot) {
     let top = plot.lines.iter().flat_map(|l| &l.points).flatten().copied().fold(0.0, f64::max);
+    if top == 0.0 {
+        let none = plot.lines.iter().flat_map(|l| &l.points).all(Option::is_none);
+        let told = if none { words::NONE } else { "0 all the time" };
+        _ = writeln!(out, "\n{}: {told}", escape(&plot.title));
+        return;
+    }
     let highest = words::value(top, plot.unit);
     _ = writeln!(out, "\n{}; highest {highest}:\n", escape(&plot.title));
     for line in &plot.lines {
         let wide = line.points.len().div_ceil(WIDTH).max(1);
         let block = |points: &[Option<f64>]| match points.iter().flatten().copied().reduce(f64::max) {
             None => ' ',
-            Some(v) if top > 0.0 => BLOCKS[((v / top * 7.0).round() as usize).min(7)],
-            Some(_) => BLOCKS[0],
+            Some(v) => BLOCKS[((v / top * 7.0).round() as usize).min(7)],
         };
         let blocks: String = line.points.chunks(wide).map(block).collect();
         let name = line.name.replace(['\n', '\r'], " ");

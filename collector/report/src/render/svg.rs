@@ -31,7 +31,7 @@ pub(super) fn draw(plot: &Plot) -> String {
     for n in 0..=ticks {
         let v = top * f64::from(n) / f64::from(ticks);
         let at = y(v);
-        let text = if v == 0.0 { "0".to_owned() } else { value(v, plot.unit) };
+        let text = if v == 0.0 { "0".to_owned() } else { short(&value(v, plot.unit)) };
         _ = write!(out, "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{:.1}\"/>", WIDTH - RIGHT);
         _ = write!(
             out,
@@ -65,6 +65,13 @@ pub(super) fn draw(plot: &Plot) -> String {
         }
     }
     out + "</svg>"
+}
+
+/// `5 Tb/s` for `5.00 Tb/s`.
+fn short(text: &str) -> String {
+    let Some((number, unit)) = text.split_once(' ') else { return text.to_owned() };
+    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number} {unit}")
 }
 
 /// Points of each line, put on top of those before where they are stacked.

@@ -9,6 +9,8 @@ const HOSTS: usize = 24;
 /// What stands in a cell.
 pub(super) enum Cell {
     Text(String),
+    /// A number that is a fact about the job, without a grade.
+    Fact(String),
     Number(Figure),
     Severity(Severity),
 }
@@ -23,6 +25,10 @@ pub(super) struct Table {
 
 fn text(t: impl Into<String>) -> Cell {
     Cell::Text(t.into())
+}
+
+fn fact(t: impl std::fmt::Display) -> Cell {
+    Cell::Fact(t.to_string())
 }
 
 fn number(f: &Figure) -> Cell {
@@ -61,7 +67,7 @@ pub(super) fn tiles(report: &Report) -> Vec<(&'static str, Figure)> {
 pub(super) fn earlier(report: &Report) -> Table {
     let rows = report.summary.earlier.iter().map(|e| {
         let paused = number(&e.paused);
-        vec![text(named("", &e.id, &e.name)), text(words::duration(e.seconds)), number(&e.transmitted), paused]
+        vec![text(named("", &e.id, &e.name)), fact(words::duration(e.seconds)), number(&e.transmitted), paused]
     });
     Table::new(&["Earlier job", "Took", "Sent", "Paused"], rows.collect())
 }
@@ -69,8 +75,8 @@ pub(super) fn earlier(report: &Report) -> Table {
 pub(super) fn rails(report: &Report) -> Table {
     let rows = report.traffic.rails.iter().map(|r| {
         let of_mean = r.of_mean.map_or(NONE.to_owned(), words::percent);
-        let ports = text(r.ports.to_string());
-        vec![text(&r.rail), ports, number(&r.transmitted), number(&r.received), text(of_mean), number(&r.paused)]
+        let ports = fact(r.ports);
+        vec![text(&r.rail), ports, number(&r.transmitted), number(&r.received), fact(of_mean), number(&r.paused)]
     });
     Table::new(&["Rail", "Ports", "Sent", "Received", "Of the mean rail", "Paused"], rows.collect())
 }
@@ -146,8 +152,8 @@ pub(super) fn neighbours(report: &Report) -> Table {
             text(named(&n.cluster, &n.id, &n.name)),
             text(&n.user),
             text(n.shares.text()),
-            text(n.hosts.to_string()),
-            text(words::duration(n.seconds as f64)),
+            fact(n.hosts),
+            fact(words::duration(n.seconds as f64)),
         ]
     });
     Table::new(&["Job", "User", "Shared", "Hosts", "For"], rows.collect())
@@ -184,7 +190,7 @@ pub(super) fn transport(report: &Report) -> Table {
         vec![
             row("RDMA bytes, both directions", &t.rdma),
             row("TCP bytes to and from other hosts, both directions", &t.tcp),
-            vec![text("TCP's share of both"), text(share)],
+            vec![text("TCP's share of both"), fact(share)],
             row("Round trip of TCP, median", &t.rtt_median),
             row("Round trip of TCP, 99th percentile", &t.rtt_p99),
             row("TCP segments sent again, host-wide", &t.tcp_retransmits),

@@ -29,6 +29,7 @@ pub(crate) fn value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => scaled(value, &["B", "kB", "MB", "GB", "TB", "PB", "EB"], 1000.0),
         Unit::BytesPerSecond => scaled(value * 8.0, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s", "Pb/s"], 1000.0),
+        Unit::Seconds if value == 0.0 => "0 s".into(),
         Unit::Seconds if value >= 1.0 => duration(value),
         Unit::Seconds => scaled(value * 1e6, &["µs", "ms", "s"], 1000.0),
         Unit::Ratio => percent(value),
@@ -41,7 +42,7 @@ pub(crate) fn value(value: f64, unit: Unit) -> String {
 /// A share of one.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
-        p if p == 0.0 => "0 %".into(),
+        0.0 => "0 %".into(),
         p if p.abs() < 0.01 => "< 0.01 %".into(),
         p if p.abs() < 1.0 => format!("{p:.2} %"),
         p if p.abs() < 99.95 => format!("{p:.1} %"),
@@ -55,10 +56,15 @@ pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 10.0 => format!("{s:.1} s"),
         s if s < 60.0 => format!("{s:.0} s"),
-        s if s < 3600.0 => format!("{} min {} s", whole / 60, whole % 60),
-        s if s < 86_400.0 => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
-        _ => format!("{} d {} h", whole / 86_400, whole % 86_400 / 3600),
+        _ if whole < 3600 => two(whole / 60, "min", whole % 60, "s"),
+        _ if whole < 86_400 => two(whole / 3600, "h", whole % 3600 / 60, "min"),
+        _ => two(whole / 86_400, "d", whole % 86_400 / 3600, "h"),
     }
+}
+
+/// The second only if there is something of it.
+fn two(first: u64, of: &str, second: u64, than: &str) -> String {
+    if second == 0 { format!("{first} {of}") } else { format!("{first} {of} {second} {than}") }
 }
 
 /// `12 345`.
@@ -128,6 +134,10 @@ mod tests {
         assert_eq!(of(50e9, Unit::BytesPerSecond), "400 Gb/s");
         assert_eq!([of(0.0, Unit::Bytes), of(999.9, Unit::Bytes), of(0.0, Unit::Count)], ["0 B", "1.00 kB", "0"]);
         assert_eq!([of(3725.0, Unit::Seconds), of(0.0042, Unit::Seconds)], ["1 h 2 min", "4.20 ms"]);
+        assert_eq!(
+            [of(3600.0, Unit::Seconds), of(119.6, Unit::Seconds), of(0.0, Unit::Seconds)],
+            ["1 h", "2 min", "0 s"]
+        );
         assert_eq!([of(12_345.0, Unit::Count), of(0.053, Unit::Ratio)], ["12\u{202f}345", "5.3 %"]);
     }
 
