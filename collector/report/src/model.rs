@@ -263,6 +263,8 @@ pub enum CauseKind {
     SlowReceiver,
     /// A link of the job.
     Link,
+    /// Several of its hosts sent to one at once.
+    Incast,
     /// The job uses sockets.
     Sockets,
     /// Congestion of the fabric, or of others in it.
@@ -319,7 +321,23 @@ pub struct Straggler {
     /// Which rail.
     pub rail: Option<String>,
     /// By what it stands out.
+    pub by: StandsOut,
+    /// The same in words, with numbers.
     pub text: String,
+}
+
+/// By what a host or port stands out.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum StandsOut {
+    /// It pauses its switch far more than the others.
+    Pausing,
+    /// It takes link errors.
+    LinkErrors,
+    /// Most of the job's congestion notifications come from it: too much is sent to it at once.
+    Incast,
+    /// It sends far less than the others.
+    Behind,
 }
 
 /// The ports of one rail.

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Fabric, job};
-use fabriclens_report::model::{CauseKind, Figure, Grade, Method, Pattern, Shares};
+use fabriclens_report::model::{CauseKind, Figure, Grade, Method, Pattern, Shares, StandsOut};
 use fabriclens_report::{html, json, markdown, schema};
 
 const IO: &str = "fabric_port_io_bytes_total";
@@ -189,6 +189,32 @@ fn a_job_over_sockets_is_flagged_with_its_own_bytes() {
     assert_eq!(report.transport.tcp.parts.len(), 1, "the host's own groups are not the job's");
     assert!(report.transport.red_flag.as_ref().unwrap().contains("over sockets"));
     assert_eq!(report.summary.cause.kind, CauseKind::Sockets);
+}
+
+#[test]
+fn an_incast_is_told_by_who_sends_the_notifications() {
+    let fabric = Fabric::new();
+    hour(&fabric);
+    for (host, device, rate) in [("h1", "mlx5_0", 10.0), ("h1", "mlx5_1", 10.0), ("h2", "mlx5_0", 500.0)] {
+        fabric.port(host, device, "fabric_cnp_packets_total", "transmit", rate, 3660);
+    }
+    let labels = |host| {
+        let name = ("__name__", "fabric_pfc_pause_seconds_total");
+        [name, ("host", host), ("device", "mlx5_0"), ("port", "1"), ("direction", "receive"), ("priority", "3")]
+    };
+    fabric.put(&labels("h1"), (-60..=3660).step_by(10), |s| s as f64 * 0.05);
+    let report = fabric.report(&job("1", "", (0, Some(3600)), &HOSTS), &[], 4000);
+    let stands_out = report.traffic.straggler.as_ref().unwrap();
+    assert_eq!(
+        (stands_out.host.as_str(), stands_out.device.as_deref(), stands_out.by),
+        ("h2", Some("mlx5_0"), StandsOut::Incast)
+    );
+    assert_eq!(report.summary.cause.kind, CauseKind::Incast);
+    assert!(
+        report.summary.points[0]
+            .text
+            .starts_with("The network held this job back for at most 3 min (exclusive) of its 1 h (5.0 %)")
+    );
 }
 
 #[test]

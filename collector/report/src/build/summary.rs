@@ -3,7 +3,7 @@
 use super::congestion::cost;
 use super::ports::{Over, What, figure, sum};
 use super::{Scene, attributed, rollup};
-use crate::model::{Cause, CauseKind, Cost, Earlier, Figure, Grade, Point, Report, Severity, Summary, Unit};
+use crate::model::{Cause, CauseKind, Cost, Earlier, Figure, Grade, Point, Report, Severity, StandsOut, Summary, Unit};
 use crate::render::words::{duration, of_figure, percent};
 use fabriclens_jobs::Job;
 use fabriclens_promql::QueryError;
@@ -61,17 +61,23 @@ fn cause(report: &Report, cost: &Cost) -> Cause {
     let straggler = report.traffic.straggler.as_ref();
     let place =
         |s: &crate::model::Straggler| s.device.as_ref().map_or(s.host.clone(), |device| format!("{} {device}", s.host));
-    let pausing = report.congestion.ports.iter().filter_map(|p| p.pausing).fold(0.0, f64::max);
-    if let Some(s) = straggler.filter(|s| s.device.is_some() && pausing > NOTICED && s.text.contains("sending")) {
-        let text = format!(
-            "Most likely a receiver of the job itself: {} {}. Look there first: PCIe, memory, and what else runs there.",
-            place(s),
-            s.text
-        );
-        return of(CauseKind::SlowReceiver, text);
-    }
-    if let Some(s) = straggler.filter(|s| s.text.contains("link errors")) {
-        return of(CauseKind::Link, format!("Most likely a link of the job: {} {}.", place(s), s.text));
+    match straggler.map(|s| (s.by, s)) {
+        Some((StandsOut::Pausing, s)) => {
+            let text = format!(
+                "Most likely a receiver of the job itself: {} {}. Look there first: PCIe, memory, and what else runs there.",
+                place(s),
+                s.text
+            );
+            return of(CauseKind::SlowReceiver, text);
+        }
+        Some((StandsOut::LinkErrors, s)) => {
+            return of(CauseKind::Link, format!("Most likely a link of the job: {} {}.", place(s), s.text));
+        }
+        Some((StandsOut::Incast, s)) if share.is_some_and(|share| share >= NOTICED) => {
+            let text = format!("Most likely an incast of the job itself: {} {}.", place(s), s.text);
+            return of(CauseKind::Incast, text);
+        }
+        _ => {}
     }
     match share {
         None => of(CauseKind::Unknown, "Whether ports were held back was not measured on these hosts.".into()),
@@ -103,17 +109,27 @@ fn points(report: &Report, cost: &Cost, cause: &Cause, earlier: &[Earlier], seco
         }
         None => say(Severity::Info, format!("Whether the network held this job back in its {span} was not measured.")),
         Some(share) => {
+            let lost =
+                [&cost.timeouts, &report.health.retransmits].iter().any(|f| f.largest().is_some_and(|n| n > 0.0));
             let severity = match share {
                 s if s >= HURTS => Severity::Critical,
                 s if s >= NOTICED => Severity::Warning,
+                _ if lost => Severity::Info,
                 _ => Severity::Good,
             };
-            let text = format!(
-                "The network held this job back for at most {} of its {span}{}; a port on average for {}.",
-                of_figure(&cost.at_most),
-                if cost.at_most_share.parts.len() == 1 { format!(" ({})", percent(share)) } else { String::new() },
-                of_figure(&cost.mean)
-            );
+            let whole = cost.at_most_share.parts.len() == 1;
+            let mut text = match share {
+                0.0 => format!("No port of this job was paused or without credits in its {span}."),
+                _ => format!(
+                    "The network held this job back for at most {} of its {span}{}; a port on average for {}.",
+                    of_figure(&cost.at_most),
+                    if whole { format!(" ({})", percent(share)) } else { String::new() },
+                    of_figure(&cost.mean)
+                ),
+            };
+            if lost {
+                text += " Packets were lost as well; what sending them again took is not in that.";
+            }
             say(severity, text);
         }
     }
@@ -150,10 +166,9 @@ fn points(report: &Report, cost: &Cost, cause: &Cause, earlier: &[Earlier], seco
     }
     let found = report.health.findings.iter().filter(|f| f.severity >= Severity::Warning).count();
     if found > 0 {
-        say(
-            Severity::Warning,
-            format!("{found} findings about links, PCIe and configuration of its hosts; see Health."),
-        );
+        let findings = if found == 1 { "finding" } else { "findings" };
+        let text = format!("{found} {findings} about links, PCIe and configuration of its hosts; see Health.");
+        say(Severity::Warning, text);
     }
     if !report.quality.missing.is_empty() {
         let missing = report.quality.missing.len();

@@ -2,7 +2,7 @@
 
 use super::Scene;
 use super::ports::{Over, Port, What, figure, sum};
-use crate::model::{Figure, Grade, Host, Line, Method, Plot, Rail, Straggler, Traffic, Unit};
+use crate::model::{Figure, Grade, Host, Line, Method, Plot, Rail, StandsOut, Straggler, Traffic, Unit};
 use fabriclens_promql::QueryError;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const DRAWN: usize = 16;
 /// A port that pauses others for more than this share of the time is not taking its data.
 const PAUSING: f64 = 0.01;
+/// Notifications below are no incast.
+const INCAST: f64 = 1000.0;
 /// A host that sends less than this share of the median is behind.
 const BEHIND: f64 = 0.8;
 
@@ -126,11 +128,12 @@ fn hosts(scene: &Scene<'_>) -> Vec<Host> {
     by.into_iter().map(host).collect()
 }
 
-/// The port that pauses others far more than the rest of the job's do, else the host that sends far less.
+/// The port that pauses others far more than the rest of the job's do, that takes errors or that is sent too much at
+/// once; else the host that sends far less.
 fn straggler(scene: &Scene<'_>) -> Option<Straggler> {
-    let of = |port: &Port, text: String| {
+    let of = |port: &Port, by: StandsOut, text: String| {
         let (device, rail) = (Some(port.device.clone()), Some(port.rail.clone()));
-        Some(Straggler { host: port.host.clone(), device, rail, text })
+        Some(Straggler { host: port.host.clone(), device, rail, by, text })
     };
     let pausing = |p: &Port| p.total(What::Pausing).map(|s| s / scene.source.seconds());
     let most = scene.ports.iter().filter_map(|p| Some((p, pausing(p)?))).max_by(|a, b| a.1.total_cmp(&b.1));
@@ -141,7 +144,7 @@ fn straggler(scene: &Scene<'_>) -> Option<Straggler> {
                 "kept its switch from sending for {:.1} % of the time: it did not take its data",
                 share * 100.0
             );
-            return of(port, text);
+            return of(port, StandsOut::Pausing, text);
         }
     }
     let failing = |p: &&Port| p.total(What::LinkErrors).is_some_and(|n| n >= 10.0);
@@ -151,9 +154,22 @@ fn straggler(scene: &Scene<'_>) -> Option<Straggler> {
     });
     if let Some(port) = worst {
         let errors = port.total(What::LinkErrors).unwrap_or(0.0);
-        let again = port.total(What::Retransmits).filter(|n| *n > 0.0);
-        let again = again.map_or(String::new(), |n| format!(", and its peers told of {n:.0} lost packets"));
-        return of(port, format!("took {errors:.0} link errors{again}"));
+        let again: f64 = scene.ports.iter().filter_map(|p| p.total(What::Retransmits)).sum();
+        let again = match again > 0.0 {
+            true => format!(", and the job's ports were told of {again:.0} lost packets"),
+            false => String::new(),
+        };
+        return of(port, StandsOut::LinkErrors, format!("took {errors:.0} link errors{again}"));
+    }
+    let told = |p: &Port| p.total(What::CnpSent).unwrap_or(0.0);
+    let all: f64 = scene.ports.iter().map(told).sum();
+    let most = scene.ports.iter().max_by(|a, b| told(a).total_cmp(&told(b)));
+    if let Some(port) = most.filter(|p| scene.ports.len() > 2 && told(p) > 0.5 * all && told(p) > INCAST) {
+        let text = format!(
+            "sent {:.0} % of the job's congestion notifications: more was sent to it at once than it can take",
+            told(port) / all * 100.0
+        );
+        return of(port, StandsOut::Incast, text);
     }
     let mut sent: BTreeMap<&str, f64> = BTreeMap::new();
     for port in &scene.ports {
@@ -165,6 +181,7 @@ fn straggler(scene: &Scene<'_>) -> Option<Straggler> {
         host: (*host).to_owned(),
         device: None,
         rail: None,
+        by: StandsOut::Behind,
         text: format!("sent {:.0} % of what the job's hosts usually did", least / usual * 100.0),
     })
 }

@@ -45,8 +45,8 @@ pub(crate) fn percent(share: f64) -> String {
         0.0 => "0 %".into(),
         p if p.abs() < 0.01 => "< 0.01 %".into(),
         p if p.abs() < 1.0 => format!("{p:.2} %"),
-        p if p.abs() < 99.95 => format!("{p:.1} %"),
-        p => format!("{p:.0} %"),
+        p if (p - 100.0).abs() < 0.05 => "100 %".into(),
+        p => format!("{p:.1} %"),
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn percent(share: f64) -> String {
 pub(crate) fn duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match seconds {
-        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 10.0 && s.fract() > 0.05 => format!("{s:.1} s"),
         s if s < 60.0 => format!("{s:.0} s"),
         _ if whole < 3600 => two(whole / 60, "min", whole % 60, "s"),
         _ if whole < 86_400 => two(whole / 3600, "h", whole % 3600 / 60, "min"),
