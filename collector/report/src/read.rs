@@ -2,7 +2,7 @@
 //! is cheap, else from a few instants; and single questions in PromQL.
 
 use crate::model::Method;
-use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, ReadError, Rollup, is_stale};
+use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, ReadError, Rollup, SharedSeries, is_stale};
 use fabriclens_promql::{CancelToken, Engine, QueryError, Sample, Value};
 use std::collections::{HashMap, HashSet};
 
@@ -14,10 +14,16 @@ const POINTS: i64 = 120;
 const CHECKPOINTS: i64 = 4;
 /// Samples are looked for this far outside of the time that is told of, ms, to know what counters were at its edges.
 const MARGIN_MS: i64 = 60_000;
+/// A sample stands for an instant so far after it, ms; minutes of rollups are near enough.
+const NEAR_MS: i64 = 150_000;
+/// What is drawn from checkpoints where the job has no rollups.
+const DRAWN: &str = "fabric_port_io_bytes_total";
 /// A hole in samples that is told, ms.
 const HOLE_MS: i64 = 60_000;
 /// More hosts than this are not put into a matcher: all are read, and others left out.
 const MATCHED: usize = 1024;
+/// The same of a question in PromQL, each of which would make its pattern anew.
+const ASKED: usize = 64;
 /// Steps of plots, seconds; a minute where it fits.
 const STEPS: [i64; 17] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400];
 
@@ -27,7 +33,9 @@ pub(crate) struct Source<'a> {
     read: &'a dyn Read,
     cancel: &'a CancelToken,
     hosts: HashSet<&'a str>,
+    /// Pattern of the hosts, and the matcher that it makes.
     matcher: Option<String>,
+    of_hosts: Option<Matcher>,
     /// Unix ms.
     pub start_ms: i64,
     /// Unix ms.
@@ -70,7 +78,9 @@ impl<'a> Source<'a> {
         // Minute by minute, unless the job is short or long.
         let step = if seconds >= 600 { wide.max(60) } else { wide };
         let (step_ms, method) = (step * 1000, Method::Samples);
-        Self { engine, read, cancel, hosts, matcher, start_ms, end_ms, step_ms, method }
+        // Without it all hosts are read and others left out.
+        let of_hosts = matcher.as_ref().and_then(|hosts| Matcher::new("host", MatchOp::Regex, hosts.as_str()).ok());
+        Self { engine, read, cancel, hosts, matcher, of_hosts, start_ms, end_ms, step_ms, method }
     }
 
     /// Reads every sample where so many ports allow it.
@@ -100,7 +110,7 @@ impl<'a> Source<'a> {
 
     /// A selector of the job's hosts: `metric{host=~"…",more}`.
     pub fn selector(&self, metric: &str, more: &str) -> String {
-        match &self.matcher {
+        match self.matcher.as_ref().filter(|_| self.hosts.len() <= ASKED) {
             Some(hosts) => format!("{metric}{{host=~{},{more}}}", quote(hosts)),
             None => format!("{metric}{{{more}}}"),
         }
@@ -145,32 +155,38 @@ impl<'a> Source<'a> {
         let edges = self.edges();
         match self.method {
             Method::Samples => self.exact(metric, &edges),
-            Method::Checkpoints => self.checkpoints(metric, &edges),
+            Method::Checkpoints if metric == DRAWN => self.checkpoints(metric, &edges),
+            // The rest is drawn from rollups.
+            Method::Checkpoints => self.checkpoints(metric, &[self.start_ms, self.end_ms]),
         }
     }
 
-    fn exact(&self, metric: &str, edges: &[i64]) -> Result<Vec<Rise>, QueryError> {
+    /// Series of a counter of the job's hosts in a stretch of time, both ends in Unix ms.
+    fn select(&self, metric: &str, from: i64, to: i64, hint: Hint) -> Result<Vec<SharedSeries>, QueryError> {
         if self.cancel.is_cancelled() {
             return Err(QueryError::Cancelled);
         }
         let mut matchers = vec![Matcher::equal("__name__", metric)];
-        if let Some(hosts) = &self.matcher {
-            let storage = |e: fabriclens_model::MatcherError| QueryError::Storage(e.to_string());
-            matchers.push(Matcher::new("host", MatchOp::Regex, hosts.as_str()).map_err(storage)?);
-        }
-        let (from, to) = (self.start_ms - MARGIN_MS, self.end_ms + MARGIN_MS);
+        matchers.extend(self.of_hosts.clone());
+        let mut read = self.read.select_for(&matchers, from, to, hint, self.engine.budget()).map_err(of_read)?;
+        read.series.retain(|s| self.hosts.contains(s.labels.get("host")));
+        Ok(read.series)
+    }
+
+    fn exact(&self, metric: &str, edges: &[i64]) -> Result<Vec<Rise>, QueryError> {
         let hint = Hint { step_ms: self.step_ms, range_ms: self.step_ms, rollup: Some(Rollup::Increase) };
-        let read = self.read.select_for(&matchers, from, to, hint, self.engine.budget()).map_err(of_read)?;
-        let of_job = read.series.into_iter().filter(|s| self.hosts.contains(s.labels.get("host")));
-        Ok(of_job.filter_map(|s| rise(s.labels.clone(), &s.times, &s.values, edges)).collect())
+        let series = self.select(metric, self.start_ms - MARGIN_MS, self.end_ms + MARGIN_MS, hint)?;
+        Ok(series.into_iter().filter_map(|s| rise(s.labels.clone(), &s.times, &s.values, edges)).collect())
     }
 
     fn checkpoints(&self, metric: &str, edges: &[i64]) -> Result<Vec<Rise>, QueryError> {
-        let selector = self.selector(metric, "");
         let mut values: HashMap<Labels, Vec<(i64, f64)>> = HashMap::new();
+        let hint = Hint { rollup: Some(Rollup::Last), ..Hint::default() };
         for edge in edges {
-            for s in self.at(&selector, *edge)? {
-                values.entry(s.labels).or_default().push((*edge, s.value));
+            for s in self.select(metric, *edge - NEAR_MS, *edge, hint)? {
+                if let Some(last) = s.values.last().filter(|v| !is_stale(**v)) {
+                    values.entry(s.labels).or_default().push((*edge, *last));
+                }
             }
         }
         let rise = |(labels, points): (Labels, Vec<(i64, f64)>)| {

@@ -6,7 +6,7 @@ use super::ports::{Port, What, sum};
 use crate::model::{Finding, Health, Severity, Unit};
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Findings that are listed.
 const LISTED: usize = 60;
@@ -91,6 +91,7 @@ const SETTINGS: [(&str, &str); 9] = [
 ];
 
 pub(super) fn health(scene: &Scene<'_>) -> Result<Health, QueryError> {
+    let devices = scene.ports.iter().map(|p| (p.host.as_str(), p.device.as_str())).collect();
     let mut findings = Vec::new();
     for port in &scene.ports {
         for fault in &FAULTS {
@@ -100,10 +101,10 @@ pub(super) fn health(scene: &Scene<'_>) -> Result<Health, QueryError> {
         }
     }
     for below in &BELOW {
-        findings.extend(slow(scene, below)?);
+        findings.extend(slow(scene, &devices, below)?);
     }
     for (metric, what) in SETTINGS {
-        findings.extend(differing(scene, metric, what)?);
+        findings.extend(differing(scene, &devices, metric, what)?);
     }
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.place.cmp(&b.place)));
     findings.truncate(LISTED);
@@ -138,19 +139,20 @@ fn place(labels: &Labels) -> String {
     port.name()
 }
 
+/// The devices of the job's ports, by host.
+type Devices<'a> = HashSet<(&'a str, &'a str)>;
+
 /// Whether a series is of a device that the job has.
-fn own(scene: &Scene<'_>, labels: &Labels) -> bool {
-    let (host, device) = (labels.get("host"), labels.get("device"));
-    let rdma = || scene.ports.iter().any(|p| p.host == host && p.device == device);
-    scene.on.on_device(host, device).any(|job| job == 0) && rdma()
+fn own(devices: &Devices<'_>, labels: &Labels) -> bool {
+    devices.contains(&(labels.get("host"), labels.get("device")))
 }
 
-fn slow(scene: &Scene<'_>, below: &Below) -> Result<Vec<Finding>, QueryError> {
+fn slow(scene: &Scene<'_>, devices: &Devices<'_>, below: &Below) -> Result<Vec<Finding>, QueryError> {
     let at = scene.source.end_ms;
     let best = scene.source.at(&scene.source.selector(below.best, ""), at)?;
     let best: BTreeMap<String, f64> = best.iter().map(|s| (place(&s.labels), s.value)).collect();
     let mut now = scene.source.at(&scene.source.selector(below.now, ""), at)?;
-    now.retain(|s| own(scene, &s.labels));
+    now.retain(|s| own(devices, &s.labels));
     let finding = |s: &fabriclens_promql::Sample| {
         let best = *best.get(&place(&s.labels))?;
         // Within the rounding of line codes.
@@ -163,11 +165,11 @@ fn slow(scene: &Scene<'_>, below: &Below) -> Result<Vec<Finding>, QueryError> {
 }
 
 /// Where ports of one job have another setting than most of them.
-fn differing(scene: &Scene<'_>, metric: &str, what: &str) -> Result<Vec<Finding>, QueryError> {
+fn differing(scene: &Scene<'_>, devices: &Devices<'_>, metric: &str, what: &str) -> Result<Vec<Finding>, QueryError> {
     let samples = scene.source.at(&scene.source.selector(metric, ""), scene.source.end_ms)?;
     // By what is set (priority and the like), then by value: the places that have it.
     let mut set: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-    for s in samples.iter().filter(|s| own(scene, &s.labels)) {
+    for s in samples.iter().filter(|s| own(devices, &s.labels)) {
         let identity = ["__name__", "host", "device", "port"];
         let of: Vec<String> =
             s.labels.iter().filter(|l| !identity.contains(&l.0)).map(|l| format!("{} {}", l.0, l.1)).collect();

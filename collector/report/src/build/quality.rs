@@ -3,6 +3,7 @@
 use super::Scene;
 use crate::model::{Grade, Method, Quality};
 use fabriclens_promql::QueryError;
+use std::collections::HashSet;
 
 /// Holes and stuck counters that are told one by one.
 const LISTED: usize = 20;
@@ -10,8 +11,8 @@ const LISTED: usize = 20;
 const HOLE_MS: i64 = 60_000;
 
 pub(super) fn quality(scene: &Scene<'_>) -> Result<Quality, QueryError> {
-    let measured = |host: &&String| scene.ports.iter().any(|p| p.host == **host);
-    let missing: Vec<String> = scene.job.hosts.keys().filter(|h| !measured(h)).cloned().collect();
+    let measured: HashSet<&str> = scene.ports.iter().map(|p| p.host.as_str()).collect();
+    let missing: Vec<String> = scene.job.hosts.keys().filter(|h| !measured.contains(h.as_str())).cloned().collect();
     let step = scene.steps.iter().copied().fold(0.0, f64::max) * 1000.0;
     // Between checkpoints nothing was looked at, so that is no hole.
     let least = if scene.source.method == Method::Samples { HOLE_MS as f64 } else { step * 1.5 };
