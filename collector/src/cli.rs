@@ -33,6 +33,8 @@ pub enum Command {
     /// Runs the detectors over recorded counters as a live collector would have: each sample sees only what was before it.
     /// A recording is a directory with topology.json, jobs.json and ports.csv.gz (docs/verdicts.md).
     Backtest(BacktestArgs),
+    /// Write what the network did for and to a job
+    Report(ReportArgs),
 }
 
 /// `backtest`
@@ -153,6 +155,40 @@ pub struct JobsArgs {
     /// The server's answer as it came
     #[arg(long)]
     pub json: bool,
+}
+
+/// `report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The scheduler's id, as `fabriclens jobs` prints it
+    #[arg(value_name = "JOB")]
+    pub job: String,
+    /// Whose id it is, where one collector serves several clusters
+    #[arg(long)]
+    pub cluster: Option<String>,
+    /// Which run under this id, counted from 1 [default: the last]
+    #[arg(long)]
+    pub run: Option<u32>,
+    /// How to write it [default: by the ending of --output, else md]
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+    /// Where to write it, for instance report.html [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub server: Server,
+}
+
+/// Forms of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// One file for a browser, to mail and to print
+    Html,
+    /// Markdown, for tickets and chats
+    Md,
+    /// All numbers, for programs (docs/report.schema.json)
+    Json,
 }
 
 /// Whether a job runs.

@@ -65,7 +65,8 @@ fn each_fault_is_named_and_nothing_else() {
             let end = i["end_ns"].as_i64().unwrap_or(i64::MAX);
             i["start_ns"].as_i64().unwrap() <= at("end_ns") && end >= at("start_ns")
         };
-        let surest = |a: &&Value, b: &&Value| a["confidence"].as_f64().unwrap().total_cmp(&b["confidence"].as_f64().unwrap());
+        let surest =
+            |a: &&Value, b: &&Value| a["confidence"].as_f64().unwrap().total_cmp(&b["confidence"].as_f64().unwrap());
         match told.iter().filter(during).max_by(surest) {
             Some(verdict) if right.contains(&verdict["kind"].as_str().unwrap()) => {}
             other => wrong.push(format!("{kind}: {:?}", other.map(|i| &i["kind"]))),

@@ -8,6 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs of one job that are kept; a job that is requeued for ever must not fill the registry.
 const RUNS: usize = 100;
@@ -120,6 +121,8 @@ pub struct Registry {
     tree: sled::Tree,
     jobs: Mutex<Jobs>,
     agents: RwLock<Arc<Agents>>,
+    /// Counts what changes.
+    revision: AtomicU64,
 }
 
 impl Registry {
@@ -142,7 +145,7 @@ impl Registry {
                 }
             }
         }
-        Ok(Self { tree, jobs: Mutex::new(jobs), agents: RwLock::default() })
+        Ok(Self { tree, jobs: Mutex::new(jobs), agents: RwLock::default(), revision: AtomicU64::new(0) })
     }
 
     /// What agents call their hosts and devices, as it was set last.
@@ -152,7 +155,11 @@ impl Registry {
 
     /// From now on jobs are shown with these names.
     pub fn set_agents(&self, agents: Agents) {
-        *self.agents.write() = Arc::new(agents);
+        let mut known = self.agents.write();
+        if **known != agents {
+            *known = Arc::new(agents);
+            self.revision.fetch_add(1, Ordering::Release);
+        }
     }
 
     pub(crate) fn jobs(&self) -> parking_lot::MutexGuard<'_, Jobs> {
@@ -295,8 +302,14 @@ impl Registry {
         if !gone.is_empty() {
             self.tree.flush().map_err(disk)?;
             jobs.retain(|r| !over(r));
+            self.revision.fetch_add(1, Ordering::Release);
         }
         Ok(gone.len())
+    }
+
+    /// Differs from what it was when something has changed since.
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
     }
 
     pub(crate) fn check(&self, key: &Key, facts: &Facts) -> Result<(), RegistryError> {
@@ -309,6 +322,7 @@ impl Registry {
         let stored = encode_key(key, run.number);
         if self.tree.insert(stored, value.as_slice()).map_err(disk)?.as_deref() != Some(&value[..]) {
             self.tree.flush().map_err(disk)?;
+            self.revision.fetch_add(1, Ordering::Release);
         }
         let job = Job::among(key, run.number, &run.said, &self.agents());
         jobs.learn(key, &run);
@@ -328,6 +342,7 @@ impl Registry {
     pub(crate) fn take(&self, jobs: &mut Jobs, key: &Key) -> Result<Option<Run>, RegistryError> {
         let Some(run) = jobs.runs.get_mut(key).and_then(Vec::pop) else { return Ok(None) };
         self.tree.remove(encode_key(key, run.number)).map_err(disk)?;
+        self.revision.fetch_add(1, Ordering::Release);
         if jobs.runs.get(key).is_some_and(Vec::is_empty) {
             jobs.runs.remove(key);
         }

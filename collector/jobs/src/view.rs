@@ -4,7 +4,7 @@ use crate::agents::Agents;
 use crate::differ;
 use crate::facts::{Facts, Key, Place, Source};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A run of a job, as far as it is known.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
@@ -103,11 +103,4 @@ pub(crate) fn start_of(said: &BTreeMap<Source, Facts>) -> i64 {
 pub(crate) fn end_of(said: &BTreeMap<Source, Facts>) -> Option<i64> {
     let asked = said.keys().any(|source| source.is_asked());
     said.iter().filter(|(source, _)| !asked || **source != Source::Agent).filter_map(|(_, f)| f.end_ns).min()
-}
-
-/// How many of these jobs have each host; what is measured there is a job's alone where it is one.
-pub fn running_on(jobs: &[Job]) -> HashMap<&str, usize> {
-    let mut count = HashMap::new();
-    jobs.iter().flat_map(|j| j.hosts.keys()).for_each(|host| *count.entry(host.as_str()).or_default() += 1);
-    count
 }

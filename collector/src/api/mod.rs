@@ -13,6 +13,7 @@ pub mod number;
 mod page;
 mod params;
 mod query;
+mod report;
 pub(crate) mod selector;
 mod status;
 pub mod time;
@@ -26,13 +27,18 @@ use axum::routing::{get, post};
 use fabriclens_promql::Engine;
 use fabriclens_store::Store;
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::data::Data;
 use crate::forward::Sink;
 use crate::jobs::Jobs;
 use crate::telemetry::Telemetry;
 use error::{ApiError, Kind};
 use memory::Pool;
+
+/// An engine with the limits of the config.
+pub fn engine(query: &config::Query) -> Engine {
+    Engine::new(query::limits(query))
+}
 
 /// What every handler sees.
 pub struct Api {
@@ -53,7 +59,7 @@ impl Api {
     /// Over an open store.
     pub fn new(
         store: Arc<Store>,
-        data: Data,
+        data: Arc<Data>,
         sink: Arc<Sink>,
         jobs: Arc<Jobs>,
         telemetry: Telemetry,
@@ -61,10 +67,10 @@ impl Api {
     ) -> Self {
         Self {
             store,
-            data: Arc::new(data),
+            data,
             sink,
             jobs,
-            engine: Engine::new(query::limits(&config.query)),
+            engine: engine(&config.query),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,
             config,
@@ -93,6 +99,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/api/v1/jobs", get(jobs::list).post(jobs::begin))
         .route("/api/v1/jobs/{id}", get(jobs::one).patch(jobs::change))
         .route("/api/v1/jobs/{id}/end", post(jobs::end))
+        .route("/api/v1/jobs/{id}/report", get(report::report))
         .route("/api/v1/query", get(query::instant).post(query::instant))
         .route("/api/v1/query_range", get(query::range).post(query::range))
         .route("/api/v1/format_query", get(query::format).post(query::format))

@@ -11,7 +11,7 @@ use prometheus::IntGauge;
 
 use super::encode::{self, Json, Timings};
 use super::error::{ApiError, Kind};
-use super::memory::Answer;
+use super::memory::{Answer, Grant};
 use super::params::Params;
 use super::{Api, time};
 use crate::config;
@@ -41,6 +41,18 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }
+}
+
+/// What work on samples has to work with.
+pub(super) struct Turn<'a> {
+    /// With the limits that are left.
+    pub engine: &'a Engine,
+    pub data: &'a Data,
+    pub cancel: &'a CancelToken,
+    /// What it may take; the engine takes from it too.
+    pub grant: &'a Grant,
+    /// How long the work waited for its turn.
+    pub queued: Duration,
 }
 
 /// Counts a query as long as it is evaluated, whatever ends it.
@@ -134,19 +146,38 @@ async fn read(query: &str) -> Result<Result<String, QueryError>, ApiError> {
 }
 
 impl Api {
-    /// Runs one query when it is its turn, and again with more memory set aside if it needs more than is free.
+    /// Runs one query when it is its turn.
     pub(super) async fn evaluate(
         &self,
         params: &Params,
         work: impl Fn(&Engine, &Data, &CancelToken) -> Result<Outcome, QueryError> + Send + Sync + 'static,
         encode: impl Fn(&Outcome, Option<Timings>) -> Json + Send + Sync + 'static,
     ) -> Result<Answer, ApiError> {
+        let told = params.get("stats").is_some();
+        let work = move |turn: &Turn<'_>| {
+            let began = Instant::now();
+            let outcome = work(turn.engine, turn.data, turn.cancel)?;
+            if !turn.grant.take(encode::size(&outcome)) {
+                return Err(QueryError::Memory);
+            }
+            let timings = told.then(|| Timings { queued: turn.queued, evaluated: began.elapsed() });
+            Ok(encode(&outcome, timings))
+        };
+        self.within_limits(params, work).await
+    }
+
+    /// Runs work on samples when it is its turn, and again with more memory set aside if it needs more than is free.
+    pub(super) async fn within_limits(
+        &self,
+        params: &Params,
+        work: impl Fn(&Turn<'_>) -> Result<Json, QueryError> + Send + Sync + 'static,
+    ) -> Result<Answer, ApiError> {
         let began = Instant::now();
         let mut limits = self.engine.limits().clone();
         let timeout = params.duration("timeout")?.map_or(limits.timeout, |t| t.min(limits.timeout));
         limits.lookback = params.duration("lookback_delta")?.filter(|l| !l.is_zero()).unwrap_or(limits.lookback);
         let cancel = CancelOnDrop(CancelToken::default());
-        let (work, told) = (Arc::new((work, encode)), params.get("stats").is_some());
+        let work = Arc::new(work);
         let mut set_aside = 0;
         loop {
             let left = || timeout.saturating_sub(began.elapsed());
@@ -158,13 +189,8 @@ impl Api {
             let running = InFlight::new(&self.telemetry);
             let job = tokio::task::spawn_blocking(move || {
                 let _running = running;
-                let turn = Instant::now();
-                let outcome = work.0(&engine, &store, &token)?;
-                if !held.take(encode::size(&outcome)) {
-                    return Err(QueryError::Memory);
-                }
-                let timings = told.then(|| Timings { queued: turn - began, evaluated: turn.elapsed() });
-                Ok(work.1(&outcome, timings))
+                let queued = began.elapsed();
+                work(&Turn { engine: &engine, data: &store, cancel: &token, grant: &held, queued })
             });
             match job.await {
                 Ok(Ok(json)) => return Ok(Answer::new(json, grant)),

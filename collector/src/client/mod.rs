@@ -4,6 +4,7 @@ mod answer;
 mod jobs;
 mod layout;
 mod print;
+mod report;
 mod width;
 
 use std::io::Write as _;
@@ -17,6 +18,7 @@ use crate::api::time::{self, now_ms};
 use crate::cli::{Format, QueryArgs, Server};
 use answer::Answer;
 pub use jobs::jobs;
+pub use report::report;
 
 /// Longer than a server's own limit for a query.
 const TIMEOUT: Duration = Duration::from_secs(180);
@@ -56,6 +58,14 @@ pub enum ClientError {
         value: String,
         /// What is wrong with it.
         problem: String,
+    },
+    /// The file that the answer is to be written to.
+    #[error("cannot write {path}: {source}; give a file in a directory where this user may write")]
+    File {
+        /// Which.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// Standard output is gone.
     #[error("cannot write the answer: {0}")]

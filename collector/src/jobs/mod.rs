@@ -1,5 +1,5 @@
 //! Jobs in the collector: what people and schedulers say of them comes in here, is kept by the registry, and goes out as
-//! `fabric_job_info`, by which any series of a host becomes a job's.
+//! `fabric_job_info`, by which any series of a host becomes a job's, and as the rollups of each job.
 
 mod agents;
 mod body;
@@ -8,6 +8,8 @@ mod command;
 mod files;
 mod http;
 mod kubernetes;
+mod rollup;
+mod running;
 mod series;
 mod slurm;
 
@@ -26,6 +28,7 @@ use crate::endpoint::FileError;
 use crate::every::{Why, every};
 use crate::forward::Sink;
 pub use body::{Body, BodyError, Change};
+pub use rollup::run as roll_up;
 use series::Writer;
 
 /// The registry's, beside the samples: a backup has both.

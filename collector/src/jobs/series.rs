@@ -1,26 +1,28 @@
 //! `fabric_job_info`: 1 for each job and host while it runs, ended by a staleness marker. Joined on `host` it tells
-//! whose a series is; `attribution` says whether the host served this job alone.
+//! whose a series is; `attribution` says whether what the job has of the host served it alone.
 
 use std::sync::Arc;
 
-use fabriclens_jobs::{Filter, Job, running_on};
+use fabriclens_jobs::{Job, Occupancy};
 use fabriclens_model::{Labels, stale};
 use fabriclens_store::{Metadata, RowGroup, Store};
 
 use super::Jobs;
+use super::running::Running;
 use crate::api::time::now_ms;
 use crate::forward::Sink;
 
 /// The metric.
 const NAME: &str = "fabric_job_info";
 /// Said of it in `/api/v1/metadata`.
-const HELP: &str = "A job that runs on a host; 1. attribution: exclusive if the host serves it alone.";
-/// Jobs that are written; a dashboard over more is none, and series must have a bound.
-const MOST: usize = 20_000;
+const HELP: &str = "A job that runs on a host; 1. attribution: exclusive if no other job has what it has of the host.";
+/// Series that are written, one a host of a job: they must have a bound.
+const MOST: usize = 100_000;
 
 /// Writes the series; knows what it wrote last.
 #[derive(Default)]
 pub(super) struct Writer {
+    running: Running,
     list: Arc<[Labels]>,
     truncated: bool,
 }
@@ -29,34 +31,40 @@ impl Writer {
     /// Writes all that runs now and ends what no longer does; at the `last` time it ends all.
     pub(super) fn write(&mut self, jobs: &Jobs, sink: &Sink, last: bool) {
         let now = now_ms();
-        let mut running =
-            if last { Vec::new() } else { jobs.registry.list(&Filter { running: Some(true), ..Filter::default() }) };
-        running.retain(|job| job.ran_at(now.saturating_mul(1_000_000)));
-        let truncated = running.len() > MOST;
-        if truncated && !self.truncated {
-            tracing::warn!(jobs = running.len(), most = MOST, "fabric_job_info is written for those that began last");
+        if last {
+            self.replace(sink, Vec::new(), now);
+        } else if self.running.update(&jobs.registry, now) {
+            let written = within(&self.running.jobs, MOST);
+            let truncated = written.len() < self.running.jobs.len();
+            if truncated && !self.truncated {
+                let jobs = self.running.jobs.len();
+                tracing::warn!(jobs, most = MOST, "fabric_job_info is written for the jobs that began last");
+            }
+            self.truncated = truncated;
+            let series = info(written);
+            if *series != *self.list {
+                self.replace(sink, series, now);
+                describe(&jobs.store);
+            }
         }
-        self.truncated = truncated;
-        running.truncate(MOST);
-        let series = info(&running);
-        if *series != *self.list {
-            let gone: Vec<Labels> =
-                self.list.iter().filter(|old| series.binary_search(old).is_err()).cloned().collect();
-            self.append(sink, gone.into(), now, stale());
-            self.list = series.into();
-            describe(&jobs.store);
-        }
-        self.append(sink, self.list.clone(), now, 1.0);
+        append(sink, self.list.clone(), now, 1.0);
     }
 
-    fn append(&self, sink: &Sink, series: Arc<[Labels]>, now: i64, value: f64) {
-        if series.is_empty() {
-            return;
-        }
-        let values = vec![value; series.len()];
-        if let Err(error) = sink.append(vec![RowGroup { series, times: vec![now], values }]) {
-            tracing::warn!(%error, "cannot store fabric_job_info");
-        }
+    /// Ends what is not among the new.
+    fn replace(&mut self, sink: &Sink, series: Vec<Labels>, now: i64) {
+        let gone: Vec<Labels> = self.list.iter().filter(|old| series.binary_search(old).is_err()).cloned().collect();
+        append(sink, gone.into(), now, stale());
+        self.list = series.into();
+    }
+}
+
+fn append(sink: &Sink, series: Arc<[Labels]>, now: i64, value: f64) {
+    if series.is_empty() {
+        return;
+    }
+    let values = vec![value; series.len()];
+    if let Err(error) = sink.append(vec![RowGroup { series, times: vec![now], values }]) {
+        tracing::warn!(%error, "cannot store fabric_job_info");
     }
 }
 
@@ -67,23 +75,54 @@ fn describe(store: &Store) {
     }
 }
 
+/// As many jobs as have together no more hosts than this; whole jobs, for half of one would look like all of it.
+fn within(jobs: &[Job], hosts: usize) -> &[Job] {
+    let mut sum = 0;
+    let fits = jobs.iter().take_while(|job| {
+        sum += job.hosts.len();
+        sum <= hosts
+    });
+    &jobs[..fits.count()]
+}
+
 /// Series of these jobs, sorted.
 fn info(jobs: &[Job]) -> Vec<Labels> {
-    let on = running_on(jobs);
-    let of_host = |job: &Job, host: &str| {
-        let alone = on.get(host).is_none_or(|jobs| *jobs < 2);
-        Labels::new([
-            ("__name__", NAME),
-            ("attribution", if alone { "exclusive" } else { "shared" }),
-            ("cluster", &job.cluster),
-            ("host", host),
-            ("job_id", &job.id),
-            ("job_name", &job.name),
-            ("user", &job.user),
-        ])
-    };
-    let mut all: Vec<Labels> = jobs.iter().flat_map(|job| job.hosts.keys().map(move |h| of_host(job, h))).collect();
+    let on = Occupancy::of(jobs);
+    let mut all = Vec::new();
+    for (n, job) in jobs.iter().enumerate() {
+        all.extend(job.hosts.keys().map(|host| {
+            Labels::new([
+                ("__name__", NAME),
+                ("attribution", on.place(n, host).text()),
+                ("cluster", &job.cluster),
+                ("host", host),
+                ("job_id", &job.id),
+                ("job_name", &job.name),
+                ("user", &job.user),
+            ])
+        }));
+    }
     all.sort_unstable();
     all.dedup();
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_jobs::{Facts, Key, Source};
+
+    fn job(id: &str, hosts: usize) -> Job {
+        let hosts = (0..hosts).map(|h| (format!("{id}-{h}"), fabriclens_jobs::Place::default())).collect();
+        let facts = Facts { hosts, ..Facts::default() };
+        Job::of(&Key { cluster: String::new(), id: id.into() }, 1, &[(Source::Http, facts)].into())
+    }
+
+    #[test]
+    fn the_bound_counts_hosts_and_leaves_jobs_whole() {
+        let jobs = [job("a", 3), job("b", 3), job("c", 1)];
+        let written = |most| within(&jobs, most).iter().map(|j| j.hosts.len()).sum::<usize>();
+        assert_eq!([written(7), written(6), written(5), written(2)], [7, 6, 3, 0]);
+        assert_eq!(info(within(&jobs, 6)).len(), 6);
+    }
 }

@@ -80,11 +80,12 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
 
     let telemetry = Telemetry::new().map_err(|e| other(&e))?;
     let store = open(&config).await?;
-    let data = Data::new(store.clone(), &config)?;
+    let data = Arc::new(Data::new(store.clone(), &config)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
     let jobs = Arc::new(Jobs::open(&store)?);
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest));
-    let api = Arc::new(Api::new(store.clone(), data, sink.clone(), jobs.clone(), telemetry.clone(), config.clone()));
+    let api = Api::new(store.clone(), data.clone(), sink.clone(), jobs.clone(), telemetry.clone(), config.clone());
+    let api = Arc::new(api);
     log_start(&config);
 
     let (stop, stopped) = watch::channel(false);
@@ -95,9 +96,11 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         .into_iter()
         .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
         .collect();
-    let mut sources = jobs::ask(&jobs, &Arc::new(Data::new(store.clone(), &config)?), &config, &stopped)?;
+    let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
+    let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), api::engine(&config.query), stopped.clone());
+    tellers.push(tokio::spawn(rollups));
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
-    sources.push(tokio::spawn(jobs));
+    tellers.push(tokio::spawn(jobs));
     let own = ingest::store_own_metrics(
         store.clone(),
         sink.clone(),
@@ -113,7 +116,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         stop,
         servers: servers.map_err(|e: std::io::Error| other(&e))?,
         own: tokio::spawn(own),
-        jobs: sources,
+        jobs: tellers,
         api,
         store,
         sink,

@@ -2,6 +2,7 @@
 
 mod agent;
 mod fleet;
+mod jobs;
 mod probes;
 mod process;
 mod report;
@@ -29,6 +30,8 @@ enum What {
     Store(store::Args),
     /// 2,000 simulated hosts and one collector: loss, lag, memory and queries
     Fleet(fleet::Args),
+    /// How long the communication report of a job takes: 2, 64, 512 and 4,096 hosts of 8 ports for a day
+    Report(jobs::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -38,5 +41,6 @@ pub fn run(args: Args) -> Result<()> {
         What::Ebpf(args) => probes::run(args),
         What::Store(args) => store::run(&args),
         What::Fleet(args) => fleet::run(&args),
+        What::Report(args) => jobs::run(&args),
     }
 }

@@ -25,6 +25,9 @@ pub fn build() -> Result<Binaries> {
     Ok(Binaries { collector: target.join("demo/fabriclens"), agent: target.join("demo/fabriclens-agent") })
 }
 
+/// Number of the first job.
+const FIRST_JOB: usize = 4711;
+
 /// Everything that runs.
 pub struct Fleet {
     children: Vec<(String, Child)>,
@@ -117,14 +120,31 @@ impl Fleet {
 
     /// Tells the collector which jobs run where, as a scheduler's hook would.
     pub fn tell_jobs(&self, jobs: &[Job]) -> Result<()> {
-        for (n, job) in jobs.iter().enumerate() {
+        for (id, job) in (FIRST_JOB..).zip(jobs) {
             let hosts: Vec<String> = job.hosts.iter().map(|h| host_name(*h)).collect();
-            let body = serde_json::json!({"id": 4711 + n, "user": job.user, "name": job.name, "hosts": hosts});
+            let body = serde_json::json!({"id": id, "user": job.user, "name": job.name, "hosts": hosts});
             ureq::post(format!("{}/api/v1/jobs", self.collector_url))
                 .send(body.to_string())
                 .with_context(|| format!("tell the collector of job {}", job.name))?;
         }
         Ok(())
+    }
+
+    /// Writes the report of each job, as far as it has come.
+    pub fn write_reports(&self, jobs: usize) -> Result<()> {
+        let dir = self.logs.with_file_name("reports");
+        std::fs::create_dir_all(&dir)?;
+        for id in FIRST_JOB..FIRST_JOB + jobs {
+            let page = ureq::get(self.report(id)).call().with_context(|| format!("ask for the report of job {id}"))?;
+            std::fs::write(dir.join(format!("{id}.html")), page.into_body().read_to_string()?)?;
+        }
+        println!("reports of the jobs: {}", dir.display());
+        Ok(())
+    }
+
+    /// Where the report of a job is.
+    pub fn report(&self, id: usize) -> String {
+        format!("{}/api/v1/jobs/{id}/report", self.collector_url)
     }
 
     /// An error if anything has ended on its own.
@@ -144,11 +164,13 @@ impl Fleet {
             "\nrunning: 1 collector, 1 agent on this host, {HOSTS} agents on simulated hosts (8 x 400 Gb/s each)\n\
              \x20 collector            {url}/\n\
              \x20 any PromQL           {ask}\n\
+             \x20 a job's report       {report} (4711 to 4713)\n\
              \x20 from a shell         fabriclens query --url {url} '{query}'\n\
              \x20 Grafana data source  Prometheus, {url}\n\
              \x20 this host's agent    {agent}/metrics\n\
              \x20 logs                 {logs}\n",
             ask = super::ask::link(&self.collector_url, query),
+            report = self.report(FIRST_JOB),
             url = self.collector_url,
             agent = self.agent_url,
             logs = self.logs.display(),

@@ -53,8 +53,13 @@ pub fn run(args: Args) -> Result<()> {
     let simulator = spawn_simulator(fabric.clone(), trees, stop.clone());
     let fleet = fleet::Fleet::start(&binaries, &dir)?;
     println!("{}", fleet.welcome());
-    fleet.tell_jobs(&fabric.lock().map_err(|_| anyhow::anyhow!("the simulator panicked"))?.jobs)?;
+    let jobs = {
+        let fabric = fabric.lock().map_err(|_| anyhow::anyhow!("the simulator panicked"))?;
+        fleet.tell_jobs(&fabric.jobs)?;
+        fabric.jobs.len()
+    };
     let told = story::tell(&fleet.collector_url, &fabric, &stop, args.r#for.map(Duration::from_secs));
+    let told = told.and_then(|()| fleet.write_reports(jobs));
     stop.store(true, Ordering::SeqCst);
     let simulated = simulator.join();
     let ended = fleet.stop();

@@ -1,0 +1,54 @@
+//! Jobs that ran at the same time on the same devices, hosts or leaf switches.
+
+use super::Scene;
+use crate::model::{Neighbour, Shares};
+use fabriclens_jobs::{Job, overlap_ns};
+use fabriclens_promql::QueryError;
+use std::collections::{HashMap, HashSet};
+
+/// Neighbours that are told.
+const LISTED: usize = 50;
+
+/// `beside` ran at the same time, in the order of the scene's occupancy after the job itself.
+pub(super) fn neighbours(scene: &Scene<'_>, beside: &[&Job], now_ns: i64) -> Result<Vec<Neighbour>, QueryError> {
+    let mut leaves: HashMap<String, HashSet<String>> = HashMap::new();
+    if !beside.is_empty() {
+        // Of all hosts: a neighbour on the leaf has other ones.
+        for s in scene.source.ask("fabric_port_info{switch!=\"\"}", scene.source.end_ms)? {
+            leaves.entry(s.labels.get("host").into()).or_default().insert(s.labels.get("switch").into());
+        }
+    }
+    let switches = |job: &Job| job.hosts.keys().filter_map(|h| leaves.get(h)).flatten().collect::<HashSet<_>>();
+    let own = switches(scene.job);
+    let mut all: Vec<Neighbour> = Vec::new();
+    for (n, other) in beside.iter().enumerate() {
+        let hosts: Vec<&String> = other.hosts.keys().filter(|h| scene.job.hosts.contains_key(*h)).collect();
+        let one_device = |host: &str| {
+            let (mine, theirs) = (&scene.job.hosts[host].devices, &other.hosts[host].devices);
+            mine.is_empty() || theirs.is_empty() || mine.iter().any(|d| theirs.contains(d))
+        };
+        debug_assert!(hosts.iter().all(|h| scene.on.on_host(h).any(|job| job == n + 1)));
+        let on_devices = hosts.iter().filter(|h| one_device(h)).count();
+        let on_leaf =
+            || other.hosts.keys().filter(|h| leaves.get(*h).is_some_and(|l| l.iter().any(|s| own.contains(s)))).count();
+        let (shares, hosts) = match (on_devices, hosts.len()) {
+            (0, 0) => (Shares::Leaf, on_leaf()),
+            (0, hosts) => (Shares::Hosts, hosts),
+            (hosts, _) => (Shares::Devices, hosts),
+        };
+        if hosts > 0 {
+            all.push(Neighbour {
+                cluster: other.cluster.clone(),
+                id: other.id.clone(),
+                user: other.user.clone(),
+                name: other.name.clone(),
+                shares,
+                hosts,
+                seconds: (overlap_ns(scene.job, other, now_ns) / 1_000_000_000).unsigned_abs(),
+            });
+        }
+    }
+    all.sort_by(|a, b| a.shares.cmp(&b.shares).then(b.seconds.cmp(&a.seconds)).then_with(|| a.id.cmp(&b.id)));
+    all.truncate(LISTED);
+    Ok(all)
+}

@@ -1,0 +1,227 @@
+//! For those who read no further: what the network cost, what held the job back, and how earlier jobs did.
+
+use super::congestion::cost;
+use super::ports::{Over, What, figure, sum};
+use super::{Scene, attributed, rollup};
+use crate::model::{Cause, CauseKind, Cost, Earlier, Figure, Grade, Point, Report, Severity, StandsOut, Summary, Unit};
+use crate::render::words::{duration, of_figure, percent};
+use fabriclens_jobs::Job;
+use fabriclens_promql::QueryError;
+
+/// Earlier jobs that are compared with.
+const EARLIER: usize = 5;
+/// Shares of the job's time: from here on it is worth a look, from there on it hurts.
+const NOTICED: f64 = 0.01;
+const HURTS: f64 = 0.1;
+
+/// Before the rest is known.
+pub(super) fn empty() -> Summary {
+    let none = |unit| Figure::none(unit);
+    Summary {
+        points: Vec::new(),
+        cost: Cost {
+            at_most: none(Unit::Seconds),
+            at_most_share: none(Unit::Ratio),
+            mean: none(Unit::Seconds),
+            timeouts: none(Unit::Count),
+            basis: String::new(),
+        },
+        cause: Cause { kind: CauseKind::Unknown, text: String::new() },
+        earlier: Vec::new(),
+    }
+}
+
+pub(super) fn summary(scene: &Scene<'_>, report: &Report, others: &[Job], now_ns: i64) -> Result<Summary, QueryError> {
+    let (at_most, mean) = cost(scene)?;
+    let mut at_most_share = Figure { unit: Unit::Ratio, parts: at_most.parts.clone() };
+    at_most_share.parts.iter_mut().for_each(|p| p.value /= scene.source.seconds());
+    let timeouts = sum(Unit::Count, &scene.ports, What::Timeouts);
+    let cost = Cost { at_most, at_most_share, mean, timeouts, basis: BASIS.to_owned() };
+    let cause = cause(report, &cost);
+    let earlier = earlier(scene, others, now_ns)?;
+    let points = points(report, &cost, &cause, &earlier, scene.source.seconds());
+    Ok(Summary { points, cost, cause, earlier })
+}
+
+const BASIS: &str = "Counted is the time in which ports could not send: paused by the switch (PFC or pause frames), or \
+    without credits (XmitWait). At most: at each step the port that was held back longest counts for the whole job, as \
+    for a job that always waits for its slowest rank. How much of that overlapped with computing cannot be known from \
+    counters, so the true cost lies between nothing and that. Waiting for retransmission timers is not in it: how long \
+    they are is known to the application alone.";
+
+fn cause(report: &Report, cost: &Cost) -> Cause {
+    let of = |kind, text: String| Cause { kind, text };
+    if let Some(flag) = &report.transport.red_flag {
+        return of(CauseKind::Sockets, flag.clone());
+    }
+    if report.quality.measured == 0 {
+        return of(CauseKind::Unknown, "No host of this job was measured.".into());
+    }
+    let share = cost.at_most_share.largest();
+    let straggler = report.traffic.straggler.as_ref();
+    let place =
+        |s: &crate::model::Straggler| s.device.as_ref().map_or(s.host.clone(), |device| format!("{} {device}", s.host));
+    match straggler.map(|s| (s.by, s)) {
+        Some((StandsOut::Pausing, s)) => {
+            let text = format!(
+                "Most likely a receiver of the job itself: {} {}. Look there first: PCIe, memory, and what else runs there.",
+                place(s),
+                s.text
+            );
+            return of(CauseKind::SlowReceiver, text);
+        }
+        Some((StandsOut::LinkErrors, s)) => {
+            return of(CauseKind::Link, format!("Most likely a link of the job: {} {}.", place(s), s.text));
+        }
+        Some((StandsOut::Incast, s)) if share.is_some_and(|share| share >= NOTICED) => {
+            let text = format!("Most likely an incast of the job itself: {} {}.", place(s), s.text);
+            return of(CauseKind::Incast, text);
+        }
+        _ => {}
+    }
+    match share {
+        None => of(CauseKind::Unknown, "Whether ports were held back was not measured on these hosts.".into()),
+        Some(share) if share < NOTICED => {
+            of(CauseKind::None, "Nothing held the job back, as far as was measured.".into())
+        }
+        Some(_) => {
+            let beside = match report.neighbours.len() {
+                0 => "no other job is known to have shared its hosts or leaves".to_owned(),
+                1 => "one other job shared its hosts or leaves".to_owned(),
+                n => format!("{n} other jobs shared its hosts or leaves"),
+            };
+            let text = format!(
+                "Congestion in the fabric: the job's ports were paused, and none of them paused others as much. \
+                 Too much was sent to one place, by this job or by others; {beside}."
+            );
+            of(CauseKind::Fabric, text)
+        }
+    }
+}
+
+fn points(report: &Report, cost: &Cost, cause: &Cause, earlier: &[Earlier], seconds: f64) -> Vec<Point> {
+    let mut points = Vec::new();
+    let mut say = |severity, text: String| points.push(Point { severity, text });
+    let span = duration(seconds);
+    match cost.at_most_share.largest() {
+        None if cost.mean.largest().is_some() => {
+            say(Severity::Info, format!("Ports were held back for {} of {span} on average.", of_figure(&cost.mean)))
+        }
+        None => say(Severity::Info, format!("Whether the network held this job back in its {span} was not measured.")),
+        Some(share) => {
+            let lost =
+                [&cost.timeouts, &report.health.retransmits].iter().any(|f| f.largest().is_some_and(|n| n > 0.0));
+            let severity = match share {
+                s if s >= HURTS => Severity::Critical,
+                s if s >= NOTICED => Severity::Warning,
+                _ if lost => Severity::Info,
+                _ => Severity::Good,
+            };
+            let whole = cost.at_most_share.parts.len() == 1;
+            let mut text = match share {
+                0.0 => format!("No port of this job was paused or without credits in its {span}."),
+                _ => format!(
+                    "The network held this job back for at most {} of its {span}{}; a port on average for {}.",
+                    of_figure(&cost.at_most),
+                    if whole { format!(" ({})", percent(share)) } else { String::new() },
+                    of_figure(&cost.mean)
+                ),
+            };
+            if lost {
+                text += " Packets were lost as well; what sending them again took is not in that.";
+            }
+            say(severity, text);
+        }
+    }
+    let severity = match cause.kind {
+        CauseKind::None => Severity::Good,
+        CauseKind::Unknown => Severity::Info,
+        CauseKind::Sockets => Severity::Critical,
+        _ => Severity::Warning,
+    };
+    say(severity, cause.text.clone());
+    if let Some(expired) = cost.timeouts.largest().filter(|n| *n >= 1.0) {
+        let text = format!(
+            "{expired:.0} retransmission timers expired: each time one connection stood still, often for 4 ms to seconds, \
+             as the application has set it. That is not in the time above."
+        );
+        say(Severity::Warning, text);
+    }
+    let seen: Vec<f64> = earlier.iter().filter_map(|e| e.paused.largest()).collect();
+    let own = report.congestion.paused.largest();
+    if let (Some(own), false) = (own, seen.is_empty()) {
+        let usual = seen.iter().sum::<f64>() / seen.len() as f64;
+        let (severity, word) = match own {
+            own if own > 2.0 * usual + 0.005 => (Severity::Warning, "more than"),
+            own if own * 2.0 + 0.005 < usual => (Severity::Good, "less than"),
+            _ => (Severity::Good, "about as much as"),
+        };
+        let text = format!(
+            "Ports were paused for {} of the time, {word} in the {} before it of this user and size ({}).",
+            percent(own),
+            if seen.len() == 1 { "job".to_owned() } else { format!("{} jobs", seen.len()) },
+            percent(usual)
+        );
+        say(severity, text);
+    }
+    let found = report.health.findings.iter().filter(|f| f.severity >= Severity::Warning).count();
+    if found > 0 {
+        let findings = if found == 1 { "finding" } else { "findings" };
+        let text = format!("{found} {findings} about links, PCIe and configuration of its hosts; see Health.");
+        say(Severity::Warning, text);
+    }
+    if !report.quality.missing.is_empty() {
+        let missing = report.quality.missing.len();
+        let text =
+            format!("{missing} of {} hosts were not measured: numbers are of the others alone.", report.job.hosts);
+        say(Severity::Warning, text);
+    }
+    if report.quality.shared_ports > 0 {
+        let text = format!(
+            "{} of {} ports were shared with other jobs; their numbers stand apart, as \"shared\".",
+            report.quality.shared_ports,
+            report.quality.shared_ports + report.quality.exclusive_ports
+        );
+        say(Severity::Info, text);
+    }
+    points
+}
+
+/// The last ones of this user with as many hosts that ended before this one began.
+fn earlier(scene: &Scene<'_>, others: &[Job], now_ns: i64) -> Result<Vec<Earlier>, QueryError> {
+    let job = scene.job;
+    let fits = |o: &&Job| {
+        let over = o.end_ns.is_some_and(|end| end <= job.start_ns.saturating_add(5_000_000_000) && end <= now_ns);
+        over && !job.user.is_empty() && o.user == job.user && o.hosts.len() == job.hosts.len()
+    };
+    let mut before: Vec<&Job> = others.iter().filter(fits).collect();
+    before.sort_by_key(|o| std::cmp::Reverse(o.start_ns));
+    before.into_iter().take(EARLIER).map(|o| one(scene, o)).collect()
+}
+
+fn one(scene: &Scene<'_>, job: &Job) -> Result<Earlier, QueryError> {
+    let (start, end) = (job.start_ns / 1_000_000, job.end_ns.unwrap_or(0) / 1_000_000);
+    let range = format!("[{}ms]", (end - start).max(1000));
+    let ask =
+        |aggregate: &str, over: &str, metric: &str, direction: &str| -> Result<Vec<(Grade, Option<f64>)>, QueryError> {
+            let selector = rollup(job, metric, &format!("direction=\"{direction}\""));
+            let found = scene.source.ask(&format!("{aggregate} by (attribution) ({over}({selector}{range}))"), end)?;
+            Ok(found.iter().map(|s| (attributed(&s.labels), Some(s.value))).collect())
+        };
+    Ok(Earlier {
+        id: job.id.clone(),
+        run: job.run,
+        name: job.name.clone(),
+        seconds: (end - start) as f64 / 1000.0,
+        transmitted: figure(
+            Unit::Bytes,
+            Over::Sum,
+            ask("sum", "max_over_time", "fabric_job_io_bytes_total", "transmit")?,
+        ),
+        paused: figure(
+            Unit::Ratio,
+            Over::Most,
+            ask("max", "avg_over_time", "fabric_job_pause_share_ratio", "receive")?,
+        ),
+    })
+}

@@ -1,0 +1,302 @@
+//! Samples for a report: counters of the job's ports as what they rose between the edges of a grid, exactly where that
+//! is cheap, else from a few instants; and single questions in PromQL.
+
+use crate::model::Method;
+use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, ReadError, Rollup, SharedSeries, is_stale};
+use fabriclens_promql::{CancelToken, Engine, QueryError, Sample, Value};
+use std::collections::{HashMap, HashSet};
+
+/// Ports times seconds up to which every sample is read: each metric is then some million samples at most.
+const EXACT: i64 = 400_000;
+/// Points of a plot.
+const POINTS: i64 = 120;
+/// Instants at which counters are read where not every sample is.
+const CHECKPOINTS: i64 = 4;
+/// Samples are looked for this far outside of the time that is told of, ms, to know what counters were at its edges.
+const MARGIN_MS: i64 = 60_000;
+/// A sample stands for an instant so far after it, ms; minutes of rollups are near enough.
+const NEAR_MS: i64 = 150_000;
+/// What is drawn from checkpoints where the job has no rollups.
+const DRAWN: &str = "fabric_port_io_bytes_total";
+/// A hole in samples that is told, ms.
+const HOLE_MS: i64 = 60_000;
+/// More hosts than this are not put into a matcher: all are read, and others left out.
+const MATCHED: usize = 1024;
+/// The same of a question in PromQL, each of which would make its pattern anew.
+const ASKED: usize = 64;
+/// Steps of plots, seconds; a minute where it fits.
+const STEPS: [i64; 17] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400];
+
+/// Reads for one job and time.
+pub(crate) struct Source<'a> {
+    engine: &'a Engine,
+    read: &'a dyn Read,
+    cancel: &'a CancelToken,
+    hosts: HashSet<&'a str>,
+    /// Pattern of the hosts, and the matcher that it makes.
+    matcher: Option<String>,
+    of_hosts: Option<Matcher>,
+    /// Unix ms.
+    pub start_ms: i64,
+    /// Unix ms.
+    pub end_ms: i64,
+    /// Between points of plots, ms.
+    pub step_ms: i64,
+    pub method: Method,
+}
+
+/// Of a plot; `None`: not measured.
+pub(crate) type Points = Vec<Option<f64>>;
+
+/// What a counter rose.
+#[derive(Clone, Debug)]
+pub(crate) struct Rise {
+    pub labels: Labels,
+    /// Over the whole time.
+    pub total: f64,
+    /// Between edges; NaN: not measured.
+    pub steps: Vec<f64>,
+    /// The longest hole, ms: at the beginning, inside, or at the end.
+    pub hole_ms: i64,
+}
+
+impl<'a> Source<'a> {
+    /// `hosts` are the job's.
+    pub fn new(
+        (engine, read, cancel): (&'a Engine, &'a dyn Read, &'a CancelToken),
+        hosts: impl Iterator<Item = &'a str>,
+        (start_ms, end_ms): (i64, i64),
+    ) -> Self {
+        let hosts: HashSet<&str> = hosts.collect();
+        let matcher = (hosts.len() <= MATCHED).then(|| {
+            let mut all: Vec<String> = hosts.iter().map(|h| escape(h)).collect();
+            all.sort_unstable();
+            all.join("|")
+        });
+        let seconds = ((end_ms - start_ms) / 1000).max(1);
+        let wide = STEPS.into_iter().find(|s| seconds / s <= POINTS).unwrap_or(seconds / POINTS);
+        // Minute by minute, unless the job is short or long.
+        let step = if seconds >= 600 { wide.max(60) } else { wide };
+        let (step_ms, method) = (step * 1000, Method::Samples);
+        // Without it all hosts are read and others left out.
+        let of_hosts = matcher.as_ref().and_then(|hosts| Matcher::new("host", MatchOp::Regex, hosts.as_str()).ok());
+        Self { engine, read, cancel, hosts, matcher, of_hosts, start_ms, end_ms, step_ms, method }
+    }
+
+    /// Reads every sample where so many ports allow it.
+    pub fn settle(&mut self, ports: usize) {
+        let cost = (ports as i64).saturating_mul((self.end_ms - self.start_ms) / 1000);
+        self.method = if cost <= EXACT { Method::Samples } else { Method::Checkpoints };
+    }
+
+    pub fn seconds(&self) -> f64 {
+        (self.end_ms - self.start_ms) as f64 / 1000.0
+    }
+
+    /// Edges of the grid on which counters are told, Unix ms.
+    pub fn edges(&self) -> Vec<i64> {
+        let step = match self.method {
+            Method::Samples => self.step_ms,
+            Method::Checkpoints => ((self.end_ms - self.start_ms) / CHECKPOINTS).max(1),
+        };
+        let mut edges: Vec<i64> = (self.start_ms..self.end_ms).step_by(step.max(1) as usize).collect();
+        // A last step that is a sliver would be a rate of nothing.
+        if edges.len() > 1 && edges.last().is_some_and(|last| self.end_ms - last < step / 4) {
+            edges.pop();
+        }
+        edges.push(self.end_ms);
+        edges
+    }
+
+    /// A selector of the job's hosts: `metric{host=~"…",more}`.
+    pub fn selector(&self, metric: &str, more: &str) -> String {
+        match self.matcher.as_ref().filter(|_| self.hosts.len() <= ASKED) {
+            Some(hosts) => format!("{metric}{{host=~{},{more}}}", quote(hosts)),
+            None => format!("{metric}{{{more}}}"),
+        }
+    }
+
+    /// Samples of the job's hosts at an instant.
+    pub fn at(&self, promql: &str, ms: i64) -> Result<Vec<Sample>, QueryError> {
+        let mut all = self.ask(promql, ms)?;
+        all.retain(|s| self.hosts.contains(s.labels.get("host")));
+        Ok(all)
+    }
+
+    /// Samples at an instant.
+    pub fn ask(&self, promql: &str, ms: i64) -> Result<Vec<Sample>, QueryError> {
+        match self.engine.instant_cancellable(self.read, promql, ms, self.cancel)?.value {
+            Value::Vector(samples) => Ok(samples),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Points of a plot for each series of a question: the values at the end of each step.
+    pub fn plot(&self, promql: &str) -> Result<Vec<(Labels, Points)>, QueryError> {
+        let first = (self.start_ms + self.step_ms).min(self.end_ms);
+        let steps = ((self.end_ms - first) / self.step_ms + 1) as usize;
+        let outcome =
+            self.engine.range_cancellable(self.read, promql, first, self.end_ms, self.step_ms, self.cancel)?;
+        let Value::Matrix(series) = outcome.value else { return Ok(Vec::new()) };
+        let points = |s: fabriclens_model::Series| {
+            let mut points = vec![None; steps];
+            for (t, v) in s.times.iter().zip(&s.values) {
+                if let Some(p) = points.get_mut(((t - first) / self.step_ms) as usize) {
+                    *p = Some(*v).filter(|v| v.is_finite());
+                }
+            }
+            (s.labels, points)
+        };
+        Ok(series.into_iter().map(points).collect())
+    }
+
+    /// What every series of a counter of the job's hosts rose.
+    pub fn rises(&self, metric: &str) -> Result<Vec<Rise>, QueryError> {
+        let edges = self.edges();
+        match self.method {
+            Method::Samples => self.exact(metric, &edges),
+            Method::Checkpoints if metric == DRAWN => self.checkpoints(metric, &edges),
+            // The rest is drawn from rollups.
+            Method::Checkpoints => self.checkpoints(metric, &[self.start_ms, self.end_ms]),
+        }
+    }
+
+    /// Series of a counter of the job's hosts in a stretch of time, both ends in Unix ms.
+    fn select(&self, metric: &str, from: i64, to: i64, hint: Hint) -> Result<Vec<SharedSeries>, QueryError> {
+        if self.cancel.is_cancelled() {
+            return Err(QueryError::Cancelled);
+        }
+        let mut matchers = vec![Matcher::equal("__name__", metric)];
+        matchers.extend(self.of_hosts.clone());
+        let mut read = self.read.select_for(&matchers, from, to, hint, self.engine.budget()).map_err(of_read)?;
+        read.series.retain(|s| self.hosts.contains(s.labels.get("host")));
+        Ok(read.series)
+    }
+
+    fn exact(&self, metric: &str, edges: &[i64]) -> Result<Vec<Rise>, QueryError> {
+        let hint = Hint { step_ms: self.step_ms, range_ms: self.step_ms, rollup: Some(Rollup::Increase) };
+        let series = self.select(metric, self.start_ms - MARGIN_MS, self.end_ms + MARGIN_MS, hint)?;
+        Ok(series.into_iter().filter_map(|s| rise(s.labels.clone(), &s.times, &s.values, edges)).collect())
+    }
+
+    fn checkpoints(&self, metric: &str, edges: &[i64]) -> Result<Vec<Rise>, QueryError> {
+        let mut values: HashMap<Labels, Vec<(i64, f64)>> = HashMap::new();
+        let hint = Hint { rollup: Some(Rollup::Last), ..Hint::default() };
+        for edge in edges {
+            for s in self.select(metric, *edge - NEAR_MS, *edge, hint)? {
+                if let Some(last) = s.values.last().filter(|v| !is_stale(**v)) {
+                    values.entry(s.labels).or_default().push((*edge, *last));
+                }
+            }
+        }
+        let rise = |(labels, points): (Labels, Vec<(i64, f64)>)| {
+            let (times, values): (Vec<i64>, Vec<f64>) = points.into_iter().unzip();
+            rise(labels, &times, &values, edges)
+        };
+        Ok(values.into_iter().filter_map(rise).collect())
+    }
+}
+
+/// What a counter rose between edges. `None`: it was not there in that time.
+fn rise(labels: Labels, times: &[i64], values: &[f64], edges: &[i64]) -> Option<Rise> {
+    let (start, end) = (*edges.first()?, *edges.last()?);
+    // What it had come to at each sample, resets counted.
+    let mut points: Vec<(i64, f64)> = Vec::with_capacity(times.len());
+    let mut last: Option<(f64, f64)> = None;
+    for (t, v) in times.iter().zip(values).filter(|(_, v)| !is_stale(**v) && v.is_finite()) {
+        let sum = last.map_or(0.0, |(before, sum)| sum + if *v < before { *v } else { v - before });
+        points.push((*t, sum));
+        last = Some((*v, sum));
+    }
+    let inside = points.iter().filter(|(t, _)| (start..=end).contains(t)).count();
+    if inside == 0 {
+        return None;
+    }
+    let ends = (points.first()?.0, points.last()?.0);
+    let at: Vec<f64> = edges.iter().map(|e| value_at(&points, *e)).collect();
+    // A step that lies in a hole is not measured; what the counter rose in it is in the total all the same.
+    let mut apart: Vec<i64> = points.windows(2).map(|p| p[1].0 - p[0].0).collect();
+    apart.sort_unstable();
+    let hole = apart.get(apart.len() / 2).map_or(HOLE_MS, |usual| (3 * usual).max(HOLE_MS));
+    let covered = |e: &[i64]| {
+        let before = points.partition_point(|(t, _)| *t <= e[0]);
+        let after = points.partition_point(|(t, _)| *t < e[1]);
+        let near = || before > 0 && after < points.len() && points[after].0 - points[before - 1].0 < hole;
+        e[1] > ends.0 && e[0] < ends.1 && (after > before || near())
+    };
+    let steps = edges.windows(2).zip(at.windows(2)).map(|(e, v)| if covered(e) { v[1] - v[0] } else { f64::NAN });
+    let holes = points.windows(2).map(|p| (p[0].0.max(start), p[1].0.min(end))).map(|(a, b)| b - a);
+    let hole_ms = holes.chain([ends.0 - start, end - ends.1]).max().unwrap_or(0).max(0);
+    Some(Rise { labels, total: at.last()? - at.first()?, steps: steps.collect(), hole_ms })
+}
+
+/// Between two samples a counter is taken to grow evenly; outside of them it stands.
+fn value_at(points: &[(i64, f64)], t: i64) -> f64 {
+    let next = points.partition_point(|(at, _)| *at < t);
+    match (next.checked_sub(1).map(|n| points[n]), points.get(next)) {
+        (Some((a, low)), Some((b, high))) => low + (high - low) * (t - a) as f64 / (b - a) as f64,
+        (Some((_, v)), None) | (None, Some(&(_, v))) => v,
+        (None, None) => f64::NAN,
+    }
+}
+
+fn of_read(e: ReadError) -> QueryError {
+    match e {
+        ReadError::Storage(m) => QueryError::Storage(m),
+        ReadError::Limit(m) => QueryError::Execution(m),
+        ReadError::Memory => QueryError::Memory,
+    }
+}
+
+/// A text as part of a regular expression that matches it alone.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "\\.+*?()|[]{}^$#&-~".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A text as a string of PromQL.
+pub(crate) fn quote(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(points: &[(i64, f64)], edges: &[i64]) -> Option<Rise> {
+        let (times, values): (Vec<i64>, Vec<f64>) = points.iter().copied().unzip();
+        rise(Labels::default(), &times, &values, edges)
+    }
+
+    #[test]
+    fn growth_is_cut_at_the_edges_and_resets_are_counted() {
+        let r = of(&[(0, 100.0), (10, 200.0), (20, 50.0), (30, 150.0)], &[5, 15, 25]).unwrap();
+        assert_eq!((r.steps.clone(), r.total), (vec![75.0, 75.0], 150.0), "200 to 50 is a rise of 50 from zero");
+        let r = of(&[(12, 7.0), (18, 13.0)], &[0, 10, 20, 30]).unwrap();
+        assert!(r.steps[0].is_nan() && r.steps[2].is_nan() && r.steps[1] == 6.0 && r.total == 6.0, "{r:?}");
+        assert!(of(&[(0, 1.0), (90, 2.0)], &[10, 20]).is_none(), "no sample in that time");
+    }
+
+    #[test]
+    fn a_hole_is_told_and_no_rate_is_invented_in_it() {
+        let m = 60_000;
+        let edges: Vec<i64> = (0..=10).map(|n| n * m).collect();
+        let points: Vec<(i64, f64)> =
+            (0..=100).map(|n| n * 6000).filter(|t| *t <= 2 * m || *t >= 7 * m).map(|t| (t, t as f64)).collect();
+        let r = of(&points, &edges).unwrap();
+        assert_eq!((r.total, r.hole_ms), (600_000.0, 5 * m));
+        let none: Vec<usize> = (0..10).filter(|n| r.steps[*n].is_nan()).collect();
+        assert_eq!(none, [2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn names_of_hosts_are_not_patterns() {
+        assert_eq!(quote(&escape("a.b|c\"\\")), r#""a\\.b\\|c\"\\\\""#);
+    }
+}

@@ -1,0 +1,221 @@
+//! The report as one HTML file that can be mailed and printed: nothing is loaded from elsewhere, and no script runs.
+
+use super::tables::{self, Cell, Table};
+use super::{svg, words};
+use crate::model::{Figure, Grade, Plot, Report, Severity};
+use std::fmt::Write as _;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The whole file.
+pub fn html(report: &Report) -> String {
+    let title = tables::title(report);
+    let mut out = String::with_capacity(64 << 10);
+    _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
+         <title>Communication report: {0}</title><style>{STYLE}</style></head><body>\
+         <p class=\"kicker\">Communication report</p><h1>{0}</h1>",
+        escape(&title)
+    );
+    let about = tables::about(report).into_iter().map(|(n, v)| format!("<span>{n} <b>{}</b></span>", escape(&v)));
+    _ = write!(out, "<p class=\"about\">{}</p>", about.collect::<String>());
+    summary(&mut out, report);
+    traffic(&mut out, report);
+    congestion(&mut out, report);
+    rest(&mut out, report);
+    out + "</body></html>\n"
+}
+
+fn summary(out: &mut String, report: &Report) {
+    out.push_str("<ul class=\"points\">");
+    for point in &report.summary.points {
+        _ = write!(out, "<li class=\"{}\">{}</li>", point.severity.text(), escape(&point.text));
+    }
+    out.push_str("</ul><div class=\"tiles\">");
+    for (name, figure) in tables::tiles(report) {
+        _ = write!(out, "<div class=\"tile\"><div>{name}</div><strong>{}</strong></div>", number(&figure, "<br>"));
+    }
+    _ = write!(
+        out,
+        "</div><p class=\"note\">{}</p><p class=\"note\">Each number carries how surely it is this job's: {} measured \
+         where this job was alone, {} counted for its own processes, {} several jobs together. “{}” is not zero.</p>",
+        escape(&report.summary.cost.basis),
+        grade(Grade::Exclusive),
+        grade(Grade::PerProcess),
+        grade(Grade::Shared),
+        words::NONE
+    );
+    if !report.summary.earlier.is_empty() {
+        out.push_str("<h3>Earlier jobs of this user and size</h3>");
+        table(out, &tables::earlier(report));
+    }
+}
+
+fn traffic(out: &mut String, report: &Report) {
+    let t = &report.traffic;
+    out.push_str("<h2>Volume and rate</h2>");
+    plot(out, &t.plot);
+    if let Some(s) = &t.straggler {
+        let place = [Some(&s.host), s.device.as_ref()].into_iter().flatten().map(|p| escape(p)).collect::<Vec<_>>();
+        let text = escape(&s.text);
+        _ = write!(out, "<p><span class=\"sev warning\">Stands out</span> <b>{}</b> {text}.</p>", place.join(" "));
+    }
+    out.push_str("<h3>Balance across rails</h3>");
+    table(out, &tables::rails(report));
+    out.push_str("<h3>Balance across hosts</h3>");
+    table(out, &tables::hosts(report));
+}
+
+fn congestion(out: &mut String, report: &Report) {
+    let c = &report.congestion;
+    out.push_str("<h2>Congestion</h2>");
+    table(out, &tables::congestion(report));
+    for (title, plots) in [("Suffered", &c.suffered), ("Caused", &c.caused)] {
+        _ = write!(out, "<h3>{title}</h3>");
+        if plots.is_empty() {
+            _ = write!(out, "<p class=\"none\">{}</p>", words::NONE);
+        }
+        plots.iter().for_each(|p| plot(out, p));
+    }
+    if !c.ports.is_empty() {
+        out.push_str("<h3>Ports that stand out</h3>");
+        table(out, &tables::ports(report));
+    }
+}
+
+fn rest(out: &mut String, report: &Report) {
+    if !report.incidents.is_empty() {
+        out.push_str("<h2>Incidents at that time</h2>");
+        table(out, &tables::incidents(report));
+    }
+    out.push_str("<h2>Neighbours</h2>");
+    let neighbours = tables::neighbours(report);
+    if neighbours.rows.is_empty() {
+        out.push_str("<p>No other job is known to have shared hosts, devices or leaf switches with this one.</p>");
+    } else {
+        table(out, &neighbours);
+    }
+    out.push_str("<h2>Health</h2>");
+    let findings = tables::findings(report);
+    if findings.rows.is_empty() {
+        out.push_str(
+            "<p>Nothing was found wrong with links, PCIe and configuration, as far as agents tell of them.</p>",
+        );
+    } else {
+        table(out, &findings);
+    }
+    table(out, &tables::health(report));
+    out.push_str("<h2>RDMA and TCP</h2>");
+    if let Some(flag) = &report.transport.red_flag {
+        _ = write!(out, "<p class=\"flag\">{}</p>", escape(flag));
+    }
+    table(out, &tables::transport(report));
+    let p = &report.peers;
+    _ = write!(out, "<h2>Who talks to whom</h2><p><b>{}</b>: {}.</p>", p.pattern.text(), escape(&p.text));
+    if !p.suspects.is_empty() {
+        let pairs = escape(&p.suspects.join(", "));
+        _ = write!(
+            out,
+            "<p>Pairs that the host above has part in: {pairs}. Adapters do not count by connection, so none is told apart.</p>"
+        );
+    }
+    out.push_str("<h2>What the numbers are worth</h2><ul>");
+    for line in tables::quality(report) {
+        _ = write!(out, "<li>{}</li>", escape(&line));
+    }
+    let made = words::time(report.generated_ns);
+    _ = write!(out, "</ul><p class=\"note\">Made by Fabriclens, {made}. Times are UTC.</p>");
+}
+
+fn table(out: &mut String, table: &Table) {
+    let numeric = |c: usize| table.rows.iter().any(|r| matches!(r.get(c), Some(Cell::Number(_) | Cell::Fact(_))));
+    let class = |c: usize| if numeric(c) { " class=\"n\"" } else { "" };
+    out.push_str("<div class=\"scroll\"><table><thead><tr>");
+    for (c, head) in table.heads.iter().enumerate() {
+        _ = write!(out, "<th{}>{head}</th>", class(c));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in &table.rows {
+        out.push_str("<tr>");
+        for (c, cell) in row.iter().enumerate() {
+            let text = match cell {
+                Cell::Text(text) | Cell::Fact(text) => escape(text),
+                Cell::Number(figure) => number(figure, " "),
+                Cell::Severity(severity) => word(*severity),
+            };
+            _ = write!(out, "<td{}>{text}</td>", class(c));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+    if let Some(note) = &table.note {
+        _ = write!(out, "<p class=\"note\">{}</p>", escape(note));
+    }
+}
+
+fn word(severity: Severity) -> String {
+    format!("<span class=\"sev {0}\">{0}</span>", severity.text())
+}
+
+/// All parts of a number, each with its grade.
+fn number(figure: &Figure, between: &str) -> String {
+    if figure.parts.is_empty() {
+        return format!("<span class=\"none\">{}</span>", words::NONE);
+    }
+    let part =
+        |p: &crate::model::Part| format!("<span>{}{}</span>", words::value(p.value, figure.unit), grade(p.grade));
+    figure.parts.iter().map(part).collect::<Vec<_>>().join(between)
+}
+
+fn grade(grade: Grade) -> String {
+    let (class, letter) = match grade {
+        Grade::Exclusive => ("exclusive", "E"),
+        Grade::PerProcess => ("process", "P"),
+        Grade::Shared => ("shared", "S"),
+    };
+    format!("<span class=\"g {class}\" title=\"{}\">{letter}</span>", grade.text())
+}
+
+fn plot(out: &mut String, plot: &Plot) {
+    _ = write!(out, "<figure><figcaption>{}</figcaption>", escape(&plot.title));
+    if plot.lines.iter().all(|l| l.points.iter().all(Option::is_none)) {
+        _ = write!(out, "<p class=\"none\">{}</p></figure>", words::NONE);
+        return;
+    }
+    if plot.lines.iter().flat_map(|l| &l.points).flatten().all(|v| *v == 0.0) {
+        let grades: std::collections::BTreeSet<Grade> = plot.lines.iter().map(|l| l.grade).collect();
+        let grades: String = grades.into_iter().map(grade).collect();
+        _ = write!(out, "<p>0 all the time{grades}</p></figure>");
+        return;
+    }
+    out.push_str(&svg::draw(plot));
+    out.push_str("<div class=\"legend\">");
+    for (n, line) in plot.lines.iter().enumerate() {
+        let (colour, name) = (n % svg::COLOURS, escape(&line.name));
+        _ = write!(out, "<span><i class=\"c{colour}\"></i>{name}{}</span>", grade(line.grade));
+    }
+    let stacked = if svg::stacked(plot) { "stacked; " } else { "" };
+    _ = write!(out, "<span>{stacked}each point {}</span></div></figure>", words::duration(plot.step_seconds));
+}
+
+/// Text that stays text.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Turns the direction of what follows.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}

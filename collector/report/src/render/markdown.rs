@@ -1,0 +1,131 @@
+//! The report as Markdown, for tickets and chats: the tables, and plots as a line of blocks.
+
+use super::tables::{self, Cell, Table};
+use super::words;
+use crate::model::{Plot, Report};
+use std::fmt::Write as _;
+
+/// Blocks of a drawn line.
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Characters of a drawn line.
+const WIDTH: usize = 60;
+
+/// All of it.
+pub fn markdown(report: &Report) -> String {
+    let mut out = format!("# Communication report: {}\n\n", escape(&tables::title(report)));
+    for (name, value) in tables::about(report) {
+        _ = writeln!(out, "- {name}: {}", escape(&value));
+    }
+    out.push('\n');
+    for point in &report.summary.points {
+        _ = writeln!(out, "- **{}**: {}", point.severity.text(), escape(&point.text));
+    }
+    out.push_str("\n| | |\n|---|---|\n");
+    for (name, figure) in tables::tiles(report) {
+        _ = writeln!(out, "| {name} | {} |", words::of_figure(&figure));
+    }
+    _ = writeln!(out, "\n{}", escape(&report.summary.cost.basis));
+    section(&mut out, "Earlier jobs of this user and size", &tables::earlier(report));
+    out.push_str("\n## Volume and rate\n");
+    plot(&mut out, &report.traffic.plot);
+    if let Some(s) = &report.traffic.straggler {
+        let place = [Some(s.host.as_str()), s.device.as_deref()].into_iter().flatten().map(escape).collect::<Vec<_>>();
+        _ = writeln!(out, "\n**Stands out:** {} {}.", place.join(" "), escape(&s.text));
+    }
+    table(&mut out, &tables::rails(report));
+    table(&mut out, &tables::hosts(report));
+    section(&mut out, "Congestion", &tables::congestion(report));
+    for p in report.congestion.suffered.iter().chain(&report.congestion.caused) {
+        plot(&mut out, p);
+    }
+    table(&mut out, &tables::ports(report));
+    section(&mut out, "Incidents at that time", &tables::incidents(report));
+    section(&mut out, "Neighbours", &tables::neighbours(report));
+    section(&mut out, "Findings", &tables::findings(report));
+    section(&mut out, "Health", &tables::health(report));
+    section(&mut out, "RDMA and TCP", &tables::transport(report));
+    if let Some(flag) = &report.transport.red_flag {
+        _ = writeln!(out, "\n**{}**", escape(flag));
+    }
+    let p = &report.peers;
+    _ = writeln!(out, "\n## Who talks to whom\n\n**{}**: {}.", p.pattern.text(), escape(&p.text));
+    if !p.suspects.is_empty() {
+        _ = writeln!(out, "Pairs of the host that stands out: {}.", escape(&p.suspects.join(", ")));
+    }
+    out.push_str("\n## What the numbers are worth\n\n");
+    for line in tables::quality(report) {
+        _ = writeln!(out, "- {}", escape(&line));
+    }
+    _ = writeln!(out, "\nMade by Fabriclens, {}.", words::time(report.generated_ns));
+    out
+}
+
+/// A table under a head, if it has rows.
+fn section(out: &mut String, head: &str, rows: &Table) {
+    if !rows.rows.is_empty() {
+        _ = writeln!(out, "\n## {head}");
+        table(out, rows);
+    }
+}
+
+fn table(out: &mut String, table: &Table) {
+    if table.rows.is_empty() {
+        return;
+    }
+    let heads = table.heads.join(" | ");
+    _ = writeln!(out, "\n| {heads} |\n|{}", "---|".repeat(table.heads.len()));
+    for row in &table.rows {
+        let cell = |c: &Cell| match c {
+            Cell::Text(text) | Cell::Fact(text) => escape(text),
+            Cell::Number(figure) => words::of_figure(figure),
+            Cell::Severity(severity) => severity.text().to_owned(),
+        };
+        _ = writeln!(out, "| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
+    }
+    if let Some(note) = &table.note {
+        _ = writeln!(out, "\n{}", escape(note));
+    }
+}
+
+/// A line of blocks for each line of the plot, against the highest of all.
+fn plot(out: &mut String, plot: &Plot) {
+    let top = plot.lines.iter().flat_map(|l| &l.points).flatten().copied().fold(0.0, f64::max);
+    if top == 0.0 {
+        let none = plot.lines.iter().flat_map(|l| &l.points).all(Option::is_none);
+        let told = if none { words::NONE } else { "0 all the time" };
+        _ = writeln!(out, "\n{}: {told}", escape(&plot.title));
+        return;
+    }
+    let highest = words::value(top, plot.unit);
+    _ = writeln!(out, "\n{}; highest {highest}:\n", escape(&plot.title));
+    for line in &plot.lines {
+        let wide = line.points.len().div_ceil(WIDTH).max(1);
+        let block = |points: &[Option<f64>]| match points.iter().flatten().copied().reduce(f64::max) {
+            None => ' ',
+            Some(v) => BLOCKS[((v / top * 7.0).round() as usize).min(7)],
+        };
+        let blocks: String = line.points.chunks(wide).map(block).collect();
+        let name = line.name.replace(['\n', '\r'], " ");
+        _ = writeln!(out, "    {blocks} {name} ({})", line.grade.text());
+    }
+}
+
+/// Text that stays text, also in a cell.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '#' | '|' | '!' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,251 @@
+//! The tables of a report, told once for all forms: heads, and cells that are text or numbers.
+
+use super::words::{self, NONE};
+use crate::model::{Figure, Grade, Report, Severity, Unit};
+
+/// Hosts that are listed where there are more; half from each end.
+const HOSTS: usize = 24;
+
+/// What stands in a cell.
+pub(super) enum Cell {
+    Text(String),
+    /// A number that is a fact about the job, without a grade.
+    Fact(String),
+    Number(Figure),
+    Severity(Severity),
+}
+
+/// Rows under heads.
+pub(super) struct Table {
+    pub heads: Vec<&'static str>,
+    pub rows: Vec<Vec<Cell>>,
+    /// Below it.
+    pub note: Option<String>,
+}
+
+fn text(t: impl Into<String>) -> Cell {
+    Cell::Text(t.into())
+}
+
+fn fact(t: impl std::fmt::Display) -> Cell {
+    Cell::Fact(t.to_string())
+}
+
+fn number(f: &Figure) -> Cell {
+    Cell::Number(f.clone())
+}
+
+fn graded(value: Option<f64>, unit: Unit, grade: Grade) -> Cell {
+    let parts = value.map(|value| crate::model::Part { grade, value, of: 1 });
+    Cell::Number(Figure { unit, parts: parts.into_iter().collect() })
+}
+
+fn named(cluster: &str, id: &str, name: &str) -> String {
+    let id = if cluster.is_empty() { id.to_owned() } else { format!("{cluster}/{id}") };
+    if name.is_empty() { id } else { format!("{id} {name}") }
+}
+
+impl Table {
+    fn new(heads: &[&'static str], rows: Vec<Vec<Cell>>) -> Self {
+        Self { heads: heads.to_vec(), rows, note: None }
+    }
+}
+
+/// The numbers at the top: what they are called, and the numbers.
+pub(super) fn tiles(report: &Report) -> Vec<(&'static str, Figure)> {
+    let (s, t) = (&report.summary, &report.traffic);
+    vec![
+        ("Held back, at most", s.cost.at_most.clone()),
+        ("Held back, mean over ports", s.cost.mean.clone()),
+        ("Sent", t.transmitted.clone()),
+        ("Received", t.received.clone()),
+        ("Mean rate, sent", t.mean_rate.clone()),
+        ("Peak rate, sent", t.peak_rate.clone()),
+    ]
+}
+
+pub(super) fn earlier(report: &Report) -> Table {
+    let rows = report.summary.earlier.iter().map(|e| {
+        let paused = number(&e.paused);
+        vec![text(named("", &e.id, &e.name)), fact(words::duration(e.seconds)), number(&e.transmitted), paused]
+    });
+    Table::new(&["Earlier job", "Took", "Sent", "Paused"], rows.collect())
+}
+
+pub(super) fn rails(report: &Report) -> Table {
+    let rows = report.traffic.rails.iter().map(|r| {
+        let of_mean = r.of_mean.map_or(NONE.to_owned(), words::percent);
+        let ports = fact(r.ports);
+        vec![text(&r.rail), ports, number(&r.transmitted), number(&r.received), fact(of_mean), number(&r.paused)]
+    });
+    Table::new(&["Rail", "Ports", "Sent", "Received", "Of the mean rail", "Paused"], rows.collect())
+}
+
+/// Of many hosts those that sent least and most; those that were not measured are named elsewhere.
+pub(super) fn hosts(report: &Report) -> Table {
+    let mut hosts: Vec<_> = report.traffic.hosts.iter().filter(|h| h.measured).collect();
+    let many = hosts.len() > HOSTS;
+    let all = hosts.len();
+    if many {
+        let rank = |h: &crate::model::Host| {
+            let bad = [&h.paused, &h.pausing].iter().filter_map(|f| f.largest()).fold(0.0, f64::max);
+            bad + h.link_errors.largest().map_or(0.0, |n| if n > 0.0 { 1.0 } else { 0.0 })
+        };
+        hosts.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        hosts.truncate(HOSTS);
+        hosts.sort_by(|a, b| a.host.cmp(&b.host));
+    }
+    let rows = hosts.iter().map(|h| {
+        let numbers = [&h.transmitted, &h.received, &h.paused, &h.pausing, &h.cnp_sent, &h.link_errors];
+        std::iter::once(text(&h.host)).chain(numbers.into_iter().map(number)).collect()
+    });
+    let heads = ["Host", "Sent", "Received", "Paused", "Pausing others", "CNPs sent", "Link errors"];
+    let mut table = Table::new(&heads, rows.collect());
+    table.note = many.then(|| format!("{HOSTS} of {all} hosts: those that stand out most. The JSON form has all."));
+    table
+}
+
+pub(super) fn congestion(report: &Report) -> Table {
+    let c = &report.congestion;
+    let row = |what: &str, side: &str, f: &Figure| vec![text(what), text(side), number(f)];
+    Table::new(
+        &["What", "Which way", "Number"],
+        vec![
+            row("Could not send: paused (mean over ports)", "suffered", &c.paused),
+            row("Could not send: no credits, XmitWait (mean over ports)", "suffered", &c.xmit_wait),
+            row("Told to slow down: CNPs handled", "suffered", &c.cnp_received),
+            row("Packets that came with a congestion mark (ECN)", "suffered", &c.ecn_marked),
+            row("Kept others from sending: pause sent (mean over ports)", "caused", &c.pausing),
+            row("Told others to slow down: CNPs sent", "caused", &c.cnp_sent),
+        ],
+    )
+}
+
+pub(super) fn ports(report: &Report) -> Table {
+    let rows = report.congestion.ports.iter().map(|p| {
+        let share = |v| graded(v, Unit::Ratio, p.grade);
+        let cnp = graded(p.cnp_sent, Unit::Count, p.grade);
+        vec![text(format!("{} {}", p.host, p.device)), share(p.paused), share(p.pausing), cnp]
+    });
+    Table::new(&["Port", "Paused", "Pausing others", "CNPs sent"], rows.collect())
+}
+
+pub(super) fn incidents(report: &Report) -> Table {
+    let rows = report.incidents.iter().map(|i| {
+        let end = i.end_ns.map_or("goes on".to_owned(), |end| words::clock(end, true));
+        let when = format!("{} to {end}", words::time(i.start_ns));
+        vec![
+            Cell::Severity(i.severity),
+            text(i.kind.replace('_', " ")),
+            text(when),
+            text(&i.role),
+            text(&i.explanation),
+            text(&i.action),
+        ]
+    });
+    Table::new(&["", "What", "When", "This job was", "What happened", "What to do"], rows.collect())
+}
+
+pub(super) fn neighbours(report: &Report) -> Table {
+    let rows = report.neighbours.iter().map(|n| {
+        vec![
+            text(named(&n.cluster, &n.id, &n.name)),
+            text(&n.user),
+            text(n.shares.text()),
+            fact(n.hosts),
+            fact(words::duration(n.seconds as f64)),
+        ]
+    });
+    Table::new(&["Job", "User", "Shared", "Hosts", "For"], rows.collect())
+}
+
+pub(super) fn health(report: &Report) -> Table {
+    let h = &report.health;
+    let row = |what: &str, f: &Figure| vec![text(what), number(f)];
+    Table::new(
+        &["Counter", "In the job's time"],
+        vec![
+            row("Link errors (symbol, CRC or receive, whichever counts most)", &h.link_errors),
+            row("Links that went down", &h.link_downs),
+            row("Blocks beyond forward error correction", &h.uncorrectable),
+            row("Packets dropped at the port", &h.discards),
+            row("RDMA packets sent again, or lost packets that peers told of", &h.retransmits),
+            row("Retransmission timers that expired", &report.summary.cost.timeouts),
+        ],
+    )
+}
+
+pub(super) fn findings(report: &Report) -> Table {
+    let rows = report.health.findings.iter();
+    let rows = rows.map(|f| vec![Cell::Severity(f.severity), text(&f.place), text(&f.text), text(&f.action)]);
+    Table::new(&["", "Where", "What", "What to do"], rows.collect())
+}
+
+pub(super) fn transport(report: &Report) -> Table {
+    let t = &report.transport;
+    let share = t.tcp_share.map_or(NONE.to_owned(), words::percent);
+    let row = |what: &str, f: &Figure| vec![text(what), number(f)];
+    Table::new(
+        &["What", "Number"],
+        vec![
+            row("RDMA bytes, both directions", &t.rdma),
+            row("TCP bytes to and from other hosts, both directions", &t.tcp),
+            vec![text("TCP's share of both"), fact(share)],
+            row("Round trip of TCP, median", &t.rtt_median),
+            row("Round trip of TCP, 99th percentile", &t.rtt_p99),
+            row("TCP segments sent again, host-wide", &t.tcp_retransmits),
+        ],
+    )
+}
+
+/// What the numbers are worth, as sentences.
+pub(super) fn quality(report: &Report) -> Vec<String> {
+    let q = &report.quality;
+    let mut lines = vec![format!(
+        "{} of {} hosts were measured; {} ports served this job alone, {} were shared.",
+        q.measured, report.job.hosts, q.exclusive_ports, q.shared_ports
+    )];
+    let list = |what: &str, all: &[String]| match all.len() {
+        0 => None,
+        n if n > HOSTS => Some(format!("{what}: {}, and {} more", all[..HOSTS].join(", "), n - HOSTS)),
+        _ => Some(format!("{what}: {}", all.join(", "))),
+    };
+    lines.extend(list("Hosts without an agent, or without RDMA ports", &q.missing));
+    lines.extend(list("Holes in what was measured", &q.gaps));
+    lines.extend(list("Counters that stuck at their end", &q.saturated));
+    lines.extend(q.notes.iter().cloned());
+    lines.extend(list("Where sources differ about the job", &report.job.disagreements));
+    lines
+}
+
+/// Lines about the job: what, and what it is.
+pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
+    let (job, range) = (&report.job, &report.range);
+    let end = if job.end_ns.is_some() {
+        words::time(range.end_ns)
+    } else {
+        format!("{}, still running", words::time(range.end_ns))
+    };
+    let seconds = (range.end_ns - range.start_ns) as f64 / 1e9;
+    let user = if job.user.is_empty() { "not told".to_owned() } else { job.user.clone() };
+    let mut lines = vec![
+        ("User", user),
+        ("Hosts", job.hosts.to_string()),
+        ("From", words::time(range.start_ns)),
+        ("To", end),
+        ("Took", words::duration(seconds)),
+    ];
+    if job.run > 1 {
+        lines.push(("Run", job.run.to_string()));
+    }
+    let labels: Vec<String> = job.labels.iter().map(|(n, v)| format!("{n} {v}")).collect();
+    if !labels.is_empty() {
+        lines.push(("Labels", labels.join(", ")));
+    }
+    lines
+}
+
+/// `4711 bert-large`.
+pub(super) fn title(report: &Report) -> String {
+    named(&report.job.cluster, &report.job.id, &report.job.name)
+}

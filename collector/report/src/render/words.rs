@@ -1,0 +1,153 @@
+//! Numbers as people write them.
+
+use crate::model::{Figure, Unit};
+
+/// What is said of a number that is not there.
+pub(crate) const NONE: &str = "not measured";
+
+/// `1.23 TB`.
+fn scaled(value: f64, steps: &[&str], by: f64) -> String {
+    let mut value = value;
+    let mut unit = steps.first().copied().unwrap_or_default();
+    for next in &steps[1..] {
+        if value.abs() < by * 0.9995 {
+            break;
+        }
+        value /= by;
+        unit = next;
+    }
+    let digits = match value.abs() {
+        v if v >= 99.95 || v == 0.0 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}").trim_end().to_owned()
+}
+
+/// A number with its unit.
+pub(crate) fn value(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Bytes => scaled(value, &["B", "kB", "MB", "GB", "TB", "PB", "EB"], 1000.0),
+        Unit::BytesPerSecond => scaled(value * 8.0, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s", "Pb/s"], 1000.0),
+        Unit::Seconds if value == 0.0 => "0 s".into(),
+        Unit::Seconds if value >= 1.0 => duration(value),
+        Unit::Seconds => scaled(value * 1e6, &["µs", "ms", "s"], 1000.0),
+        Unit::Ratio => percent(value),
+        Unit::Count if value < 1e6 => grouped(value.round()),
+        Unit::Count => scaled(value, &["", "k", "M", "G", "T"], 1000.0),
+        Unit::CountPerSecond => format!("{}/s", scaled(value, &["", "k", "M", "G"], 1000.0)),
+    }
+}
+
+/// A share of one.
+pub(crate) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".into(),
+        p if p.abs() < 0.01 => "< 0.01 %".into(),
+        p if p.abs() < 1.0 => format!("{p:.2} %"),
+        p if (p - 100.0).abs() < 0.05 => "100 %".into(),
+        p => format!("{p:.1} %"),
+    }
+}
+
+/// Seconds: `3 h 12 min`.
+pub(crate) fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match seconds {
+        s if s < 10.0 && s.fract() > 0.05 => format!("{s:.1} s"),
+        s if s < 60.0 => format!("{s:.0} s"),
+        _ if whole < 3600 => two(whole / 60, "min", whole % 60, "s"),
+        _ if whole < 86_400 => two(whole / 3600, "h", whole % 3600 / 60, "min"),
+        _ => two(whole / 86_400, "d", whole % 86_400 / 3600, "h"),
+    }
+}
+
+/// The second only if there is something of it.
+fn two(first: u64, of: &str, second: u64, than: &str) -> String {
+    if second == 0 { format!("{first} {of}") } else { format!("{first} {of} {second} {than}") }
+}
+
+/// `12 345`.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut out = String::new();
+    for (n, c) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n) % 3 == 0 && digits.as_bytes()[n - 1].is_ascii_digit() {
+            out.push('\u{202f}');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// All parts; a grade is named where it is not the plain one.
+pub(crate) fn of_figure(figure: &Figure) -> String {
+    if figure.parts.is_empty() {
+        return NONE.to_owned();
+    }
+    let part = |p: &crate::model::Part| format!("{} ({})", value(p.value, figure.unit), p.grade.text());
+    figure.parts.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+/// Unix nanoseconds as `2026-01-31 12:00:00 UTC`.
+pub(crate) fn time(ns: i64) -> String {
+    let (date, second) = split(ns);
+    format!("{date} {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// Unix nanoseconds as `12:00`, with seconds where they matter.
+pub(crate) fn clock(ns: i64, seconds: bool) -> String {
+    let (_, second) = split(ns);
+    let short = format!("{:02}:{:02}", second / 3600, second / 60 % 60);
+    if seconds { format!("{short}:{:02}", second % 60) } else { short }
+}
+
+/// Unix nanoseconds as `01-31`.
+pub(crate) fn day(ns: i64) -> String {
+    split(ns).0[5..].to_owned()
+}
+
+/// Date and second of the day, by the civil calendar.
+fn split(ns: i64) -> (String, i64) {
+    let seconds = ns.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Years that begin in March have their odd day at the end.
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let of_era = z.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (format!("{:04}-{month:02}-{day:02}", year + era * 400 + carry), second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_people_do() {
+        let of = |v, unit| value(v, unit);
+        assert_eq!(of(1.234e12, Unit::Bytes), "1.23 TB");
+        assert_eq!(of(50e9, Unit::BytesPerSecond), "400 Gb/s");
+        assert_eq!([of(0.0, Unit::Bytes), of(999.9, Unit::Bytes), of(0.0, Unit::Count)], ["0 B", "1.00 kB", "0"]);
+        assert_eq!([of(3725.0, Unit::Seconds), of(0.0042, Unit::Seconds)], ["1 h 2 min", "4.20 ms"]);
+        assert_eq!(
+            [of(3600.0, Unit::Seconds), of(119.6, Unit::Seconds), of(0.0, Unit::Seconds)],
+            ["1 h", "2 min", "0 s"]
+        );
+        assert_eq!([of(12_345.0, Unit::Count), of(0.053, Unit::Ratio)], ["12\u{202f}345", "5.3 %"]);
+    }
+
+    #[test]
+    fn times_are_of_the_calendar() {
+        assert_eq!(time(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(time(1_709_210_096_000_000_000), "2024-02-29 12:34:56 UTC");
+        assert_eq!(
+            (clock(1_709_210_096_000_000_000, false), day(1_709_210_096_000_000_000)),
+            ("12:34".into(), "02-29".into())
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! `/api/v1/jobs/{id}/report`: what the network did for and to a job, as HTML, Markdown or JSON.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use fabriclens_jobs::{Filter, Job, Key, Registry, RegistryError};
+use fabriclens_model::Budget as _;
+use fabriclens_promql::QueryError;
+use fabriclens_report::{Input, Report};
+
+use super::Api;
+use super::encode::Json;
+use super::error::{ApiError, Kind};
+use super::params::Params;
+use super::query::Turn;
+use super::time::now_ns;
+
+/// Earlier jobs of the user are looked for so far back, ns.
+const BEFORE_NS: i64 = 30 * 86_400_000_000_000;
+/// What a browser may do with the page: nothing is loaded from elsewhere and nothing runs.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// A form of the report.
+#[derive(Clone, Copy)]
+struct Form {
+    content_type: &'static str,
+    write: fn(&Report) -> String,
+}
+
+fn form(params: &Params) -> Result<Form, ApiError> {
+    let of = |content_type, write| Ok(Form { content_type, write });
+    match params.get("format") {
+        None | Some("html") => of("text/html; charset=utf-8", fabriclens_report::html),
+        Some("md" | "markdown") => of("text/markdown; charset=utf-8", fabriclens_report::markdown),
+        Some("json") => of("application/json", fabriclens_report::json),
+        Some(other) => Err(ApiError::parameter("format", format!("{other:?} is none of html, md and json"))),
+    }
+}
+
+/// The report of one job: of its last run, or of the one that is asked for.
+pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, params: Params) -> Response {
+    let evaluate = async {
+        let form = form(&params)?;
+        let run = params.get("run").map(|text| text.parse::<u32>().ok().filter(|run| *run > 0).ok_or(text));
+        let run = run.transpose().map_err(|text| {
+            ApiError::parameter("run", format!("{text:?} is no number of a run; they are counted from 1"))
+        })?;
+        let key = Key { cluster: params.get("cluster").unwrap_or_default().to_owned(), id };
+        let jobs = api.jobs.clone();
+        let found = tokio::task::spawn_blocking(move || look_up(&jobs.registry, &key, run)).await;
+        let found = found.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
+        let (job, others) = found.map_err(|e| ApiError::new(Kind::NotFound, e))?;
+        let write = move |turn: &Turn<'_>| {
+            let input = Input { job: &job, others: &others, now_ns: now_ns(), incidents: Vec::new() };
+            let report = fabriclens_report::build(turn.engine, turn.data.reader(), turn.cancel, input)?;
+            let text = (form.write)(&report);
+            if turn.grant.take(text.capacity()) { Ok(Json(text)) } else { Err(QueryError::Memory) }
+        };
+        Ok(api.within_limits(&params, write).await?.of_type(form.content_type))
+    };
+    let mut response = api.measured("report", evaluate).await;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// The run, and every job that ran at the same time or is an earlier one of the same user.
+fn look_up(registry: &Registry, key: &Key, run: Option<u32>) -> Result<(Job, Vec<Job>), String> {
+    let unknown = || RegistryError::Unknown(key.clone()).to_string();
+    let last = registry.get(key).ok_or_else(unknown)?;
+    let job = match run.filter(|run| *run != last.run) {
+        None => last,
+        Some(run) => {
+            let filter = Filter { cluster: Some(key.cluster.clone()), ..Filter::default() };
+            let of_run = |job: &Job| job.id == key.id && job.run == run;
+            let missing = || format!("job {key} has no run {run}; its last is run {}", last.run);
+            registry.list(&filter).into_iter().find(of_run).ok_or_else(missing)?
+        }
+    };
+    let beside = Filter { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filter::default() };
+    let mut others = registry.list(&beside);
+    if !job.user.is_empty() {
+        let before = Filter {
+            from_ns: Some(job.start_ns.saturating_sub(BEFORE_NS)),
+            to_ns: Some(job.start_ns),
+            running: Some(false),
+            user: Some(job.user.clone()),
+            ..Filter::default()
+        };
+        let mut before = registry.list(&before);
+        before.retain(|o| o.end_ns.is_some_and(|end| end < job.start_ns) && o.hosts.len() == job.hosts.len());
+        others.extend(before);
+    }
+    Ok((job, others))
+}
