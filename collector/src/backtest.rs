@@ -1,13 +1,12 @@
 //! `fabriclens backtest`: the detectors over recordings; needs no collector.
 
-use std::io::Write as _;
-
 use fabriclens_correlate::incident::{Incident, Place};
 use fabriclens_correlate::recording::{ReadAs, Recording, RecordingError};
 use fabriclens_promql::QueryError;
 
 use crate::api::time::format_time;
 use crate::cli::{BacktestArgs, PortsOf, Verdicts};
+use crate::client;
 
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +23,8 @@ pub enum BacktestError {
         error: QueryError,
     },
     /// Standard output is gone.
-    #[error("cannot print: {0}")]
-    Print(#[from] std::io::Error),
+    #[error(transparent)]
+    Print(#[from] client::ClientError),
 }
 
 /// Judges and prints.
@@ -40,13 +39,12 @@ pub fn run(args: &BacktestArgs) -> Result<(), BacktestError> {
         let found = fabriclens_correlate::backtest(recording);
         incidents.extend(found.map_err(|error| BacktestError::Query { dir: dir.display().to_string(), error })?);
     }
-    let mut out = std::io::stdout().lock();
-    match args.format {
-        Verdicts::Json => writeln!(out, "{}", serde_json::json!({ "incidents": incidents }))?,
-        Verdicts::Text if incidents.is_empty() => writeln!(out, "Nothing is wrong.")?,
-        Verdicts::Text => incidents.iter().try_for_each(|i| writeln!(out, "{}", text(i)))?,
-    }
-    Ok(())
+    let text = match args.format {
+        Verdicts::Json => format!("{}\n", serde_json::json!({ "incidents": incidents })),
+        Verdicts::Text if incidents.is_empty() => "Nothing is wrong.\n".to_owned(),
+        Verdicts::Text => incidents.iter().map(|i| format!("{}\n", text(i))).collect(),
+    };
+    Ok(client::print(&mut std::io::stdout().lock(), &text)?)
 }
 
 /// An incident for people.

@@ -1,4 +1,5 @@
 //! Verdicts on a fabric whose traffic is known.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -98,7 +98,7 @@ pub fn query(args: &QueryArgs) -> Result<(), ClientError> {
     Ok(())
 }
 
-fn print(out: &mut impl std::io::Write, text: &str) -> Result<(), ClientError> {
+pub(crate) fn print(out: &mut impl std::io::Write, text: &str) -> Result<(), ClientError> {
     match out.write_all(text.as_bytes()) {
         // `| head` has seen enough.
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
