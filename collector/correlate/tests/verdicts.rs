@@ -67,6 +67,25 @@ fn a_nic_that_pauses_with_an_empty_buffer_is_a_storm() {
 }
 
 #[test]
+fn a_full_buffer_is_no_storm_however_long_its_pauses_are() {
+    let found = only(watch(80, 40, 0, |fabric, frame| held(frame, fabric, 3, 0.5, 0.5 / 335.5e-6, Some(3e5))));
+    assert_eq!(found.kind, Kind::SlowReceiver);
+}
+
+#[test]
+fn what_was_trouble_does_not_become_usual() {
+    // Long enough to fill what is remembered; then calm for hardly longer than an incident takes to be over.
+    let gap = 200_000_000_000..224_000_000_000;
+    let found = watch(80, 160, 30, |fabric, frame| {
+        if !gap.contains(&frame.time_ns) {
+            held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5));
+        }
+    });
+    let victims: Vec<&[String]> = found.iter().map(|i| &i.victim_jobs[..]).collect();
+    assert_eq!(victims, [["odd"], ["odd"]], "the second loses as much as the first");
+}
+
+#[test]
 fn a_link_that_says_that_it_is_slow_and_one_that_does_not() {
     let uplink = |fabric: &fabriclens_correlate::Fabric| fabric.ports.of_node(8)[4];
     let says = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::Rate, uplink(fabric), RATE / 4.0)));
