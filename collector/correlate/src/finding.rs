@@ -80,3 +80,23 @@ pub struct Finding {
     /// In plain words.
     pub explanation: String,
 }
+
+impl Finding {
+    /// One that no job causes, and whose begin does not show.
+    pub fn new(kind: Kind, root: Root, confidence: f64, evidence: Evidence, explanation: String) -> Self {
+        let evidence = vec![evidence];
+        Self { kind, root, confidence, culprits: Vec::new(), began_ns: None, evidence, explanation }
+    }
+
+    /// The same, caused by jobs.
+    #[must_use]
+    pub fn by(self, culprits: Vec<usize>) -> Self {
+        Self { culprits, ..self }
+    }
+
+    /// The same, whose begin shows.
+    #[must_use]
+    pub fn since(self, began_ns: Option<i64>) -> Self {
+        Self { began_ns, ..self }
+    }
+}

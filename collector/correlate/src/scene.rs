@@ -68,9 +68,6 @@ impl Scene<'_> {
     }
 }
 
-/// How often its usual difference a loss must be, before it is one.
-const CHANCES: f64 = 1.0;
-
 /// A job's traffic beside what was usual of it. All are relative to its mean.
 #[derive(Clone, Copy, Debug)]
 pub struct Fare {
@@ -85,6 +82,6 @@ pub struct Fare {
 impl Fare {
     /// Whether it lost more than a part, for sure.
     pub fn lost(&self, part: f64) -> bool {
-        self.ratio + CHANCES * self.chance < 1.0 - part
+        self.ratio + self.chance < 1.0 - part
     }
 }

@@ -1,6 +1,6 @@
 //! Which node is wired to which: hosts, switches, and the links between their ports.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,6 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// All links.
     pub links: Vec<Link>,
-    by_end: HashMap<End, (usize, usize)>,
     by_name: HashMap<String, usize>,
 }
 
@@ -55,28 +54,20 @@ impl Topology {
     /// Of nodes and links; a link whose end was named before is left out, because a port has one cable.
     pub fn new(nodes: Vec<Node>, links: Vec<Link>) -> Self {
         let by_name = nodes.iter().enumerate().map(|(i, n)| (n.name.clone(), i)).collect();
-        let mut topology = Self { nodes, links: Vec::new(), by_end: HashMap::new(), by_name };
-        for link in links {
-            if link.ends.iter().any(|end| topology.by_end.contains_key(end)) {
-                continue;
+        let mut used = HashSet::new();
+        let free = |link: &Link| {
+            let free = link.ends.iter().all(|end| !used.contains(end));
+            if free {
+                used.extend(link.ends.iter().cloned());
             }
-            for (side, end) in link.ends.iter().enumerate() {
-                topology.by_end.insert(end.clone(), (topology.links.len(), side));
-            }
-            topology.links.push(link);
-        }
-        topology
+            free
+        };
+        let links = links.into_iter().filter(free).collect();
+        Self { nodes, links, by_name }
     }
 
     /// The node of this name.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
-    }
-
-    /// The link of a port, and the end at the other side.
-    pub fn across(&self, end: &End) -> Option<(&Link, &End)> {
-        let (link, side) = *self.by_end.get(end)?;
-        let link = &self.links[link];
-        Some((link, &link.ends[1 - side]))
     }
 }

@@ -1,14 +1,18 @@
 //! Labels, matchers and series: the words that store, query engine and server share. No I/O, no policy.
 
 mod budget;
+mod civil;
 mod hint;
 mod labels;
 mod matcher;
+mod memory;
 
 pub use budget::{Budget, Unlimited};
+pub use civil::Civil;
 pub use hint::{Hint, Rollup, Selected};
 pub use labels::Labels;
 pub use matcher::{MatchOp, Matcher, MatcherError};
+pub use memory::Memory;
 use std::sync::Arc;
 
 /// Bit pattern of Prometheus' staleness marker (a NaN): "this series ended here".

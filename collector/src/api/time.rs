@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fabriclens_model::Civil;
+
 /// Largest time that JSON clients and the store carry: Prometheus' own bounds are wider, nobody needs them.
 const MAX_MS: f64 = 9.2e15;
 
@@ -39,9 +41,9 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 /// `2023-11-14T22:13:20.500Z`, for people.
 pub fn format_time(ms: i64) -> String {
     let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
-    let (y, m, d) = civil(days);
+    let Civil { year, month, day } = Civil::of(days);
     let (s, fraction) = (in_day / 1000, in_day % 1000);
-    format!("{y:04}-{m:02}-{d:02}T{:02}:{:02}:{:02}.{fraction:03}Z", s / 3600, s / 60 % 60, s % 60)
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{fraction:03}Z", s / 3600, s / 60 % 60, s % 60)
 }
 
 fn rfc3339(text: &str) -> Option<i64> {
@@ -96,17 +98,6 @@ fn days(y: i64, m: i64, d: i64) -> i64 {
     let (era, yoe) = (y.div_euclid(400), y.rem_euclid(400));
     let doy = (153 * ((m + 9) % 12) + 2) / 5 + d - 1;
     era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468
-}
-
-/// The date of a day since 1970; the inverse of [`days`].
-fn civil(days: i64) -> (i64, i64, i64) {
-    let z = days + 719_468;
-    let (era, doe) = (z.div_euclid(146_097), z.rem_euclid(146_097));
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let m = if mp < 10 { mp + 3 } else { mp - 9 };
-    (yoe + era * 400 + i64::from(m <= 2), m, doy - (153 * mp + 2) / 5 + 1)
 }
 
 #[cfg(test)]

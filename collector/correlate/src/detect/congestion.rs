@@ -1,8 +1,8 @@
 //! Congestion that none of the others explains: links between switches that are full, pause whose begin is not seen, or
 //! jobs that lose while more is marked.
 
-use super::{evidence, name, percent};
-use crate::finding::{Evidence, Finding, Kind, Root};
+use super::{evidence, name, of_job, percent};
+use crate::finding::{Finding, Kind, Root};
 use crate::scene::Scene;
 use crate::signal::Signal;
 use crate::wait::{PAUSED, terminals};
@@ -24,17 +24,6 @@ pub(super) fn loss(scene: &Scene<'_>) -> Vec<Finding> {
     marked(scene).into_iter().collect()
 }
 
-fn finding(
-    kind: Kind,
-    root: Root,
-    confidence: f64,
-    began_ns: Option<i64>,
-    evidence: Evidence,
-    explanation: String,
-) -> Finding {
-    Finding { kind, root, confidence, culprits: Vec::new(), began_ns, evidence: vec![evidence], explanation }
-}
-
 /// Somebody is kept from sending.
 fn paused(scene: &Scene<'_>) -> Option<Finding> {
     let fabric = scene.fabric;
@@ -51,11 +40,11 @@ fn paused(scene: &Scene<'_>) -> Option<Finding> {
                 "more goes out of {} than its link carries; its switch pauses those before it.",
                 name(scene, port)
             );
-            finding(Kind::UplinkCongestion, Root::Link(link), 0.5, began, evidence, text)
+            Finding::new(Kind::UplinkCongestion, Root::Link(link), 0.5, evidence, text).since(began)
         }
         None => {
             let text = format!("{} is kept from sending; where that begins is not seen.", name(scene, worst));
-            finding(Kind::FabricCongestion, Root::Fabric, 0.4, began, evidence, text)
+            Finding::new(Kind::FabricCongestion, Root::Fabric, 0.4, evidence, text).since(began)
         }
     })
 }
@@ -72,17 +61,11 @@ fn marked(scene: &Scene<'_>) -> Option<Finding> {
     };
     let (job, ratio, grown) = (0..scene.fabric.jobs.len()).filter_map(lost).min_by(|a, b| a.1.total_cmp(&b.1))?;
     let id = &scene.fabric.jobs[job].id;
-    let evidence = Evidence {
-        metric: "fabric_ecn_packets_total",
-        at: id.clone(),
-        value: grown,
-        threshold: GROWN,
-        window_ns: scene.now.window_ns(),
-    };
+    let evidence = of_job(scene, Signal::EcnRx, job, grown, GROWN);
     let text = format!(
         "{id} moves {} of what it did, while {grown:.1} times as many of its packets meet congestion; where that is, the \
          counters at hand do not tell.",
         percent(ratio)
     );
-    Some(finding(Kind::FabricCongestion, Root::Fabric, 0.3, None, evidence, text))
+    Some(Finding::new(Kind::FabricCongestion, Root::Fabric, 0.3, evidence, text))
 }

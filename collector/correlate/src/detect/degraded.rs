@@ -36,15 +36,10 @@ fn says(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
     if rate <= 0.0 || rate >= LESS * should {
         return None;
     }
-    Some(Finding {
-        kind: Kind::DegradedLink,
-        root: Root::Link(link),
-        confidence: 0.97,
-        culprits: Vec::new(),
-        began_ns: scene.first(|f| f.get(Signal::Rate, port).is_some_and(|rate| rate < LESS * should)),
-        evidence: vec![evidence(scene, Signal::Rate, port, rate, LESS * should)],
-        explanation: format!("the link at {} runs at {} of its rate.", name(scene, port), percent(rate / should)),
-    })
+    let began = scene.first(|f| f.get(Signal::Rate, port).is_some_and(|rate| rate < LESS * should));
+    let evidence = evidence(scene, Signal::Rate, port, rate, LESS * should);
+    let text = format!("the link at {} runs at {} of its rate.", name(scene, port), percent(rate / should));
+    Some(Finding::new(Kind::DegradedLink, Root::Link(link), 0.97, evidence, text).since(began))
 }
 
 /// It does not carry what waits.
@@ -65,17 +60,11 @@ fn shows(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
         return None;
     }
     let share = mean(served.iter().copied())?;
-    Some(Finding {
-        kind: Kind::DegradedLink,
-        root: Root::Link(link),
-        confidence: 0.9,
-        culprits: Vec::new(),
-        began_ns: None,
-        evidence: vec![evidence(scene, Signal::Tx, port, share * rate, SERVED * rate)],
-        explanation: format!(
-            "the link at {} carries {} of its rate while data waits for it, and nobody pauses it: it is slower than it says.",
-            name(scene, port),
-            percent(share)
-        ),
-    })
+    let evidence = evidence(scene, Signal::Tx, port, share * rate, SERVED * rate);
+    let text = format!(
+        "the link at {} carries {} of its rate while data waits for it, and nobody pauses it: it is slower than it says.",
+        name(scene, port),
+        percent(share)
+    );
+    Some(Finding::new(Kind::DegradedLink, Root::Link(link), 0.9, evidence, text))
 }

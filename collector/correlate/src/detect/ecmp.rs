@@ -44,23 +44,17 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     };
     let long = scene.now.ticks().min(scene.usual.stretch.ticks() / 2).max(1);
     let highest = scene.usual.stretch.frames().windows(long).filter_map(part).fold(0.0, f64::max);
-    let enough = grown >= SHIFT && part(scene.now.frames())? >= TIMES * scene.usual(Signal::Tx, port)? / usual;
-    if !enough || part(scene.now.frames())? < highest + BEYOND || loud || !lose {
+    let (is, was) = (part(scene.now.frames())?, scene.usual(Signal::Tx, port)? / usual);
+    if grown < SHIFT || is < TIMES * was || is < highest + BEYOND || loud || !lose {
         return None;
     }
-    let finding = Finding {
-        kind: Kind::EcmpCollision,
-        root: Root::Link(fabric.ports.list[port].link?),
-        confidence: 0.75,
-        culprits: Vec::new(),
-        began_ns: None,
-        evidence: vec![evidence(scene, Signal::Tx, port, scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?)],
-        explanation: format!(
-            "{} carries {} more of what its leaf sends than before, although the leaf sends no more: flows share it while \
-             links beside it have room.",
-            name(scene, port),
-            percent(grown)
-        ),
-    };
-    Some((finding, grown))
+    let evidence = evidence(scene, Signal::Tx, port, scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
+    let text = format!(
+        "{} carries {} more of what its leaf sends than before, although the leaf sends no more: flows share it while links \
+         beside it have room.",
+        name(scene, port),
+        percent(grown)
+    );
+    let link = fabric.ports.list[port].link?;
+    Some((Finding::new(Kind::EcmpCollision, Root::Link(link), 0.75, evidence, text), grown))
 }

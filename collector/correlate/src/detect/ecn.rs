@@ -2,7 +2,7 @@
 //! listen. Marking begins long before pause (that is what DCQCN is tuned for), so pause without marks is no accident.
 
 use super::{evidence, name, percent};
-use crate::finding::{Finding, Kind, Root};
+use crate::finding::{Evidence, Finding, Kind, Root};
 use crate::history::{Frame, mean};
 use crate::scene::Scene;
 use crate::signal::Signal;
@@ -38,16 +38,8 @@ pub(super) fn reaction(scene: &Scene<'_>) -> Vec<Finding> {
     [silent_receivers(scene), deaf_senders(scene)].into_iter().flatten().collect()
 }
 
-fn found(root: Root, confidence: f64, evidence: Vec<crate::finding::Evidence>, explanation: String) -> Finding {
-    Finding {
-        kind: Kind::EcnMisconfigured,
-        root,
-        confidence,
-        culprits: Vec::new(),
-        began_ns: None,
-        evidence,
-        explanation,
-    }
+fn found(root: Root, confidence: f64, evidence: Evidence, explanation: String) -> Finding {
+    Finding::new(Kind::EcnMisconfigured, root, confidence, evidence, explanation)
 }
 
 /// The queue at which this fabric marks: the longer ones of those that had marks before trouble.
@@ -89,7 +81,7 @@ fn switches(scene: &Scene<'_>) -> Option<Finding> {
     }
     let (first, (_, port)) = unmarked.first_key_value()?;
     let queue = scene.now(Signal::QueueMax, *port).unwrap_or(0.0);
-    let evidence = vec![evidence(scene, Signal::QueueMax, *port, queue, long)];
+    let evidence = evidence(scene, Signal::QueueMax, *port, queue, long);
     let named = |node: &usize| scene.fabric.topology.nodes[*node].name.as_str();
     let names: Vec<&str> = unmarked.keys().map(named).collect();
     let root = if unmarked.len() == 1 { Root::Switch(*first) } else { Root::Fabric };
@@ -119,7 +111,7 @@ fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
         of(**a).total_cmp(&of(**b))
     })?;
     let share = scene.now(Signal::PauseRx, worst)?;
-    let evidence = vec![evidence(scene, Signal::PauseRx, worst, share, PAUSED)];
+    let evidence = evidence(scene, Signal::PauseRx, worst, share, PAUSED);
     let sums = |signal, ports: &mut dyn Iterator<Item = usize>| {
         let ports: Vec<usize> = ports.collect();
         (scene.sum(signal, ports.iter().copied()), scene.usual_sum(signal, ports.into_iter()))
@@ -169,7 +161,7 @@ fn silent_receivers(scene: &Scene<'_>) -> Option<Finding> {
     };
     let (port, ticks) = scene.fabric.host_ports().filter_map(silent).max_by_key(|s| s.1)?;
     let marks = scene.now(Signal::EcnRx, port)?;
-    let evidence = vec![evidence(scene, Signal::EcnRx, port, marks, median)];
+    let evidence = evidence(scene, Signal::EcnRx, port, marks, median);
     let text = format!(
         "{} got marked packets in {ticks} samples and sent not one notification: its senders are never told to slow down.",
         name(scene, port)
@@ -199,7 +191,7 @@ fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
     if ports.len() < 2 || !(0.9..1.3).contains(&fare.ratio) {
         return None;
     }
-    let evidence = vec![evidence(scene, Signal::CnpRx, worst, told, FEW)];
+    let evidence = evidence(scene, Signal::CnpRx, worst, told, FEW);
     let text = format!(
         "{} and {} more ports of {} are told to slow down {told:.0} times a second and send as much as before, until they \
          are paused: they do not react to congestion notifications.",

@@ -38,15 +38,10 @@ fn judge(scene: &Scene<'_>, port: usize) -> Option<Finding> {
     } else {
         (Kind::SlowReceiver, "because it does not drain what it gets")
     };
-    Some(Finding {
-        kind,
-        root: Root::Port(port),
-        confidence: sure,
-        culprits: Vec::new(),
-        began_ns: scene.first(|f| f.get(Signal::PauseTx, port).is_some_and(|share| share >= HELD)),
-        evidence: vec![evidence(scene, Signal::PauseTx, port, held, HELD)],
-        explanation: format!("{} pauses its switch {} of the time, {what}.", name(scene, port), percent(held)),
-    })
+    let began = scene.first(|f| f.get(Signal::PauseTx, port).is_some_and(|share| share >= HELD));
+    let evidence = evidence(scene, Signal::PauseTx, port, held, HELD);
+    let text = format!("{} pauses its switch {} of the time, {what}.", name(scene, port), percent(held));
+    Some(Finding::new(kind, Root::Port(port), sure, evidence, text).since(began))
 }
 
 /// Whether a NIC pauses without need, and how sure that is.

@@ -1,7 +1,7 @@
 //! Many send to one: the port towards one host is full while that host takes all it gets.
 
 use super::{evidence, name};
-use crate::finding::{Finding, Kind, Root};
+use crate::finding::{Evidence, Finding, Kind, Root};
 use crate::scene::Scene;
 use crate::signal::Signal;
 use crate::wait::{PAUSED, terminals};
@@ -21,24 +21,18 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let Some((port, evidence, sure)) = target else { return Vec::new() };
     let culprits: Vec<usize> = scene.fabric.job_of(port).into_iter().collect();
     let whose = culprits.first().map_or_else(String::new, |j| format!(" of {}", scene.fabric.jobs[*j].id));
-    vec![Finding {
-        kind: Kind::Incast,
-        root: Root::Port(port),
-        confidence: sure,
-        culprits,
-        began_ns: None,
-        evidence: vec![evidence],
-        explanation: format!(
-            "more is sent to {}{whose} than its link carries; it takes all it gets, and its switch pauses the senders.",
-            name(scene, port)
-        ),
-    }]
+    let text = format!(
+        "more is sent to {}{whose} than its link carries; it takes all it gets, and its switch pauses the senders.",
+        name(scene, port)
+    );
+    vec![Finding::new(Kind::Incast, Root::Port(port), sure, evidence, text).by(culprits)]
 }
 
 /// The host port behind the one long queue.
-fn from_switches(scene: &Scene<'_>) -> Option<(usize, crate::finding::Evidence, f64)> {
-    let towards: Vec<(usize, f64)> = terminals(scene)
-        .into_iter()
+fn from_switches(scene: &Scene<'_>) -> Option<(usize, Evidence, f64)> {
+    let terminals = terminals(scene);
+    let towards: Vec<(usize, f64)> = terminals
+        .iter()
         .filter_map(|t| Some((scene.fabric.ports.list[t.port].peer.filter(|p| scene.fabric.is_host(*p))?, t.queue)))
         .filter(|(host, _)| scene.now(Signal::PauseTx, *host).unwrap_or(0.0) < PAUSED)
         .collect();
@@ -46,13 +40,13 @@ fn from_switches(scene: &Scene<'_>) -> Option<(usize, crate::finding::Evidence, 
     let next = towards.get(1).map_or(0.0, |t| t.1);
     let egress = scene.fabric.ports.list[host].peer?;
     // An uplink with a longer queue that nobody holds back is the narrower place.
-    let longer = terminals(scene).first().is_some_and(|t| t.queue > 2.0 * queue);
+    let longer = terminals.first().is_some_and(|t| t.queue > 2.0 * queue);
     (queue > 0.0 && queue >= ALONE * next && !longer)
         .then(|| (host, evidence(scene, Signal::Queue, egress, queue, ALONE * next), 0.9))
 }
 
 /// The one that gets far more marked packets than all others, while switches pause senders.
-fn from_hosts(scene: &Scene<'_>) -> Option<(usize, crate::finding::Evidence, f64)> {
+fn from_hosts(scene: &Scene<'_>) -> Option<(usize, Evidence, f64)> {
     let paused = scene.fabric.host_ports().any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= PAUSED));
     let mut marked: Vec<(usize, f64)> =
         scene.fabric.host_ports().filter_map(|p| Some((p, scene.now(Signal::EcnRx, p)?))).collect();

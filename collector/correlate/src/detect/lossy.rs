@@ -14,15 +14,13 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         let errors = scene.now(Signal::WireErrors, port)? * scene.seconds();
         let before = scene.usual(Signal::WireErrors, port).unwrap_or(0.0) * scene.seconds();
         let link = scene.fabric.ports.list[port].link?;
-        (errors >= ERRORS && errors >= 3.0 * before).then(|| Finding {
-            kind: Kind::LossyLink,
-            root: Root::Link(link),
-            confidence: 0.92,
-            culprits: Vec::new(),
-            began_ns: scene.first(|f| f.get(Signal::WireErrors, port).is_some_and(|rate| rate > 0.0)),
-            evidence: vec![evidence(scene, Signal::WireErrors, port, errors, ERRORS)],
-            explanation: format!("{} received {errors:.0} frames that the link had corrupted.", name(scene, port)),
-        })
+        if errors < ERRORS || errors < 3.0 * before {
+            return None;
+        }
+        let began = scene.first(|f| f.get(Signal::WireErrors, port).is_some_and(|rate| rate > 0.0));
+        let evidence = evidence(scene, Signal::WireErrors, port, errors, ERRORS);
+        let text = format!("{} received {errors:.0} frames that the link had corrupted.", name(scene, port));
+        Some(Finding::new(Kind::LossyLink, Root::Link(link), 0.92, evidence, text).since(began))
     };
     (0..scene.fabric.ports.list.len()).filter_map(find).collect()
 }

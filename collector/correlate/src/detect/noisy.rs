@@ -1,6 +1,7 @@
 //! A job that takes much more than it did, while others lose.
 
-use crate::finding::{Evidence, Finding, Kind, Root};
+use super::of_job;
+use crate::finding::{Finding, Kind, Root};
 use crate::scene::Scene;
 use crate::signal::Signal;
 
@@ -28,22 +29,10 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let id = &scene.fabric.jobs[job].id;
-    vec![Finding {
-        kind: Kind::NoisyNeighbour,
-        root: Root::Job(job),
-        confidence: 0.8,
-        culprits: vec![job],
-        began_ns: None,
-        evidence: vec![Evidence {
-            metric: "fabric_port_io_bytes_total",
-            at: id.clone(),
-            value: fare.ratio,
-            threshold: LOUD,
-            window_ns: scene.now.window_ns(),
-        }],
-        explanation: format!(
-            "{id} moves {:.1} times what it did, congestion notifications grew {grown:.1} times, and other jobs lose.",
-            fare.ratio
-        ),
-    }]
+    let evidence = of_job(scene, Signal::Tx, job, fare.ratio, LOUD);
+    let text = format!(
+        "{id} moves {:.1} times what it did, congestion notifications grew {grown:.1} times, and other jobs lose.",
+        fare.ratio
+    );
+    vec![Finding::new(Kind::NoisyNeighbour, Root::Job(job), 0.8, evidence, text).by(vec![job])]
 }

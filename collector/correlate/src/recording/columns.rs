@@ -1,7 +1,7 @@
 //! `ports.csv.gz`: which column is which series.
 
-use super::{Memory, RecordingError};
-use fabriclens_model::{Labels, Series};
+use super::RecordingError;
+use fabriclens_model::{Labels, Memory, Series, settle};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -132,5 +132,11 @@ pub(super) fn read(
     }
     ticks.sort_unstable();
     ticks.dedup();
-    Ok((Memory::new(series.into_values().collect()), ticks))
+    // Rows may come in any order.
+    let mut series: Vec<Series> = series.into_values().collect();
+    for one in &mut series {
+        (one.times, one.values) = settle(std::mem::take(&mut one.times), std::mem::take(&mut one.values));
+    }
+    series.sort_by(|a, b| a.labels.cmp(&b.labels));
+    Ok((Memory(series), ticks))
 }

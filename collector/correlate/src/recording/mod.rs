@@ -3,11 +3,10 @@
 
 mod columns;
 mod files;
-mod memory;
 
 use crate::fabric::{Fabric, Job, Ports};
 use crate::topology::{End, Role};
-pub use memory::Memory;
+use fabriclens_model::Memory;
 use std::path::Path;
 
 /// Why a recording is not taken; names the file and what is wrong.

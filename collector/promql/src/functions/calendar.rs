@@ -2,31 +2,9 @@
 
 use crate::eval::{Column, Columns, Context, Evaluated, Grid, drop_name, merge};
 use crate::plan::Expr;
-use fabriclens_model::{Labels, is_stale};
-
-/// A moment taken apart.
-struct Civil {
-    year: i64,
-    /// 1 to 12.
-    month: i64,
-    /// 1 to 31.
-    day: i64,
-}
+use fabriclens_model::{Civil, Labels, is_stale};
 
 const DAY: i64 = 86_400;
-
-/// Days since 1970-01-01 as a date of the proleptic Gregorian calendar, counted in eras of 400 years from March.
-fn civil(days: i64) -> Civil {
-    let shifted = days.saturating_add(719_468);
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    Civil { year: year_of_era + era * 400 + i64::from(month <= 2), month, day }
-}
 
 fn is_leap(year: i64) -> bool {
     year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0)
@@ -85,29 +63,29 @@ pub(super) fn day_of_week(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Ev
 }
 
 pub(super) fn day_of_month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |days, _| civil(days).day)
+    parts(cx, args, grid, |days, _| Civil::of(days).day)
 }
 
 pub(super) fn day_of_year(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     parts(cx, args, grid, |days, _| {
-        let d = civil(days);
+        let d = Civil::of(days);
         (1..d.month).map(|m| month_length(d.year, m)).sum::<i64>() + d.day
     })
 }
 
 pub(super) fn days_in_month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     parts(cx, args, grid, |days, _| {
-        let d = civil(days);
+        let d = Civil::of(days);
         month_length(d.year, d.month)
     })
 }
 
 pub(super) fn month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |days, _| civil(days).month)
+    parts(cx, args, grid, |days, _| Civil::of(days).month)
 }
 
 pub(super) fn year(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |days, _| civil(days).year)
+    parts(cx, args, grid, |days, _| Civil::of(days).year)
 }
 
 #[cfg(test)]
@@ -117,14 +95,14 @@ mod tests {
     #[test]
     fn dates_are_right_around_leap_days_and_before_the_epoch() {
         let ymd = |seconds: i64| {
-            let d = civil(moment(seconds as f64).0);
+            let d = Civil::of(moment(seconds as f64).0);
             (d.year, d.month, d.day)
         };
         assert_eq!(ymd(0), (1970, 1, 1));
         assert_eq!(ymd(-1), (1969, 12, 31));
         assert_eq!(ymd(951_782_400), (2000, 2, 29));
         assert_eq!(ymd(4_107_542_400), (2100, 3, 1));
-        assert_eq!(civil(moment(f64::NAN).0).year, 292_277_026_596);
+        assert_eq!(Civil::of(moment(f64::NAN).0).year, 292_277_026_596);
         assert_eq!((month_length(2000, 2), month_length(2100, 2)), (29, 28));
     }
 }

@@ -5,31 +5,8 @@
 pub mod generate;
 pub mod prometheus;
 
-use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series, stale};
-
-/// Series in memory behind the read trait.
-#[derive(Default, Clone)]
-pub struct Memory(pub Vec<Series>);
-
-impl Read for Memory {
-    fn select_within(
-        &self,
-        matchers: &[Matcher],
-        start_ms: i64,
-        end_ms: i64,
-        budget: &dyn Budget,
-    ) -> Result<Vec<Series>, ReadError> {
-        let matching = self.0.iter().filter(|s| matchers.iter().all(|m| m.matches(&s.labels)));
-        let cut = matching.map(|s| {
-            let inside = s.times.iter().zip(&s.values).filter(|(t, _)| (start_ms..=end_ms).contains(*t));
-            let (times, values) = inside.map(|(t, v)| (*t, *v)).unzip();
-            Series { labels: s.labels.clone(), times, values }
-        });
-        let found: Vec<Series> = cut.filter(|s| !s.times.is_empty()).collect();
-        let bytes = found.iter().map(|s| 16 * s.times.len()).sum();
-        if budget.take(bytes) { Ok(found) } else { Err(ReadError::Memory) }
-    }
-}
+pub use fabriclens_model::Memory;
+use fabriclens_model::{Labels, stale};
 
 /// Milliseconds of `1h30m`, `500ms` or a bare `0`, with an optional minus.
 pub fn duration(text: &str) -> Result<i64, String> {

@@ -1,6 +1,7 @@
 //! Numbers as people write them.
 
 use crate::model::{Figure, Unit};
+use fabriclens_model::Civil;
 
 /// What is said of a number that is not there.
 pub(crate) const NONE: &str = "not measured";
@@ -111,16 +112,8 @@ pub(crate) fn day(ns: i64) -> String {
 fn split(ns: i64) -> (String, i64) {
     let seconds = ns.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years that begin in March have their odd day at the end.
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let of_era = z.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (format!("{:04}-{month:02}-{day:02}", year + era * 400 + carry), second)
+    let Civil { year, month, day } = Civil::of(days);
+    (format!("{year:04}-{month:02}-{day:02}"), second)
 }
 
 #[cfg(test)]
