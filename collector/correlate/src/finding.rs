@@ -1,9 +1,9 @@
 //! What a detector says.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is wrong; names are those of the API.
-#[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A NIC pauses its switch without need.
@@ -48,10 +48,10 @@ pub enum Root {
 }
 
 /// A number that speaks for a finding.
-#[derive(Serialize, Clone, Debug, PartialEq)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// Of which metric.
-    pub metric: &'static str,
+    pub metric: String,
     /// Where.
     pub at: String,
     /// What was measured.

@@ -2,10 +2,10 @@
 
 use crate::fabric::Fabric;
 use crate::finding::{Evidence, Kind, Root};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How bad.
-#[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Nobody suffers yet.
@@ -15,7 +15,7 @@ pub enum Severity {
 }
 
 /// Where it is, by names.
-#[derive(Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Place {
     /// A port.
@@ -67,7 +67,7 @@ impl Place {
 }
 
 /// See the module. Times are Unix nanoseconds.
-#[derive(Serialize, Clone, Debug)]
+#[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Incident {
     /// Unique, and the same as long as it lives.
     pub id: String,

@@ -45,13 +45,13 @@ pub const ALL: [Detector; 10] = [
 
 /// A number of a port as evidence.
 fn evidence(scene: &Scene<'_>, signal: Signal, port: usize, value: f64, threshold: f64) -> Evidence {
-    Evidence { metric: metric(signal), at: name(scene, port), value, threshold, window_ns: scene.now.window_ns() }
+    Evidence { metric: metric(signal).to_owned(), at: name(scene, port), value, threshold, window_ns: scene.now.window_ns() }
 }
 
 /// A number of a job as evidence.
 fn of_job(scene: &Scene<'_>, signal: Signal, job: usize, value: f64, threshold: f64) -> Evidence {
     let at = scene.fabric.jobs[job].id.clone();
-    Evidence { metric: metric(signal), at, value, threshold, window_ns: scene.now.window_ns() }
+    Evidence { metric: metric(signal).to_owned(), at, value, threshold, window_ns: scene.now.window_ns() }
 }
 
 /// The metric behind a signal: the first in its question.
