@@ -17,7 +17,7 @@ pub fn backtest(recording: Recording) -> Result<Vec<Incident>, QueryError> {
     let engine = Engine::new(limits);
     let all = frames(&engine, &recording.memory, &recording.fabric, ticks, step_ms)?;
     let mut watch = Watch::new(recording.fabric);
-    let mut incidents: Vec<Incident> = all.into_iter().filter_map(|frame| watch.tick(frame)).collect();
+    let mut incidents: Vec<Incident> = all.into_iter().flat_map(|frame| watch.tick(frame)).collect();
     incidents.extend(watch.open());
     Ok(incidents)
 }

@@ -1,7 +1,8 @@
-//! Ports with their cables, and jobs with their ports: what every detector needs beside the signals.
+//! Ports with their cables, and jobs with their ports: what every detector needs beside the signals. A live fabric grows
+//! and is wired anew while it is watched; what has a number keeps it.
 
-use crate::topology::{End, Role, Topology};
-use std::collections::HashMap;
+use crate::topology::{End, Link, Node, Role, Topology};
+use std::collections::{HashMap, HashSet};
 
 /// A port that is measured or has a cable.
 #[derive(Clone, Debug)]
@@ -26,15 +27,8 @@ pub struct Ports {
 impl Ports {
     /// Those of a topology.
     pub fn new(topology: &Topology) -> Self {
-        let mut ports = Self { by_node: vec![Vec::new(); topology.nodes.len()], ..Self::default() };
-        for (at, link) in topology.links.iter().enumerate() {
-            let first = ports.list.len();
-            for (side, end) in link.ends.iter().enumerate() {
-                ports.index.insert(end.clone(), first + side);
-                ports.by_node[end.node].push(first + side);
-                ports.list.push(Port { end: end.clone(), peer: Some(first + 1 - side), link: Some(at) });
-            }
-        }
+        let mut ports = Self::default();
+        ports.wire(&topology.links);
         ports
     }
 
@@ -45,17 +39,46 @@ impl Ports {
 
     /// Those of a node.
     pub fn of_node(&self, node: usize) -> &[usize] {
-        &self.by_node[node]
+        self.by_node.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// The port at this end, from now on if it was none.
+    fn add(&mut self, end: &End) -> usize {
+        if let Some(port) = self.at(end) {
+            return port;
+        }
+        let port = self.list.len();
+        self.index.insert(end.clone(), port);
+        if self.by_node.len() <= end.node {
+            self.by_node.resize_with(end.node + 1, Vec::new);
+        }
+        self.by_node[end.node].push(port);
+        self.list.push(Port { end: end.clone(), peer: None, link: None });
+        port
+    }
+
+    /// These cables and no others.
+    fn wire(&mut self, links: &[Link]) {
+        for port in &mut self.list {
+            (port.peer, port.link) = (None, None);
+        }
+        for (at, link) in links.iter().enumerate() {
+            let [a, b] = link.ends.each_ref().map(|end| self.add(end));
+            (self.list[a].peer, self.list[a].link) = (Some(b), Some(at));
+            (self.list[b].peer, self.list[b].link) = (Some(a), Some(at));
+        }
     }
 }
 
 /// A job as correlation sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// As incidents name it.
     pub id: String,
-    /// The host ports that it has.
+    /// The host ports that it has; none: it is over, and its number waits for another.
     pub ports: Vec<usize>,
+    /// When it began, Unix nanoseconds: what its ports did before was another's.
+    pub since_ns: i64,
 }
 
 /// Topology, ports and jobs.
@@ -67,9 +90,90 @@ pub struct Fabric {
     pub ports: Ports,
     /// Those that run.
     pub jobs: Vec<Job>,
+    /// By port: whose it is; `None`: nobody's, or more than one job's.
+    owner: Vec<Option<usize>>,
 }
 
 impl Fabric {
+    /// Of its parts.
+    pub fn new(topology: Topology, ports: Ports, jobs: Vec<Job>) -> Self {
+        let mut fabric = Self { topology, ports, jobs, owner: Vec::new() };
+        fabric.own();
+        fabric
+    }
+
+    fn own(&mut self) {
+        self.owner = vec![None; self.ports.list.len()];
+        let mut shared = HashSet::new();
+        for (at, job) in self.jobs.iter().enumerate() {
+            for port in &job.ports {
+                if self.owner[*port].replace(at).is_some() {
+                    shared.insert(*port);
+                }
+            }
+        }
+        shared.into_iter().for_each(|port| self.owner[port] = None);
+    }
+
+    /// The port of a host, from now on if nobody knew it; `None` for a node that is no host and has no such port.
+    pub fn host_port(&mut self, host: &str, port: &str) -> Option<usize> {
+        let node = self.topology.node(host).unwrap_or_else(|| {
+            let mut nodes = std::mem::take(&mut self.topology.nodes);
+            nodes.push(Node { name: host.to_owned(), role: Role::Host });
+            self.topology = Topology::new(nodes, std::mem::take(&mut self.topology.links));
+            self.topology.nodes.len() - 1
+        });
+        let end = End { node, port: port.to_owned() };
+        let known = self.ports.at(&end);
+        let is_host = self.topology.nodes[node].role == Role::Host;
+        known.or_else(|| is_host.then(|| self.ports.add(&end)))
+    }
+
+    /// Takes over the cables of another topology, which may have other nodes in another order.
+    pub fn rewire(&mut self, topology: &Topology) {
+        let mut nodes = std::mem::take(&mut self.topology.nodes);
+        let mut index: HashMap<String, usize> = nodes.iter().enumerate().map(|(i, n)| (n.name.clone(), i)).collect();
+        let place = |node: &Node| {
+            let at = *index.entry(node.name.clone()).or_insert(nodes.len());
+            match nodes.get_mut(at) {
+                Some(old) => old.role = node.role,
+                None => nodes.push(node.clone()),
+            }
+            at
+        };
+        let to: Vec<usize> = topology.nodes.iter().map(place).collect();
+        let here = |end: &End| End { node: to[end.node], port: end.port.clone() };
+        let links = topology.links.iter().map(|link| Link { ends: link.ends.each_ref().map(here), ..link.clone() });
+        self.topology = Topology::new(nodes, links.collect());
+        self.ports.wire(&self.topology.links);
+        self.own();
+    }
+
+    /// These jobs run and no others. Those that are known keep their numbers, and so do the `pinned` that are over.
+    pub fn employ(&mut self, jobs: Vec<Job>, pinned: &HashSet<usize>) {
+        let mut index: HashMap<(&str, i64), usize> = HashMap::new();
+        for (at, job) in self.jobs.iter().enumerate() {
+            index.insert((job.id.as_str(), job.since_ns), at);
+        }
+        let known: Vec<Option<usize>> =
+            jobs.iter().map(|job| index.get(&(job.id.as_str(), job.since_ns)).copied()).collect();
+        let kept: HashSet<usize> = known.iter().flatten().copied().collect();
+        for (at, job) in self.jobs.iter_mut().enumerate().filter(|(at, _)| !kept.contains(at)) {
+            job.ports.clear();
+            if !pinned.contains(&at) {
+                job.id.clear();
+            }
+        }
+        let mut free = (0..self.jobs.len()).filter(|at| self.jobs[*at].id.is_empty()).collect::<Vec<_>>().into_iter();
+        for (job, at) in jobs.into_iter().zip(known) {
+            match at.or_else(|| free.next()) {
+                Some(at) => self.jobs[at] = job,
+                None => self.jobs.push(job),
+            }
+        }
+        self.own();
+    }
+
     /// What the node of a port is.
     pub fn role(&self, port: usize) -> Role {
         self.topology.nodes[self.ports.list[port].end.node].role
@@ -85,9 +189,9 @@ impl Fabric {
         self.ports.list[port].peer.map(|p| self.ports.list[p].end.node)
     }
 
-    /// The job that has a host port.
+    /// The job that has a host port for itself.
     pub fn job_of(&self, port: usize) -> Option<usize> {
-        self.jobs.iter().position(|job| job.ports.contains(&port))
+        self.owner.get(port).copied().flatten()
     }
 
     /// Bytes a second that a port's link should carry, if the topology says.
@@ -103,5 +207,59 @@ impl Fabric {
     /// All ports of switches.
     pub fn switch_ports(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.ports.list.len()).filter(|p| !self.is_host(*p))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology(cables: &[(&str, &str)]) -> Topology {
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut node = |name: &str| {
+            let role = if name.starts_with('h') { Role::Host } else { Role::Leaf };
+            nodes.iter().position(|n| n.name == name).unwrap_or_else(|| {
+                nodes.push(Node { name: name.into(), role });
+                nodes.len() - 1
+            })
+        };
+        let ends: Vec<[End; 2]> = cables
+            .iter()
+            .map(|(a, b)| [End { node: node(a), port: "1".into() }, End { node: node(b), port: (*a).into() }])
+            .collect();
+        Topology::new(nodes, ends.into_iter().map(|ends| Link { ends, rate: None }).collect())
+    }
+
+    #[test]
+    fn numbers_stay_when_a_fabric_grows_and_is_wired_anew() {
+        let first = topology(&[("h0", "leaf0"), ("h1", "leaf0")]);
+        let ports = Ports::new(&first);
+        let mut fabric = Fabric::new(first, ports, Vec::new());
+        let known = fabric.host_port("h1", "1").unwrap();
+        let new = fabric.host_port("h9", "mlx5_0/1").unwrap();
+        assert_eq!(fabric.host_port("leaf0", "no such"), None, "switches grow by cables alone");
+        assert_eq!(fabric.peer_node(new), None);
+        fabric.rewire(&topology(&[("h1", "leaf1"), ("h2", "leaf1"), ("h0", "leaf0")]));
+        assert_eq!(fabric.host_port("h1", "1"), Some(known));
+        assert_eq!(fabric.host_port("h9", "mlx5_0/1"), Some(new));
+        let name = |node: usize| fabric.topology.nodes[node].name.as_str();
+        assert_eq!(fabric.peer_node(known).map(name), Some("leaf1"), "its cable was moved");
+        assert_eq!(fabric.topology.nodes.iter().map(|n| n.name.as_str()).collect::<HashSet<_>>().len(), 6);
+    }
+
+    #[test]
+    fn jobs_keep_their_numbers_and_a_shared_port_is_nobodys() {
+        let first = topology(&[("h0", "leaf0"), ("h1", "leaf0")]);
+        let ports = Ports::new(&first);
+        let mut fabric = Fabric::new(first, ports, Vec::new());
+        let port = fabric.host_port("h0", "1").unwrap();
+        let job = |id: &str, since_ns| Job { id: id.into(), ports: vec![port], since_ns };
+        fabric.employ(vec![job("a", 1), job("b", 2)], &HashSet::new());
+        assert_eq!(fabric.job_of(port), None);
+        fabric.employ(vec![job("b", 2), job("b", 3)], &HashSet::from([0]));
+        let ids: Vec<_> = fabric.jobs.iter().map(|j| (j.id.as_str(), j.since_ns, j.ports.len())).collect();
+        assert_eq!(ids, [("a", 1, 0), ("b", 2, 1), ("b", 3, 1)], "an incident still names the first");
+        fabric.employ(vec![job("c", 4)], &HashSet::new());
+        assert_eq!((fabric.jobs.len(), fabric.jobs[0].id.as_str(), fabric.job_of(port)), (3, "c", Some(0)));
     }
 }

@@ -1,5 +1,6 @@
 //! What a detector says.
 
+use crate::fabric::Fabric;
 use serde::{Deserialize, Serialize};
 
 /// What is wrong; names are those of the API.
@@ -30,6 +31,26 @@ pub enum Kind {
     NoisyNeighbour,
     /// Congestion without a finer name.
     FabricCongestion,
+}
+
+impl Kind {
+    /// Whether it is seen at the place where it is, not inferred from what others suffer: two such places are two troubles.
+    pub fn is_seen(self) -> bool {
+        matches!(
+            self,
+            Self::PfcStorm
+                | Self::SlowReceiver
+                | Self::LossyLink
+                | Self::LinkFlap
+                | Self::LinkDown
+                | Self::DegradedLink
+        )
+    }
+
+    /// Whether it only says that somebody suffers, so that a finer kind explains it.
+    pub fn is_coarse(self) -> bool {
+        matches!(self, Self::FabricCongestion | Self::UplinkCongestion)
+    }
 }
 
 /// Where it is; indices of the fabric.
@@ -79,6 +100,25 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// In plain words.
     pub explanation: String,
+}
+
+impl Root {
+    /// Whether two are the same place: a port is a part of its link and of its switch.
+    pub fn meets(&self, other: &Self, fabric: &Fabric) -> bool {
+        let link = |port: usize| fabric.ports.list[port].link;
+        let ends = |link: usize| fabric.topology.links.get(link).map(|l| l.ends.each_ref().map(|e| e.node));
+        match (self, other) {
+            (Self::Port(a), Self::Port(b)) => a == b || link(*a).is_some_and(|l| link(*b) == Some(l)),
+            (Self::Port(p), Self::Link(l)) | (Self::Link(l), Self::Port(p)) => link(*p) == Some(*l),
+            (Self::Port(p), Self::Switch(n)) | (Self::Switch(n), Self::Port(p)) => {
+                fabric.ports.list[*p].end.node == *n || fabric.peer_node(*p) == Some(*n)
+            }
+            (Self::Link(l), Self::Switch(n)) | (Self::Switch(n), Self::Link(l)) => {
+                ends(*l).is_some_and(|ends| ends.contains(n))
+            }
+            _ => self == other,
+        }
+    }
 }
 
 impl Finding {

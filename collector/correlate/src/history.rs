@@ -3,7 +3,7 @@
 use crate::fabric::{Fabric, Ports};
 use crate::signal::{ALL, Signal};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Ticks that are kept.
 const KEPT: usize = 128;
@@ -11,68 +11,104 @@ const KEPT: usize = 128;
 const FULL: f64 = 4096.0;
 /// Ticks that tell what is usual.
 const USUAL: usize = 60;
+/// Ticks without which nothing is known of a job, unless nobody has been seen for as long.
+const KNOWN: usize = 10;
 
 /// All signals of all ports at one instant; `NaN` where nothing was measured.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// Unix nanoseconds.
     pub time_ns: i64,
-    values: Vec<f32>,
+    /// By signal and port; empty where no port has it.
+    columns: Vec<Vec<f32>>,
     ports: usize,
 }
 
 impl Frame {
     /// Nothing measured yet.
     pub fn new(time_ns: i64, ports: &Ports) -> Self {
-        Self { time_ns, values: vec![f32::NAN; ALL.len() * ports.list.len()], ports: ports.list.len() }
+        Self { time_ns, columns: vec![Vec::new(); ALL.len()], ports: ports.list.len() }
     }
 
     /// Takes over a value.
     pub fn set(&mut self, signal: Signal, port: usize, value: f64) {
-        self.values[signal as usize * self.ports + port] = value as f32;
+        let column = &mut self.columns[signal as usize];
+        if column.len() <= port {
+            column.resize(self.ports.max(port + 1), f32::NAN);
+        }
+        column[port] = value as f32;
     }
 
     /// A value, if it was measured.
     pub fn get(&self, signal: Signal, port: usize) -> Option<f64> {
-        let value = self.values[signal as usize * self.ports + port];
+        let value = *self.columns[signal as usize].get(port)?;
         (!value.is_nan()).then(|| f64::from(value))
     }
 }
 
-/// Consecutive frames.
-#[derive(Clone, Debug, Default)]
-pub struct Stretch(Vec<Arc<Frame>>);
+/// Consecutive frames. Means are worked out once, for all ports: every detector asks for them.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    frames: Vec<Arc<Frame>>,
+    means: Vec<OnceLock<Box<[f64]>>>,
+}
+
+impl Default for Stretch {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
 
 impl Stretch {
+    fn new(frames: Vec<Arc<Frame>>) -> Self {
+        Self { frames, means: vec![OnceLock::new(); ALL.len()] }
+    }
+
     /// In the order of time.
     pub fn frames(&self) -> &[Arc<Frame>] {
-        &self.0
+        &self.frames
     }
 
     /// How many frames.
     pub fn ticks(&self) -> usize {
-        self.0.len()
+        self.frames.len()
     }
 
     /// Its last frames.
     #[must_use]
     pub fn last(&self, ticks: usize) -> Self {
-        Self(self.0[self.0.len().saturating_sub(ticks)..].to_vec())
+        Self::new(self.frames[self.frames.len().saturating_sub(ticks)..].to_vec())
     }
 
     /// First and last instant, Unix nanoseconds.
     pub fn window_ns(&self) -> [i64; 2] {
-        [self.0.first(), self.0.last()].map(|f| f.map_or(0, |f| f.time_ns))
+        [self.frames.first(), self.frames.last()].map(|f| f.map_or(0, |f| f.time_ns))
     }
 
     /// Values of a signal, those that were measured.
     pub fn values(&self, signal: Signal, port: usize) -> impl Iterator<Item = f64> + '_ {
-        self.0.iter().filter_map(move |f| f.get(signal, port))
+        self.frames.iter().filter_map(move |f| f.get(signal, port))
     }
 
     /// Their mean; `None` if nothing was measured.
     pub fn mean(&self, signal: Signal, port: usize) -> Option<f64> {
-        mean(self.values(signal, port))
+        let means = self.means[signal as usize].get_or_init(|| self.means_of(signal as usize));
+        means.get(port).copied().filter(|mean| !mean.is_nan())
+    }
+
+    fn means_of(&self, signal: usize) -> Box<[f64]> {
+        let columns = || self.frames.iter().map(|frame| frame.columns[signal].as_slice());
+        let ports = columns().map(<[f32]>::len).max().unwrap_or(0);
+        let (mut sums, mut counts) = (vec![0.0; ports], vec![0u32; ports]);
+        for column in columns() {
+            for ((sum, count), value) in sums.iter_mut().zip(&mut counts).zip(column) {
+                let measured = !value.is_nan();
+                *sum += if measured { f64::from(*value) } else { 0.0 };
+                *count += u32::from(measured);
+            }
+        }
+        // Of no values: 0 / 0, which is NaN.
+        sums.iter().zip(counts).map(|(sum, count)| sum / f64::from(count)).collect()
     }
 
     /// The highest of them; `None` if nothing was measured.
@@ -83,6 +119,10 @@ impl Stretch {
     /// Bytes a second that some ports receive and send together, by tick, without what was sent again or came out of
     /// sequence; ticks without any are left out.
     pub fn load(&self, ports: &[usize]) -> Vec<f64> {
+        self.load_since(ports, i64::MIN)
+    }
+
+    fn load_since(&self, ports: &[usize], time_ns: i64) -> Vec<f64> {
         let of = |frame: &Arc<Frame>| {
             let wasted = |signal, port| frame.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL);
             let moved = |p: &usize| {
@@ -92,7 +132,7 @@ impl Stretch {
             // Ports that are silent for a tick count as the others do.
             mean(ports.iter().flat_map(moved).flatten()).map(|m| m * ports.len() as f64 * 2.0)
         };
-        self.0.iter().filter_map(of).collect()
+        self.frames.iter().filter(|f| f.time_ns >= time_ns).filter_map(of).collect()
     }
 }
 
@@ -113,11 +153,22 @@ impl History {
         let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= calm_ns);
         let next = past.filter(|f| self.calm.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
         if let Some(frame) = next {
-            if self.calm.len() == USUAL {
-                self.calm.pop_front();
-            }
-            self.calm.push_back(frame);
+            self.take_for_usual(frame);
         }
+    }
+
+    /// A frame of before that is known to be calm.
+    pub fn take_for_usual(&mut self, frame: Arc<Frame>) {
+        if self.calm.len() == USUAL {
+            self.calm.pop_front();
+        }
+        self.calm.push_back(frame);
+    }
+
+    /// The frame of an instant, if there is one: data that comes late belongs to it.
+    pub fn at(&mut self, time_ns: i64) -> Option<&mut Frame> {
+        let at = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns).ok()?;
+        self.frames.get_mut(at).map(Arc::make_mut)
     }
 
     /// The newest, Unix nanoseconds.
@@ -128,12 +179,7 @@ impl History {
     /// The last frames that are not of before an instant.
     pub fn last_since(&self, ticks: usize, time_ns: i64) -> Stretch {
         let begin = self.frames.partition_point(|f| f.time_ns < time_ns);
-        Stretch(self.frames.range(begin.max(self.frames.len().saturating_sub(ticks))..).cloned().collect())
-    }
-
-    /// Frames from an instant on.
-    pub fn since(&self, time_ns: i64) -> Stretch {
-        Stretch(self.frames.range(self.frames.partition_point(|f| f.time_ns < time_ns)..).cloned().collect())
+        Stretch::new(self.frames.range(begin.max(self.frames.len().saturating_sub(ticks))..).cloned().collect())
     }
 
     /// Seconds from one frame to the next: the shortest lately, because some may be missing.
@@ -144,8 +190,12 @@ impl History {
 
     /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
     pub fn usual(&self, fabric: &Fabric, fresh_ns: i64) -> Usual {
-        let stretch = Stretch(self.calm.iter().cloned().collect());
-        let jobs = fabric.jobs.iter().map(|job| Load::of(stretch.load(&job.ports))).collect();
+        let stretch = Stretch::new(self.calm.iter().cloned().collect());
+        let least = KNOWN.min(stretch.ticks());
+        let load = |job: &crate::fabric::Job| {
+            Load::of(stretch.load_since(&job.ports, job.since_ns)).filter(|load| load.ticks.len() >= least)
+        };
+        let jobs = fabric.jobs.iter().map(load).collect();
         let fresh = self.calm.iter().filter(|f| f.time_ns >= fresh_ns).count();
         Usual { stretch, jobs, fresh }
     }

@@ -2,6 +2,7 @@
 
 use crate::fabric::Fabric;
 use crate::finding::{Evidence, Kind, Root};
+use crate::topology::End;
 use serde::{Deserialize, Serialize};
 
 /// How bad.
@@ -63,6 +64,23 @@ impl Place {
             Root::Job(job) => Self::Job { job: fabric.jobs[*job].id.clone() },
             Root::Fabric => Self::Fabric,
         }
+    }
+
+    /// The root of this name, if the fabric has it.
+    pub fn find(&self, fabric: &Fabric) -> Option<Root> {
+        let node = |name: &String| fabric.topology.node(name);
+        Some(match self {
+            Self::Port { node: n, port } => {
+                Root::Port(fabric.ports.at(&End { node: node(n)?, port: port.clone() })?)
+            }
+            Self::Link { a, b } => {
+                let ends = [node(a)?, node(b)?];
+                Root::Link(fabric.topology.links.iter().position(|l| l.ends.each_ref().map(|e| e.node) == ends)?)
+            }
+            Self::Switch { node: n } => Root::Switch(node(n)?),
+            Self::Job { job } => Root::Job(fabric.jobs.iter().position(|j| j.id == *job)?),
+            Self::Fabric => Root::Fabric,
+        })
     }
 }
 

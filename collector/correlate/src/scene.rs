@@ -3,9 +3,9 @@
 use crate::fabric::Fabric;
 use crate::history::{Frame, Stretch, Usual, mean};
 use crate::signal::Signal;
+use std::cell::OnceCell;
 
 /// See the module. Values are `None` where nothing was measured.
-#[derive(Clone, Copy)]
 pub struct Scene<'a> {
     /// Ports, cables and jobs.
     pub fabric: &'a Fabric,
@@ -15,9 +15,15 @@ pub struct Scene<'a> {
     pub usual: &'a Usual,
     /// Seconds from one tick to the next.
     pub step_s: f64,
+    fares: OnceCell<Vec<Option<Fare>>>,
 }
 
-impl Scene<'_> {
+impl<'a> Scene<'a> {
+    /// Of its parts.
+    pub fn new(fabric: &'a Fabric, now: &'a Stretch, usual: &'a Usual, step_s: f64) -> Self {
+        Self { fabric, now, usual, step_s, fares: OnceCell::new() }
+    }
+
     /// Seconds of the stretch.
     pub fn seconds(&self) -> f64 {
         self.now.ticks() as f64 * self.step_s
@@ -56,15 +62,19 @@ impl Scene<'_> {
 
     /// How a job fares; `None` if that cannot be told.
     pub fn fare(&self, job: usize) -> Option<Fare> {
+        self.fares()[job]
+    }
+
+    /// How all jobs fare, by job.
+    pub fn fares(&self) -> &[Option<Fare>] {
+        self.fares.get_or_init(|| (0..self.fabric.jobs.len()).map(|job| self.judge(job)).collect())
+    }
+
+    fn judge(&self, job: usize) -> Option<Fare> {
         let usual = self.usual.job(job)?;
         let ticks = self.now.ticks();
         let now = mean(self.now.load(&self.fabric.jobs[job].ports).into_iter())?;
         Some(Fare { ratio: now / usual.mean(), chance: usual.chance(ticks), high: usual.high(ticks) })
-    }
-
-    /// How all jobs fare, by job.
-    pub fn fares(&self) -> Vec<Option<Fare>> {
-        (0..self.fabric.jobs.len()).map(|job| self.fare(job)).collect()
     }
 }
 

@@ -34,9 +34,9 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     }
     let shift = |port: usize| Some(scene.now(Signal::Tx, port)? / now - scene.usual(Signal::Tx, port)? / usual);
     let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let fares: Vec<_> = scene.fares().into_iter().flatten().collect();
-    let loud = fares.iter().any(|f| f.ratio >= 1.3 * f.high);
-    let lose = fares.iter().any(|f| f.lost(0.05));
+    let fares = || scene.fares().iter().flatten();
+    let loud = fares().any(|f| f.ratio >= 1.3 * f.high);
+    let lose = fares().any(|f| f.lost(0.05));
     // Parts differ from one stretch to the next as jobs take turns.
     let part = |stretch: &[Arc<Frame>]| {
         let sent = |p: &usize| mean(stretch.iter().filter_map(|f| f.get(Signal::Tx, *p)));

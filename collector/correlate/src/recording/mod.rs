@@ -69,7 +69,7 @@ impl Recording {
         let ports = Ports::new(&topology);
         let job = |(id, hosts): (String, Vec<String>)| {
             let nodes = hosts.iter().filter_map(|h| topology.node(h));
-            Job { id, ports: nodes.flat_map(|n| ports.of_node(n).iter().copied()).collect() }
+            Job { id, ports: nodes.flat_map(|n| ports.of_node(n).iter().copied()).collect(), since_ns: i64::MIN }
         };
         let jobs = files::jobs(dir)?.into_iter().map(job).collect();
         let wanted = |node: &str, port: &str| {
@@ -78,6 +78,6 @@ impl Recording {
             known && (!how.hosts_only || topology.nodes[node].role == Role::Host)
         };
         let (memory, ticks_ms) = columns::read(dir, how.stretch, wanted)?;
-        Ok(Self { fabric: Fabric { topology, ports, jobs }, memory, ticks_ms })
+        Ok(Self { fabric: Fabric::new(topology, ports, jobs), memory, ticks_ms })
     }
 }

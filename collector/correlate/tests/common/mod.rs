@@ -23,9 +23,10 @@ pub fn fabric() -> Fabric {
     let job = |id: &str, odd: usize| Job {
         id: id.to_owned(),
         ports: (0..8).filter(|h| h % 2 == odd).flat_map(|h| ports.of_node(h).to_vec()).collect(),
+        since_ns: i64::MIN,
     };
     let jobs = vec![job("even", 0), job("odd", 1)];
-    Fabric { topology, ports, jobs }
+    Fabric::new(topology, ports, jobs)
 }
 
 /// The only port of a host.

@@ -1,0 +1,176 @@
+//! One trouble from its begin to its end: what was found at each look, how often, and who was seen to suffer.
+
+use crate::fabric::Fabric;
+use crate::finding::{Finding, Root};
+use crate::history::Usual;
+use crate::incident::{Incident, Place, Severity, action};
+use crate::scene::Scene;
+use crate::signal::Signal;
+use crate::victims::victims;
+use crate::wait::PAUSED;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Ports of an incident that are kept from sending and named, those that are kept most.
+const NAMED: usize = 256;
+
+/// See the module.
+pub(super) struct Episode {
+    pub id: String,
+    /// Before it began.
+    pub usual: Arc<Usual>,
+    pub start_ns: i64,
+    pub detected_ns: i64,
+    /// The last instant at which something was found.
+    pub last_ns: i64,
+    /// The last instant at which it was not over.
+    pub alive_ns: i64,
+    /// Looks in a row at which nothing was found.
+    pub quiet: usize,
+    /// What was found, and how often and surely.
+    verdicts: Vec<(Finding, f64)>,
+    /// How long each job was seen to suffer, in ticks judged.
+    suffer: BTreeMap<usize, f64>,
+    /// Ticks judged.
+    weight: f64,
+    paused: Vec<usize>,
+}
+
+impl Episode {
+    pub fn new(id: String, usual: Arc<Usual>, finding: &Finding, start_ns: i64, now_ns: i64) -> Self {
+        Self {
+            id,
+            usual,
+            start_ns: finding.began_ns.unwrap_or(start_ns),
+            detected_ns: now_ns,
+            last_ns: now_ns,
+            alive_ns: now_ns,
+            quiet: 0,
+            verdicts: Vec::new(),
+            suffer: BTreeMap::new(),
+            weight: 0.0,
+            paused: Vec::new(),
+        }
+    }
+
+    /// Takes up an incident of before a restart: what it said counts as one finding.
+    pub fn resume(incident: &Incident, fabric: &Fabric, usual: Arc<Usual>) -> Option<Self> {
+        let job = |id: &String| fabric.jobs.iter().position(|job| job.id == *id);
+        let finding = Finding {
+            kind: incident.kind,
+            root: incident.root.find(fabric)?,
+            confidence: incident.confidence,
+            culprits: incident.culprit_jobs.iter().filter_map(job).collect(),
+            began_ns: Some(incident.start_ns),
+            evidence: incident.evidence.clone(),
+            explanation: incident.explanation.clone(),
+        };
+        let mut episode =
+            Self::new(incident.id.clone(), usual, &finding, incident.start_ns, incident.detected_ns);
+        episode.weight = 1.0;
+        episode.suffer = incident.victim_jobs.iter().filter_map(job).map(|job| (job, 1.0)).collect();
+        let score = finding.confidence;
+        episode.verdicts.push((finding, score));
+        Some(episode)
+    }
+
+    /// Adds what is surest of what was found to what was found before, and looks who suffers.
+    pub fn note(&mut self, findings: impl IntoIterator<Item = Finding>, scene: &Scene<'_>) {
+        let Some(found) = best(findings) else { return };
+        let weight = scene.now.ticks() as f64;
+        self.weight += weight;
+        for job in victims(scene, &found.culprits) {
+            *self.suffer.entry(job).or_insert(0.0) += weight;
+        }
+        self.paused = held(scene);
+        match self.verdicts.iter_mut().find(|(old, _)| old.kind == found.kind && old.root == found.root) {
+            Some((old, score)) => {
+                *score += found.confidence;
+                let began_ns = old.began_ns.or(found.began_ns);
+                *old = Finding { began_ns, ..found };
+            }
+            None => {
+                let score = found.confidence;
+                self.verdicts.push((found, score));
+            }
+        }
+    }
+
+    /// Makes a finding the verdict, whatever was found before.
+    pub fn give_way_to(&mut self, finding: Finding) {
+        let most = self.verdicts.iter().map(|v| v.1).fold(0.0, f64::max);
+        self.verdicts.push((finding, 2.0 * most + 1.0));
+    }
+
+    /// What most findings say.
+    pub fn verdict(&self) -> &Finding {
+        let verdict = self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|v| &v.0);
+        #[expect(clippy::expect_used, reason = "an episode begins with a finding")]
+        verdict.expect("a first finding")
+    }
+
+    /// Whether a finding is of the same kind or place as one of before.
+    pub fn knows(&self, finding: &Finding) -> bool {
+        self.verdicts.iter().any(|(v, _)| v.kind == finding.kind || v.root == finding.root)
+    }
+
+    /// Jobs that it names.
+    pub fn jobs(&self) -> impl Iterator<Item = usize> + '_ {
+        self.verdicts.iter().flat_map(|v| v.0.culprits.iter().copied()).chain(self.suffer.keys().copied())
+    }
+
+    /// The links of the fabric have other numbers now; what is gone is the fabric's.
+    pub fn renumber(&mut self, link: impl Fn(usize) -> Option<usize>) {
+        for (finding, _) in &mut self.verdicts {
+            if let Root::Link(at) = finding.root {
+                finding.root = link(at).map_or(Root::Fabric, Root::Link);
+            }
+        }
+    }
+
+    /// Jobs that were seen to suffer most of the time.
+    fn suffering(&self) -> impl Iterator<Item = usize> + '_ {
+        self.suffer.iter().filter(|(_, weight)| **weight * 2.0 > self.weight).map(|(job, _)| *job)
+    }
+
+    /// As the API tells it.
+    pub fn tell(&self, fabric: &Fabric, over: bool) -> Incident {
+        let verdict = self.verdict();
+        let id = |job: &usize| fabric.jobs[*job].id.clone();
+        let suffer: Vec<String> =
+            self.suffering().filter(|job| !verdict.culprits.contains(job)).map(|job| id(&job)).collect();
+        Incident {
+            id: self.id.clone(),
+            kind: verdict.kind,
+            start_ns: verdict.began_ns.unwrap_or(self.start_ns),
+            detected_ns: self.detected_ns,
+            end_ns: over.then_some(self.last_ns),
+            severity: if suffer.is_empty() { Severity::Warning } else { Severity::Critical },
+            confidence: verdict.confidence,
+            root: Place::of(fabric, &verdict.root),
+            culprit_jobs: verdict.culprits.iter().map(id).collect(),
+            victim_jobs: suffer,
+            victim_ports: self.paused.iter().map(|p| Place::of(fabric, &Root::Port(*p))).collect(),
+            evidence: verdict.evidence.clone(),
+            explanation: verdict.explanation.clone(),
+            action: action(verdict.kind).to_owned(),
+        }
+    }
+}
+
+/// Ports that are kept from sending.
+fn held(scene: &Scene<'_>) -> Vec<usize> {
+    let share = |p: usize| scene.now(Signal::PauseRx, p).filter(|share| *share >= PAUSED);
+    let mut held: Vec<(usize, f64)> =
+        (0..scene.fabric.ports.list.len()).filter_map(|p| Some((p, share(p)?))).collect();
+    if held.len() > NAMED {
+        held.sort_by(|a, b| b.1.total_cmp(&a.1));
+        held.truncate(NAMED);
+    }
+    held.into_iter().map(|h| h.0).collect()
+}
+
+/// The surest; of those as sure as each other the first.
+pub(super) fn best(findings: impl IntoIterator<Item = Finding>) -> Option<Finding> {
+    findings.into_iter().reduce(|best, next| if next.confidence > best.confidence { next } else { best })
+}

@@ -1,0 +1,311 @@
+//! From frames to incidents: opens one when a detector is sure that something began, keeps what was usual before as its
+//! yardstick, lets the detectors judge again at each tick, and closes it when nothing has been found for a while.
+//!
+//! Several may be open. Trouble that is seen where it is (a NIC that pauses, a link with errors) is one for each place.
+//! What is inferred from what others suffer has many faces, so it belongs to what is open already.
+
+mod episode;
+
+use crate::detect;
+use crate::fabric::{Fabric, Job};
+use crate::finding::{Finding, Root};
+use crate::history::{Frame, History, Stretch, Usual};
+use crate::incident::Incident;
+use crate::scene::Scene;
+use crate::topology::Topology;
+use episode::Episode;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Seconds without a finding after which an incident is over.
+const QUIET_S: f64 = 12.0;
+/// Seconds after the end of an incident that are not usual yet.
+const SETTLE_S: f64 = 20.0;
+/// Of the time that a detector needs to see a beginning: the time in which it must find something again.
+const ALIVE: f64 = 2.0;
+/// Seconds until what was measured is usual: trouble that begins slowly must be seen before it is its own yardstick.
+const LAG_S: f64 = 20.0;
+/// Least ticks of any stretch.
+const LEAST: usize = 2;
+/// Ticks that are judged at most: what was long ago says little of what is wrong now.
+const LONGEST: usize = 60;
+/// Seconds in which the first finding may give way to another kind: trouble shows itself bit by bit.
+const YOUNG_S: f64 = 10.0;
+/// Seconds after which trouble is a part of what is usual for all others: a link may be bad for weeks.
+const STANDING_S: f64 = 300.0;
+/// Incidents that are open at most; what comes then belongs to them.
+const MOST: usize = 64;
+/// Old incidents that are judged at one tick; the others wait for their turn.
+const TURNS: usize = 1;
+/// Seconds of calm that a detector needs to tell trouble beside what is open: it compares, so what is usual by now says
+/// nothing.
+const COMPARES_S: f64 = 10.0;
+
+/// See the module.
+pub struct Watch {
+    fabric: Fabric,
+    history: History,
+    /// The oldest first.
+    open: Vec<Episode>,
+    opened: usize,
+    /// From when on all is usual again.
+    calm_ns: i64,
+    /// When the last incident was over.
+    over_ns: i64,
+    /// Whose turn it is among the old.
+    turn: usize,
+}
+
+impl Watch {
+    /// Of a fabric.
+    pub fn new(fabric: Fabric) -> Self {
+        let (history, never) = (History::default(), i64::MIN);
+        Self { fabric, history, open: Vec::new(), opened: 0, calm_ns: never, over_ns: never, turn: 0 }
+    }
+
+    /// Takes the next frame and judges; what it returns is over.
+    pub fn tick(&mut self, frame: Frame) -> Vec<Incident> {
+        self.push(frame);
+        self.judge()
+    }
+
+    /// Takes the next frame.
+    pub fn push(&mut self, frame: Frame) {
+        let lag = self.ticks(LAG_S);
+        let standing = |e: &Episode| e.start_ns.saturating_add((STANDING_S * 1e9) as i64);
+        let calm_ns = self.open.iter().map(standing).fold(self.calm_ns, i64::max);
+        self.history.push(frame, lag, calm_ns);
+    }
+
+    /// The frame of an instant that was pushed, for data that comes late.
+    pub fn frame(&mut self, time_ns: i64) -> Option<&mut Frame> {
+        self.history.at(time_ns)
+    }
+
+    /// A frame of before all others, of which it is known that nothing was wrong.
+    pub fn was_calm(&mut self, frame: Frame) {
+        self.history.take_for_usual(Arc::new(frame));
+    }
+
+    /// The fabric.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// The port of a host, from now on if nobody knew it.
+    pub fn host_port(&mut self, host: &str, port: &str) -> Option<usize> {
+        self.fabric.host_port(host, port)
+    }
+
+    /// Takes over the cables of another topology.
+    pub fn rewire(&mut self, topology: &Topology) {
+        let old: Vec<_> = self.fabric.topology.links.iter().map(|link| link.ends.clone()).collect();
+        self.fabric.rewire(topology);
+        let new: HashMap<_, usize> =
+            self.fabric.topology.links.iter().enumerate().map(|(at, link)| (link.ends.clone(), at)).collect();
+        for episode in &mut self.open {
+            episode.renumber(|link| new.get(&old[link]).copied());
+        }
+    }
+
+    /// These jobs run now and no others.
+    pub fn employ(&mut self, jobs: Vec<Job>) {
+        let pinned: HashSet<usize> = self.open.iter().flat_map(Episode::jobs).collect();
+        self.fabric.employ(jobs, &pinned);
+    }
+
+    /// Takes up what was open before a restart; those whose place the fabric does not have are returned.
+    pub fn resume<'a>(&mut self, incidents: &'a [Incident]) -> Vec<&'a Incident> {
+        let usual = Arc::new(self.history.usual(&self.fabric, self.calm_ns));
+        let mut lost = Vec::new();
+        for incident in incidents {
+            match Episode::resume(incident, &self.fabric, usual.clone()) {
+                Some(mut episode) => {
+                    episode.alive_ns = self.history.now_ns();
+                    episode.last_ns = self.history.now_ns();
+                    self.open.push(episode);
+                }
+                None => lost.push(incident),
+            }
+        }
+        lost
+    }
+
+    /// The incidents that are open, the oldest first.
+    pub fn open(&self) -> Vec<Incident> {
+        self.open.iter().map(|episode| episode.tell(&self.fabric, false)).collect()
+    }
+
+    /// Judges what the frames show by now; what it returns is over.
+    pub fn judge(&mut self) -> Vec<Incident> {
+        let mut open = std::mem::take(&mut self.open);
+        let due = self.due(&open);
+        let roots: Vec<Root> = open.iter().map(|e| e.verdict().root.clone()).collect();
+        let mut ended = Vec::new();
+        for at in due {
+            let others = roots.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, root)| root);
+            let others: Vec<&Root> = others.filter(|root| **root != Root::Fabric && **root != roots[at]).collect();
+            if self.look_again(&mut open[at], &others) {
+                ended.push(at);
+            }
+        }
+        let over: Vec<Incident> = ended.iter().map(|at| open[*at].tell(&self.fabric, true)).collect();
+        let mut at = 0;
+        open.retain(|_| {
+            at += 1;
+            !ended.contains(&(at - 1))
+        });
+        if !over.is_empty() {
+            self.over_ns = self.history.now_ns();
+            self.calm_ns = self.over_ns + (SETTLE_S * 1e9) as i64;
+        }
+        if over.is_empty() {
+            self.begin(&mut open);
+        }
+        self.open = open;
+        over
+    }
+
+    /// Which are judged now: the young, and some of the old in turns.
+    fn due(&mut self, open: &[Episode]) -> Vec<usize> {
+        let (old, mut due): (Vec<usize>, Vec<usize>) = (0..open.len()).partition(|at| self.standing(&open[*at]));
+        for _ in 0..TURNS.min(old.len()) {
+            self.turn += 1;
+            due.push(old[self.turn % old.len()]);
+        }
+        due
+    }
+
+    fn standing(&self, episode: &Episode) -> bool {
+        self.age(episode) > self.ticks(STANDING_S)
+    }
+
+    fn young(&self, episode: &Episode) -> bool {
+        self.age(episode) <= self.ticks(YOUNG_S)
+    }
+
+    /// In ticks, since it was seen.
+    fn age(&self, episode: &Episode) -> usize {
+        self.since(episode.detected_ns)
+    }
+
+    fn since(&self, time_ns: i64) -> usize {
+        let seconds = (self.history.now_ns() - time_ns) as f64 / 1e9;
+        (seconds / self.history.step_s()).round().max(0.0) as usize
+    }
+
+    /// Judges an open episode, without what is found at the places of `others`; true if it is over.
+    fn look_again(&self, episode: &mut Episode, others: &[&Root]) -> bool {
+        let since = self.history.last_since(usize::MAX, episode.start_ns);
+        let young = self.young(episode);
+        let mine = |f: &Finding| !others.iter().any(|root| root.meets(&f.root, &self.fabric));
+        let (now, lately) = {
+            let known = |f: &Finding| mine(f) && (young || episode.knows(f));
+            let found = |part: f64| {
+                let ticks = |d: &detect::Detector| self.ticks(part * d.needs_s);
+                self.findings(&episode.usual, ticks, |ticks| since.last(ticks)).iter().any(known)
+            };
+            (found(1.0), found(ALIVE))
+        };
+        episode.quiet += 1;
+        if lately {
+            episode.quiet = 0;
+            episode.alive_ns = self.history.now_ns();
+        }
+        if now {
+            episode.last_ns = self.history.now_ns();
+            let whole = since.last(LONGEST);
+            let usual = episode.usual.clone();
+            let scene = self.scene(&usual, &whole);
+            let findings: Vec<Finding> =
+                self.able(&usual).flat_map(|d| (d.run)(&scene)).filter(mine).collect();
+            episode.note(findings, &scene);
+        }
+        episode.quiet > LEAST && self.since(episode.alive_ns) > self.ticks(QUIET_S)
+    }
+
+    /// Opens what is not open yet.
+    fn begin(&mut self, open: &mut Vec<Episode>) {
+        let usual = Arc::new(self.history.usual(&self.fabric, self.calm_ns));
+        let first = open.is_empty();
+        let standing = open.iter().all(|e| self.standing(e));
+        let mut found: Vec<(Finding, Stretch)> = Vec::new();
+        for detector in self.able(&usual) {
+            // What needs no comparison needs no calm before it.
+            let compares = detector.usual_s > 0.0;
+            let now = self.history.last_since(self.ticks(detector.needs_s), if compares { self.calm_ns } else { self.over_ns });
+            if now.ticks() < LEAST {
+                continue;
+            }
+            let apart = |f: &Finding| {
+                let new = || !open.iter().any(|e| e.verdict().root.meets(&f.root, &self.fabric));
+                let inferred = || standing && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
+                first || ((f.kind.is_seen() || inferred()) && new())
+            };
+            let findings: Vec<Finding> =
+                (detector.run)(&self.scene(&usual, &now)).into_iter().filter(apart).collect();
+            found.extend(findings.into_iter().map(|f| (f, now.clone())));
+        }
+        found.sort_by(|a, b| b.0.confidence.total_cmp(&a.0.confidence));
+        if first {
+            found.truncate(1);
+        }
+        for (finding, now) in found {
+            self.open_one(open, &usual, finding, &now);
+        }
+    }
+
+    fn open_one(&mut self, open: &mut Vec<Episode>, usual: &Arc<Usual>, finding: Finding, now: &Stretch) {
+        if open.iter().any(|e| e.verdict().root.meets(&finding.root, &self.fabric)) || open.len() >= MOST {
+            return;
+        }
+        // What is only felt, and what is young, is explained by what is seen.
+        let explained = open.iter_mut().find(|e| finding.kind.is_seen() && e.verdict().kind.is_coarse());
+        if let Some(episode) = explained {
+            episode.give_way_to(finding);
+            return;
+        }
+        if open.iter().any(|e| self.young(e)) {
+            return;
+        }
+        self.opened += 1;
+        let now_ns = self.history.now_ns();
+        let id = format!("{}-{}", now_ns / 1_000_000, self.opened);
+        let mut episode = Episode::new(id, usual.clone(), &finding, now.window_ns()[0], now_ns);
+        episode.note([finding], &self.scene(usual, now));
+        open.push(episode);
+    }
+
+    fn scene<'a>(&'a self, usual: &'a Usual, now: &'a Stretch) -> Scene<'a> {
+        Scene::new(&self.fabric, now, usual, self.history.step_s())
+    }
+
+    /// Detectors for which enough is known of what is usual.
+    fn able<'a>(&'a self, usual: &'a Usual) -> impl Iterator<Item = &'static detect::Detector> + 'a {
+        detect::ALL.iter().filter(|d| d.usual_s <= 0.0 || usual.fresh >= self.ticks(d.usual_s))
+    }
+
+    /// So many seconds in ticks. Ticks of less than a second count as seconds: simulators are fast.
+    fn ticks(&self, seconds: f64) -> usize {
+        ((seconds / self.history.step_s().max(1.0)).ceil() as usize).max(LEAST)
+    }
+
+    /// What all detectors find, each in a stretch of its own length.
+    fn findings(
+        &self,
+        usual: &Usual,
+        ticks: impl Fn(&detect::Detector) -> usize,
+        stretch: impl Fn(usize) -> Stretch,
+    ) -> Vec<Finding> {
+        let mut by_length: HashMap<usize, Vec<&detect::Detector>> = HashMap::new();
+        for detector in self.able(usual) {
+            by_length.entry(ticks(detector)).or_default().push(detector);
+        }
+        let run = |(ticks, detectors): (usize, Vec<&detect::Detector>)| {
+            let now = stretch(ticks);
+            let scene = self.scene(usual, &now);
+            detectors.into_iter().flat_map(|d| (d.run)(&scene)).collect::<Vec<_>>()
+        };
+        by_length.into_iter().flat_map(run).collect()
+    }
+}
