@@ -56,10 +56,15 @@ pub fn frames(
 /// Whose a series is.
 fn port_of(fabric: &Fabric, labels: &Labels) -> Option<usize> {
     let node = fabric.topology.node(labels.get("host"))?;
-    let port = match (labels.get("device"), labels.get("port")) {
-        ("", port) => port.to_owned(),
-        (device, "") => device.to_owned(),
-        (device, port) => format!("{device}/{port}"),
-    };
-    fabric.ports.at(&End { node, port })
+    fabric.ports.at(&End { node, port: port_name(labels)? })
+}
+
+/// What the port of a series is called on its host; `None` if it is of none.
+pub(crate) fn port_name(labels: &Labels) -> Option<String> {
+    match (labels.get("device"), labels.get("port")) {
+        ("", "") => None,
+        ("", port) => Some(port.to_owned()),
+        (device, "") => Some(device.to_owned()),
+        (device, port) => Some(format!("{device}/{port}")),
+    }
 }

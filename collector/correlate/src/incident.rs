@@ -70,9 +70,7 @@ impl Place {
     pub fn find(&self, fabric: &Fabric) -> Option<Root> {
         let node = |name: &String| fabric.topology.node(name);
         Some(match self {
-            Self::Port { node: n, port } => {
-                Root::Port(fabric.ports.at(&End { node: node(n)?, port: port.clone() })?)
-            }
+            Self::Port { node: n, port } => Root::Port(fabric.ports.at(&End { node: node(n)?, port: port.clone() })?),
             Self::Link { a, b } => {
                 let ends = [node(a)?, node(b)?];
                 Root::Link(fabric.topology.links.iter().position(|l| l.ends.each_ref().map(|e| e.node) == ends)?)

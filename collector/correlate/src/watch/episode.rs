@@ -65,8 +65,7 @@ impl Episode {
             evidence: incident.evidence.clone(),
             explanation: incident.explanation.clone(),
         };
-        let mut episode =
-            Self::new(incident.id.clone(), usual, &finding, incident.start_ns, incident.detected_ns);
+        let mut episode = Self::new(incident.id.clone(), usual, &finding, incident.start_ns, incident.detected_ns);
         episode.weight = 1.0;
         episode.suffer = incident.victim_jobs.iter().filter_map(job).map(|job| (job, 1.0)).collect();
         let score = finding.confidence;
@@ -161,8 +160,7 @@ impl Episode {
 /// Ports that are kept from sending.
 fn held(scene: &Scene<'_>) -> Vec<usize> {
     let share = |p: usize| scene.now(Signal::PauseRx, p).filter(|share| *share >= PAUSED);
-    let mut held: Vec<(usize, f64)> =
-        (0..scene.fabric.ports.list.len()).filter_map(|p| Some((p, share(p)?))).collect();
+    let mut held: Vec<(usize, f64)> = (0..scene.fabric.ports.list.len()).filter_map(|p| Some((p, share(p)?))).collect();
     if held.len() > NAMED {
         held.sort_by(|a, b| b.1.total_cmp(&a.1));
         held.truncate(NAMED);

@@ -217,8 +217,7 @@ impl Watch {
             let whole = since.last(LONGEST);
             let usual = episode.usual.clone();
             let scene = self.scene(&usual, &whole);
-            let findings: Vec<Finding> =
-                self.able(&usual).flat_map(|d| (d.run)(&scene)).filter(mine).collect();
+            let findings: Vec<Finding> = self.able(&usual).flat_map(|d| (d.run)(&scene)).filter(mine).collect();
             episode.note(findings, &scene);
         }
         episode.quiet > LEAST && self.since(episode.alive_ns) > self.ticks(QUIET_S)
@@ -233,7 +232,9 @@ impl Watch {
         for detector in self.able(&usual) {
             // What needs no comparison needs no calm before it.
             let compares = detector.usual_s > 0.0;
-            let now = self.history.last_since(self.ticks(detector.needs_s), if compares { self.calm_ns } else { self.over_ns });
+            let now = self
+                .history
+                .last_since(self.ticks(detector.needs_s), if compares { self.calm_ns } else { self.over_ns });
             if now.ticks() < LEAST {
                 continue;
             }
@@ -242,8 +243,7 @@ impl Watch {
                 let inferred = || standing && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
                 first || ((f.kind.is_seen() || inferred()) && new())
             };
-            let findings: Vec<Finding> =
-                (detector.run)(&self.scene(&usual, &now)).into_iter().filter(apart).collect();
+            let findings: Vec<Finding> = (detector.run)(&self.scene(&usual, &now)).into_iter().filter(apart).collect();
             found.extend(findings.into_iter().map(|f| (f, now.clone())));
         }
         found.sort_by(|a, b| b.0.confidence.total_cmp(&a.0.confidence));

@@ -1,0 +1,343 @@
+//! The signals' questions, answered from samples as they arrive: to ask a store each second for every series of a large
+//! fabric would take longer than a second. What is too complicated for it says so and is asked in PromQL.
+//!
+//! `irate` is here the rate from the last sample of one frame to the newest of the next, which is what it is where a
+//! frame has one sample. A counter that falls is a gap, because nobody knows what it lost.
+
+use crate::frames::port_name;
+use crate::signal::{ALL, Join, Row};
+use crate::watch::Watch;
+use fabriclens_model::{Labels, Matcher, is_absent, is_stale};
+use promql_parser::parser::token::{T_DIV, T_LOR, T_MUL};
+use promql_parser::parser::{Expr, VectorSelector};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// Frames that a rate looks back over: an agent may miss some.
+pub(crate) const LOOK_BACK: i64 = 5;
+/// Label lists that are known at most; senders whose lists never repeat must not fill memory.
+const PLANS: usize = 200_000;
+/// Series that are followed at most.
+const SERIES: usize = 8_000_000;
+/// Milliseconds for which a divisor holds.
+const HOLDS_MS: i64 = 300_000;
+const NONE: u32 = u32::MAX;
+
+/// A part of a question: a selector, how its series become values, and what they are divided by.
+struct Term {
+    row: usize,
+    series: Vec<Matcher>,
+    rate: bool,
+    scale: f64,
+    over: Option<usize>,
+}
+
+/// Terms and divisors, by the metric's name.
+#[derive(Default)]
+struct Questions {
+    terms: Vec<Term>,
+    divisors: Vec<Vec<Matcher>>,
+    by_name: HashMap<String, Vec<Use>>,
+}
+
+#[derive(Clone, Copy)]
+enum Use {
+    Term(usize),
+    Divisor(usize),
+}
+
+impl Questions {
+    /// Takes a row, if it can be answered here.
+    fn add(&mut self, at: usize, row: &Row) -> Option<()> {
+        let tree = promql_parser::parser::parse(&row.query.replace("$w", "5s")).ok()?;
+        let mut parts = Vec::new();
+        union(&tree, &mut parts);
+        let before = (self.terms.len(), self.divisors.len());
+        for part in parts {
+            let Some(term) = self.term(at, part) else {
+                self.terms.truncate(before.0);
+                self.divisors.truncate(before.1);
+                return None;
+            };
+            self.terms.push(term);
+        }
+        Some(())
+    }
+
+    fn term(&mut self, row: usize, part: &Expr) -> Option<Term> {
+        match part {
+            Expr::Paren(inner) => self.term(row, &inner.expr),
+            Expr::VectorSelector(selector) => {
+                Some(Term { row, series: matchers(selector)?, rate: false, scale: 1.0, over: None })
+            }
+            Expr::Call(call) if matches!(call.func.name, "irate" | "rate") => {
+                let Expr::MatrixSelector(range) = &**call.args.args.first()? else { return None };
+                Some(Term { row, series: matchers(&range.vs)?, rate: true, scale: 1.0, over: None })
+            }
+            Expr::Binary(binary) if binary.modifier.is_none() => {
+                let left = self.term(row, &binary.lhs)?;
+                match (binary.op.id(), &*binary.rhs) {
+                    (T_DIV, Expr::NumberLiteral(n)) => Some(Term { scale: left.scale / n.val, ..left }),
+                    (T_MUL, Expr::NumberLiteral(n)) => Some(Term { scale: left.scale * n.val, ..left }),
+                    (T_DIV, Expr::VectorSelector(selector)) if left.over.is_none() => {
+                        self.divisors.push(matchers(selector)?);
+                        Some(Term { over: Some(self.divisors.len() - 1), ..left })
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn index(&mut self) {
+        let name = |matchers: &[Matcher]| matchers.iter().find(|m| m.name == "__name__").map(|m| m.value.clone());
+        let terms = self.terms.iter().enumerate().map(|(at, term)| (name(&term.series), Use::Term(at)));
+        let divisors = self.divisors.iter().enumerate().map(|(at, series)| (name(series), Use::Divisor(at)));
+        for (name, one) in terms.chain(divisors) {
+            self.by_name.entry(name.unwrap_or_default()).or_default().push(one);
+        }
+    }
+}
+
+/// The parts of `a or b or c`.
+fn union<'a>(tree: &'a Expr, parts: &mut Vec<&'a Expr>) {
+    match tree {
+        Expr::Binary(binary) if binary.op.id() == T_LOR => {
+            union(&binary.lhs, parts);
+            union(&binary.rhs, parts);
+        }
+        other => parts.push(other),
+    }
+}
+
+/// Those of a plain selector: of one metric, without offset.
+fn matchers(selector: &VectorSelector) -> Option<Vec<Matcher>> {
+    let plain = selector.offset.is_none() && selector.at.is_none();
+    let matchers = fabriclens_promql::selector(&selector.to_string()).ok()?;
+    let named = matchers.iter().any(|m| m.name == "__name__" && m.op == fabriclens_model::MatchOp::Equal);
+    (plain && named).then_some(matchers)
+}
+
+/// A series in one of its uses.
+struct Slot {
+    cell: u32,
+    term: u32,
+    over: u32,
+    /// Unix ms and value: the last sample of an earlier frame, and the newest.
+    before: (i64, f64),
+    newest: (i64, f64),
+    /// End of the frame of `value`, Unix ms.
+    frame: i64,
+    value: f64,
+}
+
+/// A signal of a port: series that become one value.
+struct Cell {
+    row: usize,
+    port: usize,
+    members: Vec<u32>,
+}
+
+/// A column of a list that is of use.
+struct Column {
+    at: u32,
+    slot: u32,
+    cell: u32,
+}
+
+/// All of them, by cell; divisors, which have none, come first.
+struct Plan {
+    /// Keeps the list's address from being used again.
+    _list: Arc<[Labels]>,
+    uses: Vec<Column>,
+}
+
+/// See the module.
+pub struct Standing {
+    questions: Questions,
+    plans: HashMap<usize, Plan>,
+    slots: Vec<Slot>,
+    cells: Vec<Cell>,
+    index: HashMap<(u32, u64), u32>,
+    of_port: HashMap<(usize, usize), u32>,
+    step_ms: i64,
+    full: bool,
+}
+
+impl Standing {
+    /// With frames so far apart; also gives the rows that it cannot answer.
+    pub fn new(step_ms: i64) -> (Self, Vec<&'static Row>) {
+        let mut questions = Questions::default();
+        let rest = ALL.iter().enumerate().filter(|(at, row)| questions.add(*at, row).is_none()).map(|r| r.1).collect();
+        questions.index();
+        let standing = Self {
+            questions,
+            plans: HashMap::new(),
+            slots: Vec::new(),
+            cells: Vec::new(),
+            index: HashMap::new(),
+            of_port: HashMap::new(),
+            step_ms: step_ms.max(1),
+            full: false,
+        };
+        (standing, rest)
+    }
+
+    /// End of the frame in which an instant lies, Unix ms.
+    pub fn frame_of(&self, time_ms: i64) -> i64 {
+        frame_of(time_ms, self.step_ms)
+    }
+
+    /// Whether there are more series than it follows.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Takes rows of samples (as the store does: column-major) into the frames of a watch; what lies in none is left out.
+    pub fn take(&mut self, series: &Arc<[Labels]>, times: &[i64], values: &[f64], watch: &mut Watch) {
+        let address = series.as_ptr() as usize;
+        if !self.plans.contains_key(&address) {
+            if self.plans.len() >= PLANS {
+                self.plans.clear();
+            }
+            let uses = self.plan(series, watch);
+            self.plans.insert(address, Plan { _list: series.clone(), uses });
+        }
+        let Self { questions, plans, slots, cells, step_ms, .. } = self;
+        let Some(plan) = plans.get(&address).filter(|plan| !plan.uses.is_empty()) else { return };
+        for (row, time) in times.iter().enumerate() {
+            let frame = frame_of(*time, *step_ms);
+            for of_cell in plan.uses.chunk_by(|a, b| a.cell == b.cell) {
+                let mut any = false;
+                for column in of_cell {
+                    let value = values[column.at as usize * times.len() + row];
+                    if !is_absent(value) && !is_stale(value) {
+                        any |= sample(slots, column.slot, &questions.terms, (*time, value), (frame, *step_ms));
+                    }
+                }
+                if let Some(cell) = cells.get(of_cell[0].cell as usize).filter(|_| any) {
+                    write(cell, slots, frame, watch);
+                }
+            }
+        }
+    }
+
+    fn plan(&mut self, series: &Arc<[Labels]>, watch: &mut Watch) -> Vec<Column> {
+        let mut uses = Vec::new();
+        for (column, labels) in series.iter().enumerate() {
+            let Some(found) = self.questions.by_name.get(labels.metric()) else { continue };
+            for one in found.clone() {
+                if let Some(slot) = self.slot(one, labels, watch) {
+                    uses.push(Column { at: column as u32, slot, cell: self.slots[slot as usize].cell });
+                }
+            }
+        }
+        uses.sort_by_key(|column: &Column| column.cell.wrapping_add(1));
+        uses
+    }
+
+    fn slot(&mut self, one: Use, labels: &Labels, watch: &mut Watch) -> Option<u32> {
+        let (matchers, number) = match one {
+            Use::Term(at) => (&self.questions.terms[at].series, 2 * at as u32),
+            Use::Divisor(at) => (&self.questions.divisors[at], 2 * at as u32 + 1),
+        };
+        if !matchers.iter().all(|m| m.matches(labels)) {
+            return None;
+        }
+        let same = hash(labels);
+        if let Some(slot) = self.index.get(&(number, same)) {
+            return Some(*slot);
+        }
+        if self.slots.len() >= SERIES {
+            self.full = true;
+            return None;
+        }
+        let Use::Term(at) = one else { return Some(self.divisor(number, same)) };
+        let port = port_name(labels).and_then(|port| watch.host_port(labels.get("host"), &port))?;
+        let (row, over) = (self.questions.terms[at].row, self.questions.terms[at].over);
+        let over = over.map_or(NONE, |divisor| self.divisor(2 * divisor as u32 + 1, same));
+        let next = self.cells.len() as u32;
+        let cell = *self.of_port.entry((row, port)).or_insert(next);
+        if cell == next {
+            self.cells.push(Cell { row, port, members: Vec::new() });
+        }
+        let slot = self.slots.len() as u32;
+        self.cells[cell as usize].members.push(slot);
+        let never = (i64::MIN, 0.0);
+        self.slots.push(Slot {
+            cell,
+            term: at as u32,
+            over,
+            before: never,
+            newest: never,
+            frame: i64::MIN,
+            value: f64::NAN,
+        });
+        self.index.insert((number, same), slot);
+        Some(slot)
+    }
+
+    fn divisor(&mut self, number: u32, same: u64) -> u32 {
+        let next = self.slots.len() as u32;
+        let slot = *self.index.entry((number, same)).or_insert(next);
+        if slot == next {
+            let never = (i64::MIN, 0.0);
+            let none = Slot { cell: NONE, term: NONE, over: NONE, before: never, newest: never, frame: 0, value: 0.0 };
+            self.slots.push(none);
+        }
+        slot
+    }
+}
+
+fn frame_of(time_ms: i64, step_ms: i64) -> i64 {
+    time_ms.saturating_sub(1).div_euclid(step_ms).saturating_add(1).saturating_mul(step_ms)
+}
+
+/// Of all labels but the name.
+fn hash(labels: &Labels) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    labels.iter().filter(|(name, _)| *name != "__name__").for_each(|pair| pair.hash(&mut hasher));
+    hasher.finish()
+}
+
+/// Takes a sample; whether it is a value of its frame.
+fn sample(slots: &mut [Slot], at: u32, terms: &[Term], now: (i64, f64), (frame, step_ms): (i64, i64)) -> bool {
+    let over = slots[at as usize].over;
+    let divisor = slots.get(over as usize).map(|s| s.newest);
+    let slot = &mut slots[at as usize];
+    if now.0 <= slot.newest.0 {
+        return false;
+    }
+    if slot.frame != frame {
+        (slot.before, slot.frame) = (slot.newest, frame);
+    }
+    slot.newest = now;
+    let Some(term) = terms.get(slot.term as usize) else { return false };
+    let value = match slot.before {
+        _ if !term.rate => now.1,
+        (then, _) if then == i64::MIN || now.0 - then > LOOK_BACK * step_ms => f64::NAN,
+        (_, past) if now.1 < past => f64::NAN,
+        (then, past) => (now.1 - past) / (now.0 - then) as f64 * 1000.0,
+    };
+    slot.value = match divisor {
+        None => value * term.scale,
+        Some((then, by)) if now.0.saturating_sub(then) <= HOLDS_MS => value * term.scale / by,
+        Some(_) => f64::NAN,
+    };
+    true
+}
+
+fn write(cell: &Cell, slots: &[Slot], frame: i64, watch: &mut Watch) {
+    let row = &ALL[cell.row];
+    let members = cell.members.iter().map(|m| &slots[*m as usize]);
+    let values = members.filter(|s| s.frame == frame && !s.value.is_nan()).map(|s| s.value);
+    let joined = values.reduce(|a, b| match row.join {
+        Join::Sum => a + b,
+        Join::Max => a.max(b),
+    });
+    if let Some((value, into)) = joined.zip(watch.frame(frame.saturating_mul(1_000_000))) {
+        into.set(row.signal, cell.port, value);
+    }
+}

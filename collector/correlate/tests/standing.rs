@@ -1,0 +1,140 @@
+//! What is answered as samples arrive is what PromQL answers from a store.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use fabriclens_correlate::{ALL, Fabric, Frame, Ports, Standing, Topology, Watch, frames};
+use fabriclens_model::{Labels, Memory, Series, absent};
+use fabriclens_promql::Engine;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A number in [0, 1), the same each time.
+fn noise(n: u64) -> f64 {
+    let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x ^= x >> 31;
+    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (x >> 40) as f64 / (1 << 24) as f64
+}
+
+/// Lists of series as agents send them: of each host's ports, in two sections.
+fn lists() -> Vec<Vec<Labels>> {
+    let mut lists = Vec::new();
+    for host in ["a", "b"] {
+        let one = |name: &str, extra: &[(&str, &str)]| {
+            let own = [("__name__", name), ("host", host), ("device", "mlx5_0"), ("port", "1")];
+            Labels::new(own.into_iter().chain(extra.iter().copied()))
+        };
+        let (tx, rx) = (("direction", "transmit"), ("direction", "receive"));
+        let mut counters = vec![
+            one("fabric_port_io_bytes_total", &[tx]),
+            one("fabric_port_io_bytes_total", &[rx]),
+            one("fabric_port_xmit_wait_bytes_total", &[]),
+            one("fabric_link_symbol_errors_total", &[]),
+            one("fabric_link_crc_errors_total", &[rx]),
+            one("fabric_port_discards_total", &[("reason", "x")]),
+        ];
+        for priority in ["0", "3"] {
+            counters.push(one("fabric_pfc_pause_seconds_total", &[tx, ("priority", priority)]));
+            counters.push(one("fabric_pfc_frames_total", &[tx, ("priority", priority)]));
+        }
+        lists.push(counters);
+        lists.push(vec![one("fabric_port_rate_bytes_per_second", &[]), one("fabric_port_up", &[]), one("other", &[])]);
+    }
+    lists
+}
+
+#[test]
+fn samples_as_they_arrive_say_what_promql_says() {
+    let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
+    let empty = || Fabric::new(Topology::default(), Ports::default(), Vec::new());
+    let (mut watch, (mut standing, rest)) = (Watch::new(empty()), Standing::new(1000));
+    let mut series: BTreeMap<Labels, Series> = BTreeMap::new();
+    let mut totals: BTreeMap<Labels, f64> = BTreeMap::new();
+    let ticks: Vec<i64> = (1..40).map(|tick| tick * 1000).collect();
+    for time in &ticks {
+        watch.push(Frame::new(time * 1_000_000, &watch.fabric().ports));
+        for (at, list) in lists.iter().enumerate() {
+            // Now and then an agent misses a tick; the second section comes before the first.
+            let seed = *time as u64 * 31 + at as u64;
+            if noise(seed) < 0.1 {
+                continue;
+            }
+            let mut values = Vec::new();
+            for (column, labels) in list.iter().enumerate() {
+                let total = totals.entry(labels.clone()).or_insert(5e9);
+                if labels.metric().ends_with("_total") {
+                    *total += (noise(seed * 97 + column as u64) * 1e9).floor();
+                }
+                // What is absent from a row is no sample of anything.
+                let here = labels.metric() != "fabric_port_discards_total" || noise(seed * 89) >= 0.2;
+                values.push(if here { *total } else { absent() });
+                if here {
+                    let one = series
+                        .entry(labels.clone())
+                        .or_insert_with(|| Series { labels: labels.clone(), ..Series::default() });
+                    one.times.push(*time);
+                    one.values.push(*total);
+                }
+            }
+            standing.take(list, &[*time], &values, &mut watch);
+        }
+    }
+    let memory = Memory(series.into_values().collect());
+    let asked = frames(&Engine::default(), &memory, watch.fabric(), &ticks, 1000).unwrap();
+    let ports = watch.fabric().ports.list.len();
+    assert_eq!(ports, 2);
+    let (mut same, mut late) = (0, 0);
+    for frame in asked {
+        for row in ALL.iter().filter(|row| !rest.iter().any(|r| r.signal == row.signal)) {
+            for port in 0..ports {
+                let said = watch.frame(frame.time_ns).unwrap().get(row.signal, port);
+                match (said, frame.get(row.signal, port)) {
+                    (Some(a), Some(b)) => {
+                        assert!((a - b).abs() <= 1e-5 * b.abs(), "{:?} at {}: {a}, {b}", row.signal, frame.time_ns);
+                        same += 1;
+                    }
+                    // PromQL repeats what was before where a tick is missing; here it is not measured.
+                    (None, Some(_)) => late += 1,
+                    (None, None) => {}
+                    (Some(a), None) => panic!("{:?} at {}: {a}, which nobody measured", row.signal, frame.time_ns),
+                }
+            }
+        }
+    }
+    assert!(same > 10 * ticks.len() && late < same / 2, "{same} the same, {late} missing");
+}
+
+#[test]
+fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
+    use fabriclens_correlate::Signal;
+    let list: Arc<[Labels]> = Arc::new([Labels::new([
+        ("__name__", "fabric_port_io_bytes_total"),
+        ("host", "a"),
+        ("device", "mlx5_0"),
+        ("port", "1"),
+        ("direction", "transmit"),
+    ])]);
+    let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()));
+    let (mut standing, _) = Standing::new(1000);
+    for time in [1000, 2000, 3000, 4000, 5000, 6000_i64] {
+        watch.push(Frame::new(time * 1_000_000, &watch.fabric().ports));
+    }
+    // Ten samples within the third second, and a reset in the fifth.
+    let times = [900, 1900, 2100, 2500, 2900, 3900, 4900, 5900];
+    let values = [0.0, 1000.0, 1500.0, 1700.0, 3000.0, 4000.0, 10.0, 510.0];
+    standing.take(&list, &times, &values, &mut watch);
+    let seen: Vec<Option<f64>> = (1..7).map(|s| watch.frame(s * 1_000_000_000).unwrap().get(Signal::Tx, 0)).collect();
+    assert_eq!(seen, [None, Some(1000.0), Some(2000.0), Some(1000.0), None, Some(500.0)]);
+    standing.take(&list, &[3000], &[9e9], &mut watch);
+    assert_eq!(
+        watch.frame(3_000_000_000).unwrap().get(Signal::Tx, 0),
+        Some(2000.0),
+        "what comes twice or late is left"
+    );
+}
+
+#[test]
+fn every_signal_is_answered_as_it_arrives_or_asked() {
+    let (_, rest) = Standing::new(1000);
+    let names: Vec<String> = rest.iter().map(|row| format!("{:?}", row.signal)).collect();
+    assert_eq!(names, [""; 0], "these would be asked of the store each time");
+}
