@@ -2,13 +2,11 @@
 
 use crate::fabric::Fabric;
 use crate::history::Frame;
-use crate::signal::{ALL, Join};
+use crate::signal::{ALL, Row};
+use crate::standing::LOOK_BACK;
 use crate::topology::End;
 use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{Engine, QueryError, Value};
-
-/// Samples that a rate looks back over, in steps: an agent may miss some.
-const LOOK_BACK: i64 = 5;
 
 /// The frames at these instants (Unix ms, ascending), which are `step_ms` apart or multiples of it.
 ///
@@ -38,11 +36,7 @@ pub fn frames(
                 for (time, value) in one.times.iter().zip(&one.values) {
                     let Ok(tick) = ticks_ms.binary_search(time) else { continue };
                     let joined = &mut seen[tick];
-                    *joined = match row.join {
-                        _ if joined.is_nan() => *value,
-                        Join::Sum => *joined + value,
-                        Join::Max => joined.max(*value),
-                    };
+                    *joined = if joined.is_nan() { *value } else { row.join.of(*joined, *value) };
                 }
             }
             for (frame, value) in frames.iter_mut().zip(&seen) {
@@ -53,6 +47,32 @@ pub fn frames(
     Ok(frames)
 }
 
+/// The answer to one row at an instant (Unix ms), by port.
+///
+/// # Errors
+/// [`QueryError`].
+pub fn ask(
+    engine: &Engine,
+    read: &dyn Read,
+    fabric: &Fabric,
+    row: &Row,
+    time_ms: i64,
+) -> Result<Vec<(usize, f64)>, QueryError> {
+    let query = row.query.replace("$w", "30s");
+    let Value::Vector(samples) = engine.instant(read, &query, time_ms)?.value else { return Ok(Vec::new()) };
+    let mut by_port: Vec<(usize, f64)> =
+        samples.iter().filter_map(|s| Some((port_of(fabric, &s.labels)?, s.value))).collect();
+    by_port.sort_unstable_by_key(|v| v.0);
+    by_port.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 = row.join.of(kept.1, next.1);
+        }
+        same
+    });
+    Ok(by_port)
+}
+
 /// Whose a series is.
 fn port_of(fabric: &Fabric, labels: &Labels) -> Option<usize> {
     let node = fabric.topology.node(labels.get("host"))?;
@@ -60,7 +80,7 @@ fn port_of(fabric: &Fabric, labels: &Labels) -> Option<usize> {
 }
 
 /// What the port of a series is called on its host; `None` if it is of none.
-pub(crate) fn port_name(labels: &Labels) -> Option<String> {
+pub fn port_name(labels: &Labels) -> Option<String> {
     match (labels.get("device"), labels.get("port")) {
         ("", "") => None,
         ("", port) => Some(port.to_owned()),

@@ -20,7 +20,7 @@ mod watch;
 pub use backtest::backtest;
 pub use fabric::{Fabric, Job, Port, Ports};
 pub use finding::{Evidence, Finding, Kind, Root};
-pub use frames::frames;
+pub use frames::{ask, frames, port_name};
 pub use history::{Frame, History, Load, Stretch, Usual};
 pub use scene::{Fare, Scene};
 pub use signal::{ALL, Join, Row, Signal};

@@ -54,6 +54,16 @@ pub enum Join {
     Max,
 }
 
+impl Join {
+    /// Of two values.
+    pub fn of(self, a: f64, b: f64) -> f64 {
+        match self {
+            Self::Sum => a + b,
+            Self::Max => a.max(b),
+        }
+    }
+}
+
 /// A row of [`ALL`].
 pub struct Row {
     /// Which.

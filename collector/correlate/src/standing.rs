@@ -5,7 +5,7 @@
 //! frame has one sample. A counter that falls is a gap, because nobody knows what it lost.
 
 use crate::frames::port_name;
-use crate::signal::{ALL, Join, Row};
+use crate::signal::{ALL, Row};
 use crate::watch::Watch;
 use fabriclens_model::{Labels, Matcher, is_absent, is_stale};
 use promql_parser::parser::token::{T_DIV, T_LOR, T_MUL};
@@ -333,10 +333,7 @@ fn write(cell: &Cell, slots: &[Slot], frame: i64, watch: &mut Watch) {
     let row = &ALL[cell.row];
     let members = cell.members.iter().map(|m| &slots[*m as usize]);
     let values = members.filter(|s| s.frame == frame && !s.value.is_nan()).map(|s| s.value);
-    let joined = values.reduce(|a, b| match row.join {
-        Join::Sum => a + b,
-        Join::Max => a.max(b),
-    });
+    let joined = values.reduce(|a, b| row.join.of(a, b));
     if let Some((value, into)) = joined.zip(watch.frame(frame.saturating_mul(1_000_000))) {
         into.set(row.signal, cell.port, value);
     }

@@ -24,6 +24,7 @@ use crate::api::selector;
 use crate::api::time::now_ms;
 use crate::config;
 use crate::endpoint::Client;
+use crate::tap::Tap;
 use crate::telemetry::Telemetry;
 use meta::Teller;
 use parking_lot::Mutex;
@@ -98,6 +99,7 @@ pub struct Sink {
     /// How far ahead of the clock (ms) a sample may be that a remote engine is given.
     future: i64,
     queues: Vec<Arc<Queue>>,
+    tap: Tap,
 }
 
 impl Sink {
@@ -114,7 +116,7 @@ impl Sink {
         let targets = engine.into_iter().chain(config.forward.iter().map(|f| (f, age(f))));
         let queues = targets.map(|(f, limits)| start(f, limits, &root, &store, telemetry)).collect::<Result<_, _>>()?;
         let future = i64::try_from(config.ingest.future.as_millis()).unwrap_or(i64::MAX);
-        Ok(Self { store: config.store.is_none().then_some(store), future, queues })
+        Ok(Self { store: config.store.is_none().then_some(store), future, queues, tap: Tap::default() })
     }
 
     /// Stores and queues samples; returns when all of it survives a crash.
@@ -128,6 +130,11 @@ impl Sink {
         done.pop().unwrap_or_else(|| Ok(Appended::default()))
     }
 
+    /// What is written, for who judges it.
+    pub fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
     /// The first half of [`Sink::append`]: what it returns must be committed before anything is acknowledged.
     ///
     /// # Errors
@@ -137,8 +144,19 @@ impl Sink {
             Some(store) => Place::Store(store.write(&groups)?),
             None => Place::Queues,
         };
-        // Without queues nobody reads them again.
-        Ok(Written { place, groups: if self.queues.is_empty() { Vec::new() } else { groups } })
+        let queued = !self.queues.is_empty();
+        Ok(match (queued, self.tap.is_open()) {
+            (true, true) => {
+                self.tap.offer(groups.clone());
+                Written { place, groups }
+            }
+            (true, false) => Written { place, groups },
+            // Without queues nobody else reads them again.
+            (false, _) => {
+                self.tap.offer(groups);
+                Written { place, groups: Vec::new() }
+            }
+        })
     }
 
     /// Returns when all that was written survives a crash: one sync of the store and of each queue for all of it. One

@@ -1,0 +1,236 @@
+//! The watch over live data: frames of what is written, judged twice a second; what it says goes to the book.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::{Fabric, Frame, Job, Ports, Row, Standing, Topology, Watch, frames};
+use fabriclens_model::Matcher;
+use fabriclens_promql::{Engine, QueryError};
+use tokio::sync::watch::Receiver;
+
+use super::Book;
+use crate::api::time::now_ms;
+use crate::data::Data;
+use crate::every::{Why, every};
+use crate::forward::Sink;
+use crate::jobs::{Jobs, Running};
+use crate::telemetry::Telemetry;
+use crate::topology::Topologies;
+
+/// How often is judged. A pause must be seen in two samples to be no hiccup, so half a second more is what it costs.
+const PACE: Duration = Duration::from_millis(500);
+/// One frame, ms: what agents send in.
+const STEP_MS: i64 = 1000;
+/// What is read at the start of what was before, ms.
+const BEFORE_MS: i64 = 90_000;
+/// What was calm before an incident that is open at the start: from so long before it until so long before it, ms.
+const CALM_MS: [i64; 2] = [80_000, 20_000];
+/// Longest time without samples after which a frame is still made for each second, ms.
+const GAP_MS: i64 = 120_000;
+/// A metric that every port has, by which ports are known at the start.
+const PORTS: &str = "fabric_port_io_bytes_total";
+
+/// What it needs of the collector.
+pub struct Parts {
+    /// Where samples pass.
+    pub sink: Arc<Sink>,
+    /// Where those of before are.
+    pub data: Arc<Data>,
+    /// Asks for them.
+    pub engine: Engine,
+    /// Who runs where.
+    pub jobs: Arc<Jobs>,
+    /// Who is wired to whom.
+    pub topologies: Arc<Topologies>,
+    /// Where incidents are kept.
+    pub book: Arc<Book>,
+    /// Its own numbers.
+    pub telemetry: Telemetry,
+}
+
+/// Watches until `stop` becomes true.
+pub async fn run(parts: Parts, stop: Receiver<bool>) {
+    parts.sink.tap().open();
+    let sink = parts.sink.clone();
+    let mut live = Live::new(parts);
+    let work = move |why| {
+        if why == Why::Stop {
+            return;
+        }
+        live.round(now_ms());
+    };
+    every(PACE, Arc::default(), stop, "nothing is judged any more", work).await;
+    sink.tap().close();
+}
+
+struct Live {
+    parts: Parts,
+    watch: Watch,
+    standing: Standing,
+    /// Questions that are asked of the store, because samples as they arrive do not answer them.
+    asked: Vec<&'static Row>,
+    running: Running,
+    topology: Option<Arc<Topology>>,
+    /// Ports that there were when jobs were last told theirs.
+    ports: usize,
+    /// End of the last frame that was pushed, Unix ms.
+    frame_ms: i64,
+    started: bool,
+    /// Told once, until it is over.
+    behind: bool,
+}
+
+impl Live {
+    fn new(parts: Parts) -> Self {
+        let (standing, asked) = Standing::new(STEP_MS);
+        Self {
+            parts,
+            watch: Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new())),
+            standing,
+            asked,
+            running: Running::default(),
+            topology: None,
+            ports: 0,
+            frame_ms: 0,
+            started: false,
+            behind: false,
+        }
+    }
+
+    fn round(&mut self, now: i64) {
+        let began = Instant::now();
+        self.fabric(now);
+        if !self.started {
+            self.started = true;
+            self.start(now);
+        }
+        self.push_frames(now);
+        self.draw();
+        self.ask(now);
+        let took = began.elapsed();
+        let mut seen = self.watch.judge();
+        seen.extend(self.watch.open());
+        self.parts.book.update(now.saturating_mul(1_000_000), &seen);
+        self.parts.telemetry.judged(took, began.elapsed().saturating_sub(took));
+    }
+
+    /// Cables and jobs as they are now.
+    fn fabric(&mut self, now: i64) {
+        let topology = self.parts.topologies.current();
+        if self.topology.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &topology)) {
+            self.watch.rewire(&topology);
+            self.topology = Some(topology);
+        }
+        let changed = self.running.update(&self.parts.jobs.registry, now);
+        let ports = self.watch.fabric().ports.list.len();
+        if changed || ports != self.ports {
+            self.ports = ports;
+            let jobs = self.running.jobs.iter().map(|job| job_of(self.watch.fabric(), job)).collect();
+            self.watch.employ(jobs);
+        }
+    }
+
+    fn push_frames(&mut self, now: i64) {
+        let last = self.standing.frame_of(now);
+        let mut next = self.frame_ms.saturating_add(STEP_MS).max(last - GAP_MS);
+        while next <= last {
+            self.watch.push(Frame::new(next.saturating_mul(1_000_000), &self.watch.fabric().ports));
+            self.frame_ms = next;
+            next += STEP_MS;
+        }
+    }
+
+    /// Samples as they were written.
+    fn draw(&mut self) {
+        let drawn = self.parts.sink.tap().draw();
+        for group in drawn.requests.iter().flatten() {
+            self.standing.take(&group.series, &group.times, &group.values, &mut self.watch);
+        }
+        let behind = drawn.lost > 0 || self.standing.is_full();
+        if behind && !self.behind {
+            tracing::warn!(lost = drawn.lost, "verdicts do not keep up with samples: some are not judged");
+        }
+        self.behind = behind;
+    }
+
+    /// Questions that need the store.
+    fn ask(&mut self, now: i64) {
+        let Self { asked, parts, watch, .. } = self;
+        for row in asked.iter() {
+            // One frame: what it answers is as old as its question.
+            let frame = self.frame_ms;
+            match fabriclens_correlate::ask(&parts.engine, parts.data.reader(), watch.fabric(), row, now) {
+                Ok(values) => {
+                    let Some(into) = watch.frame(frame.saturating_mul(1_000_000)) else { continue };
+                    values.into_iter().for_each(|(port, value)| into.set(row.signal, port, value));
+                }
+                Err(error) => tracing::debug!(%error, query = row.query, "cannot ask"),
+            }
+        }
+    }
+
+    /// What was before a restart: the last minute, what was calm before, and what was open.
+    fn start(&mut self, now: i64) {
+        let open = self.parts.book.open_ones();
+        let now = self.standing.frame_of(now) - STEP_MS;
+        if let Err(error) = self.read_back(&open, now) {
+            tracing::warn!(%error, "what was before the start cannot be read; what is usual is learned anew");
+        }
+        self.frame_ms = now;
+        self.fabric(now);
+        let lost: Vec<String> = self.watch.resume(&open).into_iter().map(|incident| incident.id.clone()).collect();
+        let lives: Vec<&str> = open.iter().map(|i| i.id.as_str()).filter(|id| !lost.iter().any(|l| l == id)).collect();
+        self.parts.book.resume(now.saturating_mul(1_000_000), &lives);
+        if !open.is_empty() {
+            tracing::info!(incidents = lives.len(), ended = lost.len(), "incidents of before are watched on");
+        }
+    }
+
+    fn read_back(&mut self, open: &[Incident], now: i64) -> Result<(), QueryError> {
+        let names = [Matcher::equal("__name__", PORTS)];
+        let known = self.parts.data.series(&names, now - BEFORE_MS, now).unwrap_or_default();
+        for labels in &known {
+            if let Some(port) = fabriclens_correlate::port_name(labels) {
+                self.watch.host_port(labels.get("host"), &port);
+            }
+        }
+        if known.is_empty() {
+            return Ok(());
+        }
+        self.fabric(now);
+        let first = open.iter().map(|incident| incident.start_ns / 1_000_000).min();
+        if let Some(first) = first.map(|ms| self.standing.frame_of(ms)) {
+            for frame in self.read_frames(first - CALM_MS[0], first - CALM_MS[1])? {
+                self.watch.was_calm(frame);
+            }
+        }
+        let from = first.map_or(now - BEFORE_MS, |first| first.max(now - BEFORE_MS));
+        for frame in self.read_frames(from, now)? {
+            self.watch.push(frame);
+        }
+        Ok(())
+    }
+
+    fn read_frames(&self, from: i64, to: i64) -> Result<Vec<Frame>, QueryError> {
+        let ticks: Vec<i64> = (0..).map(|n| from + n * STEP_MS).take_while(|t| *t <= to).collect();
+        frames(&self.parts.engine, self.parts.data.reader(), self.watch.fabric(), &ticks, STEP_MS)
+    }
+}
+
+/// A job with its ports: those of its devices, or all RDMA ports of its hosts where nobody says which.
+fn job_of(fabric: &Fabric, job: &fabriclens_jobs::Job) -> Job {
+    let key = fabriclens_jobs::Key { cluster: job.cluster.clone(), id: job.id.clone() };
+    let mut ports = Vec::new();
+    for (host, place) in &job.hosts {
+        let Some(node) = fabric.topology.node(host) else { continue };
+        let has = |port: &&usize| {
+            let name = &fabric.ports.list[**port].end.port;
+            let device = name.split_once('/').map_or(name.as_str(), |d| d.0);
+            place.devices.is_empty() || place.devices.iter().any(|d| d == device)
+        };
+        ports.extend(fabric.ports.of_node(node).iter().filter(has));
+    }
+    Job { id: key.to_string(), ports, since_ns: job.start_ns }
+}

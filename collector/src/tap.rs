@@ -1,0 +1,98 @@
+//! A copy of what is written, for who judges samples as they arrive. It holds a bounded number of values: who does not
+//! keep up loses the oldest, and ingest never waits.
+
+use fabriclens_store::RowGroup;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+
+/// Values that wait at most: 64 MiB, some seconds of the largest fleet.
+const MOST: usize = 8 << 20;
+
+/// See the module.
+#[derive(Default)]
+pub struct Tap {
+    waiting: Mutex<Option<Waiting>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    requests: VecDeque<Vec<RowGroup>>,
+    values: usize,
+    lost: u64,
+}
+
+/// What has come since it was last asked for.
+#[derive(Default)]
+pub struct Drawn {
+    /// By request, in the order in which they were written.
+    pub requests: VecDeque<Vec<RowGroup>>,
+    /// Values that came before and were dropped, because too many waited.
+    pub lost: u64,
+}
+
+impl Tap {
+    /// From now on what is written is kept, until it is drawn.
+    pub fn open(&self) {
+        self.waiting.lock().get_or_insert_default();
+    }
+
+    /// Nothing is kept any more.
+    pub fn close(&self) {
+        *self.waiting.lock() = None;
+    }
+
+    /// Whether somebody draws.
+    pub fn is_open(&self) -> bool {
+        self.waiting.lock().is_some()
+    }
+
+    /// Gives what was written.
+    pub fn offer(&self, groups: Vec<RowGroup>) {
+        let mut waiting = self.waiting.lock();
+        let Some(waiting) = waiting.as_mut() else { return };
+        waiting.values += count(&groups);
+        waiting.requests.push_back(groups);
+        while waiting.values > MOST {
+            let Some(oldest) = waiting.requests.pop_front() else { break };
+            waiting.values -= count(&oldest);
+            waiting.lost += count(&oldest) as u64;
+        }
+    }
+
+    /// Takes what waits.
+    pub fn draw(&self) -> Drawn {
+        let mut waiting = self.waiting.lock();
+        let Some(waiting) = waiting.as_mut() else { return Drawn::default() };
+        let Waiting { requests, lost, .. } = std::mem::take(waiting);
+        Drawn { requests, lost }
+    }
+}
+
+fn count(groups: &[RowGroup]) -> usize {
+    groups.iter().map(|group| group.values.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_model::Labels;
+
+    fn rows(values: usize) -> Vec<RowGroup> {
+        let series = [Labels::new([("__name__", "m")])].into();
+        vec![RowGroup { series, times: (0..values as i64).collect(), values: vec![0.0; values] }]
+    }
+
+    #[test]
+    fn nothing_is_kept_for_nobody_and_the_oldest_leaves_first() {
+        let tap = Tap::default();
+        tap.offer(rows(1));
+        tap.open();
+        assert_eq!(tap.draw().requests.len(), 0);
+        for values in [3, MOST - 2, 1] {
+            tap.offer(rows(values));
+        }
+        let drawn = tap.draw();
+        assert_eq!((drawn.requests.len(), drawn.lost), (2, 3));
+        assert_eq!(tap.draw().requests.len(), 0, "it was drawn");
+    }
+}
