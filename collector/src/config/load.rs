@@ -134,6 +134,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.retention.age, raw.retention.age, "retention.age")?;
     time(&mut config.retention.rollups, raw.retention.rollups, "retention.rollups")?;
     time(&mut config.retention.jobs, raw.retention.jobs, "retention.jobs")?;
+    time(&mut config.retention.incidents, raw.retention.incidents, "retention.incidents")?;
     config.jobs = jobs::check(raw.jobs)?;
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;

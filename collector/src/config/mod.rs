@@ -70,6 +70,8 @@ pub struct Retention {
     pub rollups: Duration,
     /// Jobs that ended so long ago are forgotten; zero: never.
     pub jobs: Duration,
+    /// Incidents that ended so long ago are forgotten; zero: never.
+    pub incidents: Duration,
 }
 
 /// PEM files.
@@ -122,6 +124,7 @@ impl Default for Config {
                 size: None,
                 rollups: Duration::from_secs(366 * 86_400),
                 jobs: Duration::from_secs(366 * 86_400),
+                incidents: Duration::from_secs(366 * 86_400),
             },
             tls: None,
             ingest: Ingest { message_size: 16 << 20, in_flight: 32, future: Duration::from_secs(600) },
@@ -163,6 +166,7 @@ impl Config {
             self.retention.size.map(|s| s.to_string()).unwrap_or_default(),
             duration::format(self.retention.rollups),
             duration::format(self.retention.jobs),
+            duration::format(self.retention.incidents),
             path(&tls.map(|t| t.cert.clone())),
             path(&tls.map(|t| t.key.clone())),
             path(&ca),

@@ -27,6 +27,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("retention.size", Form::Text),
     ("retention.rollups", Form::Text),
     ("retention.jobs", Form::Text),
+    ("retention.incidents", Form::Text),
     ("tls.cert", Form::Text),
     ("tls.key", Form::Text),
     ("tls.client_ca", Form::Text),
@@ -108,6 +109,7 @@ pub(super) struct RawRetention {
     pub size: Option<String>,
     pub rollups: Option<String>,
     pub jobs: Option<String>,
+    pub incidents: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
