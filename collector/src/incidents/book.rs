@@ -69,7 +69,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    fn fits(&self, record: &Record) -> bool {
+    /// Whether all of it fits.
+    pub fn fits(&self, record: &Record) -> bool {
         let incident = &record.incident;
         self.from_ns.is_none_or(|from| incident.end_ns.is_none_or(|end| end >= from))
             && self.to_ns.is_none_or(|to| incident.start_ns <= to)
@@ -293,13 +294,7 @@ impl Book {
     }
 
     /// Writes a record and then knows it.
-    fn put(
-        &self,
-        inner: &mut Inner,
-        record: Record,
-        now_ns: i64,
-        states: &[State],
-    ) -> Result<Arc<Record>, BookError> {
+    fn put(&self, inner: &mut Inner, record: Record, now_ns: i64, states: &[State]) -> Result<Arc<Record>, BookError> {
         let value = encode(&record);
         let bytes = value.as_ref().map_or(0, Vec::len);
         let kept = value.and_then(|value| self.tree.insert(record.incident.id.as_bytes(), value).map_err(disk));

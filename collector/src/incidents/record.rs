@@ -135,7 +135,7 @@ pub struct Record {
 
 impl Record {
     /// One that is new.
-    pub(super) fn new(incident: Incident, now_ns: i64) -> Self {
+    pub(crate) fn new(incident: Incident, now_ns: i64) -> Self {
         let mut record = Self {
             incident: cut(incident),
             recurrence_of: None,

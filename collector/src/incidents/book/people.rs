@@ -96,7 +96,8 @@ impl Book {
 
     /// Silences in force, the one that ends first first.
     pub fn silences(&self, now_ns: i64) -> Vec<Silence> {
-        let mut all: Vec<Silence> = self.inner.lock().silences.values().filter(|s| s.until_ns > now_ns).cloned().collect();
+        let mut all: Vec<Silence> =
+            self.inner.lock().silences.values().filter(|s| s.until_ns > now_ns).cloned().collect();
         all.sort_by_key(|s| s.until_ns);
         all
     }

@@ -178,7 +178,8 @@ fn the_book_is_bounded_and_forgets_what_is_old() {
 fn filters_and_silences_fit_what_they_name() {
     let dir = tempfile::tempdir().unwrap();
     let book = book(dir.path());
-    let late = Incident { start_ns: 50 * S, end_ns: Some(60 * S), root: Place::Job { job: "z".into() }, ..incident("z") };
+    let late =
+        Incident { start_ns: 50 * S, end_ns: Some(60 * S), root: Place::Job { job: "z".into() }, ..incident("z") };
     book.update(60 * S, &[incident("a"), late]);
     let count = |filter: Filter| book.list(&filter).len();
     let any = Filter::default;
