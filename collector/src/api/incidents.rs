@@ -17,7 +17,7 @@ use super::encode::Json;
 use super::error::{ApiError, Kind};
 use super::params::Params;
 use super::time::now_ns;
-use crate::incidents::{Book, BookError, Filter, Record, Silence};
+use crate::incidents::{Book, BookError, Filter, Record, Shown};
 
 /// Incidents of an answer that does not say how many it wants.
 const USUAL: usize = 1000;
@@ -29,8 +29,8 @@ pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<
     blocking(move || {
         let now = now_ns();
         let found = api.book.list(&filter);
-        let shown: Vec<Shown<'_>> = found.iter().take(limit).map(|r| Shown::of(&api.book, r, now)).collect();
-        json(&Listed { total: found.len(), incidents: shown })
+        let some: Vec<Shown<'_>> = found.iter().take(limit).map(|r| shown(&api.book, r, now)).collect();
+        json(&Listed { total: found.len(), incidents: some })
     })
     .await
 }
@@ -44,7 +44,7 @@ pub(super) async fn one(
     let record = api.book.get(&id).ok_or_else(|| refused(BookError::Unknown(id)))?;
     match params.get("series") {
         None | Some("true") => Ok(window::answer(api, record, &params).await),
-        Some("false") => Ok(json(&One { incident: Shown::of(&api.book, &record, now_ns()) })?.into_response()),
+        Some("false") => Ok(json(&One { incident: shown(&api.book, &record, now_ns()) })?.into_response()),
         Some(other) => Err(ApiError::parameter("series", format!("{other:?} is neither true nor false"))),
     }
 }
@@ -61,21 +61,9 @@ struct One<'a> {
     incident: Shown<'a>,
 }
 
-/// An incident, and what is derived of it.
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(flatten)]
-    record: &'a Record,
-    state: &'static str,
-    /// The silence in force.
-    silenced: Option<Silence>,
-}
-
-impl<'a> Shown<'a> {
-    fn of(book: &Book, record: &'a Record, now_ns: i64) -> Self {
-        let state = if record.is_open() { "open" } else { "ended" };
-        Self { record, state, silenced: book.silence_of(record, now_ns) }
-    }
+/// An incident with the silence that is in force for it.
+fn shown<'a>(book: &Book, record: &'a Record, now_ns: i64) -> Shown<'a> {
+    Shown::of(record, book.silence_of(record, now_ns))
 }
 
 /// Which incidents are asked for.

@@ -3,12 +3,15 @@
 
 pub mod book;
 mod changes;
+mod notify;
 mod record;
+pub mod series;
 mod silence;
 mod view;
 
 pub use book::{Book, BookError, Filter};
 pub use changes::{Change, Changes, Missed};
-pub use record::{Judged, Moment, Record, Said, State, kind_text, root_labels, root_text};
+pub use notify::notify;
+pub use record::{Judged, Moment, Record, Said, State, kind_text, root_labels, root_text, severity_text};
 pub use silence::{Match, Silence};
-pub use view::Thread;
+pub use view::{Shown, Thread};

@@ -4,7 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::record::Record;
+use super::silence::Silence;
 
 /// An incident of the same kind in the same place within this time after another is the same thread. A thread that
 /// recurred is over when it has been quiet for as long.
@@ -57,5 +60,22 @@ impl Thread {
         }
         threads.sort_by(|a, b| (a.start_ns, &a.key).cmp(&(b.start_ns, &b.key)));
         threads
+    }
+}
+
+/// An incident as the API and webhooks write it: with what is derived of it.
+#[derive(Serialize)]
+pub struct Shown<'a> {
+    #[serde(flatten)]
+    record: &'a Record,
+    state: &'static str,
+    /// The silence in force.
+    silenced: Option<Silence>,
+}
+
+impl<'a> Shown<'a> {
+    /// With the silence that is in force for it.
+    pub fn of(record: &'a Record, silenced: Option<Silence>) -> Self {
+        Self { record, state: if record.is_open() { "open" } else { "ended" }, silenced }
     }
 }

@@ -15,7 +15,7 @@ use crate::api::{self, Api};
 use crate::config::Config;
 use crate::data::Data;
 use crate::forward::{ForwardError, Sink};
-use crate::incidents::{Book, BookError};
+use crate::incidents::{self, Book, BookError};
 use crate::ingest::{self, Ingest};
 use crate::jobs::{self, Jobs};
 use crate::telemetry::Telemetry;
@@ -113,6 +113,9 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), api::engine(&config.query), stopped.clone());
     tellers.push(tokio::spawn(rollups));
+    let written = incidents::series::run(book.clone(), store.clone(), sink.clone(), telemetry.clone(), stopped.clone());
+    tellers.push(tokio::spawn(written));
+    tellers.extend(incidents::notify(&book, &config, &telemetry, &stopped)?);
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
     tellers.push(tokio::spawn(jobs));
     let own = ingest::store_own_metrics(

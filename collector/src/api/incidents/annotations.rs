@@ -13,7 +13,7 @@ use crate::api::encode::Json;
 use crate::api::error::{ApiError, Kind};
 use crate::api::params::Params;
 use crate::api::time::{now_ns, parse_time};
-use crate::incidents::{Filter, Record, kind_text, root_text};
+use crate::incidents::{Filter, Record, kind_text, root_text, severity_text};
 
 /// Annotations of one answer: more cannot be told apart on a graph.
 const MOST: usize = 1000;
@@ -88,11 +88,10 @@ async fn answer(api: Arc<Api>, filter: Filter, annotation: Value) -> Result<Json
 fn of<'a>(record: &'a Record, annotation: &'a Value, now_ns: i64) -> Annotation<'a> {
     let incident = &record.incident;
     let kind = record.kind().unwrap_or(incident.kind);
-    let severity = serde_json::to_value(incident.severity).ok();
-    let severity = severity.and_then(|s| s.as_str().map(str::to_owned)).unwrap_or_default();
     let jobs = incident.culprit_jobs.iter().map(|j| format!("culprit:{j}"));
     let jobs = jobs.chain(incident.victim_jobs.iter().map(|j| format!("victim:{j}")));
-    let tags = [kind_text(kind), severity].into_iter().chain(jobs.take(20)).collect();
+    let tags =
+        [kind_text(kind), severity_text(incident.severity).to_owned()].into_iter().chain(jobs.take(20)).collect();
     Annotation {
         annotation,
         id: &incident.id,

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{One, Shown, blocking, json, refused};
+use super::{One, blocking, json, refused};
 use crate::api::Api;
 use crate::api::encode::Json;
 use crate::api::error::{ApiError, Kind};
@@ -132,7 +132,7 @@ async fn told(
 ) -> Result<Json, ApiError> {
     blocking(move || {
         let record = say(&api).map_err(refused)?;
-        json(&One { incident: Shown::of(&api.book, &record, now_ns()) })
+        json(&One { incident: super::shown(&api.book, &record, now_ns()) })
     })
     .await
 }

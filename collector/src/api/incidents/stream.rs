@@ -13,12 +13,12 @@ use futures_util::stream;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::{Shown, filter};
+use super::filter;
 use crate::api::Api;
 use crate::api::error::{ApiError, Kind};
 use crate::api::params::Params;
 use crate::api::time::now_ns;
-use crate::incidents::{Change, Filter, State as Happened};
+use crate::incidents::{Change, Filter, Shown, State as Happened};
 
 /// What one listener holds.
 struct Listening {
@@ -98,7 +98,7 @@ impl Listening {
         if !self.filter.fits(&change.record) {
             return None;
         }
-        let incident = Shown::of(&self.api.book, &change.record, now_ns());
+        let incident = super::shown(&self.api.book, &change.record, now_ns());
         let data = serde_json::to_string(&Told { changes: &change.states, incident }).ok()?;
         let id = format!("{}-{}", self.api.started_ms, change.seq);
         Some(Event::default().id(id).event("incident").data(data))

@@ -10,7 +10,7 @@ use fabriclens_correlate::incident::Place;
 use fabriclens_model::Budget as _;
 use fabriclens_promql::{Outcome, QueryError};
 
-use super::{One, Shown, json};
+use super::{One, json};
 use crate::api::encode::{self, Json};
 use crate::api::number::push_text;
 use crate::api::params::Params;
@@ -50,7 +50,7 @@ impl Window {
 pub(super) async fn answer(api: Arc<Api>, record: Arc<Record>, params: &Params) -> Response {
     let window = Window::of(&record, now_ns() / 1_000_000);
     let questions = questions(&record, window.step);
-    let shown = match json(&One { incident: Shown::of(&api.book, &record, now_ns()) }) {
+    let shown = match json(&One { incident: super::shown(&api.book, &record, now_ns()) }) {
         Ok(Json(shown)) => shown,
         Err(e) => return e.into_response(),
     };
