@@ -28,6 +28,10 @@ pub enum Command {
     Query(QueryArgs),
     /// List jobs: whose, where, since when
     Jobs(JobsArgs),
+    /// What is wrong and was: list, show one, acknowledge, silence, reclassify
+    ///
+    /// docs/incidents.md tells what each field means, and where else incidents go.
+    Incidents(IncidentsArgs),
     /// Judge a recording: what was wrong, where, since when, who suffered
     ///
     /// Runs the detectors over recorded counters as a live collector would have: each sample sees only what was before it.
@@ -155,6 +159,120 @@ pub struct JobsArgs {
     /// The server's answer as it came
     #[arg(long)]
     pub json: bool,
+}
+
+/// `incidents`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct IncidentsArgs {
+    /// Say something of them
+    #[command(subcommand)]
+    pub say: Option<Say>,
+    /// Show this one in full
+    #[arg(value_name = "ID", conflicts_with_all = ["open", "since", "kind", "node", "job"])]
+    pub id: Option<String>,
+    /// Only those that go on
+    #[arg(long)]
+    pub open: bool,
+    /// That went on after this: how long ago (1h), Unix seconds, or RFC 3339
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Of one kind, for instance pfc_storm
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// That begin or suffer at this host or switch
+    #[arg(long)]
+    pub node: Option<String>,
+    /// That this job causes or suffers from
+    #[arg(long)]
+    pub job: Option<String>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub server: Server,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = IncidentsFormat::Text)]
+    pub format: IncidentsFormat,
+}
+
+/// How incidents are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IncidentsFormat {
+    /// For people
+    Text,
+    /// The server's answer as it came
+    Json,
+}
+
+/// Who says something, and why.
+#[derive(Debug, Args)]
+pub struct Who {
+    /// Who says so
+    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true, default_value = "")]
+    pub by: String,
+    /// Why, or what is being done
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub note: String,
+}
+
+/// What may be said of incidents.
+#[derive(Debug, Subcommand)]
+pub enum Say {
+    /// Somebody looks after it: no more reminders
+    Ack {
+        /// Which incident
+        id: String,
+        /// Who.
+        #[command(flatten)]
+        who: Who,
+        /// Whom to tell.
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Nobody is told of one, or of all that fit, for a while
+    Silence {
+        /// Which incident
+        #[arg(required_unless_present_any = ["kind", "node", "job"])]
+        id: Option<String>,
+        /// Of one kind, for instance pfc_storm
+        #[arg(long)]
+        kind: Option<String>,
+        /// That begin or suffer at this host or switch
+        #[arg(long)]
+        node: Option<String>,
+        /// That this job causes or suffers from
+        #[arg(long)]
+        job: Option<String>,
+        /// How long, for instance 2h
+        #[arg(long = "for", value_name = "DURATION")]
+        duration: String,
+        /// Who.
+        #[command(flatten)]
+        who: Who,
+        /// Whom to tell.
+        #[command(flatten)]
+        server: Server,
+    },
+    /// End a silence before its time
+    Unsilence {
+        /// Which silence, as silence printed it
+        id: String,
+        /// Whom to tell.
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Say what it really is: another kind, or not_a_problem
+    Reclassify {
+        /// Which incident
+        id: String,
+        /// For instance incast, or not_a_problem
+        kind: String,
+        /// Who.
+        #[command(flatten)]
+        who: Who,
+        /// Whom to tell.
+        #[command(flatten)]
+        server: Server,
+    },
 }
 
 /// `report`

@@ -1,9 +1,10 @@
 //! Other servers over HTTP: who they are told we are, whom of them we trust, what their answers mean. Used by
 //! [`crate::forward`] and by the remote engine.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use ureq::http::{Response, header};
@@ -125,6 +126,12 @@ pub fn retry_after(response: &Response<Body>) -> Option<Duration> {
     Some(wait.min(LONGEST_WAIT))
 }
 
+/// Between half of it and all: senders that failed together must not come back together.
+pub fn jitter(backoff: Duration) -> Duration {
+    let random = RandomState::new().hash_one(Instant::now()) % 1000;
+    backoff.mul_f64(0.5 + random as f64 / 2000.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,5 +170,13 @@ mod tests {
         endpoint.bearer_token_file = Some("/nonexistent/token".into());
         let error = Client::new(&endpoint).err().unwrap().to_string();
         assert!(error.starts_with("/nonexistent/token: "), "{error}");
+    }
+
+    #[test]
+    fn jitter_stays_within_its_bounds() {
+        for _ in 0..100 {
+            let t = jitter(Duration::from_secs(10));
+            assert!((Duration::from_secs(5)..=Duration::from_secs(10)).contains(&t), "{t:?}");
+        }
     }
 }

@@ -11,6 +11,7 @@ pub mod duration;
 pub mod endpoint;
 mod every;
 pub mod forward;
+pub mod incidents;
 pub mod ingest;
 pub mod jobs;
 mod lines;

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Serve(args) => run_serve(args),
         Command::Query(args) => client::query(args).map_err(anyhow::Error::from),
+        Command::Incidents(args) => client::incidents(args).map_err(anyhow::Error::from),
         Command::Jobs(args) => client::jobs(args).map_err(anyhow::Error::from),
         Command::Backtest(args) => backtest::run(args).map_err(anyhow::Error::from),
         Command::Report(args) => client::report(args).map_err(anyhow::Error::from),

@@ -1,9 +1,12 @@
 //! The collector's own metrics, `fabriclens_*`: counted here, served at `/metrics`, and stored into its own store.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::ingest::Way;
 use fabriclens_store::Stats;
+use parking_lot::Mutex;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry, TextEncoder,
@@ -60,6 +63,11 @@ pub struct Telemetry {
     pub query_memory: IntGauge,
     /// How often a query had to wait until memory was free.
     pub query_memory_waits: IntCounter,
+    /// Messages to Alertmanagers and webhooks, by receiver and outcome (`sent`, `failed`, `refused`).
+    pub notifications: IntCounterVec,
+    incidents_open: IntGaugeVec,
+    /// Kinds that were open at some time.
+    kinds: Arc<Mutex<BTreeSet<String>>>,
     store: Vec<(IntGauge, Pick)>,
     forward: Forward,
 }
@@ -191,6 +199,18 @@ impl Telemetry {
                 "fabriclens_query_memory_waits_total",
                 "How often a query had to wait until memory was free.",
             )?,
+            notifications: counters(
+                "fabriclens_notifications_total",
+                "Messages about incidents to Alertmanagers and webhooks.",
+                &["receiver", "outcome"],
+            )?,
+            incidents_open: {
+                let g =
+                    IntGaugeVec::new(Opts::new("fabriclens_incidents_open", "Incidents that are open."), &["kind"])?;
+                registry.register(Box::new(g.clone()))?;
+                g
+            },
+            kinds: Arc::default(),
             store: STORE
                 .iter()
                 .map(|(name, help, read)| Ok((gauge(name, help)?, *read)))
@@ -234,6 +254,17 @@ impl Telemetry {
         build.set(1);
         registry.register(Box::new(build))?;
         Ok(telemetry)
+    }
+
+    /// Open incidents by kind; a kind that had some and has none stays, at zero.
+    pub fn incidents_open(&self, kinds: &BTreeMap<String, i64>) {
+        let mut all: BTreeMap<&str, i64> = kinds.iter().map(|(kind, n)| (kind.as_str(), *n)).collect();
+        let known = self.kinds.lock().iter().cloned().collect::<Vec<_>>();
+        known.iter().for_each(|kind| _ = all.entry(kind).or_insert(0));
+        for (kind, n) in all {
+            self.incidents_open.with_label_values(&[kind]).set(n);
+        }
+        self.kinds.lock().extend(kinds.keys().cloned());
     }
 
     /// Takes over the store's own numbers; call before reading.

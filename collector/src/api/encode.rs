@@ -114,7 +114,8 @@ pub fn push_labels(out: &mut String, labels: &Labels) {
     out.push('}');
 }
 
-fn push_result(out: &mut String, value: &Value, limit: usize) {
+/// `{"resultType":"matrix","result":[…]`, without the last brace; `limit` cuts its series.
+pub fn push_result(out: &mut String, value: &Value, limit: usize) {
     match value {
         Value::Scalar { time_ms, value } => {
             out.push_str("{\"resultType\":\"scalar\",\"result\":");

@@ -1,7 +1,6 @@
 //! Whether it lives, whether it can take samples, and its own metrics.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -17,7 +16,7 @@ pub(super) async fn alive() -> &'static str {
 /// Samples are taken and queries answered; otherwise 503 and why.
 pub(super) async fn ready(State(api): State<Arc<Api>>) -> Response {
     let no = |why: String| (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response();
-    if api.stopping.load(Ordering::Relaxed) {
+    if *api.stopping.borrow() {
         return no("stopping".to_owned());
     }
     if let Some(failure) = api.store.stats().log_failure.or_else(|| api.sink.failure()) {

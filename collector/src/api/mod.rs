@@ -7,6 +7,7 @@ mod explore;
 pub(crate) mod export;
 mod federate;
 mod health;
+mod incidents;
 mod jobs;
 mod memory;
 pub mod number;
@@ -19,17 +20,18 @@ mod status;
 pub mod time;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::http::Uri;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use fabriclens_promql::Engine;
 use fabriclens_store::Store;
+use tokio::sync::{Semaphore, watch};
 
 use crate::config::{self, Config};
 use crate::data::Data;
 use crate::forward::Sink;
+use crate::incidents::Book;
 use crate::jobs::Jobs;
 use crate::telemetry::Telemetry;
 use error::{ApiError, Kind};
@@ -40,6 +42,9 @@ pub fn engine(query: &config::Query) -> Engine {
     Engine::new(query::limits(query))
 }
 
+/// Who may listen to changes of incidents at the same time; each holds a connection.
+const LISTENERS: usize = 256;
+
 /// What every handler sees.
 pub struct Api {
     /// Metadata, and numbers about itself.
@@ -47,12 +52,15 @@ pub struct Api {
     data: Arc<Data>,
     sink: Arc<Sink>,
     jobs: Arc<Jobs>,
+    book: Arc<Book>,
     engine: Engine,
     telemetry: Telemetry,
     config: Config,
     started_ms: i64,
     pool: Arc<Pool>,
-    stopping: AtomicBool,
+    stopping: watch::Sender<bool>,
+    /// Places of those who listen to changes of incidents.
+    listeners: Arc<Semaphore>,
 }
 
 impl Api {
@@ -62,6 +70,7 @@ impl Api {
         data: Arc<Data>,
         sink: Arc<Sink>,
         jobs: Arc<Jobs>,
+        book: Arc<Book>,
         telemetry: Telemetry,
         config: Config,
     ) -> Self {
@@ -70,18 +79,20 @@ impl Api {
             data,
             sink,
             jobs,
+            book,
             engine: engine(&config.query),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,
             config,
             started_ms: time::now_ms(),
-            stopping: AtomicBool::new(false),
+            stopping: watch::Sender::new(false),
+            listeners: Arc::new(Semaphore::new(LISTENERS)),
         }
     }
 
-    /// From now on `/readyz` says no, so that load balancers look elsewhere.
+    /// From now on `/readyz` says no, so that load balancers look elsewhere, and streams end.
     pub fn stopping(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stopping.send_replace(true);
     }
 }
 
@@ -96,6 +107,15 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/-/ready", get(health::ready))
         .route("/federate", get(federate::federate))
         .route("/api/v1/export", get(export::export).post(export::export))
+        .route("/api/v1/annotations", get(incidents::annotations::get).post(incidents::annotations::post))
+        .route("/api/v1/incidents", get(incidents::list))
+        .route("/api/v1/incidents/stream", get(incidents::stream::stream))
+        .route("/api/v1/incidents/{id}", get(incidents::one))
+        .route("/api/v1/incidents/{id}/acknowledge", post(incidents::say::acknowledge))
+        .route("/api/v1/incidents/{id}/reclassify", post(incidents::say::reclassify))
+        .route("/api/v1/incidents/{id}/silence", post(incidents::say::silence))
+        .route("/api/v1/silences", get(incidents::say::silences).post(incidents::say::silence_all))
+        .route("/api/v1/silences/{id}", delete(incidents::say::unsilence))
         .route("/api/v1/jobs", get(jobs::list).post(jobs::begin))
         .route("/api/v1/jobs/{id}", get(jobs::one).patch(jobs::change))
         .route("/api/v1/jobs/{id}/end", post(jobs::end))

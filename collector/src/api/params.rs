@@ -17,6 +17,20 @@ const FORM_BYTES: usize = 4 << 20;
 pub struct Params(Vec<(String, String)>);
 
 impl Params {
+    /// Of a query in a URL.
+    ///
+    /// # Errors
+    /// 400 when it is none.
+    pub fn decode(query: &[u8]) -> Result<Self, ApiError> {
+        decode(query).map(Self)
+    }
+
+    /// All but these names.
+    #[must_use]
+    pub fn without(&self, names: &[&str]) -> Self {
+        Self(self.0.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned().collect())
+    }
+
     /// The first value of a name; empty counts as absent, as in Prometheus.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str()).filter(|v| !v.is_empty())

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use fabriclens_correlate::incident::Severity;
 use fabriclens_jobs::{Filter, Job, Key, Registry, RegistryError};
 use fabriclens_model::Budget as _;
 use fabriclens_promql::QueryError;
+use fabriclens_report::model::{self, Incident};
 use fabriclens_report::{Input, Report};
 
 use super::Api;
@@ -16,9 +18,12 @@ use super::error::{ApiError, Kind};
 use super::params::Params;
 use super::query::Turn;
 use super::time::now_ns;
+use crate::incidents::{Book, Filter as Filters, Record, kind_text};
 
 /// Earlier jobs of the user are looked for so far back, ns.
 const BEFORE_NS: i64 = 30 * 86_400_000_000_000;
+/// Incidents of one report.
+const INCIDENTS: usize = 50;
 /// What a browser may do with the page: nothing is loaded from elsewhere and nothing runs.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
@@ -48,12 +53,13 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
             ApiError::parameter("run", format!("{text:?} is no number of a run; they are counted from 1"))
         })?;
         let key = Key { cluster: params.get("cluster").unwrap_or_default().to_owned(), id };
-        let jobs = api.jobs.clone();
+        let (jobs, book) = (api.jobs.clone(), api.book.clone());
         let found = tokio::task::spawn_blocking(move || look_up(&jobs.registry, &key, run)).await;
         let found = found.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
         let (job, others) = found.map_err(|e| ApiError::new(Kind::NotFound, e))?;
         let write = move |turn: &Turn<'_>| {
-            let input = Input { job: &job, others: &others, now_ns: now_ns(), incidents: Vec::new() };
+            let incidents = incidents(&book, &job);
+            let input = Input { job: &job, others: &others, now_ns: now_ns(), incidents };
             let report = fabriclens_report::build(turn.engine, turn.data.reader(), turn.cancel, input)?;
             let text = (form.write)(&report);
             if turn.grant.take(text.capacity()) { Ok(Json(text)) } else { Err(QueryError::Memory) }
@@ -65,6 +71,41 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// Incidents at the time of a run that it causes or suffers from, and those at its hosts: the former first, then by time.
+fn incidents(book: &Book, job: &Job) -> Vec<Incident> {
+    let name = Key { cluster: job.cluster.clone(), id: job.id.clone() }.to_string();
+    let found = book.list(&Filters { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filters::default() });
+    let role = |record: &Record| {
+        let beside = || job.hosts.keys().any(|host| record.touches(host)).then_some("bystander");
+        record.role(&name).or_else(beside)
+    };
+    let mut of_job: Vec<Incident> = found
+        .iter()
+        .filter_map(|record| {
+            let (kind, role, incident) = (record.kind()?, role(record)?, &record.incident);
+            Some(Incident {
+                id: incident.id.clone(),
+                kind: kind_text(kind),
+                severity: match incident.severity {
+                    Severity::Warning => model::Severity::Warning,
+                    Severity::Critical => model::Severity::Critical,
+                },
+                start_ns: incident.start_ns,
+                end_ns: incident.end_ns,
+                explanation: incident.explanation.clone(),
+                action: incident.action.clone(),
+                role: role.to_owned(),
+            })
+        })
+        .collect();
+    of_job.sort_by(|a, b| {
+        let key = |i: &Incident| (i.role == "bystander", i.start_ns);
+        key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
+    });
+    of_job.truncate(INCIDENTS);
+    of_job
 }
 
 /// The run, and every job that ran at the same time or is an earlier one of the same user.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::layout::printable;
+use super::layout::{printable, rows};
 use super::{ClientError, Form, ask, pairs, print, seconds, time_of, url};
 use crate::api::time::{format_time, now_ms};
 use crate::cli::{JobsArgs, State};
@@ -70,14 +70,12 @@ fn table(jobs: &[Job], now_ms: i64) -> String {
     if jobs.is_empty() {
         return "no jobs; agents, schedulers and POST /api/v1/jobs tell of them (docs/jobs.md)\n".to_owned();
     }
-    let mut rows = vec![["JOB", "USER", "NAME", "HOSTS", "START", "TOOK", "SOURCES"].map(str::to_owned)];
-    rows.extend(jobs.iter().map(|job| row(job, now_ms)));
-    let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let head = ["JOB", "USER", "NAME", "HOSTS", "START", "TOOK", "SOURCES"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    lines.extend(jobs.iter().map(|job| row(job, now_ms).to_vec()));
     let mut out = String::new();
-    for (n, row) in rows.iter().enumerate() {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+    for (n, line) in rows(&lines).iter().enumerate() {
+        out.push_str(line);
         out.push('\n');
         for line in n.checked_sub(1).iter().flat_map(|job| &jobs[*job].disagreements) {
             out.push_str(&format!("    sources differ: {}\n", printable(line)));

@@ -154,6 +154,18 @@ fn pair(name: &str, value: &str) -> String {
     if value.contains(char::is_whitespace) { format!("{name}={value:?}") } else { format!("{name}={value}") }
 }
 
+/// Lines of cells below each other, each column as wide as its widest.
+pub(super) fn rows(lines: &[Vec<String>]) -> Vec<String> {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| lines.iter().filter_map(|l| l.get(c)).map(|cell| chars(cell)).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |cells: &Vec<String>| {
+        let cells = cells.iter().zip(&widths).map(|(cell, width)| left(cell, *width));
+        cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+    };
+    lines.iter().map(line).collect()
+}
+
 fn chars(text: &str) -> usize {
     text.chars().count()
 }

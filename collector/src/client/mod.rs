@@ -1,6 +1,7 @@
-//! `fabriclens query` and `jobs`: ask over HTTP. For PromQL any server that is compatible with Prometheus will do.
+//! `fabriclens query`, `jobs`, `incidents`: ask over HTTP. For PromQL any server that is compatible with Prometheus will do.
 
 mod answer;
+mod incidents;
 mod jobs;
 mod layout;
 mod print;
@@ -17,6 +18,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use crate::api::time::{self, now_ms};
 use crate::cli::{Format, QueryArgs, Server};
 use answer::Answer;
+pub use incidents::incidents;
 pub use jobs::jobs;
 pub use report::report;
 

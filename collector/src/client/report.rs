@@ -32,7 +32,7 @@ fn format(args: &ReportArgs) -> &'static str {
 }
 
 /// A text as one segment of a path: ids of jobs may hold anything.
-fn segment(text: &str) -> String {
+pub(super) fn segment(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
     let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
     // Dots alone would be another path.

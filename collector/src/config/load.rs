@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::raw::{Form, KEYS, RawConfig, SERVER_KEYS, TABLE_KEYS};
-use super::{Config, ConfigError, Tls, jobs, nearest, remote};
+use super::{Config, ConfigError, Tls, jobs, nearest, notify, remote};
 use crate::duration;
 
 /// What flags override; `None` leaves file, environment or default in force.
@@ -74,7 +74,7 @@ fn refuse_unknown(table: &toml::Table, place: &str) -> Result<(), ConfigError> {
     for (name, value) in table {
         let keys = match value.as_table() {
             Some(inner) if section(name) => inner.keys().map(|k| format!("{name}.{k}")).collect(),
-            _ if name == "forward" => {
+            _ if name == "forward" || name == "webhook" => {
                 let tables = value.as_array().into_iter().flatten().filter_map(toml::Value::as_table);
                 tables.flat_map(|t| t.keys().map(|k| format!("{name}.{k}"))).collect()
             }
@@ -134,6 +134,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.retention.age, raw.retention.age, "retention.age")?;
     time(&mut config.retention.rollups, raw.retention.rollups, "retention.rollups")?;
     time(&mut config.retention.jobs, raw.retention.jobs, "retention.jobs")?;
+    time(&mut config.retention.incidents, raw.retention.incidents, "retention.incidents")?;
     config.jobs = jobs::check(raw.jobs)?;
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
@@ -155,6 +156,9 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     }
     config.store = remote::check_store(raw.store)?;
     config.forward = remote::check(raw.forward)?;
+    config.external_url = notify::check_external_url(raw.external_url)?;
+    config.alertmanager = notify::check_alertmanager(raw.alertmanager)?;
+    config.webhook = notify::check_webhooks(raw.webhook)?;
     config.tls = tls(raw.tls.cert, raw.tls.key, raw.tls.client_ca)?;
     bounds(&config)?;
     Ok(config)
@@ -234,6 +238,7 @@ mod tests {
         config.retention.rollups = Duration::ZERO;
         config.series.of_metric = 12;
         config.series.tenant_label = "cluster".into();
+        config.external_url = Some("https://fabric.example".into());
         config.tls = Some(Tls { cert: "a".into(), key: "b".into(), client_ca: Some("c".into()) });
         let shown = config.shown();
         assert_eq!(shown.len(), KEYS.len());

@@ -4,12 +4,14 @@
 mod hint;
 mod jobs;
 mod load;
+mod notify;
 mod raw;
 mod remote;
 
 pub use hint::nearest;
 pub use jobs::{Jobs, Kubernetes, Pods, Slurmrestd};
 pub use load::{Overrides, load};
+pub use notify::{Alertmanager, Webhook};
 pub use remote::{Endpoint, Forward, Remote};
 
 use std::net::SocketAddr;
@@ -46,6 +48,12 @@ pub struct Config {
     pub store: Option<Remote>,
     /// Who else gets the samples.
     pub forward: Vec<Forward>,
+    /// How people reach this collector, for links in messages; without it, the address that it listens on.
+    pub external_url: Option<String>,
+    /// Alertmanagers that are told of incidents.
+    pub alertmanager: Alertmanager,
+    /// Others that are told of incidents.
+    pub webhook: Vec<Webhook>,
 }
 
 /// Addresses; port 0 takes any free port.
@@ -70,6 +78,8 @@ pub struct Retention {
     pub rollups: Duration,
     /// Jobs that ended so long ago are forgotten; zero: never.
     pub jobs: Duration,
+    /// Incidents that ended so long ago are forgotten; zero: never.
+    pub incidents: Duration,
 }
 
 /// PEM files.
@@ -122,6 +132,7 @@ impl Default for Config {
                 size: None,
                 rollups: Duration::from_secs(366 * 86_400),
                 jobs: Duration::from_secs(366 * 86_400),
+                incidents: Duration::from_secs(366 * 86_400),
             },
             tls: None,
             ingest: Ingest { message_size: 16 << 20, in_flight: 32, future: Duration::from_secs(600) },
@@ -136,6 +147,9 @@ impl Default for Config {
             jobs: Jobs::default(),
             store: None,
             forward: Vec::new(),
+            external_url: None,
+            alertmanager: Alertmanager::default(),
+            webhook: Vec::new(),
         }
     }
 }
@@ -156,6 +170,7 @@ impl Config {
             self.data.display().to_string(),
             self.insecure.to_string(),
             duration::format(self.self_metrics_interval),
+            self.external_url.clone().unwrap_or_default(),
             self.listen.http.to_string(),
             self.listen.otlp_grpc.to_string(),
             self.listen.otlp_http.to_string(),
@@ -163,6 +178,7 @@ impl Config {
             self.retention.size.map(|s| s.to_string()).unwrap_or_default(),
             duration::format(self.retention.rollups),
             duration::format(self.retention.jobs),
+            duration::format(self.retention.incidents),
             path(&tls.map(|t| t.cert.clone())),
             path(&tls.map(|t| t.key.clone())),
             path(&ca),

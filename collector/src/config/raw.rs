@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::jobs::RawJobs;
+use super::notify::{RawAlertmanager, RawWebhook};
 
 /// How a key's value is written in TOML; environment variables are read accordingly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("data", Form::Text),
     ("insecure", Form::Bool),
     ("self_metrics_interval", Form::Text),
+    ("external_url", Form::Text),
     ("listen.http", Form::Text),
     ("listen.otlp_grpc", Form::Text),
     ("listen.otlp_http", Form::Text),
@@ -27,6 +29,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("retention.size", Form::Text),
     ("retention.rollups", Form::Text),
     ("retention.jobs", Form::Text),
+    ("retention.incidents", Form::Text),
     ("tls.cert", Form::Text),
     ("tls.key", Form::Text),
     ("tls.client_ca", Form::Text),
@@ -46,7 +49,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("jobs.squeue", Form::Text),
 ];
 
-/// Every key of `[store]` and of a `[[forward]]` table: other servers, which no variable sets.
+/// Every key of `[store]`, `[alertmanager]`, a `[[forward]]` and a `[[webhook]]`: other servers, which no variable sets.
 pub(super) const SERVER_KEYS: &[&str] = &[
     "store.remote",
     "store.write",
@@ -72,6 +75,23 @@ pub(super) const SERVER_KEYS: &[&str] = &[
     "forward.age",
     "forward.batch",
     "forward.parallel",
+    "alertmanager.urls",
+    "alertmanager.labels",
+    "alertmanager.username",
+    "alertmanager.password_file",
+    "alertmanager.bearer_token_file",
+    "alertmanager.ca",
+    "alertmanager.headers",
+    "alertmanager.timeout",
+    "webhook.name",
+    "webhook.url",
+    "webhook.repeat",
+    "webhook.username",
+    "webhook.password_file",
+    "webhook.bearer_token_file",
+    "webhook.ca",
+    "webhook.headers",
+    "webhook.timeout",
 ];
 
 /// Keys whose values are tables of their own, which no variable sets.
@@ -83,6 +103,7 @@ pub(super) struct RawConfig {
     pub data: Option<String>,
     pub insecure: Option<bool>,
     pub self_metrics_interval: Option<String>,
+    pub external_url: Option<String>,
     pub listen: RawListen,
     pub retention: RawRetention,
     pub tls: RawTls,
@@ -91,6 +112,8 @@ pub(super) struct RawConfig {
     pub jobs: RawJobs,
     pub store: RawStore,
     pub forward: Vec<RawForward>,
+    pub alertmanager: RawAlertmanager,
+    pub webhook: Vec<RawWebhook>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -108,6 +131,7 @@ pub(super) struct RawRetention {
     pub size: Option<String>,
     pub rollups: Option<String>,
     pub jobs: Option<String>,
+    pub incidents: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -190,7 +214,8 @@ mod tests {
     fn the_table_and_the_struct_hold_the_same_keys() {
         let mut found = Vec::new();
         let tops = fields_of("zzz = 1");
-        for top in tops.iter().filter(|t| *t != "forward" && *t != "store") {
+        let servers = ["forward", "store", "alertmanager", "webhook"];
+        for top in tops.iter().filter(|t| !servers.contains(&t.as_str())) {
             match toml::from_str::<RawConfig>(&format!("[{top}]\n")) {
                 Ok(_) => {
                     found.extend(fields_of(&format!("[{top}]\nzzz = 1")).into_iter().map(|f| format!("{top}.{f}")))
@@ -204,6 +229,7 @@ mod tests {
         let fields = |head: &str, name: &str| -> Vec<String> {
             fields_of(&format!("{head}\nzzz = 1")).iter().map(|f| format!("{name}.{f}")).collect()
         };
-        assert_eq!([fields("[store]", "store"), fields("[[forward]]", "forward")].concat(), SERVER_KEYS);
+        let notified = [fields("[alertmanager]", "alertmanager"), fields("[[webhook]]", "webhook")].concat();
+        assert_eq!([fields("[store]", "store"), fields("[[forward]]", "forward"), notified].concat(), SERVER_KEYS);
     }
 }

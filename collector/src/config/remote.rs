@@ -119,12 +119,18 @@ fn here(key: &'static str) -> &'static str {
 
 fn forward(mut raw: RawForward) -> Result<Forward, ConfigError> {
     let name = raw.name.take().unwrap_or_default();
+    check_name("forward.name", &name)?;
+    target(name, raw)
+}
+
+/// A name as directories and metrics have it.
+pub(super) fn check_name(key: &'static str, name: &str) -> Result<(), ConfigError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
-        let rule = "1 to 64 of a-z, 0-9, - and _; it names the queue's directory and its metrics";
-        return wrong("forward.name", format!("{name:?} is no name: {rule}"));
+        let rule = "1 to 64 of a-z, 0-9, - and _; it names what is kept for it and its metrics";
+        return wrong(key, format!("{name:?} is no name: {rule}"));
     }
-    target(name, raw)
+    Ok(())
 }
 
 fn target(name: String, raw: RawForward) -> Result<Forward, ConfigError> {

@@ -1,7 +1,6 @@
 //! Sends one queue to its receiver: one window after the other, within it some requests at a time, each series always
 //! in order of time. What a receiver refuses is split until only what it cannot take is left out.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -145,7 +144,7 @@ impl Sender {
             };
             self.telemetry.failed();
             self.log(0, &format!("not taken, sent again later: {why}"));
-            if !self.queue.pause(wait.unwrap_or_else(|| jitter(backoff))) {
+            if !self.queue.pause(wait.unwrap_or_else(|| endpoint::jitter(backoff))) {
                 return Err(Left::Stopped);
             }
             if !self.queue.holds(window.segment, window.from) {
@@ -233,12 +232,6 @@ fn cut(part: &[Point]) -> Option<(Vec<Point>, Vec<Point>)> {
     Some(part.iter().partition(|p| p.time < border))
 }
 
-/// Between half of it and all: senders that failed together must not come back together.
-fn jitter(backoff: Duration) -> Duration {
-    let random = RandomState::new().hash_one(Instant::now()) % 1000;
-    backoff.mul_f64(0.5 + random as f64 / 2000.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,13 +255,5 @@ mod tests {
         let s = |n| StatusCode::from_u16(n).unwrap();
         assert!([400, 409, 413, 422].map(s).iter().all(|s| is_about_samples(*s)));
         assert!(![401, 403, 404, 408, 429, 500, 502, 503, 504, 301].map(s).iter().any(|s| is_about_samples(*s)));
-    }
-
-    #[test]
-    fn jitter_stays_within_its_bounds() {
-        for _ in 0..100 {
-            let t = jitter(Duration::from_secs(10));
-            assert!((Duration::from_secs(5)..=Duration::from_secs(10)).contains(&t), "{t:?}");
-        }
     }
 }

@@ -15,6 +15,7 @@ use crate::api::{self, Api};
 use crate::config::Config;
 use crate::data::Data;
 use crate::forward::{ForwardError, Sink};
+use crate::incidents::{self, Book, BookError};
 use crate::ingest::{self, Ingest};
 use crate::jobs::{self, Jobs};
 use crate::telemetry::Telemetry;
@@ -41,6 +42,9 @@ pub enum ServeError {
     /// The registry of jobs.
     #[error(transparent)]
     Jobs(#[from] fabriclens_jobs::RegistryError),
+    /// The book of incidents.
+    #[error(transparent)]
+    Incidents(#[from] BookError),
     /// Anything else: a bug or a system without sockets.
     #[error("cannot start: {0}")]
     Other(String),
@@ -60,6 +64,7 @@ pub struct Running {
     /// Those who tell of jobs, and who writes them.
     jobs: Vec<JoinHandle<()>>,
     api: Arc<Api>,
+    book: Arc<Book>,
     store: Arc<Store>,
     sink: Arc<Sink>,
 }
@@ -83,8 +88,17 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let data = Arc::new(Data::new(store.clone(), &config)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
     let jobs = Arc::new(Jobs::open(&store)?);
+    let book = Arc::new(Book::open(&store, config.retention.incidents)?);
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest));
-    let api = Api::new(store.clone(), data.clone(), sink.clone(), jobs.clone(), telemetry.clone(), config.clone());
+    let api = Api::new(
+        store.clone(),
+        data.clone(),
+        sink.clone(),
+        jobs.clone(),
+        book.clone(),
+        telemetry.clone(),
+        config.clone(),
+    );
     let api = Arc::new(api);
     log_start(&config);
 
@@ -99,6 +113,9 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), api::engine(&config.query), stopped.clone());
     tellers.push(tokio::spawn(rollups));
+    let written = incidents::series::run(book.clone(), store.clone(), sink.clone(), telemetry.clone(), stopped.clone());
+    tellers.push(tokio::spawn(written));
+    tellers.extend(incidents::notify(&book, &config, &telemetry, &stopped)?);
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
     tellers.push(tokio::spawn(jobs));
     let own = ingest::store_own_metrics(
@@ -118,6 +135,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         own: tokio::spawn(own),
         jobs: tellers,
         api,
+        book,
         store,
         sink,
     })
@@ -169,6 +187,11 @@ fn serve(listener: Listener, router: Router, mut stopped: watch::Receiver<bool>)
 }
 
 impl Running {
+    /// The incidents, for those who run a collector in their own process.
+    pub fn incidents(&self) -> &Arc<Book> {
+        &self.book
+    }
+
     /// Takes no more connections, lets running requests finish, ends its own series, closes the store.
     pub async fn stop(self) {
         self.api.stopping();

@@ -1,0 +1,162 @@
+//! Who is told of incidents: `[alertmanager]` and `[[webhook]]`, checked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::ConfigError;
+use super::load::time;
+use super::raw::SERVER_KEYS;
+use super::remote::{self, Endpoint};
+
+/// A request: people wait for what it says.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Receivers of each kind.
+const MOST: usize = 16;
+
+/// `[alertmanager]`: all of them are told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alertmanager {
+    /// Each ends before `/api/v2/alerts`.
+    pub endpoints: Vec<Endpoint>,
+    /// Labels that every alert has.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// One `[[webhook]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Names it in metrics and in what it was told.
+    pub name: String,
+    /// Takes a POST of JSON.
+    pub endpoint: Endpoint,
+    /// Between reminders of what nobody acknowledged; zero: there are none.
+    pub repeat: Duration,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawAlertmanager {
+    urls: Vec<String>,
+    labels: BTreeMap<String, String>,
+    username: Option<String>,
+    password_file: Option<String>,
+    bearer_token_file: Option<String>,
+    ca: Option<String>,
+    headers: BTreeMap<String, String>,
+    timeout: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawWebhook {
+    name: Option<String>,
+    url: Option<String>,
+    repeat: Option<String>,
+    username: Option<String>,
+    password_file: Option<String>,
+    bearer_token_file: Option<String>,
+    ca: Option<String>,
+    headers: BTreeMap<String, String>,
+    timeout: Option<String>,
+}
+
+fn wrong<T>(key: &'static str, message: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError::Value { key, message: message.into() })
+}
+
+pub(super) fn check_external_url(url: Option<String>) -> Result<Option<String>, ConfigError> {
+    let Some(url) = url.filter(|url| !url.is_empty()) else { return Ok(None) };
+    let parsed = url.parse::<ureq::http::Uri>().ok();
+    match parsed.filter(|u| matches!(u.scheme_str(), Some("http" | "https")) && u.query().is_none()) {
+        Some(_) => Ok(Some(url.trim_end_matches('/').to_owned())),
+        None => wrong("external_url", format!("{url:?} is no http:// or https:// URL of this collector")),
+    }
+}
+
+pub(super) fn check_alertmanager(raw: RawAlertmanager) -> Result<Alertmanager, ConfigError> {
+    let RawAlertmanager { urls, labels, username, password_file, bearer_token_file, ca, headers, timeout } = raw;
+    if urls.is_empty() && (username.is_some() || bearer_token_file.is_some() || !labels.is_empty()) {
+        return wrong("alertmanager.urls", "missing; for instance [\"http://alertmanager:9093\"]");
+    }
+    if urls.len() > MOST {
+        return wrong("alertmanager.urls", format!("at most {MOST}"));
+    }
+    let name = |n: &str| {
+        n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !n.starts_with(|c: char| c.is_ascii_digit())
+    };
+    if let Some(bad) = labels.keys().find(|n| n.is_empty() || !name(n)) {
+        return wrong("alertmanager.labels", format!("{bad:?} is no name of a label: letters, digits and _"));
+    }
+    let mut endpoint = Endpoint {
+        url: String::new(),
+        username,
+        password_file: password_file.map(PathBuf::from),
+        bearer_token_file: bearer_token_file.map(PathBuf::from),
+        ca: ca.map(PathBuf::from),
+        headers,
+        timeout: TIMEOUT,
+    };
+    time(&mut endpoint.timeout, timeout, "alertmanager.timeout")?;
+    let mut endpoints: Vec<Endpoint> = Vec::new();
+    for url in urls {
+        let one = Endpoint { url: url.trim_end_matches('/').to_owned(), ..endpoint.clone() };
+        remote::check_endpoint(&one).map_err(|e| of("alertmanager", e))?;
+        if endpoints.iter().any(|e| e.url == one.url) {
+            return wrong("alertmanager.urls", format!("{url:?} comes twice"));
+        }
+        endpoints.push(one);
+    }
+    Ok(Alertmanager { endpoints, labels })
+}
+
+pub(super) fn check_webhooks(raw: Vec<RawWebhook>) -> Result<Vec<Webhook>, ConfigError> {
+    if raw.len() > MOST {
+        return wrong("webhook.name", format!("at most {MOST} webhooks"));
+    }
+    let mut found: Vec<Webhook> = Vec::new();
+    for one in raw {
+        let one = webhook(one)?;
+        if found.iter().any(|w| w.name == one.name) {
+            return wrong("webhook.name", format!("{:?} comes twice; give each its own", one.name));
+        }
+        found.push(one);
+    }
+    Ok(found)
+}
+
+fn webhook(raw: RawWebhook) -> Result<Webhook, ConfigError> {
+    let name = raw.name.unwrap_or_default();
+    remote::check_name("webhook.name", &name)?;
+    let Some(url) = raw.url else {
+        return wrong("webhook.url", format!("missing in {name:?}; for instance https://tickets.example/fabric"));
+    };
+    let mut endpoint = Endpoint {
+        url,
+        username: raw.username,
+        password_file: raw.password_file.map(PathBuf::from),
+        bearer_token_file: raw.bearer_token_file.map(PathBuf::from),
+        ca: raw.ca.map(PathBuf::from),
+        headers: raw.headers,
+        timeout: TIMEOUT,
+    };
+    time(&mut endpoint.timeout, raw.timeout, "webhook.timeout")?;
+    let mut repeat = Duration::ZERO;
+    time(&mut repeat, raw.repeat, "webhook.repeat")?;
+    remote::check_endpoint(&endpoint).map_err(|e| of("webhook", e))?;
+    if !repeat.is_zero() && repeat < Duration::from_secs(60) {
+        return wrong("webhook.repeat", "at least 1m, or 0s for no reminders");
+    }
+    Ok(Webhook { name, endpoint, repeat })
+}
+
+/// An error about an endpoint as one about the key of this table.
+fn of(table: &str, e: ConfigError) -> ConfigError {
+    let ConfigError::Value { key, message } = e else { return e };
+    let name = key.split_once('.').map_or(key, |(_, name)| name);
+    let names = [format!("{table}.{name}"), format!("{table}.{name}s")];
+    let key = SERVER_KEYS.iter().copied().find(|k| names.iter().any(|n| n == k)).unwrap_or(key);
+    ConfigError::Value { key, message }
+}

@@ -1,0 +1,145 @@
+//! Incidents as series, so that dashboards, rules and annotation queries of Prometheus can use them:
+//! `fabric_incident_info` is 1 while an incident is open, and what else is said of it hangs on `id`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabriclens_model::{Labels, stale};
+use fabriclens_store::{Metadata, RowGroup, Store};
+use tokio::sync::{Notify, watch};
+
+use super::book::{Book, Filter};
+use super::record::{Record, kind_text, root_labels, severity_text};
+use crate::api::time::{now_ms, now_ns};
+use crate::every::{Why, every};
+use crate::forward::Sink;
+use crate::telemetry::Telemetry;
+
+/// How often they are written when nothing changes: well within the time that a query looks back.
+const EVERY: Duration = Duration::from_secs(10);
+/// Incidents, and jobs of each: series must have a bound.
+const MOST: usize = 1000;
+const JOBS: usize = 64;
+
+/// Name and meaning of each.
+const HELP: [(&str, &str); 4] = [
+    ("fabric_incident_info", "An incident that is open; 1."),
+    ("fabric_incident_confidence", "How sure the verdict is, 0 to 1."),
+    ("fabric_incident_victims", "Jobs that suffer."),
+    ("fabric_incident_job_info", "A job that causes (role culprit) or suffers from (role victim) an open incident; 1."),
+];
+
+/// Writes the series and forgets old incidents, until `stop` becomes true.
+pub async fn run(
+    book: Arc<Book>,
+    store: Arc<Store>,
+    sink: Arc<Sink>,
+    telemetry: Telemetry,
+    stop: watch::Receiver<bool>,
+) {
+    let wake = woken_by(&book);
+    let mut writer = Writer { written: Vec::new(), list: Arc::new([]) };
+    let work = move |why| {
+        if why == Why::Pace
+            && let Err(error) = book.expire(now_ns())
+        {
+            tracing::warn!(%error, "cannot forget old incidents");
+        }
+        let open = if why == Why::Stop { Vec::new() } else { problems(&book) };
+        count(&telemetry, &open);
+        writer.write(&store, &sink, series(&open));
+    };
+    every(EVERY, wake, stop, "incidents are no longer written as series", work).await;
+}
+
+/// Is notified of each change of the book, as long as the book is there.
+pub(super) fn woken_by(book: &Book) -> Arc<Notify> {
+    let (wake, mut changes) = (Arc::new(Notify::new()), book.changes.follow());
+    let woken = wake.clone();
+    tokio::spawn(async move {
+        while changes.changed().await.is_ok() {
+            wake.notify_one();
+        }
+    });
+    woken
+}
+
+/// What is open and nobody says that it is no problem; the last that began if there are too many.
+fn problems(book: &Book) -> Vec<Arc<Record>> {
+    let mut open = book.list(&Filter { open: Some(true), ..Filter::default() });
+    open.retain(|r| r.kind().is_some());
+    open.truncate(MOST);
+    open
+}
+
+fn count(telemetry: &Telemetry, open: &[Arc<Record>]) {
+    let mut kinds: BTreeMap<String, i64> = BTreeMap::new();
+    for kind in open.iter().filter_map(|r| r.kind()) {
+        *kinds.entry(kind_text(kind)).or_default() += 1;
+    }
+    telemetry.incidents_open(&kinds);
+}
+
+/// Series and their values, sorted by series.
+fn series(open: &[Arc<Record>]) -> Vec<(Labels, f64)> {
+    let mut all = Vec::new();
+    for record in open {
+        let incident = &record.incident;
+        let id = ("id", incident.id.clone());
+        let of = |n: usize| ("__name__", HELP[n].0.to_owned());
+        let kind = record.kind().map(kind_text).unwrap_or_default();
+        let info = [of(0), id.clone(), ("kind", kind), ("severity", severity_text(incident.severity).to_owned())];
+        all.push((Labels::new(info.into_iter().chain(root_labels(&incident.root))), 1.0));
+        all.push((Labels::new([of(1), id.clone()]), incident.confidence));
+        all.push((Labels::new([of(2), id.clone()]), incident.victim_jobs.len() as f64));
+        for (role, jobs) in [("culprit", &incident.culprit_jobs), ("victim", &incident.victim_jobs)] {
+            let one =
+                |job: &String| Labels::new([of(3), id.clone(), ("job_id", job.clone()), ("role", role.to_owned())]);
+            all.extend(jobs.iter().take(JOBS).map(|job| (one(job), 1.0)));
+        }
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.dedup_by(|a, b| a.0 == b.0);
+    all
+}
+
+/// Knows what it wrote last.
+struct Writer {
+    written: Vec<Labels>,
+    /// The same; the store knows lists of columns by address.
+    list: Arc<[Labels]>,
+}
+
+impl Writer {
+    /// Writes these, and ends what is not among them.
+    fn write(&mut self, store: &Store, sink: &Sink, series: Vec<(Labels, f64)>) {
+        let now = now_ms();
+        let (labels, values): (Vec<Labels>, Vec<f64>) = series.into_iter().unzip();
+        if labels != self.written {
+            let gone = self.written.iter().filter(|old| labels.binary_search(old).is_err()).cloned();
+            let gone: Arc<[Labels]> = gone.collect();
+            append(sink, gone.clone(), now, vec![stale(); gone.len()]);
+            describe(store);
+            self.list = labels.clone().into();
+            self.written = labels;
+        }
+        append(sink, self.list.clone(), now, values);
+    }
+}
+
+fn append(sink: &Sink, series: Arc<[Labels]>, now: i64, values: Vec<f64>) {
+    if series.is_empty() {
+        return;
+    }
+    if let Err(error) = sink.append(vec![RowGroup { series, times: vec![now], values }]) {
+        tracing::warn!(%error, "cannot store incidents as series");
+    }
+}
+
+fn describe(store: &Store) {
+    let of = |help: &str| Metadata { kind: "gauge".into(), unit: String::new(), help: help.into() };
+    if let Err(error) = store.put_metadata(HELP.map(|(name, help)| (name, of(help)))) {
+        tracing::warn!(%error, "cannot store metadata of incidents");
+    }
+}

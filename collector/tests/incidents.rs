@@ -1,0 +1,222 @@
+//! Incidents over HTTP: the list, one with its series, what people say, the stream, Grafana's annotations, the client.
+#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader};
+use std::time::Duration;
+
+use common::{Collector, now_ns};
+use fabriclens_correlate::incident::{Incident, Place, Severity};
+use fabriclens_correlate::{Evidence, Kind};
+use serde_json::{Value, json};
+
+const S: i64 = 1_000_000_000;
+
+fn incident(id: &str, start_ns: i64) -> Incident {
+    Incident {
+        id: id.to_owned(),
+        kind: Kind::PfcStorm,
+        start_ns,
+        detected_ns: start_ns + S,
+        end_ns: None,
+        severity: Severity::Critical,
+        confidence: 0.93,
+        root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
+        culprit_jobs: vec![],
+        victim_jobs: vec!["4711".to_owned()],
+        victim_ports: vec![],
+        evidence: vec![Evidence {
+            metric: "fabric_pfc_pause_seconds_total".to_owned(),
+            at: "h3 port 1".to_owned(),
+            value: 0.97,
+            threshold: 0.01,
+            window_ns: [start_ns, start_ns + S],
+        }],
+        explanation: "h3 port 1 pauses its switch 97 % of the time.".to_owned(),
+        action: "Reset its NIC.".to_owned(),
+    }
+}
+
+async fn post(c: &Collector, path: &str, body: &str) -> (u16, Value) {
+    let url = format!("http://{}{path}", c.running.http);
+    let (status, answer) = common::post(url, &[("content-type", "application/json")], body.as_bytes().to_vec()).await;
+    (status, serde_json::from_str(&answer).unwrap_or_else(|e| panic!("{path}: {e}: {answer}")))
+}
+
+fn ids(answer: &(u16, Value)) -> Vec<&str> {
+    answer.1["incidents"].as_array().unwrap().iter().map(|i| i["id"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn incidents_are_listed_shown_with_their_series_and_spoken_of() {
+    let c = Collector::start().await;
+    let now = now_ns() as i64;
+    let over = Incident { end_ns: Some(now - 50 * S), kind: Kind::Incast, ..incident("old", now - 100 * S) };
+    c.running.incidents().update(now, &[incident("a-1", now - 30 * S), over]);
+    let all = c.json("/api/v1/incidents").await;
+    assert_eq!((all.0, ids(&all), &all.1["total"]), (200, vec!["a-1", "old"], &json!(2)), "the last one first");
+    let first = &all.1["incidents"][0];
+    assert_eq!(
+        [&first["state"], &first["kind"], &first["root"], &first["history"][0]["state"], &first["acknowledged"]],
+        [
+            &json!("open"),
+            &json!("pfc_storm"),
+            &json!({"type": "port", "node": "h3", "port": "1"}),
+            &json!("opened"),
+            &Value::Null
+        ]
+    );
+    for (query, want) in [
+        ("state=open", vec!["a-1"]),
+        ("kind=incast", vec!["old"]),
+        ("job=4711&node=h3&severity=critical&limit=1", vec!["a-1"]),
+        ("node=h9", vec![]),
+        (&format!("to={}", (now - 60 * S) / S), vec!["old"]),
+    ] {
+        assert_eq!(ids(&c.json(&format!("/api/v1/incidents?{query}")).await), want, "{query}");
+    }
+    let error = |answer: (u16, Value)| (answer.0, answer.1["error"].as_str().unwrap().to_owned());
+    let (status, message) = error(c.json("/api/v1/incidents?kind=pfc").await);
+    assert!(status == 400 && message.contains("unknown variant `pfc`, expected one of `pfc_storm`"), "{message}");
+    let (status, message) = error(c.json("/api/v1/incidents/b").await);
+    assert!(status == 404 && message.starts_with("there is no incident \"b\"; GET"), "{message}");
+
+    let at = now / 1_000_000;
+    let labels =
+        [("__name__", "fabric_pfc_pause_seconds_total"), ("host", "h3"), ("direction", "transmit"), ("port", "1")];
+    let points: Vec<(i64, f64)> = (0..30).map(|n| (at - 30_000 + n * 1000, n as f64 * 0.5)).collect();
+    assert_eq!(c.remote_write(vec![common::series(&labels, &points)]).await.0, 204);
+    let (status, one) = c.json("/api/v1/incidents/a-1").await;
+    assert_eq!((status, &one["incident"]["id"], one["series"].as_array().unwrap().len()), (200, &json!("a-1"), 2));
+    let series = &one["series"][0];
+    assert_eq!(
+        (&series["metric"], &series["resultType"]),
+        (&json!("fabric_pfc_pause_seconds_total"), &json!("matrix"))
+    );
+    let values = series["result"][0]["values"].as_array().unwrap();
+    assert!(values.len() > 10 && values.iter().any(|v| v[1] == "0.5"), "{values:?}");
+    let (_, bare) = c.json("/api/v1/incidents/a-1?series=false").await;
+    assert_eq!((bare.get("series"), &bare["incident"]["id"]), (None, &json!("a-1")));
+
+    let (status, said) = post(&c, "/api/v1/incidents/a-1/acknowledge", r#"{"by": "ann", "note": "on it"}"#).await;
+    assert_eq!((status, &said["incident"]["acknowledged"]["by"]), (200, &json!("ann")));
+    let (status, said) = post(&c, "/api/v1/incidents/a-1/silence", r#"{"for": "1h"}"#).await;
+    assert_eq!((status, &said["incident"]["silenced"]["match"]), (200, &json!({"incident": "a-1"})));
+    let (_, said) = post(&c, "/api/v1/incidents/a-1/reclassify", r#"{"kind": "not_a_problem", "by": "bob"}"#).await;
+    assert_eq!(said["incident"]["reclassified"]["kind"], "not_a_problem");
+    assert_eq!(said["incident"]["kind"], "pfc_storm", "what the machine says stays");
+    let (status, silence) =
+        post(&c, "/api/v1/silences", r#"{"match": {"kind": "incast"}, "until": "2100-01-01T00:00:00Z"}"#).await;
+    assert_eq!(status, 200, "{silence}");
+    assert_eq!(c.json("/api/v1/silences").await.1["silences"].as_array().unwrap().len(), 2);
+    for (path, body, part) in [
+        ("/api/v1/incidents/a-1/acknowledge", r#"{"who": "ann"}"#, "unknown field `who`, expected `by` or `note`"),
+        ("/api/v1/incidents/a-1/reclassify", r#"{"kind": "fine"}"#, "or `not_a_problem`"),
+        ("/api/v1/incidents/a-1/silence", "", "how long? give either for"),
+        ("/api/v1/incidents/a-1/silence", r#"{"for": "soon"}"#, "not a duration; write for instance 2h"),
+        ("/api/v1/silences", r#"{"match": {}, "for": "1h"}"#, "give incident, kind, node or job"),
+    ] {
+        let (status, message) = error(post(&c, path, body).await);
+        assert!(status == 400 && message.contains(part), "{path} {body}: {status} {message}");
+    }
+    assert_eq!(post(&c, "/api/v1/incidents/x/acknowledge", "").await.0, 404);
+
+    // All of it is there after a restart.
+    let Collector { running, dir } = c;
+    running.stop().await;
+    let c = Collector::over(dir, |_| {}).await;
+    let again = c.json("/api/v1/incidents/a-1?series=false").await.1["incident"].clone();
+    let happened: Vec<&Value> = again["history"].as_array().unwrap().iter().map(|m| &m["state"]).collect();
+    assert_eq!(happened, ["opened", "acknowledged", "silenced", "reclassified"]);
+    assert_eq!(again["silenced"]["match"], json!({"incident": "a-1"}));
+}
+
+#[tokio::test]
+async fn annotations_are_what_grafana_expects() {
+    let c = Collector::start().await;
+    let now = now_ns() as i64;
+    let over = Incident { end_ns: Some(now - 50 * S), kind: Kind::Incast, ..incident("old", now - 100 * S) };
+    c.running.incidents().update(now, &[incident("new", now - 30 * S), over]);
+    let ask = r#"{"range": {"from": "2020-01-01T00:00:00.000Z", "to": "2100-01-01T00:00:00.000Z", "raw": {"from": "now-1h"}},
+        "annotation": {"name": "fabric", "enable": true, "query": "kind=incast node=h3"}}"#;
+    let (status, found) = post(&c, "/api/v1/annotations", ask).await;
+    assert_eq!((status, found.as_array().unwrap().len()), (200, 1));
+    let one = &found[0];
+    assert_eq!(
+        (&one["annotation"]["name"], &one["title"], &one["tags"], &one["time"], &one["timeEnd"]),
+        (
+            &json!("fabric"),
+            &json!("incast at h3 port 1"),
+            &json!(["incast", "critical", "victim:4711"]),
+            &json!((now - 100 * S) / 1_000_000),
+            &json!((now - 50 * S) / 1_000_000)
+        )
+    );
+    let from = (now - 40 * S) / 1_000_000;
+    let (_, found) = c.json(&format!("/api/v1/annotations?from={from}&to={}", now / 1_000_000)).await;
+    assert_eq!((found.as_array().unwrap().len(), &found[0]["id"]), (1, &json!("new")), "Grafana's milliseconds");
+    assert_eq!(post(&c, "/api/v1/annotations", "{}").await.0, 400);
+}
+
+/// Opens the stream and reads lines of it on a thread.
+fn listen(c: &Collector, last: &str) -> (std::sync::mpsc::Receiver<String>, std::thread::JoinHandle<()>) {
+    let (send, lines) = std::sync::mpsc::sync_channel(1000);
+    let url = format!("http://{}/api/v1/incidents/stream", c.running.http);
+    let answer = ureq::get(&url).header("last-event-id", last).call().unwrap();
+    assert_eq!(answer.headers()["content-type"], "text/event-stream");
+    let read = move || {
+        let reader = BufReader::new(answer.into_body().into_reader());
+        reader.lines().map_while(Result::ok).for_each(|line| send.send(line).unwrap());
+    };
+    (lines, std::thread::spawn(read))
+}
+
+/// The next event: id, name, data.
+fn event(lines: &std::sync::mpsc::Receiver<String>) -> (String, String, Value) {
+    let (mut id, mut name, mut data) = (String::new(), String::new(), Value::Null);
+    loop {
+        let line = lines.recv_timeout(Duration::from_secs(30)).unwrap();
+        match line.split_once(": ") {
+            Some(("id", text)) => id = text.to_owned(),
+            Some(("event", text)) => name = text.to_owned(),
+            Some(("data", text)) => data = serde_json::from_str(text).unwrap(),
+            _ if line.is_empty() && !name.is_empty() => return (id, name, data),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_tells_each_change_once_resumes_and_ends_with_the_collector() {
+    let c = Collector::start().await;
+    let now = now_ns() as i64;
+    let book = c.running.incidents().clone();
+    book.update(now, &[incident("before", now)]);
+    let (lines, reader) = tokio::task::block_in_place(|| listen(&c, ""));
+    let opened = incident("a", now);
+    book.update(now, std::slice::from_ref(&opened));
+    book.update(now + S, &[Incident { confidence: 0.5, ..opened.clone() }]);
+    book.update(now + 2 * S, &[Incident { end_ns: Some(now + 2 * S), ..opened }]);
+    let (first, last) = tokio::task::block_in_place(|| (event(&lines), event(&lines)));
+    assert_eq!(
+        (first.1.as_str(), &first.2["changes"], &first.2["incident"]["id"]),
+        ("incident", &json!(["opened"]), &json!("a"))
+    );
+    assert_eq!(
+        (&last.2["changes"], &last.2["incident"]["state"]),
+        (&json!(["ended"]), &json!("ended")),
+        "a number is no change"
+    );
+
+    let (missed, second) = tokio::task::block_in_place(|| listen(&c, &first.0));
+    let again = tokio::task::block_in_place(|| event(&missed));
+    assert_eq!((&again.0, &again.2), (&last.0, &last.2), "what was missed");
+    let (gone, third) = tokio::task::block_in_place(|| listen(&c, "1-1"));
+    assert_eq!(tokio::task::block_in_place(|| event(&gone)).1, "reset", "of an earlier process");
+
+    c.running.stop().await;
+    for thread in [reader, second, third] {
+        tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
+    }
+}
