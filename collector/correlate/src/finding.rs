@@ -30,6 +30,16 @@ pub enum Kind {
     NoisyNeighbour,
     /// Congestion without a finer name.
     FabricCongestion,
+    /// RDMA sends again and again, or gives up.
+    TransportErrors,
+    /// An adapter that its PCIe path slows down.
+    PcieBottleneck,
+    /// A transceiver that gets too hot, or too little light.
+    OpticsDegraded,
+    /// One rail of a job lags behind its others.
+    StragglerRail,
+    /// A job's traffic goes over TCP where RDMA should carry it.
+    TcpFallback,
 }
 
 /// Where it is; indices of the fabric.
@@ -41,6 +51,8 @@ pub enum Root {
     Link(usize),
     /// A switch.
     Switch(usize),
+    /// A host.
+    Host(usize),
     /// A job.
     Job(usize),
     /// More than one place.
@@ -86,6 +98,13 @@ impl Finding {
     pub fn new(kind: Kind, root: Root, confidence: f64, evidence: Evidence, explanation: String) -> Self {
         let evidence = vec![evidence];
         Self { kind, root, confidence, culprits: Vec::new(), began_ns: None, evidence, explanation }
+    }
+
+    /// The same, with one more number that speaks for it.
+    #[must_use]
+    pub fn and(mut self, evidence: Evidence) -> Self {
+        self.evidence.push(evidence);
+        self
     }
 
     /// The same, caused by jobs.

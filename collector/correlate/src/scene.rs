@@ -2,6 +2,7 @@
 
 use crate::fabric::Fabric;
 use crate::history::{Frame, Stretch, Usual, mean};
+use crate::limits::{Limit, Limits};
 use crate::signal::Signal;
 
 /// See the module. Values are `None` where nothing was measured.
@@ -15,12 +16,19 @@ pub struct Scene<'a> {
     pub usual: &'a Usual,
     /// Seconds from one tick to the next.
     pub step_s: f64,
+    /// Numbers to compare with.
+    pub limits: &'a Limits,
 }
 
 impl Scene<'_> {
     /// Seconds of the stretch.
     pub fn seconds(&self) -> f64 {
         self.now.ticks() as f64 * self.step_s
+    }
+
+    /// A number to compare with.
+    pub fn limit(&self, limit: &Limit) -> f64 {
+        self.limits.get(limit)
     }
 
     /// Mean of a signal.

@@ -6,10 +6,10 @@ use crate::fabric::Fabric;
 use crate::finding::{Finding, Root};
 use crate::history::{Frame, History, Stretch, Usual};
 use crate::incident::{Incident, Place, Severity, action};
+use crate::limits::Limits;
 use crate::scene::Scene;
-use crate::signal::Signal;
 use crate::victims::victims;
-use crate::wait::PAUSED;
+use crate::wait::is_held;
 use std::collections::BTreeMap;
 
 /// Seconds without a finding after which an incident is over.
@@ -30,6 +30,7 @@ const YOUNG_S: f64 = 10.0;
 /// See the module.
 pub struct Watch {
     fabric: Fabric,
+    limits: Limits,
     history: History,
     open: Option<Episode>,
     opened: usize,
@@ -58,8 +59,9 @@ struct Episode {
 
 impl Watch {
     /// Of a fabric.
-    pub fn new(fabric: Fabric) -> Self {
-        Self { fabric, history: History::default(), open: None, opened: 0, calm_ns: i64::MIN, over_ns: i64::MIN }
+    pub fn new(fabric: Fabric, limits: Limits) -> Self {
+        let history = History::default();
+        Self { fabric, limits, history, open: None, opened: 0, calm_ns: i64::MIN, over_ns: i64::MIN }
     }
 
     /// Takes the next frame; what it returns is over.
@@ -133,7 +135,7 @@ impl Watch {
     }
 
     fn scene<'a>(&'a self, usual: &'a Usual, now: &'a Stretch) -> Scene<'a> {
-        Scene { fabric: &self.fabric, now, usual, step_s: self.history.step_s() }
+        Scene { fabric: &self.fabric, now, usual, step_s: self.history.step_s(), limits: &self.limits }
     }
 
     /// Detectors for which enough is known of what is usual.
@@ -160,8 +162,7 @@ impl Watch {
         for job in victims(&scene, &found.culprits) {
             *episode.suffer.entry(job).or_insert(0.0) += weight;
         }
-        let held = |p: &usize| scene.now(Signal::PauseRx, *p).is_some_and(|share| share >= PAUSED);
-        episode.paused = (0..self.fabric.ports.list.len()).filter(held).collect();
+        episode.paused = (0..self.fabric.ports.list.len()).filter(|p| is_held(&scene, *p)).collect();
         match episode.verdicts.iter_mut().find(|(old, _)| old.kind == found.kind && old.root == found.root) {
             Some((old, score)) => {
                 *score += found.confidence;

@@ -1,5 +1,6 @@
 //! A small fabric whose traffic a test decides: two leaves with four hosts each, two spines, two jobs.
 
+use fabriclens_correlate::Limits;
 use fabriclens_correlate::incident::Incident;
 use fabriclens_correlate::{End, Fabric, Frame, Job, Link, Node, Ports, Role, Signal, Topology, Watch};
 
@@ -41,7 +42,7 @@ pub fn egress(fabric: &Fabric, h: usize) -> usize {
 /// Calm for `before` seconds, then `fault` on each frame until the end; all that was found.
 pub fn watch(before: usize, during: usize, after: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<Incident> {
     let fabric = fabric();
-    let mut watch = Watch::new(fabric.clone());
+    let mut watch = Watch::new(fabric.clone(), Limits::default());
     let mut found = Vec::new();
     for second in 0..before + during + after {
         let mut frame = Frame::new(second as i64 * 1_000_000_000, &fabric.ports);
