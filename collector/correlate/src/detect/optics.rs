@@ -2,6 +2,7 @@
 
 use super::{evidence, name};
 use crate::finding::{Finding, Kind, Root};
+use crate::history::mean;
 use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
@@ -34,7 +35,7 @@ fn decibels(ratio: f64) -> f64 {
 }
 
 fn dark(scene: &Scene<'_>, port: usize) -> Option<Finding> {
-    let light = scene.now(Signal::RxPower, port).filter(|watts| *watts > NONE)?;
+    let light = mean(scene.now.values(Signal::RxPower, port).filter(|watts| *watts > NONE))?;
     let before = scene.now.values(Signal::RxPowerBefore, port).last().or_else(|| scene.usual(Signal::RxPower, port));
     let dbm = decibels(light * 1e3);
     let lost = before.filter(|watts| *watts > NONE).map_or(0.0, |before| decibels(before / light));
