@@ -81,6 +81,6 @@ mod tests {
         for wrong in ["host_pause.held", "host_pause.held=much"] {
             assert_eq!(of_flags(&[wrong.into()]), Err(ThresholdError::Form(wrong.into())));
         }
-        assert!(matches!(of_flags(&["host_pause.held=-1".into()]), Err(ThresholdError::Value(_))));
+        assert!(matches!(of_flags(&["host_pause.held=inf".into()]), Err(ThresholdError::Value(_))));
     }
 }

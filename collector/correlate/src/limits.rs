@@ -20,8 +20,8 @@ pub enum LimitError {
     /// There is none of that name.
     #[error("there is no threshold {0}")]
     Unknown(String),
-    /// A threshold is a number of at least zero.
-    #[error("threshold {name} is {value}: it must be a number of at least 0")]
+    /// It must be a finite number.
+    #[error("threshold {name} is {value}, which is no number to compare with")]
     Value {
         /// Which.
         name: &'static str,
@@ -41,7 +41,7 @@ impl Limits {
     /// [`LimitError`].
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), LimitError> {
         let Some(limit) = all().find(|l| l.name == name) else { return Err(LimitError::Unknown(name.to_owned())) };
-        if !(value.is_finite() && value >= 0.0) {
+        if !value.is_finite() {
             return Err(LimitError::Value { name: limit.name, value });
         }
         self.0.retain(|(n, _)| *n != limit.name);
@@ -96,6 +96,5 @@ mod tests {
         assert_eq!((limits.get(first), limits.0.len()), (0.25, 1));
         assert_eq!(limits.set("host_pause.hled", 1.0), Err(LimitError::Unknown("host_pause.hled".into())));
         assert!(matches!(limits.set(first.name, f64::NAN), Err(LimitError::Value { .. })));
-        assert!(matches!(limits.set(first.name, -1.0), Err(LimitError::Value { .. })));
     }
 }

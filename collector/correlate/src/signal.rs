@@ -138,7 +138,7 @@ pub const ALL: [Row; 38] = [
     row(
         Signal::WireErrors,
         Sum,
-        r#"irate(fabric_link_crc_errors_total{direction="receive"}[$w]) or irate(fabric_link_symbol_errors_total[$w])"#,
+        r#"irate(fabric_link_crc_errors_total{direction="receive"}[$w]) or irate(fabric_link_symbol_errors_total[$w]) or irate(fabric_link_receive_errors_total[$w])"#,
     ),
     row(Signal::Discards, Sum, "irate(fabric_port_discards_total[$w])"),
     row(Signal::Queue, Sum, "fabric_port_queue_bytes"),
