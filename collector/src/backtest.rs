@@ -7,6 +7,7 @@ use fabriclens_promql::QueryError;
 use crate::api::time::format_time;
 use crate::cli::{BacktestArgs, PortsOf, Verdicts};
 use crate::client;
+use crate::thresholds;
 
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,9 @@ pub enum BacktestError {
         /// Why.
         error: QueryError,
     },
+    /// A number to judge by.
+    #[error(transparent)]
+    Threshold(#[from] thresholds::ThresholdError),
     /// Standard output is gone.
     #[error(transparent)]
     Print(#[from] client::ClientError),
@@ -33,10 +37,11 @@ pub enum BacktestError {
 /// [`BacktestError`]; nothing is printed then.
 pub fn run(args: &BacktestArgs) -> Result<(), BacktestError> {
     let how = ReadAs { stretch: i64::from(args.stretch), hosts_only: args.ports == PortsOf::Hosts };
+    let limits = thresholds::of_flags(&args.threshold)?;
     let mut incidents = Vec::new();
     for dir in &args.dirs {
         let recording = Recording::read(dir, how)?;
-        let found = fabriclens_correlate::backtest(recording);
+        let found = fabriclens_correlate::backtest(recording, limits.clone());
         incidents.extend(found.map_err(|error| BacktestError::Query { dir: dir.display().to_string(), error })?);
     }
     let text = match args.format {
@@ -71,6 +76,7 @@ fn place(root: &Place) -> String {
     match root {
         Place::Port { node, port } => format!("{node} port {port}"),
         Place::Link { a, b } => format!("the link {a} to {b}"),
+        Place::Host { node } => format!("host {node}"),
         Place::Switch { node } => format!("switch {node}"),
         Place::Job { job } => format!("job {job}"),
         Place::Fabric => "the fabric".to_owned(),

@@ -56,6 +56,9 @@ pub struct BacktestArgs {
     /// Whose counters to read
     #[arg(long, value_enum, default_value_t = PortsOf::All)]
     pub ports: PortsOf,
+    /// Judge by another number than the default (docs/verdicts.md lists them); may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub threshold: Vec<String>,
 }
 
 /// How verdicts are printed.

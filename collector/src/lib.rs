@@ -17,3 +17,4 @@ pub mod jobs;
 mod lines;
 pub mod serve;
 pub mod telemetry;
+pub mod thresholds;

@@ -2,21 +2,22 @@
 
 use crate::frames::frames;
 use crate::incident::Incident;
+use crate::limits::Limits;
 use crate::recording::Recording;
 use crate::watch::Watch;
-use fabriclens_promql::{Engine, Limits, QueryError};
+use fabriclens_promql::{Engine, QueryError};
 
 /// What a recording holds, in the order in which it began; those that were open at its end have none.
 ///
 /// # Errors
 /// [`QueryError`] when a signal cannot be asked for.
-pub fn backtest(recording: Recording) -> Result<Vec<Incident>, QueryError> {
+pub fn backtest(recording: Recording, thresholds: Limits) -> Result<Vec<Incident>, QueryError> {
     let ticks = &recording.ticks_ms;
     let step_ms = ticks.windows(2).map(|w| w[1] - w[0]).min().unwrap_or(1000);
-    let limits = Limits { max_steps: usize::MAX, max_samples: usize::MAX, ..Limits::default() };
+    let limits = fabriclens_promql::Limits { max_steps: usize::MAX, max_samples: usize::MAX, ..Default::default() };
     let engine = Engine::new(limits);
     let all = frames(&engine, &recording.memory, &recording.fabric, ticks, step_ms)?;
-    let mut watch = Watch::new(recording.fabric);
+    let mut watch = Watch::new(recording.fabric, thresholds);
     let mut incidents: Vec<Incident> = all.into_iter().flat_map(|frame| watch.tick(frame)).collect();
     incidents.extend(watch.open());
     Ok(incidents)

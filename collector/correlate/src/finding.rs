@@ -31,6 +31,16 @@ pub enum Kind {
     NoisyNeighbour,
     /// Congestion without a finer name.
     FabricCongestion,
+    /// RDMA sends again and again, or gives up.
+    TransportErrors,
+    /// An adapter that its PCIe path slows down.
+    PcieBottleneck,
+    /// A transceiver that gets too hot, or too little light.
+    OpticsDegraded,
+    /// One rail of a job lags behind its others.
+    StragglerRail,
+    /// A job's traffic goes over TCP where RDMA should carry it.
+    TcpFallback,
 }
 
 impl Kind {
@@ -44,6 +54,8 @@ impl Kind {
                 | Self::LinkFlap
                 | Self::LinkDown
                 | Self::DegradedLink
+                | Self::PcieBottleneck
+                | Self::OpticsDegraded
         )
     }
 
@@ -62,6 +74,8 @@ pub enum Root {
     Link(usize),
     /// A switch.
     Switch(usize),
+    /// A host.
+    Host(usize),
     /// A job.
     Job(usize),
     /// More than one place.
@@ -110,10 +124,10 @@ impl Root {
         match (self, other) {
             (Self::Port(a), Self::Port(b)) => a == b || link(*a).is_some_and(|l| link(*b) == Some(l)),
             (Self::Port(p), Self::Link(l)) | (Self::Link(l), Self::Port(p)) => link(*p) == Some(*l),
-            (Self::Port(p), Self::Switch(n)) | (Self::Switch(n), Self::Port(p)) => {
+            (Self::Port(p), Self::Switch(n) | Self::Host(n)) | (Self::Switch(n) | Self::Host(n), Self::Port(p)) => {
                 fabric.ports.list[*p].end.node == *n || fabric.peer_node(*p) == Some(*n)
             }
-            (Self::Link(l), Self::Switch(n)) | (Self::Switch(n), Self::Link(l)) => {
+            (Self::Link(l), Self::Switch(n) | Self::Host(n)) | (Self::Switch(n) | Self::Host(n), Self::Link(l)) => {
                 ends(*l).is_some_and(|ends| ends.contains(n))
             }
             _ => self == other,
@@ -126,6 +140,13 @@ impl Finding {
     pub fn new(kind: Kind, root: Root, confidence: f64, evidence: Evidence, explanation: String) -> Self {
         let evidence = vec![evidence];
         Self { kind, root, confidence, culprits: Vec::new(), began_ns: None, evidence, explanation }
+    }
+
+    /// The same, with one more number that speaks for it.
+    #[must_use]
+    pub fn and(mut self, evidence: Evidence) -> Self {
+        self.evidence.push(evidence);
+        self
     }
 
     /// The same, caused by jobs.

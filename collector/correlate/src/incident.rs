@@ -38,6 +38,11 @@ pub enum Place {
         /// Its name.
         node: String,
     },
+    /// A host.
+    Host {
+        /// Its name.
+        node: String,
+    },
     /// A job.
     Job {
         /// Its id.
@@ -61,6 +66,7 @@ impl Place {
                 Self::Link { a: node(a.node), b: node(b.node) }
             }
             Root::Switch(n) => Self::Switch { node: node(*n) },
+            Root::Host(n) => Self::Host { node: node(*n) },
             Root::Job(job) => Self::Job { job: fabric.jobs[*job].id.clone() },
             Root::Fabric => Self::Fabric,
         }
@@ -76,6 +82,7 @@ impl Place {
                 Root::Link(fabric.topology.links.iter().position(|l| l.ends.each_ref().map(|e| e.node) == ends)?)
             }
             Self::Switch { node: n } => Root::Switch(node(n)?),
+            Self::Host { node: n } => Root::Host(node(n)?),
             Self::Job { job } => Root::Job(fabric.jobs.iter().position(|j| j.id == *job)?),
             Self::Fabric => Root::Fabric,
         })
@@ -141,6 +148,24 @@ pub fn action(kind: Kind) -> &'static str {
             "Compare ECN marking on the switches and DCQCN on the NICs with the rest of the fabric, for this priority."
         }
         Kind::NoisyNeighbour => "Limit the job's rate or move it; give it a priority of its own.",
+        Kind::TransportErrors => {
+            "Look for lost packets on the way: discards of switches, errors of links, PFC missing on one hop; on one host \
+             alone its NIC, firmware and QP time-outs."
+        }
+        Kind::PcieBottleneck => {
+            "Reseat the adapter, or move it to a slot of full width; check BIOS settings, payload size, relaxed ordering and \
+             NUMA placement."
+        }
+        Kind::OpticsDegraded => {
+            "Clean the connectors and reseat the module; check its cooling; replace it before it fails."
+        }
+        Kind::StragglerRail => {
+            "Look at this rail's NIC, cable and switch port; check that the job's library uses all rails."
+        }
+        Kind::TcpFallback => {
+            "Check the job's library and its log (NCCL_IB_DISABLE, GIDs, memlock limits, plugins, device in the container): \
+             RDMA was not used."
+        }
         Kind::FabricCongestion => "See which ports are paused; counters of the switches would tell where it begins.",
     }
 }

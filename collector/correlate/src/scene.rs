@@ -2,6 +2,7 @@
 
 use crate::fabric::Fabric;
 use crate::history::{Frame, Stretch, Usual, mean};
+use crate::limits::{Limit, Limits};
 use crate::signal::Signal;
 use std::cell::OnceCell;
 
@@ -15,18 +16,25 @@ pub struct Scene<'a> {
     pub usual: &'a Usual,
     /// Seconds from one tick to the next.
     pub step_s: f64,
+    /// Numbers to compare with.
+    pub limits: &'a Limits,
     fares: OnceCell<Vec<Option<Fare>>>,
 }
 
 impl<'a> Scene<'a> {
     /// Of its parts.
-    pub fn new(fabric: &'a Fabric, now: &'a Stretch, usual: &'a Usual, step_s: f64) -> Self {
-        Self { fabric, now, usual, step_s, fares: OnceCell::new() }
+    pub fn new(fabric: &'a Fabric, limits: &'a Limits, now: &'a Stretch, usual: &'a Usual, step_s: f64) -> Self {
+        Self { fabric, now, usual, step_s, limits, fares: OnceCell::new() }
     }
 
     /// Seconds of the stretch.
     pub fn seconds(&self) -> f64 {
         self.now.ticks() as f64 * self.step_s
+    }
+
+    /// A number to compare with.
+    pub fn limit(&self, limit: &Limit) -> f64 {
+        self.limits.get(limit)
     }
 
     /// Mean of a signal.

@@ -41,8 +41,44 @@ pub enum Signal {
     Rate,
     /// 1 if the link is up.
     Up,
-    /// Share of the line rate that could not be sent for want of credits.
+    /// Share of the line rate that could not be sent for want of credits, or because arbitration was lost.
     XmitWait,
+    /// Pause of its own that a NIC found to be a storm, and ended by force: times a second.
+    StormErrors,
+    /// Pause of its own that a NIC found too long: times a second.
+    StormWarnings,
+    /// Times that the link went down in the last ten minutes.
+    LinkDowns,
+    /// The same in the last day.
+    LinkDownsDay,
+    /// Errors of the wire in the last 12 minutes.
+    WireErrorsShort,
+    /// The same in the last 125 minutes.
+    WireErrorsLong,
+    /// Code words a second that error correction could not mend.
+    FecLost,
+    /// What error correction mended a second: code words, or bits.
+    FecMended,
+    /// The same a day ago.
+    FecMendedBefore,
+    /// Bytes a second that the narrowest link between adapter and processor carries.
+    PcieRate,
+    /// The same, if each such link ran as well as its ends can.
+    PcieRateMax,
+    /// Share of seconds in which the adapter's requests to memory stalled.
+    PcieStall,
+    /// Watts of light that the weakest lane receives.
+    RxPower,
+    /// The same a day ago.
+    RxPowerBefore,
+    /// Degrees Celsius of the pluggable module.
+    ModuleTemperature,
+    /// Bytes a second that RDMA sent.
+    RdmaTx,
+    /// Bytes a second that the kernel sent: TCP and the like.
+    NetdevTx,
+    /// Queue pairs a second that gave up.
+    RetriesExceeded,
 }
 
 /// How series of one port become one value: those of several priorities, for instance.
@@ -72,16 +108,22 @@ pub struct Row {
     pub query: &'static str,
     /// Over series of a port.
     pub join: Join,
+    /// It changes over minutes: who asks all the time may ask this seldom, and carry the answer on.
+    pub slow: bool,
 }
 
 const fn row(signal: Signal, join: Join, query: &'static str) -> Row {
-    Row { signal, query, join }
+    Row { signal, query, join, slow: false }
+}
+
+const fn slow(signal: Signal, join: Join, query: &'static str) -> Row {
+    Row { signal, query, join, slow: true }
 }
 
 use Join::{Max, Sum};
 
 /// Every signal, in the order of [`Signal`].
-pub const ALL: [Row; 20] = [
+pub const ALL: [Row; 38] = [
     row(Signal::Tx, Sum, r#"irate(fabric_port_io_bytes_total{direction="transmit"}[$w])"#),
     row(Signal::Rx, Sum, r#"irate(fabric_port_io_bytes_total{direction="receive"}[$w])"#),
     row(Signal::RxPackets, Sum, r#"irate(fabric_port_packets_total{direction="receive"}[$w])"#),
@@ -106,14 +148,74 @@ pub const ALL: [Row; 20] = [
     row(
         Signal::WireErrors,
         Sum,
-        r#"irate(fabric_link_crc_errors_total{direction="receive"}[$w]) or irate(fabric_link_symbol_errors_total[$w])"#,
+        r#"irate(fabric_link_crc_errors_total{direction="receive"}[$w]) or irate(fabric_link_symbol_errors_total[$w]) or irate(fabric_link_receive_errors_total[$w])"#,
     ),
     row(Signal::Discards, Sum, "irate(fabric_port_discards_total[$w])"),
     row(Signal::Queue, Sum, "fabric_port_queue_bytes"),
     row(Signal::QueueMax, Max, "fabric_port_queue_max_bytes"),
     row(Signal::Rate, Max, "fabric_port_rate_bytes_per_second"),
-    row(Signal::Up, Max, "fabric_port_up"),
+    row(Signal::Up, Max, "fabric_port_up or fabric_netdev_carrier"),
     row(Signal::XmitWait, Max, "irate(fabric_port_xmit_wait_bytes_total[$w]) / fabric_port_rate_bytes_per_second"),
+    row(
+        Signal::StormErrors,
+        Sum,
+        r#"irate(fabric_pause_storm_events_total{direction="transmit",reason=~"error|continuous.*"}[$w])"#,
+    ),
+    row(
+        Signal::StormWarnings,
+        Sum,
+        r#"irate(fabric_pause_storm_events_total{direction="transmit",reason="warning"}[$w])"#,
+    ),
+    // What grew over a long time is asked as a difference of two samples: it costs two, however long. A reset is no growth.
+    slow(
+        Signal::LinkDowns,
+        Max,
+        r#"clamp_min(fabric_link_downs_total - fabric_link_downs_total offset 10m, 0) or clamp_min(fabric_link_carrier_transitions_total{state="down"} - fabric_link_carrier_transitions_total{state="down"} offset 10m, 0) or clamp_min(fabric_link_carrier_changes_total - fabric_link_carrier_changes_total offset 10m, 0) / 2"#,
+    ),
+    slow(
+        Signal::LinkDownsDay,
+        Max,
+        r#"clamp_min(fabric_link_downs_total - fabric_link_downs_total offset 1d, 0) or clamp_min(fabric_link_carrier_transitions_total{state="down"} - fabric_link_carrier_transitions_total{state="down"} offset 1d, 0) or clamp_min(fabric_link_carrier_changes_total - fabric_link_carrier_changes_total offset 1d, 0) / 2"#,
+    ),
+    slow(
+        Signal::WireErrorsShort,
+        Sum,
+        r#"clamp_min(fabric_link_crc_errors_total{direction="receive"} - fabric_link_crc_errors_total{direction="receive"} offset 12m, 0) or clamp_min(fabric_link_symbol_errors_total - fabric_link_symbol_errors_total offset 12m, 0)"#,
+    ),
+    slow(
+        Signal::WireErrorsLong,
+        Sum,
+        r#"clamp_min(fabric_link_crc_errors_total{direction="receive"} - fabric_link_crc_errors_total{direction="receive"} offset 125m, 0) or clamp_min(fabric_link_symbol_errors_total - fabric_link_symbol_errors_total offset 125m, 0)"#,
+    ),
+    row(Signal::FecLost, Sum, "irate(fabric_fec_uncorrectable_blocks_total[$w])"),
+    slow(
+        Signal::FecMended,
+        Max,
+        "rate(fabric_fec_corrected_blocks_total[5m]) or rate(fabric_fec_corrected_bits_total[5m]) unless on (host, device, port) fabric_fec_corrected_blocks_total",
+    ),
+    slow(
+        Signal::FecMendedBefore,
+        Max,
+        "rate(fabric_fec_corrected_blocks_total[5m] offset 1d) or rate(fabric_fec_corrected_bits_total[5m] offset 1d) unless on (host, device, port) fabric_fec_corrected_blocks_total offset 1d",
+    ),
+    // These are told by device; ports of the device have them.
+    slow(
+        Signal::PcieRate,
+        Max,
+        "0 * fabric_port_up + on (host, device) group_left () fabric_pcie_rate_bytes_per_second",
+    ),
+    slow(
+        Signal::PcieRateMax,
+        Max,
+        "0 * fabric_port_up + on (host, device) group_left () fabric_pcie_rate_max_bytes_per_second",
+    ),
+    row(Signal::PcieStall, Max, "irate(fabric_pcie_stall_seconds_total[$w])"),
+    slow(Signal::RxPower, Max, "min by (host, device, port) (fabric_module_receive_power_watts)"),
+    slow(Signal::RxPowerBefore, Max, "min by (host, device, port) (fabric_module_receive_power_watts offset 1d)"),
+    slow(Signal::ModuleTemperature, Max, "fabric_module_temperature_celsius"),
+    row(Signal::RdmaTx, Sum, r#"irate(fabric_rdma_io_bytes_total{direction="transmit"}[$w])"#),
+    row(Signal::NetdevTx, Sum, r#"irate(fabric_netdev_io_bytes_total{direction="transmit"}[$w])"#),
+    row(Signal::RetriesExceeded, Sum, "irate(fabric_rdma_retries_exceeded_total[$w])"),
 ];
 
 #[cfg(test)]

@@ -1,21 +1,29 @@
-//! Who waits for whom. A switch pauses those before it because one of its ports out is full; that port is full because it
-//! is paused itself, or because more comes than its link carries. Walked to its end, this names where congestion begins.
+//! Who waits for whom. A switch holds back those before it because one of its ports out is full; that port is full because
+//! it is held back itself, or because more comes than its link carries. Walked to its end, this names where congestion
+//! begins. Ethernet holds back by pause; InfiniBand by giving no credits, which the sender counts as waiting.
 
 use crate::fabric::Fabric;
+use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
 
-/// Share of time paused from which a port takes part.
-pub const PAUSED: f64 = 0.01;
-/// Share of the time in which a port does not send that pause must explain, for it to wait for its peer.
-const EXPLAINED: f64 = 0.5;
-/// Of the longest queue of a switch: ports with less are not why it pauses.
-const PART: f64 = 0.25;
+limits! {
+    /// paused at least so long, a port takes part in who waits for whom
+    PAUSED = "wait.paused", 0.01, "share of time";
+    /// the same on InfiniBand: unable to send (ports that lose arbitration count a little too)
+    CREDITS = "wait.credits", 0.05, "share of line rate";
+    /// of the time in which a port does not send, this must be explained by its peer, for it to wait for that
+    EXPLAINED = "wait.explained", 0.5, "share of idle time";
+    /// of the longest queue of a switch: ports with less are not why it holds others back
+    PART = "wait.queue_part", 0.25, "share of bytes";
+    /// a port that sends so much of its link's rate is full
+    FULL = "wait.full", 0.9, "share of rate";
+}
 
 /// A port at which congestion ends: nobody holds it back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terminal {
-    /// Sends as fast as it can, or is a host's that pauses its switch.
+    /// Sends as fast as it can, or is a host's that holds its switch back.
     pub port: usize,
     /// Bytes that wait there, on average; 0 if not measured.
     pub queue: f64,
@@ -26,11 +34,22 @@ pub fn load(scene: &Scene<'_>, port: usize) -> Option<f64> {
     Some(scene.now(Signal::Tx, port)? / scene.rate(port)?)
 }
 
-/// Where the pause that is seen anywhere comes from, the longest queue first.
+/// Share of time in which a port was kept from sending: paused, or where pause is not measured without credits.
+pub fn held(scene: &Scene<'_>, port: usize) -> Option<f64> {
+    scene.now(Signal::PauseRx, port).or_else(|| scene.now(Signal::XmitWait, port))
+}
+
+/// Whether that is more than a hiccup.
+pub fn is_held(scene: &Scene<'_>, port: usize) -> bool {
+    let least = |signal, least| scene.now(signal, port).map(|share| share >= scene.limit(least));
+    least(Signal::PauseRx, &PAUSED).or_else(|| least(Signal::XmitWait, &CREDITS)).unwrap_or(false)
+}
+
+/// Where the holding back that is seen anywhere comes from, the longest queue first.
 pub fn terminals(scene: &Scene<'_>) -> Vec<Terminal> {
     let fabric = scene.fabric;
     let mut seen = vec![false; fabric.topology.nodes.len()];
-    let mut next: Vec<usize> = pausing(scene).collect();
+    let mut next: Vec<usize> = holding(scene).collect();
     let mut found: Vec<Terminal> = Vec::new();
     while let Some(node) = next.pop() {
         if std::mem::replace(&mut seen[node], true) {
@@ -50,36 +69,32 @@ pub fn terminals(scene: &Scene<'_>) -> Vec<Terminal> {
     found
 }
 
-/// Switches that pause somebody.
-fn pausing<'a>(scene: &'a Scene<'a>) -> impl Iterator<Item = usize> + 'a {
+/// Switches that hold somebody back.
+fn holding<'a>(scene: &'a Scene<'a>) -> impl Iterator<Item = usize> + 'a {
     let fabric: &Fabric = scene.fabric;
-    let held = |port: &usize| {
-        let own = scene.now(Signal::PauseTx, *port);
-        let told = fabric.ports.list[*port].peer.and_then(|peer| scene.now(Signal::PauseRx, peer));
-        own.or(told).is_some_and(|share| share >= PAUSED)
+    let holds = |port: &usize| match scene.now(Signal::PauseTx, *port) {
+        Some(share) => share >= scene.limit(&PAUSED),
+        None => fabric.ports.list[*port].peer.is_some_and(|peer| is_held(scene, peer)),
     };
-    fabric.switch_ports().filter(held).map(|port| fabric.ports.list[port].end.node)
+    fabric.switch_ports().filter(holds).map(|port| fabric.ports.list[port].end.node)
 }
 
-/// Ports of a switch that are full: those with the long queues, or where no queue is told those that are busy or paused.
+/// Ports of a switch that are full: those with the long queues, or where no queue is told those that are busy or held.
 fn full(scene: &Scene<'_>, node: usize) -> Vec<usize> {
     let ports = scene.fabric.ports.of_node(node);
     let queue = |port: &usize| scene.now(Signal::Queue, *port);
     let longest = ports.iter().filter_map(queue).fold(f64::NAN, f64::max);
-    let busy = |port: usize| {
-        let paused = scene.now(Signal::PauseRx, port).is_some_and(|share| share >= PAUSED);
-        paused || load(scene, port).is_some_and(|share| share >= 0.9)
-    };
+    let busy = |port: usize| is_held(scene, port) || load(scene, port).is_some_and(|share| share >= scene.limit(&FULL));
     let is_full = |port: &usize| match queue(port) {
-        Some(waits) if longest > 0.0 => waits >= PART * longest,
+        Some(waits) if longest > 0.0 => waits >= scene.limit(&PART) * longest,
         _ => busy(*port),
     };
     ports.iter().copied().filter(is_full).collect()
 }
 
-/// The port that holds this one back, if pause is why it does not send more.
+/// The port that holds this one back, if that is why it does not send more.
 fn behind(scene: &Scene<'_>, port: usize) -> Option<usize> {
-    let paused = scene.now(Signal::PauseRx, port)?;
+    let share = held(scene, port)?;
     let idle = 1.0 - load(scene, port).unwrap_or(0.0).min(1.0);
-    (paused >= PAUSED && paused >= EXPLAINED * idle).then_some(scene.fabric.ports.list[port].peer)?
+    (is_held(scene, port) && share >= scene.limit(&EXPLAINED) * idle).then_some(scene.fabric.ports.list[port].peer)?
 }

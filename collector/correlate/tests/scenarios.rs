@@ -2,8 +2,8 @@
 //! the repository; `FABRICLENS_SCENARIOS` names their directory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fabriclens_correlate::backtest;
 use fabriclens_correlate::recording::{ReadAs, Recording};
+use fabriclens_correlate::{Limits, backtest};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,9 @@ fn each_fault_is_named_and_nothing_else() {
     let Some(dir) = scenarios() else { return };
     let mut wrong = Vec::new();
     for (kind, run) in one_of_each(&dir) {
-        let found = backtest(Recording::read(&run, ReadAs { stretch: STRETCH, hosts_only: false }).unwrap()).unwrap();
+        let found =
+            backtest(Recording::read(&run, ReadAs { stretch: STRETCH, hosts_only: false }).unwrap(), Limits::default())
+                .unwrap();
         let told = serde_json::to_value(&found).unwrap();
         let told = told.as_array().unwrap();
         let Some((_, right)) = RIGHT.iter().find(|(k, _)| *k == kind) else {

@@ -1,7 +1,7 @@
 //! What is answered as samples arrive is what PromQL answers from a store.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fabriclens_correlate::{ALL, Fabric, Frame, Ports, Standing, Topology, Watch, frames};
+use fabriclens_correlate::{ALL, Fabric, Frame, Limits, Ports, Standing, Topology, Watch, frames};
 use fabriclens_model::{Labels, Memory, Series, absent};
 use fabriclens_promql::Engine;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ fn lists() -> Vec<Vec<Labels>> {
 fn samples_as_they_arrive_say_what_promql_says() {
     let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
     let empty = || Fabric::new(Topology::default(), Ports::default(), Vec::new());
-    let (mut watch, (mut standing, rest)) = (Watch::new(empty()), Standing::new(1000));
+    let (mut watch, (mut standing, rest)) = (Watch::new(empty(), Limits::default()), Standing::new(1000));
     let mut series: BTreeMap<Labels, Series> = BTreeMap::new();
     let mut totals: BTreeMap<Labels, f64> = BTreeMap::new();
     let ticks: Vec<i64> = (1..40).map(|tick| tick * 1000).collect();
@@ -113,7 +113,7 @@ fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
         ("port", "1"),
         ("direction", "transmit"),
     ])]);
-    let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()));
+    let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
     let (mut standing, _) = Standing::new(1000);
     for time in [1000, 2000, 3000, 4000, 5000, 6000_i64] {
         watch.push(Frame::new(time * 1_000_000, &watch.fabric().ports));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::raw::{Form, KEYS, RawConfig, SERVER_KEYS, TABLE_KEYS};
 use super::{Config, ConfigError, Tls, jobs, nearest, notify, remote};
-use crate::duration;
+use crate::{duration, thresholds};
 
 /// What flags override; `None` leaves file, environment or default in force.
 #[derive(Clone, Debug, Default)]
@@ -136,6 +136,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.retention.jobs, raw.retention.jobs, "retention.jobs")?;
     time(&mut config.retention.incidents, raw.retention.incidents, "retention.incidents")?;
     config.jobs = jobs::check(raw.jobs)?;
+    config.thresholds = thresholds::of_tables(&raw.verdicts.thresholds)?;
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
     time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;
@@ -227,6 +228,21 @@ fn tls(cert: Option<String>, key: Option<String>, ca: Option<String>) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thresholds_are_taken_by_name_and_a_wrong_name_gets_the_nearest() {
+        let load = |text: &str| check(toml::from_str(text).unwrap());
+        let config = load("[verdicts.thresholds]\nhost_pause.held = 0.5\nlink_flap.in_10m = 4").unwrap();
+        assert_eq!(
+            config.thresholds,
+            thresholds::of_flags(&["host_pause.held=0.5".into(), "link_flap.in_10m=4".into()]).unwrap()
+        );
+        let error = load("[verdicts.thresholds]\nhost_pause.hold = 0.5").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "verdicts.thresholds: there is no threshold host_pause.hold; did you mean host_pause.held?"
+        );
+    }
 
     #[test]
     fn what_is_shown_reads_back_as_the_same_config() {

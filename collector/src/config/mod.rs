@@ -19,6 +19,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::duration::{self, QuantityError};
+use crate::thresholds::ThresholdError;
+use fabriclens_correlate::Limits;
 use fabriclens_store::SeriesLimits;
 
 /// Everything the collector can be told, checked.
@@ -44,6 +46,8 @@ pub struct Config {
     pub query: Query,
     /// Where jobs are told of, beside requests.
     pub jobs: Jobs,
+    /// Numbers that detectors judge by.
+    pub thresholds: Limits,
     /// Samples are kept by another engine, not here.
     pub store: Option<Remote>,
     /// Who else gets the samples.
@@ -145,6 +149,7 @@ impl Default for Config {
                 lookback: Duration::from_secs(300),
             },
             jobs: Jobs::default(),
+            thresholds: Limits::default(),
             store: None,
             forward: Vec::new(),
             external_url: None,
@@ -238,6 +243,9 @@ pub enum ConfigError {
         /// Why.
         source: QuantityError,
     },
+    /// A number of a detector.
+    #[error("verdicts.thresholds: {0}")]
+    Threshold(#[from] ThresholdError),
     /// A value outside what makes sense.
     #[error("{key}: {message}")]
     Value {

@@ -95,7 +95,7 @@ pub(super) const SERVER_KEYS: &[&str] = &[
 ];
 
 /// Keys whose values are tables of their own, which no variable sets.
-pub(super) const TABLE_KEYS: &[&str] = &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts"];
+pub(super) const TABLE_KEYS: &[&str] = &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts", "verdicts.thresholds"];
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -110,6 +110,7 @@ pub(super) struct RawConfig {
     pub ingest: RawIngest,
     pub query: RawQuery,
     pub jobs: RawJobs,
+    pub verdicts: RawVerdicts,
     pub store: RawStore,
     pub forward: Vec<RawForward>,
     pub alertmanager: RawAlertmanager,
@@ -162,6 +163,13 @@ pub(super) struct RawQuery {
     pub max_samples: Option<u64>,
     pub memory: Option<String>,
     pub lookback: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawVerdicts {
+    /// By detector and name.
+    pub thresholds: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

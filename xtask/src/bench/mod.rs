@@ -10,6 +10,7 @@ mod scrape;
 mod store;
 mod syscalls;
 mod traffic;
+mod verdicts;
 
 use anyhow::Result;
 
@@ -32,6 +33,8 @@ enum What {
     Fleet(fleet::Args),
     /// How long the communication report of a job takes: 2, 64, 512 and 4,096 hosts of 8 ports for a day
     Report(jobs::Args),
+    /// How right verdicts are on simulations with known truth, with all that could be read and with less
+    Verdicts(verdicts::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -42,5 +45,6 @@ pub fn run(args: Args) -> Result<()> {
         What::Store(args) => store::run(&args),
         What::Fleet(args) => fleet::run(&args),
         What::Report(args) => jobs::run(&args),
+        What::Verdicts(args) => verdicts::run(&args),
     }
 }

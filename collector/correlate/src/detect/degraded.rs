@@ -1,22 +1,29 @@
 //! A link that carries less than it should: it says so itself (its rate fell), or it shows: data waits all the time and
-//! still no more goes out than a part of the rate.
+//! still no more goes out than a part of the rate; or error correction has ever more to mend.
 
 use super::{evidence, name, percent};
 use crate::finding::{Finding, Kind, Root};
 use crate::history::{Frame, mean};
+use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
 
-/// Of its rate before, or of the topology's: below this a link is degraded.
-const LESS: f64 = 0.9;
-/// Bytes that wait at both ends of a tick in which the port had something to send all the time.
-const BACKLOG: f64 = 65_536.0;
-/// Such ticks that are needed, of a link that was seen to carry more.
-const TICKS: usize = 4;
-/// Of what it sends at most now: what it once did.
-const FELL: f64 = 1.25;
-/// Of its rate: what a port sends at most in such ticks, for the link to be degraded.
-const SERVED: f64 = 0.8;
+limits! {
+    /// of its rate before, or of the topology's: below this a link is degraded
+    LESS = "degraded_link.rate", 0.9, "share of rate";
+    /// bytes that wait at both ends of a tick in which the port had something to send all the time
+    BACKLOG = "degraded_link.backlog", 65_536.0, "bytes";
+    /// such ticks that are needed of a link that was seen to carry more; three times as many of another
+    TICKS = "degraded_link.samples", 4.0, "samples";
+    /// of what it sends at most now: what it once did
+    FELL = "degraded_link.fell", 1.25, "times";
+    /// of its rate: what a port sends at most in such ticks, for the link to be degraded
+    SERVED = "degraded_link.served", 0.8, "share of rate";
+    /// what error correction mends, beside a day ago: a link that soon loses
+    TREND = "degraded_link.mended", 10.0, "times";
+    /// below this nobody cares
+    MENDED = "degraded_link.mended_least", 100.0, "per second";
+}
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let links = scene.fabric.topology.links.iter().enumerate();
@@ -24,7 +31,10 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     links
         .filter_map(|(at, link)| {
             let ports: Vec<usize> = ends(link).into_iter().flatten().collect();
-            ports.iter().find_map(|p| says(scene, at, *p)).or_else(|| ports.iter().find_map(|p| shows(scene, at, *p)))
+            let first = |judge: fn(&Scene<'_>, usize, usize) -> Option<Finding>| {
+                ports.iter().find_map(|p| judge(scene, at, *p))
+            };
+            first(says).or_else(|| first(shows)).or_else(|| first(wears))
         })
         .collect()
 }
@@ -33,11 +43,16 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
 fn says(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
     let rate = scene.now.values(Signal::Rate, port).last()?;
     let should = scene.rate(port)?.max(scene.fabric.nominal(port).unwrap_or(0.0));
-    if rate <= 0.0 || rate >= LESS * should {
+    let least = scene.limit(&LESS) * should;
+    // A port that is down tells any rate.
+    if scene.now.values(Signal::Up, port).last() == Some(0.0) {
         return None;
     }
-    let began = scene.first(|f| f.get(Signal::Rate, port).is_some_and(|rate| rate < LESS * should));
-    let evidence = evidence(scene, Signal::Rate, port, rate, LESS * should);
+    if rate <= 0.0 || rate >= least {
+        return None;
+    }
+    let began = scene.first(|f| f.get(Signal::Rate, port).is_some_and(|rate| rate < least));
+    let evidence = evidence(scene, Signal::Rate, port, rate, least);
     let text = format!("the link at {} runs at {} of its rate.", name(scene, port), percent(rate / should));
     Some(Finding::new(Kind::DegradedLink, Root::Link(link), 0.97, evidence, text).since(began))
 }
@@ -48,23 +63,41 @@ fn shows(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
     if scene.now(Signal::PauseRx, port).unwrap_or(0.0) > 0.01 {
         return None;
     }
-    let waits = |frame: &Frame| frame.get(Signal::Queue, port).is_some_and(|queue| queue >= BACKLOG);
+    let waits = |frame: &Frame| frame.get(Signal::Queue, port).is_some_and(|queue| queue >= scene.limit(&BACKLOG));
     let pairs = scene.now.frames().windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
+    let most = scene.limit(&SERVED);
     let served: Vec<f64> = pairs.filter_map(|pair| Some(pair[1].get(Signal::Tx, port)? / rate)).collect();
     let fast = served.iter().copied().fold(0.0, f64::max);
     let top = scene.now.top(Signal::Tx, port)? / rate;
     // It once carried more: fewer such ticks are enough.
-    let fell = scene.usual.stretch.top(Signal::Tx, port).is_some_and(|usual| usual >= FELL * top * rate);
-    let enough = if fell { TICKS } else { 3 * TICKS };
-    if served.len() < enough || fast > SERVED || top > SERVED + 0.05 {
+    let fell = scene.usual.stretch.top(Signal::Tx, port).is_some_and(|usual| usual >= scene.limit(&FELL) * top * rate);
+    let enough = scene.limit(&TICKS) * if fell { 1.0 } else { 3.0 };
+    if (served.len() as f64) < enough || fast > most || top > most + 0.05 {
         return None;
     }
     let share = mean(served.iter().copied())?;
-    let evidence = evidence(scene, Signal::Tx, port, share * rate, SERVED * rate);
+    let evidence = evidence(scene, Signal::Tx, port, share * rate, most * rate);
     let text = format!(
         "the link at {} carries {} of its rate while data waits for it, and nobody pauses it: it is slower than it says.",
         name(scene, port),
         percent(share)
     );
     Some(Finding::new(Kind::DegradedLink, Root::Link(link), 0.9, evidence, text))
+}
+
+/// Error correction mends far more than it did a day ago.
+fn wears(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
+    let last = |signal| scene.now.values(signal, port).last();
+    let before = last(Signal::FecMendedBefore).or_else(|| scene.usual(Signal::FecMended, port))?;
+    let (mended, least) = (last(Signal::FecMended)?, scene.limit(&MENDED).max(scene.limit(&TREND) * before));
+    if mended < least {
+        return None;
+    }
+    let evidence = evidence(scene, Signal::FecMended, port, mended, least);
+    let text = format!(
+        "error correction at {} mends {mended:.0} a second, {:.0} times what it did: the link wears out, and loses nothing yet.",
+        name(scene, port),
+        mended / before.max(1.0)
+    );
+    Some(Finding::new(Kind::DegradedLink, Root::Link(link), 0.5, evidence, text))
 }

@@ -4,18 +4,24 @@
 use super::{evidence, name, percent};
 use crate::finding::{Finding, Kind, Root};
 use crate::history::{Frame, mean};
+use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
 use crate::topology::Role;
 use std::sync::Arc;
 
-/// How much a link's part of its leaf's traffic must have grown: of all, and of what it was.
-const SHIFT: f64 = 0.1;
-const TIMES: f64 = 1.35;
-/// How much more it must be than it ever was in a stretch as long.
-const BEYOND: f64 = 0.03;
-/// Of what was usual: a leaf that sends more has more to do, and no collision.
-const SAME: f64 = 1.15;
+limits! {
+    /// how much a link's part of its leaf's traffic must have grown
+    SHIFT = "ecmp_collision.shift", 0.1, "share of leaf";
+    /// the same, of what it was
+    TIMES = "ecmp_collision.times", 1.35, "times usual";
+    /// how much more it must be than it ever was in a stretch as long
+    BEYOND = "ecmp_collision.beyond", 0.03, "share of leaf";
+    /// of what was usual: a leaf that sends more has more to do, and no collision
+    SAME = "ecmp_collision.same", 1.15, "times usual";
+    /// what somebody must have lost
+    LOSS = "ecmp_collision.loss", 0.05, "share of usual bytes";
+}
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let fabric = scene.fabric;
@@ -25,18 +31,19 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     let fabric = scene.fabric;
+    let limit = |row| scene.limit(row);
     let up = |port: &usize| fabric.peer_node(*port).is_some_and(|n| fabric.topology.nodes[n].role != Role::Host);
     let ports: Vec<usize> = fabric.ports.of_node(leaf).iter().copied().filter(up).collect();
     let (now, usual) =
         (scene.sum(Signal::Tx, ports.iter().copied()), scene.usual_sum(Signal::Tx, ports.iter().copied()));
-    if ports.len() < 2 || now <= 0.0 || usual <= 0.0 || now > SAME * usual {
+    if ports.len() < 2 || now <= 0.0 || usual <= 0.0 || now > limit(&SAME) * usual {
         return None;
     }
     let shift = |port: usize| Some(scene.now(Signal::Tx, port)? / now - scene.usual(Signal::Tx, port)? / usual);
     let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let fares = || scene.fares().iter().flatten();
     let loud = fares().any(|f| f.ratio >= 1.3 * f.high);
-    let lose = fares().any(|f| f.lost(0.05));
+    let lose = fares().any(|f| f.lost(limit(&LOSS)));
     // Parts differ from one stretch to the next as jobs take turns.
     let part = |stretch: &[Arc<Frame>]| {
         let sent = |p: &usize| mean(stretch.iter().filter_map(|f| f.get(Signal::Tx, *p)));
@@ -45,7 +52,7 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     let long = scene.now.ticks().min(scene.usual.stretch.ticks() / 2).max(1);
     let highest = scene.usual.stretch.frames().windows(long).filter_map(part).fold(0.0, f64::max);
     let (is, was) = (part(scene.now.frames())?, scene.usual(Signal::Tx, port)? / usual);
-    if grown < SHIFT || is < TIMES * was || is < highest + BEYOND || loud || !lose {
+    if grown < limit(&SHIFT) || is < limit(&TIMES) * was || is < highest + limit(&BEYOND) || loud || !lose {
         return None;
     }
     let evidence = evidence(scene, Signal::Tx, port, scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);

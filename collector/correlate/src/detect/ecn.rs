@@ -4,29 +4,32 @@
 use super::{evidence, name, percent};
 use crate::finding::{Evidence, Finding, Kind, Root};
 use crate::history::{Frame, mean};
+use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
 use crate::wait::PAUSED;
 use std::collections::BTreeMap;
 
-/// Times in a row that a queue was long enough to be marked and nothing was.
-const UNMARKED: usize = 6;
-/// How often a sample with marks passes without a notification, at least: a few seconds tell no smaller chance.
-const CHANCE: f64 = 0.05;
-/// A chance that nobody would believe in, among many hosts and many seconds.
-const IMPOSSIBLE: f64 = 1e-8;
-/// Queues with marks that must have been seen to know at which length this fabric marks.
-const SEEN: usize = 20;
-/// Of its rate: what a port with a long queue sends at least, if it is free to.
-const MOVES: f64 = 0.3;
-/// Share of time in which it may be held.
-const HELD: f64 = 0.3;
-/// Of what was usual: below this, marks have ceased.
-const CEASED: f64 = 0.02;
-/// Of what was usual: senders that get so many more notifications should send less.
-const MORE: f64 = 3.0;
-/// Notifications a second to one port below which nobody must react.
-const FEW: f64 = 2_000.0;
+limits! {
+    /// times in a row that a queue was long enough to be marked and nothing was
+    UNMARKED = "ecn_marking.unmarked", 6.0, "samples";
+    /// queues with marks that must have been seen to know at which length this fabric marks
+    SEEN = "ecn_marking.seen", 20.0, "samples";
+    /// of its rate: what a port with a long queue sends at least, if it is free to
+    MOVES = "ecn_marking.moves", 0.3, "share of rate";
+    /// share of time in which it may be held
+    HELD = "ecn_marking.held", 0.3, "share of time";
+    /// of what was usual: below this, marks have ceased
+    CEASED = "ecn_marking.ceased", 0.02, "times usual";
+    /// how often a sample with marks passes without a notification, at least: a few seconds tell no smaller chance
+    CHANCE = "ecn_reaction.chance", 0.05, "chance";
+    /// a chance that nobody would believe in, among many hosts and many seconds
+    IMPOSSIBLE = "ecn_reaction.impossible", 1e-8, "chance";
+    /// of what was usual: senders that get so many more notifications should send less
+    MORE = "ecn_reaction.more", 3.0, "times usual";
+    /// notifications to one port below which nobody must react
+    FEW = "ecn_reaction.notifications", 2_000.0, "per second";
+}
 
 /// Switches that do not mark.
 pub(super) fn marking(scene: &Scene<'_>) -> Vec<Finding> {
@@ -50,7 +53,7 @@ fn marking_queue(scene: &Scene<'_>) -> Option<f64> {
         queues.extend(marked.filter_map(|p| frame.get(Signal::QueueMax, p)));
     }
     queues.sort_by(f64::total_cmp);
-    queues.get(queues.len() * 3 / 4).copied().filter(|_| queues.len() >= SEEN)
+    queues.get(queues.len() * 3 / 4).copied().filter(|_| queues.len() as f64 >= scene.limit(&SEEN))
 }
 
 /// Switches with long queues and no marks.
@@ -73,7 +76,7 @@ fn switches(scene: &Scene<'_>) -> Option<Finding> {
         }
     }
     let some_mark = unmarked.values().any(|(times, _)| *times == 0);
-    unmarked.retain(|_, (times, _)| *times >= UNMARKED);
+    unmarked.retain(|_, (times, _)| *times as f64 >= scene.limit(&UNMARKED));
     if some_mark && unmarked.len() > 1 {
         // Some mark: it is not the whole fabric, so it is the one that had most to mark.
         let most = unmarked.iter().max_by_key(|(_, (times, _))| *times).map(|(node, _)| *node);
@@ -95,8 +98,11 @@ fn switches(scene: &Scene<'_>) -> Option<Finding> {
 
 /// Whether a port sends freely: packets are marked on their way out, so a port that stands still marks nothing.
 fn moves(scene: &Scene<'_>, frame: &Frame, port: usize) -> bool {
-    let sends = frame.get(Signal::Tx, port).zip(scene.rate(port)).is_some_and(|(sent, rate)| sent >= MOVES * rate);
-    sends && frame.get(Signal::PauseRx, port).unwrap_or(0.0) <= HELD
+    let sends = frame
+        .get(Signal::Tx, port)
+        .zip(scene.rate(port))
+        .is_some_and(|(sent, rate)| sent >= scene.limit(&MOVES) * rate);
+    sends && frame.get(Signal::PauseRx, port).unwrap_or(0.0) <= scene.limit(&HELD)
 }
 
 /// Seen from hosts alone: switches pause them, and marked packets no longer arrive.
@@ -104,20 +110,23 @@ fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
     if scene.fabric.switch_ports().any(|p| scene.now(Signal::Marks, p).is_some()) {
         return None;
     }
-    let paused: Vec<usize> =
-        scene.fabric.host_ports().filter(|p| scene.now(Signal::PauseRx, *p).is_some_and(|s| s >= PAUSED)).collect();
+    let paused: Vec<usize> = scene
+        .fabric
+        .host_ports()
+        .filter(|p| scene.now(Signal::PauseRx, *p).is_some_and(|s| s >= scene.limit(&PAUSED)))
+        .collect();
     let worst = *paused.iter().max_by(|a, b| {
         let of = |p: usize| scene.now(Signal::PauseRx, p).unwrap_or(0.0);
         of(**a).total_cmp(&of(**b))
     })?;
     let share = scene.now(Signal::PauseRx, worst)?;
-    let evidence = evidence(scene, Signal::PauseRx, worst, share, PAUSED);
+    let evidence = evidence(scene, Signal::PauseRx, worst, share, scene.limit(&PAUSED));
     let sums = |signal, ports: &mut dyn Iterator<Item = usize>| {
         let ports: Vec<usize> = ports.collect();
         (scene.sum(signal, ports.iter().copied()), scene.usual_sum(signal, ports.into_iter()))
     };
     let (now, usual) = sums(Signal::EcnRx, &mut scene.fabric.host_ports());
-    if usual > 0.0 && now <= CEASED * usual {
+    if usual > 0.0 && now <= scene.limit(&CEASED) * usual {
         let text = format!(
             "switches pause hosts ({} {} of the time), and marked packets, which came before, no longer arrive anywhere.",
             name(scene, worst),
@@ -152,12 +161,12 @@ fn silent_receivers(scene: &Scene<'_>) -> Option<Finding> {
     usual.sort_by(|a, b| a.0.total_cmp(&b.0));
     let median = usual.get(usual.len() / 2)?.0;
     let many = usual.iter().filter(|u| u.0 >= median);
-    let chance = mean(many.map(|u| if u.1 { 1.0 } else { 0.0 }))?.max(CHANCE);
+    let chance = mean(many.map(|u| if u.1 { 1.0 } else { 0.0 }))?.max(scene.limit(&CHANCE));
     let silent = |port: usize| {
         let frames = || scene.now.frames().iter().filter(move |f| marked(f, port).is_some_and(|m| m >= median));
         let ticks = frames().count();
         let never = scene.now(Signal::CnpTx, port) == Some(0.0);
-        (never && chance.powi(ticks as i32) < IMPOSSIBLE).then_some((port, ticks))
+        (never && chance.powi(ticks as i32) < scene.limit(&IMPOSSIBLE)).then_some((port, ticks))
     };
     let (port, ticks) = scene.fabric.host_ports().filter_map(silent).max_by_key(|s| s.1)?;
     let marks = scene.now(Signal::EcnRx, port)?;
@@ -171,8 +180,8 @@ fn silent_receivers(scene: &Scene<'_>) -> Option<Finding> {
 
 /// Senders that are told to slow down and do not.
 fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
-    let pauses =
-        (0..scene.fabric.ports.list.len()).any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= PAUSED));
+    let pauses = (0..scene.fabric.ports.list.len())
+        .any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= scene.limit(&PAUSED)));
     if !pauses {
         return None;
     }
@@ -180,7 +189,7 @@ fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
         let (told, before) = (scene.now(Signal::CnpRx, port)?, scene.usual(Signal::CnpRx, port)?);
         let (sent, usual) = (scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
         let same = sent >= 0.85 * usual && sent >= 0.1 * scene.rate(port)?;
-        (told >= FEW && told >= MORE * before && same).then_some((port, told))
+        (told >= scene.limit(&FEW) && told >= scene.limit(&MORE) * before && same).then_some((port, told))
     };
     let mut ports: Vec<(usize, f64)> = scene.fabric.host_ports().filter_map(deaf).collect();
     ports.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -191,7 +200,7 @@ fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
     if ports.len() < 2 || !(0.9..1.3).contains(&fare.ratio) {
         return None;
     }
-    let evidence = evidence(scene, Signal::CnpRx, worst, told, FEW);
+    let evidence = evidence(scene, Signal::CnpRx, worst, told, scene.limit(&FEW));
     let text = format!(
         "{} and {} more ports of {} are told to slow down {told:.0} times a second and send as much as before, until they \
          are paused: they do not react to congestion notifications.",

@@ -2,60 +2,123 @@
 //! what it gets (`slow_receiver`), or it pauses without need (`pfc_storm`).
 //!
 //! The two look alike in time paused. What tells them: a receiver that is slow has a full buffer when it pauses, and takes
-//! the pause back as soon as there is room, so one frame stands for a short time. A storm repeats the longest pause.
+//! the pause back as soon as there is room, so one frame stands for a short time. A storm repeats the longest pause. A NIC
+//! with stall prevention says by itself that its pause is a storm.
 
-use super::{evidence, name, percent};
+use super::{evidence, name, pcie, percent};
 use crate::finding::{Finding, Kind, Root};
-use crate::history::mean;
+use crate::history::{Frame, mean};
+use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
 
-/// Share of time from which a NIC's pause is more than a hiccup.
-const HELD: f64 = 0.01;
-/// Share of time at which nothing gets through.
-const DEAD: f64 = 0.95;
-/// Of the longest pause: what a frame comes to that is never taken back.
-const LONG: f64 = 0.8;
-/// Quanta of the longest pause that one frame asks for, and bits in one.
+limits! {
+    /// from here on a NIC's pause is more than a hiccup
+    HELD = "host_pause.held", 0.01, "share of time";
+    /// the same where a driver counts frames and no time: each is taken for the longest pause, so this is the most it can be
+    ESTIMATED = "host_pause.held_estimated", 0.1, "share of time";
+    /// samples that it must last
+    SAMPLES = "host_pause.samples", 2.0, "samples";
+    /// nothing gets through: a storm, if nothing is received (SONiC's watchdog: 0.99, formerly 0.8)
+    DEAD = "host_pause.dead", 0.95, "share of time";
+    /// of the longest pause: what a frame comes to that is never taken back
+    LONG = "host_pause.long", 0.8, "share of 65,535 quanta";
+    /// in a NIC's buffer: above, it has something to drain
+    FILLED = "host_pause.filled", 16_384.0, "bytes";
+    /// of its link: what a NIC receives at most while it stands still
+    STILL = "host_pause.still", 0.02, "share of rate";
+}
+
+/// Quanta of the longest pause that one frame asks for, times bits in one.
 const LONGEST_BITS: f64 = 65_535.0 * 512.0;
-/// Bytes in a NIC's buffer above which it has something to drain.
-const FILLED: f64 = 16_384.0;
-/// Share of its link that a NIC receives at most while it stands still.
-const STILL: f64 = 0.02;
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
-    scene.fabric.host_ports().filter_map(|port| judge(scene, port)).collect()
+    let of = |port| storm_events(scene, port).into_iter().chain(judge(scene, port));
+    scene.fabric.host_ports().flat_map(of).collect()
+}
+
+/// What the NIC itself calls a storm.
+fn storm_events(scene: &Scene<'_>, port: usize) -> Option<Finding> {
+    let events = |signal| Some(scene.now(signal, port)? * scene.seconds()).filter(|n| *n > 0.0);
+    let (signal, events, sure, what) = match (events(Signal::StormErrors), events(Signal::StormWarnings)) {
+        (Some(n), _) => (Signal::StormErrors, n, 0.98, "found itself pausing without end, and stopped that by force"),
+        (None, Some(n)) => (Signal::StormWarnings, n, 0.7, "warns that it pauses for too long without a break"),
+        (None, None) => return None,
+    };
+    let began = scene.first(|f| f.get(signal, port).is_some_and(|n| n > 0.0));
+    let evidence = evidence(scene, signal, port, events, 0.0);
+    let text = format!("{} {what}: its own storm events tell.", name(scene, port));
+    Some(Finding::new(Kind::PfcStorm, Root::Port(port), sure, evidence, text).since(began))
+}
+
+/// Share of time for which a port kept its peer from sending: as measured, or at most.
+struct Held {
+    estimated: bool,
+    least: f64,
+    /// Seconds that the longest pause of one frame lasts.
+    longest: Option<f64>,
+}
+
+impl Held {
+    fn new(scene: &Scene<'_>, port: usize) -> Option<Self> {
+        let longest = scene.rate(port).map(|rate| LONGEST_BITS / (rate * 8.0));
+        let estimated = scene.now(Signal::PauseTx, port).is_none();
+        if estimated && (longest.is_none() || scene.now(Signal::PauseFrames, port).is_none()) {
+            return None;
+        }
+        Some(Self { estimated, least: scene.limit(if estimated { &ESTIMATED } else { &HELD }), longest })
+    }
+
+    fn share(&self, frame: &Frame, port: usize) -> Option<f64> {
+        if self.estimated {
+            return Some((frame.get(Signal::PauseFrames, port)? * self.longest?).min(1.0));
+        }
+        frame.get(Signal::PauseTx, port)
+    }
+
+    fn holds(&self, frame: &Frame, port: usize) -> bool {
+        self.share(frame, port).is_some_and(|share| share >= self.least)
+    }
 }
 
 fn judge(scene: &Scene<'_>, port: usize) -> Option<Finding> {
-    let held = scene.now(Signal::PauseTx, port)?;
-    if held < HELD || scene.now.values(Signal::PauseTx, port).filter(|share| *share >= HELD).count() < 2 {
+    let how = Held::new(scene, port)?;
+    let frames = || scene.now.frames().iter();
+    let held = mean(frames().filter_map(|f| how.share(f, port)))?;
+    let samples = frames().filter(|f| how.holds(f, port)).count();
+    if held < how.least || (samples as f64) < scene.limit(&SAMPLES) {
         return None;
     }
-    let (storm, sure) = is_storm(scene, port, held);
+    let (storm, sure) = is_storm(scene, port, &how, held);
     let (kind, what) = if storm {
         (Kind::PfcStorm, "without need: what it got did not fill its buffer")
     } else {
         (Kind::SlowReceiver, "because it does not drain what it gets")
     };
-    let began = scene.first(|f| f.get(Signal::PauseTx, port).is_some_and(|share| share >= HELD));
-    let evidence = evidence(scene, Signal::PauseTx, port, held, HELD);
-    let text = format!("{} pauses its switch {} of the time, {what}.", name(scene, port), percent(held));
-    Some(Finding::new(kind, Root::Port(port), sure, evidence, text).since(began))
+    let began = scene.first(|f| how.holds(f, port));
+    let signal = if how.estimated { Signal::PauseFrames } else { Signal::PauseTx };
+    let mut own = evidence(scene, signal, port, held, how.least);
+    let (most, sure) = if how.estimated { ("at most (estimated from frames) ", sure - 0.2) } else { ("", sure) };
+    if how.estimated {
+        "estimated_pause_share".clone_into(&mut own.metric);
+    }
+    let text = format!("{} pauses its switch {most}{} of the time, {what}.", name(scene, port), percent(held));
+    let found = Finding::new(kind, Root::Port(port), sure, own, text).since(began);
+    Some(if storm { found } else { pcie::refine(scene, port, found) })
 }
 
 /// Whether a NIC pauses without need, and how sure that is.
-fn is_storm(scene: &Scene<'_>, port: usize, held: f64) -> (bool, f64) {
+fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64) -> (bool, f64) {
     let rate = scene.rate(port).unwrap_or(f64::NAN);
     let frames = scene.now(Signal::PauseFrames, port).unwrap_or(f64::NAN);
-    // Of the longest pause: what one frame came to.
-    let each = held / frames / (LONGEST_BITS / (rate * 8.0));
+    // Of the longest pause: what one frame came to. An estimate has that built in, and tells nothing.
+    let each = if how.estimated { f64::NAN } else { held / frames / how.longest.unwrap_or(f64::NAN) };
     // While it pauses; before that it may have worked.
-    let paused =
-        || scene.now.frames().iter().filter(|f| f.get(Signal::PauseTx, port).is_some_and(|share| share >= HELD));
-    let while_paused = |signal| mean(paused().filter_map(|f| f.get(signal, port))).unwrap_or(f64::NAN);
-    let dead = while_paused(Signal::PauseTx) >= DEAD && while_paused(Signal::Rx) < STILL * rate;
-    let filled = scene.now.top(Signal::QueueMax, port).map(|bytes| bytes >= FILLED);
-    let storm = filled != Some(true) && (each >= LONG || dead);
+    let paused = || scene.now.frames().iter().filter(|f| how.holds(f, port));
+    let share = mean(paused().filter_map(|f| how.share(f, port))).unwrap_or(f64::NAN);
+    let received = mean(paused().filter_map(|f| f.get(Signal::Rx, port))).unwrap_or(f64::NAN);
+    let dead = share >= scene.limit(&DEAD) && received < scene.limit(&STILL) * rate;
+    let filled = scene.now.top(Signal::QueueMax, port).map(|bytes| bytes >= scene.limit(&FILLED));
+    let storm = filled != Some(true) && (each >= scene.limit(&LONG) || dead);
     (storm, if filled == Some(!storm) { 0.96 } else { 0.94 })
 }

@@ -2,18 +2,21 @@
 
 use super::{evidence, name};
 use crate::finding::{Evidence, Finding, Kind, Root};
+use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
 use crate::wait::{PAUSED, terminals};
 
-/// Of the next longest queue towards a host: how much longer one must be to be the one.
-const ALONE: f64 = 3.0;
-/// Of the next, and of what was usual: so many more tell it without any pause.
-const FAR: f64 = 10.0;
-/// Share of what it gets that must be marked.
-const MARKED: f64 = 0.2;
-/// Of what was usual: how many more marked packets the one gets, seen from hosts alone.
-const MORE: f64 = 4.0;
+limits! {
+    /// of the next longest queue towards a host: how much longer one must be to be the one
+    ALONE = "incast.alone", 3.0, "times the next";
+    /// of the next, and of what was usual: so many more marks tell it without any pause
+    FAR = "incast.far_alone", 10.0, "times the next";
+    /// share of what it gets that must be marked, seen from hosts alone
+    MARKED = "incast.marked", 0.2, "share of packets";
+    /// of what was usual: how many more marked packets the one gets, seen from hosts alone
+    MORE = "incast.more", 4.0, "times usual";
+}
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let measured = scene.fabric.switch_ports().any(|p| scene.now(Signal::Tx, p).is_some());
@@ -34,29 +37,34 @@ fn from_switches(scene: &Scene<'_>) -> Option<(usize, Evidence, f64)> {
     let towards: Vec<(usize, f64)> = terminals
         .iter()
         .filter_map(|t| Some((scene.fabric.ports.list[t.port].peer.filter(|p| scene.fabric.is_host(*p))?, t.queue)))
-        .filter(|(host, _)| scene.now(Signal::PauseTx, *host).unwrap_or(0.0) < PAUSED)
+        .filter(|(host, _)| scene.now(Signal::PauseTx, *host).unwrap_or(0.0) < scene.limit(&PAUSED))
         .collect();
+    let alone = scene.limit(&ALONE);
     let (host, queue) = *towards.first()?;
     let next = towards.get(1).map_or(0.0, |t| t.1);
     let egress = scene.fabric.ports.list[host].peer?;
     // An uplink with a longer queue that nobody holds back is the narrower place.
     let longer = terminals.first().is_some_and(|t| t.queue > 2.0 * queue);
-    (queue > 0.0 && queue >= ALONE * next && !longer)
-        .then(|| (host, evidence(scene, Signal::Queue, egress, queue, ALONE * next), 0.9))
+    (queue > 0.0 && queue >= alone * next && !longer)
+        .then(|| (host, evidence(scene, Signal::Queue, egress, queue, alone * next), 0.9))
 }
 
 /// The one that gets far more marked packets than all others, while switches pause senders.
 fn from_hosts(scene: &Scene<'_>) -> Option<(usize, Evidence, f64)> {
-    let paused = scene.fabric.host_ports().any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= PAUSED));
+    let limit = |row| scene.limit(row);
+    let paused = scene
+        .fabric
+        .host_ports()
+        .any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= scene.limit(&PAUSED)));
     let mut marked: Vec<(usize, f64)> =
         scene.fabric.host_ports().filter_map(|p| Some((p, scene.now(Signal::EcnRx, p)?))).collect();
     marked.sort_by(|a, b| b.1.total_cmp(&a.1));
     let ((host, most), next) = (*marked.first()?, marked.get(1).map_or(0.0, |m| m.1));
     let usual = scene.usual(Signal::EcnRx, host).unwrap_or(0.0);
-    let own = scene.now(Signal::PauseTx, host).unwrap_or(0.0) < PAUSED;
-    let alone = most >= ALONE * next && most >= MORE * usual;
+    let own = scene.now(Signal::PauseTx, host).unwrap_or(0.0) < scene.limit(&PAUSED);
+    let alone = most >= limit(&ALONE) * next && most >= limit(&MORE) * usual;
     let share = most / scene.now(Signal::RxPackets, host).unwrap_or(f64::INFINITY);
-    let far_alone = most >= FAR * next && most >= FAR * usual;
-    (own && share >= MARKED && (far_alone || (paused && alone)))
-        .then(|| (host, evidence(scene, Signal::EcnRx, host, most, ALONE * next), 0.8))
+    let far_alone = most >= limit(&FAR) * next && most >= limit(&FAR) * usual;
+    (own && share >= limit(&MARKED) && (far_alone || (paused && alone)))
+        .then(|| (host, evidence(scene, Signal::EcnRx, host, most, limit(&ALONE) * next), 0.8))
 }

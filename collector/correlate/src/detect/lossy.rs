@@ -1,26 +1,88 @@
 //! A link that corrupts frames. The receiving end counts them; the link is named, not the end, because a counter cannot
 //! tell the cable from the transceivers at its ends.
+//!
+//! Two ways: errors that come in a burst, beside what is usual; and those that trickle, counted over 12 and 125 minutes
+//! against what the link's own rate allows (an error rate of 1e-14 and 1e-15, as for links of 400 Gb/s that are accepted).
 
 use super::{evidence, name};
 use crate::finding::{Finding, Kind, Root};
+use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
 
-/// Errors that are no accident.
-const ERRORS: f64 = 2.0;
+limits! {
+    /// errors that are no accident
+    ERRORS = "lossy_link.errors", 2.0, "frames";
+    /// beside what is usual
+    MORE = "lossy_link.more", 3.0, "times usual";
+    /// bit error rate over 12 minutes: beyond, a link is bad
+    BER_SHORT = "lossy_link.ber_12m", 1e-14, "errors per bit";
+    /// bit error rate over 125 minutes: beyond, a link becomes bad
+    BER_LONG = "lossy_link.ber_125m", 1e-15, "errors per bit";
+    /// code words that error correction gave up
+    LOST = "lossy_link.fec_lost", 1.0, "code words";
+}
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let find = |port: usize| {
-        let errors = scene.now(Signal::WireErrors, port)? * scene.seconds();
-        let before = scene.usual(Signal::WireErrors, port).unwrap_or(0.0) * scene.seconds();
-        let link = scene.fabric.ports.list[port].link?;
-        if errors < ERRORS || errors < 3.0 * before {
-            return None;
-        }
-        let began = scene.first(|f| f.get(Signal::WireErrors, port).is_some_and(|rate| rate > 0.0));
-        let evidence = evidence(scene, Signal::WireErrors, port, errors, ERRORS);
-        let text = format!("{} received {errors:.0} frames that the link had corrupted.", name(scene, port));
-        Some(Finding::new(Kind::LossyLink, Root::Link(link), 0.92, evidence, text).since(began))
+        let link = scene.fabric.ports.list[port].link;
+        let root = link.map_or(Root::Port(port), Root::Link);
+        burst(scene, port, root.clone())
+            .or_else(|| uncorrectable(scene, port, root.clone()))
+            .or_else(|| trickle(scene, port, root))
     };
     (0..scene.fabric.ports.list.len()).filter_map(find).collect()
+}
+
+fn burst(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {
+    let errors = scene.now(Signal::WireErrors, port)? * scene.seconds();
+    let before = scene.usual(Signal::WireErrors, port).unwrap_or(0.0) * scene.seconds();
+    if errors < scene.limit(&ERRORS) || errors < scene.limit(&MORE) * before {
+        return None;
+    }
+    let began = scene.first(|f| f.get(Signal::WireErrors, port).is_some_and(|rate| rate > 0.0));
+    let evidence = evidence(scene, Signal::WireErrors, port, errors, scene.limit(&ERRORS));
+    let peer = scene.fabric.ports.list[port].peer;
+    let both = peer.is_some_and(|p| scene.now(Signal::WireErrors, p).is_some_and(|rate| rate > 0.0));
+    let whose = if both { "; so did the other end: it is the cable" } else { "" };
+    let text = format!("{} received {errors:.0} frames that the link had corrupted{whose}.", name(scene, port));
+    Some(Finding::new(Kind::LossyLink, root, 0.92, evidence, text).since(began))
+}
+
+/// Frames were lost that error correction could not mend.
+fn uncorrectable(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {
+    let lost = scene.now(Signal::FecLost, port)? * scene.seconds();
+    if lost < scene.limit(&LOST) {
+        return None;
+    }
+    let began = scene.first(|f| f.get(Signal::FecLost, port).is_some_and(|rate| rate > 0.0));
+    let evidence = evidence(scene, Signal::FecLost, port, lost, scene.limit(&LOST));
+    let text = format!(
+        "{} could not mend {lost:.0} code words that the link had corrupted: frames were lost.",
+        name(scene, port)
+    );
+    Some(Finding::new(Kind::LossyLink, root, 0.7, evidence, text).since(began))
+}
+
+/// More errors in a long time than a good link of this rate has.
+fn trickle(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {
+    let bits = scene.rate(port)? * 8.0;
+    let windows = [
+        (Signal::WireErrorsShort, 720.0, &BER_SHORT, 0.75, "12 minutes: it is bad"),
+        (Signal::WireErrorsLong, 7500.0, &BER_LONG, 0.6, "125 minutes: it becomes bad"),
+    ];
+    windows.into_iter().find_map(|(signal, seconds, limit, sure, told)| {
+        let errors = scene.now.values(signal, port).last()?;
+        // A single error is an accident, however slow the link.
+        let most = (bits * seconds * scene.limit(limit)).max(scene.limit(&ERRORS));
+        if errors < most {
+            return None;
+        }
+        let evidence = evidence(scene, signal, port, errors, most);
+        let text = format!(
+            "{} received {errors:.0} errors of the wire, where a good link of its rate has {most:.1} at most in {told}.",
+            name(scene, port)
+        );
+        Some(Finding::new(Kind::LossyLink, root.clone(), sure, evidence, text))
+    })
 }

@@ -1,15 +1,23 @@
 //! The detectors: pure functions of a scene, one file each and one row in [`ALL`].
 
 mod congestion;
+mod credits;
 mod degraded;
 mod ecmp;
 mod ecn;
 mod host_pause;
 mod incast;
+mod link;
 mod lossy;
 mod noisy;
+mod optics;
+mod pcie;
+mod straggler;
+mod tcp;
+mod transport;
 
 use crate::finding::{Evidence, Finding};
+use crate::limits::Limit;
 use crate::scene::Scene;
 use crate::signal::Signal;
 
@@ -30,17 +38,46 @@ const fn row(name: &'static str, needs_s: f64, usual_s: f64, run: fn(&Scene<'_>)
 }
 
 /// All detectors; of findings that are as sure as each other, the earlier row counts.
-pub const ALL: [Detector; 10] = [
+pub const ALL: [Detector; 19] = [
+    row("link_flap", 120.0, 0.0, link::flap),
+    row("link_down", 2.0, 0.0, link::down),
     row("host_pause", 3.0, 0.0, host_pause::run),
+    row("credits_hot", 30.0, 0.0, credits::hot),
+    row("credits", 60.0, 0.0, credits::warm),
     row("degraded_link", 20.0, 1.0, degraded::run),
     row("lossy_link", 20.0, 1.0, lossy::run),
     row("ecn_marking", 4.0, 10.0, ecn::marking),
     row("ecn_reaction", 10.0, 10.0, ecn::reaction),
     row("incast", 8.0, 10.0, incast::run),
+    row("pcie", 30.0, 0.0, pcie::run),
+    row("optics", 60.0, 0.0, optics::run),
+    row("tcp_fallback", 30.0, 20.0, tcp::run),
+    row("straggler_rail", 20.0, 20.0, straggler::run),
     row("noisy_neighbour", 15.0, 40.0, noisy::run),
     row("ecmp_collision", 20.0, 40.0, ecmp::run),
     row("pause", 4.0, 0.0, congestion::pause),
+    row("transport", 20.0, 1.0, transport::run),
     row("loss_with_marks", 30.0, 45.0, congestion::loss),
+];
+
+/// Their numbers.
+pub(crate) static LIMITS: [&[&Limit]; 16] = [
+    link::LIMITS,
+    host_pause::LIMITS,
+    credits::LIMITS,
+    degraded::LIMITS,
+    lossy::LIMITS,
+    ecn::LIMITS,
+    incast::LIMITS,
+    pcie::LIMITS,
+    optics::LIMITS,
+    tcp::LIMITS,
+    straggler::LIMITS,
+    noisy::LIMITS,
+    ecmp::LIMITS,
+    transport::LIMITS,
+    congestion::LIMITS,
+    crate::wait::LIMITS,
 ];
 
 /// A number of a port as evidence.

@@ -2,13 +2,18 @@
 
 use super::of_job;
 use crate::finding::{Finding, Kind, Root};
+use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
 
-/// Of what was usual: a job that moves so much more is loud.
-const LOUD: f64 = 1.4;
-/// Of what was usual: how much congestion must have grown.
-const GROWN: f64 = 1.4;
+limits! {
+    /// of the most it ever moved: a job that moves so much more is loud
+    LOUD = "noisy_neighbour.loud", 1.4, "times";
+    /// of what was usual: how much congestion must have grown
+    GROWN = "noisy_neighbour.grown", 1.4, "times usual";
+    /// what another job must have lost
+    LOSS = "noisy_neighbour.loss", 0.05, "share of usual bytes";
+}
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let fares = scene.fares();
@@ -16,7 +21,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         .iter()
         .enumerate()
         .filter_map(|(job, fare)| Some((job, (*fare)?)))
-        .filter(|(_, fare)| fare.ratio >= LOUD * fare.high)
+        .filter(|(_, fare)| fare.ratio >= scene.limit(&LOUD) * fare.high)
         .max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
     let Some((job, fare)) = loudest else { return Vec::new() };
     let signal = |signal| {
@@ -24,12 +29,12 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         now / scene.usual_sum(signal, 0..scene.fabric.ports.list.len())
     };
     let grown = signal(Signal::CnpRx);
-    let lose = fares.iter().enumerate().any(|(j, f)| j != job && f.is_some_and(|f| f.lost(0.05)));
-    if !(grown >= GROWN && lose) {
+    let lose = fares.iter().enumerate().any(|(j, f)| j != job && f.is_some_and(|f| f.lost(scene.limit(&LOSS))));
+    if !(grown >= scene.limit(&GROWN) && lose) {
         return Vec::new();
     }
     let id = &scene.fabric.jobs[job].id;
-    let evidence = of_job(scene, Signal::Tx, job, fare.ratio, LOUD);
+    let evidence = of_job(scene, Signal::Tx, job, fare.ratio, scene.limit(&LOUD));
     let text = format!(
         "{id} moves {:.1} times what it did, congestion notifications grew {grown:.1} times, and other jobs lose.",
         fare.ratio

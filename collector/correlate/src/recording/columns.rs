@@ -29,7 +29,7 @@ const TX: (&str, &str) = ("direction", "transmit");
 const RX: (&str, &str) = ("direction", "receive");
 
 /// Those with a priority in their name are in [`BY_PRIORITY`].
-const COLUMNS: [Column; 22] = [
+const COLUMNS: [Column; 23] = [
     counter("tx_bytes", "fabric_port_io_bytes_total", &[TX]),
     counter("rx_bytes", "fabric_port_io_bytes_total", &[RX]),
     counter("tx_pkts", "fabric_port_packets_total", &[TX]),
@@ -47,6 +47,7 @@ const COLUMNS: [Column; 22] = [
     counter("buf_drops", "fabric_port_discards_total", &[RX, ("reason", "buffer")]),
     counter("rx_discards", "fabric_port_discards_total", &[RX, ("reason", "nic_buffer")]),
     counter("rx_crc_err", "fabric_link_crc_errors_total", &[RX]),
+    counter("xmit_wait_bytes", "fabric_port_xmit_wait_bytes_total", &[]),
     gauge("q_bytes", "fabric_port_queue_bytes", 1.0),
     gauge("q_max_bytes", "fabric_port_queue_max_bytes", 1.0),
     gauge("sw_shared_bytes", "fabric_switch_buffer_bytes", 1.0),
@@ -130,13 +131,48 @@ pub(super) fn read(
             one.values.push(number(at)? * factor);
         }
     }
-    ticks.sort_unstable();
-    ticks.dedup();
     // Rows may come in any order.
     let mut series: Vec<Series> = series.into_values().collect();
     for one in &mut series {
         (one.times, one.values) = settle(std::mem::take(&mut one.times), std::mem::take(&mut one.values));
     }
     series.sort_by(|a, b| a.labels.cmp(&b.labels));
+    let ticks = instants(ticks, &series);
     Ok((Memory(series), ticks))
+}
+
+/// The instants to judge at. Clocks of nodes differ: what is nearer to each other than half the time between two samples
+/// of one port is one instant, the last of them.
+fn instants(mut times: Vec<i64>, series: &[Series]) -> Vec<i64> {
+    times.sort_unstable();
+    times.dedup();
+    let steps = series.iter().flat_map(|one| one.times.windows(2).map(|w| w[1] - w[0]));
+    let step = steps.min().unwrap_or(0);
+    let mut instants: Vec<i64> = Vec::new();
+    let mut first = i64::MIN;
+    for time in times {
+        match instants.last_mut() {
+            Some(last) if (time - first) * 2 < step => *last = time,
+            _ => {
+                first = time;
+                instants.push(time);
+            }
+        }
+    }
+    instants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_differ_make_no_instants_of_their_own() {
+        let one = |times: &[i64]| Series { times: times.to_vec(), ..Series::default() };
+        let series = [one(&[1000, 2000, 4000]), one(&[1200, 2200, 4200])];
+        let times = |series: &[Series]| series.iter().flat_map(|s| s.times.clone()).collect();
+        assert_eq!(instants(times(&series), &series), [1200, 2200, 4200]);
+        assert_eq!(instants(times(&series[..1]), &series[..1]), [1000, 2000, 4000]);
+        assert!(instants(Vec::new(), &[]).is_empty());
+    }
 }

@@ -5,9 +5,8 @@ use crate::finding::{Finding, Root};
 use crate::history::Usual;
 use crate::incident::{Incident, Place, Severity, action};
 use crate::scene::Scene;
-use crate::signal::Signal;
 use crate::victims::victims;
-use crate::wait::PAUSED;
+use crate::wait;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -159,7 +158,7 @@ impl Episode {
 
 /// Ports that are kept from sending.
 fn held(scene: &Scene<'_>) -> Vec<usize> {
-    let share = |p: usize| scene.now(Signal::PauseRx, p).filter(|share| *share >= PAUSED);
+    let share = |p: usize| wait::held(scene, p).filter(|_| wait::is_held(scene, p));
     let mut held: Vec<(usize, f64)> = (0..scene.fabric.ports.list.len()).filter_map(|p| Some((p, share(p)?))).collect();
     if held.len() > NAMED {
         held.sort_by(|a, b| b.1.total_cmp(&a.1));

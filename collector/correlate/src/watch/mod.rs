@@ -11,6 +11,7 @@ use crate::fabric::{Fabric, Job};
 use crate::finding::{Finding, Root};
 use crate::history::{Frame, History, Stretch, Usual};
 use crate::incident::Incident;
+use crate::limits::Limits;
 use crate::scene::Scene;
 use crate::topology::Topology;
 use episode::Episode;
@@ -44,6 +45,7 @@ const COMPARES_S: f64 = 10.0;
 /// See the module.
 pub struct Watch {
     fabric: Fabric,
+    limits: Limits,
     history: History,
     /// The oldest first.
     open: Vec<Episode>,
@@ -58,9 +60,9 @@ pub struct Watch {
 
 impl Watch {
     /// Of a fabric.
-    pub fn new(fabric: Fabric) -> Self {
+    pub fn new(fabric: Fabric, limits: Limits) -> Self {
         let (history, never) = (History::default(), i64::MIN);
-        Self { fabric, history, open: Vec::new(), opened: 0, calm_ns: never, over_ns: never, turn: 0 }
+        Self { fabric, limits, history, open: Vec::new(), opened: 0, calm_ns: never, over_ns: never, turn: 0 }
     }
 
     /// Takes the next frame and judges; what it returns is over.
@@ -277,7 +279,7 @@ impl Watch {
     }
 
     fn scene<'a>(&'a self, usual: &'a Usual, now: &'a Stretch) -> Scene<'a> {
-        Scene::new(&self.fabric, now, usual, self.history.step_s())
+        Scene::new(&self.fabric, &self.limits, now, usual, self.history.step_s())
     }
 
     /// Detectors for which enough is known of what is usual.

@@ -1,5 +1,7 @@
 //! A small fabric whose traffic a test decides: two leaves with four hosts each, two spines, two jobs.
+#![allow(dead_code, reason = "each file of tests uses a part")]
 
+use fabriclens_correlate::Limits;
 use fabriclens_correlate::incident::Incident;
 use fabriclens_correlate::{End, Fabric, Frame, Job, Link, Node, Ports, Role, Signal, Topology, Watch};
 
@@ -39,10 +41,36 @@ pub fn egress(fabric: &Fabric, h: usize) -> usize {
     fabric.ports.list[host(fabric, h)].peer.unwrap()
 }
 
-/// Calm for `before` seconds, then `fault` on each frame until the end; all that was found.
+/// The same with rails: four hosts with two ports each, a leaf for each rail, a spine; job `all` has every host.
+pub fn rails() -> Fabric {
+    let node = |name: String, role| Node { name, role };
+    let mut nodes: Vec<Node> = (0..4).map(|h| node(format!("h{h}"), Role::Host)).collect();
+    nodes.extend((0..2).map(|l| node(format!("leaf{l}"), Role::Leaf)));
+    nodes.push(node("spine".into(), Role::Spine));
+    let end = |node: usize, port: usize| End { node, port: port.to_string() };
+    let link = |a, b| Link { ends: [a, b], rate: Some(RATE) };
+    let mut links: Vec<Link> = (0..8).map(|i| link(end(i / 2, 1 + i % 2), end(4 + i % 2, 1 + i / 2))).collect();
+    links.extend((0..2).map(|l| link(end(4 + l, 5), end(6, 1 + l))));
+    let topology = Topology::new(nodes, links);
+    let ports = Ports::new(&topology);
+    let all = (0..4).flat_map(|h| ports.of_node(h).to_vec()).collect();
+    Fabric::new(topology, ports, vec![Job { id: "all".into(), ports: all, since_ns: i64::MIN }])
+}
+
+/// Calm for `before` seconds, then `fault` on each frame of `during`, then calm; all that was found.
 pub fn watch(before: usize, during: usize, after: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<Incident> {
-    let fabric = fabric();
-    let mut watch = Watch::new(fabric.clone());
+    watch_on(&fabric(), Limits::default(), |_, _| (), [before, during, after], fault)
+}
+
+/// The same on another fabric, by other numbers; `calm` is done to all frames.
+pub fn watch_on(
+    fabric: &Fabric,
+    limits: Limits,
+    calm: impl Fn(&Fabric, &mut Frame),
+    [before, during, after]: [usize; 3],
+    fault: impl Fn(&Fabric, &mut Frame),
+) -> Vec<Incident> {
+    let mut watch = Watch::new(fabric.clone(), limits);
     let mut found = Vec::new();
     for second in 0..before + during + after {
         let mut frame = Frame::new(second as i64 * 1_000_000_000, &fabric.ports);
@@ -53,6 +81,7 @@ pub fn watch(before: usize, during: usize, after: usize, fault: impl Fn(&Fabric,
             frame.set(Signal::Rx, port, USUAL * wave);
             frame.set(Signal::RxPackets, port, USUAL * wave / 4096.0);
             frame.set(Signal::Rate, port, RATE);
+            frame.set(Signal::Up, port, 1.0);
             for signal in [Signal::PauseTx, Signal::PauseRx, Signal::PauseFrames, Signal::WireErrors] {
                 frame.set(signal, port, 0.0);
             }
@@ -66,8 +95,9 @@ pub fn watch(before: usize, during: usize, after: usize, fault: impl Fn(&Fabric,
                 frame.set(Signal::QueueMax, port, 200_000.0 * wave);
             }
         }
+        calm(fabric, &mut frame);
         if (before..before + during).contains(&second) {
-            fault(&fabric, &mut frame);
+            fault(fabric, &mut frame);
         }
         found.extend(watch.tick(frame));
     }

@@ -1,0 +1,90 @@
+//! InfiniBand: no pause, but credits. A port that has data and no credits (or loses arbitration) counts what it could not
+//! send. Alone that only says "could not send"; with the counters of the switches, who waits for whom names the place.
+
+use super::{evidence, name, percent};
+use crate::finding::{Finding, Kind, Root};
+use crate::limits::{Limit, limits};
+use crate::scene::Scene;
+use crate::signal::Signal;
+use crate::wait::terminals;
+
+limits! {
+    /// could not send, over half a minute
+    HOT = "credits_hot.held", 0.2, "share of line rate";
+    /// could not send, over a minute
+    WARM = "credits.held", 0.05, "share of line rate";
+}
+
+pub(super) fn hot(scene: &Scene<'_>) -> Vec<Finding> {
+    judge(scene, &HOT)
+}
+
+pub(super) fn warm(scene: &Scene<'_>) -> Vec<Finding> {
+    judge(scene, &WARM)
+}
+
+fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
+    let fabric = scene.fabric;
+    let least = scene.limit(limit);
+    let waits = |port: usize| {
+        // RoCE adapters have this counter too, and there it tells nothing.
+        let share = scene.now(Signal::XmitWait, port).filter(|_| scene.now(Signal::PauseRx, port).is_none());
+        share.filter(|share| *share >= least)
+    };
+    let worst = (0..fabric.ports.list.len()).filter_map(|p| Some((p, waits(p)?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    let Some((worst, share)) = worst else { return Vec::new() };
+    let found = |kind, root, sure, at: usize, share: f64, text| {
+        let began = scene.first(|f| f.get(Signal::XmitWait, at).is_some_and(|share| share >= least));
+        Finding::new(kind, root, sure, evidence(scene, Signal::XmitWait, at, share, least), text).since(began)
+    };
+    let ends = terminals(scene);
+    let slow = |port: usize| {
+        let switch = fabric.ports.list[port].peer.filter(|_| fabric.is_host(port))?;
+        let share = waits(switch)?;
+        let text = format!(
+            "{} gives its switch no credits: what is for it cannot be sent {} of the time. It does not drain what it gets.",
+            name(scene, port),
+            percent(share)
+        );
+        Some((found(Kind::SlowReceiver, Root::Port(port), 0.9, switch, share, text), share))
+    };
+    let mut hosts: Vec<(Finding, f64)> = ends.iter().filter_map(|t| slow(t.port)).collect();
+    hosts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    if !hosts.is_empty() {
+        return hosts.into_iter().map(|(found, _)| found).collect();
+    }
+    let of = |port: usize| Some((port, fabric.ports.list[port].peer.filter(|_| !fabric.is_host(port))?));
+    // The narrowest place: the port that sends most of its rate, while others wait for its switch.
+    let full = ends.iter().filter_map(|t| of(t.port)).max_by(|a, b| {
+        let load = |port| crate::wait::load(scene, port).unwrap_or(0.0);
+        load(a.0).total_cmp(&load(b.0))
+    });
+    let one = match full {
+        Some((_, host)) if fabric.is_host(host) => {
+            let text = format!(
+                "more is sent to {} than its link carries; it takes all it gets, and senders wait for credits.",
+                name(scene, host)
+            );
+            let culprits = fabric.job_of(host).into_iter().collect();
+            found(Kind::Incast, Root::Port(host), 0.75, worst, share, text).by(culprits)
+        }
+        Some((port, _)) => {
+            let root = fabric.ports.list[port].link.map_or(Root::Fabric, Root::Link);
+            let text = format!(
+                "more goes out of {} than its link carries; those before it wait for credits.",
+                name(scene, port)
+            );
+            found(Kind::UplinkCongestion, root, 0.6, worst, share, text)
+        }
+        None => {
+            let text = format!(
+                "{} could not send {} of what its link carries (no credits, or lost arbitration); where that begins is not \
+                 seen.",
+                name(scene, worst),
+                percent(share)
+            );
+            found(Kind::FabricCongestion, Root::Fabric, 0.4, worst, share, text)
+        }
+    };
+    vec![one]
+}

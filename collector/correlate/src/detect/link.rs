@@ -1,0 +1,131 @@
+//! Links that go down: one that is, one that flaps, and all links of a node at once, which is one event and not many.
+
+use super::{evidence, name};
+use crate::finding::{Finding, Kind, Root};
+use crate::limits::limits;
+use crate::scene::Scene;
+use crate::signal::Signal;
+use std::collections::HashSet;
+
+limits! {
+    /// samples in a row that a port must be down
+    SAMPLES = "link_down.samples", 2.0, "samples";
+    /// of a node's links: if so many are down at once, it is the node
+    WHOLE = "link_down.whole", 0.8, "share of links";
+    /// times that a link went down in ten minutes: it flaps
+    SHORT = "link_flap.in_10m", 3.0, "times";
+    /// the same in a day, if it did in the last ten minutes
+    DAY = "link_flap.in_24h", 5.0, "times";
+}
+
+/// A cable or, where none is known, a port.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Line {
+    port: usize,
+    link: Option<usize>,
+}
+
+/// Each link once, by its first port.
+fn lines(scene: &Scene<'_>) -> Vec<Line> {
+    let ports = scene.fabric.ports.list.iter().enumerate();
+    let first = |(at, port): &(usize, &crate::fabric::Port)| port.peer.is_none_or(|peer| *at < peer);
+    ports.filter(first).map(|(port, p)| Line { port, link: p.link }).collect()
+}
+
+fn ends(scene: &Scene<'_>, line: Line) -> impl Iterator<Item = usize> {
+    [Some(line.port), scene.fabric.ports.list[line.port].peer].into_iter().flatten()
+}
+
+fn root(line: Line) -> Root {
+    line.link.map_or(Root::Port(line.port), Root::Link)
+}
+
+/// Whether a port was up at any time that is known.
+fn was_up(scene: &Scene<'_>, port: usize) -> bool {
+    let top = |stretch: &crate::history::Stretch| stretch.top(Signal::Up, port) == Some(1.0);
+    top(&scene.usual.stretch) || top(scene.now)
+}
+
+/// Since when a port is down that was up.
+fn fell(scene: &Scene<'_>, port: usize) -> Option<i64> {
+    let frames = || scene.now.frames().iter().rev().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?)));
+    let down = frames().take_while(|(_, up)| *up == 0.0);
+    let (samples, began) = down.fold((0, None), |(n, _), (time, _)| (n + 1, Some(time)));
+    (f64::from(samples) >= scene.limit(&SAMPLES) && was_up(scene, port)).then_some(began)?
+}
+
+pub(super) fn down(scene: &Scene<'_>) -> Vec<Finding> {
+    let fell_line =
+        |line: &Line| Some((*line, ends(scene, *line).filter_map(|p| Some((p, fell(scene, p)?))).min_by_key(|f| f.1)?));
+    let all = lines(scene);
+    let mut fallen: Vec<(Line, (usize, i64))> = all.iter().filter_map(fell_line).collect();
+    let mut found = Vec::new();
+    while let Some((node, lines)) = whole(scene, &all, &fallen) {
+        let (port, began) =
+            fallen.iter().filter(|(l, _)| lines.contains(l)).map(|f| f.1).min_by_key(|f| f.1).unwrap_or((0, 0));
+        fallen.retain(|(line, _)| !lines.contains(line));
+        let evidence = evidence(scene, Signal::Up, port, 0.0, 1.0);
+        let (named, n) = (&scene.fabric.topology.nodes[node], lines.len());
+        let (root, why) = match named.role {
+            crate::topology::Role::Host => (Root::Host(node), "the host is down, or restarts"),
+            _ => (Root::Switch(node), "the switch is down, or restarts"),
+        };
+        let text = format!("{n} links of {} went down together: {why}.", named.name);
+        found.push(Finding::new(Kind::LinkDown, root, 0.97, evidence, text).since(Some(began)));
+    }
+    found.extend(fallen.into_iter().map(|(line, (port, began))| {
+        let evidence = evidence(scene, Signal::Up, port, 0.0, 1.0);
+        let text = format!("the link at {} is down; it was up before.", name(scene, port));
+        Finding::new(Kind::LinkDown, root(line), 0.95, evidence, text).since(Some(began))
+    }));
+    found
+}
+
+/// The node that most of these lines have in common, if nearly all of its lines are among them.
+fn whole(scene: &Scene<'_>, all: &[Line], fallen: &[(Line, (usize, i64))]) -> Option<(usize, HashSet<Line>)> {
+    if fallen.len() < 2 {
+        return None;
+    }
+    let list = &scene.fabric.ports.list;
+    let nodes = scene.fabric.topology.nodes.len();
+    let (mut had, mut lost) = (vec![0usize; nodes], vec![0usize; nodes]);
+    for line in all.iter().filter(|l| ends(scene, **l).any(|p| was_up(scene, p))) {
+        ends(scene, *line).for_each(|p| had[list[p].end.node] += 1);
+    }
+    for (line, _) in fallen {
+        ends(scene, *line).for_each(|p| lost[list[p].end.node] += 1);
+    }
+    let nearly_all = |n: &usize| lost[*n] >= 2 && lost[*n] as f64 >= scene.limit(&WHOLE) * had[*n] as f64;
+    let node = (0..nodes).filter(nearly_all).max_by_key(|n| lost[*n])?;
+    let of_node = |line: &Line| ends(scene, *line).any(|p| list[p].end.node == node);
+    Some((node, fallen.iter().map(|(line, _)| *line).filter(of_node).collect()))
+}
+
+pub(super) fn flap(scene: &Scene<'_>) -> Vec<Finding> {
+    lines(scene).into_iter().filter_map(|line| flaps(scene, line)).collect()
+}
+
+fn flaps(scene: &Scene<'_>, line: Line) -> Option<Finding> {
+    let last = |signal, port| scene.now.values(signal, port).last().unwrap_or(0.0);
+    let of_port = |port: usize| {
+        // Those between two samples are seen by the device alone; its count tells once it is known for ten minutes.
+        let seen = falls(scene, port).max(last(Signal::LinkDowns, port));
+        let day = last(Signal::LinkDownsDay, port);
+        let (short, long) = (scene.limit(&SHORT), scene.limit(&DAY));
+        if seen >= short {
+            return Some((port, Signal::LinkDowns, seen, short, "10 minutes"));
+        }
+        (seen >= 1.0 && day >= long).then_some((port, Signal::LinkDownsDay, day, long, "24 hours"))
+    };
+    let worst = ends(scene, line).filter_map(of_port).max_by(|a, b| a.2.total_cmp(&b.2));
+    let (port, signal, times, limit, time) = worst?;
+    let evidence = evidence(scene, signal, port, times, limit);
+    let text = format!("the link at {} went down {times:.0} times in {time}.", name(scene, port));
+    Some(Finding::new(Kind::LinkFlap, root(line), 0.96, evidence, text))
+}
+
+/// How often a port was seen to go down.
+fn falls(scene: &Scene<'_>, port: usize) -> f64 {
+    let ups: Vec<f64> = scene.now.values(Signal::Up, port).collect();
+    ups.windows(2).filter(|pair| pair[0] > pair[1]).count() as f64
+}

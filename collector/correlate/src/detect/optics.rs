@@ -1,0 +1,66 @@
+//! Transceivers on their way out: too hot, or with less and less light.
+
+use super::{evidence, name};
+use crate::finding::{Finding, Kind, Root};
+use crate::history::mean;
+use crate::limits::limits;
+use crate::scene::Scene;
+use crate::signal::Signal;
+
+limits! {
+    /// hotter than this a module ages fast (UFM's link validation)
+    HOT = "optics.temperature", 70.0, "degrees Celsius";
+    /// less light than a day ago, or than usual
+    LESS = "optics.light_lost", 3.0, "decibels";
+    /// less light than most receivers need
+    DARK = "optics.light", -11.0, "dBm";
+}
+
+/// Below is no light but a cable without optics, or a number that nobody measured, watts.
+const NONE: f64 = 1e-7;
+
+pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+    let judge = |port: usize| {
+        if scene.now.values(Signal::Up, port).last() == Some(0.0) {
+            return None;
+        }
+        dark(scene, port).or_else(|| hot(scene, port))
+    };
+    (0..scene.fabric.ports.list.len()).filter_map(judge).collect()
+}
+
+/// Decibels of a ratio.
+fn decibels(ratio: f64) -> f64 {
+    10.0 * ratio.log10()
+}
+
+fn dark(scene: &Scene<'_>, port: usize) -> Option<Finding> {
+    let light = mean(scene.now.values(Signal::RxPower, port).filter(|watts| *watts > NONE))?;
+    let before = scene.now.values(Signal::RxPowerBefore, port).last().or_else(|| scene.usual(Signal::RxPower, port));
+    let dbm = decibels(light * 1e3);
+    let lost = before.filter(|watts| *watts > NONE).map_or(0.0, |before| decibels(before / light));
+    let (least, most) = (scene.limit(&DARK), scene.limit(&LESS));
+    if dbm > least && lost < most {
+        return None;
+    }
+    let threshold =
+        if dbm <= least { 10f64.powf(least / 10.0) / 1e3 } else { light * 10f64.powf((lost - most) / 10.0) };
+    let evidence = evidence(scene, Signal::RxPower, port, light, threshold);
+    let text = format!(
+        "the weakest lane at {} receives {dbm:.1} dBm, {lost:.1} dB less than before: dirt, a bent fibre, or a laser at the \
+         other end that fades.",
+        name(scene, port)
+    );
+    let root = scene.fabric.ports.list[port].link.map_or(Root::Port(port), Root::Link);
+    Some(Finding::new(Kind::OpticsDegraded, root, 0.55, evidence, text))
+}
+
+fn hot(scene: &Scene<'_>, port: usize) -> Option<Finding> {
+    let (degrees, most) = (scene.now(Signal::ModuleTemperature, port)?, scene.limit(&HOT));
+    if degrees <= most {
+        return None;
+    }
+    let evidence = evidence(scene, Signal::ModuleTemperature, port, degrees, most);
+    let text = format!("the module at {} is {degrees:.0} degrees hot.", name(scene, port));
+    Some(Finding::new(Kind::OpticsDegraded, Root::Port(port), 0.55, evidence, text))
+}

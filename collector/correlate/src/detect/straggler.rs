@@ -1,0 +1,68 @@
+//! A job whose hosts have several rails, and one of them carries much less than the others while the job loses.
+
+use super::{evidence, name, percent};
+use crate::finding::{Finding, Kind, Root};
+use crate::limits::limits;
+use crate::scene::Scene;
+use crate::signal::Signal;
+use std::collections::{BTreeMap, BTreeSet};
+
+limits! {
+    /// of what the host's other rails carry: a rail with less lags behind
+    LAGS = "straggler_rail.carries", 0.5, "share of siblings";
+    /// the same before: a rail that never carried as much is no straggler
+    KEPT = "straggler_rail.carried", 0.8, "share of siblings";
+    /// what the job must have lost
+    LOSS = "straggler_rail.loss", 0.05, "share of usual bytes";
+}
+
+pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+    let jobs = scene.fabric.jobs.iter().enumerate();
+    jobs.filter(|(at, _)| scene.fare(*at).is_some_and(|f| f.lost(scene.limit(&LOSS))))
+        .filter_map(|(at, _)| judge(scene, at))
+        .collect()
+}
+
+fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
+    let fabric = scene.fabric;
+    let mut by_host: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for port in fabric.jobs[job].ports.iter().copied() {
+        by_host.entry(fabric.ports.list[port].end.node).or_default().push(port);
+    }
+    let mut lag: Vec<(usize, f64)> = by_host.values().flat_map(|rails| behind(scene, rails)).collect();
+    lag.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (worst, share) = *lag.first()?;
+    let leaves: BTreeSet<Option<usize>> = lag.iter().map(|(port, _)| fabric.peer_node(*port)).collect();
+    let (root, more) = match (lag.len(), leaves.first()) {
+        (1, _) => (Root::Port(worst), String::new()),
+        (n, Some(Some(leaf))) if leaves.len() == 1 => {
+            (Root::Switch(*leaf), format!("; so do {} more at {}", n - 1, fabric.topology.nodes[*leaf].name))
+        }
+        (n, _) => (Root::Port(worst), format!("; so do {} more", n - 1)),
+    };
+    let id = &fabric.jobs[job].id;
+    let evidence = evidence(scene, Signal::Tx, worst, share, scene.limit(&LAGS));
+    let text = format!(
+        "{} carries {} of what the other rails of its host carry, and {id} loses{more}.",
+        name(scene, worst),
+        percent(share)
+    );
+    Some(Finding::new(Kind::StragglerRail, root, 0.6, evidence, text))
+}
+
+/// Rails of a host that carry much less than the others, and did not before.
+fn behind(scene: &Scene<'_>, rails: &[usize]) -> Vec<(usize, f64)> {
+    let moved = |of: &dyn Fn(Signal, usize) -> Option<f64>, port| Some(of(Signal::Tx, port)? + of(Signal::Rx, port)?);
+    let share = |of: &dyn Fn(Signal, usize) -> Option<f64>, port: usize| {
+        let mut others: Vec<f64> = rails.iter().filter(|p| **p != port).filter_map(|p| moved(of, *p)).collect();
+        others.sort_by(f64::total_cmp);
+        let median = others.get(others.len() / 2).copied().filter(|m| *m > 0.0)?;
+        Some(moved(of, port)? / median)
+    };
+    let lags = |port: &usize| {
+        let is = share(&|s, p| scene.now(s, p), *port)?;
+        let was = share(&|s, p| scene.usual(s, p), *port)?;
+        (is < scene.limit(&LAGS) && was >= scene.limit(&KEPT)).then_some((*port, is))
+    };
+    rails.iter().filter_map(lags).collect()
+}

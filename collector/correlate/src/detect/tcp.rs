@@ -1,0 +1,45 @@
+//! A job whose RDMA has ceased while its TCP took over, or that never used RDMA: it runs, many times slower than it could.
+
+use super::of_job;
+use crate::finding::{Finding, Kind, Root};
+use crate::limits::limits;
+use crate::scene::Scene;
+use crate::signal::Signal;
+
+limits! {
+    /// of what it was: RDMA of a job has ceased
+    CEASED = "tcp_fallback.rdma_left", 0.1, "times usual";
+    /// of what RDMA was: what TCP must have taken over
+    TAKEN = "tcp_fallback.tcp_grown", 0.1, "share of usual RDMA";
+    /// of its links: what a job that never used RDMA moves over TCP
+    ALL = "tcp_fallback.tcp_only", 0.05, "share of rate";
+}
+
+pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+    (0..scene.fabric.jobs.len()).filter_map(|job| judge(scene, job)).collect()
+}
+
+fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
+    let ports = || scene.fabric.jobs[job].ports.iter().copied();
+    // Without RDMA ports there is nothing that it should have used.
+    ports().find(|p| scene.now(Signal::RdmaTx, *p).is_some())?;
+    let (rdma, tcp) = (scene.sum(Signal::RdmaTx, ports()), scene.sum(Signal::NetdevTx, ports()));
+    let (rdma_before, tcp_before) =
+        (scene.usual_sum(Signal::RdmaTx, ports()), scene.usual_sum(Signal::NetdevTx, ports()));
+    let id = &scene.fabric.jobs[job].id;
+    let taken = scene.limit(&TAKEN) * rdma_before;
+    if rdma_before > tcp_before && rdma < scene.limit(&CEASED) * rdma_before && tcp - tcp_before >= taken {
+        let evidence = of_job(scene, Signal::NetdevTx, job, tcp, tcp_before + taken);
+        let text =
+            format!("RDMA of {id} has ceased, and TCP carries {:.1} times what it did.", tcp / tcp_before.max(1.0));
+        return Some(Finding::new(Kind::TcpFallback, Root::Job(job), 0.7, evidence, text).by(vec![job]));
+    }
+    let rate: f64 = ports().filter_map(|p| scene.rate(p)).sum();
+    let least = scene.limit(&ALL) * rate;
+    let never = rdma <= 0.0 && rdma_before <= 0.0;
+    (never && least > 0.0 && tcp >= least).then(|| {
+        let evidence = of_job(scene, Signal::NetdevTx, job, tcp, least);
+        let text = format!("{id} moves all its bytes over TCP, although its hosts have RDMA ports.");
+        Finding::new(Kind::TcpFallback, Root::Job(job), 0.45, evidence, text).by(vec![job])
+    })
+}

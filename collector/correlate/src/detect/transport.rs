@@ -1,0 +1,70 @@
+//! RDMA that waits in vain for acknowledgements, sends again and again, or gives up: packets are lost, and no counter of a
+//! link or a switch says where. Seen on one host it is that host or its NIC; seen on several it is the network.
+
+use super::{evidence, name, percent};
+use crate::finding::{Finding, Kind, Root};
+use crate::limits::limits;
+use crate::scene::Scene;
+use crate::signal::Signal;
+use std::collections::BTreeSet;
+
+limits! {
+    /// acknowledgements of a port that did not come in time
+    TIMEOUTS = "transport.timeouts", 3.0, "events in 20 s";
+    /// of what was usual
+    MORE = "transport.more", 3.0, "times usual";
+    /// packets of a port that were sent again
+    AGAIN = "transport.retransmits", 0.02, "share of bytes sent";
+    /// queue pairs that gave up
+    GAVE_UP = "transport.retries_exceeded", 1.0, "queue pairs in 20 s";
+}
+
+/// Bytes of a packet that is sent again: those that matter are full.
+const FULL: f64 = 4096.0;
+
+/// What a port shows: which signal, its value, its limit.
+type Sign = (usize, Signal, f64, f64);
+
+pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+    let mut signs: Vec<Sign> = scene.fabric.host_ports().filter_map(|port| sign(scene, port)).collect();
+    signs.sort_by(|a, b| (b.2 / b.3).total_cmp(&(a.2 / a.3)));
+    let Some(&(worst, signal, value, limit)) = signs.first() else { return Vec::new() };
+    let node = |port: usize| scene.fabric.ports.list[port].end.node;
+    let hosts: BTreeSet<usize> = signs.iter().map(|s| node(s.0)).collect();
+    let leaves: BTreeSet<Option<usize>> = signs.iter().map(|s| scene.fabric.peer_node(s.0)).collect();
+    let (root, sure, whose) = match (hosts.len(), leaves.first()) {
+        (1, _) => (Root::Port(worst), 0.4, "no other host has that: it is this host, its NIC or its link".to_owned()),
+        (n, Some(Some(leaf))) if leaves.len() == 1 => {
+            let leaf_name = &scene.fabric.topology.nodes[*leaf].name;
+            (Root::Switch(*leaf), 0.38, format!("{n} hosts of {leaf_name} have that, and no others"))
+        }
+        (n, _) => (Root::Fabric, 0.36, format!("{n} hosts of several leaves have that: it is the network")),
+    };
+    let what = match signal {
+        Signal::Timeouts => format!("waited {value:.0} times in vain for an acknowledgement"),
+        Signal::RetriesExceeded => format!("has {value:.0} queue pairs that gave up"),
+        _ => format!("sends {} of its bytes again", percent(value)),
+    };
+    let text = format!("{} {what}; {whose}.", name(scene, worst));
+    vec![Finding::new(Kind::TransportErrors, root, sure, evidence(scene, signal, worst, value, limit), text)]
+}
+
+fn sign(scene: &Scene<'_>, port: usize) -> Option<Sign> {
+    let count = |signal, least: f64| {
+        let seen = scene.now(signal, port)? * scene.seconds();
+        let usual = scene.usual(signal, port).unwrap_or(0.0) * scene.seconds();
+        let limit = least.max(scene.limit(&MORE) * usual);
+        (seen >= limit).then_some((port, signal, seen, limit))
+    };
+    let again = || {
+        let part = |again: f64, sent: f64| if sent > 0.0 { again * FULL / sent } else { 0.0 };
+        let is = part(scene.now(Signal::Retransmits, port)?, scene.now(Signal::Tx, port)?);
+        let usual =
+            scene.usual(Signal::Retransmits, port).zip(scene.usual(Signal::Tx, port)).map_or(0.0, |(a, s)| part(a, s));
+        let limit = scene.limit(&AGAIN).max(scene.limit(&MORE) * usual);
+        (is >= limit).then_some((port, Signal::Retransmits, is, limit))
+    };
+    count(Signal::RetriesExceeded, scene.limit(&GAVE_UP))
+        .or_else(|| count(Signal::Timeouts, scene.limit(&TIMEOUTS)))
+        .or_else(again)
+}

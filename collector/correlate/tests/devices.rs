@@ -1,0 +1,355 @@
+//! Verdicts on links, adapters, modules and transport, and on InfiniBand, on a fabric whose traffic is known.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{RATE, USUAL, egress, fabric, host, rails, watch, watch_on};
+use fabriclens_correlate::incident::{Incident, Place};
+use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
+
+fn only(found: Vec<Incident>) -> Incident {
+    assert_eq!(found.len(), 1, "{:?}", found.iter().map(|i| (i.kind, &i.root)).collect::<Vec<_>>());
+    found.into_iter().next().unwrap()
+}
+
+fn port(node: &str, port: &str) -> Place {
+    Place::Port { node: node.into(), port: port.into() }
+}
+
+fn link(a: &str, b: &str) -> Place {
+    Place::Link { a: a.into(), b: b.into() }
+}
+
+/// Both ends of the cables at these ports are down and carry nothing.
+fn down(fabric: &Fabric, frame: &mut Frame, ports: &[usize]) {
+    for port in ports.iter().flat_map(|p| [Some(*p), fabric.ports.list[*p].peer]).flatten() {
+        for signal in [Signal::Up, Signal::Tx, Signal::Rx, Signal::RxPackets] {
+            frame.set(signal, port, 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_link_that_was_up_is_down() {
+    let found = only(watch(60, 20, 30, |fabric, frame| down(fabric, frame, &[fabric.ports.of_node(8)[4]])));
+    assert_eq!((found.kind, found.root), (Kind::LinkDown, link("leaf0", "spine0")));
+    assert_eq!((found.start_ns, found.detected_ns), (60_000_000_000, 61_000_000_000));
+    assert!(found.end_ns.is_some());
+}
+
+#[test]
+fn a_port_that_was_never_up_is_nothing() {
+    let off = |fabric: &Fabric, frame: &mut Frame| down(fabric, frame, &[host(fabric, 2)]);
+    assert_eq!(watch_on(&fabric(), Limits::default(), off, [60, 30, 0], |_, _| ()).len(), 0);
+}
+
+#[test]
+fn a_switch_that_dies_is_one_incident() {
+    let found = only(watch(60, 20, 0, |fabric, frame| {
+        let spine = fabric.ports.of_node(10).to_vec();
+        down(fabric, frame, &spine);
+        // Its own counters are gone with it.
+        for port in spine {
+            frame.set(Signal::Up, port, f64::NAN);
+        }
+    }));
+    assert_eq!((found.kind, found.root), (Kind::LinkDown, Place::Switch { node: "spine0".into() }));
+    let leaf = only(watch(60, 20, 0, |fabric, frame| down(fabric, frame, &fabric.ports.of_node(8).to_vec())));
+    assert_eq!((leaf.kind, leaf.root), (Kind::LinkDown, Place::Switch { node: "leaf0".into() }));
+}
+
+#[test]
+fn a_host_that_restarts_is_one_incident() {
+    let found = only(watch_on(
+        &rails(),
+        Limits::default(),
+        |_, _| (),
+        [60, 20, 0],
+        |fabric, frame| {
+            down(fabric, frame, &fabric.ports.of_node(1).to_vec());
+        },
+    ));
+    assert_eq!((found.kind, found.root), (Kind::LinkDown, Place::Host { node: "h1".into() }));
+}
+
+#[test]
+fn a_link_that_goes_down_again_and_again_flaps() {
+    let found = only(watch(60, 60, 0, |fabric, frame| {
+        if frame.time_ns / 1_000_000_000 % 10 < 3 {
+            down(fabric, frame, &[host(fabric, 4)]);
+        }
+    }));
+    assert_eq!((found.kind, found.root), (Kind::LinkFlap, link("h4", "leaf1")));
+    // Down for less than a sample: the device counts it.
+    let counted = |times: f64, day: f64| {
+        watch(60, 20, 0, move |fabric, frame| {
+            frame.set(Signal::LinkDowns, host(fabric, 4), times);
+            frame.set(Signal::LinkDownsDay, host(fabric, 4), day);
+        })
+    };
+    assert_eq!(only(counted(3.0, 3.0)).kind, Kind::LinkFlap);
+    assert_eq!(only(counted(1.0, 5.0)).kind, Kind::LinkFlap);
+    assert_eq!((counted(2.0, 4.0).len(), counted(0.0, 9.0).len()), (0, 0), "seldom, or long ago");
+}
+
+#[test]
+fn a_nic_that_finds_itself_storming_is_believed_at_once() {
+    let error = only(watch(60, 3, 0, |fabric, frame| frame.set(Signal::StormErrors, host(fabric, 3), 1.0)));
+    assert_eq!((error.kind, &error.root), (Kind::PfcStorm, &port("h3", "1")));
+    assert!(error.detected_ns - error.start_ns <= 2_000_000_000, "{}", error.detected_ns - error.start_ns);
+    let warning = only(watch(60, 3, 0, |fabric, frame| frame.set(Signal::StormWarnings, host(fabric, 3), 1.0)));
+    assert_eq!((warning.kind, warning.root), (Kind::PfcStorm, port("h3", "1")));
+    assert!(warning.confidence < error.confidence);
+}
+
+/// A driver that counts pause frames and no time.
+fn no_durations(fabric: &Fabric, frame: &mut Frame) {
+    for port in 0..fabric.ports.list.len() {
+        frame.set(Signal::PauseTx, port, f64::NAN);
+        frame.set(Signal::PauseRx, port, f64::NAN);
+    }
+}
+
+#[test]
+fn frames_alone_are_an_estimate_that_needs_more() {
+    let frames = |share: f64| {
+        let fault = move |fabric: &Fabric, frame: &mut Frame| {
+            frame.set(Signal::PauseFrames, host(fabric, 3), share / 335.5e-6);
+        };
+        watch_on(&fabric(), Limits::default(), no_durations, [60, 30, 0], fault)
+    };
+    let found = only(frames(0.5));
+    assert_eq!((found.kind, found.root.clone()), (Kind::SlowReceiver, port("h3", "1")));
+    assert!(found.explanation.contains("estimated") && found.confidence < 0.8, "{found:?}");
+    assert_eq!(frames(0.05).len(), 0, "as measured time it would be enough");
+}
+
+/// InfiniBand: no pause, no marks, no queues that anybody tells.
+fn infiniband(fabric: &Fabric, frame: &mut Frame) {
+    let ethernet = [
+        Signal::PauseTx,
+        Signal::PauseRx,
+        Signal::PauseFrames,
+        Signal::Marks,
+        Signal::EcnRx,
+        Signal::CnpTx,
+        Signal::CnpRx,
+        Signal::Queue,
+        Signal::QueueMax,
+    ];
+    for port in 0..fabric.ports.list.len() {
+        ethernet.iter().for_each(|s| frame.set(*s, port, f64::NAN));
+        frame.set(Signal::XmitWait, port, 0.001);
+    }
+}
+
+fn watch_credits(fault: impl Fn(&Fabric, &mut Frame)) -> Vec<Incident> {
+    watch_on(&fabric(), Limits::default(), infiniband, [60, 60, 0], fault)
+}
+
+#[test]
+fn infiniband_without_waiting_is_quiet() {
+    assert_eq!(watch_credits(|_, _| ()).len(), 0);
+    let busy = watch_credits(|fabric, frame| frame.set(Signal::XmitWait, host(fabric, 1), 0.03));
+    assert_eq!(busy.len(), 0, "ports that share a link wait a little");
+}
+
+#[test]
+fn an_adapter_that_gives_no_credits_does_not_drain() {
+    let found = only(watch_credits(|fabric, frame| {
+        frame.set(Signal::XmitWait, egress(fabric, 3), 0.7);
+        frame.set(Signal::Tx, egress(fabric, 3), 0.2 * RATE);
+        // What is for it waits at the other leaf, and at its senders.
+        frame.set(Signal::XmitWait, fabric.ports.of_node(10)[0], 0.4);
+        frame.set(Signal::XmitWait, host(fabric, 5), 0.4);
+    }));
+    assert_eq!((found.kind, found.root), (Kind::SlowReceiver, port("h3", "1")));
+    assert_eq!(found.evidence[0].metric, "fabric_port_xmit_wait_bytes_total");
+}
+
+#[test]
+fn senders_that_wait_for_a_full_port_or_for_nobody_knows_whom() {
+    let full = |at: fn(&Fabric) -> usize| {
+        watch_credits(move |fabric, frame| {
+            frame.set(Signal::Tx, at(fabric), 0.99 * RATE);
+            [1, 3].iter().for_each(|h| frame.set(Signal::XmitWait, host(fabric, *h), 0.4));
+        })
+    };
+    let uplink = only(full(|fabric| fabric.ports.of_node(8)[4]));
+    assert_eq!((uplink.kind, uplink.root), (Kind::UplinkCongestion, link("leaf0", "spine0")));
+    let incast = only(full(|fabric| egress(fabric, 2)));
+    assert_eq!((incast.kind, incast.root), (Kind::Incast, port("h2", "1")));
+    assert_eq!(incast.culprit_jobs, ["even"]);
+    let unknown = only(watch_credits(|fabric, frame| frame.set(Signal::XmitWait, host(fabric, 1), 0.4)));
+    assert_eq!((unknown.kind, unknown.root), (Kind::FabricCongestion, Place::Fabric));
+    assert!(unknown.explanation.contains("could not send"), "{}", unknown.explanation);
+}
+
+#[test]
+fn a_trickle_of_errors_is_judged_by_the_rate_of_the_link() {
+    // 100 Gb/s: 0.72 errors in 12 minutes at 1e-14, but one error is an accident; 400 Gb/s: 2.88.
+    let errors = |short: f64, long: f64, rate: f64| {
+        let calm = move |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Rate, host(fabric, 6), rate);
+        watch_on(&fabric(), Limits::default(), calm, [60, 20, 0], move |fabric, frame| {
+            frame.set(Signal::WireErrorsShort, host(fabric, 6), short);
+            frame.set(Signal::WireErrorsLong, host(fabric, 6), long);
+        })
+    };
+    assert_eq!(errors(1.0, 1.0, RATE).len(), 0);
+    assert_eq!(errors(2.0, 2.0, 4.0 * RATE).len(), 0, "a faster link may have more");
+    let (bad, worse) = (only(errors(0.0, 3.0, 4.0 * RATE)), only(errors(3.0, 3.0, 4.0 * RATE)));
+    assert_eq!((bad.kind, worse.kind), (Kind::LossyLink, Kind::LossyLink));
+    assert_eq!(bad.root, link("h6", "leaf1"));
+    assert!(bad.confidence < worse.confidence);
+}
+
+#[test]
+fn error_correction_that_gives_up_loses_and_one_that_works_harder_wears() {
+    let lost = only(watch(60, 20, 0, |fabric, frame| frame.set(Signal::FecLost, host(fabric, 6), 0.5)));
+    assert_eq!((lost.kind, lost.root), (Kind::LossyLink, link("h6", "leaf1")));
+    let mends = |now: f64, before: f64| {
+        watch(60, 30, 0, move |fabric, frame| {
+            frame.set(Signal::FecMended, host(fabric, 6), now);
+            frame.set(Signal::FecMendedBefore, host(fabric, 6), before);
+        })
+    };
+    assert_eq!(only(mends(5000.0, 400.0)).kind, Kind::DegradedLink);
+    assert_eq!((mends(3000.0, 400.0).len(), mends(50.0, 1.0).len()), (0, 0));
+}
+
+#[test]
+fn timeouts_on_one_host_are_its_own_and_on_several_the_networks() {
+    let timeouts = |hosts: &'static [usize]| {
+        watch(60, 30, 0, move |fabric, frame| {
+            hosts.iter().for_each(|h| frame.set(Signal::Timeouts, host(fabric, *h), 0.5));
+        })
+    };
+    let one = only(timeouts(&[2]));
+    assert_eq!((one.kind, one.root), (Kind::TransportErrors, port("h2", "1")));
+    assert_eq!(only(timeouts(&[1, 2])).root, Place::Switch { node: "leaf0".into() });
+    assert_eq!(only(timeouts(&[1, 6])).root, Place::Fabric);
+    let usual = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Timeouts, host(fabric, 2), 0.5);
+    assert_eq!(watch_on(&fabric(), Limits::default(), usual, [60, 30, 0], |_, _| ()).len(), 0, "no surge");
+}
+
+#[test]
+fn a_narrow_pcie_path_is_told_alone_and_as_the_reason_of_a_slow_receiver() {
+    let narrow = |fabric: &Fabric, frame: &mut Frame| {
+        frame.set(Signal::PcieRate, host(fabric, 3), 7.8e9);
+        frame.set(Signal::PcieRateMax, host(fabric, 3), 15.7e9);
+    };
+    let alone = only(watch(60, 30, 0, narrow));
+    assert_eq!((alone.kind, alone.root), (Kind::PcieBottleneck, port("h3", "1")));
+    let slow = watch_on(
+        &fabric(),
+        Limits::default(),
+        |_, _| (),
+        [60, 30, 0],
+        move |fabric, frame| {
+            narrow(fabric, frame);
+            frame.set(Signal::PauseTx, host(fabric, 3), 0.5);
+            frame.set(Signal::PauseFrames, host(fabric, 3), 12_000.0);
+        },
+    );
+    let slow = only(slow);
+    assert_eq!((slow.kind, slow.evidence.len()), (Kind::SlowReceiver, 2));
+    assert!(slow.explanation.contains("50 %"), "{}", slow.explanation);
+    let enough = watch(60, 30, 0, |fabric, frame| {
+        frame.set(Signal::PcieRate, host(fabric, 3), 15.7e9);
+        frame.set(Signal::PcieRateMax, host(fabric, 3), 31.5e9);
+    });
+    assert_eq!(enough.len(), 0, "half of what it could, and more than its link");
+    let stalls = only(watch(60, 40, 0, |fabric, frame| frame.set(Signal::PcieStall, host(fabric, 3), 0.8)));
+    assert_eq!(stalls.kind, Kind::PcieBottleneck);
+}
+
+#[test]
+fn modules_that_get_dark_or_hot() {
+    let light = |now: f64| {
+        let calm = |fabric: &Fabric, frame: &mut Frame| {
+            frame.set(Signal::RxPower, host(fabric, 6), 1e-3);
+            frame.set(Signal::ModuleTemperature, host(fabric, 6), 55.0);
+        };
+        watch_on(&fabric(), Limits::default(), calm, [90, 90, 0], move |fabric, frame| {
+            frame.set(Signal::RxPower, host(fabric, 6), now);
+        })
+    };
+    let dim = only(light(2e-4));
+    assert_eq!((dim.kind, dim.root), (Kind::OpticsDegraded, link("h6", "leaf1")));
+    assert_eq!((light(8e-4).len(), light(0.0).len()), (0, 0), "a little less, and a cable without optics");
+    let hot = only(watch(60, 90, 0, |fabric, frame| frame.set(Signal::ModuleTemperature, host(fabric, 6), 78.0)));
+    assert_eq!((hot.kind, hot.root), (Kind::OpticsDegraded, port("h6", "1")));
+}
+
+#[test]
+fn one_rail_that_carries_far_less_while_the_job_loses() {
+    let rail = |others: f64| {
+        watch_on(
+            &rails(),
+            Limits::default(),
+            |_, _| (),
+            [90, 40, 0],
+            move |fabric, frame| {
+                for port in fabric.jobs[0].ports.clone() {
+                    let slow = port == fabric.ports.of_node(2)[1];
+                    let moves = USUAL * if slow { 0.1 } else { others };
+                    frame.set(Signal::Tx, port, moves);
+                    frame.set(Signal::Rx, port, moves);
+                }
+            },
+        )
+    };
+    let found = only(rail(0.6));
+    assert_eq!((found.kind, found.root), (Kind::StragglerRail, port("h2", "2")));
+    assert_eq!(found.victim_jobs, ["all"]);
+    assert_eq!(rail(1.2).len(), 0, "the job loses nothing");
+}
+
+#[test]
+fn a_job_that_falls_back_to_tcp() {
+    let calm = |fabric: &Fabric, frame: &mut Frame| {
+        for port in fabric.host_ports() {
+            frame.set(Signal::RdmaTx, port, USUAL);
+            frame.set(Signal::NetdevTx, port, 1e6);
+        }
+    };
+    let falls = |tcp: f64| {
+        watch_on(&fabric(), Limits::default(), calm, [90, 40, 0], move |fabric, frame| {
+            for port in &fabric.jobs[1].ports {
+                frame.set(Signal::RdmaTx, *port, 0.0);
+                frame.set(Signal::NetdevTx, *port, tcp);
+            }
+        })
+    };
+    let found = only(falls(0.2 * USUAL));
+    assert_eq!((found.kind, found.root), (Kind::TcpFallback, Place::Job { job: "odd".into() }));
+    assert_eq!(falls(1e6).len(), 0, "it computes, or is over");
+    let never = |fabric: &Fabric, frame: &mut Frame| {
+        for port in fabric.host_ports() {
+            frame.set(Signal::RdmaTx, port, 0.0);
+            frame.set(Signal::NetdevTx, port, 0.2 * RATE);
+        }
+    };
+    let all = watch_on(&fabric(), Limits::default(), never, [90, 0, 0], |_, _| ());
+    assert!(all.iter().all(|i| i.kind == Kind::TcpFallback) && !all.is_empty(), "{all:?}");
+}
+
+#[test]
+fn numbers_are_the_users() {
+    let mut strict = Limits::default();
+    strict.set("host_pause.held", 0.6).unwrap();
+    let held = |limits: Limits| {
+        watch_on(
+            &fabric(),
+            limits,
+            |_, _| (),
+            [60, 20, 0],
+            |fabric, frame| {
+                frame.set(Signal::PauseTx, host(fabric, 3), 0.5);
+                frame.set(Signal::PauseFrames, host(fabric, 3), 12_000.0);
+            },
+        )
+    };
+    assert_eq!(only(held(Limits::default())).evidence[0].threshold, 0.01);
+    assert_eq!(held(strict).len(), 0);
+}

@@ -1,0 +1,99 @@
+//! Copies of a recording with less in it than was recorded.
+
+use super::STRETCH;
+use super::truth::Truth;
+use anyhow::{Context, Result};
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+
+/// A way of reading.
+pub struct Mode {
+    /// As the table has it.
+    pub name: &'static str,
+    hosts_only: bool,
+    /// Only each so many samples.
+    pub every: usize,
+    missing: bool,
+    skew_ns: i64,
+    infiniband: bool,
+}
+
+const fn mode(name: &'static str) -> Mode {
+    Mode { name, hosts_only: false, every: 1, missing: false, skew_ns: 0, infiniband: false }
+}
+
+/// All ways.
+pub const ALL: [Mode; 8] = [
+    mode("all ports"),
+    Mode { hosts_only: true, ..mode("host ports") },
+    Mode { every: 10, ..mode("each ten seconds") },
+    Mode { hosts_only: true, every: 10, ..mode("host ports, each ten") },
+    Mode { missing: true, ..mode("a quarter of hosts missing") },
+    Mode { skew_ns: 200_000_000 / STRETCH, ..mode("clocks 200 ms apart") },
+    Mode { infiniband: true, ..mode("InfiniBand's counters") },
+    Mode { infiniband: true, hosts_only: true, ..mode("the same, host ports") },
+];
+
+/// Columns that InfiniBand has nothing of.
+const ETHERNET: [&str; 6] = ["_pfc_", "_pause_", "ecn_marked", "cnp_", "q_", "sw_shared"];
+
+/// A knowable part of the hosts: a quarter.
+fn is_missing(host: &str) -> bool {
+    host.bytes().fold(7u32, |hash, b| hash.wrapping_mul(31).wrapping_add(u32::from(b))) % 4 == 0
+}
+
+/// Writes the copy; returns how many ports there are, times the seconds that they are watched.
+pub fn copy(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64> {
+    for file in ["topology.json", "jobs.json"] {
+        std::fs::copy(from.join(file), to.join(file)).with_context(|| format!("copy {file} of {}", from.display()))?;
+    }
+    let path = from.join("ports.csv.gz");
+    let input = File::open(&path).with_context(|| format!("read {}", path.display()))?;
+    let mut lines = BufReader::new(MultiGzDecoder::new(input)).lines();
+    let mut output = GzEncoder::new(File::create(to.join("ports.csv.gz"))?, Compression::fast());
+    let head = lines.next().context("ports.csv.gz is empty")??;
+    let names: Vec<&str> = head.split(',').collect();
+    let place = |name: &str| names.iter().position(|n| *n == name).with_context(|| format!("no column {name}"));
+    let [tick, node, port, speed] = [place("tick_ns")?, place("node")?, place("port")?, place("speed_gbps")?];
+    let plain = |name: &str| !(mode.infiniband && ETHERNET.iter().any(|e| name.contains(e)));
+    let kept: Vec<usize> = (0..names.len()).filter(|at| plain(names[*at])).collect();
+    let paused: Vec<usize> = (0..names.len()).filter(|at| names[*at].starts_with("rx_pause_ns")).collect();
+    let extra = if mode.infiniband { ",xmit_wait_bytes" } else { "" };
+    writeln!(output, "{}{extra}", kept.iter().map(|at| names[*at]).collect::<Vec<_>>().join(","))?;
+    let hosts: HashSet<&str> = truth.hosts.iter().map(String::as_str).collect();
+    let faulty = truth.nodes();
+    let mut rates: HashMap<(String, String), f64> = HashMap::new();
+    let (mut ticks, mut last) = (0, String::new());
+    for line in lines {
+        let line = line?;
+        let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
+        if cells[tick] != last {
+            ticks += 1;
+            last.clone_from(&cells[tick]);
+        }
+        let is_host = hosts.contains(cells[node].as_str());
+        let gone = mode.missing && is_host && is_missing(&cells[node]) && !faulty.contains(&cells[node]);
+        if (ticks - 1) % mode.every != 0 || (mode.hosts_only && !is_host) || gone {
+            continue;
+        }
+        // Bytes a nanosecond, as the port had it first: a counter must not fall when a link gets slower.
+        let first = || cells[speed].parse::<f64>().unwrap_or(0.0) / 8.0;
+        let rate = *rates.entry((cells[node].clone(), cells[port].clone())).or_insert_with(first);
+        if mode.skew_ns > 0 {
+            // Every other node's clock is late.
+            let late = cells[node].bytes().last().is_some_and(|b| b % 2 == 1);
+            let shifted = cells[tick].parse::<i64>()? + if late { mode.skew_ns } else { 0 };
+            cells[tick] = shifted.to_string();
+        }
+        let wait = paused.iter().filter_map(|at| cells[*at].parse::<f64>().ok()).fold(0.0, f64::max) * rate;
+        let extra = if mode.infiniband { format!(",{wait:.0}") } else { String::new() };
+        writeln!(output, "{}{extra}", kept.iter().map(|at| cells[*at].as_str()).collect::<Vec<_>>().join(","))?;
+    }
+    output.finish()?;
+    Ok(rates.len() as f64 * ticks as f64 * truth.tick_ns as f64 / 1e9)
+}
