@@ -16,5 +16,6 @@ pub mod ingest;
 pub mod jobs;
 mod lines;
 pub mod serve;
+mod tap;
 pub mod telemetry;
 pub mod thresholds;

@@ -57,6 +57,8 @@ pub struct Telemetry {
     pub queries: IntCounterVec,
     /// Time of queries by endpoint.
     pub query_seconds: HistogramVec,
+    /// Time that verdicts take, by part: `take` (samples into frames) and `judge`.
+    pub verdict_seconds: HistogramVec,
     /// Queries being evaluated.
     pub queries_in_flight: IntGauge,
     /// Bytes that queries hold, their answers included.
@@ -195,6 +197,11 @@ impl Telemetry {
             )?,
             queries_in_flight: gauge("fabriclens_queries_in_flight", "Queries being evaluated.")?,
             query_memory: gauge("fabriclens_query_memory_bytes", "Memory that queries hold, their answers included.")?,
+            verdict_seconds: HistogramVec::new(
+                HistogramOpts::new("fabriclens_verdict_seconds", "Time of one look at live data, by part.")
+                    .buckets(vec![0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]),
+                &["part"],
+            )?,
             query_memory_waits: IntCounter::new(
                 "fabriclens_query_memory_waits_total",
                 "How often a query had to wait until memory was free.",
@@ -242,6 +249,7 @@ impl Telemetry {
         }
         registry.register(Box::new(telemetry.append_seconds.clone()))?;
         registry.register(Box::new(telemetry.query_seconds.clone()))?;
+        registry.register(Box::new(telemetry.verdict_seconds.clone()))?;
         registry.register(Box::new(telemetry.query_memory_waits.clone()))?;
         let start = IntGauge::new("fabriclens_start_time_seconds", "Start of the process, Unix time.")?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());

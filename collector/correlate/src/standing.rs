@@ -125,6 +125,8 @@ struct Slot {
     cell: u32,
     term: u32,
     over: u32,
+    /// Of its labels but the name.
+    same: u64,
     /// Unix ms and value: the last sample of an earlier frame, and the newest.
     before: (i64, f64),
     newest: (i64, f64),
@@ -167,10 +169,11 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// With frames so far apart; also gives the rows that it cannot answer.
+    /// With frames so far apart; also gives the rows that it does not answer.
     pub fn new(step_ms: i64) -> (Self, Vec<&'static Row>) {
         let mut questions = Questions::default();
-        let rest = ALL.iter().enumerate().filter(|(at, row)| questions.add(*at, row).is_none()).map(|r| r.1).collect();
+        let is_asked = |(at, row): &(usize, &Row)| row.slow || questions.add(*at, row).is_none();
+        let rest = ALL.iter().enumerate().filter(is_asked).map(|r| r.1).collect();
         questions.index();
         let standing = Self {
             questions,
@@ -270,6 +273,7 @@ impl Standing {
             cell,
             term: at as u32,
             over,
+            same,
             before: never,
             newest: never,
             frame: i64::MIN,
@@ -284,7 +288,8 @@ impl Standing {
         let slot = *self.index.entry((number, same)).or_insert(next);
         if slot == next {
             let never = (i64::MIN, 0.0);
-            let none = Slot { cell: NONE, term: NONE, over: NONE, before: never, newest: never, frame: 0, value: 0.0 };
+            let none =
+                Slot { cell: NONE, term: NONE, over: NONE, same, before: never, newest: never, frame: 0, value: 0.0 };
             self.slots.push(none);
         }
         slot
@@ -331,8 +336,10 @@ fn sample(slots: &mut [Slot], at: u32, terms: &[Term], now: (i64, f64), (frame, 
 
 fn write(cell: &Cell, slots: &[Slot], frame: i64, watch: &mut Watch) {
     let row = &ALL[cell.row];
-    let members = cell.members.iter().map(|m| &slots[*m as usize]);
-    let values = members.filter(|s| s.frame == frame && !s.value.is_nan()).map(|s| s.value);
+    let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
+    // As `or` has it: of series that differ in nothing but the name, the first question's.
+    let first = |slot: &&Slot| !here().any(|other| other.same == slot.same && other.term < slot.term);
+    let values = here().filter(first).map(|s| s.value);
     let joined = values.reduce(|a, b| row.join.of(a, b));
     if let Some((value, into)) = joined.zip(watch.frame(frame.saturating_mul(1_000_000))) {
         into.set(row.signal, cell.port, value);

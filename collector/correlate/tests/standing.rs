@@ -133,8 +133,8 @@ fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
 }
 
 #[test]
-fn every_signal_is_answered_as_it_arrives_or_asked() {
+fn only_what_is_slow_is_asked_of_the_store() {
     let (_, rest) = Standing::new(1000);
-    let names: Vec<String> = rest.iter().map(|row| format!("{:?}", row.signal)).collect();
-    assert_eq!(names, [""; 0], "these would be asked of the store each time");
+    let quick: Vec<String> = rest.iter().filter(|row| !row.slow).map(|row| format!("{:?}", row.signal)).collect();
+    assert_eq!(quick, [""; 0], "these cannot be answered as samples arrive");
 }

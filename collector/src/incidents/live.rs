@@ -1,11 +1,10 @@
 //! The watch over live data: frames of what is written, judged twice a second; what it says goes to the book.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabriclens_correlate::incident::Incident;
-use fabriclens_correlate::{Fabric, Frame, Job, Ports, Row, Standing, Topology, Watch, frames};
+use fabriclens_correlate::{Fabric, Frame, Job, Limits, Ports, Row, Standing, Topology, Watch, frames};
 use fabriclens_model::Matcher;
 use fabriclens_promql::{Engine, QueryError};
 use tokio::sync::watch::Receiver;
@@ -17,7 +16,6 @@ use crate::every::{Why, every};
 use crate::forward::Sink;
 use crate::jobs::{Jobs, Running};
 use crate::telemetry::Telemetry;
-use crate::topology::Topologies;
 
 /// How often is judged. A pause must be seen in two samples to be no hiccup, so half a second more is what it costs.
 const PACE: Duration = Duration::from_millis(500);
@@ -27,6 +25,9 @@ const STEP_MS: i64 = 1000;
 const BEFORE_MS: i64 = 90_000;
 /// What was calm before an incident that is open at the start: from so long before it until so long before it, ms.
 const CALM_MS: [i64; 2] = [80_000, 20_000];
+/// How often each question is asked of the store, ms, and the rest after one beside the time that it took.
+const ASK_MS: i64 = 30_000;
+const REST: i64 = 20;
 /// Longest time without samples after which a frame is still made for each second, ms.
 const GAP_MS: i64 = 120_000;
 /// A metric that every port has, by which ports are known at the start.
@@ -43,7 +44,9 @@ pub struct Parts {
     /// Who runs where.
     pub jobs: Arc<Jobs>,
     /// Who is wired to whom.
-    pub topologies: Arc<Topologies>,
+    pub topology: Box<dyn Fn() -> Arc<Topology> + Send>,
+    /// Numbers that detectors compare with.
+    pub thresholds: Limits,
     /// Where incidents are kept.
     pub book: Arc<Book>,
     /// Its own numbers.
@@ -65,12 +68,22 @@ pub async fn run(parts: Parts, stop: Receiver<bool>) {
     sink.tap().close();
 }
 
+/// A question that is asked now and then; its answer holds until the next.
+struct Asked {
+    row: &'static Row,
+    answer: Vec<(usize, f64)>,
+}
+
 struct Live {
     parts: Parts,
     watch: Watch,
     standing: Standing,
     /// Questions that are asked of the store, because samples as they arrive do not answer them.
-    asked: Vec<&'static Row>,
+    asked: Vec<Asked>,
+    /// Which is next.
+    turn: usize,
+    /// When, Unix ms.
+    ask_ms: i64,
     running: Running,
     topology: Option<Arc<Topology>>,
     /// Ports that there were when jobs were last told theirs.
@@ -85,11 +98,14 @@ struct Live {
 impl Live {
     fn new(parts: Parts) -> Self {
         let (standing, asked) = Standing::new(STEP_MS);
+        let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
         Self {
+            watch: Watch::new(fabric, parts.thresholds.clone()),
             parts,
-            watch: Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new())),
             standing,
-            asked,
+            asked: asked.into_iter().map(|row| Asked { row, answer: Vec::new() }).collect(),
+            turn: 0,
+            ask_ms: 0,
             running: Running::default(),
             topology: None,
             ports: 0,
@@ -106,19 +122,20 @@ impl Live {
             self.started = true;
             self.start(now);
         }
+        self.ask(now);
         self.push_frames(now);
         self.draw();
-        self.ask(now);
-        let took = began.elapsed();
+        self.parts.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
+        let began = Instant::now();
         let mut seen = self.watch.judge();
         seen.extend(self.watch.open());
         self.parts.book.update(now.saturating_mul(1_000_000), &seen);
-        self.parts.telemetry.judged(took, began.elapsed().saturating_sub(took));
+        self.parts.telemetry.verdict_seconds.with_label_values(&["judge"]).observe(began.elapsed().as_secs_f64());
     }
 
     /// Cables and jobs as they are now.
     fn fabric(&mut self, now: i64) {
-        let topology = self.parts.topologies.current();
+        let topology = (self.parts.topology)();
         if self.topology.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &topology)) {
             self.watch.rewire(&topology);
             self.topology = Some(topology);
@@ -136,7 +153,11 @@ impl Live {
         let last = self.standing.frame_of(now);
         let mut next = self.frame_ms.saturating_add(STEP_MS).max(last - GAP_MS);
         while next <= last {
-            self.watch.push(Frame::new(next.saturating_mul(1_000_000), &self.watch.fabric().ports));
+            let mut frame = Frame::new(next.saturating_mul(1_000_000), &self.watch.fabric().ports);
+            for one in &self.asked {
+                one.answer.iter().for_each(|(port, value)| frame.set(one.row.signal, *port, *value));
+            }
+            self.watch.push(frame);
             self.frame_ms = next;
             next += STEP_MS;
         }
@@ -155,20 +176,21 @@ impl Live {
         self.behind = behind;
     }
 
-    /// Questions that need the store.
+    /// Questions that need the store, one after the other, with a rest that is long beside what they take.
     fn ask(&mut self, now: i64) {
-        let Self { asked, parts, watch, .. } = self;
-        for row in asked.iter() {
-            // One frame: what it answers is as old as its question.
-            let frame = self.frame_ms;
-            match fabriclens_correlate::ask(&parts.engine, parts.data.reader(), watch.fabric(), row, now) {
-                Ok(values) => {
-                    let Some(into) = watch.frame(frame.saturating_mul(1_000_000)) else { continue };
-                    values.into_iter().for_each(|(port, value)| into.set(row.signal, port, value));
-                }
-                Err(error) => tracing::debug!(%error, query = row.query, "cannot ask"),
-            }
+        if now < self.ask_ms || self.asked.is_empty() {
+            return;
         }
+        let began = Instant::now();
+        self.turn = (self.turn + 1) % self.asked.len();
+        let (engine, reader) = (&self.parts.engine, self.parts.data.reader());
+        let one = &mut self.asked[self.turn];
+        match fabriclens_correlate::ask(engine, reader, self.watch.fabric(), one.row, now) {
+            Ok(answer) => one.answer = answer,
+            Err(error) => tracing::debug!(%error, query = one.row.query, "cannot ask"),
+        }
+        let rest = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX).saturating_mul(REST);
+        self.ask_ms = now.saturating_add(rest.max(ASK_MS / self.asked.len() as i64));
     }
 
     /// What was before a restart: the last minute, what was calm before, and what was open.

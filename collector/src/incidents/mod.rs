@@ -3,6 +3,7 @@
 
 pub mod book;
 mod changes;
+pub mod live;
 mod notify;
 mod record;
 pub mod series;

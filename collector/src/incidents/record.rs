@@ -213,7 +213,7 @@ impl Record {
     /// Whether a node is its root or an end of it, or has a port that it keeps from sending.
     pub fn touches(&self, node: &str) -> bool {
         let of = |place: &Place| match place {
-            Place::Port { node: n, .. } | Place::Switch { node: n, .. } => n == node,
+            Place::Port { node: n, .. } | Place::Switch { node: n } | Place::Host { node: n } => n == node,
             Place::Link { a, b, .. } => a == node || b == node,
             Place::Job { .. } | Place::Fabric => false,
         };
@@ -251,7 +251,8 @@ pub fn root_text(place: &Place) -> String {
     match place {
         Place::Port { node, port, .. } => format!("{node} port {port}"),
         Place::Link { a, b, .. } => format!("link {a} - {b}"),
-        Place::Switch { node, .. } => format!("switch {node}"),
+        Place::Switch { node } => format!("switch {node}"),
+        Place::Host { node } => format!("host {node}"),
         Place::Job { job, .. } => format!("job {job}"),
         Place::Fabric => "fabric".to_owned(),
     }
@@ -266,7 +267,8 @@ pub fn root_labels(place: &Place) -> Vec<(&'static str, String)> {
     match place {
         Place::Port { node, port, .. } => of("port", &[("node", node), ("port", port)]),
         Place::Link { a, b, .. } => of("link", &[("node", a), ("peer", b)]),
-        Place::Switch { node, .. } => of("switch", &[("node", node)]),
+        Place::Switch { node } => of("switch", &[("node", node)]),
+        Place::Host { node } => of("host", &[("node", node)]),
         Place::Job { job, .. } => of("job", &[("job_id", job)]),
         Place::Fabric => of("fabric", &[]),
     }

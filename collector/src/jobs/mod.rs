@@ -29,6 +29,7 @@ use crate::every::{Why, every};
 use crate::forward::Sink;
 pub use body::{Body, BodyError, Change};
 pub use rollup::run as roll_up;
+pub(crate) use running::Running;
 use series::Writer;
 
 /// The registry's, beside the samples: a backup has both.

@@ -6,7 +6,7 @@ use fabriclens_jobs::{Filter, Job, Registry};
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Running {
+pub(crate) struct Running {
     /// The one that began last first.
     pub jobs: Arc<[Job]>,
     /// The registry's; `None`: not looked at yet.
@@ -17,7 +17,7 @@ pub(super) struct Running {
 
 impl Running {
     /// Looks again if there is a reason to; true if it did.
-    pub(super) fn update(&mut self, registry: &Registry, now_ms: i64) -> bool {
+    pub(crate) fn update(&mut self, registry: &Registry, now_ms: i64) -> bool {
         let revision = registry.revision();
         if self.revision == Some(revision) && self.until_ms.is_none_or(|until| now_ms < until) {
             return false;

@@ -111,6 +111,20 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
         .collect();
     let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
+    let watched = incidents::live::Parts {
+        sink: sink.clone(),
+        data: data.clone(),
+        engine: api::engine(&config.query),
+        jobs: jobs.clone(),
+        topology: Box::new({
+            let none = Arc::default();
+            move || Arc::clone(&none)
+        }),
+        book: book.clone(),
+        thresholds: config.thresholds.clone(),
+        telemetry: telemetry.clone(),
+    };
+    tellers.push(tokio::spawn(incidents::live::run(watched, stopped.clone())));
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), api::engine(&config.query), stopped.clone());
     tellers.push(tokio::spawn(rollups));
     let written = incidents::series::run(book.clone(), store.clone(), sink.clone(), telemetry.clone(), stopped.clone());

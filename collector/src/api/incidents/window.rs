@@ -129,7 +129,7 @@ fn questions(record: &Record, step_ms: i64) -> Vec<(String, String)> {
 /// Hosts and switches of its root, its evidence, and the ports that it keeps from sending, in this order.
 fn nodes(record: &Record) -> Vec<String> {
     let of = |place: &Place| match place {
-        Place::Port { node, .. } | Place::Switch { node, .. } => vec![node.clone()],
+        Place::Port { node, .. } | Place::Switch { node } | Place::Host { node } => vec![node.clone()],
         Place::Link { a, b, .. } => vec![a.clone(), b.clone()],
         Place::Job { .. } | Place::Fabric => Vec::new(),
     };
