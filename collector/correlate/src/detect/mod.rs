@@ -45,7 +45,13 @@ pub const ALL: [Detector; 10] = [
 
 /// A number of a port as evidence.
 fn evidence(scene: &Scene<'_>, signal: Signal, port: usize, value: f64, threshold: f64) -> Evidence {
-    Evidence { metric: metric(signal).to_owned(), at: name(scene, port), value, threshold, window_ns: scene.now.window_ns() }
+    Evidence {
+        metric: metric(signal).to_owned(),
+        at: name(scene, port),
+        value,
+        threshold,
+        window_ns: scene.now.window_ns(),
+    }
 }
 
 /// A number of a job as evidence.
