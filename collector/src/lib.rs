@@ -16,3 +16,4 @@ pub mod jobs;
 mod lines;
 pub mod serve;
 pub mod telemetry;
+pub mod topology;

@@ -97,7 +97,7 @@ fn every_form_of_a_subnets_dump_tells_the_same_fabric() {
 
 #[test]
 fn our_own_file_names_rails_and_what_the_api_answers_is_read_back() {
-    let text = r#"{"hosts":[{"id":"h1"},{"node":2}],"switches":[{"id":"leaf1"}],"links":[
+    let text = r#"{"hosts":[{"id":"h1","name":"first"},{"node":2}],"switches":[{"name":"leaf1"}],"links":[
         {"a":"h1","a_port":"mlx5_0/1","b":"leaf1","b_port":1,"rate_gbps":200,"rail":0},
         {"a":2,"a_port":"mlx5_0/1","b":"leaf1","b_port":2},
         {"a":"h3","a_port":1,"b":"leaf1","b_port":3}]}"#;

@@ -17,6 +17,7 @@ mod report;
 pub(crate) mod selector;
 mod status;
 pub mod time;
+mod topology;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +33,7 @@ use crate::data::Data;
 use crate::forward::Sink;
 use crate::jobs::Jobs;
 use crate::telemetry::Telemetry;
+use crate::topology::Topologies;
 use error::{ApiError, Kind};
 use memory::Pool;
 
@@ -47,6 +49,7 @@ pub struct Api {
     data: Arc<Data>,
     sink: Arc<Sink>,
     jobs: Arc<Jobs>,
+    topologies: Arc<Topologies>,
     engine: Engine,
     telemetry: Telemetry,
     config: Config,
@@ -62,6 +65,7 @@ impl Api {
         data: Arc<Data>,
         sink: Arc<Sink>,
         jobs: Arc<Jobs>,
+        topologies: Arc<Topologies>,
         telemetry: Telemetry,
         config: Config,
     ) -> Self {
@@ -70,6 +74,7 @@ impl Api {
             data,
             sink,
             jobs,
+            topologies,
             engine: engine(&config.query),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,
@@ -100,6 +105,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/api/v1/jobs/{id}", get(jobs::one).patch(jobs::change))
         .route("/api/v1/jobs/{id}/end", post(jobs::end))
         .route("/api/v1/jobs/{id}/report", get(report::report))
+        .route("/api/v1/topology", get(topology::topology))
         .route("/api/v1/query", get(query::instant).post(query::instant))
         .route("/api/v1/query_range", get(query::range).post(query::range))
         .route("/api/v1/format_query", get(query::format).post(query::format))

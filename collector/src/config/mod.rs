@@ -42,6 +42,8 @@ pub struct Config {
     pub query: Query,
     /// Where jobs are told of, beside requests.
     pub jobs: Jobs,
+    /// Files that describe the fabric, in any format that is known.
+    pub topology: Vec<PathBuf>,
     /// Samples are kept by another engine, not here.
     pub store: Option<Remote>,
     /// Who else gets the samples.
@@ -134,6 +136,7 @@ impl Default for Config {
                 lookback: Duration::from_secs(300),
             },
             jobs: Jobs::default(),
+            topology: Vec::new(),
             store: None,
             forward: Vec::new(),
         }

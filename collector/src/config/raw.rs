@@ -74,8 +74,8 @@ pub(super) const SERVER_KEYS: &[&str] = &[
     "forward.parallel",
 ];
 
-/// Keys whose values are tables of their own, which no variable sets.
-pub(super) const TABLE_KEYS: &[&str] = &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts"];
+/// Keys whose values are tables or lists of their own, which no variable sets.
+pub(super) const TABLE_KEYS: &[&str] = &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts", "topology.files"];
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -89,6 +89,7 @@ pub(super) struct RawConfig {
     pub ingest: RawIngest,
     pub query: RawQuery,
     pub jobs: RawJobs,
+    pub topology: RawTopology,
     pub store: RawStore,
     pub forward: Vec<RawForward>,
 }
@@ -138,6 +139,12 @@ pub(super) struct RawQuery {
     pub max_samples: Option<u64>,
     pub memory: Option<String>,
     pub lookback: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawTopology {
+    pub files: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -18,6 +18,7 @@ use crate::forward::{ForwardError, Sink};
 use crate::ingest::{self, Ingest};
 use crate::jobs::{self, Jobs};
 use crate::telemetry::Telemetry;
+use crate::topology::{self, Topologies, TopologiesError};
 use listen::{ListenError, Listener, Peer};
 
 /// Requests that are under way get this long to finish.
@@ -41,6 +42,9 @@ pub enum ServeError {
     /// The registry of jobs.
     #[error(transparent)]
     Jobs(#[from] fabriclens_jobs::RegistryError),
+    /// The history of the topology.
+    #[error(transparent)]
+    Topology(#[from] TopologiesError),
     /// Anything else: a bug or a system without sockets.
     #[error("cannot start: {0}")]
     Other(String),
@@ -57,7 +61,7 @@ pub struct Running {
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<std::io::Result<()>>>,
     own: JoinHandle<()>,
-    /// Those who tell of jobs, and who writes them.
+    /// Those who tell of jobs and of the topology, and who writes them.
     jobs: Vec<JoinHandle<()>>,
     api: Arc<Api>,
     store: Arc<Store>,
@@ -83,8 +87,17 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let data = Arc::new(Data::new(store.clone(), &config)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
     let jobs = Arc::new(Jobs::open(&store)?);
+    let topologies = Arc::new(Topologies::open(&store, &config)?);
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest));
-    let api = Api::new(store.clone(), data.clone(), sink.clone(), jobs.clone(), telemetry.clone(), config.clone());
+    let api = Api::new(
+        store.clone(),
+        data.clone(),
+        sink.clone(),
+        jobs.clone(),
+        topologies.clone(),
+        telemetry.clone(),
+        config.clone(),
+    );
     let api = Arc::new(api);
     log_start(&config);
 
@@ -97,6 +110,8 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
         .collect();
     let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
+    let wired = topology::run(topologies, data.clone(), api::engine(&config.query), stopped.clone());
+    tellers.push(tokio::spawn(wired));
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), api::engine(&config.query), stopped.clone());
     tellers.push(tokio::spawn(rollups));
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
@@ -189,7 +204,7 @@ impl Running {
         let jobs = async {
             for task in self.jobs {
                 if task.await.is_err() {
-                    tracing::warn!("a task of jobs failed");
+                    tracing::warn!("a task of jobs or of the topology failed");
                 }
             }
         };

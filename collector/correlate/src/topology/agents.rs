@@ -3,13 +3,14 @@
 
 use super::{Cable, Described, Known, Role, Side};
 use fabriclens_model::Labels;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Hosts on one rail that may well share a switch; more have several, and nobody knows which host is on which.
 const ON_ONE: usize = 64;
 
 /// A port of a host, as its agent describes it; `""` where it does not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortInfo {
     /// Label `host`.
     pub host: String,

@@ -37,8 +37,10 @@ struct File {
 
 #[derive(Deserialize)]
 struct NodeRow {
-    #[serde(alias = "node", alias = "name")]
-    id: Id,
+    /// Links have it; without it the name.
+    #[serde(alias = "node")]
+    id: Option<Id>,
+    name: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -79,8 +81,9 @@ pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
         },
     };
     let File { hosts, switches, nodes, links } = file;
-    out.nodes.extend(hosts.into_iter().map(|h| (h.id.text(), Role::Host)));
-    out.nodes.extend(switches.into_iter().map(|s| (s.id.text(), Role::Spine)));
+    for (rows, role) in [(hosts, Role::Host), (switches, Role::Spine)] {
+        out.nodes.extend(rows.into_iter().filter_map(|row| Some((row.id.map(Id::text).or(row.name)?, role))));
+    }
     out.nodes.extend(nodes.into_iter().map(|n| (n.name, n.role)));
     let known: HashSet<String> = out.nodes.iter().map(|n| n.0.clone()).collect();
     for (n, row) in links.into_iter().enumerate() {
