@@ -19,3 +19,4 @@ pub mod serve;
 mod tap;
 pub mod telemetry;
 pub mod thresholds;
+pub mod topology;

@@ -59,6 +59,8 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     let tables = ["slurmrestd", "kubernetes", "hosts"].map(|key| shown.remove(&format!("jobs.{key}")).unwrap());
     let told = from_text(&format!("[jobs]\n{}", tables.join("\n").replace("# ", ""))).unwrap().jobs;
     assert!(told.slurmrestd.is_some() && told.kubernetes.is_some() && told.hosts.len() == 1);
+    let files = from_text(&format!("[topology]\n{}", shown.remove("topology.files").unwrap().replace("# ", "")));
+    assert_eq!(files.unwrap().topology.len(), 2);
     assert_eq!(shown.len(), live.shown().len(), "every key is shown in the file: {shown:?}");
 
     let keys = |text: &str, number: usize| {

@@ -6,7 +6,6 @@
 mod agents;
 mod differ;
 mod facts;
-pub mod hostlist;
 pub mod kubernetes;
 mod listed;
 mod observe;
@@ -18,6 +17,7 @@ mod view;
 mod watch;
 
 pub use agents::Agents;
+pub use fabriclens_model::hostlist;
 pub use facts::{Facts, FactsError, Key, Place, Source};
 pub use listed::{List, Listed, Odd};
 pub use observe::{Observed, Seen};

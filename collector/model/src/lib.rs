@@ -3,6 +3,7 @@
 mod budget;
 mod civil;
 mod hint;
+pub mod hostlist;
 mod labels;
 mod matcher;
 mod memory;

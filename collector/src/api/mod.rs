@@ -18,6 +18,7 @@ mod report;
 pub(crate) mod selector;
 mod status;
 pub mod time;
+mod topology;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ use crate::forward::Sink;
 use crate::incidents::Book;
 use crate::jobs::Jobs;
 use crate::telemetry::Telemetry;
+use crate::topology::Topologies;
 use error::{ApiError, Kind};
 use memory::Pool;
 
@@ -53,6 +55,7 @@ pub struct Api {
     sink: Arc<Sink>,
     jobs: Arc<Jobs>,
     book: Arc<Book>,
+    topologies: Arc<Topologies>,
     engine: Engine,
     telemetry: Telemetry,
     config: Config,
@@ -71,6 +74,7 @@ impl Api {
         sink: Arc<Sink>,
         jobs: Arc<Jobs>,
         book: Arc<Book>,
+        topologies: Arc<Topologies>,
         telemetry: Telemetry,
         config: Config,
     ) -> Self {
@@ -80,6 +84,7 @@ impl Api {
             sink,
             jobs,
             book,
+            topologies,
             engine: engine(&config.query),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,
@@ -120,6 +125,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/api/v1/jobs/{id}", get(jobs::one).patch(jobs::change))
         .route("/api/v1/jobs/{id}/end", post(jobs::end))
         .route("/api/v1/jobs/{id}/report", get(report::report))
+        .route("/api/v1/topology", get(topology::topology))
         .route("/api/v1/query", get(query::instant).post(query::instant))
         .route("/api/v1/query_range", get(query::range).post(query::range))
         .route("/api/v1/format_query", get(query::format).post(query::format))

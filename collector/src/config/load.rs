@@ -137,6 +137,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.retention.incidents, raw.retention.incidents, "retention.incidents")?;
     config.jobs = jobs::check(raw.jobs)?;
     config.thresholds = thresholds::of_tables(&raw.verdicts.thresholds)?;
+    config.topology = raw.topology.files.into_iter().map(PathBuf::from).collect();
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
     time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;
@@ -170,6 +171,7 @@ fn bounds(config: &Config) -> Result<(), ConfigError> {
         if ok { Ok(()) } else { Err(ConfigError::Value { key, message: message.to_owned() }) }
     };
     needs("data", !config.data.as_os_str().is_empty(), "empty; name a directory")?;
+    needs("topology.files", config.topology.iter().all(|f| !f.as_os_str().is_empty()), "an empty name; name a file")?;
     needs("retention.age", config.retention.age >= Duration::from_secs(3600), "at least 1h")?;
     needs("retention.size", config.retention.size.is_none_or(|s| s >= 64 << 20), "at least 64MiB")?;
     needs("ingest.message_size", (64 << 10..=1 << 30).contains(&config.ingest.message_size), "from 64KiB to 1GiB")?;

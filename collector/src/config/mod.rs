@@ -48,6 +48,8 @@ pub struct Config {
     pub jobs: Jobs,
     /// Numbers that detectors judge by.
     pub thresholds: Limits,
+    /// Files that describe the fabric, in any format that is known.
+    pub topology: Vec<PathBuf>,
     /// Samples are kept by another engine, not here.
     pub store: Option<Remote>,
     /// Who else gets the samples.
@@ -150,6 +152,7 @@ impl Default for Config {
             },
             jobs: Jobs::default(),
             thresholds: Limits::default(),
+            topology: Vec::new(),
             store: None,
             forward: Vec::new(),
             external_url: None,

@@ -94,8 +94,9 @@ pub(super) const SERVER_KEYS: &[&str] = &[
     "webhook.timeout",
 ];
 
-/// Keys whose values are tables of their own, which no variable sets.
-pub(super) const TABLE_KEYS: &[&str] = &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts", "verdicts.thresholds"];
+/// Keys whose values are tables or lists of their own, which no variable sets.
+pub(super) const TABLE_KEYS: &[&str] =
+    &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts", "topology.files", "verdicts.thresholds"];
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -111,6 +112,7 @@ pub(super) struct RawConfig {
     pub query: RawQuery,
     pub jobs: RawJobs,
     pub verdicts: RawVerdicts,
+    pub topology: RawTopology,
     pub store: RawStore,
     pub forward: Vec<RawForward>,
     pub alertmanager: RawAlertmanager,
@@ -170,6 +172,12 @@ pub(super) struct RawQuery {
 pub(super) struct RawVerdicts {
     /// By detector and name.
     pub thresholds: BTreeMap<String, BTreeMap<String, f64>>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawTopology {
+    pub files: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -139,7 +139,7 @@ fn what_is_committed_together_is_acknowledged_together() {
     for keeps in [true, false] {
         let options = Options { retention: None, background: false, ..Options::default() };
         let store = keeps.then(|| Arc::new(Store::open(data.path(), options).unwrap()));
-        let sink = Sink { store, future: 0, queues: vec![queue.clone()] };
+        let sink = Sink { store, future: 0, queues: vec![queue.clone()], tap: Tap::default() };
         let write = |range: std::ops::Range<usize>| -> Vec<Written> {
             range.map(|n| sink.write(vec![row(&series, n)]).unwrap()).collect()
         };

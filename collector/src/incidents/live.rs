@@ -16,6 +16,7 @@ use crate::every::{Why, every};
 use crate::forward::Sink;
 use crate::jobs::{Jobs, Running};
 use crate::telemetry::Telemetry;
+use crate::topology::Topologies;
 
 /// How often is judged. A pause must be seen in two samples to be no hiccup, so half a second more is what it costs.
 const PACE: Duration = Duration::from_millis(500);
@@ -44,7 +45,7 @@ pub struct Parts {
     /// Who runs where.
     pub jobs: Arc<Jobs>,
     /// Who is wired to whom.
-    pub topology: Box<dyn Fn() -> Arc<Topology> + Send>,
+    pub topologies: Arc<Topologies>,
     /// Numbers that detectors compare with.
     pub thresholds: Limits,
     /// Where incidents are kept.
@@ -135,7 +136,7 @@ impl Live {
 
     /// Cables and jobs as they are now.
     fn fabric(&mut self, now: i64) {
-        let topology = (self.parts.topology)();
+        let topology = self.parts.topologies.current();
         if self.topology.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &topology)) {
             self.watch.rewire(&topology);
             self.topology = Some(topology);

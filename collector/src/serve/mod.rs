@@ -19,6 +19,7 @@ use crate::incidents::{self, Book, BookError};
 use crate::ingest::{self, Ingest};
 use crate::jobs::{self, Jobs};
 use crate::telemetry::Telemetry;
+use crate::topology::{self, Topologies, TopologiesError};
 use listen::{ListenError, Listener, Peer};
 
 /// Requests that are under way get this long to finish.
@@ -45,6 +46,9 @@ pub enum ServeError {
     /// The book of incidents.
     #[error(transparent)]
     Incidents(#[from] BookError),
+    /// The history of the topology.
+    #[error(transparent)]
+    Topology(#[from] TopologiesError),
     /// Anything else: a bug or a system without sockets.
     #[error("cannot start: {0}")]
     Other(String),
@@ -61,7 +65,7 @@ pub struct Running {
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<std::io::Result<()>>>,
     own: JoinHandle<()>,
-    /// Those who tell of jobs, and who writes them.
+    /// Those who tell of jobs and of the topology, and who writes them.
     jobs: Vec<JoinHandle<()>>,
     api: Arc<Api>,
     book: Arc<Book>,
@@ -89,6 +93,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
     let jobs = Arc::new(Jobs::open(&store)?);
     let book = Arc::new(Book::open(&store, config.retention.incidents)?);
+    let topologies = Arc::new(Topologies::open(&store, &config)?);
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest));
     let api = Api::new(
         store.clone(),
@@ -96,6 +101,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         sink.clone(),
         jobs.clone(),
         book.clone(),
+        topologies.clone(),
         telemetry.clone(),
         config.clone(),
     );
@@ -116,15 +122,14 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         data: data.clone(),
         engine: api::engine(&config.query),
         jobs: jobs.clone(),
-        topology: Box::new({
-            let none = Arc::default();
-            move || Arc::clone(&none)
-        }),
+        topologies: topologies.clone(),
         book: book.clone(),
         thresholds: config.thresholds.clone(),
         telemetry: telemetry.clone(),
     };
     tellers.push(tokio::spawn(incidents::live::run(watched, stopped.clone())));
+    let wired = topology::run(topologies, data.clone(), api::engine(&config.query), stopped.clone());
+    tellers.push(tokio::spawn(wired));
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), api::engine(&config.query), stopped.clone());
     tellers.push(tokio::spawn(rollups));
     let written = incidents::series::run(book.clone(), store.clone(), sink.clone(), telemetry.clone(), stopped.clone());
@@ -226,7 +231,7 @@ impl Running {
         let jobs = async {
             for task in self.jobs {
                 if task.await.is_err() {
-                    tracing::warn!("a task of jobs failed");
+                    tracing::warn!("a task of jobs or of the topology failed");
                 }
             }
         };

@@ -5,7 +5,7 @@ mod columns;
 mod files;
 
 use crate::fabric::{Fabric, Job, Ports};
-use crate::topology::{End, Role};
+use crate::topology::{End, Role, TopologyError};
 use fabriclens_model::Memory;
 use std::path::Path;
 
@@ -28,6 +28,9 @@ pub enum RecordingError {
         /// Why.
         error: serde_json::Error,
     },
+    /// Its topology.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
     /// A row of the table.
     #[error("{path}, line {line}: {what}")]
     Row {

@@ -17,7 +17,7 @@ pub fn fabric() -> Fabric {
     nodes.extend((0..2).map(|l| node(format!("leaf{l}"), Role::Leaf)));
     nodes.extend((0..2).map(|s| node(format!("spine{s}"), Role::Spine)));
     let end = |node: usize, port: usize| End { node, port: port.to_string() };
-    let link = |a, b| Link { ends: [a, b], rate: Some(RATE) };
+    let link = |a, b| Link::new([a, b], Some(RATE));
     let mut links: Vec<Link> = (0..8).map(|h| link(end(h, 1), end(8 + h / 4, 1 + h % 4))).collect();
     links.extend((0..4).map(|i| link(end(8 + i / 2, 5 + i % 2), end(10 + i % 2, 1 + i / 2))));
     let topology = Topology::new(nodes, links);

@@ -1,0 +1,214 @@
+//! Which node is wired to which: hosts, switches, and the cables between their ports. Files in several formats describe
+//! it ([`FORMATS`]), and so do agents, which hear what is at the other end of their cables ([`told`]); [`merge`] makes
+//! one topology of all that is said, and says where it does not agree.
+
+mod agents;
+mod contradiction;
+mod described;
+mod ib;
+mod iblinkinfo;
+mod ibnetdiscover;
+mod ibports;
+mod json;
+mod merge;
+mod names;
+mod slurm;
+mod slurm_yaml;
+mod topograph;
+
+pub use agents::{PortInfo, port_name, told};
+pub use contradiction::{Contradiction, Saying};
+pub use described::{Cable, Described, FORMATS, Format, Side, TopologyError, parse};
+pub(crate) use json::Id;
+pub use merge::merge;
+pub use names::Names;
+
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
+
+/// What a node is.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It has NICs or HCAs.
+    Host,
+    /// A switch that hosts are wired to.
+    Leaf,
+    /// A switch between switches.
+    Spine,
+}
+
+/// How a cable is known, from what is trusted least to what is trusted most.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Known {
+    /// Nobody says it; it fits what ports are called.
+    Inferred,
+    /// A scheduler places jobs by it: near enough for that, and it knows no ports.
+    Scheduler,
+    /// Somebody wrote it down.
+    #[default]
+    File,
+    /// A subnet manager walked it.
+    SubnetManager,
+    /// The port hears it from the other end of its cable, now.
+    Lldp,
+}
+
+impl Known {
+    /// As the API writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inferred => "inferred",
+            Self::Scheduler => "scheduler",
+            Self::File => "file",
+            Self::SubnetManager => "subnet_manager",
+            Self::Lldp => "lldp",
+        }
+    }
+}
+
+/// A host or a switch.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// As series have it (label `host`) and incidents name it.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct End {
+    /// Index of the node.
+    pub node: usize,
+    /// As series have it: `device/port` of a host, the label `port` of a switch. `?PEER` where nobody says which.
+    pub port: String,
+}
+
+impl End {
+    /// Nobody says which port of the node it is.
+    pub fn is_unknown(&self) -> bool {
+        self.port.starts_with(UNKNOWN)
+    }
+}
+
+/// Begins the names of ports that nobody names: no counter has such a one.
+const UNKNOWN: char = '?';
+
+/// A cable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Its two ends.
+    pub ends: [End; 2],
+    /// Bytes a second in each direction, as it should be; `None` if nobody says.
+    pub rate: Option<f64>,
+    /// By whom it is known; the most trusted of those who say it.
+    pub known: Known,
+    /// The rail that it belongs to, if somebody says.
+    pub rail: Option<String>,
+}
+
+impl Link {
+    /// One that is written down somewhere.
+    pub fn new(ends: [End; 2], rate: Option<f64>) -> Self {
+        Self { ends, rate, known: Known::File, rail: None }
+    }
+}
+
+/// The fabric.
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
+#[serde(from = "Written", into = "Written")]
+pub struct Topology {
+    /// All nodes.
+    pub nodes: Vec<Node>,
+    /// All links.
+    pub links: Vec<Link>,
+    /// Where those who describe it do not agree.
+    pub contradictions: Vec<Contradiction>,
+    by_name: HashMap<String, usize>,
+}
+
+impl PartialEq for Topology {
+    fn eq(&self, other: &Self) -> bool {
+        self.nodes == other.nodes && self.links == other.links && self.contradictions == other.contradictions
+    }
+}
+
+impl Topology {
+    /// Of nodes and links; a link whose end was named before is left out, because a port has one cable.
+    pub fn new(nodes: Vec<Node>, links: Vec<Link>) -> Self {
+        let by_name = nodes.iter().enumerate().map(|(i, n)| (n.name.clone(), i)).collect();
+        let mut used = HashSet::new();
+        let free = |link: &Link| {
+            let free = link.ends.iter().all(|end| !used.contains(end));
+            if free {
+                used.extend(link.ends.iter().cloned());
+            }
+            free
+        };
+        let links = links.into_iter().filter(free).collect();
+        Self { nodes, links, contradictions: Vec::new(), by_name }
+    }
+
+    /// The node of this name.
+    pub fn node(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+}
+
+/// The form of a topology in JSON: ends by name. The format of files reads it too.
+#[derive(Serialize, Deserialize, Clone)]
+struct Written {
+    nodes: Vec<Node>,
+    links: Vec<WrittenLink>,
+    contradictions: Vec<Contradiction>,
+}
+
+#[derive(Serialize, Deserialize, Clone)]
+struct WrittenLink {
+    a: String,
+    a_port: String,
+    b: String,
+    b_port: String,
+    rate_gbps: Option<f64>,
+    rail: Option<String>,
+    known: Known,
+}
+
+/// Bytes a second of a gigabit a second.
+const GBPS: f64 = 1.25e8;
+
+impl From<Topology> for Written {
+    fn from(topology: Topology) -> Self {
+        let name = |end: &End| topology.nodes[end.node].name.clone();
+        let links = topology.links.iter().map(|link| {
+            let [a, b] = &link.ends;
+            WrittenLink {
+                a: name(a),
+                a_port: a.port.clone(),
+                b: name(b),
+                b_port: b.port.clone(),
+                rate_gbps: link.rate.map(|rate| rate / GBPS),
+                rail: link.rail.clone(),
+                known: link.known,
+            }
+        });
+        let links = links.collect();
+        Self { nodes: topology.nodes, links, contradictions: topology.contradictions }
+    }
+}
+
+impl From<Written> for Topology {
+    fn from(written: Written) -> Self {
+        let mut topology = Self::new(written.nodes, Vec::new());
+        let end = |node: &str, port: String| Some(End { node: topology.node(node)?, port });
+        let link = |l: WrittenLink| {
+            let ends = [end(&l.a, l.a_port)?, end(&l.b, l.b_port)?];
+            Some(Link { ends, rate: l.rate_gbps.map(|gbps| gbps * GBPS), known: l.known, rail: l.rail })
+        };
+        topology.links = written.links.into_iter().filter_map(link).collect();
+        topology.contradictions = written.contradictions;
+        topology
+    }
+}
