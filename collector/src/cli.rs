@@ -207,7 +207,14 @@ pub enum IncidentsFormat {
 #[derive(Debug, Args)]
 pub struct Who {
     /// Who says so
-    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true, default_value = "")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "USER",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
     pub by: String,
     /// Why, or what is being done
     #[arg(long, default_value = "", hide_default_value = true)]
