@@ -31,7 +31,7 @@ pub enum Command {
     /// What is wrong and was: list, show one, acknowledge, silence, reclassify
     ///
     /// docs/incidents.md tells what each field means, and where else incidents go.
-    Incidents(IncidentsArgs),
+    Incidents(Box<IncidentsArgs>),
     /// Judge a recording: what was wrong, where, since when, who suffered
     ///
     /// Runs the detectors over recorded counters as a live collector would have: each sample sees only what was before it.
@@ -210,7 +210,14 @@ pub enum IncidentsFormat {
 #[derive(Debug, Args)]
 pub struct Who {
     /// Who says so
-    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true, default_value = "")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "USER",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
     pub by: String,
     /// Why, or what is being done
     #[arg(long, default_value = "", hide_default_value = true)]

@@ -30,7 +30,9 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     assert_eq!(live, Config { data: "/var/lib/fabriclens".into(), ..Config::default() });
     // The examples of other servers.
     let (shipped, servers) = shipped.split_once("# [[forward]]\n").unwrap();
-    let (forward, store) = servers.split_once("# [store]\n").unwrap();
+    let (forward, servers) = servers.split_once("# [store]\n").unwrap();
+    let (store, servers) = servers.split_once("# [alertmanager]\n").unwrap();
+    let (alertmanager, webhook) = servers.split_once("# [[webhook]]\n").unwrap();
 
     let mut section = String::new();
     let mut shown = BTreeMap::new();
@@ -83,6 +85,13 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     assert_eq!((one.write.size, one.write.batch, one.write.parallel), (4 << 30, 10_000, 1));
     assert_eq!((short.write.size, short.write.batch, short.write.parallel), (4 << 30, 10_000, 1));
     assert_eq!((one.read.timeout, short.read.timeout), (Duration::from_secs(30), Duration::from_secs(30)));
+
+    let one = from_text(&format!("[alertmanager]\n{}", keys(alertmanager, 8))).unwrap().alertmanager;
+    let short = from_text("[alertmanager]\nurls = ['http://x']").unwrap().alertmanager;
+    assert_eq!((one.endpoints.len(), one.endpoints[1].timeout), (2, short.endpoints[0].timeout));
+    let one = from_text(&format!("[[webhook]]\n{}", keys(webhook, 9))).unwrap().webhook.remove(0);
+    let short = from_text("[[webhook]]\nname = 'x'\nurl = 'http://x'").unwrap().webhook.remove(0);
+    assert_eq!((one.repeat, one.endpoint.timeout), (short.repeat, short.endpoint.timeout));
 }
 
 #[test]
@@ -126,6 +135,37 @@ fn forwarding_is_checked_table_by_table() {
     ] {
         let got = with(line);
         assert!(got.contains(error), "{line}: {got}");
+    }
+}
+
+#[test]
+fn receivers_of_incidents_are_checked() {
+    let good = "external_url = 'https://fabric.example/'\n[alertmanager]\nurls = ['http://a:9093/', 'https://b']\n\
+        labels = { cluster = 'west' }\n[[webhook]]\nname = 'tickets'\nurl = 'https://t/x'\nrepeat = '4h'\n";
+    let config = from_text(good).unwrap();
+    assert_eq!(config.external_url.as_deref(), Some("https://fabric.example"));
+    assert_eq!(
+        config.alertmanager.endpoints.iter().map(|e| e.url.as_str()).collect::<Vec<_>>(),
+        ["http://a:9093", "https://b"]
+    );
+    assert_eq!((config.webhook[0].name.as_str(), config.webhook[0].repeat.as_secs()), ("tickets", 4 * 3600));
+    for (text, error) in [
+        ("external_url = 'fabric'", "external_url: \"fabric\" is no http:// or https:// URL"),
+        ("[alertmanager]\nurl = 'http://a'", "unknown key \"alertmanager.url\"; did you mean \"alertmanager.urls\"?"),
+        ("[alertmanager]\nurls = ['a:9093']", "alertmanager.urls: \"a:9093\" is no http://"),
+        ("[alertmanager]\nlabels = { a = 'b' }", "alertmanager.urls: missing"),
+        ("[alertmanager]\nurls = ['http://a', 'http://a/']", "alertmanager.urls: \"http://a/\" comes twice"),
+        ("[alertmanager]\nurls = ['http://a']\nlabels = { 'a-b' = 'c' }", "alertmanager.labels: \"a-b\""),
+        ("[[webhook]]\nurl = 'http://x'", "webhook.name: \"\" is no name"),
+        ("[[webhook]]\nname = 'x'", "webhook.url: missing in \"x\""),
+        ("[[webhook]]\nname = 'x'\nurl = 'x'", "webhook.url: \"x\" is no http://"),
+        ("[[webhook]]\nname = 'x'\nurl = 'http://x'\nusername = 'u'", "webhook.password_file: missing"),
+        ("[[webhook]]\nname = 'x'\nurl = 'http://x'\nrepeat = '5s'", "webhook.repeat: at least 1m"),
+        ("[[webhook]]\nname = 'x'\nurl = 'http://x'\ntimeuot = '5s'", "did you mean \"webhook.timeout\"?"),
+        ("[webhook]\nname = 'x'", "expected a sequence"),
+    ] {
+        let got = from_text(text).unwrap_err();
+        assert!(got.contains(error), "{text}: {got}");
     }
 }
 

@@ -220,3 +220,88 @@ async fn a_stream_tells_each_change_once_resumes_and_ends_with_the_collector() {
         tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
     }
 }
+
+/// Waits until an instant query has this many series.
+async fn until(c: &Collector, query: &str, series: usize) -> Vec<Value> {
+    let patience = std::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        let (_, answer) = c.form("/api/v1/query", &[("query", query)]).await;
+        let found = answer["data"]["result"].as_array().unwrap().clone();
+        if found.len() == series {
+            return found;
+        }
+        assert!(std::time::Instant::now() < patience, "{query}: {} series, not {series}", found.len());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn incidents_are_series_that_end_and_part_of_reports() {
+    let c = Collector::start().await;
+    let now = now_ns() as i64;
+    for (id, hosts) in [("4711", r#"["h8"]"#), ("9", r#"["h3", "h4"]"#), ("10", r#"["h5"]"#)] {
+        let job = format!(r#"{{"id": "{id}", "hosts": {hosts}, "start": {}}}"#, now / S - 100);
+        assert_eq!(post(&c, "/api/v1/jobs", &job).await.0, 201);
+    }
+    let one = incident("a", now - 30 * S);
+    c.running.incidents().update(now, std::slice::from_ref(&one));
+    let found = until(&c, "fabric_incident_info", 1).await;
+    assert_eq!(
+        found[0]["metric"],
+        json!({"__name__": "fabric_incident_info", "id": "a", "kind": "pfc_storm", "severity": "critical",
+            "root_type": "port", "node": "h3", "port": "1"})
+    );
+    let confident =
+        until(&c, r#"fabric_incident_confidence * on (id) group_right () fabric_incident_job_info"#, 1).await;
+    assert_eq!((&confident[0]["metric"]["job_id"], &confident[0]["value"][1]), (&json!("4711"), &json!("0.93")));
+    let metrics = c.get("/metrics").await.1;
+    assert!(metrics.contains("fabriclens_incidents_open{kind=\"pfc_storm\"} 1"), "{metrics}");
+    let (_, about) = c.json("/api/v1/metadata?metric=fabric_incident_info").await;
+    assert_eq!(about["data"]["fabric_incident_info"][0]["type"], "gauge");
+    c.running.incidents().update(now + S, &[Incident { end_ns: Some(now), ..one }]);
+    until(&c, "fabric_incident_info", 0).await;
+    assert!(c.get("/metrics").await.1.contains("fabriclens_incidents_open{kind=\"pfc_storm\"} 0"));
+
+    for (job, role) in [("4711", Some("victim")), ("9", Some("bystander")), ("10", None)] {
+        let (_, report) = c.json(&format!("/api/v1/jobs/{job}/report?format=json")).await;
+        let roles: Vec<&str> =
+            report["incidents"].as_array().unwrap().iter().map(|i| i["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, role.into_iter().collect::<Vec<_>>(), "{job}");
+    }
+}
+
+#[tokio::test]
+async fn the_client_lists_shows_and_speaks() {
+    let c = Collector::start().await;
+    let now = now_ns() as i64;
+    let over = Incident { end_ns: Some(now - 3000 * S), ..incident("old", now - 4000 * S) };
+    c.running.incidents().update(now, &[incident("a-1", now - 30 * S), over]);
+    let url = format!("http://{}", c.running.http);
+    let run = move |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_fabriclens"));
+        let out = command.arg("incidents").args(args).env("FABRICLENS_URL", &url).env("USER", "ann").output().unwrap();
+        (out.status.success(), String::from_utf8(out.stdout).unwrap() + &String::from_utf8(out.stderr).unwrap())
+    };
+    let asked = tokio::task::spawn_blocking(move || {
+        let listed = run(&[]);
+        let some = run(&["--since", "30m", "--job", "4711", "--format", "json"]);
+        let ack = run(&["ack", "a-1", "--note", "on it"]);
+        let silence = run(&["silence", "--node", "h3", "--for", "2h"]);
+        let id = silence.1.split(' ').nth(1).unwrap_or_default().to_owned();
+        let shown = run(&["a-1"]);
+        let over = run(&["unsilence", &id]);
+        let wrong = [run(&["reclassify", "a-1", "fine"]), run(&["x"]), run(&["silence", "--for", "2h"])];
+        (listed, some, ack, silence, shown, over, run(&["reclassify", "a-1", "incast"]), wrong)
+    });
+    let (listed, some, ack, silence, shown, over, reclassified, wrong) = asked.await.unwrap();
+    assert!(listed.0 && listed.1.starts_with("ID ") && listed.1.lines().count() == 3, "{listed:?}");
+    assert!(listed.1.lines().nth(1).unwrap().starts_with("a-1  critical  pfc_storm  h3 port 1"), "{listed:?}");
+    assert_eq!(serde_json::from_str::<Value>(&some.1).unwrap()["total"], 1);
+    assert_eq!(ack, (true, "a-1 is acknowledged\n".to_owned()));
+    assert!(silence.0 && silence.1.starts_with("silence ") && silence.1.contains(" until 20"), "{silence:?}");
+    assert!(shown.1.contains("acknowledged by ann, on it\n") && shown.1.contains("silenced     until 20"), "{shown:?}");
+    assert!(over.1.ends_with(" is over\n") && reclassified.1 == "a-1 is incast\n", "{over:?} {reclassified:?}");
+    assert!(!wrong[0].0 && wrong[0].1.contains("or `not_a_problem`"), "{wrong:?}");
+    assert!(!wrong[1].0 && wrong[1].1.starts_with("fabriclens: there is no incident \"x\""), "{wrong:?}");
+    assert!(!wrong[2].0 && wrong[2].1.contains("required arguments were not provided"), "{wrong:?}");
+}

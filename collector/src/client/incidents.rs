@@ -57,6 +57,8 @@ struct Evidence {
 
 #[derive(Deserialize)]
 struct Said {
+    /// A silence's.
+    id: Option<String>,
     kind: Option<String>,
     until_ns: Option<i64>,
     by: String,
@@ -226,10 +228,11 @@ fn in_full(i: &Incident, now_ms: i64, columns: usize) -> String {
 }
 
 fn words(said: &Said) -> String {
+    let id = said.id.as_ref().map(|id| format!("silence {id}"));
     let until = said.until_ns.map(|ns| format!("until {}", clock(ns)));
     let by = Some(&said.by).filter(|by| !by.is_empty()).map(|by| format!("by {by}"));
     let note = Some(said.note.clone()).filter(|note| !note.is_empty());
-    let all = [said.kind.clone(), until, by, note].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let all = [said.kind.clone(), until, by, note, id].into_iter().flatten().collect::<Vec<_>>().join(", ");
     if all.is_empty() { "yes".to_owned() } else { all }
 }
 

@@ -8,11 +8,12 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|c| {
             // A right key in the wrong section is one step away.
             let moved = if last(c) == last(word) { 1 } else { usize::MAX };
-            (strsim::levenshtein(word, c).min(moved), c)
+            let typed = strsim::levenshtein(word, c);
+            (typed.min(moved), typed, c)
         })
-        .min_by_key(|(d, _)| *d)
-        .filter(|(d, c)| *d <= (c.len() / 3).max(2))
-        .map(|(_, c)| c)
+        .min_by_key(|(d, typed, _)| (*d, *typed))
+        .filter(|(d, _, c)| *d <= (c.len() / 3).max(2))
+        .map(|(_, _, c)| c)
 }
 
 #[cfg(test)]
@@ -26,5 +27,6 @@ mod tests {
         assert_eq!(nearest("otlp_grpc", keys), Some("listen.otlp_grpc"));
         assert_eq!(nearest("dat", keys), Some("data"));
         assert_eq!(nearest("colour", keys), None);
+        assert_eq!(nearest("b.url", ["a.url", "b.urls"]), Some("b.urls"), "its own section first");
     }
 }

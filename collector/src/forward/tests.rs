@@ -11,6 +11,7 @@ use fabriclens_store::{Options, RowGroup, Store, log_record};
 use super::queue::{Limits, Queue, QueueError};
 use super::reader::{Reader, Window};
 use super::{Sink, Written};
+use crate::tap::Tap;
 use crate::telemetry::Telemetry;
 
 const LIMITS: Limits = Limits { bytes: 64 << 20, age: None, refuses: false };

@@ -198,7 +198,7 @@ fn filters_and_silences_fit_what_they_name() {
     let of = Match { kind: Some(Kind::SlowReceiver), node: Some("h3".into()), ..Match::default() };
     let silence = book.silence(of, 90 * S, said(62 * S, "ann")).unwrap();
     assert_eq!((threads(63 * S), threads(90 * S)), (1, 2));
-    assert_eq!(book.silences(63 * S), [silence.clone()]);
+    assert_eq!(book.silences(63 * S), std::slice::from_ref(&silence));
     book.unsilence(&silence.id, 64 * S).unwrap();
     assert_eq!((threads(65 * S), book.silences(65 * S).len()), (2, 0));
     book.reclassify("a", Judged::NotAProblem, said(66 * S, "")).unwrap();
