@@ -233,6 +233,40 @@ fn timeouts_on_one_host_are_its_own_and_on_several_the_networks() {
 }
 
 #[test]
+fn what_is_sent_again_while_nothing_was_full_was_corrupted() {
+    let again = |paused: f64| {
+        watch(60, 30, 0, move |fabric, frame| {
+            // A twentieth of what it sends.
+            frame.set(Signal::Retransmits, host(fabric, 2), 0.05 * USUAL / 4096.0);
+            frame.set(Signal::PauseRx, host(fabric, 6), paused);
+        })
+    };
+    let lossy = only(again(0.0));
+    assert_eq!((lossy.kind, lossy.root), (Kind::LossyLink, port("h2", "1")));
+    let full = only(again(0.1));
+    assert_ne!(full.kind, Kind::LossyLink, "somebody was paused: packets may have been dropped");
+}
+
+#[test]
+fn a_burst_of_marks_that_is_over_soon_is_what_traffic_does() {
+    // Seen from hosts alone, with nobody paused.
+    let marks = |seconds: usize| {
+        let blind = |fabric: &Fabric, frame: &mut Frame| {
+            for port in fabric.switch_ports() {
+                for signal in [Signal::Tx, Signal::Rx, Signal::Marks, Signal::Queue, Signal::QueueMax] {
+                    frame.set(signal, port, f64::NAN);
+                }
+            }
+        };
+        watch_on(&fabric(), Limits::default(), blind, [60, seconds, 30], |fabric, frame| {
+            frame.set(Signal::EcnRx, host(fabric, 5), 0.9 * USUAL / 4096.0);
+        })
+    };
+    assert_eq!(marks(3).len(), 0);
+    assert_eq!(only(marks(15)).kind, Kind::Incast);
+}
+
+#[test]
 fn a_narrow_pcie_path_is_told_alone_and_as_the_reason_of_a_slow_receiver() {
     let narrow = |fabric: &Fabric, frame: &mut Frame| {
         frame.set(Signal::PcieRate, host(fabric, 3), 7.8e9);

@@ -2,10 +2,12 @@
 
 use super::{evidence, name};
 use crate::finding::{Evidence, Finding, Kind, Root};
+use crate::history::Frame;
 use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
 use crate::wait::{PAUSED, terminals};
+use std::sync::Arc;
 
 limits! {
     /// of the next longest queue towards a host: how much longer one must be to be the one
@@ -14,6 +16,8 @@ limits! {
     FAR = "incast.far_alone", 10.0, "times the next";
     /// share of what it gets that must be marked, seen from hosts alone
     MARKED = "incast.marked", 0.2, "share of packets";
+    /// samples with so many marks, where nobody is paused: bursts of a few seconds are what traffic does
+    SAMPLES = "incast.samples", 4.0, "samples";
     /// of what was usual: how many more marked packets the one gets, seen from hosts alone
     MORE = "incast.more", 4.0, "times usual";
 }
@@ -64,7 +68,12 @@ fn from_hosts(scene: &Scene<'_>) -> Option<(usize, Evidence, f64)> {
     let own = scene.now(Signal::PauseTx, host).unwrap_or(0.0) < scene.limit(&PAUSED);
     let alone = most >= limit(&ALONE) * next && most >= limit(&MORE) * usual;
     let share = most / scene.now(Signal::RxPackets, host).unwrap_or(f64::INFINITY);
-    let far_alone = most >= limit(&FAR) * next && most >= limit(&FAR) * usual;
+    let is_long = || {
+        let part = |f: &Frame| Some(f.get(Signal::EcnRx, host)? / f.get(Signal::RxPackets, host)?);
+        let marked = |f: &&Arc<Frame>| part(f).is_some_and(|part| part >= limit(&MARKED));
+        scene.now.frames().iter().filter(marked).count() as f64 >= limit(&SAMPLES)
+    };
+    let far_alone = most >= limit(&FAR) * next && most >= limit(&FAR) * usual && is_long();
     (own && share >= limit(&MARKED) && (far_alone || (paused && alone)))
         .then(|| (host, evidence(scene, Signal::EcnRx, host, most, limit(&ALONE) * next), 0.8))
 }

@@ -1,11 +1,15 @@
 //! RDMA that waits in vain for acknowledgements, sends again and again, or gives up: packets are lost, and no counter of a
 //! link or a switch says where. Seen on one host it is that host or its NIC; seen on several it is the network.
+//!
+//! Where pause or credits keep buffers from overflowing, and neither was needed nor anything discarded, what is lost was
+//! corrupted: a lossy link, even if nobody reads the counters at its ends.
 
 use super::{evidence, name, percent};
 use crate::finding::{Finding, Kind, Root};
 use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
+use crate::wait::{held, is_held};
 use std::collections::BTreeSet;
 
 limits! {
@@ -40,13 +44,27 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         }
         (n, _) => (Root::Fabric, 0.36, format!("{n} hosts of several leaves have that: it is the network")),
     };
+    let corrupted = signal == Signal::Retransmits && nothing_was_full(scene);
+    let (kind, sure, why) = if corrupted {
+        let why = " Nobody was paused and nothing was discarded, so a link on the way corrupts packets.";
+        (Kind::LossyLink, sure + 0.15, why)
+    } else {
+        (Kind::TransportErrors, sure, "")
+    };
     let what = match signal {
         Signal::Timeouts => format!("waited {value:.0} times in vain for an acknowledgement"),
         Signal::RetriesExceeded => format!("has {value:.0} queue pairs that gave up"),
         _ => format!("sends {} of its bytes again", percent(value)),
     };
-    let text = format!("{} {what}; {whose}.", name(scene, worst));
-    vec![Finding::new(Kind::TransportErrors, root, sure, evidence(scene, signal, worst, value, limit), text)]
+    let text = format!("{} {what}; {whose}.{why}", name(scene, worst));
+    vec![Finding::new(kind, root, sure, evidence(scene, signal, worst, value, limit), text)]
+}
+
+/// Whether no buffer was full: somebody would have been paused or kept without credits, or packets discarded.
+fn nothing_was_full(scene: &Scene<'_>) -> bool {
+    let ports = || 0..scene.fabric.ports.list.len();
+    let told = scene.fabric.host_ports().all(|p| held(scene, p).is_some() || scene.now(Signal::Tx, p).is_none());
+    told && !ports().any(|p| is_held(scene, p)) && scene.sum(Signal::Discards, ports()) <= 0.0
 }
 
 fn sign(scene: &Scene<'_>, port: usize) -> Option<Sign> {
