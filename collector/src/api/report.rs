@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use fabriclens_jobs::{Filter, Job, Key, Registry, RegistryError};
+use fabriclens_jobs::{Filter, Job, Key, Registry};
 use fabriclens_model::Budget as _;
 use fabriclens_promql::QueryError;
 use fabriclens_report::{Input, Report};
@@ -13,6 +13,7 @@ use fabriclens_report::{Input, Report};
 use super::Api;
 use super::encode::Json;
 use super::error::{ApiError, Kind};
+use super::jobs::refused;
 use super::params::Params;
 use super::query::Turn;
 use super::time::now_ns;
@@ -51,7 +52,7 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
         let jobs = api.jobs.clone();
         let found = tokio::task::spawn_blocking(move || look_up(&jobs.registry, &key, run)).await;
         let found = found.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
-        let (job, others) = found.map_err(|e| ApiError::new(Kind::NotFound, e))?;
+        let (job, others) = found?;
         let write = move |turn: &Turn<'_>| {
             let input = Input { job: &job, others: &others, now_ns: now_ns(), incidents: Vec::new() };
             let report = fabriclens_report::build(turn.engine, turn.data.reader(), turn.cancel, input)?;
@@ -68,15 +69,15 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
 }
 
 /// The run, and every job that ran at the same time or is an earlier one of the same user.
-fn look_up(registry: &Registry, key: &Key, run: Option<u32>) -> Result<(Job, Vec<Job>), String> {
-    let unknown = || RegistryError::Unknown(key.clone()).to_string();
-    let last = registry.get(key).ok_or_else(unknown)?;
+fn look_up(registry: &Registry, key: &Key, run: Option<u32>) -> Result<(Job, Vec<Job>), ApiError> {
+    let last = registry.asked(key).map_err(refused)?;
     let job = match run.filter(|run| *run != last.run) {
         None => last,
         Some(run) => {
-            let filter = Filter { cluster: Some(key.cluster.clone()), ..Filter::default() };
-            let of_run = |job: &Job| job.id == key.id && job.run == run;
-            let missing = || format!("job {key} has no run {run}; its last is run {}", last.run);
+            let filter = Filter { cluster: Some(last.cluster.clone()), ..Filter::default() };
+            let of_run = |job: &Job| job.id == last.id && job.run == run;
+            let text = || format!("job {key} has no run {run}; its last is run {}", last.run);
+            let missing = || ApiError::new(Kind::NotFound, text());
             registry.list(&filter).into_iter().find(of_run).ok_or_else(missing)?
         }
     };
