@@ -58,6 +58,23 @@ async fn a_report_is_html_markdown_or_json_and_errors_name_the_remedy() {
         "{kind} {text}"
     );
 
+    // Slurm names its cluster, and who asks need not where there is one.
+    for cluster in ["lab", "east"] {
+        let job = format!(r#"{{"id": "5", "cluster": "{cluster}", "hosts": ["n9"], "start": {start}}}"#);
+        told(&c, &job).await;
+        let (status, answer) = c.json("/api/v1/jobs/5/report?format=json").await;
+        match cluster {
+            "lab" => assert_eq!((status, &answer["job"]["cluster"]), (200, &"lab".into())),
+            _ => {
+                assert_eq!(
+                    (status, &answer["error"]),
+                    (400, &"clusters east and lab each have a job 5; name one (cluster)".into())
+                );
+                assert_eq!(c.json("/api/v1/jobs/5?cluster=lab").await.1["data"]["cluster"], "lab");
+            }
+        }
+    }
+
     let error = |answer: (u16, Value)| (answer.0, answer.1["error"].as_str().unwrap().to_owned());
     let (status, message) = error(c.json("/api/v1/jobs/9/report").await);
     assert!(status == 404 && message.starts_with("there is no job 9; GET /api/v1/jobs"), "{status} {message}");

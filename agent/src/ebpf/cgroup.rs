@@ -60,7 +60,7 @@ impl Interfaces {
 pub fn mount(roots: &Roots) -> Result<PathBuf, SampleError> {
     // In a container with the host's /proc, process 1 shows the host's mounts.
     let lists = ["1/mounts", "mounts"].map(|list| roots.proc().join(list));
-    let told = lists.iter().filter_map(|list| text(list).ok()).filter_map(|mounts| cgroup2(&mounts));
+    let told = lists.iter().filter_map(|list| text(list).ok()).flat_map(|mounts| cgroup2(&mounts));
     let mut places = told.map(|place| match place.strip_prefix("/sys") {
         Ok(below) => roots.sys().join(below),
         Err(_) => roots.base().join(place.strip_prefix("/").unwrap_or(&place)),
@@ -75,13 +75,15 @@ pub fn mount(roots: &Roots) -> Result<PathBuf, SampleError> {
 }
 
 /// A line reads `cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0`; the root of a mount that shows only a part is not the
-/// root of the tree, but cannot be told here: the kernel then counts the part.
-fn cgroup2(mounts: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
+/// root of the tree, but cannot be told here: the kernel then counts the part. A mount that another one covers is still
+/// in the list.
+fn cgroup2(mounts: &str) -> Vec<PathBuf> {
+    let place = |line: &str| {
         let mut words = line.split(' ');
         let place = words.nth(1)?;
         (words.next()? == "cgroup2").then(|| PathBuf::from(place.replace("\\040", " ")))
-    })
+    };
+    mounts.lines().filter_map(place).collect()
 }
 
 #[cfg(test)]
@@ -92,10 +94,10 @@ mod tests {
     fn the_unified_tree_is_found_among_the_old_ones() {
         let old = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n";
         let hybrid = format!("{old}cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n");
-        assert_eq!(cgroup2(&hybrid), Some(PathBuf::from("/sys/fs/cgroup/unified")));
-        assert_eq!(cgroup2("none /mnt/my\\040groups cgroup2 rw 0 0\n"), Some(PathBuf::from("/mnt/my groups")));
-        assert_eq!(cgroup2(old), None);
-        assert_eq!(cgroup2(""), None);
+        assert_eq!(cgroup2(&hybrid), [PathBuf::from("/sys/fs/cgroup/unified")]);
+        assert_eq!(cgroup2("none /mnt/my\\040groups cgroup2 rw 0 0\n"), [PathBuf::from("/mnt/my groups")]);
+        assert_eq!(cgroup2(old), [PathBuf::new(); 0]);
+        assert_eq!(cgroup2(""), [PathBuf::new(); 0]);
     }
 
     #[test]
@@ -105,6 +107,17 @@ mod tests {
         std::fs::write(tree.path().join("proc/mounts"), "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n").unwrap();
         let error = mount(&Roots::new(Some(tree.path().to_owned()))).unwrap_err();
         assert!(matches!(&error, SampleError::Absent(why) if why.contains("mount -t cgroup2")), "{error:?}");
+    }
+
+    #[test]
+    fn a_covered_mount_does_not_hide_the_one_that_can_be_reached() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("proc/1")).unwrap();
+        std::fs::create_dir_all(tree.path().join("sys/fs/cgroup")).unwrap();
+        let covered = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\nsysfs /sys sysfs rw 0 0\n";
+        std::fs::write(tree.path().join("proc/1/mounts"), format!("{covered}none /sys/fs/cgroup cgroup2 rw 0 0\n"))
+            .unwrap();
+        assert_eq!(mount(&Roots::new(Some(tree.path().to_owned()))).unwrap(), tree.path().join("sys/fs/cgroup"));
     }
 
     #[test]

@@ -27,6 +27,14 @@ pub enum RegistryError {
     /// There is no such job.
     #[error("there is no job {0}; GET /api/v1/jobs lists those that are known")]
     Unknown(Key),
+    /// No cluster was named, and several have such a job.
+    #[error("clusters {} each have a job {id}; name one (cluster)", .clusters.join(" and "))]
+    Several {
+        /// What was asked for.
+        id: String,
+        /// Which have it.
+        clusters: Vec<String>,
+    },
     /// The start lies in a run that is over.
     #[error("job {key} has a run that ended after this start; PATCH corrects that run, POST begins another")]
     Overlap {
@@ -270,6 +278,30 @@ impl Registry {
         let of_cluster = || jobs.named(&key.id).filter(|k| k.cluster == key.cluster);
         let known = |k: &Key| Some(Job::among(k, jobs.last(k)?.number, &jobs.last(k)?.said, &self.agents()));
         known(key).or_else(|| of_cluster().filter_map(known).max_by_key(|job| job.start_ns))
+    }
+
+    /// As [`Registry::get`], for people: without a cluster the job of the one cluster that has it, since a scheduler
+    /// names its cluster whether there are others or not.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unknown`], [`RegistryError::Several`].
+    pub fn asked(&self, key: &Key) -> Result<Job, RegistryError> {
+        if let Some(job) = self.get(key) {
+            return Ok(job);
+        }
+        let named = |jobs: &Jobs| jobs.named(&key.id).map(|known| known.cluster.clone()).collect::<BTreeSet<_>>();
+        let clusters: Vec<String> = match key.cluster.is_empty() {
+            true => named(&self.jobs.lock()).into_iter().collect(),
+            false => Vec::new(),
+        };
+        match clusters.as_slice() {
+            [] => Err(RegistryError::Unknown(key.clone())),
+            [one] => {
+                let of_it = Key { cluster: one.clone(), id: key.id.clone() };
+                self.get(&of_it).ok_or_else(|| RegistryError::Unknown(key.clone()))
+            }
+            _ => Err(RegistryError::Several { id: key.id.clone(), clusters }),
+        }
     }
 
     /// All runs that fit, the one that started last first.

@@ -16,8 +16,11 @@ const CHECKPOINTS: i64 = 4;
 const MARGIN_MS: i64 = 60_000;
 /// A sample stands for an instant so far after it, ms; minutes of rollups are near enough.
 const NEAR_MS: i64 = 150_000;
-/// What is drawn from checkpoints where the job has no rollups.
-const DRAWN: &str = "fabric_port_io_bytes_total";
+/// What is read at each checkpoint: bytes, which are drawn where the job has no rollups, and counters of control groups,
+/// which come and go with a job's steps.
+const DRAWN: [&str; 2] = ["fabric_port_io_bytes_total", "fabric_tcp_io_bytes_total"];
+/// What a job did is told up to so long after its end, ms: a scheduler knows whole seconds, an agent looks each second.
+const LATE_MS: i64 = 2_000;
 /// A hole in samples that is told, ms.
 const HOLE_MS: i64 = 60_000;
 /// More hosts than this are not put into a matcher: all are read, and others left out.
@@ -54,6 +57,9 @@ pub(crate) struct Rise {
     pub labels: Labels,
     /// Over the whole time.
     pub total: f64,
+    /// What else there is where the series is of nothing but this job: what it had come to at its first sample, if it
+    /// began in the time, and what is told just after the end.
+    pub beyond: f64,
     /// Between edges; NaN: not measured.
     pub steps: Vec<f64>,
     /// The longest hole, ms: at the beginning, inside, or at the end.
@@ -155,7 +161,7 @@ impl<'a> Source<'a> {
         let edges = self.edges();
         match self.method {
             Method::Samples => self.exact(metric, &edges),
-            Method::Checkpoints if metric == DRAWN => self.checkpoints(metric, &edges),
+            Method::Checkpoints if DRAWN.contains(&metric) => self.checkpoints(metric, &edges),
             // The rest is drawn from rollups.
             Method::Checkpoints => self.checkpoints(metric, &[self.start_ms, self.end_ms]),
         }
@@ -203,7 +209,11 @@ fn rise(labels: Labels, times: &[i64], values: &[f64], edges: &[i64]) -> Option<
     // What it had come to at each sample, resets counted.
     let mut points: Vec<(i64, f64)> = Vec::with_capacity(times.len());
     let mut last: Option<(f64, f64)> = None;
+    let mut raw = 0.0;
     for (t, v) in times.iter().zip(values).filter(|(_, v)| !is_stale(**v) && v.is_finite()) {
+        if points.is_empty() {
+            raw = *v;
+        }
         let sum = last.map_or(0.0, |(before, sum)| sum + if *v < before { *v } else { v - before });
         points.push((*t, sum));
         last = Some((*v, sum));
@@ -214,6 +224,8 @@ fn rise(labels: Labels, times: &[i64], values: &[f64], edges: &[i64]) -> Option<
     }
     let ends = (points.first()?.0, points.last()?.0);
     let at: Vec<f64> = edges.iter().map(|e| value_at(&points, *e)).collect();
+    let began = if ends.0 > start { raw } else { 0.0 };
+    let beyond = began + value_at(&points, end + LATE_MS) - at.last()?;
     // A step that lies in a hole is not measured; what the counter rose in it is in the total all the same.
     let mut apart: Vec<i64> = points.windows(2).map(|p| p[1].0 - p[0].0).collect();
     apart.sort_unstable();
@@ -227,7 +239,7 @@ fn rise(labels: Labels, times: &[i64], values: &[f64], edges: &[i64]) -> Option<
     let steps = edges.windows(2).zip(at.windows(2)).map(|(e, v)| if covered(e) { v[1] - v[0] } else { f64::NAN });
     let holes = points.windows(2).map(|p| (p[0].0.max(start), p[1].0.min(end))).map(|(a, b)| b - a);
     let hole_ms = holes.chain([ends.0 - start, end - ends.1]).max().unwrap_or(0).max(0);
-    Some(Rise { labels, total: at.last()? - at.first()?, steps: steps.collect(), hole_ms })
+    Some(Rise { labels, total: at.last()? - at.first()?, beyond, steps: steps.collect(), hole_ms })
 }
 
 /// Between two samples a counter is taken to grow evenly; outside of them it stands.
@@ -281,6 +293,20 @@ mod tests {
         let r = of(&[(12, 7.0), (18, 13.0)], &[0, 10, 20, 30]).unwrap();
         assert!(r.steps[0].is_nan() && r.steps[2].is_nan() && r.steps[1] == 6.0 && r.total == 6.0, "{r:?}");
         assert!(of(&[(0, 1.0), (90, 2.0)], &[10, 20]).is_none(), "no sample in that time");
+    }
+
+    #[test]
+    fn what_a_job_alone_counts_is_whole_although_it_is_sampled_late() {
+        let edges = [10_000, 20_000];
+        let whole = |points: &[(i64, f64)]| {
+            let points: Vec<_> = points.iter().map(|(s, v)| (s * 1000, *v)).collect();
+            of(&points, &edges).map(|r| r.total + r.beyond)
+        };
+        assert_eq!(whole(&[(11, 7.0), (19, 90.0), (21, 100.0)]), Some(100.0), "from nothing to what is told late");
+        assert_eq!(whole(&[(12, 5.0)]), Some(5.0), "also of a step that was seen once");
+        assert_eq!(whole(&[(8, 50.0), (12, 60.0), (20, 90.0)]), Some(35.0), "but not what was there before it began");
+        assert_eq!(whole(&[(11, 1.0), (20, 2.0), (24, 6.0)]), Some(4.0), "nor all that comes after its end");
+        assert_eq!(whole(&[(11, 10.0), (15, 4.0)]), Some(14.0), "an agent that began anew counts from nothing");
     }
 
     #[test]

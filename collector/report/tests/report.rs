@@ -171,7 +171,8 @@ fn many_ports_for_long_are_told_from_checkpoints_and_rollups() {
 fn a_job_over_sockets_is_flagged_with_its_own_bytes() {
     let fabric = Fabric::new();
     hour(&fabric);
-    for (group, rate) in [("job_1/step_0", 8e9), ("system.slice", 5e9)] {
+    // The job's own group is there from its first second on, and has counted by then.
+    for (group, rate, span) in [("job_1/step_0", 8e9, 1..=3600), ("system.slice", 5e9, -60..=3660)] {
         let labels = [
             ("__name__", "fabric_tcp_io_bytes_total"),
             ("host", "h1"),
@@ -179,7 +180,7 @@ fn a_job_over_sockets_is_flagged_with_its_own_bytes() {
             ("destination", "rack"),
             ("direction", "transmit"),
         ];
-        fabric.put(&labels, (-60..=3660).step_by(10), |s| rate * s as f64);
+        fabric.put(&labels, span, |s| rate * s as f64);
     }
     let seen =
         [("__name__", "fabric_job_processes"), ("host", "h1"), ("job", "1"), ("task", "1"), ("cgroup", "job_1/step_0")];

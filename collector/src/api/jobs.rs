@@ -55,8 +55,7 @@ pub(super) async fn one(
     Query(of): Query<Of>,
 ) -> Result<Json, ApiError> {
     let key = of.key(id);
-    let job = api.jobs.registry.get(&key).ok_or(RegistryError::Unknown(key)).map_err(refused)?;
-    Ok(answer(&job))
+    Ok(answer(&api.jobs.registry.asked(&key).map_err(refused)?))
 }
 
 /// All that fit, the one that started last first.
@@ -121,9 +120,9 @@ fn bad(e: BodyError) -> ApiError {
     ApiError::new(Kind::BadData, e.to_string())
 }
 
-fn refused(e: RegistryError) -> ApiError {
+pub(super) fn refused(e: RegistryError) -> ApiError {
     let kind = match e {
-        RegistryError::Refused { .. } | RegistryError::Overlap { .. } => Kind::BadData,
+        RegistryError::Refused { .. } | RegistryError::Overlap { .. } | RegistryError::Several { .. } => Kind::BadData,
         RegistryError::Unknown(_) => Kind::NotFound,
         RegistryError::Disk(_) => Kind::Internal,
     };

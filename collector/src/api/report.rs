@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use fabriclens_correlate::incident::Severity;
-use fabriclens_jobs::{Filter, Job, Key, Registry, RegistryError};
+use fabriclens_jobs::{Filter, Job, Key, Registry};
 use fabriclens_model::Budget as _;
 use fabriclens_promql::QueryError;
 use fabriclens_report::model::{self, Incident};
@@ -15,6 +15,7 @@ use fabriclens_report::{Input, Report};
 use super::Api;
 use super::encode::Json;
 use super::error::{ApiError, Kind};
+use super::jobs::refused;
 use super::params::Params;
 use super::query::Turn;
 use super::time::now_ns;
@@ -56,7 +57,7 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
         let (jobs, book) = (api.jobs.clone(), api.book.clone());
         let found = tokio::task::spawn_blocking(move || look_up(&jobs.registry, &key, run)).await;
         let found = found.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
-        let (job, others) = found.map_err(|e| ApiError::new(Kind::NotFound, e))?;
+        let (job, others) = found?;
         let write = move |turn: &Turn<'_>| {
             let incidents = incidents(&book, &job);
             let input = Input { job: &job, others: &others, now_ns: now_ns(), incidents };
@@ -109,15 +110,15 @@ fn incidents(book: &Book, job: &Job) -> Vec<Incident> {
 }
 
 /// The run, and every job that ran at the same time or is an earlier one of the same user.
-fn look_up(registry: &Registry, key: &Key, run: Option<u32>) -> Result<(Job, Vec<Job>), String> {
-    let unknown = || RegistryError::Unknown(key.clone()).to_string();
-    let last = registry.get(key).ok_or_else(unknown)?;
+fn look_up(registry: &Registry, key: &Key, run: Option<u32>) -> Result<(Job, Vec<Job>), ApiError> {
+    let last = registry.asked(key).map_err(refused)?;
     let job = match run.filter(|run| *run != last.run) {
         None => last,
         Some(run) => {
-            let filter = Filter { cluster: Some(key.cluster.clone()), ..Filter::default() };
-            let of_run = |job: &Job| job.id == key.id && job.run == run;
-            let missing = || format!("job {key} has no run {run}; its last is run {}", last.run);
+            let filter = Filter { cluster: Some(last.cluster.clone()), ..Filter::default() };
+            let of_run = |job: &Job| job.id == last.id && job.run == run;
+            let text = || format!("job {key} has no run {run}; its last is run {}", last.run);
+            let missing = || ApiError::new(Kind::NotFound, text());
             registry.list(&filter).into_iter().find(of_run).ok_or_else(missing)?
         }
     };

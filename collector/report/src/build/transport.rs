@@ -71,7 +71,7 @@ fn tcp(scene: &Scene<'_>) -> Result<Figure, QueryError> {
             continue;
         }
         match groups.get(host) {
-            Some(own) if own.contains(group) => values.push((Grade::PerProcess, Some(rise.total))),
+            Some(own) if own.contains(group) => values.push((Grade::PerProcess, Some(rise.total + rise.beyond))),
             Some(_) => {}
             None => values.push((grade_of_host(scene, host), Some(rise.total))),
         }
