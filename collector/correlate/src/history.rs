@@ -30,6 +30,11 @@ impl Frame {
         Self { time_ns, columns: vec![Vec::new(); ALL.len()], ports: ports.list.len() }
     }
 
+    /// Whether nothing was measured: nobody was there to do it.
+    pub fn is_empty(&self) -> bool {
+        self.columns.iter().all(Vec::is_empty)
+    }
+
     /// Takes over a value.
     pub fn set(&mut self, signal: Signal, port: usize, value: f64) {
         let column = &mut self.columns[signal as usize];
@@ -150,7 +155,7 @@ impl History {
             self.frames.pop_front();
         }
         self.frames.push_back(Arc::new(frame));
-        let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= calm_ns);
+        let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= calm_ns && !f.is_empty());
         let next = past.filter(|f| self.calm.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
         if let Some(frame) = next {
             self.take_for_usual(frame);

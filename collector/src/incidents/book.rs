@@ -205,13 +205,14 @@ impl Book {
         open.map(|e| e.record.incident.clone()).collect()
     }
 
-    /// After a restart: ends what was open and is not among those that go on, when it was seen last.
-    pub fn resume(&self, now_ns: i64, lives: &[&str]) {
-        let gone = |incident: &Incident| !lives.contains(&incident.id.as_str());
-        let over: Vec<Incident> = self.open_ones().into_iter().filter(gone).collect();
-        let seen = |id: &str| self.get(id).map_or(now_ns, |r| r.seen_ns);
-        let over = over.into_iter().map(|i| Incident { end_ns: Some(seen(&i.id).max(i.start_ns)), ..i });
-        self.update(now_ns, &over.collect::<Vec<_>>());
+    /// Ends what was open before a restart and cannot be watched on, at the time when it was seen last.
+    pub fn give_up(&self, now_ns: i64, ids: &[&str]) {
+        let end = |id: &&str| {
+            let record = self.get(id).filter(|record| record.is_open())?;
+            let end_ns = Some(record.seen_ns.max(record.incident.start_ns));
+            Some(Incident { end_ns, ..record.incident.clone() })
+        };
+        self.update(now_ns, &ids.iter().filter_map(end).collect::<Vec<_>>());
     }
 
     /// Every incident that is open, and those that ended since the last time (`end_ns` set). What is no longer named

@@ -26,11 +26,14 @@ const STEP_MS: i64 = 1000;
 const BEFORE_MS: i64 = 90_000;
 /// What was calm before an incident that is open at the start: from so long before it until so long before it, ms.
 const CALM_MS: [i64; 2] = [80_000, 20_000];
+/// How long agents may take to tell again of the place of an incident, ms.
+const FOUND_MS: i64 = 60_000;
 /// How often each question is asked of the store, ms, and the rest after one beside the time that it took.
 const ASK_MS: i64 = 30_000;
 const REST: i64 = 20;
 /// Longest time without samples after which a frame is still made for each second, ms.
 const GAP_MS: i64 = 120_000;
+const DAY_MS: i64 = 86_400_000;
 /// A metric that every port has, by which ports are known at the start.
 const PORTS: &str = "fabric_port_io_bytes_total";
 
@@ -50,6 +53,8 @@ pub struct Parts {
     pub thresholds: Limits,
     /// Where incidents are kept.
     pub book: Arc<Book>,
+    /// What was open when the collector stopped.
+    pub open: Vec<Incident>,
     /// Its own numbers.
     pub telemetry: Telemetry,
 }
@@ -92,6 +97,9 @@ struct Live {
     /// End of the last frame that was pushed, Unix ms.
     frame_ms: i64,
     started: bool,
+    /// What was open before the start at places that the fabric does not have yet, and until when they may come, Unix ms.
+    unplaced: Vec<Incident>,
+    lost_ms: i64,
     /// Told once, until it is over.
     behind: bool,
 }
@@ -112,6 +120,8 @@ impl Live {
             ports: 0,
             frame_ms: 0,
             started: false,
+            unplaced: Vec::new(),
+            lost_ms: 0,
             behind: false,
         }
     }
@@ -126,6 +136,7 @@ impl Live {
         self.ask(now);
         self.push_frames(now);
         self.draw();
+        self.take_up(now);
         self.parts.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
         let mut seen = self.watch.judge();
@@ -196,24 +207,42 @@ impl Live {
 
     /// What was before a restart: the last minute, what was calm before, and what was open.
     fn start(&mut self, now: i64) {
-        let open = self.parts.book.open_ones();
+        let open = std::mem::take(&mut self.parts.open);
         let now = self.standing.frame_of(now) - STEP_MS;
         if let Err(error) = self.read_back(&open, now) {
             tracing::warn!(%error, "what was before the start cannot be read; what is usual is learned anew");
         }
         self.frame_ms = now;
         self.fabric(now);
-        let lost: Vec<String> = self.watch.resume(&open).into_iter().map(|incident| incident.id.clone()).collect();
-        let lives: Vec<&str> = open.iter().map(|i| i.id.as_str()).filter(|id| !lost.iter().any(|l| l == id)).collect();
-        self.parts.book.resume(now.saturating_mul(1_000_000), &lives);
-        if !open.is_empty() {
-            tracing::info!(incidents = lives.len(), ended = lost.len(), "incidents of before are watched on");
+        self.lost_ms = now + FOUND_MS;
+        self.unplaced = open;
+        self.take_up(now);
+    }
+
+    /// Watches on what was open before a restart, as soon as its place is known; what has none for a while is over.
+    fn take_up(&mut self, now: i64) {
+        if self.unplaced.is_empty() {
+            return;
+        }
+        let lost: Vec<Incident> = self.watch.resume(&self.unplaced).into_iter().cloned().collect();
+        let found = self.unplaced.len() - lost.len();
+        self.unplaced = lost;
+        if found > 0 {
+            tracing::info!(incidents = found, "incidents of before the start are watched on");
+        }
+        if now >= self.lost_ms {
+            let lost = std::mem::take(&mut self.unplaced);
+            let ids: Vec<&str> = lost.iter().map(|incident| incident.id.as_str()).collect();
+            tracing::info!(?ids, "incidents of before the start are over: the fabric no longer has their places");
+            self.parts.book.give_up(now.saturating_mul(1_000_000), &ids);
         }
     }
 
     fn read_back(&mut self, open: &[Incident], now: i64) -> Result<(), QueryError> {
         let names = [Matcher::equal("__name__", PORTS)];
-        let known = self.parts.data.series(&names, now - BEFORE_MS, now).unwrap_or_default();
+        let first = open.iter().map(|incident| incident.start_ns / 1_000_000).min();
+        let since = first.unwrap_or(now).min(now - BEFORE_MS).max(now - DAY_MS);
+        let known = self.parts.data.series(&names, since, now).unwrap_or_default();
         for labels in &known {
             if let Some(port) = fabriclens_correlate::port_name(labels) {
                 self.watch.host_port(labels.get("host"), &port);
@@ -223,7 +252,6 @@ impl Live {
             return Ok(());
         }
         self.fabric(now);
-        let first = open.iter().map(|incident| incident.start_ns / 1_000_000).min();
         if let Some(first) = first.map(|ms| self.standing.frame_of(ms)) {
             for frame in self.read_frames(first - CALM_MS[0], first - CALM_MS[1])? {
                 self.watch.was_calm(frame);

@@ -125,6 +125,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         topologies: topologies.clone(),
         book: book.clone(),
         thresholds: config.thresholds.clone(),
+        open: book.open_ones(),
         telemetry: telemetry.clone(),
     };
     tellers.push(tokio::spawn(incidents::live::run(watched, stopped.clone())));

@@ -50,3 +50,30 @@ pub fn show(url: &str, promql: &str, scale: f64, unit: &str) -> Result<Vec<Row>>
     }
     Ok(rows)
 }
+
+/// Prints what the collector says is wrong: incidents that are open, or all of them.
+pub fn verdicts(url: &str, open: bool) -> Result<()> {
+    let state = if open { "?state=open" } else { "" };
+    let mut answer = ureq::get(format!("{url}/api/v1/incidents{state}")).call().context("ask for incidents")?;
+    let body: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
+    let incidents = body["incidents"].as_array().cloned().unwrap_or_default();
+    println!("   the verdict ({url}/api/v1/incidents):");
+    if incidents.is_empty() {
+        println!("       nothing is wrong");
+    }
+    for one in incidents.iter().rev() {
+        let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+        let jobs = |key: &str| {
+            let ids: Vec<&str> = one[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            if ids.is_empty() { "no job".to_owned() } else { ids.join(", ") }
+        };
+        let seconds = |to: &str| one[to].as_i64().zip(one["start_ns"].as_i64()).map(|(to, from)| (to - from) / 100_000_000);
+        let tenths = |t: Option<i64>| t.map_or("?".to_owned(), |t| format!("{}.{} s", t / 10, t % 10));
+        let end = seconds("end_ns").map_or("still open".to_owned(), |t| format!("over after {}", tenths(Some(t))));
+        let sure = one["confidence"].as_f64().unwrap_or(f64::NAN) * 100.0;
+        println!("       {} ({sure:.0} % sure), seen after {}, {end}", text("kind"), tenths(seconds("detected_ns")));
+        println!("         {}", text("explanation"));
+        println!("         caused by {}; suffering: {}", jobs("culprit_jobs"), jobs("victim_jobs"));
+    }
+    Ok(())
+}

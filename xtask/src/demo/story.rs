@@ -1,4 +1,5 @@
-//! The story: calm, an incast, a PFC storm, a bad link, calm; a minute, then again.
+//! The story: calm, an incast, a PFC storm, a bad link, calm; two minutes, then again. Calm is long enough to learn what
+//! is usual, without which nobody can say who suffers.
 
 use super::ask;
 use crate::sim::fabric::{Fabric, Fault};
@@ -37,10 +38,10 @@ const SCENES: &[Scene] = &[
         }],
     },
     Scene {
-        at: 10,
+        at: 40,
         fault: Some(Fault::Incast { job: 1, to: (7, 3) }),
         title: "incast: the second job sends to gpu-07 mlx5_3 from four hosts at once",
-        ask_after: 7,
+        ask_after: 12,
         questions: &[
             Question {
                 says: "who sends CNPs is who is being overrun",
@@ -57,7 +58,7 @@ const SCENES: &[Scene] = &[
         ],
     },
     Scene {
-        at: 22,
+        at: 60,
         fault: Some(Fault::Storm { nic: (12, 2) }),
         title: "PFC storm: the NIC gpu-12 mlx5_2 cannot drain and pauses its switch without end",
         ask_after: 8,
@@ -83,10 +84,10 @@ const SCENES: &[Scene] = &[
         ],
     },
     Scene {
-        at: 35,
+        at: 78,
         fault: Some(Fault::BadLink { nic: (3, 5) }),
         title: "bad link: frames towards gpu-03 mlx5_5 arrive broken",
-        ask_after: 8,
+        ask_after: 10,
         questions: &[
             Question {
                 says: "symbol errors",
@@ -103,14 +104,14 @@ const SCENES: &[Scene] = &[
         ],
     },
     Scene {
-        at: 47,
+        at: 92,
         fault: None,
         title: "repaired: all three jobs at full speed again",
-        ask_after: 1000,
+        ask_after: 18,
         questions: &[],
     },
 ];
-const CYCLE: u64 = 60;
+const CYCLE: u64 = 120;
 
 /// Runs scenes until `stop` or `limit`.
 pub fn tell(url: &str, fabric: &Arc<Mutex<Fabric>>, stop: &AtomicBool, limit: Option<Duration>) -> Result<()> {
@@ -123,15 +124,15 @@ pub fn tell(url: &str, fabric: &Arc<Mutex<Fabric>>, stop: &AtomicBool, limit: Op
             }
             println!("\n{:>4} s  {}", begin.elapsed().as_secs(), scene.title);
             fabric.lock().map_err(|_| anyhow::anyhow!("the simulator panicked"))?.fault = scene.fault;
-            if scene.questions.is_empty() {
-                continue;
-            }
             if !wait_until(begin, at(scene.ask_after), stop, limit) {
                 return Ok(());
             }
             for q in scene.questions {
                 println!("   {}:", q.says);
                 ask::show(url, q.promql, q.scale, q.unit)?;
+            }
+            if scene.at > 0 {
+                ask::verdicts(url, scene.fault.is_some())?;
             }
             if let Some(first) = scene.questions.first() {
                 println!("   in a browser: {}", ask::link(url, first.promql));
