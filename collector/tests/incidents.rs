@@ -175,7 +175,10 @@ fn listen(c: &Collector, last: &str) -> (std::sync::mpsc::Receiver<String>, std:
 /// The next event: id, name, data.
 fn event(lines: &std::sync::mpsc::Receiver<String>) -> (String, String, Value) {
     let (mut id, mut name, mut data) = (String::new(), String::new(), Value::Null);
+    let patience = std::time::Instant::now() + Duration::from_secs(40);
     loop {
+        // Lines that keep the connection alive come for ever.
+        assert!(std::time::Instant::now() < patience, "no event");
         let line = lines.recv_timeout(Duration::from_secs(30)).unwrap();
         match line.split_once(": ") {
             Some(("id", text)) => id = text.to_owned(),

@@ -27,6 +27,7 @@ mod tests {
         assert_eq!(nearest("otlp_grpc", keys), Some("listen.otlp_grpc"));
         assert_eq!(nearest("dat", keys), Some("data"));
         assert_eq!(nearest("colour", keys), None);
-        assert_eq!(nearest("b.url", ["a.url", "b.urls"]), Some("b.urls"), "its own section first");
+        let urls = ["forward.url", "alertmanager.urls"];
+        assert_eq!(nearest("alertmanager.url", urls), Some("alertmanager.urls"), "its own section first");
     }
 }
