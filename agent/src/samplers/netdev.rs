@@ -3,8 +3,11 @@
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
 use crate::counter_dir::CounterDir;
+use crate::inventory::Class;
 use crate::subject::Subject;
 use fabriclens_catalog::Source;
+use fabriclens_catalog::metrics::traffic::PORT_IO;
+use fabriclens_wire::Value;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
@@ -21,18 +24,32 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
     let dir = netdev.dir.join("statistics");
     let subject = subject.clone();
+    let software = subject.device.as_ref().is_some_and(|device| device.class == Class::Software);
     let wanted = move |name: &str| subject.wants(Source::NetStatistics, name);
-    Ok(Box::new(Statistics { dir: CounterDir::open(dir, &wanted)?, wanted: Box::new(wanted) }))
+    Ok(Box::new(Statistics { dir: CounterDir::open(dir, &wanted)?, wanted: Box::new(wanted), software }))
 }
 
 struct Statistics {
     dir: CounterDir,
     wanted: Box<dyn Fn(&str) -> bool + Send>,
+    /// RDMA is made by the kernel: it counts no bytes of its own, and all of them pass the interface.
+    software: bool,
 }
+
+/// Bytes of the interface, and which way they go.
+const BYTES: [(&str, &str); 2] = [("rx_bytes", "receive"), ("tx_bytes", "transmit")];
 
 impl Sampler for Statistics {
     fn sample(&mut self, mask: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         self.dir.refresh(&self.wanted)?;
-        self.dir.read(mask, out)
+        self.dir.read(mask, out)?;
+        if self.software {
+            for (name, direction) in BYTES {
+                let at = out.names().iter().position(|own| **own == *name);
+                let value = at.and_then(|at| out.values.get(at).copied().flatten());
+                out.fact_if(&PORT_IO, &[("direction", direction)], value.map(Value::Int));
+            }
+        }
+        Ok(())
     }
 }

@@ -45,10 +45,22 @@ impl Collector {
     /// # Errors
     /// When it ends or does not answer; with its log.
     pub fn start(program: &Path, folder: &Path) -> Result<Self> {
+        Self::start_as(program, folder, "")
+    }
+
+    /// As [`Collector::start`], with a configuration.
+    ///
+    /// # Errors
+    /// As [`Collector::start`].
+    pub fn start_as(program: &Path, folder: &Path, config: &str) -> Result<Self> {
+        let file = folder.join("collector.toml");
+        fs::write(&file, config).with_context(|| format!("writing {}", file.display()))?;
         let (http, grpc, otlp) = (free_port()?, free_port()?, free_port()?);
         let log = folder.join("collector.log");
         let child = Command::new(program)
             .arg("serve")
+            .arg("--config")
+            .arg(&file)
             .arg("--data")
             .arg(folder.join("data"))
             .args(["--http", &format!("127.0.0.1:{http}")])
@@ -107,7 +119,11 @@ impl Collector {
         Ok(found.pop().map(|series| series.points).unwrap_or_default())
     }
 
-    fn get(&self, path: &str) -> Result<Value> {
+    /// JSON of a path of its API.
+    ///
+    /// # Errors
+    /// When it refuses, with what it says, or is gone.
+    pub fn get(&self, path: &str) -> Result<Value> {
         let url = format!("http://127.0.0.1:{}{path}", self.http);
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(Duration::from_secs(10)))

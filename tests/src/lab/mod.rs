@@ -5,5 +5,6 @@ pub mod collector;
 pub mod exec;
 pub mod image;
 pub mod qmp;
+pub mod slurm;
 pub mod switch;
 pub mod vm;

@@ -14,6 +14,7 @@ mod rxe_jobs;
 mod rxe_link;
 mod rxe_loss;
 mod rxe_replug;
+mod slurm_rdma;
 mod tcp_probes;
 mod watched;
 
@@ -44,6 +45,7 @@ pub const ALL: &[Scenario] = &[
     rxe_loss::SCENARIO,
     rxe_congestion::SCENARIO,
     rxe_replug::SCENARIO,
+    slurm_rdma::SCENARIO,
     hca_abi::SCENARIO,
     hca_congestion::SCENARIO,
     hca_saturation::SCENARIO,

@@ -37,7 +37,15 @@ impl Pair {
     /// # Errors
     /// When any of that fails.
     pub fn start_as(lab: &Lab, script: &str, config: &str) -> Result<Self> {
-        let collector = Collector::start(&lab.programs.collector, lab.folder())?;
+        Self::start_with(lab, "", script, config)
+    }
+
+    /// As [`Pair::start_as`], with the collector's configuration before.
+    ///
+    /// # Errors
+    /// When any of that fails.
+    pub fn start_with(lab: &Lab, collector: &str, script: &str, config: &str) -> Result<Self> {
+        let collector = Collector::start_as(&lab.programs.collector, lab.folder(), collector)?;
         let (switch, one, two) = lab.rxe_pair()?;
         for (guest, program) in [(&one, &lab.programs.agent), (&two, &lab.programs.agent_static)] {
             guest.sh(script)?;

@@ -2,7 +2,7 @@
 //! The agent's discovery and configuration samplers follow this table; the coverage test and the reference page read it.
 
 use crate::Metric;
-use crate::metrics::{dcb, host, microburst, netdev, pcie, pfc, state};
+use crate::metrics::{dcb, host, microburst, netdev, pcie, pfc, state, traffic};
 
 /// One file or attribute and what becomes of it.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +66,8 @@ pub static FACTS: &[Fact] = &[
     value("ebpf/tcx/udp_port", &microburst::BURST_ROCE, "packets to port 4791"),
     value("ebpf/tcx/missed", &microburst::BURST_MISSED, "milliseconds used again before they were read"),
     value("ebpf/tcx/dumps", &microburst::BURST_DUMPS, "recordings made"),
+    value("net/statistics/rx_bytes", &traffic::PORT_IO, "direction `receive`, where the kernel itself makes RDMA"),
+    value("net/statistics/tx_bytes", &traffic::PORT_IO, "direction `transmit`, the same"),
     value("net/operstate", &netdev::NETDEV_UP, "1 when `up`"),
     value(
         "net/duplex",

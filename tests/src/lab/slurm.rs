@@ -1,0 +1,122 @@
+//! A real Slurm in guests: the one that is installed on this host, copied into them. Guests and host are of the same
+//! Debian release, so what is not Slurm's own is there already, or comes along.
+
+use super::vm::Vm;
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Programs that are copied.
+const PROGRAMS: &[&str] = &[
+    "/usr/sbin/slurmctld",
+    "/usr/sbin/slurmd",
+    "/usr/sbin/slurmstepd",
+    "/usr/bin/srun",
+    "/usr/bin/squeue",
+    "/usr/bin/sinfo",
+    "/usr/bin/scancel",
+];
+/// Its plugins and its own library.
+const PLUGINS: &str = "/usr/lib/x86_64-linux-gnu/slurm-wlm";
+/// What every guest has.
+const PRESENT: &[&str] = &["libc.so.6", "ld-linux-x86-64.so.2"];
+/// A plugin that needs a library which is not there is passed over by Slurm; these are needed.
+const NEEDED: &[&str] = &["cgroup_v2.so", "serializer_json.so", "select_cons_tres.so"];
+
+/// What to run where there is no Slurm.
+pub const REMEDY: &str = "apt-get install --no-install-recommends slurmctld slurmd slurm-client";
+
+/// Whether it is installed here.
+#[must_use]
+pub fn is_here() -> bool {
+    PROGRAMS.iter().all(|program| Path::new(program).exists())
+}
+
+/// Two nodes: `vm1`, which also has the controller, and `vm2`. Nobody is authenticated: there is nobody else.
+const CONFIG: &str = "\
+ClusterName=lab
+SlurmctldHost=vm1(10.77.0.1)
+AuthType=auth/none
+CredType=cred/none
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation=/run/slurm
+SlurmdSpoolDir=/run/slurmd
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+ReturnToService=2
+SlurmdParameters=config_overrides
+NodeName=vm1 NodeAddr=10.77.0.1 CPUs=4 RealMemory=100
+NodeName=vm2 NodeAddr=10.77.0.2 CPUs=4 RealMemory=100
+PartitionName=lab Nodes=ALL Default=YES State=UP
+";
+const GROUPS: &str = "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nConstrainCores=no\nConstrainRAMSpace=no\n";
+
+/// Before agents start: the tree of control groups that Slurm expects, as systemd would make it.
+pub const TREE: &str = "mkdir -p /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; \
+    mkdir -p /sys/fs/cgroup/system.slice; for at in /sys/fs/cgroup /sys/fs/cgroup/system.slice; do \
+    for one in cpuset cpu memory pids; do echo +$one >$at/cgroup.subtree_control; done; done";
+
+/// Copies Slurm into both guests, starts it and waits until both nodes are idle.
+///
+/// # Errors
+/// When a file is missing, or Slurm does not come up.
+pub fn start(folder: &Path, one: &Vm, two: &Vm) -> Result<()> {
+    let archive = pack(folder)?;
+    let users = "root:x:0:0:root:/root:/bin/sh\n";
+    let hosts = "127.0.0.1 localhost\n10.77.0.1 vm1\n10.77.0.2 vm2\n";
+    for guest in [one, two] {
+        guest.put(&archive, "/slurm.tar", 0o644)?;
+        guest.sh("tar -x -f /slurm.tar -C / && rm /slurm.tar; mkdir -p /etc/slurm /run/slurm /run/slurmd")?;
+        for (file, text) in [("slurm/slurm.conf", CONFIG), ("slurm/cgroup.conf", GROUPS), ("passwd", users)] {
+            guest.write(&format!("/etc/{file}"), text)?;
+        }
+        guest.write("/etc/group", "root:x:0:\n")?;
+        guest.write("/etc/hosts", hosts)?;
+        guest.write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n")?;
+    }
+    one.sh("setsid slurmctld -D -c </dev/null >/dev/console 2>&1 &")?;
+    for guest in [one, two] {
+        guest.sh("setsid slurmd -D </dev/null >/dev/console 2>&1 &")?;
+    }
+    let idle = "until sinfo --noheader --format='%D %T' | grep -q '^2 idle'; do sleep 0.3; done";
+    let done = one.exec(idle, Duration::from_secs(60))?;
+    done.ok().map(drop).context("waiting until Slurm's nodes are idle")
+}
+
+/// An archive of all of it.
+fn pack(folder: &Path) -> Result<PathBuf> {
+    let mut files: BTreeSet<PathBuf> = PROGRAMS.iter().map(PathBuf::from).collect();
+    for entry in std::fs::read_dir(PLUGINS).with_context(|| format!("reading {PLUGINS}"))? {
+        files.insert(entry?.path());
+    }
+    for plugin in NEEDED {
+        ensure!(files.contains(&Path::new(PLUGINS).join(plugin)), "{PLUGINS} has no {plugin}; run: {REMEDY}");
+    }
+    let mut libraries = BTreeSet::new();
+    for file in PROGRAMS.iter().map(PathBuf::from).chain(NEEDED.iter().map(|p| Path::new(PLUGINS).join(p))) {
+        let told = Command::new("ldd").arg(&file).output().context("running ldd")?;
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        let places = told.lines().filter_map(|line| line.split_once("=> ")?.1.split(" (").next());
+        libraries.extend(places.map(PathBuf::from));
+    }
+    let present = |path: &PathBuf| PRESENT.iter().any(|name| path.ends_with(name));
+    files.extend(libraries.into_iter().filter(|path| path.is_absolute() && !present(path)));
+    let archive = folder.join("slurm.tar");
+    // Links become what they lead to: Debian's alternatives lead elsewhere.
+    let done = Command::new("tar")
+        .args(["--create", "--dereference", "--directory=/", "--file"])
+        .arg(&archive)
+        .args(files.iter().map(|file| file.strip_prefix("/").unwrap_or(file)))
+        .output()
+        .context("running tar")?;
+    ensure!(done.status.success(), "tar failed: {}", String::from_utf8_lossy(&done.stderr));
+    Ok(archive)
+}
