@@ -27,10 +27,13 @@ fn every_metric_that_is_asked_for_is_one_that_agents_have() {
     }
 }
 
-/// One host with one port, and a value by second for each of these series.
-fn last(series: &[(&[(&str, &str)], fn(i64) -> f64)]) -> Frame {
+/// Labels, and a value by second.
+type Told = (&'static [(&'static str, &'static str)], fn(i64) -> f64);
+
+/// What is told last of one host with one port that has these series.
+fn last(series: &[Told]) -> Frame {
     let times: Vec<i64> = (0..=LAST / STEP).map(|i| i * STEP * 1000).collect();
-    let one = |(labels, value): &(&[(&str, &str)], fn(i64) -> f64)| Series {
+    let one = |(labels, value): &Told| Series {
         labels: Labels::new([("host", "h0")].into_iter().chain(labels.iter().copied())),
         times: times.clone(),
         values: times.iter().map(|t| value(t / 1000)).collect(),
