@@ -3,10 +3,12 @@
 
 use super::{evidence, name, percent};
 use crate::finding::{Finding, Kind, Root};
+use crate::history::{Frame, mean};
 use crate::limits::{Limit, limits};
 use crate::scene::Scene;
 use crate::signal::Signal;
-use crate::wait::terminals;
+use crate::wait::{FULL, terminals};
+use std::sync::Arc;
 
 limits! {
     /// could not send, over half a minute
@@ -21,6 +23,12 @@ pub(super) fn hot(scene: &Scene<'_>) -> Vec<Finding> {
 
 pub(super) fn warm(scene: &Scene<'_>) -> Vec<Finding> {
     judge(scene, &WARM)
+}
+
+/// Share of its rate that a port sends in the samples in which another waits: what is narrow for seconds is not so on average.
+fn while_waiting(scene: &Scene<'_>, waiting: usize, least: f64, port: usize) -> Option<f64> {
+    let waits = |f: &&Arc<Frame>| f.get(Signal::XmitWait, waiting).is_some_and(|share| share >= least);
+    Some(mean(scene.now.frames().iter().filter(waits).filter_map(|f| f.get(Signal::Tx, port)))? / scene.rate(port)?)
 }
 
 fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
@@ -54,11 +62,14 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
         return hosts.into_iter().map(|(found, _)| found).collect();
     }
     let of = |port: usize| Some((port, fabric.ports.list[port].peer.filter(|_| !fabric.is_host(port))?));
-    // The narrowest place: the port that sends most of its rate, while others wait for its switch.
-    let full = ends.iter().filter_map(|t| of(t.port)).max_by(|a, b| {
-        let load = |port| crate::wait::load(scene, port).unwrap_or(0.0);
-        load(a.0).total_cmp(&load(b.0))
-    });
+    // The narrowest place: the port that sends most of its rate while others wait for its switch.
+    let load = |port: &usize| while_waiting(scene, worst, least, *port).unwrap_or(0.0);
+    let ends = ends.iter().map(|t| t.port).filter(|p| load(p) >= scene.limit(&FULL));
+    let narrowest = ends.max_by(|a, b| load(a).total_cmp(&load(b)));
+    let next = || fabric.peer_node(worst).into_iter().flat_map(|node| fabric.ports.of_node(node).iter().copied());
+    let narrowest = narrowest
+        .or_else(|| next().filter(|p| load(p) >= scene.limit(&FULL)).max_by(|a, b| load(a).total_cmp(&load(b))));
+    let full = narrowest.and_then(of);
     let one = match full {
         Some((_, host)) if fabric.is_host(host) => {
             let text = format!(
@@ -66,7 +77,7 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
                 name(scene, host)
             );
             let culprits = fabric.job_of(host).into_iter().collect();
-            found(Kind::Incast, Root::Port(host), 0.75, worst, share, text).by(culprits)
+            found(Kind::Incast, Root::Port(host), 0.8, worst, share, text).by(culprits)
         }
         Some((port, _)) => {
             let root = fabric.ports.list[port].link.map_or(Root::Fabric, Root::Link);
