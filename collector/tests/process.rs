@@ -193,9 +193,14 @@ fn config_is_checked_without_starting() {
 #[test]
 fn help_is_what_it_was() {
     let mut all = String::new();
-    for args in
-        [&["--help"][..], &["serve", "--help"], &["query", "--help"], &["jobs", "--help"], &["report", "--help"]]
-    {
+    for args in [
+        &["--help"][..],
+        &["serve", "--help"],
+        &["query", "--help"],
+        &["jobs", "--help"],
+        &["report", "--help"],
+        &["topology", "--help"],
+    ] {
         let output = Command::new(BIN).args(args).env_remove("FABRICLENS_URL").output().unwrap();
         all.push_str(&format!("$ fabriclens {}\n{}\n", args.join(" "), stdout(&output)));
     }

@@ -5,6 +5,7 @@ mod jobs;
 mod layout;
 mod print;
 mod report;
+mod topology;
 mod width;
 
 use std::io::Write as _;
@@ -19,6 +20,7 @@ use crate::cli::{Format, QueryArgs, Server};
 use answer::Answer;
 pub use jobs::jobs;
 pub use report::report;
+pub use topology::topology;
 
 /// Longer than a server's own limit for a query.
 const TIMEOUT: Duration = Duration::from_secs(180);
