@@ -32,6 +32,7 @@ impl Drop for Wire {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a test sets up what it listens on; the agent starts no process")]
 fn ip(arguments: &[&str]) -> Result<(), String> {
     let output = Command::new("ip").args(arguments).output().map_err(|e| format!("ip: {e}; install iproute2"))?;
     let said = || format!("ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());

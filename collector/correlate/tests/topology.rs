@@ -314,6 +314,38 @@ fn rails_of_few_hosts_are_a_guess_and_marked() {
     assert_eq!(topology.contradictions, []);
 }
 
+#[test]
+fn a_switch_on_which_an_agent_runs_is_a_switch() {
+    let mut rows = vec![lldp("h1", "leaf1", "swp1"), lldp("h2", "leaf1", "swp2")];
+    rows.push(vec![("host", "leaf1"), ("device", "swp1")]);
+    let topology = all(&heard(&rows), &[read("f.json", FILE)]);
+    let role = |n: &str| topology.nodes[topology.node(n).unwrap()].role;
+    assert_eq!((role("leaf1"), role("h1"), topology.contradictions.len()), (Role::Leaf, Role::Host, 0));
+}
+
+#[test]
+fn a_large_fabric_is_merged_in_a_time_that_grows_with_it() {
+    let hosts = 2_000;
+    let rows: Vec<PortInfo> = (0..hosts * 8)
+        .map(|n| {
+            let (h, rail) = (n / 8, n % 8);
+            let (host, device) = (format!("h{h}"), format!("mlx5_{rail}"));
+            let (switch, port) = (format!("leaf{rail}-{}", h / 32), format!("swp{}", h % 32));
+            PortInfo::of(&Labels::new([
+                ("host", host.as_str()),
+                ("device", device.as_str()),
+                ("port", "1"),
+                ("switch", switch.as_str()),
+                ("switch_port", port.as_str()),
+            ]))
+            .unwrap()
+        })
+        .collect();
+    let conf = read("topology.conf", &format!("SwitchName=top Nodes=h[0-{}]\n", hosts - 1));
+    let topology = all(&rows, &[conf]);
+    assert_eq!((topology.links.len(), topology.nodes.len()), (hosts * 8, hosts + 63 * 8));
+}
+
 fn fixtures() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
     let dir = std::env::var_os("FABRICLENS_FIXTURES").map_or(beside, PathBuf::from);

@@ -44,12 +44,14 @@ impl Lldp {
             })?;
             ears.insert(netdev.to_owned(), Ear { index, frames, heard: Vec::new() });
         }
-        let silent = || CallError::Unsupported {
+        let silent = || {
+            CallError::Unsupported {
             what: what(),
             why:
-                "nothing heard yet: switches that have LLDP on send a frame each 30 s, and firmware of some NICs keeps \
+                "nothing heard yet, though CAP_NET_RAW is there: switches that have LLDP on send a frame each 30 s, and firmware of some NICs keeps \
                   them to itself"
                     .into(),
+        }
         };
         let ear = ears.get_mut(netdev).ok_or_else(silent)?;
         ear.listen().map_err(|e| call_error(what(), e))?;
