@@ -315,6 +315,24 @@ fn rails_of_few_hosts_are_a_guess_and_marked() {
 }
 
 #[test]
+fn what_two_are_called_is_the_name_of_neither() {
+    // Switches as the factory left them.
+    let text = IBPORTS.replace("'leaf1'", "'Quantum'").replace("'spine1'", "'Quantum'");
+    let expected = [
+        "Quantum 0x00000000000000a1:1 - h1:mlx5_0/1",
+        "Quantum 0x00000000000000a1:2 - h2:mlx5_0/1",
+        "Quantum 0x00000000000000a1:3 - Quantum 0x00000000000000b1:1",
+    ];
+    assert_eq!(links(&alone(read("ports", &text))), expected);
+    // Hosts of two domains, and HCAs that were cloned with their GUID.
+    let row = |host: &'static str| -> Vec<(&'static str, &'static str)> {
+        vec![("host", host), ("device", "mlx5_0"), ("port", "1"), ("node_guid", "0000:0000:0000:0010")]
+    };
+    let topology = all(&heard(&[row("h1.east"), row("h1.west")]), &[read("disc", IBNETDISCOVER)]);
+    assert_eq!(links(&topology)[0], "h1:mlx5_0/1 - leaf1:1", "neither of the two");
+}
+
+#[test]
 fn a_switch_on_which_an_agent_runs_is_a_switch() {
     let mut rows = vec![lldp("h1", "leaf1", "swp1"), lldp("h2", "leaf1", "swp2")];
     rows.push(vec![("host", "leaf1"), ("device", "swp1")]);
