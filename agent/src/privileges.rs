@@ -6,7 +6,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 /// What some part of a running agent needs:
 /// - `NET_ADMIN` for module EEPROMs, and for programs in the kernel that see packets,
-/// - `NET_RAW` for bursts on kernels where only a packet socket sees packets without staying attached,
+/// - `NET_RAW` for LLDP, and for bursts on kernels where only a packet socket sees packets without staying attached,
 /// - `DAC_READ_SEARCH` for tracefs, debugfs and configfs where they belong to somebody else,
 /// - `DAC_OVERRIDE` for a state directory that does,
 /// - `SYS_PTRACE` for the environment of one process a job ([`crate::workload`]), on the thread of the host alone,

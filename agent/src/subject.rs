@@ -8,8 +8,9 @@ use crate::microburst::Microburst;
 use crate::roots::Roots;
 use crate::workload::Jobs;
 use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind};
-use fabriclens_kernel::Calls;
+use fabriclens_kernel::{Calls, Neighbour};
 use fabriclens_wire::Resource;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,6 +41,7 @@ pub struct Subject {
     /// Jobs that the host is known to run.
     pub jobs: Arc<Jobs>,
     rate: Arc<AtomicU64>,
+    neighbour: Arc<Mutex<Option<Neighbour>>>,
 }
 
 impl Subject {
@@ -63,6 +65,7 @@ impl Subject {
             microburst: Arc::default(),
             jobs: Arc::default(),
             rate: Arc::default(),
+            neighbour: Arc::default(),
         }
     }
 
@@ -201,5 +204,15 @@ impl Subject {
     /// Tells the speed, bits per second; never lowered, because counters may still hold faster times.
     pub fn tell_rate(&self, bits: u64) {
         self.rate.fetch_max(bits, Ordering::Relaxed);
+    }
+
+    /// Who is at the other end of the cable, as last told.
+    pub fn neighbour(&self) -> Option<Neighbour> {
+        self.neighbour.lock().clone()
+    }
+
+    /// Tells who is at the other end of the cable, or that nobody is heard.
+    pub fn tell_neighbour(&self, neighbour: Option<&Neighbour>) {
+        *self.neighbour.lock() = neighbour.cloned();
     }
 }

@@ -39,6 +39,8 @@ pub enum Command {
     Backtest(BacktestArgs),
     /// Write what the network did for and to a job
     Report(ReportArgs),
+    /// List cables: which port is wired to which, and how that is known
+    Topology(TopologyArgs),
 }
 
 /// `backtest`
@@ -306,6 +308,23 @@ pub struct ReportArgs {
     /// Whom to ask.
     #[command(flatten)]
     pub server: Server,
+}
+
+/// `topology`
+#[derive(Debug, Args)]
+pub struct TopologyArgs {
+    /// Of one host or switch
+    #[arg(long)]
+    pub node: Option<String>,
+    /// As it was: Unix seconds, RFC 3339, or how long ago (-1d) [default: now]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub time: Option<String>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub server: Server,
+    /// The server's answer as it came
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Forms of a report.

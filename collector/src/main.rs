@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Command::Incidents(args) => client::incidents(args).map_err(anyhow::Error::from),
         Command::Jobs(args) => client::jobs(args).map_err(anyhow::Error::from),
         Command::Backtest(args) => backtest::run(args).map_err(anyhow::Error::from),
+        Command::Topology(args) => client::topology(args).map_err(anyhow::Error::from),
         Command::Report(args) => client::report(args).map_err(anyhow::Error::from),
     };
     match done {

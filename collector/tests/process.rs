@@ -201,6 +201,7 @@ fn help_is_what_it_was() {
         &["report", "--help"],
         &["incidents", "--help"],
         &["incidents", "silence", "--help"],
+        &["topology", "--help"],
     ] {
         let output = Command::new(BIN).args(args).env_remove("FABRICLENS_URL").output().unwrap();
         all.push_str(&format!("$ fabriclens {}\n{}\n", args.join(" "), stdout(&output)));

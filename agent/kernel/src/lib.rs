@@ -6,8 +6,11 @@
 
 mod intern;
 pub mod live;
+pub mod lldp;
 pub mod recorded;
 mod table;
+
+pub use lldp::Neighbour;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -328,6 +331,12 @@ pub trait Calls: Send + Sync + fmt::Debug {
     /// IP addresses of all interfaces of this network namespace.
     fn addresses(&self) -> Result<Vec<InterfaceAddress>, CallError> {
         let (what, why) = ("addresses of the interfaces".into(), "no kernel stands behind this host".into());
+        Err(CallError::Unsupported { what, why })
+    }
+    /// Who sends LLDP to a netdev; `Unsupported` until a frame was heard. The first call begins to listen, which needs
+    /// CAP_NET_RAW.
+    fn neighbour(&self, netdev: &str) -> Result<Neighbour, CallError> {
+        let (what, why) = (format!("LLDP neighbour of {netdev}"), "no cable ends at this host".into());
         Err(CallError::Unsupported { what, why })
     }
     /// A source of events.

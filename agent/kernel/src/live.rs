@@ -7,6 +7,7 @@ mod ethtool;
 mod ethtool_ioctl;
 mod events;
 mod link;
+mod lldp;
 mod module;
 mod netlink;
 mod rdma;
@@ -22,8 +23,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::{
-    CallError, Calls, CmId, Dcb, DriverInfo, Events, InterfaceAddress, LinkState, Module, Qp, QpCounter, RdmaLink,
-    StatNames, VerbsPort,
+    CallError, Calls, CmId, Dcb, DriverInfo, Events, InterfaceAddress, LinkState, Module, Neighbour, Qp, QpCounter,
+    RdmaLink, StatNames, VerbsPort,
 };
 
 /// The running kernel, seen from this process' network and PID namespace.
@@ -38,6 +39,7 @@ pub struct Live {
     route: netlink::Lazy,
     ethtool: ethtool::Ethtool,
     ioctl: ethtool_ioctl::Ioctl,
+    lldp: lldp::Lldp,
 }
 
 impl Live {
@@ -49,6 +51,7 @@ impl Live {
             route: netlink::Lazy::new(libc::NETLINK_ROUTE),
             ethtool: ethtool::Ethtool::default(),
             ioctl: ethtool_ioctl::Ioctl::default(),
+            lldp: lldp::Lldp::default(),
         }
     }
 
@@ -123,6 +126,10 @@ impl Calls for Live {
 
     fn addresses(&self) -> Result<Vec<InterfaceAddress>, CallError> {
         address::all(&self.route)
+    }
+
+    fn neighbour(&self, netdev: &str) -> Result<Neighbour, CallError> {
+        self.lldp.neighbour(netdev)
     }
 
     fn events(&self) -> Result<Box<dyn Events>, CallError> {

@@ -6,6 +6,7 @@
 mod dcb;
 mod ethtool;
 mod file;
+mod lldp;
 pub mod path;
 mod rdma;
 mod statistic;
@@ -17,8 +18,8 @@ use std::time::Duration;
 
 use crate::intern;
 use crate::{
-    CallError, Calls, CmId, Dcb, DriverInfo, Event, Events, LinkState, Module, Qp, QpCounter, RdmaLink, StatNames,
-    VerbsPort,
+    CallError, Calls, CmId, Dcb, DriverInfo, Event, Events, LinkState, Module, Neighbour, Qp, QpCounter, RdmaLink,
+    StatNames, VerbsPort,
 };
 
 /// A recorded host. Cheap to make; any number may read one tree.
@@ -155,6 +156,11 @@ impl Calls for Recorded {
         let path = path::verbs();
         let rows = self.json(&path, rdma::rows)?;
         rdma::verbs(&rows, device, port).ok_or_else(|| self.absent(&path, &format!("no {device} port {port} in it")))
+    }
+
+    fn neighbour(&self, netdev: &str) -> Result<Neighbour, CallError> {
+        let path = path::lldp(netdev);
+        self.json(&path, lldp::neighbour)?.ok_or_else(|| self.absent(&path, "no neighbour in it"))
     }
 
     fn events(&self) -> Result<Box<dyn Events>, CallError> {

@@ -4,7 +4,7 @@ use super::CaptureError;
 use super::out::Out;
 use crate::inventory::Inventory;
 use fabriclens_kernel::recorded::{path, write};
-use fabriclens_kernel::{CallError, Calls, RdmaLink, VerbsPort};
+use fabriclens_kernel::{CallError, Calls, Neighbour, RdmaLink, VerbsPort};
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -94,6 +94,8 @@ fn of_netdev(calls: &Arc<dyn Calls>, netdev: &str, out: &mut Out<'_>) -> Result<
     let rate = calls.max_rate_bits(netdev).ok();
     put(out, path::link(netdev), calls.link_state(netdev), |state| write::link(state, rate))?;
     put(out, path::module(netdev), calls.module(netdev), write::module)?;
+    let neighbour = calls.neighbour(netdev).map(|n| Neighbour { switch: out.hidden("switch", &n.switch), ..n });
+    put(out, path::lldp(netdev), neighbour, write::lldp)?;
     put(out, path::dcb(netdev), calls.dcb(netdev), write::dcb)
 }
 

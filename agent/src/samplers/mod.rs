@@ -8,6 +8,7 @@ mod dcb;
 mod device_counters;
 mod ethtool;
 mod ethtool_std;
+mod lldp;
 mod microburst;
 mod netdev;
 mod optics;
@@ -86,6 +87,7 @@ pub const ALL: &[Spec] = &[
     microburst::SPEC,
     dcb::SPEC,
     pcie::SPEC,
+    lldp::SPEC,
     port_info::SPEC,
     verbs::SPEC,
     queue_pairs::SPEC,

@@ -140,6 +140,7 @@ fn info(subject: &Subject, out: &mut Batch) {
     let lag = device.map(|d| d.lag.join(",")).filter(|l| !l.is_empty());
     let lag = lag.or_else(|| netdev.and_then(|n| Some(n.rdma_bond.as_deref().or(n.master.as_deref())?.to_string())));
     let port_guid = port.and_then(|p| maybe(&p.dir.join("gids/0"))).map(|gid| low_half(&gid)).unwrap_or_default();
+    let neighbour = subject.neighbour().unwrap_or_default();
     let labels = [
         ("board", device.and_then(|d| d.board.as_deref()).unwrap_or_default()),
         ("driver", driver),
@@ -159,7 +160,9 @@ fn info(subject: &Subject, out: &mut Batch) {
         ("phys_port_name", &of_netdev("phys_port_name")),
         ("port_guid", &port_guid),
         ("roce", roce),
+        ("switch", &neighbour.switch),
         ("switch_id", &of_netdev("phys_switch_id")),
+        ("switch_port", &neighbour.port),
         ("system_guid", &of_device("sys_image_guid")),
     ];
     out.fact(&state::PORT_INFO, &labels, Value::Int(1));

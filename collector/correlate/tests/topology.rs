@@ -314,6 +314,56 @@ fn rails_of_few_hosts_are_a_guess_and_marked() {
     assert_eq!(topology.contradictions, []);
 }
 
+#[test]
+fn what_two_are_called_is_the_name_of_neither() {
+    // Switches as the factory left them.
+    let text = IBPORTS.replace("'leaf1'", "'Quantum'").replace("'spine1'", "'Quantum'");
+    let expected = [
+        "Quantum 0x00000000000000a1:1 - h1:mlx5_0/1",
+        "Quantum 0x00000000000000a1:2 - h2:mlx5_0/1",
+        "Quantum 0x00000000000000a1:3 - Quantum 0x00000000000000b1:1",
+    ];
+    assert_eq!(links(&alone(read("ports", &text))), expected);
+    // Hosts of two domains, and HCAs that were cloned with their GUID.
+    let row = |host: &'static str| -> Vec<(&'static str, &'static str)> {
+        vec![("host", host), ("device", "mlx5_0"), ("port", "1"), ("node_guid", "0000:0000:0000:0010")]
+    };
+    let topology = all(&heard(&[row("h1.east"), row("h1.west")]), &[read("disc", IBNETDISCOVER)]);
+    assert_eq!(links(&topology)[0], "h1:mlx5_0/1 - leaf1:1", "neither of the two");
+}
+
+#[test]
+fn a_switch_on_which_an_agent_runs_is_a_switch() {
+    let mut rows = vec![lldp("h1", "leaf1", "swp1"), lldp("h2", "leaf1", "swp2")];
+    rows.push(vec![("host", "leaf1"), ("device", "swp1")]);
+    let topology = all(&heard(&rows), &[read("f.json", FILE)]);
+    let role = |n: &str| topology.nodes[topology.node(n).unwrap()].role;
+    assert_eq!((role("leaf1"), role("h1"), topology.contradictions.len()), (Role::Leaf, Role::Host, 0));
+}
+
+#[test]
+fn a_large_fabric_is_merged_in_a_time_that_grows_with_it() {
+    let hosts = 2_000;
+    let rows: Vec<PortInfo> = (0..hosts * 8)
+        .map(|n| {
+            let (h, rail) = (n / 8, n % 8);
+            let (host, device) = (format!("h{h}"), format!("mlx5_{rail}"));
+            let (switch, port) = (format!("leaf{rail}-{}", h / 32), format!("swp{}", h % 32));
+            PortInfo::of(&Labels::new([
+                ("host", host.as_str()),
+                ("device", device.as_str()),
+                ("port", "1"),
+                ("switch", switch.as_str()),
+                ("switch_port", port.as_str()),
+            ]))
+            .unwrap()
+        })
+        .collect();
+    let conf = read("topology.conf", &format!("SwitchName=top Nodes=h[0-{}]\n", hosts - 1));
+    let topology = all(&rows, &[conf]);
+    assert_eq!((topology.links.len(), topology.nodes.len()), (hosts * 8, hosts + 63 * 8));
+}
+
 fn fixtures() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
     let dir = std::env::var_os("FABRICLENS_FIXTURES").map_or(beside, PathBuf::from);

@@ -6,6 +6,7 @@ mod jobs;
 mod layout;
 mod print;
 mod report;
+mod topology;
 mod width;
 
 use std::io::Write as _;
@@ -21,6 +22,7 @@ use answer::Answer;
 pub use incidents::incidents;
 pub use jobs::jobs;
 pub use report::report;
+pub use topology::topology;
 
 /// Longer than a server's own limit for a query.
 const TIMEOUT: Duration = Duration::from_secs(180);

@@ -84,10 +84,7 @@ impl Socket {
     }
 
     fn option<T>(&self, level: i32, name: i32, value: &T) -> io::Result<()> {
-        let length = libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0);
-        let value: *const T = value;
-        // SAFETY: `value` is a live T of `length` bytes, read during the call only.
-        check(unsafe { libc::setsockopt(self.0.as_raw_fd(), level, name, value.cast(), length) })
+        set(&self.0, level, name, value)
     }
 }
 
@@ -242,6 +239,85 @@ impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Index of an interface of this network namespace.
+///
+/// # Errors
+/// When there is none of that name.
+pub fn interface_index(name: &str) -> io::Result<u32> {
+    let gone = || io::Error::from_raw_os_error(libc::ENODEV);
+    let name = std::ffi::CString::new(name).map_err(|_| gone())?;
+    // SAFETY: `name` is a C string, read during the call only.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(gone()),
+        index => Ok(index),
+    }
+}
+
+/// Multicast address of LLDP: no switch passes it on.
+const NEAREST_BRIDGE: [u8; 8] = [0x01, 0x80, 0xc2, 0, 0, 0x0e, 0, 0];
+/// Type of its frames.
+const ETHERTYPE_LLDP: u16 = 0x88cc;
+/// Bytes of frames that wait to be read: of half a minute with several neighbours.
+const FRAMES_QUEUE: i32 = 32 << 10;
+
+/// A packet socket that takes in the LLDP frames of one interface.
+#[derive(Debug)]
+pub struct Frames(OwnedFd);
+
+impl Frames {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW, or when there is no such interface.
+    pub fn lldp(index: u32) -> io::Result<Self> {
+        let index = i32::try_from(index).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+        // Of no protocol: it takes in nothing before it is bound to the interface.
+        let fd = socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0)?;
+        set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &FRAMES_QUEUE)?;
+        let group = libc::packet_mreq {
+            mr_ifindex: index,
+            mr_type: libc::PACKET_MR_MULTICAST as libc::c_ushort,
+            mr_alen: 6,
+            mr_address: NEAREST_BRIDGE,
+        };
+        set(&fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &group)?;
+        // SAFETY: all-zero bytes are a valid sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::sa_family_t::try_from(libc::AF_PACKET).unwrap_or(17);
+        address.sll_protocol = ETHERTYPE_LLDP.to_be();
+        address.sll_ifindex = index;
+        let length = libc::socklen_t::try_from(size_of_val(&address)).unwrap_or(0);
+        // SAFETY: `address` is a valid sockaddr_ll of `length` bytes, read during the call only.
+        check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) })?;
+        Ok(Self(fd))
+    }
+
+    /// Content of the next frame, cut to the buffer; its length, or `None` when none waits.
+    ///
+    /// # Errors
+    /// When the interface is gone.
+    pub fn next(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        // SAFETY: the kernel writes at most the buffer's length into it, during the call only.
+        let got = unsafe { libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        if let Ok(length) = usize::try_from(got) {
+            return Ok(Some(length));
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            // Told once when the interface goes down; it may come up again.
+            Some(libc::EAGAIN | libc::EINTR | libc::ENETDOWN) => Ok(None),
+            _ => Err(error),
+        }
+    }
+}
+
+fn set<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0);
+    let value: *const T = value;
+    // SAFETY: `value` is a live T of `length` bytes, read during the call only.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.cast(), length) })
 }
 
 fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {

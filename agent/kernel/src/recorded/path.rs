@@ -67,6 +67,11 @@ pub fn dcb(netdev: &str) -> PathBuf {
     of("dcb", netdev, "json")
 }
 
+/// `lldpctl -f json0`.
+pub fn lldp(netdev: &str) -> PathBuf {
+    of("lldp", netdev, "json")
+}
+
 /// A netdev name may hold anything but `/` and blanks; `..` must not leave the recording.
 fn of(folder: &str, netdev: &str, extension: &str) -> PathBuf {
     format!("{folder}/{}.{extension}", netdev.replace('/', "_")).into()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::{CmId, Dcb, DriverInfo, LinkState, Module, Qp, QpCounter, RdmaLink, VerbsPort, table};
+use crate::{CmId, Dcb, DriverInfo, LinkState, Module, Neighbour, Qp, QpCounter, RdmaLink, VerbsPort, table};
 
 /// As `ethtool -i` prints.
 pub fn ethtool_i(info: &DriverInfo) -> String {
@@ -48,6 +48,14 @@ pub fn module(module: &Module) -> String {
         .map(|l| json!({"rx_power": l.rx_power, "tx_power": l.tx_power, "tx_bias": l.tx_bias}))
         .collect();
     lines(&json!({"temperature": module.temperature, "supply": module.supply, "lanes": lanes}))
+}
+
+/// As `lldpctl -f json0` prints, as far as we read it.
+pub fn lldp(neighbour: &Neighbour) -> String {
+    let value = |text: &str| json!([{"value": text}]);
+    let id = json!([{"type": "ifname", "value": neighbour.port}]);
+    let interface = json!({"via": "LLDP", "chassis": [{"name": value(&neighbour.switch)}], "port": [{"id": id}]});
+    lines(&json!({"lldp": [{"interface": [interface]}]}))
 }
 
 /// As `rdma -j link show -d` prints.

@@ -5,7 +5,7 @@ use super::contradiction::{Contradiction, Saying};
 use super::described::{Cable, Described, Side};
 use super::names::{Names, Place, short};
 use super::{End, Known, Link, Node, Role, Topology, UNKNOWN};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Contradictions that are kept: more are a file of another fabric.
 const CONTRADICTIONS: usize = 200;
@@ -13,9 +13,13 @@ const CONTRADICTIONS: usize = 200;
 /// One topology of what sources say, with names as agents have them.
 pub fn merge(described: &[Described], names: &Names) -> Topology {
     let mut build = Build::new(names, described);
+    // A source of nothing but schedulers' and inferred cables names switches that may be made up.
+    let vague = |one: &Described| !one.cables.is_empty() && one.cables.iter().all(|c| c.known <= Known::Scheduler);
+    let switches =
+        described.iter().filter(|d| !vague(d)).flat_map(|d| &d.nodes).filter(|(_, role)| *role != Role::Host);
+    build.switches = switches.map(|(name, _)| names.host(name).unwrap_or(name).to_owned()).collect();
     for one in described {
-        // A source of nothing but schedulers' and inferred cables names switches that may be made up.
-        let vague = !one.cables.is_empty() && one.cables.iter().all(|c| c.known <= Known::Scheduler);
+        let vague = vague(one);
         for (name, role) in &one.nodes {
             let at = build.node(name, *role);
             build.sure[at] |= !vague;
@@ -52,6 +56,8 @@ struct Build<'a> {
     of: Vec<Vec<usize>>,
     /// By node and port.
     at: HashMap<(usize, String), usize>,
+    /// Nodes that are switches even if an agent runs on them.
+    switches: HashSet<String>,
     /// Nodes that somebody names who knows what is there.
     sure: Vec<bool>,
     contradictions: Vec<Contradiction>,
@@ -68,6 +74,7 @@ impl<'a> Build<'a> {
             links: Vec::new(),
             of: Vec::new(),
             at: HashMap::new(),
+            switches: HashSet::new(),
             sure: Vec::new(),
             contradictions: Vec::new(),
         }
@@ -91,7 +98,11 @@ impl<'a> Build<'a> {
             return at;
         }
         let at = self.nodes.len();
-        let role = if host.is_some() { Role::Host } else { role };
+        let role = match role {
+            Role::Host if self.switches.contains(name) => Role::Spine,
+            role if host.is_none() || self.switches.contains(name) => role,
+            _ => Role::Host,
+        };
         self.nodes.push(Node { name: name.to_owned(), role });
         self.of.push(Vec::new());
         self.sure.push(false);

@@ -1,0 +1,91 @@
+//! Who is at the other end of a cable: LLDP frames as they come, kept until the time that they tell has passed.
+//!
+//! No daemon is asked: `lldpd` speaks a protocol of its own with each version, and most hosts of a cluster run none. Each
+//! listener gets a copy of a frame, so neither disturbs the other.
+
+use super::sys::{Frames, interface_index};
+use crate::lldp::{Advert, Neighbour, parse};
+use crate::{CallError, live::error::call_error};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Neighbours of one port that are kept: there is one, but where a dumb switch passes everybody's frames on.
+const MOST: usize = 8;
+/// Frames that are read in one call; the rest waits, bounded by the socket's queue.
+const AT_ONCE: usize = 64;
+/// Largest frame of an Ethernet without jumbo frames, which LLDP never needs.
+const FRAME: usize = 1600;
+
+/// The listeners of one caller, by interface.
+#[derive(Debug, Default)]
+pub struct Lldp(Mutex<HashMap<String, Ear>>);
+
+#[derive(Debug)]
+struct Ear {
+    index: u32,
+    frames: Frames,
+    heard: Vec<(Advert, Instant)>,
+}
+
+impl Lldp {
+    /// The neighbour that was heard last, of those that forward if any does. The first call begins to listen.
+    pub fn neighbour(&self, netdev: &str) -> Result<Neighbour, CallError> {
+        let what = || format!("LLDP neighbour of {netdev}");
+        let index = interface_index(netdev).map_err(|e| call_error(what(), e))?;
+        let mut ears = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if ears.get(netdev).is_none_or(|ear| ear.index != index) {
+            let frames = Frames::lldp(index).map_err(|e| match e.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => CallError::Unsupported {
+                    what: what(),
+                    why: "listening needs a packet socket: run as root, or with CAP_NET_RAW".into(),
+                },
+                _ => call_error(what(), e),
+            })?;
+            ears.insert(netdev.to_owned(), Ear { index, frames, heard: Vec::new() });
+        }
+        let silent = || {
+            CallError::Unsupported {
+            what: what(),
+            why:
+                "nothing heard yet, though CAP_NET_RAW is there: switches that have LLDP on send a frame each 30 s, and firmware of some NICs keeps \
+                  them to itself"
+                    .into(),
+        }
+        };
+        let ear = ears.get_mut(netdev).ok_or_else(silent)?;
+        ear.listen().map_err(|e| call_error(what(), e))?;
+        ear.best().cloned().ok_or_else(silent)
+    }
+}
+
+impl Ear {
+    fn listen(&mut self) -> std::io::Result<()> {
+        let mut buffer = [0_u8; FRAME];
+        let now = Instant::now();
+        for _ in 0..AT_ONCE {
+            let Some(length) = self.frames.next(&mut buffer)? else { break };
+            if let Some(advert) = parse(&buffer[..length]) {
+                self.take(advert, now);
+            }
+        }
+        self.heard.retain(|(_, until)| *until > now);
+        Ok(())
+    }
+
+    /// The newest stands last.
+    fn take(&mut self, advert: Advert, now: Instant) {
+        self.heard.retain(|(old, _)| old.neighbour != advert.neighbour);
+        if self.heard.len() == MOST {
+            self.heard.remove(0);
+        }
+        // A sender that goes says so by a time of zero.
+        let until = now + Duration::from_secs(u64::from(advert.ttl));
+        self.heard.push((advert, until));
+    }
+
+    fn best(&self) -> Option<&Neighbour> {
+        let last = self.heard.iter().rev().find(|(advert, _)| advert.forwards).or(self.heard.last());
+        last.map(|(advert, _)| &advert.neighbour)
+    }
+}

@@ -1,0 +1,161 @@
+//! LLDP (IEEE 802.1AB): what a frame tells of its sender. Frames come from the wire: whatever they hold, the answer is a
+//! neighbour or none.
+
+use std::fmt::Write as _;
+
+/// Longest name that is taken, bytes: what the standard allows.
+const LONGEST: usize = 255;
+
+const CHASSIS: u8 = 1;
+const PORT: u8 = 2;
+const TTL: u8 = 3;
+const PORT_DESCRIPTION: u8 = 4;
+const SYSTEM_NAME: u8 = 5;
+const CAPABILITIES: u8 = 7;
+
+/// Subtypes of a port's id that are told as bytes of an address.
+const PORT_MAC: u8 = 3;
+const PORT_LOCAL: u8 = 7;
+const CHASSIS_MAC: u8 = 4;
+
+/// Bits of the capabilities: bridge and router.
+const FORWARDS: u16 = 1 << 2 | 1 << 4;
+
+/// What is at the other end of a cable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Name of the system, or else its chassis' id.
+    pub switch: String,
+    /// Its port: the name of the interface where it is told.
+    pub port: String,
+}
+
+/// A frame's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advert {
+    /// Who sends it.
+    pub neighbour: Neighbour,
+    /// How long it holds, seconds; 0: the sender goes.
+    pub ttl: u16,
+    /// The sender says that it forwards, as switches do and hosts do not.
+    pub forwards: bool,
+}
+
+/// Reads the content of a frame, after its Ethernet header. `None` when it is no LLDP as the standard has it.
+pub fn parse(mut frame: &[u8]) -> Option<Advert> {
+    let (mut chassis, mut port, mut ttl) = (None, None, None);
+    let (mut name, mut description, mut forwards) = (String::new(), String::new(), false);
+    while let [first, second, rest @ ..] = frame {
+        let (kind, length) = (first >> 1, usize::from(first & 1) << 8 | usize::from(*second));
+        // Cut off: what was read so far may be enough.
+        let Some((value, after)) = rest.split_at_checked(length) else { break };
+        frame = after;
+        match (kind, value) {
+            (0, _) => break,
+            (CHASSIS, [subtype, id @ ..]) => chassis = Some(shown(id, *subtype == CHASSIS_MAC)),
+            (PORT, [subtype, id @ ..]) => port = Some((*subtype, shown(id, *subtype == PORT_MAC))),
+            (TTL, [high, low, ..]) => ttl = Some(u16::from_be_bytes([*high, *low])),
+            (PORT_DESCRIPTION, text) => description = shown(text, false),
+            (SYSTEM_NAME, text) => name = shown(text, false),
+            (CAPABILITIES, [_, _, high, low, ..]) => forwards = u16::from_be_bytes([*high, *low]) & FORWARDS != 0,
+            _ => {}
+        }
+    }
+    let (chassis, (subtype, id), ttl) = (chassis?, port?, ttl?);
+    let switch = if name.is_empty() { chassis } else { name };
+    if switch.is_empty() {
+        return None;
+    }
+    let port = port_name(id, subtype == PORT_MAC, subtype == PORT_LOCAL, description);
+    Some(Advert { neighbour: Neighbour { switch, port }, ttl, forwards })
+}
+
+/// The id of a port, or its description: some number their ports in the id, or give an address, and name them there.
+pub(crate) fn port_name(id: String, address: bool, local: bool, description: String) -> String {
+    let nameless = address || local && id.bytes().all(|b| b.is_ascii_digit());
+    if nameless && !description.is_empty() { description } else { id }
+}
+
+/// Text without what would harm a terminal, or an address.
+fn shown(bytes: &[u8], address: bool) -> String {
+    let bytes = &bytes[..bytes.len().min(LONGEST)];
+    if address {
+        return bytes.iter().enumerate().fold(String::new(), |mut out, (n, byte)| {
+            let colon = if n > 0 { ":" } else { "" };
+            // Writing to a String cannot fail.
+            let _ = write!(out, "{colon}{byte:02x}");
+            out
+        });
+    }
+    String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(value.len()).unwrap();
+        [&[kind << 1, length], value].concat()
+    }
+
+    fn text(kind: u8, subtype: u8, text: &str) -> Vec<u8> {
+        tlv(kind, &[&[subtype], text.as_bytes()].concat())
+    }
+
+    fn advert(tlvs: &[Vec<u8>]) -> Option<(String, String, u16, bool)> {
+        let Advert { neighbour: Neighbour { switch, port }, ttl, forwards } = parse(&tlvs.concat())?;
+        Some((switch, port, ttl, forwards))
+    }
+
+    #[test]
+    fn switches_name_themselves_and_their_ports_in_several_ways() {
+        let mac = tlv(CHASSIS, &[CHASSIS_MAC, 0x44, 0x38, 0x39, 0, 0, 1]);
+        let (ttl, end) = (tlv(TTL, &[0, 120]), vec![0, 0]);
+        let ifname = text(PORT, 5, "swp3");
+        let name = tlv(SYSTEM_NAME, b"leaf1.example.com\0");
+        let bridge = tlv(CAPABILITIES, &[0, 0x14, 0, 0x14]);
+        let full = [mac.clone(), ifname.clone(), ttl.clone(), name.clone(), bridge, end.clone(), vec![0xff; 9]];
+        assert_eq!(advert(&full), Some(("leaf1.example.com".into(), "swp3".into(), 120, true)));
+        let least = [mac.clone(), ifname.clone(), tlv(TTL, &[0, 0]), end];
+        assert_eq!(advert(&least), Some(("44:38:39:00:00:01".into(), "swp3".into(), 0, false)));
+        // A number or an address is no name where there is a better one.
+        let described = tlv(PORT_DESCRIPTION, b"et-0/0/3");
+        for (id, port) in [
+            (text(PORT, PORT_LOCAL, "512"), "et-0/0/3"),
+            (tlv(PORT, &[PORT_MAC, 1, 2, 3, 4, 5, 6]), "et-0/0/3"),
+            (text(PORT, PORT_LOCAL, "Eth3(Port3)"), "Eth3(Port3)"),
+            (ifname.clone(), "swp3"),
+        ] {
+            let told = advert(&[mac.clone(), id, ttl.clone(), described.clone(), name.clone()]);
+            assert_eq!(told.unwrap().1, port);
+        }
+        let bare = advert(&[mac.clone(), tlv(PORT, &[PORT_MAC, 1, 2, 3, 4, 5, 6]), ttl.clone()]);
+        assert_eq!(bare.unwrap().1, "01:02:03:04:05:06");
+    }
+
+    #[test]
+    fn what_lacks_a_part_is_no_neighbour_and_nothing_harms_a_terminal() {
+        let (chassis, port, ttl) = (text(CHASSIS, 7, "sw\x1b[31m"), text(PORT, 5, "p1"), tlv(TTL, &[0, 9]));
+        assert_eq!(advert(&[chassis.clone(), port.clone(), ttl.clone()]).unwrap().0, "sw[31m");
+        for lacks in [[&chassis, &port], [&chassis, &ttl], [&port, &ttl]] {
+            assert_eq!(advert(&lacks.map(Clone::clone)), None);
+        }
+        assert_eq!(advert(&[text(CHASSIS, 7, ""), port.clone(), ttl.clone()]), None);
+        assert_eq!(
+            advert(&[chassis, port, ttl, vec![SYSTEM_NAME << 1 | 1, 0xff, b'x']]).unwrap().0,
+            "sw[31m",
+            "cut off"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(frame in proptest::collection::vec(any::<u8>(), 0..1600)) {
+            if let Some(advert) = parse(&frame) {
+                prop_assert!(!advert.neighbour.switch.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! `lldpctl -f json0 NETDEV`: the neighbour in it. Read by [`super::Recorded`].
+
+use crate::lldp::{Neighbour, port_name};
+use serde_json::Value;
+
+/// The first neighbour of an answer, if it has one.
+pub fn neighbour(text: &str) -> Result<Option<Neighbour>, serde_json::Error> {
+    let answer: Value = serde_json::from_str(text)?;
+    // json0 has a list wherever there may be several.
+    let of = |value: &Value, key: &str| value[key][0].clone();
+    let interface = of(&of(&answer, "lldp"), "interface");
+    let (chassis, port) = (of(&interface, "chassis"), of(&interface, "port"));
+    let text = |value: Value| value["value"].as_str().unwrap_or_default().trim().to_owned();
+    let (name, id) = (text(of(&chassis, "name")), text(of(&chassis, "id")));
+    let (port_id, description) = (of(&port, "id"), text(of(&port, "descr")));
+    let switch = if name.is_empty() { id } else { name };
+    let (address, local) = (port_id["type"] == "mac", port_id["type"] == "local");
+    let port = port_name(text(port_id), address, local, description);
+    Ok((!switch.is_empty()).then_some(Neighbour { switch, port }))
+}
