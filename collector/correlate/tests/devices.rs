@@ -54,7 +54,7 @@ fn a_switch_that_dies_is_one_incident() {
         }
     }));
     assert_eq!((found.kind, found.root), (Kind::LinkDown, Place::Switch { node: "spine0".into() }));
-    let leaf = only(watch(60, 20, 0, |fabric, frame| down(fabric, frame, &fabric.ports.of_node(8).to_vec())));
+    let leaf = only(watch(60, 20, 0, |fabric, frame| down(fabric, frame, fabric.ports.of_node(8))));
     assert_eq!((leaf.kind, leaf.root), (Kind::LinkDown, Place::Switch { node: "leaf0".into() }));
 }
 
@@ -66,7 +66,7 @@ fn a_host_that_restarts_is_one_incident() {
         |_, _| (),
         [60, 20, 0],
         |fabric, frame| {
-            down(fabric, frame, &fabric.ports.of_node(1).to_vec());
+            down(fabric, frame, fabric.ports.of_node(1));
         },
     ));
     assert_eq!((found.kind, found.root), (Kind::LinkDown, Place::Host { node: "h1".into() }));

@@ -36,8 +36,11 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn burst(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {
     let errors = scene.now(Signal::WireErrors, port)? * scene.seconds();
+    if errors < scene.limit(&ERRORS) {
+        return None;
+    }
     let before = scene.usual(Signal::WireErrors, port).unwrap_or(0.0) * scene.seconds();
-    if errors < scene.limit(&ERRORS) || errors < scene.limit(&MORE) * before {
+    if errors < scene.limit(&MORE) * before {
         return None;
     }
     let began = scene.first(|f| f.get(Signal::WireErrors, port).is_some_and(|rate| rate > 0.0));

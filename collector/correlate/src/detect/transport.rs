@@ -69,7 +69,8 @@ fn nothing_was_full(scene: &Scene<'_>) -> bool {
 
 fn sign(scene: &Scene<'_>, port: usize) -> Option<Sign> {
     let count = |signal, least: f64| {
-        let seen = scene.now(signal, port)? * scene.seconds();
+        // Hardly any port has any: what is usual is looked up of those alone.
+        let seen = scene.now(signal, port).map(|n| n * scene.seconds()).filter(|n| *n >= least)?;
         let usual = scene.usual(signal, port).unwrap_or(0.0) * scene.seconds();
         let limit = least.max(scene.limit(&MORE) * usual);
         (seen >= limit).then_some((port, signal, seen, limit))
@@ -77,6 +78,9 @@ fn sign(scene: &Scene<'_>, port: usize) -> Option<Sign> {
     let again = || {
         let part = |again: f64, sent: f64| if sent > 0.0 { again * FULL / sent } else { 0.0 };
         let is = part(scene.now(Signal::Retransmits, port)?, scene.now(Signal::Tx, port)?);
+        if is < scene.limit(&AGAIN) {
+            return None;
+        }
         let usual =
             scene.usual(Signal::Retransmits, port).zip(scene.usual(Signal::Tx, port)).map_or(0.0, |(a, s)| part(a, s));
         let limit = scene.limit(&AGAIN).max(scene.limit(&MORE) * usual);
