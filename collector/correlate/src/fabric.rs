@@ -117,6 +117,9 @@ impl Fabric {
 
     /// The port of a host, from now on if nobody knew it; `None` for a node that is no host and has no such port.
     pub fn host_port(&mut self, host: &str, port: &str) -> Option<usize> {
+        if host.is_empty() || port.is_empty() {
+            return None;
+        }
         let node = self.topology.node(host).unwrap_or_else(|| {
             let mut nodes = std::mem::take(&mut self.topology.nodes);
             nodes.push(Node { name: host.to_owned(), role: Role::Host });

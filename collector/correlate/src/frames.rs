@@ -4,7 +4,7 @@ use crate::fabric::Fabric;
 use crate::history::Frame;
 use crate::signal::{ALL, Row};
 use crate::standing::LOOK_BACK;
-use crate::topology::End;
+use crate::topology::{End, port_name};
 use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{Engine, QueryError, Value};
 
@@ -76,15 +76,5 @@ pub fn ask(
 /// Whose a series is.
 fn port_of(fabric: &Fabric, labels: &Labels) -> Option<usize> {
     let node = fabric.topology.node(labels.get("host"))?;
-    fabric.ports.at(&End { node, port: port_name(labels)? })
-}
-
-/// What the port of a series is called on its host; `None` if it is of none.
-pub fn port_name(labels: &Labels) -> Option<String> {
-    match (labels.get("device"), labels.get("port")) {
-        ("", "") => None,
-        ("", port) => Some(port.to_owned()),
-        (device, "") => Some(device.to_owned()),
-        (device, port) => Some(format!("{device}/{port}")),
-    }
+    fabric.ports.at(&End { node, port: port_name(labels) })
 }

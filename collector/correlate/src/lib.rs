@@ -21,7 +21,7 @@ mod watch;
 pub use backtest::backtest;
 pub use fabric::{Fabric, Job, Port, Ports};
 pub use finding::{Evidence, Finding, Kind, Root};
-pub use frames::{ask, frames, port_name};
+pub use frames::{ask, frames};
 pub use history::{Frame, History, Load, Stretch, Usual};
 pub use limits::{Limit, LimitError, Limits};
 pub use scene::{Fare, Scene};

@@ -4,8 +4,8 @@
 //! `irate` is here the rate from the last sample of one frame to the newest of the next, which is what it is where a
 //! frame has one sample. A counter that falls is a gap, because nobody knows what it lost.
 
-use crate::frames::port_name;
 use crate::signal::{ALL, Row};
+use crate::topology::port_name;
 use crate::watch::Watch;
 use fabriclens_model::{Labels, Matcher, is_absent, is_stale};
 use promql_parser::parser::token::{T_DIV, T_LOR, T_MUL};
@@ -258,7 +258,7 @@ impl Standing {
             return None;
         }
         let Use::Term(at) = one else { return Some(self.divisor(number, same)) };
-        let port = port_name(labels).and_then(|port| watch.host_port(labels.get("host"), &port))?;
+        let port = watch.host_port(labels.get("host"), &port_name(labels))?;
         let (row, over) = (self.questions.terms[at].row, self.questions.terms[at].over);
         let over = over.map_or(NONE, |divisor| self.divisor(2 * divisor as u32 + 1, same));
         let next = self.cells.len() as u32;

@@ -1,7 +1,7 @@
 //! Signals are answered by series as agents send them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fabriclens_correlate::{ALL, End, Fabric, Frame, Job, Link, Node, Ports, Role, Signal, Topology, frames};
+use fabriclens_correlate::{ALL, End, Fabric, Frame, Link, Node, Ports, Role, Signal, Topology, frames};
 use fabriclens_model::{Labels, Memory, Series};
 use fabriclens_promql::Engine;
 use std::path::Path;
@@ -42,10 +42,10 @@ fn last(series: &[Told]) -> Frame {
     memory.0.sort_by(|a, b| a.labels.cmp(&b.labels));
     let node = |name: &str, role| Node { name: name.into(), role };
     let end = |node, port: &str| End { node, port: port.into() };
-    let link = Link { ends: [end(0, "mlx5_0/1"), end(1, "1")], rate: None };
+    let link = Link::new([end(0, "mlx5_0/1"), end(1, "1")], None);
     let topology = Topology::new(vec![node("h0", Role::Host), node("leaf", Role::Leaf)], vec![link]);
     let ports = Ports::new(&topology);
-    let fabric = Fabric { topology, ports, jobs: Vec::<Job>::new() };
+    let fabric = Fabric::new(topology, ports, Vec::new());
     let all = frames(&Engine::default(), &memory, &fabric, &[LAST * 1000], STEP * 1000).unwrap();
     all.into_iter().next().unwrap()
 }

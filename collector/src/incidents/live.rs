@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::topology::port_name;
 use fabriclens_correlate::{Fabric, Frame, Job, Limits, Ports, Row, Standing, Topology, Watch, frames};
 use fabriclens_model::Matcher;
 use fabriclens_promql::{Engine, QueryError};
@@ -244,9 +245,7 @@ impl Live {
         let since = first.unwrap_or(now).min(now - BEFORE_MS).max(now - DAY_MS);
         let known = self.parts.data.series(&names, since, now).unwrap_or_default();
         for labels in &known {
-            if let Some(port) = fabriclens_correlate::port_name(labels) {
-                self.watch.host_port(labels.get("host"), &port);
-            }
+            self.watch.host_port(labels.get("host"), &port_name(labels));
         }
         if known.is_empty() {
             return Ok(());

@@ -67,7 +67,8 @@ pub fn verdicts(url: &str, open: bool) -> Result<()> {
             let ids: Vec<&str> = one[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
             if ids.is_empty() { "no job".to_owned() } else { ids.join(", ") }
         };
-        let seconds = |to: &str| one[to].as_i64().zip(one["start_ns"].as_i64()).map(|(to, from)| (to - from) / 100_000_000);
+        let seconds =
+            |to: &str| one[to].as_i64().zip(one["start_ns"].as_i64()).map(|(to, from)| (to - from) / 100_000_000);
         let tenths = |t: Option<i64>| t.map_or("?".to_owned(), |t| format!("{}.{} s", t / 10, t % 10));
         let end = seconds("end_ns").map_or("still open".to_owned(), |t| format!("over after {}", tenths(Some(t))));
         let sure = one["confidence"].as_f64().unwrap_or(f64::NAN) * 100.0;

@@ -103,13 +103,7 @@ const SCENES: &[Scene] = &[
             },
         ],
     },
-    Scene {
-        at: 92,
-        fault: None,
-        title: "repaired: all three jobs at full speed again",
-        ask_after: 18,
-        questions: &[],
-    },
+    Scene { at: 92, fault: None, title: "repaired: all three jobs at full speed again", ask_after: 18, questions: &[] },
 ];
 const CYCLE: u64 = 120;
 
