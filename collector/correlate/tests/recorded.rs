@@ -79,7 +79,7 @@ fn recording(part: &str, rate: f64) -> Recording {
     series.sort_by(|a, b| a.labels.cmp(&b.labels));
     let end = |port: &str| End { node: 0, port: format!("mlx4_0/{port}") };
     let host = Node { name: "host".into(), role: Role::Host };
-    let topology = Topology::new(vec![host], vec![Link { ends: [end("1"), end("2")], rate: Some(rate) }]);
+    let topology = Topology::new(vec![host], vec![Link::new([end("1"), end("2")], Some(rate))]);
     let ports = Ports::new(&topology);
     Recording { fabric: Fabric::new(topology, ports, Vec::new()), memory: Memory(series), ticks_ms }
 }
