@@ -1,12 +1,12 @@
-//! What each tick of live verdicts costs on a fleet: `cargo run --release -p fabriclens-correlate --example fleet -- HOSTS
-//! [TICKS]`, eight ports a host, 53 series a port, a sample a second.
+//! What each tick of live verdicts costs on a fleet, in time of one core: `cargo run --release -p fabriclens-correlate
+//! --example fleet -- HOSTS`, eight ports a host, 47 series a port, a sample a second, jobs of 16 hosts.
 
-use fabriclens_correlate::ALL;
-use fabriclens_model::{Labels, Read as _};
-use fabriclens_promql::{Engine, Limits, Value};
+use fabriclens_correlate::{ALL, Fabric, Frame, Job, Limits, Ports, Standing, Topology, Watch};
+use fabriclens_model::Labels;
+use fabriclens_promql::Engine;
 use fabriclens_store::{Options, RowGroup, Store};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PORTS: usize = 8;
 
@@ -50,40 +50,102 @@ fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
+/// What a series does.
+#[derive(Clone, Copy)]
+enum What {
+    Pause,
+    Constant(f64),
+    Traffic,
+}
+
+/// Ticks that are measured, after those that tell what is usual.
+const MEASURED: usize = 20;
+const WARM: usize = 90;
+
 #[expect(clippy::expect_used, reason = "a measurement ends at what is wrong")]
 fn main() {
-    let mut args = std::env::args().skip(1).filter_map(|a| a.parse::<usize>().ok());
-    let (hosts, ticks) = (args.next().unwrap_or(2000), args.next().unwrap_or(20));
+    let hosts = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2000);
+    let lists: Vec<_> = (0..hosts).flat_map(|h| (0..PORTS).map(move |p| series(h, p))).collect();
+    let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
+    let (mut standing, asked) = Standing::new(1000);
+    let what = |labels: &Labels| match labels.metric() {
+        "fabric_pfc_pause_seconds_total" | "fabric_pfc_frames_total" => What::Pause,
+        "fabric_port_rate_bytes_per_second" => What::Constant(12.5e9),
+        "fabric_port_up" => What::Constant(1.0),
+        name if name.ends_with("errors_total") => What::Constant(0.0),
+        _ => What::Traffic,
+    };
+    let kinds: Vec<What> = lists[0].iter().map(what).collect();
+    let (mut taken, mut judged, mut worst, mut found) = (Duration::ZERO, Duration::ZERO, Duration::ZERO, 0);
+    for tick in 0..WARM + 2 * MEASURED {
+        // Every list is another port; a NIC pauses its switch in the last third.
+        let time = tick as i64 * 1000;
+        let storm = tick >= WARM + MEASURED;
+        watch.push(Frame::new(time * 1_000_000, &watch.fabric().ports));
+        if tick == 1 {
+            let all: Vec<usize> = (0..watch.fabric().ports.list.len()).collect();
+            let job = |(at, ports): (usize, &[usize])| Job { id: at.to_string(), ports: ports.to_vec(), since_ns: 0 };
+            watch.employ(all.chunks(16 * PORTS).enumerate().map(job).collect());
+        }
+        let before = cpu();
+        for (port, list) in lists.iter().enumerate() {
+            let value = |column: usize| match kinds[column] {
+                What::Pause if port == 77 && storm => tick as f64 * 0.97,
+                What::Pause => WARM as f64,
+                What::Constant(value) => value,
+                What::Traffic => tick as f64 * (1e9 + ((tick * 31 + port * 7 + column) % 97) as f64 * 1e6),
+            };
+            let values: Vec<f64> = (0..list.len()).map(value).collect();
+            standing.take(list, &[time], &values, &mut watch);
+        }
+        let taking = cpu() - before;
+        let before = cpu();
+        let over = watch.judge().len();
+        let judging = cpu() - before;
+        if tick >= WARM {
+            (taken, judged, worst) = (taken + taking, judged + judging, worst.max(judging));
+            found = found.max(over + watch.open().len());
+        }
+        if tick + 1 == WARM + MEASURED || tick + 1 == WARM + 2 * MEASURED {
+            let each = |d: Duration| d / MEASURED as u32;
+            println!(
+                "{} ports, {}: {:?} to take a tick's samples (with making them up), {:?} to judge (worst {worst:?}), {found} incidents, {} MiB",
+                lists.len(),
+                if storm { "a storm" } else { "calm" },
+                each(taken),
+                each(judged),
+                rss_mib()
+            );
+            (taken, judged, worst) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        }
+    }
+    println!("{} questions are asked of the store, one by one", asked.len());
+    by_promql(&lists.into_iter().take(2000).collect::<Vec<_>>());
+}
+
+/// The same by asking PromQL of a store, for a part of the ports: that takes long.
+#[expect(clippy::expect_used, reason = "a measurement ends at what is wrong")]
+fn by_promql(lists: &[Arc<[Labels]>]) {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(dir.path(), Options { background: false, ..Options::default() }).expect("a store");
-    let begin = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock").as_millis() as i64;
-    let begin = begin - ticks as i64 * 1000;
-    let lists: Vec<_> = (0..hosts).flat_map(|h| (0..PORTS).map(move |p| series(h, p))).collect();
-    for tick in 0..ticks {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock").as_millis() as i64;
+    for tick in 0..20 {
         let group = |series: &Arc<[Labels]>| RowGroup {
             series: series.clone(),
-            times: vec![begin + tick as i64 * 1000],
-            values: (0..series.len()).map(|c| if c % 6 == 0 { (tick * 1_000_003) as f64 } else { 7.0 }).collect(),
+            times: vec![now - 20_000 + tick * 1000],
+            values: vec![tick as f64; series.len()],
         };
-        for some in lists.chunks(256) {
-            store.append(&some.iter().map(group).collect::<Vec<_>>()).expect("room");
-        }
+        store.append(&lists.iter().map(group).collect::<Vec<_>>()).expect("room");
     }
-    let now = begin + (ticks as i64 - 1) * 1000;
-    let engine = Engine::new(Limits { max_samples: usize::MAX, ..Limits::default() });
-    for round in 0..2 {
-        let (wall, used) = (Instant::now(), cpu());
-        for row in &ALL {
-            let one = Instant::now();
-            let query = row.query.replace("$w", "5s");
-            let got = engine.instant(&store, &query, now).expect("an answer");
-            let n = if let Value::Vector(v) = got.value { v.len() } else { 0 };
-            println!("{round} {:?}: {n} in {:?}", row.signal, one.elapsed());
-        }
-        println!("all: {:?}, {:?} of a core", wall.elapsed(), cpu() - used);
+    let engine = Engine::new(fabriclens_promql::Limits { max_samples: usize::MAX, ..Default::default() });
+    let before = cpu();
+    for row in ALL.iter().filter(|row| !row.slow) {
+        engine.instant(&store, &row.query.replace("$w", "5s"), now - 1000).expect("an answer");
     }
-    let one = Instant::now();
-    let all = [fabriclens_model::Matcher::equal("__name__", "fabric_pfc_pause_seconds_total")];
-    let n = store.select(&all, now - 5000, now).expect("series").len();
-    println!("select: {n} in {:?}", one.elapsed());
+    println!("{} ports, every signal asked in PromQL: {:?}", lists.len(), cpu() - before);
+}
+
+fn rss_mib() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|p| p.parse::<u64>().ok()).unwrap_or(0) * 4 / 1024
 }

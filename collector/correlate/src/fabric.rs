@@ -92,12 +92,14 @@ pub struct Fabric {
     pub jobs: Vec<Job>,
     /// By port: whose it is; `None`: nobody's, or more than one job's.
     owner: Vec<Option<usize>>,
+    /// Of the jobs.
+    revision: u64,
 }
 
 impl Fabric {
     /// Of its parts.
     pub fn new(topology: Topology, ports: Ports, jobs: Vec<Job>) -> Self {
-        let mut fabric = Self { topology, ports, jobs, owner: Vec::new() };
+        let mut fabric = Self { topology, ports, jobs, owner: Vec::new(), revision: 0 };
         fabric.own();
         fabric
     }
@@ -154,6 +156,7 @@ impl Fabric {
 
     /// These jobs run and no others. Those that are known keep their numbers, and so do the `pinned` that are over.
     pub fn employ(&mut self, jobs: Vec<Job>, pinned: &HashSet<usize>) {
+        self.revision += 1;
         let mut index: HashMap<(&str, i64), usize> = HashMap::new();
         for (at, job) in self.jobs.iter().enumerate() {
             index.insert((job.id.as_str(), job.since_ns), at);
@@ -175,6 +178,11 @@ impl Fabric {
             }
         }
         self.own();
+    }
+
+    /// Grows whenever jobs change.
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// What the node of a port is.

@@ -3,7 +3,7 @@
 use crate::fabric::{Fabric, Ports};
 use crate::signal::{ALL, Signal};
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Ticks that are kept.
 const KEPT: usize = 128;
@@ -11,7 +11,7 @@ const KEPT: usize = 128;
 const FULL: f64 = 4096.0;
 /// Ticks that tell what is usual.
 const USUAL: usize = 60;
-/// Ticks without which nothing is known of a job, unless nobody has been seen for as long.
+/// Ticks without which nothing is known of a job; half of what is known of others will do where that is less.
 const KNOWN: usize = 10;
 
 /// All signals of all ports at one instant; `NaN` where nothing was measured.
@@ -22,12 +22,16 @@ pub struct Frame {
     /// By signal and port; empty where no port has it.
     columns: Vec<Vec<f32>>,
     ports: usize,
+    /// What each job moves, for the jobs of this revision of the fabric: asked for again and again.
+    loads: Loads,
 }
+
+type Loads = Arc<Mutex<Option<(u64, Arc<[f64]>)>>>;
 
 impl Frame {
     /// Nothing measured yet.
     pub fn new(time_ns: i64, ports: &Ports) -> Self {
-        Self { time_ns, columns: vec![Vec::new(); ALL.len()], ports: ports.list.len() }
+        Self { time_ns, columns: vec![Vec::new(); ALL.len()], ports: ports.list.len(), loads: Loads::default() }
     }
 
     /// Whether nothing was measured: nobody was there to do it.
@@ -42,6 +46,27 @@ impl Frame {
             column.resize(self.ports.max(port + 1), f32::NAN);
         }
         column[port] = value as f32;
+    }
+
+    /// What each job moves, in bytes a second; `NaN` where nothing of it was measured.
+    fn loads(&self, fabric: &Fabric) -> Arc<[f64]> {
+        let mut known = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, loads)) = known.as_ref().filter(|(of, _)| *of == fabric.revision()) {
+            return loads.clone();
+        }
+        let loads: Arc<[f64]> = fabric.jobs.iter().map(|job| self.load(&job.ports)).collect();
+        *known = Some((fabric.revision(), loads.clone()));
+        loads
+    }
+
+    fn load(&self, ports: &[usize]) -> f64 {
+        let wasted = |signal, port| self.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL);
+        let moved = |p: &usize| {
+            let useful = |all, lost| Some((self.get(all, *p)? - wasted(lost, *p)).max(0.0));
+            [useful(Signal::Rx, Signal::OutOfSequence), useful(Signal::Tx, Signal::Retransmits)]
+        };
+        // Ports that are silent for a tick count as the others do.
+        mean(ports.iter().flat_map(moved).flatten()).map_or(f64::NAN, |m| m * ports.len() as f64 * 2.0)
     }
 
     /// A value, if it was measured.
@@ -121,23 +146,12 @@ impl Stretch {
         self.values(signal, port).reduce(f64::max)
     }
 
-    /// Bytes a second that some ports receive and send together, by tick, without what was sent again or came out of
-    /// sequence; ticks without any are left out.
-    pub fn load(&self, ports: &[usize]) -> Vec<f64> {
-        self.load_since(ports, i64::MIN)
-    }
-
-    fn load_since(&self, ports: &[usize], time_ns: i64) -> Vec<f64> {
-        let of = |frame: &Arc<Frame>| {
-            let wasted = |signal, port| frame.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL);
-            let moved = |p: &usize| {
-                let useful = |all, lost| Some((frame.get(all, *p)? - wasted(lost, *p)).max(0.0));
-                [useful(Signal::Rx, Signal::OutOfSequence), useful(Signal::Tx, Signal::Retransmits)]
-            };
-            // Ports that are silent for a tick count as the others do.
-            mean(ports.iter().flat_map(moved).flatten()).map(|m| m * ports.len() as f64 * 2.0)
-        };
-        self.frames.iter().filter(|f| f.time_ns >= time_ns).filter_map(of).collect()
+    /// Bytes a second that the ports of a job receive and send together, by tick since it began, without what was sent again
+    /// or came out of sequence; ticks without any are left out.
+    pub fn load(&self, fabric: &Fabric, job: usize) -> Vec<f64> {
+        let since_ns = fabric.jobs[job].since_ns;
+        let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
+        frames.map(|f| f.loads(fabric)[job]).filter(|load| !load.is_nan()).collect()
     }
 }
 
@@ -173,7 +187,13 @@ impl History {
     /// The frame of an instant, if there is one: data that comes late belongs to it.
     pub fn at(&mut self, time_ns: i64) -> Option<&mut Frame> {
         let at = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns).ok()?;
-        self.frames.get_mut(at).map(Arc::make_mut)
+        let frame = Arc::make_mut(self.frames.get_mut(at)?);
+        match Arc::get_mut(&mut frame.loads) {
+            Some(own) => *own.get_mut().unwrap_or_else(PoisonError::into_inner) = None,
+            // A copy that others hold keeps what it has.
+            None => frame.loads = Loads::default(),
+        }
+        Some(frame)
     }
 
     /// The newest, Unix nanoseconds.
@@ -196,11 +216,9 @@ impl History {
     /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
     pub fn usual(&self, fabric: &Fabric, fresh_ns: i64) -> Usual {
         let stretch = Stretch::new(self.calm.iter().cloned().collect());
-        let least = KNOWN.min(stretch.ticks());
-        let load = |job: &crate::fabric::Job| {
-            Load::of(stretch.load_since(&job.ports, job.since_ns)).filter(|load| load.ticks.len() >= least)
-        };
-        let jobs = fabric.jobs.iter().map(load).collect();
+        let least = KNOWN.min(stretch.ticks().div_ceil(2));
+        let load = |job| Load::of(stretch.load(fabric, job)).filter(|load| load.ticks.len() >= least);
+        let jobs = (0..fabric.jobs.len()).map(load).collect();
         let fresh = self.calm.iter().filter(|f| f.time_ns >= fresh_ns).count();
         Usual { stretch, jobs, fresh }
     }

@@ -103,6 +103,8 @@ struct Live {
     lost_ms: i64,
     /// Told once, until it is over.
     behind: bool,
+    /// When is judged next: large fabrics take their time, Unix ms.
+    next_ms: i64,
 }
 
 impl Live {
@@ -124,10 +126,14 @@ impl Live {
             unplaced: Vec::new(),
             lost_ms: 0,
             behind: false,
+            next_ms: 0,
         }
     }
 
     fn round(&mut self, now: i64) {
+        if now < self.next_ms {
+            return;
+        }
         let began = Instant::now();
         self.fabric(now);
         if !self.started {
@@ -143,7 +149,10 @@ impl Live {
         let mut seen = self.watch.judge();
         seen.extend(self.watch.open());
         self.parts.book.update(now.saturating_mul(1_000_000), &seen);
-        self.parts.telemetry.verdict_seconds.with_label_values(&["judge"]).observe(began.elapsed().as_secs_f64());
+        let took = began.elapsed();
+        self.parts.telemetry.verdict_seconds.with_label_values(&["judge"]).observe(took.as_secs_f64());
+        // Never more than a third of a core.
+        self.next_ms = now.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX).saturating_mul(3));
     }
 
     /// Cables and jobs as they are now.
