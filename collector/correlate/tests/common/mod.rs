@@ -48,7 +48,7 @@ pub fn rails() -> Fabric {
     nodes.extend((0..2).map(|l| node(format!("leaf{l}"), Role::Leaf)));
     nodes.push(node("spine".into(), Role::Spine));
     let end = |node: usize, port: usize| End { node, port: port.to_string() };
-    let link = |a, b| Link { ends: [a, b], rate: Some(RATE) };
+    let link = |a, b| Link::new([a, b], Some(RATE));
     let mut links: Vec<Link> = (0..8).map(|i| link(end(i / 2, 1 + i % 2), end(4 + i % 2, 1 + i / 2))).collect();
     links.extend((0..2).map(|l| link(end(4 + l, 5), end(6, 1 + l))));
     let topology = Topology::new(nodes, links);

@@ -1,0 +1,113 @@
+//! More than one trouble at a time, trouble that stands for long, and a watch that begins amid trouble.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{RATE, USUAL, egress, fabric, host, watch};
+use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal, Watch};
+
+const S: i64 = 1_000_000_000;
+
+/// A NIC holds its switch half of the time, because it does not drain.
+fn held(fabric: &Fabric, frame: &mut Frame, h: usize) {
+    frame.set(Signal::PauseTx, host(fabric, h), 0.5);
+    frame.set(Signal::PauseFrames, host(fabric, h), 12_000.0);
+    frame.set(Signal::QueueMax, host(fabric, h), 3e5);
+    frame.set(Signal::PauseRx, egress(fabric, h), 0.5);
+}
+
+fn errors(fabric: &Fabric, frame: &mut Frame) {
+    frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0);
+}
+
+/// Kind, node or end of the root, begin and whether it is over, by begin.
+fn told(mut found: Vec<Incident>) -> Vec<(Kind, String, i64, bool)> {
+    found.sort_by_key(|i| i.start_ns);
+    let root = |i: &Incident| serde_json::to_value(&i.root).unwrap();
+    let name = |i: &Incident| root(i)["node"].as_str().or(root(i)["a"].as_str()).unwrap_or("fabric").to_owned();
+    found.iter().map(|i| (i.kind, name(i), i.start_ns / S, i.end_ns.is_some())).collect()
+}
+
+#[test]
+fn trouble_that_is_seen_in_two_places_is_two_incidents() {
+    let found = watch(80, 60, 40, |fabric, frame| {
+        held(fabric, frame, 3);
+        if frame.time_ns >= 100 * S {
+            held(fabric, frame, 6);
+        }
+    });
+    let expected = [(Kind::SlowReceiver, "h3".to_owned(), 80, true), (Kind::SlowReceiver, "h6".to_owned(), 100, true)];
+    assert_eq!(told(found), expected);
+}
+
+#[test]
+fn one_ends_while_the_other_goes_on() {
+    let found = watch(80, 100, 0, |fabric, frame| {
+        errors(fabric, frame);
+        if (110 * S..130 * S).contains(&frame.time_ns) {
+            held(fabric, frame, 3);
+        }
+    });
+    let expected = [(Kind::LossyLink, "leaf0".to_owned(), 80, false), (Kind::SlowReceiver, "h3".to_owned(), 110, true)];
+    assert_eq!(told(found), expected);
+}
+
+#[test]
+fn what_stands_for_long_does_not_hide_what_is_inferred_elsewhere() {
+    let collision = 500 * S;
+    let found = watch(60, 520, 0, |fabric, frame| {
+        errors(fabric, frame);
+        if frame.time_ns >= collision {
+            let leaf = fabric.ports.of_node(9);
+            frame.set(Signal::Tx, leaf[4], 0.1 * USUAL);
+            frame.set(Signal::Tx, leaf[5], 1.7 * USUAL);
+            for port in &fabric.jobs[1].ports {
+                frame.set(Signal::Tx, *port, 0.7 * USUAL);
+                frame.set(Signal::Rx, *port, 0.7 * USUAL);
+            }
+        }
+    });
+    let kinds: Vec<(Kind, String)> = told(found).into_iter().map(|t| (t.0, t.1)).collect();
+    assert_eq!(kinds, [(Kind::LossyLink, "leaf0".to_owned()), (Kind::EcmpCollision, "leaf1".to_owned())]);
+}
+
+#[test]
+fn what_is_only_felt_gives_way_to_what_is_seen() {
+    let found = watch(80, 60, 0, |fabric, frame| {
+        // Somebody is paused, and only 30 s later a NIC's own counter tells who does it.
+        for h in [1, 5, 7] {
+            frame.set(Signal::PauseRx, host(fabric, h), 0.3);
+        }
+        if frame.time_ns >= 110 * S {
+            held(fabric, frame, 3);
+        }
+    });
+    let found = told(found);
+    assert_eq!((found.len(), found[0].0, found[0].1.as_str()), (1, Kind::SlowReceiver, "h3"), "{found:?}");
+}
+
+#[test]
+fn a_watch_that_begins_amid_trouble_goes_on_with_what_was_told() {
+    let before = watch(80, 20, 0, |fabric, frame| held(fabric, frame, 3));
+    let fabric = fabric();
+    let mut anew = Watch::new(fabric.clone(), Limits::default());
+    let mut lost = before[0].clone();
+    lost.root = fabriclens_correlate::incident::Place::Switch { node: "gone".into() };
+    assert_eq!(anew.resume(&before).len(), 0);
+    assert_eq!(anew.resume(std::slice::from_ref(&lost)).len(), 1, "its switch is no part of the fabric");
+    let mut over = Vec::new();
+    for second in 100..140 {
+        let mut frame = Frame::new(second * S, &fabric.ports);
+        for port in 0..fabric.ports.list.len() {
+            frame.set(Signal::Rate, port, RATE);
+            frame.set(Signal::PauseTx, port, 0.0);
+        }
+        if second < 110 {
+            held(&fabric, &mut frame, 3);
+        }
+        over.extend(anew.tick(frame));
+        assert!(anew.open().len() + over.len() == 1, "one incident at {second}");
+    }
+    assert_eq!((&over[0].id, over[0].kind, over[0].start_ns), (&before[0].id, Kind::SlowReceiver, 80 * S));
+}
