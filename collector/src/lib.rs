@@ -15,6 +15,7 @@ pub mod incidents;
 pub mod ingest;
 pub mod jobs;
 mod lines;
+mod parts;
 pub mod serve;
 mod tap;
 pub mod telemetry;

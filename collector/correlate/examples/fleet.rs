@@ -62,7 +62,6 @@ enum What {
 const MEASURED: usize = 20;
 const WARM: usize = 90;
 
-#[expect(clippy::expect_used, reason = "a measurement ends at what is wrong")]
 fn main() {
     let hosts = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2000);
     let lists: Vec<_> = (0..hosts).flat_map(|h| (0..PORTS).map(move |p| series(h, p))).collect();

@@ -238,7 +238,7 @@ mod tests {
             .iter()
             .map(|(a, b)| [End { node: node(a), port: "1".into() }, End { node: node(b), port: (*a).into() }])
             .collect();
-        Topology::new(nodes, ends.into_iter().map(|ends| Link { ends, rate: None }).collect())
+        Topology::new(nodes, ends.into_iter().map(|ends| Link::new(ends, None)).collect())
     }
 
     #[test]

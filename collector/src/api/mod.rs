@@ -34,6 +34,7 @@ use crate::data::Data;
 use crate::forward::Sink;
 use crate::incidents::Book;
 use crate::jobs::Jobs;
+use crate::parts::Parts;
 use crate::telemetry::Telemetry;
 use crate::topology::Topologies;
 use error::{ApiError, Kind};
@@ -67,17 +68,9 @@ pub struct Api {
 }
 
 impl Api {
-    /// Over an open store.
-    pub fn new(
-        store: Arc<Store>,
-        data: Arc<Data>,
-        sink: Arc<Sink>,
-        jobs: Arc<Jobs>,
-        book: Arc<Book>,
-        topologies: Arc<Topologies>,
-        telemetry: Telemetry,
-        config: Config,
-    ) -> Self {
+    /// Of the parts of a collector.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { store, data, sink, jobs, book, topologies, telemetry, config } = parts;
         Self {
             store,
             data,

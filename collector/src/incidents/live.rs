@@ -5,19 +5,16 @@ use std::time::{Duration, Instant};
 
 use fabriclens_correlate::incident::Incident;
 use fabriclens_correlate::topology::port_name;
-use fabriclens_correlate::{Fabric, Frame, Job, Limits, Ports, Row, Standing, Topology, Watch, frames};
+use fabriclens_correlate::{Fabric, Frame, Job, Ports, Row, Standing, Topology, Watch, frames};
 use fabriclens_model::Matcher;
 use fabriclens_promql::{Engine, QueryError};
 use tokio::sync::watch::Receiver;
 
-use super::Book;
+use crate::api;
 use crate::api::time::now_ms;
-use crate::data::Data;
 use crate::every::{Why, every};
-use crate::forward::Sink;
-use crate::jobs::{Jobs, Running};
-use crate::telemetry::Telemetry;
-use crate::topology::Topologies;
+use crate::jobs::Running;
+use crate::parts::Parts;
 
 /// How often is judged. A pause must be seen in two samples to be no hiccup, so half a second more is what it costs.
 const PACE: Duration = Duration::from_millis(500);
@@ -38,41 +35,20 @@ const DAY_MS: i64 = 86_400_000;
 /// A metric that every port has, by which ports are known at the start.
 const PORTS: &str = "fabric_port_io_bytes_total";
 
-/// What it needs of the collector.
-pub struct Parts {
-    /// Where samples pass.
-    pub sink: Arc<Sink>,
-    /// Where those of before are.
-    pub data: Arc<Data>,
-    /// Asks for them.
-    pub engine: Engine,
-    /// Who runs where.
-    pub jobs: Arc<Jobs>,
-    /// Who is wired to whom.
-    pub topologies: Arc<Topologies>,
-    /// Numbers that detectors compare with.
-    pub thresholds: Limits,
-    /// Where incidents are kept.
-    pub book: Arc<Book>,
-    /// What was open when the collector stopped.
-    pub open: Vec<Incident>,
-    /// Its own numbers.
-    pub telemetry: Telemetry,
-}
-
-/// Watches until `stop` becomes true.
-pub async fn run(parts: Parts, stop: Receiver<bool>) {
-    parts.sink.tap().open();
-    let sink = parts.sink.clone();
-    let mut live = Live::new(parts);
+/// Watches until `stop` becomes true, and goes on with what is open in the book now.
+pub fn run(parts: Parts, stop: Receiver<bool>) -> impl Future<Output = ()> + Send {
+    let (sink, open) = (parts.sink.clone(), parts.book.open_ones());
+    sink.tap().open();
+    let mut live = Live::new(parts, open);
     let work = move |why| {
-        if why == Why::Stop {
-            return;
+        if why != Why::Stop {
+            live.round(now_ms());
         }
-        live.round(now_ms());
     };
-    every(PACE, Arc::default(), stop, "nothing is judged any more", work).await;
-    sink.tap().close();
+    async move {
+        every(PACE, Arc::default(), stop, "nothing is judged any more", work).await;
+        sink.tap().close();
+    }
 }
 
 /// A question that is asked now and then; its answer holds until the next.
@@ -83,6 +59,7 @@ struct Asked {
 
 struct Live {
     parts: Parts,
+    engine: Engine,
     watch: Watch,
     standing: Standing,
     /// Questions that are asked of the store, because samples as they arrive do not answer them.
@@ -108,11 +85,12 @@ struct Live {
 }
 
 impl Live {
-    fn new(parts: Parts) -> Self {
+    fn new(parts: Parts, open: Vec<Incident>) -> Self {
         let (standing, asked) = Standing::new(STEP_MS);
         let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
         Self {
-            watch: Watch::new(fabric, parts.thresholds.clone()),
+            watch: Watch::new(fabric, parts.config.thresholds.clone()),
+            engine: api::engine(&parts.config.query),
             parts,
             standing,
             asked: asked.into_iter().map(|row| Asked { row, answer: Vec::new() }).collect(),
@@ -123,7 +101,7 @@ impl Live {
             ports: 0,
             frame_ms: 0,
             started: false,
-            unplaced: Vec::new(),
+            unplaced: open,
             lost_ms: 0,
             behind: false,
             next_ms: 0,
@@ -205,7 +183,7 @@ impl Live {
         }
         let began = Instant::now();
         self.turn = (self.turn + 1) % self.asked.len();
-        let (engine, reader) = (&self.parts.engine, self.parts.data.reader());
+        let (engine, reader) = (&self.engine, self.parts.data.reader());
         let one = &mut self.asked[self.turn];
         match fabriclens_correlate::ask(engine, reader, self.watch.fabric(), one.row, now) {
             Ok(answer) => one.answer = answer,
@@ -217,7 +195,7 @@ impl Live {
 
     /// What was before a restart: the last minute, what was calm before, and what was open.
     fn start(&mut self, now: i64) {
-        let open = std::mem::take(&mut self.parts.open);
+        let open = std::mem::take(&mut self.unplaced);
         let now = self.standing.frame_of(now) - STEP_MS;
         if let Err(error) = self.read_back(&open, now) {
             tracing::warn!(%error, "what was before the start cannot be read; what is usual is learned anew");
@@ -274,7 +252,7 @@ impl Live {
 
     fn read_frames(&self, from: i64, to: i64) -> Result<Vec<Frame>, QueryError> {
         let ticks: Vec<i64> = (0..).map(|n| from + n * STEP_MS).take_while(|t| *t <= to).collect();
-        frames(&self.parts.engine, self.parts.data.reader(), self.watch.fabric(), &ticks, STEP_MS)
+        frames(&self.engine, self.parts.data.reader(), self.watch.fabric(), &ticks, STEP_MS)
     }
 }
 

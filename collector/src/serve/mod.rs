@@ -18,6 +18,7 @@ use crate::forward::{ForwardError, Sink};
 use crate::incidents::{self, Book, BookError};
 use crate::ingest::{self, Ingest};
 use crate::jobs::{self, Jobs};
+use crate::parts::Parts;
 use crate::telemetry::Telemetry;
 use crate::topology::{self, Topologies, TopologiesError};
 use listen::{ListenError, Listener, Peer};
@@ -95,17 +96,17 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let book = Arc::new(Book::open(&store, config.retention.incidents)?);
     let topologies = Arc::new(Topologies::open(&store, &config)?);
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest));
-    let api = Api::new(
-        store.clone(),
-        data.clone(),
-        sink.clone(),
-        jobs.clone(),
-        book.clone(),
-        topologies.clone(),
-        telemetry.clone(),
-        config.clone(),
-    );
-    let api = Arc::new(api);
+    let parts = Parts {
+        store: store.clone(),
+        data: data.clone(),
+        sink: sink.clone(),
+        jobs: jobs.clone(),
+        book: book.clone(),
+        topologies: topologies.clone(),
+        telemetry: telemetry.clone(),
+        config: config.clone(),
+    };
+    let api = Arc::new(Api::new(parts.clone()));
     log_start(&config);
 
     let (stop, stopped) = watch::channel(false);
@@ -117,18 +118,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
         .collect();
     let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
-    let watched = incidents::live::Parts {
-        sink: sink.clone(),
-        data: data.clone(),
-        engine: api::engine(&config.query),
-        jobs: jobs.clone(),
-        topologies: topologies.clone(),
-        book: book.clone(),
-        thresholds: config.thresholds.clone(),
-        open: book.open_ones(),
-        telemetry: telemetry.clone(),
-    };
-    tellers.push(tokio::spawn(incidents::live::run(watched, stopped.clone())));
+    tellers.push(tokio::spawn(incidents::live::run(parts, stopped.clone())));
     let wired = topology::run(topologies, data.clone(), api::engine(&config.query), stopped.clone());
     tellers.push(tokio::spawn(wired));
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), api::engine(&config.query), stopped.clone());
