@@ -59,6 +59,11 @@ impl Kind {
         )
     }
 
+    /// Whether it keeps others from sending, so that these are paused because of it.
+    pub fn holds(self) -> bool {
+        matches!(self, Self::PfcStorm | Self::SlowReceiver | Self::DegradedLink | Self::Incast)
+    }
+
     /// Whether it only says that somebody suffers, so that a finer kind explains it.
     pub fn is_coarse(self) -> bool {
         matches!(self, Self::FabricCongestion | Self::UplinkCongestion)
@@ -114,6 +119,8 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// In plain words.
     pub explanation: String,
+    /// It is not seen at its place, but follows from how traffic goes, which other trouble may bend.
+    pub inferred: bool,
 }
 
 impl Root {
@@ -139,7 +146,16 @@ impl Finding {
     /// One that no job causes, and whose begin does not show.
     pub fn new(kind: Kind, root: Root, confidence: f64, evidence: Evidence, explanation: String) -> Self {
         let evidence = vec![evidence];
-        Self { kind, root, confidence, culprits: Vec::new(), began_ns: None, evidence, explanation }
+        Self {
+            kind,
+            root,
+            confidence,
+            culprits: Vec::new(),
+            began_ns: None,
+            evidence,
+            explanation,
+            inferred: !kind.is_seen(),
+        }
     }
 
     /// The same, with one more number that speaks for it.
@@ -153,6 +169,12 @@ impl Finding {
     #[must_use]
     pub fn by(self, culprits: Vec<usize>) -> Self {
         Self { culprits, ..self }
+    }
+
+    /// The same, as one that only follows from how traffic goes.
+    #[must_use]
+    pub fn inferred(self) -> Self {
+        Self { inferred: true, ..self }
     }
 
     /// The same, whose begin shows.

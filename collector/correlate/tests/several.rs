@@ -73,8 +73,8 @@ fn what_stands_for_long_does_not_hide_what_is_inferred_elsewhere() {
 }
 
 #[test]
-fn what_is_only_felt_gives_way_to_what_is_seen() {
-    let found = watch(80, 60, 0, |fabric, frame| {
+fn what_is_only_felt_ends_when_its_cause_is_seen() {
+    let found = watch(80, 70, 0, |fabric, frame| {
         // Somebody is paused, and only 30 s later a NIC's own counter tells who does it.
         for h in [1, 5, 7] {
             frame.set(Signal::PauseRx, host(fabric, h), 0.3);
@@ -84,7 +84,8 @@ fn what_is_only_felt_gives_way_to_what_is_seen() {
         }
     });
     let found = told(found);
-    assert_eq!((found.len(), found[0].0, found[0].1.as_str()), (1, Kind::SlowReceiver, "h3"), "{found:?}");
+    assert_eq!((found.len(), found[0].0, found[0].3), (2, Kind::FabricCongestion, true), "{found:?}");
+    assert_eq!(found[1], (Kind::SlowReceiver, "h3".to_owned(), 110, false));
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub(super) const SERVER_KEYS: &[&str] = &[
 
 /// Keys whose values are tables or lists of their own, which no variable sets.
 pub(super) const TABLE_KEYS: &[&str] =
-    &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts", "topology.files", "verdicts.thresholds"];
+    &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts", "verdicts.thresholds", "topology.files"];
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]

@@ -82,7 +82,7 @@ fn shows(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
         name(scene, port),
         percent(share)
     );
-    Some(Finding::new(Kind::DegradedLink, Root::Link(link), 0.9, evidence, text))
+    Some(Finding::new(Kind::DegradedLink, Root::Link(link), 0.9, evidence, text).inferred())
 }
 
 /// Error correction mends far more than it did a day ago.

@@ -63,6 +63,7 @@ impl Episode {
             began_ns: Some(incident.start_ns),
             evidence: incident.evidence.clone(),
             explanation: incident.explanation.clone(),
+            inferred: !incident.kind.is_seen(),
         };
         let mut episode = Self::new(incident.id.clone(), usual, &finding, incident.start_ns, incident.detected_ns);
         episode.weight = 1.0;
@@ -92,12 +93,6 @@ impl Episode {
                 self.verdicts.push((found, score));
             }
         }
-    }
-
-    /// Makes a finding the verdict, whatever was found before.
-    pub fn give_way_to(&mut self, finding: Finding) {
-        let most = self.verdicts.iter().map(|v| v.1).fold(0.0, f64::max);
-        self.verdicts.push((finding, 2.0 * most + 1.0));
     }
 
     /// What most findings say.

@@ -147,7 +147,8 @@ impl Watch {
         for at in due {
             let others = roots.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, root)| root);
             let others: Vec<&Root> = others.filter(|root| **root != Root::Fabric && **root != roots[at]).collect();
-            if self.look_again(&mut open[at], &others) {
+            let explained = open.iter().enumerate().any(|(other, e)| other != at && e.verdict().kind.holds());
+            if self.look_again(&mut open[at], &others, explained) {
                 ended.push(at);
             }
         }
@@ -196,11 +197,15 @@ impl Watch {
         (seconds / self.history.step_s()).round().max(0.0) as usize
     }
 
-    /// Judges an open episode, without what is found at the places of `others`; true if it is over.
-    fn look_again(&self, episode: &mut Episode, others: &[&Root]) -> bool {
+    /// Judges an open episode, without what is found at the places of `others` and, if others explain that, without what is
+    /// only felt; true if it is over.
+    fn look_again(&self, episode: &mut Episode, others: &[&Root], explained: bool) -> bool {
         let since = self.history.last_since(usize::MAX, episode.start_ns);
         let young = self.young(episode);
-        let mine = |f: &Finding| !others.iter().any(|root| root.meets(&f.root, &self.fabric));
+        let mine = |f: &Finding| {
+            // What is only felt is explained by what is seen.
+            !(explained && f.kind.is_coarse()) && !others.iter().any(|root| root.meets(&f.root, &self.fabric))
+        };
         let (now, lately) = {
             let known = |f: &Finding| mine(f) && (young || episode.knows(f));
             let found = |part: f64| {
@@ -243,7 +248,7 @@ impl Watch {
             let apart = |f: &Finding| {
                 let new = || !open.iter().any(|e| e.verdict().root.meets(&f.root, &self.fabric));
                 let inferred = || standing && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
-                first || ((f.kind.is_seen() || inferred()) && new())
+                first || ((!f.inferred || inferred()) && new())
             };
             let findings: Vec<Finding> = (detector.run)(&self.scene(&usual, &now)).into_iter().filter(apart).collect();
             found.extend(findings.into_iter().map(|f| (f, now.clone())));
@@ -259,12 +264,6 @@ impl Watch {
 
     fn open_one(&mut self, open: &mut Vec<Episode>, usual: &Arc<Usual>, finding: Finding, now: &Stretch) {
         if open.iter().any(|e| e.verdict().root.meets(&finding.root, &self.fabric)) || open.len() >= MOST {
-            return;
-        }
-        // What is only felt, and what is young, is explained by what is seen.
-        let explained = open.iter_mut().find(|e| finding.kind.is_seen() && e.verdict().kind.is_coarse());
-        if let Some(episode) = explained {
-            episode.give_way_to(finding);
             return;
         }
         if open.iter().any(|e| self.young(e)) {
