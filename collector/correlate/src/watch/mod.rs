@@ -204,7 +204,8 @@ impl Watch {
         let young = self.young(episode);
         let mine = |f: &Finding| {
             // What is only felt is explained by what is seen.
-            !(explained && f.kind.is_coarse()) && !others.iter().any(|root| root.meets(&f.root, &self.fabric))
+            let felt = explained && f.kind.is_coarse();
+            !felt && !others.iter().any(|root| root.meets(&f.root, &self.fabric))
         };
         let (now, lately) = {
             let known = |f: &Finding| mine(f) && (young || episode.knows(f));
