@@ -64,6 +64,11 @@ impl Kind {
         matches!(self, Self::PfcStorm | Self::SlowReceiver | Self::DegradedLink | Self::Incast)
     }
 
+    /// Whether traffic is another while it lasts, so that nothing of that is usual.
+    pub fn bends(self) -> bool {
+        !matches!(self, Self::LossyLink | Self::LinkFlap | Self::PcieBottleneck | Self::OpticsDegraded)
+    }
+
     /// Whether it only says that somebody suffers, so that a finer kind explains it.
     pub fn is_coarse(self) -> bool {
         matches!(self, Self::FabricCongestion | Self::UplinkCongestion)

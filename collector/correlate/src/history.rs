@@ -217,7 +217,10 @@ impl History {
     pub fn usual(&self, fabric: &Fabric, fresh_ns: i64) -> Usual {
         let stretch = Stretch::new(self.calm.iter().cloned().collect());
         let least = KNOWN.min(stretch.ticks().div_ceil(2));
-        let load = |job| Load::of(stretch.load(fabric, job)).filter(|load| load.ticks.len() >= least);
+        let load = |job: usize| {
+            let load = Load::of(stretch.load(fabric, job), fabric.jobs[job].since_ns);
+            load.filter(|load| load.ticks.len() >= least)
+        };
         let jobs = (0..fabric.jobs.len()).map(load).collect();
         let fresh = self.calm.iter().filter(|f| f.time_ns >= fresh_ns).count();
         Usual { stretch, jobs, fresh }
@@ -241,9 +244,10 @@ pub struct Usual {
 }
 
 impl Usual {
-    /// Of a job; `None` if nothing of it was measured.
-    pub fn job(&self, job: usize) -> Option<&Load> {
-        self.jobs.get(job)?.as_ref()
+    /// Of a job; `None` if nothing of it was measured, or if its number was another job's then.
+    pub fn job(&self, fabric: &Fabric, job: usize) -> Option<&Load> {
+        let load = self.jobs.get(job)?.as_ref();
+        load.filter(|load| load.since_ns == fabric.jobs[job].since_ns)
     }
 }
 
@@ -253,13 +257,15 @@ pub struct Load {
     /// By tick, relative to its mean.
     ticks: Vec<f64>,
     mean: f64,
+    /// When the job began.
+    since_ns: i64,
 }
 
 impl Load {
-    fn of(mut ticks: Vec<f64>) -> Option<Self> {
+    fn of(mut ticks: Vec<f64>, since_ns: i64) -> Option<Self> {
         let mean = mean(ticks.iter().copied()).filter(|m| *m > 0.0)?;
         ticks.iter_mut().for_each(|t| *t /= mean);
-        Some(Self { ticks, mean })
+        Some(Self { ticks, mean, since_ns })
     }
 
     /// Bytes a second.

@@ -79,7 +79,7 @@ impl<'a> Scene<'a> {
     }
 
     fn judge(&self, job: usize) -> Option<Fare> {
-        let usual = self.usual.job(job)?;
+        let usual = self.usual.job(self.fabric, job)?;
         let ticks = self.now.ticks();
         let now = mean(self.now.load(self.fabric, job).into_iter())?;
         Some(Fare { ratio: now / usual.mean(), chance: usual.chance(ticks), high: usual.high(ticks) })

@@ -73,6 +73,27 @@ fn what_stands_for_long_does_not_hide_what_is_inferred_elsewhere() {
 }
 
 #[test]
+fn errors_of_a_link_take_nothing_from_what_is_usual() {
+    let found = watch(60, 80, 0, |fabric, frame| match frame.time_ns / S {
+        ..80 => errors(fabric, frame),
+        80..100 => {}
+        // One host gets all the marks: more is sent to it than it can take.
+        _ => {
+            let full = egress(fabric, 5);
+            for (signal, value) in [(Signal::Tx, 0.99 * RATE), (Signal::Queue, 3e6), (Signal::Marks, 2e6)] {
+                frame.set(signal, full, value);
+            }
+            for h in [1, 3, 7] {
+                frame.set(Signal::PauseRx, host(fabric, h), 0.2);
+                frame.set(Signal::PauseTx, egress(fabric, h), 0.2);
+            }
+        }
+    });
+    let incast = found.iter().find(|i| i.kind == Kind::Incast).map(|i| i.detected_ns / S);
+    assert!(incast.is_some_and(|at| at < 115), "it was told what is usual: {incast:?}");
+}
+
+#[test]
 fn what_is_only_felt_ends_when_its_cause_is_seen() {
     let found = watch(80, 70, 0, |fabric, frame| {
         // Somebody is paused, and only 30 s later a NIC's own counter tells who does it.
@@ -95,8 +116,8 @@ fn a_watch_that_begins_amid_trouble_goes_on_with_what_was_told() {
     let mut anew = Watch::new(fabric.clone(), Limits::default());
     let mut lost = before[0].clone();
     lost.root = fabriclens_correlate::incident::Place::Switch { node: "gone".into() };
-    assert_eq!(anew.resume(&before).len(), 0);
-    assert_eq!(anew.resume(std::slice::from_ref(&lost)).len(), 1, "its switch is no part of the fabric");
+    assert_eq!(anew.resume(&before, 100 * S).len(), 0);
+    assert_eq!(anew.resume(std::slice::from_ref(&lost), 100 * S).len(), 1, "its switch is no part of the fabric");
     let mut over = Vec::new();
     for second in 100..140 {
         let mut frame = Frame::new(second * S, &fabric.ports);

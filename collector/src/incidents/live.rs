@@ -195,16 +195,11 @@ impl Live {
 
     /// What was before a restart: the last minute, what was calm before, and what was open.
     fn start(&mut self, now: i64) {
-        let open = std::mem::take(&mut self.unplaced);
         let now = self.standing.frame_of(now) - STEP_MS;
-        if let Err(error) = self.read_back(&open, now) {
+        (self.frame_ms, self.lost_ms) = (now, now + FOUND_MS);
+        if let Err(error) = self.read_back(now) {
             tracing::warn!(%error, "what was before the start cannot be read; what is usual is learned anew");
         }
-        self.frame_ms = now;
-        self.fabric(now);
-        self.lost_ms = now + FOUND_MS;
-        self.unplaced = open;
-        self.take_up(now);
     }
 
     /// Watches on what was open before a restart, as soon as its place is known; what has none for a while is over.
@@ -212,7 +207,8 @@ impl Live {
         if self.unplaced.is_empty() {
             return;
         }
-        let lost: Vec<Incident> = self.watch.resume(&self.unplaced).into_iter().cloned().collect();
+        let lost: Vec<Incident> =
+            self.watch.resume(&self.unplaced, now.saturating_mul(1_000_000)).into_iter().cloned().collect();
         let found = self.unplaced.len() - lost.len();
         self.unplaced = lost;
         if found > 0 {
@@ -226,9 +222,9 @@ impl Live {
         }
     }
 
-    fn read_back(&mut self, open: &[Incident], now: i64) -> Result<(), QueryError> {
+    fn read_back(&mut self, now: i64) -> Result<(), QueryError> {
         let names = [Matcher::equal("__name__", PORTS)];
-        let first = open.iter().map(|incident| incident.start_ns / 1_000_000).min();
+        let first = self.unplaced.iter().map(|incident| incident.start_ns / 1_000_000).min();
         let since = first.unwrap_or(now).min(now - BEFORE_MS).max(now - DAY_MS);
         let known = self.parts.data.series(&names, since, now).unwrap_or_default();
         for labels in &known {
@@ -243,6 +239,8 @@ impl Live {
                 self.watch.was_calm(frame);
             }
         }
+        // From here on what is read is not calm.
+        self.take_up(now);
         let from = first.map_or(now - BEFORE_MS, |first| first.max(now - BEFORE_MS));
         for frame in self.read_frames(from, now)? {
             self.watch.push(frame);

@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::scene::Scene;
 use crate::topology::Topology;
 use episode::Episode;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Seconds without a finding after which an incident is over.
@@ -75,7 +75,8 @@ impl Watch {
     pub fn push(&mut self, frame: Frame) {
         let lag = self.ticks(LAG_S);
         let standing = |e: &Episode| e.start_ns.saturating_add((STANDING_S * 1e9) as i64);
-        let calm_ns = self.open.iter().map(standing).fold(self.calm_ns, i64::max);
+        let bent = self.open.iter().filter(|e| e.verdict().kind.bends());
+        let calm_ns = bent.map(standing).fold(self.calm_ns, i64::max);
         self.history.push(frame, lag, calm_ns);
     }
 
@@ -116,15 +117,15 @@ impl Watch {
         self.fabric.employ(jobs, &pinned);
     }
 
-    /// Takes up what was open before a restart; those whose place the fabric does not have are returned.
-    pub fn resume<'a>(&mut self, incidents: &'a [Incident]) -> Vec<&'a Incident> {
+    /// Takes up at an instant (Unix ns) what was open before a restart; those whose place the fabric does not have are
+    /// returned.
+    pub fn resume<'a>(&mut self, incidents: &'a [Incident], now_ns: i64) -> Vec<&'a Incident> {
         let usual = Arc::new(self.history.usual(&self.fabric, self.calm_ns));
         let mut lost = Vec::new();
         for incident in incidents {
             match Episode::resume(incident, &self.fabric, usual.clone()) {
                 Some(mut episode) => {
-                    episode.alive_ns = self.history.now_ns();
-                    episode.last_ns = self.history.now_ns();
+                    (episode.alive_ns, episode.last_ns) = (now_ns, now_ns);
                     self.open.push(episode);
                 }
                 None => lost.push(incident),
@@ -158,7 +159,7 @@ impl Watch {
             at += 1;
             !ended.contains(&(at - 1))
         });
-        if !over.is_empty() {
+        if over.iter().any(|incident| incident.kind.bends()) {
             self.over_ns = self.history.now_ns();
             self.calm_ns = self.over_ns + (SETTLE_S * 1e9) as i64;
         }
@@ -235,35 +236,39 @@ impl Watch {
     fn begin(&mut self, open: &mut Vec<Episode>) {
         let usual = Arc::new(self.history.usual(&self.fabric, self.calm_ns));
         let first = open.is_empty();
-        let standing = open.iter().all(|e| self.standing(e));
-        let mut found: Vec<(Finding, Stretch)> = Vec::new();
-        for detector in self.able(&usual) {
+        // What is open bends nothing, or is a part of what is usual by now.
+        let straight = open.iter().all(|e| self.standing(e) || !e.verdict().kind.bends());
+        let mut found: Vec<(Finding, usize, i64)> = Vec::new();
+        for (ticks, detectors) in self.by_length(&usual, |d| self.ticks(d.needs_s)) {
             // What needs no comparison needs no calm before it.
-            let compares = detector.usual_s > 0.0;
-            let now = self
-                .history
-                .last_since(self.ticks(detector.needs_s), if compares { self.calm_ns } else { self.over_ns });
-            if now.ticks() < LEAST {
-                continue;
+            for compares in [false, true] {
+                let now = self.history.last_since(ticks, if compares { self.calm_ns } else { self.over_ns });
+                if now.ticks() < LEAST {
+                    continue;
+                }
+                let scene = self.scene(&usual, &now);
+                for detector in detectors.iter().filter(|d| (d.usual_s > 0.0) == compares) {
+                    let apart = |f: &Finding| {
+                        let new = || !open.iter().any(|e| e.verdict().root.meets(&f.root, &self.fabric));
+                        let inferred = || straight && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
+                        first || ((!f.inferred || inferred()) && new())
+                    };
+                    let row = detect::ALL.iter().position(|d| std::ptr::eq(d, *detector)).unwrap_or_default();
+                    let findings = (detector.run)(&scene).into_iter().filter(apart);
+                    found.extend(findings.map(|f| (f, row, now.window_ns()[0])));
+                }
             }
-            let apart = |f: &Finding| {
-                let new = || !open.iter().any(|e| e.verdict().root.meets(&f.root, &self.fabric));
-                let inferred = || standing && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
-                first || ((!f.inferred || inferred()) && new())
-            };
-            let findings: Vec<Finding> = (detector.run)(&self.scene(&usual, &now)).into_iter().filter(apart).collect();
-            found.extend(findings.into_iter().map(|f| (f, now.clone())));
         }
-        found.sort_by(|a, b| b.0.confidence.total_cmp(&a.0.confidence));
+        found.sort_by(|a, b| b.0.confidence.total_cmp(&a.0.confidence).then(a.1.cmp(&b.1)));
         if first {
             found.truncate(1);
         }
-        for (finding, now) in found {
-            self.open_one(open, &usual, finding, &now);
+        for (finding, _, since_ns) in found {
+            self.open_one(open, &usual, finding, since_ns);
         }
     }
 
-    fn open_one(&mut self, open: &mut Vec<Episode>, usual: &Arc<Usual>, finding: Finding, now: &Stretch) {
+    fn open_one(&mut self, open: &mut Vec<Episode>, usual: &Arc<Usual>, finding: Finding, since_ns: i64) {
         if open.iter().any(|e| e.verdict().root.meets(&finding.root, &self.fabric)) || open.len() >= MOST {
             return;
         }
@@ -273,8 +278,8 @@ impl Watch {
         self.opened += 1;
         let now_ns = self.history.now_ns();
         let id = format!("{}-{}", now_ns / 1_000_000, self.opened);
-        let mut episode = Episode::new(id, usual.clone(), &finding, now.window_ns()[0], now_ns);
-        episode.note([finding], &self.scene(usual, now));
+        let mut episode = Episode::new(id, usual.clone(), &finding, since_ns, now_ns);
+        episode.note([finding], &self.scene(usual, &self.history.last_since(usize::MAX, since_ns)));
         open.push(episode);
     }
 
@@ -299,15 +304,24 @@ impl Watch {
         ticks: impl Fn(&detect::Detector) -> usize,
         stretch: impl Fn(usize) -> Stretch,
     ) -> Vec<Finding> {
-        let mut by_length: HashMap<usize, Vec<&detect::Detector>> = HashMap::new();
-        for detector in self.able(usual) {
-            by_length.entry(ticks(detector)).or_default().push(detector);
-        }
         let run = |(ticks, detectors): (usize, Vec<&detect::Detector>)| {
             let now = stretch(ticks);
             let scene = self.scene(usual, &now);
             detectors.into_iter().flat_map(|d| (d.run)(&scene)).collect::<Vec<_>>()
         };
-        by_length.into_iter().flat_map(run).collect()
+        self.by_length(usual, ticks).into_iter().flat_map(run).collect()
+    }
+
+    /// Detectors by the stretch that they need, because means over one are worked out once.
+    fn by_length(
+        &self,
+        usual: &Usual,
+        ticks: impl Fn(&detect::Detector) -> usize,
+    ) -> BTreeMap<usize, Vec<&'static detect::Detector>> {
+        let mut by_length: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+        for detector in self.able(usual) {
+            by_length.entry(ticks(detector)).or_default().push(detector);
+        }
+        by_length
     }
 }
