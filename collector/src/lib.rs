@@ -21,3 +21,4 @@ mod tap;
 pub mod telemetry;
 pub mod thresholds;
 pub mod topology;
+mod written;

@@ -122,12 +122,7 @@ impl Fabric {
         if host.is_empty() || port.is_empty() {
             return None;
         }
-        let node = self.topology.node(host).unwrap_or_else(|| {
-            let mut nodes = std::mem::take(&mut self.topology.nodes);
-            nodes.push(Node { name: host.to_owned(), role: Role::Host });
-            self.topology = Topology::new(nodes, std::mem::take(&mut self.topology.links));
-            self.topology.nodes.len() - 1
-        });
+        let node = self.topology.host(host);
         let end = End { node, port: port.to_owned() };
         let known = self.ports.at(&end);
         let is_host = self.topology.nodes[node].role == Role::Host;

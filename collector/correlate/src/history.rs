@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Ticks that are kept.
 const KEPT: usize = 128;
 /// Bytes of a packet that is sent again: those that matter are full, and most fabrics have this MTU.
-const FULL: f64 = 4096.0;
+pub(crate) const FULL: f64 = 4096.0;
 /// Ticks that tell what is usual.
 const USUAL: usize = 60;
 /// Ticks without which nothing is known of a job; half of what is known of others will do where that is less.

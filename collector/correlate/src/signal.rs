@@ -120,6 +120,13 @@ const fn slow(signal: Signal, join: Join, query: &'static str) -> Row {
     Row { signal, query, join, slow: true }
 }
 
+/// How much a counter grew over a long time: a difference of two samples, which costs two, however long. A reset is no growth.
+macro_rules! grown {
+    ($series:literal, $time:literal) => {
+        concat!("clamp_min(", $series, " - ", $series, " offset ", $time, ", 0)")
+    };
+}
+
 use Join::{Max, Sum};
 
 /// Every signal, in the order of [`Signal`].
@@ -166,26 +173,47 @@ pub const ALL: [Row; 38] = [
         Sum,
         r#"irate(fabric_pause_storm_events_total{direction="transmit",reason="warning"}[$w])"#,
     ),
-    // What grew over a long time is asked as a difference of two samples: it costs two, however long. A reset is no growth.
     slow(
         Signal::LinkDowns,
         Max,
-        r#"clamp_min(fabric_link_downs_total - fabric_link_downs_total offset 10m, 0) or clamp_min(fabric_link_carrier_transitions_total{state="down"} - fabric_link_carrier_transitions_total{state="down"} offset 10m, 0) or clamp_min(fabric_link_carrier_changes_total - fabric_link_carrier_changes_total offset 10m, 0) / 2"#,
+        concat!(
+            grown!("fabric_link_downs_total", "10m"),
+            " or ",
+            grown!(r#"fabric_link_carrier_transitions_total{state="down"}"#, "10m"),
+            " or ",
+            grown!("fabric_link_carrier_changes_total", "10m"),
+            " / 2"
+        ),
     ),
     slow(
         Signal::LinkDownsDay,
         Max,
-        r#"clamp_min(fabric_link_downs_total - fabric_link_downs_total offset 1d, 0) or clamp_min(fabric_link_carrier_transitions_total{state="down"} - fabric_link_carrier_transitions_total{state="down"} offset 1d, 0) or clamp_min(fabric_link_carrier_changes_total - fabric_link_carrier_changes_total offset 1d, 0) / 2"#,
+        concat!(
+            grown!("fabric_link_downs_total", "1d"),
+            " or ",
+            grown!(r#"fabric_link_carrier_transitions_total{state="down"}"#, "1d"),
+            " or ",
+            grown!("fabric_link_carrier_changes_total", "1d"),
+            " / 2"
+        ),
     ),
     slow(
         Signal::WireErrorsShort,
         Sum,
-        r#"clamp_min(fabric_link_crc_errors_total{direction="receive"} - fabric_link_crc_errors_total{direction="receive"} offset 12m, 0) or clamp_min(fabric_link_symbol_errors_total - fabric_link_symbol_errors_total offset 12m, 0)"#,
+        concat!(
+            grown!(r#"fabric_link_crc_errors_total{direction="receive"}"#, "12m"),
+            " or ",
+            grown!("fabric_link_symbol_errors_total", "12m")
+        ),
     ),
     slow(
         Signal::WireErrorsLong,
         Sum,
-        r#"clamp_min(fabric_link_crc_errors_total{direction="receive"} - fabric_link_crc_errors_total{direction="receive"} offset 125m, 0) or clamp_min(fabric_link_symbol_errors_total - fabric_link_symbol_errors_total offset 125m, 0)"#,
+        concat!(
+            grown!(r#"fabric_link_crc_errors_total{direction="receive"}"#, "125m"),
+            " or ",
+            grown!("fabric_link_symbol_errors_total", "125m")
+        ),
     ),
     row(Signal::FecLost, Sum, "irate(fabric_fec_uncorrectable_blocks_total[$w])"),
     slow(

@@ -135,6 +135,15 @@ struct Slot {
     value: f64,
 }
 
+impl Slot {
+    /// A series that nobody has told of and that is no part of a signal.
+    fn of_nothing(same: u64) -> Self {
+        let never = (i64::MIN, 0.0);
+        let (frame, value) = (i64::MIN, f64::NAN);
+        Self { cell: NONE, term: NONE, over: NONE, same, before: never, newest: never, frame, value }
+    }
+}
+
 /// A signal of a port: series that become one value.
 struct Cell {
     row: usize,
@@ -268,17 +277,7 @@ impl Standing {
         }
         let slot = self.slots.len() as u32;
         self.cells[cell as usize].members.push(slot);
-        let never = (i64::MIN, 0.0);
-        self.slots.push(Slot {
-            cell,
-            term: at as u32,
-            over,
-            same,
-            before: never,
-            newest: never,
-            frame: i64::MIN,
-            value: f64::NAN,
-        });
+        self.slots.push(Slot { cell, term: at as u32, over, ..Slot::of_nothing(same) });
         self.index.insert((number, same), slot);
         Some(slot)
     }
@@ -287,10 +286,7 @@ impl Standing {
         let next = self.slots.len() as u32;
         let slot = *self.index.entry((number, same)).or_insert(next);
         if slot == next {
-            let never = (i64::MIN, 0.0);
-            let none =
-                Slot { cell: NONE, term: NONE, over: NONE, same, before: never, newest: never, frame: 0, value: 0.0 };
-            self.slots.push(none);
+            self.slots.push(Slot::of_nothing(same));
         }
         slot
     }

@@ -37,6 +37,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// Its name in all sources.
+    pub fn key(&self) -> Key {
+        Key { cluster: self.cluster.clone(), id: self.id.clone() }
+    }
+
     /// Of what was said; the earliest start counts, the hosts of all, and of names the later source's.
     pub fn of(key: &Key, run: u32, said: &BTreeMap<Source, Facts>) -> Self {
         Self::among(key, run, said, &Agents::default())

@@ -76,7 +76,7 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
 
 /// Incidents at the time of a run that it causes or suffers from, and those at its hosts: the former first, then by time.
 fn incidents(book: &Book, job: &Job) -> Vec<Incident> {
-    let name = Key { cluster: job.cluster.clone(), id: job.id.clone() }.to_string();
+    let name = job.key().to_string();
     let found = book.list(&Filters { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filters::default() });
     let role = |record: &Record| {
         let beside = || job.hosts.keys().any(|host| record.touches(host)).then_some("bystander");

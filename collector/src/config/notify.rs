@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::ConfigError;
 use super::load::time;
 use super::raw::SERVER_KEYS;
-use super::remote::{self, Endpoint};
+use super::remote::{self, Endpoint, wrong};
 
 /// A request: people wait for what it says.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -63,10 +63,6 @@ pub(super) struct RawWebhook {
     timeout: Option<String>,
 }
 
-fn wrong<T>(key: &'static str, message: impl Into<String>) -> Result<T, ConfigError> {
-    Err(ConfigError::Value { key, message: message.into() })
-}
-
 pub(super) fn check_external_url(url: Option<String>) -> Result<Option<String>, ConfigError> {
     let Some(url) = url.filter(|url| !url.is_empty()) else { return Ok(None) };
     let parsed = url.parse::<ureq::http::Uri>().ok();
@@ -116,15 +112,7 @@ pub(super) fn check_webhooks(raw: Vec<RawWebhook>) -> Result<Vec<Webhook>, Confi
     if raw.len() > MOST {
         return wrong("webhook.name", format!("at most {MOST} webhooks"));
     }
-    let mut found: Vec<Webhook> = Vec::new();
-    for one in raw {
-        let one = webhook(one)?;
-        if found.iter().any(|w| w.name == one.name) {
-            return wrong("webhook.name", format!("{:?} comes twice; give each its own", one.name));
-        }
-        found.push(one);
-    }
-    Ok(found)
+    remote::named("webhook.name", raw.into_iter().map(webhook), |w| &w.name)
 }
 
 fn webhook(raw: RawWebhook) -> Result<Webhook, ConfigError> {

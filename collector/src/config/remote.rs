@@ -59,17 +59,26 @@ pub struct Remote {
 /// The queue of the remote engine; no `[[forward]]` can have it, since those names are without a dot.
 const STORE_QUEUE: &str = "store.remote";
 
-fn wrong<T>(key: &'static str, message: String) -> Result<T, ConfigError> {
-    Err(ConfigError::Value { key, message })
+pub(super) fn wrong<T>(key: &'static str, message: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError::Value { key, message: message.into() })
 }
 
 /// Checks all tables together: names must differ.
 pub(super) fn check(raw: Vec<RawForward>) -> Result<Vec<Forward>, ConfigError> {
-    let mut found: Vec<Forward> = Vec::new();
-    for one in raw {
-        let one = forward(one)?;
-        if found.iter().any(|f| f.name == one.name) {
-            return wrong("forward.name", format!("{:?} comes twice; give each its own", one.name));
+    named("forward.name", raw.into_iter().map(forward), |f| &f.name)
+}
+
+/// Those of a kind, if none has a name twice; `key` is that of the name.
+pub(super) fn named<T>(
+    key: &'static str,
+    all: impl Iterator<Item = Result<T, ConfigError>>,
+    name: impl Fn(&T) -> &String,
+) -> Result<Vec<T>, ConfigError> {
+    let mut found: Vec<T> = Vec::new();
+    for one in all {
+        let one = one?;
+        if found.iter().any(|other| name(other) == name(&one)) {
+            return wrong(key, format!("{:?} comes twice; give each its own", name(&one)));
         }
         found.push(one);
     }

@@ -256,7 +256,6 @@ impl Live {
 
 /// A job with its ports: those of its devices, or all RDMA ports of its hosts where nobody says which.
 fn job_of(fabric: &Fabric, job: &fabriclens_jobs::Job) -> Job {
-    let key = fabriclens_jobs::Key { cluster: job.cluster.clone(), id: job.id.clone() };
     let mut ports = Vec::new();
     for (host, place) in &job.hosts {
         let Some(node) = fabric.topology.node(host) else { continue };
@@ -267,5 +266,5 @@ fn job_of(fabric: &Fabric, job: &fabriclens_jobs::Job) -> Job {
         };
         ports.extend(fabric.ports.of_node(node).iter().filter(has));
     }
-    Job { id: key.to_string(), ports, since_ns: job.start_ns }
+    Job { id: job.key().to_string(), ports, since_ns: job.start_ns }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabriclens_model::{Labels, stale};
-use fabriclens_store::{Metadata, RowGroup, Store};
+use fabriclens_model::Labels;
+use fabriclens_store::{Metadata, Store};
 use tokio::sync::{Notify, watch};
 
 use super::book::{Book, Filter};
@@ -15,6 +15,7 @@ use crate::api::time::{now_ms, now_ns};
 use crate::every::{Why, every};
 use crate::forward::Sink;
 use crate::telemetry::Telemetry;
+use crate::written::Written;
 
 /// How often they are written when nothing changes: well within the time that a query looks back.
 const EVERY: Duration = Duration::from_secs(10);
@@ -39,7 +40,7 @@ pub async fn run(
     stop: watch::Receiver<bool>,
 ) {
     let wake = woken_by(&book);
-    let mut writer = Writer { written: Vec::new(), list: Arc::new([]) };
+    let mut written = Written::default();
     let work = move |why| {
         if why == Why::Pace
             && let Err(error) = book.expire(now_ns())
@@ -48,7 +49,10 @@ pub async fn run(
         }
         let open = if why == Why::Stop { Vec::new() } else { problems(&book) };
         count(&telemetry, &open);
-        writer.write(&store, &sink, series(&open));
+        let (labels, values) = series(&open).into_iter().unzip();
+        if written.write(&sink, "incidents as series", labels, values, now_ms()) {
+            describe(&store);
+        }
     };
     every(EVERY, wake, stop, "incidents are no longer written as series", work).await;
 }
@@ -102,39 +106,6 @@ fn series(open: &[Arc<Record>]) -> Vec<(Labels, f64)> {
     all.sort_by(|a, b| a.0.cmp(&b.0));
     all.dedup_by(|a, b| a.0 == b.0);
     all
-}
-
-/// Knows what it wrote last.
-struct Writer {
-    written: Vec<Labels>,
-    /// The same; the store knows lists of columns by address.
-    list: Arc<[Labels]>,
-}
-
-impl Writer {
-    /// Writes these, and ends what is not among them.
-    fn write(&mut self, store: &Store, sink: &Sink, series: Vec<(Labels, f64)>) {
-        let now = now_ms();
-        let (labels, values): (Vec<Labels>, Vec<f64>) = series.into_iter().unzip();
-        if labels != self.written {
-            let gone = self.written.iter().filter(|old| labels.binary_search(old).is_err()).cloned();
-            let gone: Arc<[Labels]> = gone.collect();
-            append(sink, gone.clone(), now, vec![stale(); gone.len()]);
-            describe(store);
-            self.list = labels.clone().into();
-            self.written = labels;
-        }
-        append(sink, self.list.clone(), now, values);
-    }
-}
-
-fn append(sink: &Sink, series: Arc<[Labels]>, now: i64, values: Vec<f64>) {
-    if series.is_empty() {
-        return;
-    }
-    if let Err(error) = sink.append(vec![RowGroup { series, times: vec![now], values }]) {
-        tracing::warn!(%error, "cannot store incidents as series");
-    }
 }
 
 fn describe(store: &Store) {

@@ -70,7 +70,7 @@ impl Book {
         let gone = running
             .into_iter()
             .filter(|job| job.sources.contains(&self.source))
-            .map(|job| Key { cluster: job.cluster, id: job.id })
+            .map(|job| job.key())
             .filter(|key| !there.contains(key));
         let before = std::mem::take(&mut self.missing);
         let mut changed = false;

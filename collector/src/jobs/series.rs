@@ -1,16 +1,15 @@
 //! `fabric_job_info`: 1 for each job and host while it runs, ended by a staleness marker. Joined on `host` it tells
 //! whose a series is; `attribution` says whether what the job has of the host served it alone.
 
-use std::sync::Arc;
-
 use fabriclens_jobs::{Job, Occupancy};
-use fabriclens_model::{Labels, stale};
-use fabriclens_store::{Metadata, RowGroup, Store};
+use fabriclens_model::Labels;
+use fabriclens_store::{Metadata, Store};
 
 use super::Jobs;
 use super::running::Running;
 use crate::api::time::now_ms;
 use crate::forward::Sink;
+use crate::written::Written;
 
 /// The metric.
 const NAME: &str = "fabric_job_info";
@@ -23,7 +22,7 @@ const MOST: usize = 100_000;
 #[derive(Default)]
 pub(super) struct Writer {
     running: Running,
-    list: Arc<[Labels]>,
+    written: Written,
     truncated: bool,
 }
 
@@ -32,7 +31,7 @@ impl Writer {
     pub(super) fn write(&mut self, jobs: &Jobs, sink: &Sink, last: bool) {
         let now = now_ms();
         if last {
-            self.replace(sink, Vec::new(), now);
+            self.written.write(sink, NAME, Vec::new(), Vec::new(), now);
         } else if self.running.update(&jobs.registry, now) {
             let written = within(&self.running.jobs, MOST);
             let truncated = written.len() < self.running.jobs.len();
@@ -42,29 +41,13 @@ impl Writer {
             }
             self.truncated = truncated;
             let series = info(written);
-            if *series != *self.list {
-                self.replace(sink, series, now);
+            let values = vec![1.0; series.len()];
+            if self.written.write(sink, NAME, series, values, now) {
                 describe(&jobs.store);
             }
+        } else {
+            self.written.repeat(sink, NAME, 1.0, now);
         }
-        append(sink, self.list.clone(), now, 1.0);
-    }
-
-    /// Ends what is not among the new.
-    fn replace(&mut self, sink: &Sink, series: Vec<Labels>, now: i64) {
-        let gone: Vec<Labels> = self.list.iter().filter(|old| series.binary_search(old).is_err()).cloned().collect();
-        append(sink, gone.into(), now, stale());
-        self.list = series.into();
-    }
-}
-
-fn append(sink: &Sink, series: Arc<[Labels]>, now: i64, value: f64) {
-    if series.is_empty() {
-        return;
-    }
-    let values = vec![value; series.len()];
-    if let Err(error) = sink.append(vec![RowGroup { series, times: vec![now], values }]) {
-        tracing::warn!(%error, "cannot store fabric_job_info");
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::{evidence, name, percent};
 use crate::finding::{Finding, Kind, Root};
+use crate::history::FULL;
 use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
@@ -22,9 +23,6 @@ limits! {
     /// queue pairs that gave up
     GAVE_UP = "transport.retries_exceeded", 1.0, "queue pairs in 20 s";
 }
-
-/// Bytes of a packet that is sent again: those that matter are full.
-const FULL: f64 = 4096.0;
 
 /// What a port shows: which signal, its value, its limit.
 type Sign = (usize, Signal, f64, f64);

@@ -151,6 +151,16 @@ impl Topology {
         Self { nodes, links, contradictions: Vec::new(), by_name }
     }
 
+    /// The host of this name, from now on if there is no node of it.
+    pub fn host(&mut self, name: &str) -> usize {
+        if let Some(node) = self.node(name) {
+            return node;
+        }
+        self.by_name.insert(name.to_owned(), self.nodes.len());
+        self.nodes.push(Node { name: name.to_owned(), role: Role::Host });
+        self.nodes.len() - 1
+    }
+
     /// The node of this name.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()

@@ -141,24 +141,22 @@ impl Watch {
 
     /// Judges what the frames show by now; what it returns is over.
     pub fn judge(&mut self) -> Vec<Incident> {
-        let mut open = std::mem::take(&mut self.open);
-        let due = self.due(&open);
-        let roots: Vec<Root> = open.iter().map(|e| e.verdict().root.clone()).collect();
-        let mut ended = Vec::new();
-        for at in due {
-            let others = roots.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, root)| root);
-            let others: Vec<&Root> = others.filter(|root| **root != Root::Fabric && **root != roots[at]).collect();
-            let explained = open.iter().enumerate().any(|(other, e)| other != at && e.verdict().kind.holds());
-            if self.look_again(&mut open[at], &others, explained) {
-                ended.push(at);
+        let all = std::mem::take(&mut self.open);
+        let due = self.due(&all);
+        let verdicts: Vec<(Root, bool)> =
+            all.iter().map(|e| (e.verdict().root.clone(), e.verdict().kind.holds())).collect();
+        let (mut open, mut over) = (Vec::new(), Vec::new());
+        for (at, mut episode) in all.into_iter().enumerate() {
+            let others = || verdicts.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, verdict)| verdict);
+            let own = &verdicts[at].0;
+            let roots: Vec<&Root> =
+                others().map(|(root, _)| root).filter(|root| **root != Root::Fabric && *root != own).collect();
+            if due.contains(&at) && self.look_again(&mut episode, &roots, others().any(|(_, holds)| *holds)) {
+                over.push(episode.tell(&self.fabric, true));
+            } else {
+                open.push(episode);
             }
         }
-        let over: Vec<Incident> = ended.iter().map(|at| open[*at].tell(&self.fabric, true)).collect();
-        let mut at = 0;
-        open.retain(|_| {
-            at += 1;
-            !ended.contains(&(at - 1))
-        });
         if over.iter().any(|incident| incident.kind.bends()) {
             self.over_ns = self.history.now_ns();
             self.calm_ns = self.over_ns + (SETTLE_S * 1e9) as i64;

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabriclens_jobs::Job;
-use fabriclens_model::{Labels, stale};
+use fabriclens_model::Labels;
 use fabriclens_promql::{Engine, QueryError, Sample, Value};
-use fabriclens_store::{Metadata, RowGroup, Store};
+use fabriclens_store::{Metadata, Store};
 use tokio::sync::watch;
 
 use super::Jobs;
@@ -27,6 +27,7 @@ use super::running::Running;
 use crate::api::time::now_ms;
 use crate::data::Data;
 use crate::forward::Sink;
+use crate::written::Written;
 use owners::Owners;
 use state::State;
 use table::ROWS;
@@ -79,7 +80,7 @@ struct Rollup {
     engine: Engine,
     running: Running,
     state: State,
-    list: Arc<[Labels]>,
+    written: Written,
     /// What another process left was looked for.
     restored: bool,
     /// Told once, until it is over.
@@ -89,14 +90,14 @@ struct Rollup {
 
 impl Rollup {
     fn new(jobs: Arc<Jobs>, data: Arc<Data>, sink: Arc<Sink>, engine: Engine) -> Self {
-        let (running, state, list) = (Running::default(), State::default(), Arc::from([]));
-        Self { jobs, data, sink, engine, running, state, list, restored: false, failed: false, truncated: false }
+        let (running, state, written) = (Running::default(), State::default(), Written::default());
+        Self { jobs, data, sink, engine, running, state, written, restored: false, failed: false, truncated: false }
     }
 
     fn round(&mut self, now: i64) {
         self.running.update(&self.jobs.registry, now);
         let running = self.running.jobs.clone();
-        if running.is_empty() && self.list.is_empty() {
+        if running.is_empty() && self.written.is_empty() {
             return;
         }
         if !self.restored {
@@ -159,20 +160,8 @@ impl Rollup {
         self.truncated = truncated;
         series.truncate(MOST);
         let (labels, values): (Vec<Labels>, Vec<f64>) = series.into_iter().unzip();
-        let mut groups = Vec::new();
-        if *labels != *self.list {
-            let gone: Vec<Labels> =
-                self.list.iter().filter(|old| labels.binary_search(old).is_err()).cloned().collect();
-            groups.extend(group(gone.into(), vec![stale()], now));
-            self.list = labels.into();
+        if self.written.write(&self.sink, "jobs' rollups", labels, values, now) {
             describe(&self.jobs.store);
-        }
-        groups.extend(group(self.list.clone(), values, now));
-        if groups.is_empty() {
-            return;
-        }
-        if let Err(error) = self.sink.append(groups) {
-            tracing::warn!(%error, "cannot store jobs' rollups");
         }
     }
 
@@ -199,14 +188,6 @@ impl Rollup {
         }
         Ok(())
     }
-}
-
-/// One row of samples; a single value stands for all.
-fn group(series: Arc<[Labels]>, mut values: Vec<f64>, now: i64) -> Option<RowGroup> {
-    if values.len() == 1 {
-        values = vec![values[0]; series.len()];
-    }
-    (!series.is_empty()).then(|| RowGroup { series, times: vec![now], values })
 }
 
 fn describe(store: &Store) {

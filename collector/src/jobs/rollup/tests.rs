@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::telemetry::Telemetry;
 use fabriclens_jobs::{Facts, Key, Place, Source};
 use fabriclens_store::Options;
+use fabriclens_store::RowGroup;
 
 struct Lab {
     dir: tempfile::TempDir,
