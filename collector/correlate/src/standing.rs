@@ -202,6 +202,11 @@ impl Standing {
         frame_of(time_ms, self.step_ms)
     }
 
+    /// Cables have changed: a port that nobody knew may be known now.
+    pub fn rewired(&mut self) {
+        self.plans.clear();
+    }
+
     /// Whether there are more series than it follows.
     pub fn is_full(&self) -> bool {
         self.full

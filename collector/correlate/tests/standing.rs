@@ -133,6 +133,36 @@ fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
 }
 
 #[test]
+fn a_switch_port_is_followed_once_its_cable_is_known() {
+    use fabriclens_correlate::Signal;
+    use fabriclens_correlate::topology::{End, Link, Node, Role};
+    let fabric = |cabled: bool| {
+        let node = |name: &str, role| Node { name: name.into(), role };
+        let ends = [("1", 0), ("7", 1)].map(|(port, node)| End { node, port: port.to_owned() });
+        let links = cabled.then(|| Link::new(ends, None)).into_iter().collect();
+        Topology::new(vec![node("a", Role::Host), node("leaf", Role::Leaf)], links)
+    };
+    let list: Arc<[Labels]> = Arc::new([Labels::new([
+        ("__name__", "fabric_port_io_bytes_total"),
+        ("host", "leaf"),
+        ("port", "7"),
+        ("direction", "transmit"),
+    ])]);
+    let mut watch = Watch::new(Fabric::new(fabric(false), Ports::default(), Vec::new()), Limits::default());
+    let (mut standing, _) = Standing::new(1000);
+    for (second, total) in [(1, 0.0), (2, 100.0), (3, 300.0), (4, 600.0)] {
+        if second == 3 {
+            watch.rewire(&fabric(true));
+            standing.rewired();
+        }
+        watch.push(Frame::new(second * 1_000_000_000, &watch.fabric().ports));
+        standing.take(&list, &[second * 1000], &[total], &mut watch);
+    }
+    let port = watch.fabric().switch_ports().next().unwrap();
+    assert_eq!(watch.frame(4_000_000_000).unwrap().get(Signal::Tx, port), Some(300.0));
+}
+
+#[test]
 fn only_what_is_slow_is_asked_of_the_store() {
     let (_, rest) = Standing::new(1000);
     let quick: Vec<String> = rest.iter().filter(|row| !row.slow).map(|row| format!("{:?}", row.signal)).collect();

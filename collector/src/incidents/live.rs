@@ -138,6 +138,7 @@ impl Live {
         let topology = self.parts.topologies.current();
         if self.topology.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &topology)) {
             self.watch.rewire(&topology);
+            self.standing.rewired();
             self.topology = Some(topology);
         }
         let changed = self.running.update(&self.parts.jobs.registry, now);
