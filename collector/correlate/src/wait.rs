@@ -16,8 +16,8 @@ limits! {
     EXPLAINED = "wait.explained", 0.5, "share of idle time";
     /// of the longest queue of a switch: ports with less are not why it holds others back
     PART = "wait.queue_part", 0.25, "share of bytes";
-    /// a port that sends so much of its link's rate is full
-    FULL = "wait.full", 0.9, "share of rate";
+    /// what a port sends of its link's rate, while others wait for its switch: from here on it is full
+    FULL = "wait.full", 0.7, "share of rate";
 }
 
 /// A port at which congestion ends: nobody holds it back.
@@ -30,8 +30,23 @@ pub struct Terminal {
 }
 
 /// Share of its link that a port sends.
-pub fn load(scene: &Scene<'_>, port: usize) -> Option<f64> {
+fn load(scene: &Scene<'_>, port: usize) -> Option<f64> {
     Some(scene.now(Signal::Tx, port)? / scene.rate(port)?)
+}
+
+/// The same while others wait for its switch, by how much they wait: what is full for moments is not so on average.
+pub fn load_while_waited(scene: &Scene<'_>, port: usize) -> Option<f64> {
+    let (fabric, rate) = (scene.fabric, scene.rate(port)?);
+    let before = fabric.ports.of_node(fabric.ports.list[port].end.node).iter();
+    let before: Vec<usize> = before.filter_map(|p| fabric.ports.list[*p].peer).filter(|p| is_held(scene, *p)).collect();
+    let (mut sent, mut waited) = (0.0, 0.0);
+    for frame in scene.now.frames() {
+        let held = |p: &usize| frame.get(Signal::PauseRx, *p).or_else(|| frame.get(Signal::XmitWait, *p));
+        let wait: f64 = before.iter().filter_map(held).sum();
+        let Some(load) = frame.get(Signal::Tx, port).filter(|_| wait > 0.0) else { continue };
+        (sent, waited) = (sent + wait * load / rate, waited + wait);
+    }
+    (waited > 0.0).then(|| sent / waited)
 }
 
 /// Share of time in which a port was kept from sending: paused, or where pause is not measured without credits.
@@ -84,7 +99,9 @@ fn full(scene: &Scene<'_>, node: usize) -> Vec<usize> {
     let ports = scene.fabric.ports.of_node(node);
     let queue = |port: &usize| scene.now(Signal::Queue, *port);
     let longest = ports.iter().filter_map(queue).fold(f64::NAN, f64::max);
-    let busy = |port: usize| is_held(scene, port) || load(scene, port).is_some_and(|share| share >= scene.limit(&FULL));
+    let busy = |port: usize| {
+        is_held(scene, port) || load_while_waited(scene, port).is_some_and(|share| share >= scene.limit(&FULL))
+    };
     let is_full = |port: &usize| match queue(port) {
         Some(waits) if longest > 0.0 => waits >= scene.limit(&PART) * longest,
         _ => busy(*port),

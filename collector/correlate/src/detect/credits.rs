@@ -3,12 +3,10 @@
 
 use super::{evidence, name, percent};
 use crate::finding::{Finding, Kind, Root};
-use crate::history::{Frame, mean};
 use crate::limits::{Limit, limits};
 use crate::scene::Scene;
 use crate::signal::Signal;
-use crate::wait::{FULL, terminals};
-use std::sync::Arc;
+use crate::wait::{FULL, load_while_waited, terminals};
 
 limits! {
     /// could not send, over half a minute
@@ -25,12 +23,6 @@ pub(super) fn warm(scene: &Scene<'_>) -> Vec<Finding> {
     judge(scene, &WARM)
 }
 
-/// Share of its rate that a port sends in the samples in which another waits: what is narrow for seconds is not so on average.
-fn while_waiting(scene: &Scene<'_>, waiting: usize, least: f64, port: usize) -> Option<f64> {
-    let waits = |f: &&Arc<Frame>| f.get(Signal::XmitWait, waiting).is_some_and(|share| share >= least);
-    Some(mean(scene.now.frames().iter().filter(waits).filter_map(|f| f.get(Signal::Tx, port)))? / scene.rate(port)?)
-}
-
 fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
     let fabric = scene.fabric;
     let least = scene.limit(limit);
@@ -45,9 +37,9 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
         let began = scene.first(|f| f.get(Signal::XmitWait, at).is_some_and(|share| share >= least));
         Finding::new(kind, root, sure, evidence(scene, Signal::XmitWait, at, share, least), text).since(began)
     };
-    let ends = terminals(scene);
+    // A host forwards nothing: if its switch has no credits for it, it is the reason.
     let slow = |port: usize| {
-        let switch = fabric.ports.list[port].peer.filter(|_| fabric.is_host(port))?;
+        let switch = fabric.ports.list[port].peer?;
         let share = waits(switch)?;
         let text = format!(
             "{} gives its switch no credits: what is for it cannot be sent {} of the time. It does not drain what it gets.",
@@ -56,19 +48,16 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
         );
         Some((found(Kind::SlowReceiver, Root::Port(port), 0.9, switch, share, text), share))
     };
-    let mut hosts: Vec<(Finding, f64)> = ends.iter().filter_map(|t| slow(t.port)).collect();
+    let mut hosts: Vec<(Finding, f64)> = fabric.host_ports().filter_map(slow).collect();
     hosts.sort_by(|a, b| b.1.total_cmp(&a.1));
     if !hosts.is_empty() {
         return hosts.into_iter().map(|(found, _)| found).collect();
     }
     let of = |port: usize| Some((port, fabric.ports.list[port].peer.filter(|_| !fabric.is_host(port))?));
     // The narrowest place: the port that sends most of its rate while others wait for its switch.
-    let load = |port: &usize| while_waiting(scene, worst, least, *port).unwrap_or(0.0);
-    let ends = ends.iter().map(|t| t.port).filter(|p| load(p) >= scene.limit(&FULL));
-    let narrowest = ends.max_by(|a, b| load(a).total_cmp(&load(b)));
-    let next = || fabric.peer_node(worst).into_iter().flat_map(|node| fabric.ports.of_node(node).iter().copied());
-    let narrowest = narrowest
-        .or_else(|| next().filter(|p| load(p) >= scene.limit(&FULL)).max_by(|a, b| load(a).total_cmp(&load(b))));
+    let load = |port: usize| load_while_waited(scene, port).filter(|share| *share >= scene.limit(&FULL));
+    let ends = terminals(scene).into_iter().filter_map(|t| Some((t.port, load(t.port)?)));
+    let narrowest = ends.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(port, _)| port);
     let full = narrowest.and_then(of);
     let one = match full {
         Some((_, host)) if fabric.is_host(host) => {

@@ -1,5 +1,5 @@
 //! Flows that share one of several equal links out of a leaf while the others idle: the leaf sends no more than before,
-//! one of its uplinks got a larger part of it, and somebody loses.
+//! one of its uplinks got more and a larger part of it, and somebody loses.
 
 use super::{evidence, name, percent};
 use crate::finding::{Finding, Kind, Root};
@@ -15,6 +15,8 @@ limits! {
     SHIFT = "ecmp_collision.shift", 0.1, "share of leaf";
     /// the same, of what it was
     TIMES = "ecmp_collision.times", 1.35, "times usual";
+    /// of what it carried itself: flows that came to it bring their bytes, or somebody else merely carries less
+    MORE = "ecmp_collision.more", 1.2, "times usual";
     /// how much more it must be than it ever was in a stretch as long
     BEYOND = "ecmp_collision.beyond", 0.03, "share of leaf";
     /// of what was usual: a leaf that sends more has more to do, and no collision
@@ -52,7 +54,8 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     let long = scene.now.ticks().min(scene.usual.stretch.ticks() / 2).max(1);
     let highest = scene.usual.stretch.frames().windows(long).filter_map(part).fold(0.0, f64::max);
     let (is, was) = (part(scene.now.frames())?, scene.usual(Signal::Tx, port)? / usual);
-    if grown < limit(&SHIFT) || is < limit(&TIMES) * was || is < highest + limit(&BEYOND) || loud || !lose {
+    let more = scene.now(Signal::Tx, port)? / scene.usual(Signal::Tx, port)?;
+    if grown < limit(&SHIFT) || more < limit(&MORE) || is < limit(&TIMES) * was || is < highest + limit(&BEYOND) || loud || !lose {
         return None;
     }
     let evidence = evidence(scene, Signal::Tx, port, scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
