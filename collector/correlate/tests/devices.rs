@@ -233,6 +233,24 @@ fn timeouts_on_one_host_are_its_own_and_on_several_the_networks() {
 }
 
 #[test]
+fn flows_that_lose_are_told_by_what_they_have_in_common() {
+    // One sends a twentieth of its bytes again, others hardly any, which is more than usual.
+    let lost = |worst: usize, few: &'static [usize], to: &'static [usize]| {
+        only(watch(60, 30, 0, move |fabric, frame| {
+            frame.set(Signal::Retransmits, host(fabric, worst), 0.05 * USUAL / 4096.0);
+            few.iter().for_each(|h| frame.set(Signal::Retransmits, host(fabric, *h), 2.0));
+            to.iter().for_each(|h| frame.set(Signal::OutOfSequence, host(fabric, *h), 2.0));
+        }))
+        .root
+    };
+    assert_eq!(lost(2, &[], &[5, 6]), port("h2", "1"), "whoever it sends to: its own");
+    assert_eq!(lost(2, &[1, 3], &[4, 5, 6]), Place::Switch { node: "leaf0".into() });
+    assert_eq!(lost(2, &[1, 7], &[4, 5, 6]), Place::Switch { node: "leaf1".into() });
+    assert_eq!(lost(2, &[1, 7], &[5]), port("h5", "1"));
+    assert_eq!(lost(2, &[1, 7], &[3, 5]), Place::Fabric);
+}
+
+#[test]
 fn what_is_sent_again_while_nothing_was_full_was_corrupted() {
     let again = |paused: f64| {
         watch(60, 30, 0, move |fabric, frame| {

@@ -55,7 +55,13 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     let highest = scene.usual.stretch.frames().windows(long).filter_map(part).fold(0.0, f64::max);
     let (is, was) = (part(scene.now.frames())?, scene.usual(Signal::Tx, port)? / usual);
     let more = scene.now(Signal::Tx, port)? / scene.usual(Signal::Tx, port)?;
-    if grown < limit(&SHIFT) || more < limit(&MORE) || is < limit(&TIMES) * was || is < highest + limit(&BEYOND) || loud || !lose {
+    if grown < limit(&SHIFT)
+        || more < limit(&MORE)
+        || is < limit(&TIMES) * was
+        || is < highest + limit(&BEYOND)
+        || loud
+        || !lose
+    {
         return None;
     }
     let evidence = evidence(scene, Signal::Tx, port, scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);

@@ -31,17 +31,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let mut signs: Vec<Sign> = scene.fabric.host_ports().filter_map(|port| sign(scene, port)).collect();
     signs.sort_by(|a, b| (b.2 / b.3).total_cmp(&(a.2 / a.3)));
     let Some(&(worst, signal, value, limit)) = signs.first() else { return Vec::new() };
-    let node = |port: usize| scene.fabric.ports.list[port].end.node;
-    let hosts: BTreeSet<usize> = signs.iter().map(|s| node(s.0)).collect();
-    let leaves: BTreeSet<Option<usize>> = signs.iter().map(|s| scene.fabric.peer_node(s.0)).collect();
-    let (root, sure, whose) = match (hosts.len(), leaves.first()) {
-        (1, _) => (Root::Port(worst), 0.4, "no other host has that: it is this host, its NIC or its link".to_owned()),
-        (n, Some(Some(leaf))) if leaves.len() == 1 => {
-            let leaf_name = &scene.fabric.topology.nodes[*leaf].name;
-            (Root::Switch(*leaf), 0.38, format!("{n} hosts of {leaf_name} have that, and no others"))
-        }
-        (n, _) => (Root::Fabric, 0.36, format!("{n} hosts of several leaves have that: it is the network")),
-    };
+    let (root, sure, whose) = place(scene, worst);
     let corrupted = signal == Signal::Retransmits && nothing_was_full(scene);
     let (kind, sure, why) = if corrupted {
         let why = " Nobody was paused and nothing was discarded, so a link on the way corrupts packets.";
@@ -58,6 +48,53 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     vec![Finding::new(kind, root, sure, evidence(scene, signal, worst, value, limit), text)]
 }
 
+/// Where packets are lost: what the flows that lose some have in common. All who send again count, not the worst alone.
+fn place(scene: &Scene<'_>, worst: usize) -> (Root, f64, String) {
+    let telling = |signals: &[Signal]| {
+        let mut ports: BTreeSet<usize> = BTreeSet::new();
+        for signal in signals {
+            ports.extend(
+                scene.fabric.host_ports().filter(|p| count(scene, *signal, *p, scene.limit(&TIMEOUTS)).is_some()),
+            );
+        }
+        ports
+    };
+    let mut from = telling(&[Signal::Timeouts, Signal::Retransmits, Signal::RetriesExceeded]);
+    from.insert(worst);
+    let to = telling(&[Signal::OutOfSequence]);
+    let leaf = |ports: &BTreeSet<usize>| {
+        let leaves: BTreeSet<Option<usize>> = ports.iter().map(|p| scene.fabric.peer_node(*p)).collect();
+        leaves.first().copied().flatten().filter(|_| leaves.len() == 1)
+    };
+    let named = |leaf: usize| &scene.fabric.topology.nodes[leaf].name;
+    if from.len() == 1 {
+        return (Root::Port(worst), 0.4, "no other host has that: it is this host, its NIC or its link".to_owned());
+    }
+    if let (1, Some(port)) = (to.len(), to.first()) {
+        let whose =
+            format!("{} hosts that send to {} have that: it is that host or its link", from.len(), name(scene, *port));
+        return (Root::Port(*port), 0.38, whose);
+    }
+    if let Some(leaf) = leaf(&from) {
+        let whose = format!("{} hosts of {} have that, and no others", from.len(), named(leaf));
+        return (Root::Switch(leaf), 0.38, whose);
+    }
+    if let Some(leaf) = leaf(&to) {
+        let whose = format!("{} hosts have that, and all that is lost was for hosts of {}", from.len(), named(leaf));
+        return (Root::Switch(leaf), 0.37, whose);
+    }
+    (Root::Fabric, 0.36, format!("{} hosts of several leaves have that: it is the network", from.len()))
+}
+
+/// Events of a stretch and what they are measured by: at least so many, and more than is usual.
+fn count(scene: &Scene<'_>, signal: Signal, port: usize, least: f64) -> Option<Sign> {
+    // Hardly any port has any: what is usual is looked up of those alone.
+    let seen = scene.now(signal, port).map(|n| n * scene.seconds()).filter(|n| *n >= least)?;
+    let usual = scene.usual(signal, port).unwrap_or(0.0) * scene.seconds();
+    let limit = least.max(scene.limit(&MORE) * usual);
+    (seen >= limit).then_some((port, signal, seen, limit))
+}
+
 /// Whether no buffer was full: somebody would have been paused or kept without credits, or packets discarded.
 fn nothing_was_full(scene: &Scene<'_>) -> bool {
     let ports = || 0..scene.fabric.ports.list.len();
@@ -66,13 +103,6 @@ fn nothing_was_full(scene: &Scene<'_>) -> bool {
 }
 
 fn sign(scene: &Scene<'_>, port: usize) -> Option<Sign> {
-    let count = |signal, least: f64| {
-        // Hardly any port has any: what is usual is looked up of those alone.
-        let seen = scene.now(signal, port).map(|n| n * scene.seconds()).filter(|n| *n >= least)?;
-        let usual = scene.usual(signal, port).unwrap_or(0.0) * scene.seconds();
-        let limit = least.max(scene.limit(&MORE) * usual);
-        (seen >= limit).then_some((port, signal, seen, limit))
-    };
     let again = || {
         let part = |again: f64, sent: f64| if sent > 0.0 { again * FULL / sent } else { 0.0 };
         let is = part(scene.now(Signal::Retransmits, port)?, scene.now(Signal::Tx, port)?);
@@ -84,7 +114,7 @@ fn sign(scene: &Scene<'_>, port: usize) -> Option<Sign> {
         let limit = scene.limit(&AGAIN).max(scene.limit(&MORE) * usual);
         (is >= limit).then_some((port, Signal::Retransmits, is, limit))
     };
-    count(Signal::RetriesExceeded, scene.limit(&GAVE_UP))
-        .or_else(|| count(Signal::Timeouts, scene.limit(&TIMEOUTS)))
+    count(scene, Signal::RetriesExceeded, port, scene.limit(&GAVE_UP))
+        .or_else(|| count(scene, Signal::Timeouts, port, scene.limit(&TIMEOUTS)))
         .or_else(again)
 }
