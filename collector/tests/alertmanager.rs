@@ -31,6 +31,7 @@ fn incident(id: &str) -> Incident {
         start_ns,
         detected_ns: start_ns + S,
         end_ns: None,
+        merged_into: None,
         severity: Severity::Critical,
         confidence: 0.9,
         root: Place::Link { a: "leaf1".to_owned(), b: "spine2".to_owned() },

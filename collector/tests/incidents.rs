@@ -20,6 +20,7 @@ fn incident(id: &str, start_ns: i64) -> Incident {
         start_ns,
         detected_ns: start_ns + S,
         end_ns: None,
+        merged_into: None,
         severity: Severity::Critical,
         confidence: 0.93,
         root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },

@@ -59,6 +59,11 @@ impl Kind {
         )
     }
 
+    /// Whether it shows at several links one after the other: a switch that dies takes seconds for that.
+    pub fn spreads(self) -> bool {
+        matches!(self, Self::LinkDown | Self::LinkFlap)
+    }
+
     /// Whether it keeps others from sending, so that these are paused because of it.
     pub fn holds(self) -> bool {
         matches!(self, Self::PfcStorm | Self::SlowReceiver | Self::DegradedLink | Self::Incast)

@@ -102,6 +102,9 @@ pub struct Incident {
     pub detected_ns: i64,
     /// When it was over; `None`: it is not.
     pub end_ns: Option<i64>,
+    /// The id of another that it proved to be a part of; it ended then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged_into: Option<String>,
     /// How bad.
     pub severity: Severity,
     /// 0 to 1.

@@ -42,6 +42,18 @@ fn trouble_that_is_seen_in_two_places_is_two_incidents() {
 }
 
 #[test]
+fn two_that_are_seen_where_they_are_are_two_from_the_start() {
+    let found = watch(80, 8, 0, |fabric, frame| {
+        held(fabric, frame, 3);
+        if frame.time_ns >= 82 * S {
+            errors(fabric, frame);
+        }
+    });
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|i| i.detected_ns - i.start_ns <= 3 * S), "{found:?}");
+}
+
+#[test]
 fn one_ends_while_the_other_goes_on() {
     let found = watch(80, 100, 0, |fabric, frame| {
         errors(fabric, frame);
@@ -104,6 +116,9 @@ fn what_is_only_felt_ends_when_its_cause_is_seen() {
             held(fabric, frame, 3);
         }
     });
+    let felt = found.iter().find(|i| i.kind == Kind::FabricCongestion).unwrap();
+    let cause = found.iter().find(|i| i.kind == Kind::SlowReceiver).unwrap();
+    assert_eq!((&felt.merged_into, &cause.merged_into), (&Some(cause.id.clone()), &None));
     let found = told(found);
     assert_eq!((found.len(), found[0].0, found[0].3), (2, Kind::FabricCongestion, true), "{found:?}");
     assert_eq!(found[1], (Kind::SlowReceiver, "h3".to_owned(), 110, false));

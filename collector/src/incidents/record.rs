@@ -167,7 +167,8 @@ impl Record {
         changed(State::Severity, old.severity != new.severity, severity_text(new.severity).to_owned());
         changed(State::Culprits, !same(&old.culprit_jobs, &new.culprit_jobs), new.culprit_jobs.join(", "));
         changed(State::Victims, !same(&old.victim_jobs, &new.victim_jobs), new.victim_jobs.join(", "));
-        changed(State::Ended, old.end_ns.is_none() && new.end_ns.is_some(), String::new());
+        let part_of = new.merged_into.as_ref().map_or_else(String::new, |id| format!("part of {id}"));
+        changed(State::Ended, old.end_ns.is_none() && new.end_ns.is_some(), part_of);
         self.seen_ns = now_ns;
         for (state, detail) in &mut states {
             self.note(now_ns, *state, std::mem::take(detail));

@@ -24,6 +24,8 @@ pub(super) struct Episode {
     pub last_ns: i64,
     /// The last instant at which it was not over.
     pub alive_ns: i64,
+    /// Another incident, if all that was found lately belongs to that.
+    pub part_of: Option<String>,
     /// Looks in a row at which nothing was found.
     pub quiet: usize,
     /// What was found, and how often and surely.
@@ -44,6 +46,7 @@ impl Episode {
             detected_ns: now_ns,
             last_ns: now_ns,
             alive_ns: now_ns,
+            part_of: None,
             quiet: 0,
             verdicts: Vec::new(),
             suffer: BTreeMap::new(),
@@ -138,6 +141,7 @@ impl Episode {
             start_ns: verdict.began_ns.unwrap_or(self.start_ns),
             detected_ns: self.detected_ns,
             end_ns: over.then_some(self.last_ns),
+            merged_into: self.part_of.clone().filter(|_| over),
             severity: if suffer.is_empty() { Severity::Warning } else { Severity::Critical },
             confidence: verdict.confidence,
             root: Place::of(fabric, &verdict.root),

@@ -42,6 +42,26 @@ const TURNS: usize = 1;
 /// nothing.
 const COMPARES_S: f64 = 10.0;
 
+/// What an open incident says to the others.
+struct Other {
+    id: String,
+    root: Root,
+    holds: bool,
+}
+
+impl Other {
+    fn of(episode: &Episode) -> Self {
+        let verdict = episode.verdict();
+        Self { id: episode.id.clone(), root: verdict.root.clone(), holds: verdict.kind.holds() }
+    }
+
+    /// Whether a finding is of its place, or only felt, which it explains.
+    fn owns(&self, finding: &Finding, fabric: &Fabric) -> bool {
+        let here = self.root != Root::Fabric && self.root.meets(&finding.root, fabric);
+        here || (self.holds && finding.kind.is_coarse())
+    }
+}
+
 /// See the module.
 pub struct Watch {
     fabric: Fabric,
@@ -143,15 +163,12 @@ impl Watch {
     pub fn judge(&mut self) -> Vec<Incident> {
         let all = std::mem::take(&mut self.open);
         let due = self.due(&all);
-        let verdicts: Vec<(Root, bool)> =
-            all.iter().map(|e| (e.verdict().root.clone(), e.verdict().kind.holds())).collect();
+        let verdicts: Vec<Other> = all.iter().map(Other::of).collect();
         let (mut open, mut over) = (Vec::new(), Vec::new());
         for (at, mut episode) in all.into_iter().enumerate() {
-            let others = || verdicts.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, verdict)| verdict);
-            let own = &verdicts[at].0;
-            let roots: Vec<&Root> =
-                others().map(|(root, _)| root).filter(|root| **root != Root::Fabric && *root != own).collect();
-            if due.contains(&at) && self.look_again(&mut episode, &roots, others().any(|(_, holds)| *holds)) {
+            let others = verdicts.iter().filter(|other| other.id != episode.id);
+            let others: Vec<&Other> = others.collect();
+            if due.contains(&at) && self.look_again(&mut episode, &others) {
                 over.push(episode.tell(&self.fabric, true));
             } else {
                 open.push(episode);
@@ -196,24 +213,22 @@ impl Watch {
         (seconds / self.history.step_s()).round().max(0.0) as usize
     }
 
-    /// Judges an open episode, without what is found at the places of `others` and, if others explain that, without what is
-    /// only felt; true if it is over.
-    fn look_again(&self, episode: &mut Episode, others: &[&Root], explained: bool) -> bool {
+    /// Judges an open episode, without what belongs to others; true if it is over.
+    fn look_again(&self, episode: &mut Episode, others: &[&Other]) -> bool {
         let since = self.history.last_since(usize::MAX, episode.start_ns);
         let young = self.young(episode);
-        let mine = |f: &Finding| {
-            // What is only felt is explained by what is seen.
-            let felt = explained && f.kind.is_coarse();
-            !felt && !others.iter().any(|root| root.meets(&f.root, &self.fabric))
+        let root = episode.verdict().root.clone();
+        let owner = |f: &Finding| others.iter().find(|other| other.root != root && other.owns(f, &self.fabric));
+        let found = |part: f64| {
+            let ticks = |d: &detect::Detector| self.ticks(part * d.needs_s);
+            let mut all = self.findings(&episode.usual, ticks, |ticks| since.last(ticks));
+            all.retain(|f| young || episode.knows(f));
+            all
         };
-        let (now, lately) = {
-            let known = |f: &Finding| mine(f) && (young || episode.knows(f));
-            let found = |part: f64| {
-                let ticks = |d: &detect::Detector| self.ticks(part * d.needs_s);
-                self.findings(&episode.usual, ticks, |ticks| since.last(ticks)).iter().any(known)
-            };
-            (found(1.0), found(ALIVE))
-        };
+        let now = found(1.0).iter().any(|f| owner(f).is_none());
+        let all = found(ALIVE);
+        let lately = all.iter().any(|f| owner(f).is_none());
+        episode.part_of = all.iter().filter(|_| !lately).find_map(owner).map(|other| other.id.clone());
         episode.quiet += 1;
         if lately {
             episode.quiet = 0;
@@ -224,8 +239,8 @@ impl Watch {
             let whole = since.last(LONGEST);
             let usual = episode.usual.clone();
             let scene = self.scene(&usual, &whole);
-            let findings: Vec<Finding> = self.able(&usual).flat_map(|d| (d.run)(&scene)).filter(mine).collect();
-            episode.note(findings, &scene);
+            let all = self.able(&usual).flat_map(|d| (d.run)(&scene));
+            episode.note(all.filter(|f| owner(f).is_none()), &scene);
         }
         episode.quiet > LEAST && self.since(episode.alive_ns) > self.ticks(QUIET_S)
     }
@@ -270,7 +285,9 @@ impl Watch {
         if open.iter().any(|e| e.verdict().root.meets(&finding.root, &self.fabric)) || open.len() >= MOST {
             return;
         }
-        if open.iter().any(|e| self.young(e)) {
+        // What the first findings are of may still show; only two that are seen where they are are two from the start.
+        let stands_alone = |f: &Finding| !f.inferred && !f.kind.spreads();
+        if open.iter().any(|e| self.young(e) && !(stands_alone(e.verdict()) && stands_alone(&finding))) {
             return;
         }
         self.opened += 1;

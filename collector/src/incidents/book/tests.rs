@@ -16,6 +16,7 @@ pub(crate) fn incident(id: &str) -> Incident {
         start_ns: S,
         detected_ns: 3 * S,
         end_ns: None,
+        merged_into: None,
         severity: Severity::Warning,
         confidence: 0.9,
         root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
