@@ -30,6 +30,8 @@ const LAG_S: f64 = 20.0;
 const LEAST: usize = 2;
 /// Ticks that are judged at most: what was long ago says little of what is wrong now.
 const LONGEST: usize = 60;
+/// The same for who suffers: jobs take turns, and need some time to show what they lose.
+const SUFFERED: usize = 120;
 /// Seconds in which the first finding may give way to another kind: trouble shows itself bit by bit.
 const YOUNG_S: f64 = 10.0;
 /// Seconds after which trouble is a part of what is usual for all others: a link may be bad for weeks.
@@ -240,7 +242,8 @@ impl Watch {
             let usual = episode.usual.clone();
             let scene = self.scene(&usual, &whole);
             let all = self.able(&usual).flat_map(|d| (d.run)(&scene));
-            episode.note(all.filter(|f| owner(f).is_none()), &scene);
+            let long = since.last(SUFFERED);
+            episode.note(all.filter(|f| owner(f).is_none()), &self.scene(&usual, &long));
         }
         episode.quiet > LEAST && self.since(episode.alive_ns) > self.ticks(QUIET_S)
     }
