@@ -181,6 +181,15 @@ impl Runner {
                 gone |= self.read(index, tick == Tick::Slow);
             }
         }
+        // A link that changed may have come back slower; its rate is a slow fact otherwise.
+        if tick == Tick::Full && self.lines.iter().any(|l| is_state(l.spec) && l.fresh && l.batch.urgent) {
+            for (index, due) in due.iter_mut().enumerate().filter(|(_, due)| !**due) {
+                if is_state(self.lines[index].spec) {
+                    *due = true;
+                    gone |= self.read(index, false);
+                }
+            }
+        }
         let changed = |l: &Line| l.fresh && (l.plan.is_none() || l.planned != l.batch.generation());
         if tick == Tick::Slow || self.lines.iter().any(changed) {
             let ended = self.replan();

@@ -8,13 +8,14 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// What is urgent on one port is on others: they are sampled in the same moment and shall travel together.
 const GATHER: Duration = Duration::from_millis(5);
 
 /// Whether an item must not wait for the next regular flush.
 pub trait Urgent {
-    /// True for pause, link and storm signals.
+    /// True for signals of pause, storms, links and errors of the wire.
     fn is_urgent(&self) -> bool;
 }
 
@@ -70,10 +71,20 @@ impl<T: Urgent> Ring<T> {
         lost
     }
 
-    /// Up to `max` items after at most `wait`; earlier when an urgent item is pushed or the ring is half full.
-    pub async fn drain(&self, max: usize, wait: Duration) -> Vec<T> {
-        if tokio::time::timeout(wait, self.wake.notified()).await.is_ok() {
-            tokio::time::sleep(GATHER).await;
+    /// Up to `max` items after at most `wait`; earlier when the ring is half full, or when an urgent item is pushed and
+    /// `soonest` has passed (`None`: urgent items wait as others do).
+    pub async fn drain(&self, max: usize, wait: Duration, soonest: Option<Duration>) -> Vec<T> {
+        let begin = Instant::now();
+        let end = begin + wait;
+        while tokio::time::timeout_at(end, self.wake.notified()).await.is_ok() {
+            let full = self.len() * 2 >= self.capacity;
+            let due = soonest.map(|soonest| (begin + soonest).max(Instant::now() + GATHER));
+            match due.filter(|_| !full) {
+                Some(due) => tokio::time::sleep_until(due.min(end)).await,
+                None if full => {}
+                None => continue,
+            }
+            break;
         }
         self.take(max)
     }
@@ -110,7 +121,6 @@ impl<T: Urgent> Ring<T> {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::time::Instant;
 
     impl Urgent for u32 {
         fn is_urgent(&self) -> bool {
@@ -143,7 +153,7 @@ mod tests {
             producer.push(100);
         });
         let begin = Instant::now();
-        assert_eq!(ring.drain(10, Duration::from_secs(20)).await, [1, 100]);
+        assert_eq!(ring.drain(10, Duration::from_secs(20), Some(Duration::ZERO)).await, [1, 100]);
         assert!(begin.elapsed() < Duration::from_secs(10));
         thread.join().unwrap();
     }
@@ -153,7 +163,25 @@ mod tests {
         let ring = Ring::new(100);
         ring.push(1_u32);
         let begin = Instant::now();
-        assert_eq!(ring.drain(10, Duration::from_millis(30)).await, [1]);
+        assert_eq!(ring.drain(10, Duration::from_millis(30), Some(Duration::ZERO)).await, [1]);
         assert!(begin.elapsed() >= Duration::from_millis(30));
+    }
+
+    #[tokio::test]
+    async fn urgent_items_do_not_follow_each_other_closer_than_they_may() {
+        let (ring, begin) = (Ring::new(100), Instant::now());
+        let (never, soonest) = (Duration::from_secs(600), Duration::from_millis(40));
+        for times in 1..=3 {
+            ring.push(100_u32);
+            ring.push(101);
+            assert_eq!(ring.drain(10, never, Some(soonest)).await, [100, 101]);
+            assert!(begin.elapsed() >= soonest * times);
+        }
+        ring.push(100);
+        let (begin, wait) = (Instant::now(), Duration::from_millis(60));
+        assert_eq!(ring.drain(10, wait, None).await, [100]);
+        assert!(begin.elapsed() >= wait, "urgent items wait as others do");
+        (0..50).for_each(|_| _ = ring.push(1));
+        assert_eq!(ring.drain(100, never, None).await.len(), 50, "a ring that fills up does not wait");
     }
 }

@@ -219,6 +219,24 @@ fn a_link_that_goes_down_is_told_at_once() {
 }
 
 #[test]
+fn a_link_that_came_back_slower_is_told_though_nobody_tells_of_it() {
+    let dir = host();
+    let changes = dir.path().join("sys/class/net/ens0/carrier_changes");
+    fs::write(&changes, "2\n").unwrap();
+    // Slow facts are far away, and no event comes.
+    let roots = Roots::with_calls(dir.path().to_path_buf(), Fake::new(dir.path()));
+    let engine = Engine::start(Arc::new(roots), Settings { slow: Duration::from_secs(3600), ..settings() }).unwrap();
+    let rate = "mlx5_0/1 fabric.port.rate{}";
+    until("first sample", || of(&engine, rate).filter(|v| *v == 12.5e9));
+    until("a second sample", || engine.ring().take(usize::MAX).into_iter().nth(2));
+    fs::write(dir.path().join("sys/class/infiniband/mlx5_0/ports/1/rate"), "50 Gb/sec (2X)\n").unwrap();
+    fs::write(changes, "4\n").unwrap();
+    until("the rate", || of(&engine, rate).filter(|v| *v == 6.25e9));
+    assert!(engine.ring().take(usize::MAX).iter().any(|s| s.urgent), "a change that is over is urgent");
+    engine.shutdown(Duration::from_secs(5));
+}
+
+#[test]
 fn each_second_tells_peaks_wraps_and_shares() {
     let dir = host();
     let (engine, _fake) = start(dir.path());

@@ -124,6 +124,7 @@ fn config(address: SocketAddr) -> Collector {
         url: format!("http://{address}"),
         compression: Compression::Zstd,
         flush: Duration::from_millis(50),
+        urgent: Duration::from_millis(10),
         timeout: Duration::from_secs(5),
         drain: Duration::from_secs(5),
         batch: 100,

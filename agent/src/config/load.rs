@@ -185,6 +185,7 @@ fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigErro
             Some(other) => return bad("collector.compression", &format!("{other:?} is not zstd, gzip or none")),
         },
         flush: Duration::from_secs(1),
+        urgent: Duration::from_millis(200),
         timeout: Duration::from_secs(10),
         drain: Duration::from_secs(5),
         batch: raw.batch.unwrap_or(4096),
@@ -192,6 +193,7 @@ fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigErro
         tls: Tls { ca: raw.ca.map(PathBuf::from), identity },
     };
     time(&mut c.flush, raw.flush, "collector.flush", 10..=60_000)?;
+    time(&mut c.urgent, raw.urgent, "collector.urgent", 0..=60_000)?;
     time(&mut c.timeout, raw.timeout, "collector.timeout", 100..=300_000)?;
     time(&mut c.drain, raw.drain, "collector.drain", 0..=300_000)?;
     needs("collector.batch", (16..=65_536).contains(&c.batch), "from 16 to 65536")?;

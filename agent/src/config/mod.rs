@@ -37,6 +37,8 @@ pub struct Collector {
     pub compression: Compression,
     /// Longest time that a sample waits when nothing is urgent.
     pub flush: Duration,
+    /// Shortest time from a request to one that urgent samples ask for; zero: they wait as others do.
+    pub urgent: Duration,
     /// Longest time for one request.
     pub timeout: Duration,
     /// How long shutdown may take to send what is queued.

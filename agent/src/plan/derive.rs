@@ -1,7 +1,7 @@
 //! Gauges that the agent derives where only it can: shares and peaks within a second, over measured time.
 
 use fabriclens_catalog::Metric;
-use fabriclens_catalog::metrics::{congestion, netdev, pause, pfc, storm, traffic};
+use fabriclens_catalog::metrics::{congestion, link, netdev, pause, pfc, storm, traffic};
 
 /// What growth over time becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,10 @@ const NEVER: f64 = f64::INFINITY;
 /// From here on a pause is more than the flow control of a healthy fabric.
 const PAUSED: f64 = 0.01;
 
-/// Every derivation.
+/// Errors of the wire a second that are no accident.
+const ERRORS: f64 = 1.0;
+
+/// Every derivation, and what is urgent.
 pub static RULES: &[Rule] = &[
     rate(&traffic::PORT_IO, Some(&traffic::PORT_IO_PEAK), NEVER),
     rate(&traffic::RDMA_IO, Some(&traffic::RDMA_IO_PEAK), NEVER),
@@ -42,6 +45,9 @@ pub static RULES: &[Rule] = &[
     rate(&congestion::CNP_PACKETS, Some(&congestion::CNP_PEAK), NEVER),
     rate(&congestion::ECN_PACKETS, Some(&congestion::ECN_PEAK), NEVER),
     rate(&storm::STORM_EVENTS, None, f64::MIN_POSITIVE),
+    rate(&link::LINK_DOWNS, None, f64::MIN_POSITIVE),
+    rate(&link::SYMBOL_ERRORS, None, ERRORS),
+    rate(&link::CRC_ERRORS, None, ERRORS),
     share(&pfc::PFC_PAUSE, Per::Share, &pfc::PFC_PAUSE_SHARE, &pfc::PFC_PAUSE_SHARE_MAX),
     share(&pause::PAUSE_DURATION, Per::Share, &pause::PAUSE_SHARE, &pause::PAUSE_SHARE_MAX),
     share(&congestion::XMIT_WAIT, Per::Line, &congestion::XMIT_WAIT_SHARE, &congestion::XMIT_WAIT_SHARE_MAX),

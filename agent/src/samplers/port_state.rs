@@ -1,5 +1,5 @@
 //! Whether a link is up, each second: state files of RDMA ports, carrier of netdevs, and why a link is down.
-//! A change is urgent. Ports of management-only and restricted functions are read too: state asks nothing of them.
+//! A change is urgent, also one that is over when it is looked for. Ports of management-only and restricted functions are read too: state asks nothing of them.
 
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
@@ -54,7 +54,7 @@ struct PortState {
     carrier: Option<Held>,
     changes: Option<Held>,
     operstate: Option<Held>,
-    last: Option<(Option<u64>, Option<u64>)>,
+    last: Option<[Option<u64>; 3]>,
     reads: u32,
     reason: Option<(String, String)>,
 }
@@ -67,9 +67,9 @@ impl Sampler for PortState {
             out.fact(&state::PORT_UP, &[], Value::Int(u64::from(logical == ACTIVE)));
         }
         let carrier = fact(&mut self.carrier, plain, &netdev::NETDEV_CARRIER, out)?;
-        fact(&mut self.changes, plain, &link::CARRIER_CHANGES, out)?;
+        let changes = fact(&mut self.changes, plain, &link::CARRIER_CHANGES, out)?;
         let up = fact(&mut self.operstate, operational, &netdev::NETDEV_UP, out)?;
-        let now = (logical, carrier.or(up));
+        let now = [logical, carrier.or(up), changes];
         out.urgent = self.last.is_some_and(|last| last != now);
         let down = carrier == Some(0) || up == Some(0);
         if !down {

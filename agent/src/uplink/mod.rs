@@ -121,7 +121,9 @@ impl Uplink {
         if self.ring.len() >= self.config.batch {
             return self.ring.take(self.config.batch);
         }
-        self.ring.drain(self.config.batch, self.config.flush).await
+        // The request before was answered just now.
+        let urgent = Some(self.config.urgent).filter(|soonest| !soonest.is_zero());
+        self.ring.drain(self.config.batch, self.config.flush, urgent).await
     }
 
     fn with_own(&self, mut sections: Vec<Section>, start: u64) -> Vec<Section> {

@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Where guests find this host.
 const HOST: &str = "10.0.2.2";
 
-const CONFIG: &str = "/agent.toml";
+/// Configuration of a guest's agent.
+pub const CONFIG: &str = "/agent.toml";
 
 /// Copies the agent into a guest and starts it. Its log goes to the guest's console, which is kept if a test fails.
 ///

@@ -7,9 +7,11 @@ mod hca_pfc_switch;
 mod hca_port;
 mod hca_saturation;
 mod hca_unload;
+mod hca_urgent;
 mod lab;
 mod rxe_congestion;
 mod rxe_counts;
+mod rxe_faults;
 mod rxe_jobs;
 mod rxe_link;
 mod rxe_loss;
@@ -43,6 +45,7 @@ pub const ALL: &[Scenario] = &[
     rxe_jobs::SCENARIO,
     rxe_link::SCENARIO,
     rxe_loss::SCENARIO,
+    rxe_faults::SCENARIO,
     rxe_congestion::SCENARIO,
     rxe_replug::SCENARIO,
     slurm_rdma::SCENARIO,
@@ -51,6 +54,7 @@ pub const ALL: &[Scenario] = &[
     hca_saturation::SCENARIO,
     hca_port::SCENARIO,
     hca_pfc_switch::SCENARIO,
+    hca_urgent::SCENARIO,
     hca_unload::SCENARIO,
     hca_hang::SCENARIO,
     tcp_probes::SCENARIO,

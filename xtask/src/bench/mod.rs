@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures for performance claims, always beside a rival in the same run, as ratios.
 
 mod agent;
+mod detect;
 mod fleet;
 mod jobs;
 mod probes;
@@ -35,6 +36,8 @@ enum What {
     Report(jobs::Args),
     /// How right verdicts are on simulations with known truth, with all that could be read and with less
     Verdicts(verdicts::Args),
+    /// From a fault at a port to its open incident: real agents, the real collector, the wire between them
+    Detect(detect::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -46,5 +49,6 @@ pub fn run(args: Args) -> Result<()> {
         What::Fleet(args) => fleet::run(&args),
         What::Report(args) => jobs::run(&args),
         What::Verdicts(args) => verdicts::run(&args),
+        What::Detect(args) => detect::run(&args),
     }
 }

@@ -1,8 +1,10 @@
 //! The fabric: two pods of eight hosts, eight rails, a leaf a pod and rail, four spines; 400 Gb/s everywhere.
 //!
-//! Flows share links max-min fairly every tick. Faults change what a link may carry and what NICs count; jobs feel
-//! them through a barrier at the end of each all-reduce. It is a model to show the product with, not evidence.
+//! Flows share links max-min fairly every tick; where many send to one NIC, `dcqcn` says what comes through. Faults change
+//! what a link may carry and what NICs count; jobs feel them through a barrier at the end of each all-reduce. It is a
+//! model to show the product with, not evidence.
 
+use super::dcqcn::{self, Member, STEP_S, Sender};
 use super::{HOSTS, RAILS};
 
 const POD: usize = 8;
@@ -11,9 +13,16 @@ const LEAVES: usize = HOSTS / POD * RAILS;
 /// 400 Gb/s in bytes a second.
 pub const LINE: f64 = 50e9;
 /// One full RoCE frame.
-const FRAME: f64 = 4132.0;
+pub const FRAME: f64 = 4132.0;
 /// mlx5 refreshes a pause well before its quanta end; about one frame in 8 µs of pause at 400 Gb/s.
 const PAUSE_REFRESH_S: f64 = 8e-6;
+/// Share of the line that data has, without what frames have around it.
+const DATA: f64 = 0.96;
+/// Bytes that each sender of an incast has for the one, over so many queue pairs that begin at the full rate, and seconds
+/// until they all come again: as a shuffle does.
+const MESSAGE: f64 = 8e6;
+const PAIRS: f64 = 4.0;
+const GAP_S: f64 = 200e-6;
 
 /// What one NIC has counted since the start; frames, bytes and seconds as real numbers, cut when written.
 #[derive(Clone, Default)]
@@ -33,6 +42,7 @@ pub struct Nic {
     pub crc_errors: f64,
     pub corrected_bits: f64,
     pub storm_warnings: f64,
+    pub link_downs: f64,
 }
 
 impl Nic {
@@ -84,6 +94,15 @@ struct Flow {
     ring: bool,
     path: Vec<usize>,
     rate: f64,
+    sender: Sender,
+}
+
+/// What a tick did to a flow of a crowd.
+struct Crowded {
+    flow: usize,
+    bytes: f64,
+    marks: f64,
+    cnps: f64,
 }
 
 /// The whole fabric.
@@ -92,6 +111,8 @@ pub struct Fabric {
     pub fault: Option<Fault>,
     pub jobs: Vec<Job>,
     flows: Vec<Flow>,
+    /// Seconds since the messages of an incast were through.
+    gap_s: f64,
 }
 
 /// Index of a NIC in [`Fabric::nics`].
@@ -136,6 +157,7 @@ impl Fabric {
                 job("text", "pretrain", 10..16, 22e9, 0.25),
             ],
             flows: Vec::new(),
+            gap_s: 0.0,
         }
     }
 
@@ -146,16 +168,20 @@ impl Fabric {
             path.extend([to_spine(leaf(src), spine), from_spine(leaf(dst), spine)]);
         }
         path.push(downlink(dst));
-        Flow { job, src, dst, left, ring, path, rate: 0.0 }
+        Flow { job, src, dst, left, ring, path, rate: 0.0, sender: Sender::default() }
     }
 
     /// Advances by `dt` seconds.
     pub fn step(&mut self, dt: f64) {
         self.start_flows(dt);
-        let pause = self.pauses();
-        let capacity: Vec<f64> = pause.iter().map(|p| LINE * 0.96 * (1.0 - p)).collect();
-        self.share(&capacity);
-        let senders = self.senders();
+        let mut pause = self.pauses();
+        let (crowd, paused) = self.crowd(dt);
+        crowd.iter().for_each(|c| pause[uplink(self.flows[c.flow].src)] = paused);
+        let mut capacity: Vec<f64> = pause.iter().map(|p| LINE * DATA * (1.0 - p)).collect();
+        for c in &crowd {
+            self.flows[c.flow].path.iter().for_each(|l| capacity[*l] = (capacity[*l] - c.bytes / dt).max(0.0));
+        }
+        self.share(&capacity, &crowd);
         for f in &mut self.flows {
             let loss = match self.fault {
                 Some(Fault::BadLink { nic }) if nic == f.dst => 0.35, // go-back-N sends a third twice
@@ -163,13 +189,8 @@ impl Fabric {
             };
             let sent = (f.rate * dt).min(f.left / (1.0 - loss));
             f.left -= sent * (1.0 - loss);
-            let crowd = senders[downlink(f.dst)].max(*f.path.iter().map(|l| &senders[*l]).max().unwrap_or(&1));
-            // Marking grows with the number of flows that share the fullest hop.
-            let marks = sent / FRAME * (0.15 * (1.0 - 1.0 / crowd as f64));
-            let cnps = marks.min(dt / 50e-6); // one CNP per flow in 50 µs
             let src = &mut self.nics[index(f.src)];
             src.tx_bytes += sent;
-            src.cnp_handled += cnps;
             if loss > 0.0 {
                 src.packet_seq_err += 40.0 * dt;
                 src.adp_retrans += 38.0 * dt;
@@ -177,11 +198,17 @@ impl Fabric {
             }
             let dst = &mut self.nics[index(f.dst)];
             dst.rx_bytes += sent;
-            dst.ecn_marked += marks;
-            dst.cnp_sent += cnps;
             if loss > 0.0 {
                 dst.out_of_sequence += 40.0 * dt;
             }
+        }
+        for c in &crowd {
+            let (src, dst) = (index(self.flows[c.flow].src), index(self.flows[c.flow].dst));
+            self.nics[src].tx_bytes += c.bytes;
+            self.nics[src].cnp_handled += c.cnps;
+            self.nics[dst].rx_bytes += c.bytes;
+            self.nics[dst].ecn_marked += c.marks;
+            self.nics[dst].cnp_sent += c.cnps;
         }
         for (i, nic) in self.nics.iter_mut().enumerate() {
             nic.rx_pause_s += pause[i] * dt;
@@ -201,7 +228,41 @@ impl Fabric {
             }
             _ => {}
         }
-        self.flows.retain(|f| f.left > 1.0);
+        let incast = matches!(self.fault, Some(Fault::Incast { .. }));
+        self.flows.retain(|f| if f.ring { f.left > 1.0 } else { incast });
+    }
+
+    /// What comes through to a NIC that many send to, flow by flow, and the share of time for which their NICs were
+    /// paused.
+    fn crowd(&mut self, dt: f64) -> (Vec<Crowded>, f64) {
+        let Some(Fault::Incast { to, .. }) = self.fault else { return (Vec::new(), 0.0) };
+        let at: Vec<usize> = (0..self.flows.len()).filter(|i| self.flows[*i].dst == to).collect();
+        let member = |i: &usize| {
+            let f = &self.flows[*i];
+            Member::new(f.sender, f.left, if f.ring { 1.0 } else { PAIRS })
+        };
+        let mut crowd: Vec<Member> = at.iter().map(member).collect();
+        let ring: Vec<bool> = at.iter().map(|i| self.flows[*i].ring).collect();
+        let steps = (dt / STEP_S).round().max(1.0);
+        let mut paused = 0.0;
+        for _ in 0..steps as usize {
+            paused += dcqcn::step(&mut crowd, LINE * DATA);
+            if crowd.iter().zip(&ring).any(|(m, ring)| !ring && m.left > 1.0) {
+                continue;
+            }
+            self.gap_s += STEP_S;
+            if self.gap_s >= GAP_S {
+                self.gap_s = 0.0;
+                let burst = crowd.iter_mut().zip(&ring).filter(|(_, ring)| !**ring);
+                burst.for_each(|(m, _)| (m.left, m.sender) = (MESSAGE, Sender::default()));
+            }
+        }
+        let mut through = Vec::new();
+        for (flow, m) in at.into_iter().zip(crowd) {
+            (self.flows[flow].left, self.flows[flow].sender) = (m.left, m.sender);
+            through.push(Crowded { flow, bytes: m.through, marks: m.marks, cnps: m.told });
+        }
+        (through, paused / steps)
     }
 
     fn start_flows(&mut self, dt: f64) {
@@ -228,7 +289,7 @@ impl Fabric {
                 .hosts
                 .iter()
                 .filter(|h| **h != to.0)
-                .map(|h| self.flow(job, (*h, to.1), to, 4e9, false))
+                .map(|h| self.flow(job, (*h, to.1), to, MESSAGE, false))
                 .collect();
             self.flows.extend(burst);
         }
@@ -246,7 +307,6 @@ impl Fabric {
                         hold(*link, [0.99, 0.93, 0.6, 0.5][hops.min(3)]);
                     }
                 }
-                Some(Fault::Incast { to, .. }) if to == f.dst && !f.ring => hold(uplink(f.src), 0.12),
                 _ => {}
             }
         }
@@ -259,11 +319,15 @@ impl Fabric {
         n
     }
 
-    /// Max-min fair rates: fill the tightest link, freeze its flows, repeat.
-    fn share(&mut self, capacity: &[f64]) {
+    /// Max-min fair rates of all but the crowd: fill the tightest link, freeze its flows, repeat.
+    fn share(&mut self, capacity: &[f64], crowd: &[Crowded]) {
         let mut free = capacity.to_vec();
         let mut open = self.senders();
-        let mut waiting: Vec<usize> = (0..self.flows.len()).collect();
+        for c in crowd {
+            self.flows[c.flow].rate = 0.0;
+            self.flows[c.flow].path.iter().for_each(|l| open[*l] -= 1);
+        }
+        let mut waiting: Vec<usize> = (0..self.flows.len()).filter(|i| crowd.iter().all(|c| c.flow != *i)).collect();
         while !waiting.is_empty() {
             let tightest = (0..LINKS)
                 .filter(|l| open[*l] > 0)
@@ -314,5 +378,24 @@ mod tests {
         assert!((tx - rx).abs() < 1.0 && tx > 1e12);
         assert!(f.nics.iter().all(|n| n.rx_bytes <= LINE * 10.0 && n.tx_bytes <= LINE * 10.0));
         assert!(f.nics[index((7, 3))].cnp_sent > 1000.0);
+    }
+
+    #[test]
+    fn an_incast_is_marked_and_slows_its_senders_before_it_pauses_them() {
+        let (calm, incast) = (run(None, 10), run(Some(Fault::Incast { job: 1, to: (7, 3) }), 10));
+        let (victim, sender) = (&incast.nics[index((7, 3))], &incast.nics[index((5, 3))]);
+        let marked = victim.ecn_marked / victim.rx_packets();
+        println!(
+            "marked {marked} paused {} sends {} rx {}",
+            sender.rx_pause_s / 10.0,
+            sender.tx_bytes / calm.nics[index((5, 3))].tx_bytes,
+            victim.rx_bytes / 10.0 / LINE
+        );
+        assert!(marked > 0.3, "most packets are marked: {marked}");
+        let paused = sender.rx_pause_s / 10.0;
+        assert!((0.01..0.2).contains(&paused), "hiccups of pause: {paused}");
+        let sends = sender.tx_bytes / calm.nics[index((5, 3))].tx_bytes;
+        assert!(sends < 0.85, "senders slow down: {sends}");
+        assert!(victim.tx_pause_s == 0.0 && victim.rx_bytes > 0.4 * 10.0 * LINE, "it takes what its link carries");
     }
 }

@@ -87,7 +87,7 @@ const ETHTOOL: &[Row] = &[
     ("rx_corrected_bits_phy", |n| n.corrected_bits),
     ("rx_discards_phy", |_| 0.0),
     ("tx_discards_phy", |_| 0.0),
-    ("link_down_events_phy", |_| 0.0),
+    ("link_down_events_phy", |n| n.link_downs),
     ("tx_pause_storm_warning_events", |n| n.storm_warnings),
     ("tx_pause_storm_error_events", |_| 0.0),
     ("outbound_pci_stalled_rd", |_| 0.0),
@@ -114,6 +114,15 @@ pub struct HostTree {
     host: usize,
     root: PathBuf,
     live: Vec<(usize, Live)>,
+}
+
+/// What a NIC tells of its link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Link {
+    /// No carrier.
+    Down,
+    /// Up, with so many Gb/s.
+    Up(u32),
 }
 
 /// Name of a simulated host: `gpu-03`.
@@ -240,6 +249,37 @@ impl HostTree {
             &self.root.join(format!("dcb/{netdev}.json")),
             r#"{"pfc":{"pfc_cap":8,"macsec_bypass":false,"delay":0,"prio_pfc":[false,false,false,true,false,false,false,false]}}"#,
         )
+    }
+
+    /// The files that tell of a NIC's link, after it went down so many times.
+    pub fn set_link(&self, rail: usize, link: Link, downs: u32) -> Result<()> {
+        let (port, net) = (
+            self.root.join(format!("sys/class/infiniband/mlx5_{rail}/ports/1")),
+            self.root.join(format!("sys/class/net/ens{rail}np0")),
+        );
+        let (up, gbps) = match link {
+            Link::Down => (false, 10),
+            Link::Up(gbps) => (true, gbps),
+        };
+        let or = |yes: &str, no: &str| if up { yes } else { no }.to_owned();
+        let rows = [
+            (&net, "carrier", or("1", "0")),
+            (&net, "operstate", or("up", "down")),
+            (&net, "speed", if up { format!("{gbps}000") } else { "-1".into() }),
+            (&net, "carrier_changes", (2 + 2 * downs - u32::from(!up)).to_string()),
+            (&net, "carrier_down_count", (1 + downs).to_string()),
+            (&port, "rate", format!("{gbps} Gb/sec (4X)")),
+            (&port, "phys_state", or("5: LinkUp", "3: Disabled")),
+            (&port, "state", or("4: ACTIVE", "1: DOWN")),
+        ];
+        // In place and in one call: whoever reads meanwhile finds the old text or the new.
+        let write = |path: &Path, text: &str| {
+            File::options().write(true).open(path)?.write_all_at(format!("{text:\n<24}").as_bytes(), 0)
+        };
+        rows.iter().try_for_each(|(dir, name, text)| {
+            let path = dir.join(name);
+            write(&path, text).with_context(|| format!("write {}", path.display()))
+        })
     }
 
     /// Brings every file up to what the NICs have counted.

@@ -53,6 +53,11 @@ const VOLATILE: Duration = Duration::from_secs(12);
 impl Server {
     /// Starts it over what its directory holds; returns when it takes connections.
     pub fn start(kind: Kind, ours: &Path, dir: &Path) -> Result<Self> {
+        Self::start_with(kind, ours, dir, None)
+    }
+
+    /// As [`Server::start`], ours with a configuration.
+    pub fn start_with(kind: Kind, ours: &Path, dir: &Path, own: Option<&Path>) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
         let local = || Ok::<_, anyhow::Error>(format!("127.0.0.1:{}", local_port()?));
         let (http, otlp, other) = (local()?, local()?, local()?);
@@ -91,6 +96,7 @@ impl Server {
         // setpriv (util-linux) makes the kernel end the server with us, whatever happens to us.
         let mut all = words(&["--pdeathsig", "KILL", "--", &program.display().to_string()]);
         all.extend(args);
+        all.extend(own.iter().flat_map(|config| ["--config".to_owned(), config.display().to_string()]));
         let process = Process::start(Path::new("setpriv"), &all, &dir.join("log"))?;
         let mut server =
             Self { kind, process, ours: ours.to_owned(), dir: dir.to_owned(), http: format!("http://{http}"), otlp };

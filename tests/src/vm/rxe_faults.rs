@@ -1,0 +1,158 @@
+//! Faults injected in real kernels, beside what the collector calls them: the third source of accuracy. What soft-RoCE
+//! counts must be told rightly; what it does not count is printed, and stands in `docs/verdicts.md`.
+
+use super::watched::Pair;
+use super::{Lab, Scenario};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "rxe-faults",
+    shows: "injected loss, rate limits and flaps, beside the incidents that open: kind and place",
+    limit: Duration::from_secs(600),
+    run,
+};
+
+/// How long is waited for what must be told, and for an incident to be over: guests are slow.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long anything may be told of faults of which nothing must be.
+const LISTENS: Duration = Duration::from_secs(25);
+
+/// One fault, always of the guest `vm1` or its port.
+struct Fault {
+    name: &'static str,
+    /// What `vm1` is told, and what ends it.
+    inject: &'static str,
+    mend: &'static str,
+    /// How often queue pairs try again; 7 is for ever.
+    retries: u8,
+    /// Kinds that are right; the counters of soft-RoCE tell it, or not.
+    right: &'static [&'static str],
+    told: bool,
+}
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        name: "2 % of packets lost on the way out",
+        inject: "tc qdisc replace dev fab0 root netem loss 2%",
+        mend: "tc qdisc del dev fab0 root",
+        retries: 7,
+        right: &["lossy_link", "transport_errors"],
+        told: false,
+    },
+    Fault {
+        name: "rate limited to 20 Mb/s",
+        inject: "tc qdisc replace dev fab0 root tbf rate 20mbit burst 32kb latency 50ms",
+        mend: "tc qdisc del dev fab0 root",
+        retries: 7,
+        right: &["degraded_link", "lossy_link", "transport_errors"],
+        told: false,
+    },
+    Fault {
+        name: "nothing gets through, queue pairs give up",
+        inject: "tc qdisc replace dev fab0 root netem loss 100%",
+        mend: "tc qdisc del dev fab0 root",
+        retries: 2,
+        right: &["lossy_link", "transport_errors"],
+        told: true,
+    },
+    Fault {
+        name: "link down",
+        inject: "ip link set fab0 down",
+        mend: "ip link set fab0 up",
+        retries: 7,
+        right: &["link_down"],
+        told: true,
+    },
+    Fault {
+        name: "link flaps",
+        inject: "(for n in 1 2 3 4 5 6; do ip link set fab0 down; sleep 3; ip link set fab0 up; sleep 3; done) >/dev/null 2>&1 &",
+        mend: "wait",
+        retries: 7,
+        right: &["link_flap"],
+        told: true,
+    },
+];
+
+/// Four queue pairs, and no busy polling: it would starve the agent.
+const TRAFFIC: &str = "ib_send_bw -d rxe0 -R -F -e -N -q 4 -s 4096 -n 20000000 --retry_count";
+
+fn run(lab: &Lab) -> Result<()> {
+    let pair = Pair::start(lab)?;
+    lab.say(&format!("{:<44} {:<32} {:<24} {}", "injected at vm1", "told", "where", "right"));
+    let mut wrong = Vec::new();
+    for fault in FAULTS {
+        let over = || Ok(incidents(&pair)?.iter().all(|one| one["state"] == "ended").then_some(()));
+        lab.wait("the end of the fault before", PATIENCE, over)
+            .with_context(|| format!("before {}: {:?}", fault.name, incidents(&pair)))?;
+        keep_busy(&pair, fault.retries)?;
+        let before: BTreeSet<String> = incidents(&pair)?.iter().map(id).collect();
+        let begin = Instant::now();
+        pair.one.sh(fault.inject)?;
+        let right = |one: &Value| {
+            let (kind, root) = (&one["kind"], &one["root"]);
+            fault.right.iter().any(|name| kind == name) && root["node"] == "vm1"
+        };
+        let fresh = || -> Result<Vec<Value>> {
+            Ok(incidents(&pair)?.into_iter().filter(|one| !before.contains(&id(one))).collect())
+        };
+        let patience = if fault.told { PATIENCE } else { LISTENS };
+        // Trouble shows itself bit by bit: the last word counts, and others beside it.
+        let hit = lab.wait("the verdict", patience, || Ok(fresh()?.iter().any(right).then(|| begin.elapsed())));
+        let told = fresh()?;
+        pair.one.sh(fault.mend)?;
+        let verdict = match (&hit, fault.told) {
+            (Ok(took), _) => format!("yes, after {:.0} s", took.as_secs_f64()),
+            (Err(_), true) => "NO".to_owned(),
+            (Err(_), false) if told.is_empty() => "not told: not counted".to_owned(),
+            (Err(_), false) => "no".to_owned(),
+        };
+        let all = |of: fn(&Value) -> String| told.iter().map(of).collect::<Vec<_>>().join(", ");
+        lab.say(&format!("{:<44} {:<32} {:<24} {verdict}", fault.name, all(kind), all(place)));
+        for one in &told {
+            lab.say(&format!("    {}", one["explanation"].as_str().unwrap_or_default()));
+        }
+        if fault.told && hit.is_err() {
+            wrong.push(fault.name);
+        }
+        // Nobody is accused who has nothing.
+        let innocent = told.iter().any(|one| one["root"]["node"] == "vm2");
+        ensure!(!innocent || !fault.told, "vm2 was accused of {}: {told:?}", fault.name);
+    }
+    ensure!(wrong.is_empty(), "not told, or told wrongly: {}", wrong.join(", "));
+    Ok(())
+}
+
+fn incidents(pair: &Pair) -> Result<Vec<Value>> {
+    let answer = pair.collector.get("/api/v1/incidents")?;
+    answer["incidents"].as_array().cloned().context("an answer without incidents")
+}
+
+fn id(one: &Value) -> String {
+    one["id"].to_string()
+}
+
+fn kind(one: &Value) -> String {
+    one["kind"].as_str().unwrap_or_default().to_owned()
+}
+
+fn place(one: &Value) -> String {
+    let words = ["node", "port"].map(|key| one["root"][key].as_str().unwrap_or_default());
+    words.join(" ").trim().to_owned()
+}
+
+/// New traffic from `vm1` to `vm2`.
+fn keep_busy(pair: &Pair, retries: u8) -> Result<()> {
+    for guest in [&pair.one, &pair.two] {
+        guest.sh("killall -9 ib_send_bw 2>/dev/null; while pidof ib_send_bw; do sleep 0.1; done")?;
+    }
+    pair.two.sh(&format!("setsid {TRAFFIC}={retries} </dev/null >/tmp/server.log 2>&1 & sleep 2"))?;
+    pair.one.sh(&format!("setsid {TRAFFIC}={retries} 10.77.0.2 </dev/null >/tmp/client.log 2>&1 & sleep 5"))?;
+    let sent = pair.one.sh("cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts")?;
+    let more = pair.one.sh("sleep 1; cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts")?;
+    let log = || pair.one.sh("cat /tmp/client.log").unwrap_or_default();
+    ensure!(sent.parse::<u64>()? < more.parse::<u64>()?, "nothing moves between the guests: {}", log());
+    Ok(())
+}
