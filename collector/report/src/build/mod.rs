@@ -6,6 +6,7 @@ mod neighbours;
 mod peers;
 mod ports;
 mod quality;
+mod sockets;
 mod summary;
 mod traffic;
 mod transport;
@@ -64,7 +65,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
     let congestion = congestion::congestion(&scene)?;
     let health = health::health(&scene)?;
     let transport = transport::transport(&scene)?;
-    let peers = peers::peers(&scene, traffic.straggler.as_ref())?;
+    let peers = peers::peers(&scene, traffic.straggler.as_ref(), &transport)?;
     let quality = quality::quality(&scene)?;
     let mut report = Report {
         version: VERSION,
