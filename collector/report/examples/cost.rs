@@ -119,7 +119,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let job = Job::of(&key, 1, &[(Source::Slurm, facts)].into());
     for what in ["first", "again", "again"] {
         let began = Instant::now();
-        let input = Input { job: &job, others: &[], now_ns: end * 1_000_000, incidents: Vec::new() };
+        let input = Input {
+            job: &job,
+            others: &[],
+            now_ns: end * 1_000_000,
+            incidents: Vec::new(),
+            leaves: Default::default(),
+        };
         let report = build(&Engine::default(), &store, &CancelToken::default(), input)?;
         let built = began.elapsed();
         let page = html(&report);

@@ -168,6 +168,24 @@ fn many_ports_for_long_are_told_from_checkpoints_and_rollups() {
 }
 
 #[test]
+fn leaf_neighbours_are_those_of_the_topology_of_that_time() {
+    let fabric = Fabric::new();
+    for (host, switch) in [("h1", "leaf1"), ("h2", "leaf2"), ("h3", "leaf1")] {
+        let labels = [("__name__", "fabric_port_info"), ("host", host), ("device", "mlx5_0"), ("switch", switch)];
+        fabric.put(&labels, (0..=3600).step_by(30), |_| 1.0);
+    }
+    let own = job("1", "", (0, Some(3600)), &[("h1", &[])]);
+    let others = [job("2", "", (0, Some(3600)), &[("h2", &[])]), job("3", "", (0, Some(3600)), &[("h3", &[])])];
+    let neighbours = |leaves: &[(&str, &str)]| {
+        let leaves = leaves.iter().map(|(host, leaf)| ((*host).to_owned(), [(*leaf).to_owned()].into())).collect();
+        let found = fabric.report_in(leaves, &own, &others, 4000).neighbours;
+        found.into_iter().map(|n| n.id).collect::<Vec<_>>()
+    };
+    assert_eq!(neighbours(&[]), ["3"], "labels tell where no topology does");
+    assert_eq!(neighbours(&[("h1", "leaf9"), ("h2", "leaf9")]), ["2"], "h1 was cabled otherwise than labels say now");
+}
+
+#[test]
 fn a_job_over_sockets_is_flagged_with_its_own_bytes() {
     let fabric = Fabric::new();
     hour(&fabric);

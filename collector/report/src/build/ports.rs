@@ -90,6 +90,8 @@ pub(super) struct Port {
     pub device: String,
     pub port: String,
     pub rail: String,
+    /// Somebody told it; else it is the name of the device.
+    pub on_rail: bool,
     pub grade: Grade,
     /// Line rate at the end, bytes a second.
     pub rate: Option<f64>,
@@ -161,6 +163,7 @@ fn new(at: &Place, on: &Occupancy<'_>) -> Port {
         device: at.1.clone(),
         port: at.2.clone(),
         rail: at.1.clone(),
+        on_rail: false,
         grade: on.device(&at.0, &at.1).into(),
         rate: None,
         hole_ms: 0,
@@ -199,7 +202,7 @@ fn describe(source: &Source<'_>, ports: &mut [Port]) -> Result<(), QueryError> {
         let at = (port.host.clone(), port.device.clone(), port.port.clone());
         port.rate = rates.get(&at).copied().filter(|rate| *rate > 0.0);
         if let Some(rail) = rails.remove(&at) {
-            port.rail = rail;
+            (port.rail, port.on_rail) = (rail, true);
         }
     }
     Ok(())
