@@ -18,6 +18,7 @@ pub mod microburst;
 pub mod no_calls;
 pub mod plan;
 pub mod privileges;
+pub mod rails;
 pub mod ring;
 pub mod roots;
 pub mod run;

@@ -11,6 +11,7 @@ pub use once::once;
 use crate::ebpf::networks::Destinations;
 use crate::inventory::Inventory;
 use crate::microburst::Microburst;
+use crate::rails::Rails;
 use crate::ring::Ring;
 use crate::roots::Roots;
 use crate::samplers::{Spec, by_name};
@@ -46,6 +47,8 @@ pub struct Settings {
     pub destinations: Arc<Destinations>,
     /// Interfaces to look at closely, and what was recorded of them.
     pub microburst: Arc<Microburst>,
+    /// Which device is on which rail.
+    pub rails: Arc<Rails>,
     /// Where counters are remembered over a restart; `None` for nowhere.
     pub state_dir: Option<PathBuf>,
     /// Sections that the ring holds.
@@ -65,6 +68,7 @@ impl Default for Settings {
             passthrough: Vec::new(),
             destinations: Arc::default(),
             microburst: Arc::default(),
+            rails: Arc::default(),
             state_dir: None,
             ring_sections: 16_384,
         }

@@ -5,6 +5,7 @@
 use crate::ebpf::networks::Destinations;
 use crate::inventory::{self, Device, Netdev, Port};
 use crate::microburst::Microburst;
+use crate::rails::Rails;
 use crate::roots::Roots;
 use crate::workload::Jobs;
 use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind};
@@ -40,6 +41,8 @@ pub struct Subject {
     pub microburst: Arc<Microburst>,
     /// Jobs that the host is known to run.
     pub jobs: Arc<Jobs>,
+    /// Which device is on which rail.
+    pub rails: Arc<Rails>,
     rate: Arc<AtomicU64>,
     neighbour: Arc<Mutex<Option<Neighbour>>>,
 }
@@ -64,6 +67,7 @@ impl Subject {
             destinations: Arc::default(),
             microburst: Arc::default(),
             jobs: Arc::default(),
+            rails: Arc::default(),
             rate: Arc::default(),
             neighbour: Arc::default(),
         }
@@ -84,6 +88,12 @@ impl Subject {
     #[must_use]
     pub fn with_jobs(self, jobs: &Arc<Jobs>) -> Self {
         Self { jobs: Arc::clone(jobs), ..self }
+    }
+
+    /// The same with the rails of the host.
+    #[must_use]
+    pub fn with_rails(self, rails: &Arc<Rails>) -> Self {
+        Self { rails: Arc::clone(rails), ..self }
     }
 
     /// A device and its ports.

@@ -87,6 +87,7 @@ fn values_out_of_range_are_refused() {
         ("[microburst]\ndumps = 1000", "at most 256"),
         ("[microburst]\nbytes = \"many\"", "microburst.bytes"),
         ("[microburst]\nnetdevs = [\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\"]", "more than 8"),
+        ("[rails]\nmlx5_0 = \"a\\nb\"", "on one line"),
         ("[collector]\ncompression = \"lz4\"", "zstd, gzip or none"),
         ("[collector]\nurl = \"collector:4317\"", "http://127.0.0.1:4317"),
         ("[collector]\nurl = \"http://localhost\"", "http://127.0.0.1:4317"),
@@ -99,6 +100,13 @@ fn values_out_of_range_are_refused() {
     let e = from("[sampling]\nfull = \"fast\"", &[], &Overrides::default()).unwrap_err();
     let source = std::error::Error::source(&e).unwrap().to_string();
     assert!(e.to_string() == "sampling.full" && source.contains("100ms"), "{e}: {source}");
+}
+
+#[test]
+fn rails_are_told_by_device() {
+    let settings = from("[rails]\nmlx5_0 = \"0\"\n\"mlx5.7\" = \"blue\"", &[], &Overrides::default()).unwrap().settings;
+    let rail = |device: &str| settings.rails.of(device).map(|(rail, _)| rail);
+    assert_eq!([rail("mlx5_0"), rail("mlx5.7"), rail("mlx5_1")], [Some("0".into()), Some("blue".into()), None]);
 }
 
 #[test]

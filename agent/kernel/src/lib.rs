@@ -146,6 +146,24 @@ pub struct QpCounter {
     pub values: Vec<(Arc<str>, u64)>,
 }
 
+/// An established TCP socket as socket diagnosis tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpSocket {
+    /// Kernel's number of the socket; never given again.
+    pub cookie: u64,
+    /// Own end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// The control group of version 2 that it was made in, as its directory's inode. Told from Linux 5.7 on; where
+    /// processes are in groups of version 1, the root.
+    pub cgroup: Option<u64>,
+    /// Bytes that the other end has acknowledged, and bytes received; without headers.
+    pub moved: Option<[u64; 2]>,
+    /// Smoothed round trip.
+    pub rtt: Option<Duration>,
+}
+
 /// `ethtool -i`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverInfo {
@@ -331,6 +349,11 @@ pub trait Calls: Send + Sync + fmt::Debug {
     /// IP addresses of all interfaces of this network namespace.
     fn addresses(&self) -> Result<Vec<InterfaceAddress>, CallError> {
         let (what, why) = ("addresses of the interfaces".into(), "no kernel stands behind this host".into());
+        Err(CallError::Unsupported { what, why })
+    }
+    /// Established TCP sockets of this network namespace, of both families, those to this host itself left out.
+    fn tcp_sockets(&self) -> Result<Vec<TcpSocket>, CallError> {
+        let (what, why) = ("TCP sockets".into(), "no kernel stands behind this host".into());
         Err(CallError::Unsupported { what, why })
     }
     /// Who sends LLDP to a netdev; `Unsupported` until a frame was heard. The first call begins to listen, which needs

@@ -12,6 +12,7 @@ mod module;
 mod netlink;
 mod rdma;
 mod resources;
+mod sockets;
 mod std_stats;
 mod sys;
 mod uevent;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 
 use crate::{
     CallError, Calls, CmId, Dcb, DriverInfo, Events, InterfaceAddress, LinkState, Module, Neighbour, Qp, QpCounter,
-    RdmaLink, StatNames, VerbsPort,
+    RdmaLink, StatNames, TcpSocket, VerbsPort,
 };
 
 /// The running kernel, seen from this process' network and PID namespace.
@@ -37,6 +38,7 @@ pub struct Live {
     proc: PathBuf,
     rdma: netlink::Lazy,
     route: netlink::Lazy,
+    sockets: netlink::Lazy,
     ethtool: ethtool::Ethtool,
     ioctl: ethtool_ioctl::Ioctl,
     lldp: lldp::Lldp,
@@ -49,6 +51,7 @@ impl Live {
             proc: proc.into(),
             rdma: netlink::Lazy::new(libc::NETLINK_RDMA),
             route: netlink::Lazy::new(libc::NETLINK_ROUTE),
+            sockets: netlink::Lazy::new(libc::NETLINK_SOCK_DIAG),
             ethtool: ethtool::Ethtool::default(),
             ioctl: ethtool_ioctl::Ioctl::default(),
             lldp: lldp::Lldp::default(),
@@ -126,6 +129,10 @@ impl Calls for Live {
 
     fn addresses(&self) -> Result<Vec<InterfaceAddress>, CallError> {
         address::all(&self.route)
+    }
+
+    fn tcp_sockets(&self) -> Result<Vec<TcpSocket>, CallError> {
+        sockets::tcp(&self.sockets)
     }
 
     fn neighbour(&self, netdev: &str) -> Result<Neighbour, CallError> {

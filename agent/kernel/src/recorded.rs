@@ -9,6 +9,7 @@ mod file;
 mod lldp;
 pub mod path;
 mod rdma;
+mod sockets;
 mod statistic;
 pub mod write;
 
@@ -19,7 +20,7 @@ use std::time::Duration;
 use crate::intern;
 use crate::{
     CallError, Calls, CmId, Dcb, DriverInfo, Event, Events, LinkState, Module, Neighbour, Qp, QpCounter, RdmaLink,
-    StatNames, VerbsPort,
+    StatNames, TcpSocket, VerbsPort,
 };
 
 /// A recorded host. Cheap to make; any number may read one tree.
@@ -156,6 +157,10 @@ impl Calls for Recorded {
         let path = path::verbs();
         let rows = self.json(&path, rdma::rows)?;
         rdma::verbs(&rows, device, port).ok_or_else(|| self.absent(&path, &format!("no {device} port {port} in it")))
+    }
+
+    fn tcp_sockets(&self) -> Result<Vec<TcpSocket>, CallError> {
+        Ok(sockets::tcp(&self.json(&path::tcp_sockets(), rdma::rows)?, &self.root))
     }
 
     fn neighbour(&self, netdev: &str) -> Result<Neighbour, CallError> {

@@ -3,13 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are outside #[test]")]
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabriclens_kernel::recorded::{Recorded, path, write};
 use fabriclens_kernel::{
-    CallError, Calls, CmId, Dcb, DriverInfo, Lane, LinkState, Module, Qp, QpCounter, RdmaLink, StatNames, VerbsPort,
+    CallError, Calls, CmId, Dcb, DriverInfo, Lane, LinkState, Module, Qp, QpCounter, RdmaLink, StatNames, TcpSocket,
+    VerbsPort,
 };
 
 fn put(root: &Path, path: impl AsRef<Path>, text: impl AsRef<str>) {
@@ -76,6 +78,20 @@ fn what_is_written_reads_back() {
     let of = |port| RdmaLink { device: "mlx5_0".into(), port, ..links[0].clone() };
     assert_eq!(host.rdma_qps(Some(&of(1))).unwrap(), [user]);
     assert_eq!(host.rdma_qps(Some(&of(2))).unwrap(), []);
+
+    let group = "sys/fs/cgroup/job_7";
+    fs::create_dir_all(root.join(group)).unwrap();
+    let socket = TcpSocket {
+        cookie: 1,
+        local: "10.0.0.1:5000".parse().unwrap(),
+        remote: "[fd00::2]:41000".parse().unwrap(),
+        cgroup: Some(fs::metadata(root.join(group)).unwrap().ino()),
+        moved: Some([u64::MAX, 0]),
+        rtt: Some(Duration::from_micros(250)),
+    };
+    let elsewhere = TcpSocket { cookie: 2, cgroup: None, moved: None, rtt: None, ..socket.clone() };
+    put(root, path::tcp_sockets(), write::tcp_sockets([(&socket, group), (&elsewhere, "../../etc")]));
+    assert_eq!(host.tcp_sockets().unwrap(), [socket, elsewhere]);
 
     let connected = CmId {
         device: "mlx5_0".into(),

@@ -12,7 +12,9 @@ use crate::workload::scan::Scan;
 use crate::workload::tree::{Budget, Tree};
 use crate::workload::users::Users;
 use crate::workload::{Key, cgroup};
-use std::collections::{BTreeMap, BTreeSet};
+use fabriclens_kernel::TcpSocket;
+use fabriclens_kernel::recorded::{path, write};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Processes of a job whose environment is tried; the one that tells is recorded.
@@ -71,6 +73,7 @@ pub(super) fn record(roots: &Roots, pids: &BTreeSet<u32>, out: &mut Out<'_>) -> 
         out.text(Path::new("etc/passwd"), &passwd)?;
     }
     mounts(roots, out)?;
+    sockets(roots, &trees, &names, out)?;
     for (mount, tree) in &trees {
         let Some(mount) = recorded(roots, mount) else { continue };
         for place in tree.places() {
@@ -83,6 +86,32 @@ pub(super) fn record(roots: &Roots, pids: &BTreeSet<u32>, out: &mut Out<'_>) -> 
         }
     }
     wanted.iter().try_for_each(|pid| process(proc, *pid, &scan, &names, out))
+}
+
+/// TCP connections of jobs; those of others are their own business.
+fn sockets(roots: &Roots, trees: &[(PathBuf, Tree)], names: &Names, out: &mut Out<'_>) -> Result<(), CaptureError> {
+    let mut groups: HashMap<u64, String> = HashMap::new();
+    for (mount, tree) in trees {
+        let Some(mount) = recorded(roots, mount) else { continue };
+        let place = |path: &str| below(&mount, &names.replaced(path)).display().to_string();
+        groups.extend(tree.inodes().map(|(inode, _, path)| (inode, place(path))));
+    }
+    let found = match roots.calls().tcp_sockets() {
+        Ok(found) => found,
+        Err(error) => {
+            out.skip(&path::tcp_sockets(), error);
+            return Ok(());
+        }
+    };
+    let of_job = |mut socket: TcpSocket| {
+        let group = groups.get(&socket.cgroup?)?;
+        socket.local.set_ip(out.address(socket.local.ip()));
+        socket.remote.set_ip(out.address(socket.remote.ip()));
+        Some((socket, &**group))
+    };
+    let of_jobs: Vec<(TcpSocket, &str)> = found.into_iter().filter_map(of_job).collect();
+    let rows = of_jobs.iter().map(|(socket, group)| (socket, *group));
+    if of_jobs.is_empty() { Ok(()) } else { out.text(&path::tcp_sockets(), &write::tcp_sockets(rows)) }
 }
 
 /// What the samplers look at of a process.

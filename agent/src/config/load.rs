@@ -4,7 +4,9 @@ use super::raw::{Form, KEYS, RawConfig};
 use super::{Collector, Compression, Config, ConfigError, Http, Tls, nearest, units};
 use crate::ebpf::networks::{Destinations, Network};
 use crate::microburst::{Dumps, Microburst};
+use crate::rails::Rails;
 use crate::schedule::Settings;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,7 +68,7 @@ fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
     let syntax = |e: toml::de::Error| ConfigError::Syntax { place: place.to_owned(), message: e.to_string() };
     let table: toml::Table = text.parse().map_err(syntax)?;
     if let Some(name) = unknown_key(&table) {
-        let sections = ["sampling", "samplers", "destinations", "microburst", "collector", "http"];
+        let sections = ["sampling", "samplers", "rails", "destinations", "microburst", "collector", "http"];
         let hint = nearest(&name, KEYS.iter().map(|(k, _)| *k).chain(sections)).map(str::to_owned);
         return Err(ConfigError::Unknown { place: place.to_owned(), what: "key", name, hint });
     }
@@ -80,7 +82,7 @@ fn unknown_key(table: &toml::Table) -> Option<String> {
     let section = |name: &str| KEYS.iter().any(|(k, _)| k.split_once('.').is_some_and(|(s, _)| s == name));
     table
         .iter()
-        .filter(|(name, _)| *name != "samplers")
+        .filter(|(name, _)| !["samplers", "rails"].contains(&name.as_str()))
         .flat_map(|(name, value)| match value.as_table() {
             Some(inner) if section(name) => inner.keys().map(|k| format!("{name}.{k}")).collect(),
             _ => vec![name.clone()],
@@ -141,6 +143,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
         rack: networks("destinations.rack", &raw.destinations.rack)?,
         fabric: networks("destinations.fabric", &raw.destinations.fabric)?,
     });
+    settings.rails = Arc::new(rails(raw.rails)?);
     settings.microburst = Arc::new(microburst(raw.microburst)?);
     // Naming interfaces is asking for them.
     if !settings.microburst.netdevs.is_empty() {
@@ -160,6 +163,12 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
 
 fn networks(key: &'static str, texts: &[String]) -> Result<Vec<Network>, ConfigError> {
     texts.iter().map(|text| text.parse().map_err(|message| ConfigError::Value { key, message })).collect()
+}
+
+fn rails(told: BTreeMap<String, String>) -> Result<Rails, ConfigError> {
+    let plain = |text: &String| text.len() <= 64 && !text.chars().any(char::is_control);
+    needs("rails", told.values().all(plain), "a rail's name has at most 64 bytes on one line")?;
+    Ok(Rails::new(told))
 }
 
 fn microburst(raw: super::raw::Microburst) -> Result<Microburst, ConfigError> {

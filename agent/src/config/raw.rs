@@ -19,7 +19,7 @@ pub enum Form {
 }
 
 /// Every key, for hints and for the environment: `collector.url` is overridden by `FABRICLENS_AGENT_COLLECTOR_URL`.
-/// `[samplers]` has one key per sampler and is checked against their table.
+/// `[samplers]` has one key per sampler and is checked against their table, `[rails]` one per device.
 pub const KEYS: &[(&str, Form)] = &[
     ("host", Form::Text),
     ("log", Form::Text),
@@ -65,6 +65,7 @@ pub struct RawConfig {
     pub state_dir: Option<String>,
     pub sampling: Sampling,
     pub samplers: BTreeMap<String, bool>,
+    pub rails: BTreeMap<String, String>,
     pub destinations: Destinations,
     pub microburst: Microburst,
     pub collector: Collector,

@@ -21,6 +21,7 @@ mod rdma_counters;
 mod settings;
 mod tcp_connections;
 mod tcp_loss;
+mod tcp_peers;
 mod tcp_rtt;
 pub mod tcp_traffic;
 mod tcpip;
@@ -84,6 +85,7 @@ pub const ALL: &[Spec] = &[
     tcp_connections::SPEC,
     tcp_traffic::SPEC,
     workload::SPEC,
+    tcp_peers::SPEC,
     microburst::SPEC,
     dcb::SPEC,
     pcie::SPEC,

@@ -141,6 +141,9 @@ fn info(subject: &Subject, out: &mut Batch) {
     let lag = lag.or_else(|| netdev.and_then(|n| Some(n.rdma_bond.as_deref().or(n.master.as_deref())?.to_string())));
     let port_guid = port.and_then(|p| maybe(&p.dir.join("gids/0"))).map(|gid| low_half(&gid)).unwrap_or_default();
     let neighbour = subject.neighbour().unwrap_or_default();
+    let name = device.map(|d| &*d.name).or(netdev.map(|n| &*n.name)).unwrap_or_default();
+    let rail = subject.rails.of(name);
+    let (rail, rail_source) = rail.as_ref().map_or(("", ""), |(rail, known)| (rail.as_str(), known.name()));
     let labels = [
         ("board", device.and_then(|d| d.board.as_deref()).unwrap_or_default()),
         ("driver", driver),
@@ -159,6 +162,8 @@ fn info(subject: &Subject, out: &mut Batch) {
         ("pci_address", pci),
         ("phys_port_name", &of_netdev("phys_port_name")),
         ("port_guid", &port_guid),
+        ("rail", rail),
+        ("rail_source", rail_source),
         ("roce", roce),
         ("switch", &neighbour.switch),
         ("switch_id", &of_netdev("phys_switch_id")),

@@ -60,7 +60,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     };
     Ok(Box::new(QueuePairs {
         subject: subject.clone(),
-        call: Background::new(call),
+        call: Background::new("queue pairs", call),
         list: None,
         by_job: ByJob::default(),
         asked: false,

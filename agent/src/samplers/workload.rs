@@ -92,7 +92,9 @@ impl Sampler for Workload {
             self.book.believe();
         }
         self.first = false;
-        self.jobs.tell(self.book.clusters(), processes);
+        let by_inode = self.unified.iter().flat_map(Tree::inodes).filter(|(_, key, _)| !renewed.contains(*key));
+        let by_inode = by_inode.map(|(inode, key, _)| (inode, key.clone())).collect();
+        self.jobs.tell(self.book.clusters(), processes, by_inode);
         let nowhere: Arc<str> = Arc::from("");
         let by_process = by_process.into_iter().map(|(key, count)| ((key, Arc::clone(&nowhere)), count));
         let mut room = MOST;

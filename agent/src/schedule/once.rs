@@ -18,6 +18,7 @@ pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<Source
     let clock = Arc::new(Clock::new());
     let host: Arc<str> = settings.host.as_str().into();
     let inventory = discover(&roots, &settings.exclude_devices, None);
+    settings.rails.update(&inventory);
     let jobs = settings.jobs();
     let own = Subject::host(&roots, &host, &settings.destinations).with_microburst(&settings.microburst);
     let mut groups = vec![vec![own]];
@@ -30,7 +31,7 @@ pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<Source
         let runners: Vec<Runner> = group
             .into_iter()
             .map(|subject| {
-                let mut subject = subject.with_jobs(&jobs);
+                let mut subject = subject.with_jobs(&jobs).with_rails(&settings.rails);
                 subject.passthrough = Arc::clone(&passthrough);
                 Runner::new(subject, settings, Arc::clone(&clock))
             })

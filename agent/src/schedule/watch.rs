@@ -64,6 +64,7 @@ pub(super) fn run(core: &Arc<Core>) {
                 tracing::info!("no RDMA device and no physical netdev on this host; waiting for one to appear");
             }
             said_nothing = found.is_empty();
+            core.settings.rails.update(&found);
             *core.inventory.lock() = Arc::clone(&found);
             reconcile(core, &mut workers.lock(), &found);
         }
@@ -105,7 +106,7 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
         }
         let passthrough: Arc<[String]> = core.settings.passthrough.clone().into();
         let runner = |subject: Subject| {
-            let mut subject = subject.with_jobs(&core.jobs);
+            let mut subject = subject.with_jobs(&core.jobs).with_rails(&core.settings.rails);
             subject.passthrough = Arc::clone(&passthrough);
             let mut runner = Runner::new(subject, &core.settings, Arc::clone(&core.clock));
             core.recall(&mut runner);

@@ -1,8 +1,8 @@
-//! A call that may take long, made on a thread of its own at a pace that follows its cost. Called by the sampler
-//! `queue_pairs`.
+//! A call that may take long, made on a thread of its own at a pace that follows its cost. Called by the samplers
+//! `queue_pairs` and `tcp_peers`.
 //!
 //! The kernel asks the device for each queue pair, so a list of thousands takes long, and a device that is sick may never
-//! answer. Neither may hold up the counters of that device, and no second call is made while one is under way.
+//! answer; hosts have tens of thousands of sockets. None of it may hold up what else is sampled, and no second call is made while one is under way.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ const OF_TIME: u32 = 100;
 
 /// See the module.
 pub struct Background<T> {
+    name: &'static str,
     call: Arc<dyn Fn() -> T + Send + Sync>,
     under_way: Option<(Instant, Receiver<(T, Cost)>)>,
     due: Instant,
@@ -36,9 +37,9 @@ impl Cost {
 }
 
 impl<T: Send + 'static> Background<T> {
-    /// Nothing is called yet.
-    pub fn new(call: impl Fn() -> T + Send + Sync + 'static) -> Self {
-        Self { call: Arc::new(call), under_way: None, due: Instant::now(), took: None }
+    /// Nothing is called yet. The name is that of the thread.
+    pub fn new(name: &'static str, call: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        Self { name, call: Arc::new(call), under_way: None, due: Instant::now(), took: None }
     }
 
     /// A new answer, if there is one: calls if that is due, and waits at most so long for the answer.
@@ -56,7 +57,7 @@ impl<T: Send + 'static> Background<T> {
                 // Nobody waits any more when the device went away meanwhile.
                 _ = send.send((answer, Cost { time: begin.elapsed(), processor }));
             };
-            std::thread::Builder::new().name("queue pairs".into()).stack_size(256 * 1024).spawn(body)?;
+            std::thread::Builder::new().name(self.name.into()).stack_size(256 * 1024).spawn(body)?;
             self.under_way = Some((Instant::now(), receive));
         }
         let Some((_, receive)) = &self.under_way else { return Ok(None) };
@@ -99,7 +100,7 @@ mod tests {
     fn an_answer_comes_once_and_the_next_call_waits_for_its_time() {
         let calls = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&calls);
-        let mut background = Background::new(move || {
+        let mut background = Background::new("test", move || {
             std::thread::sleep(Duration::from_millis(200));
             counted.fetch_add(1, Ordering::Relaxed)
         });
@@ -115,7 +116,7 @@ mod tests {
         let calls = Arc::new(AtomicU32::new(0));
         let (counted, (send, receive)) = (Arc::clone(&calls), sync_channel::<()>(0));
         let receive = parking_lot::Mutex::new(receive);
-        let mut background = Background::new(move || {
+        let mut background = Background::new("test", move || {
             counted.fetch_add(1, Ordering::SeqCst);
             _ = receive.lock().recv();
         });
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_call_that_panics_gives_nothing() {
-        let mut background = Background::new(|| -> u32 { panic!("broken on purpose") });
+        let mut background = Background::new("test", || -> u32 { panic!("broken on purpose") });
         assert_eq!(background.poll(LONG).unwrap(), None);
         assert_eq!(background.waiting(), None);
         assert!(background.due > Instant::now(), "and is not made again at once");

@@ -1,5 +1,6 @@
 //! The jobs that this host is known to run, for whoever must tell whose something is. The sampler `workload` fills it;
-//! `queue_pairs` asks it. One a host.
+//! `queue_pairs` and
+//! `tcp_peers` ask it. One a host.
 
 use super::cgroup;
 use crate::sysfile::maybe;
@@ -50,12 +51,15 @@ struct Told {
     clusters: HashMap<Key, String>,
     /// Processes whose control group does not tell their job.
     processes: HashMap<u32, Key>,
+    /// Control groups of version 2 by the inode of their directory.
+    groups: HashMap<u64, Key>,
 }
 
 impl Jobs {
-    /// Replaces what is known: clusters of jobs, and processes that only their environment gives away.
-    pub fn tell(&self, clusters: HashMap<Key, String>, processes: HashMap<u32, Key>) {
-        *self.told.lock() = Told { ready: true, clusters, processes };
+    /// Replaces what is known: clusters of jobs, processes that only their environment gives away, and control groups of
+    /// version 2 by the inode of their directory.
+    pub fn tell(&self, clusters: HashMap<Key, String>, processes: HashMap<u32, Key>, groups: HashMap<u64, Key>) {
+        *self.told.lock() = Told { ready: true, clusters, processes, groups };
         self.changed.notify_all();
     }
 
@@ -71,6 +75,21 @@ impl Jobs {
         if !told.ready {
             self.changed.wait_for(&mut told, longest);
         }
+    }
+
+    /// The job of a control group of version 2, by the inode of its directory.
+    pub fn of_group(&self, inode: u64) -> Option<Key> {
+        self.told.lock().groups.get(&inode).cloned()
+    }
+
+    /// Whether the job has a control group of version 2 here.
+    pub fn runs(&self, key: &Key) -> bool {
+        self.told.lock().groups.values().any(|other| other == key)
+    }
+
+    /// The cluster of a job; empty where not known.
+    pub fn cluster(&self, key: &Key) -> String {
+        self.told.lock().clusters.get(key).cloned().unwrap_or_default()
     }
 
     /// The job of a process, and its cluster.
@@ -97,7 +116,10 @@ mod tests {
         let jobs = Jobs::default();
         assert_eq!(jobs.of_process(proc.path(), 17), Some((slurm.clone(), String::new())), "before anybody looked");
         let clusters = HashMap::from([(slurm.clone(), "west".to_owned())]);
-        jobs.tell(clusters, HashMap::from([(17, sge.clone()), (18, sge.clone())]));
+        let groups = HashMap::from([(4242, slurm.clone())]);
+        jobs.tell(clusters, HashMap::from([(17, sge.clone()), (18, sge.clone())]), groups);
+        assert_eq!((jobs.of_group(4242), jobs.of_group(17)), (Some(slurm.clone()), None));
+        assert_eq!((jobs.runs(&slurm), jobs.runs(&sge), &*jobs.cluster(&slurm)), (true, false, "west"));
         jobs.wait(Duration::from_secs(3600));
         assert_eq!(jobs.of_process(proc.path(), 17), Some((slurm, "west".into())));
         assert_eq!(jobs.of_process(proc.path(), 18), Some((sge, String::new())));

@@ -119,6 +119,13 @@ impl Tree {
         self.groups.iter().filter_map(|(path, g)| Some((&g.key, g.uid, path, g.processes?)))
     }
 
+    /// Groups of version 2 by the inode of their directory, which is what the kernel calls them by: their job, and the
+    /// path.
+    pub fn inodes(&self) -> impl Iterator<Item = (u64, &Key, &Arc<str>)> {
+        let groups = self.groups.iter().filter(|_| self.hierarchy.unified);
+        groups.filter_map(|(path, g)| Some((g.stamp?.inode, &g.key, path)))
+    }
+
     /// Looks at what has changed. `see` is told the processes of each group that was counted.
     pub fn look(&mut self, budget: Budget, see: See<'_>) {
         self.renewed.clear();

@@ -307,6 +307,9 @@ fn rails_of_few_hosts_are_a_guess_and_marked() {
     let topology = all(&ports, &[]);
     assert_eq!(links(&topology), ["h1:mlx5_0/1 - rail 0:?h1 mlx5_0/1", "h2:mlx5_0/1 - rail 0:?h2 mlx5_0/1"]);
     assert!(topology.links.iter().all(|l| l.known == Known::Inferred && l.rail.as_deref() == Some("0")));
+    let by_order = |host| [row(host, "0"), vec![("rail_source", "order")]].concat();
+    let ordered = all(&heard(&[by_order("h1"), by_order("h2")]), &[]);
+    assert!(links(&ordered).is_empty(), "an order of adapters tells of no cable");
     assert_eq!(topology.nodes.len(), 4, "a host without a cable is a host: {:?}", topology.nodes);
     // Whoever says something is believed.
     let topology = all(&ports, &[read("f.json", FILE)]);

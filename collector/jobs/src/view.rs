@@ -6,6 +6,8 @@ use crate::facts::{Facts, Key, Place, Source};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
+const SECOND_NS: i64 = 1_000_000_000;
+
 /// A run of a job, as far as it is known.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -58,7 +60,7 @@ impl Job {
             labels: BTreeMap::new(),
             aliases: Vec::new(),
             start_ns: start_of(said),
-            end_ns: end_of(said),
+            end_ns: end_of(said).map(|end| last_seen_in(end, said).unwrap_or(end)),
             hosts: BTreeMap::new(),
             sources: said.keys().copied().collect(),
             disagreements: Vec::new(),
@@ -108,4 +110,28 @@ pub(crate) fn start_of(said: &BTreeMap<Source, Facts>) -> i64 {
 pub(crate) fn end_of(said: &BTreeMap<Source, Facts>) -> Option<i64> {
     let asked = said.keys().any(|source| source.is_asked());
     said.iter().filter(|(source, _)| !asked || **source != Source::Agent).filter_map(|(_, f)| f.end_ns).min()
+}
+
+/// A scheduler cuts an end to whole seconds: when agents last saw the job, if that was in the second that it began with.
+fn last_seen_in(end: i64, said: &BTreeMap<Source, Facts>) -> Option<i64> {
+    let seen = said.get(&Source::Agent)?.end_ns?;
+    (end % SECOND_NS == 0 && (end..=end.saturating_add(SECOND_NS)).contains(&seen)).then_some(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_second_of_a_job_is_its_own_where_agents_saw_it() {
+        let end = |slurm: i64, agent: i64| {
+            let ended = |end_ns| Facts { end_ns: Some(end_ns), ..Facts::default() };
+            let said = BTreeMap::from([(Source::Agent, ended(agent)), (Source::Slurm, ended(slurm))]);
+            Job::of(&Key { cluster: String::new(), id: "1".into() }, 1, &said).end_ns
+        };
+        assert_eq!(end(7_000_000_000, 7_600_000_000), Some(7_600_000_000));
+        assert_eq!(end(7_000_000_000, 8_100_000_000), Some(7_000_000_000), "a process that stayed behind is no job");
+        assert_eq!(end(7_000_000_000, 6_900_000_000), Some(7_000_000_000));
+        assert_eq!(end(7_000_000_001, 7_600_000_000), Some(7_000_000_001), "told to the nanosecond, and so believed");
+    }
 }

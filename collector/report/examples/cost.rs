@@ -98,6 +98,13 @@ fn fill(store: &Store, hosts: usize, end: i64, interval: i64) -> Result<(), Box<
     Ok(())
 }
 
+/// Processor time of this process so far, ms.
+fn processor() -> Result<u64, Box<dyn std::error::Error>> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    let ticks = text.rsplit_once(')').ok_or("no such line")?.1.split(' ').skip(12).take(2);
+    Ok(ticks.map(str::parse::<u64>).sum::<Result<u64, _>>()? * 10)
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let argument = |n: usize, default: i64| std::env::args().nth(n).map_or(Ok(default), |a| a.parse());
     let (hosts, hours, interval) = (argument(1, 64)? as usize, argument(2, 24)?, argument(3, 60)? * 1000);
@@ -118,17 +125,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let key = Key { cluster: String::new(), id: "4711".into() };
     let job = Job::of(&key, 1, &[(Source::Slurm, facts)].into());
     for what in ["first", "again", "again"] {
-        let began = Instant::now();
-        let input = Input { job: &job, others: &[], now_ns: end * 1_000_000, incidents: Vec::new() };
+        let (began, before) = (Instant::now(), processor()?);
+        let input = Input {
+            job: &job,
+            others: &[],
+            now_ns: end * 1_000_000,
+            incidents: Vec::new(),
+            leaves: Default::default(),
+        };
         let report = build(&Engine::default(), &store, &CancelToken::default(), input)?;
-        let built = began.elapsed();
+        let (built, used) = (began.elapsed(), processor()? - before);
         let page = html(&report);
         if let Some(path) = std::env::args().nth(4) {
             std::fs::write(path, &page)?;
         }
         let written = began.elapsed() - built;
         println!(
-            "{hosts:>5} hosts {hours:>3} h, {samples:>10} samples: {what} built in {:>6.0} ms, HTML in {:>4.1} ms; {} of \
+            "{hosts:>5} hosts {hours:>3} h, {samples:>10} samples: {what} built in {:>6.0} ms ({used} ms of a processor), HTML in {:>4.1} ms; {} of \
              {} ports; HTML {} kB, Markdown {} kB, JSON {} kB",
             built.as_secs_f64() * 1e3,
             written.as_secs_f64() * 1e3,

@@ -10,7 +10,7 @@ pub mod model;
 mod read;
 mod render;
 
-pub use build::{Input, build};
+pub use build::{Input, Leaves, build};
 pub use model::Report;
 pub use render::{html, markdown};
 

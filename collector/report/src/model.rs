@@ -2,7 +2,7 @@
 
 mod evidence;
 
-pub use evidence::{Finding, Health, Neighbour, Pattern, Peers, Quality, Shares, Transport};
+pub use evidence::{Finding, Health, Neighbour, Over, Pair, Pattern, Peers, Quality, Shares, Transport};
 use fabriclens_jobs::Grade as Surely;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

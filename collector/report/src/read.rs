@@ -4,7 +4,7 @@
 use crate::model::Method;
 use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, ReadError, Rollup, SharedSeries, is_stale};
 use fabriclens_promql::{CancelToken, Engine, QueryError, Sample, Value};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Ports times seconds up to which every sample is read: each metric is then some million samples at most.
 const EXACT: i64 = 400_000;
@@ -186,21 +186,43 @@ impl<'a> Source<'a> {
     }
 
     fn checkpoints(&self, metric: &str, edges: &[i64]) -> Result<Vec<Rise>, QueryError> {
-        let mut values: HashMap<Labels, Vec<(i64, f64)>> = HashMap::new();
+        let mut all: Vec<(Labels, Vec<(i64, f64)>)> = Vec::new();
         let hint = Hint { rollup: Some(Rollup::Last), ..Hint::default() };
         for edge in edges {
-            for s in self.select(metric, *edge - NEAR_MS, *edge, hint)? {
-                if let Some(last) = s.values.last().filter(|v| !is_stale(**v)) {
-                    values.entry(s.labels).or_default().push((*edge, *last));
-                }
+            let mut found = self.select(metric, *edge - NEAR_MS, *edge, hint)?;
+            if !found.is_sorted_by(|a, b| a.labels <= b.labels) {
+                found.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
             }
+            all = with_instant(all, found, *edge);
         }
         let rise = |(labels, points): (Labels, Vec<(i64, f64)>)| {
             let (times, values): (Vec<i64>, Vec<f64>) = points.into_iter().unzip();
             rise(labels, &times, &values, edges)
         };
-        Ok(values.into_iter().filter_map(rise).collect())
+        Ok(all.into_iter().filter_map(rise).collect())
     }
+}
+
+/// Adds the last values before an instant to those of earlier ones. Both are in order of labels and stay so: to put them
+/// side by side takes a fraction of what a table by labels takes.
+fn with_instant(
+    all: Vec<(Labels, Vec<(i64, f64)>)>,
+    found: Vec<SharedSeries>,
+    at: i64,
+) -> Vec<(Labels, Vec<(i64, f64)>)> {
+    let mut both = Vec::with_capacity(all.len().max(found.len()));
+    let mut known = all.into_iter().peekable();
+    for s in found {
+        let Some(last) = s.values.last().copied().filter(|v| !is_stale(*v)) else { continue };
+        while let Some(before) = known.next_if(|(labels, _)| *labels < s.labels) {
+            both.push(before);
+        }
+        let (labels, mut points) = known.next_if(|(labels, _)| *labels == s.labels).unwrap_or((s.labels, Vec::new()));
+        points.push((at, last));
+        both.push((labels, points));
+    }
+    both.extend(known);
+    both
 }
 
 /// What a counter rose between edges. `None`: it was not there in that time.
@@ -319,6 +341,24 @@ mod tests {
         assert_eq!((r.total, r.hole_ms), (600_000.0, 5 * m));
         let none: Vec<usize> = (0..10).filter(|n| r.steps[*n].is_nan()).collect();
         assert_eq!(none, [2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn instants_are_put_side_by_side() {
+        let found = |names: &[(&str, f64)]| -> Vec<SharedSeries> {
+            let one = |(name, value): &(&str, f64)| SharedSeries {
+                labels: Labels::new([("host", *name)]),
+                times: vec![1].into(),
+                values: vec![*value],
+            };
+            names.iter().map(one).collect()
+        };
+        let all = with_instant(Vec::new(), found(&[("b", 1.0), ("d", 2.0)]), 10);
+        let all = with_instant(all, found(&[("a", 3.0), ("b", 4.0), ("c", 5.0)]), 20);
+        let told: Vec<_> = all.iter().map(|(labels, points)| (labels.get("host"), &points[..])).collect();
+        let want: [(&str, &[(i64, f64)]); 4] =
+            [("a", &[(20, 3.0)]), ("b", &[(10, 1.0), (20, 4.0)]), ("c", &[(20, 5.0)]), ("d", &[(10, 2.0)])];
+        assert_eq!(told, want);
     }
 
     #[test]

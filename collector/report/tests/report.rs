@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Fabric, job};
-use fabriclens_report::model::{CauseKind, Figure, Grade, Method, Pattern, Shares, StandsOut};
+use fabriclens_report::model::{CauseKind, Figure, Grade, Method, Over, Pattern, Shares, StandsOut};
 use fabriclens_report::{html, json, markdown, schema};
 
 const IO: &str = "fabric_port_io_bytes_total";
@@ -168,6 +168,24 @@ fn many_ports_for_long_are_told_from_checkpoints_and_rollups() {
 }
 
 #[test]
+fn leaf_neighbours_are_those_of_the_topology_of_that_time() {
+    let fabric = Fabric::new();
+    for (host, switch) in [("h1", "leaf1"), ("h2", "leaf2"), ("h3", "leaf1")] {
+        let labels = [("__name__", "fabric_port_info"), ("host", host), ("device", "mlx5_0"), ("switch", switch)];
+        fabric.put(&labels, (0..=3600).step_by(30), |_| 1.0);
+    }
+    let own = job("1", "", (0, Some(3600)), &[("h1", &[])]);
+    let others = [job("2", "", (0, Some(3600)), &[("h2", &[])]), job("3", "", (0, Some(3600)), &[("h3", &[])])];
+    let neighbours = |leaves: &[(&str, &str)]| {
+        let leaves = leaves.iter().map(|(host, leaf)| ((*host).to_owned(), [(*leaf).to_owned()].into())).collect();
+        let found = fabric.report_in(leaves, &own, &others, 4000).neighbours;
+        found.into_iter().map(|n| n.id).collect::<Vec<_>>()
+    };
+    assert_eq!(neighbours(&[]), ["3"], "labels tell where no topology does");
+    assert_eq!(neighbours(&[("h1", "leaf9"), ("h2", "leaf9")]), ["2"], "h1 was cabled otherwise than labels say now");
+}
+
+#[test]
 fn a_job_over_sockets_is_flagged_with_its_own_bytes() {
     let fabric = Fabric::new();
     hour(&fabric);
@@ -268,6 +286,45 @@ fn hostile_names_stay_text() {
         "{text}"
     );
     assert!(text.contains("h\\|2\"&lt;i&gt;"));
+}
+
+#[test]
+fn a_job_over_sockets_has_a_pattern_and_a_slow_pair() {
+    let fabric = Fabric::new();
+    let put = |metric: &str, host: usize, peer: &str, job: &str, value: f64| {
+        let (name, local) = (format!("h{host}"), format!("10.0.0.{host}"));
+        let labels = [
+            ("__name__", metric),
+            ("host", &name),
+            ("job", job),
+            ("local", &local),
+            ("peer", peer),
+            ("scheduler", "slurm"),
+        ];
+        fabric.put(&labels, (30..=3570).step_by(30), |s| value * s as f64 / 3570.0);
+    };
+    let (io, rtt) = ("fabric_job_tcp_peer_io_bytes_total", "fabric_job_tcp_peer_rtt_seconds");
+    // A ring of six, how it came together, a storage server, and a neighbour's connection.
+    for host in 1..=6 {
+        let next = format!("10.0.0.{}", host % 6 + 1);
+        put(io, host, &next, "1", 5e12);
+        put(rtt, host, &next, "1", if host == 4 { 2e-3 } else { 1e-4 });
+        if (2..6).contains(&host) {
+            put(io, host, "10.0.0.1", "1", 1e5);
+        }
+        put(io, host, "192.0.2.9", "1", 9e12);
+        put(io, host, "10.0.0.2", "2", 5e12);
+    }
+    let hosts = ["h1", "h2", "h3", "h4", "h5", "h6"].map(|host| (host, &[][..]));
+    let report = fabric.report(&job("1", "", (0, Some(3600)), &hosts), &[], 4000);
+    let p = &report.peers;
+    assert_eq!((p.pattern, p.pairs, p.unmatched), (Pattern::Ring, 6, 6), "{p:?}");
+    assert_eq!(p.suspects, ["h4 to h5 (round trip 2.00 ms, the median of pairs is 100 µs)"]);
+    let first = &p.list[0];
+    assert_eq!((first.over, first.grade, first.bytes), (Over::Tcp, Grade::PerProcess, Some(5e12)));
+    let (page, text) = (html(&report), markdown(&report));
+    assert!(page.contains("<b>ring</b>: TCP connections with at least 30.0 TB between 6 pairs of hosts (and 3 with"));
+    assert!(text.contains("| h4 | h5 | TCP | per process | 5.00 TB (per process) | 2.00 ms"), "{text}");
 }
 
 #[test]

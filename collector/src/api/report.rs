@@ -5,12 +5,14 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use fabriclens_correlate::Topology;
 use fabriclens_correlate::incident::Severity;
+use fabriclens_correlate::topology::{Known, Role};
 use fabriclens_jobs::{Filter, Job, Key, Registry};
 use fabriclens_model::Budget as _;
 use fabriclens_promql::QueryError;
 use fabriclens_report::model::{self, Incident};
-use fabriclens_report::{Input, Report};
+use fabriclens_report::{Input, Leaves, Report};
 
 use super::Api;
 use super::encode::Json;
@@ -58,9 +60,11 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
         let found = tokio::task::spawn_blocking(move || look_up(&jobs.registry, &key, run)).await;
         let found = found.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
         let (job, others) = found?;
+        let topologies = api.topologies.clone();
         let write = move |turn: &Turn<'_>| {
-            let incidents = incidents(&book, &job);
-            let input = Input { job: &job, others: &others, now_ns: now_ns(), incidents };
+            let (incidents, now_ns) = (incidents(&book, &job), now_ns());
+            let leaves = leaves(&topologies.at(job.end_ns.unwrap_or(now_ns)));
+            let input = Input { job: &job, others: &others, now_ns, incidents, leaves };
             let report = fabriclens_report::build(turn.engine, turn.data.reader(), turn.cancel, input)?;
             let text = (form.write)(&report);
             if turn.grant.take(text.capacity()) { Ok(Json(text)) } else { Err(QueryError::Memory) }
@@ -72,6 +76,20 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// The switches that hosts are cabled to. What is only guessed from rails is no cable.
+fn leaves(topology: &Topology) -> Leaves {
+    let mut leaves = Leaves::new();
+    for link in topology.links.iter().filter(|link| link.known != Known::Inferred) {
+        let [a, b] = [0, 1].map(|end| &topology.nodes[link.ends[end].node]);
+        for (host, leaf) in [(a, b), (b, a)] {
+            if host.role == Role::Host && leaf.role != Role::Host {
+                leaves.entry(host.name.clone()).or_default().insert(leaf.name.clone());
+            }
+        }
+    }
+    leaves
 }
 
 /// Incidents at the time of a run that it causes or suffers from, and those at its hosts: the former first, then by time.

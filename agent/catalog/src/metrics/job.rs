@@ -15,6 +15,12 @@ metrics! {
         "A connected user queue pair: its number and the other end's, the process, its job, and the other end's address where the connection manager knows it. Two are a pair when each one's remote is the other's local. At most 512 of a port.";
     QUEUE_PAIRS_OMITTED, Gauge, Port, "fabric.queue_pair.omitted", Count("{queue_pair}"), [],
         "Connected user queue pairs that are counted and not told one by one because there are too many.";
+    TCP_PEER_IO, Counter, Host, "fabric.job.tcp.peer.io", Bytes, ["cluster", "job", "local", "peer", "scheduler"],
+        "Bytes, both directions, of the job's TCP connections between an own address and another host's, without headers: who talks to whom. Connections are listed each 30 s or more seldom, and what others carried in between is missing. At most 128 pairs of a job, those with most.";
+    TCP_PEER_RTT, Gauge, Host, "fabric.job.tcp.peer.rtt", Seconds, ["cluster", "job", "local", "peer", "scheduler"],
+        "Smoothed round trip of those connections, their mean.";
+    TCP_PEERS_OMITTED, Gauge, Host, "fabric.job.tcp.peer.omitted", Count("{pair}"), ["cluster", "job", "scheduler"],
+        "Pairs of addresses of the job that are not told because there are too many.";
     JOB_RDMA_IO, Counter, Port, "fabric.job.rdma.io", Bytes, ["cluster", "direction", "job", "scheduler"],
         "RDMA bytes of the job's queue pairs; like all by job only where somebody has bound counters to queue pairs (`rdma statistic qp`).";
     JOB_RDMA_PACKETS, Counter, Port, "fabric.job.rdma.packets", PACKETS, ["cluster", "direction", "job", "scheduler"],

@@ -37,6 +37,11 @@ pub fn verbs() -> PathBuf {
     "rdma/verbs.json".into()
 }
 
+/// Established TCP sockets of jobs, own format: see [`super::write::tcp_sockets`].
+pub fn tcp_sockets() -> PathBuf {
+    "tcp/sockets.json".into()
+}
+
 /// `ethtool -i`.
 pub fn ethtool_i(netdev: &str) -> PathBuf {
     of("ethtool", netdev, "i.txt")

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::{CmId, Dcb, DriverInfo, LinkState, Module, Neighbour, Qp, QpCounter, RdmaLink, VerbsPort, table};
+use crate::{
+    CmId, Dcb, DriverInfo, LinkState, Module, Neighbour, Qp, QpCounter, RdmaLink, TcpSocket, VerbsPort, table,
+};
 
 /// As `ethtool -i` prints.
 pub fn ethtool_i(info: &DriverInfo) -> String {
@@ -139,6 +141,21 @@ pub fn res_cm_id(ids: &[CmId]) -> String {
             ("src-port", json!(port(id.source))),
             ("dst-addr", json!(address(id.destination))),
             ("dst-port", json!(port(id.destination))),
+        ])
+    }))
+}
+
+/// Own format: `[{"local":…,"remote":…,"cgroup":…,"acked":bytes,"received":bytes,"rtt_us":…}]`; a control group is its
+/// directory in the recording, because an inode means nothing elsewhere. Absent is null.
+pub fn tcp_sockets<'a>(sockets: impl IntoIterator<Item = (&'a TcpSocket, &'a str)>) -> String {
+    rows(sockets.into_iter().map(|(socket, group)| {
+        object([
+            ("local", json!(socket.local)),
+            ("remote", json!(socket.remote)),
+            ("cgroup", json!(group)),
+            ("acked", json!(socket.moved.map(|[acked, _]| acked))),
+            ("received", json!(socket.moved.map(|[_, received]| received))),
+            ("rtt_us", json!(socket.rtt.map(|rtt| rtt.as_micros() as u64))),
         ])
     }))
 }

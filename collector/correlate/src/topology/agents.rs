@@ -26,6 +26,9 @@ pub struct PortInfo {
     pub node_desc: String,
     /// The rail.
     pub rail: String,
+    /// The agent took it from the order of the host's adapters: nobody says that hosts are cabled alike.
+    #[serde(default)]
+    pub rail_by_order: bool,
     /// Name of the neighbour at the other end.
     pub switch: String,
     /// Its port.
@@ -46,6 +49,7 @@ impl PortInfo {
             guids: [guid("node_guid"), guid("port_guid")],
             node_desc: get("node_desc"),
             rail: get("rail"),
+            rail_by_order: get("rail_source") == "order",
             switch: get("switch"),
             switch_port: get("switch_port"),
         };
@@ -75,7 +79,7 @@ pub fn told(ports: &[PortInfo]) -> Vec<Described> {
         if !port.switch.is_empty() {
             let far = Side { node: port.switch.clone(), port: port.switch_port.clone(), ..Side::default() };
             heard.cable(n + 1, cable(port, far, Known::Lldp));
-        } else if !port.rail.is_empty() && !port.device.is_empty() {
+        } else if !port.rail.is_empty() && !port.rail_by_order && !port.device.is_empty() {
             rails.entry(&port.rail).or_default().push(port);
         }
     }

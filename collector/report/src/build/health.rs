@@ -131,6 +131,7 @@ fn place(labels: &Labels) -> String {
         device: labels.get("device").into(),
         port: labels.get("port").into(),
         rail: String::new(),
+        on_rail: false,
         grade: crate::model::Grade::Shared,
         rate: None,
         hole_ms: 0,

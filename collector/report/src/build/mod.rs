@@ -6,6 +6,7 @@ mod neighbours;
 mod peers;
 mod ports;
 mod quality;
+mod sockets;
 mod summary;
 mod traffic;
 mod transport;
@@ -16,7 +17,7 @@ use fabriclens_jobs::{Job, Occupancy, overlap_ns};
 use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{CancelToken, Engine, QueryError};
 use ports::{Over, Port, What, figure};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// What a report is asked of.
 pub struct Input<'a> {
@@ -28,7 +29,12 @@ pub struct Input<'a> {
     pub now_ns: i64,
     /// Incidents at that time that concern the job.
     pub incidents: Vec<Incident>,
+    /// Switches of hosts in the topology of that time; of hosts that are not in it, labels of series tell.
+    pub leaves: Leaves,
 }
+
+/// Names of switches by host.
+pub type Leaves = HashMap<String, HashSet<String>>;
 
 /// What all sections look at.
 pub(crate) struct Scene<'a> {
@@ -46,7 +52,7 @@ pub(crate) struct Scene<'a> {
 /// # Errors
 /// [`QueryError`]: samples cannot be read, or a limit of the engine.
 pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Input<'_>) -> Result<Report, QueryError> {
-    let Input { job, others, now_ns, incidents } = input;
+    let Input { job, others, now_ns, incidents, leaves } = input;
     let (start_ms, end_ms) = (job.start_ns / 1_000_000, job.end_ns.unwrap_or(now_ns).min(now_ns) / 1_000_000);
     let end_ms = end_ms.max(start_ms + 1);
     let same = |o: &&Job| (&o.cluster, &o.id, o.run) == (&job.cluster, &job.id, job.run);
@@ -64,7 +70,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
     let congestion = congestion::congestion(&scene)?;
     let health = health::health(&scene)?;
     let transport = transport::transport(&scene)?;
-    let peers = peers::peers(&scene, traffic.straggler.as_ref())?;
+    let peers = peers::peers(&scene, traffic.straggler.as_ref(), &transport)?;
     let quality = quality::quality(&scene)?;
     let mut report = Report {
         version: VERSION,
@@ -80,7 +86,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
         traffic,
         congestion,
         incidents,
-        neighbours: neighbours::neighbours(&scene, &beside, now_ns)?,
+        neighbours: neighbours::neighbours(&scene, &beside, leaves, now_ns)?,
         health,
         transport,
         peers,

@@ -1,21 +1,28 @@
 //! Jobs that ran at the same time on the same devices, hosts or leaf switches.
 
-use super::Scene;
+use super::{Leaves, Scene};
 use crate::model::{Neighbour, Shares};
 use fabriclens_jobs::{Job, overlap_ns};
 use fabriclens_promql::QueryError;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Neighbours that are told.
 const LISTED: usize = 50;
 
 /// `beside` ran at the same time, in the order of the scene's occupancy after the job itself.
-pub(super) fn neighbours(scene: &Scene<'_>, beside: &[&Job], now_ns: i64) -> Result<Vec<Neighbour>, QueryError> {
-    let mut leaves: HashMap<String, HashSet<String>> = HashMap::new();
-    if !beside.is_empty() {
+pub(super) fn neighbours(
+    scene: &Scene<'_>,
+    beside: &[&Job],
+    mut leaves: Leaves,
+    now_ns: i64,
+) -> Result<Vec<Neighbour>, QueryError> {
+    if beside.iter().any(|other| other.hosts.keys().chain(scene.job.hosts.keys()).any(|h| !leaves.contains_key(h))) {
+        let known: HashSet<String> = leaves.keys().cloned().collect();
         // Of all hosts: a neighbour on the leaf has other ones.
         for s in scene.source.ask("fabric_port_info{switch!=\"\"}", scene.source.end_ms)? {
-            leaves.entry(s.labels.get("host").into()).or_default().insert(s.labels.get("switch").into());
+            if !known.contains(s.labels.get("host")) {
+                leaves.entry(s.labels.get("host").into()).or_default().insert(s.labels.get("switch").into());
+            }
         }
     }
     let switches = |job: &Job| job.hosts.keys().filter_map(|h| leaves.get(h)).flatten().collect::<HashSet<_>>();

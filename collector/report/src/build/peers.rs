@@ -1,14 +1,72 @@
-//! Who talks to whom, by the queue pairs that agents see: two are a pair when each one's `remote` is the other's `local`.
+//! Who talks to whom: by the queue pairs that agents see, two of which are a pair when each one's `remote` is the other's
+//! `local`; for a job over sockets by its TCP connections ([`super::sockets`]).
 
-use super::Scene;
-use crate::model::{Pattern, Peers, Straggler};
+use super::{Scene, sockets};
+use crate::model::{Grade, Over, Pair, Pattern, Peers, Straggler, Transport};
 use fabriclens_promql::{QueryError, Sample};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Pairs that are suspected by name.
+/// Pairs that are told by name.
 const LISTED: usize = 12;
 
-pub(super) fn peers(scene: &Scene<'_>, straggler: Option<&Straggler>) -> Result<Peers, QueryError> {
+/// What agents saw of one kind of connections.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// What it was told by, in words, from how many to `join` hosts.
+    pub text: String,
+    /// Pairs of hosts, each once.
+    pub pairs: Vec<Pair>,
+    /// Connections whose other end is no host of the job that is known.
+    pub unmatched: usize,
+    /// Hosts of whose pairs only some were told.
+    pub cut: BTreeSet<String>,
+    /// Pairs that stand out by themselves, in words.
+    pub slow: Vec<String>,
+}
+
+pub(super) fn peers(
+    scene: &Scene<'_>,
+    straggler: Option<&Straggler>,
+    transport: &Transport,
+) -> Result<Peers, QueryError> {
+    let mut seen = queue_pairs(scene)?;
+    // Libraries for RDMA meet over sockets, so these say something only where they carry the job.
+    let rdma = !seen.pairs.is_empty();
+    if !rdma || transport.red_flag.is_some() {
+        let over = sockets::seen(scene)?;
+        if !over.pairs.is_empty() || !rdma && over.unmatched > 0 {
+            seen = over;
+        }
+    }
+    if seen.text.is_empty() {
+        let text = "no connected queue pairs and no TCP connections of this job were seen by agents".to_owned();
+        let nothing = Vec::new();
+        return Ok(Peers {
+            pattern: Pattern::Unknown,
+            text,
+            pairs: 0,
+            unmatched: 0,
+            suspects: nothing,
+            list: Vec::new(),
+        });
+    }
+    let edges: BTreeSet<(&str, &str)> = seen.pairs.iter().map(|p| (p.a.as_str(), p.b.as_str())).collect();
+    let hosts: BTreeSet<&str> = edges.iter().flat_map(|(a, b)| [*a, *b]).collect();
+    let pattern = shape(&edges, &hosts, &seen.cut);
+    let text = match hosts.len() {
+        0 => seen.text,
+        joined => format!("{} join {joined} of the job's {} hosts", seen.text, scene.job.hosts.len()),
+    };
+    let touches = |(a, b): &&(&str, &str)| straggler.is_some_and(|s| s.host == *a || s.host == *b);
+    let of_straggler = edges.iter().filter(touches).map(|(a, b)| format!("{a} to {b}"));
+    let suspects = seen.slow.iter().cloned().chain(of_straggler).take(LISTED).collect();
+    let pairs = edges.len();
+    let mut list = seen.pairs;
+    list.truncate(LISTED);
+    Ok(Peers { pattern, text, pairs, unmatched: seen.unmatched, suspects, list })
+}
+
+fn queue_pairs(scene: &Scene<'_>) -> Result<Seen, QueryError> {
     let selector = scene.source.selector("fabric_queue_pair_info", "");
     let middle = scene.source.start_ms.midpoint(scene.source.end_ms);
     let mut pairs = scene.source.at(&selector, scene.source.end_ms)?;
@@ -18,28 +76,22 @@ pub(super) fn peers(scene: &Scene<'_>, straggler: Option<&Straggler>) -> Result<
     }
     pairs.retain(|s| mine(scene, s));
     if pairs.is_empty() {
-        let text = "no connected queue pairs of this job were seen by agents".to_owned();
-        return Ok(Peers { pattern: Pattern::Unknown, text, pairs: 0, unmatched: 0, suspects: Vec::new() });
+        return Ok(Seen::default());
     }
     let (edges, unmatched) = edges(&pairs);
-    let hosts: BTreeSet<&str> = edges.iter().flat_map(|(a, b)| [a.as_str(), b.as_str()]).collect();
-    let pattern = shape(&edges, &hosts);
-    let text = format!(
-        "{} connected queue pairs join {} of the job's {} hosts",
-        pairs.len(),
-        hosts.len(),
-        scene.job.hosts.len()
-    );
-    let touches = |(a, b): &&(String, String)| straggler.is_some_and(|s| s.host == *a || s.host == *b);
-    let suspects = edges.iter().filter(touches).take(LISTED).map(|(a, b)| format!("{a} to {b}")).collect();
-    Ok(Peers { pattern, text, pairs: edges.len(), unmatched, suspects })
+    // Where an agent did not tell whose a queue pair is, the job had the host alone.
+    let named = pairs.iter().all(|s| scene.job.is_called(s.labels.get("job")));
+    let grade = if named { Grade::PerProcess } else { Grade::Exclusive };
+    let pair = |(a, b)| Pair { a, b, over: Over::Rdma, grade, bytes: None, rtt_seconds: None };
+    let text = format!("{} connected queue pairs", pairs.len());
+    Ok(Seen { text, pairs: edges.into_iter().map(pair).collect(), unmatched, ..Seen::default() })
 }
 
 /// On a host that others have too, only what the agent saw of this job.
 fn mine(scene: &Scene<'_>, s: &Sample) -> bool {
     let (host, job) = (s.labels.get("host"), s.labels.get("job"));
     let alone = scene.on.place(0, host) == fabriclens_jobs::Grade::Exclusive;
-    scene.on.on_device(host, s.labels.get("device")).any(|j| j == 0) && (alone || job == scene.job.id)
+    scene.on.on_device(host, s.labels.get("device")).any(|j| j == 0) && (alone || scene.job.is_called(job))
 }
 
 /// Pairs of hosts, each once, and how many queue pairs found no other end. Numbers are given by each adapter anew, so
@@ -69,18 +121,23 @@ fn edges(pairs: &[Sample]) -> (BTreeSet<(String, String)>, usize) {
     (edges, unmatched)
 }
 
-fn shape(edges: &BTreeSet<(String, String)>, hosts: &BTreeSet<&str>) -> Pattern {
+/// A host in `cut` has more partners than are told, and counts as one that has them all.
+fn shape(edges: &BTreeSet<(&str, &str)>, hosts: &BTreeSet<&str>, cut: &BTreeSet<String>) -> Pattern {
     let n = hosts.len();
     let mut degree: BTreeMap<&str, usize> = BTreeMap::new();
     for (a, b) in edges {
         *degree.entry(a).or_default() += 1;
         *degree.entry(b).or_default() += 1;
     }
+    for (_, degree) in degree.iter_mut().filter(|(host, _)| cut.contains(**host)) {
+        *degree = n - 1;
+    }
+    let ends: usize = degree.values().sum();
     let hubs = degree.values().filter(|d| **d >= n.saturating_sub(1)).count();
     match n {
         0 | 1 => Pattern::Unknown,
         2 => Pattern::Pair,
-        _ if edges.len() * 10 >= n * (n - 1) / 2 * 9 && n > 3 => Pattern::AllToAll,
+        _ if ends * 10 >= n * (n - 1) * 9 && n > 3 => Pattern::AllToAll,
         3 if edges.len() == 3 => Pattern::Ring,
         _ if degree.values().all(|d| *d <= 2) && edges.len() + 1 >= n => Pattern::Ring,
         _ if hubs > 0 && degree.values().filter(|d| **d > hubs).count() <= hubs => Pattern::ParameterServer,
@@ -94,9 +151,21 @@ mod tests {
     use fabriclens_model::Labels;
 
     fn of(pairs: &[(usize, usize)]) -> Pattern {
-        let edges = pairs.iter().map(|(a, b)| (format!("h{a}"), format!("h{b}"))).collect();
-        let hosts: BTreeSet<String> = pairs.iter().flat_map(|(a, b)| [format!("h{a}"), format!("h{b}")]).collect();
-        shape(&edges, &hosts.iter().map(String::as_str).collect())
+        with_cut(pairs, &[])
+    }
+
+    fn with_cut(pairs: &[(usize, usize)], cut: &[usize]) -> Pattern {
+        let names: Vec<String> = (0..10).map(|n| format!("h{n}")).collect();
+        let edges: BTreeSet<(&str, &str)> = pairs.iter().map(|(a, b)| (&*names[*a], &*names[*b])).collect();
+        let hosts = edges.iter().flat_map(|(a, b)| [*a, *b]).collect();
+        shape(&edges, &hosts, &cut.iter().map(|n| names[*n].clone()).collect())
+    }
+
+    #[test]
+    fn a_host_with_more_partners_than_are_told_talks_to_all() {
+        let few = [(0, 1), (2, 3), (4, 5), (6, 7)];
+        assert_eq!(with_cut(&few, &[0, 1, 2, 3, 4, 5, 6, 7]), Pattern::AllToAll);
+        assert_eq!(with_cut(&[(0, 1), (0, 2), (0, 3), (4, 5)], &[0]), Pattern::ParameterServer);
     }
 
     #[test]

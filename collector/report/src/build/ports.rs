@@ -90,6 +90,8 @@ pub(super) struct Port {
     pub device: String,
     pub port: String,
     pub rail: String,
+    /// Somebody told it; else it is the name of the device.
+    pub on_rail: bool,
     pub grade: Grade,
     /// Line rate at the end, bytes a second.
     pub rate: Option<f64>,
@@ -130,38 +132,38 @@ pub(super) fn read(source: &Source<'_>, on: &Occupancy<'_>) -> Result<Vec<Port>,
     let mut metrics: Vec<&str> = ROWS.iter().map(|r| r.metric).collect();
     metrics.dedup();
     let rises = side_by_side(&metrics, |metric| source.rises(metric))?;
-    let mut ports: BTreeMap<Place, Port> = BTreeMap::new();
-    for (metric, rises) in metrics.iter().zip(rises) {
+    // By place; `None`: no port of the job. Texts stay where they are, because a large job has half a million counters.
+    let mut ports: HashMap<[&str; 3], Option<Port>> = HashMap::new();
+    for (metric, rises) in metrics.iter().zip(&rises) {
+        let of_metric: Vec<&Row> = ROWS.iter().filter(|r| r.metric == *metric).collect();
         for rise in rises {
-            let at = place(&rise.labels);
+            let at = ["host", "device", "port"].map(|name| rise.labels.get(name));
             // An interface without RDMA is the host's, not the fabric's.
-            if at.2.is_empty() || !on.on_device(&at.0, &at.1).any(|job| job == 0) {
-                continue;
-            }
-            let direction = rise.labels.get("direction").to_owned();
-            let rows =
-                ROWS.iter().filter(|r| r.metric == *metric && (r.direction.is_empty() || r.direction == direction));
-            for row in rows {
-                let port = ports.entry(at.clone()).or_insert_with(|| new(&at, on));
+            let jobs = || !at[2].is_empty() && on.on_device(at[0], at[1]).any(|job| job == 0);
+            let Some(port) = ports.entry(at).or_insert_with(|| jobs().then(|| new(at, on))) else { continue };
+            let direction = rise.labels.get("direction");
+            for row in of_metric.iter().filter(|r| r.direction.is_empty() || r.direction == direction) {
                 if row.what == What::Sent {
                     port.hole_ms = port.hole_ms.max(rise.hole_ms);
                 }
-                add(&mut port.counted, row, &rise);
+                add(&mut port.counted, row, rise);
             }
         }
     }
-    let mut ports: Vec<Port> = ports.into_values().collect();
+    let mut ports: Vec<Port> = ports.into_values().flatten().filter(|port| !port.counted.is_empty()).collect();
+    ports.sort_unstable_by(|a, b| (&a.host, &a.device, &a.port).cmp(&(&b.host, &b.device, &b.port)));
     describe(source, &mut ports)?;
     Ok(ports)
 }
 
-fn new(at: &Place, on: &Occupancy<'_>) -> Port {
+fn new([host, device, port]: [&str; 3], on: &Occupancy<'_>) -> Port {
     Port {
-        host: at.0.clone(),
-        device: at.1.clone(),
-        port: at.2.clone(),
-        rail: at.1.clone(),
-        grade: on.device(&at.0, &at.1).into(),
+        host: host.to_owned(),
+        device: device.to_owned(),
+        port: port.to_owned(),
+        rail: device.to_owned(),
+        on_rail: false,
+        grade: on.device(host, device).into(),
         rate: None,
         hole_ms: 0,
         counted: HashMap::new(),
@@ -199,7 +201,7 @@ fn describe(source: &Source<'_>, ports: &mut [Port]) -> Result<(), QueryError> {
         let at = (port.host.clone(), port.device.clone(), port.port.clone());
         port.rate = rates.get(&at).copied().filter(|rate| *rate > 0.0);
         if let Some(rail) = rails.remove(&at) {
-            port.rail = rail;
+            (port.rail, port.on_rail) = (rail, true);
         }
     }
     Ok(())

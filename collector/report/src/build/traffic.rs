@@ -96,14 +96,20 @@ fn rails(scene: &Scene<'_>) -> Vec<Rail> {
     let mut by: BTreeMap<&str, Vec<&Port>> = BTreeMap::new();
     scene.ports.iter().for_each(|p| by.entry(&p.rail).or_default().push(p));
     let sent = |ports: &[&Port]| ports.iter().filter_map(|p| p.total(What::Sent)).reduce(|a, b| a + b);
-    let all: Vec<f64> = by.values().filter_map(|ports| Some(sent(ports)? / ports.len() as f64)).collect();
+    // Beside rails that are known, another adapter (for storage) is none, and weighs nothing in their balance.
+    let known = scene.ports.iter().any(|p| p.on_rail);
+    let counts = |ports: &[&Port]| !known || ports.iter().any(|p| p.on_rail);
+    let of_rails = by.values().filter(|ports| counts(ports));
+    let all: Vec<f64> = of_rails.filter_map(|ports| Some(sent(ports)? / ports.len() as f64)).collect();
     let mean = all.iter().sum::<f64>() / all.len().max(1) as f64;
     let rail = |(rail, ports): (&&str, &Vec<&Port>)| Rail {
         rail: (*rail).to_owned(),
         ports: ports.len(),
         transmitted: sum(Unit::Bytes, ports.iter().copied(), What::Sent),
         received: sum(Unit::Bytes, ports.iter().copied(), What::Received),
-        of_mean: sent(ports).filter(|_| mean > 0.0 && all.len() > 1).map(|s| s / ports.len() as f64 / mean),
+        of_mean: sent(ports)
+            .filter(|_| mean > 0.0 && all.len() > 1 && counts(ports))
+            .map(|s| s / ports.len() as f64 / mean),
         paused: scene.share(ports.iter().copied(), What::Paused, Over::Mean),
     };
     by.iter().map(rail).collect()

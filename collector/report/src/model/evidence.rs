@@ -1,6 +1,6 @@
 //! The sections that say what else was found: neighbours, health, transport, peers, and what the numbers are worth.
 
-use super::{Figure, Severity};
+use super::{Figure, Grade, Severity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,18 +54,59 @@ pub struct Transport {
 }
 
 /// Who talks to whom.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 pub struct Peers {
     /// The shape.
     pub pattern: Pattern,
     /// What it was told by, in words.
     pub text: String,
-    /// Pairs of hosts with connected queue pairs.
+    /// Pairs of hosts with connections.
     pub pairs: usize,
-    /// Queue pairs whose other end was not found among the job's hosts.
+    /// Connections whose other end was not found among the job's hosts.
     pub unmatched: usize,
-    /// Pairs that the straggler has part in, as `a to b`: counters of single connections are not there to tell more.
+    /// Pairs over TCP whose round trip stands out, in words, and those that the straggler has part in, as `a to b`:
+    /// adapters have no counters of single connections to tell more.
     pub suspects: Vec<String>,
+    /// Some of the pairs; over TCP those with most bytes.
+    #[serde(default)]
+    pub list: Vec<Pair>,
+}
+
+/// Two hosts that talk to each other.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// The one whose name is first.
+    pub a: String,
+    /// The other.
+    pub b: String,
+    /// How.
+    pub over: Over,
+    /// How surely these connections are the job's.
+    pub grade: Grade,
+    /// Bytes, both directions, at least: of the connections that agents saw. Absent: not counted.
+    pub bytes: Option<f64>,
+    /// Smoothed round trip at the end of the job, of its slowest connections.
+    pub rtt_seconds: Option<f64>,
+}
+
+/// What connections are made of.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// Queue pairs.
+    Rdma,
+    /// Sockets.
+    Tcp,
+}
+
+impl Over {
+    /// For people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Rdma => "RDMA",
+            Self::Tcp => "TCP",
+        }
+    }
 }
 
 /// The shape of who talks to whom.

@@ -115,11 +115,15 @@ fn rest(out: &mut String, report: &Report) {
     table(out, &tables::transport(report));
     let p = &report.peers;
     _ = write!(out, "<h2>Who talks to whom</h2><p><b>{}</b>: {}.</p>", p.pattern.text(), escape(&p.text));
+    if !p.list.is_empty() {
+        table(out, &tables::pairs(report));
+    }
     if !p.suspects.is_empty() {
         let pairs = escape(&p.suspects.join(", "));
         _ = write!(
             out,
-            "<p>Pairs that the host above has part in: {pairs}. Adapters do not count by connection, so none is told apart.</p>"
+            "<p>Pairs with a long round trip, or that the host above has part in: {pairs}. Adapters do not count by \
+             connection, so of pairs over RDMA none is told apart.</p>"
         );
     }
     out.push_str("<h2>What the numbers are worth</h2><ul>");

@@ -49,8 +49,15 @@ pub fn markdown(report: &Report) -> String {
     }
     let p = &report.peers;
     _ = writeln!(out, "\n## Who talks to whom\n\n**{}**: {}.", p.pattern.text(), escape(&p.text));
+    if !p.list.is_empty() {
+        table(&mut out, &tables::pairs(report));
+    }
     if !p.suspects.is_empty() {
-        _ = writeln!(out, "Pairs of the host that stands out: {}.", escape(&p.suspects.join(", ")));
+        _ = writeln!(
+            out,
+            "\nPairs with a long round trip, or of the host that stands out: {}.",
+            escape(&p.suspects.join(", "))
+        );
     }
     out.push_str("\n## What the numbers are worth\n\n");
     for line in tables::quality(report) {

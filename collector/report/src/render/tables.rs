@@ -198,6 +198,19 @@ pub(super) fn transport(report: &Report) -> Table {
     )
 }
 
+/// Pairs of hosts, where more is known of them than that they are.
+pub(super) fn pairs(report: &Report) -> Table {
+    let rows = report.peers.list.iter().map(|p| {
+        let bytes = graded(p.bytes, Unit::Bytes, p.grade);
+        let rtt = graded(p.rtt_seconds, Unit::Seconds, p.grade);
+        vec![text(&p.a), text(&p.b), text(p.over.text()), text(p.grade.text()), bytes, rtt]
+    });
+    let mut table = Table::new(&["Host", "Host", "Over", "Grade", "Bytes, at least", "Round trip"], rows.collect());
+    let more = report.peers.pairs.saturating_sub(report.peers.list.len());
+    table.note = (more > 0).then(|| format!("and {more} more"));
+    table
+}
+
 /// What the numbers are worth, as sentences.
 pub(super) fn quality(report: &Report) -> Vec<String> {
     let q = &report.quality;

@@ -5,7 +5,7 @@ use fabriclens_jobs::{Facts, Job, Key, Place, Source};
 use fabriclens_model::Labels;
 use fabriclens_promql::{CancelToken, Engine};
 use fabriclens_report::model::Incident;
-use fabriclens_report::{Input, Report, build};
+use fabriclens_report::{Input, Leaves, Report, build};
 use fabriclens_store::{Options, RowGroup, Store};
 use std::sync::Arc;
 
@@ -43,8 +43,13 @@ impl Fabric {
     }
 
     pub fn report(&self, job: &Job, others: &[Job], now_s: i64) -> Report {
-        let input =
-            Input { job, others, now_ns: (BEGIN + now_s * 1000) * 1_000_000, incidents: Vec::<Incident>::new() };
+        self.report_in(Leaves::new(), job, others, now_s)
+    }
+
+    /// The same where the topology of that time is known.
+    pub fn report_in(&self, leaves: Leaves, job: &Job, others: &[Job], now_s: i64) -> Report {
+        let now_ns = (BEGIN + now_s * 1000) * 1_000_000;
+        let input = Input { job, others, now_ns, incidents: Vec::<Incident>::new(), leaves };
         build(&Engine::default(), &self.store, &CancelToken::default(), input).unwrap()
     }
 }

@@ -7,6 +7,8 @@ use fabriclens_jobs::{Facts, Key, Place, Source};
 use fabriclens_store::Options;
 use fabriclens_store::RowGroup;
 
+mod cost;
+
 struct Lab {
     dir: tempfile::TempDir,
     store: Arc<Store>,
