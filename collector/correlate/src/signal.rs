@@ -27,6 +27,8 @@ pub enum Signal {
     Retransmits,
     /// RDMA packets a second that came out of sequence.
     OutOfSequence,
+    /// Host: negative acknowledgements of packets that the other end missed, received a second.
+    SequenceNaks,
     /// Acknowledgements a second that did not come in time.
     Timeouts,
     /// Frames a second received with errors of the wire.
@@ -130,7 +132,7 @@ macro_rules! grown {
 use Join::{Max, Sum};
 
 /// Every signal, in the order of [`Signal`].
-pub const ALL: [Row; 38] = [
+pub const ALL: [Row; 39] = [
     row(Signal::Tx, Sum, r#"irate(fabric_port_io_bytes_total{direction="transmit"}[$w])"#),
     row(Signal::Rx, Sum, r#"irate(fabric_port_io_bytes_total{direction="receive"}[$w])"#),
     row(Signal::RxPackets, Sum, r#"irate(fabric_port_packets_total{direction="receive"}[$w])"#),
@@ -151,6 +153,7 @@ pub const ALL: [Row; 38] = [
     row(Signal::CnpRx, Sum, r#"irate(fabric_cnp_packets_total{direction="receive"}[$w])"#),
     row(Signal::Retransmits, Sum, "irate(fabric_rdma_retransmits_total[$w])"),
     row(Signal::OutOfSequence, Sum, "irate(fabric_rdma_out_of_sequence_total[$w])"),
+    row(Signal::SequenceNaks, Sum, r#"irate(fabric_rdma_sequence_naks_total{direction="receive"}[$w])"#),
     row(Signal::Timeouts, Sum, "irate(fabric_rdma_ack_timeouts_total[$w])"),
     row(
         Signal::WireErrors,

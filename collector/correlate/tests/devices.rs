@@ -5,7 +5,7 @@ mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, rails, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Place};
-use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
+use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Ports, Signal, Topology};
 
 fn only(found: Vec<Incident>) -> Incident {
     assert_eq!(found.len(), 1, "{:?}", found.iter().map(|i| (i.kind, &i.root)).collect::<Vec<_>>());
@@ -230,6 +230,55 @@ fn timeouts_on_one_host_are_its_own_and_on_several_the_networks() {
     assert_eq!(only(timeouts(&[1, 6])).root, Place::Fabric);
     let usual = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Timeouts, host(fabric, 2), 0.5);
     assert_eq!(watch_on(&fabric(), Limits::default(), usual, [60, 30, 0], |_, _| ()).len(), 0, "no surge");
+}
+
+#[test]
+fn a_storm_that_begins_within_a_sample_is_none_the_less_one() {
+    let found = watch(60, 20, 0, |fabric, frame| {
+        let began = frame.time_ns == 60_000_000_000;
+        frame.set(Signal::PauseTx, host(fabric, 2), if began { 0.4 } else { 1.01 });
+        // Refreshed twice as often as needed: no frame comes to its longest.
+        frame.set(Signal::PauseFrames, host(fabric, 2), if began { 2400.0 } else { 6000.0 });
+        frame.set(Signal::Rx, host(fabric, 2), if began { 0.6 * USUAL } else { 0.0 });
+    });
+    let found = only(found);
+    assert_eq!((found.kind, found.detected_ns), (Kind::PfcStorm, 61_000_000_000));
+}
+
+#[test]
+fn a_rate_that_falls_is_told_without_any_cable() {
+    let bare = Fabric::new(Topology::new(fabric().topology.nodes, Vec::new()), Ports::default(), Vec::new());
+    let mut bare = bare;
+    let at = bare.host_port("h3", "1").unwrap();
+    let slow = |_: &Fabric, frame: &mut Frame| frame.set(Signal::Rate, at, RATE / 2.0);
+    let found = watch_on(&bare, Limits::default(), |_, _| (), [60, 30, 0], slow);
+    let found = only(found);
+    assert_eq!((found.kind, found.root), (Kind::DegradedLink, port("h3", "1")));
+}
+
+#[test]
+fn an_adapter_that_does_not_count_what_it_sends_again_tells_by_naks() {
+    let naks = |a_second: f64| {
+        watch(60, 30, 0, move |fabric, frame| frame.set(Signal::SequenceNaks, host(fabric, 2), a_second))
+    };
+    let found = only(naks(2.0));
+    assert_eq!((found.kind, found.root), (Kind::LossyLink, port("h2", "1")));
+    assert_eq!(naks(0.2).len(), 0, "four in 20 s");
+}
+
+#[test]
+fn a_link_is_down_even_if_the_newest_sample_is_still_on_its_way() {
+    let found = watch(60, 20, 0, |fabric, frame| {
+        let at = fabric.ports.of_node(8)[4];
+        down(fabric, frame, &[at]);
+        // Every other second nothing is known of it.
+        if frame.time_ns / 1_000_000_000 % 2 == 1 {
+            for port in [at, fabric.ports.list[at].peer.unwrap()] {
+                frame.set(Signal::Up, port, f64::NAN);
+            }
+        }
+    });
+    assert_eq!(only(found).kind, Kind::LinkDown);
 }
 
 #[test]

@@ -26,21 +26,24 @@ limits! {
 }
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
-    let links = scene.fabric.topology.links.iter().enumerate();
-    let ends = |link: &crate::topology::Link| link.ends.clone().map(|end| scene.fabric.ports.at(&end));
-    links
-        .filter_map(|(at, link)| {
-            let ports: Vec<usize> = ends(link).into_iter().flatten().collect();
-            let first = |judge: fn(&Scene<'_>, usize, usize) -> Option<Finding>| {
-                ports.iter().find_map(|p| judge(scene, at, *p))
-            };
-            first(says).or_else(|| first(shows)).or_else(|| first(wears))
-        })
-        .collect()
+    let ports = &scene.fabric.ports;
+    let links = scene.fabric.topology.links.iter().enumerate().map(|(at, link)| {
+        let ends = link.ends.each_ref().map(|end| ports.at(end));
+        (Root::Link(at), ends.into_iter().flatten().collect())
+    });
+    // Where nobody knows the cables, a port stands for its own.
+    let alone = (0..ports.list.len()).filter(|p| ports.list[*p].link.is_none()).map(|p| (Root::Port(p), vec![p]));
+    let judge = |(root, ports): (Root, Vec<usize>)| {
+        let first = |judge: Judge| ports.iter().find_map(|p| judge(scene, &root, *p));
+        first(says).or_else(|| first(shows)).or_else(|| first(wears))
+    };
+    links.chain(alone).filter_map(judge).collect()
 }
 
+type Judge = fn(&Scene<'_>, &Root, usize) -> Option<Finding>;
+
 /// Its rate fell.
-fn says(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
+fn says(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
     let rate = scene.now.values(Signal::Rate, port).last()?;
     let should = scene.rate(port)?.max(scene.fabric.nominal(port).unwrap_or(0.0));
     let least = scene.limit(&LESS) * should;
@@ -54,11 +57,11 @@ fn says(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
     let began = scene.first(|f| f.get(Signal::Rate, port).is_some_and(|rate| rate < least));
     let evidence = evidence(scene, Signal::Rate, port, rate, least);
     let text = format!("the link at {} runs at {} of its rate.", name(scene, port), percent(rate / should));
-    Some(Finding::new(Kind::DegradedLink, Root::Link(link), 0.97, evidence, text).since(began))
+    Some(Finding::new(Kind::DegradedLink, root.clone(), 0.97, evidence, text).since(began))
 }
 
 /// It does not carry what waits.
-fn shows(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
+fn shows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
     let rate = scene.rate(port)?;
     if scene.now(Signal::PauseRx, port).unwrap_or(0.0) > 0.01 {
         return None;
@@ -82,11 +85,11 @@ fn shows(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
         name(scene, port),
         percent(share)
     );
-    Some(Finding::new(Kind::DegradedLink, Root::Link(link), 0.9, evidence, text).inferred())
+    Some(Finding::new(Kind::DegradedLink, root.clone(), 0.9, evidence, text).inferred())
 }
 
 /// Error correction mends far more than it did a day ago.
-fn wears(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
+fn wears(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
     let last = |signal| scene.now.values(signal, port).last();
     let before = last(Signal::FecMendedBefore).or_else(|| scene.usual(Signal::FecMended, port))?;
     let (mended, least) = (last(Signal::FecMended)?, scene.limit(&MENDED).max(scene.limit(&TREND) * before));
@@ -99,5 +102,5 @@ fn wears(scene: &Scene<'_>, link: usize, port: usize) -> Option<Finding> {
         name(scene, port),
         mended / before.max(1.0)
     );
-    Some(Finding::new(Kind::DegradedLink, Root::Link(link), 0.5, evidence, text))
+    Some(Finding::new(Kind::DegradedLink, root.clone(), 0.5, evidence, text))
 }

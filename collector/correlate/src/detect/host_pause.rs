@@ -102,7 +102,7 @@ fn judge(scene: &Scene<'_>, port: usize) -> Option<Finding> {
     if how.estimated {
         "estimated_pause_share".clone_into(&mut own.metric);
     }
-    let text = format!("{} pauses its switch {most}{} of the time, {what}.", name(scene, port), percent(held));
+    let text = format!("{} pauses its switch {most}{} of the time, {what}.", name(scene, port), percent(held.min(1.0)));
     let found = Finding::new(kind, Root::Port(port), sure, own, text).since(began);
     Some(if storm { found } else { pcie::refine(scene, port, found) })
 }
@@ -113,12 +113,15 @@ fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64) -> (bool, f64
     let frames = scene.now(Signal::PauseFrames, port).unwrap_or(f64::NAN);
     // Of the longest pause: what one frame came to. An estimate has that built in, and tells nothing.
     let each = if how.estimated { f64::NAN } else { held / frames / how.longest.unwrap_or(f64::NAN) };
-    // While it pauses; before that it may have worked.
-    let paused = || scene.now.frames().iter().filter(|f| how.holds(f, port));
+    // While it pauses; before that it may have worked, also in a part of the first sample.
+    let all = scene.now.frames();
+    let whole = || all.windows(2).filter(|pair| how.holds(&pair[0], port)).map(|pair| &pair[1]);
+    let paused = || whole().filter(|f| how.holds(f, port));
     let share = mean(paused().filter_map(|f| how.share(f, port))).unwrap_or(f64::NAN);
     let received = mean(paused().filter_map(|f| f.get(Signal::Rx, port))).unwrap_or(f64::NAN);
     let dead = share >= scene.limit(&DEAD) && received < scene.limit(&STILL) * rate;
     let filled = scene.now.top(Signal::QueueMax, port).map(|bytes| bytes >= scene.limit(&FILLED));
-    let storm = filled != Some(true) && (each >= scene.limit(&LONG) || dead);
+    let warns = storm_events(scene, port).is_some();
+    let storm = filled != Some(true) && (each >= scene.limit(&LONG) || dead || warns);
     (storm, if filled == Some(!storm) { 0.96 } else { 0.94 })
 }

@@ -40,7 +40,7 @@ const fn row(name: &'static str, needs_s: f64, usual_s: f64, run: fn(&Scene<'_>)
 /// All detectors; of findings that are as sure as each other, the earlier row counts.
 pub const ALL: [Detector; 19] = [
     row("link_flap", 120.0, 0.0, link::flap),
-    row("link_down", 2.0, 0.0, link::down),
+    row("link_down", 4.0, 0.0, link::down),
     row("host_pause", 3.0, 0.0, host_pause::run),
     row("credits_hot", 30.0, 0.0, credits::hot),
     row("credits", 60.0, 0.0, credits::warm),

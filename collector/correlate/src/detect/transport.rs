@@ -20,6 +20,8 @@ limits! {
     MORE = "transport.more", 3.0, "times usual";
     /// packets of a port that were sent again
     AGAIN = "transport.retransmits", 0.02, "share of bytes sent";
+    /// packets that the other end of a port's queue pairs missed, where what is sent again is not counted
+    NAKS = "transport.naks", 10.0, "events in 20 s";
     /// queue pairs that gave up
     GAVE_UP = "transport.retries_exceeded", 1.0, "queue pairs in 20 s";
 }
@@ -32,7 +34,8 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     signs.sort_by(|a, b| (b.2 / b.3).total_cmp(&(a.2 / a.3)));
     let Some(&(worst, signal, value, limit)) = signs.first() else { return Vec::new() };
     let (root, sure, whose) = place(scene, worst);
-    let corrupted = signal == Signal::Retransmits && nothing_was_full(scene);
+    let again = matches!(signal, Signal::Retransmits | Signal::SequenceNaks);
+    let corrupted = again && nothing_was_full(scene);
     let (kind, sure, why) = if corrupted {
         let why = " Nobody was paused and nothing was discarded, so a link on the way corrupts packets.";
         (Kind::LossyLink, sure + 0.15, why)
@@ -41,6 +44,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     };
     let what = match signal {
         Signal::Timeouts => format!("waited {value:.0} times in vain for an acknowledgement"),
+        Signal::SequenceNaks => format!("was told {value:.0} times that packets are missing"),
         Signal::RetriesExceeded => format!("has {value:.0} queue pairs that gave up"),
         _ => format!("sends {} of its bytes again", percent(value)),
     };
@@ -59,7 +63,7 @@ fn place(scene: &Scene<'_>, worst: usize) -> (Root, f64, String) {
         }
         ports
     };
-    let mut from = telling(&[Signal::Timeouts, Signal::Retransmits, Signal::RetriesExceeded]);
+    let mut from = telling(&[Signal::Timeouts, Signal::Retransmits, Signal::SequenceNaks, Signal::RetriesExceeded]);
     from.insert(worst);
     let to = telling(&[Signal::OutOfSequence]);
     let leaf = |ports: &BTreeSet<usize>| {
@@ -89,7 +93,8 @@ fn place(scene: &Scene<'_>, worst: usize) -> (Root, f64, String) {
 /// Events of a stretch and what they are measured by: at least so many, and more than is usual.
 fn count(scene: &Scene<'_>, signal: Signal, port: usize, least: f64) -> Option<Sign> {
     // Hardly any port has any: what is usual is looked up of those alone.
-    let seen = scene.now(signal, port).map(|n| n * scene.seconds()).filter(|n| *n >= least)?;
+    // Samples are not a second apart to the millisecond: an event is one, not 0.99.
+    let seen = scene.now(signal, port).map(|n| (n * scene.seconds()).round()).filter(|n| *n >= least)?;
     let usual = scene.usual(signal, port).unwrap_or(0.0) * scene.seconds();
     let limit = least.max(scene.limit(&MORE) * usual);
     (seen >= limit).then_some((port, signal, seen, limit))
@@ -117,4 +122,8 @@ fn sign(scene: &Scene<'_>, port: usize) -> Option<Sign> {
     count(scene, Signal::RetriesExceeded, port, scene.limit(&GAVE_UP))
         .or_else(|| count(scene, Signal::Timeouts, port, scene.limit(&TIMEOUTS)))
         .or_else(again)
+        .or_else(|| {
+            let counted = scene.now(Signal::Retransmits, port).is_some();
+            count(scene, Signal::SequenceNaks, port, scene.limit(&NAKS)).filter(|_| !counted)
+        })
 }

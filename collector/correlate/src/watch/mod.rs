@@ -288,9 +288,10 @@ impl Watch {
         if open.iter().any(|e| e.verdict().root.meets(&finding.root, &self.fabric)) || open.len() >= MOST {
             return;
         }
-        // What the first findings are of may still show; only two that are seen where they are are two from the start.
-        let stands_alone = |f: &Finding| !f.inferred && !f.kind.spreads();
-        if open.iter().any(|e| self.young(e) && !(stands_alone(e.verdict()) && stands_alone(&finding))) {
+        // What the first findings are of may still show; those that are seen where they are are two from the start.
+        let one =
+            |young: &Finding| young.inferred || finding.inferred || (young.kind.spreads() && finding.kind.spreads());
+        if open.iter().any(|e| self.young(e) && one(e.verdict())) {
             return;
         }
         self.opened += 1;
