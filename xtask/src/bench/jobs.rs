@@ -1,4 +1,5 @@
-//! `bench report`: how long the communication report of a job takes, by hosts. There is no rival that makes one.
+//! `bench report`: how long the communication report of a job takes, by hosts, and what a round of jobs' rollups costs. There
+//! is no rival that makes either.
 
 use crate::steps::{cargo, must};
 use anyhow::Result;
@@ -22,5 +23,6 @@ pub fn run(args: &Args) -> Result<()> {
             must(cargo(&[&program[..], &size].concat()))?;
         }
     }
-    Ok(())
+    let rollup = ["test", "--release", "--locked", "-p", "fabriclens", "--lib", "rollup::tests::cost"];
+    must(cargo(&[&rollup[..], &["--", "--ignored", "--nocapture"]].concat()))
 }

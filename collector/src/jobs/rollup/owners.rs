@@ -17,7 +17,8 @@ pub(super) struct Owners<'a> {
     /// Hosts and the jobs whose processes the agent sees there.
     seen: std::collections::HashSet<(String, usize)>,
     /// By host and device, where the agent knows it.
-    rails: HashMap<(String, String), Arc<str>>,
+    /// By host and device.
+    rails: HashMap<String, HashMap<String, Arc<str>>>,
 }
 
 impl<'a> Owners<'a> {
@@ -34,8 +35,10 @@ impl<'a> Owners<'a> {
                 cgroups.insert((l("host").to_owned(), l("cgroup").to_owned()), job);
             }
         }
-        let place = |l: &Labels| (l.get("host").to_owned(), l.get("device").to_owned());
-        let rails = ports.iter().map(|s| (place(&s.labels), s.labels.get("rail").into())).collect();
+        let mut rails: HashMap<String, HashMap<String, Arc<str>>> = HashMap::new();
+        for l in ports.iter().map(|s| &s.labels) {
+            rails.entry(l.get("host").to_owned()).or_default().insert(l.get("device").to_owned(), l.get("rail").into());
+        }
         Self { on, cgroups, seen, rails }
     }
 
@@ -61,8 +64,9 @@ impl<'a> Owners<'a> {
 
     /// The rail of a port: the one the agent tells, else the device's name.
     pub(super) fn rail(&self, labels: &Labels) -> Arc<str> {
-        let place = (labels.get("host").to_owned(), labels.get("device").to_owned());
-        self.rails.get(&place).cloned().unwrap_or_else(|| labels.get("device").into())
+        let device = labels.get("device");
+        let told = self.rails.get(labels.get("host")).and_then(|host| host.get(device));
+        told.cloned().unwrap_or_else(|| device.into())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a job has so far: counters that never go back, peaks and means; and what the ports' counters were last.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 
 use fabriclens_jobs::Job;
 use fabriclens_model::Labels;
@@ -39,7 +39,7 @@ pub(super) struct State {
 }
 
 /// What makes series of a row and a job differ.
-type Apart = (usize, &'static str, std::sync::Arc<str>, String);
+type Apart<'a> = (usize, &'static str, std::sync::Arc<str>, &'a str);
 
 impl State {
     /// The values of a row at an instant become series of jobs, put into `out`.
@@ -53,7 +53,7 @@ impl State {
         out: &mut Vec<(Labels, f64)>,
     ) {
         let (number, row) = row;
-        let mut joined: HashMap<Apart, Joined> = HashMap::new();
+        let mut joined: HashMap<Apart<'_>, Joined> = HashMap::new();
         for sample in samples {
             let (value, since) = match row.fold {
                 Fold::Total => self.rise(number, sample, now_ms),
@@ -65,7 +65,7 @@ impl State {
                 // What was counted before the job began is not its own.
                 let own = if jobs[job].start_ns / 1_000_000 <= since { value } else { 0.0 };
                 if own.is_finite() {
-                    let kept = row.keep.map_or("", |name| sample.labels.get(name)).to_owned();
+                    let kept = row.keep.map_or("", |name| sample.labels.get(name));
                     let j = joined.entry((job, grade.text(), rail.clone(), kept)).or_default();
                     *j = Joined {
                         sum: j.sum + own,
@@ -76,7 +76,7 @@ impl State {
             }
         }
         for ((job, grade, rail, kept), j) in joined {
-            let labels = labels(row, &jobs[job], grade, &rail, &kept);
+            let labels = labels(row, &jobs[job], grade, &rail, kept);
             let value = match row.join {
                 Join::Sum => j.sum,
                 Join::Max => j.max,
