@@ -41,7 +41,7 @@ fn clock_skew() -> Alert {
         severity: Warning,
         hold: "0s",
         expr: format!(
-            "# Ahead: samples of the future.\nmax by (host) (timestamp({HEARD} offset -1m) - time()) > 5\nor on (host)\n\
+            "# Ahead: samples of the future (who replays this rule over the past finds them of all).\nmax by (host) (timestamp({HEARD} offset -1m) - time()) > 5\nor on (host)\n\
              # Behind: never a fresh one, and still some.\n(\n  max by (host) (min_over_time((time() - timestamp({HEARD}))[5m:15s])) > 15\n  and on (host)\n  {HEARD}\n  unless on (host)\n  max by (host) (time() - timestamp({HEARD})) > 60\n)\nor on (host)\n\
              # It steps again and again.\nmax by (host) (clamp_min(fabriclens_agent_clock_steps_total - fabriclens_agent_clock_steps_total offset 1h, 0)) >= 2"
         ),

@@ -124,7 +124,7 @@ fn ecn() -> Row {
                 .says("Ports that ignored notifications in the last half hour, and ports where congestion control is off for a priority \
                        that has PFC: set them as their neighbours are.")
                 .ask(
-                    format!("sum by (host, device) (increase(fabric_cnp_ignored_packets_total{{{PORTS}}}[30m])) > 0"),
+                    format!("sum by (host, device) (increase(fabric_cnp_ignored_total{{{PORTS}}}[30m])) > 0"),
                     "ignored",
                 )
                 .ask(

@@ -24,7 +24,7 @@ fn now() -> Row {
             stat("Agents gone quiet", Unit::Count)
                 .says("Heard of in the last six hours, and not in the last minute: the table below names them.")
                 .ask(
-                    "count(max by (host) (last_over_time(fabriclens_agent_start_time_seconds[6h])) unless on (host) \
+                    "count(max by (host) (max_over_time(fabriclens_agent_start_time_seconds[6h:5m])) unless on (host) \
                      (time() - timestamp(fabriclens_agent_start_time_seconds) < 60)) or vector(0)",
                     "quiet",
                 )
@@ -57,7 +57,9 @@ fn agents() -> Row {
                        `systemctl status fabriclens-agent`, `fabriclens-agent doctor`, `chronyc tracking`.")
                 .ask(
                     format!(
-                        "max by (host) (time() - last_over_time(timestamp(fabriclens_agent_start_time_seconds{{{h}}})[6h:1m])) > 30"
+                        "max by (host) (time() - timestamp(fabriclens_agent_start_time_seconds{{{h}}})) > 30 or on (host) \
+                         max by (host) (time() - max_over_time(timestamp(fabriclens_agent_start_time_seconds{{{h}}})[6h:5m])) \
+                         unless on (host) fabriclens_agent_start_time_seconds{{{h}}}"
                     ),
                     "since",
                 )

@@ -51,7 +51,7 @@ fn verdict() -> Row {
                 .says("All that were open at some time that is shown.")
                 .ask(
                     format!(
-                        "max by (id, kind, severity, node, port, peer) (last_over_time(fabric_incident_info{{{CHOSEN}}}[$__range]))"
+                        "max by (id, kind, node, port, peer) (last_over_time(fabric_incident_info{{{CHOSEN}}}[$__range]))"
                     ),
                     "was open",
                 )

@@ -132,7 +132,7 @@ fn round_trips() -> Row {
                 .ask(rtt(0.99, ""), "99 %")
                 .wide(8),
             lines("Round trip by host, median", Unit::Seconds)
-                .says("The slowest ten.")
+                .says("The slowest ten. One host alone: its path, or its processor.")
                 .ask(format!("topk(10, {})", rtt(0.5, "host, ")), "{{host}}")
                 .link(Link::Host)
                 .wide(8),
