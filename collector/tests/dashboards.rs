@@ -165,7 +165,11 @@ async fn every_panel_shows_something_from_our_store() {
         // tests/lab/dashboards/README.md
         let to = (end / 1000).to_string();
         let mut draw = Command::new(repository().join("tests/lab/dashboards/draw"));
-        draw.args([base, &out]).env("TO", to).env("BACK", story::LASTS.to_string()).env("VARS", "job=4711");
+        draw.args([base, &out])
+            .env("TO", to)
+            .env("BACK", story::LASTS.to_string())
+            .env("VARS", "job=4711")
+            .env("SCRAPE", "15");
         assert!(tokio::task::spawn_blocking(move || draw.status().unwrap()).await.unwrap().success());
     }
 }

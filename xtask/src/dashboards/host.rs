@@ -31,7 +31,7 @@ fn who() -> Row {
                     "runs",
                 )
                 .link(Link::Job)
-                .wide(10)
+                .wide(9)
                 .high(6)
                 .none("No job that anybody told of."),
             table("Incidents at this host", Unit::Share)
@@ -41,19 +41,21 @@ fn who() -> Row {
                     "sure",
                 )
                 .link(Link::Incident)
-                .wide(10)
+                .wide(9)
                 .high(6)
                 .none("None is open."),
             stat("Ports up", Unit::Count)
                 .says("RDMA ports that can carry data.")
                 .ask(format!("sum(fabric_port_up{{{OF_DEVICE}}})"), "up")
-                .high(3),
+                .wide(3)
+                .high(6),
             stat("Last sample", Unit::Seconds)
                 .says("Age of what the agent told last. More than a few seconds: is the agent alive, is its clock right?")
                 .ask(r#"time() - max(timestamp(fabriclens_agent_start_time_seconds{host=~"$host"}))"#, "age")
                 .step(30.0, "orange")
                 .step(60.0, "red")
-                .high(3),
+                .wide(3)
+                .high(6),
         ],
     )
 }

@@ -41,7 +41,8 @@ pub fn dashboard(one: &Dashboard) -> Value {
     }
     let data_source = json!({
         "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "regex": "",
-        "current": {}, "options": [], "hide": 0, "includeAll": false, "multi": false, "refresh": 1,
+        "current": {"text": "default", "value": "default"}, "options": [], "hide": 0, "includeAll": false,
+        "multi": false, "refresh": 1,
         "skipUrlSync": false,
     });
     let vars: Vec<Value> = std::iter::once(data_source).chain(one.vars.iter().map(|v| var(*v, &one.vars))).collect();
@@ -106,17 +107,17 @@ pub fn asks(var: Var, all: &[Var]) -> (&'static str, &'static str, String) {
 fn var(which: Var, all: &[Var]) -> Value {
     let (name, label, query) = asks(which, all);
     let one = matches!(which, Var::OneHost | Var::Job);
-    let current = if one { json!({}) } else { json!({"text": ["All"], "value": ["$__all"]}) };
     let mut out = json!({
-        "name": name, "label": label, "type": "query", "datasource": source(), "definition": query,
+        "name": name, "label": label, "type": "query", "datasource": source(),
         "query": {"qryType": 1, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
         // Again when the time range changes; natural order, so that gpu-9 is before gpu-10.
-        "refresh": 2, "sort": 7, "regex": "", "multi": !one, "includeAll": !one, "current": current, "options": [],
+        "refresh": 2, "sort": 7, "regex": "", "multi": !one, "includeAll": !one, "options": [],
         "hide": 0, "skipUrlSync": false,
     });
     if !one {
         // All is everything, those without the label too, and not a list of thousands.
         out["allValue"] = json!(".*");
+        out["current"] = json!({"text": ["All"], "value": ["$__all"]});
     }
     out
 }
@@ -293,8 +294,8 @@ fn look(p: &Panel) -> (&'static str, Value, Value) {
         View::Table => {
             let cell = if p.steps.is_empty() { json!({"type": "auto"}) } else { json!({"type": "color-text"}) };
             let custom = json!({"align": "auto", "cellOptions": cell, "inspect": false, "filterable": true});
-            let footer = json!({"show": false, "reducer": ["sum"], "countRows": false, "fields": ""});
-            ("table", json!({"showHeader": true, "cellHeight": "sm", "footer": footer}), custom)
+            let footer = json!({"show": false, "reducer": ["sum"], "countRows": false, "fields": []});
+            ("table", json!({"showHeader": true, "cellHeight": "sm", "frameIndex": 0, "footer": footer}), custom)
         }
         View::Heat => {
             let options = json!({
@@ -314,7 +315,7 @@ fn look(p: &Panel) -> (&'static str, Value, Value) {
         View::States => {
             let options = json!({
                 "mergeValues": true, "showValue": "auto", "alignValue": "left", "rowHeight": 0.9, "tooltip": tooltip,
-                "legend": {"displayMode": "list", "placement": "bottom", "showLegend": true},
+                "legend": {"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []},
             });
             ("state-timeline", options, json!({"fillOpacity": 80, "lineWidth": 0}))
         }
