@@ -1,8 +1,10 @@
-//! Alert rules for Prometheus, vmalert and Mimir, with the cases that prove them; a row each in `fabric` and `own`.
+//! Alert rules for Prometheus, vmalert and Mimir, with the cases that prove them; a row each in
+//! `congestion`, `links` and `own`.
 //!
 //! The conditions are those of the detectors, as far as PromQL can say them. `cargo xtask dashboards` writes the files.
 
-mod fabric;
+mod congestion;
+mod links;
 mod own;
 #[cfg(test)]
 mod tests;
@@ -14,6 +16,11 @@ use std::path::PathBuf;
 const RUNBOOKS: &str = "https://fabriclens.example/runbooks";
 /// Who wrote the files.
 const HEAD: &str = "# Written by `cargo xtask dashboards`; change xtask/src/alerts, not this file.\n";
+
+/// A port, however many other labels a scrape adds.
+const BY: &str = "host, device, port";
+/// That port in the cases.
+const PORT: &str = r#"host="h1",device="mlx5_0",port="1""#;
 
 /// How bad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +85,32 @@ impl Case {
     }
 }
 
+/// Highest of a gauge, by port.
+fn port(gauge: &str) -> String {
+    format!("max by ({BY}) ({gauge})")
+}
+
+/// Rate of a counter, summed over what is counted of a port.
+fn rate(counter: &str, window: &str) -> String {
+    format!("sum by ({BY}) (rate({counter}[{window}]))")
+}
+
+/// Share of time paused by the priority that was paused longest.
+fn paused(direction: &str, window: &str) -> String {
+    let of = |name: &str| format!("rate({name}{{direction=\"{direction}\"}}[{window}])");
+    format!("max by ({BY}) ({} or {})", of("fabric_pfc_pause_seconds_total"), of("fabric_pause_duration_seconds_total"))
+}
+
+/// Line rate.
+fn line() -> String {
+    port("fabric_port_rate_bytes_per_second")
+}
+
+/// How much a counter grew; two samples, however long the window.
+fn grown(series: &str, window: &str) -> String {
+    format!("clamp_min({series} - {series} offset {window}, 0)")
+}
+
 /// `FabricPfcStorm` to `pfc-storm`: the name of its runbook.
 pub fn runbook(name: &str) -> String {
     let short = name.strip_prefix("Fabriclens").or_else(|| name.strip_prefix("Fabric")).unwrap_or(name);
@@ -93,8 +126,11 @@ pub fn runbook(name: &str) -> String {
 
 /// Groups of rules: name, how often, rules.
 pub fn groups() -> Vec<(&'static str, &'static str, Vec<Alert>)> {
-    let (fast, slow) = (fabric::fast(), fabric::slow());
-    vec![("fabriclens-fabric", "15s", fast), ("fabriclens-links", "1m", slow), ("fabriclens-own", "30s", own::rules())]
+    vec![
+        ("fabriclens-congestion", "15s", congestion::rules()),
+        ("fabriclens-links", "30s", links::rules()),
+        ("fabriclens-own", "30s", own::rules()),
+    ]
 }
 
 /// Every file and what is in it.

@@ -202,7 +202,7 @@ fn queries() -> Row {
         "Queries and verdicts",
         vec![
             lines("Time of queries, 99 %", Unit::Seconds)
-                .says("By endpoint.")
+                .says("By endpoint. Dashboards wait for these; above a second, ask for less or give the collector more.")
                 .ask(
                     "histogram_quantile(0.99, sum by (endpoint, le) (rate(fabriclens_query_seconds_bucket[$__rate_interval])))",
                     "{{endpoint}}",
