@@ -130,7 +130,8 @@ async fn judge(base: &str, end: i64) -> Vec<String> {
             for target in panel["targets"].as_array().unwrap() {
                 let query = ("query", filled(target["expr"].as_str().unwrap()));
                 let answer = if target["instant"] == true {
-                    ask(base, "/api/v1/query", &[query, ("time", to.to_string())]).await
+                    // The story ended then; however long the machine took since.
+                    ask(base, "/api/v1/query", &[query, ("time", (end / 1000).to_string())]).await
                 } else {
                     let time = [("start", from.to_string()), ("end", to.to_string()), ("step", "15".to_owned())];
                     ask(base, "/api/v1/query_range", &[&[query], &time[..]].concat()).await

@@ -183,7 +183,7 @@ fn tests(judged: &str, which: fn(&Case) -> bool) -> String {
             let verb = if case.fires.is_empty() { "is silent" } else { "fires" };
             let _ = write!(out, "  - name: {} {verb}\n    interval: {}\n    input_series:\n", a.name, case.every);
             for (series, values) in &case.series {
-                let _ = write!(out, "      - {{series: {}, values: {}}}\n", quoted(series), quoted(values));
+                let _ = writeln!(out, "      - {{series: {}, values: {}}}", quoted(series), quoted(values));
             }
             let asked = format!("ALERTS{{alertname=\"{}\",alertstate=\"firing\"}}", a.name);
             let _ = write!(
@@ -200,7 +200,7 @@ fn tests(judged: &str, which: fn(&Case) -> bool) -> String {
                     "ALERTS{{alertname=\"{}\",alertstate=\"firing\",severity=\"{severity}\"{comma}{labels}}}",
                     a.name
                 );
-                let _ = write!(out, "          - {{labels: {}, value: 1}}\n", quoted(&all));
+                let _ = writeln!(out, "          - {{labels: {}, value: 1}}", quoted(&all));
             }
         }
     }

@@ -43,6 +43,11 @@ pub fn below_leaf(ports: &str) -> String {
     with_leaf(ports, &format!("switch=~\"$leaf\",{PORTS}"))
 }
 
+/// One value for each leaf; ports whose switch nobody tells are together.
+pub fn by_leaf(join: &str, ports: &str) -> String {
+    format!("label_replace({join} by (switch) ({ports}), \"switch\", \"(not told)\", \"switch\", \"\")")
+}
+
 /// How much a counter grew: a difference of two samples, which costs two, however long, and is a whole number.
 pub fn grown(series: &str, time: &str) -> String {
     format!("clamp_min({series} - {series} offset {time}, 0)")

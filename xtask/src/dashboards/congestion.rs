@@ -1,6 +1,6 @@
 //! Where is congestion, how far does it spread, and does ECN work?
 
-use super::common::{PORTS, below_leaf, bits, of_port, paused, waits};
+use super::common::{PORTS, below_leaf, bits, by_leaf, of_port, paused, waits};
 use super::limits;
 use super::panel::{Dashboard, Link, Panel, Row, Unit, Var, heat, lines, row, table};
 
@@ -68,20 +68,17 @@ fn by_place() -> Row {
         "By leaf and rail",
         vec![
             heat("Paused, by leaf", Unit::Share)
-                .says("The worst port below each leaf. One dark row: trouble below that leaf. All rows: the spine, or no ECN. Ports whose \
-                       switch nobody tells (LLDP off) are in one row without a name.")
-                .ask(format!("max by (switch) ({})", below_leaf(&paused("receive", PORTS))), "{{switch}}"),
+                .says("The worst port below each leaf. One strong row: trouble below that leaf. All rows: the spine, or no ECN. Ports whose \
+                       switch nobody tells (LLDP off) are in one row.")
+                .ask(by_leaf("max", &below_leaf(&paused("receive", PORTS))), "{{switch}}"),
             heat("Paused, by rail", Unit::Share)
-                .says("The worst port of each device name; where hosts have a NIC for each rail, device N is rail N. One dark row: one \
+                .says("The worst port of each device name; where hosts have a NIC for each rail, device N is rail N. One strong row: one \
                        rail's switches.")
                 .ask(format!("max by (device) ({})", below_leaf(&paused("receive", PORTS))), "{{device}}"),
             heat("Notifications received, by leaf", Unit::Packets)
                 .says("Senders below each leaf that are told to slow down. Pause without this: ECN does not work there.")
                 .ask(
-                    format!(
-                        "sum by (switch) ({})",
-                        below_leaf(&of_port("fabric_cnp_packets_total", &format!("direction=\"receive\",{PORTS}")))
-                    ),
+                    by_leaf("sum", &below_leaf(&of_port("fabric_cnp_packets_total", &format!("direction=\"receive\",{PORTS}")))),
                     "{{switch}}",
                 ),
             heat("Sent, by rail", Unit::BitsPerSecond)
@@ -155,7 +152,7 @@ fn infiniband() -> Row {
                 .none("No port waits for credits."),
             heat("Could not send, by leaf", Unit::Share)
                 .says("The worst port below each leaf.")
-                .ask(format!("max by (switch) ({})", below_leaf(&waits(PORTS))), "{{switch}}")
+                .ask(by_leaf("max", &below_leaf(&waits(PORTS))), "{{switch}}")
                 .high(8)
                 .none("No InfiniBand port tells of credits."),
         ],

@@ -1,6 +1,6 @@
 //! What does the network do to this job? The live twin of `fabriclens report`.
 
-use super::common::with_leaf;
+use super::common::{by_leaf, with_leaf};
 use super::limits;
 use super::panel::{Dashboard, Link, Row, Unit, Var, lines, row, stacked, stat, table};
 
@@ -120,17 +120,14 @@ fn traffic() -> Row {
                     "{{device}}",
                 ),
             lines("Sent, by leaf", Unit::BitsPerSecond)
-                .says("A job that is on few leaves crosses few spines. Ports whose switch nobody tells are one series without a name.")
+                .says("A job that is on few leaves crosses few spines. Ports whose switch nobody tells are one series.")
                 .ask(
-                    format!(
-                        "sum by (switch) ({})",
-                        of_hosts(
+                    by_leaf("sum", &of_hosts(
                             &with_leaf(
                                 r#"8 * rate(fabric_port_io_bytes_total{direction="transmit",port!=""}[$__rate_interval])"#,
                                 r#"port!="""#
                             )
-                        )
-                    ),
+                        )),
                     "{{switch}}",
                 )
                 .link(Link::Leaf),

@@ -1,6 +1,6 @@
 //! Is the fabric healthy, and where is it hot?
 
-use super::common::{PORTS, below_leaf, bits, of_port, paused, waits};
+use super::common::{PORTS, below_leaf, bits, by_leaf, of_port, paused, waits};
 use super::limits;
 use super::panel::{Dashboard, Link, Unit, Var, bars, lines, row, stacked, stat, table};
 
@@ -153,12 +153,12 @@ pub fn dashboard() -> Dashboard {
                 vec![
                     stacked("Traffic by leaf", Unit::BitsPerSecond)
                         .says("What hosts send into each leaf. A leaf that falls while others do not has trouble of its own. \
-                               Ports whose switch nobody tells are in one series without a name.")
-                        .ask(format!("sum by (switch) ({})", below_leaf(&bits("transmit", PORTS))), "{{switch}}")
+                               Ports whose switch nobody tells are in one series.")
+                        .ask(by_leaf("sum", &below_leaf(&bits("transmit", PORTS))), "{{switch}}")
                         .link(Link::Leaf),
                     lines("Paused, by leaf", Unit::Share)
                         .says("The port below each leaf that was kept from sending longest.")
-                        .ask(format!("max by (switch) ({})", below_leaf(&paused("receive", PORTS))), "{{switch}}")
+                        .ask(by_leaf("max", &below_leaf(&paused("receive", PORTS))), "{{switch}}")
                         .limit(limits::PAUSED, "orange")
                         .link(Link::Leaf),
                     lines("Open incidents by kind", Unit::Count)

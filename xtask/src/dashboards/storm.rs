@@ -102,7 +102,7 @@ fn spread() -> Row {
                 .link(Link::Port)
                 .none("No host paused its switch."),
             heat("Who was paused, by host", Unit::Share)
-                .says("The worst port of each host that was paused at all. Rows that darken later are further away from the root.")
+                .says("The worst port of each host that was paused at all. Rows that begin later are further away from the root.")
                 .ask(format!("max by (host) ({}) > 0.001", paused("receive", PORTS)), "{{host}}")
                 .high(10)
                 .none("No host was paused."),
