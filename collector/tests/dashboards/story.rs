@@ -109,7 +109,7 @@ impl Story {
         let storm = host < 4 && device == 0;
         for direction in ["transmit", "receive"] {
             let dir = [("direction", direction)];
-            let stopped = storm && !(host == 3);
+            let stopped = storm && host != 3;
             let io = move |rate: f64| {
                 move |t: f64| always(rate)(t) - if stopped { grows(rate * 0.99, 1200.0, 1500.0)(t) } else { 0.0 }
             };
