@@ -218,6 +218,13 @@ fn panel(p: &Panel, id: u32, at: &Value) -> Value {
         defaults["noValue"] = json!(text);
     }
     let mut overrides = Vec::new();
+    if table && !p.steps.is_empty() {
+        // Values alone: labels are texts, which are neither good nor bad.
+        overrides.extend(p.queries.iter().map(|q| {
+            let colour = json!({"id": "custom.cellOptions", "value": {"type": "color-text"}});
+            json!({"matcher": {"id": "byName", "options": q.legend}, "properties": [colour]})
+        }));
+    }
     if let Some(word) = p.down {
         overrides.push(json!({
             "matcher": {"id": "byRegexp", "options": format!("/.*{word}.*/")},
@@ -292,8 +299,8 @@ fn look(p: &Panel) -> (&'static str, Value, Value) {
             ("bargauge", options, json!({}))
         }
         View::Table => {
-            let cell = if p.steps.is_empty() { json!({"type": "auto"}) } else { json!({"type": "color-text"}) };
-            let custom = json!({"align": "auto", "cellOptions": cell, "inspect": false, "filterable": true});
+            let custom =
+                json!({"align": "auto", "cellOptions": {"type": "auto"}, "inspect": false, "filterable": true});
             let footer = json!({"show": false, "reducer": ["sum"], "countRows": false, "fields": []});
             ("table", json!({"showHeader": true, "cellHeight": "sm", "frameIndex": 0, "footer": footer}), custom)
         }
