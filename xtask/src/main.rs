@@ -1,6 +1,8 @@
 //! `cargo xtask`: the README's two commands and the tools behind them. Each does its own set-up.
 
+mod alerts;
 mod bench;
+mod dashboards;
 mod demo;
 mod ebpf;
 mod setup;
@@ -24,6 +26,8 @@ enum Command {
     Demo(demo::Args),
     /// Everything that CI runs
     Test(test::Args),
+    /// Writes Grafana's dashboards and the alert rules from their source
+    Dashboards(dashboards::Args),
     /// Measures, side by side with a rival in the same run
     Bench(bench::Args),
     /// Compiles the probes that the agent loads into the kernel
@@ -36,6 +40,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Demo(args) => demo::run(args),
         Command::Test(args) => test::run(args),
+        Command::Dashboards(args) => dashboards::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Vm(args) => vm::run(args),

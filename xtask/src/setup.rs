@@ -20,11 +20,11 @@ pub const PROMETHEUS: Need = Need {
     packages: &["prometheus"],
     proof: &["/usr/bin/prometheus", "/usr/bin/promtool"],
 };
-/// Takes what the collector forwards, is its remote engine in tests, and a rival of `bench store`.
+/// Takes what the collector forwards, is its remote engine in tests, evaluates alert rules, and is a rival of `bench store`.
 pub const VICTORIA_METRICS: Need = Need {
     without: "nothing is forwarded to or measured against VictoriaMetrics",
     packages: &["victoria-metrics"],
-    proof: &["/usr/bin/victoria-metrics"],
+    proof: &["/usr/bin/victoria-metrics", "/usr/bin/vmalert"],
 };
 /// Network namespaces, and packets lost or marked on purpose: for `bench ebpf` and the tests of probes.
 pub const NETWORK: Need = Need {

@@ -17,12 +17,18 @@ pub struct Binaries {
     pub agent: PathBuf,
 }
 
+impl Binaries {
+    /// Those in this directory.
+    pub fn of(dir: &Path) -> Self {
+        Self { collector: dir.join("fabriclens"), agent: dir.join("fabriclens-agent") }
+    }
+}
+
 /// Builds both programs with the `demo` profile; cargo shows its own progress.
 pub fn build() -> Result<Binaries> {
     println!("building the collector and the agent (the first time takes some minutes)");
     must(cargo(&["build", "--profile", "demo", "--locked", "-p", "fabriclens", "-p", "fabriclens-agent"]))?;
-    let target = target()?;
-    Ok(Binaries { collector: target.join("demo/fabriclens"), agent: target.join("demo/fabriclens-agent") })
+    Ok(Binaries::of(&target()?.join("demo")))
 }
 
 /// Number of the first job.

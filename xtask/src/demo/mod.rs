@@ -23,6 +23,9 @@ pub struct Args {
     /// Ends by itself after this many seconds (default: runs until Ctrl-C)
     #[arg(long, value_name = "SECONDS")]
     r#for: Option<u64>,
+    /// Uses the programs in this directory and builds none
+    #[arg(long, value_name = "DIR")]
+    programs: Option<std::path::PathBuf>,
     /// Where hosts and data are written (emptied at the start)
     #[arg(long, value_name = "DIR")]
     dir: Option<std::path::PathBuf>,
@@ -33,7 +36,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Builds, starts, tells, and stops everything.
 pub fn run(args: Args) -> Result<()> {
-    let binaries = fleet::build()?;
+    let binaries = args.programs.map_or_else(fleet::build, |dir| Ok(fleet::Binaries::of(&dir)))?;
     let dir = args.dir.unwrap_or_else(|| root().join("target/demo-run"));
     if dir.exists() {
         std::fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;

@@ -1,0 +1,131 @@
+//! Alerts about Fabriclens itself: while one of these fires, silence of the others means little.
+
+use super::Severity::{Critical, Warning};
+use super::{Alert, fires, silent};
+
+const HEARD: &str = "fabriclens_agent_start_time_seconds";
+const H1: &str = r#"host="h1""#;
+
+pub fn rules() -> Vec<Alert> {
+    vec![agent_missing(), clock_skew(), agent_data_loss(), collector_data_loss(), store_failing()]
+}
+
+fn agent_missing() -> Alert {
+    Alert {
+        name: "FabriclensAgentMissing",
+        severity: Warning,
+        hold: "1m",
+        expr: format!(
+            "max by (host) (time() - timestamp({HEARD})) > 60\nor on (host)\nmax by (host) (time() - max_over_time(timestamp({HEARD})[6h:5m])) unless on (host) {HEARD}"
+        ),
+        summary: "{{ $labels.host }}: its agent tells nothing",
+        says: "Heard of within six hours, and silent for more than a minute. Is the host up? `systemctl status fabriclens-agent` there; can it reach the collector?",
+        cases: vec![
+            // Two minutes after the last sample, and an hour after.
+            fires("7m", &[H1], &[(r#"fabriclens_agent_start_time_seconds{host="h1"}"#, "1x16 _x60")]),
+            fires("65m", &[H1], &[(r#"fabriclens_agent_start_time_seconds{host="h1"}"#, "1x16 _x300")]).seldom(),
+            silent(
+                "10m",
+                &[
+                    (r#"fabriclens_agent_start_time_seconds{host="h1"}"#, "1x60"),
+                    (r#"fabriclens_agent_start_time_seconds{host="h2"}"#, "1x38 _x10"),
+                ],
+            ),
+        ],
+    }
+}
+
+fn clock_skew() -> Alert {
+    Alert {
+        name: "FabriclensClockSkew",
+        severity: Warning,
+        hold: "0s",
+        expr: format!(
+            "# Ahead: samples of the future (who replays this rule over the past finds them of all).\nmax by (host) (timestamp({HEARD} offset -1m) - time()) > 5\nor on (host)\n\
+             # Behind: never a fresh one, and still some.\n(\n  max by (host) (min_over_time((time() - timestamp({HEARD}))[5m:15s])) > 15\n  and on (host)\n  {HEARD}\n  unless on (host)\n  max by (host) (time() - timestamp({HEARD})) > 60\n)\nor on (host)\n\
+             # It steps again and again.\nmax by (host) (clamp_min(fabriclens_agent_clock_steps_total - fabriclens_agent_clock_steps_total offset 1h, 0)) >= 2"
+        ),
+        summary: "{{ $labels.host }}: its clock is wrong",
+        says: "Its samples carry wrong times, so verdicts about it come late and post-mortems show a wrong order. `chronyc tracking` there; restart chronyd or ntpd.",
+        cases: vec![
+            // promtool has no samples of the future; collector/tests/alerts.rs tells of clocks that are ahead or behind.
+            fires("70m", &[H1], &[(r#"fabriclens_agent_clock_steps_total{host="h1"}"#, "0x200 1x20 2x80")]).seldom(),
+            // Samples up to now; one step; and one that has just gone away.
+            silent(
+                "70m",
+                &[
+                    (r#"fabriclens_agent_start_time_seconds{host="h1"}"#, "1x280"),
+                    (r#"fabriclens_agent_clock_steps_total{host="h1"}"#, "3x200 4x100"),
+                    (r#"fabriclens_agent_start_time_seconds{host="h2"}"#, "1x262 _x30"),
+                ],
+            )
+            .seldom(),
+        ],
+    }
+}
+
+fn agent_data_loss() -> Alert {
+    let lost = |counter: &str| format!("sum by (host) (increase({counter}[5m])) > 0");
+    Alert {
+        name: "FabriclensAgentDataLoss",
+        severity: Warning,
+        hold: "0s",
+        expr: format!(
+            "{}\nor on (host)\n{}\nor on (host)\n{}",
+            lost("fabriclens_agent_ring_dropped_total"),
+            lost("fabriclens_agent_uplink_dropped_total{reason!=\"shutdown\"}"),
+            lost("fabriclens_agent_uplink_rejected_total"),
+        ),
+        summary: "{{ $labels.host }}: samples are lost",
+        says: "Its agent dropped samples (the collector was away or slow) or had them refused. The dashboard Fabriclens: Itself says which; refused ones are named in the agent's log.",
+        cases: vec![
+            fires("10m", &[H1], &[(r#"fabriclens_agent_ring_dropped_total{host="h1",ring="uplink"}"#, "0x30 40x20")]),
+            fires("10m", &[H1], &[(r#"fabriclens_agent_uplink_rejected_total{host="h1"}"#, "0+1x50")]),
+            // Long ago; and at a shutdown.
+            silent(
+                "20m",
+                &[
+                    (r#"fabriclens_agent_ring_dropped_total{host="h1",ring="uplink"}"#, "0x10 40x80"),
+                    (r#"fabriclens_agent_uplink_dropped_total{host="h1",reason="shutdown"}"#, "0+1x80"),
+                ],
+            ),
+        ],
+    }
+}
+
+fn collector_data_loss() -> Alert {
+    Alert {
+        name: "FabriclensCollectorDataLoss",
+        severity: Warning,
+        hold: "0s",
+        expr: "sum by (reason) (increase(fabriclens_ingest_rejected_total[5m])) > 0\nor\nsum by (queue, reason) (increase(fabriclens_forward_dropped_total[5m])) > 0".to_owned(),
+        summary: "The collector does not take or pass on samples: {{ $labels.reason }} {{ $labels.queue }}",
+        says: "With queue: what waited for that remote was dropped. Without: senders' samples were refused (future: a clock; series_limit: too many series; conflict: two agents under one name).",
+        cases: vec![
+            fires("10m", &[r#"reason="future""#], &[(r#"fabriclens_ingest_rejected_total{source="otlp_grpc",reason="future"}"#, "0+9x50")]),
+            fires("10m", &[r#"queue="mimir",reason="size""#], &[(r#"fabriclens_forward_dropped_total{queue="mimir",reason="size"}"#, "0x30 900x20")]),
+            silent(
+                "10m",
+                &[
+                    (r#"fabriclens_ingest_rejected_total{source="otlp_grpc",reason="future"}"#, "9x50"),
+                    (r#"fabriclens_forward_dropped_total{queue="mimir",reason="size"}"#, "0x50"),
+                ],
+            ),
+        ],
+    }
+}
+
+fn store_failing() -> Alert {
+    Alert {
+        name: "FabriclensStoreFailing",
+        severity: Critical,
+        hold: "0s",
+        expr: "max(fabriclens_store_log_failing) == 1 or max(fabriclens_store_maintenance_failing) == 1".to_owned(),
+        summary: "The collector cannot write",
+        says: "Samples cannot be made durable, or blocks cannot be written: the disk is full, read-only or broken. Agents keep what they can for minutes. Look at the disk and the collector's log now.",
+        cases: vec![
+            fires("5m", &[""], &[("fabriclens_store_log_failing", "0x10 1x20")]),
+            silent("5m", &[("fabriclens_store_log_failing", "0x30"), ("fabriclens_store_maintenance_failing", "0x30")]),
+        ],
+    }
+}

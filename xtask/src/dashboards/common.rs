@@ -1,0 +1,59 @@
+//! Questions that several dashboards ask, written once.
+
+/// Ports that carry RDMA (a host's management interface has no port number), as chosen at the top.
+pub const PORTS: &str = r#"host=~"$host",port!="""#;
+/// Those of the one host and device that are chosen.
+pub const OF_DEVICE: &str = r#"host=~"$host",device=~"$device",port!="""#;
+
+/// Share of time paused, of the priority that was paused longest; where the adapter knows no PFC times, by 802.3x.
+pub fn paused(direction: &str, chosen: &str) -> String {
+    let of = |name: &str| format!(r#"rate({name}{{direction="{direction}",{chosen}}}[$__rate_interval])"#);
+    format!(
+        "max by (host, device, port) ({} or {})",
+        of("fabric_pfc_pause_seconds_total"),
+        of("fabric_pause_duration_seconds_total")
+    )
+}
+
+/// Bits a second through ports.
+pub fn bits(direction: &str, chosen: &str) -> String {
+    format!(r#"8 * rate(fabric_port_io_bytes_total{{direction="{direction}",{chosen}}}[$__rate_interval])"#)
+}
+
+/// Share of the line rate that could not be sent for want of credits. RoCE adapters have this counter too, and there it
+/// tells nothing, so ports that know pause are left out.
+pub fn waits(chosen: &str) -> String {
+    format!(
+        "rate(fabric_port_xmit_wait_bytes_total{{{chosen}}}[$__rate_interval]) \
+         / on (host, device, port) fabric_port_rate_bytes_per_second{{{chosen}}} \
+         unless on (host, device, port) fabric_pfc_pause_seconds_total"
+    )
+}
+
+/// What is asked of ports, with the switch that each is wired to as a label.
+pub fn with_leaf(ports: &str, chosen: &str) -> String {
+    format!(
+        "({ports}) * on (host, device, port) group_left (switch) \
+         max by (host, device, port, switch) (fabric_port_info{{{chosen}}})"
+    )
+}
+
+/// The same, of those below the chosen leaf. A port without a known switch is below `.*` alone.
+pub fn below_leaf(ports: &str) -> String {
+    with_leaf(ports, &format!("switch=~\"$leaf\",{PORTS}"))
+}
+
+/// One value for each leaf; ports whose switch nobody tells are together.
+pub fn by_leaf(join: &str, ports: &str) -> String {
+    format!("label_replace({join} by (switch) ({ports}), \"switch\", \"(not told)\", \"switch\", \"\")")
+}
+
+/// How much a counter grew: a difference of two samples, which costs two, however long, and is a whole number.
+pub fn grown(series: &str, time: &str) -> String {
+    format!("clamp_min({series} - {series} offset {time}, 0)")
+}
+
+/// The sum of a counter over what is counted of a port: priorities, reasons.
+pub fn of_port(counter: &str, chosen: &str) -> String {
+    format!("sum by (host, device, port) (rate({counter}{{{chosen}}}[$__rate_interval]))")
+}

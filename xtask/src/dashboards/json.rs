@@ -1,0 +1,330 @@
+//! Dashboards in Grafana's JSON, schema 39 (Grafana 11.0; later versions raise it themselves when they load it).
+
+use super::panel::{Dashboard, Link, Panel, Step, Unit, Var, View};
+use serde_json::{Value, json};
+
+/// Beginning of every dashboard's `uid`, and the tag by which they link to each other.
+pub const TAG: &str = "fabriclens";
+/// Columns of Grafana's grid.
+const COLUMNS: u32 = 24;
+
+/// The data source that is chosen at the top.
+fn source() -> Value {
+    json!({"type": "prometheus", "uid": "${datasource}"})
+}
+
+/// The whole file.
+pub fn dashboard(one: &Dashboard) -> Value {
+    let mut panels = Vec::new();
+    let (mut y, mut id) = (0, 0);
+    let mut next = || {
+        id += 1;
+        id
+    };
+    for row in &one.rows {
+        panels.push(json!({
+            "type": "row", "id": next(), "title": row.title, "collapsed": false, "panels": [],
+            "gridPos": {"x": 0, "y": y, "w": COLUMNS, "h": 1},
+        }));
+        y += 1;
+        let (mut x, mut highest) = (0, 0);
+        for p in &row.panels {
+            if x + p.width > COLUMNS {
+                (x, y, highest) = (0, y + highest, 0);
+            }
+            let at = json!({"x": x, "y": y, "w": p.width, "h": p.height});
+            panels.push(panel(p, next(), &at));
+            x += p.width;
+            highest = highest.max(p.height);
+        }
+        y += highest;
+    }
+    let data_source = json!({
+        "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "regex": "",
+        "current": {"text": "default", "value": "default"}, "options": [], "hide": 0, "includeAll": false,
+        "multi": false, "refresh": 1,
+        "skipUrlSync": false,
+    });
+    let vars: Vec<Value> = std::iter::once(data_source).chain(one.vars.iter().map(|v| var(*v, &one.vars))).collect();
+    json!({
+        "uid": format!("{TAG}-{}", one.name),
+        "title": one.title,
+        "description": one.says,
+        "tags": [TAG],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": true,
+        "graphTooltip": 1,
+        "timezone": "browser",
+        "refresh": "10s",
+        "time": {"from": one.since, "to": "now"},
+        "timepicker": {"refresh_intervals": ["5s", "10s", "30s", "1m", "5m"]},
+        "fiscalYearStartMonth": 0,
+        "weekStart": "",
+        "templating": {"list": vars},
+        "annotations": {"list": [annotations_of_grafana(), incidents()]},
+        "links": [{
+            "type": "dashboards", "tags": [TAG], "title": "Fabriclens", "asDropdown": true, "icon": "external link",
+            "includeVars": true, "keepTime": true, "targetBlank": false, "tooltip": "", "url": "",
+        }],
+        "panels": panels,
+    })
+}
+
+/// Those that people make in Grafana.
+fn annotations_of_grafana() -> Value {
+    json!({
+        "builtIn": 1, "datasource": {"type": "grafana", "uid": "-- Grafana --"}, "enable": true, "hide": true,
+        "iconColor": "rgba(0, 211, 255, 1)", "name": "Annotations & Alerts", "type": "dashboard",
+    })
+}
+
+/// Each incident as a region, from its begin to its end.
+fn incidents() -> Value {
+    json!({
+        "name": "Incidents", "datasource": source(), "enable": true, "hide": false, "iconColor": "red",
+        "expr": INCIDENTS, "step": "10s", "titleFormat": "{{kind}} ({{severity}})",
+        "textFormat": "{{node}} {{port}} {{peer}} {{job_id}}", "tagKeys": "severity", "useValueForTime": false,
+    })
+}
+
+/// What the annotations ask.
+pub const INCIDENTS: &str = "fabric_incident_info";
+
+/// Name of a variable in queries, and what gives its values.
+pub fn asks(var: Var, all: &[Var]) -> (&'static str, &'static str, String) {
+    let below = if all.contains(&Var::Leaf) { "{switch=~\"$leaf\"}" } else { "" };
+    match var {
+        Var::Leaf => ("leaf", "Leaf", "label_values(fabric_port_info, switch)".to_owned()),
+        Var::Host => ("host", "Host", format!("label_values(fabric_port_info{below}, host)")),
+        Var::OneHost => ("host", "Host", "label_values(fabric_host_info, host)".to_owned()),
+        Var::Device => ("device", "Device", "label_values(fabric_port_info{host=~\"$host\"}, device)".to_owned()),
+        Var::Job => ("job", "Job", "label_values(fabric_job_info, job_id)".to_owned()),
+        Var::Incident => ("incident", "Incident", "label_values(fabric_incident_info, id)".to_owned()),
+    }
+}
+
+fn var(which: Var, all: &[Var]) -> Value {
+    let (name, label, query) = asks(which, all);
+    let one = matches!(which, Var::OneHost | Var::Job);
+    let mut out = json!({
+        "name": name, "label": label, "type": "query", "datasource": source(),
+        "query": {"qryType": 1, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
+        // Again when the time range changes; natural order, so that gpu-9 is before gpu-10.
+        "refresh": 2, "sort": 7, "regex": "", "multi": !one, "includeAll": !one, "options": [],
+        "hide": 0, "skipUrlSync": false,
+    });
+    if !one {
+        // All is everything, those without the label too, and not a list of thousands.
+        out["allValue"] = json!(".*");
+        out["current"] = json!({"text": ["All"], "value": ["$__all"]});
+    }
+    out
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Share => "percentunit",
+        Unit::BitsPerSecond => "bps",
+        Unit::Bytes => "bytes",
+        Unit::PerSecond => "cps",
+        Unit::Packets => "pps",
+        Unit::Seconds => "s",
+        Unit::Celsius => "celsius",
+        Unit::Dbm => "dBm",
+        Unit::Count => "short",
+    }
+}
+
+/// Title and address of a link; `label` gives a label of what was clicked.
+fn link(link: Link, label: impl Fn(&str) -> String) -> Value {
+    let to = |title: &str, name: &str, vars: &[(&str, &str)]| {
+        let vars: String = vars.iter().map(|(var, of)| format!("var-{var}={}&", label(of))).collect();
+        let url = format!("/d/{TAG}-{name}?{vars}var-datasource=${{datasource}}&${{__url_time_range}}");
+        json!({"title": title, "url": url, "targetBlank": false})
+    };
+    match link {
+        Link::Leaf => to("Congestion below this switch", "congestion", &[("leaf", "switch")]),
+        Link::Host => to("This host", "host", &[("host", "host")]),
+        Link::Port => to("This port", "host", &[("host", "host"), ("device", "device")]),
+        Link::Job => to("This job", "job", &[("job", "job_id")]),
+        Link::Incident => to("Timeline of this incident", "storm", &[("incident", "id")]),
+    }
+}
+
+/// The column that has a link in a table.
+fn column(of: Link) -> &'static str {
+    match of {
+        Link::Leaf => "switch",
+        Link::Host => "host",
+        Link::Port => "device",
+        Link::Job => "job_id",
+        Link::Incident => "id",
+    }
+}
+
+fn steps(steps: &[Step]) -> Value {
+    // Where the only step is the good one, what is below it is bad.
+    let base = match steps.first() {
+        None => "blue",
+        Some(first) if first.colour == "green" => "red",
+        Some(_) => "green",
+    };
+    let base = std::iter::once(json!({"color": base, "value": null}));
+    let all: Vec<Value> = base.chain(steps.iter().map(|s| json!({"color": s.colour, "value": s.at}))).collect();
+    json!({"mode": "absolute", "steps": all})
+}
+
+fn panel(p: &Panel, id: u32, at: &Value) -> Value {
+    let (kind, options, custom) = look(p);
+    let table = p.view == View::Table;
+    let over_time = !matches!(p.view, View::Table | View::Bars);
+    let targets: Vec<Value> = p
+        .queries
+        .iter()
+        .zip('A'..)
+        .map(|(q, name)| {
+            json!({
+                "refId": name.to_string(), "datasource": source(), "expr": q.expr,
+                "legendFormat": if table { "__auto" } else { q.legend }, "editorMode": "code",
+                "format": if table { "table" } else { "time_series" }, "instant": !over_time, "range": over_time,
+            })
+        })
+        .collect();
+    let mut mappings: Vec<Value> = Vec::new();
+    if !p.words.is_empty() {
+        let word =
+            |(value, text, colour): &(&str, &str, &str)| ((*value).to_owned(), json!({"text": text, "color": colour}));
+        let all: serde_json::Map<String, Value> = p.words.iter().map(word).collect();
+        mappings.push(json!({"type": "value", "options": all}));
+    }
+    if let (View::Stat, Some(text)) = (p.view, p.none) {
+        mappings.push(json!({
+            "type": "special", "options": {"match": "null+nan", "result": {"text": text, "color": "green"}},
+        }));
+    }
+    let mut defaults = json!({
+        "unit": unit(p.unit), "color": {"mode": if matches!(p.view, View::Lines | View::Stacked) { "palette-classic" } else { "thresholds" }},
+        "thresholds": steps(&p.steps), "mappings": mappings, "custom": custom, "min": 0,
+        "links": [],
+    });
+    if let Some(max) = p.max {
+        defaults["max"] = json!(max);
+    }
+    if matches!(p.unit, Unit::Dbm | Unit::Celsius) || p.down.is_some() || p.view == View::Table {
+        defaults.as_object_mut().map(|d| d.remove("min"));
+    }
+    if let Some(text) = p.none {
+        defaults["noValue"] = json!(text);
+    }
+    let mut overrides = Vec::new();
+    if table && !p.steps.is_empty() {
+        // Values alone: labels are texts, which are neither good nor bad.
+        overrides.extend(p.queries.iter().map(|q| {
+            let colour = json!({"id": "custom.cellOptions", "value": {"type": "color-text"}});
+            json!({"matcher": {"id": "byName", "options": q.legend}, "properties": [colour]})
+        }));
+    }
+    if let Some(word) = p.down {
+        overrides.push(json!({
+            "matcher": {"id": "byRegexp", "options": format!("/.*{word}.*/")},
+            "properties": [{"id": "custom.transform", "value": "negative-Y"}],
+        }));
+    }
+    for l in &p.links {
+        if table {
+            let found = link(*l, |label| format!("${{__data.fields[\"{label}\"]}}"));
+            overrides.push(json!({
+                "matcher": {"id": "byName", "options": column(*l)}, "properties": [{"id": "links", "value": [found]}],
+            }));
+        } else if let Some(links) = defaults["links"].as_array_mut() {
+            links.push(link(*l, |label| format!("${{__field.labels.{label}}}")));
+        }
+    }
+    let mut out = json!({
+        "type": kind, "id": id, "title": p.title, "description": p.says, "gridPos": at, "datasource": source(),
+        "targets": targets, "fieldConfig": {"defaults": defaults, "overrides": overrides}, "options": options,
+        "transparent": false,
+    });
+    if table {
+        out["transformations"] = transformations(p);
+    }
+    out
+}
+
+/// Columns side by side, without the time, with titles for the values.
+fn transformations(p: &Panel) -> Value {
+    let several = p.queries.len() > 1;
+    let value = |at: char| if several { format!("Value #{at}") } else { "Value".to_owned() };
+    let named = p.queries.iter().zip('A'..).map(|(q, at)| (value(at), json!(q.legend)));
+    let titles: serde_json::Map<String, Value> = named.collect();
+    let organize = json!({"id": "organize", "options": {
+        "excludeByName": {"Time": true, "__name__": true, "instance": true}, "indexByName": {}, "renameByName": titles,
+    }});
+    if several { json!([{"id": "merge", "options": {}}, organize]) } else { json!([organize]) }
+}
+
+/// Plugin, its options, and what it adds to each field.
+fn look(p: &Panel) -> (&'static str, Value, Value) {
+    let last = json!({"calcs": ["lastNotNull"], "fields": "", "values": false});
+    let tooltip = json!({"mode": "multi", "sort": "desc"});
+    match p.view {
+        View::Lines | View::Stacked => {
+            let stacked = p.view == View::Stacked;
+            let custom = json!({
+                "drawStyle": "line", "lineInterpolation": "linear", "lineWidth": 1,
+                "fillOpacity": if stacked { 40 } else { 8 }, "showPoints": "never", "spanNulls": false,
+                "stacking": {"mode": if stacked { "normal" } else { "none" }, "group": "A"},
+                "thresholdsStyle": {"mode": if p.steps.is_empty() { "off" } else { "dashed" }},
+                "axisPlacement": "auto", "axisLabel": "", "scaleDistribution": {"type": "linear"},
+            });
+            let legend = json!({"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []});
+            ("timeseries", json!({"legend": legend, "tooltip": tooltip}), custom)
+        }
+        View::Stat => {
+            let options = json!({
+                "reduceOptions": last, "colorMode": "value", "graphMode": "area", "justifyMode": "auto",
+                "orientation": "auto", "textMode": "auto", "wideLayout": true, "percentChangeColorMode": "standard",
+                "showPercentChange": false,
+            });
+            ("stat", options, json!({}))
+        }
+        View::Bars => {
+            let options = json!({
+                "reduceOptions": last, "displayMode": "basic", "orientation": "horizontal", "showUnfilled": true,
+                "valueMode": "color", "namePlacement": "left", "sizing": "auto", "minVizWidth": 8,
+                "minVizHeight": 16, "maxVizHeight": 32,
+                "legend": {"showLegend": false, "displayMode": "list", "placement": "bottom", "calcs": []},
+            });
+            ("bargauge", options, json!({}))
+        }
+        View::Table => {
+            let custom =
+                json!({"align": "auto", "cellOptions": {"type": "auto"}, "inspect": false, "filterable": true});
+            let footer = json!({"show": false, "reducer": ["sum"], "countRows": false, "fields": []});
+            ("table", json!({"showHeader": true, "cellHeight": "sm", "frameIndex": 0, "footer": footer}), custom)
+        }
+        View::Heat => {
+            let options = json!({
+                "calculate": false, "cellGap": 1, "showValue": "never", "rowsFrame": {"layout": "auto"},
+                "color": {
+                    "mode": "scheme", "scheme": "Oranges", "fill": "dark-orange", "reverse": false, "exponent": 0.5,
+                    "steps": 64, "min": 0,
+                },
+                "cellValues": {"unit": unit(p.unit)}, "filterValues": {"le": 1e-9},
+                "yAxis": {"axisPlacement": "left", "reverse": true},
+                "legend": {"show": true}, "tooltip": {"mode": "single", "yHistogram": false, "showColorScale": true},
+                "exemplars": {"color": "rgba(255,0,255,0.7)"},
+            });
+            let hide = json!({"legend": false, "tooltip": false, "viz": false});
+            ("heatmap", options, json!({"scaleDistribution": {"type": "linear"}, "hideFrom": hide}))
+        }
+        View::States => {
+            let options = json!({
+                "mergeValues": true, "showValue": "auto", "alignValue": "left", "rowHeight": 0.9, "tooltip": tooltip,
+                "legend": {"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []},
+            });
+            ("state-timeline", options, json!({"fillOpacity": 80, "lineWidth": 0}))
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What is committed is what the source makes; questions parse, and ask for series that exist; Grafana can load it.
+
+use super::json::{INCIDENTS, TAG, asks, dashboard};
+use super::panel::View;
+use super::{all, ask, files};
+use crate::steps::root;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[test]
+fn what_is_committed_is_what_the_source_makes() {
+    let files = files().unwrap();
+    for (path, text) in &files {
+        let is = std::fs::read_to_string(root().join(path)).unwrap_or_default();
+        assert!(is == *text, "{} is not what its source makes: run cargo xtask dashboards", path.display());
+    }
+    // Nothing else is there: a dashboard that was renamed left its old file.
+    let known: BTreeSet<_> = files.iter().map(|(path, _)| root().join(path)).collect();
+    for dir in ["dashboards/grafana", "dashboards/alerts"] {
+        for entry in std::fs::read_dir(root().join(dir)).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(path.is_dir() || known.contains(&path), "{} is of no source", path.display());
+        }
+    }
+}
+
+/// Every question: dashboard, panel, PromQL.
+fn questions() -> Vec<(String, String)> {
+    let mut out = vec![("annotations".to_owned(), INCIDENTS.to_owned())];
+    for one in all() {
+        for panel in one.rows.iter().flat_map(|r| &r.panels) {
+            let of = |q: &super::panel::Query| (format!("{}: {}", one.name, panel.title), ask::filled(&q.expr, "4711"));
+            out.extend(panel.queries.iter().map(of));
+        }
+        for var in &one.vars {
+            let question = asks(*var, &one.vars).2;
+            let selector = question.trim_start_matches("label_values(").rsplit_once(", ").unwrap().0.to_owned();
+            out.push((format!("{}: {var:?}", one.name), ask::filled(&selector, "4711")));
+        }
+    }
+    out
+}
+
+/// Names of series in a text: words that begin as ours do.
+pub fn names(text: &str) -> BTreeSet<String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let all = text.split(|c| !word(c)).filter(|w| w.starts_with("fabric_") || w.starts_with("fabriclens_"));
+    all.map(str::to_owned).collect()
+}
+
+/// Whether somebody writes a series of that name: agents by the catalog, or the collector.
+pub fn exists(name: &str) -> bool {
+    let base = ["_bucket", "_sum", "_count"].iter().find_map(|s| name.strip_suffix(s)).unwrap_or(name);
+    let catalog = fabriclens_catalog::metrics::all().any(|m| [name, base].contains(&m.prometheus_name().as_str()));
+    catalog || collectors().contains(base) || collectors().contains(name)
+}
+
+/// Names that the collector's sources have in quotes: those that it writes itself.
+fn collectors() -> &'static BTreeSet<String> {
+    static NAMES: std::sync::OnceLock<BTreeSet<String>> = std::sync::OnceLock::new();
+    NAMES.get_or_init(|| {
+        let sources = ["telemetry.rs", "incidents/series.rs", "jobs/series.rs", "jobs/rollup/table.rs"]
+            .map(|f| root().join("collector/src").join(f));
+        let text: String = sources.map(|f| std::fs::read_to_string(f).unwrap()).concat();
+        let quoted = text.split('"').skip(1).step_by(2);
+        quoted.filter(|w| w.starts_with("fabric") && names(w).contains(*w)).map(str::to_owned).collect()
+    })
+}
+
+#[test]
+fn every_question_parses_and_asks_for_series_that_exist() {
+    for (whose, promql) in questions() {
+        if let Err(error) = fabriclens_promql::check(&promql) {
+            panic!("{whose}: {error}\n{promql}");
+        }
+        assert!(!promql.replace("\"$1\"", "").contains('$'), "{whose}: a variable is left in {promql}");
+        let named = names(&promql);
+        assert!(!named.is_empty(), "{whose}: {promql}");
+        for name in named {
+            assert!(exists(&name), "{whose}: nobody writes {name}");
+        }
+    }
+    assert!(!exists("fabric_no_such_thing_total"));
+}
+
+#[test]
+fn labels_that_are_shown_are_left_by_the_question() {
+    for one in all() {
+        for p in one.rows.iter().flat_map(|r| &r.panels).filter(|p| p.view != View::Table) {
+            for q in &p.queries {
+                for label in q.legend.split("{{").skip(1).filter_map(|l| l.split("}}").next()) {
+                    // An aggregation that is the last word leaves what it names alone.
+                    let last = q
+                        .expr
+                        .trim_start_matches("8 * ")
+                        .trim_start_matches("topk(")
+                        .trim_start_matches(|c: char| c.is_ascii_digit() || ", ".contains(c));
+                    if let Some(by) =
+                        last.split_once(" by (").filter(|(f, _)| ["sum", "max", "avg", "count"].contains(f))
+                    {
+                        let kept = by.1.split(')').next().unwrap();
+                        assert!(
+                            kept.split(", ").any(|k| k == label),
+                            "{}: {} shows {label}, kept is {kept}",
+                            one.name,
+                            p.title
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn panels_say_what_to_do_and_fit_the_grid() {
+    let mut uids = BTreeMap::new();
+    for one in all() {
+        let json = dashboard(&one);
+        let uid = json["uid"].as_str().unwrap().to_owned();
+        // Grafana takes 40 characters, and each once.
+        assert!(uid.len() <= 40 && uids.insert(uid.clone(), one.title).is_none(), "{uid}");
+        let mut ids = BTreeSet::new();
+        let mut cells = BTreeSet::new();
+        for p in json["panels"].as_array().unwrap() {
+            let title = p["title"].as_str().unwrap();
+            assert!(ids.insert(p["id"].as_u64().unwrap()), "{uid}: {title}: its id is another's");
+            let at = |k: &str| p["gridPos"][k].as_u64().unwrap();
+            for x in at("x")..at("x") + at("w") {
+                for y in at("y")..at("y") + at("h") {
+                    assert!(x < 24 && cells.insert((x, y)), "{uid}: {title} covers another, or leaves the grid");
+                }
+            }
+            if p["type"] != "row" {
+                let says = p["description"].as_str().unwrap();
+                assert!(says.len() > 20 && says.ends_with(['.', '?']), "{uid}: {title}: {says}");
+                assert!(!p["targets"].as_array().unwrap().is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn links_lead_to_dashboards_and_variables_that_there_are() {
+    let mut vars: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for json in all().iter().map(dashboard) {
+        let list = json["templating"]["list"].as_array().unwrap();
+        let names = list.iter().map(|v| v["name"].as_str().unwrap().to_owned()).collect();
+        vars.insert(json["uid"].as_str().unwrap().to_owned(), names);
+    }
+    let mut found = BTreeSet::new();
+    for one in all() {
+        let json = dashboard(&one);
+        walk(&json, &mut |key, value| {
+            let Some(url) = value.as_str().filter(|u| key == "url" && !u.is_empty()) else { return };
+            let (uid, query) = url.strip_prefix("/d/").unwrap().split_once('?').unwrap();
+            for var in query.split('&').filter_map(|q| q.strip_prefix("var-")?.split_once('=')) {
+                assert!(vars[uid].contains(var.0), "{}: {url}: {uid} has no variable {}", one.name, var.0);
+            }
+            found.insert((one.name, uid.trim_start_matches(TAG).trim_start_matches('-').to_owned()));
+        });
+    }
+    // The way from the fleet to a port, and from a job to its incident.
+    for (from, to) in [
+        ("overview", "congestion"),
+        ("overview", "storm"),
+        ("overview", "job"),
+        ("congestion", "host"),
+        ("host", "job"),
+        ("host", "congestion"),
+        ("links", "host"),
+        ("job", "storm"),
+        ("job", "host"),
+        ("storm", "host"),
+        ("storm", "job"),
+    ] {
+        assert!(found.contains(&(from, to.to_owned())), "no way from {from} to {to}");
+    }
+}
+
+fn walk(value: &Value, see: &mut impl FnMut(&str, &Value)) {
+    match value {
+        Value::Object(map) => map.iter().for_each(|(k, v)| {
+            see(k, v);
+            walk(v, see);
+        }),
+        Value::Array(list) => list.iter().for_each(|v| walk(v, see)),
+        _ => {}
+    }
+}
+
+#[test]
+fn thresholds_are_in_the_order_that_grafana_wants_and_all_sources_are_the_chosen_one() {
+    for one in all() {
+        let json = dashboard(&one);
+        walk(&json, &mut |key, value| match key {
+            "steps" if value.is_array() => {
+                let at: Vec<Option<f64>> = value.as_array().unwrap().iter().map(|s| s["value"].as_f64()).collect();
+                assert!(at[0].is_none() && at.windows(2).all(|w| w[0] < w[1]), "{}: {value}", one.name);
+            }
+            "datasource" => {
+                let uid = value["uid"].as_str().unwrap();
+                assert!(["${datasource}", "-- Grafana --"].contains(&uid), "{}: {value}", one.name);
+            }
+            _ => {}
+        });
+    }
+    let named: BTreeSet<&str> = all()
+        .iter()
+        .flat_map(|d| &d.rows)
+        .flat_map(|r| &r.panels)
+        .flat_map(|p| &p.steps)
+        .filter_map(|s| s.limit)
+        .collect();
+    assert!(named.len() >= 10, "panels show the detectors' numbers: {named:?}");
+}
