@@ -19,8 +19,8 @@ use crate::parts::Parts;
 /// How often is judged. A pause must be seen in two samples to be no hiccup, which leaves little of the two seconds in
 /// which an incident shall be open.
 const PACE: Duration = Duration::from_millis(200);
-/// From one judgement to the next, beside what it takes: never more than a quarter of a core.
-const PAUSE: i64 = 4;
+/// From one judgement to the next, beside what it takes: never more than a fifth of a core.
+const PAUSE: i64 = 5;
 /// One frame, ms: what agents send in.
 const STEP_MS: i64 = 1000;
 /// What is read at the start of what was before, ms.
