@@ -91,7 +91,8 @@ fn shows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
 /// Error correction mends far more than it did a day ago.
 fn wears(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
     let last = |signal| scene.now.values(signal, port).last();
-    let before = last(Signal::FecMendedBefore).or_else(|| scene.usual(Signal::FecMended, port))?;
+    // Minutes say nothing: rates over five of them grow as a collector or an agent begins.
+    let before = last(Signal::FecMendedBefore)?;
     let (mended, least) = (last(Signal::FecMended)?, scene.limit(&MENDED).max(scene.limit(&TREND) * before));
     if mended < least {
         return None;

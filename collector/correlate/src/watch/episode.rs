@@ -138,7 +138,7 @@ impl Episode {
         Incident {
             id: self.id.clone(),
             kind: verdict.kind,
-            start_ns: verdict.began_ns.unwrap_or(self.start_ns),
+            start_ns: verdict.began_ns.unwrap_or(self.start_ns).min(self.detected_ns),
             detected_ns: self.detected_ns,
             end_ns: over.then_some(self.last_ns),
             merged_into: self.part_of.clone().filter(|_| over),
