@@ -215,6 +215,14 @@ fn error_correction_that_gives_up_loses_and_one_that_works_harder_wears() {
     };
     assert_eq!(only(mends(5000.0, 400.0)).kind, Kind::DegradedLink);
     assert_eq!((mends(3000.0, 400.0).len(), mends(50.0, 1.0).len()), (0, 0));
+    // Without a day ago, what the last minutes say: a rate over five of them, which grows with what is known.
+    let begins = |fabric: &Fabric, frame: &mut Frame| {
+        frame.set(Signal::FecMended, host(fabric, 6), if frame.time_ns < 60_000_000_000 { 15.0 } else { 210.0 });
+    };
+    assert_eq!(
+        watch(60, 30, 0, begins).len() + watch_on(&fabric(), Limits::default(), begins, [60, 30, 0], begins).len(),
+        0
+    );
 }
 
 #[test]

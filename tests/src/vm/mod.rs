@@ -60,7 +60,10 @@ pub const ALL: &[Scenario] = &[
     tcp_probes::SCENARIO,
 ];
 
-/// Runs the scenarios called `names` (all if there are none), one after the other.
+/// Those that measure more than they check, and take minutes: only who names them runs them.
+pub const BY_NAME: &[&str] = &["rxe-faults"];
+
+/// Runs the scenarios called `names` (if there are none, all but [`BY_NAME`]), one after the other.
 ///
 /// # Errors
 /// When a name is unknown, the guest cannot be built or a scenario fails; the others still run.
@@ -72,8 +75,11 @@ pub fn run(names: &[String], cache: &Path, programs: &Programs) -> Result<()> {
             ALL.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ")
         );
     }
-    let chosen: Vec<&Scenario> =
-        ALL.iter().filter(|scenario| names.is_empty() || names.iter().any(|name| name == scenario.name)).collect();
+    let is_chosen = |scenario: &&Scenario| match names {
+        [] => !BY_NAME.contains(&scenario.name),
+        names => names.iter().any(|name| name == scenario.name),
+    };
+    let chosen: Vec<&Scenario> = ALL.iter().filter(is_chosen).collect();
     let start = Instant::now();
     let image = Lab::prepare(cache, programs).context("building the guest")?;
     println!("      guest: Linux {}, ready after {:.1} s", image.release(), start.elapsed().as_secs_f64());

@@ -30,7 +30,7 @@ fn run(lab: &Lab) -> Result<()> {
         let series = pair.collector.query(&format!("sum({promql})"))?;
         Ok(series.first().and_then(|one| one.points.last()).map_or(0.0, |point| point.1))
     };
-    let working = "fabriclens_agent_sampler_state{state=\"data\",sampler=~\"tcp_.*\"}";
+    let working = "fabriclens_agent_sampler_state{state=\"data\",sampler=~\"tcp_.*\",sampler!=\"tcp_peers\"}";
     let all = lab.wait("all probes on both hosts", ARRIVAL, || Ok((sum(working)? == 8.0).then_some(())));
     all.with_context(|| pair.one.sh("sysctl kernel.perf_event_paranoid kernel.unprivileged_bpf_disabled; FABRICLENS_AGENT_LOG=debug timeout 15 fabriclens-agent run --http 127.0.0.1:0 2>&1 | grep -a tcp_ | cut -c1-1500 | head -8; true").unwrap_or_else(|e| e.to_string()))?;
     // What grew by as much as the kernel or the switch says, give or take a share.
