@@ -1,5 +1,6 @@
 //! Whether a link is up, each second: state files of RDMA ports, carrier of netdevs, and why a link is down.
-//! A change is urgent, also one that is over when it is looked for. Ports of management-only and restricted functions are read too: state asks nothing of them.
+//! A change is urgent, also one that is over when it is looked for. Ports of management-only and restricted functions are
+//! read too: state asks nothing of them.
 
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};

@@ -2,7 +2,8 @@
 //! `queue_pairs` and `tcp_peers`.
 //!
 //! The kernel asks the device for each queue pair, so a list of thousands takes long, and a device that is sick may never
-//! answer; hosts have tens of thousands of sockets. None of it may hold up what else is sampled, and no second call is made while one is under way.
+//! answer; hosts have tens of thousands of sockets. None of it may hold up what else is sampled, and no second call is
+//! made while one is under way.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! The jobs that this host is known to run, for whoever must tell whose something is. The sampler `workload` fills it;
-//! `queue_pairs` and
-//! `tcp_peers` ask it. One a host.
+//! `queue_pairs` and `tcp_peers` ask it. One a host.
 
 use super::cgroup;
 use crate::sysfile::maybe;

@@ -129,6 +129,31 @@ macro_rules! grown {
     };
 }
 
+/// Times that a link went down, by whichever of these the driver counts.
+macro_rules! downs {
+    ($time:literal) => {
+        concat!(
+            grown!("fabric_link_downs_total", $time),
+            " or ",
+            grown!(r#"fabric_link_carrier_transitions_total{state="down"}"#, $time),
+            " or ",
+            grown!("fabric_link_carrier_changes_total", $time),
+            " / 2"
+        )
+    };
+}
+
+/// Errors of the wire.
+macro_rules! wire_errors {
+    ($time:literal) => {
+        concat!(
+            grown!(r#"fabric_link_crc_errors_total{direction="receive"}"#, $time),
+            " or ",
+            grown!("fabric_link_symbol_errors_total", $time)
+        )
+    };
+}
+
 use Join::{Max, Sum};
 
 /// Every signal, in the order of [`Signal`].
@@ -176,48 +201,10 @@ pub const ALL: [Row; 39] = [
         Sum,
         r#"irate(fabric_pause_storm_events_total{direction="transmit",reason="warning"}[$w])"#,
     ),
-    slow(
-        Signal::LinkDowns,
-        Max,
-        concat!(
-            grown!("fabric_link_downs_total", "10m"),
-            " or ",
-            grown!(r#"fabric_link_carrier_transitions_total{state="down"}"#, "10m"),
-            " or ",
-            grown!("fabric_link_carrier_changes_total", "10m"),
-            " / 2"
-        ),
-    ),
-    slow(
-        Signal::LinkDownsDay,
-        Max,
-        concat!(
-            grown!("fabric_link_downs_total", "1d"),
-            " or ",
-            grown!(r#"fabric_link_carrier_transitions_total{state="down"}"#, "1d"),
-            " or ",
-            grown!("fabric_link_carrier_changes_total", "1d"),
-            " / 2"
-        ),
-    ),
-    slow(
-        Signal::WireErrorsShort,
-        Sum,
-        concat!(
-            grown!(r#"fabric_link_crc_errors_total{direction="receive"}"#, "12m"),
-            " or ",
-            grown!("fabric_link_symbol_errors_total", "12m")
-        ),
-    ),
-    slow(
-        Signal::WireErrorsLong,
-        Sum,
-        concat!(
-            grown!(r#"fabric_link_crc_errors_total{direction="receive"}"#, "125m"),
-            " or ",
-            grown!("fabric_link_symbol_errors_total", "125m")
-        ),
-    ),
+    slow(Signal::LinkDowns, Max, downs!("10m")),
+    slow(Signal::LinkDownsDay, Max, downs!("1d")),
+    slow(Signal::WireErrorsShort, Sum, wire_errors!("12m")),
+    slow(Signal::WireErrorsLong, Sum, wire_errors!("125m")),
     row(Signal::FecLost, Sum, "irate(fabric_fec_uncorrectable_blocks_total[$w])"),
     slow(
         Signal::FecMended,

@@ -3,9 +3,12 @@
 //! begins. Ethernet holds back by pause; InfiniBand by giving no credits, which the sender counts as waiting.
 
 use crate::fabric::Fabric;
+use crate::history::Frame;
 use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
+use std::cell::OnceCell;
+use std::sync::Arc;
 
 limits! {
     /// paused at least so long, a port takes part in who waits for whom
@@ -34,16 +37,25 @@ fn load(scene: &Scene<'_>, port: usize) -> Option<f64> {
     Some(scene.now(Signal::Tx, port)? / scene.rate(port)?)
 }
 
-/// The same while others wait for its switch, by how much they wait: what is full for moments is not so on average.
-pub fn load_while_waited(scene: &Scene<'_>, port: usize) -> Option<f64> {
-    let (fabric, rate) = (scene.fabric, scene.rate(port)?);
-    let before = fabric.ports.of_node(fabric.ports.list[port].end.node).iter();
-    let before: Vec<usize> = before.filter_map(|p| fabric.ports.list[*p].peer).filter(|p| is_held(scene, *p)).collect();
-    let (mut sent, mut waited) = (0.0, 0.0);
-    for frame in scene.now.frames() {
+/// How much those before a switch wait for it, by frame.
+pub fn waited_for(scene: &Scene<'_>, node: usize) -> Vec<f64> {
+    let list = &scene.fabric.ports.list;
+    let before = scene.fabric.ports.of_node(node).iter().filter_map(|p| list[*p].peer);
+    let before: Vec<usize> = before.filter(|p| is_held(scene, *p)).collect();
+    let wait = |frame: &Arc<Frame>| {
         let held = |p: &usize| frame.get(Signal::PauseRx, *p).or_else(|| frame.get(Signal::XmitWait, *p));
-        let wait: f64 = before.iter().filter_map(held).sum();
-        let Some(load) = frame.get(Signal::Tx, port).filter(|_| wait > 0.0) else { continue };
+        before.iter().filter_map(held).sum()
+    };
+    scene.now.frames().iter().map(wait).collect()
+}
+
+/// Share of its link that a port sends while others wait, by how much ([`waited_for`] its switch): what is full for moments
+/// is not so on average.
+pub fn load_while(scene: &Scene<'_>, waits: &[f64], port: usize) -> Option<f64> {
+    let rate = scene.rate(port)?;
+    let (mut sent, mut waited) = (0.0, 0.0);
+    for (frame, wait) in scene.now.frames().iter().zip(waits).filter(|(_, wait)| **wait > 0.0) {
+        let Some(load) = frame.get(Signal::Tx, port) else { continue };
         (sent, waited) = (sent + wait * load / rate, waited + wait);
     }
     (waited > 0.0).then(|| sent / waited)
@@ -99,8 +111,10 @@ fn full(scene: &Scene<'_>, node: usize) -> Vec<usize> {
     let ports = scene.fabric.ports.of_node(node);
     let queue = |port: &usize| scene.now(Signal::Queue, *port);
     let longest = ports.iter().filter_map(queue).fold(f64::NAN, f64::max);
+    let waits = OnceCell::new();
     let busy = |port: usize| {
-        is_held(scene, port) || load_while_waited(scene, port).is_some_and(|share| share >= scene.limit(&FULL))
+        let waits = || waits.get_or_init(|| waited_for(scene, node));
+        is_held(scene, port) || load_while(scene, waits(), port).is_some_and(|share| share >= scene.limit(&FULL))
     };
     let is_full = |port: &usize| match queue(port) {
         Some(waits) if longest > 0.0 => waits >= scene.limit(&PART) * longest,

@@ -9,6 +9,7 @@ mod own;
 #[cfg(test)]
 mod tests;
 
+use crate::dashboards::common::{BY, grown, of_port_over as rate, paused_over};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -17,8 +18,6 @@ const RUNBOOKS: &str = "https://fabriclens.example/runbooks";
 /// Who wrote the files.
 const HEAD: &str = "# Written by `cargo xtask dashboards`; change xtask/src/alerts, not this file.\n";
 
-/// A port, however many other labels a scrape adds.
-const BY: &str = "host, device, port";
 /// That port in the cases.
 const PORT: &str = r#"host="h1",device="mlx5_0",port="1""#;
 
@@ -90,25 +89,14 @@ fn port(gauge: &str) -> String {
     format!("max by ({BY}) ({gauge})")
 }
 
-/// Rate of a counter, summed over what is counted of a port.
-fn rate(counter: &str, window: &str) -> String {
-    format!("sum by ({BY}) (rate({counter}[{window}]))")
-}
-
 /// Share of time paused by the priority that was paused longest.
 fn paused(direction: &str, window: &str) -> String {
-    let of = |name: &str| format!("rate({name}{{direction=\"{direction}\"}}[{window}])");
-    format!("max by ({BY}) ({} or {})", of("fabric_pfc_pause_seconds_total"), of("fabric_pause_duration_seconds_total"))
+    paused_over(&format!("direction=\"{direction}\""), window)
 }
 
 /// Line rate.
 fn line() -> String {
     port("fabric_port_rate_bytes_per_second")
-}
-
-/// How much a counter grew; two samples, however long the window.
-fn grown(series: &str, window: &str) -> String {
-    format!("clamp_min({series} - {series} offset {window}, 0)")
 }
 
 /// `FabricPfcStorm` to `pfc-storm`: the name of its runbook.

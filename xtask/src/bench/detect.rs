@@ -202,13 +202,12 @@ fn watch(agent: &Path, dir: &Path, host: usize, otlp: &str) -> Result<Process> {
     let name = host_name(host);
     let tree = dir.join(&name).display().to_string();
     let (http, collector) = (format!("127.0.0.1:{}", local_port()?), format!("http://{otlp}"));
-    let args = ["--pdeathsig", "KILL", "--", &agent.display().to_string(), "run", "--root", &tree];
-    let args = args.into_iter().chain(["--collector", &collector, "--http", &http]).map(String::from);
-    Process::start(Path::new("setpriv"), &args.collect::<Vec<_>>(), &dir.join(format!("{name}.log")))
+    let args = ["run", "--root", &tree, "--collector", &collector, "--http", &http].map(String::from);
+    Process::start_tied(agent, &args, &dir.join(format!("{name}.log")))
 }
 
 /// A fault from its begin until its incident is over.
-fn one(world: &World, server: &Server, fault: &Fault, port: (usize, usize)) -> Result<Took> {
+fn one(world: &World, server: &Server, fault: &'static Fault, port: (usize, usize)) -> Result<Took> {
     let (host, device) = (host_name(port.0), format!("mlx5_{}", port.1));
     let series = fault.series.replace("$h", &host).replace("$d", &device);
     let value = || -> Result<Option<f64>> {
@@ -313,8 +312,7 @@ impl World {
         self.shared.lock().map_err(|_| anyhow::anyhow!("the hosts' thread panicked"))
     }
 
-    fn break_port(&self, port: (usize, usize), fault: &Fault) -> Result<()> {
-        let fault = FAULTS.iter().find(|f| f.name == fault.name).context("a row of the table")?;
+    fn break_port(&self, port: (usize, usize), fault: &'static Fault) -> Result<()> {
         let mut shared = self.lock()?;
         (shared.broken, shared.done) = (Some((port, fault, Instant::now())), 0);
         shared.links()

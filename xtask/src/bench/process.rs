@@ -37,6 +37,13 @@ impl Process {
         Ok(Self { child })
     }
 
+    /// The same of one that the kernel ends with us, whatever happens to us: `setpriv` (util-linux) sees to that.
+    pub fn start_tied(program: &Path, args: &[String], log: &Path) -> Result<Self> {
+        let program = program.display().to_string();
+        let tied = ["--pdeathsig", "KILL", "--", &program].map(String::from);
+        Self::start(Path::new("setpriv"), &[&tied, args].concat(), log)
+    }
+
     /// Process id.
     pub fn id(&self) -> u32 {
         self.child.id()

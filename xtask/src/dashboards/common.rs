@@ -5,14 +5,22 @@ pub const PORTS: &str = r#"host=~"$host",port!="""#;
 /// Those of the one host and device that are chosen.
 pub const OF_DEVICE: &str = r#"host=~"$host",device=~"$device",port!="""#;
 
+/// A port, however many other labels a scrape adds.
+pub const BY: &str = "host, device, port";
+/// Agents heard of in the last minute.
+pub const HEARD: &str = "time() - timestamp(fabriclens_agent_start_time_seconds) < 60";
+/// How far back Grafana looks for a rate.
+const INTERVAL: &str = "$__rate_interval";
+
 /// Share of time paused, of the priority that was paused longest; where the adapter knows no PFC times, by 802.3x.
 pub fn paused(direction: &str, chosen: &str) -> String {
-    let of = |name: &str| format!(r#"rate({name}{{direction="{direction}",{chosen}}}[$__rate_interval])"#);
-    format!(
-        "max by (host, device, port) ({} or {})",
-        of("fabric_pfc_pause_seconds_total"),
-        of("fabric_pause_duration_seconds_total")
-    )
+    paused_over(&format!(r#"direction="{direction}",{chosen}"#), INTERVAL)
+}
+
+/// The same of any selection, over a window.
+pub fn paused_over(selected: &str, window: &str) -> String {
+    let of = |name: &str| format!("rate({name}{{{selected}}}[{window}])");
+    format!("max by ({BY}) ({} or {})", of("fabric_pfc_pause_seconds_total"), of("fabric_pause_duration_seconds_total"))
 }
 
 /// Bits a second through ports.
@@ -55,5 +63,10 @@ pub fn grown(series: &str, time: &str) -> String {
 
 /// The sum of a counter over what is counted of a port: priorities, reasons.
 pub fn of_port(counter: &str, chosen: &str) -> String {
-    format!("sum by (host, device, port) (rate({counter}{{{chosen}}}[$__rate_interval]))")
+    of_port_over(&format!("{counter}{{{chosen}}}"), INTERVAL)
+}
+
+/// The same of any series, over a window.
+pub fn of_port_over(series: &str, window: &str) -> String {
+    format!("sum by ({BY}) (rate({series}[{window}]))")
 }

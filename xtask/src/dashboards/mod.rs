@@ -3,7 +3,7 @@
 //! A dashboard is a file here and a row in [`all`]; what is committed under `dashboards/` is what these make.
 
 mod ask;
-mod common;
+pub mod common;
 mod congestion;
 mod host;
 mod job;

@@ -1,6 +1,6 @@
 //! Is the fabric healthy, and where is it hot?
 
-use super::common::{PORTS, below_leaf, bits, by_leaf, of_port, paused, waits};
+use super::common::{HEARD, PORTS, below_leaf, bits, by_leaf, of_port, paused, waits};
 use super::limits;
 use super::panel::{Dashboard, Link, Unit, Var, bars, lines, row, stacked, stat, table};
 
@@ -45,7 +45,7 @@ pub fn dashboard() -> Dashboard {
                         .step(1.0, "orange"),
                     stat("Hosts that tell", Unit::Count)
                         .says("Hosts whose agent sent something in the last minute. Fewer than you have: see Fabriclens itself.")
-                        .ask("count(time() - timestamp(fabriclens_agent_start_time_seconds) < 60) or vector(0)", "hosts"),
+                        .ask(format!("count({HEARD}) or vector(0)"), "hosts"),
                     stat("Traffic", Unit::BitsPerSecond)
                         .says("What all RDMA ports together send.")
                         .ask(format!("sum({})", bits("transmit", ports)), "sent"),

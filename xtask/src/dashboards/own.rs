@@ -1,5 +1,6 @@
 //! Can what is seen be believed? The health of Fabriclens itself.
 
+use super::common::HEARD;
 use super::panel::{Dashboard, Link, Row, Unit, Var, lines, row, stacked, stat, table};
 
 pub fn dashboard() -> Dashboard {
@@ -20,12 +21,14 @@ fn now() -> Row {
         vec![
             stat("Agents that tell", Unit::Count)
                 .says("Agents heard of in the last minute.")
-                .ask("count(time() - timestamp(fabriclens_agent_start_time_seconds) < 60) or vector(0)", "agents"),
+                .ask(format!("count({HEARD}) or vector(0)"), "agents"),
             stat("Agents gone quiet", Unit::Count)
                 .says("Heard of in the last six hours, and not in the last minute: the table below names them.")
                 .ask(
-                    "count(max by (host) (max_over_time(fabriclens_agent_start_time_seconds[6h:5m])) unless on (host) \
-                     (time() - timestamp(fabriclens_agent_start_time_seconds) < 60)) or vector(0)",
+                    format!(
+                        "count(max by (host) (max_over_time(fabriclens_agent_start_time_seconds[6h:5m])) unless on (host) \
+                         ({HEARD})) or vector(0)"
+                    ),
                     "quiet",
                 )
                 .step(1.0, "red"),

@@ -6,7 +6,7 @@ use crate::finding::{Finding, Kind, Root};
 use crate::limits::{Limit, limits};
 use crate::scene::Scene;
 use crate::signal::Signal;
-use crate::wait::{FULL, load_while_waited, terminals};
+use crate::wait::{FULL, load_while, terminals, waited_for};
 
 limits! {
     /// could not send, over half a minute
@@ -55,7 +55,10 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
     }
     let of = |port: usize| Some((port, fabric.ports.list[port].peer.filter(|_| !fabric.is_host(port))?));
     // The narrowest place: the port that sends most of its rate while others wait for its switch.
-    let load = |port: usize| load_while_waited(scene, port).filter(|share| *share >= scene.limit(&FULL));
+    let load = |port: usize| {
+        let waits = waited_for(scene, fabric.ports.list[port].end.node);
+        load_while(scene, &waits, port).filter(|share| *share >= scene.limit(&FULL))
+    };
     let ends = terminals(scene).into_iter().filter_map(|t| Some((t.port, load(t.port)?)));
     let narrowest = ends.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(port, _)| port);
     let full = narrowest.and_then(of);

@@ -33,7 +33,11 @@ limits! {
 const LONGEST_BITS: f64 = 65_535.0 * 512.0;
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
-    let of = |port| storm_events(scene, port).into_iter().chain(judge(scene, port));
+    let of = |port| {
+        let events = storm_events(scene, port);
+        let judged = judge(scene, port, events.is_some());
+        events.into_iter().chain(judged)
+    };
     scene.fabric.host_ports().flat_map(of).collect()
 }
 
@@ -81,7 +85,7 @@ impl Held {
     }
 }
 
-fn judge(scene: &Scene<'_>, port: usize) -> Option<Finding> {
+fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
     let how = Held::new(scene, port)?;
     let frames = || scene.now.frames().iter();
     let held = mean(frames().filter_map(|f| how.share(f, port)))?;
@@ -89,7 +93,7 @@ fn judge(scene: &Scene<'_>, port: usize) -> Option<Finding> {
     if held < how.least || (samples as f64) < scene.limit(&SAMPLES) {
         return None;
     }
-    let (storm, sure) = is_storm(scene, port, &how, held);
+    let (storm, sure) = is_storm(scene, port, &how, held, warns);
     let (kind, what) = if storm {
         (Kind::PfcStorm, "without need: what it got did not fill its buffer")
     } else {
@@ -107,8 +111,8 @@ fn judge(scene: &Scene<'_>, port: usize) -> Option<Finding> {
     Some(if storm { found } else { pcie::refine(scene, port, found) })
 }
 
-/// Whether a NIC pauses without need, and how sure that is.
-fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64) -> (bool, f64) {
+/// Whether a NIC pauses without need (it may warn of that itself), and how sure that is.
+fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64) {
     let rate = scene.rate(port).unwrap_or(f64::NAN);
     let frames = scene.now(Signal::PauseFrames, port).unwrap_or(f64::NAN);
     // Of the longest pause: what one frame came to. An estimate has that built in, and tells nothing.
@@ -121,7 +125,6 @@ fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64) -> (bool, f64
     let received = mean(paused().filter_map(|f| f.get(Signal::Rx, port))).unwrap_or(f64::NAN);
     let dead = share >= scene.limit(&DEAD) && received < scene.limit(&STILL) * rate;
     let filled = scene.now.top(Signal::QueueMax, port).map(|bytes| bytes >= scene.limit(&FILLED));
-    let warns = storm_events(scene, port).is_some();
     let storm = filled != Some(true) && (each >= scene.limit(&LONG) || dead || warns);
     (storm, if filled == Some(!storm) { 0.96 } else { 0.94 })
 }

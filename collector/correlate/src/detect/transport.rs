@@ -54,14 +54,9 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
 
 /// Where packets are lost: what the flows that lose some have in common. All who send again count, not the worst alone.
 fn place(scene: &Scene<'_>, worst: usize) -> (Root, f64, String) {
-    let telling = |signals: &[Signal]| {
-        let mut ports: BTreeSet<usize> = BTreeSet::new();
-        for signal in signals {
-            ports.extend(
-                scene.fabric.host_ports().filter(|p| count(scene, *signal, *p, scene.limit(&TIMEOUTS)).is_some()),
-            );
-        }
-        ports
+    let tells = |signal, port| count(scene, signal, port, scene.limit(&TIMEOUTS)).is_some();
+    let telling = |signals: &[Signal]| -> BTreeSet<usize> {
+        scene.fabric.host_ports().filter(|port| signals.iter().any(|signal| tells(*signal, *port))).collect()
     };
     let mut from = telling(&[Signal::Timeouts, Signal::Retransmits, Signal::SequenceNaks, Signal::RetriesExceeded]);
     from.insert(worst);

@@ -168,8 +168,7 @@ impl Watch {
         let verdicts: Vec<Other> = all.iter().map(Other::of).collect();
         let (mut open, mut over) = (Vec::new(), Vec::new());
         for (at, mut episode) in all.into_iter().enumerate() {
-            let others = verdicts.iter().filter(|other| other.id != episode.id);
-            let others: Vec<&Other> = others.collect();
+            let others: Vec<&Other> = verdicts.iter().filter(|other| other.id != episode.id).collect();
             if due.contains(&at) && self.look_again(&mut episode, &others) {
                 over.push(episode.tell(&self.fabric, true));
             } else {

@@ -39,16 +39,7 @@ pub(super) fn peers(
         }
     }
     if seen.text.is_empty() {
-        let text = "no connected queue pairs and no TCP connections of this job were seen by agents".to_owned();
-        let nothing = Vec::new();
-        return Ok(Peers {
-            pattern: Pattern::Unknown,
-            text,
-            pairs: 0,
-            unmatched: 0,
-            suspects: nothing,
-            list: Vec::new(),
-        });
+        "no connected queue pairs and no TCP connections of this job were seen by agents".clone_into(&mut seen.text);
     }
     let edges: BTreeSet<(&str, &str)> = seen.pairs.iter().map(|p| (p.a.as_str(), p.b.as_str())).collect();
     let hosts: BTreeSet<&str> = edges.iter().flat_map(|(a, b)| [*a, *b]).collect();

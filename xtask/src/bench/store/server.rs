@@ -93,11 +93,9 @@ impl Server {
                 (Path::new("/usr/bin/prometheus"), words(&rest))
             }
         };
-        // setpriv (util-linux) makes the kernel end the server with us, whatever happens to us.
-        let mut all = words(&["--pdeathsig", "KILL", "--", &program.display().to_string()]);
-        all.extend(args);
+        let mut all = args;
         all.extend(own.iter().flat_map(|config| ["--config".to_owned(), config.display().to_string()]));
-        let process = Process::start(Path::new("setpriv"), &all, &dir.join("log"))?;
+        let process = Process::start_tied(program, &all, &dir.join("log"))?;
         let mut server =
             Self { kind, process, ours: ours.to_owned(), dir: dir.to_owned(), http: format!("http://{http}"), otlp };
         let begin = Instant::now();
