@@ -107,8 +107,8 @@ const UNITS: [(&str, u64); 7] = [
     ("ms", 1),
 ];
 
-/// Checks `1h30m`: whole numbers, units from large to small, each at most once, not zero altogether.
-pub(super) fn check_duration(text: &str) -> Result<(), String> {
+/// Milliseconds of `1h30m`: whole numbers, units from large to small, each at most once, not zero altogether.
+pub(super) fn duration(text: &str) -> Result<u64, String> {
     let invalid = || format!("not a valid duration string: {text:?}");
     let mut units = UNITS.iter();
     let (mut rest, mut total) = (text, 0_u64);
@@ -120,15 +120,15 @@ pub(super) fn check_duration(text: &str) -> Result<(), String> {
             return Err("missing unit character in duration".into());
         }
         let (_, scale) = units.find(|(name, _)| *name == &tail[..letters]).ok_or_else(invalid)?;
-        let number: u32 = number.parse().map_err(|_| "duration out of range".to_owned())?;
-        total = total.saturating_add(u64::from(number).saturating_mul(*scale));
+        let number: u64 = number.parse().map_err(|_| "duration out of range".to_owned())?;
+        total = total.saturating_add(number.saturating_mul(*scale));
         rest = &tail[letters..];
     }
     // What Go's durations can hold.
     match total {
         0 => Err("duration must be greater than 0".into()),
         t if t > i64::MAX as u64 / 1_000_000 => Err("duration out of range".into()),
-        _ => Ok(()),
+        t => Ok(t),
     }
 }
 
@@ -159,10 +159,11 @@ mod tests {
             assert!(number(large).unwrap().is_err(), "{large}");
         }
         for good in ["5m", "1h30m", "1y2w3d4h5m6s7ms", "100ms"] {
-            assert_eq!(check_duration(good), Ok(()));
+            assert!(duration(good).is_ok(), "{good}");
         }
+        assert_eq!([duration("1y2w3d4h5m6s7ms"), duration("4320000000ms")], [Ok(33_019_506_007), Ok(4_320_000_000)]);
         for bad in ["5", "0s", "5m1h", "5mm", "1.5h", "300y", "1e400", "m", "99999999999s", "5m5", "5é"] {
-            assert!(check_duration(bad).is_err(), "{bad}");
+            assert!(duration(bad).is_err(), "{bad}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! - refuses what 2.53 does not know but the crate accepts, and queries too large to be meant seriously.
 
 use super::QueryError;
-use super::literal::{check_duration, number, unquote};
+use super::literal::{self, number, unquote};
 use super::pattern::from_go;
 use crate::error::Position;
 use std::fmt::Write as _;
@@ -258,9 +258,16 @@ impl Scanner<'_> {
 
     /// A duration with units; 2.53 does not take bare numbers for seconds.
     fn duration(&mut self) -> Result<(), QueryError> {
-        let start = self.at;
+        const DAY: u64 = 86_400_000;
+        let (start, written) = (self.at, self.out.len());
         self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'_');
-        check_duration(&self.src[start..self.at]).map_err(|m| error(self.src, start, m))
+        let ms = literal::duration(&self.src[start..self.at]).map_err(|m| error(self.src, start, m))?;
+        if ms > u64::from(u32::MAX) {
+            // The parser drops a part of more than 32 bits without a word, as 50 days in milliseconds are.
+            self.out.truncate(written);
+            _ = write!(self.out, "{}d{}ms", ms / DAY, ms % DAY);
+        }
+        Ok(())
     }
 
     fn number(&mut self) -> Result<(), QueryError> {
@@ -276,7 +283,7 @@ impl Scanner<'_> {
         }
         let text = &self.src[start..self.at];
         let value = number(text).ok_or_else(|| {
-            let duration = check_duration(text).is_ok();
+            let duration = literal::duration(text).is_ok();
             let what = if duration { "unexpected duration" } else { "bad number or duration syntax:" };
             error(self.src, start, format!("{what} {text:?}"))
         })?;
