@@ -32,6 +32,12 @@ pub const NETWORK: Need = Need {
     packages: &["iproute2", "ethtool", "nftables"],
     proof: &["/bin/ip", "/usr/sbin/ethtool", "/usr/sbin/nft"],
 };
+/// Asks, in the pages for people.
+pub const CURL: Need = Need {
+    without: "no command of the pages is run",
+    packages: &["curl", "openssl"],
+    proof: &["/usr/bin/curl", "/usr/bin/openssl"],
+};
 /// The rival of `bench agent`.
 pub const NODE_EXPORTER: Need = Need {
     without: "there is no rival to measure against",

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that CI runs, in the order in which it fails fastest.
 
 use crate::steps::{Steps, cargo, must};
-use crate::{ebpf, setup, vm};
+use crate::{docs, ebpf, setup, vm};
 use anyhow::Result;
 
 /// Options of `test`.
@@ -34,6 +34,7 @@ pub fn run(args: Args) -> Result<()> {
     })?;
     steps.run("tests", || must(cargo(&["test", "--workspace", "--locked"])))?;
     steps.run("documentation", || must(warnings_are_errors(&["doc", "--workspace", "--no-deps", "--locked"])))?;
+    steps.run("pages", || docs::run(docs::Args::default()))?;
     if !args.no_vm {
         steps.run("real kernels", || vm::run(vm::Args::default()))?;
     }

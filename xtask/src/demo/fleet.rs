@@ -24,15 +24,15 @@ impl Binaries {
     }
 }
 
-/// Builds both programs with the `demo` profile; cargo shows its own progress.
-pub fn build() -> Result<Binaries> {
+/// Builds both programs with the `demo` profile, and tells where; cargo shows its own progress.
+pub fn build() -> Result<PathBuf> {
     println!("building the collector and the agent (the first time takes some minutes)");
     must(cargo(&["build", "--profile", "demo", "--locked", "-p", "fabriclens", "-p", "fabriclens-agent"]))?;
-    Ok(Binaries::of(&target()?.join("demo")))
+    Ok(target()?.join("demo"))
 }
 
 /// Number of the first job.
-const FIRST_JOB: usize = 4711;
+pub const FIRST_JOB: usize = 4711;
 
 /// Everything that runs.
 pub struct Fleet {

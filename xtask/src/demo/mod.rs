@@ -7,6 +7,8 @@ mod ask;
 mod fleet;
 mod story;
 
+pub use fleet::{FIRST_JOB, build};
+
 use crate::sim::HOSTS;
 use crate::sim::fabric::Fabric;
 use crate::sim::tree::{HostTree, host_name};
@@ -36,7 +38,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Builds, starts, tells, and stops everything.
 pub fn run(args: Args) -> Result<()> {
-    let binaries = args.programs.map_or_else(fleet::build, |dir| Ok(fleet::Binaries::of(&dir)))?;
+    let binaries = fleet::Binaries::of(&args.programs.map_or_else(build, Ok)?);
     let dir = args.dir.unwrap_or_else(|| root().join("target/demo-run"));
     if dir.exists() {
         std::fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;

@@ -1,0 +1,151 @@
+//! One Markdown page: its blocks of code, links and headlines.
+
+use anyhow::{Context, Result};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use std::path::{Component, Path, PathBuf};
+
+/// A block of code.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// What stands behind the fence: a language, and words that say more. Empty: nothing does.
+    pub info: String,
+    pub text: String,
+    /// Where it begins in its page, from 1.
+    pub line: usize,
+}
+
+impl Block {
+    /// The first word behind the fence.
+    pub fn language(&self) -> &str {
+        self.info.split_whitespace().next().unwrap_or_default()
+    }
+
+    /// The words after it.
+    pub fn says(&self) -> &str {
+        self.info.strip_prefix(self.language()).unwrap_or_default().trim()
+    }
+}
+
+/// A page.
+pub struct Page {
+    /// In the repository.
+    pub path: PathBuf,
+    pub blocks: Vec<Block>,
+    /// Code within sentences.
+    pub code: Vec<String>,
+    links: Vec<String>,
+    anchors: Vec<String>,
+    root: PathBuf,
+}
+
+impl Page {
+    /// Reads `path` of the repository at `root`.
+    pub fn read(root: &Path, path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(root.join(path)).with_context(|| format!("read {}", path.display()))?;
+        Ok(Self::parse(root, path, &text))
+    }
+
+    fn parse(root: &Path, path: &Path, text: &str) -> Self {
+        let mut page = Self {
+            path: path.to_owned(),
+            blocks: Vec::new(),
+            code: Vec::new(),
+            links: Vec::new(),
+            anchors: Vec::new(),
+            root: root.to_owned(),
+        };
+        let (mut block, mut headline) = (None::<Block>, None::<String>);
+        for (event, at) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+            match event {
+                Event::Start(Tag::CodeBlock(kind)) => {
+                    let info = match kind {
+                        CodeBlockKind::Fenced(info) => info.into_string(),
+                        CodeBlockKind::Indented => String::new(),
+                    };
+                    let line = text.get(..at.start).unwrap_or_default().matches('\n').count() + 1;
+                    block = Some(Block { info, text: String::new(), line });
+                }
+                Event::End(TagEnd::CodeBlock) => page.blocks.extend(block.take()),
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    page.links.push(dest_url.into_string());
+                }
+                Event::Start(Tag::Heading { .. }) => headline = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => page.anchors.extend(headline.take().map(|h| anchor(&h))),
+                Event::Text(t) => put(&t, &mut block, &mut headline),
+                Event::Code(t) => {
+                    put(&t, &mut block, &mut headline);
+                    page.code.push(t.into_string());
+                }
+                _ => {}
+            }
+        }
+        page
+    }
+
+    /// Links of this page to files that are not there, or to headlines that no page of `pages` has.
+    pub fn dead_links(&self, pages: &[Self]) -> Vec<String> {
+        let dead = |link: &&String| {
+            let (file, headline) = link.split_once('#').unwrap_or((link, ""));
+            let to = match file {
+                "" => self.path.clone(),
+                _ => normal(&self.path.parent().unwrap_or(Path::new("")).join(file)),
+            };
+            let page = pages.iter().find(|p| p.path == to);
+            !self.root.join(&to).exists()
+                || !headline.is_empty() && page.is_some_and(|p| !p.anchors.iter().any(|a| a == headline))
+        };
+        let own = self.links.iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:"));
+        own.filter(dead).map(|link| format!("{}: {link}", self.path.display())).collect()
+    }
+}
+
+/// Words are of the block or the headline in which they stand.
+fn put(words: &str, block: &mut Option<Block>, headline: &mut Option<String>) {
+    for into in [block.as_mut().map(|b| &mut b.text), headline.as_mut()].into_iter().flatten() {
+        into.push_str(words);
+    }
+}
+
+/// `a/b/../c` as `a/c`.
+fn normal(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut out, part| {
+        match part {
+            Component::ParentDir => drop(out.pop()),
+            Component::CurDir => {}
+            part => out.push(part),
+        }
+        out
+    })
+}
+
+/// The address of a headline, as forges make it.
+fn anchor(headline: &str) -> String {
+    let kept = headline.to_lowercase();
+    kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "# A page\n\n[here](#a-page) [there](no.md) [where](#nowhere)\n\n```sh not run: why\nls\n```\n\n    ls\n";
+
+    #[test]
+    fn blocks_say_what_they_are_and_where() {
+        let page = Page::parse(Path::new("/"), Path::new("docs/a.md"), TEXT);
+        let told: Vec<_> = page.blocks.iter().map(|b| (b.language(), b.says(), &*b.text, b.line)).collect();
+        assert_eq!(told, [("sh", "not run: why", "ls\n", 5), ("", "", "ls\n", 9)]);
+    }
+
+    #[test]
+    fn dead_links_are_told() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(dir.path().join("docs")).expect("made");
+        std::fs::write(dir.path().join("docs/a.md"), TEXT).expect("written");
+        let page = Page::read(dir.path(), Path::new("docs/a.md")).expect("a page");
+        let told = page.dead_links(std::slice::from_ref(&page));
+        assert_eq!(told, ["docs/a.md: no.md", "docs/a.md: #nowhere"]);
+        assert_eq!(normal(Path::new("docs/../deploy/./slurm")), Path::new("deploy/slurm"));
+    }
+}
