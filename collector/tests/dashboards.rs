@@ -251,3 +251,71 @@ async fn vmalert_fires_over_our_api_what_the_story_has_and_nothing_else() {
     let want: BTreeSet<String> = all.into_iter().filter(|a| !SILENT.contains(&a.as_str())).collect();
     assert_eq!(fired, want);
 }
+
+/// Ends with the test.
+struct Daemon(std::process::Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// vmalert as it is run, over our API: samples come, it asks each second, and its own list tells who fires.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn vmalert_tells_clocks_that_are_wrong_as_samples_come() {
+    let collector = Collector::start().await;
+    let base = format!("http://{}", collector.running.http);
+    let begin = now_ms() / 1000;
+    // Samples of one second: two hosts are half a minute off.
+    let told = async |from: i64, to: i64| {
+        let of = |host: &str, off: i64| {
+            let samples: Vec<_> = (from..to).map(|t| ((t + off) * 1000, 1.7e9)).collect();
+            common::series(&[("__name__", "fabriclens_agent_start_time_seconds"), ("host", host)], &samples)
+        };
+        let (status, text) = collector.remote_write(vec![of("ahead", 30), of("behind", -30), of("right", 0)]).await;
+        assert_eq!(status, 204, "{text}");
+    };
+    told(begin - 400, begin).await;
+
+    let dir = tempfile::tempdir().unwrap();
+    let rules = dir.path().join("rules.yml");
+    let shipped = std::fs::read_to_string(repository().join("dashboards/alerts/fabriclens.rules.yml")).unwrap();
+    let soon = [("interval: 15s", "interval: 1s"), ("interval: 30s", "interval: 1s"), ("for: 2m", "for: 5s")];
+    let shipped = soon.iter().fold(shipped, |text, (from, to)| text.replace(from, to));
+    std::fs::write(&rules, shipped).unwrap();
+    let listen = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let started = Command::new("vmalert")
+        .arg(format!("-rule={}", rules.display()))
+        .arg(format!("-datasource.url={base}"))
+        .arg(format!("-httpListenAddr={listen}"))
+        // Nobody is there: its list is asked, not who it tells.
+        .args(["-notifier.url=http://127.0.0.1:9", "-datasource.queryStep=0s", "-loggerLevel=FATAL"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(child) = started else {
+        println!("SKIPPED: vmalert not found; install it (apt-get install victoria-metrics) to have it run live");
+        return;
+    };
+    let _vmalert = Daemon(child);
+    let (mut from, mut firing) = (begin, BTreeSet::new());
+    let want = ["ahead", "behind"].map(|host| ("FabriclensClockSkew".to_owned(), host.to_owned()));
+    for _ in 0..60 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = now_ms() / 1000;
+        told(from, now).await;
+        from = now;
+        let Ok(answer) = ureq::get(format!("http://{listen}/api/v1/alerts")).call() else { continue };
+        let answer: Value = serde_json::from_str(&answer.into_body().read_to_string().unwrap()).unwrap();
+        let alerts = answer["data"]["alerts"].as_array().cloned().unwrap_or_default();
+        let text = |alert: &Value, key: &str| alert["labels"][key].as_str().unwrap_or_default().to_owned();
+        let fires = alerts.iter().filter(|a| a["state"] == "firing");
+        firing.extend(fires.map(|a| (text(a, "alertname"), text(a, "host"))));
+        if want.iter().all(|w| firing.contains(w)) {
+            break;
+        }
+    }
+    assert_eq!(firing, want.into_iter().collect());
+}
