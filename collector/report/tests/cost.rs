@@ -59,13 +59,13 @@ fn what_senders_lose_that_are_told_to_slow_down_is_a_cost() {
     assert!(rate(slowed.moved, 4e8) && rate(slowed.usual.unwrap(), 4e9), "{slowed:?}");
     let first = &told.summary.points[0];
     let want = "The network cost this job 27 s (9.0 %, exclusive) of its 5 min. Most of that from 22:15:00 to 22:15:30: it \
-        moved 10.0 % of what is usual of it (told to slow down (CNPs)).";
+        moved 10.0 % of what it usually does (told to slow down (CNPs)).";
     assert_eq!((first.text.as_str(), first.severity), (want, Severity::Warning));
     assert_eq!(told.summary.cause.kind, CauseKind::Fabric);
     assert!(told.summary.cause.text.contains("told to slow down"), "{}", told.summary.cause.text);
     let (page, text) = (html(&told), markdown(&told));
     assert!(page.contains("<h3>When the network held it back</h3>") && page.contains("22:15:00 to 22:15:30"));
-    assert!(text.contains("| Network cost, at least | 27 s (exclusive) |"), "{text}");
+    assert!(text.contains("| Time lost, at least | 27 s (exclusive) |"), "{text}");
     assert!(json(&told).contains("\"why\":[\"told_to_slow_down\"]"));
 
     // It runs and is in the midst of it.

@@ -87,7 +87,7 @@ fn hosts_that_were_not_measured_are_named_and_are_no_zeros() {
     assert_eq!((report.summary.cause.kind, report.peers.pattern), (CauseKind::Unknown, Pattern::Unknown));
     let (html, markdown) = (html(&report), markdown(&report));
     assert!(html.contains("1 of 3 hosts were not measured") && html.contains("not measured</span>"));
-    assert!(markdown.contains("| Network cost, at most | not measured |"));
+    assert!(markdown.contains("| Time lost, at most | not measured |"));
 
     let nothing = fabric.report(&job("2", "", (0, None), &[("h9", &[])]), &[], 100);
     assert!(nothing.traffic.transmitted.parts.is_empty() && nothing.traffic.plot.lines.is_empty());

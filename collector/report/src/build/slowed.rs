@@ -42,7 +42,7 @@ impl Step {
     }
 }
 
-/// Steps that follow each other in which something held the job.
+/// Steps that follow each other in which something held the job: by its own signs, or by an incident alone.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Spell {
     /// The first step, and the one after the last.
@@ -69,7 +69,10 @@ pub(super) fn spells(steps: &[Step]) -> Vec<Spell> {
             from += 1;
             continue;
         }
-        let to = why[from..].iter().position(Vec::is_empty).map_or(steps.len(), |n| from + n);
+        // An incident goes on for a while when its signs are gone: that is a stretch of its own.
+        let alone = |n: usize| why[n] == [Why::Incident];
+        let ends = |n: &usize| why[*n].is_empty() || alone(*n) != alone(from);
+        let to = (from..steps.len()).find(ends).unwrap_or(steps.len());
         let mut all: Vec<Why> = why[from..to].concat();
         all.sort_unstable();
         all.dedup();
@@ -214,5 +217,11 @@ mod tests {
         let found = spells(&steps);
         assert_eq!((found[0].steps.clone(), &found[0].why[..]), (28..42, &[Why::Incident][..]));
         assert!(close(found[0].at_least.unwrap(), 5.0), "{found:?}");
+        // What its own ports tell is told apart from the rest of the incident.
+        (30..40).for_each(|n| steps[n].signs[2] = Some(5000.0));
+        let found: Vec<_> = spells(&steps).into_iter().map(|s| (s.steps, s.at_least.unwrap().round(), s.why)).collect();
+        let own = vec![Why::ToldToSlowDown, Why::Incident];
+        let incident = || vec![Why::Incident];
+        assert_eq!(found, [(28..30, 0.0, incident()), (30..40, 5.0, own), (40..42, 0.0, incident())]);
     }
 }

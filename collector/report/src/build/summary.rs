@@ -188,7 +188,7 @@ fn worst(cost: &Cost, seconds: f64) -> String {
     let Some(s) = most.filter(|s| s.at_most >= NOTICED * seconds) else { return String::new() };
     let why: Vec<&str> = s.why.iter().map(|w| w.text()).collect();
     let of_usual = match s.usual {
-        Some(usual) => format!("moved {} of what is usual of it", percent(s.moved / usual)),
+        Some(usual) => format!("moved {} of what it usually does", percent(s.moved / usual)),
         None => "had no calm time near to compare with".to_owned(),
     };
     let [from, to] = [s.start_ns, s.end_ns].map(|ns| clock(ns, true));

@@ -55,8 +55,8 @@ impl Table {
 pub(super) fn tiles(report: &Report) -> Vec<(&'static str, Figure)> {
     let (s, t) = (&report.summary, &report.traffic);
     vec![
-        ("Network cost, at least", s.cost.at_least.clone()),
-        ("Network cost, at most", s.cost.at_most.clone()),
+        ("Time lost, at least", s.cost.at_least.clone()),
+        ("Time lost, at most", s.cost.at_most.clone()),
         ("Sent", t.transmitted.clone()),
         ("Received", t.received.clone()),
         ("Mean rate, sent", t.mean_rate.clone()),
@@ -69,7 +69,7 @@ pub(super) fn earlier(report: &Report) -> Table {
         let (took, cost) = (fact(words::duration(e.seconds)), number(&e.at_most_share));
         vec![text(named("", &e.id, &e.name)), took, number(&e.transmitted), number(&e.paused), cost]
     });
-    Table::new(&["Earlier job", "Took", "Sent", "Paused", "Network cost, at most"], rows.collect())
+    Table::new(&["Earlier job", "Took", "Sent", "Paused", "Time lost, at most"], rows.collect())
 }
 
 /// Times in which the network held the job.
@@ -88,7 +88,7 @@ pub(super) fn slowed(report: &Report) -> Table {
             seconds(Some(s.at_most)),
         ]
     });
-    let heads = ["When", "By what it is known", "Moved", "Usual", "Lost, at least", "Lost, at most"];
+    let heads = ["When", "By what it is known", "Sent and received", "Usual", "Lost, at least", "Lost, at most"];
     Table::new(&heads, rows.collect())
 }
 
