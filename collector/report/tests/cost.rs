@@ -96,6 +96,11 @@ fn lost_packets_and_incidents_hold_a_job_too() {
     let cost = report(&fabric, Some(300), 400).summary.cost;
     bounds(&cost, Grade::Exclusive, 12.0, 12.0);
     assert_eq!(cost.slowed[0].why, [Why::SentAgain]);
+    let fabric = roce(|_| 1e9, |_| 0.0);
+    put(&fabric, "h2", "fabric_rdma_sequence_naks_total", "receive", |_| 1.0);
+    let first = report(&fabric, Some(300), 400).summary.points.swap_remove(0);
+    assert!(first.text.ends_with("too few at a time to tell what they cost."), "{}", first.text);
+    assert_eq!(first.severity, Severity::Info);
 
     let fabric = roce(within(100, 130, 6e8, 1e9), |_| 0.0);
     let at = |s: i64| (BEGIN + s * 1000) * 1_000_000;

@@ -3,7 +3,7 @@
 use super::ports::{Over, figure};
 use super::{Scene, attributed, cost, rollup};
 use crate::model::{
-    Cause, CauseKind, Cost, Earlier, Grade, Incident, Part, Point, Report, Severity, StandsOut, Summary, Unit,
+    Cause, CauseKind, Cost, Earlier, Grade, Incident, Part, Point, Report, Severity, StandsOut, Summary, Unit, Why,
 };
 use crate::render::words::{between, clock, duration, of_figure, percent};
 use fabriclens_jobs::Job;
@@ -111,7 +111,9 @@ fn points(report: &Report) -> Vec<Point> {
                 0.0 => format!("Nothing that was counted held this job back in its {span}."),
                 _ => format!("The network cost this job {} of its {span}.", bounds(cost, seconds)),
             };
-            say(severity, text + &worst(cost, seconds));
+            let few = lost && !cost.slowed.iter().any(|s| s.why.contains(&Why::SentAgain));
+            let few = if few { " Packets were lost as well, too few at a time to tell what they cost." } else { "" };
+            say(severity, text + &worst(cost, seconds) + few);
         }
     }
     let severity = match cause.kind {
