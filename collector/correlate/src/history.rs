@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Ticks that are kept.
 const KEPT: usize = 128;
 /// Bytes of a packet that is sent again: those that matter are full, and most fabrics have this MTU.
-pub(crate) const FULL: f64 = 4096.0;
+pub const FULL: f64 = 4096.0;
 /// Ticks that tell what is usual.
 const USUAL: usize = 60;
 /// Ticks without which nothing is known of a job; half of what is known of others will do where that is less.
@@ -262,7 +262,8 @@ pub struct Load {
 }
 
 impl Load {
-    fn of(mut ticks: Vec<f64>, since_ns: i64) -> Option<Self> {
+    /// Of bytes a second by tick, for a job that began at `since_ns`; `None` if it moved nothing.
+    pub fn of(mut ticks: Vec<f64>, since_ns: i64) -> Option<Self> {
         let mean = mean(ticks.iter().copied()).filter(|m| *m > 0.0)?;
         ticks.iter_mut().for_each(|t| *t /= mean);
         Some(Self { ticks, mean, since_ns })

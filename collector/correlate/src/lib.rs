@@ -22,7 +22,7 @@ pub use backtest::backtest;
 pub use fabric::{Fabric, Job, Port, Ports};
 pub use finding::{Evidence, Finding, Kind, Root};
 pub use frames::{ask, frames};
-pub use history::{Frame, History, Load, Stretch, Usual};
+pub use history::{FULL as FULL_PACKET, Frame, History, Load, Stretch, Usual};
 pub use limits::{Limit, LimitError, Limits};
 pub use scene::{Fare, Scene};
 pub use signal::{ALL, Join, Row, Signal};

@@ -28,6 +28,13 @@ pub struct Hint {
     pub rollup: Option<Rollup>,
 }
 
+impl Hint {
+    /// Whether of each series no sample but the newest is looked at.
+    pub fn newest(&self) -> bool {
+        (self.step_ms, self.range_ms, self.rollup) == (0, 0, Some(Rollup::Last))
+    }
+}
+
 /// The answer to a read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selected {

@@ -1,7 +1,9 @@
 //! What a report says. Its JSON is the answer of the API, `docs/report.schema.json` its published form.
 
+mod cost;
 mod evidence;
 
+pub use cost::{Cost, Slowed, Why};
 pub use evidence::{Finding, Health, Neighbour, Over, Pair, Pattern, Peers, Quality, Shares, Transport};
 use fabriclens_jobs::Grade as Surely;
 use schemars::JsonSchema;
@@ -232,21 +234,6 @@ impl Severity {
     }
 }
 
-/// Bounds of the time that the network cost; counters tell no more.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
-pub struct Cost {
-    /// At most: at each time the port that was held back most counts for the whole job.
-    pub at_most: Figure,
-    /// The same as a share of the job's time.
-    pub at_most_share: Figure,
-    /// Time that a port was held back, mean over ports.
-    pub mean: Figure,
-    /// Retransmission timers that expired: each stops one connection for a time that only the application knows.
-    pub timeouts: Figure,
-    /// What was counted and what was not, in words.
-    pub basis: String,
-}
-
 /// What most likely held the job back.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
@@ -291,6 +278,13 @@ pub struct Earlier {
     pub transmitted: Figure,
     /// Share of time in which its ports could not send, mean over its time and ports.
     pub paused: Figure,
+    /// Share of its time that the network cost at most, as its rollups tell it.
+    #[serde(default = "share")]
+    pub at_most_share: Figure,
+}
+
+fn share() -> Figure {
+    Figure::none(Unit::Ratio)
 }
 
 /// Bytes and rates.

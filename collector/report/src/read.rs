@@ -2,6 +2,7 @@
 //! is cheap, else from a few instants; and single questions in PromQL.
 
 use crate::model::Method;
+use fabriclens_jobs::Job;
 use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, ReadError, Rollup, SharedSeries, is_stale};
 use fabriclens_promql::{CancelToken, Engine, QueryError, Sample, Value};
 use std::collections::HashSet;
@@ -10,6 +11,9 @@ use std::collections::HashSet;
 const EXACT: i64 = 400_000;
 /// Points of a plot.
 const POINTS: i64 = 120;
+/// The same of rollups from which the cost is worked out, and their least step, seconds: they are made each 15 s or more.
+const FINE_POINTS: i64 = 1440;
+const FINE: i64 = 30;
 /// Instants at which counters are read where not every sample is.
 const CHECKPOINTS: i64 = 4;
 /// Samples are looked for this far outside of the time that is told of, ms, to know what counters were at its edges.
@@ -33,7 +37,7 @@ const STEPS: [i64; 17] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 360
 /// Reads for one job and time.
 pub(crate) struct Source<'a> {
     engine: &'a Engine,
-    read: &'a dyn Read,
+    samples: &'a dyn Read,
     cancel: &'a CancelToken,
     hosts: HashSet<&'a str>,
     /// Pattern of the hosts, and the matcher that it makes.
@@ -69,7 +73,7 @@ pub(crate) struct Rise {
 impl<'a> Source<'a> {
     /// `hosts` are the job's.
     pub fn new(
-        (engine, read, cancel): (&'a Engine, &'a dyn Read, &'a CancelToken),
+        (engine, samples, cancel): (&'a Engine, &'a dyn Read, &'a CancelToken),
         hosts: impl Iterator<Item = &'a str>,
         (start_ms, end_ms): (i64, i64),
     ) -> Self {
@@ -86,7 +90,7 @@ impl<'a> Source<'a> {
         let (step_ms, method) = (step * 1000, Method::Samples);
         // Without it all hosts are read and others left out.
         let of_hosts = matcher.as_ref().and_then(|hosts| Matcher::new("host", MatchOp::Regex, hosts.as_str()).ok());
-        Self { engine, read, cancel, hosts, matcher, of_hosts, start_ms, end_ms, step_ms, method }
+        Self { engine, samples, cancel, hosts, matcher, of_hosts, start_ms, end_ms, step_ms, method }
     }
 
     /// Reads every sample where so many ports allow it.
@@ -105,13 +109,37 @@ impl<'a> Source<'a> {
             Method::Samples => self.step_ms,
             Method::Checkpoints => ((self.end_ms - self.start_ms) / CHECKPOINTS).max(1),
         };
-        let mut edges: Vec<i64> = (self.start_ms..self.end_ms).step_by(step.max(1) as usize).collect();
-        // A last step that is a sliver would be a rate of nothing.
-        if edges.len() > 1 && edges.last().is_some_and(|last| self.end_ms - last < step / 4) {
-            edges.pop();
-        }
-        edges.push(self.end_ms);
-        edges
+        edges((self.start_ms, self.end_ms), step)
+    }
+
+    /// The same of a job's rollups, which are few series: as finely as they are made.
+    pub fn fine_edges(&self, span: (i64, i64)) -> Vec<i64> {
+        let seconds = (span.1 - span.0) / 1000;
+        let step =
+            STEPS.into_iter().find(|s| *s >= FINE && seconds / s <= FINE_POINTS).unwrap_or(seconds / FINE_POINTS);
+        edges(span, step * 1000)
+    }
+
+    /// Each rollup of a job by that name between edges: what a counter rose, or the mean of a gauge; NaN: not measured.
+    pub fn of_job(
+        &self,
+        job: &Job,
+        metric: &str,
+        edges: &[i64],
+        counter: bool,
+    ) -> Result<Vec<(Labels, Vec<f64>)>, QueryError> {
+        let (Some(start), Some(end)) = (edges.first(), edges.last()) else { return Ok(Vec::new()) };
+        let step_ms = edges.get(1).map_or(1, |second| second - start);
+        let rollup = Some(if counter { Rollup::Increase } else { Rollup::Mean });
+        let of_job = [("job_id", &job.id), ("cluster", &job.cluster)];
+        let matchers = of_job.into_iter().map(|(name, value)| Matcher::equal(name, value));
+        let hint = Hint { step_ms, range_ms: step_ms, rollup };
+        let series = self.read(metric, matchers, start - MARGIN_MS, end + MARGIN_MS, hint)?;
+        let steps = |s: SharedSeries| match counter {
+            true => rise(s.labels.clone(), &s.times, &s.values, edges).map(|rise| (s.labels, rise.steps)),
+            false => Some((s.labels, means(&s.times, &s.values, edges))),
+        };
+        Ok(series.into_iter().filter_map(steps).collect())
     }
 
     /// A selector of the job's hosts: `metric{host=~"…",more}`.
@@ -131,7 +159,7 @@ impl<'a> Source<'a> {
 
     /// Samples at an instant.
     pub fn ask(&self, promql: &str, ms: i64) -> Result<Vec<Sample>, QueryError> {
-        match self.engine.instant_cancellable(self.read, promql, ms, self.cancel)?.value {
+        match self.engine.instant_cancellable(self.samples, promql, ms, self.cancel)?.value {
             Value::Vector(samples) => Ok(samples),
             _ => Ok(Vec::new()),
         }
@@ -142,7 +170,7 @@ impl<'a> Source<'a> {
         let first = (self.start_ms + self.step_ms).min(self.end_ms);
         let steps = ((self.end_ms - first) / self.step_ms + 1) as usize;
         let outcome =
-            self.engine.range_cancellable(self.read, promql, first, self.end_ms, self.step_ms, self.cancel)?;
+            self.engine.range_cancellable(self.samples, promql, first, self.end_ms, self.step_ms, self.cancel)?;
         let Value::Matrix(series) = outcome.value else { return Ok(Vec::new()) };
         let points = |s: fabriclens_model::Series| {
             let mut points = vec![None; steps];
@@ -169,13 +197,24 @@ impl<'a> Source<'a> {
 
     /// Series of a counter of the job's hosts in a stretch of time, both ends in Unix ms.
     fn select(&self, metric: &str, from: i64, to: i64, hint: Hint) -> Result<Vec<SharedSeries>, QueryError> {
+        let mut series = self.read(metric, self.of_hosts.clone(), from, to, hint)?;
+        series.retain(|s| self.hosts.contains(s.labels.get("host")));
+        Ok(series)
+    }
+
+    fn read(
+        &self,
+        metric: &str,
+        more: impl IntoIterator<Item = Matcher>,
+        from: i64,
+        to: i64,
+        hint: Hint,
+    ) -> Result<Vec<SharedSeries>, QueryError> {
         if self.cancel.is_cancelled() {
             return Err(QueryError::Cancelled);
         }
-        let mut matchers = vec![Matcher::equal("__name__", metric)];
-        matchers.extend(self.of_hosts.clone());
-        let mut read = self.read.select_for(&matchers, from, to, hint, self.engine.budget()).map_err(of_read)?;
-        read.series.retain(|s| self.hosts.contains(s.labels.get("host")));
+        let matchers: Vec<Matcher> = std::iter::once(Matcher::equal("__name__", metric)).chain(more).collect();
+        let read = self.samples.select_for(&matchers, from, to, hint, self.engine.budget()).map_err(of_read)?;
         Ok(read.series)
     }
 
@@ -223,6 +262,37 @@ fn with_instant(
     }
     both.extend(known);
     both
+}
+
+/// Edges of a grid, Unix ms.
+fn edges((start, end): (i64, i64), step: i64) -> Vec<i64> {
+    let mut edges: Vec<i64> = (start..end).step_by(step.max(1) as usize).collect();
+    // A last step that is a sliver would be a rate of nothing.
+    if edges.len() > 1 && edges.last().is_some_and(|last| end - last < step / 4) {
+        edges.pop();
+    }
+    edges.push(end);
+    edges
+}
+
+/// Means of a gauge between edges: each sample stands for the time since the one before it. NaN: not measured.
+fn means(times: &[i64], values: &[f64], edges: &[i64]) -> Vec<f64> {
+    let known: Vec<(i64, f64)> =
+        times.iter().copied().zip(values.iter().copied()).filter(|(_, v)| !is_stale(*v) && v.is_finite()).collect();
+    let mean = |e: &[i64]| {
+        let first = known.partition_point(|(t, _)| *t <= e[0]);
+        let (mut sum, mut of) = (0.0, 0.0);
+        for n in first..known.len() {
+            let before = n.checked_sub(1).map_or(known[n].0 - NEAR_MS, |b| known[b].0.max(known[n].0 - NEAR_MS));
+            let width = (known[n].0.min(e[1]) - before.max(e[0])) as f64;
+            if before >= e[1] {
+                break;
+            }
+            (sum, of) = (sum + known[n].1 * width.max(0.0), of + width.max(0.0));
+        }
+        sum / of
+    };
+    edges.windows(2).map(mean).collect()
 }
 
 /// What a counter rose between edges. `None`: it was not there in that time.
@@ -329,6 +399,19 @@ mod tests {
         assert_eq!(whole(&[(8, 50.0), (12, 60.0), (20, 90.0)]), Some(35.0), "but not what was there before it began");
         assert_eq!(whole(&[(11, 1.0), (20, 2.0), (24, 6.0)]), Some(4.0), "nor all that comes after its end");
         assert_eq!(whole(&[(11, 10.0), (15, 4.0)]), Some(14.0), "an agent that began anew counts from nothing");
+    }
+
+    #[test]
+    fn a_gauge_stands_for_the_time_since_the_sample_before() {
+        let s = |n: i64| n * 1000;
+        let of = |points: &[(i64, f64)], edges: &[i64]| {
+            let (times, values): (Vec<i64>, Vec<f64>) = points.iter().map(|(t, v)| (s(*t), *v)).unzip();
+            means(&times, &values, &edges.iter().map(|e| s(*e)).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[(0, 9.0), (15, 1.0), (45, 0.0), (60, 0.5)], &[0, 30, 60]), [0.5, 0.25]);
+        let gap = of(&[(10, 1.0), (1000, 0.5)], &[0, 60, 120, 900, 1000]);
+        assert!(gap[0] == 1.0 && gap[1].is_nan() && gap[2] == 0.5 && gap[3] == 0.5, "{gap:?}");
+        assert!(of(&[], &[0, 30])[0].is_nan());
     }
 
     #[test]

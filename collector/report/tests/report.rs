@@ -87,7 +87,7 @@ fn hosts_that_were_not_measured_are_named_and_are_no_zeros() {
     assert_eq!((report.summary.cause.kind, report.peers.pattern), (CauseKind::Unknown, Pattern::Unknown));
     let (html, markdown) = (html(&report), markdown(&report));
     assert!(html.contains("1 of 3 hosts were not measured") && html.contains("not measured</span>"));
-    assert!(markdown.contains("| Held back, at most | not measured |"));
+    assert!(markdown.contains("| Time lost, at most | not measured |"));
 
     let nothing = fabric.report(&job("2", "", (0, None), &[("h9", &[])]), &[], 100);
     assert!(nothing.traffic.transmitted.parts.is_empty() && nothing.traffic.plot.lines.is_empty());
@@ -232,7 +232,7 @@ fn an_incast_is_told_by_who_sends_the_notifications() {
     assert!(
         report.summary.points[0]
             .text
-            .starts_with("The network held this job back for at most 3 min (exclusive) of its 1 h (5.0 %)")
+            .starts_with("The network cost this job at most 3 min (5.0 %, exclusive) of its 1 h.")
     );
 }
 

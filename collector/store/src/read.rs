@@ -20,7 +20,7 @@ impl Read for Store {
         end_ms: i64,
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError> {
-        let series = self.select_blocks(matchers, (start_ms, end_ms), budget, |_| true)?.0;
+        let series = self.select_blocks(matchers, (start_ms, end_ms), false, budget, |_| true)?.0;
         Ok(series.into_iter().map(Into::into).collect())
     }
 
@@ -37,16 +37,17 @@ impl Read for Store {
 }
 
 impl Store {
-    /// Samples of head and chosen blocks in a range, and all blocks there are.
+    /// Samples of head and chosen blocks in a range, of each series the `newest` alone or all, and all blocks there are.
     pub(crate) fn select_blocks(
         &self,
         matchers: &[Matcher],
         (start, end): (i64, i64),
+        newest: bool,
         budget: &dyn Budget,
         chosen: impl Fn(&Arc<Block>) -> bool,
     ) -> Result<(Vec<SharedSeries>, Blocks), ReadError> {
         let limit = self.shared.options.max_read_samples;
-        let mut recent = Found::new(limit, budget);
+        let mut recent = Found::new(limit, newest, budget);
         let head = self.shared.head.read();
         for generation in &head.older {
             recent.add_head(generation, matchers, start, end)?;
@@ -55,7 +56,7 @@ impl Store {
         // Taken under the head's lock: a generation is in at least one of the two, and twice does no harm.
         let blocks = self.shared.blocks.all();
         drop(head);
-        let mut found = Found::new(limit, budget);
+        let mut found = Found::new(limit, newest, budget);
         for block in blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)) {
             found.add_block(block, matchers, start, end, |e| self.shared.report(block, e))?;
         }

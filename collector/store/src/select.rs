@@ -9,6 +9,8 @@ use crate::head::generation::Generation;
 use crate::join::{Decoded, Joined, Times, rows};
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, SharedSeries, is_absent};
 use foldhash::{HashMap, HashMapExt as _};
+use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A piece of a series.
@@ -38,6 +40,8 @@ pub struct Found<'a> {
     times: Times,
     samples: usize,
     limit: usize,
+    /// Of each series only the newest sample is wanted.
+    newest: bool,
     budget: &'a dyn Budget,
 }
 
@@ -62,8 +66,9 @@ struct Place {
 
 impl<'a> Found<'a> {
     /// Nothing yet; more than `limit` samples, or more memory than `budget` allows, are an error.
-    pub fn new(limit: usize, budget: &'a dyn Budget) -> Self {
-        Self { entries: Vec::new(), times: Times::default(), samples: 0, limit, budget }
+    /// Of each series the `newest` alone or all.
+    pub fn new(limit: usize, newest: bool, budget: &'a dyn Budget) -> Self {
+        Self { entries: Vec::new(), times: Times::default(), samples: 0, limit, newest, budget }
     }
 
     fn begin(&self) -> Place {
@@ -140,8 +145,13 @@ impl<'a> Found<'a> {
             let s = s as usize;
             let layout = index.layout(s);
             let mut joined = Joined::default();
-            for (i, (meta, at)) in index.layouts[layout].iter().zip(index.columns(s)).enumerate() {
-                if meta.min > end || meta.max < start || at.1 == 0 {
+            let mut newest = i64::MIN;
+            let mut chunks: SmallVec<[_; 8]> = index.layouts[layout].iter().zip(index.columns(s)).enumerate().collect();
+            if self.newest {
+                chunks.reverse();
+            }
+            for (i, (meta, at)) in chunks {
+                if meta.min > end || meta.max < start || meta.max < newest || at.1 == 0 {
                     continue;
                 }
                 let n = meta.rows as usize;
@@ -153,10 +163,16 @@ impl<'a> Found<'a> {
                         continue;
                     }
                 };
-                let rows = rows(&times, start, end);
+                let mut rows = rows(&times, start, end);
                 self.take(size_of::<Part>() + (SAMPLE + size_of::<f64>()) * rows.len())?;
                 match reader.column_into(at, n, &mut scratch, &mut page) {
-                    Ok(gaps) => joined.push((times, rows), &page, gaps),
+                    Ok(gaps) => {
+                        if self.newest {
+                            rows = last_present(&page, rows);
+                            newest = newest.max(times[rows.clone()].first().copied().unwrap_or(newest));
+                        }
+                        joined.push((times, rows), &page, gaps);
+                    }
                     Err(e) => skip_damaged(e, &damage)?,
                 }
             }
@@ -172,35 +188,44 @@ impl<'a> Found<'a> {
     /// Adds what a generation has in the range, in no order: it is [`Found::append`] that sorts, when the head is no
     /// longer locked.
     pub fn add_head(&mut self, head: &Generation, matchers: &[Matcher], start: i64, end: i64) -> Result<(), ReadError> {
-        // Times of the rows that are not sealed, by layout: those of all columns.
-        let mut open: HashMap<(u32, bool), Arc<[i64]>> = HashMap::new();
+        // Times of the rows that are not sealed, by layout and the first of them: those of all columns.
+        let mut open: HashMap<(u32, bool, usize), Arc<[i64]>> = HashMap::new();
         for s in matching(head, matchers) {
             let series = &head.series[s as usize];
-            let mut parts = Vec::new();
+            let (mut parts, mut later) = (Vec::new(), Vec::new());
             for (l, c) in &series.homes {
                 let layout = &head.layouts[*l as usize];
-                for chunk in layout.sealed.iter().filter(|k| k.overlaps(start, end)) {
-                    self.add_samples(chunk.rows())?;
-                    self.take(size_of::<Part>() + SAMPLE * chunk.rows())?;
-                    parts.push(Part::Sealed(chunk.clone(), *c));
-                }
+                let mut newest = i64::MIN;
                 for (late, of) in [(false, &layout.open), (true, &layout.late)] {
-                    let rows = rows(of.times(), start, end);
+                    let mut rows = rows(of.times(), start, end);
+                    if self.newest {
+                        rows = of.newest(*c as usize, rows);
+                    }
                     if rows.is_empty() {
                         continue;
                     }
+                    if self.newest {
+                        newest = newest.max(of.times()[rows.start]);
+                    }
                     self.add_samples(rows.len())?;
                     self.take(size_of::<Part>() + 2 * SAMPLE * rows.len())?;
-                    let times = open.entry((*l, late)).or_insert_with(|| of.times()[rows.clone()].into());
+                    let times = open.entry((*l, late, rows.start)).or_insert_with(|| of.times()[rows.clone()].into());
                     let values: Vec<f64> = of.column(*c as usize).skip(rows.start).take(rows.len()).collect();
                     let gaps = values.iter().any(|v| is_absent(*v));
                     let mut joined = Joined::default();
                     joined.push((times.clone(), 0..rows.len()), &values, gaps);
                     if joined.len() > 0 {
                         let (times, values) = joined.finish(&mut self.times);
-                        parts.push(Part::Plain(times, values));
+                        later.push(Part::Plain(times, values));
                     }
                 }
+                let wanted = |k: &&Arc<Chunk>| k.overlaps(start, end) && k.range().1 >= newest;
+                for chunk in layout.sealed.iter().filter(wanted) {
+                    self.add_samples(chunk.rows())?;
+                    self.take(size_of::<Part>() + SAMPLE * chunk.rows())?;
+                    parts.push(Part::Sealed(chunk.clone(), *c));
+                }
+                parts.append(&mut later);
             }
             if !parts.is_empty() {
                 self.take(SERIES)?;
@@ -233,12 +258,20 @@ impl<'a> Found<'a> {
                 }
             }
             if joined.len() > 0 {
-                let (times, values) = joined.finish(&mut self.times);
+                let (mut times, mut values) = joined.finish(&mut self.times);
+                if self.newest && values.len() > 1 {
+                    (times, values) = (times[times.len() - 1..].into(), values.split_off(values.len() - 1));
+                }
                 all.push(SharedSeries { labels, times, values });
             }
         }
         Ok(all)
     }
+}
+
+/// Of these rows the last that has a value; no row if none has.
+fn last_present(values: &[f64], rows: Range<usize>) -> Range<usize> {
+    rows.rev().find(|r| !is_absent(values[*r])).map_or(0..0, |r| r..r + 1)
 }
 
 /// Damage is left out of the answer and reported; a disk that does not answer is an error of the read.

@@ -1,7 +1,7 @@
 //! The store against the simplest thing that could be right: a map from series and time to the first value sent.
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-use fabriclens_model::{Labels, MatchOp, Matcher, Read, absent, is_absent, stale};
+use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, Rollup, Unlimited, absent, is_absent, stale};
 use fabriclens_store::{Appended, Options, RowGroup, Store};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -104,6 +104,15 @@ fn check(store: &Store, model: &Model) {
                 .filter(|(_, s)| !s.is_empty())
                 .collect();
             assert_eq!(got, want, "{pattern} in {start}..={end}");
+            // Who looks at one instant needs the newest alone.
+            let hint = Hint { rollup: Some(Rollup::Last), ..Hint::default() };
+            let newest = store.select_for(std::slice::from_ref(&m), start, end, hint, &Unlimited).unwrap().series;
+            let newest: Vec<_> = newest
+                .into_iter()
+                .map(|s| (s.labels, s.times.to_vec(), s.values[0].to_bits(), s.values.len()))
+                .collect();
+            let last = |(l, s): (Labels, Vec<(i64, u64)>)| s.last().map(|(t, v)| (l, vec![*t], *v, 1));
+            assert_eq!(newest, want.into_iter().filter_map(last).collect::<Vec<_>>(), "{pattern} up to {end}");
         }
     }
 }

@@ -38,25 +38,29 @@ PartitionName=lab Nodes=ALL Default=YES State=UP
 """
 GROUPS = "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nConstrainCores=no\nConstrainRAMSpace=no\n"
 
+HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../deploy/slurm/fabriclens-hook")
+# Of nodes none: they are namespaces, which reach no collector at the loopback address and share one spool.
+HOOKED = ("PrologSlurmctld", "EpilogSlurmctld")
+
 COLLECTOR = """
 data = "{folder}/data"
 insecure = true
 [listen]
 http = "127.0.0.1:{http}"
 otlp_grpc = "{net}.{control}:{otlp}"
-[jobs]
-squeue = "squeue --json --states=all"
 """
+SQUEUE = '[jobs]\nsqueue = "squeue --json --states=all"\n'
 
 
 class Cluster:
-    """A running cluster; `groups`: whether jobs have control groups of their own."""
+    """A running cluster; `groups`: whether jobs have control groups of their own. With `programs.hooks`
+    Slurm's hooks tell the collector of jobs, and squeue is not asked."""
 
     def __init__(self, nodes, groups, programs):
         self.nodes, self.folder = nodes, nodes.folder
         os.environ["SLURM_CONF"] = f"{self.folder}/slurm.conf"
         os.makedirs(f"{self.folder}/state", exist_ok=True)
-        self._configure(groups)
+        self._configure(groups, programs.hooks)
         self._munge()
         nodes.daemon(None, "slurmctld.out", "slurmctld", "-D", "-c")
         nodes.daemon(None, "collector", programs.collector, "serve", "--config", f"{self.folder}/collector.toml")
@@ -70,14 +74,15 @@ class Cluster:
         wait("all nodes are idle", 30, self._idle)
         wait("agents are heard", 30, self._heard)
 
-    def _configure(self, groups):
+    def _configure(self, groups, hooks):
         rows = (f"NodeName={n} NodeAddr={NET}.{i + 1} CPUs=4 RealMemory=1000" for i, n in enumerate(self.nodes.names))
         how = {"track": "cgroup", "task": "cgroup"} if groups else {"track": "linuxproc", "task": "none"}
         more = {"net": NET, "control": CONTROL, "folder": self.folder}
+        rows = [*rows, *(f"{when}={os.path.abspath(HOOK)}" for when in HOOKED if hooks)]
         texts = {
             "slurm.conf": SLURM.format(nodes="\n".join(rows), **more, **how),
             "cgroup.conf": GROUPS,
-            "collector.toml": COLLECTOR.format(http=HTTP, otlp=OTLP, **more),
+            "collector.toml": COLLECTOR.format(http=HTTP, otlp=OTLP, **more) + ("" if hooks else SQUEUE),
         }
         for name, text in texts.items():
             with open(f"{self.folder}/{name}", "w", encoding="utf-8") as out:

@@ -2,7 +2,7 @@
 
 use super::Scene;
 use super::ports::{Over, Port, What, figure, sum};
-use crate::model::{CongestedPort, Congestion, Figure, Grade, Line, Method, Plot, Unit};
+use crate::model::{CongestedPort, Congestion, Grade, Line, Method, Plot, Unit};
 use fabriclens_promql::QueryError;
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ pub(super) fn congestion(scene: &Scene<'_>) -> Result<Congestion, QueryError> {
     })
 }
 
-fn wait_share(scene: &Scene<'_>, port: &Port) -> Option<f64> {
+pub(super) fn wait_share(scene: &Scene<'_>, port: &Port) -> Option<f64> {
     Some((port.total(What::Wait)? / (port.rate? * scene.source.seconds())).min(1.0))
 }
 
@@ -105,7 +105,7 @@ fn plot(scene: &Scene<'_>, title: &str, unit: Unit, step_seconds: f64, lines: Ve
     Plot { title: title.to_owned(), unit, start_ns: scene.source.start_ms * 1_000_000, step_seconds, lines }
 }
 
-fn grades(ports: &[Port]) -> BTreeSet<Grade> {
+pub(super) fn grades(ports: &[Port]) -> BTreeSet<Grade> {
     ports.iter().map(|p| p.grade).collect()
 }
 
@@ -125,48 +125,4 @@ fn worst(scene: &Scene<'_>) -> Vec<CongestedPort> {
     }
     ports.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (&a.1.host, &a.1.device).cmp(&(&b.1.host, &b.1.device))));
     ports.into_iter().take(LISTED).map(|p| p.1).collect()
-}
-
-/// For how long the job was held back: at most, and mean over ports, seconds.
-pub(super) fn cost(scene: &Scene<'_>) -> Result<(Figure, Figure), QueryError> {
-    let both = |p: &Port, n: usize| match (held(scene, p, What::Paused, n), held(scene, p, What::Wait, n)) {
-        (None, None) => None,
-        (a, b) => Some((a.unwrap_or(0.0) + b.unwrap_or(0.0)).min(1.0)),
-    };
-    let total = |p: &Port| {
-        let wait = wait_share(scene, p).map(|share| share * scene.source.seconds());
-        match (p.total(What::Paused), wait) {
-            (None, None) => None,
-            (a, b) => Some((a.unwrap_or(0.0) + b.unwrap_or(0.0)).min(scene.source.seconds())),
-        }
-    };
-    let mean = figure(Unit::Seconds, Over::Mean, scene.ports.iter().map(|p| (p.grade, total(p))));
-    let mut at_most = Figure::none(Unit::Seconds);
-    if scene.source.method == Method::Samples {
-        let mut parts = Vec::new();
-        for (n, step) in scene.steps.iter().enumerate() {
-            let worst = figure(Unit::Seconds, Over::Most, scene.ports.iter().map(|p| (p.grade, both(p, n))));
-            parts.extend(worst.parts.into_iter().map(|p| (p.grade, Some(p.value * step))));
-        }
-        at_most = figure(Unit::Seconds, Over::Sum, parts);
-    } else {
-        // The rollup of the worst port was made each quarter of a minute; checkpoints would hide what comes and goes.
-        let range = format!("{}ms", scene.source.end_ms - scene.source.start_ms);
-        for (metric, more) in [
-            ("fabric_job_pause_share_max_ratio", "direction=\"receive\""),
-            ("fabric_job_xmit_wait_share_max_ratio", ""),
-        ] {
-            let question = format!("avg_over_time({}[{range}])", scene.rollup(metric, more));
-            let found = scene.source.ask(&question, scene.source.end_ms)?;
-            let seconds = scene.source.seconds();
-            let of = |s: &fabriclens_promql::Sample| (super::attributed(&s.labels), Some(s.value * seconds));
-            let known = at_most.parts.iter().map(|p| (p.grade, Some(p.value)));
-            at_most = figure(Unit::Seconds, Over::Sum, known.chain(found.iter().map(of)).collect::<Vec<_>>());
-        }
-    }
-    for part in &mut at_most.parts {
-        part.value = part.value.min(scene.source.seconds());
-        part.of = scene.ports.iter().filter(|p| p.grade == part.grade).count();
-    }
-    Ok((at_most, mean))
 }

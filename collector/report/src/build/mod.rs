@@ -1,11 +1,13 @@
 //! From series to a [`Report`]: one file a section, and here what they share.
 
 mod congestion;
+mod cost;
 mod health;
 mod neighbours;
 mod peers;
 mod ports;
 mod quality;
+mod slowed;
 mod sockets;
 mod summary;
 mod traffic;
@@ -82,7 +84,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
             step_seconds: scene.source.step_ms as f64 / 1000.0,
             method: scene.source.method,
         },
-        summary: summary::empty(),
+        summary: summary::numbers(&scene, &incidents, others, now_ns)?,
         traffic,
         congestion,
         incidents,
@@ -92,7 +94,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
         peers,
         quality,
     };
-    report.summary = summary::summary(&scene, &report, others, now_ns)?;
+    summary::judge(&mut report);
     Ok(report)
 }
 

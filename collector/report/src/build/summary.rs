@@ -1,10 +1,11 @@
 //! For those who read no further: what the network cost, what held the job back, and how earlier jobs did.
 
-use super::congestion::cost;
-use super::ports::{Over, What, figure, sum};
-use super::{Scene, attributed, rollup};
-use crate::model::{Cause, CauseKind, Cost, Earlier, Figure, Grade, Point, Report, Severity, StandsOut, Summary, Unit};
-use crate::render::words::{duration, of_figure, percent};
+use super::ports::{Over, figure};
+use super::{Scene, attributed, cost, rollup};
+use crate::model::{
+    Cause, CauseKind, Cost, Earlier, Grade, Incident, Part, Point, Report, Severity, StandsOut, Summary, Unit, Why,
+};
+use crate::render::words::{between, clock, duration, of_figure, percent};
 use fabriclens_jobs::Job;
 use fabriclens_promql::QueryError;
 
@@ -14,42 +15,26 @@ const EARLIER: usize = 5;
 const NOTICED: f64 = 0.01;
 const HURTS: f64 = 0.1;
 
-/// Before the rest is known.
-pub(super) fn empty() -> Summary {
-    let none = |unit| Figure::none(unit);
-    Summary {
-        points: Vec::new(),
-        cost: Cost {
-            at_most: none(Unit::Seconds),
-            at_most_share: none(Unit::Ratio),
-            mean: none(Unit::Seconds),
-            timeouts: none(Unit::Count),
-            basis: String::new(),
-        },
-        cause: Cause { kind: CauseKind::Unknown, text: String::new() },
-        earlier: Vec::new(),
-    }
+/// What does not depend on the other sections.
+pub(super) fn numbers(
+    scene: &Scene<'_>,
+    incidents: &[Incident],
+    others: &[Job],
+    now_ns: i64,
+) -> Result<Summary, QueryError> {
+    let cause = Cause { kind: CauseKind::Unknown, text: String::new() };
+    let cost = cost::cost(scene, incidents)?;
+    Ok(Summary { points: Vec::new(), cost, cause, earlier: earlier(scene, others, now_ns)? })
 }
 
-pub(super) fn summary(scene: &Scene<'_>, report: &Report, others: &[Job], now_ns: i64) -> Result<Summary, QueryError> {
-    let (at_most, mean) = cost(scene)?;
-    let mut at_most_share = Figure { unit: Unit::Ratio, parts: at_most.parts.clone() };
-    at_most_share.parts.iter_mut().for_each(|p| p.value /= scene.source.seconds());
-    let timeouts = sum(Unit::Count, &scene.ports, What::Timeouts);
-    let cost = Cost { at_most, at_most_share, mean, timeouts, basis: BASIS.to_owned() };
-    let cause = cause(report, &cost);
-    let earlier = earlier(scene, others, now_ns)?;
-    let points = points(report, &cost, &cause, &earlier, scene.source.seconds());
-    Ok(Summary { points, cost, cause, earlier })
+/// What all sections together say.
+pub(super) fn judge(report: &mut Report) {
+    report.summary.cause = cause(report);
+    report.summary.points = points(report);
 }
 
-const BASIS: &str = "Counted is the time in which ports could not send: paused by the switch (PFC or pause frames), or \
-    without credits (XmitWait). At most: at each step the port that was held back longest counts for the whole job, as \
-    for a job that always waits for its slowest rank. How much of that overlapped with computing cannot be known from \
-    counters, so the true cost lies between nothing and that. Waiting for retransmission timers is not in it: how long \
-    they are is known to the application alone.";
-
-fn cause(report: &Report, cost: &Cost) -> Cause {
+fn cause(report: &Report) -> Cause {
+    let cost = &report.summary.cost;
     let of = |kind, text: String| Cause { kind, text };
     if let Some(flag) = &report.transport.red_flag {
         return of(CauseKind::Sockets, flag.clone());
@@ -90,16 +75,21 @@ fn cause(report: &Report, cost: &Cost) -> Cause {
                 1 => "one other job shared its hosts or leaves".to_owned(),
                 n => format!("{n} other jobs shared its hosts or leaves"),
             };
+            let held = match cost.held.largest().is_some_and(|held| held > 0.0) {
+                true => "the job's ports were paused or had no credits, and none of them paused others as much",
+                false => "the job's senders were told to slow down, or had to send again",
+            };
             let text = format!(
-                "Congestion in the fabric: the job's ports were paused, and none of them paused others as much. \
-                 Too much was sent to one place, by this job or by others; {beside}."
+                "Congestion in the fabric: {held}. Too much was sent to one place, by this job or by others; {beside}."
             );
             of(CauseKind::Fabric, text)
         }
     }
 }
 
-fn points(report: &Report, cost: &Cost, cause: &Cause, earlier: &[Earlier], seconds: f64) -> Vec<Point> {
+fn points(report: &Report) -> Vec<Point> {
+    let Summary { cost, cause, earlier, .. } = &report.summary;
+    let seconds = (report.range.end_ns - report.range.start_ns) as f64 / 1e9;
     let mut points = Vec::new();
     let mut say = |severity, text: String| points.push(Point { severity, text });
     let span = duration(seconds);
@@ -117,20 +107,13 @@ fn points(report: &Report, cost: &Cost, cause: &Cause, earlier: &[Earlier], seco
                 _ if lost => Severity::Info,
                 _ => Severity::Good,
             };
-            let whole = cost.at_most_share.parts.len() == 1;
-            let mut text = match share {
-                0.0 => format!("No port of this job was paused or without credits in its {span}."),
-                _ => format!(
-                    "The network held this job back for at most {} of its {span}{}; a port on average for {}.",
-                    of_figure(&cost.at_most),
-                    if whole { format!(" ({})", percent(share)) } else { String::new() },
-                    of_figure(&cost.mean)
-                ),
+            let text = match share {
+                0.0 => format!("Nothing that was counted held this job back in its {span}."),
+                _ => format!("The network cost this job {} of its {span}.", bounds(cost, seconds)),
             };
-            if lost {
-                text += " Packets were lost as well; what sending them again took is not in that.";
-            }
-            say(severity, text);
+            let few = lost && !cost.slowed.iter().any(|s| s.why.contains(&Why::SentAgain));
+            let few = if few { " Packets were lost as well, too few at a time to tell what they cost." } else { "" };
+            say(severity, text + &worst(cost, seconds) + few);
         }
     }
     let severity = match cause.kind {
@@ -147,9 +130,8 @@ fn points(report: &Report, cost: &Cost, cause: &Cause, earlier: &[Earlier], seco
         );
         say(Severity::Warning, text);
     }
-    let seen: Vec<f64> = earlier.iter().filter_map(|e| e.paused.largest()).collect();
-    let own = report.congestion.paused.largest();
-    if let (Some(own), false) = (own, seen.is_empty()) {
+    let seen: Vec<f64> = earlier.iter().filter_map(|e| e.at_most_share.largest()).collect();
+    if let (Some(own), false) = (cost.at_most_share.largest(), seen.is_empty()) {
         let usual = seen.iter().sum::<f64>() / seen.len() as f64;
         let (severity, word) = match own {
             own if own > 2.0 * usual + 0.005 => (Severity::Warning, "more than"),
@@ -157,7 +139,7 @@ fn points(report: &Report, cost: &Cost, cause: &Cause, earlier: &[Earlier], seco
             _ => (Severity::Good, "about as much as"),
         };
         let text = format!(
-            "Ports were paused for {} of the time, {word} in the {} before it of this user and size ({}).",
+            "That is at most {} of its time, {word} in the {} before it of this user and size (at most {}).",
             percent(own),
             if seen.len() == 1 { "job".to_owned() } else { format!("{} jobs", seen.len()) },
             percent(usual)
@@ -185,6 +167,34 @@ fn points(report: &Report, cost: &Cost, cause: &Cause, earlier: &[Earlier], seco
         say(Severity::Info, text);
     }
     points
+}
+
+/// `between 15 s and 20 s (5.0 % to 6.7 %, exclusive)`; of several grades no shares.
+fn bounds(cost: &Cost, seconds: f64) -> String {
+    let one = |most: &Part| {
+        let least = cost.at_least.part(most.grade).filter(|least| *least > 0.0);
+        let shares = [least.unwrap_or(most.value), most.value].map(|s| percent(s / seconds));
+        let share = match (cost.at_most.parts.len(), shares) {
+            (2.., _) => String::new(),
+            (_, [low, high]) if low == high => format!("{high}, "),
+            (_, [low, high]) => format!("{low} to {high}, "),
+        };
+        format!("{} ({share}{})", between(least, most.value), most.grade.text())
+    };
+    cost.at_most.parts.iter().map(one).collect::<Vec<_>>().join(", and ")
+}
+
+/// When most of it was lost, if that is worth a word.
+fn worst(cost: &Cost, seconds: f64) -> String {
+    let most = cost.slowed.iter().max_by(|a, b| a.at_most.total_cmp(&b.at_most));
+    let Some(s) = most.filter(|s| s.at_most >= NOTICED * seconds) else { return String::new() };
+    let why: Vec<&str> = s.why.iter().map(|w| w.text()).collect();
+    let of_usual = match s.usual {
+        Some(usual) => format!("moved {} of what it usually does", percent(s.moved / usual)),
+        None => "had no calm time near to compare with".to_owned(),
+    };
+    let [from, to] = [s.start_ns, s.end_ns].map(|ns| clock(ns, true));
+    format!(" Most of that from {from} to {to}: it {of_usual} ({}).", why.join(", "))
 }
 
 /// The last ones of this user with as many hosts that ended before this one began.
@@ -223,5 +233,6 @@ fn one(scene: &Scene<'_>, job: &Job) -> Result<Earlier, QueryError> {
             Over::Most,
             ask("max", "avg_over_time", "fabric_job_pause_share_ratio", "receive")?,
         ),
+        at_most_share: cost::earlier(&scene.source, job, (start, end.max(start + 1000)))?,
     })
 }

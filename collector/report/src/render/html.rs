@@ -38,9 +38,15 @@ fn summary(out: &mut String, report: &Report) {
     for (name, figure) in tables::tiles(report) {
         _ = write!(out, "<div class=\"tile\"><div>{name}</div><strong>{}</strong></div>", number(&figure, "<br>"));
     }
+    out.push_str("</div>");
+    let slowed = tables::slowed(report);
+    if !slowed.rows.is_empty() {
+        out.push_str("<h3>When the network held it back</h3>");
+        table(out, &slowed);
+    }
     _ = write!(
         out,
-        "</div><p class=\"note\">{}</p><p class=\"note\">Each number carries how surely it is this job's: {} measured \
+        "<p class=\"note\">{}</p><p class=\"note\">Each number carries how surely it is this job's: {} measured \
          where this job was alone, {} counted for its own processes, {} several jobs together. “{}” is not zero.</p>",
         escape(&report.summary.cost.basis),
         grade(Grade::Exclusive),

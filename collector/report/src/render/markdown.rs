@@ -24,6 +24,7 @@ pub fn markdown(report: &Report) -> String {
     for (name, figure) in tables::tiles(report) {
         _ = writeln!(out, "| {name} | {} |", words::of_figure(&figure));
     }
+    section(&mut out, "When the network held it back", &tables::slowed(report));
     _ = writeln!(out, "\n{}", escape(&report.summary.cost.basis));
     section(&mut out, "Earlier jobs of this user and size", &tables::earlier(report));
     out.push_str("\n## Volume and rate\n");

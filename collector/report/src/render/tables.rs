@@ -55,8 +55,8 @@ impl Table {
 pub(super) fn tiles(report: &Report) -> Vec<(&'static str, Figure)> {
     let (s, t) = (&report.summary, &report.traffic);
     vec![
-        ("Held back, at most", s.cost.at_most.clone()),
-        ("Held back, mean over ports", s.cost.mean.clone()),
+        ("Time lost, at least", s.cost.at_least.clone()),
+        ("Time lost, at most", s.cost.at_most.clone()),
         ("Sent", t.transmitted.clone()),
         ("Received", t.received.clone()),
         ("Mean rate, sent", t.mean_rate.clone()),
@@ -66,10 +66,30 @@ pub(super) fn tiles(report: &Report) -> Vec<(&'static str, Figure)> {
 
 pub(super) fn earlier(report: &Report) -> Table {
     let rows = report.summary.earlier.iter().map(|e| {
-        let paused = number(&e.paused);
-        vec![text(named("", &e.id, &e.name)), fact(words::duration(e.seconds)), number(&e.transmitted), paused]
+        let (took, cost) = (fact(words::duration(e.seconds)), number(&e.at_most_share));
+        vec![text(named("", &e.id, &e.name)), took, number(&e.transmitted), number(&e.paused), cost]
     });
-    Table::new(&["Earlier job", "Took", "Sent", "Paused"], rows.collect())
+    Table::new(&["Earlier job", "Took", "Sent", "Paused", "Time lost, at most"], rows.collect())
+}
+
+/// Times in which the network held the job.
+pub(super) fn slowed(report: &Report) -> Table {
+    let rows = report.summary.cost.slowed.iter().map(|s| {
+        let when = format!("{} to {}", words::clock(s.start_ns, true), words::clock(s.end_ns, true));
+        let why: Vec<&str> = s.why.iter().map(|why| why.text()).collect();
+        let rate = |bytes| graded(bytes, Unit::BytesPerSecond, s.grade);
+        let seconds = |v| graded(v, Unit::Seconds, s.grade);
+        vec![
+            text(when),
+            text(why.join(", ")),
+            rate(Some(s.moved)),
+            rate(s.usual),
+            seconds(s.at_least),
+            seconds(Some(s.at_most)),
+        ]
+    });
+    let heads = ["When", "By what it is known", "Sent and received", "Usual", "Lost, at least", "Lost, at most"];
+    Table::new(&heads, rows.collect())
 }
 
 pub(super) fn rails(report: &Report) -> Table {
@@ -113,6 +133,7 @@ pub(super) fn congestion(report: &Report) -> Table {
         vec![
             row("Could not send: paused (mean over ports)", "suffered", &c.paused),
             row("Could not send: no credits, XmitWait (mean over ports)", "suffered", &c.xmit_wait),
+            row("Could not send, as if all waited for the worst port", "suffered", &report.summary.cost.held),
             row("Told to slow down: CNPs handled", "suffered", &c.cnp_received),
             row("Packets that came with a congestion mark (ECN)", "suffered", &c.ecn_marked),
             row("Kept others from sending: pause sent (mean over ports)", "caused", &c.pausing),

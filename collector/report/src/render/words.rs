@@ -68,6 +68,16 @@ fn two(first: u64, of: &str, second: u64, than: &str) -> String {
     if second == 0 { format!("{first} {of}") } else { format!("{first} {of} {second} {than}") }
 }
 
+/// Seconds, as `between 15 s and 20 s`, `at most 20 s` or `20 s`.
+pub(crate) fn between(least: Option<f64>, most: f64) -> String {
+    let upper = value(most, Unit::Seconds);
+    match least.map(|least| value(least, Unit::Seconds)) {
+        None => format!("at most {upper}"),
+        Some(lower) if lower == upper => upper,
+        Some(lower) => format!("between {lower} and {upper}"),
+    }
+}
+
 /// `12 345`.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");

@@ -1,4 +1,5 @@
 //! A store that is filled by hand, and jobs.
+#![allow(dead_code, reason = "each test takes what it needs")]
 #![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 use fabriclens_jobs::{Facts, Job, Key, Place, Source};
@@ -48,16 +49,26 @@ impl Fabric {
 
     /// The same where the topology of that time is known.
     pub fn report_in(&self, leaves: Leaves, job: &Job, others: &[Job], now_s: i64) -> Report {
-        let now_ns = (BEGIN + now_s * 1000) * 1_000_000;
-        let input = Input { job, others, now_ns, incidents: Vec::<Incident>::new(), leaves };
+        self.build(Input { job, others, now_ns: ns(now_s), incidents: Vec::new(), leaves })
+    }
+
+    /// The same with incidents.
+    pub fn report_with(&self, incidents: Vec<Incident>, job: &Job, now_s: i64) -> Report {
+        self.build(Input { job, others: &[], now_ns: ns(now_s), incidents, leaves: Leaves::new() })
+    }
+
+    fn build(&self, input: Input<'_>) -> Report {
         build(&Engine::default(), &self.store, &CancelToken::default(), input).unwrap()
     }
+}
+
+fn ns(s: i64) -> i64 {
+    (BEGIN + s * 1000) * 1_000_000
 }
 
 /// A job on hosts with devices, from and to seconds after the begin.
 pub fn job(id: &str, name: &str, span: (i64, Option<i64>), hosts: &[(&str, &[&str])]) -> Job {
     let place = |devices: &[&str]| Place { devices: devices.iter().map(|d| (*d).to_owned()).collect(), pids: vec![] };
-    let ns = |s: i64| (BEGIN + s * 1000) * 1_000_000;
     let facts = Facts {
         user: Some("ann".into()),
         name: Some(name.into()),

@@ -2,6 +2,7 @@
 
 use super::chunk::Chunk;
 use fabriclens_model::is_absent;
+use std::ops::Range;
 
 /// An open buffer of one layout.
 #[derive(Debug, Default)]
@@ -59,6 +60,12 @@ impl Rows {
     /// One column, absent rows included.
     pub fn column(&self, column: usize) -> impl Iterator<Item = f64> + '_ {
         self.values.iter().skip(column).step_by(self.columns.max(1)).copied()
+    }
+
+    /// Of these rows the last that has a value in a column; no row if none has.
+    pub fn newest(&self, column: usize, rows: Range<usize>) -> Range<usize> {
+        let has = |r: &usize| !is_absent(self.values[r * self.columns + column]);
+        rows.rev().find(has).map_or(0..0, |r| r..r + 1)
     }
 
     /// Compresses all rows and empties the buffer, keeping its memory.

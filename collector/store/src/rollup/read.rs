@@ -42,7 +42,8 @@ impl Store {
         // Rollups that do not check are of no use while there are samples.
         let sound = || rollups.iter().all(|b| !b.overlaps(start, end) || !b.damaged.load(Ordering::Relaxed));
         let coarse = !rollups.is_empty() && coarse(hint) && sound() && many();
-        let (series, read) = self.select_blocks(matchers, (start, end), budget, |b| !(coarse && rolled(b)))?;
+        let (series, read) =
+            self.select_blocks(matchers, (start, end), hint.newest(), budget, |b| !(coarse && rolled(b)))?;
         let gaps = if coarse { vec![(start, end)] } else { gaps(&read, &rollups, start, end) };
         if gaps.is_empty() {
             return Ok(Selected { series, resolution_ms: None });
@@ -90,7 +91,7 @@ impl Store {
         let mut blocks: Vec<_> = self.shared.rollups.all().iter().cloned().collect();
         blocks.sort_by(newest_first);
         let (mut first, mut last) = (i64::MAX, i64::MIN);
-        let mut found = Found::new(self.shared.options.max_read_samples, budget);
+        let mut found = Found::new(self.shared.options.max_read_samples, false, budget);
         for (start, end) in gaps {
             (first, last) = (first.min(*start), last.max(*end));
             for block in blocks.iter().filter(|b| b.overlaps(*start, *end)) {
