@@ -43,7 +43,7 @@ impl Ports {
     }
 
     /// The port at this end, from now on if it was none.
-    fn add(&mut self, end: &End) -> usize {
+    pub(crate) fn add(&mut self, end: &End) -> usize {
         if let Some(port) = self.at(end) {
             return port;
         }
@@ -144,7 +144,9 @@ impl Fabric {
         let to: Vec<usize> = topology.nodes.iter().map(place).collect();
         let here = |end: &End| End { node: to[end.node], port: end.port.clone() };
         let links = topology.links.iter().map(|link| Link { ends: link.ends.each_ref().map(here), ..link.clone() });
+        let rails = topology.rails.iter().map(|(end, rail)| (here(end), rail.clone())).collect();
         self.topology = Topology::new(nodes, links.collect());
+        self.topology.rails = rails;
         self.ports.wire(&self.topology.links);
         self.own();
     }
@@ -203,6 +205,13 @@ impl Fabric {
     /// Bytes a second that a port's link should carry, if the topology says.
     pub fn nominal(&self, port: usize) -> Option<f64> {
         self.ports.list[port].link.and_then(|l| self.topology.links[l].rate)
+    }
+
+    /// The rail of a port, if somebody says.
+    pub fn rail(&self, port: usize) -> Option<&str> {
+        let Port { end, link, .. } = &self.ports.list[port];
+        let own = || self.topology.rails.get(end).map(String::as_str);
+        link.and_then(|l| self.topology.links[l].rail.as_deref()).or_else(own)
     }
 
     /// All ports of hosts.

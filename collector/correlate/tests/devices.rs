@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{RATE, USUAL, egress, fabric, host, rails, watch, watch_on};
+use common::{RATE, USUAL, egress, fabric, host, link, rails, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Place};
-use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Ports, Signal, Topology};
+use fabriclens_correlate::{End, Fabric, Frame, Kind, Limits, Ports, Signal, Topology};
 
 fn only(found: Vec<Incident>) -> Incident {
     assert_eq!(found.len(), 1, "{:?}", found.iter().map(|i| (i.kind, &i.root)).collect::<Vec<_>>());
@@ -14,10 +14,6 @@ fn only(found: Vec<Incident>) -> Incident {
 
 fn port(node: &str, port: &str) -> Place {
     Place::Port { node: node.into(), port: port.into() }
-}
-
-fn link(a: &str, b: &str) -> Place {
-    Place::Link { a: a.into(), b: b.into() }
 }
 
 /// Both ends of the cables at these ports are down and carry nothing.
@@ -90,6 +86,19 @@ fn a_link_that_goes_down_again_and_again_flaps() {
     assert_eq!(only(counted(3.0, 3.0)).kind, Kind::LinkFlap);
     assert_eq!(only(counted(1.0, 5.0)).kind, Kind::LinkFlap);
     assert_eq!((counted(2.0, 4.0).len(), counted(0.0, 9.0).len()), (0, 0), "seldom, or long ago");
+}
+
+#[test]
+fn a_link_flaps_at_its_third_fall_whether_or_not_an_incident_was_open_meanwhile() {
+    // Down for 3 s each 40 s: each time its incident is over before the next.
+    let found = watch(60, 100, 0, |fabric, frame| {
+        if (frame.time_ns / 1_000_000_000 - 60) % 40 < 3 {
+            down(fabric, frame, &[host(fabric, 4)]);
+        }
+    });
+    let kinds: Vec<(Kind, i64, i64)> =
+        found.iter().map(|i| (i.kind, i.start_ns / 1_000_000_000, i.detected_ns / 1_000_000_000)).collect();
+    assert_eq!(kinds, [(Kind::LinkDown, 60, 61), (Kind::LinkDown, 100, 101), (Kind::LinkFlap, 60, 140)]);
 }
 
 #[test]
@@ -412,6 +421,41 @@ fn one_rail_that_carries_far_less_while_the_job_loses() {
     assert_eq!((found.kind, found.root), (Kind::StragglerRail, port("h2", "2")));
     assert_eq!(found.victim_jobs, ["all"]);
     assert_eq!(rail(1.2).len(), 0, "the job loses nothing");
+}
+
+#[test]
+fn rails_are_those_that_agents_name() {
+    // Each host has a third port, for storage, and one port of each rail is quiet: the rail's other port carries it.
+    let mut fabric = rails();
+    for h in 0..4 {
+        for port in ["3", "4"] {
+            let at = fabric.host_port(&format!("h{h}"), port).unwrap();
+            fabric.jobs[0].ports.push(at);
+        }
+        for (port, rail) in [("1", "0"), ("2", "1"), ("4", "1")] {
+            fabric.topology.rails.insert(End { node: h, port: port.into() }, rail.into());
+        }
+    }
+    let moves = |fabric: &Fabric, storage: f64, second: f64| {
+        watch_on(
+            fabric,
+            Limits::default(),
+            |_, _| (),
+            [90, 40, 0],
+            move |fabric, frame| {
+                for h in 0..4 {
+                    for (at, part) in fabric.ports.of_node(h).iter().zip([0.7, second, storage, 0.7]) {
+                        frame.set(Signal::Tx, *at, part * USUAL);
+                        frame.set(Signal::Rx, *at, part * USUAL);
+                    }
+                }
+            },
+        )
+    };
+    let told = |fabric: &Fabric| [moves(fabric, 0.0, 0.7).len(), moves(fabric, 0.9, 0.1).len()];
+    assert_eq!(told(&fabric), [0, 0], "storage is no rail, and a rail may have two ports");
+    fabric.topology.rails.clear();
+    assert_eq!(told(&fabric), [1, 1], "nobody names rails: each port is one");
 }
 
 #[test]

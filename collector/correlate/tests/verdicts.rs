@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{RATE, USUAL, egress, host, watch};
+use common::{RATE, USUAL, egress, host, link, watch};
 use fabriclens_correlate::incident::{Incident, Place, Severity};
 use fabriclens_correlate::{Frame, Kind, Signal};
 
@@ -89,7 +89,7 @@ fn what_was_trouble_does_not_become_usual() {
 fn a_link_that_says_that_it_is_slow_and_one_that_does_not() {
     let uplink = |fabric: &fabriclens_correlate::Fabric| fabric.ports.of_node(8)[4];
     let says = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::Rate, uplink(fabric), RATE / 4.0)));
-    let link = Place::Link { a: "leaf0".into(), b: "spine0".into() };
+    let link = link("leaf0", "spine0");
     assert_eq!((says.kind, &says.root, says.start_ns), (Kind::DegradedLink, &link, 80_000_000_000));
     let shows = only(watch(80, 40, 0, |fabric, frame| {
         frame.set(Signal::Tx, uplink(fabric), RATE / 4.0);
@@ -113,7 +113,7 @@ fn a_full_link_is_not_slow() {
 #[test]
 fn errors_of_the_wire_name_the_link() {
     let found = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0)));
-    let link = Place::Link { a: "leaf0".into(), b: "spine0".into() };
+    let link = link("leaf0", "spine0");
     assert_eq!((found.kind, found.root, found.victim_jobs.len()), (Kind::LossyLink, link, 0));
     assert_eq!(found.severity, Severity::Warning, "nobody suffers");
 }
@@ -182,7 +182,7 @@ fn two_jobs_on_one_uplink_beside_an_idle_one_collide() {
             frame.set(Signal::Rx, *port, 0.7 * USUAL);
         }
     }));
-    let link = Place::Link { a: "leaf0".into(), b: "spine0".into() };
+    let link = link("leaf0", "spine0");
     assert_eq!((found.kind, found.root), (Kind::EcmpCollision, link));
     assert_eq!(found.victim_jobs, ["odd"]);
 }
