@@ -56,6 +56,28 @@ fn a_nic_that_pauses_with_a_full_buffer_does_not_drain() {
 }
 
 #[test]
+fn a_job_that_was_low_before_is_no_victim_unless_it_loses_more() {
+    let then = |after: f64| {
+        let found = only(watch(80, 80, 0, |fabric, frame| {
+            let late = frame.time_ns >= 120_000_000_000;
+            for port in &fabric.jobs[0].ports {
+                let moves = USUAL * if late { after } else { 0.6 };
+                frame.set(Signal::Tx, *port, moves);
+                frame.set(Signal::Rx, *port, moves);
+            }
+            if late {
+                held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5));
+            }
+        }));
+        assert_eq!((found.kind, found.start_ns), (Kind::SlowReceiver, 120_000_000_000));
+        found.victim_jobs
+    };
+    assert_eq!(then(0.6), ["odd"]);
+    assert_eq!(then(0.3), ["even", "odd"]);
+    assert_eq!(then(0.8), ["odd"], "it recovers");
+}
+
+#[test]
 fn a_nic_that_pauses_with_an_empty_buffer_is_a_storm() {
     // 335.5 us each: the longest pause that a frame can ask for at 100 Gb/s.
     let frames = 0.5 / 335.5e-6;
