@@ -63,11 +63,10 @@ impl Cables {
         let fits = |pair: &[usize; 2]| pair.iter().all(|p| is_free(fabric, *p)) && pair.iter().any(|p| forwards(*p));
         let gone: Vec<[usize; 2]> = self.pairs.keys().filter(|pair| !fits(pair)).copied().collect();
         gone.into_iter().for_each(|pair| self.forget(pair));
-        let all: Vec<Moving> = (0..fabric.ports.list.len())
-            .filter(|p| is_free(fabric, *p))
-            .filter_map(|p| Moving::new(now, p, forwards(p)))
-            .collect();
-        if all.iter().any(|m| m.is_switch) {
+        let free = || (0..fabric.ports.list.len()).filter(|p| is_free(fabric, *p));
+        // Most fabrics have no switch that tells its counters.
+        if free().any(forwards) {
+            let all: Vec<Moving> = free().filter_map(|p| Moving::new(now, p, forwards(p))).collect();
             self.vote(&all, fabric);
         }
         !self.known().eq(before)

@@ -14,10 +14,11 @@ const CHANCES: f64 = 2.0;
 /// Jobs that lose; those who cause it are left out. `before` is what jobs moved of their usual just before, where that was
 /// less already: they lose what they lose beyond that.
 pub fn victims(scene: &Scene<'_>, culprits: &[usize], before: &BTreeMap<usize, f64>) -> Vec<usize> {
-    let part = |job: &usize| before.get(job).copied().unwrap_or(1.0);
     let lost = |job: &usize| {
-        let fare = scene.fare(*job).map(|fare| Fare { ratio: fare.ratio / part(job), ..fare });
-        !culprits.contains(job) && fare.is_some_and(suffers)
+        let part = before.get(job).copied().unwrap_or(1.0);
+        let fare = scene.fare(*job).map(|f| Fare { ratio: f.ratio / part, chance: f.chance / part, ..f });
+        // Who moved next to nothing has nothing more to lose.
+        part > LOSS && !culprits.contains(job) && fare.is_some_and(suffers)
     };
     (0..scene.fabric.jobs.len()).filter(lost).collect()
 }
@@ -25,8 +26,7 @@ pub fn victims(scene: &Scene<'_>, culprits: &[usize], before: &BTreeMap<usize, f
 /// What jobs that lose already move of their usual.
 pub fn low(scene: &Scene<'_>) -> BTreeMap<usize, f64> {
     let fares = scene.fares().iter().enumerate().filter_map(|(job, fare)| Some((job, (*fare)?)));
-    // Of a job that stands still nothing more can be lost.
-    fares.filter(|(_, fare)| suffers(*fare)).map(|(job, fare)| (job, fare.ratio.max(f64::MIN_POSITIVE))).collect()
+    fares.filter(|(_, fare)| suffers(*fare)).map(|(job, fare)| (job, fare.ratio)).collect()
 }
 
 fn suffers(fare: Fare) -> bool {

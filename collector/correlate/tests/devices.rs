@@ -5,7 +5,7 @@ mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, link, rails, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Place};
-use fabriclens_correlate::{End, Fabric, Frame, Kind, Limits, Ports, Signal, Topology};
+use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Ports, Signal, Topology};
 
 fn only(found: Vec<Incident>) -> Incident {
     assert_eq!(found.len(), 1, "{:?}", found.iter().map(|i| (i.kind, &i.root)).collect::<Vec<_>>());
@@ -266,7 +266,7 @@ fn a_storm_that_begins_within_a_sample_is_none_the_less_one() {
 fn a_rate_that_falls_is_told_without_any_cable() {
     let bare = Fabric::new(Topology::new(fabric().topology.nodes, Vec::new()), Ports::default(), Vec::new());
     let mut bare = bare;
-    let at = bare.host_port("h3", "1").unwrap();
+    let at = bare.measured_port("h3", "1").unwrap();
     let slow = |_: &Fabric, frame: &mut Frame| frame.set(Signal::Rate, at, RATE / 2.0);
     let found = watch_on(&bare, Limits::default(), |_, _| (), [60, 30, 0], slow);
     let found = only(found);
@@ -397,65 +397,6 @@ fn modules_that_get_dark_or_hot() {
     assert_eq!((light(8e-4).len(), light(0.0).len()), (0, 0), "a little less, and a cable without optics");
     let hot = only(watch(60, 90, 0, |fabric, frame| frame.set(Signal::ModuleTemperature, host(fabric, 6), 78.0)));
     assert_eq!((hot.kind, hot.root), (Kind::OpticsDegraded, port("h6", "1")));
-}
-
-#[test]
-fn one_rail_that_carries_far_less_while_the_job_loses() {
-    let rail = |others: f64| {
-        watch_on(
-            &rails(),
-            Limits::default(),
-            |_, _| (),
-            [90, 40, 0],
-            move |fabric, frame| {
-                for port in fabric.jobs[0].ports.clone() {
-                    let slow = port == fabric.ports.of_node(2)[1];
-                    let moves = USUAL * if slow { 0.1 } else { others };
-                    frame.set(Signal::Tx, port, moves);
-                    frame.set(Signal::Rx, port, moves);
-                }
-            },
-        )
-    };
-    let found = only(rail(0.6));
-    assert_eq!((found.kind, found.root), (Kind::StragglerRail, port("h2", "2")));
-    assert_eq!(found.victim_jobs, ["all"]);
-    assert_eq!(rail(1.2).len(), 0, "the job loses nothing");
-}
-
-#[test]
-fn rails_are_those_that_agents_name() {
-    // Each host has a third port, for storage, and one port of each rail is quiet: the rail's other port carries it.
-    let mut fabric = rails();
-    for h in 0..4 {
-        for port in ["3", "4"] {
-            let at = fabric.host_port(&format!("h{h}"), port).unwrap();
-            fabric.jobs[0].ports.push(at);
-        }
-        for (port, rail) in [("1", "0"), ("2", "1"), ("4", "1")] {
-            fabric.topology.rails.insert(End { node: h, port: port.into() }, rail.into());
-        }
-    }
-    let moves = |fabric: &Fabric, storage: f64, second: f64| {
-        watch_on(
-            fabric,
-            Limits::default(),
-            |_, _| (),
-            [90, 40, 0],
-            move |fabric, frame| {
-                for h in 0..4 {
-                    for (at, part) in fabric.ports.of_node(h).iter().zip([0.7, second, storage, 0.7]) {
-                        frame.set(Signal::Tx, *at, part * USUAL);
-                        frame.set(Signal::Rx, *at, part * USUAL);
-                    }
-                }
-            },
-        )
-    };
-    let told = |fabric: &Fabric| [moves(fabric, 0.0, 0.7).len(), moves(fabric, 0.9, 0.1).len()];
-    assert_eq!(told(&fabric), [0, 0], "storage is no rail, and a rail may have two ports");
-    fabric.topology.rails.clear();
-    assert_eq!(told(&fabric), [1, 1], "nobody names rails: each port is one");
 }
 
 #[test]

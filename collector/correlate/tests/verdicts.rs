@@ -57,11 +57,11 @@ fn a_nic_that_pauses_with_a_full_buffer_does_not_drain() {
 
 #[test]
 fn a_job_that_was_low_before_is_no_victim_unless_it_loses_more() {
-    let then = |after: f64| {
+    let then = |before: f64, after: f64| {
         let found = only(watch(80, 80, 0, |fabric, frame| {
             let late = frame.time_ns >= 120_000_000_000;
             for port in &fabric.jobs[0].ports {
-                let moves = USUAL * if late { after } else { 0.6 };
+                let moves = USUAL * if late { after } else { before };
                 frame.set(Signal::Tx, *port, moves);
                 frame.set(Signal::Rx, *port, moves);
             }
@@ -72,9 +72,10 @@ fn a_job_that_was_low_before_is_no_victim_unless_it_loses_more() {
         assert_eq!((found.kind, found.start_ns), (Kind::SlowReceiver, 120_000_000_000));
         found.victim_jobs
     };
-    assert_eq!(then(0.6), ["odd"]);
-    assert_eq!(then(0.3), ["even", "odd"]);
-    assert_eq!(then(0.8), ["odd"], "it recovers");
+    assert_eq!(then(0.6, 0.6), ["odd"]);
+    assert_eq!(then(0.6, 0.3), ["even", "odd"]);
+    assert_eq!(then(0.6, 0.8), ["odd"], "it recovers");
+    assert_eq!(then(0.0, 0.0), ["odd"], "it stood still");
 }
 
 #[test]

@@ -244,7 +244,7 @@ impl Live {
         let since = first.unwrap_or(now).min(now - BEFORE_MS).max(now - DAY_MS);
         let known = self.parts.data.series(&names, since, now).unwrap_or_default();
         for labels in &known {
-            self.watch.host_port(labels.get("host"), &port_name(labels));
+            self.watch.measured_port(labels.get("host"), &port_name(labels));
         }
         if known.is_empty() {
             return Ok(());

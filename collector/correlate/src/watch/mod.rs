@@ -141,9 +141,9 @@ impl Watch {
         &self.fabric
     }
 
-    /// The port of a host, from now on if nobody knew it.
-    pub fn host_port(&mut self, host: &str, port: &str) -> Option<usize> {
-        self.fabric.host_port(host, port)
+    /// A port that is measured, from now on if nobody knew it.
+    pub fn measured_port(&mut self, node: &str, port: &str) -> Option<usize> {
+        self.fabric.measured_port(node, port)
     }
 
     /// Looks for cables that nobody tells, now and then; what is known if that has changed. `is_switch` tells nodes that
