@@ -59,7 +59,7 @@ fn a_nic_that_pauses_with_a_full_buffer_does_not_drain() {
 fn a_job_that_was_low_before_is_no_victim_unless_it_loses_more() {
     let then = |before: f64, after: f64| {
         let found = only(watch(80, 80, 0, |fabric, frame| {
-            let late = frame.time_ns >= 120_000_000_000;
+            let late = frame.time_ns >= 100_000_000_000;
             for port in &fabric.jobs[0].ports {
                 let moves = USUAL * if late { after } else { before };
                 frame.set(Signal::Tx, *port, moves);
@@ -69,7 +69,7 @@ fn a_job_that_was_low_before_is_no_victim_unless_it_loses_more() {
                 held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5));
             }
         }));
-        assert_eq!((found.kind, found.start_ns), (Kind::SlowReceiver, 120_000_000_000));
+        assert_eq!((found.kind, found.start_ns), (Kind::SlowReceiver, 100_000_000_000));
         found.victim_jobs
     };
     assert_eq!(then(0.6, 0.6), ["odd"]);
