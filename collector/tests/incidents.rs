@@ -253,9 +253,10 @@ async fn incidents_are_series_that_end_and_part_of_reports() {
     one.culprit_jobs.push("west/5".to_owned());
     c.running.incidents().update(now, std::slice::from_ref(&one));
     let joined =
-        until(&c, "fabric_incident_job_info * on (cluster, job_id) group_left (host) fabric_job_info", 2).await;
-    let told: Vec<_> =
+        until(&c, "fabric_job_info * on (cluster, job_id) group_left (role) fabric_incident_job_info", 2).await;
+    let mut told: Vec<_> =
         joined.iter().map(|s| ["cluster", "job_id", "host", "role"].map(|l| s["metric"][l].as_str())).collect();
+    told.sort_unstable();
     assert_eq!(
         told,
         [[None, Some("4711"), Some("h8"), Some("victim")], [Some("west"), Some("5"), Some("h6"), Some("culprit")]]

@@ -44,7 +44,7 @@ pub fn run(program: &Path, dirs: &[PathBuf], work: &Path) -> Result<()> {
     for dir in dirs {
         let truth = Truth::read(dir)?;
         let port_seconds = degrade::prepare(dir, work, &Mode::ALL_PORTS, &truth)?;
-        let mut judge = |tally: &mut Tally, flags: &[String]| -> Result<_> {
+        let judge = |tally: &mut Tally, flags: &[String]| -> Result<_> {
             let mut own = Tally::default();
             let answer = super::ask(program, work, flags)?;
             own.add(&truth, &answer.incidents, 1, port_seconds);
