@@ -1,12 +1,13 @@
 //! `fabriclens backtest`: the detectors over recordings; needs no collector.
 
-use fabriclens_correlate::incident::{Incident, Place};
+use fabriclens_correlate::incident::Incident;
 use fabriclens_correlate::recording::{ReadAs, Recording, RecordingError};
 use fabriclens_promql::QueryError;
 
 use crate::api::time::format_time;
 use crate::cli::{BacktestArgs, PortsOf, Verdicts};
 use crate::client;
+use crate::incidents::root_text;
 use crate::thresholds;
 
 /// Why there is no verdict.
@@ -61,7 +62,7 @@ fn text(incident: &Incident) -> String {
     format!(
         "{} at {} ({:.0} % sure)\n  since {}, seen {}, {end}\n  {}\n  caused by {}; suffering: {}\n  {}\n",
         kind.unwrap_or_default(),
-        place(&incident.root),
+        root_text(&incident.root),
         incident.confidence * 100.0,
         time(incident.start_ns),
         time(incident.detected_ns),
@@ -70,15 +71,4 @@ fn text(incident: &Incident) -> String {
         list(&incident.victim_jobs, "no job"),
         incident.action
     )
-}
-
-fn place(root: &Place) -> String {
-    match root {
-        Place::Port { node, port } => format!("{node} port {port}"),
-        Place::Link { a, b } => format!("the link {a} to {b}"),
-        Place::Host { node } => format!("host {node}"),
-        Place::Switch { node } => format!("switch {node}"),
-        Place::Job { job } => format!("job {job}"),
-        Place::Fabric => "the fabric".to_owned(),
-    }
 }

@@ -34,7 +34,12 @@ fn incident(id: &str) -> Incident {
         merged_into: None,
         severity: Severity::Critical,
         confidence: 0.9,
-        root: Place::Link { a: "leaf1".to_owned(), b: "spine2".to_owned() },
+        root: Place::Link {
+            a: "leaf1".to_owned(),
+            a_port: "5".to_owned(),
+            b: "spine2".to_owned(),
+            b_port: String::new(),
+        },
         culprit_jobs: vec![],
         victim_jobs: vec!["4711".to_owned()],
         victim_ports: vec![],
@@ -139,7 +144,7 @@ async fn a_real_alertmanager_hears_of_an_incident_and_of_its_end() {
     assert_eq!(
         alert["labels"],
         json!({"alertname": "FabriclensLossyLink", "incident": "a", "kind": "lossy_link", "severity": "critical",
-            "root_type": "link", "node": "leaf1", "peer": "spine2"})
+            "root_type": "link", "node": "leaf1", "port": "5", "peer": "spine2"})
     );
     assert_eq!(alert["annotations"]["description"], "lossy_link: leaf1 - spine2 corrupts \"frames\".");
     assert_eq!(alert["generatorURL"], "https://fabric.example/api/v1/incidents/a");

@@ -247,8 +247,20 @@ async fn incidents_are_series_that_end_and_part_of_reports() {
         let job = format!(r#"{{"id": "{id}", "hosts": {hosts}, "start": {}}}"#, now / S - 100);
         assert_eq!(post(&c, "/api/v1/jobs", &job).await.0, 201);
     }
-    let one = incident("a", now - 30 * S);
+    let west = format!(r#"{{"id": "5", "cluster": "west", "hosts": ["h6"], "start": {}}}"#, now / S - 100);
+    assert_eq!(post(&c, "/api/v1/jobs", &west).await.0, 201);
+    let mut one = incident("a", now - 30 * S);
+    one.culprit_jobs.push("west/5".to_owned());
     c.running.incidents().update(now, std::slice::from_ref(&one));
+    let joined =
+        until(&c, "fabric_job_info * on (cluster, job_id) group_left (role) fabric_incident_job_info", 2).await;
+    let mut told: Vec<_> =
+        joined.iter().map(|s| ["cluster", "job_id", "host", "role"].map(|l| s["metric"][l].as_str())).collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [[None, Some("4711"), Some("h8"), Some("victim")], [Some("west"), Some("5"), Some("h6"), Some("culprit")]]
+    );
     let found = until(&c, "fabric_incident_info", 1).await;
     assert_eq!(
         found[0]["metric"],
@@ -256,7 +268,8 @@ async fn incidents_are_series_that_end_and_part_of_reports() {
             "root_type": "port", "node": "h3", "port": "1"})
     );
     let confident =
-        until(&c, r#"fabric_incident_confidence * on (id) group_right () fabric_incident_job_info"#, 1).await;
+        until(&c, r#"fabric_incident_confidence * on (id) group_right () fabric_incident_job_info{role="victim"}"#, 1)
+            .await;
     assert_eq!((&confident[0]["metric"]["job_id"], &confident[0]["value"][1]), (&json!("4711"), &json!("0.93")));
     let metrics = c.get("/metrics").await.1;
     assert!(metrics.contains("fabriclens_incidents_open{kind=\"pfc_storm\"} 1"), "{metrics}");

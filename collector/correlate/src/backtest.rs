@@ -4,6 +4,7 @@ use crate::frames::frames;
 use crate::incident::Incident;
 use crate::limits::Limits;
 use crate::recording::Recording;
+use crate::topology::{Described, Names, Role, merge};
 use crate::watch::Watch;
 use fabriclens_promql::{Engine, QueryError};
 
@@ -18,7 +19,15 @@ pub fn backtest(recording: Recording, thresholds: Limits) -> Result<Vec<Incident
     let engine = Engine::new(limits);
     let all = frames(&engine, &recording.memory, &recording.fabric, ticks, step_ms)?;
     let mut watch = Watch::new(recording.fabric, thresholds);
-    let mut incidents: Vec<Incident> = all.into_iter().flat_map(|frame| watch.tick(frame)).collect();
+    let mut incidents = Vec::new();
+    for frame in all {
+        watch.push(frame);
+        if let Some(inferred) = watch.cables(|fabric, node| fabric.topology.nodes[node].role != Role::Host) {
+            let all: Vec<Described> = recording.described.iter().cloned().chain([inferred]).collect();
+            watch.rewire(&merge(&all, &Names::default()));
+        }
+        incidents.extend(watch.judge());
+    }
     incidents.extend(watch.open());
     Ok(incidents)
 }

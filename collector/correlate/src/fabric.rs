@@ -43,7 +43,7 @@ impl Ports {
     }
 
     /// The port at this end, from now on if it was none.
-    fn add(&mut self, end: &End) -> usize {
+    pub(crate) fn add(&mut self, end: &End) -> usize {
         if let Some(port) = self.at(end) {
             return port;
         }
@@ -117,16 +117,13 @@ impl Fabric {
         shared.into_iter().for_each(|port| self.owner[port] = None);
     }
 
-    /// The port of a host, from now on if nobody knew it; `None` for a node that is no host and has no such port.
-    pub fn host_port(&mut self, host: &str, port: &str) -> Option<usize> {
-        if host.is_empty() || port.is_empty() {
+    /// A port that is measured, from now on if nobody knew it; a node that nobody knew is taken for a host. `None` without a name.
+    pub fn measured_port(&mut self, node: &str, port: &str) -> Option<usize> {
+        if node.is_empty() || port.is_empty() {
             return None;
         }
-        let node = self.topology.host(host);
-        let end = End { node, port: port.to_owned() };
-        let known = self.ports.at(&end);
-        let is_host = self.topology.nodes[node].role == Role::Host;
-        known.or_else(|| is_host.then(|| self.ports.add(&end)))
+        let node = self.topology.host(node);
+        Some(self.ports.add(&End { node, port: port.to_owned() }))
     }
 
     /// Takes over the cables of another topology, which may have other nodes in another order.
@@ -144,7 +141,9 @@ impl Fabric {
         let to: Vec<usize> = topology.nodes.iter().map(place).collect();
         let here = |end: &End| End { node: to[end.node], port: end.port.clone() };
         let links = topology.links.iter().map(|link| Link { ends: link.ends.each_ref().map(here), ..link.clone() });
+        let rails = topology.rails.iter().map(|(end, rail)| (here(end), rail.clone())).collect();
         self.topology = Topology::new(nodes, links.collect());
+        self.topology.rails = rails;
         self.ports.wire(&self.topology.links);
         self.own();
     }
@@ -205,6 +204,13 @@ impl Fabric {
         self.ports.list[port].link.and_then(|l| self.topology.links[l].rate)
     }
 
+    /// The rail of a port, if somebody says.
+    pub fn rail(&self, port: usize) -> Option<&str> {
+        let Port { end, link, .. } = &self.ports.list[port];
+        let own = || self.topology.rails.get(end).map(String::as_str);
+        link.and_then(|l| self.topology.links[l].rail.as_deref()).or_else(own)
+    }
+
     /// All ports of hosts.
     pub fn host_ports(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.ports.list.len()).filter(|p| self.is_host(*p))
@@ -241,13 +247,14 @@ mod tests {
         let first = topology(&[("h0", "leaf0"), ("h1", "leaf0")]);
         let ports = Ports::new(&first);
         let mut fabric = Fabric::new(first, ports, Vec::new());
-        let known = fabric.host_port("h1", "1").unwrap();
-        let new = fabric.host_port("h9", "mlx5_0/1").unwrap();
-        assert_eq!(fabric.host_port("leaf0", "no such"), None, "switches grow by cables alone");
+        let known = fabric.measured_port("h1", "1").unwrap();
+        let new = fabric.measured_port("h9", "mlx5_0/1").unwrap();
+        let uplink = fabric.measured_port("leaf0", "uplink").unwrap();
+        assert_eq!((fabric.is_host(uplink), fabric.peer_node(uplink)), (false, None), "nobody tells where it leads");
         assert_eq!(fabric.peer_node(new), None);
         fabric.rewire(&topology(&[("h1", "leaf1"), ("h2", "leaf1"), ("h0", "leaf0")]));
-        assert_eq!(fabric.host_port("h1", "1"), Some(known));
-        assert_eq!(fabric.host_port("h9", "mlx5_0/1"), Some(new));
+        assert_eq!(fabric.measured_port("h1", "1"), Some(known));
+        assert_eq!(fabric.measured_port("h9", "mlx5_0/1"), Some(new));
         let name = |node: usize| fabric.topology.nodes[node].name.as_str();
         assert_eq!(fabric.peer_node(known).map(name), Some("leaf1"), "its cable was moved");
         assert_eq!(fabric.topology.nodes.iter().map(|n| n.name.as_str()).collect::<HashSet<_>>().len(), 6);
@@ -258,7 +265,7 @@ mod tests {
         let first = topology(&[("h0", "leaf0"), ("h1", "leaf0")]);
         let ports = Ports::new(&first);
         let mut fabric = Fabric::new(first, ports, Vec::new());
-        let port = fabric.host_port("h0", "1").unwrap();
+        let port = fabric.measured_port("h0", "1").unwrap();
         let job = |id: &str, since_ns| Job { id: id.into(), ports: vec![port], since_ns };
         fabric.employ(vec![job("a", 1), job("b", 2)], &HashSet::new());
         assert_eq!(fabric.job_of(port), None);

@@ -207,6 +207,12 @@ impl History {
         Stretch::new(self.frames.range(begin.max(self.frames.len().saturating_sub(ticks))..).cloned().collect())
     }
 
+    /// The frames from one instant until before another.
+    pub fn between(&self, from_ns: i64, to_ns: i64) -> Stretch {
+        let at = |time_ns: i64| self.frames.partition_point(|f| f.time_ns < time_ns);
+        Stretch::new(self.frames.range(at(from_ns).min(at(to_ns))..at(to_ns)).cloned().collect())
+    }
+
     /// Seconds from one frame to the next: the shortest lately, because some may be missing.
     pub fn step_s(&self) -> f64 {
         let steps = self.frames.iter().zip(self.frames.iter().skip(1)).map(|(a, b)| b.time_ns - a.time_ns);

@@ -2,7 +2,7 @@
 
 use crate::fabric::Fabric;
 use crate::finding::{Evidence, Kind, Root};
-use crate::topology::End;
+use crate::topology::{End, Link};
 use serde::{Deserialize, Serialize};
 
 /// How bad.
@@ -26,12 +26,18 @@ pub enum Place {
         /// The port on it.
         port: String,
     },
-    /// A link between two nodes.
+    /// A link between two nodes, which may have several.
     Link {
         /// One.
         a: String,
+        /// Its port; `""` if nobody knows it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        a_port: String,
         /// The other.
         b: String,
+        /// Its port; `""` if nobody knows it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        b_port: String,
     },
     /// A switch.
     Switch {
@@ -63,7 +69,8 @@ impl Place {
             }
             Root::Link(link) => {
                 let [a, b] = &fabric.topology.links[*link].ends;
-                Self::Link { a: node(a.node), b: node(b.node) }
+                let port = |end: &End| if end.is_unknown() { String::new() } else { end.port.clone() };
+                Self::Link { a: node(a.node), a_port: port(a), b: node(b.node), b_port: port(b) }
             }
             Root::Switch(n) => Self::Switch { node: node(*n) },
             Root::Host(n) => Self::Host { node: node(*n) },
@@ -77,9 +84,17 @@ impl Place {
         let node = |name: &String| fabric.topology.node(name);
         Some(match self {
             Self::Port { node: n, port } => Root::Port(fabric.ports.at(&End { node: node(n)?, port: port.clone() })?),
-            Self::Link { a, b } => {
-                let ends = [node(a)?, node(b)?];
-                Root::Link(fabric.topology.links.iter().position(|l| l.ends.each_ref().map(|e| e.node) == ends)?)
+            Self::Link { a, a_port, b, b_port } => {
+                let ends = [(node(a)?, a_port), (node(b)?, b_port)];
+                // Somebody may name the ports only later, or the other end first.
+                let is = |end: &End, (node, port): (usize, &String)| {
+                    end.node == node && (port.is_empty() || end.is_unknown() || end.port == *port)
+                };
+                let fits = |l: &Link| {
+                    let [one, other] = &l.ends;
+                    is(one, ends[0]) && is(other, ends[1]) || is(one, ends[1]) && is(other, ends[0])
+                };
+                Root::Link(fabric.topology.links.iter().position(fits)?)
             }
             Self::Switch { node: n } => Root::Switch(node(n)?),
             Self::Host { node: n } => Root::Host(node(n)?),

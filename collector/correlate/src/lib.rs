@@ -2,6 +2,7 @@
 //! incident, with its root, who causes it and who suffers. Signals are asked in PromQL, so any engine can answer.
 
 mod backtest;
+mod cables;
 pub mod detect;
 mod fabric;
 mod finding;

@@ -272,7 +272,7 @@ impl Standing {
             return None;
         }
         let Use::Term(at) = one else { return Some(self.divisor(number, same)) };
-        let port = watch.host_port(labels.get("host"), &port_name(labels))?;
+        let port = watch.measured_port(labels.get("host"), &port_name(labels))?;
         let (row, over) = (self.questions.terms[at].row, self.questions.terms[at].over);
         let over = over.map_or(NONE, |divisor| self.divisor(2 * divisor as u32 + 1, same));
         let next = self.cells.len() as u32;

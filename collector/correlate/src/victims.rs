@@ -2,6 +2,7 @@
 //! is no victim.
 
 use crate::scene::{Fare, Scene};
+use std::collections::BTreeMap;
 
 /// What a job must have lost of its usual traffic.
 const LOSS: f64 = 0.1;
@@ -10,10 +11,22 @@ const STEADY: f64 = 0.05;
 /// How often its usual difference any other job's loss must exceed that.
 const CHANCES: f64 = 2.0;
 
-/// Jobs that lose; those who cause it are left out.
-pub fn victims(scene: &Scene<'_>, culprits: &[usize]) -> Vec<usize> {
-    let lost = |job: &usize| !culprits.contains(job) && scene.fare(*job).is_some_and(suffers);
+/// Jobs that lose; those who cause it are left out. `before` is what jobs moved of their usual just before, where that was
+/// less already: they lose what they lose beyond that.
+pub fn victims(scene: &Scene<'_>, culprits: &[usize], before: &BTreeMap<usize, f64>) -> Vec<usize> {
+    let lost = |job: &usize| {
+        let part = before.get(job).copied().unwrap_or(1.0);
+        let fare = scene.fare(*job).map(|f| Fare { ratio: f.ratio / part, chance: f.chance / part, ..f });
+        // Who moved next to nothing has nothing more to lose.
+        part > LOSS && !culprits.contains(job) && fare.is_some_and(suffers)
+    };
     (0..scene.fabric.jobs.len()).filter(lost).collect()
+}
+
+/// What jobs that lose already move of their usual.
+pub fn low(scene: &Scene<'_>) -> BTreeMap<usize, f64> {
+    let fares = scene.fares().iter().enumerate().filter_map(|(job, fare)| Some((job, (*fare)?)));
+    fares.filter(|(_, fare)| suffers(*fare)).map(|(job, fare)| (job, fare.ratio)).collect()
 }
 
 fn suffers(fare: Fare) -> bool {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{RATE, USUAL, egress, fabric, host, rails, watch, watch_on};
+use common::{RATE, USUAL, egress, fabric, host, link, rails, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Place};
 use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Ports, Signal, Topology};
 
@@ -14,10 +14,6 @@ fn only(found: Vec<Incident>) -> Incident {
 
 fn port(node: &str, port: &str) -> Place {
     Place::Port { node: node.into(), port: port.into() }
-}
-
-fn link(a: &str, b: &str) -> Place {
-    Place::Link { a: a.into(), b: b.into() }
 }
 
 /// Both ends of the cables at these ports are down and carry nothing.
@@ -90,6 +86,19 @@ fn a_link_that_goes_down_again_and_again_flaps() {
     assert_eq!(only(counted(3.0, 3.0)).kind, Kind::LinkFlap);
     assert_eq!(only(counted(1.0, 5.0)).kind, Kind::LinkFlap);
     assert_eq!((counted(2.0, 4.0).len(), counted(0.0, 9.0).len()), (0, 0), "seldom, or long ago");
+}
+
+#[test]
+fn a_link_flaps_at_its_third_fall_whether_or_not_an_incident_was_open_meanwhile() {
+    // Down for 3 s each 40 s: each time its incident is over before the next.
+    let found = watch(60, 100, 0, |fabric, frame| {
+        if (frame.time_ns / 1_000_000_000 - 60) % 40 < 3 {
+            down(fabric, frame, &[host(fabric, 4)]);
+        }
+    });
+    let kinds: Vec<(Kind, i64, i64)> =
+        found.iter().map(|i| (i.kind, i.start_ns / 1_000_000_000, i.detected_ns / 1_000_000_000)).collect();
+    assert_eq!(kinds, [(Kind::LinkDown, 60, 61), (Kind::LinkDown, 100, 101), (Kind::LinkFlap, 60, 140)]);
 }
 
 #[test]
@@ -257,7 +266,7 @@ fn a_storm_that_begins_within_a_sample_is_none_the_less_one() {
 fn a_rate_that_falls_is_told_without_any_cable() {
     let bare = Fabric::new(Topology::new(fabric().topology.nodes, Vec::new()), Ports::default(), Vec::new());
     let mut bare = bare;
-    let at = bare.host_port("h3", "1").unwrap();
+    let at = bare.measured_port("h3", "1").unwrap();
     let slow = |_: &Fabric, frame: &mut Frame| frame.set(Signal::Rate, at, RATE / 2.0);
     let found = watch_on(&bare, Limits::default(), |_, _| (), [60, 30, 0], slow);
     let found = only(found);
@@ -388,30 +397,6 @@ fn modules_that_get_dark_or_hot() {
     assert_eq!((light(8e-4).len(), light(0.0).len()), (0, 0), "a little less, and a cable without optics");
     let hot = only(watch(60, 90, 0, |fabric, frame| frame.set(Signal::ModuleTemperature, host(fabric, 6), 78.0)));
     assert_eq!((hot.kind, hot.root), (Kind::OpticsDegraded, port("h6", "1")));
-}
-
-#[test]
-fn one_rail_that_carries_far_less_while_the_job_loses() {
-    let rail = |others: f64| {
-        watch_on(
-            &rails(),
-            Limits::default(),
-            |_, _| (),
-            [90, 40, 0],
-            move |fabric, frame| {
-                for port in fabric.jobs[0].ports.clone() {
-                    let slow = port == fabric.ports.of_node(2)[1];
-                    let moves = USUAL * if slow { 0.1 } else { others };
-                    frame.set(Signal::Tx, port, moves);
-                    frame.set(Signal::Rx, port, moves);
-                }
-            },
-        )
-    };
-    let found = only(rail(0.6));
-    assert_eq!((found.kind, found.root), (Kind::StragglerRail, port("h2", "2")));
-    assert_eq!(found.victim_jobs, ["all"]);
-    assert_eq!(rail(1.2).len(), 0, "the job loses nothing");
 }
 
 #[test]

@@ -81,7 +81,12 @@ fn recording(part: &str, rate: f64) -> Recording {
     let host = Node { name: "host".into(), role: Role::Host };
     let topology = Topology::new(vec![host], vec![Link::new([end("1"), end("2")], Some(rate))]);
     let ports = Ports::new(&topology);
-    Recording { fabric: Fabric::new(topology, ports, Vec::new()), memory: Memory(series), ticks_ms }
+    Recording {
+        described: Vec::new(),
+        fabric: Fabric::new(topology, ports, Vec::new()),
+        memory: Memory(series),
+        ticks_ms,
+    }
 }
 
 fn parts(notes: &str) -> Vec<&str> {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{RATE, USUAL, egress, host, watch};
+use common::{RATE, USUAL, egress, host, link, watch};
 use fabriclens_correlate::incident::{Incident, Place, Severity};
 use fabriclens_correlate::{Frame, Kind, Signal};
 
@@ -56,6 +56,29 @@ fn a_nic_that_pauses_with_a_full_buffer_does_not_drain() {
 }
 
 #[test]
+fn a_job_that_was_low_before_is_no_victim_unless_it_loses_more() {
+    let then = |before: f64, after: f64| {
+        let found = only(watch(80, 80, 0, |fabric, frame| {
+            let late = frame.time_ns >= 100_000_000_000;
+            for port in &fabric.jobs[0].ports {
+                let moves = USUAL * if late { after } else { before };
+                frame.set(Signal::Tx, *port, moves);
+                frame.set(Signal::Rx, *port, moves);
+            }
+            if late {
+                held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5));
+            }
+        }));
+        assert_eq!((found.kind, found.start_ns), (Kind::SlowReceiver, 100_000_000_000));
+        found.victim_jobs
+    };
+    assert_eq!(then(0.6, 0.6), ["odd"]);
+    assert_eq!(then(0.6, 0.3), ["even", "odd"]);
+    assert_eq!(then(0.6, 0.8), ["odd"], "it recovers");
+    assert_eq!(then(0.0, 0.0), ["odd"], "it stood still");
+}
+
+#[test]
 fn a_nic_that_pauses_with_an_empty_buffer_is_a_storm() {
     // 335.5 us each: the longest pause that a frame can ask for at 100 Gb/s.
     let frames = 0.5 / 335.5e-6;
@@ -89,7 +112,7 @@ fn what_was_trouble_does_not_become_usual() {
 fn a_link_that_says_that_it_is_slow_and_one_that_does_not() {
     let uplink = |fabric: &fabriclens_correlate::Fabric| fabric.ports.of_node(8)[4];
     let says = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::Rate, uplink(fabric), RATE / 4.0)));
-    let link = Place::Link { a: "leaf0".into(), b: "spine0".into() };
+    let link = link("leaf0", "spine0");
     assert_eq!((says.kind, &says.root, says.start_ns), (Kind::DegradedLink, &link, 80_000_000_000));
     let shows = only(watch(80, 40, 0, |fabric, frame| {
         frame.set(Signal::Tx, uplink(fabric), RATE / 4.0);
@@ -113,7 +136,7 @@ fn a_full_link_is_not_slow() {
 #[test]
 fn errors_of_the_wire_name_the_link() {
     let found = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0)));
-    let link = Place::Link { a: "leaf0".into(), b: "spine0".into() };
+    let link = link("leaf0", "spine0");
     assert_eq!((found.kind, found.root, found.victim_jobs.len()), (Kind::LossyLink, link, 0));
     assert_eq!(found.severity, Severity::Warning, "nobody suffers");
 }
@@ -182,7 +205,7 @@ fn two_jobs_on_one_uplink_beside_an_idle_one_collide() {
             frame.set(Signal::Rx, *port, 0.7 * USUAL);
         }
     }));
-    let link = Place::Link { a: "leaf0".into(), b: "spine0".into() };
+    let link = link("leaf0", "spine0");
     assert_eq!((found.kind, found.root), (Kind::EcmpCollision, link));
     assert_eq!(found.victim_jobs, ["odd"]);
 }

@@ -272,6 +272,14 @@ impl Registry {
         self.put(&mut jobs, key, run)
     }
 
+    /// The key that is written so: the id alone, or `cluster/id` if that is a job that is known; ids may have slashes too.
+    pub fn named(&self, name: &str) -> Key {
+        let bare = Key { cluster: String::new(), id: name.to_owned() };
+        let parted = |(at, _)| Key { cluster: name[..at].to_owned(), id: name[at + 1..].to_owned() };
+        let mut all = std::iter::once(bare.clone()).chain(name.match_indices('/').map(parted));
+        all.find(|key| self.get(key).is_some()).unwrap_or(bare)
+    }
+
     /// The last run of a job; of its other names any will do, as long as they mean one job of the cluster.
     pub fn get(&self, key: &Key) -> Option<Job> {
         let jobs = self.jobs.lock();

@@ -56,6 +56,17 @@ fn a_job_that_runs_again_is_another_run_and_a_hook_that_runs_twice_is_not() {
 }
 
 #[test]
+fn a_name_is_the_job_that_is_known_by_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let r = open(dir.path());
+    let west = Key { cluster: "west".into(), id: "ml/7".into() };
+    r.begin(Source::Http, &west, facts(None, &["a"]), SECOND).unwrap();
+    r.begin(Source::Http, &key("ml/7"), facts(None, &["b"]), SECOND).unwrap();
+    assert_eq!((r.named("west/ml/7"), r.named("ml/7")), (west, key("ml/7")));
+    assert_eq!(r.named("east/9"), key("east/9"), "nobody knows a cluster of this name");
+}
+
+#[test]
 fn what_sources_say_is_put_together_and_where_they_differ_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let r = open(dir.path());

@@ -261,7 +261,13 @@ fn place(root: &Value) -> String {
     let text = |name: &str| root[name].as_str().map_or_else(|| root[name].to_string(), str::to_owned);
     match root["type"].as_str() {
         Some("port") => format!("{} port {}", text("node"), text("port")),
-        Some("link") => format!("link {} - {}", text("a"), text("b")),
+        Some("link") => {
+            let end = |node: &str, port: &str| {
+                let port = root[port].as_str().map(|port| format!(" port {port}")).unwrap_or_default();
+                format!("{}{port}", text(node))
+            };
+            format!("link {} - {}", end("a", "a_port"), end("b", "b_port"))
+        }
         Some("job") => format!("job {}", text("job")),
         Some("fabric") | None => "fabric".to_owned(),
         Some(other) => format!("{other} {}", text("node")),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fabriclens_correlate::incident::Incident;
 use fabriclens_correlate::topology::port_name;
-use fabriclens_correlate::{Fabric, Frame, Job, Ports, Row, Standing, Topology, Watch, frames};
+use fabriclens_correlate::{Fabric, Frame, Job, Node, Ports, Role, Row, Standing, Topology, Watch, frames};
 use fabriclens_model::Matcher;
 use fabriclens_promql::{Engine, QueryError};
 use tokio::sync::watch::Receiver;
@@ -125,6 +125,7 @@ impl Live {
         self.push_frames(now);
         self.draw();
         self.take_up(now);
+        self.infer();
         self.parts.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
         let mut seen = self.watch.judge();
@@ -149,6 +150,18 @@ impl Live {
             self.ports = ports;
             let jobs = self.running.jobs.iter().map(|job| job_of(self.watch.fabric(), job)).collect();
             self.watch.employ(jobs);
+        }
+    }
+
+    /// Cables that nobody tells. A node that nobody tells of is no agent's, so it may be a switch.
+    fn infer(&mut self) {
+        let Some(told) = &self.topology else { return };
+        let is_switch = |fabric: &Fabric, node: usize| {
+            let Node { name, role } = &fabric.topology.nodes[node];
+            *role != Role::Host || told.node(name).is_none()
+        };
+        if let Some(inferred) = self.watch.cables(is_switch) {
+            self.parts.topologies.infer(inferred);
         }
     }
 
@@ -231,7 +244,7 @@ impl Live {
         let since = first.unwrap_or(now).min(now - BEFORE_MS).max(now - DAY_MS);
         let known = self.parts.data.series(&names, since, now).unwrap_or_default();
         for labels in &known {
-            self.watch.host_port(labels.get("host"), &port_name(labels));
+            self.watch.measured_port(labels.get("host"), &port_name(labels));
         }
         if known.is_empty() {
             return Ok(());

@@ -247,11 +247,16 @@ pub fn severity_text(severity: Severity) -> &'static str {
     }
 }
 
-/// A place in words: `h3 port 1`, `link leaf1 - spine2`.
+/// A node and its port, where that is known.
+fn end_text(node: &str, port: &str) -> String {
+    if port.is_empty() { node.to_owned() } else { format!("{node} port {port}") }
+}
+
+/// A place in words: `h3 port 1`, `link leaf1 port 5 - spine2 port 1`.
 pub fn root_text(place: &Place) -> String {
     match place {
         Place::Port { node, port, .. } => format!("{node} port {port}"),
-        Place::Link { a, b, .. } => format!("link {a} - {b}"),
+        Place::Link { a, a_port, b, b_port } => format!("link {} - {}", end_text(a, a_port), end_text(b, b_port)),
         Place::Switch { node } => format!("switch {node}"),
         Place::Host { node } => format!("host {node}"),
         Place::Job { job, .. } => format!("job {job}"),
@@ -267,7 +272,9 @@ pub fn root_labels(place: &Place) -> Vec<(&'static str, String)> {
     };
     match place {
         Place::Port { node, port, .. } => of("port", &[("node", node), ("port", port)]),
-        Place::Link { a, b, .. } => of("link", &[("node", a), ("peer", b)]),
+        Place::Link { a, a_port, b, b_port } => {
+            of("link", &[("node", a), ("port", a_port), ("peer", b), ("peer_port", b_port)])
+        }
         Place::Switch { node } => of("switch", &[("node", node)]),
         Place::Host { node } => of("host", &[("node", node)]),
         Place::Job { job, .. } => of("job", &[("job_id", job)]),

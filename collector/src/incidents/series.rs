@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabriclens_correlate::incident::Place;
+use fabriclens_jobs::Key;
 use fabriclens_model::Labels;
 use fabriclens_store::{Metadata, Store};
 use tokio::sync::{Notify, watch};
@@ -14,6 +16,7 @@ use super::record::{Record, kind_text, root_labels, severity_text};
 use crate::api::time::{now_ms, now_ns};
 use crate::every::{Why, every};
 use crate::forward::Sink;
+use crate::jobs::Jobs;
 use crate::telemetry::Telemetry;
 use crate::written::Written;
 
@@ -34,6 +37,7 @@ const HELP: [(&str, &str); 4] = [
 /// Writes the series and forgets old incidents, until `stop` becomes true.
 pub async fn run(
     book: Arc<Book>,
+    jobs: Arc<Jobs>,
     store: Arc<Store>,
     sink: Arc<Sink>,
     telemetry: Telemetry,
@@ -49,7 +53,7 @@ pub async fn run(
         }
         let open = if why == Why::Stop { Vec::new() } else { problems(&book) };
         count(&telemetry, &open);
-        let (labels, values) = series(&open).into_iter().unzip();
+        let (labels, values) = series(&open, &|name| jobs.registry.named(name)).into_iter().unzip();
         if written.write(&sink, "incidents as series", labels, values, now_ms()) {
             describe(&store);
         }
@@ -85,8 +89,12 @@ fn count(telemetry: &Telemetry, open: &[Arc<Record>]) {
     telemetry.incidents_open(&kinds);
 }
 
-/// Series and their values, sorted by series.
-fn series(open: &[Arc<Record>]) -> Vec<(Labels, f64)> {
+/// Series and their values, sorted by series; jobs with the labels that their own series have.
+fn series(open: &[Arc<Record>], named: &dyn Fn(&str) -> Key) -> Vec<(Labels, f64)> {
+    let of_job = |name: &String| {
+        let Key { cluster, id } = named(name);
+        [("cluster", cluster), ("job_id", id)]
+    };
     let mut all = Vec::new();
     for record in open {
         let incident = &record.incident;
@@ -94,12 +102,14 @@ fn series(open: &[Arc<Record>]) -> Vec<(Labels, f64)> {
         let of = |n: usize| ("__name__", HELP[n].0.to_owned());
         let kind = record.kind().map(kind_text).unwrap_or_default();
         let info = [of(0), id.clone(), ("kind", kind), ("severity", severity_text(incident.severity).to_owned())];
-        all.push((Labels::new(info.into_iter().chain(root_labels(&incident.root))), 1.0));
+        let job = if let Place::Job { job } = &incident.root { of_job(job).to_vec() } else { Vec::new() };
+        all.push((Labels::new(info.into_iter().chain(root_labels(&incident.root)).chain(job)), 1.0));
         all.push((Labels::new([of(1), id.clone()]), incident.confidence));
         all.push((Labels::new([of(2), id.clone()]), incident.victim_jobs.len() as f64));
         for (role, jobs) in [("culprit", &incident.culprit_jobs), ("victim", &incident.victim_jobs)] {
-            let one =
-                |job: &String| Labels::new([of(3), id.clone(), ("job_id", job.clone()), ("role", role.to_owned())]);
+            let one = |job: &String| {
+                Labels::new([of(3), id.clone(), ("role", role.to_owned())].into_iter().chain(of_job(job)))
+            };
             all.extend(jobs.iter().take(JOBS).map(|job| (one(job), 1.0)));
         }
     }

@@ -123,7 +123,14 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     tellers.push(tokio::spawn(wired));
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), api::engine(&config.query), stopped.clone());
     tellers.push(tokio::spawn(rollups));
-    let written = incidents::series::run(book.clone(), store.clone(), sink.clone(), telemetry.clone(), stopped.clone());
+    let written = incidents::series::run(
+        book.clone(),
+        jobs.clone(),
+        store.clone(),
+        sink.clone(),
+        telemetry.clone(),
+        stopped.clone(),
+    );
     tellers.push(tokio::spawn(written));
     tellers.extend(incidents::notify(&book, &config, &telemetry, &stopped)?);
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());

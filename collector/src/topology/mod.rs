@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabriclens_correlate::Topology;
-use fabriclens_correlate::topology::{Names, PortInfo, merge, told};
+use fabriclens_correlate::topology::{Described, Names, PortInfo, merge, told};
 use fabriclens_promql::{Engine, QueryError, Value};
 use fabriclens_store::Store;
 use parking_lot::{Mutex, RwLock};
@@ -70,6 +70,8 @@ pub struct Topologies {
 struct Round {
     files: Files,
     heard: Heard,
+    /// What follows from counters.
+    inferred: Option<Described>,
     /// Told once, until it is over.
     failing: bool,
 }
@@ -89,7 +91,7 @@ impl Topologies {
     fn over(history: History, files: Vec<PathBuf>, aliases: BTreeMap<String, String>, now_ms: i64) -> Self {
         let (since, topology, ports) = history.last().unwrap_or_default();
         let heard = Heard::resume(ports, now_ms);
-        let round = Mutex::new(Round { files: Files::new(files), heard, failing: false });
+        let round = Mutex::new(Round { files: Files::new(files), heard, inferred: None, failing: false });
         let current = RwLock::new((since, Arc::new(topology)));
         let topologies = Self { aliases, current, history, round, wake: Arc::default() };
         topologies.round(None, now_ms);
@@ -120,6 +122,12 @@ impl Topologies {
         self.round.lock().files.told()
     }
 
+    /// Takes what follows from counters, from now on.
+    pub fn infer(&self, told: Described) {
+        self.round.lock().inferred = Some(told);
+        self.look();
+    }
+
     /// Files are read and agents asked at once.
     pub fn look(&self) {
         self.wake.notify_one();
@@ -134,7 +142,7 @@ impl Topologies {
         }
         let ports: Vec<PortInfo> = round.heard.ports();
         let mut described = told(&ports);
-        described.extend(round.files.described().cloned());
+        described.extend(round.files.described().chain(&round.inferred).cloned());
         let new = merge(&described, &Names::new(&ports, &self.aliases));
         let old = self.current();
         if *old == new {

@@ -60,12 +60,14 @@ fn now() -> Row {
                 .ask(format!("count(max by (host) (fabric_job_info{{{JOB}}}))"), "hosts"),
             stat("Open incidents", Unit::Count)
                 .says("Incidents that it causes or suffers from: see the table below.")
-                .ask(r#"count(fabric_incident_job_info{job_id=~"(.*/)?$job"}) or vector(0)"#, "incidents")
+                .ask(format!("count(fabric_incident_job_info{{{JOB}}}) or vector(0)"), "incidents")
                 .step(1.0, "red"),
             table("Incidents of this job", Unit::Share)
                 .says("What it causes (culprit) or suffers from (victim) now, and how sure that is.")
                 .ask(
-                    r#"fabric_incident_confidence * on (id) group_right () max by (id, role) (fabric_incident_job_info{job_id=~"(.*/)?$job"})"#,
+                    format!(
+                        "fabric_incident_confidence * on (id) group_right () max by (id, role) (fabric_incident_job_info{{{JOB}}})"
+                    ),
                     "sure",
                 )
                 .link(Link::Incident)

@@ -23,7 +23,7 @@ pub fn dashboard() -> Dashboard {
                         .step(1.0, "red"),
                     stat("Jobs that suffer", Unit::Count)
                         .says("Jobs that lose time to an open incident. Tell their owners; the table of jobs below names them.")
-                        .ask(r#"count(count by (job_id) (fabric_incident_job_info{role="victim"})) or vector(0)"#, "jobs")
+                        .ask(r#"count(count by (cluster, job_id) (fabric_incident_job_info{role="victim"})) or vector(0)"#, "jobs")
                         .step(1.0, "red"),
                     stat("Ports down", Unit::Count)
                         .says("RDMA ports that carry no data. Ports that were never cabled count too; alerts speak only of those \
@@ -69,9 +69,8 @@ pub fn dashboard() -> Dashboard {
                     table("Jobs in incidents", Unit::Share)
                         .says("Who causes (culprit) and who suffers (victim), by how sure the verdict is.")
                         .ask(
-                            // Jobs of a named cluster are `cluster/id` here, and `id` everywhere else.
-                            "label_replace(max by (job_id, role, id) (fabric_incident_confidence * on (id) group_right () \
-                             fabric_incident_job_info), \"job_id\", \"$1\", \"job_id\", \".*/(.*)\")",
+                            "max by (cluster, job_id, role, id) (fabric_incident_confidence * on (id) group_right () \
+                             fabric_incident_job_info)",
                             "sure",
                         )
                         .link(Link::Job)

@@ -63,8 +63,7 @@ fn verdict() -> Row {
                 .says("Culprits and victims.")
                 .ask(
                     format!(
-                        "label_replace(max by (job_id, role, id) (last_over_time(fabric_incident_job_info{{{CHOSEN}}}[$__range])), \
-                         \"job_id\", \"$1\", \"job_id\", \".*/(.*)\")"
+                        "max by (cluster, job_id, role, id) (last_over_time(fabric_incident_job_info{{{CHOSEN}}}[$__range]))"
                     ),
                     "was in it",
                 )

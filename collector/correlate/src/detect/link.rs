@@ -109,23 +109,31 @@ fn flaps(scene: &Scene<'_>, line: Line) -> Option<Finding> {
     let last = |signal, port| scene.now.values(signal, port).last().unwrap_or(0.0);
     let of_port = |port: usize| {
         // Those between two samples are seen by the device alone; its count tells once it is known for ten minutes.
-        let seen = falls(scene, port).max(last(Signal::LinkDowns, port));
+        let fell = falls(scene, port);
+        let seen = (fell.len() as f64).max(last(Signal::LinkDowns, port));
         let day = last(Signal::LinkDownsDay, port);
         let (short, long) = (scene.limit(&SHORT), scene.limit(&DAY));
         if seen >= short {
-            return Some((port, Signal::LinkDowns, seen, short, "10 minutes"));
+            return Some((port, Signal::LinkDowns, seen, short, "10 minutes", fell.first().copied()));
         }
-        (seen >= 1.0 && day >= long).then_some((port, Signal::LinkDownsDay, day, long, "24 hours"))
+        (seen >= 1.0 && day >= long).then_some((port, Signal::LinkDownsDay, day, long, "24 hours", None))
     };
     let worst = ends(scene, line).filter_map(of_port).max_by(|a, b| a.2.total_cmp(&b.2));
-    let (port, signal, times, limit, time) = worst?;
+    let (port, signal, times, limit, time, began) = worst?;
     let evidence = evidence(scene, signal, port, times, limit);
     let text = format!("the link at {} went down {times:.0} times in {time}.", name(scene, port));
-    Some(Finding::new(Kind::LinkFlap, root(line), 0.96, evidence, text))
+    Some(Finding::new(Kind::LinkFlap, root(line), 0.96, evidence, text).since(began))
 }
 
-/// How often a port was seen to go down.
-fn falls(scene: &Scene<'_>, port: usize) -> f64 {
-    let ups: Vec<f64> = scene.now.values(Signal::Up, port).collect();
-    ups.windows(2).filter(|pair| pair[0] > pair[1]).count() as f64
+/// When a port was seen to go down, Unix nanoseconds.
+fn falls(scene: &Scene<'_>, port: usize) -> Vec<i64> {
+    let mut up = 0.0;
+    let mut fell = Vec::new();
+    for (time_ns, now) in scene.now.frames().iter().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?))) {
+        if now < up {
+            fell.push(time_ns);
+        }
+        up = now;
+    }
+    fell
 }

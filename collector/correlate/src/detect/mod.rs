@@ -29,17 +29,23 @@ pub struct Detector {
     pub needs_s: f64,
     /// Seconds of calm before that it compares with.
     pub usual_s: f64,
+    /// It counts over all of the time that it needs, also over what was before the incident.
+    pub looks_back: bool,
     /// What it finds in a scene.
     pub run: fn(&Scene<'_>) -> Vec<Finding>,
 }
 
 const fn row(name: &'static str, needs_s: f64, usual_s: f64, run: fn(&Scene<'_>) -> Vec<Finding>) -> Detector {
-    Detector { name, needs_s, usual_s, run }
+    Detector { name, needs_s, usual_s, looks_back: false, run }
+}
+
+const fn looks_back(detector: Detector) -> Detector {
+    Detector { looks_back: true, ..detector }
 }
 
 /// All detectors; of findings that are as sure as each other, the earlier row counts.
 pub const ALL: [Detector; 19] = [
-    row("link_flap", 120.0, 0.0, link::flap),
+    looks_back(row("link_flap", 120.0, 0.0, link::flap)),
     row("link_down", 4.0, 0.0, link::down),
     row("host_pause", 3.0, 0.0, host_pause::run),
     row("credits_hot", 30.0, 0.0, credits::hot),

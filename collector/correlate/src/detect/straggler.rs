@@ -1,6 +1,7 @@
 //! A job whose hosts have several rails, and one of them carries much less than the others while the job loses.
 
 use super::{evidence, name, percent};
+use crate::fabric::Fabric;
 use crate::finding::{Finding, Kind, Root};
 use crate::limits::limits;
 use crate::scene::Scene;
@@ -29,7 +30,7 @@ fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
     for port in fabric.jobs[job].ports.iter().copied() {
         by_host.entry(fabric.ports.list[port].end.node).or_default().push(port);
     }
-    let mut lag: Vec<(usize, f64)> = by_host.values().flat_map(|rails| behind(scene, rails)).collect();
+    let mut lag: Vec<(usize, f64)> = by_host.values().flat_map(|ports| behind(scene, &rails(fabric, ports))).collect();
     lag.sort_by(|a, b| a.1.total_cmp(&b.1));
     let (worst, share) = *lag.first()?;
     let leaves: BTreeSet<Option<usize>> = lag.iter().map(|(port, _)| fabric.peer_node(*port)).collect();
@@ -50,19 +51,35 @@ fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
     Some(Finding::new(Kind::StragglerRail, root, 0.6, evidence, text))
 }
 
-/// Rails of a host that carry much less than the others, and did not before.
-fn behind(scene: &Scene<'_>, rails: &[usize]) -> Vec<(usize, f64)> {
-    let moved = |of: &dyn Fn(Signal, usize) -> Option<f64>, port| Some(of(Signal::Tx, port)? + of(Signal::Rx, port)?);
-    let share = |of: &dyn Fn(Signal, usize) -> Option<f64>, port: usize| {
-        let mut others: Vec<f64> = rails.iter().filter(|p| **p != port).filter_map(|p| moved(of, *p)).collect();
+/// Ports of a host by rail. Where some have a rail, those without are none (storage, management); where nobody says,
+/// each port is one.
+fn rails(fabric: &Fabric, ports: &[usize]) -> Vec<Vec<usize>> {
+    let mut rails: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for port in ports {
+        if let Some(rail) = fabric.rail(*port) {
+            rails.entry(rail).or_default().push(*port);
+        }
+    }
+    if rails.is_empty() { ports.iter().map(|p| vec![*p]).collect() } else { rails.into_values().collect() }
+}
+
+/// The first ports of those rails of a host that carry much less than the others, and did not before.
+fn behind(scene: &Scene<'_>, rails: &[Vec<usize>]) -> Vec<(usize, f64)> {
+    let moved = |of: &dyn Fn(Signal, usize) -> Option<f64>, rail: &[usize]| {
+        let each = rail.iter().map(|port| Some(of(Signal::Tx, *port)? + of(Signal::Rx, *port)?));
+        each.sum::<Option<f64>>()
+    };
+    let share = |of: &dyn Fn(Signal, usize) -> Option<f64>, at: usize| {
+        let mut others: Vec<f64> =
+            rails.iter().enumerate().filter(|r| r.0 != at).filter_map(|r| moved(of, r.1)).collect();
         others.sort_by(f64::total_cmp);
         let median = others.get(others.len() / 2).copied().filter(|m| *m > 0.0)?;
-        Some(moved(of, port)? / median)
+        Some(moved(of, &rails[at])? / median)
     };
-    let lags = |port: &usize| {
-        let is = share(&|s, p| scene.now(s, p), *port)?;
-        let was = share(&|s, p| scene.usual(s, p), *port)?;
-        (is < scene.limit(&LAGS) && was >= scene.limit(&KEPT)).then_some((*port, is))
+    let lags = |at: usize| {
+        let is = share(&|s, p| scene.now(s, p), at)?;
+        let was = share(&|s, p| scene.usual(s, p), at)?;
+        (is < scene.limit(&LAGS) && was >= scene.limit(&KEPT)).then_some((rails[at][0], is))
     };
-    rails.iter().filter_map(lags).collect()
+    (0..rails.len()).filter_map(lags).collect()
 }

@@ -75,12 +75,12 @@ fn find(name: &str) -> Option<(&'static Column, Option<&str>)> {
     })
 }
 
-/// The samples of those ports that are `wanted`, and the instants that have any (Unix ms). Columns that nobody knows and
+/// The samples of those nodes that are `wanted`, and the instants that have any (Unix ms). Columns that nobody knows and
 /// empty cells are left out.
 pub(super) fn read(
     dir: &Path,
     stretch: i64,
-    wanted: impl Fn(&str, &str) -> bool,
+    wanted: impl Fn(&str) -> bool,
 ) -> Result<(Memory, Vec<i64>), RecordingError> {
     let path = dir.join("ports.csv.gz");
     let shown = path.display().to_string();
@@ -105,7 +105,7 @@ pub(super) fn read(
             let what = format!("{} cells under {} columns", cells.len(), names.len());
             return Err(wrong(line + 1, what));
         }
-        if !wanted(cells[node], cells[port]) {
+        if !wanted(cells[node]) {
             continue;
         }
         let number = |at: usize| -> Result<f64, RecordingError> {

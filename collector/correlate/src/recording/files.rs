@@ -1,7 +1,7 @@
 //! `topology.json` and `jobs.json`.
 
 use super::RecordingError;
-use crate::topology::{Id, Names, Topology, merge, parse};
+use crate::topology::{Described, Id, parse};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -23,12 +23,12 @@ fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T, Rec
     serde_json::from_slice(&text).map_err(|error| RecordingError::Json { path: shown, error })
 }
 
-/// The fabric. A switch with a host on one of its ports is a leaf, whatever it is called.
-pub(super) fn topology(dir: &Path) -> Result<Topology, RecordingError> {
+/// The fabric.
+pub(super) fn topology(dir: &Path) -> Result<Described, RecordingError> {
     let path = dir.join("topology.json");
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(&path).map_err(|error| RecordingError::Read { path: shown.clone(), error })?;
-    Ok(merge(&[parse(&shown, &text)?], &Names::default()))
+    Ok(parse(&shown, &text)?)
 }
 
 /// Jobs and their hosts.

@@ -5,7 +5,7 @@ mod columns;
 mod files;
 
 use crate::fabric::{Fabric, Job, Ports};
-use crate::topology::{End, Role, TopologyError};
+use crate::topology::{Described, End, Names, Role, TopologyError, merge, port_name};
 use fabriclens_model::Memory;
 use std::path::Path;
 
@@ -54,6 +54,8 @@ pub struct ReadAs {
 
 /// See the module.
 pub struct Recording {
+    /// What its files say of nodes and cables.
+    pub described: Vec<Described>,
     /// Nodes, cables, jobs.
     pub fabric: Fabric,
     /// The samples.
@@ -68,19 +70,25 @@ impl Recording {
     /// # Errors
     /// [`RecordingError`].
     pub fn read(dir: &Path, how: ReadAs) -> Result<Self, RecordingError> {
-        let topology = files::topology(dir)?;
-        let ports = Ports::new(&topology);
+        let described = vec![files::topology(dir)?];
+        let topology = merge(&described, &Names::default());
+        let wanted = |node: &str| {
+            let node = topology.node(node).map(|n| &topology.nodes[n]);
+            node.is_some_and(|n| !how.hosts_only || n.role == Role::Host)
+        };
+        let (memory, ticks_ms) = columns::read(dir, how.stretch, wanted)?;
+        let mut ports = Ports::new(&topology);
+        for labels in memory.0.iter().map(|series| &series.labels) {
+            // Nobody may say where its cable leads.
+            if let Some(node) = topology.node(labels.get("host")) {
+                ports.add(&End { node, port: port_name(labels) });
+            }
+        }
         let job = |(id, hosts): (String, Vec<String>)| {
             let nodes = hosts.iter().filter_map(|h| topology.node(h));
             Job { id, ports: nodes.flat_map(|n| ports.of_node(n).iter().copied()).collect(), since_ns: i64::MIN }
         };
         let jobs = files::jobs(dir)?.into_iter().map(job).collect();
-        let wanted = |node: &str, port: &str| {
-            let Some(node) = topology.node(node) else { return false };
-            let known = ports.at(&End { node, port: port.to_owned() }).is_some();
-            known && (!how.hosts_only || topology.nodes[node].role == Role::Host)
-        };
-        let (memory, ticks_ms) = columns::read(dir, how.stretch, wanted)?;
-        Ok(Self { fabric: Fabric::new(topology, ports, jobs), memory, ticks_ms })
+        Ok(Self { described, fabric: Fabric::new(topology, ports, jobs), memory, ticks_ms })
     }
 }

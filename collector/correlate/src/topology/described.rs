@@ -55,7 +55,7 @@ pub struct Described {
 }
 
 impl Described {
-    pub(super) fn new(source: &str, format: &'static str) -> Self {
+    pub(crate) fn new(source: &str, format: &'static str) -> Self {
         let (nodes, cables, complaints) = (Vec::new(), Vec::new(), Vec::new());
         Self { source: source.to_owned(), format, nodes, cables, complaints, left_out: 0 }
     }
@@ -74,7 +74,7 @@ impl Described {
     }
 
     /// Takes a cable, if there is room.
-    pub(super) fn cable(&mut self, line: usize, cable: Cable) {
+    pub(crate) fn cable(&mut self, line: usize, cable: Cable) {
         if self.cables.len() < CABLES {
             self.cables.push(cable);
         } else {

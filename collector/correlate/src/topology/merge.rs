@@ -314,6 +314,11 @@ impl<'a> Build<'a> {
         });
         let mut topology = Topology::new(nodes, links.collect());
         topology.contradictions = self.contradictions;
+        let rail = |(host, port, rail): (&str, &str, &str)| {
+            let end = End { node: topology.node(host)?, port: port.to_owned() };
+            Some((end, rail.to_owned()))
+        };
+        topology.rails = self.names.rails().filter_map(rail).collect();
         topology
     }
 

@@ -24,7 +24,7 @@ pub use merge::merge;
 pub use names::Names;
 
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What a node is.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub enum Known {
     Inferred,
     /// A scheduler places jobs by it: near enough for that, and it knows no ports.
     Scheduler,
+    /// Counters of two ports move together: what one sends, the other receives.
+    Counters,
     /// Somebody wrote it down.
     #[default]
     File,
@@ -61,6 +63,7 @@ impl Known {
         match self {
             Self::Inferred => "inferred",
             Self::Scheduler => "scheduler",
+            Self::Counters => "counters",
             Self::File => "file",
             Self::SubnetManager => "subnet_manager",
             Self::Lldp => "lldp",
@@ -78,7 +81,7 @@ pub struct Node {
 }
 
 /// One end of a link.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct End {
     /// Index of the node.
     pub node: usize,
@@ -124,6 +127,8 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// All links.
     pub links: Vec<Link>,
+    /// Rails of hosts' ports, cabled or not, as agents tell them.
+    pub rails: BTreeMap<End, String>,
     /// Where those who describe it do not agree.
     pub contradictions: Vec<Contradiction>,
     by_name: HashMap<String, usize>,
@@ -131,7 +136,11 @@ pub struct Topology {
 
 impl PartialEq for Topology {
     fn eq(&self, other: &Self) -> bool {
-        self.nodes == other.nodes && self.links == other.links && self.contradictions == other.contradictions
+        let Self { nodes, links, rails, contradictions, by_name: _ } = self;
+        *nodes == other.nodes
+            && *links == other.links
+            && *rails == other.rails
+            && *contradictions == other.contradictions
     }
 }
 
@@ -148,7 +157,7 @@ impl Topology {
             free
         };
         let links = links.into_iter().filter(free).collect();
-        Self { nodes, links, contradictions: Vec::new(), by_name }
+        Self { nodes, links, rails: BTreeMap::new(), contradictions: Vec::new(), by_name }
     }
 
     /// The host of this name, from now on if there is no node of it.
@@ -172,7 +181,16 @@ impl Topology {
 struct Written {
     nodes: Vec<Node>,
     links: Vec<WrittenLink>,
+    #[serde(default)]
+    rails: Vec<WrittenRail>,
     contradictions: Vec<Contradiction>,
+}
+
+#[derive(Serialize, Deserialize, Clone)]
+struct WrittenRail {
+    node: String,
+    port: String,
+    rail: String,
 }
 
 #[derive(Serialize, Deserialize, Clone)]
@@ -205,7 +223,10 @@ impl From<Topology> for Written {
             }
         });
         let links = links.collect();
-        Self { nodes: topology.nodes, links, contradictions: topology.contradictions }
+        let rail =
+            |(end, rail): (&End, &String)| WrittenRail { node: name(end), port: end.port.clone(), rail: rail.clone() };
+        let rails = topology.rails.iter().map(rail).collect();
+        Self { nodes: topology.nodes, links, rails, contradictions: topology.contradictions }
     }
 }
 
@@ -217,7 +238,10 @@ impl From<Written> for Topology {
             let ends = [end(&l.a, l.a_port)?, end(&l.b, l.b_port)?];
             Some(Link { ends, rate: l.rate_gbps.map(|gbps| gbps * GBPS), known: l.known, rail: l.rail })
         };
-        topology.links = written.links.into_iter().filter_map(link).collect();
+        let links = written.links.into_iter().filter_map(link).collect();
+        let rail = |r: WrittenRail| Some((end(&r.node, r.port)?, r.rail));
+        let rails = written.rails.into_iter().filter_map(rail).collect();
+        (topology.links, topology.rails) = (links, rails);
         topology.contradictions = written.contradictions;
         topology
     }

@@ -74,6 +74,12 @@ impl Names {
         Some(port.rail.as_str()).filter(|rail| !rail.is_empty())
     }
 
+    /// Host, port and rail of all ports that have one.
+    pub(super) fn rails(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let all = self.hosts.values().flatten().filter(|port| !port.rail.is_empty());
+        all.map(|port| (port.host.as_str(), port.port.as_str(), port.rail.as_str()))
+    }
+
     /// Ports of a host's HCAs.
     pub(super) fn rdma(&self, host: &str) -> impl Iterator<Item = &str> {
         let ports = self.hosts.get(host).map_or(&[][..], Vec::as_slice);

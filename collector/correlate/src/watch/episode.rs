@@ -5,7 +5,7 @@ use crate::finding::{Finding, Root};
 use crate::history::Usual;
 use crate::incident::{Incident, Place, Severity, action};
 use crate::scene::Scene;
-use crate::victims::victims;
+use crate::victims::{low, victims};
 use crate::wait;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(super) struct Episode {
     pub quiet: usize,
     /// What was found, and how often and surely.
     verdicts: Vec<(Finding, f64)>,
+    /// What jobs that lost already before it began moved of their usual.
+    before: BTreeMap<usize, f64>,
     /// How long each job was seen to suffer, in ticks judged.
     suffer: BTreeMap<usize, f64>,
     /// Ticks judged.
@@ -49,6 +51,7 @@ impl Episode {
             part_of: None,
             quiet: 0,
             verdicts: Vec::new(),
+            before: BTreeMap::new(),
             suffer: BTreeMap::new(),
             weight: 0.0,
             paused: Vec::new(),
@@ -76,12 +79,18 @@ impl Episode {
         Some(episode)
     }
 
+    /// Takes these seconds for the last before it began.
+    pub fn after(mut self, scene: &Scene<'_>) -> Self {
+        self.before = low(scene);
+        self
+    }
+
     /// Adds what is surest of what was found to what was found before, and looks who suffers.
     pub fn note(&mut self, findings: impl IntoIterator<Item = Finding>, scene: &Scene<'_>) {
         let Some(found) = best(findings) else { return };
         let weight = scene.now.ticks() as f64;
         self.weight += weight;
-        for job in victims(scene, &found.culprits) {
+        for job in victims(scene, &found.culprits, &self.before) {
             *self.suffer.entry(job).or_insert(0.0) += weight;
         }
         self.paused = held(scene);

@@ -6,6 +6,7 @@
 
 mod episode;
 
+use crate::cables::{self, Cables};
 use crate::detect;
 use crate::fabric::{Fabric, Job};
 use crate::finding::{Finding, Root};
@@ -13,7 +14,7 @@ use crate::history::{Frame, History, Stretch, Usual};
 use crate::incident::Incident;
 use crate::limits::Limits;
 use crate::scene::Scene;
-use crate::topology::Topology;
+use crate::topology::{Described, Topology};
 use episode::Episode;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -26,6 +27,12 @@ const SETTLE_S: f64 = 20.0;
 const ALIVE: f64 = 2.0;
 /// Seconds until what was measured is usual: trouble that begins slowly must be seen before it is its own yardstick.
 const LAG_S: f64 = 20.0;
+/// Seconds before an incident in which jobs that are low have another reason for that.
+const BEFORE_S: f64 = 10.0;
+/// Seconds from one look for cables to the next.
+const LOOK_S: f64 = 10.0;
+/// Ticks that may still be on their way.
+const NEWEST: i64 = 2;
 /// Least ticks of any stretch.
 const LEAST: usize = 2;
 /// Ticks that are judged at most: what was long ago says little of what is wrong now.
@@ -43,6 +50,9 @@ const TURNS: usize = 1;
 /// Seconds of calm that a detector needs to tell trouble beside what is open: it compares, so what is usual by now says
 /// nothing.
 const COMPARES_S: f64 = 10.0;
+
+/// Ticks of a stretch, and whether it may begin before the incident.
+type Length = (usize, bool);
 
 /// What an open incident says to the others.
 struct Other {
@@ -78,13 +88,27 @@ pub struct Watch {
     over_ns: i64,
     /// Whose turn it is among the old.
     turn: usize,
+    cables: Cables,
+    /// When cables were looked for last.
+    looked_ns: i64,
 }
 
 impl Watch {
     /// Of a fabric.
     pub fn new(fabric: Fabric, limits: Limits) -> Self {
         let (history, never) = (History::default(), i64::MIN);
-        Self { fabric, limits, history, open: Vec::new(), opened: 0, calm_ns: never, over_ns: never, turn: 0 }
+        Self {
+            fabric,
+            limits,
+            history,
+            open: Vec::new(),
+            opened: 0,
+            calm_ns: never,
+            over_ns: never,
+            turn: 0,
+            cables: Cables::default(),
+            looked_ns: never,
+        }
     }
 
     /// Takes the next frame and judges; what it returns is over.
@@ -117,9 +141,24 @@ impl Watch {
         &self.fabric
     }
 
-    /// The port of a host, from now on if nobody knew it.
-    pub fn host_port(&mut self, host: &str, port: &str) -> Option<usize> {
-        self.fabric.host_port(host, port)
+    /// A port that is measured, from now on if nobody knew it.
+    pub fn measured_port(&mut self, node: &str, port: &str) -> Option<usize> {
+        self.fabric.measured_port(node, port)
+    }
+
+    /// Looks for cables that nobody tells, now and then; what is known if that has changed. `is_switch` tells nodes that
+    /// forward, of those that the fabric takes for hosts too.
+    pub fn cables(&mut self, is_switch: impl Fn(&Fabric, usize) -> bool) -> Option<Described> {
+        let (due, step) = (self.nanoseconds(LOOK_S), (self.history.step_s() * 1e9) as i64);
+        if self.history.now_ns().saturating_sub(self.looked_ns) < due {
+            return None;
+        }
+        self.looked_ns = self.history.now_ns();
+        // The newest are not whole: agents are still telling.
+        let to_ns = self.looked_ns - NEWEST * step;
+        let now = self.history.between(to_ns - (cables::TICKS as i64) * step, to_ns);
+        let is_switch = |node: usize| is_switch(&self.fabric, node);
+        self.cables.look(&now, &self.fabric, is_switch).then(|| self.cables.described(&self.fabric, is_switch))
     }
 
     /// Takes over the cables of another topology.
@@ -216,15 +255,13 @@ impl Watch {
 
     /// Judges an open episode, without what belongs to others; true if it is over.
     fn look_again(&self, episode: &mut Episode, others: &[&Other]) -> bool {
-        let since = self.history.last_since(usize::MAX, episode.start_ns);
         let young = self.young(episode);
         let root = episode.verdict().root.clone();
         let owner = |f: &Finding| others.iter().find(|other| other.root != root && other.owns(f, &self.fabric));
         let found = |part: f64| {
             let ticks = |d: &detect::Detector| self.ticks(part * d.needs_s);
-            let mut all = self.findings(&episode.usual, ticks, |ticks| since.last(ticks));
-            all.retain(|f| young || episode.knows(f));
-            all
+            let all = self.findings(&episode.usual, ticks, episode.start_ns);
+            all.filter(|f| young || episode.knows(f)).collect::<Vec<_>>()
         };
         let now = found(1.0).iter().any(|f| owner(f).is_none());
         let all = found(ALIVE);
@@ -237,11 +274,10 @@ impl Watch {
         }
         if now {
             episode.last_ns = self.history.now_ns();
-            let whole = since.last(LONGEST);
             let usual = episode.usual.clone();
-            let scene = self.scene(&usual, &whole);
-            let all = self.able(&usual).flat_map(|d| (d.run)(&scene));
-            let long = since.last(SUFFERED);
+            let whole = |d: &detect::Detector| if d.looks_back { self.ticks(d.needs_s) } else { LONGEST };
+            let all = self.findings(&usual, whole, episode.start_ns);
+            let long = self.history.last_since(SUFFERED, episode.start_ns);
             episode.note(all.filter(|f| owner(f).is_none()), &self.scene(&usual, &long));
         }
         episode.quiet > LEAST && self.since(episode.alive_ns) > self.ticks(QUIET_S)
@@ -254,10 +290,10 @@ impl Watch {
         // What is open bends nothing, or is a part of what is usual by now.
         let straight = open.iter().all(|e| self.standing(e) || !e.verdict().kind.bends());
         let mut found: Vec<(Finding, usize, i64)> = Vec::new();
-        for (ticks, detectors) in self.by_length(&usual, |d| self.ticks(d.needs_s)) {
+        for (length, detectors) in self.by_length(&usual, |d| self.ticks(d.needs_s)) {
             // What needs no comparison needs no calm before it.
             for compares in [false, true] {
-                let now = self.history.last_since(ticks, if compares { self.calm_ns } else { self.over_ns });
+                let now = self.stretch(length, if compares { self.calm_ns } else { self.over_ns });
                 if now.ticks() < LEAST {
                     continue;
                 }
@@ -296,7 +332,11 @@ impl Watch {
         self.opened += 1;
         let now_ns = self.history.now_ns();
         let id = format!("{}-{}", now_ns / 1_000_000, self.opened);
-        let mut episode = Episode::new(id, usual.clone(), &finding, since_ns, now_ns);
+        // Where its begin does not show, it may be earlier than what was judged.
+        let to_ns = finding.began_ns.unwrap_or(since_ns - self.nanoseconds(LAG_S));
+        let before = self.history.between(to_ns - self.nanoseconds(BEFORE_S), to_ns);
+        let mut episode =
+            Episode::new(id, usual.clone(), &finding, since_ns, now_ns).after(&self.scene(usual, &before));
         episode.note([finding], &self.scene(usual, &self.history.last_since(usize::MAX, since_ns)));
         open.push(episode);
     }
@@ -310,24 +350,33 @@ impl Watch {
         detect::ALL.iter().filter(|d| d.usual_s <= 0.0 || usual.fresh >= self.ticks(d.usual_s))
     }
 
+    /// The same as time.
+    fn nanoseconds(&self, seconds: f64) -> i64 {
+        (self.ticks(seconds) as f64 * self.history.step_s() * 1e9) as i64
+    }
+
     /// So many seconds in ticks. Ticks of less than a second count as seconds: simulators are fast.
     fn ticks(&self, seconds: f64) -> usize {
         ((seconds / self.history.step_s().max(1.0)).ceil() as usize).max(LEAST)
     }
 
-    /// What all detectors find, each in a stretch of its own length.
+    /// What all detectors find, each in a stretch of its own length that does not begin before an instant (Unix ns).
     fn findings(
         &self,
         usual: &Usual,
         ticks: impl Fn(&detect::Detector) -> usize,
-        stretch: impl Fn(usize) -> Stretch,
-    ) -> Vec<Finding> {
-        let run = |(ticks, detectors): (usize, Vec<&detect::Detector>)| {
-            let now = stretch(ticks);
+        since_ns: i64,
+    ) -> impl Iterator<Item = Finding> {
+        let run = move |(length, detectors): (Length, Vec<&'static detect::Detector>)| {
+            let now = self.stretch(length, since_ns);
             let scene = self.scene(usual, &now);
             detectors.into_iter().flat_map(|d| (d.run)(&scene)).collect::<Vec<_>>()
         };
-        self.by_length(usual, ticks).into_iter().flat_map(run).collect()
+        self.by_length(usual, ticks).into_iter().flat_map(run)
+    }
+
+    fn stretch(&self, (ticks, looks_back): Length, since_ns: i64) -> Stretch {
+        self.history.last_since(ticks, if looks_back { i64::MIN } else { since_ns })
     }
 
     /// Detectors by the stretch that they need, because means over one are worked out once.
@@ -335,10 +384,10 @@ impl Watch {
         &self,
         usual: &Usual,
         ticks: impl Fn(&detect::Detector) -> usize,
-    ) -> BTreeMap<usize, Vec<&'static detect::Detector>> {
-        let mut by_length: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+    ) -> BTreeMap<Length, Vec<&'static detect::Detector>> {
+        let mut by_length: BTreeMap<Length, Vec<_>> = BTreeMap::new();
         for detector in self.able(usual) {
-            by_length.entry(ticks(detector)).or_default().push(detector);
+            by_length.entry((ticks(detector), detector.looks_back)).or_default().push(detector);
         }
         by_length
     }

@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each file of tests uses a part")]
 
 use fabriclens_correlate::Limits;
-use fabriclens_correlate::incident::Incident;
-use fabriclens_correlate::{End, Fabric, Frame, Job, Link, Node, Ports, Role, Signal, Topology, Watch};
+use fabriclens_correlate::incident::{Incident, Place};
+use fabriclens_correlate::{End, Fabric, Frame, Job, Link, Node, Ports, Role, Root, Signal, Topology, Watch};
 
 /// Bytes a second of every link: 100 Gb/s.
 pub const RATE: f64 = 12.5e9;
@@ -39,6 +39,14 @@ pub fn host(fabric: &Fabric, h: usize) -> usize {
 /// The switch port that a host is wired to.
 pub fn egress(fabric: &Fabric, h: usize) -> usize {
     fabric.ports.list[host(fabric, h)].peer.unwrap()
+}
+
+/// The link between two of its nodes.
+pub fn link(a: &str, b: &str) -> Place {
+    let fabric = fabric();
+    let ends = [a, b].map(|name| fabric.topology.node(name).unwrap());
+    let between = |l: &Link| l.ends.each_ref().map(|end| end.node) == ends;
+    Place::of(&fabric, &Root::Link(fabric.topology.links.iter().position(between).unwrap()))
 }
 
 /// The same with rails: four hosts with two ports each, a leaf for each rail, a spine; job `all` has every host.

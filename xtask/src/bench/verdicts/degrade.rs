@@ -21,20 +21,33 @@ pub struct Mode {
     missing: bool,
     skew_ns: i64,
     infiniband: bool,
+    /// Nobody tells which port is wired to which.
+    unwired: bool,
+}
+
+impl Mode {
+    /// Nothing is left out.
+    pub const ALL_PORTS: Self = mode("all ports");
 }
 
 const fn mode(name: &'static str) -> Mode {
-    Mode { name, hosts_only: false, every: 1, missing: false, skew_ns: 0, infiniband: false }
+    Mode { name, hosts_only: false, every: 1, missing: false, skew_ns: 0, infiniband: false, unwired: false }
 }
 
+/// 200 ms.
+const SKEW_NS: i64 = 200_000_000 / STRETCH;
+
 /// All ways.
-pub const ALL: [Mode; 8] = [
-    mode("all ports"),
+pub const ALL: [Mode; 11] = [
+    Mode::ALL_PORTS,
+    Mode { unwired: true, ..mode("cables inferred") },
+    Mode { unwired: true, skew_ns: SKEW_NS, ..mode("the same, clocks apart") },
     Mode { hosts_only: true, ..mode("host ports") },
     Mode { every: 10, ..mode("each ten seconds") },
     Mode { hosts_only: true, every: 10, ..mode("host ports, each ten") },
+    Mode { hosts_only: true, unwired: true, ..mode("host ports, no cables") },
     Mode { missing: true, ..mode("a quarter of hosts missing") },
-    Mode { skew_ns: 200_000_000 / STRETCH, ..mode("clocks 200 ms apart") },
+    Mode { skew_ns: SKEW_NS, ..mode("clocks 200 ms apart") },
     Mode { infiniband: true, ..mode("InfiniBand's counters") },
     Mode { infiniband: true, hosts_only: true, ..mode("the same, host ports") },
 ];
@@ -47,10 +60,17 @@ fn is_missing(host: &str) -> bool {
     host.bytes().fold(7u32, |hash, b| hash.wrapping_mul(31).wrapping_add(u32::from(b))) % 4 == 0
 }
 
-/// Writes the copy; returns how many ports there are, times the seconds that they are watched.
-pub fn copy(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64> {
+/// Makes the directory and writes the copy; returns how many ports there are, times the seconds that they are watched.
+pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64> {
+    std::fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
     for file in ["topology.json", "jobs.json"] {
         std::fs::copy(from.join(file), to.join(file)).with_context(|| format!("copy {file} of {}", from.display()))?;
+    }
+    if mode.unwired {
+        let path = to.join("topology.json");
+        let mut topology: serde_json::Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+        topology["links"] = serde_json::json!([]);
+        std::fs::write(path, topology.to_string())?;
     }
     let path = from.join("ports.csv.gz");
     let input = File::open(&path).with_context(|| format!("read {}", path.display()))?;
