@@ -3,12 +3,14 @@
 mod alerts;
 mod bench;
 mod dashboards;
+mod deb;
 mod demo;
 mod ebpf;
 mod setup;
 mod sim;
 mod steps;
 mod test;
+mod third_party;
 mod vm;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +30,8 @@ enum Command {
     Test(test::Args),
     /// Writes Grafana's dashboards and the alert rules from their source
     Dashboards(dashboards::Args),
+    /// Builds the Debian packages
+    Deb(deb::Args),
     /// Measures, side by side with a rival in the same run
     Bench(bench::Args),
     /// Compiles the probes that the agent loads into the kernel
@@ -41,6 +45,7 @@ fn main() -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(args),
         Command::Test(args) => test::run(args),
         Command::Dashboards(args) => dashboards::run(&args),
+        Command::Deb(args) => deb::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Vm(args) => vm::run(args),
