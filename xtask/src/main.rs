@@ -6,6 +6,8 @@ mod dashboards;
 mod deb;
 mod demo;
 mod ebpf;
+mod release;
+mod sbom;
 mod setup;
 mod sim;
 mod steps;
@@ -32,6 +34,8 @@ enum Command {
     Dashboards(dashboards::Args),
     /// Builds the Debian packages
     Deb(deb::Args),
+    /// Builds all files of a release
+    Release(release::Args),
     /// Measures, side by side with a rival in the same run
     Bench(bench::Args),
     /// Compiles the probes that the agent loads into the kernel
@@ -46,6 +50,7 @@ fn main() -> anyhow::Result<()> {
         Command::Test(args) => test::run(args),
         Command::Dashboards(args) => dashboards::run(&args),
         Command::Deb(args) => deb::run(&args),
+        Command::Release(args) => release::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Vm(args) => vm::run(args),

@@ -32,6 +32,12 @@ pub const NETWORK: Need = Need {
     packages: &["iproute2", "ethtool", "nftables"],
     proof: &["/bin/ip", "/usr/sbin/ethtool", "/usr/sbin/nft"],
 };
+/// Those who read man pages and completions.
+pub const MANUAL: Need = Need {
+    without: "man pages and completions are checked by fewer of those who read them",
+    packages: &["man-db", "zsh", "fish"],
+    proof: &["/usr/bin/man", "/usr/bin/zsh", "/usr/bin/fish"],
+};
 /// The rival of `bench agent`.
 pub const NODE_EXPORTER: Need = Need {
     without: "there is no rival to measure against",

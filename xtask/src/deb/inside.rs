@@ -39,7 +39,7 @@ impl Root {
             );
             return Ok(None);
         }
-        if !setup::ensure(&CONTAINER)? {
+        if !setup::ensure(&CONTAINER)? || !setup::ensure(&setup::NETWORK)? {
             return Ok(None);
         }
         let cache = target()?.join("deb").join(SUITE);
@@ -64,10 +64,12 @@ impl Root {
         self.dir.join(inside.trim_start_matches('/'))
     }
 
-    /// A container over it, with a network of its own, that may load probes as a host's root may.
+    /// A container over it, in a network of its own, that may load probes as a host's root may.
     fn container(&self) -> Command {
-        let mut nspawn = Command::new("systemd-nspawn");
-        nspawn.args(["--quiet", "--register=no", "--keep-unit", "--network-veth", "--capability=all"]);
+        // Its own network is made here and not by nspawn, which then would show no whole sysfs.
+        let mut nspawn = Command::new("unshare");
+        nspawn.args(["--net", "sh", "-c", "ip link set lo up; exec \"$@\"", "sh", "systemd-nspawn", "--quiet"]);
+        nspawn.args(["--register=no", "--keep-unit", "--capability=all"]);
         nspawn.args(["--system-call-filter=bpf perf_event_open", "--machine"]);
         nspawn.arg(format!("fl{}", std::process::id())).arg("--directory").arg(&self.dir).stdin(Stdio::null());
         if Path::new("/sys/kernel/tracing/events").exists() {

@@ -164,7 +164,7 @@ fn changelog(tree: &Path) -> Result<String> {
 }
 
 /// Debian's own checks; what they find that is meant is in `deploy/debian/*.lintian-overrides`, with the reason.
-fn lint(packages: &[PathBuf]) -> Result<()> {
+pub fn lint(packages: &[PathBuf]) -> Result<()> {
     let mut lintian = Command::new("lintian");
     lintian.args(["--fail-on", "error,warning", "--allow-root", "--tag-display-limit", "0"]).args(packages);
     must(lintian).context("a package is not as Debian wants it; `lintian --info` explains each line")?;
