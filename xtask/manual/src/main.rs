@@ -8,7 +8,7 @@ mod config;
 
 use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
-use clap_complete::{Shell, generate_to};
+use clap_complete::{Shell, generate, generate_to};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -59,9 +59,16 @@ fn write(to: &Path) -> Result<()> {
             fs::create_dir_all(&dir)?;
             let mut command = (program.command)();
             let name = command.get_name().to_owned();
-            let written = generate_to(shell, &mut command, name.clone(), &dir)?;
             if shell == Shell::Bash {
-                fs::rename(written, dir.join(name))?; // the name by which bash-completion finds it
+                // clap_complete gives a function two names where the program's has a hyphen, and completes no flags
+                // then: it gets a name without, which only the line that registers the function tells.
+                let plain = name.replace('-', "_");
+                let mut script = Vec::new();
+                generate(shell, &mut command, plain.clone(), &mut script);
+                let script = String::from_utf8(script)?.replace(&format!(" {plain}\n"), &format!(" {name}\n"));
+                fs::write(dir.join(name), script)?;
+            } else {
+                generate_to(shell, &mut command, name, &dir)?;
             }
         }
     }
