@@ -1,6 +1,6 @@
 //! What is in a program beside our own code: crates with their licences, from cargo's own resolution.
 
-use crate::steps::{cargo, root};
+use crate::steps::{cargo, output, root};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,8 @@ pub struct Contents {
 impl Crate {
     /// Its licence as SPDX writes it; old manifests say `A/B`.
     pub fn licence(&self) -> String {
-        self.license.as_deref().unwrap_or("none stated").replace('/', " OR ")
+        let stated = self.license.as_deref().unwrap_or("none stated");
+        stated.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ")
     }
 
     fn dir(&self) -> &Path {
@@ -85,8 +86,7 @@ impl Crate {
     }
 }
 
-/// What a package of a manifest is linked from on this machine, features of the whole workspace together: all that may
-/// be in it.
+/// What a package of a manifest is linked from on this machine.
 ///
 /// # Errors
 /// When cargo cannot tell.
@@ -101,13 +101,23 @@ fn linked(manifest: &Path, package: &str) -> Result<Contents> {
         let linked = node.deps.into_iter().filter(|d| d.dep_kinds.iter().any(|k| k.kind.is_none()));
         edges.insert(node.id, linked.map(|d| d.pkg).collect());
     }
-    let mut crates: BTreeMap<String, Crate> = told.packages.into_iter().map(|c| (c.id.clone(), c)).collect();
+    // Metadata has the features of the whole workspace, tests among them; the tree has those of this package.
+    let mut tree =
+        cargo(&["tree", "--locked", "--prefix", "none", "--edges", "normal", "--format", "{p}", "-p", package]);
+    tree.arg("--manifest-path").arg(manifest);
+    let tree = output(tree)?;
+    let named = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    let linked: BTreeSet<String> = tree.lines().map(named).collect();
+    let of_this = |c: &Crate| linked.contains(&format!("{} v{}", c.name, c.version));
+    let crates = told.packages.into_iter().filter(of_this);
+    let mut crates: BTreeMap<String, Crate> = crates.map(|c| (c.id.clone(), c)).collect();
     let first = crates.values().find(|c| c.name == package && c.source.is_none()).context("no such package")?;
     let mut contents = Contents::default();
     let mut waiting = vec![first.id.clone()];
     while let Some(id) = waiting.pop() {
         let Some(found) = crates.remove(&id) else { continue };
-        let needs = edges.remove(&id).unwrap_or_default();
+        let mut needs = edges.remove(&id).unwrap_or_default();
+        needs.retain(|id| crates.contains_key(id) || contents.crates.contains_key(id));
         waiting.extend(needs.iter().cloned());
         contents.needs.insert(id.clone(), needs);
         contents.crates.insert(id, found);
@@ -176,5 +186,5 @@ fn stated(c: &Crate) -> String {
 fn host() -> Result<String> {
     let mut rustc = std::process::Command::new("rustc");
     rustc.args(["--print", "host-tuple"]);
-    crate::steps::output(rustc)
+    output(rustc)
 }
