@@ -142,7 +142,7 @@ fn upgraded(root: &Root) -> Result<()> {
     let begin = root.sh("date +%s")?;
     let pids = || root.sh(&format!("systemctl show -P MainPID {}", PACKAGES.join(" ")));
     let old = pids()?;
-    root.sh("sed -i 's/^# age = .*/age = \"31d\"/' /etc/fabriclens/collector.toml")?;
+    root.sh("sed -i '0,/^# age = .*/s//age = \"31d\"/' /etc/fabriclens/collector.toml")?;
     root.sh(&install("newer"))?;
     let kept = root.sh("grep ^age /etc/fabriclens/collector.toml; ls /etc/fabriclens")?;
     ensure!(
