@@ -41,7 +41,8 @@ pub fn run(args: &Args) -> Result<()> {
     fs::create_dir_all(&dist)?;
     steps.run("packages", || {
         ensure!(setup::ensure(&deb::DEBHELPER)?, "debhelper is needed");
-        let packages = deb::build(&deb::Args { profile: args.profile.clone(), reproducible: true, test: false })?;
+        let packages =
+            deb::build(&deb::Args { profile: args.profile.clone(), reproducible: true, test: false, packages: None })?;
         deb::lint(&packages)?;
         for package in packages {
             fs::copy(&package, dist.join(package.file_name().context("no file")?))?;

@@ -15,6 +15,12 @@ pub fn root() -> PathBuf {
 pub fn cargo(args: &[&str]) -> Command {
     let mut c = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     c.args(args).current_dir(root());
+    // What cargo tells this program of its own package would make build scripts that look at it (ring's) run again, and
+    // all that depends on them compile again, in turns with a cargo that was called directly.
+    let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(own)) {
+        c.env_remove(name);
+    }
     c
 }
 

@@ -34,7 +34,7 @@ pub fn run(args: Args) -> Result<()> {
     })?;
     steps.run("tests", || must(cargo(&["test", "--workspace", "--locked"])))?;
     steps.run("documentation", || must(warnings_are_errors(&["doc", "--workspace", "--no-deps", "--locked"])))?;
-    let packages = deb::Args { profile: "demo".to_owned(), reproducible: false, test: true };
+    let packages = deb::Args { profile: "demo".to_owned(), reproducible: false, test: true, packages: None };
     steps.run("debian packages", || deb::run(&packages))?;
     if !args.no_vm {
         steps.run("real kernels", || vm::run(vm::Args::default()))?;

@@ -140,7 +140,7 @@ fn confined(root: &Root) -> Result<()> {
 /// An edited configuration is kept, both are new processes, samples of before are still there.
 fn upgraded(root: &Root) -> Result<()> {
     let begin = root.sh("date +%s")?;
-    let pids = || root.sh(&format!("systemctl show -P MainPID {}", PACKAGES.join(" ")));
+    let pids = || root.sh(&format!("for u in {}; do systemctl show -P MainPID $u; done", PACKAGES.join(" ")));
     let old = pids()?;
     root.sh("sed -i '0,/^# age = .*/s//age = \"31d\"/' /etc/fabriclens/collector.toml")?;
     root.sh(&install("newer"))?;
@@ -150,7 +150,7 @@ fn upgraded(root: &Root) -> Result<()> {
         "the edited configuration was not kept, or the other not replaced: {kept}"
     );
     let new = pids()?;
-    ensure!(!old.lines().any(|pid| new.contains(pid)), "not restarted: {old:?}, then {new:?}");
+    ensure!(!old.lines().any(|pid| new.lines().any(|n| n == pid)), "not restarted: {old:?}, then {new:?}");
     for unit in PACKAGES {
         root.until(&format!("systemctl is-active {unit}"), |a| a == "active")?;
     }

@@ -38,6 +38,9 @@ pub struct Args {
     /// Installs, upgrades and purges them in a clean root, with systemd
     #[arg(long)]
     pub test: bool,
+    /// Builds nothing: takes the packages of this directory, for instance of a release
+    #[arg(long, value_name = "DIR")]
+    pub packages: Option<PathBuf>,
 }
 
 /// Builds the packages, and tests them if asked.
@@ -48,7 +51,10 @@ pub fn run(args: &Args) -> Result<()> {
     if !setup::ensure(&DEBHELPER)? {
         return Ok(());
     }
-    let packages = build(args)?;
+    let packages = match &args.packages {
+        Some(dir) => packages_of(dir)?,
+        None => build(args)?,
+    };
     for package in &packages {
         println!("  {} ({} KiB)", package.display(), fs::metadata(package)?.len() >> 10);
     }
@@ -95,17 +101,18 @@ pub fn build(args: &Args) -> Result<Vec<PathBuf>> {
     must(rules)?;
     let packages = to.join("packages");
     fs::create_dir_all(&packages)?;
-    let mut found = Vec::new();
-    for entry in fs::read_dir(&to)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|e| e == "deb") {
-            let at = packages.join(path.file_name().unwrap_or_default());
-            fs::rename(&path, &at)?;
-            found.push(at);
-        }
+    for package in packages_of(&to)? {
+        fs::rename(&package, packages.join(package.file_name().unwrap_or_default()))?;
     }
-    found.sort();
-    Ok(found)
+    packages_of(&packages)
+}
+
+fn packages_of(dir: &Path) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))?;
+    let mut files: Vec<PathBuf> = files.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|e| e == "deb"));
+    files.sort();
+    Ok(files)
 }
 
 /// Compiles both programs; gives the directory in which they are.
