@@ -21,9 +21,10 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn the_shipped_file_names_every_key_and_holds_the_defaults() {
+fn the_shipped_file_names_every_key_and_holds_the_defaults_but_a_collector_on_this_host() {
     let shipped = load(Some(Path::new(SHIPPED)), [], &Overrides::default(), SAMPLERS).unwrap();
-    let none = load(None, [], &Overrides::default(), SAMPLERS).unwrap();
+    let here = Overrides { collector: Some("http://127.0.0.1:4317".into()), ..Overrides::default() };
+    let none = load(None, [], &here, SAMPLERS).unwrap();
     assert_eq!(format!("{shipped:?}"), format!("{none:?}"));
 
     let text = std::fs::read_to_string(SHIPPED).unwrap();

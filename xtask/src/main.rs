@@ -3,13 +3,17 @@
 mod alerts;
 mod bench;
 mod dashboards;
+mod deb;
 mod demo;
 mod docs;
 mod ebpf;
+mod release;
+mod sbom;
 mod setup;
 mod sim;
 mod steps;
 mod test;
+mod third_party;
 mod vm;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +35,10 @@ enum Command {
     Dashboards(dashboards::Args),
     /// Does what the pages for people say: runs their commands, checks their configuration and links
     Docs(docs::Args),
+    /// Builds the Debian packages
+    Deb(deb::Args),
+    /// Builds all files of a release
+    Release(release::Args),
     /// Measures, side by side with a rival in the same run
     Bench(bench::Args),
     /// Compiles the probes that the agent loads into the kernel
@@ -45,6 +53,8 @@ fn main() -> anyhow::Result<()> {
         Command::Test(args) => test::run(args),
         Command::Dashboards(args) => dashboards::run(&args),
         Command::Docs(args) => docs::run(args),
+        Command::Deb(args) => deb::run(&args),
+        Command::Release(args) => release::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Vm(args) => vm::run(args),

@@ -38,6 +38,12 @@ pub const CURL: Need = Need {
     packages: &["curl", "openssl"],
     proof: &["/usr/bin/curl", "/usr/bin/openssl"],
 };
+/// Those who read man pages and completions.
+pub const MANUAL: Need = Need {
+    without: "man pages and completions are checked by fewer of those who read them",
+    packages: &["man-db", "zsh", "fish"],
+    proof: &["/usr/bin/man", "/usr/bin/zsh", "/usr/bin/fish"],
+};
 /// The rival of `bench agent`.
 pub const NODE_EXPORTER: Need = Need {
     without: "there is no rival to measure against",

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,12 @@ pub fn root() -> PathBuf {
 pub fn cargo(args: &[&str]) -> Command {
     let mut c = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     c.args(args).current_dir(root());
+    // What cargo tells this program of its own package would make build scripts that look at it (ring's) run again, and
+    // all that depends on them compile again, in turns with a cargo that was called directly.
+    let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(own)) {
+        c.env_remove(name);
+    }
     c
 }
 
@@ -28,6 +34,27 @@ pub fn target() -> Result<PathBuf> {
 /// A free port of 127.0.0.1.
 pub fn local_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).context("find a free port")?.port())
+}
+
+/// The version of everything here.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Copies a file or directory, under its own name, into a directory.
+pub fn copy(from: &Path, into: &Path) -> Result<()> {
+    std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
+    let mut cp = Command::new("cp");
+    cp.arg("-rT").arg(from).arg(into.join(from.file_name().unwrap_or_default()));
+    must(cp)
+}
+
+/// Runs a command to its end and gives what it printed, trimmed; an error has what it said.
+pub fn output(mut command: Command) -> Result<String> {
+    let done = command.output().with_context(|| format!("start {command:?}"))?;
+    if !done.status.success() {
+        let said = [done.stdout, done.stderr].concat();
+        bail!("{command:?} ended with {}: {}", done.status, String::from_utf8_lossy(&said).trim());
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
 /// Runs a command to its end; an error names it.

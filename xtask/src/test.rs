@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that CI runs, in the order in which it fails fastest.
 
 use crate::steps::{Steps, cargo, must};
-use crate::{docs, ebpf, setup, vm};
+use crate::{deb, docs, ebpf, setup, vm};
 use anyhow::Result;
 
 /// Options of `test`.
@@ -21,7 +21,7 @@ pub fn run(args: Args) -> Result<()> {
         c
     };
     steps.run("packages", || {
-        for need in [&setup::PROMETHEUS, &setup::VICTORIA_METRICS, &setup::NETWORK] {
+        for need in [&setup::PROMETHEUS, &setup::VICTORIA_METRICS, &setup::NETWORK, &setup::MANUAL] {
             setup::ensure(need)?;
         }
         Ok(())
@@ -35,6 +35,8 @@ pub fn run(args: Args) -> Result<()> {
     steps.run("tests", || must(cargo(&["test", "--workspace", "--locked"])))?;
     steps.run("documentation", || must(warnings_are_errors(&["doc", "--workspace", "--no-deps", "--locked"])))?;
     steps.run("pages", || docs::run(docs::Args::default()))?;
+    let packages = deb::Args { profile: "demo".to_owned(), reproducible: false, test: true, packages: None };
+    steps.run("debian packages", || deb::run(&packages))?;
     if !args.no_vm {
         steps.run("real kernels", || vm::run(vm::Args::default()))?;
     }

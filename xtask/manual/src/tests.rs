@@ -1,0 +1,107 @@
+//! What is written is read by those who will: man, and the shells.
+#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
+
+use super::{PROGRAMS, write};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn written() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path()).unwrap();
+    dir
+}
+
+/// A program that may not be installed: `cargo xtask test` installs it.
+fn run(command: &mut Command) -> Option<Output> {
+    match command.output() {
+        Ok(done) => Some(done),
+        Err(error) => {
+            eprintln!("SKIPPED: {command:?}: {error}. Run: apt-get install man-db zsh fish");
+            None
+        }
+    }
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_page_is_rendered_without_a_warning() {
+    let dir = written();
+    for program in PROGRAMS {
+        let name = (program.command)().get_name().to_owned();
+        let pages = files(&dir.path().join("man").join(&name));
+        assert!(pages.len() > 4, "{pages:?}");
+        for page in pages {
+            let mut man = Command::new("man");
+            man.args(["--warnings", "--local-file"]).arg(&page).env("LC_ALL", "C.UTF-8").env("MANWIDTH", "100");
+            let Some(done) = run(&mut man) else { return };
+            let (text, said) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+            assert!(done.status.success() && said.is_empty(), "{}: {said}", page.display());
+            assert!(text.contains("NAME") && text.contains("SEE ALSO"), "{}: {text}", page.display());
+        }
+    }
+}
+
+#[test]
+fn the_page_of_a_configuration_has_every_key_with_what_it_says() {
+    let dir = written();
+    for program in PROGRAMS {
+        let name = (program.command)().get_name().to_owned();
+        let page = fs::read_to_string(dir.path().join(format!("man/{name}/{}.5", program.page))).unwrap();
+        let plain = page.replace('\\', "");
+        let mut keys = 0;
+        for line in program.config.lines().map(|l| l.trim_start_matches("# ")) {
+            if let Some((key, _)) = line.split_once(" = ").filter(|(key, _)| !key.contains(' ')) {
+                assert!(plain.contains(&format!("fB{key} = ")), "{name}: {key}");
+                keys += 1;
+            }
+        }
+        assert!(keys > 25, "{name}: {keys}");
+        let sentence = "How long a shutdown may take to send what is queued.";
+        assert_eq!(plain.contains(sentence), name == "fabriclens-agent", "{plain}");
+    }
+}
+
+/// What bash would offer after these words.
+fn offered(dir: &Path, program: &str, words: &[&str]) -> Vec<String> {
+    let script = r#"
+        source "$1"; shift
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        read -ra how <<<"$(complete -p "$1")"
+        for ((i = 0; i < ${#how[@]}; i++)); do [ "${how[i]}" = -F ] && function=${how[i+1]}; done
+        "$function" "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let file = dir.join("completions/bash").join(program);
+    let done = Command::new("bash").args(["-c", script, "bash"]).arg(file).arg(program).args(words).output().unwrap();
+    assert!(done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_subcommands_flags_and_values() {
+    let dir = written();
+    assert_eq!(offered(dir.path(), "fabriclens", &["inc"]), ["incidents"]);
+    assert_eq!(offered(dir.path(), "fabriclens", &["incidents", "sil"]), ["silence"]);
+    assert_eq!(offered(dir.path(), "fabriclens", &["serve", "--check"]), ["--check-config"]);
+    assert_eq!(
+        offered(dir.path(), "fabriclens-agent", &["once", "--format", ""]),
+        ["prometheus", "openmetrics", "json"]
+    );
+}
+
+#[test]
+fn shells_read_their_completions() {
+    let dir = written();
+    for shell in ["bash", "zsh", "fish"] {
+        for file in files(&dir.path().join("completions").join(shell)) {
+            let Some(done) = run(Command::new(shell).arg("-n").arg(&file)) else { continue };
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success() && said.is_empty(), "{}: {said}", file.display());
+        }
+    }
+}

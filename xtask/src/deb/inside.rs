@@ -1,0 +1,168 @@
+//! A root of Debian's own, running under its own systemd in a container of `systemd-nspawn`: nothing that happens in it
+//! reaches this machine.
+
+use crate::setup::{self, Need};
+use crate::steps::{must, output, target};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const CONTAINER: Need = Need {
+    without: "packages are not installed in a clean root",
+    packages: &["systemd-container", "debootstrap"],
+    proof: &["/usr/bin/systemd-nspawn", "/usr/sbin/debootstrap"],
+};
+
+const SUITE: &str = "bookworm";
+/// The longest that any step in there may take.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A root under `target/deb`, made for one test and removed after it.
+pub struct Root {
+    dir: PathBuf,
+    /// `systemd-nspawn` and its PID 1, while it runs.
+    running: Option<(Child, String)>,
+}
+
+impl Root {
+    /// A minimal Debian; none where this machine cannot have one (said loudly).
+    ///
+    /// # Errors
+    /// When it could, and something fails.
+    pub fn new() -> Result<Option<Self>> {
+        if !setup::is_root() {
+            println!(
+                "SKIPPED: packages are not installed in a clean root, which needs root. Run: sudo cargo xtask deb --test"
+            );
+            return Ok(None);
+        }
+        if !setup::ensure(&CONTAINER)? || !setup::ensure(&setup::NETWORK)? {
+            return Ok(None);
+        }
+        let cache = target()?.join("deb").join(SUITE);
+        if !cache.exists() {
+            println!("  making a minimal Debian {SUITE} in {}", cache.display());
+            let partial = cache.with_extension("partial");
+            _ = fs::remove_dir_all(&partial);
+            let mut debootstrap = Command::new("debootstrap");
+            debootstrap.args(["--variant=minbase", "--include=systemd,systemd-sysv", SUITE]).arg(&partial);
+            output(debootstrap).context("is the network there?")?;
+            fs::rename(&partial, &cache)?;
+        }
+        let dir = cache.with_extension(std::process::id().to_string());
+        let mut cp = Command::new("cp");
+        cp.args(["-a", "--reflink=auto"]).args([&cache, &dir]);
+        must(cp)?;
+        Ok(Some(Self { dir, running: None }))
+    }
+
+    /// A path of it, as this machine has it.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.dir.join(inside.trim_start_matches('/'))
+    }
+
+    /// A container over it, in a network of its own, that may load probes as a host's root may.
+    fn container(&self) -> Command {
+        // Its own network is made here and not by nspawn, which then would show no whole sysfs.
+        let mut nspawn = Command::new("unshare");
+        nspawn.args(["--net", "sh", "-c", "ip link set lo up; exec \"$@\"", "sh", "systemd-nspawn", "--quiet"]);
+        nspawn.args(["--register=no", "--keep-unit", "--capability=all"]);
+        nspawn.args(["--system-call-filter=bpf perf_event_open", "--machine"]);
+        nspawn.arg(format!("fl{}", std::process::id())).arg("--directory").arg(&self.dir).stdin(Stdio::null());
+        if Path::new("/sys/kernel/tracing/events").exists() {
+            nspawn.arg("--bind-ro=/sys/kernel/tracing");
+        }
+        nspawn
+    }
+
+    /// Starts its systemd; false where this machine forbids containers (said loudly).
+    ///
+    /// # Errors
+    /// When it starts and does not come up.
+    pub fn boot(&mut self) -> Result<bool> {
+        let log = self.dir.with_extension("log");
+        let mut nspawn = self.container();
+        nspawn.arg("--boot").stdout(fs::File::create(&log)?).stderr(fs::File::options().append(true).open(&log)?);
+        let mut child = nspawn.spawn().context("starting systemd-nspawn")?;
+        let begin = Instant::now();
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        loop {
+            let first = fs::read_to_string(&children).unwrap_or_default().split(' ').next().unwrap_or("").to_owned();
+            if let Some(status) = child.try_wait()? {
+                let said = fs::read_to_string(&log).unwrap_or_default();
+                println!("SKIPPED: units are not started; systemd-nspawn ended with {status}: {}", said.trim());
+                return Ok(false);
+            }
+            // The first process of the container is there before its namespaces are.
+            if !first.is_empty() {
+                self.running = Some((child, first));
+                break;
+            }
+            sleep(Duration::from_millis(100));
+        }
+        while !matches!(self.sh("systemctl is-system-running || true").as_deref(), Ok("running" | "degraded")) {
+            ensure!(begin.elapsed() < PATIENCE, "systemd does not come up; see {}", log.display());
+            sleep(Duration::from_millis(300));
+        }
+        Ok(true)
+    }
+
+    /// What a script in it prints: under its systemd where that runs, else in a container of its own.
+    ///
+    /// # Errors
+    /// When the script fails, with what it said.
+    pub fn sh(&self, script: &str) -> Result<String> {
+        let mut enter = match &self.running {
+            Some((_, pid)) => {
+                let mut enter = Command::new("nsenter");
+                enter.args([
+                    "--target", pid, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd",
+                ]);
+                enter.arg("--").env_clear();
+                enter
+            }
+            None => {
+                let mut once = self.container();
+                once.args(["--pipe", "--"]);
+                once
+            }
+        };
+        enter.args(["/bin/sh", "-ec", script]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        enter.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+        output(enter).with_context(|| format!("in the clean root: {script}"))
+    }
+
+    /// Asks again until the answer is right.
+    ///
+    /// # Errors
+    /// When it never is, with the last answer.
+    pub fn until(&self, script: &str, right: impl Fn(&str) -> bool) -> Result<String> {
+        let begin = Instant::now();
+        loop {
+            let answer = self.sh(script);
+            match answer {
+                Ok(answer) if right(&answer) => return Ok(answer),
+                other if begin.elapsed() > PATIENCE => {
+                    bail!("in the clean root, {script}: {}", other.unwrap_or_else(|e| format!("{e:#}")))
+                }
+                _ => sleep(Duration::from_millis(500)),
+            }
+        }
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        if let Some((mut child, pid)) = self.running.take() {
+            // Its PID 1 takes all others with it.
+            _ = Command::new("kill").args(["-KILL", &pid]).status();
+            _ = child.wait();
+        }
+        if let Err(error) = fs::remove_dir_all(&self.dir) {
+            println!("  could not remove {}: {error}", self.dir.display());
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! `cargo xtask deb`: the Debian packages `fabriclens-agent` and `fabriclens`.
+//!
+//! Debian's own debhelper makes them from `deploy/debian`, as it makes Debian's packages: it writes the maintainer scripts
+//! for systemd, finds what the binaries need, takes debug symbols apart and compresses pages. Here the tree is laid
+//! out that it packs. The same sources, toolchain and Debian release give the same bytes: time is that of the commit,
+//! and no path of this machine is told to the compiler.
+
+mod clean_root;
+mod inside;
+
+use crate::setup::{self, Need};
+use crate::steps::{VERSION, cargo, copy, must, output, root, target};
+use crate::third_party;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds packages, and checks them.
+pub const DEBHELPER: Need = Need {
+    without: "no packages are built",
+    packages: &["debhelper", "lintian"],
+    proof: &["/usr/bin/dh", "/usr/bin/dpkg-shlibdeps", "/usr/bin/lintian"],
+};
+
+/// The packages, each a program of the same name.
+pub const PACKAGES: &[&str] = &["fabriclens-agent", "fabriclens"];
+
+/// Options of `deb`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Cargo profile of the binaries
+    #[arg(long, default_value = "release")]
+    pub profile: String,
+    /// Builds apart from other builds, and tells no path of this machine to the compiler
+    #[arg(long)]
+    pub reproducible: bool,
+    /// Installs, upgrades and purges them in a clean root, with systemd
+    #[arg(long)]
+    pub test: bool,
+    /// Builds nothing: takes the packages of this directory, for instance of a release
+    #[arg(long, value_name = "DIR")]
+    pub packages: Option<PathBuf>,
+}
+
+/// Builds the packages, and tests them if asked.
+///
+/// # Errors
+/// When something does not build, or a package does not do what it should.
+pub fn run(args: &Args) -> Result<()> {
+    if !setup::ensure(&DEBHELPER)? {
+        return Ok(());
+    }
+    let packages = match &args.packages {
+        Some(dir) => packages_of(dir)?,
+        None => build(args)?,
+    };
+    for package in &packages {
+        println!("  {} ({} KiB)", package.display(), fs::metadata(package)?.len() >> 10);
+    }
+    lint(&packages)?;
+    if args.test { clean_root::test(&packages) } else { Ok(()) }
+}
+
+/// Builds into `target/deb`; gives the packages, debug symbols beside them.
+///
+/// # Errors
+/// When something does not build.
+pub fn build(args: &Args) -> Result<Vec<PathBuf>> {
+    let to = target()?.join("deb");
+    let tree = to.join("tree");
+    for old in [&tree, &to.join("packages")] {
+        if old.exists() {
+            fs::remove_dir_all(old).with_context(|| format!("removing {}", old.display()))?;
+        }
+    }
+    fs::create_dir_all(tree.join("bin"))?;
+    let built = compile(args)?;
+    for package in PACKAGES {
+        fs::copy(built.join(package), tree.join("bin").join(package))?;
+        let licences = tree.join("licences").join(package);
+        fs::create_dir_all(&licences)?;
+        fs::write(licences.join("THIRD-PARTY-LICENCES"), third_party::licences(package)?)?;
+        copy(&root().join(format!("deploy/systemd/{package}.service")), &tree.join("debian"))?;
+    }
+    must(cargo(&["run", "--quiet", "--locked", "-p", "fabriclens-manual", "--", &tree.to_string_lossy()]))?;
+    for (from, into) in [
+        ("deploy/debian", ""),
+        ("deploy/config", ""),
+        ("deploy/slurm", ""),
+        ("dashboards/grafana", "dashboards"),
+        ("dashboards/alerts", "dashboards"),
+        ("docs", ""),
+    ] {
+        copy(&root().join(from), &tree.join(into))?;
+    }
+    fs::write(tree.join("debian/changelog"), changelog(&tree)?)?;
+    let mut rules = Command::new("debian/rules");
+    rules.arg("binary").current_dir(&tree).env("DEB_RULES_REQUIRES_ROOT", "no").env("DH_QUIET", "1");
+    rules.env("SOURCE_DATE_EPOCH", epoch()?).env("LC_ALL", "C.UTF-8");
+    must(rules)?;
+    let packages = to.join("packages");
+    fs::create_dir_all(&packages)?;
+    for package in packages_of(&to)? {
+        fs::rename(&package, packages.join(package.file_name().unwrap_or_default()))?;
+    }
+    packages_of(&packages)
+}
+
+fn packages_of(dir: &Path) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))?;
+    let mut files: Vec<PathBuf> = files.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|e| e == "deb"));
+    files.sort();
+    Ok(files)
+}
+
+/// Compiles both programs; gives the directory in which they are.
+fn compile(args: &Args) -> Result<PathBuf> {
+    let mut to = target()?;
+    let mut build = cargo(&["build", "--quiet", "--locked", "--profile", &args.profile]);
+    for package in PACKAGES {
+        build.args(["-p", package]);
+    }
+    if args.reproducible {
+        let homes = [
+            (home("CARGO_HOME", ".cargo")?, "/usr/share/cargo"),
+            (home("RUSTUP_HOME", ".rustup")?, "/usr/share/rustup"),
+            (root().canonicalize()?, "/usr/src/fabriclens"),
+        ];
+        to = to.join("reproducible");
+        fs::create_dir_all(&to)?;
+        let built = (to.canonicalize()?, "/usr/src/fabriclens/target");
+        let pairs: Vec<_> = homes.iter().chain([&built]).map(|(from, to)| format!("{}={to}", from.display())).collect();
+        let rust: Vec<_> = pairs.iter().map(|pair| format!("--remap-path-prefix={pair}")).collect();
+        let c: Vec<_> = pairs.iter().map(|pair| format!("-ffile-prefix-map={pair}")).collect();
+        build.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f")).env("CFLAGS", c.join(" "));
+        build.env("CARGO_TARGET_DIR", &to).env("SOURCE_DATE_EPOCH", epoch()?);
+    }
+    must(build)?;
+    Ok(to.join(if args.profile == "dev" { "debug" } else { &args.profile }))
+}
+
+fn home(variable: &str, usual: &str) -> Result<PathBuf> {
+    let told = std::env::var_os(variable).map(PathBuf::from);
+    let usual = || Some(PathBuf::from(std::env::var_os("HOME")?).join(usual));
+    told.or_else(usual).with_context(|| format!("set HOME or {variable}"))
+}
+
+/// Seconds since 1970 of what is built: of the commit, or as `SOURCE_DATE_EPOCH` says.
+pub fn epoch() -> Result<String> {
+    if let Ok(told) = std::env::var("SOURCE_DATE_EPOCH") {
+        return Ok(told);
+    }
+    let mut git = Command::new("git");
+    git.args(["log", "-1", "--format=%ct"]).current_dir(root());
+    output(git).context("set SOURCE_DATE_EPOCH: this is no git checkout")
+}
+
+/// Debian's changelog says no more than which version this is; what changed is in CHANGELOG.md.
+fn changelog(tree: &Path) -> Result<String> {
+    let control = fs::read_to_string(tree.join("debian/control"))?;
+    let maintainer =
+        control.lines().find_map(|l| l.strip_prefix("Maintainer: ")).context("no Maintainer in control")?;
+    let mut date = Command::new("date");
+    date.args(["-R", "-u", "-d", &format!("@{}", epoch()?)]).env("LC_ALL", "C");
+    let (version, date) = (VERSION, output(date)?);
+    Ok(format!(
+        "fabriclens ({version}) unstable; urgency=medium\n\n  * Version {version}.\n\n -- {maintainer}  {date}\n"
+    ))
+}
+
+/// Debian's own checks; what they find that is meant is in `deploy/debian/*.lintian-overrides`, with the reason.
+pub fn lint(packages: &[PathBuf]) -> Result<()> {
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--fail-on", "error,warning", "--allow-root", "--tag-display-limit", "0"]).args(packages);
+    must(lintian).context("a package is not as Debian wants it; `lintian --info` explains each line")?;
+    ensure!(packages.len() >= PACKAGES.len(), "debhelper made {packages:?} only");
+    Ok(())
+}
