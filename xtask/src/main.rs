@@ -5,6 +5,7 @@ mod bench;
 mod dashboards;
 mod demo;
 mod ebpf;
+mod manifests;
 mod setup;
 mod sim;
 mod steps;
@@ -28,6 +29,8 @@ enum Command {
     Test(test::Args),
     /// Writes Grafana's dashboards and the alert rules from their source
     Dashboards(dashboards::Args),
+    /// Renders the Helm chart into plain manifests
+    Manifests(manifests::Args),
     /// Measures, side by side with a rival in the same run
     Bench(bench::Args),
     /// Compiles the probes that the agent loads into the kernel
@@ -41,6 +44,7 @@ fn main() -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(args),
         Command::Test(args) => test::run(args),
         Command::Dashboards(args) => dashboards::run(&args),
+        Command::Manifests(args) => manifests::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Vm(args) => vm::run(args),
