@@ -203,7 +203,7 @@ fn compose_starts_what_there_is() {
             }
         }
     }
-    assert_eq!(mounted, 8);
+    assert_eq!(mounted, 7);
     let command = |name: &str| -> Vec<String> {
         let words = compose["services"][name]["command"].as_array().unwrap();
         let at = here.join("collector.toml").display().to_string();
