@@ -158,6 +158,21 @@ fn the_collector_takes_what_its_pod_says() {
 }
 
 #[test]
+fn the_collector_fits_the_strictest_pod_security() {
+    let pod = find("StatefulSet", "fabriclens")["spec"]["template"]["spec"].clone();
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    let own = &pod["containers"][0]["securityContext"];
+    assert_eq!(own["allowPrivilegeEscalation"], false);
+    assert_eq!(own["capabilities"], json!({"drop": ["ALL"]}));
+    for shared in ["hostNetwork", "hostPID", "hostIPC"] {
+        assert!(pod[shared].is_null(), "{shared}");
+    }
+    let volumes = pod["volumes"].as_array().unwrap();
+    assert!(volumes.iter().all(|v| v["hostPath"].is_null()), "{volumes:?}");
+}
+
+#[test]
 fn the_chart_and_the_images_are_of_this_version() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(yaml("deploy/helm/fabriclens/Chart.yaml")[0]["appVersion"], version);
