@@ -4,9 +4,8 @@
 //! finds out without one whether sources and objects are those that were committed together, and with one, whether the
 //! objects come out of the sources byte for byte.
 
-use crate::steps::{must, root, target};
+use crate::steps::{checksums, files, must, root, target};
 use anyhow::{Context, Result, ensure};
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -106,25 +105,5 @@ fn list_of(dir: &Path) -> Result<String> {
     all.extend(files(&dir.join("abi/src"))?);
     all.extend(files(&dir.join("probes/src"))?);
     all.extend(files(&dir.join("objects"))?.into_iter().filter(|file| file.extension().is_some_and(|e| e == "o")));
-    let mut text = String::new();
-    for file in all {
-        let content = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
-        let name = file.strip_prefix(dir).unwrap_or(&file).display();
-        writeln!(text, "{:08x} {name}", crc32fast::hash(&content))?;
-    }
-    Ok(text)
-}
-
-/// Files below a directory, sorted.
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
-        let path = entry?.path();
-        match path.is_dir() {
-            true => found.extend(files(&path)?),
-            false => found.push(path),
-        }
-    }
-    found.sort();
-    Ok(found)
+    checksums(dir, &all)
 }

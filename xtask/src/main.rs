@@ -7,6 +7,7 @@ mod deb;
 mod demo;
 mod docs;
 mod ebpf;
+mod manifests;
 mod release;
 mod sbom;
 mod setup;
@@ -39,6 +40,8 @@ enum Command {
     Deb(deb::Args),
     /// Builds all files of a release
     Release(release::Args),
+    /// Renders the Helm chart into plain manifests
+    Manifests(manifests::Args),
     /// Measures, side by side with a rival in the same run
     Bench(bench::Args),
     /// Compiles the probes that the agent loads into the kernel
@@ -55,6 +58,7 @@ fn main() -> anyhow::Result<()> {
         Command::Docs(args) => docs::run(args),
         Command::Deb(args) => deb::run(&args),
         Command::Release(args) => release::run(&args),
+        Command::Manifests(args) => manifests::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Vm(args) => vm::run(args),

@@ -1,6 +1,8 @@
 //! One line a step while it runs, and a table of times at the end.
 
 use anyhow::{Context, Result, bail};
+use std::fmt::Write as _;
+use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,7 +43,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Copies a file or directory, under its own name, into a directory.
 pub fn copy(from: &Path, into: &Path) -> Result<()> {
-    std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
+    fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
     let mut cp = Command::new("cp");
     cp.arg("-rT").arg(from).arg(into.join(from.file_name().unwrap_or_default()));
     must(cp)
@@ -64,6 +66,31 @@ pub fn must(mut command: Command) -> Result<()> {
         bail!("{command:?} ended with {status}");
     }
     Ok(())
+}
+
+/// Files below a directory, sorted.
+pub fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
+        let path = entry?.path();
+        match path.is_dir() {
+            true => found.extend(files(&path)?),
+            false => found.push(path),
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A line for each file: checksum, and path below `dir`.
+pub fn checksums(dir: &Path, files: &[PathBuf]) -> Result<String> {
+    let mut text = String::new();
+    for file in files {
+        let content = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+        let name = file.strip_prefix(dir).unwrap_or(file).display();
+        writeln!(text, "{:08x} {name}", crc32fast::hash(&content))?;
+    }
+    Ok(text)
 }
 
 /// Steps that ran, with their times.

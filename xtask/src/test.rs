@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that CI runs, in the order in which it fails fastest.
 
 use crate::steps::{Steps, cargo, must};
-use crate::{deb, docs, ebpf, setup, vm};
+use crate::{deb, docs, ebpf, manifests, setup, vm};
 use anyhow::Result;
 
 /// Options of `test`.
@@ -28,6 +28,7 @@ pub fn run(args: Args) -> Result<()> {
     })?;
     steps.run("tracefs", setup::tracefs)?;
     steps.run("probes", || ebpf::run(&ebpf::Args { check: true }))?;
+    steps.run("manifests", || manifests::run(&manifests::Args { check: true }))?;
     steps.run("format", || must(cargo(&["fmt", "--all", "--check"])))?;
     steps.run("lints", || {
         must(cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))

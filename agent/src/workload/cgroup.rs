@@ -49,7 +49,20 @@ pub fn leads_to_jobs(path: &str) -> bool {
 pub fn of_process(lines: &str) -> Option<Place<'_>> {
     let paths = || lines.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let unified = paths().filter(|(controllers, _)| controllers.is_empty());
-    unified.chain(paths()).find_map(|(_, path)| of_path(path))
+    unified.chain(paths()).find_map(|(_, path)| of_path(path).or_else(|| of_neighbour(path)))
+}
+
+/// A pod has a namespace of control groups of its own, and sees others from its own place, whose names are not told:
+/// `/../../kubepods-burstable-podX.slice/…`. So a pattern may have begun above; only a pod's UID is proof enough then.
+fn of_neighbour(path: &str) -> Option<Place<'_>> {
+    let names = names(path);
+    let up = names.iter().take_while(|name| **name == "..").count();
+    let below = &names[up..];
+    ALL.iter().find_map(|scheduler| {
+        let ends = scheduler.groups.iter().flat_map(|pattern| (1..pattern.len().min(up + 1)).map(|n| &pattern[n..]));
+        let mut ends = ends.filter(|end| end.len() <= below.len() && end.iter().any(|name| name.contains("{pod}")));
+        ends.find_map(|end| place(scheduler, end, below))
+    })
 }
 
 fn names(path: &str) -> Vec<&str> {
@@ -268,6 +281,16 @@ mod tests {
         let both = "12:freezer:/slurm/uid_5/job_7\n0::/system.slice/slurmstepd.scope/job_8/step_0\n";
         assert_eq!(of_process(both).map(|p| p.job), Some("8".into()));
         assert_eq!(of_process("0::/\nnonsense\n1:2"), None);
+        // As an agent in a pod sees other pods, of its own class and of another, by either driver; and what is no pod.
+        let uid = "1b3f7c12_2c5e_4f5d_9b43_0d2f4c6a8e10";
+        let seen = |path: String| of_process(&format!("0::/../..{path}")).map(|p| p.job.into_owned());
+        let pod = Some(uid.replace('_', "-"));
+        assert_eq!(seen(format!("/kubepods-burstable-pod{uid}.slice/cri-containerd-2.scope")), pod);
+        assert_eq!(seen(format!("/../kubepods-pod{uid}.slice/cri-containerd-2.scope")), pod);
+        assert_eq!(seen(format!("/pod{}/2", uid.replace('_', "-"))), pod);
+        assert_eq!(seen("/4711".to_owned()), None);
+        assert_eq!(seen("/system.slice/sshd.service".to_owned()), None);
+        assert_eq!(seen(String::new()), None);
     }
 
     proptest! {

@@ -131,6 +131,7 @@ pub fn files() -> Vec<(PathBuf, String)> {
             at("mimir.rules.yml"),
             format!("{HEAD}# Mimir: `mimirtool rules load mimir.rules.yml`.\nnamespace: fabriclens\n{rules}"),
         ),
+        (PathBuf::from("deploy/kubernetes/prometheus-rule.yaml"), prometheus_rule(&rules)),
         (at("fast.test.yml"), format!("{HEAD}# `promtool test rules fast.test.yml`.\n{}", tests("15s", |c| !c.seldom))),
         // Rules over hours: judged seldom, so that it does not take minutes.
         (at("slow.test.yml"), format!("{HEAD}# `promtool test rules slow.test.yml`.\n{}", tests("5m", |c| c.seldom))),
@@ -162,6 +163,16 @@ fn rules() -> String {
         }
     }
     out
+}
+
+/// For the Prometheus operator, beside the manifests that the chart gives.
+fn prometheus_rule(rules: &str) -> String {
+    let rules: String = rules.lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "{HEAD}# `kubectl apply -f prometheus-rule.yaml`; give it the labels by which your Prometheus finds rules.\n\
+         apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: fabriclens\n  namespace: fabriclens\n\
+         \x20 labels:\n    app.kubernetes.io/name: fabriclens\nspec:\n{rules}"
+    )
 }
 
 fn tests(judged: &str, which: fn(&Case) -> bool) -> String {

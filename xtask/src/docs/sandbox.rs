@@ -4,7 +4,7 @@ use super::check::script;
 use super::page::Page;
 use crate::demo::FIRST_JOB;
 use crate::setup;
-use crate::steps::{must, root};
+use crate::steps::{copy, must, root};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub fn inside(programs: &Path, pages: &[Page]) -> Result<()> {
     let clone = scratch.join("fabriclens");
     std::fs::create_dir_all(clone.join("target"))?;
     for part in ["dashboards", "deploy", "docs"] {
-        must(command("cp", &["-r", &root().join(part).display().to_string(), &clone.display().to_string()]))?;
+        copy(&root().join(part), &clone)?;
     }
     std::os::unix::fs::symlink(programs, clone.join("target/release"))?;
     let bin = scratch.join("bin");

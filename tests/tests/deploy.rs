@@ -1,0 +1,260 @@
+//! What is installed fits what is installed with it: manifests are what Kubernetes takes, and say nothing that it would
+//! ignore; commands, variables and configurations are those of the programs.
+
+#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
+
+use clap::Parser as _;
+use fabriclens_agent::cli::Cli as AgentCli;
+use fabriclens_agent::{config as agent_config, samplers};
+use k8s_openapi::api::apps::v1::{DaemonSet, StatefulSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// Documents of a file.
+fn yaml(path: &str) -> Vec<Value> {
+    let text = text(path);
+    let documents = yaml_serde::Deserializer::from_str(&text);
+    let all = documents.map(|d| serde::Deserialize::deserialize(d).unwrap_or_else(|e| panic!("{path}: {e}")));
+    all.filter(|d: &Value| !d.is_null()).collect()
+}
+
+/// Keys that the type does not know.
+fn unknown<T: DeserializeOwned>(object: &Value) -> Result<Vec<String>, String> {
+    let mut ignored = Vec::new();
+    // It writes "?" for each Option on the way.
+    serde_ignored::deserialize::<_, _, T>(object, |path| ignored.push(path.to_string().replace(".?", "")))
+        .map_err(|e| e.to_string())?;
+    Ok(ignored)
+}
+
+/// Keys of an object that Kubernetes would not know, by its kind.
+fn misfits(object: &Value) -> Result<Vec<String>, String> {
+    match (object["apiVersion"].as_str(), object["kind"].as_str()) {
+        (Some("v1"), Some("Namespace")) => unknown::<Namespace>(object),
+        (Some("v1"), Some("ServiceAccount")) => unknown::<ServiceAccount>(object),
+        (Some("v1"), Some("ConfigMap")) => unknown::<ConfigMap>(object),
+        (Some("v1"), Some("Service")) => unknown::<Service>(object),
+        (Some("apps/v1"), Some("DaemonSet")) => unknown::<DaemonSet>(object),
+        (Some("apps/v1"), Some("StatefulSet")) => unknown::<StatefulSet>(object),
+        (Some("networking.k8s.io/v1"), Some("NetworkPolicy")) => unknown::<NetworkPolicy>(object),
+        (Some("rbac.authorization.k8s.io/v1"), Some("ClusterRole")) => unknown::<ClusterRole>(object),
+        (Some("rbac.authorization.k8s.io/v1"), Some("ClusterRoleBinding")) => unknown::<ClusterRoleBinding>(object),
+        (Some("scheduling.k8s.io/v1"), Some("PriorityClass")) => unknown::<PriorityClass>(object),
+        other => Err(format!("no type for {other:?}")),
+    }
+}
+
+fn manifests() -> Vec<Value> {
+    yaml("deploy/kubernetes/fabriclens.yaml")
+}
+
+fn find(kind: &str, name: &str) -> Value {
+    let found = manifests().into_iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("there is no {kind} {name}"))
+}
+
+#[test]
+fn manifests_say_only_what_kubernetes_knows() {
+    let all = manifests();
+    assert_eq!(all.len(), 13);
+    for object in all {
+        assert_eq!(misfits(&object), Ok(Vec::new()), "{} {}", object["kind"], object["metadata"]["name"]);
+    }
+    let mut wrong = find("DaemonSet", "fabriclens-agent");
+    wrong["spec"]["template"]["spec"]["hostNetwrok"] = json!(true);
+    assert_eq!(misfits(&wrong), Ok(vec!["spec.template.spec.hostNetwrok".to_owned()]));
+}
+
+/// A pod's only container: arguments, variables, and the file of its ConfigMap as Kubernetes mounts it.
+struct Container {
+    spec: Value,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    config: tempfile::NamedTempFile,
+}
+
+fn container(owner: &Value, file: &str) -> Container {
+    let pod = &owner["spec"]["template"]["spec"];
+    let spec = pod["containers"][0].clone();
+    let map = pod["volumes"].as_array().unwrap().iter().find(|v| v["name"] == "config").unwrap();
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let data = find("ConfigMap", map["configMap"]["name"].as_str().unwrap());
+    std::fs::write(config.path(), data["data"][file].as_str().unwrap()).unwrap();
+    let mount = format!("/etc/fabriclens/{file}");
+    assert!(spec["volumeMounts"].as_array().unwrap().iter().any(|m| m["mountPath"] == mount.as_str()));
+    let args = spec["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap());
+    let args = args.map(|a| if a == mount { config.path().display().to_string() } else { a.to_owned() });
+    let value = |v: &Value| v["value"].as_str().unwrap_or("told by the node").to_owned();
+    let env = spec["env"].as_array().into_iter().flatten().map(|v| (v["name"].as_str().unwrap().to_owned(), value(v)));
+    Container { args: args.collect(), env: env.collect(), config, spec }
+}
+
+/// What the agent makes of a command line, without the name of the program, and variables.
+fn agent(args: &[String], env: &[(String, String)]) -> Result<agent_config::Config, String> {
+    let cli = AgentCli::try_parse_from(std::iter::once("fabriclens-agent".to_owned()).chain(args.to_vec()))
+        .map_err(|e| e.to_string())?;
+    let fabriclens_agent::cli::Command::Run(run) = cli.command else { panic!("{args:?} does not run it") };
+    let flags = agent_config::Overrides { host: cli.common.host, http: run.http, collector: run.collector };
+    let names: Vec<&str> = samplers::ALL.iter().map(|s| s.name).collect();
+    agent_config::load(cli.common.config.as_deref(), env.iter().cloned(), &flags, &names).map_err(|e| e.to_string())
+}
+
+/// The same of the collector.
+fn collector(args: &[String], env: &[(String, String)]) -> Result<fabriclens::config::Config, String> {
+    use fabriclens::cli::{Cli, Command};
+    let cli = Cli::try_parse_from(std::iter::once("fabriclens".to_owned()).chain(args.to_vec()))
+        .map_err(|e| e.to_string())?;
+    let Command::Serve(serve) = cli.command else { panic!("{args:?} does not serve") };
+    fabriclens::config::load(serve.config.as_deref(), env.iter().cloned(), &serve.overrides())
+        .map_err(|e| e.to_string())
+}
+
+#[test]
+fn the_agent_takes_what_its_pod_says() {
+    let owner = find("DaemonSet", "fabriclens-agent");
+    let mut pod = container(&owner, "agent.toml");
+    let config = agent(&pod.args, &pod.env).unwrap();
+    assert_eq!(config.settings.host, "told by the node");
+    assert_eq!(config.collector.unwrap().url, "http://fabriclens.fabriclens.svc:4317");
+    let listen = config.http.unwrap().listen;
+    assert!(listen.ip().is_loopback());
+    assert_eq!(pod.spec["ports"][0]["containerPort"], listen.port());
+    // Variables that Kubernetes would make for a service called fabriclens-agent.
+    assert_eq!(owner["spec"]["template"]["spec"]["enableServiceLinks"], false);
+    pod.env.push(("FABRICLENS_AGENT_SERVICE_HOST".to_owned(), "10.0.0.1".to_owned()));
+    assert!(agent(&pod.args, &pod.env).unwrap_err().contains("FABRICLENS_AGENT_SERVICE_HOST"));
+    std::fs::write(pod.config.path(), "logg = 'debug'").unwrap();
+    pod.env.pop();
+    assert!(agent(&pod.args, &pod.env).unwrap_err().contains("logg"));
+}
+
+#[test]
+fn the_collector_takes_what_its_pod_says() {
+    let owner = find("StatefulSet", "fabriclens");
+    let pod = container(&owner, "collector.toml");
+    let config = collector(&pod.args, &pod.env).unwrap();
+    let mounts = pod.spec["volumeMounts"].as_array().unwrap();
+    assert!(mounts.iter().any(|m| m["name"] == "data" && config.data == Path::new(m["mountPath"].as_str().unwrap())));
+    assert_eq!(owner["spec"]["volumeClaimTemplates"][0]["metadata"]["name"], "data");
+    let ports: BTreeMap<_, _> = config.listen.all().into_iter().collect();
+    for (port, key) in [("http", "listen.http"), ("otlp-grpc", "listen.otlp_grpc"), ("otlp-http", "listen.otlp_http")] {
+        let told = pod.spec["ports"].as_array().unwrap().iter().find(|p| p["name"] == port).unwrap();
+        assert_eq!(told["containerPort"], ports[key].port(), "{port}");
+        assert!(ports[key].ip().is_unspecified());
+    }
+    assert!(config.jobs.kubernetes.is_some());
+}
+
+#[test]
+fn the_collector_fits_the_strictest_pod_security() {
+    let pod = find("StatefulSet", "fabriclens")["spec"]["template"]["spec"].clone();
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    let own = &pod["containers"][0]["securityContext"];
+    assert_eq!(own["allowPrivilegeEscalation"], false);
+    assert_eq!(own["capabilities"], json!({"drop": ["ALL"]}));
+    for shared in ["hostNetwork", "hostPID", "hostIPC"] {
+        assert!(pod[shared].is_null(), "{shared}");
+    }
+    let volumes = pod["volumes"].as_array().unwrap();
+    assert!(volumes.iter().all(|v| v["hostPath"].is_null()), "{volumes:?}");
+}
+
+#[test]
+fn the_chart_and_the_images_are_of_this_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(yaml("deploy/helm/fabriclens/Chart.yaml")[0]["appVersion"], version);
+    for (kind, name, image) in
+        [("DaemonSet", "fabriclens-agent", "fabriclens-agent"), ("StatefulSet", "fabriclens", "fabriclens")]
+    {
+        let told = find(kind, name)["spec"]["template"]["spec"]["containers"][0]["image"].clone();
+        assert_eq!(told, format!("registry.example/{image}:{version}").as_str());
+        assert!(text("deploy/container/Containerfile").contains(&format!(" AS {image}\n")));
+    }
+    assert_eq!(yaml("deploy/ansible/roles/fabriclens/defaults/main.yml")[0]["fabriclens_version"], version);
+}
+
+#[test]
+fn the_operator_is_told_the_same_rules_and_a_port_that_is_there() {
+    let rule = &yaml("deploy/kubernetes/prometheus-rule.yaml")[0];
+    let rules = yaml("dashboards/alerts/fabriclens.rules.yml");
+    assert!(rules[0]["groups"][0]["rules"][0]["expr"].as_str().unwrap().contains("fabric_"));
+    assert_eq!(rule["spec"], rules[0]);
+    let monitor = &yaml("deploy/kubernetes/service-monitor.yaml")[0];
+    let service = find("Service", "fabriclens");
+    assert!(
+        service["spec"]["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|p| p["name"] == monitor["spec"]["endpoints"][0]["port"])
+    );
+    for (label, value) in monitor["spec"]["selector"]["matchLabels"].as_object().unwrap() {
+        assert_eq!(service["metadata"]["labels"][label], *value);
+    }
+}
+
+#[test]
+fn compose_starts_what_there_is() {
+    let compose = &yaml("deploy/compose/compose.yaml")[0];
+    let here = root().join("deploy/compose");
+    let mut mounted = 0;
+    for (name, service) in compose["services"].as_object().unwrap() {
+        for volume in service["volumes"].as_array().unwrap() {
+            let Some((from, _)) = volume.as_str().and_then(|v| v.split_once(':')) else { continue };
+            if from.starts_with('.') {
+                assert!(here.join(from).exists(), "{name} mounts {from}");
+                mounted += 1;
+            } else if !from.starts_with('/') {
+                assert!(compose["volumes"].as_object().unwrap().contains_key(from), "{name}: {from}");
+            }
+        }
+    }
+    assert_eq!(mounted, 7);
+    let command = |name: &str| -> Vec<String> {
+        let words = compose["services"][name]["command"].as_array().unwrap();
+        let at = here.join("collector.toml").display().to_string();
+        words.iter().map(|w| w.as_str().unwrap().replace("/etc/fabriclens/collector.toml", &at)).collect()
+    };
+    let config = collector(&command("collector"), &[]).unwrap();
+    assert_eq!(config.forward[0].endpoint.url, "http://prometheus:9090/api/v1/write");
+    assert_eq!(config.alertmanager.endpoints[0].url, "http://alertmanager:9093");
+    assert_eq!(agent(&command("agent"), &[]).unwrap().collector.unwrap().url, "http://127.0.0.1:4317");
+    assert!(compose["services"]["prometheus"]["command"].to_string().contains("--web.enable-remote-write-receiver"));
+}
+
+#[test]
+fn ansible_and_opentelemetry_name_what_there_is() {
+    let defaults = &yaml("deploy/ansible/roles/fabriclens/defaults/main.yml")[0];
+    let url = defaults["fabriclens_collector_url"].as_str().unwrap();
+    let toml = defaults["fabriclens_agent_config"].as_str().unwrap().replace("{{ fabriclens_collector_url }}", url);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), toml).unwrap();
+    let args = |first: &str| [first.to_owned(), "--config".to_owned(), file.path().display().to_string()];
+    assert_eq!(agent(&args("run"), &[]).unwrap().collector.unwrap().url, url);
+    std::fs::write(file.path(), defaults["fabriclens_collector_config"].as_str().unwrap()).unwrap();
+    collector(&args("serve"), &[]).unwrap();
+
+    let otel = &yaml("deploy/opentelemetry/config.yaml")[0];
+    let pipeline = &otel["service"]["pipelines"]["metrics"];
+    for part in ["receivers", "processors", "exporters"] {
+        let named: Vec<&str> = pipeline[part].as_array().unwrap().iter().map(|n| n.as_str().unwrap()).collect();
+        let mut there: Vec<&str> = otel[part].as_object().unwrap().keys().map(String::as_str).collect();
+        there.sort_unstable_by_key(|n| named.iter().position(|m| m == n));
+        assert_eq!(named, there, "{part}");
+    }
+}
