@@ -4,7 +4,10 @@
 //! from the commented ones that are installed. `cargo xtask deb` packs them.
 
 mod command;
+mod commented;
 mod config;
+#[cfg(test)]
+mod reference;
 
 use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
@@ -21,6 +24,9 @@ struct Program {
     /// Name of the configuration's page, in section 5.
     page: &'static str,
     other: &'static str,
+    /// Begin of the environment's variables.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the page in docs tells it"))]
+    variables: &'static str,
 }
 
 const PROGRAMS: &[Program] = &[
@@ -30,6 +36,7 @@ const PROGRAMS: &[Program] = &[
         path: "/etc/fabriclens/collector.toml",
         page: "fabriclens-collector.toml",
         other: "fabriclens-agent",
+        variables: "FABRICLENS_",
     },
     Program {
         command: fabriclens_agent::cli::Cli::command,
@@ -37,6 +44,7 @@ const PROGRAMS: &[Program] = &[
         path: "/etc/fabriclens/agent.toml",
         page: "fabriclens-agent.toml",
         other: "fabriclens",
+        variables: "FABRICLENS_AGENT_",
     },
 ];
 

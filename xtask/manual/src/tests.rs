@@ -105,3 +105,14 @@ fn shells_read_their_completions() {
         }
     }
 }
+
+#[test]
+fn the_page_in_docs_is_what_the_files_make() {
+    let at = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let page = super::reference::page();
+    if std::env::var_os("FABRICLENS_BLESS").is_some() {
+        fs::write(&at, &page).unwrap();
+    }
+    let same = fs::read_to_string(&at).unwrap() == page;
+    assert!(same, "docs/configuration.md is old: FABRICLENS_BLESS=1 cargo test -p fabriclens-manual");
+}

@@ -6,7 +6,6 @@
 
 mod check;
 mod page;
-mod reference;
 mod sandbox;
 
 use crate::steps::root;
@@ -22,9 +21,6 @@ pub struct Args {
     /// Uses the programs in this directory and builds none
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
-    /// Only writes docs/configuration.md, from the files in deploy/config
-    #[arg(long)]
-    write: bool,
     /// How the sandbox calls itself: this process is already inside
     #[arg(long, hide = true)]
     inside: bool,
@@ -33,11 +29,8 @@ pub struct Args {
 /// Directories whose pages people read; the README and its neighbours come first.
 const PAGES: &[&str] = &["docs", "docs/runbooks", "deploy"];
 
-/// Checks the pages, or writes the reference.
+/// Checks the pages.
 pub fn run(args: Args) -> Result<()> {
-    if args.write {
-        return reference::write();
-    }
     let programs = match &args.programs {
         Some(dir) => dir.canonicalize().with_context(|| format!("find {}", dir.display()))?,
         None => crate::demo::build()?,
@@ -46,7 +39,6 @@ pub fn run(args: Args) -> Result<()> {
     if args.inside {
         return sandbox::inside(&programs, &read(&named)?);
     }
-    reference::check()?;
     links(&read(&pages()?)?)?;
     sandbox::enter(&programs, &named)
 }
