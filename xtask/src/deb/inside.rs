@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// A root under `target/deb`, made for one test and removed after it.
 pub struct Root {
     dir: PathBuf,
-    /// `systemd-nspawn` and its PID 1, while it runs.
-    running: Option<(Child, String)>,
+    /// `systemd-nspawn`, while it runs.
+    running: Option<Child>,
 }
 
 impl Root {
@@ -86,24 +86,15 @@ impl Root {
         let log = self.dir.with_extension("log");
         let mut nspawn = self.container();
         nspawn.arg("--boot").stdout(fs::File::create(&log)?).stderr(fs::File::options().append(true).open(&log)?);
-        let mut child = nspawn.spawn().context("starting systemd-nspawn")?;
+        self.running = Some(nspawn.spawn().context("starting systemd-nspawn")?);
         let begin = Instant::now();
-        let children = format!("/proc/{0}/task/{0}/children", child.id());
-        loop {
-            let first = fs::read_to_string(&children).unwrap_or_default().split(' ').next().unwrap_or("").to_owned();
-            if let Some(status) = child.try_wait()? {
+        while !matches!(self.sh("systemctl is-system-running || true").as_deref(), Ok("running" | "degraded")) {
+            if let Some(status) = self.running.as_mut().map(Child::try_wait).transpose()?.flatten() {
                 let said = fs::read_to_string(&log).unwrap_or_default();
                 println!("SKIPPED: units are not started; systemd-nspawn ended with {status}: {}", said.trim());
+                self.running = None;
                 return Ok(false);
             }
-            // The first process of the container is there before its namespaces are.
-            if !first.is_empty() {
-                self.running = Some((child, first));
-                break;
-            }
-            sleep(Duration::from_millis(100));
-        }
-        while !matches!(self.sh("systemctl is-system-running || true").as_deref(), Ok("running" | "degraded")) {
             ensure!(begin.elapsed() < PATIENCE, "systemd does not come up; see {}", log.display());
             sleep(Duration::from_millis(300));
         }
@@ -116,10 +107,19 @@ impl Root {
     /// When the script fails, with what it said.
     pub fn sh(&self, script: &str) -> Result<String> {
         let mut enter = match &self.running {
-            Some((_, pid)) => {
+            Some(nspawn) => {
                 let mut enter = Command::new("nsenter");
                 enter.args([
-                    "--target", pid, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd",
+                    "--target",
+                    &first(nspawn),
+                    "--mount",
+                    "--uts",
+                    "--ipc",
+                    "--net",
+                    "--pid",
+                    "--cgroup",
+                    "--root",
+                    "--wd",
                 ]);
                 enter.arg("--").env_clear();
                 enter
@@ -156,13 +156,20 @@ impl Root {
 
 impl Drop for Root {
     fn drop(&mut self) {
-        if let Some((mut child, pid)) = self.running.take() {
-            // Its PID 1 takes all others with it.
-            _ = Command::new("kill").args(["-KILL", &pid]).status();
-            _ = child.wait();
+        if let Some(mut nspawn) = self.running.take() {
+            // The container's PID 1 takes all others with it, and dies with nspawn where it cannot be told.
+            _ = Command::new("kill").args(["-KILL", &first(&nspawn)]).stderr(Stdio::null()).status();
+            _ = nspawn.kill();
+            _ = nspawn.wait();
         }
         if let Err(error) = fs::remove_dir_all(&self.dir) {
             println!("  could not remove {}: {error}", self.dir.display());
         }
     }
+}
+
+/// The process that nspawn waits for: a helper while it sets up, then PID 1 of the container.
+fn first(nspawn: &Child) -> String {
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", nspawn.id())).unwrap_or_default();
+    children.split(' ').next().unwrap_or_default().to_owned()
 }
