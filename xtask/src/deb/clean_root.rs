@@ -1,7 +1,7 @@
 //! The packages in a clean root: what a person does with them, and what must be true after each.
 
-use super::PACKAGES;
 use super::inside::Root;
+use super::{PACKAGES, is_symbols};
 use crate::steps::{VERSION, must, output};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ const NEWER: &str = "999.0";
 /// What is not as it should be.
 pub fn test(packages: &[PathBuf]) -> Result<()> {
     let Some(mut root) = Root::new()? else { return Ok(()) };
-    for package in packages.iter().filter(|p| !p.to_string_lossy().contains("dbgsym")) {
+    for package in packages.iter().filter(|package| !is_symbols(package)) {
         for (folder, change) in [("now", false), ("newer", true)] {
             let to = root.path(AT).join(folder);
             fs::create_dir_all(&to)?;
