@@ -98,7 +98,23 @@ impl Root {
             ensure!(begin.elapsed() < PATIENCE, "systemd does not come up; see {}", log.display());
             sleep(Duration::from_millis(300));
         }
+        // The collector's unit wants users of its own, which who is in a chroot may not make.
+        if let Err(why) = self.sh("unshare --user true") {
+            println!("SKIPPED: units are not started; this machine's containers make no user namespaces: {why:#}");
+            self.stop();
+            return Ok(false);
+        }
         Ok(true)
+    }
+
+    /// Ends its systemd, if it runs.
+    fn stop(&mut self) {
+        if let Some(mut nspawn) = self.running.take() {
+            // The container's PID 1 takes all others with it, and dies with nspawn where it cannot be told.
+            _ = Command::new("kill").args(["-KILL", &first(&nspawn)]).stderr(Stdio::null()).status();
+            _ = nspawn.kill();
+            _ = nspawn.wait();
+        }
     }
 
     /// What a script in it prints: under its systemd where that runs, else in a container of its own.
@@ -156,12 +172,7 @@ impl Root {
 
 impl Drop for Root {
     fn drop(&mut self) {
-        if let Some(mut nspawn) = self.running.take() {
-            // The container's PID 1 takes all others with it, and dies with nspawn where it cannot be told.
-            _ = Command::new("kill").args(["-KILL", &first(&nspawn)]).stderr(Stdio::null()).status();
-            _ = nspawn.kill();
-            _ = nspawn.wait();
-        }
+        self.stop();
         if let Err(error) = fs::remove_dir_all(&self.dir) {
             println!("  could not remove {}: {error}", self.dir.display());
         }
