@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Pages that start a collector themselves: each has a sandbox of its own. All others share one with the demo's fleet.
 const ALONE: &[&str] = &["README.md", "docs/quickstart.md", "docs/install.md"];
 /// What readers are told to change on their machines: written in memory here.
-const WRITTEN: &[&str] = &["/etc", "/usr/local", "/var", "/run", "/srv"];
+const WRITTEN: &[&str] = &["/etc", "/usr", "/var", "/run", "/srv"];
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
