@@ -18,6 +18,10 @@ const WRITTEN: &[&str] = &["/etc", "/usr", "/var", "/run", "/srv"];
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+fn is_alone(page: &Path) -> bool {
+    ALONE.iter().any(|alone| page == Path::new(alone))
+}
+
 /// Runs the pages, each kind in a sandbox; says so loudly where this machine makes none.
 pub fn enter(programs: &Path, pages: &[PathBuf]) -> Result<()> {
     for need in [&setup::PROMETHEUS, &setup::NETWORK, &setup::CURL] {
@@ -28,9 +32,8 @@ pub fn enter(programs: &Path, pages: &[PathBuf]) -> Result<()> {
         println!("SKIPPED: this user may make no namespaces, so no command of the pages was run. Run it as root.");
         return Ok(());
     }
-    let alone = |page: &&PathBuf| ALONE.iter().any(|a| page.as_path() == Path::new(a));
-    let together: Vec<&PathBuf> = pages.iter().filter(|p| !alone(p)).collect();
-    let kinds = pages.iter().filter(alone).map(|page| vec![page]).chain([together]);
+    let (alone, together): (Vec<_>, Vec<_>) = pages.iter().partition(|page| is_alone(page));
+    let kinds = alone.into_iter().map(|page| vec![page]).chain([together]);
     for pages in kinds.filter(|pages| !pages.is_empty()) {
         let mut inside = unshare();
         inside.arg(std::env::current_exe()?).args(["docs", "--inside", "--programs"]).arg(programs).args(pages);
@@ -75,8 +78,8 @@ pub fn inside(programs: &Path, pages: &[Page]) -> Result<()> {
     executable(&bin.join("cargo"), CARGO)?;
     let path = format!("{}:{}:{}", bin.display(), programs.display(), std::env::var("PATH").unwrap_or_default());
 
-    let alone = pages.iter().all(|page| ALONE.iter().any(|a| page.path == Path::new(a)));
-    let (_fleet, incident) = if alone { (None, String::new()) } else { fleet(programs, scratch)? };
+    let (_fleet, incident) =
+        if pages.iter().all(|page| is_alone(&page.path)) { (None, String::new()) } else { fleet(programs, scratch)? };
     let mut failed = 0;
     for page in pages {
         // The id of an incident is of the day on which it was written.
