@@ -4,7 +4,7 @@
 use crate::deb::{self, PACKAGES};
 use crate::sbom::sbom;
 use crate::setup;
-use crate::steps::{Steps, VERSION, cargo, must, output, root, target};
+use crate::steps::{Steps, VERSION, cargo, copy, must, output, root, target};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::process::Command;
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<()> {
             deb::build(&deb::Args { profile: args.profile.clone(), reproducible: true, test: false, packages: None })?;
         deb::lint(&packages)?;
         for package in packages {
-            fs::copy(&package, dist.join(package.file_name().context("no file")?))?;
+            copy(&package, &dist)?;
         }
         Ok(())
     })?;

@@ -93,9 +93,8 @@ impl Crate {
 fn linked(manifest: &Path, package: &str) -> Result<Contents> {
     let host = host()?;
     let mut metadata = cargo(&["metadata", "--format-version", "1", "--locked", "--filter-platform", &host]);
-    let told = metadata.arg("--manifest-path").arg(manifest).output().context("running cargo metadata")?;
-    ensure!(told.status.success(), "{metadata:?}: {}", String::from_utf8_lossy(&told.stderr));
-    let told: Metadata = serde_json::from_slice(&told.stdout).context("reading cargo metadata")?;
+    metadata.arg("--manifest-path").arg(manifest);
+    let told: Metadata = serde_json::from_str(&output(metadata)?).context("reading cargo metadata")?;
     let mut edges: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for node in told.resolve.nodes {
         let linked = node.deps.into_iter().filter(|d| d.dep_kinds.iter().any(|k| k.kind.is_none()));

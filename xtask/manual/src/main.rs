@@ -24,9 +24,6 @@ struct Program {
     /// Name of the configuration's page, in section 5.
     page: &'static str,
     other: &'static str,
-    /// Begin of the environment's variables.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only the page in docs tells it"))]
-    variables: &'static str,
 }
 
 const PROGRAMS: &[Program] = &[
@@ -36,7 +33,6 @@ const PROGRAMS: &[Program] = &[
         path: "/etc/fabriclens/collector.toml",
         page: "fabriclens-collector.toml",
         other: "fabriclens-agent",
-        variables: "FABRICLENS_",
     },
     Program {
         command: fabriclens_agent::cli::Cli::command,
@@ -44,7 +40,6 @@ const PROGRAMS: &[Program] = &[
         path: "/etc/fabriclens/agent.toml",
         page: "fabriclens-agent.toml",
         other: "fabriclens",
-        variables: "FABRICLENS_AGENT_",
     },
 ];
 

@@ -28,8 +28,8 @@ pub fn page() -> String {
 fn section(program: &Program) -> String {
     let name = (program.command)().get_name().to_owned();
     let mut page = format!(
-        "\n## {name}\n\nVariables begin with `{}`: the key in capitals, dots as underscores.\n",
-        program.variables
+        "\n## {name}\n\nVariables begin with `{}_`: the key in capitals, dots as underscores.\n",
+        name.to_uppercase().replace('-', "_")
     );
     // The first lines of a file are about the file.
     let mut table = false;

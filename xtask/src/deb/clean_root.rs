@@ -2,7 +2,7 @@
 
 use super::inside::Root;
 use super::{PACKAGES, is_symbols};
-use crate::steps::{VERSION, must, output};
+use crate::steps::{VERSION, copy, must, output};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,10 +40,6 @@ pub fn test(packages: &[PathBuf]) -> Result<()> {
         nothing_left(&root, &before)?;
     }
     Ok(())
-}
-
-fn copy(package: &Path, to: &Path) -> Result<()> {
-    fs::copy(package, to.join(package.file_name().context("no file")?)).map(|_| ()).context("copying a package")
 }
 
 /// The same package with a higher version and a configuration that is not the same, as a release may bring.

@@ -2,7 +2,7 @@
 
 use super::congestion::{grades, held, wait_share};
 use super::ports::{Over, Port, What, figure, sum};
-use super::slowed::{Spell, Step, spells};
+use super::slowed::{Spell, Step, spells, together};
 use super::{Scene, attributed};
 use crate::model::{Cost, Figure, Grade, Incident, Method, Slowed, Unit};
 use crate::read::Source;
@@ -116,10 +116,7 @@ fn told(spell: &Spell, grade: Grade, edges: &[i64]) -> Slowed {
 /// Seconds of all its time that a port could not send.
 fn held_in_all(scene: &Scene<'_>, port: &Port) -> Option<f64> {
     let wait = wait_share(scene, port).map(|share| share * scene.source.seconds());
-    match (port.total(What::Paused), wait) {
-        (None, None) => None,
-        (a, b) => Some((a.unwrap_or(0.0) + b.unwrap_or(0.0)).min(scene.source.seconds())),
-    }
+    Some(together(port.total(What::Paused), wait)?.min(scene.source.seconds()))
 }
 
 fn of_ports(scene: &Scene<'_>) -> Curves {

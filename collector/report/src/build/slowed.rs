@@ -37,9 +37,13 @@ impl Step {
     /// Seconds in which the port that was held back longest could not send.
     pub fn held(&self) -> Option<f64> {
         let [paused, waits, ..] = self.signs;
-        (paused.is_some() || waits.is_some())
-            .then(|| (paused.unwrap_or(0.0) + waits.unwrap_or(0.0)).min(1.0) * self.seconds)
+        Some(together(paused, waits)?.min(1.0) * self.seconds)
     }
+}
+
+/// The sum of what was measured.
+pub(super) fn together(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    (a.is_some() || b.is_some()).then(|| a.unwrap_or(0.0) + b.unwrap_or(0.0))
 }
 
 /// Steps that follow each other in which something held the job: by its own signs, or by an incident alone.
