@@ -2,12 +2,14 @@
 
 mod alerts;
 mod bench;
+mod chaos;
 mod dashboards;
 mod deb;
 mod demo;
 mod docs;
 mod ebpf;
 mod manifests;
+mod process;
 mod release;
 mod sbom;
 mod setup;
@@ -42,6 +44,8 @@ enum Command {
     Release(release::Args),
     /// Renders the Helm chart into plain manifests
     Manifests(manifests::Args),
+    /// Breaks things under a running fleet, and checks what must hold whatever breaks
+    Chaos(chaos::Args),
     /// Measures, side by side with a rival in the same run
     Bench(bench::Args),
     /// Compiles the probes that the agent loads into the kernel
@@ -59,6 +63,7 @@ fn main() -> anyhow::Result<()> {
         Command::Deb(args) => deb::run(&args),
         Command::Release(args) => release::run(&args),
         Command::Manifests(args) => manifests::run(&args),
+        Command::Chaos(args) => chaos::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Vm(args) => vm::run(args),

@@ -32,6 +32,10 @@ pub const NETWORK: Need = Need {
     packages: &["iproute2", "ethtool", "nftables"],
     proof: &["/bin/ip", "/usr/sbin/ethtool", "/usr/sbin/nft"],
 };
+/// A file system whose reads can be stopped, in place of a device that hangs.
+pub const BINDFS: Need = Need { without: "no device hangs", packages: &["bindfs"], proof: &["/usr/bin/bindfs"] };
+/// A clock that one process alone sees.
+pub const FAKETIME: Need = Need { without: "no clock steps", packages: &["faketime"], proof: &["/usr/bin/faketime"] };
 /// Asks, in the pages for people.
 pub const CURL: Need = Need {
     without: "no command of the pages is run",

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The repository's root.
@@ -66,6 +66,19 @@ pub fn must(mut command: Command) -> Result<()> {
         bail!("{command:?} ended with {status}");
     }
     Ok(())
+}
+
+/// What follows runs as process 1 of mounts, a network and processes of its own, which end with it.
+pub fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
+    command
+}
+
+/// Whether this user may make such a place.
+pub fn may_unshare() -> bool {
+    let able = unshare().args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).stderr(Stdio::null()).status();
+    able.is_ok_and(|s| s.success())
 }
 
 /// Files below a directory, sorted.

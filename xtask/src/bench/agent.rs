@@ -5,10 +5,10 @@
 //! and finds none of the tree's netdevs: it adds no series. The agent stands in for ioctls with recorded text, whose
 //! parsing is a cost of the recording and not of a host, so the comparison is on a tree without any; one row has them.
 
-use super::process::{Process, Size};
 use super::report;
 use super::scrape::{Sources, counters_per_second, rival_series, scrape, sources, wait_for};
 use super::syscalls::{self, Calls};
+use crate::process::{Process, Size};
 use crate::setup;
 use crate::sim::fabric::Fabric;
 use crate::sim::tree::HostTree;

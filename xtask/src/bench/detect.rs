@@ -3,9 +3,9 @@
 //!
 //! The trees have no kernel behind them, so nobody tells the agents that a carrier changed: they see it when they look.
 
-use super::process::Process;
 use super::store::empty;
 use super::store::server::{Kind as Program, Server};
+use crate::process::Process;
 use crate::sim::fabric::{Nic, index};
 use crate::sim::tree::{HostTree, Link, host_name};
 use crate::sim::{HOSTS, RAILS};

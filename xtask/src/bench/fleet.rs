@@ -3,9 +3,9 @@
 //! The sender shares the machine's cores with the collector, so both are told: what the sender takes, a fleet's hosts
 //! would take from nobody here.
 
-use super::process::{Process, Size};
 use super::store::empty;
 use super::store::server::{Kind, Server};
+use crate::process::{Process, Size};
 use crate::steps::{cargo, must, target};
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead as _, BufReader};

@@ -5,7 +5,6 @@ mod detect;
 mod fleet;
 mod jobs;
 mod probes;
-mod process;
 mod report;
 mod scrape;
 mod store;

@@ -4,8 +4,8 @@
 //! during the same traffic. Throughput is iperf3 over a veth pair between two network namespaces, in rounds that go
 //! through all ways one after the other, so that a slow moment of the machine meets each.
 
-use super::process::Process;
 use super::traffic::{Link, connections};
+use crate::process::Process;
 use crate::setup;
 use crate::steps::{cargo, must, target};
 use anyhow::{Context, Result, bail, ensure};

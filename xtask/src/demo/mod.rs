@@ -7,7 +7,7 @@ mod ask;
 mod fleet;
 mod story;
 
-pub use fleet::{FIRST_JOB, build};
+pub use fleet::{Binaries, FIRST_JOB, build};
 
 use crate::sim::HOSTS;
 use crate::sim::fabric::Fabric;
@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Options of `demo`.
 #[derive(clap::Args)]
@@ -38,7 +38,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Builds, starts, tells, and stops everything.
 pub fn run(args: Args) -> Result<()> {
-    let binaries = fleet::Binaries::of(&args.programs.map_or_else(build, Ok)?);
+    let binaries = Binaries::of(&args.programs.map_or_else(build, Ok)?);
     let dir = args.dir.unwrap_or_else(|| root().join("target/demo-run"));
     if dir.exists() {
         std::fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;
@@ -54,8 +54,11 @@ pub fn run(args: Args) -> Result<()> {
     .context("listen for Ctrl-C")?;
 
     let fabric = Arc::new(Mutex::new(Fabric::new()));
-    let trees = create_trees(&dir)?;
-    let simulator = spawn_simulator(fabric.clone(), trees, stop.clone());
+    let mut trees = create_trees(&dir, HOSTS)?;
+    let simulator = std::thread::spawn({
+        let (fabric, stop) = (fabric.clone(), stop.clone());
+        move || crate::sim::run(&fabric, &mut trees, TICK, &stop)
+    });
     let fleet = fleet::Fleet::start(&binaries, &dir)?;
     println!("{}", fleet.welcome());
     let jobs = {
@@ -73,29 +76,7 @@ pub fn run(args: Args) -> Result<()> {
     ended
 }
 
-fn create_trees(dir: &Path) -> Result<Vec<HostTree>> {
-    (0..HOSTS).map(|h| HostTree::create(&dir.join("hosts").join(host_name(h)), h)).collect()
-}
-
-/// Keeps the simulated hosts' files moving until `stop`.
-fn spawn_simulator(
-    fabric: Arc<Mutex<Fabric>>,
-    mut trees: Vec<HostTree>,
-    stop: Arc<AtomicBool>,
-) -> std::thread::JoinHandle<Result<()>> {
-    std::thread::spawn(move || {
-        let mut last = Instant::now();
-        while !stop.load(Ordering::SeqCst) {
-            std::thread::sleep((last + TICK).saturating_duration_since(Instant::now()));
-            let dt = last.elapsed();
-            last += dt;
-            let nics = {
-                let mut f = fabric.lock().map_err(|_| anyhow::anyhow!("the story panicked"))?;
-                f.step(dt.as_secs_f64());
-                f.nics.clone()
-            };
-            trees.iter_mut().try_for_each(|t| t.write(&nics))?;
-        }
-        Ok(())
-    })
+/// The files of so many hosts, below `hosts` of a directory.
+pub fn create_trees(dir: &Path, hosts: usize) -> Result<Vec<HostTree>> {
+    (0..hosts).map(|h| HostTree::create(&dir.join("hosts").join(host_name(h)), h)).collect()
 }

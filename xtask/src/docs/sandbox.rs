@@ -4,7 +4,7 @@ use super::check::script;
 use super::page::Page;
 use crate::demo::FIRST_JOB;
 use crate::setup;
-use crate::steps::{copy, must, root};
+use crate::steps::{copy, may_unshare, must, root, unshare};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,7 @@ pub fn enter(programs: &Path, pages: &[PathBuf]) -> Result<()> {
     for need in [&setup::PROMETHEUS, &setup::NETWORK, &setup::CURL] {
         setup::ensure(need)?;
     }
-    let able = unshare().args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).stderr(Stdio::null()).status();
-    if !able.is_ok_and(|s| s.success()) {
+    if !may_unshare() {
         println!("SKIPPED: this user may make no namespaces, so no command of the pages was run. Run it as root.");
         return Ok(());
     }
@@ -40,13 +39,6 @@ pub fn enter(programs: &Path, pages: &[PathBuf]) -> Result<()> {
         must(inside)?;
     }
     Ok(())
-}
-
-/// What follows runs as process 1 of its namespaces, which end with it.
-fn unshare() -> Command {
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
-    command
 }
 
 /// Makes the sandbox complete and runs the pages.

@@ -146,7 +146,7 @@ impl HostTree {
         for rail in 0..RAILS {
             tree.create_nic(rail)?;
         }
-        tree.write(&vec![Nic::default(); super::HOSTS * RAILS])?;
+        tree.write(&vec![Nic::default(); index((host + 1, 0))])?;
         Ok(tree)
     }
 

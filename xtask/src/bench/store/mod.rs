@@ -6,7 +6,7 @@
 pub mod server;
 mod table;
 
-use super::process::Size;
+use crate::process::Size;
 use crate::setup;
 use crate::steps::{cargo, must, target};
 use anyhow::{Context, Result, ensure};

@@ -1,6 +1,6 @@
 //! The three servers under test: how each is started, stopped, made to write everything to disk, and weighed.
 
-use crate::bench::process::Process;
+use crate::process::Process;
 use crate::steps::local_port;
 use anyhow::{Context, Result, bail};
 use std::fs;

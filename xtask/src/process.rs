@@ -83,7 +83,12 @@ impl Process {
 
     /// Memory and threads.
     pub fn size(&self) -> Result<Size> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        Self::size_of(self.id())
+    }
+
+    /// The same of another process.
+    pub fn size_of(id: u32) -> Result<Size> {
+        let status = fs::read_to_string(format!("/proc/{id}/status"))?;
         let field = |name: &str| {
             let value = status.lines().find_map(|l| l.strip_prefix(name)).and_then(|v| v.split_whitespace().next());
             value.and_then(|v| v.parse::<u64>().ok()).with_context(|| format!("no {name} in /proc/PID/status"))

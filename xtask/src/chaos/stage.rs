@@ -1,0 +1,234 @@
+//! What is hurt: a collector and agents that read simulated hosts, each behind a wire of its own.
+
+use super::unit::Unit;
+use super::wire::Wire;
+use crate::demo::{Binaries, create_trees};
+use crate::sim::fabric::Fabric;
+use crate::sim::tree::host_name;
+use crate::steps::local_port;
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The disks of the collector's data and of the agents' spools, so that they can be filled.
+const DISKS: [(&str, &str); 2] = [("data", "2g"), ("spools", "1g")];
+/// What waits in an agent's memory while the collector is away: some seconds, so that the spool is needed soon.
+const RING: &str = "FABRICLENS_AGENT_SAMPLING_RING_SECTIONS=600";
+/// The series by which it is seen whether samples are missing: of a device that no fault touches.
+pub const WITNESS: &str = "fabric_port_io_bytes_total{host=~\"gpu-.*\",direction=\"transmit\",device=\"mlx5_3\"}";
+/// Longest time for anything that is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Everything that runs.
+pub struct Stage {
+    pub dir: PathBuf,
+    pub collector: Unit,
+    pub agents: Vec<Unit>,
+    pub wires: Vec<Wire>,
+    /// Serves the counters of the first host's first device; where it cannot be, no device blocks.
+    pub device: Option<Unit>,
+    /// Where the collector answers.
+    pub url: String,
+    /// Where its listeners are: HTTP, OTLP/gRPC, OTLP/HTTP.
+    pub ports: [u16; 3],
+    /// Where each agent answers.
+    pub agent_ports: Vec<u16>,
+    /// The program that sends more than the fleet does.
+    pub load: PathBuf,
+    stop: Arc<AtomicBool>,
+    hosts: Option<std::thread::JoinHandle<Result<()>>>,
+}
+
+impl Stage {
+    /// Starts all; returns when samples of every host are stored.
+    pub fn start(programs: &Path, dir: &Path, hosts: usize) -> Result<Self> {
+        let (binaries, logs) = (Binaries::of(programs), dir.join("logs"));
+        fs::create_dir_all(&logs)?;
+        for (name, size) in DISKS {
+            let at = dir.join(name);
+            fs::create_dir_all(&at)?;
+            let size = format!("size={size}");
+            super::command("mount", &["-t", "tmpfs", "-o", &size, "tmpfs", &at.display().to_string()])?;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut trees = create_trees(dir, hosts)?;
+        let device = blocking_device(dir, &logs)?;
+        // More hosts than a small machine can write for each tenth of a second move in larger steps.
+        let tick = Duration::from_millis(100) * u32::try_from(hosts.div_ceil(16))?;
+        let simulator = std::thread::spawn({
+            let stop = stop.clone();
+            move || crate::sim::run(&Mutex::new(Fabric::new()), &mut trees, tick.min(Duration::from_millis(500)), &stop)
+        });
+
+        let ports = [local_port()?, local_port()?, local_port()?];
+        let [http, grpc, otlp] = ports.map(|port| format!("127.0.0.1:{port}"));
+        let data = dir.join("data/collector").display().to_string();
+        let args = ["serve", "--data", &data, "--http", &http, "--otlp-grpc", &grpc, "--otlp-http", &otlp];
+        let mut stage = Self {
+            dir: dir.to_owned(),
+            collector: Unit::new("collector", &binaries.collector, &args, &logs),
+            agents: Vec::new(),
+            wires: Vec::new(),
+            device,
+            url: format!("http://{http}"),
+            ports,
+            agent_ports: Vec::new(),
+            load: programs.join("fabriclens-load"),
+            stop,
+            hosts: Some(simulator),
+        };
+        stage.collector.start()?;
+        stage.wait_ready()?;
+        for host in 0..hosts {
+            let (name, wire, port) = (host_name(host), Wire::to(ports[1])?, local_port()?);
+            let (tree, to) = (dir.join("hosts").join(&name), format!("http://127.0.0.1:{}", wire.port));
+            let (tree, listen) = (tree.display().to_string(), format!("127.0.0.1:{port}"));
+            let args = ["run", "--root", &tree, "--collector", &to, "--http", &listen];
+            let mut agent = Unit::new(&name, &binaries.agent, &args, &logs);
+            let spool = dir.join("spools").join(&name).display().to_string();
+            agent.env = vec![RING.to_owned(), format!("SPOOL={spool}")];
+            agent.start()?;
+            stage.agents.push(agent);
+            stage.wires.push(wire);
+            stage.agent_ports.push(port);
+        }
+        stage.wait_fresh()?;
+        Ok(stage)
+    }
+
+    /// Waits until the collector says that it takes samples; tells how long that took.
+    pub fn wait_ready(&mut self) -> Result<Duration> {
+        let begin = Instant::now();
+        while get(&format!("{}/readyz", self.url)).map_or(true, |(code, _)| code != 200) {
+            ensure!(self.collector.is_alive(), "the collector has ended; see {}", self.dir.join("logs").display());
+            ensure!(begin.elapsed() < PATIENCE, "the collector is not ready after {PATIENCE:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(begin.elapsed())
+    }
+
+    /// Waits until the newest sample of each host is young, and nothing waits on an agent's disk; tells how long that took.
+    pub fn wait_fresh(&self) -> Result<Duration> {
+        let begin = Instant::now();
+        loop {
+            let late = lag(&self.url, self.agents.len());
+            if late.as_ref().is_ok_and(|late| *late < 3.0) && self.spooled().is_ok_and(|bytes| bytes == 0.0) {
+                return Ok(begin.elapsed());
+            }
+            if begin.elapsed() > PATIENCE {
+                bail!("samples are late by {late:?} s, and {:?} bytes wait on disks", self.spooled());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Bytes that wait in the agents' spools.
+    pub fn spooled(&self) -> Result<f64> {
+        (0..self.agents.len()).map(|host| self.agent_metric(host, "fabriclens_agent_spool_size_bytes")).sum()
+    }
+
+    /// What an agent tells of itself: the sum of a metric's series; none is nothing.
+    pub fn agent_metric(&self, host: usize, name: &str) -> Result<f64> {
+        let (_, text) = get(&format!("http://127.0.0.1:{}/metrics", self.agent_ports[host]))?;
+        Ok(sum_of(&text, name))
+    }
+
+    /// The result of an instant query.
+    pub fn ask(&self, query: &str) -> Result<Vec<Value>> {
+        result(&self.url, query)
+    }
+
+    /// An answer of the collector's API.
+    pub fn api(&self, path: &str) -> Result<Value> {
+        api(&self.url, path, &[])
+    }
+
+    /// Ends all, politely; an error names who did not end so.
+    pub fn end(mut self) -> Result<()> {
+        let agents = self.agents.iter_mut().try_for_each(|agent| agent.end(Duration::from_secs(20)).map(|_| ()));
+        let collector = self.collector.end(Duration::from_secs(20)).map(|_| ());
+        self.stop.store(true, Ordering::SeqCst);
+        let hosts = self.hosts.take().map_or(Ok(()), |thread| {
+            thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the simulated hosts panicked")))
+        });
+        agents.and(collector).and(hosts)
+    }
+}
+
+/// Serves the first device's counters from a file system that can be stopped, where this machine has one.
+fn blocking_device(dir: &Path, logs: &Path) -> Result<Option<Unit>> {
+    if !crate::setup::ensure(&crate::setup::BINDFS)? || !Path::new("/dev/fuse").exists() {
+        return Ok(None);
+    }
+    let counters = super::faults::device_of(dir, 0, 0).canonicalize()?.join("ports/1/counters");
+    let (at, behind) = (counters.display().to_string(), counters.with_file_name("counters.behind"));
+    // The tree writes into the files that it holds open; readers come by the path.
+    fs::rename(&counters, &behind)?;
+    fs::create_dir(&counters)?;
+    let args = ["-f", "-o", "direct_io,attr_timeout=0,entry_timeout=0", &behind.display().to_string(), &at];
+    let mut device = Unit::new("device", Path::new("bindfs"), &args, logs);
+    device.start()?;
+    let begin = Instant::now();
+    while !counters.join("port_rcv_data").exists() {
+        ensure!(begin.elapsed() < PATIENCE, "bindfs shows nothing at {at}; its log is in {}", logs.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(Some(device))
+}
+
+/// Age of the newest sample of the host that is furthest behind, seconds.
+pub fn lag(url: &str, hosts: usize) -> Result<f64> {
+    let newest = result(url, &format!("max by (host) (timestamp({WITNESS}))"))?;
+    let newest: Vec<f64> = newest.iter().filter_map(|one| one["value"][1].as_str()?.parse().ok()).collect();
+    ensure!(newest.len() == hosts, "there are samples of {} hosts, not of {hosts}", newest.len());
+    Ok(now() - newest.into_iter().fold(f64::INFINITY, f64::min))
+}
+
+/// The result of an instant query.
+fn result(url: &str, query: &str) -> Result<Vec<Value>> {
+    let answer = api(url, "query", &[("query", query)])?;
+    answer["data"]["result"].as_array().cloned().with_context(|| format!("{query}: {answer}"))
+}
+
+fn api(url: &str, path: &str, query: &[(&str, &str)]) -> Result<Value> {
+    let request = ureq::get(format!("{url}/api/v1/{path}")).config().timeout_global(Some(PATIENCE)).build();
+    let mut answer = query.iter().fold(request, |request, (key, value)| request.query(*key, *value)).call()?;
+    Ok(serde_json::from_str(&answer.body_mut().read_to_string()?)?)
+}
+
+/// Status and body of an answer, whatever the status.
+pub fn get(url: &str) -> Result<(u16, String)> {
+    let request = ureq::get(url).config().http_status_as_error(false).timeout_global(Some(Duration::from_secs(5)));
+    let mut answer = request.build().call()?;
+    Ok((answer.status().as_u16(), answer.body_mut().read_to_string()?))
+}
+
+/// The sum of a metric's series in Prometheus' text.
+pub fn sum_of(text: &str, name: &str) -> f64 {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' ']))?;
+        rest.rsplit('}').next()?.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    text.lines().filter_map(value).sum()
+}
+
+/// Seconds since 1970.
+pub fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_of_one_metric_are_added() {
+        let text = "# HELP a_total x\na_total{x=\"1}\"} 2\na_total 3 17\na_total_more 9\n";
+        assert_eq!(sum_of(text, "a_total"), 5.0);
+        assert_eq!(sum_of(text, "b"), 0.0);
+    }
+}
