@@ -148,3 +148,21 @@ fn a_watch_that_begins_amid_trouble_goes_on_with_what_was_told() {
     }
     assert_eq!((&over[0].id, over[0].kind, over[0].start_ns), (&before[0].id, Kind::SlowReceiver, 80 * S));
 }
+
+#[test]
+fn what_is_seen_at_many_places_stays_where_it_is() {
+    let found = watch(80, 14, 0, |fabric, frame| {
+        let at = frame.time_ns / S - 80;
+        // Six links lose a few frames, each once; then a NIC of another host holds its switch, which is surer.
+        for h in 0..6 {
+            let lost = if at == i64::from(h % 3) { 4.0 } else { 0.0 };
+            frame.set(Signal::WireErrors, host(fabric, h as usize), lost);
+        }
+        if at >= 3 {
+            held(fabric, frame, 7);
+        }
+    });
+    let mut places: Vec<String> = told(found).into_iter().map(|one| one.1).collect();
+    places.sort();
+    assert_eq!(places, ["h0", "h1", "h2", "h3", "h4", "h5", "h7"]);
+}

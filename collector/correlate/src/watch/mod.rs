@@ -221,7 +221,16 @@ impl Watch {
         if over.is_empty() {
             self.begin(&mut open);
         }
-        self.open = open;
+        for mut episode in open {
+            let same = |other: &&Episode| other.verdict().root == episode.verdict().root;
+            match self.open.iter().find(same).filter(|other| other.verdict().root != Root::Fabric) {
+                Some(other) => {
+                    episode.part_of = Some(other.id.clone());
+                    over.push(episode.tell(&self.fabric, true));
+                }
+                None => self.open.push(episode),
+            }
+        }
         over
     }
 
@@ -261,7 +270,7 @@ impl Watch {
         let found = |part: f64| {
             let ticks = |d: &detect::Detector| self.ticks(part * d.needs_s);
             let all = self.findings(&episode.usual, ticks, episode.start_ns);
-            all.filter(|f| young || episode.knows(f)).collect::<Vec<_>>()
+            all.filter(|f| (young || episode.knows(f)) && !episode.is_elsewhere(f, &self.fabric)).collect::<Vec<_>>()
         };
         let now = found(1.0).iter().any(|f| owner(f).is_none());
         let all = found(ALIVE);
@@ -278,7 +287,9 @@ impl Watch {
             let whole = |d: &detect::Detector| if d.looks_back { self.ticks(d.needs_s) } else { LONGEST };
             let all = self.findings(&usual, whole, episode.start_ns);
             let long = self.history.last_since(SUFFERED, episode.start_ns);
-            episode.note(all.filter(|f| owner(f).is_none()), &self.scene(&usual, &long));
+            let own: Vec<_> =
+                all.filter(|f| owner(f).is_none() && !episode.is_elsewhere(f, &self.fabric)).collect();
+            episode.note(own, &self.scene(&usual, &long));
         }
         episode.quiet > LEAST && self.since(episode.alive_ns) > self.ticks(QUIET_S)
     }
