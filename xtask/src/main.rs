@@ -63,7 +63,7 @@ fn main() -> anyhow::Result<()> {
         Command::Deb(args) => deb::run(&args),
         Command::Release(args) => release::run(&args),
         Command::Manifests(args) => manifests::run(&args),
-        Command::Chaos(args) => chaos::run(args),
+        Command::Chaos(args) => chaos::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Vm(args) => vm::run(args),

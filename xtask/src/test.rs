@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that CI runs, in the order in which it fails fastest.
 
 use crate::steps::{Steps, cargo, must};
-use crate::{deb, docs, ebpf, manifests, setup, vm};
+use crate::{chaos, deb, docs, ebpf, manifests, setup, vm};
 use anyhow::Result;
 
 /// Options of `test`.
@@ -38,6 +38,7 @@ pub fn run(args: Args) -> Result<()> {
     steps.run("pages", || docs::run(docs::Args::default()))?;
     let packages = deb::Args { profile: "demo".to_owned(), reproducible: false, test: true, packages: None };
     steps.run("debian packages", || deb::run(&packages))?;
+    steps.run("chaos", || chaos::run(&chaos::Args::short()))?;
     if !args.no_vm {
         steps.run("real kernels", || vm::run(vm::Args::default()))?;
     }

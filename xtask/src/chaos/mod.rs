@@ -56,8 +56,41 @@ pub struct Args {
     inside: Option<PathBuf>,
 }
 
+impl Args {
+    /// Each fault once, on few hosts: minutes.
+    pub fn short() -> Self {
+        let (hosts, hold, seed) = (3, 4, 1);
+        Self {
+            hosts,
+            minutes: None,
+            hold,
+            seed,
+            fault: Vec::new(),
+            list: false,
+            programs: None,
+            dir: None,
+            inside: None,
+        }
+    }
+
+    /// The command that does the same in this directory, with the programs in that one.
+    fn command(&self, dir: &Path, programs: &Path) -> Result<Command> {
+        let mut command = unshare();
+        command.arg(std::env::current_exe()?).args(["chaos", "--hosts", &self.hosts.to_string()]);
+        command.args(["--hold", &self.hold.to_string(), "--seed", &self.seed.to_string()]);
+        for name in &self.fault {
+            command.args(["--fault", name]);
+        }
+        if let Some(minutes) = self.minutes {
+            command.args(["--minutes", &minutes.to_string()]);
+        }
+        command.arg("--dir").arg(dir).arg("--inside").arg(programs);
+        Ok(command)
+    }
+}
+
 /// Builds, goes to a place of its own, and breaks things there.
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
     if args.list {
         ALL.iter().for_each(|fault| println!("{:<20} {}", fault.name, fault.expected));
         return Ok(());
@@ -69,7 +102,7 @@ pub fn run(args: Args) -> Result<()> {
     }
     let dir = args.dir.clone().map_or_else(|| target().map(|target| target.join("chaos")), Ok)?;
     if let Some(programs) = &args.inside {
-        return inside(&args, programs, &dir);
+        return inside(args, programs, &dir);
     }
     if !may_unshare() {
         println!("SKIPPED: this user may make no namespaces, so nothing was hurt. Run it as root.");
@@ -89,9 +122,7 @@ pub fn run(args: Args) -> Result<()> {
         fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;
     }
     fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    let mut inside = unshare();
-    inside.arg(std::env::current_exe()?).args(std::env::args_os().skip(1)).arg("--inside").arg(programs);
-    must(inside)
+    must(args.command(&dir, &programs)?)
 }
 
 fn inside(args: &Args, programs: &Path, dir: &Path) -> Result<()> {

@@ -1,7 +1,7 @@
 //! One trouble from its begin to its end: what was found at each look, how often, and who was seen to suffer.
 
 use crate::fabric::Fabric;
-use crate::finding::{Finding, Kind, Root};
+use crate::finding::{Finding, Root};
 use crate::history::Usual;
 use crate::incident::{Incident, Place, Severity, action};
 use crate::scene::Scene;
@@ -122,10 +122,10 @@ impl Episode {
     /// Whether a finding is of trouble at another place: what is seen where it is stays there, unless it spreads, or
     /// whoever pauses proves to be paused by another.
     pub fn is_elsewhere(&self, finding: &Finding, fabric: &Fabric) -> bool {
-        let moves = |kind: Kind| kind.spreads() || kind.holds();
-        let verdict = self.verdict();
-        let stay = !verdict.inferred && !finding.inferred && !(moves(verdict.kind) && moves(finding.kind));
-        stay && !verdict.root.meets(&finding.root, fabric)
+        let both = |is: fn(&Finding) -> bool| is(self.verdict()) && is(finding);
+        both(|f| !f.inferred)
+            && !both(|f| f.kind.spreads() || f.kind.holds())
+            && !self.verdict().root.meets(&finding.root, fabric)
     }
 
     /// Jobs that it names.

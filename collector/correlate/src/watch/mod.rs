@@ -287,8 +287,7 @@ impl Watch {
             let whole = |d: &detect::Detector| if d.looks_back { self.ticks(d.needs_s) } else { LONGEST };
             let all = self.findings(&usual, whole, episode.start_ns);
             let long = self.history.last_since(SUFFERED, episode.start_ns);
-            let own: Vec<_> =
-                all.filter(|f| owner(f).is_none() && !episode.is_elsewhere(f, &self.fabric)).collect();
+            let own: Vec<_> = all.filter(|f| owner(f).is_none() && !episode.is_elsewhere(f, &self.fabric)).collect();
             episode.note(own, &self.scene(&usual, &long));
         }
         episode.quiet > LEAST && self.since(episode.alive_ns) > self.ticks(QUIET_S)
