@@ -9,6 +9,7 @@ use crate::data::Data;
 use crate::forward::Sink;
 use crate::incidents::Book;
 use crate::jobs::Jobs;
+use crate::pressure::Pressure;
 use crate::telemetry::Telemetry;
 use crate::topology::Topologies;
 
@@ -27,6 +28,8 @@ pub struct Parts {
     pub book: Arc<Book>,
     /// Who is wired to whom.
     pub topologies: Arc<Topologies>,
+    /// How much memory there is.
+    pub pressure: Arc<Pressure>,
     /// Its own metrics.
     pub telemetry: Telemetry,
     /// As it was told.

@@ -35,9 +35,11 @@ use crate::forward::Sink;
 use crate::incidents::Book;
 use crate::jobs::Jobs;
 use crate::parts::Parts;
+use crate::pressure::Pressure;
 use crate::telemetry::Telemetry;
 use crate::topology::Topologies;
 use error::{ApiError, Kind};
+pub use health::ALIVE;
 use memory::Pool;
 
 /// An engine with the limits of the config.
@@ -57,6 +59,7 @@ pub struct Api {
     jobs: Arc<Jobs>,
     book: Arc<Book>,
     topologies: Arc<Topologies>,
+    pressure: Arc<Pressure>,
     engine: Engine,
     telemetry: Telemetry,
     config: Config,
@@ -70,7 +73,7 @@ pub struct Api {
 impl Api {
     /// Of the parts of a collector.
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, data, sink, jobs, book, topologies, telemetry, config } = parts;
+        let Parts { store, data, sink, jobs, book, topologies, pressure, telemetry, config } = parts;
         Self {
             store,
             data,
@@ -78,6 +81,7 @@ impl Api {
             jobs,
             book,
             topologies,
+            pressure,
             engine: engine(&config.query),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,

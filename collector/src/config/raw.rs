@@ -40,6 +40,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("ingest.series_per_metric", Form::Integer),
     ("ingest.tenant_label", Form::Text),
     ("ingest.series_per_tenant", Form::Integer),
+    ("limits.memory", Form::Text),
     ("query.concurrency", Form::Integer),
     ("query.timeout", Form::Text),
     ("query.max_samples", Form::Integer),
@@ -109,6 +110,7 @@ pub(super) struct RawConfig {
     pub retention: RawRetention,
     pub tls: RawTls,
     pub ingest: RawIngest,
+    pub limits: RawLimits,
     pub query: RawQuery,
     pub jobs: RawJobs,
     pub verdicts: RawVerdicts,
@@ -155,6 +157,12 @@ pub(super) struct RawIngest {
     pub series_per_metric: Option<u64>,
     pub tenant_label: Option<String>,
     pub series_per_tenant: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawLimits {
+    pub memory: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
