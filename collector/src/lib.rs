@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod aside;
 pub mod backtest;
 pub mod cli;
 pub mod client;

@@ -12,6 +12,7 @@ use super::error::{ApiError, Kind};
 use super::number::push_text;
 use super::params::Params;
 use super::selector;
+use crate::aside::aside;
 use crate::data::Data;
 
 /// Times beyond any sample; also safe to add to.
@@ -91,7 +92,9 @@ async fn union<T: Ord + Send + 'static>(
     }
     let ask = move |store: &Data, matchers: &[Matcher]| ask(store, matchers, start, end);
     let store = api.data.clone();
-    let job = tokio::task::spawn_blocking(move || match &sets[..] {
+    let turn = tokio::time::timeout(api.config.query.timeout, api.pool.enter(0)).await;
+    let _turn = turn.map_err(|_| api.no_turn(false))?;
+    let job = aside(move || match &sets[..] {
         [] => ask(&store, &[]),
         [one] => ask(&store, one),
         many => {
