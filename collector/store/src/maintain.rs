@@ -42,7 +42,12 @@ pub struct Maintenance {
 impl Maintenance {
     /// With the first free block number.
     pub fn new(next_block: u64) -> Self {
-        Self { next_block: AtomicU64::new(next_block), flush: Mutex::new(Instant::now()), relieve: AtomicBool::new(false), merge: Mutex::new(()) }
+        Self {
+            next_block: AtomicU64::new(next_block),
+            flush: Mutex::new(Instant::now()),
+            relieve: AtomicBool::new(false),
+            merge: Mutex::new(()),
+        }
     }
 }
 
@@ -147,7 +152,8 @@ impl Shared {
             .retain()
             .and_then(|()| self.merge(&self.blocks))
             .and_then(|()| self.roll_up())
-            .and_then(|()| self.merge(&self.rollups));
+            .and_then(|()| self.merge(&self.rollups))
+            .and(self.witness.tick());
         drop(merging);
         for block in self.blocks.all().iter().chain(self.rollups.all().iter()) {
             block.forget_idle(IDLE_ROUNDS);
