@@ -20,6 +20,8 @@ pub struct Parts {
     pub store: Arc<Store>,
     /// Where samples are read.
     pub data: Arc<Data>,
+    /// The same, joined with those of other collectors: for people who ask, not for what is judged as it happens.
+    pub queried: Arc<Data>,
     /// Where they are written.
     pub sink: Arc<Sink>,
     /// Who runs where.

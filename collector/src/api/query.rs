@@ -157,7 +157,8 @@ impl Api {
         let told = params.get("stats").is_some();
         let work = move |turn: &Turn<'_>| {
             let began = Instant::now();
-            let outcome = work(turn.engine, turn.data, turn.cancel)?;
+            let mut outcome = work(turn.engine, turn.data, turn.cancel)?;
+            outcome.warnings.extend(turn.data.missing());
             if !turn.grant.take(encode::size(&outcome)) {
                 return Err(QueryError::Memory);
             }
@@ -186,7 +187,7 @@ impl Api {
                 return Err(self.no_turn(set_aside > 0));
             };
             let engine = Engine::new(Limits { timeout: left(), ..limits.clone() }).within(grant.clone());
-            let (work, store, token, held) = (work.clone(), self.data.clone(), cancel.0.clone(), grant.clone());
+            let (work, store, token, held) = (work.clone(), self.data(params), cancel.0.clone(), grant.clone());
             let running = InFlight::new(&self.telemetry);
             let job = aside(move || {
                 let _running = running;

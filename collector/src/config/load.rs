@@ -159,6 +159,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     }
     config.store = remote::check_store(raw.store)?;
     config.forward = remote::check(raw.forward)?;
+    config.peers = remote::check_peers(raw.peers)?;
     config.external_url = notify::check_external_url(raw.external_url)?;
     config.alertmanager = notify::check_alertmanager(raw.alertmanager)?;
     config.webhook = notify::check_webhooks(raw.webhook)?;

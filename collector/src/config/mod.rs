@@ -56,6 +56,8 @@ pub struct Config {
     pub store: Option<Remote>,
     /// Who else gets the samples.
     pub forward: Vec<Forward>,
+    /// Other collectors whose samples are joined with the own when somebody asks.
+    pub peers: Vec<Endpoint>,
     /// How people reach this collector, for links in messages; without it, the address that it listens on.
     pub external_url: Option<String>,
     /// Alertmanagers that are told of incidents.
@@ -158,6 +160,7 @@ impl Default for Config {
             topology: Vec::new(),
             store: None,
             forward: Vec::new(),
+            peers: Vec::new(),
             external_url: None,
             alertmanager: Alertmanager::default(),
             webhook: Vec::new(),

@@ -116,6 +116,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let parts = Parts {
         store: store.clone(),
         data: data.clone(),
+        queried: Data::joined(data.clone(), &config.peers)?,
         sink: sink.clone(),
         jobs: jobs.clone(),
         book: book.clone(),
