@@ -154,7 +154,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         store.clone(),
         sink.clone(),
         telemetry,
-        config.listen.http.to_string(),
+        instance(&config),
         config.self_metrics_interval,
         stopped,
     );
@@ -172,6 +172,16 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         store,
         sink,
     })
+}
+
+/// What tells this collector's own series from those of another: where all addresses are listened on, the host's name.
+fn instance(config: &Config) -> String {
+    let http = config.listen.http;
+    if !http.ip().is_unspecified() {
+        return http.to_string();
+    }
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{name}:{}", http.port())
 }
 
 async fn open(config: &Config) -> Result<Arc<Store>, ServeError> {
