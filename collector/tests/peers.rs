@@ -74,6 +74,8 @@ async fn whoever_is_asked_has_what_both_were_told_and_nothing_twice() {
     let (status, hosts) = a.json("/api/v1/label/host/values").await;
     assert_eq!((status, &hosts["data"]), (200, &serde_json::json!(["both", "moved"])));
     assert_eq!(hosts["warnings"].as_array().unwrap().len(), 1);
+    let (status, text) = a.get("/readyz").await;
+    assert!(status == 200 && text.contains("what only a peer has is missing"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

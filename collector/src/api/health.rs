@@ -51,6 +51,7 @@ impl Api {
         }
         let mut all: Vec<String> =
             all.into_iter().map(|what| format!("{what}, because {used} of {limit} MiB of memory are used")).collect();
+        all.extend(self.queried.missing());
         if let Some(failure) = &stats.maintenance_failure {
             all.push(format!("blocks cannot be written, and samples not for long any more: {failure}"));
         }

@@ -52,10 +52,11 @@ impl Data {
         Ok(if peers.is_empty() { own } else { Arc::new(Self::Joined(Box::new(Joined::new(own, peers)?))) })
     }
 
-    /// What is missing in answers, because a peer does not answer.
+    /// What is missing in answers, because a remote engine or a peer does not answer.
     pub fn missing(&self) -> Vec<String> {
         match self {
-            Self::Local(_) | Self::Remote(_) => Vec::new(),
+            Self::Local(_) => Vec::new(),
+            Self::Remote(remote) => remote.away().into_iter().collect(),
             Self::Joined(joined) => joined.missing(),
         }
     }

@@ -8,6 +8,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series, settle};
+use parking_lot::Mutex;
 use prost::Message as _;
 use ureq::Body;
 use ureq::http::{Response, StatusCode};
@@ -36,6 +37,8 @@ pub struct Remote {
     exports: AtomicBool,
     /// A collector as this one, which is asked for what it has itself.
     peer: bool,
+    /// Why it did not answer when it was asked last.
+    away: Mutex<Option<String>>,
 }
 
 impl Remote {
@@ -44,7 +47,12 @@ impl Remote {
     /// # Errors
     /// [`FileError`] naming the file that cannot be read.
     pub fn new(endpoint: &config::Endpoint) -> Result<Self, FileError> {
-        Ok(Self { client: Client::new(endpoint)?, exports: AtomicBool::new(false), peer: false })
+        Ok(Self {
+            client: Client::new(endpoint)?,
+            exports: AtomicBool::new(false),
+            peer: false,
+            away: Mutex::default(),
+        })
     }
 
     /// Another collector: it has no remote read, and must not ask its own peers in turn.
@@ -53,6 +61,11 @@ impl Remote {
     /// As of [`Remote::new`].
     pub fn peer(endpoint: &config::Endpoint) -> Result<Self, FileError> {
         Ok(Self { exports: AtomicBool::new(true), peer: true, ..Self::new(endpoint)? })
+    }
+
+    /// Why it did not answer when it was asked last.
+    pub(super) fn away(&self) -> Option<String> {
+        self.away.lock().clone()
     }
 
     /// Where it is.
@@ -104,6 +117,7 @@ impl Remote {
             let reader = response.body_mut().with_config().limit(LISTED).reader();
             serde_json::from_reader(BufReader::new(reader)).map_err(|e| self.failed(e))?
         };
+        *self.away.lock() = None;
         Ok(answer.data)
     }
 
@@ -199,7 +213,9 @@ impl Remote {
 
     fn failed(&self, why: impl std::fmt::Display) -> ReadError {
         let what = if self.peer { "peer" } else { "remote engine" };
-        ReadError::Storage(format!("{what} {}: {why}", self.client.url()))
+        let why = format!("{what} {}: {why}", self.client.url());
+        *self.away.lock() = Some(why.clone());
+        ReadError::Storage(why)
     }
 }
 
@@ -225,6 +241,7 @@ impl Read for Remote {
                 found
             }
         };
+        *self.away.lock() = None;
         found.iter_mut().for_each(|s| within(s, range));
         found.retain(|s| !s.times.is_empty());
         found.sort_by(|a, b| a.labels.cmp(&b.labels));

@@ -90,3 +90,50 @@ fn early(speaks: Speaks, path: &str) -> Response {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+
+    /// Status line, head and body of a GET.
+    async fn get(address: std::net::SocketAddr, path: &'static str) -> String {
+        let ask = move || {
+            let mut s = std::net::TcpStream::connect(address).unwrap();
+            write!(s, "GET {path} HTTP/1.1\r\nhost: c\r\nconnection: close\r\n\r\n").unwrap();
+            let mut text = String::new();
+            s.read_to_string(&mut text).unwrap();
+            text.to_lowercase()
+        };
+        tokio::task::spawn_blocking(ask).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn before_the_store_is_open_it_lives_and_is_not_ready_and_then_serves() {
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let door = Door::open(Listener::start(socket, None).unwrap(), Speaks::Http, stopped);
+        assert!(get(address, "/healthz").await.starts_with("http/1.1 200"));
+        for path in ["/readyz", "/api/v1/query?query=up"] {
+            let text = get(address, path).await;
+            assert!(text.starts_with("http/1.1 503") && text.contains("retry-after: "), "{text}");
+            assert!(text.contains("starting: the store is being opened"), "{text}");
+        }
+        let server = door.serve(Router::new().route("/readyz", axum::routing::get(|| async { "ready" })));
+        assert!(get(address, "/readyz").await.ends_with("ready"));
+        stop.send_replace(true);
+        server.unwrap().await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_start_that_fails_leaves_no_listener() {
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let (_stop, stopped) = watch::channel(false);
+        drop(Door::open(Listener::start(socket, None).unwrap(), Speaks::Grpc, stopped));
+        while tokio::net::TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
