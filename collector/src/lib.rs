@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod aside;
 pub mod backtest;
 pub mod cli;
 pub mod client;
@@ -16,6 +17,7 @@ pub mod ingest;
 pub mod jobs;
 mod lines;
 mod parts;
+pub mod pressure;
 pub mod serve;
 mod tap;
 pub mod telemetry;

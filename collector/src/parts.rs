@@ -9,6 +9,7 @@ use crate::data::Data;
 use crate::forward::Sink;
 use crate::incidents::Book;
 use crate::jobs::Jobs;
+use crate::pressure::Pressure;
 use crate::telemetry::Telemetry;
 use crate::topology::Topologies;
 
@@ -19,6 +20,8 @@ pub struct Parts {
     pub store: Arc<Store>,
     /// Where samples are read.
     pub data: Arc<Data>,
+    /// The same, joined with those of other collectors: for people who ask, not for what is judged as it happens.
+    pub queried: Arc<Data>,
     /// Where they are written.
     pub sink: Arc<Sink>,
     /// Who runs where.
@@ -27,6 +30,8 @@ pub struct Parts {
     pub book: Arc<Book>,
     /// Who is wired to whom.
     pub topologies: Arc<Topologies>,
+    /// How much memory there is.
+    pub pressure: Arc<Pressure>,
     /// Its own metrics.
     pub telemetry: Telemetry,
     /// As it was told.

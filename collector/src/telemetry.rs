@@ -51,6 +51,12 @@ pub struct Telemetry {
     pub append_seconds: Histogram,
     /// Requests being handled.
     pub in_flight: IntGauge,
+    /// Requests that wait for their turn.
+    pub waiting: IntGauge,
+    /// Requests told to come back, by way in, rank (see [`crate::ingest::gate`]) and reason.
+    pub shed: IntCounterVec,
+    /// The process' memory, and what it may have, bytes.
+    pub memory: [IntGauge; 2],
     /// Evidence that two agents use one host name.
     pub host_conflicts: IntCounterVec,
     /// Queries by endpoint and result.
@@ -184,6 +190,16 @@ impl Telemetry {
                     .buckets(vec![0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0]),
             )?,
             in_flight: gauge("fabriclens_ingest_in_flight", "Write requests being handled.")?,
+            waiting: gauge("fabriclens_ingest_waiting", "Write requests that wait for their turn.")?,
+            shed: counters(
+                "fabriclens_ingest_shed_total",
+                "Write requests told to come back, because not all could be taken.",
+                &["source", "rank", "reason"],
+            )?,
+            memory: [
+                gauge("fabriclens_memory_bytes", "Memory of the process, files that are mapped apart.")?,
+                gauge("fabriclens_memory_limit_bytes", "Memory that it may have.")?,
+            ],
             host_conflicts: counters(
                 "fabriclens_ingest_host_conflicts_total",
                 "Signs that two agents send under one host name.",

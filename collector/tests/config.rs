@@ -30,7 +30,8 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     assert_eq!(live, Config { data: "/var/lib/fabriclens".into(), ..Config::default() });
     // The examples of other servers.
     let (shipped, servers) = shipped.split_once("# [[forward]]\n").unwrap();
-    let (forward, servers) = servers.split_once("# [store]\n").unwrap();
+    let (forward, servers) = servers.split_once("# [peers]\n").unwrap();
+    let (peers, servers) = servers.split_once("# [store]\n").unwrap();
     let (store, servers) = servers.split_once("# Numbers that detectors judge by").unwrap();
     let (thresholds, servers) = servers.split_once("# [alertmanager]\n").unwrap();
     let thresholds: Vec<&str> = thresholds.lines().skip(1).filter_map(|l| l.strip_prefix("# ")).take(3).collect();
@@ -53,7 +54,9 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
         .lines()
         .map(|l| match l.strip_prefix("# ") {
             Some(l)
-                if l.contains(" = ") && !l.contains("/etc/") && !l.starts_with("size") && !l.starts_with("hosts") =>
+                if l.contains(" = ")
+                    && !l.contains("/etc/")
+                    && !["size", "hosts", "memory = \"4GiB\""].iter().any(|example| l.starts_with(example)) =>
             {
                 format!("{l}\n")
             }
@@ -81,6 +84,12 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     short.select = one.select.clone();
     short.endpoint = fabriclens::config::Endpoint { timeout, ..one.endpoint.clone() };
     assert_eq!(one, short, "what has a default shows it");
+
+    let one = from_text(&format!("[peers]\n{}", keys(peers, 7))).unwrap().peers;
+    let short = from_text("[peers]\nurls = ['http://x']").unwrap().peers;
+    assert_eq!((one[0].timeout, one[0].url.as_str()), (short[0].timeout, "https://collector-2.example:7470"));
+    let wrong = from_text("[peers]\nurls = ['http://x', 'http://x/']").unwrap_err().to_string();
+    assert!(wrong.starts_with("peers.urls: ") && wrong.contains("comes twice"), "{wrong}");
 
     let one = from_text(&format!("[store]\n{}", keys(store, 11))).unwrap().store.unwrap();
     let short = from_text("store = { remote = 'http://127.0.0.1:8428/' }").unwrap().store.unwrap();

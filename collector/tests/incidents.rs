@@ -6,38 +6,12 @@ mod common;
 use std::io::{BufRead as _, BufReader};
 use std::time::Duration;
 
-use common::{Collector, now_ns};
-use fabriclens_correlate::incident::{Incident, Place, Severity};
-use fabriclens_correlate::{Evidence, Kind};
+use common::{Collector, incident, now_ns};
+use fabriclens_correlate::Kind;
+use fabriclens_correlate::incident::Incident;
 use serde_json::{Value, json};
 
 const S: i64 = 1_000_000_000;
-
-fn incident(id: &str, start_ns: i64) -> Incident {
-    Incident {
-        id: id.to_owned(),
-        kind: Kind::PfcStorm,
-        start_ns,
-        detected_ns: start_ns + S,
-        end_ns: None,
-        merged_into: None,
-        severity: Severity::Critical,
-        confidence: 0.93,
-        root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
-        culprit_jobs: vec![],
-        victim_jobs: vec!["4711".to_owned()],
-        victim_ports: vec![],
-        evidence: vec![Evidence {
-            metric: "fabric_pfc_pause_seconds_total".to_owned(),
-            at: "h3 port 1".to_owned(),
-            value: 0.97,
-            threshold: 0.01,
-            window_ns: [start_ns, start_ns + S],
-        }],
-        explanation: "h3 port 1 pauses its switch 97 % of the time.".to_owned(),
-        action: "Reset its NIC.".to_owned(),
-    }
-}
 
 async fn post(c: &Collector, path: &str, body: &str) -> (u16, Value) {
     let url = format!("http://{}{path}", c.running.http);

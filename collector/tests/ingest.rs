@@ -281,31 +281,58 @@ async fn many_senders_at_once_lose_nothing() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_too_busy_says_so_with_a_hint_and_goes_on() {
-    use std::io::{Read as _, Write as _};
+async fn a_sender_that_is_slow_holds_up_nobody() {
+    use std::io::Write as _;
     let c = Collector::with(|config| config.ingest.in_flight = 1).await;
-    // A sender that announces a body and never sends it holds the only turn.
+    // It announces a body and never sends it.
     let mut slow = std::net::TcpStream::connect(c.running.otlp_http).unwrap();
     slow.write_all(
         b"POST /v1/metrics HTTP/1.1\r\nhost: c\r\ncontent-type: application/x-protobuf\r\ncontent-length: 9\r\n\r\n",
     )
     .unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    let address = c.running.http;
-    let http = tokio::task::spawn_blocking(move || {
-        let mut s = std::net::TcpStream::connect(address).unwrap();
-        s.write_all(b"POST /api/v1/write HTTP/1.1\r\nhost: c\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
-            .unwrap();
-        let mut text = String::new();
-        s.read_to_string(&mut text).unwrap();
-        text
-    });
+    client_still_works(&c).await;
+    let (_, metrics) = c.get("/metrics").await;
+    assert!(!metrics.contains("fabriclens_ingest_shed_total{"), "{metrics}");
+    drop(slow);
+}
+
+/// As a collector that has nearly all the memory it may have.
+#[tokio::test]
+async fn a_collector_without_memory_says_when_to_come_back_and_stays_ready() {
+    let c = Collector::with(|config| config.memory = Some(1)).await;
     let mut client = c.grpc().await;
     let error = client.export(otlp("h", "fabric.test", &[(1, now_ns(), 3)])).await.unwrap_err();
     assert_eq!(error.code(), Code::Unavailable);
-    assert!(error.message().contains("ingest.in_flight") && error.message().contains("send it again"), "{error}");
-    let text = http.await.unwrap().to_lowercase();
-    assert!(text.starts_with("http/1.1 503") && text.contains("retry-after: 5"), "{text}");
-    drop(slow);
-    client_still_works(&c).await;
+    assert!(error.message().contains("limits.memory") && error.message().contains("send it again in"), "{error}");
+    let info = b"type.googleapis.com/google.rpc.RetryInfo";
+    assert!(error.details().windows(info.len()).any(|w| w == info), "{:?}", error.details());
+    for (url, wanted) in [
+        (format!("http://{}/v1/metrics", c.running.otlp_http), "http/1.1 429"),
+        // Prometheus drops what is refused with 429.
+        (format!("http://{}/api/v1/write", c.running.http), "http/1.1 503"),
+    ] {
+        let text = tokio::task::spawn_blocking(move || raw_post(&url)).await.unwrap().to_lowercase();
+        let after = text.split("retry-after: ").nth(1).and_then(|t| t.split("\r\n").next()?.parse::<u64>().ok());
+        assert!(text.starts_with(wanted) && after.is_some_and(|s| (1..=70).contains(&s)), "{text}");
+    }
+    let (status, text) = c.get("/readyz").await;
+    assert!(status == 200 && text.contains("memory"), "it is ready, and says what it sheds: {text}");
+    let (_, metrics) = c.get("/metrics").await;
+    assert!(
+        metrics.contains(r#"fabriclens_ingest_shed_total{rank="unknown",reason="memory",source="otlp_grpc"} 1"#),
+        "{metrics}"
+    );
+}
+
+/// The answer as it comes, to a POST of nothing.
+fn raw_post(url: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let (address, path) = url.trim_start_matches("http://").split_once('/').unwrap();
+    let mut s = std::net::TcpStream::connect(address).unwrap();
+    let kind = "content-type: application/x-protobuf\r\ncontent-length: 0";
+    write!(s, "POST /{path} HTTP/1.1\r\nhost: c\r\nconnection: close\r\n{kind}\r\n\r\n").unwrap();
+    let mut bytes = Vec::new();
+    s.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -24,10 +24,12 @@ pub fn success(data: impl FnOnce(&mut String)) -> Json {
 }
 
 /// The same for a list that `limit` may have cut, which the answer then says.
-pub fn success_list<T>(items: &[T], limit: usize, item: impl Fn(&mut String, &T)) -> Json {
+pub fn success_list<T>(items: &[T], limit: usize, mut warnings: Vec<String>, item: impl Fn(&mut String, &T)) -> Json {
     let shown = &items[..items.len().min(limit)];
-    let cut = if shown.len() < items.len() { vec!["results truncated due to limit".to_owned()] } else { Vec::new() };
-    envelope(|out| push_list(out, shown, item), &cut, &[])
+    if shown.len() < items.len() {
+        warnings.push("results truncated due to limit".to_owned());
+    }
+    envelope(|out| push_list(out, shown, item), &warnings, &[])
 }
 
 /// Where the time of a query went; asked for by `stats`.

@@ -12,6 +12,7 @@ use super::error::{ApiError, Kind};
 use super::number::push_text;
 use super::params::Params;
 use super::selector;
+use crate::aside::aside;
 use crate::data::Data;
 
 /// Times beyond any sample; also safe to add to.
@@ -20,15 +21,15 @@ const ALWAYS: (i64, i64) = (i64::MIN / 2, i64::MAX / 2);
 /// Label sets of the series that match.
 pub(super) async fn series(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let (sets, range, limit) = (selector::some(&params)?, range(&params)?, params.limit()?);
-    let found: Vec<Labels> = union(&api, sets, range, Data::series).await?;
-    Ok(encode::success_list(&found, limit, push_labels))
+    let found: Vec<Labels> = union(&api, &params, sets, range, Data::series).await?;
+    Ok(encode::success_list(&found, limit, api.data(&params).missing(), push_labels))
 }
 
 /// Label names of the series that match, or of all.
 pub(super) async fn labels(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let (sets, range, limit) = (selector::all(&params)?, range(&params)?, params.limit()?);
-    let found: Vec<String> = union(&api, sets, range, Data::label_names).await?;
-    Ok(encode::success_list(&found, limit, |out, name| push_text(out, name)))
+    let found: Vec<String> = union(&api, &params, sets, range, Data::label_names).await?;
+    Ok(encode::success_list(&found, limit, api.data(&params).missing(), |out, name| push_text(out, name)))
 }
 
 /// Values of one label.
@@ -43,8 +44,8 @@ pub(super) async fn label_values(
     }
     let (sets, range, limit) = (selector::all(&params)?, range(&params)?, params.limit()?);
     let found: Vec<String> =
-        union(&api, sets, range, move |store, m, start, end| store.label_values(&name, m, start, end)).await?;
-    Ok(encode::success_list(&found, limit, |out, value| push_text(out, value)))
+        union(&api, &params, sets, range, move |store, m, start, end| store.label_values(&name, m, start, end)).await?;
+    Ok(encode::success_list(&found, limit, api.data(&params).missing(), |out, value| push_text(out, value)))
 }
 
 /// Type, unit and help by metric name.
@@ -82,6 +83,7 @@ fn range(params: &Params) -> Result<(i64, i64), ApiError> {
 /// Asks the store once for each set of matchers (once without any if there is none) and joins the answers, sorted.
 async fn union<T: Ord + Send + 'static>(
     api: &Api,
+    params: &Params,
     sets: Vec<Vec<Matcher>>,
     (start, end): (i64, i64),
     ask: impl Fn(&Data, &[Matcher], i64, i64) -> Result<Vec<T>, ReadError> + Send + 'static,
@@ -90,8 +92,10 @@ async fn union<T: Ord + Send + 'static>(
         return Ok(Vec::new());
     }
     let ask = move |store: &Data, matchers: &[Matcher]| ask(store, matchers, start, end);
-    let store = api.data.clone();
-    let job = tokio::task::spawn_blocking(move || match &sets[..] {
+    let store = api.data(params);
+    let turn = tokio::time::timeout(api.config.query.timeout, api.pool.enter(0)).await;
+    let _turn = turn.map_err(|_| api.no_turn(false))?;
+    let job = aside(move || match &sets[..] {
         [] => ask(&store, &[]),
         [one] => ask(&store, one),
         many => {

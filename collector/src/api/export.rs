@@ -20,6 +20,7 @@ use super::error::{ApiError, Kind};
 use super::memory::Grant;
 use super::params::Params;
 use super::{Api, selector};
+use crate::aside::aside;
 use crate::data::Data;
 use crate::lines;
 
@@ -51,14 +52,14 @@ pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Resul
     }
     let (send, receive) = mpsc::channel(AHEAD);
     let store = api.data.clone();
-    tokio::task::spawn_blocking(move || {
+    tokio::spawn(aside(move || {
         let _grant: Arc<Grant> = grant;
         let mut out = Out { text: String::new(), send };
         if let Err(Ended::Failed(e)) = pieces(&store, &sets, start, end, piece, &mut out) {
             tracing::warn!(error = %e, "export broken off");
             _ = out.send.blocking_send(Err(e));
         }
-    });
+    }));
     Ok(([(header::CONTENT_TYPE, "application/stream+json")], Body::new(Stream(receive))).into_response())
 }
 

@@ -1,28 +1,70 @@
 //! Whether it lives, whether it can take samples, and its own metrics.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use fabriclens_store::Stats;
+
 use super::Api;
+use crate::pressure::Level;
+
+/// What is said while the process answers.
+pub const ALIVE: &str = "Fabriclens is healthy.\n";
 
 /// The process answers.
 pub(super) async fn alive() -> &'static str {
-    "Fabriclens is healthy.\n"
+    ALIVE
 }
 
-/// Samples are taken and queries answered; otherwise 503 and why.
+/// Samples are taken and queries answered; otherwise 503 and why. What is worse than usual, and no reason to look
+/// elsewhere, is told behind.
 pub(super) async fn ready(State(api): State<Arc<Api>>) -> Response {
     let no = |why: String| (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response();
     if *api.stopping.borrow() {
-        return no("stopping".to_owned());
+        return no("stopping: requests that are under way are answered, others are told to come back".to_owned());
     }
-    if let Some(failure) = api.store.stats().log_failure.or_else(|| api.sink.failure()) {
+    let stats = api.store.stats();
+    if let Some(failure) = stats.log_failure.clone().or_else(|| api.sink.failure()) {
         return no(format!("samples cannot be stored: {failure}"));
     }
-    "Fabriclens is ready.\n".into_response()
+    let mut text = "Fabriclens is ready.\n".to_owned();
+    for remark in api.remarks(&stats) {
+        _ = writeln!(text, "{remark}");
+    }
+    text.into_response()
+}
+
+impl Api {
+    /// What is worse than usual.
+    fn remarks(&self, stats: &Stats) -> Vec<String> {
+        let mut all = Vec::new();
+        let (used, limit) = (self.pressure.used() >> 20, self.pressure.limit() >> 20);
+        match self.pressure.level() {
+            Level::Calm => {}
+            Level::Raised => all.push("overload: old samples are told to come back"),
+            Level::High => all.push("overload: all samples but those of congestion and links are told to come back"),
+            Level::Full => all.push("overload: all samples are told to come back"),
+        }
+        let mut all: Vec<String> =
+            all.into_iter().map(|what| format!("{what}, because {used} of {limit} MiB of memory are used")).collect();
+        all.extend(self.queried.missing());
+        if let Some(failure) = &stats.maintenance_failure {
+            all.push(format!("blocks cannot be written, and samples not for long any more: {failure}"));
+        }
+        if !stats.damage.is_empty() {
+            let (n, first) = (stats.damage.len(), &stats.damage[0]);
+            all.push(format!(
+                "damage: {n} places of the data directory, first {}: {}",
+                first.path.display(),
+                first.message
+            ));
+        }
+        all
+    }
 }
 
 /// The collector's own metrics in Prometheus' text format.

@@ -81,7 +81,7 @@ pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<
     let limit = params.limit()?;
     let work = tokio::task::spawn_blocking(move || api.jobs.registry.list(&filter));
     let jobs = work.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
-    Ok(encode::success_list(&jobs, limit, |out, job| out.push_str(&json(job))))
+    Ok(encode::success_list(&jobs, limit, Vec::new(), |out, job| out.push_str(&json(job))))
 }
 
 /// Tells the registry, which syncs to disk.

@@ -30,15 +30,18 @@ use fabriclens_store::Store;
 use tokio::sync::{Semaphore, watch};
 
 use crate::config::{self, Config};
-use crate::data::Data;
+use crate::data::{Data, LOCAL};
 use crate::forward::Sink;
 use crate::incidents::Book;
 use crate::jobs::Jobs;
 use crate::parts::Parts;
+use crate::pressure::Pressure;
 use crate::telemetry::Telemetry;
 use crate::topology::Topologies;
 use error::{ApiError, Kind};
+pub use health::ALIVE;
 use memory::Pool;
+use params::Params;
 
 /// An engine with the limits of the config.
 pub fn engine(query: &config::Query) -> Engine {
@@ -52,11 +55,15 @@ const LISTENERS: usize = 256;
 pub struct Api {
     /// Metadata, and numbers about itself.
     store: Arc<Store>,
+    /// Samples of this collector.
     data: Arc<Data>,
+    /// Joined with those of its peers.
+    queried: Arc<Data>,
     sink: Arc<Sink>,
     jobs: Arc<Jobs>,
     book: Arc<Book>,
     topologies: Arc<Topologies>,
+    pressure: Arc<Pressure>,
     engine: Engine,
     telemetry: Telemetry,
     config: Config,
@@ -70,14 +77,16 @@ pub struct Api {
 impl Api {
     /// Of the parts of a collector.
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, data, sink, jobs, book, topologies, telemetry, config } = parts;
+        let Parts { store, data, queried, sink, jobs, book, topologies, pressure, telemetry, config } = parts;
         Self {
             store,
             data,
+            queried,
             sink,
             jobs,
             book,
             topologies,
+            pressure,
             engine: engine(&config.query),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
             telemetry,
@@ -86,6 +95,11 @@ impl Api {
             stopping: watch::Sender::new(false),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
         }
+    }
+
+    /// What a request asks: all there is, or this collector alone.
+    fn data(&self, params: &Params) -> Arc<Data> {
+        if params.get(LOCAL) == Some("true") { self.data.clone() } else { self.queried.clone() }
     }
 
     /// From now on `/readyz` says no, so that load balancers look elsewhere, and streams end.

@@ -14,6 +14,7 @@ use super::error::{ApiError, Kind};
 use super::memory::{Answer, Grant};
 use super::params::Params;
 use super::{Api, time};
+use crate::aside::aside;
 use crate::config;
 use crate::data::Data;
 use crate::telemetry::Telemetry;
@@ -156,7 +157,8 @@ impl Api {
         let told = params.get("stats").is_some();
         let work = move |turn: &Turn<'_>| {
             let began = Instant::now();
-            let outcome = work(turn.engine, turn.data, turn.cancel)?;
+            let mut outcome = work(turn.engine, turn.data, turn.cancel)?;
+            outcome.warnings.extend(turn.data.missing());
             if !turn.grant.take(encode::size(&outcome)) {
                 return Err(QueryError::Memory);
             }
@@ -185,9 +187,9 @@ impl Api {
                 return Err(self.no_turn(set_aside > 0));
             };
             let engine = Engine::new(Limits { timeout: left(), ..limits.clone() }).within(grant.clone());
-            let (work, store, token, held) = (work.clone(), self.data.clone(), cancel.0.clone(), grant.clone());
+            let (work, store, token, held) = (work.clone(), self.data(params), cancel.0.clone(), grant.clone());
             let running = InFlight::new(&self.telemetry);
-            let job = tokio::task::spawn_blocking(move || {
+            let job = aside(move || {
                 let _running = running;
                 let queued = began.elapsed();
                 work(&Turn { engine: &engine, data: &store, cancel: &token, grant: &held, queued })
@@ -205,7 +207,7 @@ impl Api {
         }
     }
 
-    fn no_turn(&self, heavy: bool) -> ApiError {
+    pub(super) fn no_turn(&self, heavy: bool) -> ApiError {
         let config = &self.config.query;
         let why = if heavy {
             format!(

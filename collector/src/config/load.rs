@@ -141,6 +141,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
     time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;
+    config.memory = raw.limits.memory.map(|t| size(&t, "limits.memory")).transpose()?;
     config.retention.size = raw.retention.size.map(|t| size(&t, "retention.size")).transpose()?;
     if let Some(text) = raw.ingest.message_size {
         config.ingest.message_size = usize::try_from(size(&text, "ingest.message_size")?).unwrap_or(usize::MAX);
@@ -158,6 +159,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     }
     config.store = remote::check_store(raw.store)?;
     config.forward = remote::check(raw.forward)?;
+    config.peers = remote::check_peers(raw.peers)?;
     config.external_url = notify::check_external_url(raw.external_url)?;
     config.alertmanager = notify::check_alertmanager(raw.alertmanager)?;
     config.webhook = notify::check_webhooks(raw.webhook)?;
@@ -179,6 +181,7 @@ fn bounds(config: &Config) -> Result<(), ConfigError> {
     needs("ingest.series", config.series.all > 0, "at least 1")?;
     needs("ingest.series_per_metric", config.series.of_metric > 0, "at least 1")?;
     needs("ingest.series_per_tenant", config.series.of_tenant > 0, "at least 1")?;
+    needs("limits.memory", config.memory.is_none_or(|m| m >= 256 << 20), "at least 256MiB")?;
     needs("query.concurrency", config.query.concurrency > 0, "at least 1")?;
     needs("query.memory", config.query.memory >= 1 << 20, "at least 1MiB")?;
     needs("query.timeout", !config.query.timeout.is_zero(), "longer than 0s")?;
@@ -252,6 +255,7 @@ mod tests {
         config.listen.http.set_port(1);
         config.query.lookback = Duration::from_secs(7);
         config.query.memory = 3 << 20;
+        config.memory = Some(1 << 30);
         config.retention.size = Some(1 << 30);
         config.retention.rollups = Duration::ZERO;
         config.series.of_metric = 12;

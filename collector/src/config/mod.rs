@@ -42,6 +42,8 @@ pub struct Config {
     pub ingest: Ingest,
     /// How many series are taken.
     pub series: SeriesLimits,
+    /// Memory that the process may have, bytes; `None`: what its control group or the machine has.
+    pub memory: Option<u64>,
     /// Limits of queries.
     pub query: Query,
     /// Where jobs are told of, beside requests.
@@ -54,6 +56,8 @@ pub struct Config {
     pub store: Option<Remote>,
     /// Who else gets the samples.
     pub forward: Vec<Forward>,
+    /// Other collectors whose samples are joined with the own when somebody asks.
+    pub peers: Vec<Endpoint>,
     /// How people reach this collector, for links in messages; without it, the address that it listens on.
     pub external_url: Option<String>,
     /// Alertmanagers that are told of incidents.
@@ -143,6 +147,7 @@ impl Default for Config {
             tls: None,
             ingest: Ingest { message_size: 16 << 20, in_flight: 32, future: Duration::from_secs(600) },
             series: SeriesLimits::default(),
+            memory: None,
             query: Query {
                 concurrency: 20,
                 timeout: Duration::from_secs(120),
@@ -155,6 +160,7 @@ impl Default for Config {
             topology: Vec::new(),
             store: None,
             forward: Vec::new(),
+            peers: Vec::new(),
             external_url: None,
             alertmanager: Alertmanager::default(),
             webhook: Vec::new(),
@@ -197,6 +203,7 @@ impl Config {
             self.series.of_metric.to_string(),
             self.series.tenant_label.clone(),
             self.series.of_tenant.to_string(),
+            self.memory.map(|s| s.to_string()).unwrap_or_default(),
             self.query.concurrency.to_string(),
             duration::format(self.query.timeout),
             self.query.max_samples.to_string(),

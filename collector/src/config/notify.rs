@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
 use super::load::time;
-use super::raw::SERVER_KEYS;
 use super::remote::{self, Endpoint, wrong};
 
 /// A request: people wait for what it says.
@@ -77,16 +76,13 @@ pub(super) fn check_alertmanager(raw: RawAlertmanager) -> Result<Alertmanager, C
     if urls.is_empty() && (username.is_some() || bearer_token_file.is_some() || !labels.is_empty()) {
         return wrong("alertmanager.urls", "missing; for instance [\"http://alertmanager:9093\"]");
     }
-    if urls.len() > MOST {
-        return wrong("alertmanager.urls", format!("at most {MOST}"));
-    }
     let name = |n: &str| {
         n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !n.starts_with(|c: char| c.is_ascii_digit())
     };
     if let Some(bad) = labels.keys().find(|n| n.is_empty() || !name(n)) {
         return wrong("alertmanager.labels", format!("{bad:?} is no name of a label: letters, digits and _"));
     }
-    let mut endpoint = Endpoint {
+    let endpoint = Endpoint {
         url: String::new(),
         username,
         password_file: password_file.map(PathBuf::from),
@@ -95,16 +91,8 @@ pub(super) fn check_alertmanager(raw: RawAlertmanager) -> Result<Alertmanager, C
         headers,
         timeout: TIMEOUT,
     };
-    time(&mut endpoint.timeout, timeout, "alertmanager.timeout")?;
-    let mut endpoints: Vec<Endpoint> = Vec::new();
-    for url in urls {
-        let one = Endpoint { url: url.trim_end_matches('/').to_owned(), ..endpoint.clone() };
-        remote::check_endpoint(&one).map_err(|e| of("alertmanager", e))?;
-        if endpoints.iter().any(|e| e.url == one.url) {
-            return wrong("alertmanager.urls", format!("{url:?} comes twice"));
-        }
-        endpoints.push(one);
-    }
+    let endpoints =
+        remote::check_servers(["alertmanager", "alertmanager.urls", "alertmanager.timeout"], urls, endpoint, timeout)?;
     Ok(Alertmanager { endpoints, labels })
 }
 
@@ -133,18 +121,9 @@ fn webhook(raw: RawWebhook) -> Result<Webhook, ConfigError> {
     time(&mut endpoint.timeout, raw.timeout, "webhook.timeout")?;
     let mut repeat = Duration::ZERO;
     time(&mut repeat, raw.repeat, "webhook.repeat")?;
-    remote::check_endpoint(&endpoint).map_err(|e| of("webhook", e))?;
+    remote::check_endpoint(&endpoint).map_err(|e| remote::of("webhook", e))?;
     if !repeat.is_zero() && repeat < Duration::from_secs(60) {
         return wrong("webhook.repeat", "at least 1m, or 0s for no reminders");
     }
     Ok(Webhook { name, endpoint, repeat })
-}
-
-/// An error about an endpoint as one about the key of this table.
-fn of(table: &str, e: ConfigError) -> ConfigError {
-    let ConfigError::Value { key, message } = e else { return e };
-    let name = key.split_once('.').map_or(key, |(_, name)| name);
-    let names = [format!("{table}.{name}"), format!("{table}.{name}s")];
-    let key = SERVER_KEYS.iter().copied().find(|k| names.iter().any(|n| n == k)).unwrap_or(key);
-    ConfigError::Value { key, message }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::jobs::RawJobs;
 use super::notify::{RawAlertmanager, RawWebhook};
+use super::remote::RawPeers;
 
 /// How a key's value is written in TOML; environment variables are read accordingly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("ingest.series_per_metric", Form::Integer),
     ("ingest.tenant_label", Form::Text),
     ("ingest.series_per_tenant", Form::Integer),
+    ("limits.memory", Form::Text),
     ("query.concurrency", Form::Integer),
     ("query.timeout", Form::Text),
     ("query.max_samples", Form::Integer),
@@ -49,7 +51,8 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("jobs.squeue", Form::Text),
 ];
 
-/// Every key of `[store]`, `[alertmanager]`, a `[[forward]]` and a `[[webhook]]`: other servers, which no variable sets.
+/// Every key of `[store]`, `[peers]`, `[alertmanager]`, a `[[forward]]` and a `[[webhook]]`: other servers, which no
+/// variable sets.
 pub(super) const SERVER_KEYS: &[&str] = &[
     "store.remote",
     "store.write",
@@ -75,6 +78,13 @@ pub(super) const SERVER_KEYS: &[&str] = &[
     "forward.age",
     "forward.batch",
     "forward.parallel",
+    "peers.urls",
+    "peers.username",
+    "peers.password_file",
+    "peers.bearer_token_file",
+    "peers.ca",
+    "peers.headers",
+    "peers.timeout",
     "alertmanager.urls",
     "alertmanager.labels",
     "alertmanager.username",
@@ -109,12 +119,14 @@ pub(super) struct RawConfig {
     pub retention: RawRetention,
     pub tls: RawTls,
     pub ingest: RawIngest,
+    pub limits: RawLimits,
     pub query: RawQuery,
     pub jobs: RawJobs,
     pub verdicts: RawVerdicts,
     pub topology: RawTopology,
     pub store: RawStore,
     pub forward: Vec<RawForward>,
+    pub peers: RawPeers,
     pub alertmanager: RawAlertmanager,
     pub webhook: Vec<RawWebhook>,
 }
@@ -155,6 +167,12 @@ pub(super) struct RawIngest {
     pub series_per_metric: Option<u64>,
     pub tenant_label: Option<String>,
     pub series_per_tenant: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawLimits {
+    pub memory: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -230,7 +248,7 @@ mod tests {
     fn the_table_and_the_struct_hold_the_same_keys() {
         let mut found = Vec::new();
         let tops = fields_of("zzz = 1");
-        let servers = ["forward", "store", "alertmanager", "webhook"];
+        let servers = ["forward", "store", "peers", "alertmanager", "webhook"];
         for top in tops.iter().filter(|t| !servers.contains(&t.as_str())) {
             match toml::from_str::<RawConfig>(&format!("[{top}]\n")) {
                 Ok(_) => {
@@ -246,6 +264,7 @@ mod tests {
             fields_of(&format!("{head}\nzzz = 1")).iter().map(|f| format!("{name}.{f}")).collect()
         };
         let notified = [fields("[alertmanager]", "alertmanager"), fields("[[webhook]]", "webhook")].concat();
-        assert_eq!([fields("[store]", "store"), fields("[[forward]]", "forward"), notified].concat(), SERVER_KEYS);
+        let kept = [fields("[store]", "store"), fields("[[forward]]", "forward"), fields("[peers]", "peers")].concat();
+        assert_eq!([kept, notified].concat(), SERVER_KEYS);
     }
 }

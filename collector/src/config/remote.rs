@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::ConfigError;
 use super::load::{size, time};
 use super::raw::{RawForward, RawStore, SERVER_KEYS};
@@ -26,6 +28,19 @@ pub struct Endpoint {
     pub headers: BTreeMap<String, String>,
     /// Longest request.
     pub timeout: Duration,
+}
+
+/// `[peers]` as written.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawPeers {
+    pub urls: Vec<String>,
+    pub username: Option<String>,
+    pub password_file: Option<String>,
+    pub bearer_token_file: Option<String>,
+    pub ca: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    pub timeout: Option<String>,
 }
 
 /// One `[[forward]]`.
@@ -56,6 +71,10 @@ pub struct Remote {
     pub write: Forward,
 }
 
+/// Servers of one kind.
+pub(super) const SERVERS: usize = 16;
+/// Longest request to a peer: whoever asks waits as long.
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The queue of the remote engine; no `[[forward]]` can have it, since those names are without a dot.
 const STORE_QUEUE: &str = "store.remote";
 
@@ -142,6 +161,43 @@ pub(super) fn check_name(key: &'static str, name: &str) -> Result<(), ConfigErro
     Ok(())
 }
 
+/// Servers of one kind, with the same credentials; `keys` are the table and its keys for URLs and the longest request.
+pub(super) fn check_servers(
+    [table, urls_key, timeout_key]: [&'static str; 3],
+    urls: Vec<String>,
+    mut endpoint: Endpoint,
+    timeout: Option<String>,
+) -> Result<Vec<Endpoint>, ConfigError> {
+    if urls.len() > SERVERS {
+        return wrong(urls_key, format!("at most {SERVERS}"));
+    }
+    time(&mut endpoint.timeout, timeout, timeout_key)?;
+    let mut endpoints: Vec<Endpoint> = Vec::new();
+    for url in urls {
+        let one = Endpoint { url: url.trim_end_matches('/').to_owned(), ..endpoint.clone() };
+        check_endpoint(&one).map_err(|e| of(table, e))?;
+        if endpoints.iter().any(|e| e.url == one.url) {
+            return wrong(urls_key, format!("{url:?} comes twice"));
+        }
+        endpoints.push(one);
+    }
+    Ok(endpoints)
+}
+
+/// Peers: other collectors with samples of the same hosts.
+pub(super) fn check_peers(raw: RawPeers) -> Result<Vec<Endpoint>, ConfigError> {
+    let endpoint = Endpoint {
+        url: String::new(),
+        username: raw.username,
+        password_file: raw.password_file.map(PathBuf::from),
+        bearer_token_file: raw.bearer_token_file.map(PathBuf::from),
+        ca: raw.ca.map(PathBuf::from),
+        headers: raw.headers,
+        timeout: PEER_TIMEOUT,
+    };
+    check_servers(["peers", "peers.urls", "peers.timeout"], raw.urls, endpoint, raw.timeout)
+}
+
 fn target(name: String, raw: RawForward) -> Result<Forward, ConfigError> {
     let Some(url) = raw.url else {
         return wrong("forward.url", format!("missing in {name:?}; for instance http://victoria:8428/api/v1/write"));
@@ -211,4 +267,13 @@ pub(super) fn check_endpoint(endpoint: &Endpoint) -> Result<(), ConfigError> {
         }
     }
     Ok(())
+}
+
+/// An error about an endpoint as one about the key of this table.
+pub(super) fn of(table: &str, e: ConfigError) -> ConfigError {
+    let ConfigError::Value { key, message } = e else { return e };
+    let name = key.split_once('.').map_or(key, |(_, name)| name);
+    let names = [format!("{table}.{name}"), format!("{table}.{name}s")];
+    let key = SERVER_KEYS.iter().copied().find(|k| names.iter().any(|n| n == k)).unwrap_or(key);
+    ConfigError::Value { key, message }
 }

@@ -1,6 +1,8 @@
-//! Where the API finds samples: in the store of this process, or in a remote engine. Both are read by the same
-//! evaluator, so queries mean the same whoever keeps the data.
+//! Where the API finds samples: in the store of this process, or in a remote engine, and in other collectors beside it.
+//! All are read by the same evaluator, so queries mean the same whoever keeps the data.
 
+mod join;
+mod peers;
 mod protocol;
 mod remote;
 
@@ -11,7 +13,11 @@ use fabriclens_store::Store;
 
 use crate::config;
 use crate::endpoint::FileError;
+pub use peers::Joined;
 pub use remote::Remote;
+
+/// Parameter of a request for what a collector has itself.
+pub const LOCAL: &str = "local";
 
 /// See the module.
 pub enum Data {
@@ -19,6 +25,8 @@ pub enum Data {
     Local(Arc<Store>),
     /// There.
     Remote(Box<Remote>),
+    /// In one of these, and in other collectors.
+    Joined(Box<Joined>),
 }
 
 impl Data {
@@ -36,11 +44,29 @@ impl Data {
         })
     }
 
+    /// These samples, joined with those of the peers that the config names.
+    ///
+    /// # Errors
+    /// As of [`Data::new`].
+    pub fn joined(own: Arc<Self>, peers: &[config::Endpoint]) -> Result<Arc<Self>, FileError> {
+        Ok(if peers.is_empty() { own } else { Arc::new(Self::Joined(Box::new(Joined::new(own, peers)?))) })
+    }
+
+    /// What is missing in answers, because a remote engine or a peer does not answer.
+    pub fn missing(&self) -> Vec<String> {
+        match self {
+            Self::Local(_) => Vec::new(),
+            Self::Remote(remote) => remote.away().into_iter().collect(),
+            Self::Joined(joined) => joined.missing(),
+        }
+    }
+
     /// Where samples are read.
     pub fn reader(&self) -> &dyn Read {
         match self {
             Self::Local(store) => &**store,
             Self::Remote(remote) => &**remote,
+            Self::Joined(joined) => &**joined,
         }
     }
 
@@ -52,6 +78,9 @@ impl Data {
         match self {
             Self::Local(store) => store.series(matchers, start_ms, end_ms),
             Self::Remote(remote) => remote.series(matchers, start_ms, end_ms),
+            Self::Joined(joined) => {
+                joined.all(|own| own.series(matchers, start_ms, end_ms), |peer| peer.series(matchers, start_ms, end_ms))
+            }
         }
     }
 
@@ -63,6 +92,10 @@ impl Data {
         match self {
             Self::Local(store) => store.label_names(matchers, start_ms, end_ms),
             Self::Remote(remote) => remote.names("labels", matchers, start_ms, end_ms),
+            Self::Joined(joined) => joined.all(
+                |own| own.label_names(matchers, start_ms, end_ms),
+                |peer| peer.names("labels", matchers, start_ms, end_ms),
+            ),
         }
     }
 
@@ -80,6 +113,10 @@ impl Data {
         match self {
             Self::Local(store) => store.label_values(name, matchers, start_ms, end_ms),
             Self::Remote(remote) => remote.names(&format!("label/{name}/values"), matchers, start_ms, end_ms),
+            Self::Joined(joined) => joined.all(
+                |own| own.label_values(name, matchers, start_ms, end_ms),
+                |peer| peer.names(&format!("label/{name}/values"), matchers, start_ms, end_ms),
+            ),
         }
     }
 }

@@ -8,10 +8,12 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series, settle};
+use parking_lot::Mutex;
 use prost::Message as _;
 use ureq::Body;
 use ureq::http::{Response, StatusCode};
 
+use super::LOCAL;
 use super::protocol::{LabelMatcher, Query, ReadRequest, ReadResponse, selector};
 use crate::api::number::push_time;
 use crate::config;
@@ -33,6 +35,10 @@ pub struct Remote {
     client: Client,
     /// It has no remote read, as VictoriaMetrics; found out by asking.
     exports: AtomicBool,
+    /// A collector as this one, which is asked for what it has itself.
+    peer: bool,
+    /// Why it did not answer when it was asked last.
+    away: Mutex<Option<String>>,
 }
 
 impl Remote {
@@ -41,7 +47,30 @@ impl Remote {
     /// # Errors
     /// [`FileError`] naming the file that cannot be read.
     pub fn new(endpoint: &config::Endpoint) -> Result<Self, FileError> {
-        Ok(Self { client: Client::new(endpoint)?, exports: AtomicBool::new(false) })
+        Ok(Self {
+            client: Client::new(endpoint)?,
+            exports: AtomicBool::new(false),
+            peer: false,
+            away: Mutex::default(),
+        })
+    }
+
+    /// Another collector: it has no remote read, and must not ask its own peers in turn.
+    ///
+    /// # Errors
+    /// As of [`Remote::new`].
+    pub fn peer(endpoint: &config::Endpoint) -> Result<Self, FileError> {
+        Ok(Self { exports: AtomicBool::new(true), peer: true, ..Self::new(endpoint)? })
+    }
+
+    /// Why it did not answer when it was asked last.
+    pub(super) fn away(&self) -> Option<String> {
+        self.away.lock().clone()
+    }
+
+    /// Where it is.
+    pub(super) fn url(&self) -> &str {
+        self.client.url()
     }
 
     /// Label sets, sorted.
@@ -77,7 +106,7 @@ impl Remote {
         struct Answer<T> {
             data: Vec<T>,
         }
-        let form = form(matchers, start, end);
+        let form = self.form(matchers, start, end);
         let query = serde_urlencoded::to_string(&form).map_err(|e| self.failed(e))?;
         let request = self.client.get(&format!("{}/api/v1/{what}?{query}", self.client.url()));
         let mut response = request.map_err(|e| self.failed(e))?.call().map_err(|e| self.failed(e))?;
@@ -88,6 +117,7 @@ impl Remote {
             let reader = response.body_mut().with_config().limit(LISTED).reader();
             serde_json::from_reader(BufReader::new(reader)).map_err(|e| self.failed(e))?
         };
+        *self.away.lock() = None;
         Ok(answer.data)
     }
 
@@ -131,7 +161,7 @@ impl Remote {
         (start, end): (i64, i64),
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError> {
-        let form = serde_urlencoded::to_string(form(matchers, start, end)).map_err(|e| self.failed(e))?;
+        let form = serde_urlencoded::to_string(self.form(matchers, start, end)).map_err(|e| self.failed(e))?;
         let mut response = self.send("export", "application/x-www-form-urlencoded", form.as_bytes())?;
         if response.status() != StatusCode::OK {
             // Whoever answers there now may have remote read.
@@ -164,8 +194,28 @@ impl Remote {
         request.send(body).map_err(|e| self.failed(e))
     }
 
+    /// `match[]`, `start` and `end`.
+    fn form(&self, matchers: &[Matcher], start: i64, end: i64) -> Vec<(&'static str, String)> {
+        let seconds = |ms: i64| {
+            let mut text = String::new();
+            push_time(&mut text, ms.clamp(TIMES.0, TIMES.1));
+            text
+        };
+        let mut form = vec![("start", seconds(start)), ("end", seconds(end))];
+        if !matchers.is_empty() {
+            form.push(("match[]", selector(matchers)));
+        }
+        if self.peer {
+            form.push((LOCAL, "true".to_owned()));
+        }
+        form
+    }
+
     fn failed(&self, why: impl std::fmt::Display) -> ReadError {
-        ReadError::Storage(format!("remote engine {}: {why}", self.client.url()))
+        let what = if self.peer { "peer" } else { "remote engine" };
+        let why = format!("{what} {}: {why}", self.client.url());
+        *self.away.lock() = Some(why.clone());
+        ReadError::Storage(why)
     }
 }
 
@@ -191,6 +241,7 @@ impl Read for Remote {
                 found
             }
         };
+        *self.away.lock() = None;
         found.iter_mut().for_each(|s| within(s, range));
         found.retain(|s| !s.times.is_empty());
         found.sort_by(|a, b| a.labels.cmp(&b.labels));
@@ -213,20 +264,6 @@ fn within(series: &mut Series, (start, end): (i64, i64)) {
 
 fn take(budget: &dyn Budget, bytes: usize) -> Result<(), ReadError> {
     if budget.take(bytes) { Ok(()) } else { Err(ReadError::Memory) }
-}
-
-/// `match[]`, `start` and `end`.
-fn form(matchers: &[Matcher], start: i64, end: i64) -> Vec<(&'static str, String)> {
-    let seconds = |ms: i64| {
-        let mut text = String::new();
-        push_time(&mut text, ms.clamp(TIMES.0, TIMES.1));
-        text
-    };
-    let mut form = vec![("start", seconds(start)), ("end", seconds(end))];
-    if !matchers.is_empty() {
-        form.push(("match[]", selector(matchers)));
-    }
-    form
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::io::Read as _;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
 
 /// Why a body was not taken; `Display` names the limit and the remedy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,24 +52,40 @@ impl BodyError {
     }
 }
 
-/// Reads at most `limit` bytes; refuses at once when `content-length` is more.
+/// Reads at most `limit` bytes; refuses at once when `content-length` is more. `room` is asked for each stretch before it
+/// is kept.
 ///
 /// # Errors
-/// [`BodyError::TooLarge`], or [`BodyError::Cut`] when the sender goes away.
-pub async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<bytes::Bytes, BodyError> {
-    let too_large = BodyError::TooLarge { when: "body", limit };
+/// [`BodyError::TooLarge`], or [`BodyError::Cut`] when the sender goes away; and those of `room`.
+pub async fn read<E: From<BodyError>>(
+    headers: &HeaderMap,
+    mut body: Body,
+    limit: usize,
+    mut room: impl FnMut(usize) -> Result<(), E>,
+) -> Result<Bytes, E> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|n| n > limit as u64) {
-        return Err(too_large);
+        return Err(BodyError::TooLarge { when: "body", limit }.into());
     }
-    axum::body::to_bytes(body, limit).await.map_err(|e| {
-        let source = std::error::Error::source(&e);
-        if source.is_some_and(|s| s.is::<http_body_util::LengthLimitError>()) {
-            too_large
-        } else {
-            BodyError::Cut(e.to_string())
+    let (mut whole, mut first) = (BytesMut::new(), Bytes::new());
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| BodyError::Cut(e.to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + whole.len() + data.len() > limit {
+            return Err(BodyError::TooLarge { when: "body", limit }.into());
         }
-    })
+        room(data.len())?;
+        // Most bodies are one stretch, which need not be copied.
+        match (first.is_empty(), whole.is_empty()) {
+            (true, true) => first = data,
+            (false, true) => {
+                whole.extend_from_slice(&std::mem::take(&mut first));
+                whole.extend_from_slice(&data);
+            }
+            (_, false) => whole.extend_from_slice(&data),
+        }
+    }
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
 /// `content-encoding`, lower case; `identity` when there is none.
@@ -82,7 +100,7 @@ pub fn encoding(headers: &HeaderMap) -> String {
 ///
 /// # Errors
 /// [`BodyError`] for other encodings, damage, or too much.
-pub fn gunzip(encoding: &str, body: bytes::Bytes, limit: usize) -> Result<bytes::Bytes, BodyError> {
+pub fn gunzip(encoding: &str, body: Bytes, limit: usize) -> Result<Bytes, BodyError> {
     match encoding {
         "identity" | "" => return Ok(body),
         "gzip" | "x-gzip" => {}
@@ -128,7 +146,7 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    fn gzip(bytes: &[u8]) -> bytes::Bytes {
+    fn gzip(bytes: &[u8]) -> Bytes {
         let mut e = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         e.write_all(bytes).unwrap();
         e.finish().unwrap().into()
@@ -159,6 +177,9 @@ mod tests {
     async fn large_bodies_are_refused_before_and_while_reading() {
         let mut headers = HeaderMap::new();
         let big = || Body::from(vec![0; 2000]);
+        async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, BodyError> {
+            super::read(headers, body, limit, |_| Ok(())).await
+        }
         let error = read(&headers, big(), 1000).await.unwrap_err();
         assert_eq!(error, BodyError::TooLarge { when: "body", limit: 1000 });
         headers.insert(header::CONTENT_LENGTH, "104857600".parse().unwrap());

@@ -15,8 +15,8 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuc
 use prost::Message as _;
 use tonic::Status;
 
-use super::body::{self, BodyError};
-use super::{BODY_TIME, Ingest, IngestError, Packing, Report, Way};
+use super::body::BodyError;
+use super::{Ingest, IngestError, Packing, Report, Way, retry};
 use crate::serve::listen::Peer;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
@@ -29,12 +29,7 @@ pub fn router(ingest: Arc<Ingest>) -> Router {
 }
 
 async fn export(State(ingest): State<Arc<Ingest>>, ConnectInfo(peer): ConnectInfo<Peer>, request: Request) -> Response {
-    let Ok(done) = tokio::time::timeout(BODY_TIME, take(&ingest, peer, request)).await else {
-        ingest.refused(Way::OtlpGrpc, "slow");
-        let text = format!("the request was not complete within {} s; send it again", BODY_TIME.as_secs());
-        return Status::unavailable(text).into_http::<Body>();
-    };
-    match done {
+    match take(&ingest, peer, request).await {
         Ok(report) => answered(&report),
         Err(status) => status.into_http::<Body>(),
     }
@@ -45,11 +40,16 @@ async fn take(ingest: &Arc<Ingest>, peer: Peer, request: Request) -> Result<Repo
         ingest.refused(Way::OtlpGrpc, reason);
         status
     };
-    let _turn = ingest.enter().await.map_err(|e| refuse(e.reason(), status_of(&e)))?;
     let packing = packing(request.headers()).map_err(|status| refuse("encoding", status))?;
     let (parts, body) = request.into_parts();
-    let framed = body::read(&parts.headers, body, ingest.message_size()).await;
-    let (compressed, message) = framed.and_then(message).map_err(|e| refuse(e.reason(), status_of(&e.into())))?;
+    let packed = |framed: &Bytes| {
+        let (compressed, message) = message(framed.clone()).ok()?;
+        Some((if compressed { packing } else { Packing::None }, message))
+    };
+    let received = ingest.receive(Way::OtlpGrpc, &parts.headers, body, packed).await;
+    let received = received.map_err(|e| refuse(e.reason(), status_of(&e)))?;
+    let framed = message(received.bytes.clone());
+    let (compressed, message) = framed.map_err(|e| refuse(e.reason(), status_of(&e.into())))?;
     let packing = match (compressed, packing) {
         (true, Packing::None) => {
             let text = "the message is compressed and grpc-encoding does not say how; name zstd or gzip";
@@ -123,11 +123,11 @@ async fn other(request: Request) -> Response {
 }
 
 fn status_of(e: &IngestError) -> Status {
-    match e {
+    match (e, e.after()) {
+        (_, Some(after)) => retry::unavailable(&e.to_string(), after),
         // Sent again it would be the same.
-        IngestError::Malformed(_) | IngestError::Body(_) => Status::invalid_argument(e.to_string()),
-        IngestError::Unavailable(_) | IngestError::Busy { .. } => Status::unavailable(e.to_string()),
-        IngestError::Internal(_) => Status::internal(e.to_string()),
+        (IngestError::Malformed(_) | IngestError::Body(_), None) => Status::invalid_argument(e.to_string()),
+        (_, None) => Status::internal(e.to_string()),
     }
 }
 

@@ -6,22 +6,20 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message;
-use tokio::sync::OwnedSemaphorePermit;
+use tonic::Code;
 
 use super::body::{self, BodyError};
 use super::import::import;
+use super::retry::{self, RpcStatus};
 use super::unpack::Packing;
-use super::{BODY_TIME, Ingest, IngestError, Way, grpc};
+use super::{Ingest, IngestError, Way, grpc};
 use crate::serve::listen::Peer;
-
-/// Seconds after which a sender may try again.
-const RETRY_AFTER: &str = "5";
 
 /// What the OTLP/HTTP listener serves.
 pub fn otlp_router(ingest: Arc<Ingest>) -> Router {
@@ -38,34 +36,39 @@ pub(super) struct Refusal {
     status: StatusCode,
     pub(super) reason: &'static str,
     message: String,
+    /// When it may be sent again, where that can help.
+    after: Option<Duration>,
 }
 
 impl Refusal {
     /// Nothing came for so long.
     pub(super) fn slow(limit: Duration) -> Self {
         Self {
-            status: StatusCode::REQUEST_TIMEOUT,
-            reason: "slow",
             message: format!("the request was not complete within {} s; send it again", limit.as_secs()),
+            ..IngestError::Slow.into()
         }
     }
 
-    /// In plain text, with leave to try again where that can help.
+    /// In plain text, for senders that know nothing of OTLP.
     pub(super) fn into_text(self) -> Response {
-        let retry = [(header::RETRY_AFTER, RETRY_AFTER)];
-        let text = format!("{}\n", self.message);
-        match self.status {
-            StatusCode::SERVICE_UNAVAILABLE => (self.status, retry, text).into_response(),
-            // Senders retry 5xx and 429 only; a slow body deserves another try.
-            StatusCode::REQUEST_TIMEOUT => (StatusCode::SERVICE_UNAVAILABLE, retry, text).into_response(),
-            _ => (self.status, text).into_response(),
+        // Prometheus drops what is refused with 429 unless it is told otherwise, and retries 503.
+        let status = if self.after.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { self.status };
+        self.answer((status, format!("{}\n", self.message)).into_response())
+    }
+
+    /// With leave to come back.
+    fn answer(&self, mut response: Response) -> Response {
+        let value = self.after.and_then(|after| HeaderValue::try_from(retry::seconds(after)).ok());
+        if let Some(value) = value {
+            response.headers_mut().insert(header::RETRY_AFTER, value);
         }
+        response
     }
 }
 
 impl From<BodyError> for Refusal {
     fn from(e: BodyError) -> Self {
-        Self { status: e.status(), reason: e.reason(), message: e.to_string() }
+        IngestError::from(e).into()
     }
 }
 
@@ -74,20 +77,11 @@ impl From<IngestError> for Refusal {
         let status = match &e {
             IngestError::Malformed(_) => StatusCode::BAD_REQUEST,
             IngestError::Body(e) => e.status(),
-            IngestError::Unavailable(_) | IngestError::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            IngestError::Away { .. } => StatusCode::TOO_MANY_REQUESTS,
+            IngestError::Unavailable(_) | IngestError::Slow => StatusCode::SERVICE_UNAVAILABLE,
             IngestError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Self { status, reason: e.reason(), message: e.to_string() }
-    }
-}
-
-/// Waits for a turn, then for the whole body.
-async fn receive(ingest: &Ingest, headers: &HeaderMap, body: Body) -> Result<(OwnedSemaphorePermit, Bytes), Refusal> {
-    let turn = ingest.enter().await?;
-    let read = body::read(headers, body, ingest.message_size());
-    match tokio::time::timeout(BODY_TIME, read).await {
-        Ok(bytes) => Ok((turn, bytes?)),
-        Err(_) => Err(Refusal::slow(BODY_TIME)),
+        Self { status, reason: e.reason(), message: e.to_string(), after: e.after() }
     }
 }
 
@@ -96,15 +90,6 @@ async fn receive(ingest: &Ingest, headers: &HeaderMap, body: Body) -> Result<(Ow
 enum Encoding {
     Protobuf,
     Json,
-}
-
-/// `google.rpc.Status`, OTLP/HTTP's error body.
-#[derive(Clone, PartialEq, Message)]
-struct RpcStatus {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
 }
 
 async fn otlp(
@@ -135,8 +120,14 @@ async fn take_otlp(
         ingest.refused(Way::OtlpHttp, r.reason);
         r
     };
-    let (_turn, bytes) = receive(ingest, headers, body).await.map_err(count)?;
     let (compression, limit) = (body::encoding(headers), ingest.message_size());
+    let packed = |bytes: &Bytes| match (encoding, compression.as_str()) {
+        (Encoding::Protobuf, "identity" | "") => Some((Packing::None, bytes.clone())),
+        (Encoding::Protobuf, "gzip" | "x-gzip") => Some((Packing::Gzip, bytes.clone())),
+        _ => None,
+    };
+    let received = ingest.receive(Way::OtlpHttp, headers, body, packed).await.map_err(|e| count(e.into()))?;
+    let bytes = received.bytes.clone();
     let plain = move || -> Result<Bytes, Refusal> {
         let plain = body::gunzip(&compression, bytes, limit)?;
         if encoding == Encoding::Protobuf {
@@ -178,17 +169,16 @@ fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
 }
 
 fn refuse_otlp(refusal: Refusal, encoding: Encoding) -> Response {
-    // gRPC's numbers: 3 invalid argument, 13 internal, 14 unavailable.
     let code = match refusal.status {
-        StatusCode::SERVICE_UNAVAILABLE | StatusCode::REQUEST_TIMEOUT => 14,
-        StatusCode::INTERNAL_SERVER_ERROR => 13,
-        _ => 3,
+        _ if refusal.after.is_some() => Code::Unavailable,
+        StatusCode::INTERNAL_SERVER_ERROR => Code::Internal,
+        _ => Code::InvalidArgument,
     };
     let body = match encoding {
-        Encoding::Protobuf => RpcStatus { code, message: refusal.message }.encode_to_vec(),
-        Encoding::Json => serde_json::json!({"code": code, "message": refusal.message}).to_string().into_bytes(),
+        Encoding::Protobuf => RpcStatus::new(code, &refusal.message, refusal.after).encode_to_vec(),
+        Encoding::Json => serde_json::json!({"code": code as i32, "message": refusal.message}).to_string().into_bytes(),
     };
-    answer(refusal.status, encoding, body)
+    refusal.answer(answer(refusal.status, encoding, body))
 }
 
 fn answer(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
@@ -196,11 +186,7 @@ fn answer(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
         Encoding::Protobuf => "application/x-protobuf",
         Encoding::Json => "application/json",
     };
-    let mut response = (status, [(header::CONTENT_TYPE, kind)], body).into_response();
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
-    }
-    response
+    (status, [(header::CONTENT_TYPE, kind)], body).into_response()
 }
 
 async fn other() -> Response {
@@ -221,6 +207,7 @@ async fn remote_write(
             reason: "encoding",
             message: "remote write 2.0 is not supported; set protobuf_message: prometheus.WriteRequest (1.0)"
                 .to_owned(),
+            after: None,
         }
         .into_text();
     }
@@ -242,9 +229,11 @@ async fn take_remote_write(
         ingest.refused(Way::RemoteWrite, r.reason);
         r
     };
-    let (_turn, bytes) = receive(ingest, headers, body).await.map_err(count)?;
     let (compression, limit) = (body::encoding(headers), ingest.message_size());
-    let plain = body::unsnap(&compression, &bytes, limit).map_err(|e| count(e.into()))?;
+    let packing = if compression == "snappy" { Packing::Snappy } else { Packing::None };
+    let packed = |bytes: &Bytes| Some((packing, bytes.clone()));
+    let received = ingest.receive(Way::RemoteWrite, headers, body, packed).await.map_err(|e| count(e.into()))?;
+    let plain = body::unsnap(&compression, &received.bytes, limit).map_err(|e| count(e.into()))?;
     let report = ingest.remote_write(Way::RemoteWrite, peer.0.ip(), plain).await?;
     Ok(report.message())
 }

@@ -87,7 +87,7 @@ impl Import {
     }
 
     async fn store(&mut self, lines: Vec<u8>) -> Result<(), Refusal> {
-        let _turn = self.ingest.enter().await?;
+        let _turn = self.ingest.enter(Way::Import).await?;
         let before = self.lines;
         self.lines += lines.iter().filter(|b| **b == b'\n').count() as u64;
         let parsed = tokio::task::spawn_blocking(move || parse(&lines, before)).await;

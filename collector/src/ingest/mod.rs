@@ -1,10 +1,12 @@
 //! The way in: OTLP over gRPC and HTTP, and Prometheus remote write, to rows of the store; durable before the answer.
 //!
 //! Network code only bounds and hands over bytes; decoding and writing run on the blocking pool, at most
-//! `ingest.in_flight` requests at a time. OTLP requests are small and many, so a few `otlp::Desk`s take them in turn.
+//! `ingest.in_flight` requests at a time: [`gate`] says whose. OTLP requests are small and many, so a few `otlp::Desk`s
+//! take them in turn.
 
 pub mod body;
 mod conflict;
+pub mod gate;
 pub mod grpc;
 pub mod http;
 mod import;
@@ -12,11 +14,14 @@ mod layouts;
 mod otlp;
 mod own;
 pub mod prompb;
+mod rank;
 mod remote;
 mod report;
+pub(crate) mod retry;
 mod unpack;
 
 pub use own::run as store_own_metrics;
+pub use rank::Rank;
 pub use report::{IngestError, Report};
 pub use unpack::Packing;
 
@@ -24,20 +29,23 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::HeaderMap;
 use bytes::Bytes;
 use fabriclens_store::{Metadata, Store};
 use fabriclens_wire::decode::Meta;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 
+use crate::api::time::now_ms;
 use crate::config;
 use crate::forward::Sink;
+use crate::pressure::Pressure;
 use crate::telemetry::Telemetry;
+use gate::{Away, Gate, Turn};
+use unpack::Unpacker;
 
 /// Decoders that work side by side. Each remembers label sets, so a sender stays with one of them.
 const DECODERS: usize = 4;
-/// How long a request waits for its turn before the sender is told to come back.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a sender may take to deliver a request's body.
 pub const BODY_TIME: Duration = Duration::from_secs(30);
 
@@ -78,7 +86,9 @@ pub struct Ingest {
     sink: Arc<Sink>,
     telemetry: Telemetry,
     limits: config::Ingest,
-    slots: Arc<Semaphore>,
+    gate: Arc<Gate>,
+    /// Unpacks requests that wait, to look at them.
+    look: Mutex<Unpacker>,
     otlp: Vec<otlp::Desk>,
     remote: Vec<Mutex<remote::Decoder>>,
     conflicts: conflict::Watch,
@@ -86,12 +96,19 @@ pub struct Ingest {
 
 impl Ingest {
     /// Nothing is remembered yet.
-    pub fn new(store: Arc<Store>, sink: Arc<Sink>, telemetry: Telemetry, limits: config::Ingest) -> Self {
+    pub fn new(
+        store: Arc<Store>,
+        sink: Arc<Sink>,
+        telemetry: Telemetry,
+        limits: config::Ingest,
+        pressure: Arc<Pressure>,
+    ) -> Self {
         Self {
             store,
             sink,
             limits,
-            slots: Arc::new(Semaphore::new(limits.in_flight)),
+            gate: Gate::new(limits.in_flight, limits.message_size, pressure),
+            look: Mutex::default(),
             otlp: (0..DECODERS).map(|_| otlp::Desk::default()).collect(),
             remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
             conflicts: conflict::Watch::new(telemetry.host_conflicts.clone()),
@@ -104,15 +121,56 @@ impl Ingest {
         self.limits.message_size
     }
 
-    /// Waits for a turn; hold it until the request is answered.
+    /// Who may come in.
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// Reads a body while there is room for it, then waits for a turn by what is in it; hold both until the request is
+    /// answered.
     ///
     /// # Errors
-    /// [`IngestError::Busy`] when there is none for ten seconds.
-    pub async fn enter(&self) -> Result<OwnedSemaphorePermit, IngestError> {
-        match tokio::time::timeout(PATIENCE, self.slots.clone().acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(IngestError::Busy { in_flight: self.limits.in_flight }),
+    /// [`IngestError::Away`], [`IngestError::Slow`], or what is wrong with the body.
+    pub async fn receive(
+        &self,
+        way: Way,
+        headers: &HeaderMap,
+        body: axum::body::Body,
+        packing: impl FnOnce(&Bytes) -> Option<(Packing, Bytes)>,
+    ) -> Result<Received, IngestError> {
+        let mut room = self.gate.body().map_err(|away| self.away(way, None, away))?;
+        let read = body::read(headers, body, self.message_size(), |bytes| {
+            room.take(bytes).map_err(|away| self.away(way, None, away))
+        });
+        let bytes = tokio::time::timeout(BODY_TIME, read).await.map_err(|_| IngestError::Slow)??;
+        let rank = if self.gate.tight() { self.rank(way, packing(&bytes)) } else { Rank::Live };
+        let turn = self.gate.turn(rank).await.map_err(|away| self.away(way, Some(rank), away))?;
+        Ok(Received { bytes, _turn: turn, _room: room })
+    }
+
+    /// Waits for a turn for what is already here.
+    ///
+    /// # Errors
+    /// [`IngestError::Away`].
+    pub async fn enter(&self, way: Way) -> Result<Turn, IngestError> {
+        let rank = Rank::Late;
+        self.gate.turn(rank).await.map_err(|away| self.away(way, Some(rank), away))
+    }
+
+    fn rank(&self, way: Way, packed: Option<(Packing, Bytes)>) -> Rank {
+        let Some((packing, bytes)) = packed else { return Rank::Live };
+        let mut look = self.look.lock();
+        match look.unpack(packing, &bytes, rank::LOOK) {
+            Ok(plain) => rank::of(way, plain, now_ms()),
+            Err(_) => Rank::Live,
         }
+    }
+
+    /// Counts who is turned away.
+    fn away(&self, way: Way, rank: Option<Rank>, away: Away) -> IngestError {
+        let rank = rank.map_or("unknown", Rank::name);
+        self.telemetry.shed.with_label_values(&[way.name(), rank, away.reason.name()]).inc();
+        IngestError::Away { away, in_flight: self.limits.in_flight }
     }
 
     /// Stores an OTLP request given as protobuf.
@@ -210,6 +268,14 @@ impl Ingest {
     pub fn refused(&self, way: Way, reason: &str) {
         self.telemetry.requests.with_label_values(&[way.name(), reason]).inc();
     }
+}
+
+/// The bytes of a request whose turn it is.
+pub struct Received {
+    /// As they came.
+    pub bytes: Bytes,
+    _turn: Turn,
+    _room: gate::Body,
 }
 
 /// Which decoder a sender uses: the same each time, so that its label sets are known there.

@@ -1,10 +1,18 @@
 //! What became of a request: counts and reasons for the sender, and the errors that mean "nothing was taken".
 
+use std::time::Duration;
+
 use fabriclens_store::{AppendError, Appended};
 use fabriclens_wire::decode::{DecodeError, Rejected};
 
+use super::BODY_TIME;
 use super::body::BodyError;
+use super::gate::{Away, Reason};
+use crate::endpoint::jitter;
 use crate::forward::SinkError;
+
+/// How soon those may come back who meet a disk that takes nothing; half as long again for some.
+const UNAVAILABLE: Duration = Duration::from_secs(3);
 
 /// Reasons told in one answer; more are summed up.
 const TOLD: usize = 8;
@@ -116,12 +124,17 @@ pub enum IngestError {
     /// The store cannot write now; send it again.
     #[error("{0}; send it again")]
     Unavailable(String),
-    /// Too many requests at the same time; send it again.
-    #[error("{in_flight} requests are being handled already (ingest.in_flight); send it again later")]
-    Busy {
-        /// The limit.
+    /// Not all can be taken now.
+    #[error("{}; send it again in {:.1} s", said(.away.reason, *.in_flight), .away.after.as_secs_f64())]
+    Away {
+        /// Why, and when to come back.
+        away: Away,
+        /// Requests that are handled at a time.
         in_flight: usize,
     },
+    /// The sender takes too long.
+    #[error("the request was not complete within {} s; send it again", BODY_TIME.as_secs())]
+    Slow,
     /// A bug.
     #[error("internal error: {0}; please report it")]
     Internal(String),
@@ -135,15 +148,34 @@ impl IngestError {
         }
     }
 
+    /// When to come back, if that was said.
+    pub fn after(&self) -> Option<Duration> {
+        match self {
+            Self::Away { away, .. } => Some(away.after),
+            Self::Unavailable(_) | Self::Slow => Some(UNAVAILABLE + jitter(UNAVAILABLE)),
+            Self::Malformed(_) | Self::Body(_) | Self::Internal(_) => None,
+        }
+    }
+
     /// Word for the `result` label.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",
             Self::Body(e) => e.reason(),
             Self::Unavailable(_) => "unavailable",
-            Self::Busy { .. } => "busy",
+            Self::Away { away, .. } => away.reason.name(),
+            Self::Slow => "slow",
             Self::Internal(_) => "internal",
         }
+    }
+}
+
+fn said(reason: Reason, in_flight: usize) -> String {
+    match reason {
+        Reason::Turns => format!("{in_flight} requests are being handled already (ingest.in_flight)"),
+        Reason::Room => "the requests that wait take all the memory that they may".to_owned(),
+        Reason::Memory => "the collector has nearly the memory that it may have (limits.memory)".to_owned(),
+        Reason::Stopping => "the collector stops, and the next one is about to start".to_owned(),
     }
 }
 

@@ -21,6 +21,8 @@ pub enum Packing {
     Gzip,
     /// With Zstandard.
     Zstd,
+    /// As a snappy block.
+    Snappy,
 }
 
 /// See the module.
@@ -48,6 +50,7 @@ impl Unpacker {
             Packing::None => return Ok(body),
             Packing::Gzip => body::gunzip_into(&mut self.out, body, limit)?,
             Packing::Zstd => self.unzstd(body, limit)?,
+            Packing::Snappy => self.out = body::unsnap("snappy", body, limit)?,
         }
         Ok(&self.out)
     }

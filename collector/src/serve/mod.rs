@@ -1,12 +1,12 @@
 //! Build, run, drain: opens the store, binds all listeners, serves until told to stop, and stops in order.
 
+mod doors;
 pub mod listen;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use fabriclens_store::{OpenError, Options, Store};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -19,12 +19,18 @@ use crate::incidents::{self, Book, BookError};
 use crate::ingest::{self, Ingest};
 use crate::jobs::{self, Jobs};
 use crate::parts::Parts;
+use crate::pressure::{Level, Pressure};
 use crate::telemetry::Telemetry;
 use crate::topology::{self, Topologies, TopologiesError};
-use listen::{ListenError, Listener, Peer};
+use doors::{Door, Speaks};
+use listen::{ListenError, Listener};
 
 /// Requests that are under way get this long to finish.
 const DRAIN: Duration = Duration::from_secs(10);
+/// All that is done at the end gets this long; what is not done then is done at the next start.
+const STOP: Duration = Duration::from_secs(25);
+/// How often memory is looked at.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Why it does not start; `Display` names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +75,7 @@ pub struct Running {
     /// Those who tell of jobs and of the topology, and who writes them.
     jobs: Vec<JoinHandle<()>>,
     api: Arc<Api>,
+    ingest: Arc<Ingest>,
     book: Arc<Book>,
     store: Arc<Store>,
     sink: Arc<Sink>,
@@ -89,34 +96,42 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     config.listen = crate::config::Listen { http: local(&http)?, otlp_grpc: local(&grpc)?, otlp_http: local(&otlp)? };
 
     let telemetry = Telemetry::new().map_err(|e| other(&e))?;
+    // Whoever comes while the log is replayed is told to come again; nobody finds the port closed.
+    let (stop, stopped) = watch::channel(false);
+    let speaks = [Speaks::Http, Speaks::Grpc, Speaks::Otlp];
+    let opened: Result<Vec<_>, _> = [http, grpc, otlp]
+        .into_iter()
+        .zip(speaks)
+        .map(|(socket, speaks)| Ok(Door::open(Listener::start(socket, tls.clone())?, speaks, stopped.clone())))
+        .collect();
+    let opened = opened.map_err(|e: std::io::Error| other(&e))?;
     let store = open(&config).await?;
     let data = Arc::new(Data::new(store.clone(), &config)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
     let jobs = Arc::new(Jobs::open(&store)?);
     let book = Arc::new(Book::open(&store, config.retention.incidents)?);
     let topologies = Arc::new(Topologies::open(&store, &config)?);
-    let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest));
+    let pressure = Arc::new(Pressure::new(config.memory));
+    let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest, pressure.clone()));
     let parts = Parts {
         store: store.clone(),
         data: data.clone(),
+        queried: Data::joined(data.clone(), &config.peers)?,
         sink: sink.clone(),
         jobs: jobs.clone(),
         book: book.clone(),
         topologies: topologies.clone(),
+        pressure: pressure.clone(),
         telemetry: telemetry.clone(),
         config: config.clone(),
     };
     let api = Arc::new(Api::new(parts.clone()));
     log_start(&config);
 
-    let (stop, stopped) = watch::channel(false);
     let main = api::router(api.clone()).merge(ingest::http::remote_write_router(ingest.clone()));
-    let servers =
-        [(http, main), (grpc, ingest::grpc::router(ingest.clone())), (otlp, ingest::http::otlp_router(ingest))];
-    let servers: Result<Vec<_>, _> = servers
-        .into_iter()
-        .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
-        .collect();
+    let routers = [main, ingest::grpc::router(ingest.clone()), ingest::http::otlp_router(ingest.clone())];
+    let servers = opened.into_iter().zip(routers).filter_map(|(door, router)| door.serve(router)).collect();
+    tokio::spawn(watch_memory(pressure, store.clone(), ingest.clone(), telemetry.clone(), stopped.clone()));
     let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
     tellers.push(tokio::spawn(incidents::live::run(parts, stopped.clone())));
     let wired = topology::run(topologies, data.clone(), api::engine(&config.query), stopped.clone());
@@ -139,7 +154,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         store.clone(),
         sink.clone(),
         telemetry,
-        config.listen.http.to_string(),
+        instance(&config),
         config.self_metrics_interval,
         stopped,
     );
@@ -148,7 +163,8 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         otlp_grpc: config.listen.otlp_grpc,
         otlp_http: config.listen.otlp_http,
         stop,
-        servers: servers.map_err(|e: std::io::Error| other(&e))?,
+        servers,
+        ingest,
         own: tokio::spawn(own),
         jobs: tellers,
         api,
@@ -156,6 +172,16 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         store,
         sink,
     })
+}
+
+/// What tells this collector's own series from those of another: where all addresses are listened on, the host's name.
+fn instance(config: &Config) -> String {
+    let http = config.listen.http;
+    if !http.ip().is_unspecified() {
+        return http.to_string();
+    }
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{name}:{}", http.port())
 }
 
 async fn open(config: &Config) -> Result<Arc<Store>, ServeError> {
@@ -193,14 +219,39 @@ fn log_start(config: &Config) {
     }
 }
 
-fn serve(listener: Listener, router: Router, mut stopped: watch::Receiver<bool>) -> JoinHandle<std::io::Result<()>> {
-    let service = router.into_make_service_with_connect_info::<Peer>();
-    tokio::spawn(async move {
-        let stop = async move {
-            _ = stopped.wait_for(|s| *s).await;
-        };
-        axum::serve(listener, service).with_graceful_shutdown(stop).await
-    })
+/// Keeps in mind how much memory there is, and has the store make room when it is short.
+async fn watch_memory(
+    pressure: Arc<Pressure>,
+    store: Arc<Store>,
+    ingest: Arc<Ingest>,
+    telemetry: Telemetry,
+    mut stop: watch::Receiver<bool>,
+) {
+    let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    telemetry.memory[1].set(whole(pressure.limit()));
+    let mut before = Level::Calm;
+    loop {
+        pressure.look();
+        telemetry.memory[0].set(whole(pressure.used()));
+        telemetry.waiting.set(whole(ingest.gate().waiting() as u64));
+        let level = pressure.level();
+        if level > Level::Calm {
+            store.relieve();
+        }
+        if (level > Level::Calm) != (before > Level::Calm) {
+            let (used, limit) = (pressure.used() >> 20, pressure.limit() >> 20);
+            match level {
+                Level::Calm => tracing::info!(mib = used, limit, "memory is free again"),
+                _ => {
+                    tracing::warn!(mib = used, limit, "memory is short (limits.memory): senders are told to come back")
+                }
+            }
+            before = level;
+        }
+        if tokio::time::timeout(LOOK, stop.wait_for(|s| *s)).await.is_ok() {
+            return;
+        }
+    }
 }
 
 impl Running {
@@ -209,9 +260,17 @@ impl Running {
         &self.book
     }
 
-    /// Takes no more connections, lets running requests finish, ends its own series, closes the store.
+    /// Turns away who comes, lets running requests finish, ends its own series, closes the store; in bounded time.
     pub async fn stop(self) {
+        if tokio::time::timeout(STOP, self.drain()).await.is_err() {
+            let seconds = STOP.as_secs();
+            tracing::warn!(seconds, "not all is done that is done at the end; what was acknowledged is kept");
+        }
+    }
+
+    async fn drain(self) {
         self.api.stopping();
+        self.ingest.gate().close();
         self.stop.send_replace(true);
         let drained = async {
             for server in self.servers {

@@ -6,11 +6,13 @@
 //! wal/         GENERATION-SEGMENT.wal
 //! blocks/      ID.blk
 //! rollups/     ID.blk
-//! meta/        sled: metric metadata
+//! meta/        sled: metric metadata, jobs, incidents, topology
+//! meta.witness whether meta is whole
 //! ```
 
 use crate::error::OpenError;
 use crate::io::{Files, read_all, write_whole};
+use crate::wal::replay::Damage;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -37,12 +39,22 @@ pub struct DataDir {
 
 impl DataDir {
     /// Creates or checks the directory and locks it.
-    pub fn open(files: &dyn Files, root: &Path) -> Result<Self, OpenError> {
+    /// A marker that cannot be read, beside data that is ours, is moved aside and reported: it holds nothing but itself.
+    pub fn open(files: &dyn Files, root: &Path, damage: &mut Vec<Damage>) -> Result<Self, OpenError> {
         let fail = |what, path: &Path, e| OpenError::io(what, root, path, e);
         files.create_dir(root).map_err(|e| fail("create", root, e))?;
         let marker = root.join(MARKER);
         match read_all(files, &marker) {
-            Ok(bytes) => check_version(&marker, &bytes)?,
+            Ok(bytes) => match check_version(&marker, &bytes) {
+                Err(OpenError::Foreign { .. }) if ["wal", "blocks", "meta"].iter().all(|d| root.join(d).is_dir()) => {
+                    let aside = root.join(format!("{MARKER}.damaged"));
+                    tracing::error!(path = %marker.display(), "damaged marker of the data directory is written anew");
+                    files.rename(&marker, &aside).map_err(|e| fail("move aside", &marker, e))?;
+                    let message = "no marker of a data directory".to_owned();
+                    damage.push(Damage { path: aside, offset: 0, bytes: bytes.len() as u64, message });
+                }
+                checked => checked?,
+            },
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 let mut entries = std::fs::read_dir(root).map_err(|e| fail("list", root, e))?;
                 let ours = |name: &str| name == LOCK || name.starts_with(MARKER);

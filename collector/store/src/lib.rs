@@ -26,6 +26,7 @@ mod snapshot;
 mod stats;
 mod store;
 mod wal;
+mod witness;
 
 pub use error::{AppendError, OpenError, StoreError};
 pub use metadata::Metadata;

@@ -13,13 +13,15 @@ use crate::wal::writer::parse_name;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Windows that one flush may write; more and the windows are made wider.
 const MAX_WINDOWS: usize = 32;
 /// How often the thread looks.
 const ROUND: Duration = Duration::from_secs(1);
+/// Of a full head, the part that is worth a block of its own when memory is short.
+const LITTLE: u64 = 8;
 /// Niceness of the background threads: whoever waits for an answer goes first, and they still get a quarter of what
 /// such a thread gets.
 const NICE: i32 = 5;
@@ -31,6 +33,8 @@ pub struct Maintenance {
     next_block: AtomicU64,
     /// Held while flushing: when the current generation began.
     flush: Mutex<Instant>,
+    /// The head is to go before it is full.
+    relieve: AtomicBool,
     /// Held while merging, removing or linking blocks.
     pub merge: Mutex<()>,
 }
@@ -38,7 +42,12 @@ pub struct Maintenance {
 impl Maintenance {
     /// With the first free block number.
     pub fn new(next_block: u64) -> Self {
-        Self { next_block: AtomicU64::new(next_block), flush: Mutex::new(Instant::now()), merge: Mutex::new(()) }
+        Self {
+            next_block: AtomicU64::new(next_block),
+            flush: Mutex::new(Instant::now()),
+            relieve: AtomicBool::new(false),
+            merge: Mutex::new(()),
+        }
     }
 }
 
@@ -75,6 +84,15 @@ impl Store {
         let mut began = shared.maintenance.flush.lock();
         let result = shared.flush_older().and_then(|()| shared.cut(&mut began)).and_then(|()| shared.flush_older());
         shared.note(FLUSH, result)
+    }
+
+    /// Has the head written to blocks soon, although it is not full: memory is short. Little heads stay, for they hold
+    /// little.
+    pub fn relieve(&self) {
+        if self.shared.log.lock().bytes >= self.shared.options.head_bytes / LITTLE {
+            self.shared.maintenance.relieve.store(true, Ordering::Relaxed);
+            self.shared.flush_bell.ring();
+        }
     }
 
     /// One round of what the background threads do: flush what is due, apply retention, merge.
@@ -134,7 +152,8 @@ impl Shared {
             .retain()
             .and_then(|()| self.merge(&self.blocks))
             .and_then(|()| self.roll_up())
-            .and_then(|()| self.merge(&self.rollups));
+            .and_then(|()| self.merge(&self.rollups))
+            .and(self.witness.tick());
         drop(merging);
         for block in self.blocks.all().iter().chain(self.rollups.all().iter()) {
             block.forget_idle(IDLE_ROUNDS);
@@ -146,7 +165,7 @@ impl Shared {
         let mut began = self.maintenance.flush.lock();
         let bytes = self.log.lock().bytes;
         let old = began.elapsed() >= self.options.head_age && bytes > 0;
-        let due = bytes > self.options.head_bytes || old;
+        let due = bytes > self.options.head_bytes || old || self.maintenance.relieve.swap(false, Ordering::Relaxed);
         // While blocks cannot be written no further generation is begun: appends are refused in the end, and memory
         // stays bounded.
         let result = self

@@ -1,9 +1,17 @@
-//! Type, unit and help of metrics, in `sled`: small, precious, changed rarely.
+//! The database of what is small, precious and changed rarely (`sled`), and its table of type, unit and help of metrics.
 
 use crate::codec::varint::{Cursor, put};
-use crate::error::StoreError;
+use crate::error::{OpenError, StoreError};
+use crate::rollup::Rolled;
+use crate::wal::replay::Damage;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long a database that was just let go may stay locked.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a metric is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,6 +64,82 @@ impl Table {
         let mut known = self.known.write();
         Arc::make_mut(&mut known).extend(changed.into_iter().map(|(n, m)| (n.to_owned(), m)));
         Ok(())
+    }
+}
+
+/// The database, opened and read once.
+pub struct Precious {
+    pub db: sled::Db,
+    pub metadata: Table,
+    pub rolled: Rolled,
+}
+
+impl Precious {
+    /// Opens or creates it at `meta`. Samples must not be out of reach because of it: one that is damaged is moved aside,
+    /// reported, and begun anew.
+    pub fn open(root: &Path, meta: &Path, damage: &mut Vec<Damage>) -> Result<Self, OpenError> {
+        let message = match Self::attempt(meta) {
+            Ok(Ok(sound)) => return Ok(sound),
+            Ok(Err(sled::Error::Io(e))) if e.kind() != std::io::ErrorKind::Other => {
+                return Err(OpenError::io("open", root, meta, e));
+            }
+            Ok(Err(e)) => e.to_string(),
+            Err(panicked) => panicked,
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let aside = root.join(format!("meta.damaged-{now}"));
+        tracing::error!(
+            error = message, moved_to = %aside.display(),
+            "the database of jobs, incidents and topology is damaged and begins anew; samples are not affected. \
+             Restore meta from a snapshot if there is one"
+        );
+        std::fs::rename(meta, &aside).map_err(|e| OpenError::io("move aside", root, meta, e))?;
+        damage.push(Damage { path: aside, offset: 0, bytes: 0, message });
+        match Self::attempt(meta) {
+            Ok(opened) => opened.map_err(|e| Self::error(root, meta, e)),
+            Err(e) => Err(OpenError::io("open", root, meta, std::io::Error::other(e))),
+        }
+    }
+
+    /// Why it cannot be had.
+    pub fn error(root: &Path, meta: &Path, e: sled::Error) -> OpenError {
+        match e {
+            sled::Error::Io(e) => OpenError::io("open", root, meta, e),
+            source => OpenError::Metadata { path: meta.into(), source },
+        }
+    }
+
+    /// A damaged database says so by an error, or by a panic, and perhaps not before it is read.
+    fn attempt(meta: &Path) -> Result<sled::Result<Self>, String> {
+        let read = || {
+            let db = open(meta)?;
+            let (metadata, rolled) = (Table::open(&db)?, Rolled::open(&db)?);
+            for name in db.tree_names() {
+                for entry in &db.open_tree(&name)? {
+                    entry?;
+                }
+            }
+            Ok(Self { db, metadata, rolled })
+        };
+        catch_unwind(AssertUnwindSafe(read)).map_err(|panic| {
+            let text =
+                panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+            text.unwrap_or("it panicked").to_owned()
+        })
+    }
+}
+
+/// The directory is ours, so whoever still has this lock is a store that this process has just dropped: the database
+/// lets go when its last write is done.
+fn open(path: &Path) -> sled::Result<sled::Db> {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        match sled::open(path) {
+            Err(sled::Error::Io(e)) if e.to_string().contains("acquire lock") && Instant::now() < patience => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
     }
 }
 

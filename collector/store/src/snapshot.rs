@@ -6,11 +6,12 @@ use crate::io::{read_all, write_whole};
 use crate::metadata::Table;
 use crate::rollup::Rolled;
 use crate::store::Store;
+use crate::witness::TABLE;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Tables that are copied by those who know them.
-const OWN: [&[u8]; 2] = [b"metadata", b"rolled"];
+/// Tables that are copied by those who know them, or not at all.
+const OWN: [&[u8]; 3] = [b"metadata", b"rolled", TABLE.as_bytes()];
 
 impl Store {
     /// Writes everything appended before the call to `target`, a new or empty directory. Blocks never change, so on the

@@ -6,12 +6,13 @@ use crate::error::{AppendError, OpenError, StoreError};
 use crate::head::generation::Generation;
 use crate::io::{Files, OsFiles};
 use crate::maintain::{Bell, Maintenance};
-use crate::metadata::{Metadata, Table};
+use crate::metadata::{Metadata, Precious, Table};
 use crate::options::{Options, millis};
 use crate::rollup::Rolled;
 use crate::rows::{Appended, RowGroup};
 use crate::wal::replay::{self, Damage};
 use crate::wal::writer::{self, Log};
+use crate::witness::Witness;
 use fabriclens_model::is_absent;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::BTreeMap;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub written: Condvar,
     pub head: RwLock<Head>,
     pub metadata: Table,
+    /// Whether the database is whole.
+    pub witness: Witness,
     /// Where `metadata` and `rolled` are, and whatever else is small and precious.
     pub db: sled::Db,
     pub damage: Mutex<Vec<Damage>>,
@@ -91,16 +94,13 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_with(dir: &Path, options: Options, files: Arc<dyn Files>) -> Result<Self, OpenError> {
-        let dir = DataDir::open(&*files, dir)?;
-        let meta = dir.root.join("meta");
-        let precious = |e| match e {
-            sled::Error::Io(e) => OpenError::io("open", &dir.root, &meta, e),
-            source => OpenError::Metadata { path: meta.clone(), source },
-        };
-        let db = open_sled(&meta).map_err(precious)?;
-        let metadata = Table::open(&db).map_err(precious)?;
-        let rolled = Rolled::open(&db).map_err(precious)?;
         let mut damage = Vec::new();
+        let dir = DataDir::open(&*files, dir, &mut damage)?;
+        let meta = dir.root.join("meta");
+        let precious = |e| Precious::error(&dir.root, &meta, e);
+        let Precious { db, metadata, rolled } = Precious::open(&dir.root, &meta, &mut damage)?;
+        let witness = Witness::open(&db, &dir.root, &mut damage)
+            .map_err(|e| OpenError::io("open", &dir.root, &meta, std::io::Error::other(e)))?;
         let (blocks, next_block) = blocks::load(&dir, false, &*files, &mut damage)?;
         let (rollups, next_rollup) = blocks::load(&dir, true, &*files, &mut damage)?;
         let rolled = rolled.keep(&blocks.all()).map_err(precious)?;
@@ -119,6 +119,7 @@ impl Store {
             written: Condvar::new(),
             head: RwLock::new(Head { current, older }),
             metadata,
+            witness,
             db,
             damage: Mutex::new(damage),
             totals: Mutex::new(Appended::default()),
@@ -296,20 +297,6 @@ impl Shared {
                 log.done(work, result);
                 self.written.notify_all();
             }
-        }
-    }
-}
-
-/// The directory is ours, so whoever still has this lock is a store that this process has just dropped: the database
-/// lets go when its last write is done.
-fn open_sled(path: &Path) -> sled::Result<sled::Db> {
-    let patience = Instant::now() + PATIENCE;
-    loop {
-        match sled::open(path) {
-            Err(sled::Error::Io(e)) if e.to_string().contains("acquire lock") && Instant::now() < patience => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            opened => return opened,
         }
     }
 }

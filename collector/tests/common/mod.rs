@@ -11,6 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fabriclens::config::{Config, Endpoint, Forward};
 use fabriclens::ingest::prompb::{Label, Sample, TimeSeries, WriteRequest};
 use fabriclens::serve::{self, Running};
+use fabriclens_correlate::incident::{Incident, Place, Severity};
+use fabriclens_correlate::{Evidence, Kind};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
@@ -218,6 +220,33 @@ pub fn series(labels: &[(&str, &str)], samples: &[(i64, f64)]) -> TimeSeries {
         labels: labels.iter().map(|(n, v)| Label { name: (*n).into(), value: (*v).into() }).collect(),
         samples: samples.iter().map(|(t, v)| Sample { value: *v, timestamp: *t }).collect(),
         histograms: vec![],
+    }
+}
+
+/// A storm that goes on, as detectors tell it.
+pub fn incident(id: &str, start_ns: i64) -> Incident {
+    Incident {
+        id: id.to_owned(),
+        kind: Kind::PfcStorm,
+        start_ns,
+        detected_ns: start_ns + 1_000_000_000,
+        end_ns: None,
+        merged_into: None,
+        severity: Severity::Critical,
+        confidence: 0.93,
+        root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
+        culprit_jobs: vec![],
+        victim_jobs: vec!["4711".to_owned()],
+        victim_ports: vec![],
+        evidence: vec![Evidence {
+            metric: "fabric_pfc_pause_seconds_total".to_owned(),
+            at: "h3 port 1".to_owned(),
+            value: 0.97,
+            threshold: 0.01,
+            window_ns: [start_ns, start_ns + 1_000_000_000],
+        }],
+        explanation: "h3 port 1 pauses its switch 97 % of the time.".to_owned(),
+        action: "Reset its NIC.".to_owned(),
     }
 }
 

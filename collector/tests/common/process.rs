@@ -100,8 +100,10 @@ pub fn wait(child: &mut Child) -> Option<i32> {
 
 pub fn serve(data: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(BIN);
-    command.args(["serve", "--http", "127.0.0.1:0", "--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0"]);
-    command.arg("--data").arg(data).args(more).env_remove("FABRICLENS_URL");
+    command.arg("serve").arg("--data").arg(data).args(more).env_remove("FABRICLENS_URL");
+    for listener in ["--http", "--otlp-grpc", "--otlp-http"].iter().filter(|l| !more.contains(l)) {
+        command.args([*listener, "127.0.0.1:0"]);
+    }
     command
 }
 

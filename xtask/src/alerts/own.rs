@@ -7,7 +7,7 @@ const HEARD: &str = "fabriclens_agent_start_time_seconds";
 const H1: &str = r#"host="h1""#;
 
 pub fn rules() -> Vec<Alert> {
-    vec![agent_missing(), clock_skew(), agent_data_loss(), collector_data_loss(), store_failing()]
+    vec![agent_missing(), clock_skew(), agent_data_loss(), collector_data_loss(), collector_overloaded(), store_failing()]
 }
 
 fn agent_missing() -> Alert {
@@ -110,6 +110,27 @@ fn collector_data_loss() -> Alert {
                 &[
                     (r#"fabriclens_ingest_rejected_total{source="otlp_grpc",reason="future"}"#, "9x50"),
                     (r#"fabriclens_forward_dropped_total{queue="mimir",reason="size"}"#, "0x50"),
+                ],
+            ),
+        ],
+    }
+}
+
+fn collector_overloaded() -> Alert {
+    Alert {
+        name: "FabriclensCollectorOverloaded",
+        severity: Warning,
+        hold: "2m",
+        expr: "sum by (reason) (rate(fabriclens_ingest_shed_total{reason!=\"stopping\"}[1m])) > 0".to_owned(),
+        summary: "The collector tells senders to come back: {{ $labels.reason }}",
+        says: "More comes than it can take (busy, room), or it has nearly the memory that it may have (memory). Nothing is lost as long as agents can keep what waits. Verdicts come first; old samples wait longest.",
+        cases: vec![
+            fires("10m", &[r#"reason="memory""#], &[(r#"fabriclens_ingest_shed_total{source="otlp_grpc",rank="late",reason="memory"}"#, "0+9x80")]),
+            silent(
+                "10m",
+                &[
+                    (r#"fabriclens_ingest_shed_total{source="otlp_grpc",rank="unknown",reason="stopping"}"#, "0+9x80"),
+                    (r#"fabriclens_ingest_shed_total{source="otlp_grpc",rank="live",reason="busy"}"#, "9x80"),
                 ],
             ),
         ],

@@ -145,6 +145,20 @@ fn ingest() -> Row {
                 .ask("sum by (reason) (rate(fabriclens_ingest_rejected_total[$__rate_interval])) > 0", "{{reason}}")
                 .wide(8)
                 .none("All is taken."),
+            lines("Told to come back, by reason", Unit::PerSecond)
+                .says("Requests, not samples: senders keep them and come again. busy: more than it can do; memory: near limits.memory; \
+                       stopping: a restart. late are old samples, which go last.")
+                .ask(
+                    "sum by (rank, reason) (rate(fabriclens_ingest_shed_total[$__rate_interval])) > 0",
+                    "{{rank}} {{reason}}",
+                )
+                .wide(8)
+                .none("All is taken at once."),
+            lines("Memory of the collector", Unit::Bytes)
+                .says("Resident, and what it may have. From 85 % on old samples are told to come back, from 95 % on all.")
+                .ask("max(fabriclens_memory_bytes)", "used")
+                .ask("max(fabriclens_memory_limit_bytes)", "limit")
+                .wide(8),
             lines("Time to make a request durable", Unit::Seconds)
                 .says("Median and 99 %. A slow disk shows here.")
                 .ask(

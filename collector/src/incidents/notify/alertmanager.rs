@@ -48,12 +48,15 @@ pub(super) struct Alertmanager {
     base: String,
     /// Labels that every alert has.
     own: Labels,
+    /// Another collector sees the same and tells the same Alertmanager: labels must not tell the two apart, and ids of
+    /// incidents do.
+    shared: bool,
     sent: HashMap<String, Sent>,
 }
 
 impl Alertmanager {
-    pub(super) fn new(caller: Caller, base: String, own: Labels) -> Self {
-        Self { caller, base, own, sent: HashMap::new() }
+    pub(super) fn new(caller: Caller, base: String, own: Labels, shared: bool) -> Self {
+        Self { caller, base, own, shared, sent: HashMap::new() }
     }
 
     fn alert(&self, thread: &Thread, labels: Labels, ends_ns: i64) -> Alert {
@@ -85,7 +88,9 @@ impl Alertmanager {
         let mut labels = self.own.clone();
         let name = |name: &str| name.to_owned();
         labels.insert(name("alertname"), format!("Fabriclens{}", camel(kind)));
-        labels.insert(name("incident"), thread.key.clone());
+        if !self.shared {
+            labels.insert(name("incident"), thread.key.clone());
+        }
         labels.insert(name("kind"), kind_text(kind));
         labels.insert(name("severity"), severity_text(record.incident.severity).to_owned());
         labels.extend(root_labels(&record.incident.root).into_iter().map(|(n, value)| (name(n), value)));

@@ -65,8 +65,10 @@ pub fn notify(
     let mut receivers: Vec<(String, Box<dyn Receiver>)> = Vec::new();
     for endpoint in &config.alertmanager.endpoints {
         let caller = Caller::new(format!("alertmanager {}", endpoint.url), endpoint, telemetry)?;
-        let labels = config.alertmanager.labels.clone();
-        receivers.push((caller.name.clone(), Box::new(alertmanager::Alertmanager::new(caller, base.clone(), labels))));
+        let name = caller.name.clone();
+        let (labels, shared) = (config.alertmanager.labels.clone(), !config.peers.is_empty());
+        let receiver = alertmanager::Alertmanager::new(caller, base.clone(), labels, shared);
+        receivers.push((name, Box::new(receiver)));
     }
     for webhook in &config.webhook {
         let caller = Caller::new(format!("webhook {}", webhook.name), &webhook.endpoint, telemetry)?;

@@ -68,8 +68,12 @@ impl Fake {
     }
 
     fn alertmanager(&self) -> alertmanager::Alertmanager {
+        self.alertmanager_beside(false)
+    }
+
+    fn alertmanager_beside(&self, another: bool) -> alertmanager::Alertmanager {
         let own = [("cluster".to_owned(), "west".to_owned())].into();
-        alertmanager::Alertmanager::new(self.caller("am"), "https://fabric.example".into(), own)
+        alertmanager::Alertmanager::new(self.caller("am"), "https://fabric.example".into(), own, another)
     }
 }
 
@@ -227,6 +231,21 @@ fn alertmanager_hears_it_each_minute_and_when_it_ends_even_over_a_restart() {
     turn(&mut am, &book, 100);
     assert_eq!(alerts(&fake.take(), 90), [storm(0)]);
     assert!(turn(&mut am, &book, 101) && fake.take().is_empty());
+}
+
+#[test]
+fn two_collectors_that_see_the_same_give_one_alert() {
+    let (dirs, fake) = ([tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()], Fake::start());
+    for (dir, id) in dirs.iter().zip(["1000-1", "1300-7"]) {
+        let book = book(dir.path());
+        book.update(3 * S, &[incident(id)]);
+        assert!(turn(&mut fake.alertmanager_beside(true), &book, 3));
+    }
+    let came = fake.take();
+    let [one, two] = [&came[0].1[0], &came[1].1[0]];
+    assert_eq!(one["labels"], two["labels"], "it is its labels that make an alert what it is");
+    assert_eq!(one["labels"]["node"], "h3");
+    assert_ne!(one["generatorURL"], two["generatorURL"], "each leads to its own incident");
 }
 
 #[test]

@@ -1,0 +1,120 @@
+//! One series out of two collectors' copies of it. An agent that tells both gives both the same times; one that failed
+//! over gave each a part; and what two collectors work out themselves has times of their own.
+
+use fabriclens_model::{Series, SharedSeries};
+
+/// Of the usual distance between samples: nearer than this, a sample tells nothing that the one beside it does not.
+const NEAR: f64 = 0.75;
+
+/// All series of both; the samples of the first count, and those of the second where the first has none near.
+pub(super) fn join(own: Vec<SharedSeries>, other: Vec<Series>) -> Vec<SharedSeries> {
+    let (mut own, mut other) = (own.into_iter().peekable(), other.into_iter().peekable());
+    let mut all = Vec::with_capacity(own.len().max(other.len()));
+    loop {
+        let order = match (own.peek(), other.peek()) {
+            (Some(a), Some(b)) => a.labels.cmp(&b.labels),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (None, None) => return all,
+        };
+        let a = if order.is_le() { own.next() } else { None };
+        let b = if order.is_ge() { other.next() } else { None };
+        match (a, b) {
+            (Some(a), Some(b)) => all.push(fill(a, &b)),
+            (a, b) => all.extend(a.or(b.map(Into::into))),
+        }
+    }
+}
+
+/// The gaps of a series filled from its copy; times of both ascend.
+fn fill(own: SharedSeries, other: &Series) -> SharedSeries {
+    // Nearly always: both were told the same.
+    if *own.times == *other.times {
+        return own;
+    }
+    let usual = spacing(&own.times).or_else(|| spacing(&other.times)).unwrap_or(0);
+    let near = ((usual as f64 * NEAR) as i64).max(1);
+    let (mut times, mut values) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    let mut add = |times: &mut Vec<i64>, values: &mut Vec<f64>, until: i64| {
+        while at < other.times.len() && other.times[at] < until {
+            let time = other.times[at];
+            if times.last().is_none_or(|before| time - before >= near) && until - time >= near {
+                times.push(time);
+                values.push(other.values[at]);
+            }
+            at += 1;
+        }
+    };
+    for (time, value) in own.times.iter().zip(&own.values) {
+        add(&mut times, &mut values, *time);
+        times.push(*time);
+        values.push(*value);
+    }
+    add(&mut times, &mut values, i64::MAX);
+    if times.len() == own.times.len() {
+        return own;
+    }
+    SharedSeries { labels: own.labels, times: times.into(), values }
+}
+
+/// Median distance of neighbours, of some of them.
+fn spacing(times: &[i64]) -> Option<i64> {
+    let step = (times.len() / 64).max(1);
+    let mut all: Vec<i64> = times.windows(2).step_by(step).map(|w| w[1] - w[0]).collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_model::Labels;
+
+    fn series(name: &str, times: impl IntoIterator<Item = i64>, value: f64) -> Series {
+        let times: Vec<i64> = times.into_iter().collect();
+        Series { labels: Labels::new([("__name__", name)]), values: vec![value; times.len()], times }
+    }
+
+    fn joined(own: Vec<Series>, other: Vec<Series>) -> Vec<(String, Vec<i64>, Vec<f64>)> {
+        let all = join(own.into_iter().map(Into::into).collect(), other);
+        all.into_iter().map(|s| (s.labels.metric().to_owned(), s.times.to_vec(), s.values)).collect()
+    }
+
+    #[test]
+    fn a_gap_is_filled_and_nothing_is_there_twice() {
+        let second = |from: i64, to: i64| (from..to).map(|s| s * 1000);
+        // Both were told all; one was away for a while.
+        let own = series("m", second(0, 10).chain(second(20, 30)), 1.0);
+        let got = joined(vec![own.clone()], vec![series("m", second(0, 30), 2.0)]);
+        assert_eq!(got[0].1, second(0, 30).collect::<Vec<_>>());
+        assert_eq!(got[0].2.iter().filter(|v| **v == 2.0).count(), 10);
+        assert_eq!(joined(vec![series("m", second(0, 30), 2.0)], vec![own])[0].2, vec![2.0; 30]);
+        // Each has a part, and the last request before the change was told to both.
+        let got = joined(vec![series("m", second(10, 20), 1.0)], vec![series("m", second(0, 11), 2.0)]);
+        assert_eq!(got[0].1, second(0, 20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn times_of_their_own_are_not_interleaved() {
+        let at = |shift: i64| (0..10).map(move |s| s * 1000 + shift);
+        let got = joined(vec![series("m", at(0), 1.0)], vec![series("m", at(400), 2.0)]);
+        assert_eq!(got[0].2, vec![1.0; 10]);
+        // In the gap those of the other, none too near its ends.
+        let own = series("m", at(0).filter(|t| !(3000..7000).contains(t)), 1.0);
+        assert_eq!(
+            joined(vec![own], vec![series("m", at(400), 2.0)])[0].1,
+            [0, 1000, 2000, 3400, 4400, 5400, 7000, 8000, 9000]
+        );
+        // One sample, as instants ask for: the newest of the two, unless they are near.
+        assert_eq!(joined(vec![series("m", [5000], 1.0)], vec![series("m", at(100), 2.0)])[0].1.last(), Some(&9100));
+    }
+
+    #[test]
+    fn series_of_one_alone_stay_and_all_are_in_order() {
+        let (a, b, c) = (|| series("a", [1], 1.0), || series("b", [1], 1.0), || series("c", [1], 1.0));
+        let names = |got: Vec<(String, Vec<i64>, Vec<f64>)>| got.into_iter().map(|s| s.0).collect::<String>();
+        assert_eq!(names(joined(vec![a(), c()], vec![b(), c()])), "abc");
+        assert_eq!(names(joined(vec![], vec![b()])), "b");
+    }
+}

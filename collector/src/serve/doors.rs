@@ -1,0 +1,139 @@
+//! Listeners that answer from the first moment on: until the store is open they say so, in the words of each protocol,
+//! so that a restart looks to senders like a moment of patience and not like a machine that is gone.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tonic::codegen::Service as _;
+
+use super::listen::{Listener, Peer};
+use crate::endpoint::jitter;
+use crate::ingest::retry;
+
+/// How soon those may come back who are early; half of them sooner.
+const SOON: Duration = Duration::from_secs(2);
+const STARTING: &str = "starting: the store is being opened and its log replayed; come again in a moment";
+
+/// What a listener speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speaks {
+    /// The main one: health is asked here.
+    Http,
+    /// OTLP over gRPC.
+    Grpc,
+    /// OTLP over HTTP.
+    Otlp,
+}
+
+/// A listener, and what it serves once there is something.
+pub(super) struct Door {
+    router: Arc<OnceLock<Router>>,
+    task: Ended,
+}
+
+/// Ends with who holds it: a start that fails leaves nothing running.
+struct Ended(Option<JoinHandle<std::io::Result<()>>>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+impl Door {
+    /// Takes connections until `stopped`.
+    pub(super) fn open(listener: Listener, speaks: Speaks, mut stopped: watch::Receiver<bool>) -> Self {
+        let router = Arc::new(OnceLock::new());
+        let front = Router::new().fallback(pass).with_state((router.clone(), speaks));
+        let service = front.into_make_service_with_connect_info::<Peer>();
+        let task = tokio::spawn(async move {
+            let stop = async move {
+                _ = stopped.wait_for(|s| *s).await;
+            };
+            axum::serve(listener, service).with_graceful_shutdown(stop).await
+        });
+        Self { router, task: Ended(Some(task)) }
+    }
+
+    /// From now on this is what is served; gives the task that serves.
+    pub(super) fn serve(mut self, router: Router) -> Option<JoinHandle<std::io::Result<()>>> {
+        _ = self.router.set(router);
+        self.task.0.take()
+    }
+}
+
+async fn pass(State((router, speaks)): State<(Arc<OnceLock<Router>>, Speaks)>, request: Request) -> Response {
+    match router.get() {
+        // A router is always ready.
+        Some(router) => router.clone().call(request).await.into_response(),
+        None => early(speaks, request.uri().path()),
+    }
+}
+
+/// To who comes before there is anything to serve.
+fn early(speaks: Speaks, path: &str) -> Response {
+    match (speaks, path) {
+        (Speaks::Http, "/healthz" | "/-/healthy") => crate::api::ALIVE.into_response(),
+        (Speaks::Grpc, _) => retry::unavailable(STARTING, jitter(SOON)).into_http::<Body>(),
+        (Speaks::Http | Speaks::Otlp, _) => {
+            let after = [(header::RETRY_AFTER, retry::seconds(jitter(SOON)))];
+            (StatusCode::SERVICE_UNAVAILABLE, after, format!("{STARTING}\n")).into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+
+    /// Status line, head and body of a GET.
+    async fn get(address: std::net::SocketAddr, path: &'static str) -> String {
+        let ask = move || {
+            let mut s = std::net::TcpStream::connect(address).unwrap();
+            write!(s, "GET {path} HTTP/1.1\r\nhost: c\r\nconnection: close\r\n\r\n").unwrap();
+            let mut text = String::new();
+            s.read_to_string(&mut text).unwrap();
+            text.to_lowercase()
+        };
+        tokio::task::spawn_blocking(ask).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn before_the_store_is_open_it_lives_and_is_not_ready_and_then_serves() {
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let door = Door::open(Listener::start(socket, None).unwrap(), Speaks::Http, stopped);
+        assert!(get(address, "/healthz").await.starts_with("http/1.1 200"));
+        for path in ["/readyz", "/api/v1/query?query=up"] {
+            let text = get(address, path).await;
+            assert!(text.starts_with("http/1.1 503") && text.contains("retry-after: "), "{text}");
+            assert!(text.contains("starting: the store is being opened"), "{text}");
+        }
+        let server = door.serve(Router::new().route("/readyz", axum::routing::get(|| async { "ready" })));
+        assert!(get(address, "/readyz").await.ends_with("ready"));
+        stop.send_replace(true);
+        server.unwrap().await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_start_that_fails_leaves_no_listener() {
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let (_stop, stopped) = watch::channel(false);
+        drop(Door::open(Listener::start(socket, None).unwrap(), Speaks::Grpc, stopped));
+        while tokio::net::TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
