@@ -16,6 +16,7 @@ pub mod ingest;
 pub mod jobs;
 mod lines;
 mod parts;
+pub mod reload;
 pub mod serve;
 mod tap;
 pub mod telemetry;

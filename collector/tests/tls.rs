@@ -6,11 +6,15 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Collector, forward, now_ms, now_ns, otlp, series};
+use common::{Collector, forward, now_ms, now_ns, otlp, series, until};
 use fabriclens::config::{Config, Tls};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
+use ureq::tls::{RootCerts, TlsConfig};
 
 /// A certificate authority in a directory.
 struct Ca {
@@ -42,6 +46,24 @@ impl Ca {
         std::fs::write(&paths.1, key.serialize_pem()).unwrap();
         paths
     }
+}
+
+/// A client that trusts this authority alone.
+fn trusting(pem: &str) -> ureq::Agent {
+    let roots = RootCerts::new_with_certs(&[ureq::tls::Certificate::from_pem(pem.as_bytes()).unwrap()]);
+    let tls = TlsConfig::builder().root_certs(roots).build();
+    ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false).build().new_agent()
+}
+
+/// The certificate that the main listener shows now.
+async fn shown(c: &Collector, ca: &Ca) -> Vec<u8> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca.issuer.pem().as_bytes()).unwrap()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let stream = tokio::net::TcpStream::connect(c.running.http).await.unwrap();
+    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+    let stream = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+    stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
 }
 
 async fn connect(c: &Collector, ca: &Ca, identity: Option<Identity>) -> Result<MetricsServiceClient<Channel>, String> {
@@ -78,6 +100,57 @@ async fn agents_with_a_certificate_get_in_and_others_do_not() {
         };
         assert!(refused);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_change_under_load_and_no_request_fails() {
+    let ca = Ca::new();
+    let (cert, key) = ca.issue("server");
+    let tls = Tls { cert: cert.clone(), key: key.clone(), client_ca: None };
+    let c = Collector::with(|config| config.tls = Some(tls)).await;
+    let told = async |metric: &str| {
+        let (url, agent) = (format!("https://localhost:{}/metrics", c.running.http.port()), trusting(&ca.issuer.pem()));
+        let text =
+            tokio::task::spawn_blocking(move || agent.get(url).call().unwrap().body_mut().read_to_string().unwrap());
+        let text = text.await.unwrap();
+        let line = text.lines().find_map(|l| l.strip_prefix(metric)).unwrap_or_else(|| panic!("no {metric}: {text}"));
+        line.trim().parse::<f64>().unwrap()
+    };
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let load: Vec<_> = (0..3)
+        .map(|_| {
+            let (stop, pem) = (stop.clone(), ca.issuer.pem());
+            let url = format!("https://localhost:{}/healthz", c.running.http.port());
+            std::thread::spawn(move || {
+                let mut good = 0;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    // A connection for each request, and with it a handshake.
+                    let agent = trusting(&pem);
+                    assert_eq!(agent.get(&url).call().expect("a request failed").status(), 200);
+                    good += 1;
+                }
+                good
+            })
+        })
+        .collect();
+    for turn in 0..3 {
+        let before = shown(&c, &ca).await;
+        // The certificate and its key change one after the other: between them they do not fit.
+        let (new_cert, new_key) = ca.issue("next");
+        std::fs::rename(new_cert, &cert).unwrap();
+        c.running.reload();
+        until("the failure is told", async || told("fabriclens_reload_failing{what=\"tls\"}").await == 1.0).await;
+        assert_eq!(shown(&c, &ca).await, before, "the old one stays in force");
+        std::fs::rename(new_key, &key).unwrap();
+        c.running.reload();
+        until("the new one is shown", async || shown(&c, &ca).await != before).await;
+        assert_eq!(told("fabriclens_reloads_total{result=\"ok\",what=\"tls\"}").await, f64::from(turn + 1));
+    }
+    let expiry = told("fabriclens_tls_certificate_expiry_timestamp_seconds").await;
+    assert!(expiry > now_ms() as f64 / 1000.0, "{expiry}");
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let good: Vec<u32> = load.into_iter().map(|t| t.join().expect("no request fails")).collect();
+    assert!(good.iter().all(|n| *n > 3), "{good:?}");
 }
 
 #[tokio::test]

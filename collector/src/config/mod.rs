@@ -19,8 +19,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::duration::{self, QuantityError};
+use crate::serve::listen::Limits;
 use crate::thresholds::ThresholdError;
-use fabriclens_correlate::Limits;
+use fabriclens_correlate::Limits as Thresholds;
 use fabriclens_store::SeriesLimits;
 
 /// Everything the collector can be told, checked.
@@ -47,7 +48,7 @@ pub struct Config {
     /// Where jobs are told of, beside requests.
     pub jobs: Jobs,
     /// Numbers that detectors judge by.
-    pub thresholds: Limits,
+    pub thresholds: Thresholds,
     /// Files that describe the fabric, in any format that is known.
     pub topology: Vec<PathBuf>,
     /// Samples are kept by another engine, not here.
@@ -62,7 +63,7 @@ pub struct Config {
     pub webhook: Vec<Webhook>,
 }
 
-/// Addresses; port 0 takes any free port.
+/// Addresses (port 0 takes any free port), and how many may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// Prometheus API, remote write, page, metrics.
@@ -71,6 +72,8 @@ pub struct Listen {
     pub otlp_grpc: SocketAddr,
     /// OTLP over HTTP.
     pub otlp_http: SocketAddr,
+    /// Connections of each of them.
+    pub connections: Limits,
 }
 
 /// Retention by age and by size.
@@ -132,7 +135,12 @@ impl Default for Config {
             data: PathBuf::from("fabriclens-data"),
             insecure: false,
             self_metrics_interval: Duration::from_secs(15),
-            listen: Listen { http: loopback(7470), otlp_grpc: loopback(4317), otlp_http: loopback(4318) },
+            listen: Listen {
+                http: loopback(7470),
+                otlp_grpc: loopback(4317),
+                otlp_http: loopback(4318),
+                connections: Limits { all: 4096, of_address: 1024 },
+            },
             retention: Retention {
                 age: Duration::from_secs(30 * 86_400),
                 size: None,
@@ -151,7 +159,7 @@ impl Default for Config {
                 lookback: Duration::from_secs(300),
             },
             jobs: Jobs::default(),
-            thresholds: Limits::default(),
+            thresholds: Thresholds::default(),
             topology: Vec::new(),
             store: None,
             forward: Vec::new(),
@@ -182,6 +190,8 @@ impl Config {
             self.listen.http.to_string(),
             self.listen.otlp_grpc.to_string(),
             self.listen.otlp_http.to_string(),
+            self.listen.connections.all.to_string(),
+            self.listen.connections.of_address.to_string(),
             duration::format(self.retention.age),
             self.retention.size.map(|s| s.to_string()).unwrap_or_default(),
             duration::format(self.retention.rollups),

@@ -25,6 +25,8 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("listen.http", Form::Text),
     ("listen.otlp_grpc", Form::Text),
     ("listen.otlp_http", Form::Text),
+    ("listen.connections", Form::Integer),
+    ("listen.connections_per_address", Form::Integer),
     ("retention.age", Form::Text),
     ("retention.size", Form::Text),
     ("retention.rollups", Form::Text),
@@ -125,6 +127,8 @@ pub(super) struct RawListen {
     pub http: Option<String>,
     pub otlp_grpc: Option<String>,
     pub otlp_http: Option<String>,
+    pub connections: Option<u64>,
+    pub connections_per_address: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -1,14 +1,15 @@
 //! Build, run, drain: opens the store, binds all listeners, serves until told to stop, and stops in order.
 
+mod connection;
 pub mod listen;
+pub mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use fabriclens_store::{OpenError, Options, Store};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::api::{self, Api};
@@ -19,9 +20,10 @@ use crate::incidents::{self, Book, BookError};
 use crate::ingest::{self, Ingest};
 use crate::jobs::{self, Jobs};
 use crate::parts::Parts;
+use crate::reload::{self, Reload};
 use crate::telemetry::Telemetry;
 use crate::topology::{self, Topologies, TopologiesError};
-use listen::{ListenError, Listener, Peer};
+use listen::{ListenError, Listener};
 
 /// Requests that are under way get this long to finish.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -64,7 +66,8 @@ pub struct Running {
     /// OTLP over HTTP.
     pub otlp_http: SocketAddr,
     stop: watch::Sender<bool>,
-    servers: Vec<JoinHandle<std::io::Result<()>>>,
+    look: Arc<Notify>,
+    servers: Vec<JoinHandle<()>>,
     own: JoinHandle<()>,
     /// Those who tell of jobs and of the topology, and who writes them.
     jobs: Vec<JoinHandle<()>>,
@@ -80,15 +83,20 @@ pub struct Running {
 /// [`ServeError`]; nothing is left running.
 pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let other = |e: &dyn std::fmt::Display| ServeError::Other(e.to_string());
-    let tls = config.tls.as_ref().map(listen::acceptor).transpose()?;
+    let telemetry = Telemetry::new().map_err(|e| other(&e))?;
+    let tls = config.tls.as_ref().map(|t| tls::acceptor(t, true, &telemetry)).transpose()?;
     // Ports before data: a second start on one machine fails on what is most likely wrong, and touches nothing.
     let [http, grpc, otlp] = config.listen.all();
     let (http, grpc, otlp) =
         tokio::try_join!(listen::bind(http.0, http.1), listen::bind(grpc.0, grpc.1), listen::bind(otlp.0, otlp.1))?;
     let local = |socket: &tokio::net::TcpListener| socket.local_addr().map_err(|e| other(&e));
-    config.listen = crate::config::Listen { http: local(&http)?, otlp_grpc: local(&grpc)?, otlp_http: local(&otlp)? };
+    config.listen = crate::config::Listen {
+        http: local(&http)?,
+        otlp_grpc: local(&grpc)?,
+        otlp_http: local(&otlp)?,
+        ..config.listen
+    };
 
-    let telemetry = Telemetry::new().map_err(|e| other(&e))?;
     let store = open(&config).await?;
     let data = Arc::new(Data::new(store.clone(), &config)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
@@ -113,11 +121,17 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let main = api::router(api.clone()).merge(ingest::http::remote_write_router(ingest.clone()));
     let servers =
         [(http, main), (grpc, ingest::grpc::router(ingest.clone())), (otlp, ingest::http::otlp_router(ingest))];
-    let servers: Result<Vec<_>, _> = servers
+    let servers = servers
         .into_iter()
-        .map(|(socket, router)| Ok(serve(Listener::start(socket, tls.clone())?, router, stopped.clone())))
+        .map(|(socket, router)| {
+            let listener =
+                Listener { router, tls: tls.clone(), limits: config.listen.connections, telemetry: telemetry.clone() };
+            tokio::spawn(listener.run(socket, stopped.clone()))
+        })
         .collect();
     let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
+    let (look, reloaded) = (Arc::<Notify>::default(), tls.map(|t| t as Arc<dyn Reload>).into_iter().collect());
+    tellers.push(tokio::spawn(reload::run(reloaded, look.clone(), stopped.clone())));
     tellers.push(tokio::spawn(incidents::live::run(parts, stopped.clone())));
     let wired = topology::run(topologies, data.clone(), api::engine(&config.query), stopped.clone());
     tellers.push(tokio::spawn(wired));
@@ -148,7 +162,8 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         otlp_grpc: config.listen.otlp_grpc,
         otlp_http: config.listen.otlp_http,
         stop,
-        servers: servers.map_err(|e: std::io::Error| other(&e))?,
+        look,
+        servers,
         own: tokio::spawn(own),
         jobs: tellers,
         api,
@@ -193,20 +208,15 @@ fn log_start(config: &Config) {
     }
 }
 
-fn serve(listener: Listener, router: Router, mut stopped: watch::Receiver<bool>) -> JoinHandle<std::io::Result<()>> {
-    let service = router.into_make_service_with_connect_info::<Peer>();
-    tokio::spawn(async move {
-        let stop = async move {
-            _ = stopped.wait_for(|s| *s).await;
-        };
-        axum::serve(listener, service).with_graceful_shutdown(stop).await
-    })
-}
-
 impl Running {
     /// The incidents, for those who run a collector in their own process.
     pub fn incidents(&self) -> &Arc<Book> {
         &self.book
+    }
+
+    /// Looks at certificates and tokens now, and not at the next pace.
+    pub fn reload(&self) {
+        self.look.notify_one();
     }
 
     /// Takes no more connections, lets running requests finish, ends its own series, closes the store.
@@ -215,8 +225,8 @@ impl Running {
         self.stop.send_replace(true);
         let drained = async {
             for server in self.servers {
-                if let Ok(Err(error)) = server.await {
-                    tracing::warn!(%error, "listener ended with an error");
+                if server.await.is_err() {
+                    tracing::warn!("a listener failed");
                 }
             }
         };
