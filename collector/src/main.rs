@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use fabriclens::cli::{Cli, Command, ServeArgs};
-use fabriclens::{backtest, client, config, serve};
+use fabriclens::{auth, backtest, client, config, serve};
 use tracing_subscriber::EnvFilter;
 
 // The system's keeps for each thread what a large query has freed: three times the memory that queries may take.
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Command::Incidents(args) => client::incidents(args).map_err(anyhow::Error::from),
         Command::Jobs(args) => client::jobs(args).map_err(anyhow::Error::from),
         Command::Backtest(args) => backtest::run(args).map_err(anyhow::Error::from),
+        Command::Token(args) => auth::command::run(args).map_err(anyhow::Error::msg),
         Command::Topology(args) => client::topology(args).map_err(anyhow::Error::from),
         Command::Report(args) => client::report(args).map_err(anyhow::Error::from),
     };

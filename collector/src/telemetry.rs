@@ -55,6 +55,8 @@ pub struct Telemetry {
     pub host_conflicts: IntCounterVec,
     /// Connections that were closed because their address had too many.
     pub connections_refused: IntCounter,
+    /// Requests that were refused before anything was done, by reason.
+    pub denied: IntCounterVec,
     /// End of the server's certificate, Unix seconds.
     pub certificate_expiry: IntGauge,
     /// Files that changed and were read again, by what they are and result (`ok`, `failed`).
@@ -205,6 +207,11 @@ impl Telemetry {
             connections_refused: counter(
                 "fabriclens_connections_refused_total",
                 "Connections closed because their address had too many.",
+            )?,
+            denied: counters(
+                "fabriclens_requests_denied_total",
+                "Requests refused by who made them, or how often.",
+                &["reason"],
             )?,
             certificate_expiry: gauge(
                 "fabriclens_tls_certificate_expiry_timestamp_seconds",

@@ -1,6 +1,7 @@
 //! Config in two types: as written (`RawConfig`) and as checked ([`Config`]). Flags beat environment beats file beats
 //! defaults. `main` loads it once; nothing binds, opens or creates before all of it is valid.
 
+mod auth;
 mod hint;
 mod jobs;
 mod load;
@@ -8,6 +9,7 @@ mod notify;
 mod raw;
 mod remote;
 
+pub use auth::Auth;
 pub use hint::nearest;
 pub use jobs::{Jobs, Kubernetes, Pods, Slurmrestd};
 pub use load::{Overrides, load};
@@ -39,6 +41,8 @@ pub struct Config {
     pub retention: Retention,
     /// Certificate for all listeners.
     pub tls: Option<Tls>,
+    /// Who may do what.
+    pub auth: Auth,
     /// Limits of the way in.
     pub ingest: Ingest,
     /// How many series are taken.
@@ -74,6 +78,8 @@ pub struct Listen {
     pub otlp_http: SocketAddr,
     /// Connections of each of them.
     pub connections: Limits,
+    /// Requests of one caller in a second; zero: no limit.
+    pub requests: u32,
 }
 
 /// Retention by age and by size.
@@ -140,6 +146,7 @@ impl Default for Config {
                 otlp_grpc: loopback(4317),
                 otlp_http: loopback(4318),
                 connections: Limits { all: 4096, of_address: 1024 },
+                requests: 1000,
             },
             retention: Retention {
                 age: Duration::from_secs(30 * 86_400),
@@ -149,6 +156,7 @@ impl Default for Config {
                 incidents: Duration::from_secs(366 * 86_400),
             },
             tls: None,
+            auth: Auth::default(),
             ingest: Ingest { message_size: 16 << 20, in_flight: 32, future: Duration::from_secs(600) },
             series: SeriesLimits::default(),
             query: Query {
@@ -192,6 +200,7 @@ impl Config {
             self.listen.otlp_http.to_string(),
             self.listen.connections.all.to_string(),
             self.listen.connections.of_address.to_string(),
+            self.listen.requests.to_string(),
             duration::format(self.retention.age),
             self.retention.size.map(|s| s.to_string()).unwrap_or_default(),
             duration::format(self.retention.rollups),
@@ -200,6 +209,8 @@ impl Config {
             path(&tls.map(|t| t.cert.clone())),
             path(&tls.map(|t| t.key.clone())),
             path(&ca),
+            path(&self.auth.tokens),
+            self.auth.host_id.text(),
             self.ingest.message_size.to_string(),
             self.ingest.in_flight.to_string(),
             duration::format(self.ingest.future),

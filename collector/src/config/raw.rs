@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::auth::RawAuth;
 use super::jobs::RawJobs;
 use super::notify::{RawAlertmanager, RawWebhook};
 
@@ -27,6 +28,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("listen.otlp_http", Form::Text),
     ("listen.connections", Form::Integer),
     ("listen.connections_per_address", Form::Integer),
+    ("listen.requests", Form::Integer),
     ("retention.age", Form::Text),
     ("retention.size", Form::Text),
     ("retention.rollups", Form::Text),
@@ -35,6 +37,8 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("tls.cert", Form::Text),
     ("tls.key", Form::Text),
     ("tls.client_ca", Form::Text),
+    ("auth.tokens", Form::Text),
+    ("auth.host_id", Form::Text),
     ("ingest.message_size", Form::Text),
     ("ingest.in_flight", Form::Integer),
     ("ingest.future", Form::Text),
@@ -97,8 +101,15 @@ pub(super) const SERVER_KEYS: &[&str] = &[
 ];
 
 /// Keys whose values are tables or lists of their own, which no variable sets.
-pub(super) const TABLE_KEYS: &[&str] =
-    &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts", "verdicts.thresholds", "topology.files"];
+pub(super) const TABLE_KEYS: &[&str] = &[
+    "auth.certificates",
+    "auth.proxy",
+    "jobs.slurmrestd",
+    "jobs.kubernetes",
+    "jobs.hosts",
+    "verdicts.thresholds",
+    "topology.files",
+];
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -110,6 +121,7 @@ pub(super) struct RawConfig {
     pub listen: RawListen,
     pub retention: RawRetention,
     pub tls: RawTls,
+    pub auth: RawAuth,
     pub ingest: RawIngest,
     pub query: RawQuery,
     pub jobs: RawJobs,
@@ -129,6 +141,7 @@ pub(super) struct RawListen {
     pub otlp_http: Option<String>,
     pub connections: Option<u64>,
     pub connections_per_address: Option<u64>,
+    pub requests: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -245,6 +258,8 @@ mod tests {
         }
         let mut known: Vec<&str> = KEYS.iter().map(|(k, _)| *k).collect();
         known.extend(TABLE_KEYS);
+        found.sort_unstable();
+        known.sort_unstable();
         assert_eq!(found, known);
         let fields = |head: &str, name: &str| -> Vec<String> {
             fields_of(&format!("{head}\nzzz = 1")).iter().map(|f| format!("{name}.{f}")).collect()

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full};
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
@@ -17,19 +15,19 @@ use tonic::Status;
 
 use super::body::{self, BodyError};
 use super::{BODY_TIME, Ingest, IngestError, Packing, Report, Way};
-use crate::serve::listen::Peer;
+use crate::auth::{Caller, Needs, Route, route};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 /// Whether a message is compressed, and its length in four bytes, stand before it.
 const PREFIX: usize = 5;
 
 /// What the gRPC listener serves.
-pub fn router(ingest: Arc<Ingest>) -> Router {
-    Router::new().route(EXPORT, post(export)).fallback(other).with_state(ingest)
+pub fn routes() -> Vec<Route<Arc<Ingest>>> {
+    vec![route(Needs::Ingest, &[Method::POST], EXPORT, export)]
 }
 
-async fn export(State(ingest): State<Arc<Ingest>>, ConnectInfo(peer): ConnectInfo<Peer>, request: Request) -> Response {
-    let Ok(done) = tokio::time::timeout(BODY_TIME, take(&ingest, peer, request)).await else {
+async fn export(State(ingest): State<Arc<Ingest>>, Extension(caller): Extension<Caller>, request: Request) -> Response {
+    let Ok(done) = tokio::time::timeout(BODY_TIME, take(&ingest, caller, request)).await else {
         ingest.refused(Way::OtlpGrpc, "slow");
         let text = format!("the request was not complete within {} s; send it again", BODY_TIME.as_secs());
         return Status::unavailable(text).into_http::<Body>();
@@ -40,7 +38,7 @@ async fn export(State(ingest): State<Arc<Ingest>>, ConnectInfo(peer): ConnectInf
     }
 }
 
-async fn take(ingest: &Arc<Ingest>, peer: Peer, request: Request) -> Result<Report, Status> {
+async fn take(ingest: &Arc<Ingest>, caller: Caller, request: Request) -> Result<Report, Status> {
     let refuse = |reason: &str, status: Status| {
         ingest.refused(Way::OtlpGrpc, reason);
         status
@@ -58,7 +56,7 @@ async fn take(ingest: &Arc<Ingest>, peer: Peer, request: Request) -> Result<Repo
         (true, packing) => packing,
         (false, _) => Packing::None,
     };
-    ingest.otlp(Way::OtlpGrpc, peer.0.ip(), packing, message).await.map_err(|e| status_of(&e))
+    ingest.otlp(Way::OtlpGrpc, caller, packing, message).await.map_err(|e| status_of(&e))
 }
 
 /// How a compressed message is compressed.
@@ -111,7 +109,7 @@ fn answered(report: &Report) -> Response {
 }
 
 /// Any other method, or no gRPC at all.
-async fn other(request: Request) -> Response {
+pub async fn other(request: Request) -> Response {
     let grpc =
         request.headers().get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
     if grpc {

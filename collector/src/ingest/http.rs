@@ -3,34 +3,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use prost::Message;
+use prost::Message as _;
 use tokio::sync::OwnedSemaphorePermit;
+use tonic::Code;
 
 use super::body::{self, BodyError};
 use super::import::import;
+use super::retry::RpcStatus;
 use super::unpack::Packing;
 use super::{BODY_TIME, Ingest, IngestError, Way, grpc};
-use crate::serve::listen::Peer;
+use crate::auth::{Caller, Needs, Route, route};
 
 /// Seconds after which a sender may try again.
 const RETRY_AFTER: &str = "5";
 
 /// What the OTLP/HTTP listener serves.
-pub fn otlp_router(ingest: Arc<Ingest>) -> Router {
-    Router::new().route("/v1/metrics", post(otlp)).fallback(other).with_state(ingest)
+pub fn otlp_routes() -> Vec<Route<Arc<Ingest>>> {
+    vec![route(Needs::Ingest, &[Method::POST], "/v1/metrics", otlp)]
 }
 
 /// Remote write and import, for the main listener.
-pub fn remote_write_router(ingest: Arc<Ingest>) -> Router {
-    Router::new().route("/api/v1/write", post(remote_write)).route("/api/v1/import", post(import)).with_state(ingest)
+pub fn write_routes() -> Vec<Route<Arc<Ingest>>> {
+    vec![
+        route(Needs::Ingest, &[Method::POST], "/api/v1/write", remote_write),
+        route(Needs::Ingest, &[Method::POST], "/api/v1/import", import),
+    ]
 }
 
 /// A request that was not taken: what the client is told.
@@ -98,18 +101,9 @@ enum Encoding {
     Json,
 }
 
-/// `google.rpc.Status`, OTLP/HTTP's error body.
-#[derive(Clone, PartialEq, Message)]
-struct RpcStatus {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-}
-
 async fn otlp(
     State(ingest): State<Arc<Ingest>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -118,7 +112,7 @@ async fn otlp(
         let text = "content-type must be application/x-protobuf or application/json\n";
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
     };
-    match take_otlp(&ingest, peer, &headers, body, encoding).await {
+    match take_otlp(&ingest, caller, &headers, body, encoding).await {
         Ok(bytes) => answer(StatusCode::OK, encoding, bytes),
         Err(refusal) => refuse_otlp(refusal, encoding),
     }
@@ -126,7 +120,7 @@ async fn otlp(
 
 async fn take_otlp(
     ingest: &Arc<Ingest>,
-    peer: Peer,
+    caller: Caller,
     headers: &HeaderMap,
     body: Body,
     encoding: Encoding,
@@ -151,7 +145,7 @@ async fn take_otlp(
     };
     let joined = tokio::task::spawn_blocking(plain).await;
     let plain = joined.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string()).into())).map_err(count)?;
-    let report = ingest.otlp(Way::OtlpHttp, peer.0.ip(), Packing::None, plain).await?;
+    let report = ingest.otlp(Way::OtlpHttp, caller, Packing::None, plain).await?;
     let response = grpc::answer(&report);
     match encoding {
         Encoding::Protobuf => Ok(response.encode_to_vec()),
@@ -178,15 +172,14 @@ fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
 }
 
 fn refuse_otlp(refusal: Refusal, encoding: Encoding) -> Response {
-    // gRPC's numbers: 3 invalid argument, 13 internal, 14 unavailable.
     let code = match refusal.status {
-        StatusCode::SERVICE_UNAVAILABLE | StatusCode::REQUEST_TIMEOUT => 14,
-        StatusCode::INTERNAL_SERVER_ERROR => 13,
-        _ => 3,
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::REQUEST_TIMEOUT => Code::Unavailable,
+        StatusCode::INTERNAL_SERVER_ERROR => Code::Internal,
+        _ => Code::InvalidArgument,
     };
     let body = match encoding {
-        Encoding::Protobuf => RpcStatus { code, message: refusal.message }.encode_to_vec(),
-        Encoding::Json => serde_json::json!({"code": code, "message": refusal.message}).to_string().into_bytes(),
+        Encoding::Protobuf => RpcStatus::new(code, &refusal.message, None).encode_to_vec(),
+        Encoding::Json => serde_json::json!({"code": code as i32, "message": refusal.message}).to_string().into_bytes(),
     };
     answer(refusal.status, encoding, body)
 }
@@ -203,14 +196,15 @@ fn answer(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
     response
 }
 
-async fn other() -> Response {
+/// All else on the port of OTLP.
+pub async fn other() -> Response {
     let text = "this port takes OTLP metrics at /v1/metrics; queries and pages are on the main port (7470 unless configured)\n";
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
 async fn remote_write(
     State(ingest): State<Arc<Ingest>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -224,7 +218,7 @@ async fn remote_write(
         }
         .into_text();
     }
-    match take_remote_write(&ingest, peer, &headers, body).await {
+    match take_remote_write(&ingest, caller, &headers, body).await {
         Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
         // All that could be stored is stored; sending the rest again cannot help, which is what 400 says.
         Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
@@ -234,7 +228,7 @@ async fn remote_write(
 
 async fn take_remote_write(
     ingest: &Arc<Ingest>,
-    peer: Peer,
+    caller: Caller,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<String, Refusal> {
@@ -245,7 +239,7 @@ async fn take_remote_write(
     let (_turn, bytes) = receive(ingest, headers, body).await.map_err(count)?;
     let (compression, limit) = (body::encoding(headers), ingest.message_size());
     let plain = body::unsnap(&compression, &bytes, limit).map_err(|e| count(e.into()))?;
-    let report = ingest.remote_write(Way::RemoteWrite, peer.0.ip(), plain).await?;
+    let report = ingest.remote_write(Way::RemoteWrite, caller, plain).await?;
     Ok(report.message())
 }
 

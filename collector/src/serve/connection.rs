@@ -38,10 +38,10 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub async fn serve(mut connection: Connection, peer: Peer, router: Router, watcher: Watcher) {
     let http2 = match tokio::time::timeout(HANDSHAKE, connection.speaks_http2()).await {
         Ok(Ok(http2)) => http2,
-        Ok(Err(error)) => return tracing::debug!(peer = %peer.0, %error, "connection ended before a request"),
-        Err(_) => return tracing::debug!(peer = %peer.0, "connection without a request timed out"),
+        Ok(Err(error)) => return tracing::debug!(peer = %peer.address, %error, "connection ended before a request"),
+        Err(_) => return tracing::debug!(peer = %peer.address, "connection without a request timed out"),
     };
-    let address = peer.0;
+    let address = peer.address;
     let routed = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer.clone()));
@@ -186,5 +186,44 @@ mod tests {
         let write = std::future::poll_fn(|cx| patience.watch(cx, Poll::<()>::Pending));
         let end = timeout(STALL * 2, write).await.expect("never cut off");
         assert_eq!((end.unwrap_err().kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL.as_secs()));
+    }
+
+    /// What a client gets that sends this and then nothing more, and after how long.
+    async fn answer(sent: &[u8]) -> (String, u64) {
+        use tokio::io::AsyncWriteExt as _;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, address) = listener.accept().await.unwrap();
+        let router = Router::new().route("/", axum::routing::get(|| async { "here" }));
+        let graceful = hyper_util::server::graceful::GracefulShutdown::new();
+        let peer = Peer { address, certificate: None };
+        tokio::spawn(serve(Connection::new(Stream::Plain(stream)), peer, router, graceful.watcher()));
+        client.write_all(sent).await.unwrap();
+        let began = Instant::now();
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.unwrap();
+        (String::from_utf8_lossy(&got).into_owned(), began.elapsed().as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_nothing_or_half_of_a_head_is_cut_off() {
+        for begin in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n"] {
+            assert_eq!(answer(begin).await, (String::new(), HANDSHAKE.as_secs()), "{begin:?}");
+        }
+        let (got, after) = answer(b"GET / HTTP/1.1\r\nHost: x\r\nX: ").await;
+        assert!(!got.contains("here") && after == HEAD.as_secs(), "{after}: {got}");
+        // A whole request is answered, and its idle connection lives as long as a head may take.
+        let (got, after) = answer(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert!(got.ends_with("here") && after == HEAD.as_secs(), "{after}: {got}");
+        let (got, _) = answer(b"PUT").await;
+        assert!(!got.contains("here"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_has_an_end() {
+        let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(HEAD_BYTES));
+        assert!(answer(long.as_bytes()).await.0.starts_with("HTTP/1.1 431"));
+        let many = format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "X: y\r\n".repeat(1000));
+        assert!(answer(many.as_bytes()).await.0.starts_with("HTTP/1.1 431"));
     }
 }

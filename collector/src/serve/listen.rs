@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::connection::{self, Connection, HANDSHAKE, Stream};
 use super::tls::Acceptor;
+use crate::auth::{Certificate, Guard};
 use crate::telemetry::Telemetry;
 
 /// Why a listener cannot be had; `Display` names the remedy.
@@ -68,13 +69,20 @@ pub async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener,
 
 /// Who is at the other end.
 #[derive(Clone, Debug)]
-pub struct Peer(pub SocketAddr);
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// What it showed in the handshake, verified.
+    pub certificate: Option<Arc<Certificate>>,
+}
 
 /// What connections of a listener need.
 #[derive(Clone)]
 pub struct Listener {
     /// Answers requests.
     pub router: Router,
+    /// Reads certificates.
+    pub guard: Arc<Guard>,
     /// Makes TLS of what is accepted.
     pub tls: Option<Arc<Acceptor>>,
     /// How many connections there may be.
@@ -125,8 +133,9 @@ impl Listener {
             let (listener, watcher) = (self.clone(), graceful.watcher());
             tokio::spawn(async move {
                 let _held = (slot, place);
-                if let Some(stream) = listener.greet(stream, peer).await {
-                    connection::serve(Connection::new(stream), Peer(peer), listener.router, watcher).await;
+                if let Some((stream, certificate)) = listener.greet(stream, peer).await {
+                    let peer = Peer { address: peer, certificate };
+                    connection::serve(Connection::new(stream), peer, listener.router, watcher).await;
                 }
             });
         }
@@ -135,10 +144,14 @@ impl Listener {
     }
 
     /// Handshakes are off the accept loop, so that a slow client delays nobody.
-    async fn greet(&self, stream: TcpStream, peer: SocketAddr) -> Option<Stream> {
-        let Some(tls) = &self.tls else { return Some(Stream::Plain(stream)) };
+    async fn greet(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Stream, Option<Arc<Certificate>>)> {
+        let Some(tls) = &self.tls else { return Some((Stream::Plain(stream), None)) };
         match tokio::time::timeout(HANDSHAKE, tls.get().accept(stream)).await {
-            Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
+            Ok(Ok(stream)) => {
+                let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                let certificate = shown.and_then(|der| self.guard.certificate(der));
+                return Some((Stream::Tls(Box::new(stream)), certificate));
+            }
             Ok(Err(error)) => tracing::debug!(%peer, %error, "tls handshake failed"),
             Err(_) => tracing::debug!(%peer, "tls handshake timed out"),
         }

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::api::{self, Api};
+use crate::auth::{self, Form, Guard};
 use crate::config::Config;
 use crate::data::Data;
 use crate::forward::{ForwardError, Sink};
@@ -40,6 +41,9 @@ pub enum ServeError {
     /// A file that names a token, a password or an authority of another server.
     #[error("{0}; give a file that this user can read")]
     Remote(#[from] crate::endpoint::FileError),
+    /// The tokens.
+    #[error("auth.tokens: {0}")]
+    Tokens(String),
     /// A forward queue.
     #[error(transparent)]
     Forward(#[from] ForwardError),
@@ -84,7 +88,8 @@ pub struct Running {
 pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let other = |e: &dyn std::fmt::Display| ServeError::Other(e.to_string());
     let telemetry = Telemetry::new().map_err(|e| other(&e))?;
-    let tls = config.tls.as_ref().map(|t| tls::acceptor(t, true, &telemetry)).transpose()?;
+    let tls = config.tls.as_ref().map(|t| tls::acceptor(t, config.certificates_only(), &telemetry)).transpose()?;
+    let guard = Arc::new(Guard::new(&config, &telemetry).map_err(ServeError::Tokens)?);
     // Ports before data: a second start on one machine fails on what is most likely wrong, and touches nothing.
     let [http, grpc, otlp] = config.listen.all();
     let (http, grpc, otlp) =
@@ -118,19 +123,31 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     log_start(&config);
 
     let (stop, stopped) = watch::channel(false);
-    let main = api::router(api.clone()).merge(ingest::http::remote_write_router(ingest.clone()));
-    let servers =
-        [(http, main), (grpc, ingest::grpc::router(ingest.clone())), (otlp, ingest::http::otlp_router(ingest))];
+    let main = auth::router(api::routes(), Form::Http, &guard).with_state(api.clone());
+    let main = main.merge(auth::router(ingest::http::write_routes(), Form::Http, &guard).with_state(ingest.clone()));
+    let grpc_routes = auth::router(ingest::grpc::routes(), Form::Grpc, &guard).with_state(ingest.clone());
+    let otlp_routes = auth::router(ingest::http::otlp_routes(), Form::Http, &guard).with_state(ingest.clone());
+    let servers = [
+        (http, auth::fallback(main, api::unknown, Form::Http, &guard)),
+        (grpc, auth::fallback(grpc_routes, ingest::grpc::other, Form::Grpc, &guard)),
+        (otlp, auth::fallback(otlp_routes, ingest::http::other, Form::Http, &guard)),
+    ];
     let servers = servers
         .into_iter()
         .map(|(socket, router)| {
-            let listener =
-                Listener { router, tls: tls.clone(), limits: config.listen.connections, telemetry: telemetry.clone() };
+            let listener = Listener {
+                router,
+                guard: guard.clone(),
+                tls: tls.clone(),
+                limits: config.listen.connections,
+                telemetry: telemetry.clone(),
+            };
             tokio::spawn(listener.run(socket, stopped.clone()))
         })
         .collect();
     let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
-    let (look, reloaded) = (Arc::<Notify>::default(), tls.map(|t| t as Arc<dyn Reload>).into_iter().collect());
+    let (look, reloaded) =
+        (Arc::<Notify>::default(), tls.map(|t| t as Arc<dyn Reload>).into_iter().chain(guard.reloaded()).collect());
     tellers.push(tokio::spawn(reload::run(reloaded, look.clone(), stopped.clone())));
     tellers.push(tokio::spawn(incidents::live::run(parts, stopped.clone())));
     let wired = topology::run(topologies, data.clone(), api::engine(&config.query), stopped.clone());
@@ -203,7 +220,8 @@ fn log_start(config: &Config) {
     for (key, address) in config.listen.all() {
         tracing::info!(key, %address, tls, "listening");
         if config.insecure && !tls && !address.ip().is_loopback() {
-            tracing::warn!(key, %address, "insecure = true: anyone who can reach this address can read and write");
+            let risk = if config.asks_who() { "see tokens and samples on their way" } else { "read and write" };
+            tracing::warn!(key, %address, "insecure = true: anyone who can reach this address can {risk}");
         }
     }
 }
