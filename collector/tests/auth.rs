@@ -228,7 +228,6 @@ async fn a_token_of_a_host_writes_as_that_host() {
     assert_eq!(send("gpu-01").await, (0, String::new()));
     let (rejected, message) = send("gpu-02").await;
     assert!(rejected == 1 && message.contains("\"gpu-02\"") && message.contains("gpu-01"), "{message}");
-    drop(send);
     let mut stranger = c.grpc().await;
     let refused = stranger.export(otlp("gpu-01", "fabric.test", &[(1, now_ns(), 3)])).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::Unauthenticated);
@@ -274,10 +273,12 @@ async fn pages_of_others_change_nothing_and_read_nothing() {
         let answer = ask(at, &Method::POST, "/api/v1/incidents/x/acknowledge", &[("Origin", origin)]).await;
         assert_eq!(status(&answer), wanted, "{origin}: {answer}");
     }
-    assert_eq!(
-        status(&ask(at, &Method::POST, "/api/v1/admin/tsdb/snapshot", &[("Origin", "https://evil.example")]).await),
-        403
-    );
+    let evil = [("Origin", "https://evil.example")];
+    for (at, path) in
+        [(at, "/api/v1/admin/tsdb/snapshot"), (at, "/api/v1/import"), (c.running.otlp_http, "/v1/metrics")]
+    {
+        assert_eq!(status(&ask(at, &Method::POST, path, &evil).await), 403, "{path}");
+    }
     let c = Collector::with(|config| config.external_url = Some("https://fabric.example/x".to_owned())).await;
     let answer =
         ask(c.running.http, &Method::POST, "/api/v1/incidents/x/acknowledge", &[("Origin", "https://fabric.example")])

@@ -92,29 +92,23 @@ async fn pass(
         Ok(caller) => caller,
         Err(denied) => return refuse(&denied, form),
     };
-    if !matches!(needs, Needs::Write | Needs::Admin) {
-        request.extensions_mut().insert(caller);
-        // Samples are read by who stores them.
-        return match needs {
-            Needs::Ingest => next.run(request).await,
-            _ => match whole(request).await {
-                Ok(request) => next.run(request).await,
-                Err(no) => no,
-            },
-        };
-    }
-    if let Some(origin) = foreign(request.headers(), request.uri(), guard.own_origin.as_deref()) {
+    let changes = matches!(needs, Needs::Write | Needs::Admin);
+    let origin = || foreign(request.headers(), request.uri(), guard.own_origin.as_deref());
+    if let Some(origin) = (changes || needs == Needs::Ingest).then(origin).flatten() {
         let denied = Denied::CrossSite { origin };
         guard.note(caller.address, &denied);
         return refuse(&denied, form);
     }
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     request.extensions_mut().insert(caller.clone());
-    let response = match whole(request).await {
-        Ok(request) => next.run(request).await,
-        Err(no) => no,
-    };
-    audit(&caller, &method, &path, response.status());
+    if needs == Needs::Ingest {
+        // Samples are read by who stores them.
+        return next.run(request).await;
+    }
+    let asked = changes.then(|| (request.method().clone(), request.uri().path().to_owned()));
+    let response = run(request, next).await;
+    if let Some((method, path)) = asked {
+        audit(&caller, &method, &path, response.status());
+    }
     response
 }
 
@@ -123,28 +117,34 @@ fn audit(caller: &Caller, method: &Method, path: &str, status: StatusCode) {
     tracing::info!(who = caller.who(), address = %caller.address, %method, path, status = status.as_u16(), "audit");
 }
 
-/// The request with its body, which may take neither long nor much room.
-async fn whole(request: Request) -> Result<Request, Response> {
+/// Runs the handler with the whole body, which may take neither long nor much room.
+async fn run(request: Request, next: Next) -> Response {
+    match whole(request).await {
+        Ok(request) => next.run(request).await,
+        Err((status, text)) => answer(status, Kind::BadData, text),
+    }
+}
+
+async fn whole(request: Request) -> Result<Request, (StatusCode, String)> {
     let (parts, body) = request.into_parts();
     if axum::body::HttpBody::is_end_stream(&body) {
         return Ok(Request::from_parts(parts, body));
     }
-    let refuse = |status, text: String| {
-        let mut response = ApiError::new(Kind::BadData, text).into_response();
-        *response.status_mut() = status;
-        Err(response)
-    };
     match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_BYTES)).await {
         Ok(Ok(bytes)) => Ok(Request::from_parts(parts, Body::from(bytes))),
-        Ok(Err(e)) => refuse(StatusCode::PAYLOAD_TOO_LARGE, format!("the body: {e}; at most {BODY_BYTES} bytes")),
+        Ok(Err(e)) => Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the body: {e}; at most {BODY_BYTES} bytes"))),
         Err(_) => {
-            let seconds = BODY_TIME.as_secs();
-            refuse(
-                StatusCode::REQUEST_TIMEOUT,
-                format!("the request was not complete within {seconds} s; send it again"),
-            )
+            let text = format!("the request was not complete within {} s; send it again", BODY_TIME.as_secs());
+            Err((StatusCode::REQUEST_TIMEOUT, text))
         }
     }
+}
+
+/// An error as the API writes it, with a status of its own.
+fn answer(status: StatusCode, kind: Kind, text: String) -> Response {
+    let mut response = ApiError::new(kind, text).into_response();
+    *response.status_mut() = status;
+    response
 }
 
 /// Scheme and authority of a URL, as browsers write an origin.
@@ -182,8 +182,7 @@ fn refuse(denied: &Denied, form: Form) -> Response {
                 Denied::Role { .. } | Denied::CrossSite { .. } => StatusCode::FORBIDDEN,
                 _ => StatusCode::UNAUTHORIZED,
             };
-            let mut response = ApiError::new(Kind::Denied, text).into_response();
-            *response.status_mut() = status;
+            let mut response = answer(status, Kind::Denied, text);
             let headers = response.headers_mut();
             if status == StatusCode::UNAUTHORIZED {
                 // A browser asks for a password then, which is the token.
@@ -229,9 +228,9 @@ mod tests {
     async fn a_body_that_does_not_come_is_not_waited_for() {
         let never = futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>();
         let refused = whole(Request::new(Body::from_stream(never))).await.unwrap_err();
-        assert_eq!(refused.status(), StatusCode::REQUEST_TIMEOUT);
+        assert_eq!(refused.0, StatusCode::REQUEST_TIMEOUT);
         let large = whole(Request::new(Body::from(vec![b' '; BODY_BYTES + 1]))).await.unwrap_err();
-        assert_eq!(large.status(), StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(large.0, StatusCode::PAYLOAD_TOO_LARGE);
         assert!(whole(Request::new(Body::from("x"))).await.is_ok() && whole(Request::new(Body::empty())).await.is_ok());
     }
 
