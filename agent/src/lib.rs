@@ -1,6 +1,7 @@
 //! The Fabriclens agent.
 pub mod batch;
 pub mod capture;
+mod changed;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -36,6 +36,8 @@ struct Fake {
     /// (series `direction`, value) of every accepted point of our test metric.
     got: Arc<Mutex<Vec<f64>>>,
     requests: Arc<Mutex<u32>>,
+    /// The header `authorization` without which a request is refused.
+    wants: Option<&'static str>,
 }
 
 #[tonic::async_trait]
@@ -45,6 +47,10 @@ impl MetricsService for Fake {
         request: Request<ExportMetricsServiceRequest>,
     ) -> Result<Response<ExportMetricsServiceResponse>, Status> {
         *self.requests.lock() += 1;
+        let told = request.metadata().get("authorization").and_then(|v| v.to_str().ok());
+        if self.wants.is_some() && told != self.wants {
+            return Err(Status::unauthenticated(format!("{told:?} is not known")));
+        }
         let act = self.script.lock().pop_front();
         let mut partial_success = None;
         match act {
@@ -130,6 +136,7 @@ fn config(address: SocketAddr) -> Collector {
         batch: 100,
         insecure: false,
         tls: Tls::default(),
+        token_file: None,
     }
 }
 
@@ -301,4 +308,87 @@ async fn shutdown_sends_what_is_queued_but_not_for_ever() {
     let counters = run.end().await;
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
     assert!(counters.dropped_for("shutdown") >= 10);
+}
+
+#[tokio::test]
+async fn samples_wait_for_a_token_that_is_replaced() {
+    let fake = Fake { wants: Some("Bearer two"), ..Fake::default() };
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("token");
+    std::fs::write(&file, "one\n").expect("written");
+    let run = start(Collector { token_file: Some(file.clone()), ..config(fake.zstd().await) });
+    (0..3).for_each(|n| _ = run.ring.push(section(n, false, 1)));
+    until("a refusal", || *fake.requests.lock() > 1).await;
+    assert!(matches!(run.counters.state(), State::Down { .. }));
+    std::fs::write(&file, "two\n").expect("written");
+    until("delivery", || fake.got.lock().len() == 3).await;
+    run.end().await;
+    assert_eq!(sorted(&fake), [1.0, 2.0, 3.0]);
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_sent_is_named_before_the_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("token");
+    let start = || {
+        let config = Collector { token_file: Some(file.clone()), ..config(([127, 0, 0, 1], 1).into()) };
+        let error = Uplink::new(config, "h", Arc::new(Ring::new(100))).expect_err("no token").to_string();
+        assert!(error.contains(&*file.to_string_lossy()), "{error}");
+        error
+    };
+    assert!(start().contains("check path and permissions"));
+    for bad in ["\n", "a\nb"] {
+        std::fs::write(&file, bad).expect("written");
+        assert!(start().contains("write it there as it was given"), "{bad:?}");
+    }
+}
+
+/// A certificate and its key, signed by an authority.
+fn issue(ca: &rcgen::CertifiedIssuer<'_, rcgen::KeyPair>) -> (String, String) {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let params = rcgen::CertificateParams::new(names).expect("names");
+    (params.signed_by(&key, ca).expect("a certificate").pem(), key.serialize_pem())
+}
+
+fn authority() -> rcgen::CertifiedIssuer<'static, rcgen::KeyPair> {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).expect("no names");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    rcgen::CertifiedIssuer::self_signed(params, key).expect("an authority")
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_replaced_is_shown_without_a_restart() {
+    let (ca, stranger) = (authority(), authority());
+    let fake = Fake::default();
+    let (cert, key) = issue(&ca);
+    let tls = tonic::transport::ServerTlsConfig::new()
+        .identity(tonic::transport::Identity::from_pem(cert, key))
+        .client_ca_root(tonic::transport::Certificate::from_pem(ca.pem()));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("an address");
+    let service = MetricsServiceServer::new(fake.clone()).accept_compressed(CompressionEncoding::Zstd);
+    let mut server = tonic::transport::Server::builder().tls_config(tls).expect("certificates");
+    let incoming = tonic::transport::server::TcpIncoming::from(listener);
+    tokio::spawn(async move { server.add_service(service).serve_with_incoming(incoming).await.expect("served") });
+
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name);
+    let write = |(cert, key): (String, String)| {
+        std::fs::write(path("cert"), cert).expect("written");
+        std::fs::write(path("key"), key).expect("written");
+    };
+    std::fs::write(path("ca"), ca.pem()).expect("written");
+    write(issue(&stranger));
+    let tls = Tls { ca: Some(path("ca")), identity: Some((path("cert"), path("key"))) };
+    let run = start(Collector { url: format!("https://{address}"), tls, ..config(address) });
+    run.ring.push(section(0, false, 1));
+    until("a refusal", || matches!(run.counters.state(), State::Down { .. })).await;
+    assert_eq!(*fake.requests.lock(), 0, "a stranger's certificate");
+    // One that does not fit its key first: what was there is kept, and the next change is seen.
+    std::fs::write(path("cert"), issue(&ca).0).expect("written");
+    write(issue(&ca));
+    until("delivery", || fake.got.lock().len() == 1).await;
+    run.end().await;
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::auth::Roles;
 use crate::config::Overrides;
 
 /// Fabric telemetry: collect it, keep it, ask it.
@@ -39,6 +40,8 @@ pub enum Command {
     Backtest(BacktestArgs),
     /// Write what the network did for and to a job
     Report(ReportArgs),
+    /// Make a token for somebody who asks a collector, or sends to it
+    Token(TokenArgs),
     /// List cables: which port is wired to which, and how that is known
     Topology(TopologyArgs),
 }
@@ -79,6 +82,40 @@ pub enum PortsOf {
     All,
     /// Hosts' alone, as where nobody reads the switches
     Hosts,
+}
+
+/// `token`
+#[derive(Debug, Args)]
+pub struct TokenArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub command: TokenCommand,
+}
+
+/// What can be done with tokens.
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Print a new token, once, and the line that makes it known to a collector (auth.tokens)
+    New(NewToken),
+}
+
+/// `token new`
+#[derive(Debug, Args)]
+pub struct NewToken {
+    /// Who gets it, for instance grafana; refusals and the audit log name it
+    pub name: String,
+    /// What for: ingest, read, write or admin; several with commas
+    #[arg(long, value_name = "ROLES")]
+    pub role: Roles,
+    /// The only host of which it may write samples
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// How long it is good, for instance 365d [default: until its line is removed]
+    #[arg(long, value_name = "DURATION")]
+    pub expires: Option<String>,
+    /// Append the line to this file and print the token alone
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
 }
 
 /// `serve`
@@ -133,8 +170,11 @@ pub struct Server {
     )]
     pub url: String,
     /// Certificate authority (PEM) of an https server; without it, the public ones
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "FABRICLENS_CA", hide_env_values = true)]
     pub ca: Option<PathBuf>,
+    /// A file with the token that the server wants (`fabriclens token new`)
+    #[arg(long, value_name = "FILE", env = "FABRICLENS_TOKEN_FILE", hide_env_values = true)]
+    pub token_file: Option<PathBuf>,
 }
 
 /// `jobs`

@@ -3,6 +3,7 @@
 
 pub mod api;
 mod aside;
+pub mod auth;
 pub mod backtest;
 pub mod cli;
 pub mod client;
@@ -18,6 +19,7 @@ pub mod jobs;
 mod lines;
 mod parts;
 pub mod pressure;
+pub mod reload;
 pub mod serve;
 mod tap;
 pub mod telemetry;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use fabriclens::cli::{Cli, Command, ServeArgs};
-use fabriclens::{backtest, client, config, serve};
+use fabriclens::{auth, backtest, client, config, serve};
 use tracing_subscriber::EnvFilter;
 
 // The system's keeps for each thread what a large query has freed: three times the memory that queries may take.
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Command::Incidents(args) => client::incidents(args).map_err(anyhow::Error::from),
         Command::Jobs(args) => client::jobs(args).map_err(anyhow::Error::from),
         Command::Backtest(args) => backtest::run(args).map_err(anyhow::Error::from),
+        Command::Token(args) => auth::command::run(args).map_err(anyhow::Error::msg),
         Command::Topology(args) => client::topology(args).map_err(anyhow::Error::from),
         Command::Report(args) => client::report(args).map_err(anyhow::Error::from),
     };
@@ -47,7 +48,12 @@ fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
         let mut signals = Signals::new()?;
         let running = serve::start(config).await?;
         tracing::info!(version = env!("CARGO_PKG_VERSION"), page = %format!("http://{}/", running.http), "ready");
-        let signal = signals.next().await;
+        let signal = loop {
+            match signals.next().await {
+                "SIGHUP" => running.reload(),
+                signal => break signal,
+            }
+        };
         tracing::info!(signal, "stopping");
         tokio::select! {
             () = running.stop() => tracing::info!("stopped"),
@@ -60,8 +66,9 @@ fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a service manager or a person at the terminal sends to end a process.
+/// What a service manager or a person at the terminal sends to end a process, or to have its files read again.
 struct Signals {
+    hangup: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
@@ -69,11 +76,16 @@ struct Signals {
 impl Signals {
     fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
     }
 
     async fn next(&mut self) -> &'static str {
         tokio::select! {
+            _ = self.hangup.recv() => "SIGHUP",
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
         }

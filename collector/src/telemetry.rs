@@ -59,6 +59,16 @@ pub struct Telemetry {
     pub memory: [IntGauge; 2],
     /// Evidence that two agents use one host name.
     pub host_conflicts: IntCounterVec,
+    /// Connections that were closed because their address had too many.
+    pub connections_refused: IntCounter,
+    /// Requests that were refused before anything was done, by reason.
+    pub denied: IntCounterVec,
+    /// End of the server's certificate, Unix seconds.
+    pub certificate_expiry: IntGauge,
+    /// Files that changed and were read again, by what they are and result (`ok`, `failed`).
+    pub reloads: IntCounterVec,
+    /// 1 while files as they are cannot be used, by what they are.
+    pub reload_failing: IntGaugeVec,
     /// Queries by endpoint and result.
     pub queries: IntCounterVec,
     /// Time of queries by endpoint.
@@ -175,6 +185,11 @@ impl Telemetry {
             registry.register(Box::new(g.clone()))?;
             Ok::<_, prometheus::Error>(g)
         };
+        let counter = |name: &str, help: &str| {
+            let c = IntCounter::new(name, help)?;
+            registry.register(Box::new(c.clone()))?;
+            Ok::<_, prometheus::Error>(c)
+        };
         let times = |name: &str, help: &str| {
             let g = GaugeVec::new(Opts::new(name, format!("{help} Unix time.")), &["queue"])?;
             registry.register(Box::new(g.clone()))?;
@@ -205,6 +220,32 @@ impl Telemetry {
                 "Signs that two agents send under one host name.",
                 &["host"],
             )?,
+            connections_refused: counter(
+                "fabriclens_connections_refused_total",
+                "Connections closed because their address had too many.",
+            )?,
+            denied: counters(
+                "fabriclens_requests_denied_total",
+                "Requests refused by who made them, or how often.",
+                &["reason"],
+            )?,
+            certificate_expiry: gauge(
+                "fabriclens_tls_certificate_expiry_timestamp_seconds",
+                "End of the server's certificate, or of one that it rests on. Unix time; 0 without TLS.",
+            )?,
+            reloads: counters(
+                "fabriclens_reloads_total",
+                "Changed files (certificates, tokens) that were read again.",
+                &["what", "result"],
+            )?,
+            reload_failing: {
+                let g = IntGaugeVec::new(
+                    Opts::new("fabriclens_reload_failing", "1 when changed files cannot be used and old ones are."),
+                    &["what"],
+                )?;
+                registry.register(Box::new(g.clone()))?;
+                g
+            },
             queries: counters("fabriclens_queries_total", "Queries answered.", &["endpoint", "result"])?,
             query_seconds: HistogramVec::new(
                 HistogramOpts::new("fabriclens_query_seconds", "Time of queries.")
@@ -218,7 +259,7 @@ impl Telemetry {
                     .buckets(vec![0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]),
                 &["part"],
             )?,
-            query_memory_waits: IntCounter::new(
+            query_memory_waits: counter(
                 "fabriclens_query_memory_waits_total",
                 "How often a query had to wait until memory was free.",
             )?,
@@ -266,7 +307,6 @@ impl Telemetry {
         registry.register(Box::new(telemetry.append_seconds.clone()))?;
         registry.register(Box::new(telemetry.query_seconds.clone()))?;
         registry.register(Box::new(telemetry.verdict_seconds.clone()))?;
-        registry.register(Box::new(telemetry.query_memory_waits.clone()))?;
         let start = IntGauge::new("fabriclens_start_time_seconds", "Start of the process, Unix time.")?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         start.set(i64::try_from(now).unwrap_or(i64::MAX));

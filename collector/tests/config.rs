@@ -50,14 +50,11 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
         }
     }
     // Uncommented, all but the examples that have no default must change nothing.
+    let examples = ["size", "hosts", "certificates", "proxy", "memory = \"4GiB\""];
     let all: String = shipped
         .lines()
         .map(|l| match l.strip_prefix("# ") {
-            Some(l)
-                if l.contains(" = ")
-                    && !l.contains("/etc/")
-                    && !["size", "hosts", "memory = \"4GiB\""].iter().any(|example| l.starts_with(example)) =>
-            {
+            Some(l) if l.contains(" = ") && !l.contains("/etc/") && !examples.iter().any(|e| l.starts_with(e)) => {
                 format!("{l}\n")
             }
             _ => format!("{l}\n"),
@@ -67,6 +64,10 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     let tables = ["slurmrestd", "kubernetes", "hosts"].map(|key| shown.remove(&format!("jobs.{key}")).unwrap());
     let told = from_text(&format!("[jobs]\n{}", tables.join("\n").replace("# ", ""))).unwrap().jobs;
     assert!(told.slurmrestd.is_some() && told.kubernetes.is_some() && told.hosts.len() == 1);
+    let tables = ["certificates", "proxy"].map(|key| shown.remove(&format!("auth.{key}")).unwrap());
+    let tls = "[tls]\ncert = 'c'\nkey = 'k'\nclient_ca = 'a'\n";
+    let told = from_text(&format!("{tls}[auth]\n{}", tables.join("\n").replace("# ", ""))).unwrap().auth;
+    assert!(told.proxy.is_some() && told.certificates.len() == 2);
     let files = from_text(&format!("[topology]\n{}", shown.remove("topology.files").unwrap().replace("# ", "")));
     assert_eq!(files.unwrap().topology.len(), 2);
     assert_eq!(shown.len(), live.shown().len(), "every key is shown in the file: {shown:?}");
@@ -229,4 +230,29 @@ fn an_open_listener_needs_tls_or_a_word() {
     assert!(from_text(&format!("{open}tls = {{ cert = 'a', key = 'b' }}")).unwrap().tls.is_some());
     let error = from_text("tls = { cert = 'a' }").unwrap_err();
     assert!(error.starts_with("tls.key: missing"), "{error}");
+}
+
+#[test]
+fn who_may_do_what_is_checked_under_its_own_keys() {
+    for (text, error) in [
+        ("[auth]\ntoken = 'x'", "unknown key \"auth.token\"; did you mean \"auth.tokens\"?"),
+        ("[auth.certificates]\nx = 'read'", "auth.certificates: no certificate is asked for; set tls.client_ca"),
+        ("[auth]\nhost_id = 'host/x'", "auth.host_id: \"host/x\": write for instance spiffe://"),
+        ("[auth.proxy]\nuser_header = 'x'\nroles = { '*' = 'read' }", "auth.proxy: networks is missing"),
+        ("[auth.proxy]\nnetworks = ['10.0.0.0/40']\nuser_header = 'x'\nroles = { '*' = 'read' }", "is no network"),
+        ("[auth.proxy]\nnetworks = ['::1']\nroles = { '*' = 'read' }", "auth.proxy: user_header is missing"),
+        ("[auth.proxy]\nnetworks = ['::1']\nuser_header = 'a b'\nroles = { '*' = 'read' }", "is no name of a header"),
+        ("[auth.proxy]\nnetworks = ['::1']\nuser_header = 'x'", "auth.proxy: roles is empty"),
+        ("[auth.proxy]\nnetworks = ['::1']\nuser_header = 'x'\nroles = { 'a' = 'root' }", "\"a\": \"root\" is no role"),
+    ] {
+        let got = from_text(text).unwrap_err();
+        assert!(got.contains(error), "{text}: {got}");
+    }
+    let plain = from_text("").unwrap();
+    assert!(!plain.asks_who());
+    assert!(from_text("[auth]\ntokens = 't'").unwrap().asks_who());
+    let tls = from_text("[tls]\ncert = 'c'\nkey = 'k'\nclient_ca = 'a'\n[auth.certificates]\n'OPS.example' = 'admin'")
+        .unwrap();
+    assert!(tls.asks_who() && tls.certificates_only());
+    assert_eq!(tls.auth.certificates.keys().collect::<Vec<_>>(), ["ops.example"]);
 }

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use common::engine::{Engine, Kind, Samples};
 use common::process::Server;
-use common::{Collector, fetch, forward, now_ms, series};
+use common::{Collector, fetch, forward, now_ms, series, until};
 use fabriclens::config::Forward;
 use fabriclens::ingest::prompb::{MetricMetadata, TimeSeries, WriteRequest};
 use parking_lot::Mutex;
@@ -42,14 +42,6 @@ async fn metric(collector: &Collector, name: &str) -> f64 {
     let (_, text) = collector.get("/metrics").await;
     let line = text.lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{name} is not in {text}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
-}
-
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !holds().await {
-        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 async fn drained(collector: &Collector) {

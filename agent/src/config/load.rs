@@ -200,6 +200,7 @@ fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigErro
         batch: raw.batch.unwrap_or(4096),
         insecure: raw.insecure.unwrap_or(false),
         tls: Tls { ca: raw.ca.map(PathBuf::from), identity },
+        token_file: raw.token_file.map(PathBuf::from),
     };
     time(&mut c.flush, raw.flush, "collector.flush", 10..=60_000)?;
     time(&mut c.urgent, raw.urgent, "collector.urgent", 0..=60_000)?;

@@ -12,7 +12,7 @@ pub use units::{QuantityError, duration, size};
 
 use crate::schedule::Settings;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Everything the agent can be told, checked.
@@ -49,6 +49,16 @@ pub struct Collector {
     pub insecure: bool,
     /// PEM files for `https`.
     pub tls: Tls,
+    /// What it is told that we are, beside or without a certificate; a file with one line.
+    pub token_file: Option<PathBuf>,
+}
+
+impl Collector {
+    /// Every file that is read to connect.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let identity = self.tls.identity.iter().flat_map(|(cert, key)| [cert, key]);
+        self.tls.ca.iter().chain(identity).chain(&self.token_file).map(PathBuf::as_path)
+    }
 }
 
 /// PEM files of the agent's side of TLS.

@@ -48,6 +48,7 @@ pub const KEYS: &[(&str, Form)] = &[
     ("collector.ca", Form::Text),
     ("collector.cert", Form::Text),
     ("collector.key", Form::Text),
+    ("collector.token_file", Form::Text),
     ("http.enabled", Form::Bool),
     ("http.listen", Form::Text),
     ("http.cert", Form::Text),
@@ -122,6 +123,7 @@ pub struct Collector {
     pub ca: Option<String>,
     pub cert: Option<String>,
     pub key: Option<String>,
+    pub token_file: Option<String>,
 }
 
 /// `[http]`

@@ -105,7 +105,7 @@ impl Server {
     /// # Errors
     /// [`HttpError`].
     pub async fn bind(config: &Http, app: App) -> Result<Self, HttpError> {
-        let tls = config.identity.as_ref().map(|(cert, key)| tls::acceptor(cert, key)).transpose()?;
+        let tls = config.identity.as_ref().map(tls::Acceptor::new).transpose()?;
         let address = config.listen;
         let listener =
             tokio::net::TcpListener::bind(address).await.map_err(|source| HttpError::Bind { address, source })?;

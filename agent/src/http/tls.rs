@@ -1,5 +1,6 @@
 //! TLS for the agent's own server.
 
+use crate::changed::Changed;
 use axum::serve::Listener;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,33 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig, crypto};
 use tokio_rustls::server::TlsStream;
 
-pub(super) type Acceptor = TlsAcceptor;
+/// Accepts with certificate and key as they are in their files.
+pub(super) struct Acceptor {
+    identity: (PathBuf, PathBuf),
+    changed: Changed,
+    now: TlsAcceptor,
+}
+
+impl Acceptor {
+    pub(super) fn new(identity: &(PathBuf, PathBuf)) -> Result<Self, TlsError> {
+        let changed = Changed::new([identity.0.as_path(), identity.1.as_path()]);
+        Ok(Self { now: acceptor(&identity.0, &identity.1)?, identity: identity.clone(), changed })
+    }
+
+    /// For the next connection. Files that changed and cannot be used are told, and those before go on.
+    fn get(&mut self) -> &TlsAcceptor {
+        if self.changed.look() {
+            match acceptor(&self.identity.0, &self.identity.1) {
+                Ok(new) => self.now = new,
+                Err(error) => tracing::warn!(
+                    error = format!("{:#}", anyhow::Error::from(error)),
+                    "the certificate of the HTTP server changed and cannot be used; the one before is kept"
+                ),
+            }
+        }
+        &self.now
+    }
+}
 
 /// Longest handshake, and most handshakes waiting to be served.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -42,7 +69,7 @@ pub enum TlsError {
     },
 }
 
-pub(super) fn acceptor(cert: &Path, key: &Path) -> Result<Acceptor, TlsError> {
+fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
     let pem = |path: &Path| {
         let path = path.to_owned();
         move |source| TlsError::Pem { path, source }
@@ -68,7 +95,7 @@ pub(super) struct TlsListener {
 }
 
 impl TlsListener {
-    pub(super) fn new(listener: TcpListener, acceptor: Acceptor) -> Self {
+    pub(super) fn new(listener: TcpListener, mut acceptor: Acceptor) -> Self {
         let address = listener.local_addr();
         let (sender, ready) = mpsc::channel(WAITING);
         tokio::spawn(async move {
@@ -82,7 +109,7 @@ impl TlsListener {
                         continue;
                     }
                 };
-                let handshake = acceptor.accept(stream);
+                let handshake = acceptor.get().accept(stream);
                 tokio::spawn(async move {
                     match tokio::time::timeout(HANDSHAKE, handshake).await {
                         Ok(Ok(stream)) => _ = place.send((stream, peer)),

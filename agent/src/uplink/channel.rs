@@ -3,6 +3,7 @@
 use super::codec::Answer;
 use super::frame::{Framer, plain};
 use super::verdict::{self, Verdict};
+use crate::changed::Changed;
 use crate::config::{Collector, Compression};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -20,14 +21,20 @@ const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/E
 /// Why no channel can be made at all: a mistake in the config, not a collector that is away.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// A PEM file cannot be read.
-    #[error("reading {path} for TLS to the collector; check path and permissions")]
+    /// A PEM file or the token cannot be read.
+    #[error("reading {path} for the collector; check path and permissions")]
     Pem {
         /// The file.
         path: PathBuf,
         /// Why.
         #[source]
         source: std::io::Error,
+    },
+    /// The token cannot be sent as it is.
+    #[error("the token in {path} is empty, or holds what no header may; write it there as it was given")]
+    Token {
+        /// The file.
+        path: PathBuf,
     },
     /// URL or certificates are not usable.
     #[error("preparing the connection to {url}; check collector.url, ca, cert and key")]
@@ -43,24 +50,43 @@ pub enum ConnectError {
 #[derive(Debug)]
 pub(super) struct Channel {
     channel: transport::Channel,
+    /// `Bearer …`, where there is a token.
+    authorization: Option<HeaderValue>,
+    config: Collector,
+    changed: Changed,
     compression: Compression,
     framer: Framer,
 }
 
 impl Channel {
     pub(super) fn new(config: &Collector) -> Result<Self, ConnectError> {
-        let bad = |source| ConnectError::Endpoint { url: config.url.clone(), source };
-        let mut endpoint = Endpoint::from_shared(config.url.clone())
-            .map_err(bad)?
-            .user_agent(concat!("fabriclens-agent/", env!("CARGO_PKG_VERSION")))
-            .map_err(bad)?
-            .connect_timeout(config.timeout.min(Duration::from_secs(5)))
-            .http2_keep_alive_interval(Duration::from_secs(20))
-            .keep_alive_timeout(Duration::from_secs(10));
-        if config.url.starts_with("https:") {
-            endpoint = endpoint.tls_config(tls(config)?).map_err(bad)?;
+        let changed = Changed::new(config.files());
+        Ok(Self {
+            channel: connect(config)?,
+            authorization: authorization(config)?,
+            changed,
+            compression: config.compression,
+            framer: Framer::default(),
+            config: config.clone(),
+        })
+    }
+
+    /// Connects anew with certificates and token as they are now, if their files changed. What cannot be used is told, and
+    /// what was used before goes on: it may still be good.
+    fn refresh(&mut self) {
+        if !self.changed.look() {
+            return;
         }
-        Ok(Self { channel: endpoint.connect_lazy(), compression: config.compression, framer: Framer::default() })
+        match connect(&self.config).and_then(|channel| Ok((channel, authorization(&self.config)?))) {
+            Ok(new) => {
+                (self.channel, self.authorization) = new;
+                tracing::info!("certificates or token changed; connecting anew");
+            }
+            Err(error) => {
+                let error = verdict::chain(&error);
+                tracing::warn!(error, "certificates or token changed and cannot be used; those before are kept");
+            }
+        }
     }
 
     pub(super) fn compression(&self) -> Compression {
@@ -87,6 +113,7 @@ impl Channel {
 
     /// Sends one frame.
     pub(super) async fn send(&mut self, frame: Bytes, timeout: Duration) -> Verdict {
+        self.refresh();
         let answer = tokio::time::timeout(timeout, self.call(frame)).await;
         answer.unwrap_or_else(|_| Verdict::Retry { after: None, message: format!("no answer within {timeout:?}") })
     }
@@ -119,6 +146,9 @@ impl Channel {
         let headers = request.headers_mut();
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        if let Some(authorization) = &self.authorization {
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
         if let Some(encoding) = encoding {
             headers.insert("grpc-encoding", HeaderValue::from_static(encoding));
         }
@@ -135,6 +165,21 @@ impl Channel {
     }
 }
 
+fn connect(config: &Collector) -> Result<transport::Channel, ConnectError> {
+    let bad = |source| ConnectError::Endpoint { url: config.url.clone(), source };
+    let mut endpoint = Endpoint::from_shared(config.url.clone())
+        .map_err(bad)?
+        .user_agent(concat!("fabriclens-agent/", env!("CARGO_PKG_VERSION")))
+        .map_err(bad)?
+        .connect_timeout(config.timeout.min(Duration::from_secs(5)))
+        .http2_keep_alive_interval(Duration::from_secs(20))
+        .keep_alive_timeout(Duration::from_secs(10));
+    if config.url.starts_with("https:") {
+        endpoint = endpoint.tls_config(tls(config)?).map_err(bad)?;
+    }
+    Ok(endpoint.connect_lazy())
+}
+
 fn tls(config: &Collector) -> Result<ClientTlsConfig, ConnectError> {
     let read = |path: &Path| std::fs::read(path).map_err(|source| ConnectError::Pem { path: path.to_owned(), source });
     let mut tls = ClientTlsConfig::new();
@@ -146,4 +191,15 @@ fn tls(config: &Collector) -> Result<ClientTlsConfig, ConnectError> {
         tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
     }
     Ok(tls)
+}
+
+/// The token as a header, without its line's end.
+fn authorization(config: &Collector) -> Result<Option<HeaderValue>, ConnectError> {
+    let Some(path) = &config.token_file else { return Ok(None) };
+    let token = std::fs::read_to_string(path).map_err(|source| ConnectError::Pem { path: path.clone(), source })?;
+    let token = Some(token.trim()).filter(|t| !t.is_empty());
+    let value = token.and_then(|t| HeaderValue::try_from(format!("Bearer {t}")).ok());
+    let mut value = value.ok_or_else(|| ConnectError::Token { path: path.clone() })?;
+    value.set_sensitive(true);
+    Ok(Some(value))
 }

@@ -20,6 +20,8 @@ pub enum Kind {
     Unavailable,
     /// No such thing: 404.
     NotFound,
+    /// Who asks may not: 403, unless whoever makes it says otherwise.
+    Denied,
     /// The store failed: 500.
     Internal,
 }
@@ -34,6 +36,7 @@ impl Kind {
             Self::Canceled => "canceled",
             Self::Unavailable => "unavailable",
             Self::NotFound => "not_found",
+            Self::Denied => "denied",
             Self::Internal => "internal",
         }
     }
@@ -45,6 +48,7 @@ impl Kind {
             Self::Timeout | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Canceled => StatusCode::from_u16(499).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
             Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Denied => StatusCode::FORBIDDEN,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -22,13 +22,12 @@ mod topology;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::http::Uri;
-use axum::routing::{delete, get, post};
+use axum::http::{Method, Uri};
 use fabriclens_promql::Engine;
 use fabriclens_store::Store;
 use tokio::sync::{Semaphore, watch};
 
+use crate::auth::{Needs, Route, route};
 use crate::config::{self, Config};
 use crate::data::{Data, LOCAL};
 use crate::forward::Sink;
@@ -108,53 +107,66 @@ impl Api {
     }
 }
 
+const GET: &[Method] = &[Method::GET];
+const POST: &[Method] = &[Method::POST];
+const PATCH: &[Method] = &[Method::PATCH];
+const DELETE: &[Method] = &[Method::DELETE];
+/// Prometheus takes long questions as forms too.
+const GET_POST: &[Method] = &[Method::GET, Method::POST];
+const POST_PUT: &[Method] = &[Method::POST, Method::PUT];
+
 /// What the main listener serves, beside remote write.
-pub fn router(api: Arc<Api>) -> Router {
-    Router::new()
-        .route("/", get(page::page))
-        .route("/metrics", get(health::metrics))
-        .route("/healthz", get(health::alive))
-        .route("/-/healthy", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/-/ready", get(health::ready))
-        .route("/federate", get(federate::federate))
-        .route("/api/v1/export", get(export::export).post(export::export))
-        .route("/api/v1/annotations", get(incidents::annotations::get).post(incidents::annotations::post))
-        .route("/api/v1/incidents", get(incidents::list))
-        .route("/api/v1/incidents/stream", get(incidents::stream::stream))
-        .route("/api/v1/incidents/{id}", get(incidents::one))
-        .route("/api/v1/incidents/{id}/acknowledge", post(incidents::say::acknowledge))
-        .route("/api/v1/incidents/{id}/reclassify", post(incidents::say::reclassify))
-        .route("/api/v1/incidents/{id}/silence", post(incidents::say::silence))
-        .route("/api/v1/silences", get(incidents::say::silences).post(incidents::say::silence_all))
-        .route("/api/v1/silences/{id}", delete(incidents::say::unsilence))
-        .route("/api/v1/jobs", get(jobs::list).post(jobs::begin))
-        .route("/api/v1/jobs/{id}", get(jobs::one).patch(jobs::change))
-        .route("/api/v1/jobs/{id}/end", post(jobs::end))
-        .route("/api/v1/jobs/{id}/report", get(report::report))
-        .route("/api/v1/topology", get(topology::topology))
-        .route("/api/v1/query", get(query::instant).post(query::instant))
-        .route("/api/v1/query_range", get(query::range).post(query::range))
-        .route("/api/v1/format_query", get(query::format).post(query::format))
-        .route("/api/v1/query_exemplars", get(query::exemplars).post(query::exemplars))
-        .route("/api/v1/series", get(explore::series).post(explore::series))
-        .route("/api/v1/labels", get(explore::labels).post(explore::labels))
-        .route("/api/v1/label/{name}/values", get(explore::label_values))
-        .route("/api/v1/metadata", get(explore::metadata))
-        .route("/api/v1/rules", get(status::rules))
-        .route("/api/v1/alerts", get(status::alerts))
-        .route("/api/v1/targets", get(status::targets))
-        .route("/api/v1/alertmanagers", get(status::alertmanagers))
-        .route("/api/v1/admin/tsdb/snapshot", post(admin::snapshot).put(admin::snapshot))
-        .route("/api/v1/status/buildinfo", get(status::buildinfo))
-        .route("/api/v1/status/config", get(status::config))
-        .route("/api/v1/status/flags", get(status::flags))
-        .route("/api/v1/status/runtimeinfo", get(status::runtimeinfo))
-        .route("/api/v1/status/tsdb", get(status::tsdb))
-        .fallback(unknown)
-        .with_state(api)
+pub fn routes() -> Vec<Route<Arc<Api>>> {
+    use Needs::{Admin, Nothing, Read, Write};
+    vec![
+        route(Read, GET, "/", page::page),
+        route(Read, GET, "/metrics", health::metrics),
+        route(Nothing, GET, "/healthz", health::alive),
+        route(Nothing, GET, "/-/healthy", health::alive),
+        route(Nothing, GET, "/readyz", health::ready),
+        route(Nothing, GET, "/-/ready", health::ready),
+        route(Read, GET, "/federate", federate::federate),
+        route(Read, GET_POST, "/api/v1/export", export::export),
+        route(Read, GET, "/api/v1/annotations", incidents::annotations::get),
+        route(Read, POST, "/api/v1/annotations", incidents::annotations::post),
+        route(Read, GET, "/api/v1/incidents", incidents::list),
+        route(Read, GET, "/api/v1/incidents/stream", incidents::stream::stream),
+        route(Read, GET, "/api/v1/incidents/{id}", incidents::one),
+        route(Write, POST, "/api/v1/incidents/{id}/acknowledge", incidents::say::acknowledge),
+        route(Write, POST, "/api/v1/incidents/{id}/reclassify", incidents::say::reclassify),
+        route(Write, POST, "/api/v1/incidents/{id}/silence", incidents::say::silence),
+        route(Read, GET, "/api/v1/silences", incidents::say::silences),
+        route(Write, POST, "/api/v1/silences", incidents::say::silence_all),
+        route(Write, DELETE, "/api/v1/silences/{id}", incidents::say::unsilence),
+        route(Read, GET, "/api/v1/jobs", jobs::list),
+        route(Write, POST, "/api/v1/jobs", jobs::begin),
+        route(Read, GET, "/api/v1/jobs/{id}", jobs::one),
+        route(Write, PATCH, "/api/v1/jobs/{id}", jobs::change),
+        route(Write, POST, "/api/v1/jobs/{id}/end", jobs::end),
+        route(Read, GET, "/api/v1/jobs/{id}/report", report::report),
+        route(Read, GET, "/api/v1/topology", topology::topology),
+        route(Read, GET_POST, "/api/v1/query", query::instant),
+        route(Read, GET_POST, "/api/v1/query_range", query::range),
+        route(Read, GET_POST, "/api/v1/format_query", query::format),
+        route(Read, GET_POST, "/api/v1/query_exemplars", query::exemplars),
+        route(Read, GET_POST, "/api/v1/series", explore::series),
+        route(Read, GET_POST, "/api/v1/labels", explore::labels),
+        route(Read, GET, "/api/v1/label/{name}/values", explore::label_values),
+        route(Read, GET, "/api/v1/metadata", explore::metadata),
+        route(Read, GET, "/api/v1/rules", status::rules),
+        route(Read, GET, "/api/v1/alerts", status::alerts),
+        route(Read, GET, "/api/v1/targets", status::targets),
+        route(Read, GET, "/api/v1/alertmanagers", status::alertmanagers),
+        route(Admin, POST_PUT, "/api/v1/admin/tsdb/snapshot", admin::snapshot),
+        route(Read, GET, "/api/v1/status/buildinfo", status::buildinfo),
+        route(Read, GET, "/api/v1/status/config", status::config),
+        route(Read, GET, "/api/v1/status/flags", status::flags),
+        route(Read, GET, "/api/v1/status/runtimeinfo", status::runtimeinfo),
+        route(Read, GET, "/api/v1/status/tsdb", status::tsdb),
+    ]
 }
 
-async fn unknown(uri: Uri) -> ApiError {
+/// All else.
+pub async fn unknown(uri: Uri) -> ApiError {
     ApiError::new(Kind::NotFound, format!("{} is not served here; see / for what is", uri.path()))
 }

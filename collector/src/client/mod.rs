@@ -13,8 +13,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use ureq::Agent;
+use ureq::http::Request;
+use ureq::http::header::{AUTHORIZATION, HeaderValue};
+use ureq::middleware::MiddlewareNext;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, SendBody};
 
 use crate::api::time::{self, now_ms};
 use crate::cli::{Format, QueryArgs, Server};
@@ -45,6 +48,16 @@ pub enum ClientError {
     /// The server says no.
     #[error("{0}")]
     Refused(String),
+    /// The server does not know who asks, or does not allow it.
+    #[error("{url} refuses: {message}{}", if *.token { "" } else { "; --token-file or FABRICLENS_TOKEN_FILE names a file with a token" })]
+    Denied {
+        /// Where.
+        url: String,
+        /// What the server says.
+        message: String,
+        /// A token was sent.
+        token: bool,
+    },
     /// The server answers in another language.
     #[error("{url} gave no Prometheus answer: {message}; check --url")]
     Foreign {
@@ -183,6 +196,11 @@ fn ask(
     }
     let error = serde_json::from_str::<serde_json::Value>(&body).ok();
     match error.as_ref().and_then(|e| e["error"].as_str()) {
+        message if matches!(status.as_u16(), 401 | 403) => Err(ClientError::Denied {
+            url: server.url.clone(),
+            message: message.map_or_else(|| format!("HTTP {status}"), str::to_owned),
+            token: server.token_file.is_some(),
+        }),
         Some(message) => Err(ClientError::Refused(message.to_owned())),
         None => {
             let start: String = body.lines().next().unwrap_or_default().chars().take(200).collect();
@@ -196,6 +214,18 @@ fn agent(server: &Server) -> Result<Agent, ClientError> {
     if let Some(path) = &server.ca {
         let bad = |problem: String| ClientError::Flag { flag: "ca", value: path.display().to_string(), problem };
         builder = builder.tls_config(trusting(path).map_err(bad)?);
+    }
+    if let Some(path) = &server.token_file {
+        let bad =
+            |problem: String| ClientError::Flag { flag: "token-file", value: path.display().to_string(), problem };
+        let token = std::fs::read_to_string(path).map_err(|e| bad(format!("not readable: {e}")))?;
+        let header = HeaderValue::try_from(format!("Bearer {}", token.trim()));
+        let mut header = header.map_err(|_| bad("no file with one token".to_owned()))?;
+        header.set_sensitive(true);
+        builder = builder.middleware(move |mut request: Request<SendBody<'_>>, next: MiddlewareNext<'_>| {
+            request.headers_mut().insert(AUTHORIZATION, header.clone());
+            next.handle(request)
+        });
     }
     Ok(builder.build().new_agent())
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::raw::{Form, KEYS, RawConfig, SERVER_KEYS, TABLE_KEYS};
-use super::{Config, ConfigError, Tls, jobs, nearest, notify, remote};
+use super::{Config, ConfigError, Tls, auth, jobs, nearest, notify, remote};
 use crate::{duration, thresholds};
 
 /// What flags override; `None` leaves file, environment or default in force.
@@ -148,6 +148,9 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     }
     config.ingest.in_flight = raw.ingest.in_flight.map_or(config.ingest.in_flight, |n| n as usize);
     let count = |slot: &mut usize, raw: Option<u64>| *slot = raw.map_or(*slot, |n| n as usize);
+    count(&mut config.listen.connections.all, raw.listen.connections);
+    count(&mut config.listen.connections.of_address, raw.listen.connections_per_address);
+    config.listen.requests = raw.listen.requests.unwrap_or(config.listen.requests);
     count(&mut config.series.all, raw.ingest.series);
     count(&mut config.series.of_metric, raw.ingest.series_per_metric);
     count(&mut config.series.of_tenant, raw.ingest.series_per_tenant);
@@ -164,6 +167,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     config.alertmanager = notify::check_alertmanager(raw.alertmanager)?;
     config.webhook = notify::check_webhooks(raw.webhook)?;
     config.tls = tls(raw.tls.cert, raw.tls.key, raw.tls.client_ca)?;
+    config.auth = auth::check(raw.auth, &config)?;
     bounds(&config)?;
     Ok(config)
 }
@@ -176,6 +180,8 @@ fn bounds(config: &Config) -> Result<(), ConfigError> {
     needs("topology.files", config.topology.iter().all(|f| !f.as_os_str().is_empty()), "an empty name; name a file")?;
     needs("retention.age", config.retention.age >= Duration::from_secs(3600), "at least 1h")?;
     needs("retention.size", config.retention.size.is_none_or(|s| s >= 64 << 20), "at least 64MiB")?;
+    needs("listen.connections", config.listen.connections.all > 0, "at least 1")?;
+    needs("listen.connections_per_address", config.listen.connections.of_address > 0, "at least 1")?;
     needs("ingest.message_size", (64 << 10..=1 << 30).contains(&config.ingest.message_size), "from 64KiB to 1GiB")?;
     needs("ingest.in_flight", config.ingest.in_flight > 0, "at least 1")?;
     needs("ingest.series", config.series.all > 0, "at least 1")?;
@@ -261,6 +267,7 @@ mod tests {
         config.series.of_metric = 12;
         config.series.tenant_label = "cluster".into();
         config.external_url = Some("https://fabric.example".into());
+        config.auth.tokens = Some("t".into());
         config.tls = Some(Tls { cert: "a".into(), key: "b".into(), client_ca: Some("c".into()) });
         let shown = config.shown();
         assert_eq!(shown.len(), KEYS.len());

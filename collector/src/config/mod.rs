@@ -1,6 +1,7 @@
 //! Config in two types: as written (`RawConfig`) and as checked ([`Config`]). Flags beat environment beats file beats
 //! defaults. `main` loads it once; nothing binds, opens or creates before all of it is valid.
 
+mod auth;
 mod hint;
 mod jobs;
 mod load;
@@ -8,6 +9,7 @@ mod notify;
 mod raw;
 mod remote;
 
+pub use auth::Auth;
 pub use hint::nearest;
 pub use jobs::{Jobs, Kubernetes, Pods, Slurmrestd};
 pub use load::{Overrides, load};
@@ -19,8 +21,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::duration::{self, QuantityError};
+use crate::serve::listen::Limits;
 use crate::thresholds::ThresholdError;
-use fabriclens_correlate::Limits;
+use fabriclens_correlate::Limits as Thresholds;
 use fabriclens_store::SeriesLimits;
 
 /// Everything the collector can be told, checked.
@@ -38,6 +41,8 @@ pub struct Config {
     pub retention: Retention,
     /// Certificate for all listeners.
     pub tls: Option<Tls>,
+    /// Who may do what.
+    pub auth: Auth,
     /// Limits of the way in.
     pub ingest: Ingest,
     /// How many series are taken.
@@ -49,7 +54,7 @@ pub struct Config {
     /// Where jobs are told of, beside requests.
     pub jobs: Jobs,
     /// Numbers that detectors judge by.
-    pub thresholds: Limits,
+    pub thresholds: Thresholds,
     /// Files that describe the fabric, in any format that is known.
     pub topology: Vec<PathBuf>,
     /// Samples are kept by another engine, not here.
@@ -66,7 +71,7 @@ pub struct Config {
     pub webhook: Vec<Webhook>,
 }
 
-/// Addresses; port 0 takes any free port.
+/// Addresses (port 0 takes any free port), and how many may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// Prometheus API, remote write, page, metrics.
@@ -75,6 +80,10 @@ pub struct Listen {
     pub otlp_grpc: SocketAddr,
     /// OTLP over HTTP.
     pub otlp_http: SocketAddr,
+    /// Connections of each of them.
+    pub connections: Limits,
+    /// Requests of one caller in a second; zero: no limit.
+    pub requests: u32,
 }
 
 /// Retention by age and by size.
@@ -136,7 +145,13 @@ impl Default for Config {
             data: PathBuf::from("fabriclens-data"),
             insecure: false,
             self_metrics_interval: Duration::from_secs(15),
-            listen: Listen { http: loopback(7470), otlp_grpc: loopback(4317), otlp_http: loopback(4318) },
+            listen: Listen {
+                http: loopback(7470),
+                otlp_grpc: loopback(4317),
+                otlp_http: loopback(4318),
+                connections: Limits { all: 4096, of_address: 1024 },
+                requests: 1000,
+            },
             retention: Retention {
                 age: Duration::from_secs(30 * 86_400),
                 size: None,
@@ -145,6 +160,7 @@ impl Default for Config {
                 incidents: Duration::from_secs(366 * 86_400),
             },
             tls: None,
+            auth: Auth::default(),
             ingest: Ingest { message_size: 16 << 20, in_flight: 32, future: Duration::from_secs(600) },
             series: SeriesLimits::default(),
             memory: None,
@@ -156,7 +172,7 @@ impl Default for Config {
                 lookback: Duration::from_secs(300),
             },
             jobs: Jobs::default(),
-            thresholds: Limits::default(),
+            thresholds: Thresholds::default(),
             topology: Vec::new(),
             store: None,
             forward: Vec::new(),
@@ -188,6 +204,9 @@ impl Config {
             self.listen.http.to_string(),
             self.listen.otlp_grpc.to_string(),
             self.listen.otlp_http.to_string(),
+            self.listen.connections.all.to_string(),
+            self.listen.connections.of_address.to_string(),
+            self.listen.requests.to_string(),
             duration::format(self.retention.age),
             self.retention.size.map(|s| s.to_string()).unwrap_or_default(),
             duration::format(self.retention.rollups),
@@ -196,6 +215,8 @@ impl Config {
             path(&tls.map(|t| t.cert.clone())),
             path(&tls.map(|t| t.key.clone())),
             path(&ca),
+            path(&self.auth.tokens),
+            self.auth.host_id.text(),
             self.ingest.message_size.to_string(),
             self.ingest.in_flight.to_string(),
             duration::format(self.ingest.future),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::auth::RawAuth;
 use super::jobs::RawJobs;
 use super::notify::{RawAlertmanager, RawWebhook};
 use super::remote::RawPeers;
@@ -26,6 +27,9 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("listen.http", Form::Text),
     ("listen.otlp_grpc", Form::Text),
     ("listen.otlp_http", Form::Text),
+    ("listen.connections", Form::Integer),
+    ("listen.connections_per_address", Form::Integer),
+    ("listen.requests", Form::Integer),
     ("retention.age", Form::Text),
     ("retention.size", Form::Text),
     ("retention.rollups", Form::Text),
@@ -34,6 +38,8 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("tls.cert", Form::Text),
     ("tls.key", Form::Text),
     ("tls.client_ca", Form::Text),
+    ("auth.tokens", Form::Text),
+    ("auth.host_id", Form::Text),
     ("ingest.message_size", Form::Text),
     ("ingest.in_flight", Form::Integer),
     ("ingest.future", Form::Text),
@@ -105,8 +111,15 @@ pub(super) const SERVER_KEYS: &[&str] = &[
 ];
 
 /// Keys whose values are tables or lists of their own, which no variable sets.
-pub(super) const TABLE_KEYS: &[&str] =
-    &["jobs.slurmrestd", "jobs.kubernetes", "jobs.hosts", "verdicts.thresholds", "topology.files"];
+pub(super) const TABLE_KEYS: &[&str] = &[
+    "auth.certificates",
+    "auth.proxy",
+    "jobs.slurmrestd",
+    "jobs.kubernetes",
+    "jobs.hosts",
+    "verdicts.thresholds",
+    "topology.files",
+];
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -118,6 +131,7 @@ pub(super) struct RawConfig {
     pub listen: RawListen,
     pub retention: RawRetention,
     pub tls: RawTls,
+    pub auth: RawAuth,
     pub ingest: RawIngest,
     pub limits: RawLimits,
     pub query: RawQuery,
@@ -137,6 +151,9 @@ pub(super) struct RawListen {
     pub http: Option<String>,
     pub otlp_grpc: Option<String>,
     pub otlp_http: Option<String>,
+    pub connections: Option<u64>,
+    pub connections_per_address: Option<u64>,
+    pub requests: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -259,6 +276,8 @@ mod tests {
         }
         let mut known: Vec<&str> = KEYS.iter().map(|(k, _)| *k).collect();
         known.extend(TABLE_KEYS);
+        found.sort_unstable();
+        known.sort_unstable();
         assert_eq!(found, known);
         let fields = |head: &str, name: &str| -> Vec<String> {
             fields_of(&format!("{head}\nzzz = 1")).iter().map(|f| format!("{name}.{f}")).collect()

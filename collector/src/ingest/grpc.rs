@@ -3,39 +3,37 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full};
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
 use prost::Message as _;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::body::BodyError;
 use super::{Ingest, IngestError, Packing, Report, Way, retry};
-use crate::serve::listen::Peer;
+use crate::auth::{Caller, Needs, Route, route};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 /// Whether a message is compressed, and its length in four bytes, stand before it.
 const PREFIX: usize = 5;
 
 /// What the gRPC listener serves.
-pub fn router(ingest: Arc<Ingest>) -> Router {
-    Router::new().route(EXPORT, post(export)).fallback(other).with_state(ingest)
+pub fn routes() -> Vec<Route<Arc<Ingest>>> {
+    vec![route(Needs::Ingest, &[Method::POST], EXPORT, export)]
 }
 
-async fn export(State(ingest): State<Arc<Ingest>>, ConnectInfo(peer): ConnectInfo<Peer>, request: Request) -> Response {
-    match take(&ingest, peer, request).await {
+async fn export(State(ingest): State<Arc<Ingest>>, Extension(caller): Extension<Caller>, request: Request) -> Response {
+    match take(&ingest, caller, request).await {
         Ok(report) => answered(&report),
         Err(status) => status.into_http::<Body>(),
     }
 }
 
-async fn take(ingest: &Arc<Ingest>, peer: Peer, request: Request) -> Result<Report, Status> {
+async fn take(ingest: &Arc<Ingest>, caller: Caller, request: Request) -> Result<Report, Status> {
     let refuse = |reason: &str, status: Status| {
         ingest.refused(Way::OtlpGrpc, reason);
         status
@@ -58,7 +56,7 @@ async fn take(ingest: &Arc<Ingest>, peer: Peer, request: Request) -> Result<Repo
         (true, packing) => packing,
         (false, _) => Packing::None,
     };
-    ingest.otlp(Way::OtlpGrpc, peer.0.ip(), packing, message).await.map_err(|e| status_of(&e))
+    ingest.otlp(Way::OtlpGrpc, caller, packing, message).await.map_err(|e| status_of(&e))
 }
 
 /// How a compressed message is compressed.
@@ -111,7 +109,7 @@ fn answered(report: &Report) -> Response {
 }
 
 /// Any other method, or no gRPC at all.
-async fn other(request: Request) -> Response {
+pub async fn other(request: Request) -> Response {
     let grpc =
         request.headers().get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
     if grpc {
@@ -124,7 +122,7 @@ async fn other(request: Request) -> Response {
 
 fn status_of(e: &IngestError) -> Status {
     match (e, e.after()) {
-        (_, Some(after)) => retry::unavailable(&e.to_string(), after),
+        (_, Some(after)) => retry::later(Code::Unavailable, &e.to_string(), after),
         // Sent again it would be the same.
         (IngestError::Malformed(_) | IngestError::Body(_), None) => Status::invalid_argument(e.to_string()),
         (_, None) => Status::internal(e.to_string()),
@@ -166,7 +164,7 @@ mod tests {
         assert_eq!(of("gzip").unwrap(), Packing::Gzip);
         assert_eq!((of("identity").unwrap(), packing(&HeaderMap::new()).unwrap()), (Packing::None, Packing::None));
         let status = of("deflate").unwrap_err();
-        assert_eq!(status.code(), tonic::Code::Unimplemented);
+        assert_eq!(status.code(), Code::Unimplemented);
         assert!(status.message().contains("deflate") && status.message().contains("use zstd, gzip or none"));
         assert_eq!(status.metadata().get("grpc-accept-encoding").unwrap(), "zstd,gzip,identity");
     }

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message;
@@ -19,16 +17,19 @@ use super::import::import;
 use super::retry::{self, RpcStatus};
 use super::unpack::Packing;
 use super::{Ingest, IngestError, Way, grpc};
-use crate::serve::listen::Peer;
+use crate::auth::{Caller, Needs, Route, route};
 
 /// What the OTLP/HTTP listener serves.
-pub fn otlp_router(ingest: Arc<Ingest>) -> Router {
-    Router::new().route("/v1/metrics", post(otlp)).fallback(other).with_state(ingest)
+pub fn otlp_routes() -> Vec<Route<Arc<Ingest>>> {
+    vec![route(Needs::Ingest, &[Method::POST], "/v1/metrics", otlp)]
 }
 
 /// Remote write and import, for the main listener.
-pub fn remote_write_router(ingest: Arc<Ingest>) -> Router {
-    Router::new().route("/api/v1/write", post(remote_write)).route("/api/v1/import", post(import)).with_state(ingest)
+pub fn write_routes() -> Vec<Route<Arc<Ingest>>> {
+    vec![
+        route(Needs::Ingest, &[Method::POST], "/api/v1/write", remote_write),
+        route(Needs::Ingest, &[Method::POST], "/api/v1/import", import),
+    ]
 }
 
 /// A request that was not taken: what the client is told.
@@ -94,7 +95,7 @@ enum Encoding {
 
 async fn otlp(
     State(ingest): State<Arc<Ingest>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -103,7 +104,7 @@ async fn otlp(
         let text = "content-type must be application/x-protobuf or application/json\n";
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
     };
-    match take_otlp(&ingest, peer, &headers, body, encoding).await {
+    match take_otlp(&ingest, caller, &headers, body, encoding).await {
         Ok(bytes) => answer(StatusCode::OK, encoding, bytes),
         Err(refusal) => refuse_otlp(refusal, encoding),
     }
@@ -111,7 +112,7 @@ async fn otlp(
 
 async fn take_otlp(
     ingest: &Arc<Ingest>,
-    peer: Peer,
+    caller: Caller,
     headers: &HeaderMap,
     body: Body,
     encoding: Encoding,
@@ -142,7 +143,7 @@ async fn take_otlp(
     };
     let joined = tokio::task::spawn_blocking(plain).await;
     let plain = joined.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string()).into())).map_err(count)?;
-    let report = ingest.otlp(Way::OtlpHttp, peer.0.ip(), Packing::None, plain).await?;
+    let report = ingest.otlp(Way::OtlpHttp, caller, Packing::None, plain).await?;
     let response = grpc::answer(&report);
     match encoding {
         Encoding::Protobuf => Ok(response.encode_to_vec()),
@@ -171,6 +172,7 @@ fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
 fn refuse_otlp(refusal: Refusal, encoding: Encoding) -> Response {
     let code = match refusal.status {
         _ if refusal.after.is_some() => Code::Unavailable,
+        StatusCode::REQUEST_TIMEOUT => Code::Unavailable,
         StatusCode::INTERNAL_SERVER_ERROR => Code::Internal,
         _ => Code::InvalidArgument,
     };
@@ -189,14 +191,15 @@ fn answer(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], body).into_response()
 }
 
-async fn other() -> Response {
+/// All else on the port of OTLP.
+pub async fn other() -> Response {
     let text = "this port takes OTLP metrics at /v1/metrics; queries and pages are on the main port (7470 unless configured)\n";
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
 async fn remote_write(
     State(ingest): State<Arc<Ingest>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -211,7 +214,7 @@ async fn remote_write(
         }
         .into_text();
     }
-    match take_remote_write(&ingest, peer, &headers, body).await {
+    match take_remote_write(&ingest, caller, &headers, body).await {
         Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
         // All that could be stored is stored; sending the rest again cannot help, which is what 400 says.
         Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
@@ -221,7 +224,7 @@ async fn remote_write(
 
 async fn take_remote_write(
     ingest: &Arc<Ingest>,
-    peer: Peer,
+    caller: Caller,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<String, Refusal> {
@@ -234,7 +237,7 @@ async fn take_remote_write(
     let packed = |bytes: &Bytes| Some((packing, bytes.clone()));
     let received = ingest.receive(Way::RemoteWrite, headers, body, packed).await.map_err(|e| count(e.into()))?;
     let plain = body::unsnap(&compression, &received.bytes, limit).map_err(|e| count(e.into()))?;
-    let report = ingest.remote_write(Way::RemoteWrite, peer.0.ip(), plain).await?;
+    let report = ingest.remote_write(Way::RemoteWrite, caller, plain).await?;
     Ok(report.message())
 }
 

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt as _;
 
 use super::http::Refusal;
 use super::{Ingest, IngestError, Report, Way, body};
+use crate::auth::Caller;
 use crate::forward::request::{self, Point};
 use crate::lines;
-use crate::serve::listen::Peer;
 
 /// Bytes after which a batch is stored.
 const BATCH: usize = 1 << 20;
@@ -59,7 +59,7 @@ fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
 /// What is under way of one import.
 struct Import {
     ingest: Arc<Ingest>,
-    peer: Peer,
+    caller: Caller,
     /// Bytes that are not stored yet.
     rest: Vec<u8>,
     /// Lines that are.
@@ -92,7 +92,7 @@ impl Import {
         self.lines += lines.iter().filter(|b| **b == b'\n').count() as u64;
         let parsed = tokio::task::spawn_blocking(move || parse(&lines, before)).await;
         let request = parsed.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string())))?;
-        self.report.join(self.ingest.remote_write(Way::Import, self.peer.0.ip(), request).await?);
+        self.report.join(self.ingest.remote_write(Way::Import, self.caller.clone(), request).await?);
         Ok(())
     }
 }
@@ -100,12 +100,12 @@ impl Import {
 /// See the module. 204 when all is stored; 400 tells what is not, and all else is.
 pub(super) async fn import(
     State(ingest): State<Arc<Ingest>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let counted = ingest.clone();
-    let lines = Import { ingest, peer, rest: vec![], lines: 0, report: Report::default() };
+    let lines = Import { ingest, caller, rest: vec![], lines: 0, report: Report::default() };
     match take(lines, &headers, body).await.map(|report| report.message()) {
         Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
         Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),

@@ -8,6 +8,7 @@ pub mod body;
 mod conflict;
 pub mod gate;
 pub mod grpc;
+mod hosts;
 pub mod http;
 mod import;
 mod layouts;
@@ -37,6 +38,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::api::time::now_ms;
+use crate::auth::Caller;
 use crate::config;
 use crate::forward::Sink;
 use crate::pressure::Pressure;
@@ -180,14 +182,14 @@ impl Ingest {
     pub async fn otlp(
         self: &Arc<Self>,
         way: Way,
-        peer: IpAddr,
+        caller: Caller,
         packing: Packing,
         body: Bytes,
     ) -> Result<Report, IngestError> {
         let (answer, answered) = oneshot::channel();
-        let shard = shard(peer);
+        let shard = shard(caller.address);
         self.telemetry.in_flight.inc();
-        if self.otlp[shard].put(otlp::Job { way, peer, packing, body, answer }) {
+        if self.otlp[shard].put(otlp::Job { way, caller, packing, body, answer }) {
             let this = self.clone();
             tokio::task::spawn_blocking(move || this.otlp[shard].work(&this));
         }
@@ -202,15 +204,25 @@ impl Ingest {
     ///
     /// # Errors
     /// [`IngestError`]; then nothing of the request is acknowledged.
-    pub async fn remote_write(self: &Arc<Self>, way: Way, peer: IpAddr, body: Vec<u8>) -> Result<Report, IngestError> {
+    pub async fn remote_write(
+        self: &Arc<Self>,
+        way: Way,
+        caller: Caller,
+        body: Vec<u8>,
+    ) -> Result<Report, IngestError> {
         self.blocking(way, body.len(), move |this| {
             // Senders use many connections for the same series, so the address decides here too, not the connection.
-            let mut rows = this.remote[shard(peer)].lock().decode(&body)?;
+            let (rows, mut report) = {
+                let mut decoder = this.remote[shard(caller.address)].lock();
+                let mut rows = decoder.decode(&body)?;
+                let mut report = std::mem::take(&mut rows.report);
+                decoder.owners.keep_own(&mut rows.groups, &caller, &mut report);
+                (rows, report)
+            };
             this.remember(&rows.metadata);
             if way == Way::RemoteWrite {
-                rows.groups.iter().for_each(|g| this.conflicts.rows(peer, g));
+                rows.groups.iter().for_each(|g| this.conflicts.rows(caller.address, g));
             }
-            let mut report = std::mem::take(&mut rows.report);
             let timer = this.telemetry.append_seconds.start_timer();
             let appended = this.sink.append(rows.groups).map_err(IngestError::from_sink)?;
             timer.observe_duration();

@@ -6,7 +6,6 @@
 //! together, and meanwhile the next ones come.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 
 use bytes::Bytes;
 use fabriclens_store::RowGroup;
@@ -14,9 +13,11 @@ use fabriclens_wire::decode::{self, DecodeError, Meta, Rejected};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::hosts::Owners;
 use super::layouts::Layouts;
 use super::unpack::{Packing, Unpacker};
 use super::{Ingest, IngestError, Report, Way};
+use crate::auth::Caller;
 use crate::forward::Written;
 
 // Values go through unread, so both crates must mean the same by "no point".
@@ -26,7 +27,7 @@ const _: () =
 /// A request that waits.
 pub(super) struct Job {
     pub(super) way: Way,
-    pub(super) peer: IpAddr,
+    pub(super) caller: Caller,
     pub(super) packing: Packing,
     pub(super) body: Bytes,
     pub(super) answer: oneshot::Sender<Result<Report, IngestError>>,
@@ -51,6 +52,7 @@ struct Queue {
 struct Tools {
     unpacker: Unpacker,
     decoder: Decoder,
+    owners: Owners,
 }
 
 impl Desk {
@@ -121,10 +123,13 @@ impl Tools {
     fn take(&mut self, job: &Job, ingest: &Ingest) -> Result<(Report, Written), IngestError> {
         let body = self.unpacker.unpack(job.packing, &job.body, ingest.message_size())?;
         ingest.telemetry.bytes.with_label_values(&[job.way.name()]).inc_by(body.len() as u64);
-        ingest.conflicts.otlp(job.peer, body);
-        let rows = self.decoder.decode(body)?;
+        let mut rows = self.decoder.decode(body)?;
+        let mut report = Report::from_rejected(&rows.rejected);
+        if self.owners.keep_own(&mut rows.groups, &job.caller, &mut report) {
+            // What somebody says in another's name is no sign that the other is there twice.
+            ingest.conflicts.otlp(job.caller.address, body);
+        }
         ingest.remember(&rows.metadata);
-        let report = Report::from_rejected(&rows.rejected);
         Ok((report, ingest.sink.write(rows.groups).map_err(IngestError::from_sink)?))
     }
 }
@@ -164,8 +169,8 @@ mod tests {
         let desk = Desk::default();
         let put = || {
             let (answer, answered) = oneshot::channel();
-            let peer = IpAddr::from([127, 0, 0, 1]);
-            (desk.put(Job { way: Way::OtlpGrpc, peer, packing: Packing::None, body: Bytes::new(), answer }), answered)
+            let caller = Caller::anybody([127, 0, 0, 1].into());
+            (desk.put(Job { way: Way::OtlpGrpc, caller, packing: Packing::None, body: Bytes::new(), answer }), answered)
         };
         let (first, mut waits) = put();
         assert!(first && !put().0, "one is at work");

@@ -12,6 +12,7 @@ use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use prost::Message as _;
 
+use super::hosts::Owners;
 use super::layouts::Layouts;
 use super::prompb::MetricMetadata;
 use super::report::{IngestError, Report};
@@ -48,6 +49,8 @@ pub(super) struct Decoder {
     key: Vec<u8>,
     requests: u64,
     hash: RandomState,
+    /// Of which hosts its lists are.
+    pub(super) owners: Owners,
 }
 
 /// A label set, its source, and where the current request used it.

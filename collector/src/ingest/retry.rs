@@ -54,10 +54,10 @@ impl RpcStatus {
     }
 }
 
-/// `UNAVAILABLE`, which every OTLP sender tries again, and when.
-pub(crate) fn unavailable(message: &str, after: Duration) -> Status {
-    let details = RpcStatus::new(Code::Unavailable, message, Some(after)).encode_to_vec();
-    Status::with_details(Code::Unavailable, message, details.into())
+/// A refusal with a time to come back, after which every OTLP sender tries again.
+pub(crate) fn later(code: Code, message: &str, after: Duration) -> Status {
+    let details = RpcStatus::new(code, message, Some(after)).encode_to_vec();
+    Status::with_details(code, message, details.into())
 }
 
 /// Whole seconds, as HTTP has it; never zero.

@@ -9,11 +9,13 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tonic::Code;
 use tonic::codegen::Service as _;
 
-use super::listen::{Listener, Peer};
+use super::listen::Listener;
 use crate::endpoint::jitter;
 use crate::ingest::retry;
 
@@ -39,7 +41,7 @@ pub(super) struct Door {
 }
 
 /// Ends with who holds it: a start that fails leaves nothing running.
-struct Ended(Option<JoinHandle<std::io::Result<()>>>);
+struct Ended(Option<JoinHandle<()>>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -51,21 +53,20 @@ impl Drop for Ended {
 
 impl Door {
     /// Takes connections until `stopped`.
-    pub(super) fn open(listener: Listener, speaks: Speaks, mut stopped: watch::Receiver<bool>) -> Self {
+    pub(super) fn open(
+        listener: Listener,
+        socket: TcpListener,
+        speaks: Speaks,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
         let router = Arc::new(OnceLock::new());
         let front = Router::new().fallback(pass).with_state((router.clone(), speaks));
-        let service = front.into_make_service_with_connect_info::<Peer>();
-        let task = tokio::spawn(async move {
-            let stop = async move {
-                _ = stopped.wait_for(|s| *s).await;
-            };
-            axum::serve(listener, service).with_graceful_shutdown(stop).await
-        });
+        let task = tokio::spawn(listener.run(socket, front, stopped));
         Self { router, task: Ended(Some(task)) }
     }
 
     /// From now on this is what is served; gives the task that serves.
-    pub(super) fn serve(mut self, router: Router) -> Option<JoinHandle<std::io::Result<()>>> {
+    pub(super) fn serve(mut self, router: Router) -> Option<JoinHandle<()>> {
         _ = self.router.set(router);
         self.task.0.take()
     }
@@ -83,7 +84,7 @@ async fn pass(State((router, speaks)): State<(Arc<OnceLock<Router>>, Speaks)>, r
 fn early(speaks: Speaks, path: &str) -> Response {
     match (speaks, path) {
         (Speaks::Http, "/healthz" | "/-/healthy") => crate::api::ALIVE.into_response(),
-        (Speaks::Grpc, _) => retry::unavailable(STARTING, jitter(SOON)).into_http::<Body>(),
+        (Speaks::Grpc, _) => retry::later(Code::Unavailable, STARTING, jitter(SOON)).into_http::<Body>(),
         (Speaks::Http | Speaks::Otlp, _) => {
             let after = [(header::RETRY_AFTER, retry::seconds(jitter(SOON)))];
             (StatusCode::SERVICE_UNAVAILABLE, after, format!("{STARTING}\n")).into_response()
@@ -94,7 +95,17 @@ fn early(speaks: Speaks, path: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::Guard;
+    use crate::config::Config;
+    use crate::telemetry::Telemetry;
     use std::io::{Read as _, Write as _};
+
+    /// As the default config has it.
+    fn listener() -> Listener {
+        let (config, telemetry) = (Config::default(), Telemetry::new().unwrap());
+        let guard = Arc::new(Guard::new(&config, &telemetry).unwrap());
+        Listener { guard, tls: None, limits: config.listen.connections, telemetry }
+    }
 
     /// Status line, head and body of a GET.
     async fn get(address: std::net::SocketAddr, path: &'static str) -> String {
@@ -110,10 +121,10 @@ mod tests {
 
     #[tokio::test]
     async fn before_the_store_is_open_it_lives_and_is_not_ready_and_then_serves() {
-        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        let door = Door::open(Listener::start(socket, None).unwrap(), Speaks::Http, stopped);
+        let door = Door::open(listener(), socket, Speaks::Http, stopped);
         assert!(get(address, "/healthz").await.starts_with("http/1.1 200"));
         for path in ["/readyz", "/api/v1/query?query=up"] {
             let text = get(address, path).await;
@@ -123,15 +134,15 @@ mod tests {
         let server = door.serve(Router::new().route("/readyz", axum::routing::get(|| async { "ready" })));
         assert!(get(address, "/readyz").await.ends_with("ready"));
         stop.send_replace(true);
-        server.unwrap().await.unwrap().unwrap();
+        server.unwrap().await.unwrap();
     }
 
     #[tokio::test]
     async fn a_start_that_fails_leaves_no_listener() {
-        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (_stop, stopped) = watch::channel(false);
-        drop(Door::open(Listener::start(socket, None).unwrap(), Speaks::Grpc, stopped));
+        drop(Door::open(listener(), socket, Speaks::Grpc, stopped));
         while tokio::net::TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
         }

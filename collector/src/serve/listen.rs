@@ -1,33 +1,21 @@
-//! Listeners: bind with a clear error, TLS when configured, a bounded number of connections, one type for HTTP and gRPC.
+//! Listeners: bind with a clear error, TLS when configured, a bounded number of connections.
 
 use std::io;
-use std::net::SocketAddr;
-use std::pin::Pin;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use axum::Router;
+use foldhash::HashMap;
+use hyper_util::server::graceful::GracefulShutdown;
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::Sleep;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio::sync::{Semaphore, watch};
 
-use crate::config::Tls;
-
-/// Connections of one listener beyond which new ones wait; bounds file descriptors and buffers.
-const CONNECTIONS: usize = 4096;
-/// Accepted connections that wait for the server; a full queue holds the accept loop back.
-const ACCEPTED_QUEUE: usize = 64;
-/// A client that does not finish its handshake in this time is dropped.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A client that takes nothing of its answer for so long is cut off: the answer is memory that others wait for.
-const STALL: Duration = Duration::from_secs(60);
+use super::connection::{self, Connection, HANDSHAKE, Stream};
+use super::tls::Acceptor;
+use crate::auth::{Certificate, Guard};
+use crate::telemetry::Telemetry;
 
 /// Why a listener cannot be had; `Display` names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +30,7 @@ pub enum ListenError {
         /// Port.
         port: u16,
         /// Address.
-        ip: std::net::IpAddr,
+        ip: IpAddr,
     },
     /// Any other failure to bind.
     #[error(
@@ -68,44 +56,6 @@ pub enum ListenError {
     },
 }
 
-/// Reads certificate, key and client CA.
-///
-/// # Errors
-/// [`ListenError::Tls`] naming the file.
-pub fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ListenError> {
-    let error = |key, path: &std::path::Path, message: &dyn std::fmt::Display| ListenError::Tls {
-        key,
-        path: path.to_owned(),
-        message: message.to_string(),
-    };
-    let certificates = |key, path: &std::path::Path| {
-        let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-        match found {
-            Ok(list) if list.is_empty() => Err(error(key, path, &"holds no certificate")),
-            Ok(list) => Ok(list),
-            Err(e) => Err(error(key, path, &e)),
-        }
-    };
-    let chain = certificates("tls.cert", &tls.cert)?;
-    let private = PrivateKeyDer::from_pem_file(&tls.key).map_err(|e| error("tls.key", &tls.key, &e))?;
-    let builder = ServerConfig::builder();
-    let builder = match &tls.client_ca {
-        None => builder.with_no_client_auth(),
-        Some(path) => {
-            let mut roots = RootCertStore::empty();
-            for ca in certificates("tls.client_ca", path)? {
-                roots.add(ca).map_err(|e| error("tls.client_ca", path, &e))?;
-            }
-            let verifier =
-                WebPkiClientVerifier::builder(Arc::new(roots)).build().map_err(|e| error("tls.client_ca", path, &e))?;
-            builder.with_client_cert_verifier(verifier)
-        }
-    };
-    let mut config = builder.with_single_cert(chain, private).map_err(|e| error("tls.key", &tls.key, &e))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
 /// Binds one address.
 ///
 /// # Errors
@@ -117,31 +67,53 @@ pub async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener,
     })
 }
 
-/// Accepts connections, with handshakes off the accept loop so that a slow client delays nobody.
+/// Who is at the other end.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// What it showed in the handshake, verified.
+    pub certificate: Option<Arc<Certificate>>,
+}
+
+/// What connections of a listener need.
+#[derive(Clone)]
 pub struct Listener {
-    local: SocketAddr,
-    accepted: mpsc::Receiver<(Connection, SocketAddr)>,
+    /// Reads certificates.
+    pub guard: Arc<Guard>,
+    /// Makes TLS of what is accepted.
+    pub tls: Option<Arc<Acceptor>>,
+    /// How many connections there may be.
+    pub limits: Limits,
+    /// Counts those that are refused.
+    pub telemetry: Telemetry,
+}
+
+/// How many connections a listener may have; bounds file descriptors and buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Beyond which new ones wait.
+    pub all: usize,
+    /// Beyond which new ones of the same address are closed; this host's own are not counted.
+    pub of_address: usize,
 }
 
 impl Listener {
-    /// Starts accepting.
-    ///
-    /// # Errors
-    /// When the socket has no address, which a bound one has.
-    pub fn start(socket: TcpListener, tls: Option<TlsAcceptor>) -> io::Result<Self> {
-        let local = socket.local_addr()?;
-        let (send, accepted) = mpsc::channel(ACCEPTED_QUEUE);
-        tokio::spawn(accept(socket, tls, send));
-        Ok(Self { local, accepted })
-    }
-}
-
-async fn accept(socket: TcpListener, tls: Option<TlsAcceptor>, send: mpsc::Sender<(Connection, SocketAddr)>) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(slot) = slots.clone().acquire_owned().await else { return };
-        let (stream, peer) = tokio::select! {
-            accepted = socket.accept() => match accepted {
+    /// Accepts connections, whose requests `router` answers, until `stop` becomes true, then waits until all requests are answered.
+    pub async fn run(self, socket: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
+        let slots = Arc::new(Semaphore::new(self.limits.all));
+        let places = Places::default();
+        let graceful = GracefulShutdown::new();
+        loop {
+            let accept = async {
+                let slot = slots.clone().acquire_owned().await;
+                (slot, socket.accept().await)
+            };
+            let (slot, accepted) = tokio::select! {
+                accepted = accept => accepted,
+                _ = stop.wait_for(|s| *s) => break,
+            };
+            let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of descriptors, most likely: waiting is all that helps, spinning harms.
@@ -149,145 +121,92 @@ async fn accept(socket: TcpListener, tls: Option<TlsAcceptor>, send: mpsc::Sende
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     continue;
                 }
-            },
-            () = send.closed() => return,
-        };
-        _ = stream.set_nodelay(true);
-        let (tls, send) = (tls.clone(), send.clone());
-        tokio::spawn(async move {
-            let stream = match tls {
-                None => Stream::Plain(stream),
-                Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
-                    Ok(Err(error)) => return tracing::debug!(%peer, %error, "tls handshake failed"),
-                    Err(_) => return tracing::debug!(%peer, "tls handshake timed out"),
-                },
             };
-            _ = send.send((Connection { stream, _slot: slot, patience: Patience::default() }, peer)).await;
-        });
-    }
-}
-
-impl axum::serve::Listener for Listener {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        match self.accepted.recv().await {
-            Some(connection) => connection,
-            // The accept loop ends only with its receiver, so this waits for the server's own end.
-            None => std::future::pending().await,
+            let Some(place) = places.take(peer.ip(), self.limits.of_address) else {
+                self.telemetry.connections_refused.inc();
+                tracing::debug!(%peer, most = self.limits.of_address, "closed: listen.connections_per_address");
+                continue;
+            };
+            _ = stream.set_nodelay(true);
+            let (listener, router, watcher) = (self.clone(), router.clone(), graceful.watcher());
+            tokio::spawn(async move {
+                let _held = (slot, place);
+                if let Some((stream, certificate)) = listener.greet(stream, peer).await {
+                    let peer = Peer { address: peer, certificate };
+                    connection::serve(Connection::new(stream), peer, router, watcher).await;
+                }
+            });
         }
+        drop(socket);
+        graceful.shutdown().await;
     }
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.local)
-    }
-}
-
-/// Who is at the other end.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
-
-impl Connected<IncomingStream<'_, Listener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
-        Self(*stream.remote_addr())
-    }
-}
-
-/// A connection, which holds its slot until it is closed.
-pub struct Connection {
-    stream: Stream,
-    _slot: OwnedSemaphorePermit,
-    patience: Patience,
-}
-
-/// Ends writes to who takes nothing.
-#[derive(Default)]
-struct Patience(Option<Pin<Box<Sleep>>>);
-
-impl Patience {
-    /// What a write gave, or the end of it after [`STALL`] in which all writes gave nothing.
-    fn watch<T>(&mut self, cx: Context<'_, '_>, polled: Poll<T>) -> Poll<T> {
-        if polled.is_ready() {
-            self.0 = None;
-            return polled;
+    /// Handshakes are off the accept loop, so that a slow client delays nobody.
+    async fn greet(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Stream, Option<Arc<Certificate>>)> {
+        let Some(tls) = &self.tls else { return Some((Stream::Plain(stream), None)) };
+        match tokio::time::timeout(HANDSHAKE, tls.get().accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                let certificate = shown.and_then(|der| self.guard.certificate(der));
+                return Some((Stream::Tls(Box::new(stream)), certificate));
+            }
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "tls handshake failed"),
+            Err(_) => tracing::debug!(%peer, "tls handshake timed out"),
         }
-        let stalled = self.0.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
-        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        None
     }
 }
 
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>),
+/// Connections by address.
+#[derive(Clone, Default)]
+struct Places(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// One of them, until it is dropped.
+struct Place {
+    of: Places,
+    address: IpAddr,
 }
 
-/// Calls the same method of whichever stream it is.
-macro_rules! either {
-    ($self:ident, $method:ident $(, $arg:expr)*) => {
-        match &mut $self.stream {
-            Stream::Plain(s) => Pin::new(s).$method($($arg),*),
-            Stream::Tls(s) => Pin::new(s.as_mut()).$method($($arg),*),
+impl Places {
+    fn take(&self, address: IpAddr, most: usize) -> Option<Place> {
+        let address = address.to_canonical();
+        let mut all = self.0.lock();
+        let taken = all.entry(address).or_default();
+        if *taken >= most && !address.is_loopback() {
+            return None;
         }
-    };
-}
-
-type Context<'a, 'b> = &'a mut std::task::Context<'b>;
-type Poll<T> = std::task::Poll<io::Result<T>>;
-
-impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: Context<'_, '_>, buf: &mut ReadBuf<'_>) -> Poll<()> {
-        either!(self, poll_read, cx, buf)
+        *taken += 1;
+        Some(Place { of: self.clone(), address })
     }
 }
 
-impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: Context<'_, '_>, buf: &[u8]) -> Poll<usize> {
-        let polled = either!(self, poll_write, cx, buf);
-        self.patience.watch(cx, polled)
-    }
-
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: Context<'_, '_>, bufs: &[io::IoSlice<'_>]) -> Poll<usize> {
-        let polled = either!(self, poll_write_vectored, cx, bufs);
-        self.patience.watch(cx, polled)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Stream::Plain(s) => s.is_write_vectored(),
-            Stream::Tls(s) => s.is_write_vectored(),
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.of.0.lock();
+        if let Some(taken) = all.get_mut(&self.address) {
+            *taken -= 1;
+            if *taken == 0 {
+                all.remove(&self.address);
+            }
         }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: Context<'_, '_>) -> Poll<()> {
-        let polled = either!(self, poll_flush, cx);
-        self.patience.watch(cx, polled)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: Context<'_, '_>) -> Poll<()> {
-        either!(self, poll_shutdown, cx)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::time::{Instant, sleep, timeout};
 
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_is_cut_off_and_a_slow_one_is_not() {
-        let mut patience = Patience::default();
-        for _ in 0..3 {
-            let write = std::future::poll_fn(|cx| patience.watch(cx, Poll::<()>::Pending));
-            assert!(timeout(STALL * 2 / 3, write).await.is_err(), "cut off too early");
-            let taken = std::future::poll_fn(|cx| patience.watch(cx, Poll::Ready(Ok(1)))).await;
-            assert_eq!(taken.unwrap(), 1);
-            sleep(STALL).await;
-        }
-        let began = Instant::now();
-        let write = std::future::poll_fn(|cx| patience.watch(cx, Poll::<()>::Pending));
-        let end = timeout(STALL * 2, write).await.expect("never cut off");
-        assert_eq!((end.unwrap_err().kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL.as_secs()));
+    #[test]
+    fn an_address_has_so_many_places_and_this_host_all() {
+        let places = Places::default();
+        let take = |ip: &str| places.take(ip.parse().unwrap(), 2);
+        let held = [take("10.0.0.1"), take("::ffff:10.0.0.1")];
+        assert!(held.iter().all(Option::is_some) && take("10.0.0.1").is_none(), "one address in two forms");
+        assert!(take("10.0.0.2").is_some());
+        let own: Vec<_> = (0..5).map(|_| take("127.0.0.1")).collect();
+        assert!(own.iter().all(Option::is_some));
+        drop((held, own));
+        assert!(take("10.0.0.1").is_some());
+        assert!(places.0.lock().is_empty(), "nothing is left of who is gone");
     }
 }

@@ -1,17 +1,20 @@
 //! Build, run, drain: opens the store, binds all listeners, serves until told to stop, and stops in order.
 
+mod connection;
 mod doors;
 pub mod listen;
+pub mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fabriclens_store::{OpenError, Options, Store};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::api::{self, Api};
+use crate::auth::{self, Form, Guard};
 use crate::config::Config;
 use crate::data::Data;
 use crate::forward::{ForwardError, Sink};
@@ -20,6 +23,7 @@ use crate::ingest::{self, Ingest};
 use crate::jobs::{self, Jobs};
 use crate::parts::Parts;
 use crate::pressure::{Level, Pressure};
+use crate::reload::{self, Reload};
 use crate::telemetry::Telemetry;
 use crate::topology::{self, Topologies, TopologiesError};
 use doors::{Door, Speaks};
@@ -44,6 +48,9 @@ pub enum ServeError {
     /// A file that names a token, a password or an authority of another server.
     #[error("{0}; give a file that this user can read")]
     Remote(#[from] crate::endpoint::FileError),
+    /// The tokens.
+    #[error("auth.tokens: {0}")]
+    Tokens(String),
     /// A forward queue.
     #[error(transparent)]
     Forward(#[from] ForwardError),
@@ -70,7 +77,8 @@ pub struct Running {
     /// OTLP over HTTP.
     pub otlp_http: SocketAddr,
     stop: watch::Sender<bool>,
-    servers: Vec<JoinHandle<std::io::Result<()>>>,
+    look: Arc<Notify>,
+    servers: Vec<JoinHandle<()>>,
     own: JoinHandle<()>,
     /// Those who tell of jobs and of the topology, and who writes them.
     jobs: Vec<JoinHandle<()>>,
@@ -87,24 +95,31 @@ pub struct Running {
 /// [`ServeError`]; nothing is left running.
 pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let other = |e: &dyn std::fmt::Display| ServeError::Other(e.to_string());
-    let tls = config.tls.as_ref().map(listen::acceptor).transpose()?;
+    let telemetry = Telemetry::new().map_err(|e| other(&e))?;
+    let tls = config.tls.as_ref().map(|t| tls::acceptor(t, config.certificates_only(), &telemetry)).transpose()?;
+    let guard = Arc::new(Guard::new(&config, &telemetry).map_err(ServeError::Tokens)?);
     // Ports before data: a second start on one machine fails on what is most likely wrong, and touches nothing.
     let [http, grpc, otlp] = config.listen.all();
     let (http, grpc, otlp) =
         tokio::try_join!(listen::bind(http.0, http.1), listen::bind(grpc.0, grpc.1), listen::bind(otlp.0, otlp.1))?;
     let local = |socket: &tokio::net::TcpListener| socket.local_addr().map_err(|e| other(&e));
-    config.listen = crate::config::Listen { http: local(&http)?, otlp_grpc: local(&grpc)?, otlp_http: local(&otlp)? };
+    config.listen = crate::config::Listen {
+        http: local(&http)?,
+        otlp_grpc: local(&grpc)?,
+        otlp_http: local(&otlp)?,
+        ..config.listen
+    };
 
-    let telemetry = Telemetry::new().map_err(|e| other(&e))?;
     // Whoever comes while the log is replayed is told to come again; nobody finds the port closed.
     let (stop, stopped) = watch::channel(false);
-    let speaks = [Speaks::Http, Speaks::Grpc, Speaks::Otlp];
-    let opened: Result<Vec<_>, _> = [http, grpc, otlp]
-        .into_iter()
-        .zip(speaks)
-        .map(|(socket, speaks)| Ok(Door::open(Listener::start(socket, tls.clone())?, speaks, stopped.clone())))
-        .collect();
-    let opened = opened.map_err(|e: std::io::Error| other(&e))?;
+    let listener = Listener {
+        guard: guard.clone(),
+        tls: tls.clone(),
+        limits: config.listen.connections,
+        telemetry: telemetry.clone(),
+    };
+    let doors = [(http, Speaks::Http), (grpc, Speaks::Grpc), (otlp, Speaks::Otlp)]
+        .map(|(socket, speaks)| Door::open(listener.clone(), socket, speaks, stopped.clone()));
     let store = open(&config).await?;
     let data = Arc::new(Data::new(store.clone(), &config)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
@@ -128,11 +143,21 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let api = Arc::new(Api::new(parts.clone()));
     log_start(&config);
 
-    let main = api::router(api.clone()).merge(ingest::http::remote_write_router(ingest.clone()));
-    let routers = [main, ingest::grpc::router(ingest.clone()), ingest::http::otlp_router(ingest.clone())];
-    let servers = opened.into_iter().zip(routers).filter_map(|(door, router)| door.serve(router)).collect();
+    let main = auth::router(api::routes(), Form::Http, &guard).with_state(api.clone());
+    let main = main.merge(auth::router(ingest::http::write_routes(), Form::Http, &guard).with_state(ingest.clone()));
+    let grpc_routes = auth::router(ingest::grpc::routes(), Form::Grpc, &guard).with_state(ingest.clone());
+    let otlp_routes = auth::router(ingest::http::otlp_routes(), Form::Http, &guard).with_state(ingest.clone());
+    let routers = [
+        auth::fallback(main, api::unknown, Form::Http, &guard),
+        auth::fallback(grpc_routes, ingest::grpc::other, Form::Grpc, &guard),
+        auth::fallback(otlp_routes, ingest::http::other, Form::Http, &guard),
+    ];
+    let servers = doors.into_iter().zip(routers).filter_map(|(door, router)| door.serve(router)).collect();
     tokio::spawn(watch_memory(pressure, store.clone(), ingest.clone(), telemetry.clone(), stopped.clone()));
     let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
+    let (look, reloaded) =
+        (Arc::<Notify>::default(), tls.map(|t| t as Arc<dyn Reload>).into_iter().chain(guard.reloaded()).collect());
+    tellers.push(tokio::spawn(reload::run(reloaded, look.clone(), stopped.clone())));
     tellers.push(tokio::spawn(incidents::live::run(parts, stopped.clone())));
     let wired = topology::run(topologies, data.clone(), api::engine(&config.query), stopped.clone());
     tellers.push(tokio::spawn(wired));
@@ -163,6 +188,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         otlp_grpc: config.listen.otlp_grpc,
         otlp_http: config.listen.otlp_http,
         stop,
+        look,
         servers,
         ingest,
         own: tokio::spawn(own),
@@ -214,7 +240,8 @@ fn log_start(config: &Config) {
     for (key, address) in config.listen.all() {
         tracing::info!(key, %address, tls, "listening");
         if config.insecure && !tls && !address.ip().is_loopback() {
-            tracing::warn!(key, %address, "insecure = true: anyone who can reach this address can read and write");
+            let risk = if config.asks_who() { "see tokens and samples on their way" } else { "read and write" };
+            tracing::warn!(key, %address, "insecure = true: anyone who can reach this address can {risk}");
         }
     }
 }
@@ -260,6 +287,11 @@ impl Running {
         &self.book
     }
 
+    /// Looks at certificates and tokens now, and not at the next pace.
+    pub fn reload(&self) {
+        self.look.notify_one();
+    }
+
     /// Turns away who comes, lets running requests finish, ends its own series, closes the store; in bounded time.
     pub async fn stop(self) {
         if tokio::time::timeout(STOP, self.drain()).await.is_err() {
@@ -274,8 +306,8 @@ impl Running {
         self.stop.send_replace(true);
         let drained = async {
             for server in self.servers {
-                if let Ok(Err(error)) = server.await {
-                    tracing::warn!(%error, "listener ended with an error");
+                if server.await.is_err() {
+                    tracing::warn!("a listener failed");
                 }
             }
         };

@@ -6,7 +6,7 @@ pub mod engine;
 pub mod process;
 
 use std::io::Write as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fabriclens::config::{Config, Endpoint, Forward};
 use fabriclens::ingest::prompb::{Label, Sample, TimeSeries, WriteRequest};
@@ -115,6 +115,15 @@ async fn raw_write(url: &str, body: Vec<u8>) -> (u16, String) {
 pub async fn fetch(base: &str, path: &str) -> (u16, String, String) {
     let url = format!("{base}{path}");
     answer(move |agent| agent.get(&url).call()).await
+}
+
+/// Waits until it holds; `what` is told when it never does.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 pub async fn post(url: String, headers: &[(&'static str, &'static str)], body: Vec<u8>) -> (u16, String) {

@@ -80,7 +80,7 @@ pub fn agent() -> ureq::Agent {
 }
 
 /// Through the shell's own command, so that this file needs no unsafe code.
-fn kill(pid: u32, signal: i32) {
+pub fn kill(pid: u32, signal: i32) {
     assert!(Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status().unwrap().success());
 }
 

@@ -7,7 +7,15 @@ const HEARD: &str = "fabriclens_agent_start_time_seconds";
 const H1: &str = r#"host="h1""#;
 
 pub fn rules() -> Vec<Alert> {
-    vec![agent_missing(), clock_skew(), agent_data_loss(), collector_data_loss(), collector_overloaded(), store_failing()]
+    vec![
+        agent_missing(),
+        clock_skew(),
+        agent_data_loss(),
+        collector_data_loss(),
+        collector_overloaded(),
+        store_failing(),
+        certificate_expires(),
+    ]
 }
 
 fn agent_missing() -> Alert {
@@ -125,7 +133,11 @@ fn collector_overloaded() -> Alert {
         summary: "The collector tells senders to come back: {{ $labels.reason }}",
         says: "More comes than it can take (busy, room), or it has nearly the memory that it may have (memory). Nothing is lost as long as agents can keep what waits. Verdicts come first; old samples wait longest.",
         cases: vec![
-            fires("10m", &[r#"reason="memory""#], &[(r#"fabriclens_ingest_shed_total{source="otlp_grpc",rank="late",reason="memory"}"#, "0+9x80")]),
+            fires(
+                "10m",
+                &[r#"reason="memory""#],
+                &[(r#"fabriclens_ingest_shed_total{source="otlp_grpc",rank="late",reason="memory"}"#, "0+9x80")],
+            ),
             silent(
                 "10m",
                 &[
@@ -148,6 +160,25 @@ fn store_failing() -> Alert {
         cases: vec![
             fires("5m", &[""], &[("fabriclens_store_log_failing", "0x10 1x20")]),
             silent("5m", &[("fabriclens_store_log_failing", "0x30"), ("fabriclens_store_maintenance_failing", "0x30")]),
+        ],
+    }
+}
+
+fn certificate_expires() -> Alert {
+    const ENDS: &str = "fabriclens_tls_certificate_expiry_timestamp_seconds";
+    Alert {
+        name: "FabriclensCertificateExpires",
+        severity: Warning,
+        hold: "0s",
+        expr: format!("min({ENDS} > 0) - time() < 14 * 86400\nor\nmax by (what) (fabriclens_reload_failing) == 1"),
+        summary: "The collector's {{ if $labels.what }}new {{ $labels.what }} cannot be used{{ else }}certificate ends within two weeks{{ end }}",
+        says: "With its certificate the collector loses every agent and Grafana at once. Put the new files where tls.cert and tls.key are: they are taken without a restart. With a label what: files (tls, tokens) changed, cannot be used, and those before are still in force; the collector's log says why.",
+        cases: vec![
+            fires("10m", &[""], &[(ENDS, "1000000x60")]),
+            fires("10m", &[r#"what="tokens""#], &[(r#"fabriclens_reload_failing{what="tokens"}"#, "0x10 1x80")]),
+            // Two years from now; and without TLS.
+            silent("10m", &[(ENDS, "63072000x60"), (r#"fabriclens_reload_failing{what="tls"}"#, "0x60")]),
+            silent("10m", &[(ENDS, "0x60")]),
         ],
     }
 }

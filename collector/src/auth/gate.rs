@@ -1,0 +1,254 @@
+//! Routes with what each asks for, and the layer that holds them to it. A router is made of a table of [`Route`], so there
+//! is no handler that nothing was said of.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::handler::Handler;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodFilter, MethodRouter, any, on};
+use tonic::{Code, Status};
+
+use super::{Caller, Denied, Guard, Needs};
+use crate::api::error::{ApiError, Kind};
+use crate::ingest::{BODY_TIME, retry};
+use crate::serve::listen::Peer;
+
+/// Largest body of a request that is not samples.
+const BODY_BYTES: usize = 4 << 20;
+
+/// How a listener says no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As the Prometheus API does.
+    Http,
+    /// As gRPC does.
+    Grpc,
+}
+
+/// One row of a table of routes.
+pub struct Route<S> {
+    /// What its callers must be allowed.
+    pub needs: Needs,
+    /// What it is asked by.
+    pub methods: &'static [Method],
+    /// As axum writes it.
+    pub path: &'static str,
+    to: MethodRouter<S>,
+}
+
+/// A row.
+pub fn route<H, T, S>(needs: Needs, methods: &'static [Method], path: &'static str, handler: H) -> Route<S>
+where
+    H: Handler<T, S>,
+    T: 'static,
+    S: Clone + Send + Sync + 'static,
+{
+    let filters = methods.iter().filter_map(|method| MethodFilter::try_from(method.clone()).ok());
+    let to = filters.reduce(MethodFilter::or).map_or_else(MethodRouter::new, |filter| on(filter, handler));
+    Route { needs, methods, path, to }
+}
+
+#[derive(Clone)]
+struct Gate {
+    guard: Arc<Guard>,
+    needs: Needs,
+    form: Form,
+}
+
+/// A router of a table. What it does not serve is 404 until [`fallback`] says otherwise.
+pub fn router<S>(routes: Vec<Route<S>>, form: Form, guard: &Arc<Guard>) -> Router<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
+    routes.into_iter().fold(Router::new(), |router, route| {
+        let gate = Gate { guard: guard.clone(), needs: route.needs, form };
+        router.route(route.path, route.to.route_layer(from_fn_with_state(gate, pass)))
+    })
+}
+
+/// What answers all else, to callers who may do something; and what every answer of the listener carries.
+pub fn fallback<H, T>(router: Router, handler: H, form: Form, guard: &Arc<Guard>) -> Router
+where
+    H: Handler<T, ()>,
+    T: 'static,
+{
+    let gate = Gate { guard: guard.clone(), needs: Needs::Any, form };
+    router.fallback_service(any(handler).layer(from_fn_with_state(gate, pass))).layer(map_response(dress))
+}
+
+async fn pass(
+    State(gate): State<Gate>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Gate { guard, needs, form } = gate;
+    let caller = match guard.admit(&peer, request.headers(), needs) {
+        Ok(caller) => caller,
+        Err(denied) => return refuse(&denied, form),
+    };
+    let changes = matches!(needs, Needs::Write | Needs::Admin);
+    let origin = || foreign(request.headers(), request.uri(), guard.own_origin.as_deref());
+    if let Some(origin) = (changes || needs == Needs::Ingest).then(origin).flatten() {
+        let denied = Denied::CrossSite { origin };
+        guard.note(caller.address, &denied);
+        return refuse(&denied, form);
+    }
+    request.extensions_mut().insert(caller.clone());
+    if needs == Needs::Ingest {
+        // Samples are read by who stores them.
+        return next.run(request).await;
+    }
+    let asked = changes.then(|| (request.method().clone(), request.uri().path().to_owned()));
+    let response = run(request, next).await;
+    if let Some((method, path)) = asked {
+        audit(&caller, &method, &path, response.status());
+    }
+    response
+}
+
+/// Who changed what.
+fn audit(caller: &Caller, method: &Method, path: &str, status: StatusCode) {
+    tracing::info!(who = caller.who(), address = %caller.address, %method, path, status = status.as_u16(), "audit");
+}
+
+/// Runs the handler with the whole body, which may take neither long nor much room.
+async fn run(request: Request, next: Next) -> Response {
+    match whole(request).await {
+        Ok(request) => next.run(request).await,
+        Err((status, text)) => answer(status, Kind::BadData, text),
+    }
+}
+
+async fn whole(request: Request) -> Result<Request, (StatusCode, String)> {
+    let (parts, body) = request.into_parts();
+    if axum::body::HttpBody::is_end_stream(&body) {
+        return Ok(Request::from_parts(parts, body));
+    }
+    match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_BYTES)).await {
+        Ok(Ok(bytes)) => Ok(Request::from_parts(parts, Body::from(bytes))),
+        Ok(Err(e)) => Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the body: {e}; at most {BODY_BYTES} bytes"))),
+        Err(_) => {
+            let text = format!("the request was not complete within {} s; send it again", BODY_TIME.as_secs());
+            Err((StatusCode::REQUEST_TIMEOUT, text))
+        }
+    }
+}
+
+/// An error as the API writes it, with a status of its own.
+fn answer(status: StatusCode, kind: Kind, text: String) -> Response {
+    let mut response = ApiError::new(kind, text).into_response();
+    *response.status_mut() = status;
+    response
+}
+
+/// Scheme and authority of a URL, as browsers write an origin.
+pub(super) fn origin_of(url: &str) -> String {
+    url.parse::<Uri>().ok().and_then(|u| Some(format!("{}://{}", u.scheme_str()?, u.authority()?))).unwrap_or_default()
+}
+
+/// The origin of the page that made a browser ask, if it is none of ours. Other clients send no origin.
+fn foreign(headers: &HeaderMap, uri: &Uri, own: Option<&str>) -> Option<String> {
+    let text = |name: HeaderName| headers.get(name).map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+    let origin = text(header::ORIGIN)?;
+    // HTTP/2 has the host in the address.
+    let host = uri.authority().map(ToString::to_string).or_else(|| text(header::HOST)).unwrap_or_default();
+    let same = origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(&host));
+    (!same && own.is_none_or(|own| !own.eq_ignore_ascii_case(&origin))).then_some(origin)
+}
+
+fn refuse(denied: &Denied, form: Form) -> Response {
+    let after = match denied {
+        Denied::Rate { after, .. } => Some(*after),
+        _ => None,
+    };
+    let text = denied.to_string();
+    match (form, denied) {
+        (Form::Grpc, Denied::Rate { after, .. }) => {
+            retry::later(Code::ResourceExhausted, &text, *after).into_http::<Body>()
+        }
+        (Form::Grpc, Denied::Role { .. } | Denied::CrossSite { .. }) => {
+            Status::permission_denied(text).into_http::<Body>()
+        }
+        (Form::Grpc, _) => Status::unauthenticated(text).into_http::<Body>(),
+        (Form::Http, _) => {
+            let status = match denied {
+                Denied::Rate { .. } => StatusCode::TOO_MANY_REQUESTS,
+                Denied::Role { .. } | Denied::CrossSite { .. } => StatusCode::FORBIDDEN,
+                _ => StatusCode::UNAUTHORIZED,
+            };
+            let mut response = answer(status, Kind::Denied, text);
+            let headers = response.headers_mut();
+            if status == StatusCode::UNAUTHORIZED {
+                // A browser asks for a password then, which is the token.
+                let ask = HeaderValue::from_static(
+                    "Basic realm=\"fabriclens (the token is the password)\", charset=\"UTF-8\"",
+                );
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"fabriclens\""));
+                headers.append(header::WWW_AUTHENTICATE, ask);
+            }
+            if let Some(seconds) = after.and_then(|after| HeaderValue::try_from(retry::seconds(after)).ok()) {
+                headers.insert(header::RETRY_AFTER, seconds);
+            }
+            response
+        }
+    }
+}
+
+/// What browsers are told of every answer, unless its handler says more. Nothing may read it from another site: there is
+/// no CORS header, nor is there to be one.
+async fn dress(mut response: Response) -> Response {
+    const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    let usual = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    let headers = response.headers_mut();
+    if headers.get(header::CONTENT_TYPE).is_none_or(|kind| !kind.as_bytes().starts_with(b"application/grpc")) {
+        for (name, value) in usual {
+            headers.entry(name).or_insert(HeaderValue::from_static(value));
+        }
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        let never = futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>();
+        let refused = whole(Request::new(Body::from_stream(never))).await.unwrap_err();
+        assert_eq!(refused.0, StatusCode::REQUEST_TIMEOUT);
+        let large = whole(Request::new(Body::from(vec![b' '; BODY_BYTES + 1]))).await.unwrap_err();
+        assert_eq!(large.0, StatusCode::PAYLOAD_TOO_LARGE);
+        assert!(whole(Request::new(Body::from("x"))).await.is_ok() && whole(Request::new(Body::empty())).await.is_ok());
+    }
+
+    #[test]
+    fn pages_of_this_collector_are_told_from_others() {
+        let origin = |origin: &str, host: &str| {
+            let headers = HeaderMap::from_iter([
+                (header::ORIGIN, HeaderValue::from_str(origin).unwrap()),
+                (header::HOST, HeaderValue::from_str(host).unwrap()),
+            ]);
+            foreign(&headers, &Uri::from_static("/x"), Some("https://fabric.example")).is_some()
+        };
+        assert!(!origin("http://127.0.0.1:7470", "127.0.0.1:7470"));
+        assert!(!origin("https://fabric.example", "127.0.0.1:7470"), "through a proxy");
+        for other in ["http://127.0.0.1:7471", "https://evil.example", "null", "", "://127.0.0.1:7470x"] {
+            assert!(origin(other, "127.0.0.1:7470"), "{other}");
+        }
+        assert!(foreign(&HeaderMap::new(), &Uri::from_static("/x"), None).is_none(), "no browser");
+        assert_eq!(origin_of("https://fabric.example:8443/path"), "https://fabric.example:8443");
+    }
+}
