@@ -2,12 +2,17 @@
 
 use crate::block::read::Block;
 use crate::error::StoreError;
+use crate::head::generation::Generation;
 use crate::rollup;
-use crate::select::{Found, matching};
+use crate::select::{Found, candidates, matching};
 use crate::store::Store;
 use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Rollup, Selected, Series, SharedSeries};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// Series of the head that are looked at while nobody can write: less than a millisecond, and enough that those of a
+/// host are together.
+const AT_ONCE: usize = 512;
 
 /// All blocks of a moment.
 pub(crate) type Blocks = Arc<Vec<Arc<Block>>>;
@@ -48,20 +53,43 @@ impl Store {
     ) -> Result<(Vec<SharedSeries>, Blocks), ReadError> {
         let limit = self.shared.options.max_read_samples;
         let mut recent = Found::new(limit, newest, budget);
-        let head = self.shared.head.read();
-        for generation in &head.older {
-            recent.add_head(generation, matchers, start, end)?;
-        }
-        recent.add_head(&head.current, matchers, start, end)?;
-        // Taken under the head's lock: a generation is in at least one of the two, and twice does no harm.
-        let blocks = self.shared.blocks.all();
-        drop(head);
+        let blocks = self.walk_head(matchers, |generation, series| recent.add_head(generation, series, start, end))?;
         let mut found = Found::new(limit, newest, budget);
         for block in blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)) {
             found.add_block(block, matchers, start, end, |e| self.shared.report(block, e))?;
         }
         found.append(recent)?;
         Ok((found.finish(start, end)?, blocks))
+    }
+
+    /// Gives the series of the head that match, some at a time: who writes waits for one who reads, and must not wait for all
+    /// that a large question reads. Then the blocks: what leaves the head meanwhile is in them, and twice does no harm.
+    fn walk_head(
+        &self,
+        matchers: &[Matcher],
+        mut each: impl FnMut(&Generation, &[u32]) -> Result<(), ReadError>,
+    ) -> Result<Blocks, ReadError> {
+        let (older, number) = {
+            let head = self.shared.head.read();
+            (head.older.clone(), head.current.number)
+        };
+        for generation in &older {
+            each(generation, &matching(generation, &candidates(generation, matchers), matchers))?;
+        }
+        let (mut all, mut done): (Option<Vec<u32>>, usize) = (None, 0);
+        loop {
+            let head = self.shared.head.read();
+            let cut = || head.older.iter().map(|g| &**g).find(|g| g.number == number);
+            let Some(generation) = Some(&head.current).filter(|g| g.number == number).or_else(cut) else { break };
+            let all = all.get_or_insert_with(|| candidates(generation, matchers));
+            let some = &all[done..all.len().min(done + AT_ONCE)];
+            done += some.len();
+            each(generation, &matching(generation, some, matchers))?;
+            if done == all.len() {
+                break;
+            }
+        }
+        Ok(self.shared.blocks.all())
     }
 
     /// Label sets of the series that match all matchers and may have samples in `[start_ms, end_ms]`, sorted.
@@ -71,10 +99,8 @@ impl Store {
     /// [`ReadError::Storage`] when a block's index cannot be read.
     pub fn series(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Labels>, ReadError> {
         let mut all = BTreeSet::new();
-        let head = self.shared.head.read();
-        for generation in head.older.iter().map(|g| &**g).chain([&head.current]) {
-            for s in matching(generation, matchers) {
-                let series = &generation.series[s as usize];
+        let blocks = self.walk_head(matchers, |generation, series| {
+            for series in series.iter().map(|s| &generation.series[*s as usize]) {
                 let live = series.homes.iter().any(|(l, _)| {
                     generation.layouts[*l as usize].range().is_some_and(|(a, b)| a <= end_ms && b >= start_ms)
                 });
@@ -82,9 +108,9 @@ impl Store {
                     all.insert(series.labels.clone());
                 }
             }
-        }
-        let (blocks, rollups) = (self.shared.blocks.all(), self.shared.rollups.all());
-        drop(head);
+            Ok(())
+        })?;
+        let rollups = self.shared.rollups.all();
         let last = [matchers, &[Matcher::equal(rollup::LABEL, rollup::name(Rollup::Last))]].concat();
         let rollups = rollups.iter().map(|b| (b, &*last));
         let blocks = blocks.iter().map(|b| (b, matchers)).chain(rollups);

@@ -45,17 +45,22 @@ pub struct Found<'a> {
     budget: &'a dyn Budget,
 }
 
-/// Indexes of the series of a generation that match.
-pub fn matching(head: &Generation, matchers: &[Matcher]) -> Vec<u32> {
+/// Numbers of the series that may match: those of a metric, or all.
+pub fn candidates(head: &Generation, matchers: &[Matcher]) -> Vec<u32> {
+    let metric = matchers.iter().find(|m| m.name == "__name__" && m.op == MatchOp::Equal && !m.value.is_empty());
+    match metric {
+        Some(m) => head.series.of_metric(&m.value).to_vec(),
+        None => (0..head.series.len() as u32).collect(),
+    }
+}
+
+/// Those of them that do.
+pub fn matching(head: &Generation, candidates: &[u32], matchers: &[Matcher]) -> Vec<u32> {
     let fits = |s: &u32| {
         let labels = &head.series[*s as usize].labels;
         matchers.iter().all(|m| m.matches(labels))
     };
-    let metric = matchers.iter().find(|m| m.name == "__name__" && m.op == MatchOp::Equal && !m.value.is_empty());
-    match metric {
-        Some(m) => head.series.of_metric(&m.value).iter().copied().filter(fits).collect(),
-        None => (0..head.series.len() as u32).filter(fits).collect(),
-    }
+    candidates.iter().copied().filter(fits).collect()
 }
 
 /// Where the series of a source, which come in order of their labels, are among those of the sources before.
@@ -187,11 +192,11 @@ impl<'a> Found<'a> {
 
     /// Adds what a generation has in the range, in no order: it is [`Found::append`] that sorts, when the head is no
     /// longer locked.
-    pub fn add_head(&mut self, head: &Generation, matchers: &[Matcher], start: i64, end: i64) -> Result<(), ReadError> {
+    pub fn add_head(&mut self, head: &Generation, series: &[u32], start: i64, end: i64) -> Result<(), ReadError> {
         // Times of the rows that are not sealed, by layout and the first of them: those of all columns.
         let mut open: HashMap<(u32, bool, usize), Arc<[i64]>> = HashMap::new();
-        for s in matching(head, matchers) {
-            let series = &head.series[s as usize];
+        for s in series {
+            let series = &head.series[*s as usize];
             let (mut parts, mut later) = (Vec::new(), Vec::new());
             for (l, c) in &series.homes {
                 let layout = &head.layouts[*l as usize];

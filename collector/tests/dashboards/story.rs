@@ -47,6 +47,8 @@ impl Story {
         story.agent_that_went();
         let refused = [("source", "otlp_grpc"), ("reason", "conflict")];
         story.put("fabriclens_ingest_rejected_total", &refused, |t| Some(grows(3.0, 2000.0, 1e9)(t)));
+        let shed = [("source", "otlp_grpc"), ("rank", "late"), ("reason", "busy")];
+        story.put("fabriclens_ingest_shed_total", &shed, |t| Some(grows(3.0, 2000.0, 1e9)(t)));
         story.job();
         story.incidents();
         story
