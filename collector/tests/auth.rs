@@ -386,7 +386,7 @@ async fn the_client_shows_its_token_and_says_what_is_missing() {
     };
     assert_eq!(client(&c, &["--token-file", &file("read")]).await, (true, "2\n".to_owned()));
     let (good, text) = client(&c, &[]).await;
-    assert!(!good && text.contains("--token-file or FABRICLENS_TOKEN_FILE names a file"), "{text}");
+    assert!(!good && text.contains("refuses: ") && text.contains("fabriclens --token-file FILE"), "{text}");
     let (good, text) = client(&c, &["--token-file", &file("ingest")]).await;
     assert!(!good && text.contains("ingest may ingest, and this needs read"), "{text}");
     let (good, text) = client(&c, &["--token-file", "/nonexistent"]).await;

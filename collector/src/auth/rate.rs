@@ -17,14 +17,21 @@ pub(super) struct Rates {
     pace: Duration,
     began: Instant,
     hash: RandomState,
-    due: Mutex<HashMap<u64, Duration>>,
+    callers: Mutex<Callers>,
+}
+
+#[derive(Default)]
+struct Callers {
+    due: HashMap<u64, Duration>,
+    /// When those within their rate were last forgotten: to look for them costs, so not at each request of a flood.
+    tidied: Duration,
 }
 
 impl Rates {
     /// So many in a second; zero: no limit.
     pub(super) fn new(per_second: u32) -> Self {
         let pace = Duration::from_secs(1).checked_div(per_second).unwrap_or_default();
-        Self { pace, began: Instant::now(), hash: RandomState::new(), due: Mutex::default() }
+        Self { pace, began: Instant::now(), hash: RandomState::new(), callers: Mutex::default() }
     }
 
     /// Counts a request; an error is when the next one may come.
@@ -36,9 +43,10 @@ impl Rates {
         if self.pace.is_zero() {
             return Ok(());
         }
-        let mut due = self.due.lock();
-        if due.len() >= CALLERS {
+        let Callers { due, tidied } = &mut *self.callers.lock();
+        if due.len() >= CALLERS && now >= *tidied + BURST {
             due.retain(|_, due| *due > now);
+            *tidied = now;
         }
         let known = due.len() < CALLERS || due.contains_key(&caller);
         let last = due.get(&caller).copied().unwrap_or_default().max(now);
@@ -75,12 +83,12 @@ mod tests {
     #[test]
     fn callers_without_end_take_no_memory_without_end() {
         let rates = Rates::new(1);
-        let now = Duration::from_secs(1);
+        let now = Duration::from_secs(10);
         (0..2 * CALLERS as u64).for_each(|caller| _ = rates.take_at(now, caller));
-        assert_eq!(rates.due.lock().len(), CALLERS);
+        assert_eq!(rates.callers.lock().due.len(), CALLERS);
         // Those that are remembered are still held to their rate.
         assert!(rates.take_at(now, 5).is_ok() && rates.take_at(now, 5).is_err());
-        _ = rates.take_at(now + BURST, u64::MAX);
-        assert_eq!(rates.due.lock().len(), 1);
+        _ = rates.take_at(now + 2 * BURST, u64::MAX);
+        assert_eq!(rates.callers.lock().due.len(), 1);
     }
 }

@@ -49,14 +49,12 @@ pub enum ClientError {
     #[error("{0}")]
     Refused(String),
     /// The server does not know who asks, or does not allow it.
-    #[error("{url} refuses: {message}{}", if *.token { "" } else { "; --token-file or FABRICLENS_TOKEN_FILE names a file with a token" })]
+    #[error("{url} refuses: {message}")]
     Denied {
         /// Where.
         url: String,
         /// What the server says.
         message: String,
-        /// A token was sent.
-        token: bool,
     },
     /// The server answers in another language.
     #[error("{url} gave no Prometheus answer: {message}; check --url")]
@@ -198,8 +196,10 @@ fn ask(
     match error.as_ref().and_then(|e| e["error"].as_str()) {
         message if matches!(status.as_u16(), 401 | 403) => Err(ClientError::Denied {
             url: server.url.clone(),
-            message: message.map_or_else(|| format!("HTTP {status}"), str::to_owned),
-            token: server.token_file.is_some(),
+            message: message.map_or_else(
+                || format!("HTTP {status}; --token-file or FABRICLENS_TOKEN_FILE names a file with a token"),
+                str::to_owned,
+            ),
         }),
         Some(message) => Err(ClientError::Refused(message.to_owned())),
         None => {

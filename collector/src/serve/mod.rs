@@ -49,7 +49,7 @@ pub enum ServeError {
     #[error("{0}; give a file that this user can read")]
     Remote(#[from] crate::endpoint::FileError),
     /// The tokens.
-    #[error("auth.tokens: {0}")]
+    #[error("auth.tokens: {0}; fabriclens token new --file writes such a file")]
     Tokens(String),
     /// A forward queue.
     #[error(transparent)]
