@@ -24,6 +24,7 @@ pub mod roots;
 pub mod run;
 pub mod samplers;
 pub mod schedule;
+pub mod spool;
 pub mod state;
 pub mod subject;
 pub mod sysfile;

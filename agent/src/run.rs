@@ -55,7 +55,7 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     warn_of_plain_text(&config);
     let mut settings = config.settings;
     if config.collector.is_none() {
-        settings.ring_sections = 0; // nobody would ever drain it
+        settings.ring_readers = 0; // nobody would ever drain it
     }
     if roots.is_recorded() {
         settings.state_dir = None; // recordings are looked at by several at once, and are of another boot
@@ -70,7 +70,7 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
         Some(collector) => {
             tracing::info!(collector = collector.url, host = &*host, "sending samples");
             let own = Arc::clone(&http_counters);
-            let uplink = Uplink::new(collector, &host, engine.ring())?;
+            let uplink = Uplink::new(collector, &host, engine.reader(0))?;
             Some(uplink.with_extra(move |resource, now| own.section(resource, now)))
         }
         None => None,

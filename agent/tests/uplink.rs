@@ -134,8 +134,8 @@ fn config(address: SocketAddr) -> Collector {
 }
 
 fn start(config: Collector) -> Run {
-    let ring = Arc::new(Ring::new(1000));
-    let uplink = Uplink::new(config, "h", Arc::clone(&ring)).expect("a channel");
+    let ring = Arc::new(Ring::new(1000, 1));
+    let uplink = Uplink::new(config, "h", ring.reader(0)).expect("a channel");
     let counters = uplink.counters();
     let (stop, stopped) = watch::channel(false);
     Run { ring, counters, stop, task: tokio::spawn(uplink.run(stopped)) }

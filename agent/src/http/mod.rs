@@ -53,8 +53,7 @@ impl View for Engine {
     }
 
     fn ring(&self) -> (usize, u64) {
-        let ring = Engine::ring(self);
-        (ring.len(), ring.dropped())
+        Engine::ring(self)
     }
 
     fn bursts(&self, netdev: Option<&str>) -> Vec<Arc<Dump>> {

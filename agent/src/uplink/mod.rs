@@ -15,7 +15,7 @@ pub use counters::{Counters, State};
 
 use crate::clock::Clock;
 use crate::config::{Collector, Compression};
-use crate::ring::Ring;
+use crate::ring::Reader;
 use channel::Channel;
 use fabriclens_wire::encode::{self, Encoder};
 use fabriclens_wire::{Resource, Section};
@@ -38,7 +38,7 @@ const REQUEST: usize = 3 << 20;
 #[derive(Debug)]
 pub struct Uplink {
     config: Collector,
-    ring: Arc<Ring<Section>>,
+    ring: Reader<Section>,
     counters: Arc<Counters>,
     resource: Arc<Resource>,
     clock: Clock,
@@ -65,7 +65,7 @@ impl Uplink {
     ///
     /// # Errors
     /// [`ConnectError`] for a URL or PEM file that cannot be used.
-    pub fn new(config: Collector, host: &str, ring: Arc<Ring<Section>>) -> Result<Self, ConnectError> {
+    pub fn new(config: Collector, host: &str, ring: Reader<Section>) -> Result<Self, ConnectError> {
         let channel = Channel::new(&config)?;
         let resource = Arc::new(Resource { host: host.into(), device: None, port: None });
         Ok(Self {
