@@ -29,4 +29,5 @@ pub mod state;
 pub mod subject;
 pub mod sysfile;
 pub mod uplink;
+pub mod ways;
 pub mod workload;

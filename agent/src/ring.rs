@@ -209,6 +209,13 @@ impl<T: Item> Reader<T> {
         self.len() * 2 >= self.ring.capacity
     }
 
+    /// Until half of the ring waits for it.
+    pub async fn filled(&self) {
+        while !self.is_half_full() {
+            self.ring.wake[self.number].notified().await;
+        }
+    }
+
     /// Its points.
     pub fn account(&self) -> Account {
         self.ring.inner.lock().readers[self.number].account

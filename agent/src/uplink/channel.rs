@@ -1,10 +1,9 @@
 //! One gRPC channel to the collector: connects when first used, and again whenever it must.
 
 use super::codec::Answer;
-use super::frame::{Framer, plain};
+use super::frame::{Frame, Framer, plain};
 use super::verdict::{self, Verdict};
 use crate::config::{Collector, Compression};
-use bytes::Bytes;
 use http_body_util::Full;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use std::path::{Path, PathBuf};
@@ -42,6 +41,7 @@ pub enum ConnectError {
 
 #[derive(Debug)]
 pub(super) struct Channel {
+    url: String,
     channel: transport::Channel,
     compression: Compression,
     framer: Framer,
@@ -60,16 +60,23 @@ impl Channel {
         if config.url.starts_with("https:") {
             endpoint = endpoint.tls_config(tls(config)?).map_err(bad)?;
         }
-        Ok(Self { channel: endpoint.connect_lazy(), compression: config.compression, framer: Framer::default() })
+        let (url, framer) = (config.url.clone(), Framer::default());
+        Ok(Self { url, channel: endpoint.connect_lazy(), compression: config.compression, framer })
     }
 
-    pub(super) fn compression(&self) -> Compression {
-        self.compression
+    /// The same connection, for another task.
+    pub(super) fn share(&self) -> Self {
+        let (url, framer) = (self.url.clone(), Framer::default());
+        Self { url, channel: self.channel.clone(), compression: self.compression, framer }
     }
 
-    /// Steps down to a compression that more receivers know.
-    pub(super) fn weaker_compression(&mut self) -> Compression {
-        self.compression = match self.compression {
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Steps down to a compression that more receivers know than this one.
+    pub(super) fn weaker_compression(&mut self, than: Compression) -> Compression {
+        self.compression = match than {
             Compression::Zstd => Compression::Gzip,
             Compression::Gzip | Compression::None => Compression::None,
         };
@@ -77,7 +84,7 @@ impl Channel {
     }
 
     /// A request as it travels with the present compression.
-    pub(super) fn frame(&mut self, body: &[u8]) -> Bytes {
+    pub(super) fn frame(&mut self, body: &[u8]) -> Frame {
         self.framer.frame(body, self.compression).unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot compress; requests are sent as they are");
             self.compression = Compression::None;
@@ -86,12 +93,12 @@ impl Channel {
     }
 
     /// Sends one frame.
-    pub(super) async fn send(&mut self, frame: Bytes, timeout: Duration) -> Verdict {
+    pub(super) async fn send(&mut self, frame: Frame, timeout: Duration) -> Verdict {
         let answer = tokio::time::timeout(timeout, self.call(frame)).await;
         answer.unwrap_or_else(|_| Verdict::Retry { after: None, message: format!("no answer within {timeout:?}") })
     }
 
-    async fn call(&mut self, frame: Bytes) -> Verdict {
+    async fn call(&mut self, frame: Frame) -> Verdict {
         if let Err(e) = std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut self.channel, cx)).await {
             return Verdict::Retry { after: None, message: verdict::chain(&e) };
         }
@@ -106,13 +113,13 @@ impl Channel {
     }
 
     /// A unary call, as `tonic::client::Grpc` makes it of a message that is not compressed yet.
-    async fn ask(&mut self, frame: Bytes) -> Result<ExportMetricsServiceResponse, Status> {
-        let encoding = match self.compression {
+    async fn ask(&mut self, frame: Frame) -> Result<ExportMetricsServiceResponse, Status> {
+        let encoding = match frame.compression {
             Compression::Zstd => Some("zstd"),
             Compression::Gzip => Some("gzip"),
             Compression::None => None,
         };
-        let mut request = Request::new(Body::new(Full::new(frame)));
+        let mut request = Request::new(Body::new(Full::new(frame.bytes)));
         *request.method_mut() = Method::POST;
         *request.version_mut() = Version::HTTP_2;
         *request.uri_mut() = Uri::from_static(EXPORT);
