@@ -65,7 +65,9 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     if roots.is_recorded() {
         // Recordings are looked at by several at once, and are of another boot.
         settings.state_dir = None;
-        config.spool.dir = config.spool.dir.filter(|_| config.spool.asked);
+    }
+    if !config.spool.is_for(roots.is_recorded()) {
+        config.spool.dir = None;
     }
     let engine = Arc::new(Engine::start(roots, settings)?);
     privileges::without_probes();

@@ -98,6 +98,13 @@ pub struct Spool {
     pub jitter: Duration,
 }
 
+impl Spool {
+    /// Whether a host has one: a recording, which several may look at, only where somebody asked for it.
+    pub fn is_for(&self, recorded: bool) -> bool {
+        self.asked || !recorded
+    }
+}
+
 /// PEM files of the agent's side of TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {

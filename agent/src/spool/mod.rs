@@ -407,6 +407,23 @@ impl Spool {
     }
 }
 
+/// Bytes of all spools below a directory, whoever has them open.
+///
+/// # Errors
+/// When the directory is not there or cannot be written.
+pub fn usage(dir: &Path) -> io::Result<u64> {
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)?;
+    let mut bytes = 0;
+    for spool in std::fs::read_dir(dir)? {
+        for file in std::fs::read_dir(spool?.path()).into_iter().flatten().flatten() {
+            if file.file_name().to_str().and_then(segment::number).is_some() {
+                bytes += file.metadata().map_or(0, |meta| meta.len());
+            }
+        }
+    }
+    Ok(bytes)
+}
+
 /// A file that stays, made if it is not there.
 fn kept(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
