@@ -61,7 +61,7 @@ impl Targets {
         self.at.store(next, Ordering::Relaxed);
         self.failures = 0;
         self.failed += 1;
-        if self.failed % self.list.len() == 0 {
+        if self.failed.is_multiple_of(self.list.len()) {
             return false;
         }
         let (from, to) = (self.list[away].url(), self.list[next].url());

@@ -82,7 +82,11 @@ fn agent_data_loss() -> Alert {
         cases: vec![
             fires("10m", &[H1], &[(r#"fabriclens_agent_ring_dropped_total{host="h1",ring="uplink"}"#, "0x30 40x20")]),
             fires("10m", &[H1], &[(r#"fabriclens_agent_uplink_rejected_total{host="h1"}"#, "0+1x50")]),
-            fires("10m", &[H1], &[(r#"fabriclens_agent_uplink_dropped_total{host="h1",reason="spool_size"}"#, "0x30 40x20")]),
+            fires(
+                "10m",
+                &[H1],
+                &[(r#"fabriclens_agent_uplink_dropped_total{host="h1",reason="spool_size"}"#, "0x30 40x20")],
+            ),
             fires("10m", &[H1], &[(r#"fabriclens_agent_uplink_unaccounted{host="h1"}"#, "0x30 7x20")]),
             // Long ago; and at a shutdown.
             silent(
