@@ -46,7 +46,7 @@ impl Backfill {
             } else {
                 let rest = match self.keeper.next().await {
                     Ok(Some(request)) => self.deliver(request, &mut pause).await,
-                    Ok(None) => continue,
+                    Ok(None) => LOOK,
                     Err(()) => BROKEN,
                 };
                 sleep(rest).await;

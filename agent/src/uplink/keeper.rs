@@ -86,9 +86,11 @@ impl Keeper {
         }
     }
 
-    /// Points in the spool by its own count; `None` while it is at work.
-    pub(super) fn points(&self) -> Option<u64> {
-        self.spool.try_lock().map(|spool| spool.held().points)
+    /// [`Counters::check`], with the spool's own count where it is not at work.
+    pub(super) fn check(&self, under_way: u64) {
+        // Held meanwhile: what leaves the spool leaves the accounts under this lock.
+        let spool = self.spool.try_lock();
+        self.counters.check(under_way, spool.as_ref().map(|spool| spool.held().points));
     }
 
     async fn with<R: Send + 'static>(&self, work: impl FnOnce(&mut Spool, &Counters) -> R + Send + 'static) -> R {
@@ -112,11 +114,16 @@ impl Keeper {
     /// Only changes are logged.
     fn tell(&self, error: Option<&SpoolError>) {
         let why = error.map(|error| crate::batch::chain(error));
-        if self.counters.spool_fails(why.clone()) {
-            match why {
-                Some(error) => tracing::warn!(error, "the spool takes nothing; samples wait in memory alone"),
-                None => tracing::info!("the spool works again"),
+        if !self.counters.spool_fails(why.clone()) {
+            return;
+        }
+        match why {
+            Some(error) if self.counters.news("spool_fails") => {
+                tracing::warn!(error, "the spool takes nothing; samples wait in memory alone");
             }
+            None if self.counters.news("spool_works") => tracing::info!("the spool works again"),
+            // A disk that comes and goes must not fill the log.
+            _ => {}
         }
     }
 }

@@ -88,7 +88,10 @@ impl Live {
     /// Sends a batch until it is settled: each of its points is acknowledged, rejected, dropped or kept.
     async fn deliver(&mut self, mut batch: Vec<Section>, stop: &mut watch::Receiver<bool>, deadline: Option<Instant>) {
         self.counters.taken(points(&batch));
-        self.counters.check(points(&batch), self.keeper.as_ref().and_then(|(keeper, _)| keeper.points()));
+        match &self.keeper {
+            Some((keeper, _)) => keeper.check(points(&batch)),
+            None => self.counters.check(points(&batch), None),
+        }
         let (own, now) = (batch.len(), self.clock.now());
         batch.push(self.counters.section(&self.resource, now));
         batch.extend(self.extra.iter().flat_map(|extra| extra.0(&self.resource, now)));
