@@ -44,6 +44,11 @@ async fn what_was_sampled_while_the_collector_was_away_arrives_once_and_after_wh
     push(&run, 0..20).await;
     until("all to be kept", || run.counters.accounts().spooled >= 20 && run.ring.is_empty()).await;
     assert!(run.counters.disk().held.bytes > 0);
+    let health = fabriclens_agent::http::health(&[], &[Arc::clone(&run.counters)]);
+    assert!(health.status() == "degraded" && health.reasons[0].starts_with("the collector has been away for"));
+    let told = &health.json((0, 0))["uplinks"][0];
+    assert_eq!(told["spool"]["points"], run.counters.accounts().spooled);
+    assert_eq!((&told["dropped"], &told["unaccounted"]), (&0.into(), &0.into()));
     let _server = fake.serve(&address.to_string(), ZSTD, 64 << 20).await;
     // Only live samples find out that it is back.
     push(&run, 20..21).await;

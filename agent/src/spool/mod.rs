@@ -1,7 +1,7 @@
 //! Encoded requests on disk, while a collector is away: bounded by size and age, oldest first out.
 //!
 //! The uplink appends what it cannot deliver and takes it back when it can. One process at a time has a spool. What was
-//! appended survives the end of the process at any byte; the end of the machine may cost the last [`SYNC`]. An append
+//! appended survives the end of the process at any byte; the end of the machine may cost the last five seconds. An append
 //! that fails leaves what was there before. Why not the collector's forward queue: its segments hold column lists that
 //! records refer to, and each append is a sync that many senders wait for; here records are opaque and nobody waits.
 
