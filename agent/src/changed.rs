@@ -12,7 +12,7 @@ const PACE: Duration = Duration::from_secs(5);
 type Print = Option<[i64; 7]>;
 
 /// Files, and what they were.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Changed {
     files: Vec<PathBuf>,
     prints: Vec<Print>,

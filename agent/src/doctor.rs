@@ -2,12 +2,16 @@
 //!
 //! `doctor` prints it as a table of at most [`WIDTH`] columns or as JSON.
 
+use crate::batch::chain;
+use crate::config::Config;
 use crate::exposition;
 use crate::roots::Roots;
 use crate::samplers;
 use crate::schedule::{self, Outcome, Settings, SourceStatus};
+use crate::spool;
 use serde_json::json;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +26,8 @@ pub struct Report {
     recorded: bool,
     series: usize,
     sources: Vec<SourceStatus>,
+    /// Where samples wait on disk, with its bound; and bytes there, or why there is no spool.
+    spool: Option<(PathBuf, u64, Result<u64, String>)>,
 }
 
 /// Reads every source once.
@@ -41,7 +47,19 @@ impl Report {
             let key = |s: &SourceStatus| (s.target != "host", natural(&s.target), s.target.clone(), rank(s));
             key(a).cmp(&key(b))
         });
-        Self { host, root, recorded, series, sources }
+        Self { host, root, recorded, series, sources, spool: None }
+    }
+
+    /// Looks at the spool too, where samples are sent and it is not turned off. A running agent is not disturbed.
+    #[must_use]
+    pub fn with_spool(mut self, config: &Config) -> Self {
+        let dir =
+            config.spool.dir.as_ref().filter(|_| config.collector.is_some() && config.spool.is_for(self.recorded));
+        self.spool = dir.map(|dir| {
+            let found = spool::usage(dir).map_err(|error| chain(&error));
+            (dir.clone(), config.spool.limits.bytes, found)
+        });
+        self
     }
 
     /// True when no source fails or stalls. What the host does not have is no failure.
@@ -64,9 +82,12 @@ impl Report {
                 one
             })
             .collect();
+        let spool = self.spool.as_ref().map(|(dir, limit, found)| {
+            json!({ "dir": dir, "limit": limit, "bytes": found.as_ref().ok(), "error": found.as_ref().err() })
+        });
         json!({
             "host": self.host, "root": self.root, "recorded": self.recorded, "healthy": self.healthy(),
-            "series": self.series, "sources": sources,
+            "series": self.series, "sources": sources, "spool": spool,
         })
     }
 
@@ -154,6 +175,18 @@ impl Report {
         if self.sources.iter().all(|s| s.target == "host") {
             let place = if self.recorded { "under sys/class in this recording" } else { "on this host" };
             _ = writeln!(out, "No RDMA device and no physical network interface was found {place}.");
+        }
+        if let Some((dir, limit, found)) = &self.spool {
+            let (dir, mib) = (dir.display(), |bytes: u64| bytes as f64 / f64::from(1 << 20));
+            let text = match found {
+                Ok(bytes) => format!(
+                    "holds {:.1} of at most {:.0} MiB of samples that no collector took.",
+                    mib(*bytes),
+                    mib(*limit)
+                ),
+                Err(why) => format!("{why}; samples that no collector takes wait in memory alone."),
+            };
+            wrapped(&format!("Spool {dir}: "), &text, out);
         }
     }
 }

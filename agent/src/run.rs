@@ -6,6 +6,7 @@ use crate::privileges;
 use crate::roots::Roots;
 use crate::schedule::Engine;
 use crate::uplink::Uplink;
+use crate::ways;
 use anyhow::Context as _;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use tokio::sync::watch;
 
 /// How long sampling threads may take to end; one that is stuck in a driver is left behind.
 const THREADS: Duration = Duration::from_secs(2);
+/// Threads that wait for the disks of spools.
+const BLOCKING: usize = 8;
 /// How long answers under way may take.
 const HTTP: Duration = Duration::from_secs(1);
 
@@ -27,7 +30,11 @@ pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     raise_open_files();
     privileges::of_agent();
     // One thread is enough: sampling has its own, and this one waits for sockets.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING)
+        .build()
+        .context("starting the runtime")?;
     let end = runtime.block_on(serve(roots, config));
     runtime.shutdown_background();
     end
@@ -53,12 +60,14 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
         .collect::<Result<Vec<Signal>, _>>()
         .context("listening for signals")?;
     warn_of_plain_text(&config);
-    let mut settings = config.settings;
-    if config.collector.is_none() {
-        settings.ring_sections = 0; // nobody would ever drain it
-    }
+    let (mut settings, mut config) = (config.settings.clone(), config);
+    settings.ring_readers = config.collector.as_ref().map_or(0, |c| c.ways().len());
     if roots.is_recorded() {
-        settings.state_dir = None; // recordings are looked at by several at once, and are of another boot
+        // Recordings are looked at by several at once, and are of another boot.
+        settings.state_dir = None;
+    }
+    if !config.spool.is_for(roots.is_recorded()) {
+        config.spool.dir = None;
     }
     let engine = Arc::new(Engine::start(roots, settings)?);
     privileges::without_probes();
@@ -66,28 +75,23 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     let (stop_http, http_stopped) = watch::channel(false);
 
     let http_counters = Arc::new(Counters::default());
-    let uplink = match config.collector {
-        Some(collector) => {
-            tracing::info!(collector = collector.url, host = &*host, "sending samples");
-            let own = Arc::clone(&http_counters);
-            let uplink = Uplink::new(collector, &host, engine.ring())?;
-            Some(uplink.with_extra(move |resource, now| own.section(resource, now)))
-        }
-        None => None,
+    let uplinks = match &config.collector {
+        Some(collector) => ways::uplinks(collector, &config.spool, &host, &engine, &http_counters)?,
+        None => Vec::new(),
     };
-    let counters = uplink.as_ref().map(Uplink::counters);
+    let counters = uplinks.iter().map(Uplink::counters).collect();
     let mut http = None;
     if let Some(config) = &config.http {
         let view: Arc<dyn View> = engine.clone();
-        let app = App { view, uplink: counters, counters: http_counters, host: Arc::clone(&host) };
+        let app = App { view, uplinks: counters, counters: http_counters, host: Arc::clone(&host) };
         let server = Server::bind(config, app).await?;
         let scheme = if config.identity.is_some() { "https" } else { "http" };
         tracing::info!("serving {scheme}://{}/metrics", server.address().unwrap_or(config.listen));
         http = Some(tokio::spawn(server.serve(ended(http_stopped))));
-    } else if uplink.is_none() {
+    } else if uplinks.is_empty() {
         tracing::warn!("neither a collector nor http is configured: samples go nowhere");
     }
-    let uplink = uplink.map(|u| tokio::spawn(u.run(stopped)));
+    let uplinks: Vec<_> = uplinks.into_iter().map(|u| tokio::spawn(u.run(stopped.clone()))).collect();
 
     next(&mut signals).await;
     tracing::info!("stopping; a second signal ends at once");
@@ -103,7 +107,7 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
             _ = tokio::task::spawn_blocking(move || engine.shutdown(THREADS)).await;
         }
         _ = stop.send(true);
-        if let Some(uplink) = uplink {
+        for uplink in uplinks {
             _ = uplink.await;
         }
     };
@@ -133,7 +137,7 @@ fn warn_of_plain_text(config: &Config) {
         tracing::warn!(address = %http.listen, "insecure: /metrics is served in plain text beyond this host");
     }
     if let Some(collector) = config.collector.as_ref().filter(|c| c.insecure) {
-        tracing::warn!(collector = collector.url, "insecure: samples leave this host in plain text");
+        tracing::warn!(collector = collector.url, others = ?collector.others, "insecure: samples leave this host in plain text");
     }
 }
 

@@ -12,7 +12,7 @@ use crate::ebpf::networks::Destinations;
 use crate::inventory::Inventory;
 use crate::microburst::Microburst;
 use crate::rails::Rails;
-use crate::ring::Ring;
+use crate::ring::Reader;
 use crate::roots::Roots;
 use crate::samplers::{Spec, by_name};
 use crate::workload::Jobs;
@@ -53,6 +53,8 @@ pub struct Settings {
     pub state_dir: Option<PathBuf>,
     /// Sections that the ring holds.
     pub ring_sections: usize,
+    /// Who reads the ring: one uplink each. Without any it holds nothing.
+    pub ring_readers: usize,
 }
 
 impl Default for Settings {
@@ -71,6 +73,7 @@ impl Default for Settings {
             rails: Arc::default(),
             state_dir: None,
             ring_sections: 16_384,
+            ring_readers: 1,
         }
     }
 }
@@ -171,9 +174,14 @@ impl Engine {
         Ok(Self { core, watch: Some(watch), host: Some(host) })
     }
 
-    /// Sections in the order in which they were read.
-    pub fn ring(&self) -> Arc<Ring<Section>> {
-        Arc::clone(&self.core.ring)
+    /// The ring's reader with that number: sections in the order in which they were read.
+    pub fn reader(&self, number: usize) -> Reader<Section> {
+        self.core.ring.reader(number)
+    }
+
+    /// Sections that wait in the ring, and sections dropped because too many waited.
+    pub fn ring(&self) -> (usize, u64) {
+        (self.core.ring.len(), self.core.ring.dropped())
     }
 
     /// Latest section of each source that still gives data.

@@ -179,7 +179,7 @@ fn devices_come_and_go() {
     fs::remove_dir_all(dir.path().join("sys/class/net/ens1")).unwrap();
     until("its series end", || of(&engine, &cnp("mlx5_1")).is_none().then_some(()));
     let ended = |s: &Section| s.resource.device.as_deref() == Some("mlx5_1") && s.values.contains(&Value::Stale);
-    until("told to the collector", || engine.ring().take(usize::MAX).iter().any(ended).then_some(()));
+    until("told to the collector", || engine.reader(0).take(usize::MAX).iter().any(ended).then_some(()));
     add(dir.path(), "mlx5_7", "ens7");
     until("a new one is sampled", || of(&engine, &cnp("mlx5_7")));
     until("gone ones are counted", || of(&engine, "host fabriclens.agent.devices{state=gone}").filter(|v| *v >= 1.0));
@@ -195,12 +195,12 @@ fn a_link_that_goes_down_is_told_at_once() {
     let slow = Settings { full: Duration::from_secs(30), ..settings() };
     let engine = Engine::start(Arc::new(roots), slow).unwrap();
     until("first sample", || of(&engine, "mlx5_0/1 fabric.port.up{}").filter(|v| *v == 1.0));
-    engine.ring().take(usize::MAX);
+    engine.reader(0).take(usize::MAX);
     fs::write(dir.path().join("sys/class/infiniband/mlx5_0/ports/1/state"), "1: DOWN\n").unwrap();
     fs::write(dir.path().join("sys/class/net/ens0/carrier"), "0\n").unwrap();
     let begin = Instant::now();
     fake.tell(Event::Carrier { netdev: "ens0".into(), up: false });
-    let section = until("an urgent section", || engine.ring().take(usize::MAX).into_iter().find(|s| s.urgent));
+    let section = until("an urgent section", || engine.reader(0).take(usize::MAX).into_iter().find(|s| s.urgent));
     let took = begin.elapsed();
     assert!(took < Duration::from_millis(200), "{took:?}");
     assert_eq!(value(&series(&[section]), "mlx5_0/1 fabric.port.up{}"), Some(0.0));
@@ -228,11 +228,11 @@ fn a_link_that_came_back_slower_is_told_though_nobody_tells_of_it() {
     let engine = Engine::start(Arc::new(roots), Settings { slow: Duration::from_secs(3600), ..settings() }).unwrap();
     let rate = "mlx5_0/1 fabric.port.rate{}";
     until("first sample", || of(&engine, rate).filter(|v| *v == 12.5e9));
-    until("a second sample", || engine.ring().take(usize::MAX).into_iter().nth(2));
+    until("a second sample", || engine.reader(0).take(usize::MAX).into_iter().nth(2));
     fs::write(dir.path().join("sys/class/infiniband/mlx5_0/ports/1/rate"), "50 Gb/sec (2X)\n").unwrap();
     fs::write(changes, "4\n").unwrap();
     until("the rate", || of(&engine, rate).filter(|v| *v == 6.25e9));
-    assert!(engine.ring().take(usize::MAX).iter().any(|s| s.urgent), "a change that is over is urgent");
+    assert!(engine.reader(0).take(usize::MAX).iter().any(|s| s.urgent), "a change that is over is urgent");
     engine.shutdown(Duration::from_secs(5));
 }
 
@@ -269,7 +269,7 @@ fn each_second_tells_peaks_wraps_and_shares() {
     });
     assert_eq!(of(&engine, "mlx5_0/1 fabric.pfc.frames{direction=receive,priority=3}"), Some(50.0));
     // And off for the first: its series ends instead of standing still.
-    engine.ring().take(usize::MAX);
+    engine.reader(0).take(usize::MAX);
     fs::write(
         dir.path().join("ethtool/ens0.S.txt"),
         "NIC statistics:\n     rx_prio4_pause: 7\n     rx_bytes_phy: 1000000\n",
@@ -281,7 +281,7 @@ fn each_second_tells_peaks_wraps_and_shares() {
             column.metric.name == "fabric.pfc.frames" && of_three && *value == Value::Stale
         })
     };
-    until("the collector is told of the end", || engine.ring().take(usize::MAX).iter().any(ended).then_some(()));
+    until("the collector is told of the end", || engine.reader(0).take(usize::MAX).iter().any(ended).then_some(()));
     engine.shutdown(Duration::from_secs(5));
 }
 

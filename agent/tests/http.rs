@@ -55,8 +55,12 @@ fn status(outcome: Outcome, reads: u64) -> SourceStatus {
 }
 
 async fn server(sources: Vec<SourceStatus>) -> SocketAddr {
-    let app =
-        App { view: Arc::new(Fixed(sources)), uplink: None, counters: Arc::new(Counters::default()), host: "h".into() };
+    let app = App {
+        view: Arc::new(Fixed(sources)),
+        uplinks: vec![],
+        counters: Arc::new(Counters::default()),
+        host: "h".into(),
+    };
     let http = Http { listen: ([127, 0, 0, 1], 0).into(), identity: None, insecure: false };
     let server = Server::bind(&http, app).await.expect("bound");
     let address = server.address().expect("an address");
@@ -125,7 +129,7 @@ async fn health_names_what_fails_and_nothing_that_is_merely_absent() {
 #[tokio::test]
 async fn a_taken_address_is_an_error_with_its_remedy() {
     let taken = server(vec![]).await;
-    let app = App { view: Arc::new(Fixed(vec![])), uplink: None, counters: Arc::default(), host: "h".into() };
+    let app = App { view: Arc::new(Fixed(vec![])), uplinks: vec![], counters: Arc::default(), host: "h".into() };
     let http = Http { listen: taken, identity: None, insecure: false };
     let error = Server::bind(&http, app).await.err().expect("refused").to_string();
     assert!(error.contains(&taken.to_string()) && error.contains("--http"), "{error}");

@@ -1,7 +1,7 @@
 //! From file, environment and flags to a checked [`Config`].
 
 use super::raw::{Form, KEYS, RawConfig};
-use super::{Collector, Compression, Config, ConfigError, Http, Tls, nearest, units};
+use super::{Collector, Compression, Config, ConfigError, Http, Mode, Spool, Tls, nearest, units};
 use crate::ebpf::networks::{Destinations, Network};
 use crate::microburst::{Dumps, Microburst};
 use crate::rails::Rails;
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// On a file system that does not outlive the boot.
 const STATE_DIR: &str = "/run/fabriclens-agent";
+/// The package's unit makes it; where it is not, there is no spool.
+const SPOOL_DIR: &str = "/var/lib/fabriclens-agent";
 /// Interfaces that are looked at closely.
 const MOST_NETDEVS: usize = 8;
 /// Every variable with this prefix must be a key.
@@ -51,7 +53,10 @@ pub fn load(
     let syntax = |e: toml::de::Error| ConfigError::Syntax { place: place.clone(), message: e.to_string() };
     let mut raw: RawConfig = table.try_into().map_err(syntax)?;
     raw.host = flags.host.clone().or(raw.host);
-    raw.collector.url = flags.collector.clone().or(raw.collector.url);
+    if let Some(url) = &flags.collector {
+        raw.collector.url = Some(url.clone());
+        raw.collector.urls.clear();
+    }
     if let Some(listen) = &flags.http {
         raw.http.listen = Some(listen.clone());
         raw.http.enabled = Some(true);
@@ -68,7 +73,7 @@ fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
     let syntax = |e: toml::de::Error| ConfigError::Syntax { place: place.to_owned(), message: e.to_string() };
     let table: toml::Table = text.parse().map_err(syntax)?;
     if let Some(name) = unknown_key(&table) {
-        let sections = ["sampling", "samplers", "rails", "destinations", "microburst", "collector", "http"];
+        let sections = ["sampling", "samplers", "rails", "destinations", "microburst", "collector", "spool", "http"];
         let hint = nearest(&name, KEYS.iter().map(|(k, _)| *k).chain(sections)).map(str::to_owned);
         return Err(ConfigError::Unknown { place: place.to_owned(), what: "key", name, hint });
     }
@@ -156,6 +161,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     Ok(Config {
         settings,
         collector: collector(raw.collector)?,
+        spool: spool(raw.spool)?,
         http: http(raw.http)?,
         log: raw.log.unwrap_or_else(|| "info".to_owned()),
     })
@@ -183,10 +189,49 @@ fn microburst(raw: super::raw::Microburst) -> Result<Microburst, ConfigError> {
     Ok(Microburst { netdevs: raw.netdevs, share, bytes, dumps: Dumps::new(dumps) })
 }
 
+fn spool(raw: super::raw::Spool) -> Result<Spool, ConfigError> {
+    let bytes = |text: Option<String>, key, default| match text {
+        Some(text) => units::size(&text).map_err(|source| ConfigError::Quantity { key, source }),
+        None => Ok(default),
+    };
+    let limits =
+        crate::spool::Limits { bytes: bytes(raw.size, "spool.size", 256 << 20)?, age: Duration::from_secs(86_400) };
+    let dir = raw.dir.unwrap_or_else(|| SPOOL_DIR.to_owned());
+    let asked = dir != SPOOL_DIR;
+    let mut s = Spool {
+        dir: (!dir.is_empty()).then(|| PathBuf::from(dir)),
+        asked,
+        limits,
+        after: Duration::from_secs(30),
+        rate: bytes(raw.rate, "spool.rate", 64 << 10)?,
+        jitter: Duration::from_secs(30),
+    };
+    time(&mut s.limits.age, raw.age, "spool.age", 60_000..=3_153_600_000_000)?;
+    time(&mut s.after, raw.after, "spool.after", 0..=3_600_000)?;
+    time(&mut s.jitter, raw.jitter, "spool.jitter", 0..=3_600_000)?;
+    needs("spool.size", s.limits.bytes >= 1 << 20, "at least 1MiB; for no spool set spool.dir = \"\"")?;
+    needs("spool.rate", s.rate >= 1 << 10, "at least 1KiB a second")?;
+    Ok(s)
+}
+
 fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigError> {
     let identity = identity(raw.cert, raw.key, ["collector.cert", "collector.key"])?;
+    let one = raw.url.filter(|url| !url.is_empty());
+    needs(
+        "collector.urls",
+        one.is_none() || raw.urls.is_empty(),
+        "collector.url is set too; put all into collector.urls",
+    )?;
+    let mut urls = one.into_iter().chain(raw.urls);
     let mut c = Collector {
-        url: raw.url.unwrap_or_default(),
+        url: urls.next().unwrap_or_default(),
+        others: urls.collect(),
+        mode: match raw.mode.as_deref() {
+            None | Some("failover") => Mode::Failover,
+            Some("duplicate") => Mode::Duplicate,
+            Some(other) => return bad("collector.mode", &format!("{other:?} is not failover or duplicate")),
+        },
+        steady: Duration::from_secs(30),
         compression: match raw.compression.as_deref() {
             None | Some("zstd") => Compression::Zstd,
             Some("gzip") => Compression::Gzip,
@@ -205,35 +250,47 @@ fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigErro
     time(&mut c.flush, raw.flush, "collector.flush", 10..=60_000)?;
     time(&mut c.urgent, raw.urgent, "collector.urgent", 0..=60_000)?;
     time(&mut c.timeout, raw.timeout, "collector.timeout", 100..=300_000)?;
+    time(&mut c.steady, raw.steady, "collector.steady", 100..=3_600_000)?;
     time(&mut c.drain, raw.drain, "collector.drain", 0..=300_000)?;
     needs("collector.batch", (16..=65_536).contains(&c.batch), "from 16 to 65536")?;
     if c.url.is_empty() {
         return Ok(None);
     }
-    let form = || format!("{:?} is not a URL such as http://127.0.0.1:4317 or https://collector:4317", c.url);
-    let uri: axum::http::Uri = match c.url.parse() {
+    let urls: Vec<&String> = std::iter::once(&c.url).chain(&c.others).collect();
+    for (i, url) in urls.iter().enumerate() {
+        needs("collector.urls", !urls[..i].contains(url), &format!("{url:?} is named twice"))?;
+    }
+    let key = if c.others.is_empty() { "collector.url" } else { "collector.urls" };
+    let open = urls.iter().map(|url| is_open(key, url, &c)).collect::<Result<Vec<_>, _>>()?;
+    c.insecure = open.contains(&true);
+    Ok(Some(c))
+}
+
+/// Checks a URL of a collector; true where samples leave the host in plain text, which was accepted.
+fn is_open(key: &'static str, url: &str, c: &Collector) -> Result<bool, ConfigError> {
+    let form = || format!("{url:?} is not a URL such as http://127.0.0.1:4317 or https://collector:4317");
+    let uri: axum::http::Uri = match url.parse() {
         Ok(uri) => uri,
-        Err(_) => return bad("collector.url", &form()),
+        Err(_) => return bad(key, &form()),
     };
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let plain = match uri.scheme_str() {
         Some("http") => true,
         Some("https") => false,
-        _ => return bad("collector.url", &form()),
+        _ => return bad(key, &form()),
     };
     if host.is_empty() || uri.port_u16().is_none() {
-        return bad("collector.url", &form());
+        return bad(key, &form());
     }
     let local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     if plain && !local && !c.insecure {
-        let (key, value, insecure) = ("collector.url", c.url, "collector.insecure");
+        let (value, insecure) = (url.to_owned(), "collector.insecure");
         return Err(ConfigError::Insecure { key, value, tls: "an https URL", insecure });
     }
     if plain && (c.tls.ca.is_some() || c.tls.identity.is_some()) {
-        return bad("collector.url", "certificates are set, so it must begin with https://");
+        return bad(key, "certificates are set, so it must begin with https://");
     }
-    c.insecure = plain && !local;
-    Ok(Some(c))
+    Ok(plain && !local)
 }
 
 fn http(raw: super::raw::Http) -> Result<Option<Http>, ConfigError> {

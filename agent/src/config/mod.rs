@@ -22,6 +22,8 @@ pub struct Config {
     pub settings: Settings,
     /// Where samples go; none: only `/metrics`.
     pub collector: Option<Collector>,
+    /// Where they wait on disk while no collector takes them.
+    pub spool: Spool,
     /// Where `/metrics` is served; none: nowhere.
     pub http: Option<Http>,
     /// Directives of the log filter, for instance `info` or `warn,fabriclens_agent=debug`.
@@ -31,8 +33,14 @@ pub struct Config {
 /// The way to the collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector {
-    /// `http://host:port` or `https://host:port`.
+    /// `http://host:port` or `https://host:port`; the first of several.
     pub url: String,
+    /// The other ones, in the same form.
+    pub others: Vec<String>,
+    /// What several are for.
+    pub mode: Mode,
+    /// How long the first one must answer until it is used again.
+    pub steady: Duration,
     /// Compression of requests.
     pub compression: Compression,
     /// Longest time that a sample waits when nothing is urgent.
@@ -58,6 +66,52 @@ impl Collector {
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         let identity = self.tls.identity.iter().flat_map(|(cert, key)| [cert, key]);
         self.tls.ca.iter().chain(identity).chain(&self.token_file).map(PathBuf::as_path)
+    }
+}
+
+/// What several collectors are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// One of them gets all samples: the first that answers.
+    Failover,
+    /// Each gets all samples.
+    Duplicate,
+}
+
+impl Collector {
+    /// One for each way that samples go: several where they are duplicated.
+    pub fn ways(&self) -> Vec<Self> {
+        match self.mode {
+            Mode::Failover => vec![self.clone()],
+            Mode::Duplicate => std::iter::once(&self.url)
+                .chain(&self.others)
+                .map(|url| Self { url: url.clone(), others: Vec::new(), ..self.clone() })
+                .collect(),
+        }
+    }
+}
+
+/// Samples that wait on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spool {
+    /// A directory that is there; below it each way has one. `None`: nowhere.
+    pub dir: Option<PathBuf>,
+    /// It is not the default, so somebody wants it.
+    pub asked: bool,
+    /// What it may hold, of each way.
+    pub limits: crate::spool::Limits,
+    /// How long a collector must be away before anything is written.
+    pub after: Duration,
+    /// Bytes a second that are delivered from it.
+    pub rate: u64,
+    /// Longest time until that begins.
+    pub jitter: Duration,
+}
+
+impl Spool {
+    /// Whether a host has one: a recording, which several may look at, only where somebody asked for it.
+    pub fn is_for(&self, recorded: bool) -> bool {
+        self.asked || !recorded
     }
 }
 

@@ -38,6 +38,9 @@ pub const KEYS: &[(&str, Form)] = &[
     ("microburst.bytes", Form::Text),
     ("microburst.dumps", Form::Integer),
     ("collector.url", Form::Text),
+    ("collector.urls", Form::List),
+    ("collector.mode", Form::Text),
+    ("collector.steady", Form::Text),
     ("collector.compression", Form::Text),
     ("collector.flush", Form::Text),
     ("collector.urgent", Form::Text),
@@ -49,6 +52,12 @@ pub const KEYS: &[(&str, Form)] = &[
     ("collector.cert", Form::Text),
     ("collector.key", Form::Text),
     ("collector.token_file", Form::Text),
+    ("spool.dir", Form::Text),
+    ("spool.size", Form::Text),
+    ("spool.age", Form::Text),
+    ("spool.after", Form::Text),
+    ("spool.rate", Form::Text),
+    ("spool.jitter", Form::Text),
     ("http.enabled", Form::Bool),
     ("http.listen", Form::Text),
     ("http.cert", Form::Text),
@@ -70,6 +79,7 @@ pub struct RawConfig {
     pub destinations: Destinations,
     pub microburst: Microburst,
     pub collector: Collector,
+    pub spool: Spool,
     pub http: Http,
 }
 
@@ -113,6 +123,9 @@ pub struct Microburst {
 #[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
 pub struct Collector {
     pub url: Option<String>,
+    pub urls: Vec<String>,
+    pub mode: Option<String>,
+    pub steady: Option<String>,
     pub compression: Option<String>,
     pub flush: Option<String>,
     pub urgent: Option<String>,
@@ -124,6 +137,19 @@ pub struct Collector {
     pub cert: Option<String>,
     pub key: Option<String>,
     pub token_file: Option<String>,
+}
+
+/// `[spool]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct Spool {
+    pub dir: Option<String>,
+    pub size: Option<String>,
+    pub age: Option<String>,
+    pub after: Option<String>,
+    pub rate: Option<String>,
+    pub jitter: Option<String>,
 }
 
 /// `[http]`

@@ -1,9 +1,10 @@
 //! The truth about the agent in one word and its reasons.
 
 use crate::schedule::{Outcome, SourceStatus};
-use crate::uplink::State;
+use crate::uplink::{Counters, State};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// `ok`, or `degraded` with reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,10 +15,12 @@ pub struct Health {
     pub data: usize,
     /// Sources that this host does not have.
     pub absent: usize,
+    /// By collector: points that wait, were dropped, or that the accounts lack, and what the spool holds.
+    pub uplinks: Vec<serde_json::Value>,
 }
 
-/// Judges sources and uplink. What a host does not have is no reason; what fails or stalls is.
-pub fn health(sources: &[SourceStatus], uplink: Option<State>) -> Health {
+/// Judges sources and uplinks. What a host does not have is no reason; what fails or stalls is.
+pub fn health(sources: &[SourceStatus], uplinks: &[Arc<Counters>]) -> Health {
     let mut health = Health::default();
     for s in sources {
         match &s.outcome {
@@ -30,14 +33,36 @@ pub fn health(sources: &[SourceStatus], uplink: Option<State>) -> Health {
             }
         }
     }
-    if let Some(State::Down { since, error }) = uplink {
-        let secs = since.elapsed().as_secs();
-        health.reasons.push(format!("the collector has been away for {secs} s: {error}"));
+    for uplink in uplinks {
+        health.add(uplink);
     }
     health
 }
 
 impl Health {
+    fn add(&mut self, uplink: &Counters) {
+        let of = uplink.name().map(|name| format!(" {name}")).unwrap_or_default();
+        if let State::Down { since, error } = uplink.state() {
+            let secs = since.elapsed().as_secs();
+            self.reasons.push(format!("the collector{of} has been away for {secs} s: {error}"));
+        }
+        let (accounts, disk) = (uplink.accounts(), uplink.disk());
+        if let Some(error) = &disk.failure {
+            self.reasons.push(format!("the spool{of} takes nothing: {error}"));
+        }
+        if accounts.unaccounted > 0 {
+            let points = accounts.unaccounted;
+            self.reasons
+                .push(format!("the accounts of samples{of} are off by {points}: an error of the agent, see its log"));
+        }
+        let spool =
+            disk.limit.map(|limit| json!({ "points": accounts.spooled, "bytes": disk.held.bytes, "limit": limit }));
+        self.uplinks.push(json!({
+            "collector": uplink.name(), "acked": accounts.acked, "rejected": accounts.rejected, "dropped": accounts.dropped,
+            "in_flight": accounts.in_flight, "unaccounted": accounts.unaccounted, "spool": spool,
+        }));
+    }
+
     /// `ok` or `degraded`.
     pub fn status(&self) -> &'static str {
         if self.reasons.is_empty() { "ok" } else { "degraded" }
@@ -47,7 +72,7 @@ impl Health {
     pub fn json(&self, (waiting, dropped): (usize, u64)) -> serde_json::Value {
         let sources = json!({ "data": self.data, "absent": self.absent });
         let ring = json!({ "waiting": waiting, "dropped": dropped });
-        json!({ "status": self.status(), "reasons": self.reasons, "sources": sources, "ring": ring })
+        json!({ "status": self.status(), "reasons": self.reasons, "sources": sources, "ring": ring, "uplinks": self.uplinks })
     }
 
     /// The page at `/`.

@@ -53,8 +53,7 @@ impl View for Engine {
     }
 
     fn ring(&self) -> (usize, u64) {
-        let ring = Engine::ring(self);
-        (ring.len(), ring.dropped())
+        Engine::ring(self)
     }
 
     fn bursts(&self, netdev: Option<&str>) -> Vec<Arc<Dump>> {
@@ -67,8 +66,8 @@ impl View for Engine {
 pub struct App {
     /// What is shown.
     pub view: Arc<dyn View>,
-    /// The uplink's counts, where there is one.
-    pub uplink: Option<Arc<uplink::Counters>>,
+    /// The counts of each uplink.
+    pub uplinks: Vec<Arc<uplink::Counters>>,
     /// The server's own counts.
     pub counters: Arc<Counters>,
     /// The host, for its own rows.
@@ -161,7 +160,7 @@ async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
     let resource = Arc::new(Resource { host: Arc::clone(&app.host), device: None, port: None });
     let now = Clock::new().now();
     sections.push(app.counters.section(&resource, now));
-    sections.extend(app.uplink.map(|u| u.section(&resource, 0, now)));
+    sections.extend(app.uplinks.iter().map(|u| u.section(&resource, now)));
     let text = exposition::render(&sections, format);
     let kind = (header::CONTENT_TYPE, format.content_type());
     let varies = (header::VARY, "accept, accept-encoding");
@@ -188,7 +187,7 @@ fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
 }
 
 async fn healthz(State(app): State<App>) -> Response {
-    let health = health(&app.view.sources(), app.uplink.as_deref().map(uplink::Counters::state));
+    let health = health(&app.view.sources(), &app.uplinks);
     axum::Json(health.json(app.view.ring())).into_response()
 }
 
@@ -213,6 +212,6 @@ async fn bursts(State(app): State<App>, Query(of): Query<Of>) -> Response {
 }
 
 async fn page(State(app): State<App>) -> Html<String> {
-    let health = health(&app.view.sources(), app.uplink.as_deref().map(uplink::Counters::state));
+    let health = health(&app.view.sources(), &app.uplinks);
     Html(health.page(&app.host))
 }

@@ -47,7 +47,7 @@ impl Core {
         let host: Arc<str> = settings.host.as_str().into();
         Self {
             clock: Arc::new(Clock::new()),
-            ring: Arc::new(Ring::new(settings.ring_sections)),
+            ring: Arc::new(Ring::new(settings.ring_sections, settings.ring_readers)),
             state: settings.state_dir.as_ref().and_then(|dir| State::open(dir, &host, &roots)),
             shared: Mutex::default(),
             inventory: Mutex::default(),

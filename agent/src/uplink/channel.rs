@@ -1,11 +1,10 @@
 //! One gRPC channel to the collector: connects when first used, and again whenever it must.
 
 use super::codec::Answer;
-use super::frame::{Framer, plain};
+use super::frame::{Frame, Framer, plain};
 use super::verdict::{self, Verdict};
 use crate::changed::Changed;
 use crate::config::{Collector, Compression};
-use bytes::Bytes;
 use http_body_util::Full;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use std::path::{Path, PathBuf};
@@ -89,13 +88,25 @@ impl Channel {
         }
     }
 
-    pub(super) fn compression(&self) -> Compression {
-        self.compression
+    /// The same connection, for another task.
+    pub(super) fn share(&self) -> Self {
+        Self {
+            channel: self.channel.clone(),
+            authorization: self.authorization.clone(),
+            config: self.config.clone(),
+            changed: self.changed.clone(),
+            compression: self.compression,
+            framer: Framer::default(),
+        }
     }
 
-    /// Steps down to a compression that more receivers know.
-    pub(super) fn weaker_compression(&mut self) -> Compression {
-        self.compression = match self.compression {
+    pub(super) fn url(&self) -> &str {
+        &self.config.url
+    }
+
+    /// Steps down to a compression that more receivers know than this one.
+    pub(super) fn weaker_compression(&mut self, than: Compression) -> Compression {
+        self.compression = match than {
             Compression::Zstd => Compression::Gzip,
             Compression::Gzip | Compression::None => Compression::None,
         };
@@ -103,7 +114,7 @@ impl Channel {
     }
 
     /// A request as it travels with the present compression.
-    pub(super) fn frame(&mut self, body: &[u8]) -> Bytes {
+    pub(super) fn frame(&mut self, body: &[u8]) -> Frame {
         self.framer.frame(body, self.compression).unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot compress; requests are sent as they are");
             self.compression = Compression::None;
@@ -112,13 +123,13 @@ impl Channel {
     }
 
     /// Sends one frame.
-    pub(super) async fn send(&mut self, frame: Bytes, timeout: Duration) -> Verdict {
+    pub(super) async fn send(&mut self, frame: Frame, timeout: Duration) -> Verdict {
         self.refresh();
         let answer = tokio::time::timeout(timeout, self.call(frame)).await;
         answer.unwrap_or_else(|_| Verdict::Retry { after: None, message: format!("no answer within {timeout:?}") })
     }
 
-    async fn call(&mut self, frame: Bytes) -> Verdict {
+    async fn call(&mut self, frame: Frame) -> Verdict {
         if let Err(e) = std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut self.channel, cx)).await {
             return Verdict::Retry { after: None, message: verdict::chain(&e) };
         }
@@ -133,13 +144,13 @@ impl Channel {
     }
 
     /// A unary call, as `tonic::client::Grpc` makes it of a message that is not compressed yet.
-    async fn ask(&mut self, frame: Bytes) -> Result<ExportMetricsServiceResponse, Status> {
-        let encoding = match self.compression {
+    async fn ask(&mut self, frame: Frame) -> Result<ExportMetricsServiceResponse, Status> {
+        let encoding = match frame.compression {
             Compression::Zstd => Some("zstd"),
             Compression::Gzip => Some("gzip"),
             Compression::None => None,
         };
-        let mut request = Request::new(Body::new(Full::new(frame)));
+        let mut request = Request::new(Body::new(Full::new(frame.bytes)));
         *request.method_mut() = Method::POST;
         *request.version_mut() = Version::HTTP_2;
         *request.uri_mut() = Uri::from_static(EXPORT);

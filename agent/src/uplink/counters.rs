@@ -1,6 +1,9 @@
-//! What the uplink counts, as a section of ordinary catalog rows.
+//! What the uplink counts, as a section of ordinary catalog rows, and whether it adds up.
 
+use super::targets::Active;
 use super::verdict::Verdict;
+use crate::ring::Reader;
+use crate::spool::Held;
 use fabriclens_catalog::Metric;
 use fabriclens_catalog::metrics::self_ as rows;
 use fabriclens_wire::{Column, Resource, Section, Value};
@@ -28,110 +31,261 @@ pub enum State {
     },
 }
 
+/// Where points are before they are settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the batch under way.
+    Memory,
+    /// In the spool.
+    Spool,
+}
+
+/// Points at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// From the ring, and the uplink's own.
+    pub taken: u64,
+    /// In the spool when it was opened.
+    pub found: u64,
+    /// Acknowledged.
+    pub acked: u64,
+    /// Refused by partial success.
+    pub rejected: u64,
+    /// Given up, without those that the ring dropped.
+    pub dropped: u64,
+    /// In the spool.
+    pub spooled: u64,
+    /// In the batch under way.
+    pub in_flight: u64,
+    /// Points that the accounts lacked or had too much when they were last checked.
+    pub unaccounted: u64,
+}
+
+/// The spool, for `/healthz`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Disk {
+    /// Its bound, bytes; `None` where there is no spool.
+    pub limit: Option<u64>,
+    /// What it holds.
+    pub held: Held,
+    /// Why it takes nothing.
+    pub failure: Option<String>,
+}
+
 /// Counts of one uplink. A single lock, taken a few times per request.
 #[derive(Debug)]
-pub struct Counters(Mutex<Inner>);
+pub struct Counters {
+    inner: Mutex<Inner>,
+    ring: Arc<Reader<Section>>,
+    start_ns: u64,
+    name: Option<Arc<str>>,
+    active: Active,
+}
 
 #[derive(Debug)]
 struct Inner {
     state: State,
-    taken: u64,
+    accounts: Accounts,
+    /// Of `accounts.taken`, those from the ring.
+    from_ring: u64,
     sent: u64,
     sent_bytes: u64,
-    acked: u64,
-    rejected: u64,
     retried: u64,
     requests: BTreeMap<&'static str, u64>,
     dropped: BTreeMap<&'static str, u64>,
     latency: Option<Duration>,
     last_ack_ns: Option<u64>,
     told: BTreeMap<&'static str, Instant>,
+    disk: Disk,
+    disk_errors: u64,
+    /// Bytes that the spool took and gave.
+    disk_bytes: [u64; 2],
     /// Of the last section.
     columns: Arc<[Column]>,
-}
-
-impl Default for Counters {
-    fn default() -> Self {
-        Self(Mutex::new(Inner {
-            state: State::Unknown,
-            taken: 0,
-            sent: 0,
-            sent_bytes: 0,
-            acked: 0,
-            rejected: 0,
-            retried: 0,
-            // Known from the start, so that a first failure is an increase and not a new series.
-            requests: ["ok", "partial", "retry", "refused"].map(|o| (o, 0)).into(),
-            dropped: ["shutdown", "too_large", "invalid"].map(|r| (r, 0)).into(),
-            latency: None,
-            last_ack_ns: None,
-            told: BTreeMap::new(),
-            columns: Arc::from([]),
-        }))
-    }
 }
 
 /// Metric, label and value of one of its series.
 type Row<'a> = (&'static Metric, Option<(&'a str, &'a str)>, Value);
 
+impl Inner {
+    fn leave(&mut self, from: Place, points: u64) {
+        let left = match from {
+            Place::Memory => &mut self.accounts.in_flight,
+            Place::Spool => &mut self.accounts.spooled,
+        };
+        *left = left.saturating_sub(points);
+    }
+}
+
 impl Counters {
-    /// Whether requests reach the collector.
-    pub fn state(&self) -> State {
-        self.0.lock().state.clone()
+    pub(super) fn new(ring: Arc<Reader<Section>>, start_ns: u64, name: Option<&str>, active: Active) -> Self {
+        // Known from the start, so that a first failure is an increase and not a new series.
+        let reasons = ["shutdown", "too_large", "invalid", "spool_size", "spool_age", "spool_damaged"];
+        let inner = Inner {
+            state: State::Unknown,
+            accounts: Accounts::default(),
+            from_ring: 0,
+            sent: 0,
+            sent_bytes: 0,
+            retried: 0,
+            requests: ["ok", "partial", "retry", "refused"].map(|o| (o, 0)).into(),
+            dropped: reasons.map(|r| (r, 0)).into(),
+            latency: None,
+            last_ack_ns: None,
+            told: BTreeMap::new(),
+            disk: Disk::default(),
+            disk_errors: 0,
+            disk_bytes: [0; 2],
+            columns: Arc::from([]),
+        };
+        Self { inner: Mutex::new(inner), ring, start_ns, name: name.map(Into::into), active }
     }
 
-    /// Points taken from the ring, acknowledged, rejected, dropped. The rest is in flight.
-    pub fn accounts(&self) -> (u64, u64, u64, u64) {
-        let i = self.0.lock();
-        (i.taken, i.acked, i.rejected, i.dropped.values().sum())
+    /// The collector's host and port, where this uplink is one of several.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether requests reach the collector.
+    pub fn state(&self) -> State {
+        self.inner.lock().state.clone()
+    }
+
+    /// All points.
+    pub fn accounts(&self) -> Accounts {
+        let i = self.inner.lock();
+        Accounts { dropped: i.dropped.values().sum(), ..i.accounts.clone() }
+    }
+
+    /// The spool.
+    pub fn disk(&self) -> Disk {
+        self.inner.lock().disk.clone()
     }
 
     /// Points dropped for a reason.
     pub fn dropped_for(&self, reason: &str) -> u64 {
-        self.0.lock().dropped.get(reason).copied().unwrap_or(0)
+        self.inner.lock().dropped.get(reason).copied().unwrap_or(0)
     }
 
     /// Requests that were sent again.
     pub fn retries(&self) -> u64 {
-        self.0.lock().retried
+        self.inner.lock().retried
     }
 
+    /// A batch of so many points left the ring.
     pub(super) fn taken(&self, points: u64) {
-        self.0.lock().taken += points;
+        self.inner.lock().from_ring += points;
+        self.own(points);
+    }
+
+    /// So many points of the agent itself go with it.
+    pub(super) fn own(&self, points: u64) {
+        let mut i = self.inner.lock();
+        i.accounts.taken += points;
+        i.accounts.in_flight += points;
+    }
+
+    /// Checks what was counted against what is there: the batch under way, the ring, and the spool, where its count can
+    /// be had. To be called when nothing else is under way.
+    pub(super) fn check(&self, under_way: u64, in_spool: Option<u64>) {
+        let ring = self.ring.account();
+        let mut i = self.inner.lock();
+        let a = &i.accounts;
+        let dropped: u64 = i.dropped.values().sum();
+        let sums = [
+            (a.taken + a.found, a.acked + a.rejected + dropped + a.spooled + a.in_flight),
+            (ring.pushed, i.from_ring + ring.waiting + ring.dropped),
+            (under_way, a.in_flight),
+            (in_spool.unwrap_or(a.spooled), a.spooled),
+        ];
+        let off: u64 = sums.iter().map(|(should, is)| should.abs_diff(*is)).sum();
+        if off > 0 && i.accounts.unaccounted == 0 {
+            tracing::error!(points = off, ?sums, "the accounts of samples do not add up: an error of this program");
+        }
+        i.accounts.unaccounted = off;
     }
 
     pub(super) fn sent(&self, points: u64, bytes: u64, verdict: &Verdict) {
-        let mut i = self.0.lock();
+        let mut i = self.inner.lock();
         i.sent += points;
         i.sent_bytes += bytes;
         *i.requests.entry(verdict.outcome()).or_default() += 1;
     }
 
-    pub(super) fn acked(&self, points: u64, rejected: u64, latency: Duration, now_ns: u64) {
-        let mut i = self.0.lock();
-        i.acked += points;
-        i.rejected += rejected;
+    pub(super) fn acked(&self, from: Place, points: u64, rejected: u64) {
+        let mut i = self.inner.lock();
+        i.leave(from, points + rejected);
+        i.accounts.acked += points;
+        i.accounts.rejected += rejected;
+    }
+
+    pub(super) fn answered(&self, latency: Duration, now_ns: u64) {
+        let mut i = self.inner.lock();
         i.latency = Some(latency);
         i.last_ack_ns = Some(now_ns);
     }
 
-    pub(super) fn dropped(&self, points: u64, reason: &'static str) {
-        *self.0.lock().dropped.entry(reason).or_default() += points;
+    pub(super) fn dropped(&self, from: Place, points: u64, reason: &'static str) {
+        let mut i = self.inner.lock();
+        i.leave(from, points);
+        *i.dropped.entry(reason).or_default() += points;
+    }
+
+    /// A request under way went to the spool.
+    pub(super) fn kept(&self, points: u64, bytes: u64) {
+        let mut i = self.inner.lock();
+        i.leave(Place::Memory, points);
+        i.accounts.spooled += points;
+        i.disk_bytes[0] += bytes;
+    }
+
+    /// A request was read from the spool, where it still is.
+    pub(super) fn read(&self, bytes: u64) {
+        self.inner.lock().disk_bytes[1] += bytes;
+    }
+
+    /// A spool of that bound was opened.
+    pub(super) fn opened(&self, limit: u64, held: Held) {
+        let mut i = self.inner.lock();
+        i.disk = Disk { limit: Some(limit), held, failure: None };
+        i.accounts.found = held.points;
+        i.accounts.spooled = held.points;
+    }
+
+    pub(super) fn held(&self, held: Held) {
+        self.inner.lock().disk.held = held;
+    }
+
+    /// Notes whether the spool works; true when that changes.
+    pub(super) fn spool_fails(&self, why: Option<String>) -> bool {
+        let mut i = self.inner.lock();
+        i.disk_errors += u64::from(why.is_some());
+        let news = i.disk.failure.is_some() != why.is_some();
+        i.disk.failure = why;
+        news
     }
 
     pub(super) fn retried(&self) {
-        self.0.lock().retried += 1;
+        self.inner.lock().retried += 1;
+    }
+
+    /// How long the collector has been away.
+    pub(super) fn away(&self) -> Option<Duration> {
+        match &self.inner.lock().state {
+            State::Down { since, .. } => Some(since.elapsed()),
+            State::Unknown | State::Up => None,
+        }
     }
 
     /// True when that changes the state: only changes are logged.
     pub(super) fn up(&self) -> bool {
-        let mut i = self.0.lock();
+        let mut i = self.inner.lock();
         std::mem::replace(&mut i.state, State::Up) != State::Up
     }
 
     /// True when that changes the state.
     pub(super) fn down(&self, error: &str) -> bool {
-        let mut i = self.0.lock();
+        let mut i = self.inner.lock();
         if let State::Down { error: last, .. } = &mut i.state {
             error.clone_into(last);
             return false;
@@ -142,7 +296,7 @@ impl Counters {
 
     /// True when a reason was not told for a while: a collector that refuses each request must not fill the log.
     pub(super) fn news(&self, reason: &'static str) -> bool {
-        let mut i = self.0.lock();
+        let mut i = self.inner.lock();
         let told = i.told.get(reason).is_some_and(|at| at.elapsed() < QUIET);
         if !told {
             i.told.insert(reason, Instant::now());
@@ -151,33 +305,60 @@ impl Counters {
     }
 
     /// All of it as one section; its columns are the same until a new outcome or reason appears.
-    pub fn section(&self, resource: &Arc<Resource>, start_ns: u64, now_ns: u64) -> Section {
-        let mut i = self.0.lock();
+    pub fn section(&self, resource: &Arc<Resource>, now_ns: u64) -> Section {
+        let ring = self.ring.account();
+        let mut i = self.inner.lock();
+        let i = &mut *i;
+        let (a, disk) = (&i.accounts, &i.disk);
         let seconds = |ns: u64| Value::Float(ns as f64 / 1e9);
+        let [from_samplers, from_spool] = [("origin", "samplers"), ("origin", "spool")].map(Some);
+        let [in_memory, on_disk] = [("place", "memory"), ("place", "spool")].map(Some);
+        // What has not left the ring is taken too: it can be dropped there.
+        let taken = a.taken + ring.waiting + ring.dropped;
         let mut rows: Vec<Row<'_>> = vec![
             (&rows::UPLINK_SENT, None, Value::Int(i.sent)),
             (&rows::UPLINK_SENT_IO, None, Value::Int(i.sent_bytes)),
-            (&rows::UPLINK_ACKED, None, Value::Int(i.acked)),
-            (&rows::UPLINK_REJECTED, None, Value::Int(i.rejected)),
+            (&rows::UPLINK_TAKEN, from_samplers, Value::Int(taken)),
+            (&rows::UPLINK_TAKEN, from_spool, Value::Int(a.found)),
+            (&rows::UPLINK_ACKED, None, Value::Int(a.acked)),
+            (&rows::UPLINK_REJECTED, None, Value::Int(a.rejected)),
+            (&rows::UPLINK_WAITING, in_memory, Value::Int(a.in_flight + ring.waiting)),
+            (&rows::UPLINK_WAITING, on_disk, Value::Int(a.spooled)),
+            (&rows::UPLINK_UNACCOUNTED, None, Value::Int(a.unaccounted)),
             (&rows::UPLINK_RETRIED, None, Value::Int(i.retried)),
             (&rows::UPLINK_LATENCY, None, i.latency.map_or(Value::Absent, |l| Value::Float(l.as_secs_f64()))),
             (&rows::UPLINK_LAST_ACK, None, i.last_ack_ns.map_or(Value::Absent, seconds)),
             (&rows::UPLINK_CONNECTED, None, Value::Int(u64::from(i.state == State::Up))),
+            (&rows::UPLINK_DROPPED, Some(("reason", "ring")), Value::Int(ring.dropped)),
+            (&rows::SPOOL_LIMIT, None, Value::Int(disk.limit.unwrap_or(0))),
+            (&rows::SPOOL_SIZE, None, Value::Int(disk.held.bytes)),
+            (&rows::SPOOL_OLDEST, None, disk.held.oldest_ns.map_or(Value::Absent, seconds)),
+            (&rows::SPOOL_FAILING, None, Value::Int(u64::from(disk.failure.is_some()))),
+            (&rows::SPOOL_ERRORS, None, Value::Int(i.disk_errors)),
+            (&rows::SPOOL_IO, Some(("direction", "write")), Value::Int(i.disk_bytes[0])),
+            (&rows::SPOOL_IO, Some(("direction", "read")), Value::Int(i.disk_bytes[1])),
         ];
+        let asked = |(name, asked)| (&rows::UPLINK_ACTIVE, Some(("collector", name)), Value::Int(u64::from(asked)));
+        rows.extend(self.active.rows().map(asked));
         let count = |metric, label| move |(of, n): (&&'static str, &u64)| (metric, Some((label, *of)), Value::Int(*n));
         rows.extend(i.requests.iter().map(count(&rows::UPLINK_REQUESTS, "outcome")));
         rows.extend(i.dropped.iter().map(count(&rows::UPLINK_DROPPED, "reason")));
         // Outcomes and reasons are never forgotten: as many rows are the same rows.
         if i.columns.len() != rows.len() {
-            let labels = |label: Option<(&str, &str)>| label.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
-            i.columns = rows.iter().map(|(metric, label, _)| Column { metric, labels: labels(*label) }).collect();
+            // Names of labels in their order: `collector` is before all others.
+            let name = self.name.as_deref().map(|name| ("collector", name));
+            let column = |(metric, label, _): &Row<'_>| {
+                let labels = name.iter().chain(label).map(|(k, v)| ((*k).into(), (*v).into())).collect();
+                Column { metric, labels }
+            };
+            i.columns = rows.iter().map(column).collect();
         }
         Section {
             resource: Arc::clone(resource),
             columns: Arc::clone(&i.columns),
             begin_ns: now_ns,
             end_ns: now_ns,
-            starts: vec![start_ns; rows.len()].into(),
+            starts: vec![self.start_ns; rows.len()].into(),
             values: rows.into_iter().map(|(_, _, value)| value).collect(),
             urgent: false,
         }

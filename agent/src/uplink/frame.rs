@@ -5,12 +5,49 @@
 
 use crate::config::Compression;
 use bytes::Bytes;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 
 /// Flag and length before a message.
 const HEAD: usize = 5;
 /// The fastest regular level: the next ones cost twice the time for a tenth less.
 const LEVEL: i32 = 1;
+
+/// One message and how its request is compressed.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub bytes: Bytes,
+    pub compression: Compression,
+}
+
+/// Compressions by the number that the spool knows them by.
+const CODES: [Compression; 3] = [Compression::None, Compression::Gzip, Compression::Zstd];
+
+impl Frame {
+    /// What the spool was given: bytes and [`Frame::code`].
+    pub(super) fn kept(bytes: Vec<u8>, code: u8) -> Self {
+        Self { bytes: bytes.into(), compression: CODES.get(usize::from(code)).copied().unwrap_or(Compression::None) }
+    }
+
+    /// For the spool.
+    pub(super) fn code(&self) -> u8 {
+        CODES.iter().position(|c| *c == self.compression).unwrap_or(0) as u8
+    }
+
+    /// The same message, not compressed.
+    ///
+    /// # Errors
+    /// When it is none of [`Framer::frame`].
+    pub(super) fn plain(&self) -> io::Result<Self> {
+        let body = self.bytes.get(HEAD..).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let mut plain = Vec::new();
+        match self.compression {
+            Compression::None => plain.extend_from_slice(body),
+            Compression::Gzip => _ = flate2::read::GzDecoder::new(body).read_to_end(&mut plain)?,
+            Compression::Zstd => plain = zstd::stream::decode_all(body)?,
+        }
+        Ok(self::plain(&plain))
+    }
+}
 
 /// Makes frames.
 #[derive(Default)]
@@ -31,7 +68,7 @@ impl Framer {
     ///
     /// # Errors
     /// When a compressor fails, which it does for want of memory only.
-    pub(super) fn frame(&mut self, body: &[u8], compression: Compression) -> io::Result<Bytes> {
+    pub(super) fn frame(&mut self, body: &[u8], compression: Compression) -> io::Result<Frame> {
         match compression {
             Compression::None => return Ok(plain(body)),
             Compression::Gzip => {
@@ -50,13 +87,13 @@ impl Framer {
                 self.room.truncate(len);
             }
         }
-        Ok(message(1, &self.room))
+        Ok(Frame { bytes: message(1, &self.room), compression })
     }
 }
 
 /// One message as it is.
-pub(super) fn plain(body: &[u8]) -> Bytes {
-    message(0, body)
+pub(super) fn plain(body: &[u8]) -> Frame {
+    Frame { bytes: message(0, body), compression: Compression::None }
 }
 
 fn message(flag: u8, body: &[u8]) -> Bytes {
@@ -71,7 +108,6 @@ fn message(flag: u8, body: &[u8]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read as _;
 
     #[test]
     fn each_compression_is_what_its_name_says_again_and_again() {
@@ -79,16 +115,14 @@ mod tests {
         for text in [vec![], b"counter ".repeat(10_000), vec![3; 7], b"other ".repeat(20_000)] {
             for compression in [Compression::Zstd, Compression::None, Compression::Gzip, Compression::Zstd] {
                 let frame = framer.frame(&text, compression).unwrap();
-                let (head, body) = frame.split_at(HEAD);
+                let (head, body) = frame.bytes.split_at(HEAD);
                 assert_eq!(head[0] == 1, compression != Compression::None);
                 assert_eq!(head[1..], (body.len() as u32).to_be_bytes());
-                let mut read = Vec::new();
-                match compression {
-                    Compression::None => read = body.to_vec(),
-                    Compression::Gzip => _ = flate2::read::GzDecoder::new(body).read_to_end(&mut read).unwrap(),
-                    Compression::Zstd => read = zstd::stream::decode_all(body).unwrap(),
-                }
-                assert_eq!(read, text);
+                let magic = [&[][..], &[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd]][usize::from(frame.code())];
+                assert!(body.starts_with(magic), "{compression:?}");
+                let kept = Frame::kept(frame.bytes.to_vec(), frame.code());
+                assert_eq!(kept.compression, compression);
+                assert_eq!(kept.plain().unwrap().bytes[HEAD..], text);
             }
         }
     }

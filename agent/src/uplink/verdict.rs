@@ -44,12 +44,12 @@ pub(super) fn of(status: &Status) -> Verdict {
             Verdict::Compression(message)
         }
         Code::InvalidArgument => permanent("invalid"),
-        Code::PermissionDenied => permanent("permission_denied"),
         Code::Unimplemented => permanent("unimplemented"),
         Code::NotFound | Code::AlreadyExists | Code::FailedPrecondition => permanent("refused"),
         Code::Internal if status.source().is_none() => permanent("internal"),
         Code::Unknown if status.source().is_none() => permanent("unknown"),
-        // Among them Unauthenticated: a token or certificate that has run out is replaced, and samples wait for that.
+        // Among them Unauthenticated and PermissionDenied: somebody mends a token, a certificate or a role, and samples
+        // wait for that.
         _ => Verdict::Retry { after, message },
     }
 }
@@ -136,10 +136,10 @@ mod tests {
     #[test]
     fn codes_mean_what_otlp_says() {
         let later = [Code::Unavailable, Code::DeadlineExceeded, Code::Aborted, Code::Cancelled, Code::DataLoss];
-        for code in later.into_iter().chain([Code::Unauthenticated]) {
+        for code in later.into_iter().chain([Code::Unauthenticated, Code::PermissionDenied]) {
             assert!(matches!(of(&Status::new(code, "")), Verdict::Retry { after: None, .. }), "{code:?}");
         }
-        for code in [Code::InvalidArgument, Code::PermissionDenied, Code::Internal] {
+        for code in [Code::InvalidArgument, Code::Internal] {
             assert!(matches!(of(&Status::new(code, "")), Verdict::Permanent { .. }), "{code:?}");
         }
         let asked = Some(Duration::from_millis(2500));

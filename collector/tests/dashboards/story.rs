@@ -207,6 +207,9 @@ impl Story {
         self.agent("fabriclens_agent_ring_dropped_total", &with(&[("ring", "uplink")]), lost(3, 4.0));
         self.agent("fabriclens_agent_uplink_dropped_total", &with(&[("reason", "too_large")]), lost(3, 1.0));
         self.agent("fabriclens_agent_uplink_rejected_total", &own, lost(3, 1.0));
+        self.agent("fabriclens_agent_uplink_waiting", &with(&[("place", "spool")]), lost(3, 9.0));
+        self.agent("fabriclens_agent_uplink_unaccounted", &own, lost(3, 1.0));
+        self.agent("fabriclens_agent_spool_failing", &own, lost(3, 1.0));
         self.agent(
             "fabriclens_agent_discontinuities_total",
             &with(&[("reason", "reset"), ("target", "mlx5_0")]),

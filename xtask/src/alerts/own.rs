@@ -80,7 +80,7 @@ fn agent_data_loss() -> Alert {
         severity: Warning,
         hold: "0s",
         expr: format!(
-            "{}\nor on (host)\n{}\nor on (host)\n{}",
+            "{}\nor on (host)\n{}\nor on (host)\n{}\nor on (host)\nmax by (host) (fabriclens_agent_uplink_unaccounted) > 0",
             lost("fabriclens_agent_ring_dropped_total"),
             lost("fabriclens_agent_uplink_dropped_total{reason!=\"shutdown\"}"),
             lost("fabriclens_agent_uplink_rejected_total"),
@@ -90,12 +90,19 @@ fn agent_data_loss() -> Alert {
         cases: vec![
             fires("10m", &[H1], &[(r#"fabriclens_agent_ring_dropped_total{host="h1",ring="uplink"}"#, "0x30 40x20")]),
             fires("10m", &[H1], &[(r#"fabriclens_agent_uplink_rejected_total{host="h1"}"#, "0+1x50")]),
+            fires(
+                "10m",
+                &[H1],
+                &[(r#"fabriclens_agent_uplink_dropped_total{host="h1",reason="spool_size"}"#, "0x30 40x20")],
+            ),
+            fires("10m", &[H1], &[(r#"fabriclens_agent_uplink_unaccounted{host="h1"}"#, "0x30 7x20")]),
             // Long ago; and at a shutdown.
             silent(
                 "20m",
                 &[
                     (r#"fabriclens_agent_ring_dropped_total{host="h1",ring="uplink"}"#, "0x10 40x80"),
                     (r#"fabriclens_agent_uplink_dropped_total{host="h1",reason="shutdown"}"#, "0+1x80"),
+                    (r#"fabriclens_agent_uplink_unaccounted{host="h1"}"#, "0x80"),
                 ],
             ),
         ],

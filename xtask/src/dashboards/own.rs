@@ -81,8 +81,8 @@ fn agents() -> Row {
                 .wide(16)
                 .none("All samplers read, or have nothing to read."),
             lines("Lost on the way", Unit::PerSecond)
-                .says("Samples that agents dropped: their ring was full (collector away or slow), or what was sent was refused.")
-                .ask(format!("sum by (host) (rate(fabriclens_agent_ring_dropped_total{{{h}}}[$__rate_interval])) > 0"), "{{host}} ring")
+                .says("Points that agents dropped. ring: memory was full (collector away or slow, and no spool that takes them). spool_size, \
+                       spool_age: it was away longer than the spool lasts. Others: what was sent was refused.")
                 .ask(
                     format!("sum by (host, reason) (rate(fabriclens_agent_uplink_dropped_total{{{h}}}[$__rate_interval])) > 0"),
                     "{{host}} {{reason}}",
@@ -94,6 +94,20 @@ fn agents() -> Row {
                 .link(Link::Host)
                 .wide(8)
                 .none("Nothing is lost."),
+            lines("Waits on agents' disks", Unit::Count)
+                .says("Points in spools: the collector was away, and they are delivered at a pace now. Growing: it does not take them.")
+                .ask(format!("sum by (host) (fabriclens_agent_uplink_waiting{{place=\"spool\",{h}}}) > 0"), "{{host}}")
+                .link(Link::Host)
+                .wide(8)
+                .none("Nothing waits."),
+            table("Accounts that are off, disks that fail", Unit::Count)
+                .says("accounts: points sampled that are neither delivered, nor waiting, nor counted as dropped: an error of the agent. \
+                       spool: its disk takes nothing; samples wait in memory alone. `/healthz` of that agent says why.")
+                .ask(format!("max by (host) (fabriclens_agent_uplink_unaccounted{{{h}}}) > 0"), "accounts")
+                .ask(format!("max by (host) (fabriclens_agent_spool_failing{{{h}}}) > 0"), "spool")
+                .link(Link::Host)
+                .wide(8)
+                .none("All points are accounted for."),
             lines("Processor time of agents", Unit::Share)
                 .says("Of one core; the costliest.")
                 .ask(

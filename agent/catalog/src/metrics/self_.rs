@@ -55,26 +55,48 @@ metrics! {
         "Open file descriptors of the agent.";
     PROCESS_THREADS, Gauge, Host, "fabriclens.agent.process.threads", Count("{thread}"), [],
         "Threads of the agent.";
-    UPLINK_SENT, Counter, Host, "fabriclens.agent.uplink.sent", Count("{point}"), [],
+    UPLINK_SENT, Counter, Host, "fabriclens.agent.uplink.sent", Count("{point}"), ["collector"],
         "Points sent to the collector, retries included.";
-    UPLINK_SENT_IO, Counter, Host, "fabriclens.agent.uplink.sent.io", Bytes, [],
+    UPLINK_SENT_IO, Counter, Host, "fabriclens.agent.uplink.sent.io", Bytes, ["collector"],
         "Bytes of requests sent to the collector, before compression.";
-    UPLINK_ACKED, Counter, Host, "fabriclens.agent.uplink.acked", Count("{point}"), [],
+    UPLINK_TAKEN, Counter, Host, "fabriclens.agent.uplink.taken", Count("{point}"), ["collector", "origin"],
+        "Points to be delivered: what this agent sampled (`samplers`), and what its spool held when it started (`spool`). \
+         Always as many as are acknowledged, rejected, dropped and waiting.";
+    UPLINK_WAITING, Gauge, Host, "fabriclens.agent.uplink.waiting", Count("{point}"), ["collector", "place"],
+        "Points that are not delivered yet, in `memory` (the ring and the request under way) and in the `spool` on disk.";
+    UPLINK_UNACCOUNTED, Gauge, Host, "fabriclens.agent.uplink.unaccounted", Count("{point}"), ["collector"],
+        "Points by which the agent's accounts are off. Anything but 0 is an error of the agent; its log has the sums.";
+    UPLINK_ACKED, Counter, Host, "fabriclens.agent.uplink.acked", Count("{point}"), ["collector"],
         "Points the collector acknowledged.";
-    UPLINK_REJECTED, Counter, Host, "fabriclens.agent.uplink.rejected", Count("{point}"), [],
+    UPLINK_REJECTED, Counter, Host, "fabriclens.agent.uplink.rejected", Count("{point}"), ["collector"],
         "Points the collector refused in partial success.";
-    UPLINK_REQUESTS, Counter, Host, "fabriclens.agent.uplink.requests", Count("{request}"), ["outcome"],
+    UPLINK_REQUESTS, Counter, Host, "fabriclens.agent.uplink.requests", Count("{request}"), ["collector", "outcome"],
         "Requests to the collector by outcome.";
-    UPLINK_RETRIED, Counter, Host, "fabriclens.agent.uplink.retried", Count("{request}"), [],
+    UPLINK_RETRIED, Counter, Host, "fabriclens.agent.uplink.retried", Count("{request}"), ["collector"],
         "Requests sent again.";
-    UPLINK_DROPPED, Counter, Host, "fabriclens.agent.uplink.dropped", Count("{point}"), ["reason"],
-        "Points given up, by reason: `shutdown`, `too_large`, `invalid`.";
-    UPLINK_LATENCY, Gauge, Host, "fabriclens.agent.uplink.latency", Seconds, [],
+    UPLINK_DROPPED, Counter, Host, "fabriclens.agent.uplink.dropped", Count("{point}"), ["collector", "reason"],
+        "Points given up, by reason: `ring` (memory was full), `spool_size`, `spool_age` (bounds of the spool), `spool_damaged` \
+         (the disk), `shutdown`, and what the collector refused: `too_large`, `invalid`, or a gRPC status.";
+    UPLINK_LATENCY, Gauge, Host, "fabriclens.agent.uplink.latency", Seconds, ["collector"],
         "Time from sending the last acknowledged request to its acknowledgement.";
-    UPLINK_LAST_ACK, Gauge, Host, "fabriclens.agent.uplink.last_ack.time", Seconds, [],
+    UPLINK_LAST_ACK, Gauge, Host, "fabriclens.agent.uplink.last_ack.time", Seconds, ["collector"],
         "When the collector last acknowledged, seconds since 1970.";
-    UPLINK_CONNECTED, Gauge, Host, "fabriclens.agent.uplink.connected", None, [],
+    UPLINK_CONNECTED, Gauge, Host, "fabriclens.agent.uplink.connected", None, ["collector"],
         "1 while requests reach the collector, 0 otherwise.";
+    UPLINK_ACTIVE, Gauge, Host, "fabriclens.agent.uplink.active", None, ["collector"],
+        "1 for the one of several collectors that is asked now, 0 for the others; only with `mode = \"failover\"`.";
+    SPOOL_LIMIT, Gauge, Host, "fabriclens.agent.spool.limit", Bytes, ["collector"],
+        "Bytes that the spool on disk may take; 0 where there is none.";
+    SPOOL_SIZE, Gauge, Host, "fabriclens.agent.spool.size", Bytes, ["collector"],
+        "Bytes that the spool takes on disk.";
+    SPOOL_OLDEST, Gauge, Host, "fabriclens.agent.spool.oldest.time", Seconds, ["collector"],
+        "When the oldest request in the spool was written, seconds since 1970; not there while it is empty.";
+    SPOOL_FAILING, Gauge, Host, "fabriclens.agent.spool.failing", None, ["collector"],
+        "1 while the spool's disk takes or gives nothing; samples wait in memory alone.";
+    SPOOL_ERRORS, Counter, Host, "fabriclens.agent.spool.errors", ERRORS, ["collector"],
+        "Times that the spool's disk took or gave nothing.";
+    SPOOL_IO, Counter, Host, "fabriclens.agent.spool.io", Bytes, ["collector", "direction"],
+        "Bytes written to the spool (`write`) and read from it (`read`), as they travel.";
     HTTP_REQUESTS, Counter, Host, "fabriclens.agent.http.requests", Count("{request}"), ["path", "status"],
         "Requests to the agent's own HTTP server.";
     HTTP_DURATION, Counter, Host, "fabriclens.agent.http.duration", Seconds, ["path"],

@@ -1,0 +1,430 @@
+//! Encoded requests on disk, while a collector is away: bounded by size and age, oldest first out.
+//!
+//! The uplink appends what it cannot deliver and takes it back when it can. One process at a time has a spool. What was
+//! appended survives the end of the process at any byte; the end of the machine may cost the last five seconds. An append
+//! that fails leaves what was there before. Why not the collector's forward queue: its segments hold column lists that
+//! records refer to, and each append is a sync that many senders wait for; here records are opaque and nobody waits.
+
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use segment::{Cursor, HEADER, Head};
+use std::collections::VecDeque;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long an append may wait to be on the disk itself.
+const SYNC: Duration = Duration::from_secs(5);
+/// A spool at its bound consists of at least so many segments: one is what is dropped at once.
+const PARTS: u64 = 16;
+/// Segments are not smaller or larger than this.
+const SEGMENT: std::ops::RangeInclusive<u64> = (64 << 10)..=(4 << 20);
+
+/// What a spool may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Older requests are dropped.
+    pub age: Duration,
+}
+
+/// Why a spool cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// Another process has it.
+    #[error("{dir} is in use by another process; give each agent a spool.dir of its own")]
+    Busy {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The file system is nearly full, and others need what is left.
+    #[error("{dir} has {free} bytes free; the spool takes at most half of what is free")]
+    Full {
+        /// The directory.
+        dir: PathBuf,
+        /// Bytes free.
+        free: u64,
+    },
+    /// The disk says no.
+    #[error("{dir}: {source}; check space, permissions and the disk")]
+    Io {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Points that were appended and will not be delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// By [`Limits::bytes`].
+    pub size: u64,
+    /// By [`Limits::age`].
+    pub age: u64,
+    /// By the disk, or by who else wrote there.
+    pub damaged: u64,
+}
+
+impl Lost {
+    /// With the reasons by which they are counted.
+    pub fn reasons(self) -> [(&'static str, u64); 3] {
+        [("spool_size", self.size), ("spool_age", self.age), ("spool_damaged", self.damaged)]
+    }
+}
+
+/// What a spool holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Points that wait.
+    pub points: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// When the oldest was written, Unix ns.
+    pub oldest_ns: Option<u64>,
+}
+
+/// A request that was taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// As it was appended.
+    pub payload: Vec<u8>,
+    /// As it was appended.
+    pub encoding: u8,
+    /// Points in it.
+    pub points: u64,
+    segment: u64,
+    at: u64,
+    end: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    number: u64,
+    /// Bytes in use.
+    end: u64,
+    /// Points that wait.
+    points: u64,
+    first_ns: u64,
+    last_ns: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Spool {
+    dir: PathBuf,
+    limits: Limits,
+    segments: VecDeque<Segment>,
+    at: Cursor,
+    cursor: File,
+    /// The newest segment, while it is written.
+    out: Option<File>,
+    /// The oldest one, while it is read.
+    reading: Option<(u64, File)>,
+    /// The last number that a segment had.
+    newest: u64,
+    synced: Instant,
+    _lock: File,
+}
+
+impl Spool {
+    /// Opens or makes the spool in `dir`; the directory above must be there.
+    ///
+    /// # Errors
+    /// [`SpoolError`], unless it can be read and written.
+    pub fn open(dir: &Path, limits: Limits) -> Result<Self, SpoolError> {
+        let wrong = |source| SpoolError::Io { dir: dir.to_owned(), source };
+        match DirBuilder::new().mode(0o700).create(dir) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(wrong(e)),
+            _ => {}
+        }
+        let lock = kept(&dir.join("lock")).map_err(wrong)?;
+        match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(SpoolError::Busy { dir: dir.to_owned() }),
+            other => other.map_err(|e| wrong(e.into()))?,
+        }
+        let cursor = kept(&dir.join("cursor")).map_err(wrong)?;
+        let at = Cursor::load(&cursor).unwrap_or_default();
+        let mut spool = Self {
+            dir: dir.to_owned(),
+            limits,
+            segments: VecDeque::new(),
+            at,
+            cursor,
+            out: None,
+            reading: None,
+            newest: 0,
+            synced: Instant::now(),
+            _lock: lock,
+        };
+        spool.look().map_err(wrong)?;
+        Ok(spool)
+    }
+
+    /// Finds what the process before has left.
+    fn look(&mut self) -> io::Result<()> {
+        let mut numbers = Vec::new();
+        for entry in std::fs::read_dir(&self.dir)? {
+            numbers.extend(entry?.file_name().to_str().and_then(segment::number));
+        }
+        numbers.sort_unstable();
+        self.newest = numbers.last().copied().unwrap_or(0).max(self.at.segment);
+        for number in numbers {
+            if number < self.at.segment {
+                self.remove(number);
+                continue;
+            }
+            let path = self.path(number);
+            let file = File::open(&path)?;
+            if let Some(version) = segment::foreign(&file) {
+                let path = path.display();
+                tracing::warn!(%path, version, "a later release wrote this part of the spool; it stays for that release");
+                continue;
+            }
+            let end = file.metadata()?.len();
+            let mut found = Segment { number, end, points: 0, first_ns: u64::MAX, last_ns: 0 };
+            let mut at = if number == self.at.segment { self.at.offset } else { HEADER as u64 };
+            while let Some((from, head)) = segment::find(&file, at, end)? {
+                found.points += head.points;
+                found.first_ns = found.first_ns.min(head.time_ns);
+                found.last_ns = found.last_ns.max(head.time_ns);
+                at = from + head.size();
+            }
+            if found.last_ns == 0 { self.remove(number) } else { self.segments.push_back(found) }
+        }
+        Ok(())
+    }
+
+    /// What it holds.
+    pub fn held(&self) -> Held {
+        Held {
+            points: self.segments.iter().map(|s| s.points).sum(),
+            bytes: self.bytes(),
+            oldest_ns: self.segments.front().map(|s| s.first_ns),
+        }
+    }
+
+    /// True when nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Keeps a request of so many points. Tells what the bounds have cost for it, whether it was kept or not.
+    ///
+    /// # Errors
+    /// [`SpoolError`]: this request is not kept, those before it are.
+    pub fn append(&mut self, payload: &[u8], encoding: u8, points: u64, now_ns: u64) -> (Lost, Result<(), SpoolError>) {
+        let Ok(len) = u32::try_from(payload.len()) else {
+            return (Lost::default(), Err(self.wrong(io::ErrorKind::FileTooLarge.into())));
+        };
+        let head = Head { len, points, time_ns: now_ns, encoding, crc: crc32fast::hash(payload) };
+        let lost = self.bound(head.size() + HEADER as u64, now_ns);
+        let room = self.leave_room(head.size());
+        (lost, room.and_then(|()| self.write(&head, payload).map_err(|e| self.wrong(e))))
+    }
+
+    /// Whoever else writes on this file system must not be stopped by samples that wait.
+    fn leave_room(&self, more: u64) -> Result<(), SpoolError> {
+        let disk = rustix::fs::fstatvfs(&self.cursor).map_err(|e| self.wrong(e.into()))?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let dir = || self.dir.clone();
+        if free < self.bytes() + more { Err(SpoolError::Full { dir: dir(), free }) } else { Ok(()) }
+    }
+
+    fn write(&mut self, head: &Head, payload: &[u8]) -> io::Result<()> {
+        let most = (self.limits.bytes / PARTS).clamp(*SEGMENT.start(), *SEGMENT.end());
+        if self.segments.back().is_some_and(|last| last.end + head.size() > most) {
+            self.seal()?;
+        }
+        let out = match self.out.take() {
+            Some(out) => out,
+            None => self.begin(head.time_ns)?,
+        };
+        let Some(last) = self.segments.back_mut() else { return Err(io::ErrorKind::NotFound.into()) };
+        let mut record = head.bytes();
+        record.extend_from_slice(payload);
+        let due = self.synced.elapsed() >= SYNC;
+        let written = out.write_all_at(&record, last.end);
+        let written = written.and_then(|()| if due { out.sync_data() } else { Ok(()) });
+        if written.is_ok() {
+            last.end += record.len() as u64;
+            last.points += head.points;
+            last.last_ns = head.time_ns;
+        }
+        // What was written of a failed one is cut off. Where that fails too, the next has a segment of its own.
+        if written.is_ok() || out.set_len(last.end).is_ok() {
+            self.out = Some(out);
+        }
+        if due {
+            self.synced = Instant::now();
+        }
+        written
+    }
+
+    /// A new segment at the end.
+    fn begin(&mut self, now_ns: u64) -> io::Result<File> {
+        let number = self.newest + 1;
+        self.newest = number;
+        let path = self.path(number);
+        let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let written = out.write_all_at(&segment::header(number), 0);
+        if let Err(error) = written.and_then(|()| File::open(&self.dir)?.sync_all()) {
+            self.remove(number);
+            return Err(error);
+        }
+        let end = HEADER as u64;
+        self.segments.push_back(Segment { number, end, points: 0, first_ns: now_ns, last_ns: now_ns });
+        Ok(out)
+    }
+
+    /// Makes durable what was appended, also against a crash of the machine.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn seal(&mut self) -> io::Result<()> {
+        self.out.take().map_or(Ok(()), |out| out.sync_data())
+    }
+
+    /// Drops the oldest segments that are too old, or in the way of `more` bytes.
+    fn bound(&mut self, more: u64, now_ns: u64) -> Lost {
+        let oldest = now_ns.saturating_sub(u64::try_from(self.limits.age.as_nanos()).unwrap_or(u64::MAX));
+        let mut lost = Lost::default();
+        while let Some(first) = self.segments.front().copied() {
+            let old = first.last_ns < oldest;
+            if !old && self.bytes() + more <= self.limits.bytes {
+                break;
+            }
+            *(if old { &mut lost.age } else { &mut lost.size }) += self.remove_first();
+        }
+        lost
+    }
+
+    /// The oldest request, which stays until [`Spool::done`], and what was lost before it.
+    pub fn next(&mut self, now_ns: u64) -> (Lost, Result<Option<Request>, SpoolError>) {
+        let mut lost = self.bound(0, now_ns);
+        let next = self.read(&mut lost.damaged).map_err(|e| self.wrong(e));
+        (lost, next)
+    }
+
+    fn read(&mut self, damaged: &mut u64) -> io::Result<Option<Request>> {
+        while let Some(first) = self.segments.front().copied() {
+            if self.at.segment != first.number {
+                self.at = Cursor { segment: first.number, offset: HEADER as u64 };
+            }
+            let file = match self.reading.take() {
+                Some((number, file)) if number == first.number => file,
+                _ => match File::open(self.path(first.number)) {
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                        *damaged += self.remove_first();
+                        continue;
+                    }
+                    other => other?,
+                },
+            };
+            let Some((at, head)) = segment::find(&file, self.at.offset, first.end)? else {
+                // What was counted of it and is not found was damaged since.
+                *damaged += self.remove_first();
+                continue;
+            };
+            let payload = segment::payload(&file, at, &head)?;
+            self.reading = Some((first.number, file));
+            let (encoding, points, end) = (head.encoding, head.points, at + head.size());
+            match payload {
+                Some(payload) => {
+                    return Ok(Some(Request { payload, encoding, points, segment: first.number, at, end }));
+                }
+                None => *damaged += self.pass(end, points),
+            }
+        }
+        Ok(None)
+    }
+
+    /// A request is done with. False when a bound has dropped it meanwhile, and it was counted so.
+    pub fn done(&mut self, request: &Request) -> bool {
+        let held = self.segments.front().is_some_and(|first| first.number == request.segment);
+        let held = held && self.at.offset <= request.at;
+        if held {
+            self.pass(request.end, request.points);
+        }
+        held
+    }
+
+    /// Moves the cursor within the oldest segment; returns the points that leave the spool with it.
+    fn pass(&mut self, upto: u64, points: u64) -> u64 {
+        let Some(first) = self.segments.front_mut() else { return 0 };
+        let points = points.min(first.points);
+        first.points -= points;
+        self.at.offset = upto;
+        if upto < first.end {
+            self.save();
+            return points;
+        }
+        points + self.remove_first()
+    }
+
+    /// Removes the oldest segment; returns the points that leave with it.
+    fn remove_first(&mut self) -> u64 {
+        let Some(first) = self.segments.pop_front() else { return 0 };
+        if self.segments.is_empty() {
+            self.out = None;
+        }
+        self.reading = None;
+        self.at = Cursor { segment: first.number + 1, offset: HEADER as u64 };
+        self.save();
+        self.remove(first.number);
+        first.points
+    }
+
+    /// One that cannot be removed lies before the cursor, and is tried again at the next start.
+    fn remove(&self, number: u64) {
+        let path = self.path(number);
+        if let Err(error) = std::fs::remove_file(&path) {
+            tracing::debug!(path = %path.display(), %error, "a part of the spool that is done with is not removed");
+        }
+    }
+
+    fn save(&self) {
+        if let Err(error) = self.at.save(&self.cursor) {
+            tracing::debug!(dir = %self.dir.display(), %error, "where the spool stands is not written; after a restart requests are sent twice, which changes nothing");
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.segments.iter().map(|s| s.end).sum()
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(segment::name(number))
+    }
+
+    fn wrong(&self, source: io::Error) -> SpoolError {
+        SpoolError::Io { dir: self.dir.clone(), source }
+    }
+}
+
+/// Bytes of all spools below a directory, whoever has them open.
+///
+/// # Errors
+/// When the directory is not there or cannot be written.
+pub fn usage(dir: &Path) -> io::Result<u64> {
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)?;
+    let mut bytes = 0;
+    for spool in std::fs::read_dir(dir)? {
+        for file in std::fs::read_dir(spool?.path()).into_iter().flatten().flatten() {
+            if file.file_name().to_str().and_then(segment::number).is_some() {
+                bytes += file.metadata().map_or(0, |meta| meta.len());
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// A file that stays, made if it is not there.
+fn kept(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}

@@ -1,0 +1,163 @@
+//! The bytes of a spool: the header of a segment, records, and where a reader stands.
+//!
+//! ```text
+//! DIR/NNNNNNNNNNNN.spool   "FABLENSP"  u32 version  u64 number  u32 crc
+//!                          record*
+//! record                   u32 length  u64 points  u64 Unix ns  u8 encoding  u32 crc of the payload  u32 crc of these
+//!                          payload
+//! DIR/cursor               "FABLENSQ"  u64 segment  u64 offset  u32 crc
+//! ```
+//! Integers are little-endian. Everything before the cursor was delivered. A record that is damaged is passed over: the
+//! next one is found by the checksum of its head.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+/// Bytes of a segment's header.
+pub(super) const HEADER: usize = 24;
+/// Bytes of a record before its payload.
+pub(super) const HEAD: usize = 29;
+const MAGIC: [u8; 8] = *b"FABLENSP";
+const VERSION: u32 = 1;
+const CURSOR: [u8; 8] = *b"FABLENSQ";
+const CURSOR_BYTES: usize = 28;
+
+pub(super) fn name(number: u64) -> String {
+    format!("{number:012}.spool")
+}
+
+/// The number in a segment's name.
+pub(super) fn number(name: &str) -> Option<u64> {
+    name.strip_suffix(".spool").filter(|digits| digits.len() == 12)?.parse().ok()
+}
+
+pub(super) fn header(number: u64) -> Vec<u8> {
+    sealed(&[&MAGIC, &VERSION.to_le_bytes(), &number.to_le_bytes()])
+}
+
+/// The version of a segment that a later release has written; `None` when this one reads it. A damaged header says
+/// nothing: the records that are sound are read.
+pub(super) fn foreign(file: &File) -> Option<u32> {
+    let mut bytes = [0; HEADER];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let version = u32_at(&bytes, 8);
+    (bytes[..8] == MAGIC && is_sound(&bytes) && version != VERSION).then_some(version)
+}
+
+/// What stands before a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Bytes of the payload.
+    pub len: u32,
+    /// Points in it.
+    pub points: u64,
+    /// When it was written, Unix ns.
+    pub time_ns: u64,
+    /// The writer's number for how the payload is encoded.
+    pub encoding: u8,
+    /// Of the payload.
+    pub crc: u32,
+}
+
+impl Head {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let [len, crc] = [self.len, self.crc].map(u32::to_le_bytes);
+        let [points, time] = [self.points, self.time_ns].map(u64::to_le_bytes);
+        sealed(&[&len, &points, &time, &[self.encoding], &crc])
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..HEAD).filter(|bytes| is_sound(bytes))?;
+        Some(Self {
+            len: u32_at(bytes, 0),
+            points: u64_at(bytes, 4),
+            time_ns: u64_at(bytes, 12),
+            encoding: bytes[20],
+            crc: u32_at(bytes, 21),
+        })
+    }
+
+    /// Bytes of the record.
+    pub(super) fn size(&self) -> u64 {
+        HEAD as u64 + u64::from(self.len)
+    }
+}
+
+/// The first record at or after `from` that is whole before `end`, and where it begins. Reads only its head, unless
+/// what stands at `from` is damaged.
+pub(super) fn find(file: &File, from: u64, end: u64) -> io::Result<Option<(u64, Head)>> {
+    let whole = |at: u64, bytes: &[u8]| Head::read(bytes).filter(|head| at + head.size() <= end).map(|head| (at, head));
+    if from + HEAD as u64 > end {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; HEAD];
+    if !read(file, &mut bytes, from)? {
+        return Ok(None);
+    }
+    if let Some(found) = whole(from, &bytes) {
+        return Ok(Some(found));
+    }
+    bytes.resize((end - from) as usize, 0);
+    if !read(file, &mut bytes, from)? {
+        return Ok(None);
+    }
+    Ok((1..bytes.len()).find_map(|skip| whole(from + skip as u64, &bytes[skip..])))
+}
+
+/// The payload of the record at `at`; `None` when it is damaged.
+pub(super) fn payload(file: &File, at: u64, head: &Head) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = vec![0; head.len as usize];
+    let there = read(file, &mut bytes, at + HEAD as u64)?;
+    Ok((there && crc32fast::hash(&bytes) == head.crc).then_some(bytes))
+}
+
+/// False when the file is shorter than it was: others were there.
+fn read(file: &File, bytes: &mut [u8], at: u64) -> io::Result<bool> {
+    match file.read_exact_at(bytes, at) {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+/// Where the reader stands: everything before it is done with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    pub segment: u64,
+    pub offset: u64,
+}
+
+impl Cursor {
+    /// `None` when there is none or it is damaged.
+    pub(super) fn load(file: &File) -> Option<Self> {
+        let mut bytes = [0; CURSOR_BYTES];
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        let sound = bytes[..8] == CURSOR && is_sound(&bytes);
+        sound.then(|| Self { segment: u64_at(&bytes, 8), offset: u64_at(&bytes, 16) })
+    }
+
+    /// In place and without syncing: what a crash of the machine undoes is delivered again, and changes nothing there.
+    pub(super) fn save(&self, file: &File) -> io::Result<()> {
+        file.write_all_at(&sealed(&[&CURSOR, &self.segment.to_le_bytes(), &self.offset.to_le_bytes()]), 0)
+    }
+}
+
+/// These bytes and their checksum.
+fn sealed(parts: &[&[u8]]) -> Vec<u8> {
+    let mut out = parts.concat();
+    out.extend(crc32fast::hash(&out).to_le_bytes());
+    out
+}
+
+fn is_sound(bytes: &[u8]) -> bool {
+    let (body, crc) = bytes.split_at(bytes.len() - 4);
+    crc == crc32fast::hash(body).to_le_bytes()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..at + 4].iter().rev().fold(0, |w, b| w << 8 | u32::from(*b))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..at + 8].iter().rev().fold(0, |w, b| w << 8 | u64::from(*b))
+}

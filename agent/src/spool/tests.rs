@@ -1,0 +1,242 @@
+use super::*;
+use proptest::prelude::*;
+
+const S: u64 = 1_000_000_000;
+const WIDE: Limits = Limits { bytes: 64 << 20, age: Duration::from_secs(86_400) };
+
+fn dir() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn open(dir: &Path, limits: Limits) -> Spool {
+    Spool::open(dir, limits).unwrap()
+}
+
+/// A payload by which a request is told from others, of so many points.
+fn put(spool: &mut Spool, n: u8, points: u64, len: usize) -> Lost {
+    let (lost, kept) = spool.append(&vec![n; len], 2, points, S * u64::from(n));
+    kept.unwrap();
+    lost
+}
+
+/// Takes everything back; the first byte of each payload, and what was lost.
+fn drain(spool: &mut Spool) -> (Vec<u8>, u64) {
+    let (mut got, mut lost) = (Vec::new(), 0);
+    loop {
+        let (gone, next) = spool.next(0);
+        lost += gone.reasons().iter().map(|(_, n)| n).sum::<u64>();
+        let Some(request) = next.unwrap() else { return (got, lost) };
+        assert!(request.payload.iter().all(|b| *b == request.payload[0]), "nothing is given that was not put");
+        got.push(request.payload[0]);
+        assert!(spool.done(&request));
+    }
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+    let mut all: Vec<PathBuf> = all.filter(|p| p.extension().is_some_and(|e| e == "spool")).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn what_is_put_comes_back_in_order_and_leaves_nothing() {
+    let dir = dir();
+    let mut spool = open(dir.path(), WIDE);
+    assert_eq!((spool.held(), spool.next(0).1.unwrap()), (Held::default(), None));
+    for n in 1..=5 {
+        put(&mut spool, n, 10, 100);
+    }
+    let held = spool.held();
+    assert_eq!((held.points, held.oldest_ns), (50, Some(S)));
+    let on_disk: u64 = files(dir.path()).iter().map(|f| f.metadata().unwrap().len()).sum();
+    assert_eq!(held.bytes, on_disk);
+    let first = spool.next(0).1.unwrap().unwrap();
+    assert_eq!((first.points, first.encoding, &first.payload[..]), (10, 2, &[1; 100][..]));
+    assert_eq!(spool.next(0).1.unwrap().unwrap(), first, "it stays until it is done");
+    assert_eq!(drain(&mut spool), (vec![1, 2, 3, 4, 5], 0));
+    assert!(spool.is_empty() && files(dir.path()).is_empty());
+    put(&mut spool, 6, 1, 1);
+    assert_eq!(drain(&mut spool), (vec![6], 0));
+}
+
+#[test]
+fn another_process_goes_on_where_this_one_ends() {
+    let dir = dir();
+    let mut spool = open(dir.path(), WIDE);
+    (1..=4).for_each(|n| _ = put(&mut spool, n, 10, 100));
+    assert!(matches!(Spool::open(dir.path(), WIDE), Err(SpoolError::Busy { .. })), "one at a time");
+    let first = spool.next(0).1.unwrap().unwrap();
+    assert!(spool.done(&first));
+    drop(spool);
+    let mut spool = open(dir.path(), WIDE);
+    assert_eq!((spool.held().points, spool.held().oldest_ns), (30, Some(2 * S)));
+    put(&mut spool, 5, 10, 100);
+    assert_eq!(drain(&mut spool), (vec![2, 3, 4, 5], 0));
+}
+
+#[test]
+fn the_oldest_go_by_size_and_by_age_and_are_counted() {
+    let dir = dir();
+    let limits = Limits { bytes: 1 << 20, age: Duration::from_secs(100) };
+    let mut spool = open(dir.path(), limits);
+    let mut lost = 0;
+    for n in 1..=60 {
+        lost += put(&mut spool, n, 1, 30 << 10).size;
+        assert!(spool.held().bytes <= limits.bytes);
+    }
+    assert!((25..=32).contains(&lost), "{lost}");
+    assert_eq!(spool.held().points, 60 - lost);
+    let (old, next) = spool.next(141 * S);
+    assert_eq!(old.age, 40 - lost, "what was put before 41 s is too old, by whole segments of two");
+    assert_eq!(next.unwrap().unwrap().payload[0], 41);
+    let (old, next) = spool.next(1000 * S);
+    assert_eq!((old.age, next.unwrap()), (20, None));
+}
+
+#[test]
+fn a_request_that_a_bound_drops_while_it_is_sent_is_counted_once() {
+    let dir = dir();
+    let mut spool = open(dir.path(), Limits { bytes: 128 << 10, ..WIDE });
+    put(&mut spool, 1, 7, 60 << 10);
+    let sent = spool.next(0).1.unwrap().unwrap();
+    assert_eq!(put(&mut spool, 2, 7, 60 << 10).size + put(&mut spool, 3, 7, 60 << 10).size, 7);
+    assert!(!spool.done(&sent));
+    assert_eq!(drain(&mut spool), (vec![2, 3], 0));
+}
+
+/// A killed process leaves the file cut at any byte.
+#[test]
+fn cut_at_any_byte_all_that_was_whole_is_there() {
+    let dir = dir();
+    let mut spool = open(dir.path(), WIDE);
+    (1..=3).for_each(|n| _ = put(&mut spool, n, 10, 20));
+    drop(spool);
+    let file = files(dir.path()).remove(0);
+    let bytes = std::fs::read(&file).unwrap();
+    let record = segment::HEAD + 20;
+    for len in 0..=bytes.len() {
+        std::fs::write(&file, &bytes[..len]).unwrap();
+        let mut spool = open(dir.path(), WIDE);
+        let whole = (len.saturating_sub(HEADER) / record) as u8;
+        assert_eq!(spool.held().points, 10 * u64::from(whole), "cut at {len}");
+        put(&mut spool, 9, 10, 20);
+        let want: Vec<u8> = (1..=whole).chain([9]).collect();
+        assert_eq!(drain(&mut spool), (want, 0), "cut at {len}");
+        drop(spool);
+        std::fs::remove_file(dir.path().join("cursor")).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_byte_costs_one_request_and_is_told() {
+    let dir = dir();
+    let mut spool = open(dir.path(), WIDE);
+    (1..=4).for_each(|n| _ = put(&mut spool, n, 10, 20));
+    drop(spool);
+    let file = files(dir.path()).remove(0);
+    let bytes = std::fs::read(&file).unwrap();
+    let record = segment::HEAD + 20;
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x41;
+        std::fs::write(&file, &damaged).unwrap();
+        let mut spool = open(dir.path(), WIDE);
+        let hit = at.checked_sub(HEADER).map(|at| (at / record + 1) as u8);
+        let want: Vec<u8> = (1..=4).filter(|n| Some(*n) != hit).collect();
+        let held = spool.held().points;
+        let (got, lost) = drain(&mut spool);
+        assert_eq!(got, want, "damaged at {at}");
+        assert_eq!(held, 10 * got.len() as u64 + lost, "what it told it holds was given or counted, at {at}");
+        drop(spool);
+        std::fs::remove_file(dir.path().join("cursor")).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_cursor_gives_requests_again_and_loses_none() {
+    let dir = dir();
+    let mut spool = open(dir.path(), WIDE);
+    (1..=3).for_each(|n| _ = put(&mut spool, n, 1, 20));
+    let first = spool.next(0).1.unwrap().unwrap();
+    assert!(spool.done(&first));
+    drop(spool);
+    let cursor = dir.path().join("cursor");
+    let bytes = std::fs::read(&cursor).unwrap();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&cursor, &damaged).unwrap();
+        assert_eq!(open(dir.path(), WIDE).held().points, 3, "damaged at {at}");
+    }
+    std::fs::write(&cursor, &bytes).unwrap();
+    assert_eq!(open(dir.path(), WIDE).held().points, 2);
+}
+
+#[test]
+fn what_a_later_release_wrote_is_left_to_it() {
+    let dir = dir();
+    let mut later = segment::header(7);
+    later[8] = 2;
+    let crc = crc32fast::hash(&later[..20]).to_le_bytes();
+    later[20..].copy_from_slice(&crc);
+    let path = dir.path().join(segment::name(7));
+    std::fs::write(&path, &later).unwrap();
+    let mut spool = open(dir.path(), WIDE);
+    put(&mut spool, 1, 1, 1);
+    assert_eq!(drain(&mut spool), (vec![1], 0));
+    drop(spool);
+    assert_eq!(std::fs::read(&path).unwrap(), later);
+}
+
+#[test]
+fn files_that_others_remove_or_shorten_are_counted() {
+    let dir = dir();
+    let mut spool = open(dir.path(), Limits { bytes: 1 << 20, ..WIDE });
+    (1..=4).for_each(|n| _ = put(&mut spool, n, 10, 60 << 10));
+    let files = files(dir.path());
+    assert_eq!(files.len(), 4);
+    std::fs::remove_file(&files[0]).unwrap();
+    OpenOptions::new().write(true).open(&files[2]).unwrap().set_len(100).unwrap();
+    assert_eq!(drain(&mut spool), (vec![2, 4], 20));
+    assert!(spool.is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Appends, deliveries, bounds and restarts in any order: points put = given + lost + held.
+    #[test]
+    fn points_add_up(steps in proptest::collection::vec((0_u8..8, 1_u64..50, 1_usize..40_000), 1..60)) {
+        let dir = dir();
+        let limits = Limits { bytes: 256 << 10, age: Duration::from_secs(20) };
+        let mut spool = open(dir.path(), limits);
+        let (mut put, mut given, mut lost, mut now) = (0, 0, 0, S);
+        for (what, points, len) in steps {
+            now += S * u64::from(what == 6) * 15 + S / 10;
+            let gone = match what {
+                0..=3 => {
+                    let (gone, kept) = spool.append(&vec![what; len], what, points, now);
+                    put += points;
+                    kept.unwrap();
+                    gone
+                }
+                4..=6 => {
+                    let (gone, next) = spool.next(now);
+                    if let Some(request) = next.unwrap() {
+                        prop_assert!(spool.done(&request));
+                        given += request.points;
+                    }
+                    gone
+                }
+                _ => {
+                    drop(spool);
+                    spool = open(dir.path(), limits);
+                    Lost::default()
+                }
+            };
+            lost += gone.reasons().iter().map(|(_, n)| n).sum::<u64>();
+            prop_assert_eq!(put, given + lost + spool.held().points);
+            prop_assert!(spool.held().bytes <= limits.bytes);
+        }
+    }
+}

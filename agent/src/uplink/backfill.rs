@@ -1,0 +1,115 @@
+//! Delivers what the spool holds, beside live samples and at a pace: a random time after the collector is back, one
+//! request at a time, no more bytes a second than configured, and no more of the collector's time than [`SHARE`].
+
+use super::counters::{Counters, Place, State};
+use super::frame::Frame;
+use super::keeper::Keeper;
+use super::targets::Targets;
+use super::verdict::Verdict;
+use super::{ASKED, FIRST, LONGEST, jitter, spread};
+use crate::config::{Compression, Spool};
+use crate::spool::Request;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Of the time, the part in which a request is under way: a collector that is busy answers slowly and is asked less.
+const SHARE: u32 = 4;
+/// How often is looked whether the collector is back, and longest pause of a spool that cannot be read.
+const LOOK: Duration = Duration::from_secs(1);
+const BROKEN: Duration = Duration::from_secs(10);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Backfill {
+    pub(super) keeper: Keeper,
+    pub(super) counters: Arc<Counters>,
+    pub(super) targets: Targets,
+    pub(super) timeout: Duration,
+    pub(super) spool: Spool,
+    /// The receiver does not know how requests are compressed.
+    pub(super) plain: bool,
+}
+
+impl Backfill {
+    /// Never ends.
+    pub(super) async fn run(mut self) {
+        let (mut fresh, mut pause) = (true, FIRST);
+        loop {
+            if self.counters.accounts().spooled == 0 {
+                self.keeper.filled().await;
+            } else if self.counters.state() != State::Up {
+                fresh = true;
+                sleep(LOOK).await;
+            } else if std::mem::take(&mut fresh) {
+                sleep(spread(self.spool.jitter)).await;
+            } else {
+                let rest = match self.keeper.next().await {
+                    Ok(Some(request)) => self.deliver(request, &mut pause).await,
+                    Ok(None) => LOOK,
+                    Err(()) => BROKEN,
+                };
+                sleep(rest).await;
+            }
+        }
+    }
+
+    /// Sends one request; returns how long to rest then.
+    async fn deliver(&mut self, mut request: Request, pause: &mut Duration) -> Duration {
+        let (begin, points, bytes) = (Instant::now(), request.points, request.payload.len());
+        let mut frame = Frame::kept(std::mem::take(&mut request.payload), request.encoding);
+        if self.plain {
+            frame = match frame.plain() {
+                Ok(frame) => frame,
+                Err(error) => {
+                    self.give_up(request, "spool_damaged", &error.to_string()).await;
+                    return Duration::ZERO;
+                }
+            };
+        }
+        let compressed = frame.compression != Compression::None;
+        let verdict = self.targets.current().send(frame, self.timeout).await;
+        self.counters.sent(points, bytes as u64, &verdict);
+        match verdict {
+            Verdict::Retry { after, message } => {
+                tracing::debug!(message, "a request of the spool is not taken now");
+                self.counters.retried();
+                let wait = after.map_or_else(|| jitter(*pause), |asked| asked.min(ASKED));
+                *pause = (*pause * 2).min(LONGEST);
+                return wait;
+            }
+            Verdict::Compression(_) if compressed => {
+                self.plain = true;
+                return Duration::ZERO;
+            }
+            Verdict::Taken { rejected, message } => {
+                let rejected = rejected.min(points);
+                if rejected > 0 && self.counters.news("rejected") {
+                    tracing::warn!(points = rejected, message, "collector refused some points of the spool");
+                }
+                self.keeper
+                    .done(request, move |counters| counters.acked(Place::Spool, points - rejected, rejected))
+                    .await;
+            }
+            Verdict::TooLarge(message) => self.give_up(request, "too_large", &message).await,
+            Verdict::Compression(message) => self.give_up(request, "unimplemented", &message).await,
+            Verdict::Permanent { reason, message } => self.give_up(request, reason, &message).await,
+        }
+        *pause = FIRST;
+        let paced = Duration::from_secs_f64(bytes as f64 / self.spool.rate as f64);
+        paced.saturating_sub(begin.elapsed()).max(begin.elapsed() * (SHARE - 1))
+    }
+
+    async fn give_up(&self, request: Request, reason: &'static str, message: &str) {
+        let points = request.points;
+        if self.counters.news(reason) {
+            tracing::warn!(
+                points,
+                reason,
+                message,
+                "collector refused a request of the spool for good; its points are dropped"
+            );
+        }
+        self.keeper.done(request, move |counters| counters.dropped(Place::Spool, points, reason)).await;
+    }
+}
