@@ -5,6 +5,7 @@
 
 pub mod body;
 mod conflict;
+pub mod fuzzing;
 pub mod grpc;
 pub mod http;
 mod import;
