@@ -104,25 +104,26 @@ impl Templates {
         scope: &[u8],
         sink: &Sink,
         info: Option<Labels>,
-    ) -> Result<(), DecodeError> {
+    ) {
         if self.sights.len() > SIGHTS {
             self.sights.clear();
         }
         let sight = (resource, scope.len());
         match self.sights.get(&sight) {
             Some(true) => {}
-            Some(false) => return Ok(()),
+            Some(false) => return,
             None => {
                 self.sights.insert(sight, scope.len() <= BYTES);
-                return Ok(());
+                return;
             }
         }
         let number = match self.find(scope) {
             Some(number) => number,
             None => {
-                let Some(template) = Template::of(scope)? else {
+                // It looks at all there is; who reads point by point passes over data that other data replace.
+                let Ok(Some(template)) = Template::of(scope) else {
                     self.sights.insert(sight, false);
-                    return Ok(());
+                    return;
                 };
                 if self.all.len() >= TEMPLATES {
                     *self = Self::default();
@@ -141,7 +142,6 @@ impl Templates {
             self.labels += labels.len();
             self.plans.insert((resource, number), Plan { labels, series, info: info_too, plain });
         }
-        Ok(())
     }
 
     fn find(&self, scope: &[u8]) -> Option<u32> {
