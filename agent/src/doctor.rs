@@ -2,11 +2,15 @@
 //!
 //! `doctor` prints it as a table of at most [`WIDTH`] columns or as JSON.
 
+use crate::budget::{Budget, text};
+use crate::config::Config;
 use crate::exposition;
 use crate::roots::Roots;
 use crate::samplers;
+use crate::sandbox::{self, Walls};
 use crate::schedule::{self, Outcome, Settings, SourceStatus};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +26,8 @@ pub struct Report {
     recorded: bool,
     series: usize,
     sources: Vec<SourceStatus>,
+    /// What a running agent is held by: name and state.
+    bounds: Vec<(&'static str, String)>,
 }
 
 /// Reads every source once.
@@ -33,6 +39,16 @@ pub fn examine(roots: Arc<Roots>, settings: &Settings) -> Report {
     Report::new(settings.host.clone(), root, recorded, series, sources)
 }
 
+/// What holds an agent of that configuration: tried here, not asked of one that runs.
+pub fn bounds(roots: &Roots, config: &Config) -> Vec<(&'static str, String)> {
+    let sandbox = match config.sandbox {
+        true => sandbox::tried(Walls::of(roots, config)).text(),
+        false => "off by configuration".to_owned(),
+    };
+    let Budget { cpu, memory } = config.settings.budget;
+    vec![("sandbox", sandbox), ("budget", format!("{}; above it samples are taken less often", text(cpu, memory)))]
+}
+
 impl Report {
     fn new(host: String, root: String, recorded: bool, series: usize, mut sources: Vec<SourceStatus>) -> Self {
         // The host first, then devices and netdevs; within each the order of the samplers' table.
@@ -41,7 +57,13 @@ impl Report {
             let key = |s: &SourceStatus| (s.target != "host", natural(&s.target), s.target.clone(), rank(s));
             key(a).cmp(&key(b))
         });
-        Self { host, root, recorded, series, sources }
+        Self { host, root, recorded, series, sources, bounds: Vec::new() }
+    }
+
+    /// The same, with what holds a running agent.
+    #[must_use]
+    pub fn with_bounds(self, bounds: Vec<(&'static str, String)>) -> Self {
+        Self { bounds, ..self }
     }
 
     /// True when no source fails or stalls. What the host does not have is no failure.
@@ -66,7 +88,7 @@ impl Report {
             .collect();
         json!({
             "host": self.host, "root": self.root, "recorded": self.recorded, "healthy": self.healthy(),
-            "series": self.series, "sources": sources,
+            "series": self.series, "sources": sources, "bounds": self.bounds.iter().cloned().collect::<BTreeMap<_, _>>(),
         })
     }
 
@@ -151,6 +173,9 @@ impl Report {
             short(cost),
             self.failing().count()
         );
+        for (name, state) in &self.bounds {
+            wrapped(&format!("{name}: "), state, out);
+        }
         if self.sources.iter().all(|s| s.target == "host") {
             let place = if self.recorded { "under sys/class in this recording" } else { "on this host" };
             _ = writeln!(out, "No RDMA device and no physical network interface was found {place}.");

@@ -1,5 +1,6 @@
 //! The Fabriclens agent.
 pub mod batch;
+pub mod budget;
 pub mod capture;
 pub mod cli;
 pub mod clock;
@@ -23,6 +24,7 @@ pub mod ring;
 pub mod roots;
 pub mod run;
 pub mod samplers;
+pub mod sandbox;
 pub mod schedule;
 pub mod state;
 pub mod subject;

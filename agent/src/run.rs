@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::http::{App, Counters, Server, View};
 use crate::privileges;
 use crate::roots::Roots;
+use crate::sandbox::{Role, Sandbox, Walls};
 use crate::schedule::Engine;
 use crate::uplink::Uplink;
 use anyhow::Context as _;
@@ -53,7 +54,9 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
         .collect::<Result<Vec<Signal>, _>>()
         .context("listening for signals")?;
     warn_of_plain_text(&config);
+    let sandbox = if config.sandbox { Sandbox::new(Walls::of(&roots, &config)) } else { Sandbox::default() };
     let mut settings = config.settings;
+    settings.sandbox = sandbox.clone();
     if config.collector.is_none() {
         settings.ring_sections = 0; // nobody would ever drain it
     }
@@ -62,6 +65,7 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     }
     let engine = Arc::new(Engine::start(roots, settings)?);
     privileges::without_probes();
+    sandbox.enter(Role::Plain);
     let (stop, stopped) = watch::channel(false);
     let (stop_http, http_stopped) = watch::channel(false);
 

@@ -12,8 +12,9 @@ pub use units::{QuantityError, duration, size};
 
 use crate::schedule::Settings;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tonic::codegen::http::Uri;
 
 /// Everything the agent can be told, checked.
 #[derive(Clone, Debug)]
@@ -26,6 +27,27 @@ pub struct Config {
     pub http: Option<Http>,
     /// Directives of the log filter, for instance `info` or `warn,fabriclens_agent=debug`.
     pub log: String,
+    /// Whether it shuts itself in once it runs.
+    pub sandbox: bool,
+}
+
+impl Config {
+    /// PEM files that it names.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let tls = self.collector.as_ref().map(|c| &c.tls);
+        let identities = [tls.and_then(|t| t.identity.as_ref()), self.http.as_ref().and_then(|h| h.identity.as_ref())];
+        let pairs = identities.into_iter().flatten().flat_map(|(cert, key)| [cert, key]);
+        pairs.chain(tls.and_then(|t| t.ca.as_ref())).map(PathBuf::as_path)
+    }
+
+    /// Ports of the collectors.
+    pub fn collector_ports(&self) -> Vec<u16> {
+        let port = |c: &Collector| {
+            let url: Uri = c.url.parse().ok()?;
+            Some(url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 }))
+        };
+        self.collector.iter().filter_map(port).collect()
+    }
 }
 
 /// The way to the collector.
@@ -85,6 +107,14 @@ pub struct Http {
 /// Why a config is refused; `Display` names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
+    /// A secret that others can read.
+    #[error("{what}: every user of this host can read {path}; run: chmod o-rwx {path}")]
+    Exposed {
+        /// The key.
+        what: &'static str,
+        /// The file that holds the secret.
+        path: PathBuf,
+    },
     /// The file cannot be read.
     #[error("cannot read config {path}; check the path and its permissions")]
     Read {

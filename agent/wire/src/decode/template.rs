@@ -98,13 +98,7 @@ impl Templates {
     }
 
     /// Learns from a scope that was read point by point into `sink`, none refused. The second time makes a template.
-    pub(super) fn learn(
-        &mut self,
-        resource: u32,
-        scope: &[u8],
-        sink: &Sink,
-        info: Option<Labels>,
-    ) {
+    pub(super) fn learn(&mut self, resource: u32, scope: &[u8], sink: &Sink, info: Option<Labels>) {
         if self.sights.len() > SIGHTS {
             self.sights.clear();
         }
