@@ -18,7 +18,7 @@ const PLAIN: &[c_long] = &[
     libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_statfs, libc::SYS_fstatfs, libc::SYS_getdents64,
     libc::SYS_readlinkat, libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_dup, libc::SYS_dup3, libc::SYS_fcntl,
     libc::SYS_ioctl, libc::SYS_flock, libc::SYS_ftruncate, libc::SYS_fallocate, libc::SYS_fsync,
-    libc::SYS_fdatasync, libc::SYS_renameat, libc::SYS_renameat2, libc::SYS_unlinkat, libc::SYS_mkdirat,
+    libc::SYS_fdatasync, libc::SYS_renameat2, libc::SYS_unlinkat, libc::SYS_mkdirat,
     libc::SYS_fchmod, libc::SYS_fadvise64, libc::SYS_name_to_handle_at, libc::SYS_getcwd, libc::SYS_umask,
     // memory
     libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_madvise, libc::SYS_brk,
@@ -53,10 +53,11 @@ const PLAIN: &[c_long] = &[
 const OLDER: &[c_long] = &[
     libc::SYS_open, libc::SYS_stat, libc::SYS_lstat, libc::SYS_access, libc::SYS_readlink, libc::SYS_poll,
     libc::SYS_select, libc::SYS_epoll_wait, libc::SYS_pipe, libc::SYS_dup2, libc::SYS_rename, libc::SYS_unlink,
-    libc::SYS_mkdir, libc::SYS_rmdir, libc::SYS_time, libc::SYS_arch_prctl, libc::SYS_getrlimit,
+    libc::SYS_mkdir, libc::SYS_rmdir, libc::SYS_renameat, libc::SYS_time, libc::SYS_arch_prctl, libc::SYS_getrlimit,
 ];
+/// `renameat`, which aarch64 has and the table of libc lacks.
 #[cfg(not(target_arch = "x86_64"))]
-const OLDER: &[c_long] = &[];
+const OLDER: &[c_long] = &[38];
 
 /// Calls of the thread of the probes.
 const PROBES: &[c_long] = &[libc::SYS_bpf, libc::SYS_perf_event_open];
