@@ -124,11 +124,6 @@ impl Throttle {
         self.window.lock().last
     }
 
-    /// The larger share of the budget that is used, of processor and memory.
-    fn share(&self, used: &Used) -> f64 {
-        (used.cpu / self.budget.cpu).max(used.memory as f64 / self.budget.memory as f64)
-    }
-
     /// Why it is slow, if it is.
     pub fn reason(&self) -> Option<String> {
         if self.step() == 0 {
@@ -161,9 +156,10 @@ impl Throttle {
         let cpu = cost.cpu.saturating_sub(before).as_secs_f64() / time.as_secs_f64();
         let used = Used { cpu, memory: cost.memory };
         window.begin = Some((now, cost.cpu));
-        window.last = Some(used);
-        let (step, share) = (self.step(), self.share(&used));
-        if share > 1.0 {
+        // Memory that is too much and grows no more would not get less by fewer samples.
+        let grows = window.last.replace(used).is_none_or(|last| used.memory > last.memory);
+        let (step, share) = (self.step(), used.cpu / self.budget.cpu);
+        if share > 1.0 || used.memory > self.budget.memory && grows {
             window.calm = 0;
             if step + 1 < STEPS.len() {
                 self.step.fetch_add(1, Ordering::Relaxed);
@@ -248,10 +244,11 @@ mod tests {
     }
 
     #[test]
-    fn memory_counts_as_well() {
+    fn memory_counts_as_long_as_it_grows() {
         let mut process = Process::new();
-        assert_eq!(process.run(2, 0.0, 101), [1, 2]);
+        assert_eq!([101, 102].map(|memory| process.run(1, 0.0, memory)[0]), [1, 2]);
         assert!(!process.throttle.fast());
+        assert_eq!(process.run(5, 0.0, 102), [2, 2, 2, 2, 1]);
     }
 
     #[test]
