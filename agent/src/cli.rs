@@ -129,7 +129,8 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(_) => run::run(roots, config).map(|()| ExitCode::SUCCESS),
         Command::Once { format } => once(roots, &config.settings, format),
         Command::Doctor { format } => {
-            let report = doctor::examine(roots, &config.settings).with_spool(&config);
+            let bounds = doctor::bounds(&roots, &config);
+            let report = doctor::examine(roots, &config.settings).with_spool(&config).with_bounds(bounds);
             match format {
                 DoctorFormat::Text => print(&report.text())?,
                 DoctorFormat::Json => print(&format!("{:#}\n", report.json()))?,

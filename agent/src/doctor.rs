@@ -3,13 +3,16 @@
 //! `doctor` prints it as a table of at most [`WIDTH`] columns or as JSON.
 
 use crate::batch::chain;
+use crate::budget::{Budget, text};
 use crate::config::Config;
 use crate::exposition;
 use crate::roots::Roots;
 use crate::samplers;
+use crate::sandbox::{self, Walls};
 use crate::schedule::{self, Outcome, Settings, SourceStatus};
 use crate::spool;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +31,8 @@ pub struct Report {
     sources: Vec<SourceStatus>,
     /// Where samples wait on disk, with its bound; and bytes there, or why there is no spool.
     spool: Option<(PathBuf, u64, Result<u64, String>)>,
+    /// What a running agent is held by: name and state.
+    bounds: Vec<(&'static str, String)>,
 }
 
 /// Reads every source once.
@@ -39,6 +44,16 @@ pub fn examine(roots: Arc<Roots>, settings: &Settings) -> Report {
     Report::new(settings.host.clone(), root, recorded, series, sources)
 }
 
+/// What holds an agent of that configuration: tried here, not asked of one that runs.
+pub fn bounds(roots: &Roots, config: &Config) -> Vec<(&'static str, String)> {
+    let sandbox = match config.sandbox {
+        true => sandbox::tried(Walls::of(roots, config)).text(),
+        false => "off by configuration".to_owned(),
+    };
+    let Budget { cpu, memory } = config.settings.budget;
+    vec![("sandbox", sandbox), ("budget", format!("{}; above it samples are taken less often", text(cpu, memory)))]
+}
+
 impl Report {
     fn new(host: String, root: String, recorded: bool, series: usize, mut sources: Vec<SourceStatus>) -> Self {
         // The host first, then devices and netdevs; within each the order of the samplers' table.
@@ -47,7 +62,7 @@ impl Report {
             let key = |s: &SourceStatus| (s.target != "host", natural(&s.target), s.target.clone(), rank(s));
             key(a).cmp(&key(b))
         });
-        Self { host, root, recorded, series, sources, spool: None }
+        Self { host, root, recorded, series, sources, spool: None, bounds: Vec::new() }
     }
 
     /// Looks at the spool too, where samples are sent and it is not turned off. A running agent is not disturbed.
@@ -60,6 +75,12 @@ impl Report {
             (dir.clone(), config.spool.limits.bytes, found)
         });
         self
+    }
+
+    /// The same, with what holds a running agent.
+    #[must_use]
+    pub fn with_bounds(self, bounds: Vec<(&'static str, String)>) -> Self {
+        Self { bounds, ..self }
     }
 
     /// True when no source fails or stalls. What the host does not have is no failure.
@@ -88,6 +109,7 @@ impl Report {
         json!({
             "host": self.host, "root": self.root, "recorded": self.recorded, "healthy": self.healthy(),
             "series": self.series, "sources": sources, "spool": spool,
+            "bounds": self.bounds.iter().cloned().collect::<BTreeMap<_, _>>(),
         })
     }
 
@@ -172,6 +194,9 @@ impl Report {
             short(cost),
             self.failing().count()
         );
+        for (name, state) in &self.bounds {
+            wrapped(&format!("{name}: "), state, out);
+        }
         if self.sources.iter().all(|s| s.target == "host") {
             let place = if self.recorded { "under sys/class in this recording" } else { "on this host" };
             _ = writeln!(out, "No RDMA device and no physical network interface was found {place}.");

@@ -2,10 +2,12 @@
 //! Called each second by the host's thread of `schedule`.
 
 use crate::batch::Batch;
+use crate::budget::{Cost, Used};
 use crate::clock::Clock;
 use crate::device::Account;
 use crate::inventory::{Class, Inventory};
 use crate::roots::Roots;
+use crate::sandbox;
 use crate::schedule::Outcome;
 use crate::sysfile::maybe;
 use fabriclens_catalog::metrics::{self_, state};
@@ -22,7 +24,7 @@ pub const OS_RELEASE: [&str; 2] = ["etc/os-release", "usr/lib/os-release"];
 const LONGEST_NAME: usize = 100;
 
 /// Numbers that only the schedule knows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Counts {
     /// Sections waiting in the ring.
     pub ring_depth: usize,
@@ -32,6 +34,12 @@ pub struct Counts {
     pub gone: u64,
     /// Deadline of a read.
     pub deadline: Duration,
+    /// Steps below the usual pace.
+    pub slowed: usize,
+    /// Cost of the last minute.
+    pub used: Option<Used>,
+    /// What its threads are shut in by.
+    pub sandbox: Option<sandbox::State>,
 }
 
 /// Makes the sections.
@@ -87,6 +95,13 @@ impl Health {
         batch.fact(&self_::CLOCK_STEPS, &[], Value::Int(steps.forward + steps.backward));
         batch.fact(&self_::RING_DEPTH, &[("ring", "samples")], Value::Int(counts.ring_depth as u64));
         batch.fact(&self_::RING_DROPPED, &[("ring", "samples")], Value::Int(counts.ring_dropped));
+        batch.fact(&self_::SLOWED, &[], Value::Int(counts.slowed as u64));
+        batch.fact_if(&self_::CPU_SHARE, &[], counts.used.map(|used| Value::Float(used.cpu)));
+        if let Some(state) = &counts.sandbox {
+            for (part, said) in [("calls", &state.calls), ("files", &state.files)] {
+                batch.fact(&self_::SANDBOX, &[("part", part)], Value::Int(said.is_ok().into()));
+            }
+        }
         devices(&mut batch, found, counts);
         process(&mut batch);
         for account in accounts {
@@ -199,12 +214,10 @@ fn devices(out: &mut Batch, found: &Inventory, counts: &Counts) {
 
 /// The agent's own process: always the real `/proc`, whatever host it looks at.
 fn process(out: &mut Batch) {
-    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    out.fact(&self_::PROCESS_CPU, &[], Value::Float(cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9));
+    let cost = Cost::now();
+    out.fact(&self_::PROCESS_CPU, &[], Value::Float(cost.cpu.as_secs_f64()));
+    out.fact_if(&self_::PROCESS_MEMORY, &[], Some(cost.memory).filter(|n| *n > 0).map(Value::Int));
     let own = Path::new("/proc/self");
-    // Pages: size, resident, … `status` tells more and takes ten times as long to print.
-    let pages = maybe(&own.join("statm")).and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
-    out.fact_if(&self_::PROCESS_MEMORY, &[], pages.map(|n| Value::Int(n * rustix::param::page_size() as u64)));
     // A folder's links are its sub-folders, `.` and `..`.
     let threads = std::fs::metadata(own.join("task")).ok().map(|meta| meta.nlink().saturating_sub(2));
     out.fact_if(&self_::PROCESS_THREADS, &[], threads.map(Value::Int));

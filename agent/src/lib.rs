@@ -1,5 +1,6 @@
 //! The Fabriclens agent.
 pub mod batch;
+pub mod budget;
 pub mod capture;
 mod changed;
 pub mod cli;
@@ -24,6 +25,7 @@ pub mod ring;
 pub mod roots;
 pub mod run;
 pub mod samplers;
+pub mod sandbox;
 pub mod schedule;
 pub mod spool;
 pub mod state;

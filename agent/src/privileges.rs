@@ -46,6 +46,11 @@ pub fn may_load() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.intersects(some))
 }
 
+/// Whether the calling thread may read the environment of other users' processes.
+pub fn may_look() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.intersects(CapabilitySet::SYS_PTRACE))
+}
+
 /// Gives back all others of the calling thread. Where the kernel refuses, the agent is no worse off than before.
 fn keep(needed: CapabilitySet) {
     let kept = capabilities(None).and_then(|mut sets| {

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::http::{App, Counters, Server, View};
 use crate::privileges;
 use crate::roots::Roots;
+use crate::sandbox::{Role, Sandbox, Walls};
 use crate::schedule::Engine;
 use crate::uplink::Uplink;
 use crate::ways;
@@ -69,8 +70,11 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     if !config.spool.is_for(roots.is_recorded()) {
         config.spool.dir = None;
     }
+    let sandbox = if config.sandbox { Sandbox::new(Walls::of(&roots, &config)) } else { Sandbox::default() };
+    settings.sandbox = sandbox.clone();
     let engine = Arc::new(Engine::start(roots, settings)?);
     privileges::without_probes();
+    sandbox.enter(Role::Plain);
     let (stop, stopped) = watch::channel(false);
     let (stop_http, http_stopped) = watch::channel(false);
 

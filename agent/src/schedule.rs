@@ -8,6 +8,7 @@ mod worker;
 
 pub use once::once;
 
+use crate::budget::{Budget, Throttle};
 use crate::ebpf::networks::Destinations;
 use crate::inventory::Inventory;
 use crate::microburst::Microburst;
@@ -15,6 +16,7 @@ use crate::rails::Rails;
 use crate::ring::Reader;
 use crate::roots::Roots;
 use crate::samplers::{Spec, by_name};
+use crate::sandbox::Sandbox;
 use crate::workload::Jobs;
 use core::Core;
 use fabriclens_wire::Section;
@@ -55,6 +57,10 @@ pub struct Settings {
     pub ring_sections: usize,
     /// Who reads the ring: one uplink each. Without any it holds nothing.
     pub ring_readers: usize,
+    /// Above it, the agent slows itself.
+    pub budget: Budget,
+    /// What its threads enter once they need no more than it leaves them.
+    pub sandbox: Sandbox,
 }
 
 impl Default for Settings {
@@ -74,6 +80,8 @@ impl Default for Settings {
             state_dir: None,
             ring_sections: 16_384,
             ring_readers: 1,
+            budget: Budget::UNBOUNDED,
+            sandbox: Sandbox::default(),
         }
     }
 }
@@ -198,6 +206,16 @@ impl Engine {
     /// What is looked at closely, and what was recorded of it.
     pub fn microburst(&self) -> &Microburst {
         &self.core.settings.microburst
+    }
+
+    /// How it keeps to its budget.
+    pub fn throttle(&self) -> &Throttle {
+        &self.core.throttle
+    }
+
+    /// What its threads are shut in by.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.core.settings.sandbox
     }
 
     /// What the host has, as of the last discovery.

@@ -81,6 +81,10 @@ fn mistakes_name_the_nearest_right_one() {
 #[test]
 fn values_out_of_range_are_refused() {
     for (text, says) in [
+        ("sandbox = \"maybe\"", "on or off"),
+        ("[budget]\ncpu = \"2\"", "for instance 2%"),
+        ("[budget]\ncpu = \"0%\"", "from 0.1%"),
+        ("[budget]\nmemory = \"1MiB\"", "at least 16MiB"),
         ("[sampling]\nfull = \"1ms\"", "sampling.full"),
         ("[sampling]\nfast = \"2s\"", "not longer than sampling.full"),
         ("[sampling]\nring_sections = 1", "from 64"),
@@ -138,4 +142,21 @@ fn plain_text_beyond_the_host_needs_to_be_accepted() {
     assert!(!c.http.unwrap().insecure && !c.collector.unwrap().insecure);
     let off = from("[http]\nenabled = false", &[], &Overrides::default()).unwrap();
     assert!(off.http.is_none() && off.collector.is_none());
+}
+
+#[test]
+fn a_key_that_everyone_can_read_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = dir.path().join("key.pem");
+    std::fs::write(&key, "x").unwrap();
+    let mode = |mode| std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    for section in ["http", "collector"] {
+        let text = format!("[{section}]\ncert = \"c\"\nkey = {key:?}\n[collector]\nurl = \"https://x:1\"");
+        let text = if section == "http" { text } else { text.replace("\n[collector]", "") };
+        mode(0o644);
+        let said = error(&text);
+        assert!(said.contains(&format!("{section}.key")) && said.contains("chmod o-rwx"), "{said}");
+        mode(0o640);
+        from(&text, &[], &Overrides::default()).unwrap();
+    }
 }

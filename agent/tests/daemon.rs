@@ -43,15 +43,27 @@ const KEPT: u64 = 1 << 1 | 1 << 2 | 1 << 12 | 1 << 13 | PTRACE | BPF;
 const PTRACE: u64 = 1 << 19;
 const BPF: u64 = 1 << 39;
 
-/// Each thread of a process with its permitted capabilities.
-fn capabilities(pid: u32) -> Vec<(String, u64)> {
+/// A field of the status of each thread of a process, with its name.
+fn threads(pid: u32, name: &str) -> Vec<(String, String)> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of = |thread: std::fs::DirEntry| {
-        let status = std::fs::read_to_string(thread.path().join("status")).unwrap();
-        let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).unwrap().trim().to_owned();
-        (field("Name:"), u64::from_str_radix(&field("CapPrm:"), 16).unwrap())
+        // One that ended in this moment tells nothing.
+        let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+        let field = |name: &str| Some(status.lines().find_map(|l| l.strip_prefix(name))?.trim().to_owned());
+        Some((field("Name:")?, field(name)?))
     };
-    threads.map(|thread| of(thread.unwrap())).collect()
+    threads.filter_map(|thread| of(thread.unwrap())).collect()
+}
+
+/// Permitted capabilities.
+fn capabilities(pid: u32) -> Vec<(String, u64)> {
+    let number = |(thread, text): (String, String)| (thread, u64::from_str_radix(&text, 16).unwrap());
+    threads(pid, "CapPrm:").into_iter().map(number).collect()
+}
+
+/// Mode of seccomp; 2 is a filter.
+fn shut_in(pid: u32) -> Vec<(String, String)> {
+    threads(pid, "Seccomp:")
 }
 
 fn get(address: &str, path: &str) -> String {
@@ -99,7 +111,13 @@ fn runs_serves_and_ends_on_sigterm() {
         assert!(permitted & PTRACE == 0 || thread == "host", "{thread} may look into processes");
     }
     assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200"));
-    assert!(get(&address, "/healthz").contains("\"status\":\"ok\""));
+    let health = get(&address, "/healthz");
+    assert!(health.contains("\"status\":\"ok\"") && health.contains("system calls restricted by seccomp"), "{health}");
+    while shut_in(agent.0.id()).iter().any(|(_, mode)| mode != "2") {
+        let threads = shut_in(agent.0.id());
+        assert!(begin.elapsed() < Duration::from_secs(60), "not every thread is shut in: {threads:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 
     let pid = rustix::process::Pid::from_child(&agent.0);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();

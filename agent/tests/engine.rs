@@ -3,6 +3,8 @@
 
 mod support;
 
+use fabriclens_agent::budget::{Budget, Cost};
+use fabriclens_agent::http::View;
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Engine, Outcome, Settings};
 use fabriclens_kernel::Event;
@@ -294,4 +296,26 @@ fn a_host_with_nothing_stays_up() {
     add(dir.path(), "mlx5_0", "ens0");
     until("and sees what comes", || of(&engine, "mlx5_0/1 fabric.port.up{}"));
     engine.shutdown(Duration::from_secs(5));
+}
+
+#[test]
+fn an_agent_that_costs_too_much_says_so_and_goes_on() {
+    let dir = host();
+    let budget = Budget { cpu: 0.01, memory: u64::MAX };
+    let settings = Settings { budget, ..settings() };
+    let engine = Engine::start(Arc::new(Roots::new(Some(dir.path().into()))), settings).unwrap();
+    let steps = || of(&engine, "host fabriclens.agent.slowed.steps{}");
+    until("its pace is told", || steps().filter(|n| *n == 0.0));
+    // As if minutes had gone by, each with half a core.
+    let (begin, minute) = (Instant::now(), Duration::from_secs(60));
+    for n in 1..=6 {
+        let cost = Cost { cpu: minute * n, memory: 0 };
+        engine.throttle().observe(cost, begin + minute * 2 * n);
+    }
+    until("it is told that it is slow", || steps().filter(|n| *n == 4.0));
+    assert_eq!(View::slowed(&engine).map(|why| why.contains("in 8 periods")), Some(true));
+    let reads = || engine.sources().iter().map(|s| s.reads).sum::<u64>();
+    let before = reads();
+    until("it goes on", || Some(reads()).filter(|n| *n > before));
+    engine.shutdown(Duration::from_secs(2));
 }

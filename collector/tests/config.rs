@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -255,4 +257,39 @@ fn who_may_do_what_is_checked_under_its_own_keys() {
         .unwrap();
     assert!(tls.asks_who() && tls.certificates_only());
     assert_eq!(tls.auth.certificates.keys().collect::<Vec<_>>(), ["ops.example"]);
+}
+
+#[test]
+fn secrets_that_everyone_can_read_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let [secret, file] = ["secret", "collector.toml"].map(|name| dir.path().join(name));
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let loaded = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        mode(&file, 0o644);
+        load(Some(&file), [], &Overrides::default()).map(drop).map_err(|e| e.to_string())
+    };
+    std::fs::write(&secret, "x").unwrap();
+    let path = secret.display();
+    for (key, text) in [
+        ("tls.key", format!("[tls]\ncert = \"c\"\nkey = \"{path}\"")),
+        (
+            "forward.bearer_token_file",
+            format!("[[forward]]\nname = \"f\"\nurl = \"https://x/w\"\nbearer_token_file = \"{path}\""),
+        ),
+        (
+            "webhook.password_file",
+            format!("[[webhook]]\nname = \"w\"\nurl = \"https://x\"\nusername = \"u\"\npassword_file = \"{path}\""),
+        ),
+    ] {
+        mode(&secret, 0o604);
+        let said = loaded(&text).unwrap_err();
+        assert!(said.contains(key) && said.contains(&format!("chmod o-rwx {path}")), "{said}");
+        mode(&secret, 0o640);
+        assert_eq!(loaded(&text), Ok(()));
+    }
+    let header = |name: &str| format!("[[webhook]]\nname = \"w\"\nurl = \"https://x\"\nheaders = {{ {name} = \"y\" }}");
+    assert_eq!(loaded(&header("X-Scope-OrgID")), Ok(()));
+    let said = loaded(&header("X-Api-Key")).unwrap_err();
+    assert!(said.contains("webhook.headers.X-Api-Key") && said.contains("collector.toml"), "{said}");
 }

@@ -8,6 +8,7 @@ mod deb;
 mod demo;
 mod docs;
 mod ebpf;
+mod fuzz;
 mod manifests;
 mod process;
 mod release;
@@ -50,6 +51,8 @@ enum Command {
     Bench(bench::Args),
     /// Compiles the probes that the agent loads into the kernel
     Ebpf(ebpf::Args),
+    /// Feeds every reader of foreign bytes with mutated ones, under coverage
+    Fuzz(fuzz::Args),
     /// Tests in guests with real kernels: soft-RoCE and a fake mlx5 HCA
     Vm(vm::Args),
 }
@@ -66,6 +69,7 @@ fn main() -> anyhow::Result<()> {
         Command::Chaos(args) => chaos::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Vm(args) => vm::run(args),
     }
 }

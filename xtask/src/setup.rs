@@ -48,6 +48,8 @@ pub const MANUAL: Need = Need {
     packages: &["man-db", "zsh", "fish"],
     proof: &["/usr/bin/man", "/usr/bin/zsh", "/usr/bin/fish"],
 };
+/// Builds libFuzzer, which is C++.
+pub const COMPILER: Need = Need { without: "nothing is fuzzed", packages: &["g++"], proof: &["/usr/bin/c++"] };
 /// The rival of `bench agent`.
 pub const NODE_EXPORTER: Need = Need {
     without: "there is no rival to measure against",

@@ -6,6 +6,7 @@ mod error;
 mod ethtool;
 mod ethtool_ioctl;
 mod events;
+pub mod fuzzing;
 mod link;
 mod lldp;
 mod module;

@@ -6,6 +6,7 @@
 mod dcb;
 mod ethtool;
 mod file;
+pub mod fuzzing;
 mod lldp;
 pub mod path;
 mod rdma;

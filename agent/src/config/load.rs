@@ -2,12 +2,14 @@
 
 use super::raw::{Form, KEYS, RawConfig};
 use super::{Collector, Compression, Config, ConfigError, Http, Mode, Spool, Tls, nearest, units};
+use crate::budget::Budget;
 use crate::ebpf::networks::{Destinations, Network};
 use crate::microburst::{Dumps, Microburst};
 use crate::rails::Rails;
 use crate::schedule::Settings;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +67,26 @@ pub fn load(
         let hint = nearest(name, samplers.iter().copied()).map(str::to_owned);
         return Err(ConfigError::Unknown { place, what: "sampler", name: name.clone(), hint });
     }
-    check(raw)
+    let config = check(raw)?;
+    keep_secrets(&config)?;
+    Ok(config)
+}
+
+/// Private keys are not for everyone on the host; one that is missing is told by whoever opens it.
+fn keep_secrets(config: &Config) -> Result<(), ConfigError> {
+    let collector = config.collector.as_ref();
+    let key = |identity: Option<&'_ (PathBuf, PathBuf)>| identity.map(|(_, key)| key.clone());
+    for (what, path) in [
+        ("collector.key", key(collector.and_then(|c| c.tls.identity.as_ref()))),
+        ("collector.token_file", collector.and_then(|c| c.token_file.clone())),
+        ("http.key", key(config.http.as_ref().and_then(|h| h.identity.as_ref()))),
+    ] {
+        let open = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o004 != 0);
+        if let Some(path) = path.filter(open) {
+            return Err(ConfigError::Exposed { what, path });
+        }
+    }
+    Ok(())
 }
 
 fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
@@ -73,7 +94,8 @@ fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
     let syntax = |e: toml::de::Error| ConfigError::Syntax { place: place.to_owned(), message: e.to_string() };
     let table: toml::Table = text.parse().map_err(syntax)?;
     if let Some(name) = unknown_key(&table) {
-        let sections = ["sampling", "samplers", "rails", "destinations", "microburst", "collector", "spool", "http"];
+        let sections =
+            ["budget", "sampling", "samplers", "rails", "destinations", "microburst", "collector", "spool", "http"];
         let hint = nearest(&name, KEYS.iter().map(|(k, _)| *k).chain(sections)).map(str::to_owned);
         return Err(ConfigError::Unknown { place: place.to_owned(), what: "key", name, hint });
     }
@@ -138,6 +160,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     settings.host = raw.host.unwrap_or_default();
     let state_dir = raw.state_dir.unwrap_or_else(|| STATE_DIR.to_owned());
     settings.state_dir = (!state_dir.is_empty()).then(|| PathBuf::from(state_dir));
+    settings.budget = budget(&raw.budget)?;
     time(&mut settings.full, raw.sampling.full, "sampling.full", 10..=60_000)?;
     time(&mut settings.fast, raw.sampling.fast, "sampling.fast", 10..=10_000)?;
     time(&mut settings.slow, raw.sampling.slow, "sampling.slow", 1_000..=3_600_000)?;
@@ -164,7 +187,27 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
         spool: spool(raw.spool)?,
         http: http(raw.http)?,
         log: raw.log.unwrap_or_else(|| "info".to_owned()),
+        sandbox: match raw.sandbox.as_deref() {
+            None | Some("on") => true,
+            Some("off") => false,
+            Some(other) => return bad("sandbox", &format!("{other:?} is not on or off")),
+        },
     })
+}
+
+fn budget(raw: &super::raw::Budget) -> Result<Budget, ConfigError> {
+    let mut budget = Budget::USUAL;
+    if let Some(text) = &raw.cpu {
+        let share = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+        let share = share.filter(|share| (0.1..=100.0).contains(share));
+        let why = || format!("{text:?} is no share of a core from 0.1% to 100%; write for instance 2%");
+        budget.cpu = share.ok_or_else(|| ConfigError::Value { key: "budget.cpu", message: why() })? / 100.0;
+    }
+    if let Some(text) = &raw.memory {
+        budget.memory = units::size(text).map_err(|source| ConfigError::Quantity { key: "budget.memory", source })?;
+        needs("budget.memory", budget.memory >= 16 << 20, "at least 16MiB")?;
+    }
+    Ok(budget)
 }
 
 fn networks(key: &'static str, texts: &[String]) -> Result<Vec<Network>, ConfigError> {

@@ -14,6 +14,7 @@ use crate::schedule::Settings;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tonic::codegen::http::Uri;
 
 /// Everything the agent can be told, checked.
 #[derive(Clone, Debug)]
@@ -28,6 +29,25 @@ pub struct Config {
     pub http: Option<Http>,
     /// Directives of the log filter, for instance `info` or `warn,fabriclens_agent=debug`.
     pub log: String,
+    /// Whether it shuts itself in once it runs.
+    pub sandbox: bool,
+}
+
+impl Config {
+    /// PEM files that it names.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let listener = self.http.iter().filter_map(|http| http.identity.as_ref()).flat_map(|(cert, key)| [cert, key]);
+        self.collector.iter().flat_map(Collector::files).chain(listener.map(PathBuf::as_path))
+    }
+
+    /// Ports of the collectors.
+    pub fn collector_ports(&self) -> Vec<u16> {
+        let port = |url: &String| {
+            let url: Uri = url.parse().ok()?;
+            Some(url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 }))
+        };
+        self.collector.iter().flat_map(|c| std::iter::once(&c.url).chain(&c.others)).filter_map(port).collect()
+    }
 }
 
 /// The way to the collector.
@@ -149,6 +169,14 @@ pub struct Http {
 /// Why a config is refused; `Display` names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
+    /// A secret that others can read.
+    #[error("{what}: every user of this host can read {path}; run: chmod o-rwx {path}")]
+    Exposed {
+        /// The key.
+        what: &'static str,
+        /// The file that holds the secret.
+        path: PathBuf,
+    },
     /// The file cannot be read.
     #[error("cannot read config {path}; check the path and its permissions")]
     Read {

@@ -24,6 +24,9 @@ pub const KEYS: &[(&str, Form)] = &[
     ("host", Form::Text),
     ("log", Form::Text),
     ("state_dir", Form::Text),
+    ("sandbox", Form::Text),
+    ("budget.cpu", Form::Text),
+    ("budget.memory", Form::Text),
     ("sampling.full", Form::Text),
     ("sampling.fast", Form::Text),
     ("sampling.slow", Form::Text),
@@ -73,6 +76,8 @@ pub struct RawConfig {
     pub host: Option<String>,
     pub log: Option<String>,
     pub state_dir: Option<String>,
+    pub sandbox: Option<String>,
+    pub budget: Budget,
     pub sampling: Sampling,
     pub samplers: BTreeMap<String, bool>,
     pub rails: BTreeMap<String, String>,
@@ -81,6 +86,15 @@ pub struct RawConfig {
     pub collector: Collector,
     pub spool: Spool,
     pub http: Http,
+}
+
+/// `[budget]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct Budget {
+    pub cpu: Option<String>,
+    pub memory: Option<String>,
 }
 
 /// `[sampling]`

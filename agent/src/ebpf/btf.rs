@@ -24,9 +24,13 @@ pub fn words(roots: &Roots, members: &[Member]) -> BTreeMap<&'static str, u32> {
     if members.is_empty() {
         return BTreeMap::new();
     }
-    let Ok(data) = std::fs::read(roots.sys().join("kernel/btf/vmlinux")) else { return BTreeMap::new() };
+    std::fs::read(roots.sys().join("kernel/btf/vmlinux")).map(|data| words_of(&data, members)).unwrap_or_default()
+}
+
+/// The same, of a description that was read.
+pub(super) fn words_of(data: &[u8], members: &[Member]) -> BTreeMap<&'static str, u32> {
     let wanted: Vec<&str> = members.iter().flat_map(|m| m.steps.iter().map(|(structure, _)| *structure)).collect();
-    let Some(types) = Types::parse(&data, &wanted) else { return BTreeMap::new() };
+    let Some(types) = Types::parse(data, &wanted) else { return BTreeMap::new() };
     members.iter().filter_map(|m| Some((m.global, types.word(m)?))).collect()
 }
 

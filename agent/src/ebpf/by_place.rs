@@ -90,11 +90,11 @@ pub fn histogram<const N: usize>(record: &[u64; N], bounds: &Arc<[f64]>) -> Opti
     if record[..BUCKETS].iter().all(|n| *n == 0) {
         return None;
     }
-    let mut counts = Vec::with_capacity(bounds.len() + 1);
+    let mut counts: Vec<u64> = Vec::with_capacity(bounds.len() + 1);
     let mut last = None;
     for (bucket, count) in record[..BOUNDS].iter().enumerate() {
         match counts.last_mut().filter(|_| last == Some(bound(bucket))) {
-            Some(same) => *same += count,
+            Some(same) => *same = same.saturating_add(*count),
             None => counts.push(*count),
         }
         last = Some(bound(bucket));
@@ -112,5 +112,13 @@ mod tests {
         let bounds = bounds();
         assert!(bounds.is_sorted_by(|a, b| a < b) && bounds[0] == 1e-6 && bounds.last() == Some(&16.777_216));
         assert!(bounds.iter().all(|bound| bound.to_string().len() <= 9), "{bounds:?}");
+    }
+
+    #[test]
+    fn buckets_that_are_full_do_not_overflow_where_they_become_one() {
+        let bounds = bounds();
+        let full = histogram(&[u64::MAX; histogram::WORDS], &bounds).unwrap();
+        assert_eq!((full.counts[0], full.count()), (u64::MAX, u64::MAX));
+        assert!(full.cumulative().all(|(_, n)| n == u64::MAX));
     }
 }

@@ -46,7 +46,7 @@ pub fn offsets(
 }
 
 /// A line reads `field:__u8 saddr[28]; offset:8; size:28; signed:0;`.
-fn offset(format: &str, name: &str) -> Option<u32> {
+pub(super) fn offset(format: &str, name: &str) -> Option<u32> {
     format.lines().find_map(|line| {
         let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
         let declared = parts.next()?.split('[').next()?.split([' ', '*']).next_back()?;

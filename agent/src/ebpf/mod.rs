@@ -10,6 +10,7 @@ mod cgroup;
 pub mod cgroup_names;
 pub mod cost;
 mod format;
+pub mod fuzzing;
 pub mod ledger;
 mod load;
 pub mod netdev;

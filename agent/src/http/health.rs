@@ -69,10 +69,14 @@ impl Health {
     }
 
     /// For `/healthz`; `ring` holds sections that wait, and sections dropped.
-    pub fn json(&self, (waiting, dropped): (usize, u64)) -> serde_json::Value {
+    pub fn json(&self, (waiting, dropped): (usize, u64), sandbox: Option<String>) -> serde_json::Value {
+        let sandbox = sandbox.unwrap_or_else(|| "off".to_owned());
         let sources = json!({ "data": self.data, "absent": self.absent });
         let ring = json!({ "waiting": waiting, "dropped": dropped });
-        json!({ "status": self.status(), "reasons": self.reasons, "sources": sources, "ring": ring, "uplinks": self.uplinks })
+        json!({
+            "status": self.status(), "reasons": self.reasons, "sources": sources, "ring": ring, "uplinks": self.uplinks,
+            "sandbox": sandbox,
+        })
     }
 
     /// The page at `/`.

@@ -37,6 +37,14 @@ pub trait View: Send + Sync {
     fn sources(&self) -> Vec<SourceStatus>;
     /// Sections waiting for the uplink, and sections dropped because too many waited.
     fn ring(&self) -> (usize, u64);
+    /// Why it samples less often than it is told, if it does.
+    fn slowed(&self) -> Option<String> {
+        None
+    }
+    /// What its threads are shut in by, for people.
+    fn sandbox(&self) -> Option<String> {
+        None
+    }
     /// Recordings of bursts of an interface, or of all.
     fn bursts(&self, _netdev: Option<&str>) -> Vec<Arc<Dump>> {
         Vec::new()
@@ -56,6 +64,14 @@ impl View for Engine {
         Engine::ring(self)
     }
 
+    fn slowed(&self) -> Option<String> {
+        self.throttle().reason()
+    }
+
+    fn sandbox(&self) -> Option<String> {
+        Engine::sandbox(self).state().map(|state| state.text())
+    }
+
     fn bursts(&self, netdev: Option<&str>) -> Vec<Arc<Dump>> {
         self.microburst().dumps.of(netdev)
     }
@@ -72,6 +88,14 @@ pub struct App {
     pub counters: Arc<Counters>,
     /// The host, for its own rows.
     pub host: Arc<str>,
+}
+
+impl App {
+    fn health(&self) -> Health {
+        let mut health = health(&self.view.sources(), &self.uplinks);
+        health.reasons.extend(self.view.slowed());
+        health
+    }
 }
 
 /// Why the server did not start.
@@ -187,8 +211,7 @@ fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
 }
 
 async fn healthz(State(app): State<App>) -> Response {
-    let health = health(&app.view.sources(), &app.uplinks);
-    axum::Json(health.json(app.view.ring())).into_response()
+    axum::Json(app.health().json(app.view.ring(), app.view.sandbox())).into_response()
 }
 
 /// Ready once something was read, or once it is known that there is nothing to read.
@@ -212,6 +235,5 @@ async fn bursts(State(app): State<App>, Query(of): Query<Of>) -> Response {
 }
 
 async fn page(State(app): State<App>) -> Html<String> {
-    let health = health(&app.view.sources(), &app.uplinks);
-    Html(health.page(&app.host))
+    Html(app.health().page(&app.host))
 }

@@ -79,7 +79,8 @@ fn run(core: &Core, number: u64) {
     loop {
         std::thread::sleep(until_next(core));
         let lanes = Arc::clone(&shared.lanes.lock());
-        for lane in lanes.iter().filter(|lane| !lane.alone.load(Ordering::Relaxed)) {
+        let wanted = core.throttle.fast();
+        for lane in lanes.iter().filter(|_| wanted).filter(|lane| !lane.alone.load(Ordering::Relaxed)) {
             // Held by the device's own thread in a full sample, or by a thread that hangs.
             let Some(mut runners) = lane.runners.try_lock() else { continue };
             *shared.reading.lock() = Some((Instant::now(), Arc::clone(lane)));
@@ -103,7 +104,7 @@ fn run(core: &Core, number: u64) {
 
 /// Time to the next congestion sample; those that would fall together with a full one are left to it.
 fn until_next(core: &Core) -> Duration {
-    let (full, fast) = (core.settings.full, core.settings.fast);
+    let (full, fast) = (core.full(), core.settings.fast);
     let next = core.clock.until_next(fast, core.phase);
     let close = fast / TOO_CLOSE;
     if next + close < core.clock.until_next(full, core.phase) { next } else { next + fast }

@@ -2,6 +2,7 @@
 
 use super::Settings;
 use super::congestion::Congestion;
+use crate::budget::Throttle;
 use crate::clock::Clock;
 use crate::device::{Runner, Shared};
 use crate::inventory::Inventory;
@@ -35,6 +36,7 @@ pub(super) struct Core {
     /// Ends the sleep of the host's thread.
     pub wake_host: Signal,
     pub congestion: Congestion,
+    pub throttle: Throttle,
     pub stopping: AtomicBool,
     /// Devices that vanished since the start.
     pub gone: AtomicU64,
@@ -56,6 +58,7 @@ impl Core {
             rediscover: Signal::default(),
             wake_host: Signal::default(),
             congestion: Congestion::default(),
+            throttle: Throttle::new(settings.budget),
             stopping: AtomicBool::new(false),
             gone: AtomicU64::new(0),
             phase: phase(&host, settings.full),
@@ -83,6 +86,11 @@ impl Core {
         runner.recall(memory);
     }
 
+    /// Full period for now: longer while the agent costs too much.
+    pub fn full(&self) -> Duration {
+        self.throttle.full(self.settings.full)
+    }
+
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.rediscover.set();
@@ -96,7 +104,7 @@ impl Core {
     /// Latest sections; those of sources that have fallen silent are left out, because nobody vouches for them.
     pub fn snapshot(&self) -> Vec<Section> {
         let now = self.clock.now();
-        let (full, slow, deadline) = (self.settings.full, self.settings.slow, self.settings.deadline);
+        let (full, slow, deadline) = (self.full(), self.settings.slow, self.settings.deadline);
         let oldest = |period: Period| {
             let age = deadline + 3 * if period == Period::Full { full } else { slow };
             now.saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX))

@@ -8,6 +8,7 @@ use crate::device::{Runner, Shared};
 use crate::discover::{class_names, discover};
 use crate::inventory::Inventory;
 use crate::privileges;
+use crate::sandbox::Role;
 use crate::subject::Subject;
 use fabriclens_kernel::Event;
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ type Workers = BTreeMap<String, Worker>;
 /// Body of the thread.
 pub(super) fn run(core: &Arc<Core>) {
     privileges::without_probes();
+    core.settings.sandbox.enter(Role::Plain);
     let workers = Arc::new(parking_lot::Mutex::new(Workers::new()));
     let dirty = Arc::new(AtomicBool::new(true));
     let events = spawn("events", {

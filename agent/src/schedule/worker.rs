@@ -2,9 +2,11 @@
 
 use super::congestion::{Lane, TOO_CLOSE};
 use super::core::{Core, Signal};
+use crate::budget::Cost;
 use crate::device::{Runner, Tick};
 use crate::health;
 use crate::privileges;
+use crate::sandbox::Role;
 use crate::subject::Subject;
 use fabriclens_wire::Section;
 use std::sync::Arc;
@@ -86,12 +88,14 @@ pub(super) fn host(core: &Arc<Core>) {
         if ticks == 0 {
             let again = !core.settings.microburst.netdevs.is_empty();
             privileges::of_attached_probes(again, core.settings.looks_for_jobs());
+            core.settings.sandbox.enter(Role::Probes { processes: privileges::may_look() });
         }
         // Not before the other threads have read: what they recall would be lost with a crash.
         if tick == Tick::Slow && ticks > 0 {
             core.save();
         }
         if ticks.is_multiple_of(HEALTH_EVERY) {
+            core.throttle.observe(Cost::now(), Instant::now());
             let sections = own(core, &mut health);
             for section in &sections {
                 core.ring.push(section.clone());
@@ -118,6 +122,9 @@ fn own(core: &Core, health: &mut health::Health) -> Vec<Section> {
         ring_dropped: core.ring.dropped(),
         gone: core.gone.load(Ordering::Relaxed),
         deadline: core.settings.deadline,
+        slowed: core.throttle.step(),
+        used: core.throttle.used(),
+        sandbox: core.settings.sandbox.state(),
     };
     let mut sections = health.sections(&core.clock, &accounts, &inventory, &counts);
     sections.push(health.host_facts(&core.roots, &core.host, &inventory, core.clock.now()));
@@ -147,7 +154,7 @@ impl Pace {
             return Some(Tick::Slow);
         }
         let settings = &core.settings;
-        let fast = fast && self.fast + settings.fast / TOO_CLOSE < self.full;
+        let fast = fast && core.throttle.fast() && self.fast + settings.fast / TOO_CLOSE < self.full;
         let due = if fast { self.fast } else { self.full };
         let settling = self.settling.last().copied().filter(|at| *at < due);
         let woken = wake.wait(settling.unwrap_or(due));
@@ -174,7 +181,7 @@ impl Pace {
     fn plan(&mut self, core: &Core, slow: bool) {
         let settings = &core.settings;
         let now = Instant::now();
-        self.full = now + core.clock.until_next(settings.full, core.phase);
+        self.full = now + core.clock.until_next(core.full(), core.phase);
         self.fast = now + core.clock.until_next(settings.fast, core.phase);
         if slow {
             self.slow = now + settings.slow;

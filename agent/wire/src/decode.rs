@@ -187,12 +187,12 @@ impl Decoder {
                 }
             }
         }
-        match scopes {
-            [scope] if rows.rejected == refused => {
-                self.templates.learn(resource, scope, sink, self.cache.info(resource))
-            }
-            _ => Ok(()),
+        if let [scope] = scopes
+            && rows.rejected == refused
+        {
+            self.templates.learn(resource, scope, sink, self.cache.info(resource));
         }
+        Ok(())
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Histogram {
 impl Histogram {
     /// Number of observations.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Upper bounds and how many observations are not above them, as Prometheus tells buckets; without the last one,
@@ -67,7 +67,7 @@ impl Histogram {
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut total = 0;
         self.bounds.iter().zip(&self.counts).map(move |(bound, count)| {
-            total += count;
+            total = u64::saturating_add(total, *count);
             (*bound, total)
         })
     }

@@ -285,6 +285,19 @@ fn agrees_with_the_generated_types_on_what_is_malformed() {
 }
 
 #[test]
+fn what_was_taken_once_is_taken_again() {
+    let part = |field: u8, body: &[u8]| [&[field << 3 | 2, body.len() as u8], body].concat();
+    let good = Gauge { data_points: vec![number(1.0, vec![])] }.encode_to_vec();
+    // Of two data of one metric the last count, so nobody looks into the first.
+    let metric = [part(1, b"a"), part(5, &[0xff]), part(5, &good)].concat();
+    let bytes = part(1, &part(2, &part(2, &metric)));
+    let mut decoder = Decoder::default();
+    for _ in 0..4 {
+        assert_eq!(decoder.bytes(&bytes).map(|rows| rows.samples()), Ok(1));
+    }
+}
+
+#[test]
 fn a_value_with_the_flag_that_there_is_none_is_none_however_often_it_comes() {
     let mut point = number(7.0, vec![kv("port", s("1"))]);
     point.flags = 1;

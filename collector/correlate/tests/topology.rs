@@ -158,6 +158,12 @@ fn schedulers_tell_leaves_and_no_ports() {
 }
 
 #[test]
+fn a_host_that_a_scheduler_names_twice_has_one_cable() {
+    let topology = alone(read("topology.conf", "SwitchName=leaf1 Nodes=n1,n[1-2],n2\n"));
+    assert_eq!(links(&topology), ["leaf1:?n1 - n1:?leaf1", "leaf1:?n2 - n2:?leaf1"]);
+}
+
+#[test]
 fn what_is_no_topology_is_refused_with_a_remedy() {
     let why = |text: &str| parse("t.txt", text).unwrap_err().to_string();
     let unknown = why("\n# x\nhello\n");

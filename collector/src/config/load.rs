@@ -51,7 +51,9 @@ pub fn load(
     replace(&mut raw.listen.otlp_grpc, &flags.otlp_grpc);
     replace(&mut raw.listen.otlp_http, &flags.otlp_http);
     replace(&mut raw.retention.age, &flags.retention);
-    check(raw)
+    let config = check(raw)?;
+    super::secrets::check(&config, file)?;
+    Ok(config)
 }
 
 fn read(path: &Path) -> Result<toml::Table, ConfigError> {

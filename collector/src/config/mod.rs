@@ -8,6 +8,7 @@ mod load;
 mod notify;
 mod raw;
 mod remote;
+mod secrets;
 
 pub use auth::Auth;
 pub use hint::nearest;
@@ -240,6 +241,14 @@ impl Config {
 /// Why a config is refused; `Display` names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
+    /// A secret that others can read.
+    #[error("{what}: every user of this host can read {path}; run: chmod o-rwx {path}")]
+    Exposed {
+        /// The key.
+        what: String,
+        /// The file that holds the secret.
+        path: PathBuf,
+    },
     /// The file cannot be read.
     #[error("cannot read config {path}: {source}; check the path and its permissions")]
     Read {

@@ -3,6 +3,7 @@
 //!
 //! [`Sink`] is the one place where samples are written: the store first, then the queues.
 
+pub mod fuzzing;
 mod meta;
 mod queue;
 mod reader;

@@ -273,7 +273,7 @@ impl Queue {
         if s.stopped || s.at.segment != segment || s.at.offset >= until {
             return;
         }
-        let mut done = s.at.done + samples;
+        let mut done = s.at.done.saturating_add(samples);
         let here = s.segments.iter().position(|g| g.number == segment);
         if let Some(i) = here.filter(|i| s.segments[*i].len <= until) {
             // Nothing of this segment is left, so what is missing now could not be read.

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use fabriclens_model::present;
+use fabriclens_store::codec::checks;
 use fabriclens_store::io::{Files, read_all};
 use fabriclens_store::log_record::{self, Record};
 
@@ -62,7 +63,7 @@ pub(super) fn list(files: &dyn Files, dir: &Path) -> io::Result<(Vec<Segment>, u
             continue;
         }
         let head = files.open(&path)?.read_at(0, HEADER)?;
-        let sound = head[..8] == MAGIC && crc32fast::hash(&head[..36]) == u32_at(&head, 36);
+        let sound = head[..8] == MAGIC && checks(&head[..36], u32_at(&head, 36));
         if !sound {
             tracing::warn!(path = %path.display(), "damaged header of a forward queue's segment; its records are read");
         } else if u32_at(&head, 8) > VERSION {
@@ -83,7 +84,7 @@ pub(super) fn list(files: &dyn Files, dir: &Path) -> io::Result<(Vec<Segment>, u
     let bytes = read_all(files, &dir.join(name(last.number)))?;
     let (len, samples) = scan(&bytes);
     last.len = len as u64;
-    let total = last.first + samples;
+    let total = last.first.saturating_add(samples);
     Ok((found, total))
 }
 
@@ -123,7 +124,7 @@ impl Cursor {
     pub(super) fn load(file: &File) -> Option<Self> {
         let mut bytes = [0; CURSOR_BYTES];
         file.read_exact_at(&mut bytes, 0).ok()?;
-        let sound = bytes[..8] == CURSOR_MAGIC && crc32fast::hash(&bytes[..40]) == u32_at(&bytes, 40);
+        let sound = bytes[..8] == CURSOR_MAGIC && checks(&bytes[..40], u32_at(&bytes, 40));
         let word = |at| u64_at(&bytes, at);
         sound.then(|| Self { segment: word(8), offset: word(16), until: word(24), done: word(32) })
     }
@@ -160,5 +161,14 @@ mod tests {
         assert_eq!(Cursor::load(&file), Some(cursor));
         file.write_all_at(&[0xff], 17).unwrap();
         assert_eq!(Cursor::load(&file), None);
+    }
+
+    #[test]
+    fn a_header_that_tells_of_too_many_samples_is_no_overflow() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bytes = header(1, u64::MAX, 0);
+        log_record::put_rows(&mut bytes, 1, &[1], &[1.0]);
+        std::fs::write(dir.path().join(name(1)), bytes).unwrap();
+        assert_eq!(list(&fabriclens_store::io::OsFiles, dir.path()).unwrap().1, u64::MAX);
     }
 }

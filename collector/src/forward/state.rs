@@ -133,7 +133,7 @@ impl State {
                     last.last_ms = now_ms();
                 }
                 (self.out, self.durable) = (work.out, work.upto);
-                self.total += work.samples;
+                self.total = self.total.saturating_add(work.samples);
             }
             Err(e) => {
                 tracing::error!(queue = %dir.display(), error = %e, "forward queue cannot be made durable");

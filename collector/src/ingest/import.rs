@@ -41,7 +41,7 @@ impl Batch {
 }
 
 /// A `WriteRequest` of some lines; the error names the line by its number in the request.
-fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
+pub(super) fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
     let mut batch = Batch::default();
     for (line, number) in lines.split(|b| *b == b'\n').zip(before + 1..) {
         let malformed = |what: String| {

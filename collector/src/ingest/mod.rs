@@ -6,6 +6,7 @@
 
 pub mod body;
 mod conflict;
+pub mod fuzzing;
 pub mod gate;
 pub mod grpc;
 mod hosts;

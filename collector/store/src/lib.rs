@@ -10,6 +10,7 @@ mod blocks;
 pub mod codec;
 mod dir;
 mod error;
+pub mod fuzzing;
 mod head;
 pub mod io;
 mod join;

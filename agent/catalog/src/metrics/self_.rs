@@ -55,6 +55,12 @@ metrics! {
         "Open file descriptors of the agent.";
     PROCESS_THREADS, Gauge, Host, "fabriclens.agent.process.threads", Count("{thread}"), [],
         "Threads of the agent.";
+    SLOWED, Gauge, Host, "fabriclens.agent.slowed.steps", None, [],
+        "Steps by which the agent samples less often than it is told, because it costs more than its budget: 1 no congestion samples, 2 and more a full sample in 2, 4 or 8 periods.";
+    CPU_SHARE, Gauge, Host, "fabriclens.agent.process.cpu.share", Ratio, [],
+        "Cores that the agent used, averaged over its last whole minute.";
+    SANDBOX, Gauge, Host, "fabriclens.agent.sandbox", None, ["part"],
+        "1 where the agent's threads are shut in, 0 where the kernel does not allow it, by part: `files` (Landlock), `calls` (seccomp).";
     UPLINK_SENT, Counter, Host, "fabriclens.agent.uplink.sent", Count("{point}"), ["collector"],
         "Points sent to the collector, retries included.";
     UPLINK_SENT_IO, Counter, Host, "fabriclens.agent.uplink.sent.io", Bytes, ["collector"],

@@ -17,7 +17,7 @@ pub fn all(rtnetlink: &Lazy) -> Result<Vec<InterfaceAddress>, CallError> {
     rtnetlink.dump("addresses of the interfaces", Request::new(GETADDR, true, &[0; HEADER]), parse)
 }
 
-fn parse(message: &[u8]) -> Option<InterfaceAddress> {
+pub(super) fn parse(message: &[u8]) -> Option<InterfaceAddress> {
     let attributes = message.get(HEADER..)?;
     let bytes = attribute(attributes, LOCAL).or_else(|| attribute(attributes, ADDRESS))?;
     let address = match bytes.len() {

@@ -29,7 +29,7 @@ pub fn get(rtnetlink: &Lazy, netdev: &str) -> Result<Dcb, CallError> {
     Ok(dcb)
 }
 
-fn parse(ieee: &[u8]) -> Dcb {
+pub(super) fn parse(ieee: &[u8]) -> Dcb {
     let mut dcb = Dcb::default();
     for (kind, bytes) in attributes(ieee) {
         match kind {

@@ -122,11 +122,11 @@ fn strings(answer: &[u8]) -> Option<impl ExactSizeIterator<Item = &[u8]>> {
     Some(answer.get(12..12 + count.checked_mul(NAME_BYTES)?)?.chunks_exact(NAME_BYTES))
 }
 
-fn names(answer: &[u8]) -> Option<StatNames> {
+pub(super) fn names(answer: &[u8]) -> Option<StatNames> {
     Some(strings(answer)?.map(|name| intern::shared(text(name).trim())).collect::<Vec<Arc<str>>>().into())
 }
 
-fn same_names(answer: &[u8], names: &StatNames) -> bool {
+pub(super) fn same_names(answer: &[u8], names: &StatNames) -> bool {
     let same = |now: &[u8], name: &str| {
         let end = now.iter().position(|b| *b == 0).unwrap_or(now.len());
         now[..end].trim_ascii() == name.as_bytes() || text(now).trim() == name // the latter cleans, and allocates
@@ -136,7 +136,7 @@ fn same_names(answer: &[u8], names: &StatNames) -> bool {
 }
 
 /// From `struct ethtool_drvinfo`.
-fn driver_info(answer: &[u8]) -> DriverInfo {
+pub(super) fn driver_info(answer: &[u8]) -> DriverInfo {
     let field = |from: usize| answer.get(from..from + 32).map(|b| text(b).trim().to_owned()).unwrap_or_default();
     DriverInfo { driver: field(4), version: field(36), firmware: field(68), bus: field(100) }
 }

@@ -135,7 +135,7 @@ fn drain(socket: &Socket, buffer: &mut [u8], mut each: impl FnMut(&[u8])) -> io:
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Link {
+pub(super) struct Link {
     name: String,
     up: bool,
 }
@@ -179,7 +179,7 @@ impl Links {
 }
 
 /// Index, name and carrier from `struct ifinfomsg` and its attributes.
-fn link_state(payload: &[u8]) -> Option<(u32, Link)> {
+pub(super) fn link_state(payload: &[u8]) -> Option<(u32, Link)> {
     let index = u32_at(payload, 4)?;
     let flags = u32_at(payload, 8)?;
     let attributes = payload.get(IFINFO..)?;
@@ -191,7 +191,7 @@ fn link_state(payload: &[u8]) -> Option<(u32, Link)> {
 }
 
 /// Notifications of RDMA netlink.
-fn notifications(bytes: &[u8]) -> Vec<Event> {
+pub(super) fn notifications(bytes: &[u8]) -> Vec<Event> {
     let monitor = messages(bytes).filter(|message| message.kind == command(RDMA_MONITOR));
     monitor
         .filter_map(|message| {

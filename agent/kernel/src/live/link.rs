@@ -76,7 +76,7 @@ pub fn max_rate_bits(ethtool: &Ethtool, netdev: &str) -> Result<u64, CallError> 
     rate.ok_or(CallError::Unsupported { what, why: "the driver names no mode with a speed".into() })
 }
 
-fn parse_state(answer: &[u8]) -> LinkState {
+pub(super) fn parse_state(answer: &[u8]) -> LinkState {
     let byte = |kind| attribute(answer, kind).and_then(|b| b.first().copied());
     let reason = byte(EXT_STATE);
     let known = reason.and_then(|number| REASONS.get(usize::from(number)));
@@ -92,7 +92,7 @@ fn parse_state(answer: &[u8]) -> LinkState {
 }
 
 /// The bits that a verbose bitset with mask lists are the supported modes: `100000baseCR4/Full`.
-fn parse_modes(answer: &[u8]) -> Option<u64> {
+pub(super) fn parse_modes(answer: &[u8]) -> Option<u64> {
     let modes = attributes(attribute(attribute(answer, OURS)?, BITS)?);
     let names = modes.filter_map(|(_, bit)| Some(text(attribute(bit, BIT_NAME)?)));
     names.filter_map(|name| Some(name.split_once("base")?.0.parse::<u64>().ok()?.saturating_mul(1_000_000))).max()

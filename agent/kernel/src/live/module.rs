@@ -43,7 +43,10 @@ pub fn read(ethtool: &Ethtool, netdev: &str) -> Result<Module, CallError> {
 }
 
 /// Reads by `half(page, bank, address, offset)` what the module's kind needs.
-fn decode(what: &str, half: impl Fn(u8, u8, u8, u32) -> Result<Half, CallError>) -> Result<Module, CallError> {
+pub(super) fn decode(
+    what: &str,
+    half: impl Fn(u8, u8, u8, u32) -> Result<Half, CallError>,
+) -> Result<Module, CallError> {
     let lower = half(0, 0, A0, 0)?;
     // Identifiers of SFF-8024.
     let module = match lower[0] {

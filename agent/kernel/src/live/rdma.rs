@@ -106,7 +106,7 @@ fn devices(netlink: &Lazy) -> Result<Vec<Device>, CallError> {
     netlink.dump("list RDMA devices by netlink", Request::new(command(GET), true, &[]), device)
 }
 
-fn device(answer: &[u8]) -> Option<Device> {
+pub(super) fn device(answer: &[u8]) -> Option<Device> {
     Some(Device {
         index: u32_at(attribute(answer, attr::DEV_INDEX)?, 0)?,
         name: text(attribute(answer, attr::DEV_NAME)?),
@@ -116,7 +116,7 @@ fn device(answer: &[u8]) -> Option<Device> {
     })
 }
 
-fn port(answer: &[u8], device: &Device) -> Option<RdmaLink> {
+pub(super) fn port(answer: &[u8], device: &Device) -> Option<RdmaLink> {
     let byte = |kind| attribute(answer, kind).and_then(|b| b.first().copied());
     Some(RdmaLink {
         index: device.index,
@@ -166,7 +166,7 @@ fn why_invalid(netlink: &Lazy, link: &RdmaLink, what: String, source: std::io::E
 }
 
 /// False when the answer is about another device: indexes are given again after 2^32 devices, names at once.
-fn counter_entries(answer: &[u8], link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Option<bool> {
+pub(super) fn counter_entries(answer: &[u8], link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Option<bool> {
     if attribute(answer, attr::DEV_NAME).is_some_and(|name| text(name) != link.device) {
         return Some(false);
     }

@@ -77,7 +77,7 @@ fn byte(entry: &[u8], kind: u16) -> Option<u8> {
     attribute(entry, kind).and_then(|b| b.first().copied())
 }
 
-fn qp(entry: &[u8], device: &str) -> Option<Qp> {
+pub(super) fn qp(entry: &[u8], device: &str) -> Option<Qp> {
     let kind = byte(entry, attr::RES_TYPE)?;
     Some(Qp {
         device: device.into(),
@@ -91,7 +91,7 @@ fn qp(entry: &[u8], device: &str) -> Option<Qp> {
     })
 }
 
-fn cm_id(entry: &[u8], device: &str) -> Option<CmId> {
+pub(super) fn cm_id(entry: &[u8], device: &str) -> Option<CmId> {
     let address = |kind| attribute(entry, kind).and_then(socket_address);
     Some(CmId {
         device: device.into(),
@@ -104,7 +104,7 @@ fn cm_id(entry: &[u8], device: &str) -> Option<CmId> {
     })
 }
 
-fn qp_counter(entry: &[u8], device: &str) -> Option<QpCounter> {
+pub(super) fn qp_counter(entry: &[u8], device: &str) -> Option<QpCounter> {
     let qps = attributes(attribute(entry, attr::RES_QP).unwrap_or_default());
     Some(QpCounter {
         device: device.into(),

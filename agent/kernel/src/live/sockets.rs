@@ -43,7 +43,7 @@ fn request(family: i32) -> Request {
 }
 
 /// `None` also for sockets that this host has with itself.
-fn parse(message: &[u8]) -> Option<TcpSocket> {
+pub(super) fn parse(message: &[u8]) -> Option<TcpSocket> {
     let end = |port: usize, address: usize| -> Option<SocketAddr> {
         let port = u16::from_be_bytes(*message.get(port..)?.first_chunk()?);
         let octets: [u8; 16] = *message.get(address..)?.first_chunk()?;

@@ -106,7 +106,7 @@ fn add(out: &mut Out, name: &str, value: Option<u64>) {
     }
 }
 
-fn parse_pause(answer: &[u8], out: &mut Out) {
+pub(super) fn parse_pause(answer: &[u8], out: &mut Out) {
     let stats = attribute(answer, PAUSE_STATS).unwrap_or_default();
     for (kind, name) in PAUSE_NAMES {
         add(out, &format!("pause/{name}"), attribute(stats, *kind).and_then(uint));
@@ -114,7 +114,7 @@ fn parse_pause(answer: &[u8], out: &mut Out) {
 }
 
 /// Each value is an array: the total, then one entry a lane.
-fn parse_fec(answer: &[u8], out: &mut Out) {
+pub(super) fn parse_fec(answer: &[u8], out: &mut Out) {
     let stats = attribute(answer, FEC_STATS).unwrap_or_default();
     for (kind, name) in FEC_NAMES {
         let values = attribute(stats, *kind).unwrap_or_default();
@@ -125,7 +125,7 @@ fn parse_fec(answer: &[u8], out: &mut Out) {
     }
 }
 
-fn parse_groups(answer: &[u8], out: &mut Out) {
+pub(super) fn parse_groups(answer: &[u8], out: &mut Out) {
     for (_, group) in attributes(answer).filter(|(kind, _)| *kind == GROUP) {
         let number = attribute(group, GROUP_ID).and_then(|b| u32_at(b, 0));
         let Some((_, group_name, names)) = GROUPS.iter().find(|row| Some(row.0) == number) else { continue };

@@ -98,31 +98,26 @@ impl Templates {
     }
 
     /// Learns from a scope that was read point by point into `sink`, none refused. The second time makes a template.
-    pub(super) fn learn(
-        &mut self,
-        resource: u32,
-        scope: &[u8],
-        sink: &Sink,
-        info: Option<Labels>,
-    ) -> Result<(), DecodeError> {
+    pub(super) fn learn(&mut self, resource: u32, scope: &[u8], sink: &Sink, info: Option<Labels>) {
         if self.sights.len() > SIGHTS {
             self.sights.clear();
         }
         let sight = (resource, scope.len());
         match self.sights.get(&sight) {
             Some(true) => {}
-            Some(false) => return Ok(()),
+            Some(false) => return,
             None => {
                 self.sights.insert(sight, scope.len() <= BYTES);
-                return Ok(());
+                return;
             }
         }
         let number = match self.find(scope) {
             Some(number) => number,
             None => {
-                let Some(template) = Template::of(scope)? else {
+                // It looks at all there is; who reads point by point passes over data that other data replace.
+                let Ok(Some(template)) = Template::of(scope) else {
                     self.sights.insert(sight, false);
-                    return Ok(());
+                    return;
                 };
                 if self.all.len() >= TEMPLATES {
                     *self = Self::default();
@@ -141,7 +136,6 @@ impl Templates {
             self.labels += labels.len();
             self.plans.insert((resource, number), Plan { labels, series, info: info_too, plain });
         }
-        Ok(())
     }
 
     fn find(&self, scope: &[u8]) -> Option<u32> {

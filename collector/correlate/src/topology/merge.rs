@@ -129,8 +129,12 @@ impl<'a> Build<'a> {
         }
         // These know nodes, not ports: their word counts for hosts that nobody else wires.
         for (n, peer) in [(0, 1), (1, 0)] {
+            // Hosts have few links; a switch may have as many as there are hosts.
+            if !self.is_host(nodes[n]) {
+                continue;
+            }
             let wired = self.of[nodes[n]].iter().map(|l| &self.links[*l]).find(|l| l.known > cable.known);
-            if let Some(other) = wired.filter(|_| self.is_host(nodes[n])) {
+            if let Some(other) = wired {
                 let known = self.of[nodes[peer]].iter().any(|l| self.links[*l].known > cable.known);
                 let there = self.of[nodes[n]].iter().any(|l| self.far(*l, nodes[n]).0 == nodes[peer]);
                 if known && !there && cable.known == Known::Scheduler {

@@ -4,7 +4,7 @@
 use super::described::Wrong;
 use super::{Cable, Described, Known, Role, Side};
 use fabriclens_model::hostlist;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub(super) fn fits(text: &str) -> bool {
     let first = |line: &str| line.trim_start().split('=').next().map(str::to_ascii_lowercase);
@@ -91,7 +91,9 @@ pub(super) fn block(name: &str, hosts: Vec<String>, n: usize, out: &mut Describe
 
 fn under(name: &str, nodes: Vec<String>, known: Known, n: usize, out: &mut Described) {
     let side = |node: &str| Side { node: node.to_owned(), ..Side::default() };
-    for node in nodes {
+    // Who is named twice has one cable all the same: schedulers know no parallel ones.
+    let mut seen = HashSet::new();
+    for node in nodes.into_iter().filter(|node| seen.insert(node.clone())) {
         out.cable(n, Cable { sides: [side(&node), side(name)], rate: None, rail: None, known });
     }
 }

@@ -150,14 +150,22 @@ pub fn decode(bytes: &[u8], first_page: u64) -> Result<Index, Corrupt> {
     for _ in 0..c.count(bytes.len())? {
         index.texts.push(c.text()?.into());
     }
+    if !index.texts.is_sorted_by(|a, b| a < b) {
+        return Err(Corrupt("texts out of order"));
+    }
+    let empty = index.texts.first().filter(|t| t.is_empty()).map(|_| 0);
     let (mut before, mut layout) = (0usize, 0i64);
     for _ in 0..c.count(bytes.len())? {
         let start = index.pairs.len();
         let shared = c.count(start - before)?;
         index.pairs.extend_from_within(before..before + shared);
         for _ in 0..c.count(bytes.len())? {
-            let most = index.texts.len().saturating_sub(1);
-            index.pairs.push((c.count(most)? as u32, c.count(most)? as u32));
+            let most = index.texts.len().checked_sub(1).ok_or(Corrupt("unknown text"))?;
+            let pair = (c.count(most)? as u32, c.count(most)? as u32);
+            if index.pairs[start..].last().is_some_and(|before| before.0 >= pair.0) || Some(pair.1) == empty {
+                return Err(Corrupt("labels out of order or empty"));
+            }
+            index.pairs.push(pair);
         }
         layout = layout.wrapping_add(c.signed()?);
         let chunks =
@@ -214,7 +222,7 @@ impl Index {
         let lens = &self.lens[row.lens as usize..row.lens as usize + chunks];
         lens.iter().scan(row.offset, |at, len| {
             let here = *at;
-            *at += u64::from(*len);
+            *at = at.wrapping_add(u64::from(*len));
             Some((here, *len))
         })
     }
@@ -299,4 +307,40 @@ fn partition(len: usize, before: impl Fn(usize) -> bool) -> usize {
         }
     }
     low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index of these texts, whose only series has these labels and no chunk.
+    fn index(texts: &[&str], pairs: &[Pair]) -> Result<Index, Corrupt> {
+        let mut bytes = vec![0, 1, 0];
+        put(&mut bytes, texts.len() as u64);
+        for text in texts {
+            put(&mut bytes, text.len() as u64);
+            bytes.extend(text.as_bytes());
+        }
+        bytes.extend([1, 0, pairs.len() as u8]);
+        bytes.extend(pairs.iter().flat_map(|(n, v)| [*n as u8, *v as u8]));
+        bytes.extend([0, 0]);
+        decode(&bytes, 16)
+    }
+
+    #[test]
+    fn labels_that_no_writer_makes_are_refused() {
+        let good = index(&["", "a", "b"], &[(1, 2), (2, 1)]).unwrap();
+        assert_eq!(good.labels(0), Labels::new([("a", "b"), ("b", "a")]));
+        let texts = ["", "a", "b"];
+        for (texts, pairs) in [
+            (&texts[..], &[(2, 1), (1, 2)][..]),
+            (&texts, &[(1, 2), (1, 1)]),
+            (&texts, &[(1, 0)]),
+            (&["b", "a"], &[(0, 1)]),
+            (&["a", "a"], &[(0, 1)]),
+            (&[], &[(0, 0)]),
+        ] {
+            assert!(index(texts, pairs).is_err(), "{texts:?} {pairs:?}");
+        }
+    }
 }

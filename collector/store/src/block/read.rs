@@ -3,7 +3,7 @@
 use super::file::{Facts, HEADER, MAGIC, TRAILER, VERSION, decode_facts};
 use super::index::{self, Index};
 use crate::codec::column::Scratch;
-use crate::codec::{Corrupt, column};
+use crate::codec::{Corrupt, checks, column};
 use crate::error::StoreError;
 use crate::io::{Files, Input};
 use crate::join::Decoded;
@@ -62,7 +62,7 @@ impl Block {
         let head = file.read_at(0, HEADER as usize).map_err(io)?;
         let tail = file.read_at(size - TRAILER, TRAILER as usize).map_err(io)?;
         let word = |b: &[u8], i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
-        if head[..8] != MAGIC || crc32fast::hash(&head[..12]) != word(&head, 12) {
+        if head[..8] != MAGIC || !checks(&head[..12], word(&head, 12)) {
             return Err(bad("header does not check"));
         }
         if word(&head, 8) > VERSION {
@@ -73,7 +73,7 @@ impl Block {
             return Err(bad("trailer does not check"));
         }
         let facts = file.read_at(size - TRAILER - len, len as usize).map_err(io)?;
-        if crc32fast::hash(&facts) != word(&tail, 4) {
+        if !checks(&facts, word(&tail, 4)) {
             return Err(bad("facts do not check"));
         }
         let facts = decode_facts(&facts).map_err(|e| bad(e.0))?;
@@ -104,7 +104,7 @@ impl Block {
         let len = usize::try_from(self.facts.index_len).unwrap_or(usize::MAX);
         let bytes =
             self.file.read_at(self.facts.index_offset, len).map_err(|e| StoreError::io("read", &self.path, &e))?;
-        if crc32fast::hash(&bytes) != self.facts.index_crc {
+        if !checks(&bytes, self.facts.index_crc) {
             return Err(StoreError::damaged(&self.path, "index does not check"));
         }
         let index = index::decode(&bytes, HEADER).map_err(|e| StoreError::damaged(&self.path, e))?;
@@ -156,7 +156,7 @@ impl Reader {
             .file
             .read_at(page.offset, page.len as usize)
             .map_err(|e| StoreError::io("read", &self.block.path, &e))?;
-        if crc32fast::hash(&bytes) != page.crc {
+        if !checks(&bytes, page.crc) {
             let message = format!("page of {} bytes at {} does not check", page.len, page.offset);
             return Err(StoreError::damaged(&self.block.path, message));
         }

@@ -1,8 +1,8 @@
 //! Records of the log: framing, layout definitions, rows. `FORMAT.md` draws them. The collector's forward queues are
 //! written in the same records.
 
-use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put};
+use crate::codec::{Corrupt, checks};
 use fabriclens_model::Labels;
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
@@ -136,7 +136,7 @@ pub fn unframe(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let len = u32::from_le_bytes(header[4..8].try_into().ok()?);
     let crc = u32::from_le_bytes(header[8..12].try_into().ok()?);
     let payload = bytes.get(FRAME..FRAME + len as usize)?;
-    (len as usize <= MAX_LEN && crc32fast::hash(payload) ^ len == crc).then_some((payload, FRAME + len as usize))
+    (len as usize <= MAX_LEN && checks(payload, crc ^ len)).then_some((payload, FRAME + len as usize))
 }
 
 /// Offset of the next whole, undamaged record.

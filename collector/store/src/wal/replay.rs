@@ -2,6 +2,7 @@
 
 use super::record::{self, Record};
 use super::writer::{HEADER, MAGIC, VERSION};
+use crate::codec::checks;
 use crate::error::OpenError;
 use crate::head::generation::Generation;
 use crate::io::{Files, read_all};
@@ -40,8 +41,9 @@ pub fn segment(
         tracing::warn!(path = %path.display(), offset, bytes = len, message, "damaged log");
         damage.push(Damage { path: path.into(), offset: offset as u64, bytes: len as u64, message: message.into() });
     };
-    let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
-    let sound = crc32fast::hash(&bytes[..HEADER - 4]).to_le_bytes() == bytes[HEADER - 4..HEADER];
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let version = word(8);
+    let sound = checks(&bytes[..HEADER - 4], word(HEADER - 4));
     if sound && bytes[..8] == MAGIC && version > VERSION {
         return Err(OpenError::Newer { path: path.into(), found: version, known: VERSION });
     }

@@ -1,0 +1,21 @@
+//! A door for `fuzz`: the files of a recorded host, through each of their readers. No disk.
+
+use super::{dcb, ethtool, lldp, rdma, sockets, statistic};
+use std::path::Path;
+
+/// A file of the tools of a host: `ethtool`, `rdma -j`, `dcb -j`.
+pub fn file(text: &str) {
+    _ = ethtool::driver(text);
+    _ = ethtool::statistics(text, |_, _| {});
+    _ = dcb::parse(text);
+    _ = lldp::neighbour(text);
+    _ = statistic::of_port(text, "mlx5_0", 1, &mut Vec::new());
+    let Ok(rows) = rdma::rows(text) else { return };
+    for link in rdma::links(&rows, &rows) {
+        _ = rdma::of_port(rdma::qps(&rows), Some(&link), |qp| (&qp.device, qp.port));
+        _ = rdma::verbs(&rows, &link.device, link.port);
+    }
+    _ = rdma::cm_ids(&rows);
+    _ = rdma::qp_counters(&rows);
+    _ = sockets::tcp(&rows, Path::new("/nonexistent"));
+}

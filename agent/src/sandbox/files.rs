@@ -1,0 +1,107 @@
+//! Files and ports, by Landlock: everything that the agent reads is below a few directories, it writes below
+//! [`writable`] alone, executes nothing, and connects to its collectors. A rule is about a directory rather than a file
+//! where the file may be replaced (certificates, `resolv.conf`): a rule follows what it was made for.
+
+use crate::config::Config;
+use crate::roots::Roots;
+use crate::workload::mounts::hierarchies;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, Scope,
+};
+use std::path::{Path, PathBuf};
+
+/// The newest that rules are written for; an older kernel keeps those that it knows.
+const KNOWN: ABI = ABI::V7;
+/// Libraries that are opened at run time (`libibverbs` and its drivers, name services), and what they read.
+const SYSTEM: &[&str] = &["/etc", "/usr", "/lib", "/lib64", "/opt"];
+/// Certificates of the system, and what names resolve by where `/etc` only points there.
+const STATE: &[&str] = &["/var/lib/ca-certificates", "/var/lib/sss"];
+/// Devices that are spoken to.
+const DEVICES: &[&str] = &["/dev/infiniband", "/dev/null", "/dev/urandom"];
+/// Names are asked over TCP where an answer is long.
+const DNS: u16 = 53;
+
+/// The only directories that the agent writes to.
+pub fn writable(config: &Config) -> Vec<PathBuf> {
+    config.settings.state_dir.iter().chain(&config.spool.dir).cloned().collect()
+}
+
+/// What is open.
+#[derive(Debug)]
+pub struct Walls {
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+    /// Port of the listener; 0 is any.
+    listen: Option<u16>,
+    /// Ports of collectors.
+    connect: Vec<u16>,
+}
+
+impl Walls {
+    /// What this agent needs.
+    pub fn of(roots: &Roots, config: &Config) -> Self {
+        let base = ["etc", "usr/lib"].map(|name| roots.base().join(name));
+        let mut read: Vec<PathBuf> = SYSTEM.iter().chain(STATE).map(PathBuf::from).chain(base).collect();
+        // The agent's own process is always the real one's.
+        read.extend([roots.sys().into(), roots.proc().into(), roots.run().into(), "/proc".into(), "/run".into()]);
+        read.extend(hierarchies(roots).into_iter().map(|h| h.mount));
+        if roots.is_recorded() {
+            read.push(roots.base().into());
+        }
+        read.extend(config.files().filter_map(Path::parent).map(Into::into));
+        let listen = config.http.as_ref().map(|http| http.listen.port());
+        Self { read, write: writable(config), listen, connect: config.collector_ports() }
+    }
+
+    /// Shuts the calling thread in; says what is in force, or why nothing is.
+    pub(super) fn build(&self) -> Result<String, String> {
+        let status = self.restrict().map_err(|error| format!("Landlock failed: {error}"))?;
+        match status {
+            RulesetStatus::FullyEnforced => Ok("restricted by Landlock".into()),
+            RulesetStatus::PartiallyEnforced => Ok("restricted by Landlock, as far as this kernel has it".into()),
+            RulesetStatus::NotEnforced => {
+                Err("this kernel has no Landlock (5.13 has; see `lsm=` on its command line)".into())
+            }
+        }
+    }
+
+    fn restrict(&self) -> Result<RulesetStatus, RulesetError> {
+        let read = AccessFs::ReadFile | AccessFs::ReadDir;
+        let devices = read | AccessFs::WriteFile | AccessFs::IoctlDev;
+        let write = AccessFs::from_all(KNOWN) & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock);
+        let mut rules = Ruleset::default()
+            .handle_access(AccessFs::from_all(KNOWN))?
+            .handle_access(AccessNet::from_all(KNOWN))?
+            // Signals stay: threads of one process are not of one domain.
+            .scope(Scope::AbstractUnixSocket)?
+            .create()?
+            // What is denied again and again would fill the host's audit log.
+            .log_same_exec(false)?;
+        let devices = DEVICES.iter().map(|path| (Path::new(path), devices));
+        let read = self.read.iter().map(|path| (path.as_path(), read));
+        let write = self.write.iter().map(|path| (path.as_path(), write));
+        for (path, access) in read.chain(devices).chain(write) {
+            rules = open(rules, path, access)?;
+        }
+        if let Some(port) = self.listen {
+            rules = rules.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
+        }
+        for port in self.connect.iter().copied().chain([DNS]) {
+            rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+        }
+        Ok(rules.restrict_self()?.ruleset)
+    }
+}
+
+/// Opens what is there; what is not needs no rule.
+fn open(
+    rules: landlock::RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<landlock::RulesetCreated, RulesetError> {
+    let Ok(fd) = PathFd::new(path) else { return Ok(rules) };
+    // What is no directory takes fewer rights.
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(KNOWN) };
+    rules.add_rule(PathBeneath::new(fd, access))
+}

@@ -1,0 +1,120 @@
+//! The sandbox: what a thread inside can still do, and what it cannot.
+
+#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
+
+use fabriclens_agent::config::{self, Overrides};
+use fabriclens_agent::roots::Roots;
+use fabriclens_agent::sandbox::{Role, Sandbox, State, Walls};
+use fabriclens_agent::{samplers, schedule};
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+
+const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/mlx5-roce");
+
+/// Walls of an agent with that state directory, which reports to that port; `None` where the kernel has no Landlock.
+fn walls(state: &Path, port: u16) -> Walls {
+    let names: Vec<&str> = samplers::ALL.iter().map(|s| s.name).collect();
+    let flags = Overrides { collector: Some(format!("http://127.0.0.1:{port}")), ..Overrides::default() };
+    let mut config = config::load(None, [], &flags, &names).unwrap();
+    config.settings.state_dir = Some(state.to_owned());
+    Walls::of(&Roots::new(None), &config)
+}
+
+/// Calls `look` on a thread that has entered, and tells what is in force there.
+fn inside<T: Send + 'static>(walls: Walls, look: impl FnOnce() -> T + Send + 'static) -> (T, State) {
+    let sandbox = Sandbox::new(walls);
+    let entered = sandbox.clone();
+    let thread = std::thread::spawn(move || {
+        entered.enter(Role::Plain);
+        look()
+    });
+    (thread.join().unwrap(), sandbox.state().unwrap())
+}
+
+#[test]
+fn it_reads_writes_and_connects_where_it_must_and_nowhere_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let [state, elsewhere] = ["state", "elsewhere"].map(|name| dir.path().join(name));
+    fs::create_dir(&state).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("secret"), "x").unwrap();
+    let [collector, other] = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let ports = [&collector, &other].map(|l| l.local_addr().unwrap().port());
+    let (inside_state, secret) = (state.clone(), elsewhere.clone());
+    let (done, state) = inside(walls(&state, ports[0]), move || {
+        let dir = &inside_state;
+        fs::write(dir.join("new"), "x").unwrap();
+        fs::rename(dir.join("new"), dir.join("kept")).unwrap();
+        fs::create_dir(dir.join("spool")).unwrap();
+        fs::remove_dir(dir.join("spool")).unwrap();
+        fs::read("/sys/kernel/mm/transparent_hugepage/enabled").ok();
+        fs::read("/proc/self/status").unwrap();
+        fs::read("/etc/passwd").unwrap();
+        TcpStream::connect(("127.0.0.1", ports[0])).unwrap();
+        // Threads of a thread inside are inside.
+        std::thread::spawn(move || {
+            [
+                ("read a file of others", fs::read(secret.join("secret")).err()),
+                ("list a directory of others", fs::read_dir(&secret).err()),
+                ("write elsewhere", fs::write(secret.join("new"), "x").err()),
+                ("write below what it reads", fs::write("/etc/fabriclens-new", "x").err()),
+                ("connect elsewhere", TcpStream::connect(("127.0.0.1", ports[1])).err()),
+                ("listen elsewhere", TcpListener::bind(("127.0.0.1", 0)).err()),
+            ]
+            .map(|(what, error)| (what, error.map(|e| e.kind())))
+        })
+        .join()
+        .unwrap()
+    });
+    if let Err(why) = state.files {
+        eprintln!("SKIPPED: files are not restricted here: {why}");
+        return;
+    }
+    for (what, kind) in done {
+        assert_eq!(kind, Some(ErrorKind::PermissionDenied), "it may {what}");
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test wants it to fail")]
+fn it_starts_no_program_and_changes_no_system() {
+    let (errors, state) = inside(walls(Path::new("/nonexistent"), 1), || {
+        let raw = |done: rustix::io::Result<()>| done.err().map(rustix::io::Errno::raw_os_error);
+        let start = std::process::Command::new("/bin/true").spawn().err().and_then(|e| e.raw_os_error());
+        let chroot = raw(rustix::process::chroot("/"));
+        let link = raw(rustix::fs::symlink("/", "/tmp/fabriclens-sandbox-link"));
+        let pid = rustix::process::getppid().unwrap();
+        let kill = raw(rustix::process::test_kill_process(pid));
+        [("start a program", start), ("chroot", chroot), ("link", link), ("signal", kill)]
+    });
+    assert_eq!(state.calls, Ok("restricted by seccomp".to_owned()));
+    let denied = Some(rustix::io::Errno::PERM.raw_os_error());
+    for (what, error) in errors {
+        assert_eq!(error, denied, "it may {what}");
+    }
+}
+
+#[test]
+fn a_call_that_is_not_known_is_one_that_the_kernel_does_not_have() {
+    let (error, _) = inside(walls(Path::new("/nonexistent"), 1), || rustix::process::getpgid(None).err());
+    assert_eq!(error, Some(rustix::io::Errno::NOSYS));
+}
+
+#[test]
+fn every_source_gives_inside_what_it_gives_outside() {
+    let look = || {
+        let settings = schedule::Settings { host: "h".into(), ..schedule::Settings::default() };
+        let (_, sources) = schedule::once(Arc::new(Roots::new(Some(HOST.into()))), &settings);
+        let outcome = |s: schedule::SourceStatus| (s.sampler, s.target, s.outcome);
+        sources.into_iter().map(outcome).collect::<Vec<_>>()
+    };
+    let mut config = config::load(None, [], &Overrides::default(), &[]).unwrap();
+    config.settings.state_dir = None;
+    let walls = Walls::of(&Roots::new(Some(HOST.into())), &config);
+    let (seen, _) = inside(walls, look);
+    assert_eq!(seen, look());
+    assert!(seen.len() > 10);
+}

@@ -1,0 +1,57 @@
+//! Files that hold secrets must not be there for everyone on the host. Checked once the rest is; a file that is missing is
+//! told by whoever opens it.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use super::{Config, ConfigError, Endpoint, Pods};
+
+/// What a pod is given is its own, and its modes are the kubelet's.
+const POD: &str = "/var/run/secrets/kubernetes.io/";
+/// Parts of the names of headers that carry secrets.
+const HEADERS: &[&str] = &["auth", "cookie", "key", "secret", "token"];
+
+/// Refuses what others can read; `file` is the configuration itself.
+pub(super) fn check(config: &Config, file: Option<&Path>) -> Result<(), ConfigError> {
+    let servers: Vec<(&'static str, &Endpoint)> = servers(config).collect();
+    let named = servers.iter().flat_map(|(section, e)| {
+        [("password_file", &e.password_file), ("bearer_token_file", &e.bearer_token_file)]
+            .map(|(key, path)| Some((format!("{section}.{key}"), path.as_deref()?)))
+    });
+    let token = config.jobs.slurmrestd.as_ref().and_then(|s| s.token_file.as_deref());
+    let own = [("tls.key", config.tls.as_ref().map(|t| t.key.as_path())), ("jobs.slurmrestd.token_file", token)];
+    let own = own.map(|(key, path)| Some((key.to_owned(), path?)));
+    for (key, path) in own.into_iter().chain(named).flatten() {
+        if !path.starts_with(POD) && is_open(path) {
+            return Err(ConfigError::Exposed { what: key, path: path.to_owned() });
+        }
+    }
+    let secret = |name: &str| HEADERS.iter().any(|part| name.to_ascii_lowercase().contains(part));
+    for (section, server) in servers {
+        if let (Some(name), Some(file)) = (server.headers.keys().find(|n| secret(n)), file.filter(|f| is_open(f))) {
+            let what = format!("{section}.headers.{name}");
+            return Err(ConfigError::Exposed { what, path: file.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Other servers, by the section that names them.
+fn servers(config: &Config) -> impl Iterator<Item = (&'static str, &Endpoint)> {
+    let store = config.store.iter().flat_map(|s| [("store", &s.read), ("store", &s.write.endpoint)]);
+    let forward = config.forward.iter().map(|f| ("forward", &f.endpoint));
+    let told = config.alertmanager.endpoints.iter().map(|e| ("alertmanager", e));
+    let told = told.chain(config.webhook.iter().map(|w| ("webhook", &w.endpoint)));
+    let slurm = config.jobs.slurmrestd.iter().map(|s| ("jobs.slurmrestd", &s.endpoint));
+    let pods = config.jobs.kubernetes.iter().filter_map(|k| match &k.pods {
+        Pods::Url(endpoint) => Some(("jobs.kubernetes", endpoint)),
+        Pods::File(_) => None,
+    });
+    let peers = config.peers.iter().map(|p| ("peers", p));
+    store.chain(forward).chain(peers).chain(told).chain(slurm).chain(pods)
+}
+
+/// Whether everyone on this host may read it.
+fn is_open(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o004 != 0)
+}

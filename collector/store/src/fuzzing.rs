@@ -1,0 +1,78 @@
+//! A door for `fuzz`: the bytes of one file, as they are read when a store is opened and asked. No disk.
+
+use crate::block::read::Block;
+use crate::head::generation::Generation;
+use crate::io::{Files, Input, Output};
+use crate::options::SeriesLimits;
+use crate::select::Found;
+use crate::wal::replay;
+use fabriclens_model::Unlimited;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Samples that one input may be read as.
+const SAMPLES: usize = 1 << 20;
+
+/// The only file there is.
+#[derive(Clone)]
+struct Memory(Arc<[u8]>);
+
+impl Input for Memory {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let from = usize::try_from(offset).ok();
+        let part = from.and_then(|from| self.0.get(from..from.checked_add(len)?));
+        part.map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+impl Files for Memory {
+    fn create_dir(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn create(&self, _: &Path) -> io::Result<Box<dyn Output>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn open(&self, _: &Path) -> io::Result<Box<dyn Input>> {
+        Ok(Box::new(self.clone()))
+    }
+    fn list(&self, _: &Path) -> io::Result<Vec<(String, u64)>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn link(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// A block file: opened, and all of it read.
+pub fn block(bytes: &[u8]) {
+    let Ok(block) = Block::open(&Memory(bytes.into()), Path::new("000000000001.blk"), 1) else { return };
+    let mut found = Found::new(SAMPLES, false, &Unlimited);
+    if found.add_block(&Arc::new(block), &[], i64::MIN, i64::MAX, |_| {}).is_ok() {
+        _ = found.finish(i64::MIN, i64::MAX);
+    }
+}
+
+/// A segment of the log: replayed, and all of it read.
+pub fn log(bytes: &[u8]) {
+    let mut head = Generation::new(1, 16, &SeriesLimits::default());
+    let path = Path::new("000000000001-0000.wal");
+    let replayed = replay::segment(&Memory(bytes.into()), Path::new(""), path, &mut head, &[], &mut Vec::new());
+    let mut found = Found::new(SAMPLES, false, &Unlimited);
+    if replayed.is_ok() && found.add_head(&head, &[], i64::MIN, i64::MAX).is_ok() {
+        _ = found.finish(i64::MIN, i64::MAX);
+    }
+}

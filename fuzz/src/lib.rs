@@ -1,0 +1,26 @@
+//! Whatever comes from outside, fed with what nobody would send: [`targets::ALL`] has a row for each reader of foreign
+//! bytes. `cargo xtask fuzz` mutates under coverage; `cargo test` replays seeds and what was found before. Nothing may
+//! panic, hang or take memory without bound, and some rows hold what is read to a property.
+
+pub mod mutate;
+pub mod seeds;
+pub mod targets;
+
+use std::path::PathBuf;
+use targets::Target;
+
+/// The row of that name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    targets::ALL.iter().find(|t| t.name == name)
+}
+
+/// What a target begins with: made, taken from the repository, and inputs that failed once (`findings/NAME`).
+pub fn corpus(target: &Target) -> Vec<Vec<u8>> {
+    let found = seeds::files(&format!("fuzz/findings/{}", target.name));
+    (target.seeds)().into_iter().chain(found).collect()
+}
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
+}

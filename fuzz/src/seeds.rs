@@ -1,0 +1,272 @@
+//! What targets begin with: made by our own writers, or files of the repository.
+
+use crate::root;
+use crate::targets::hosts as fixtures;
+use fabriclens::ingest::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
+use fabriclens_agent::roots::Roots;
+use fabriclens_agent::schedule;
+use fabriclens_kernel::live;
+use fabriclens_model::Labels;
+use fabriclens_store::log_record;
+use prost::Message as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tempfile::TempDir;
+
+/// Larger files teach a fuzzer little, and cost it much.
+const LARGEST: u64 = 64 << 10;
+
+/// Contents of the files below a directory of the repository; none where it is not there.
+pub fn files(dir: &str) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    below(&root().join(dir), &mut found);
+    found.iter().filter_map(|path| fs::read(path).ok()).collect()
+}
+
+/// Files below a directory, sorted, as far as they are not large.
+fn below(dir: &Path, found: &mut Vec<PathBuf>) {
+    let mut paths: Vec<_> = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        match fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_dir() => below(&path, found),
+            Ok(meta) if meta.is_file() && meta.len() <= LARGEST => found.push(path),
+            _ => {}
+        }
+    }
+}
+
+fn file(path: &str) -> Vec<Vec<u8>> {
+    vec![fs::read(root().join(path)).expect("the file is in the repository")]
+}
+
+/// Each recorded host's samples.
+pub(crate) fn otlp() -> Vec<Vec<u8>> {
+    let sample = |name: &str| {
+        let settings = schedule::Settings { host: name.into(), ..schedule::Settings::default() };
+        schedule::once(Arc::new(Roots::new(Some(fixtures().join(name)))), &settings).0
+    };
+    ["mlx5-roce", "rxe", "slurm", "mana"]
+        .iter()
+        .map(|name| fabriclens_wire::encode::request_bytes(&sample(name)))
+        .collect()
+}
+
+pub(crate) fn remote_write() -> Vec<Vec<u8>> {
+    let label = |(name, value): (&str, &str)| Label { name: name.into(), value: value.into() };
+    let series = |name: &str| TimeSeries {
+        labels: [("__name__", name), ("host", "h1"), ("device", "mlx5_0")].map(label).into(),
+        samples: (0..4).map(|t| Sample { value: t as f64, timestamp: t * 1000 }).collect(),
+        histograms: Vec::new(),
+    };
+    let kind = MetricMetadata::kind_number("counter");
+    let metadata = vec![MetricMetadata { kind, name: "a".into(), ..MetricMetadata::default() }];
+    let plain = WriteRequest { timeseries: ["a", "b_total"].map(series).into(), metadata }.encode_to_vec();
+    let packed = snap::raw::Encoder::new().compress_vec(&plain).expect("bytes can be compressed");
+    vec![plain, packed]
+}
+
+pub(crate) fn gzip() -> Vec<Vec<u8>> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    out.write_all(&[7; 5000]).expect("memory takes bytes");
+    vec![out.finish().expect("memory takes bytes")]
+}
+
+pub(crate) fn lines() -> Vec<Vec<u8>> {
+    let line = r#"{"metric":{"__name__":"a","job":"x"},"values":[1,2.5,"NaN",null,+Inf],"timestamps":[1,2,3,4,5]}"#;
+    vec![line.into(), format!("{line}\n\n{}\n", line.replace("+Inf", "\"-Inf\"")).into()]
+}
+
+/// The queries of the PromQL scripts, and those of the dashboards' comparison.
+pub(crate) fn promql() -> Vec<Vec<u8>> {
+    let scripts = files("tests/promql").into_iter().filter_map(|text| String::from_utf8(text).ok());
+    let query =
+        |line: &str| line.split_once(": ").filter(|(head, _)| head.starts_with(['a', 'o'])).map(|(_, q)| q.into());
+    scripts.flat_map(|text| text.lines().filter_map(query).collect::<Vec<_>>()).collect()
+}
+
+const STORES: &str = "collector/store/tests/fixtures/stores";
+
+pub(crate) fn blocks() -> Vec<Vec<u8>> {
+    ["v1", "v2"].iter().flat_map(|v| file(&format!("{STORES}/{v}/blocks/000000000001.blk"))).collect()
+}
+
+pub(crate) fn logs() -> Vec<Vec<u8>> {
+    ["v1", "v2"].iter().flat_map(|v| file(&format!("{STORES}/{v}/wal/000000000002-0000.wal"))).collect()
+}
+
+pub(crate) fn queues() -> Vec<Vec<u8>> {
+    let mut queue = b"FABLENSF\x02\0\0\0\x01".to_vec();
+    queue.resize(40, 0);
+    let columns = ["a", "b", "c"].map(|name| Labels::new([("__name__", name), ("host", "h1")]));
+    log_record::put_layout(&mut queue, 1, &columns);
+    for t in 0..4 {
+        log_record::put_rows(&mut queue, 1, &[t * 1000, t * 1000 + 500], &[1.0, 2.0, 0.5, f64::NAN, t as f64, -7.0]);
+    }
+    vec![queue]
+}
+
+/// Attributes of every small number, nested once, for each parser.
+pub(crate) fn answers() -> Vec<Vec<u8>> {
+    let attribute = |kind: u16, payload: &[u8]| {
+        let mut out = Vec::new();
+        out.extend((payload.len() as u16 + 4).to_ne_bytes());
+        out.extend(kind.to_ne_bytes());
+        out.extend(payload);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out
+    };
+    let flat: Vec<u8> = (1..90).flat_map(|kind| attribute(kind, &[1, 0, 0, 0, 0, 0, 0, 0])).collect();
+    let nested: Vec<u8> = (1..90).flat_map(|kind| attribute(kind, &attribute(kind, b"mlx5_0\0\0"))).collect();
+    let uevent = b"add@/devices/x\0ACTION=add\0DEVPATH=/devices/x/mlx5_0\0SUBSYSTEM=infiniband\0";
+    let mut strings = vec![0; 8];
+    strings.extend(2_u32.to_ne_bytes());
+    strings.extend([b"rx_bytes\0", b"tx_bytes\0"].iter().flat_map(|name| [&name[..], &[0; 23]].concat()));
+    let of = |which: u8| [&flat[..], &nested, uevent, &strings].map(|body| [&[which], body].concat());
+    live::fuzzing::answers().flat_map(of).collect()
+}
+
+/// Modules of each kind of memory, with a number everywhere.
+pub(crate) fn modules() -> Vec<Vec<u8>> {
+    let module = |kind: u8| {
+        let mut memory: Vec<u8> = (0..128 * 7).map(|n| n as u8 | 0x40).collect();
+        (memory[0], memory[2], memory[92]) = (kind, 0, 0x68);
+        memory
+    };
+    [0x03, 0x11, 0x18, 0x1e].map(module).into()
+}
+
+pub(crate) fn lldp() -> Vec<Vec<u8>> {
+    let part = |kind: u8, value: &[u8]| [&[kind << 1, value.len() as u8], value].concat();
+    let parts = [
+        part(1, b"\x04\x00\x11\x22\x33\x44\x55"),
+        part(2, b"\x05Ethernet1/1"),
+        part(3, &[0, 120]),
+        part(4, b"swp1"),
+        part(5, b"leaf1.example.com"),
+        part(7, &[0, 4, 0, 4]),
+        part(0, b""),
+    ];
+    vec![parts.concat()]
+}
+
+/// What recorded hosts hold beside sysfs and procfs.
+pub(crate) fn recorded() -> Vec<Vec<u8>> {
+    let hosts = ["mlx5-roce", "bnxt", "slurm", "kubernetes"];
+    let folders = ["ethtool", "rdma", "dcb", "lldp", "module"];
+    hosts
+        .iter()
+        .flat_map(|h| folders.iter().flat_map(move |f| files(&format!("tests/fixtures/hosts/{h}/{f}"))))
+        .collect()
+}
+
+pub(crate) fn ebpf() -> Vec<Vec<u8>> {
+    let format = "name: tcp_probe\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+                  \tfield:__u8 saddr[28];\toffset:8;\tsize:28;\tsigned:0;\n";
+    // A header, an integer, and a structure `sock` whose member `__sk_common` is without a name.
+    let strings = b"\0sock\0__sk_common\0int\0";
+    let types: Vec<u32> = vec![18, 1 << 24, 4, 32, 1, 4 << 24 | 1, 8, 6, 1, 64];
+    let mut btf: Vec<u8> = vec![0x9f, 0xeb, 1, 0];
+    let header = [24, 0, types.len() as u32 * 4, types.len() as u32 * 4, strings.len() as u32];
+    btf.extend(header.iter().chain(&types).flat_map(|word| word.to_le_bytes()));
+    btf.extend(strings);
+    let record = (0..40_u64).flat_map(|n| (n % 7).to_le_bytes()).collect();
+    vec![format.into(), btf, record]
+}
+
+pub(crate) fn processes() -> Vec<Vec<u8>> {
+    [
+        "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0\n",
+        "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0ff3a5a6_7c2b_4a1e_9f0e_0123456789ab.slice/cri-x.scope\n",
+        "12:memory:/slurm/uid_1001/job_4711/step_batch\n0::/\n",
+        "SLURM_JOB_ID=4711\0SLURM_CLUSTER_NAME=lab\0SLURM_ARRAY_JOB_ID=4700\0SLURM_ARRAY_TASK_ID=3\0USER=ann\0",
+        "PBS_JOBID=12.server\0PBS_ENVIRONMENT=x\0LSB_JOBID=9\0LSB_JOBINDEX=2\0",
+        "18446744073709551615\n",
+        "0x1f\n",
+    ]
+    .map(Into::into)
+    .into()
+}
+
+pub(crate) fn agent_config() -> Vec<Vec<u8>> {
+    file("deploy/config/agent.toml").into_iter().flat_map(both).collect()
+}
+
+pub(crate) fn config() -> Vec<Vec<u8>> {
+    file("deploy/config/collector.toml").into_iter().flat_map(both).collect()
+}
+
+/// A commented file, and the same with its keys in force.
+fn both(text: Vec<u8>) -> [Vec<u8>; 2] {
+    let lines = String::from_utf8_lossy(&text).into_owned();
+    let keys = lines.lines().map(|l| l.trim_start_matches(['#', ' '])).filter(|l| l.contains(['=', '[']));
+    [text, keys.collect::<Vec<_>>().join("\n").into()]
+}
+
+/// Copies of recorded hosts in which one file at a time is another.
+pub(crate) struct Hosts {
+    dir: TempDir,
+    /// Of each host: its name, and its files below it.
+    hosts: Vec<(&'static str, Vec<PathBuf>)>,
+    turn: Mutex<()>,
+}
+
+const HOSTS: [&str; 6] = ["mlx5-roce", "mlx5-ib", "bnxt", "slurm", "kubernetes", "rxe"];
+
+fn files_of(host: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    below(&fixtures().join(host), &mut found);
+    found.iter().filter_map(|path| path.strip_prefix(fixtures().join(host)).ok().map(Into::into)).collect()
+}
+
+/// Which file, and what is in it: a byte, two bytes, the content. Of each host every seventh.
+pub(crate) fn hosts() -> Vec<Vec<u8>> {
+    let seed = |(h, (n, path)): (usize, (usize, &PathBuf))| {
+        let content = fs::read(fixtures().join(HOSTS[h]).join(path)).ok()?;
+        Some([&[h as u8], &(n as u16).to_le_bytes()[..], &content].concat())
+    };
+    let of =
+        |h: usize| files_of(HOSTS[h]).iter().enumerate().step_by(7).filter_map(|f| seed((h, f))).collect::<Vec<_>>();
+    (0..HOSTS.len()).flat_map(of).collect()
+}
+
+impl Hosts {
+    pub(crate) fn copied(dir: TempDir) -> Self {
+        let hosts = HOSTS.map(|host| {
+            copy(&fixtures().join(host), &dir.path().join(host)).expect("a host can be copied");
+            (host, files_of(host))
+        });
+        Self { dir, hosts: hosts.into(), turn: Mutex::default() }
+    }
+
+    /// Calls `look` at a host one file of which is as the input says.
+    pub(crate) fn with_changed(&self, input: &[u8], look: impl FnOnce(Arc<Roots>)) {
+        let [host, low, high, content @ ..] = input else { return };
+        let (name, files) = &self.hosts[usize::from(*host) % self.hosts.len()];
+        let file = &files[usize::from(u16::from_le_bytes([*low, *high])) % files.len()];
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let root = self.dir.path().join(name);
+        fs::write(root.join(file), content).expect("the copy takes files");
+        look(Arc::new(Roots::new(Some(root.clone()))));
+        fs::copy(fixtures().join(name).join(file), root.join(file)).expect("the copy takes files");
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let (from, to) = (entry.as_ref().map(|e| e.path()), entry.as_ref().map(|e| to.join(e.file_name())));
+        let (from, to) = (from.map_err(|e| e.kind())?, to.map_err(|e| e.kind())?);
+        let meta = fs::symlink_metadata(&from)?;
+        if meta.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?;
+        } else if meta.is_dir() {
+            copy(&from, &to)?;
+        } else {
+            fs::copy(&from, &to)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! The table of targets.
+
+use crate::{root, seeds};
+use fabriclens::{config, forward, ingest, jobs, telemetry::Telemetry};
+use fabriclens_agent::workload::{cgroup, environ};
+use fabriclens_agent::{ebpf, schedule, sysfile};
+use fabriclens_correlate::topology;
+use fabriclens_jobs::{Agents, kubernetes, slurm};
+use fabriclens_kernel::{live, lldp, recorded};
+use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
+use fabriclens_promql::{Engine, Limits};
+use fabriclens_wire::decode::Decoder;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A reader of foreign bytes.
+pub struct Target {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Whose bytes, and who reads them.
+    pub what: &'static str,
+    /// Inputs to begin with.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Takes one input; a panic is a finding.
+    pub run: fn(&[u8]),
+}
+
+const fn row(name: &'static str, what: &'static str, seeds: fn() -> Vec<Vec<u8>>, run: fn(&[u8])) -> Target {
+    Target { name, what, seeds, run }
+}
+
+/// All of them.
+pub const ALL: &[Target] = &[
+    row("otlp", "senders: metrics by OTLP, decoded by hand", seeds::otlp, otlp),
+    row("remote_write", "senders: snappy and remote write", seeds::remote_write, ingest::fuzzing::remote_write),
+    row("gzip", "senders: compressed bodies", seeds::gzip, ingest::fuzzing::gunzip),
+    row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
+    row("promql", "people: queries, parsed and evaluated", seeds::promql, promql),
+    row("block", "the disk: block files", seeds::blocks, fabriclens_store::fuzzing::block),
+    row("log", "the disk: the store's log", seeds::logs, fabriclens_store::fuzzing::log),
+    row("forward", "the disk: queues to other servers", seeds::queues, forward),
+    row("netlink", "the kernel: netlink, ethtool, DCB and uevents", seeds::answers, live::fuzzing::answer),
+    row("module", "optical modules: their memory", seeds::modules, live::fuzzing::module),
+    row("lldp", "the wire: LLDP frames", seeds::lldp, |b| _ = lldp::parse(b)),
+    row("recorded", "recordings: ethtool, rdma and dcb", seeds::recorded, |b| text(b, recorded::fuzzing::file)),
+    row("ebpf", "the kernel: BTF, tracepoints, records of maps", seeds::ebpf, of_kernel),
+    row("processes", "processes: control groups, environments", seeds::processes, of_processes),
+    row("host", "sysfs and procfs: one file of a host changed, all samplers run", seeds::hosts, host),
+    row("topology", "people: topologies in every format", || seeds::files("fuzz/seeds/topology"), of_topology),
+    row("jobs", "schedulers: Slurm, Kubernetes, bodies of jobs", || seeds::files("fuzz/seeds/jobs"), of_jobs),
+    row("agent_config", "administrators: the agent's configuration", seeds::agent_config, agent_config),
+    row("config", "administrators: the collector's configuration", seeds::config, collector_config),
+];
+
+fn text(bytes: &[u8], read: impl FnOnce(&str)) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        read(text);
+    }
+}
+
+/// Memory rather than a disk, where there is some.
+fn scratch() -> TempDir {
+    let memory = PathBuf::from("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    dir.expect("a temporary directory can be made")
+}
+
+fn otlp(bytes: &[u8]) {
+    let mut decoder = Decoder::default();
+    let first = decoder.bytes(bytes);
+    // The second time every sender is known, which goes another way to the same rows.
+    let second = decoder.bytes(bytes);
+    assert_eq!(first.is_ok(), second.is_ok());
+    if let (Ok(first), Ok(second)) = (first, second) {
+        assert_eq!(first.samples(), second.samples(), "a known sender's samples are all there");
+    }
+}
+
+/// A few series of each kind, for queries.
+struct Few(Vec<Series>);
+
+impl Read for Few {
+    fn select_within(
+        &self,
+        matchers: &[Matcher],
+        start: i64,
+        end: i64,
+        _: &dyn Budget,
+    ) -> Result<Vec<Series>, ReadError> {
+        let within = |s: &Series| {
+            let (times, values) = s.times.iter().zip(&s.values).filter(|(t, _)| (start..=end).contains(*t)).unzip();
+            Series { labels: s.labels.clone(), times, values }
+        };
+        let fits = |s: &&Series| matchers.iter().all(|m| m.matches(&s.labels));
+        Ok(self.0.iter().filter(fits).map(within).filter(|s| !s.times.is_empty()).collect())
+    }
+}
+
+fn promql(bytes: &[u8]) {
+    static FEW: LazyLock<Few> = LazyLock::new(|| {
+        let series = |name: &str, n: usize, labels: [(&str, &str); 2]| Series {
+            labels: Labels::new([("__name__", name)].into_iter().chain(labels)),
+            times: (0..40).map(|t| t * 15_000).collect(),
+            values: (0..40)
+                .map(|t| [t as f64, f64::NAN, -(t as f64), fabriclens_model::stale()][(t / 8 + n) % 4])
+                .collect(),
+        };
+        let names = ["a", "b", "requests_total", "latency_bucket"];
+        let each = |(n, name)| [0, 1].map(|i| series(name, n, [("job", ["x", "y"][i]), ("le", ["0.5", "+Inf"][i])]));
+        Few(names.into_iter().enumerate().flat_map(each).collect())
+    });
+    let limits = Limits { max_samples: 200_000, max_steps: 40, timeout: Duration::from_secs(5), ..Limits::default() };
+    let engine = Engine::new(limits);
+    text(bytes, |query| {
+        let checked = fabriclens_promql::check(query);
+        let instant = engine.instant(&*FEW, query, 300_000);
+        assert!(checked.is_ok() || instant.is_err(), "what does not parse has no answer");
+        _ = engine.range(&*FEW, query, 0, 600_000, 60_000);
+        _ = fabriclens_promql::format(query);
+        _ = fabriclens_promql::selector(query);
+    });
+}
+
+fn forward(bytes: &[u8]) {
+    static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(|| Telemetry::new().expect("metrics register once"));
+    let dir = scratch();
+    forward::fuzzing::segment(dir.path(), bytes, &TELEMETRY);
+}
+
+fn of_kernel(bytes: &[u8]) {
+    ebpf::fuzzing::btf(bytes);
+    ebpf::fuzzing::record(bytes);
+    text(bytes, ebpf::fuzzing::tracepoint);
+}
+
+fn of_processes(bytes: &[u8]) {
+    _ = sysfile::number(bytes);
+    _ = environ::of_environment(bytes);
+    _ = environ::kept(bytes);
+    text(bytes, |lines| {
+        _ = cgroup::of_process(lines);
+        _ = cgroup::of_path(lines);
+        _ = cgroup::leads_to_jobs(lines);
+    });
+}
+
+fn host(bytes: &[u8]) {
+    static HOSTS: LazyLock<seeds::Hosts> = LazyLock::new(|| seeds::Hosts::copied(scratch()));
+    HOSTS.with_changed(bytes, |roots| {
+        let settings = schedule::Settings { host: "h".into(), ..schedule::Settings::default() };
+        let (sections, _) = schedule::once(roots, &settings);
+        let request = fabriclens_wire::encode::request_bytes(&sections);
+        let rows = Decoder::default().bytes(&request).expect("what an agent sends is well formed");
+        assert!(rows.rejected.is_empty(), "nothing of an agent is refused: {:?}", rows.rejected);
+    });
+}
+
+fn of_topology(bytes: &[u8]) {
+    text(bytes, |text| {
+        if let Ok(described) = topology::parse("fuzz", text) {
+            _ = topology::merge(&[described], &topology::Names::new(&[], &BTreeMap::new()));
+        }
+    });
+}
+
+fn of_jobs(bytes: &[u8]) {
+    _ = slurm::jobs(bytes, "lab");
+    if let Ok((pods, _)) = kubernetes::page(bytes) {
+        _ = kubernetes::jobs(&pods, "lab", &Agents::default());
+    }
+    _ = jobs::Body::read(bytes).and_then(jobs::Body::facts);
+    _ = jobs::Change::read(bytes).and_then(jobs::Change::facts);
+}
+
+/// Configurations are files: this one is written over again and again.
+fn with_file(bytes: &[u8], read: impl FnOnce(&std::path::Path)) {
+    static DIR: LazyLock<TempDir> = LazyLock::new(scratch);
+    let path = DIR.path().join(format!("{:?}.toml", std::thread::current().id()));
+    std::fs::write(&path, bytes).expect("the directory takes files");
+    read(&path);
+}
+
+fn agent_config(bytes: &[u8]) {
+    let samplers: Vec<&str> = fabriclens_agent::samplers::ALL.iter().map(|s| s.name).collect();
+    with_file(bytes, |path| _ = fabriclens_agent::config::load(Some(path), [], &Default::default(), &samplers));
+}
+
+fn collector_config(bytes: &[u8]) {
+    with_file(bytes, |path| _ = config::load(Some(path), [], &Default::default()));
+}
+
+/// Hosts of the repository.
+pub(crate) fn hosts() -> PathBuf {
+    root().join("tests/fixtures/hosts")
+}
