@@ -7,7 +7,14 @@ const HEARD: &str = "fabriclens_agent_start_time_seconds";
 const H1: &str = r#"host="h1""#;
 
 pub fn rules() -> Vec<Alert> {
-    vec![agent_missing(), clock_skew(), agent_data_loss(), collector_data_loss(), collector_overloaded(), store_failing()]
+    vec![
+        agent_missing(),
+        clock_skew(),
+        agent_data_loss(),
+        collector_data_loss(),
+        collector_overloaded(),
+        store_failing(),
+    ]
 }
 
 fn agent_missing() -> Alert {
@@ -125,7 +132,11 @@ fn collector_overloaded() -> Alert {
         summary: "The collector tells senders to come back: {{ $labels.reason }}",
         says: "More comes than it can take (busy, room), or it has nearly the memory that it may have (memory). Nothing is lost as long as agents can keep what waits. Verdicts come first; old samples wait longest.",
         cases: vec![
-            fires("10m", &[r#"reason="memory""#], &[(r#"fabriclens_ingest_shed_total{source="otlp_grpc",rank="late",reason="memory"}"#, "0+9x80")]),
+            fires(
+                "10m",
+                &[r#"reason="memory""#],
+                &[(r#"fabriclens_ingest_shed_total{source="otlp_grpc",rank="late",reason="memory"}"#, "0+9x80")],
+            ),
             silent(
                 "10m",
                 &[
