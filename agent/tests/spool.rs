@@ -46,7 +46,7 @@ async fn what_was_sampled_while_the_collector_was_away_arrives_once_and_after_wh
     assert!(run.counters.disk().held.bytes > 0);
     let health = fabriclens_agent::http::health(&[], &[Arc::clone(&run.counters)]);
     assert!(health.status() == "degraded" && health.reasons[0].starts_with("the collector has been away for"));
-    let told = &health.json((0, 0))["uplinks"][0];
+    let told = &health.json((0, 0), None)["uplinks"][0];
     assert_eq!(told["spool"]["points"], run.counters.accounts().spooled);
     assert_eq!((&told["dropped"], &told["unaccounted"]), (&0.into(), &0.into()));
     let _server = fake.serve(&address.to_string(), ZSTD, 64 << 20).await;

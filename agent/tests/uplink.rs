@@ -173,7 +173,8 @@ async fn a_token_that_cannot_be_sent_is_named_before_the_start() {
     let file = dir.path().join("token");
     let start = || {
         let config = Collector { token_file: Some(file.clone()), ..config(([127, 0, 0, 1], 1).into()) };
-        let error = Uplink::new(config, "h", Arc::new(Ring::new(100, 1)).reader(0), None).expect_err("no token").to_string();
+        let error =
+            Uplink::new(config, "h", Arc::new(Ring::new(100, 1)).reader(0), None).expect_err("no token").to_string();
         assert!(error.contains(&*file.to_string_lossy()), "{error}");
         error
     };

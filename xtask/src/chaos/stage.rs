@@ -16,8 +16,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The disks of the collector's data and of the agents' spools, so that they can be filled.
 const DISKS: [(&str, &str); 2] = [("data", "2g"), ("spools", "1g")];
-/// What waits in an agent's memory while the collector is away: some seconds, so that the spool is needed soon.
-const RING: &str = "FABRICLENS_AGENT_SAMPLING_RING_SECTIONS=600";
+/// Of each agent: what waits in memory while the collector is away is some seconds, so that the spool is needed soon, and
+/// what is on disk is sent soon.
+const AGENT: [(&str, &str); 4] =
+    [("SAMPLING_RING_SECTIONS", "600"), ("SPOOL_AFTER", "1s"), ("SPOOL_JITTER", "1s"), ("SPOOL_RATE", "4MiB")];
 /// The series by which it is seen whether samples are missing: of a device that no fault touches.
 pub const WITNESS: &str = "fabric_port_io_bytes_total{host=~\"gpu-.*\",direction=\"transmit\",device=\"mlx5_3\"}";
 /// Longest time for anything that is waited for.
@@ -89,8 +91,11 @@ impl Stage {
             let (tree, listen) = (tree.display().to_string(), format!("127.0.0.1:{port}"));
             let args = ["run", "--root", &tree, "--collector", &to, "--http", &listen];
             let mut agent = Unit::new(&name, &binaries.agent, &args, &logs);
-            let spool = dir.join("spools").join(&name).display().to_string();
-            agent.env = vec![RING.to_owned(), format!("SPOOL={spool}")];
+            let spool = dir.join("spools").join(&name);
+            fs::create_dir(&spool)?;
+            let (spool, prefix) = (spool.display().to_string(), "FABRICLENS_AGENT_");
+            agent.env = AGENT.iter().map(|(name, value)| format!("{prefix}{name}={value}")).collect();
+            agent.env.push(format!("{prefix}SPOOL_DIR={spool}"));
             agent.start()?;
             stage.agents.push(agent);
             stage.wires.push(wire);
