@@ -1,7 +1,7 @@
 //! What must hold whatever happens, and a row that tells whether it did.
 
 use super::faults::{Fault, Seen};
-use super::stage::{PATIENCE, Stage, WITNESS, get, now, sum_of};
+use super::stage::{Stage, WITNESS, now, sum_of};
 use super::watch::{self, Watch};
 use super::{Random, host_name};
 use anyhow::{Context, Result};
@@ -144,8 +144,21 @@ fn incidents(stage: &Stage, from: f64) -> Result<Vec<String>> {
     Ok(new.map(|one| format!("told of {}: {}", text(one, "kind"), text(one, "explanation"))).collect())
 }
 
-/// Agents whose sums are off: what was taken is acknowledged, refused, dropped and counted, or waits.
+/// Agents whose sums are off, by their own account and by ours.
 fn accounts(stage: &Stage) -> Result<Vec<String>> {
-    let _ = (stage, get as fn(&str) -> _, sum_of as fn(&str, &str) -> _, PATIENCE);
-    Ok(Vec::new())
+    let mut wrong = Vec::new();
+    for host in 0..stage.agents.len() {
+        let page = stage.agent_metrics(host)?;
+        let of = |name: &str| sum_of(&page, &format!("fabriclens_agent_uplink_{name}"));
+        let (taken, off) = (of("taken_total"), of("unaccounted"));
+        let told = ["acked_total", "rejected_total", "dropped_total", "waiting"].map(of);
+        let sum: f64 = told.iter().sum();
+        if off != 0.0 || sum != taken || taken == 0.0 {
+            wrong.push(format!(
+                "{}: {taken} points taken; acknowledged, refused, dropped, waiting: {told:?}",
+                host_name(host)
+            ));
+        }
+    }
+    Ok(wrong)
 }

@@ -215,21 +215,17 @@ pub const ALL: &[Fault] = &[
         name: "spool-disk-full",
         expected: "the agent goes on with its memory, and counts what it drops",
         does: |stage, _, hold| {
-            let ballast = fill(&stage.dir.join("spools"))?;
+            let (ballast, from) = (fill(&stage.dir.join("spools"))?, now());
             stage.collector.end(PATIENCE)?;
+            let said = agents_say(stage, "the spool", PATIENCE);
             std::thread::sleep(hold);
-            let dropped = dropped(stage)?;
             fs::remove_file(ballast)?;
             stage.collector.start()?;
             stage.wait_ready()?;
-            Ok(Seen {
-                observed: format!("{dropped:.0} sections dropped and counted so far"),
-                // Nothing but memory could keep them: what was counted as dropped may be missing.
-                silent: (0..stage.agents.len())
-                    .map(|host| (host, now() - 2.0 * hold.as_secs_f64(), now() + 2.0))
-                    .collect(),
-                skipped: None,
-            })
+            let dropped = stage.agents_sum("fabriclens_agent_uplink_dropped_total")?;
+            // Nothing but memory could keep them.
+            let silent = (0..stage.agents.len()).map(|host| (host, from, now() + 2.0)).collect();
+            Seen::silent(format!("{dropped:.0} points dropped and counted; {}", said?), silent)
         },
     },
     Fault {
@@ -397,12 +393,6 @@ fn soft_limit(process: u32) -> Result<String> {
 
 fn fds(process: u32) -> Result<usize> {
     Ok(fs::read_dir(format!("/proc/{process}/fd"))?.count())
-}
-
-/// Samples that agents counted as dropped, for want of room.
-fn dropped(stage: &Stage) -> Result<f64> {
-    let names = ["fabriclens_agent_uplink_dropped_points_total", "fabriclens_agent_ring_dropped_total"];
-    (0..stage.agents.len()).flat_map(|host| names.map(|name| stage.agent_metric(host, name))).sum()
 }
 
 /// Waits until `/readyz` of the collector answers with a status, and gives its words.

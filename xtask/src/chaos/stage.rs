@@ -133,13 +133,17 @@ impl Stage {
 
     /// Bytes that wait in the agents' spools.
     pub fn spooled(&self) -> Result<f64> {
-        (0..self.agents.len()).map(|host| self.agent_metric(host, "fabriclens_agent_spool_size_bytes")).sum()
+        self.agents_sum("fabriclens_agent_spool_size_bytes")
     }
 
-    /// What an agent tells of itself: the sum of a metric's series; none is nothing.
-    pub fn agent_metric(&self, host: usize, name: &str) -> Result<f64> {
-        let (_, text) = get(&format!("http://127.0.0.1:{}/metrics", self.agent_ports[host]))?;
-        Ok(sum_of(&text, name))
+    /// What an agent tells of itself.
+    pub fn agent_metrics(&self, host: usize) -> Result<String> {
+        Ok(get(&format!("http://127.0.0.1:{}/metrics", self.agent_ports[host]))?.1)
+    }
+
+    /// The sum of a metric of all agents.
+    pub fn agents_sum(&self, name: &str) -> Result<f64> {
+        (0..self.agents.len()).map(|host| Ok(sum_of(&self.agent_metrics(host)?, name))).sum()
     }
 
     /// The result of an instant query.
