@@ -37,9 +37,10 @@ async fn samples_are_taken_and_light_questions_answered_while_every_heavy_turn_i
         running = line.split(' ').nth(1).unwrap().parse().unwrap();
         assert!(!heavy.iter().any(std::thread::JoinHandle::is_finished), "they were not heavy at all");
     }
-    let mut client = c.grpc().await;
-    for tick in 0..50 {
-        let request = otlp("h", "fabric.test", &[(1, now_ns(), tick)]);
+    let (mut client, begin) = (c.grpc().await, now_ns());
+    for tick in 0..50_u64 {
+        // Times that are told apart by milliseconds, however fast the answers come.
+        let request = otlp("h", "fabric.test", &[(1, begin - 1_000_000_000 + tick * 10_000_000, tick as i64)]);
         assert_eq!(client.export(request).await.unwrap().into_inner().partial_success, None);
     }
     assert_eq!(c.value("count_over_time(fabric_test_total[1m])").await, Some(50.0));
