@@ -38,7 +38,7 @@ fn numbers(range: std::ops::Range<u64>) -> Vec<f64> {
 #[tokio::test]
 async fn what_was_sampled_while_the_collector_was_away_arrives_once_and_after_what_is_live() {
     let (dir, fake, address) = (tempfile::tempdir().unwrap(), Fake::default(), nobody());
-    // 100 bytes a second: about one request of the spool in a second.
+    // A request of the spool is larger: more than a second from one to the next.
     let slow = Spool { rate: 400, ..spool(dir.path()) };
     let run = start_with(config(address), Some(&slow));
     push(&run, 0..20).await;
@@ -53,10 +53,12 @@ async fn what_was_sampled_while_the_collector_was_away_arrives_once_and_after_wh
     // Only live samples find out that it is back.
     push(&run, 20..21).await;
     until("it to be back", || run.counters.state() == State::Up).await;
+    let back = std::time::Instant::now();
     push(&run, 21..24).await;
     until("the live ones", || sorted(&fake).ends_with(&numbers(21..24))).await;
     assert!(run.counters.accounts().spooled > 0, "live samples do not wait for those of before");
     until("the rest", || run.counters.accounts().spooled == 0).await;
+    assert!(back.elapsed() > Duration::from_secs(1), "the spool has its pace");
     let counters = run.end().await;
     assert_eq!(sorted(&fake), numbers(0..24));
     assert!(fake.seen.lock().values().all(|n| *n == 1));
