@@ -1,5 +1,5 @@
 //! What the agent may still do once it runs: a fault in it is then worth little to whoever finds it. Files by Landlock
-//! ([`files`]), system calls by seccomp ([`calls`]), each as far as the kernel has it; what it lacks is told and no reason
+//! (`files`), system calls by seccomp (`calls`), each as far as the kernel has it; what it lacks is told and no reason
 //! not to start. A thread enters for itself and for all that it starts later, where it gives back its capabilities.
 
 mod calls;
