@@ -79,7 +79,6 @@ pub fn one(
     }
     let recovered =
         stage.wait_ready().and_then(|ready| Ok(ready + stage.wait_fresh()?)).context("it did not recover")?;
-    let took = begin.elapsed().as_secs_f64();
     // What was told late is told.
     std::thread::sleep(Duration::from_secs(2));
 
@@ -96,7 +95,7 @@ pub fn one(
             wrong.push(format!("{name} took {:.0} MB, more than {:.0} MB", rss / 1e6, bounds[who] / 1e6));
         }
     }
-    let now = watch::agents_cpu();
+    let (now, took) = (watch::agents_cpu(), begin.elapsed().as_secs_f64());
     let taken = cpu.iter().filter_map(|(id, then)| Some(now.get(id)?.saturating_sub(*then) as f64 / 1e9 / took));
     let busiest = taken.fold(0.0, f64::max);
     if busiest > AGENT_CPU && took > 5.0 {
