@@ -18,7 +18,7 @@ const HOST_RSS: f64 = 4e6;
 const AGENT_CPU: f64 = 0.03;
 
 /// How names of the load's hosts begin.
-const LOAD: &str = "\"node0";
+const LOAD: &str = "node0";
 
 /// What became of a fault.
 pub struct Row {
@@ -138,7 +138,7 @@ fn incidents(stage: &Stage, from: f64) -> Result<Vec<String>> {
     let told = stage.api("incidents")?;
     let all = told["incidents"].as_array().cloned().unwrap_or_default();
     let new = all.iter().filter(|one| one["detected_ns"].as_f64().is_some_and(|at| at / 1e9 >= from));
-    let new = new.filter(|one| !one["root"].to_string().contains(LOAD));
+    let new = new.filter(|one| !["root", "explanation"].iter().any(|key| one[key].to_string().contains(LOAD)));
     let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
     Ok(new.map(|one| format!("told of {}: {}", text(one, "kind"), text(one, "explanation"))).collect())
 }

@@ -65,24 +65,29 @@ fn place(scene: &Scene<'_>, worst: usize) -> (Root, f64, String) {
         let leaves: BTreeSet<Option<usize>> = ports.iter().map(|p| scene.fabric.peer_node(*p)).collect();
         leaves.first().copied().flatten().filter(|_| leaves.len() == 1)
     };
-    let named = |leaf: usize| &scene.fabric.topology.nodes[leaf].name;
+    let named = |node: usize| &scene.fabric.topology.nodes[node].name;
+    let hosts: BTreeSet<usize> = from.iter().map(|port| scene.fabric.ports.list[*port].end.node).collect();
+    let many = hosts.len();
     if from.len() == 1 {
         return (Root::Port(worst), 0.4, "no other host has that: it is this host, its NIC or its link".to_owned());
     }
     if let (1, Some(port)) = (to.len(), to.first()) {
-        let whose =
-            format!("{} hosts that send to {} have that: it is that host or its link", from.len(), name(scene, *port));
+        let whose = format!("{many} hosts that send to {} have that: it is that host or its link", name(scene, *port));
         return (Root::Port(*port), 0.38, whose);
     }
+    if let (1, Some(host)) = (many, hosts.first()) {
+        let whose = format!("other ports of {} have that too, and no other host: it is this host", named(*host));
+        return (Root::Host(*host), 0.39, whose);
+    }
     if let Some(leaf) = leaf(&from) {
-        let whose = format!("{} hosts of {} have that, and no others", from.len(), named(leaf));
+        let whose = format!("{many} hosts of {} have that, and no others", named(leaf));
         return (Root::Switch(leaf), 0.38, whose);
     }
     if let Some(leaf) = leaf(&to) {
-        let whose = format!("{} hosts have that, and all that is lost was for hosts of {}", from.len(), named(leaf));
+        let whose = format!("{many} hosts have that, and all that is lost was for hosts of {}", named(leaf));
         return (Root::Switch(leaf), 0.37, whose);
     }
-    (Root::Fabric, 0.36, format!("{} hosts of several leaves have that: it is the network", from.len()))
+    (Root::Fabric, 0.36, format!("{many} hosts in several places have that: it is the network"))
 }
 
 /// Events of a stretch and what they are measured by: at least so many, and more than is usual.

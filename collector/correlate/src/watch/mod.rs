@@ -222,8 +222,9 @@ impl Watch {
             self.begin(&mut open);
         }
         for mut episode in open {
-            let same = |other: &&Episode| other.verdict().root == episode.verdict().root;
-            match self.open.iter().find(same).filter(|other| other.verdict().root != Root::Fabric) {
+            // More than one place is the same only for the same trouble.
+            let same = |a: &Finding, b: &Finding| a.root == b.root && (a.root != Root::Fabric || a.kind == b.kind);
+            match self.open.iter().find(|other| same(other.verdict(), episode.verdict())) {
                 Some(other) => {
                     episode.part_of = Some(other.id.clone());
                     over.push(episode.tell(&self.fabric, true));
