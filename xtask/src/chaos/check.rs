@@ -83,7 +83,7 @@ pub fn one(
     std::thread::sleep(Duration::from_secs(2));
 
     if seen.skipped.is_none() {
-        wrong.extend(gaps(stage, from, &seen)?);
+        wrong.extend(gaps(stage, from, to, &seen)?);
     }
     wrong.extend(incidents(stage, from)?);
     wrong.extend(accounts(stage)?);
@@ -111,7 +111,7 @@ pub fn one(
 }
 
 /// Hosts whose series have holes in times in which they could sample.
-fn gaps(stage: &Stage, from: f64, seen: &Seen) -> Result<Vec<String>> {
+fn gaps(stage: &Stage, from: f64, to: f64, seen: &Seen) -> Result<Vec<String>> {
     let seconds = (now() - from + 5.0).ceil();
     let series = stage.ask(&format!("{WITNESS}[{seconds}s]"))?;
     let mut wrong = Vec::new();
@@ -120,7 +120,7 @@ fn gaps(stage: &Stage, from: f64, seen: &Seen) -> Result<Vec<String>> {
         let one = series.iter().find(|one| one["metric"]["host"] == name.as_str());
         let mut times: Vec<f64> =
             one.and_then(|one| one["values"].as_array()).into_iter().flatten().filter_map(|v| v[0].as_f64()).collect();
-        times.push(now());
+        times.extend((times.last().is_none_or(|last| *last < to)).then_some(to));
         let silent: Vec<_> = seen.silent.iter().filter(|(who, ..)| *who == host).collect();
         // A hole may hold all that was silent, and no more than usual besides.
         let excused =

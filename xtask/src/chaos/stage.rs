@@ -116,12 +116,14 @@ impl Stage {
         Ok(begin.elapsed())
     }
 
-    /// Waits until the newest sample of each host is young, and nothing waits on an agent's disk; tells how long that took.
+    /// Waits until each host has a sample that was taken since, and nothing waits on an agent's disk; tells how long that took.
     pub fn wait_fresh(&self) -> Result<Duration> {
         let begin = Instant::now();
         loop {
             let late = lag(&self.url, self.agents.len());
-            if late.as_ref().is_ok_and(|late| *late < 3.0) && self.spooled().is_ok_and(|bytes| bytes == 0.0) {
+            if late.as_ref().is_ok_and(|late| *late < begin.elapsed().as_secs_f64())
+                && self.spooled().is_ok_and(|bytes| bytes == 0.0)
+            {
                 return Ok(begin.elapsed());
             }
             if begin.elapsed() > PATIENCE {
