@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
+#[path = "support/agent.rs"]
+mod agent;
+
+use agent::{Agent, command};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/mlx5-roce");
@@ -19,23 +23,6 @@ const OWN: &[&str] = &[
     "fabriclens_agent_process_memory_bytes",
     "fabriclens_agent_http_requests_total",
 ];
-
-/// Killed when a test fails.
-struct Agent(Child);
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the test starts the agent; the agent itself starts nothing")]
-fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fabriclens-agent"));
-    command.env_clear();
-    command
-}
 
 /// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_PTRACE, CAP_BPF: what `capabilities(7)`
 /// numbers so.

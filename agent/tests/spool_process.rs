@@ -4,36 +4,24 @@
 
 #[path = "support/otlp.rs"]
 mod otlp;
+#[path = "support/agent.rs"]
+mod process;
 
-use fabriclens_agent::spool::{Limits, Spool};
+use fabriclens_agent::spool::{Limits, Spool, SpoolError};
 use otlp::{Fake, until};
+use process::{Agent, command, program};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 use tonic::codec::CompressionEncoding;
 
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/mlx5-roce");
 const WIDE: Limits = Limits { bytes: 256 << 20, age: Duration::from_secs(86_400) };
 
-/// Killed when a test fails.
-struct Agent(Child);
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the test starts the agent; the agent itself starts nothing")]
-fn command(program: &str) -> Command {
-    Command::new(program)
-}
-
 fn agent(dir: &Path, collector: SocketAddr) -> Agent {
-    let mut run = command(env!("CARGO_BIN_EXE_fabriclens-agent"));
-    run.env_clear().args(["run", "--root", HOST, "--http", "127.0.0.1:0", "--host", "h"]);
+    let mut run = command();
+    run.args(["run", "--root", HOST, "--http", "127.0.0.1:0", "--host", "h"]);
     run.arg("--collector").arg(format!("http://{collector}")).env("FABRICLENS_AGENT_SPOOL_DIR", dir);
     let quick = [("SPOOL_AFTER", "0s"), ("SPOOL_JITTER", "0s"), ("SPOOL_RATE", "64MiB"), ("SAMPLING_FULL", "50ms")];
     for (key, value) in quick.iter().chain(&[("SAMPLING_FAST", "50ms"), ("COLLECTOR_FLUSH", "20ms")]) {
@@ -81,7 +69,7 @@ struct Tmpfs(tempfile::TempDir);
 impl Tmpfs {
     fn new(size: &str) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let mut mount = command("mount");
+        let mut mount = program("mount");
         let done = mount.args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(dir.path()).status();
         if done.is_ok_and(|status| status.success()) {
             return Some(Self(dir));
@@ -93,7 +81,7 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        _ = command("umount").arg("-l").arg(self.0.path()).status();
+        _ = program("umount").arg("-l").arg(self.0.path()).status();
     }
 }
 
@@ -120,7 +108,12 @@ fn half_of_the_disk_is_left_to_others_and_a_full_one_loses_nothing_that_was_kept
     assert_eq!(spool.held().points, kept);
     drop(spool);
 
-    let mut spool = Spool::open(&disk.0.path().join("samples"), WIDE).expect("also while the disk is full");
+    // A program that another test starts has this process' files, its lock too, until it is that program.
+    let open = || Spool::open(&disk.0.path().join("samples"), WIDE);
+    let began = std::time::Instant::now();
+    let opened = std::iter::repeat_with(open)
+        .find(|opened| !matches!(opened, Err(SpoolError::Busy { .. })) || began.elapsed() > Duration::from_secs(20));
+    let mut spool = opened.unwrap().expect("also while the disk is full");
     assert_eq!(spool.held().points, kept);
     std::fs::remove_file(filler).unwrap();
     for n in 0..kept {

@@ -49,6 +49,13 @@ pub fn copy(from: &Path, into: &Path) -> Result<()> {
     must(cp)
 }
 
+/// A program with its arguments.
+pub fn command(program: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args);
+    command
+}
+
 /// Runs a command to its end and gives what it printed, trimmed; an error has what it said.
 pub fn output(mut command: Command) -> Result<String> {
     let done = command.output().with_context(|| format!("start {command:?}"))?;

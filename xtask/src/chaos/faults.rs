@@ -3,9 +3,9 @@
 use super::peers;
 use super::stage::{PATIENCE, Stage, get, lag, now};
 use super::unit::Unit;
-use super::{Random, command};
+use super::{Random, call};
 use crate::sim::tree::host_name;
-use crate::steps::output;
+use crate::steps::{command, output};
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -169,9 +169,9 @@ pub const ALL: &[Fault] = &[
                 "add table inet chaos; add chain inet chaos in {{ type filter hook input priority 0; }}; \
                  add rule inet chaos in tcp dport {{ {set} }} drop; add rule inet chaos in tcp sport {{ {set} }} drop"
             );
-            command("nft", &[&rules])?;
+            call("nft", &[&rules])?;
             std::thread::sleep(2 * hold);
-            command("nft", &["delete table inet chaos"])?;
+            call("nft", &["delete table inet chaos"])?;
             Seen::of(format!("{} hosts cut off for {:?}", ports.len(), 2 * hold))
         },
     },
@@ -235,7 +235,7 @@ pub const ALL: &[Fault] = &[
             let ids: Vec<u32> =
                 [&stage.collector].into_iter().chain(&stage.agents).map(Unit::id).collect::<Result<_>>()?;
             let limit =
-                |id: u32, files: &str| command("prlimit", &["--pid", &id.to_string(), &format!("--nofile={files}:")]);
+                |id: u32, files: &str| call("prlimit", &["--pid", &id.to_string(), &format!("--nofile={files}:")]);
             let usual = ids.iter().map(|id| soft_limit(*id)).collect::<Result<Vec<_>>>()?;
             let open = ids.iter().map(|id| fds(*id)).collect::<Result<Vec<_>>>()?;
             ids.iter().zip(&open).try_for_each(|(id, open)| limit(*id, &open.to_string()))?;
@@ -386,9 +386,7 @@ fn fill(disk: &Path) -> Result<PathBuf> {
 }
 
 fn soft_limit(process: u32) -> Result<String> {
-    let mut prlimit = Command::new("prlimit");
-    prlimit.args(["--pid", &process.to_string(), "--nofile", "--output", "SOFT", "--noheadings"]);
-    output(prlimit)
+    output(command("prlimit", &["--pid", &process.to_string(), "--nofile", "--output", "SOFT", "--noheadings"]))
 }
 
 fn fds(process: u32) -> Result<usize> {

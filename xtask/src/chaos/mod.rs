@@ -13,7 +13,7 @@ mod watch;
 mod wire;
 
 use crate::sim::tree::host_name;
-use crate::steps::{cargo, may_unshare, must, output, target, unshare};
+use crate::steps::{cargo, command, may_unshare, must, output, target, unshare};
 use anyhow::{Context, Result, bail};
 use check::Row;
 use faults::{ALL, Fault};
@@ -126,7 +126,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn inside(args: &Args, programs: &Path, dir: &Path) -> Result<()> {
-    command("ip", &["link", "set", "lo", "up"])?;
+    call("ip", &["link", "set", "lo", "up"])?;
     let (hosts, hold, mut random) = (usize::try_from(args.hosts)?, Duration::from_secs(args.hold), Random(args.seed));
     println!("{hosts} hosts, seed {}; logs are in {}", args.seed, dir.join("logs").display());
     let mut stage = Stage::start(programs, dir, hosts)?;
@@ -179,10 +179,8 @@ fn report(dir: &Path, watch: &Watch, rows: &[Row]) -> Result<()> {
 }
 
 /// Runs a program; an error has what it said.
-fn command(program: &str, args: &[&str]) -> Result<()> {
-    let mut command = Command::new(program);
-    command.args(args);
-    output(command).map(|_| ())
+fn call(program: &str, args: &[&str]) -> Result<()> {
+    output(command(program, args)).map(drop)
 }
 
 /// splitmix64: the same everywhere.

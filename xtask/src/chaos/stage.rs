@@ -54,7 +54,7 @@ impl Stage {
             let at = dir.join(name);
             fs::create_dir_all(&at)?;
             let size = format!("size={size}");
-            super::command("mount", &["-t", "tmpfs", "-o", &size, "tmpfs", &at.display().to_string()])?;
+            super::call("mount", &["-t", "tmpfs", "-o", &size, "tmpfs", &at.display().to_string()])?;
         }
         let stop = Arc::new(AtomicBool::new(false));
         let mut trees = create_trees(dir, hosts)?;

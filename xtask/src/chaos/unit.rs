@@ -56,7 +56,7 @@ impl Unit {
 
     /// Sends a signal by its name.
     pub fn signal(&self, signal: &str) -> Result<()> {
-        super::command("kill", &[&format!("-{signal}"), &self.id()?.to_string()])
+        super::call("kill", &[&format!("-{signal}"), &self.id()?.to_string()])
     }
 
     /// Whether it runs; one that ended by itself does not.

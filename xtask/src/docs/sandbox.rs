@@ -4,11 +4,11 @@ use super::check::script;
 use super::page::Page;
 use crate::demo::FIRST_JOB;
 use crate::setup;
-use crate::steps::{copy, may_unshare, must, root, unshare};
+use crate::steps::{command, copy, may_unshare, must, root, unshare};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// Pages that start a collector themselves: each has a sandbox of its own. All others share one with the demo's fleet.
@@ -152,10 +152,4 @@ fn run(page: &Path, script: &str, clone: &Path, path: &str) -> Result<bool> {
         println!("    {}", lines.get(lines.len().saturating_sub(25)..).unwrap_or_default().join("\n    "));
     }
     Ok(well)
-}
-
-fn command(program: &str, args: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    command.args(args);
-    command
 }
