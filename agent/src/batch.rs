@@ -3,7 +3,7 @@
 //! Samplers fill a [`Batch`]; `plan` decides which columns it feeds; `device` turns it into sections. Buffers are
 //! reused from tick to tick.
 
-use crate::sysfile::FileError;
+use crate::sysfile::{FileError, is_shortage};
 use fabriclens_catalog::Metric;
 use fabriclens_kernel::CallError;
 use fabriclens_wire::{Column, Value};
@@ -21,6 +21,9 @@ pub enum SampleError {
     /// The device went away: open again or discover again.
     #[error("{0}")]
     Gone(String),
+    /// This process could not ask: nothing is known of the source.
+    #[error("{0}")]
+    Shortage(String),
 }
 
 impl From<CallError> for SampleError {
@@ -29,6 +32,7 @@ impl From<CallError> for SampleError {
         match error {
             CallError::Unsupported { .. } => Self::Absent(text),
             CallError::Gone { .. } => Self::Gone(text),
+            CallError::Failed { source, .. } if is_shortage(&source) => Self::Shortage(text),
             CallError::Denied { .. } | CallError::ListChanged { .. } | CallError::Failed { .. } => Self::Failed(text),
         }
     }
@@ -40,6 +44,7 @@ impl From<FileError> for SampleError {
         match error {
             FileError::Absent { .. } => Self::Absent(text),
             FileError::Gone { .. } => Self::Gone(text),
+            FileError::Shortage { .. } => Self::Shortage(text),
             FileError::Denied { .. } | FileError::Bad { .. } | FileError::Io { .. } => Self::Failed(text),
         }
     }

@@ -69,7 +69,10 @@ impl CounterDir {
     fn list(&mut self, wanted: &dyn Fn(&str) -> bool) -> Result<(), SampleError> {
         self.modified = modified(&self.dir);
         let absent = |why: &str| SampleError::Absent(format!("{}: {why}", self.dir.display()));
-        let entries = std::fs::read_dir(&self.dir).map_err(|e| absent(&e.to_string()))?;
+        let entries = std::fs::read_dir(&self.dir).map_err(|e| match FileError::io(&self.dir, e) {
+            short @ FileError::Shortage { .. } => short.into(),
+            other => absent(&other.to_string()),
+        })?;
         let mut names: Vec<String> =
             entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().into_string().ok()).collect();
         let all = names.len();
@@ -126,7 +129,8 @@ impl Row {
             }
             Err(error @ FileError::Gone { .. }) => Err(error.into()),
             Err(error) => {
-                self.failures = self.failures.saturating_add(1);
+                let own = !matches!(error, FileError::Shortage { .. });
+                self.failures = self.failures.saturating_add(u8::from(own));
                 if self.failures >= FAILURES {
                     self.file.close();
                     self.retry = Some(Instant::now() + PAUSE);

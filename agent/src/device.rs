@@ -477,6 +477,11 @@ impl Line {
             Ok(Err(SampleError::Absent(why))) => (Outcome::Absent(why), ABSENT, false, false),
             Ok(Err(SampleError::Failed(why))) => (Outcome::Error(why), self.wait, false, false),
             Ok(Err(SampleError::Gone(why))) => (Outcome::Error(why), SHORTEST, false, true),
+            // What it has open already is kept: there may be no room to open it again.
+            Ok(Err(SampleError::Shortage(why))) => {
+                self.retry = Instant::now() + SHORTEST;
+                return (Outcome::Error(why), false, false);
+            }
             Err(payload) => {
                 let why = payload.downcast_ref::<&str>().map(|s| (*s).to_string());
                 let why = why.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();

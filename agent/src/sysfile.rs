@@ -7,6 +7,10 @@ use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How often something could not be opened since this process had no room for it.
+static SHORTAGES: AtomicU64 = AtomicU64::new(0);
 
 /// Longest text that [`text`] takes.
 pub const TEXT_LIMIT: usize = 64 * 1024;
@@ -44,6 +48,15 @@ pub enum FileError {
         /// What was found.
         why: String,
     },
+    /// No more files can be opened: nothing is known of it.
+    #[error("reading {path}")]
+    Shortage {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        #[source]
+        source: std::io::Error,
+    },
     /// The kernel's own error.
     #[error("reading {path}")]
     Io {
@@ -55,14 +68,30 @@ pub enum FileError {
     },
 }
 
+/// Whether this process or this machine may open no more files, which says nothing of what was asked for; counted.
+pub fn is_shortage(error: &std::io::Error) -> bool {
+    let short = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+    SHORTAGES.fetch_add(u64::from(short), Ordering::Relaxed);
+    short
+}
+
+/// How often that was so. What was found missing while this grew may be there.
+pub fn shortages() -> u64 {
+    SHORTAGES.load(Ordering::Relaxed)
+}
+
 impl FileError {
     /// Nothing to read, as opposed to a failure.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent { .. })
     }
 
-    fn io(path: &Path, source: std::io::Error) -> Self {
+    /// What an error of the kernel means.
+    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
         let path = path.to_path_buf();
+        if is_shortage(&source) {
+            return Self::Shortage { path, source };
+        }
         match (source.kind(), source.raw_os_error()) {
             (ErrorKind::NotFound, _) => Self::Absent { path, why: "no such file".into() },
             (ErrorKind::PermissionDenied, _) => Self::Denied { path },

@@ -137,3 +137,31 @@ fn mistakes_are_told_before_anything_starts() {
     let checked = command().args(["run", "--check-config"]).output().unwrap();
     assert!(checked.status.success() && checked.stdout == b"config is valid\n");
 }
+
+/// While no file can be opened, nothing is known of devices: those that were there are read on from open files.
+#[test]
+fn devices_stay_while_no_file_can_be_opened() {
+    let root = tempfile::tempdir().unwrap();
+    assert!(agent::program("cp").arg("-a").arg(format!("{HOST}/.")).arg(root.path()).status().unwrap().success());
+    let mut run = command();
+    run.arg("run").arg("--root").arg(root.path()).args(["--http", "127.0.0.1:0"]).stderr(Stdio::piped());
+    let mut agent = Agent(run.spawn().unwrap());
+    let mut log = BufReader::new(agent.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+    log.find(|l| l.contains("sampling")).expect("it has a device");
+    let pid = rustix::process::Pid::from_child(&agent.0);
+    let limit = |current| {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        rustix::process::prlimit(Some(pid), Resource::Nofile, Rlimit { current, maximum }).unwrap()
+    };
+    std::thread::sleep(Duration::from_secs(2));
+    let usual = limit(Some(3)).current;
+    // A new name has it look for devices at once.
+    let new = root.path().join("sys/class/net/eth9");
+    std::fs::create_dir(&new).unwrap();
+    let told = log.find(|l| l.contains("gone or replaced") || l.contains("those that are known go on"));
+    limit(usual);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(told.as_ref().is_some_and(|l| l.contains("go on")), "{told:?}");
+    let rest: Vec<String> = log.collect();
+    assert!(!rest.iter().any(|l| l.contains("gone or replaced")), "{rest:#?}");
+}

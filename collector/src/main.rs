@@ -33,13 +33,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is logged unless FABRICLENS_LOG says otherwise. h2 warns of each stream that a peer resets, as often as the peer likes.
+const LOG: &str = "info,h2=error";
+
 fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
     let config = config::load(args.config.as_deref(), std::env::vars(), &args.overrides())?;
     if args.check_config {
         println!("config is valid");
         return Ok(());
     }
-    let filter = EnvFilter::try_from_env("FABRICLENS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("FABRICLENS_LOG").unwrap_or_else(|_| EnvFilter::new(LOG));
     let ansi = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(ansi);
     log.with_writer(std::io::stderr).init();

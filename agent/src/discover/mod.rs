@@ -15,8 +15,8 @@ pub(crate) use pci::bridges;
 
 use crate::inventory::{Class, Device, Inventory, LinkLayer, Port};
 use crate::roots::Roots;
-use crate::sysfile::maybe;
-use fabriclens_kernel::RdmaLink;
+use crate::sysfile::{is_shortage, maybe};
+use fabriclens_kernel::{CallError, RdmaLink};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use std::time::Duration;
 /// Longest wait for netlink, which asks each driver for its port state; sysfs alone will do.
 const LINKS_DEADLINE: Duration = Duration::from_secs(3);
 
-/// One pass over the host. What `previous` already classified is not asked again.
+/// One pass over the host. What `previous` already classified is not asked again. What it did not find may be there all the
+/// same if [`crate::sysfile::shortages`] grew meanwhile.
 pub fn discover(roots: &Arc<Roots>, exclude: &[String], previous: Option<&Inventory>) -> Inventory {
     let links = links(roots);
     let mut devices = Vec::new();
@@ -134,6 +135,9 @@ fn links(roots: &Arc<Roots>) -> Vec<RdmaLink> {
     match receive.recv_timeout(LINKS_DEADLINE) {
         Ok(Ok(links)) => links,
         Ok(Err(error)) => {
+            if let CallError::Failed { source, .. } = &error {
+                is_shortage(source);
+            }
             tracing::debug!(%error, "rdma netlink lists no ports");
             Vec::new()
         }
@@ -153,7 +157,8 @@ fn entries(dir: &Path) -> Vec<String> {
 
 /// All names in a directory, sorted.
 fn names(dir: &Path) -> Vec<String> {
-    let found = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    let found = std::fs::read_dir(dir).inspect_err(|error| _ = is_shortage(error));
+    let found = found.into_iter().flatten().filter_map(Result::ok);
     let mut names: Vec<String> = found.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
     names

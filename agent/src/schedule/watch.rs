@@ -10,6 +10,7 @@ use crate::inventory::Inventory;
 use crate::privileges;
 use crate::sandbox::Role;
 use crate::subject::Subject;
+use crate::sysfile::shortages;
 use fabriclens_kernel::Event;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,16 +53,28 @@ pub(super) fn run(core: &Arc<Core>) {
     congestion::start(core);
     let mut names = Vec::new();
     let mut last = Instant::now();
-    let mut said_nothing = false;
+    let (mut said_nothing, mut said_short) = (false, false);
     while !core.is_stopping() {
         congestion::look_after(core);
+        let short = shortages();
         let listed = class_names(&core.roots);
         let due = listed != names || last.elapsed() >= core.settings.slow;
         if dirty.swap(false, Ordering::Relaxed) || due {
-            names = listed;
-            last = Instant::now();
             let previous = Arc::clone(&core.inventory.lock());
             let found = Arc::new(discover(&core.roots, &core.settings.exclude_devices, Some(&previous)));
+            // Devices that could not be looked for are not gone.
+            if shortages() != short && !previous.is_empty() {
+                if !said_short {
+                    tracing::warn!("no more files can be opened to look for devices; those that are known go on");
+                }
+                said_short = true;
+                dirty.store(true, Ordering::Relaxed);
+                core.rediscover.wait(Instant::now() + RELIST);
+                continue;
+            }
+            said_short = false;
+            names = listed;
+            last = Instant::now();
             if found.is_empty() && !said_nothing {
                 tracing::info!("no RDMA device and no physical netdev on this host; waiting for one to appear");
             }

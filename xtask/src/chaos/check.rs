@@ -1,7 +1,7 @@
 //! What must hold whatever happens, and a row that tells whether it did.
 
 use super::faults::{Fault, Seen};
-use super::stage::{Stage, WITNESS, now, sum_of};
+use super::stage::{PATIENCE, Stage, WITNESS, now, sum_of};
 use super::watch::{self, Watch};
 use super::{Random, host_name};
 use anyhow::{Context, Result};
@@ -13,7 +13,7 @@ const GAP: f64 = 3.0;
 /// Most memory of an agent, its queue included; of the collector, and for each host of it.
 const AGENT_RSS: f64 = 64e6;
 const COLLECTOR_RSS: f64 = 512e6;
-const HOST_RSS: f64 = 4e6;
+const HOST_RSS: f64 = 8e6;
 /// Most of a core that an agent may take over a fault and what follows it.
 const AGENT_CPU: f64 = 0.03;
 
@@ -79,6 +79,9 @@ pub fn one(
     }
     let recovered =
         stage.wait_ready().and_then(|ready| Ok(ready + stage.wait_fresh()?)).context("it did not recover")?;
+    if recovered > PATIENCE {
+        wrong.push(format!("it was well only after {:.0} s", recovered.as_secs_f64()));
+    }
     // What was told late is told.
     std::thread::sleep(Duration::from_secs(2));
 
@@ -88,7 +91,8 @@ pub fn one(
     wrong.extend(incidents(stage, from)?);
     wrong.extend(accounts(stage)?);
     let moments = watch.since(from);
-    let bounds = [COLLECTOR_RSS + HOST_RSS * stage.agents.len() as f64, AGENT_RSS];
+    let hosts = stage.agents.len() + stage.load_hosts;
+    let bounds = [COLLECTOR_RSS + HOST_RSS * hosts as f64, AGENT_RSS];
     for (who, name) in ["the collector", "an agent"].into_iter().enumerate() {
         let rss = watch::largest(&moments, |m| m.rss[who]);
         if rss > bounds[who] {

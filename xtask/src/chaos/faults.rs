@@ -298,10 +298,11 @@ pub const ALL: &[Fault] = &[
             if !stage.load.exists() {
                 return Seen::skipped("fabriclens-load is not built");
             }
+            stage.load_hosts = 10 * stage.agents.len();
             let seconds = (2 * hold).as_secs().max(5);
             let mut load = Command::new(&stage.load);
             load.args(["fleet", "--to", &format!("127.0.0.1:{}", stage.ports[1])]);
-            load.args(["--hosts", &(10 * stage.agents.len()).to_string(), "--seconds", &seconds.to_string()]);
+            load.args(["--hosts", &stage.load_hosts.to_string(), "--seconds", &seconds.to_string()]);
             load.args(["--every", &seconds.to_string()]);
             let done = load.stdin(Stdio::null()).output().context("start the sender of the load")?;
             ensure!(done.status.success(), "the sender: {}", String::from_utf8_lossy(&done.stderr).trim());
@@ -309,9 +310,7 @@ pub const ALL: &[Fault] = &[
             let told: serde_json::Value = serde_json::from_str(&last).context("read what the sender tells")?;
             Seen::of(format!(
                 "{} hosts more, {} samples, {} acknowledged",
-                10 * stage.agents.len(),
-                told["samples"],
-                told["acked"]
+                stage.load_hosts, told["samples"], told["acked"]
             ))
         },
     },

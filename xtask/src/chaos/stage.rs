@@ -5,7 +5,6 @@ use super::wire::Wire;
 use crate::demo::{Binaries, create_trees};
 use crate::sim::fabric::Fabric;
 use crate::sim::tree::host_name;
-use crate::steps::local_port;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fs;
@@ -14,15 +13,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The disks of the collector's data and of the agents' spools, so that they can be filled.
-const DISKS: [(&str, &str); 2] = [("data", "2g"), ("spools", "1g")];
+/// Disks, in MiB, and as much more for each host: of the collector's data and of the agents' spools, so that they can be
+/// filled, and of the hosts' files, so that those cost little.
+const DISKS: [(&str, usize, usize); 3] = [("data", 2048, 32), ("spools", 1024, 8), ("hosts", 256, 8)];
+/// Where the first of them listens: this network is its own, and no connection is given a port below 32768 at its near end,
+/// so each can have its port again when it starts again.
+const FIRST_PORT: u16 = 20_000;
 /// Of each agent: what waits in memory while the collector is away is some seconds, so that the spool is needed soon, and
 /// what is on disk is sent soon.
 const AGENT: [(&str, &str); 4] =
     [("SAMPLING_RING_SECTIONS", "600"), ("SPOOL_AFTER", "1s"), ("SPOOL_JITTER", "1s"), ("SPOOL_RATE", "4MiB")];
 /// The series by which it is seen whether samples are missing: of a device that no fault touches.
 pub const WITNESS: &str = "fabric_port_io_bytes_total{host=~\"gpu-.*\",direction=\"transmit\",device=\"mlx5_3\"}";
-/// Longest time for anything that is waited for.
+/// Longest time for anything that is waited for. What is late by more is wrong; by five times that, the end of the run.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Everything that runs.
@@ -39,8 +42,9 @@ pub struct Stage {
     pub ports: [u16; 3],
     /// Where each agent answers.
     pub agent_ports: Vec<u16>,
-    /// The program that sends more than the fleet does.
+    /// The program that sends more than the fleet does, and how many hosts that were.
     pub load: PathBuf,
+    pub load_hosts: usize,
     stop: Arc<AtomicBool>,
     hosts: Option<std::thread::JoinHandle<Result<()>>>,
 }
@@ -50,10 +54,10 @@ impl Stage {
     pub fn start(programs: &Path, dir: &Path, hosts: usize) -> Result<Self> {
         let (binaries, logs) = (Binaries::of(programs), dir.join("logs"));
         fs::create_dir_all(&logs)?;
-        for (name, size) in DISKS {
+        for (name, all, each) in DISKS {
             let at = dir.join(name);
             fs::create_dir_all(&at)?;
-            let size = format!("size={size}");
+            let size = format!("size={}m", all + each * hosts);
             super::call("mount", &["-t", "tmpfs", "-o", &size, "tmpfs", &at.display().to_string()])?;
         }
         let stop = Arc::new(AtomicBool::new(false));
@@ -66,7 +70,7 @@ impl Stage {
             move || crate::sim::run(&Mutex::new(Fabric::new()), &mut trees, tick.min(Duration::from_millis(500)), &stop)
         });
 
-        let ports = [local_port()?, local_port()?, local_port()?];
+        let ports = [0, 1, 2].map(|n| FIRST_PORT + n);
         let [http, grpc, otlp] = ports.map(|port| format!("127.0.0.1:{port}"));
         let data = dir.join("data/collector").display().to_string();
         let args = ["serve", "--data", &data, "--http", &http, "--otlp-grpc", &grpc, "--otlp-http", &otlp];
@@ -80,13 +84,14 @@ impl Stage {
             ports,
             agent_ports: Vec::new(),
             load: programs.join("fabriclens-load"),
+            load_hosts: 0,
             stop,
             hosts: Some(simulator),
         };
         stage.collector.start()?;
         stage.wait_ready()?;
         for host in 0..hosts {
-            let (name, wire, port) = (host_name(host), Wire::to(ports[1])?, local_port()?);
+            let (name, wire, port) = (host_name(host), Wire::to(ports[1])?, FIRST_PORT + 3 + u16::try_from(host)?);
             let (tree, to) = (dir.join("hosts").join(&name), format!("http://127.0.0.1:{}", wire.port));
             let (tree, listen) = (tree.display().to_string(), format!("127.0.0.1:{port}"));
             let args = ["run", "--root", &tree, "--collector", &to, "--http", &listen];
@@ -126,7 +131,7 @@ impl Stage {
             {
                 return Ok(begin.elapsed());
             }
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > 5 * PATIENCE {
                 bail!("samples are late by {late:?} s, and {:?} bytes wait on disks", self.spooled());
             }
             std::thread::sleep(Duration::from_millis(200));
@@ -177,7 +182,7 @@ fn blocking_device(dir: &Path, logs: &Path) -> Result<Option<Unit>> {
     }
     let counters = super::faults::device_of(dir, 0, 0).canonicalize()?.join("ports/1/counters");
     let (at, behind) = (counters.display().to_string(), counters.with_file_name("counters.behind"));
-    // The tree writes into the files that it holds open; readers come by the path.
+    // The tree writes below the folder that it holds open; readers come by the path.
     fs::rename(&counters, &behind)?;
     fs::create_dir(&counters)?;
     let args = ["-f", "-o", "direct_io,attr_timeout=0,entry_timeout=0", &behind.display().to_string(), &at];

@@ -5,10 +5,13 @@
 use super::RAILS;
 use super::fabric::{Nic, Port, index};
 use anyhow::{Context, Result};
+use rustix::fs::{Mode, OFlags, openat};
 use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A counter file and how it follows from what the NIC counted.
 type Row = (&'static str, fn(&Nic) -> f64);
@@ -104,16 +107,30 @@ const ETHTOOL: &[Row] = &[
 ];
 
 struct Live {
-    file: File,
+    rail: usize,
+    /// Its folder is held open and not itself: hundreds of hosts have more counters than a process may have files. By the
+    /// open folder and not by its path, which may lead through a file system that a test has stopped.
+    dir: Arc<OwnedFd>,
+    name: &'static str,
     value: fn(&Nic) -> f64,
     last: u64,
+}
+
+impl Live {
+    fn write(&mut self, now: u64) -> Result<()> {
+        let file = openat(&self.dir, self.name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        File::from(file.with_context(|| format!("open {}", self.name))?)
+            .write_all_at(format!("{now}\n").as_bytes(), 0)?;
+        self.last = now;
+        Ok(())
+    }
 }
 
 /// One host's files.
 pub struct HostTree {
     host: usize,
     root: PathBuf,
-    live: Vec<(usize, Live)>,
+    live: Vec<Live>,
 }
 
 /// What a NIC tells of its link.
@@ -223,13 +240,10 @@ impl HostTree {
         }
         for (dir, rows, quiet) in [("counters", COUNTERS, QUIET_COUNTERS), ("hw_counters", HW_COUNTERS, QUIET_HW)] {
             quiet.iter().try_for_each(|f| put(&port.join(dir).join(f), "0"))?;
-            for (name, value) in rows {
-                let path = port.join(dir).join(name);
-                put(&path, "0")?;
-                let file =
-                    File::options().write(true).open(&path).with_context(|| format!("open {}", path.display()))?;
-                self.live.push((rail, Live { file, value: *value, last: 0 }));
-            }
+            rows.iter().try_for_each(|(f, _)| put(&port.join(dir).join(f), "0"))?;
+            let open = Arc::new(OwnedFd::from(File::open(port.join(dir))?));
+            let live = |row: &Row| Live { rail, dir: open.clone(), name: row.0, value: row.1, last: 0 };
+            self.live.extend(rows.iter().map(live));
         }
         put(&port.join("hw_counters/lifespan"), "10")?;
         symlink(&pci, ib.join("device"))?;
@@ -286,11 +300,10 @@ impl HostTree {
     pub fn write(&mut self, nics: &[Nic]) -> Result<()> {
         let host = self.host;
         let nic = |rail: usize| &nics[index((host, rail) as Port)];
-        for (rail, live) in &mut self.live {
-            let now = (live.value)(nic(*rail)) as u64;
+        for live in &mut self.live {
+            let now = (live.value)(nic(live.rail)) as u64;
             if now != live.last {
-                live.file.write_all_at(format!("{now}\n").as_bytes(), 0)?;
-                live.last = now;
+                live.write(now).with_context(|| format!("write below {}", self.root.display()))?;
             }
         }
         let mut text = String::new();
