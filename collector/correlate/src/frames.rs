@@ -7,6 +7,10 @@ use crate::standing::LOOK_BACK;
 use crate::topology::{End, port_name};
 use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{Engine, QueryError, Value};
+use std::collections::HashSet;
+
+/// When a port was last heard of: every one has this.
+const HEARD: &str = r#"timestamp(fabric_port_io_bytes_total{direction="transmit"})"#;
 
 /// The frames at these instants (Unix ms, ascending), which are `step_ms` apart or multiples of it.
 ///
@@ -22,6 +26,7 @@ pub fn frames(
     let (Some(first), Some(last)) = (ticks_ms.first(), ticks_ms.last()) else { return Ok(Vec::new()) };
     let mut frames: Vec<Frame> = ticks_ms.iter().map(|t| Frame::new(t * 1_000_000, &fabric.ports)).collect();
     let window = format!("{}ms", step_ms * LOOK_BACK);
+    let silent = silent(engine, read, fabric, ticks_ms, step_ms)?;
     let mut seen = vec![f64::NAN; ticks_ms.len()];
     for row in &ALL {
         let query = row.query.replace("$w", &window);
@@ -30,6 +35,7 @@ pub fn frames(
             series.iter().enumerate().filter_map(|(at, s)| Some((port_of(fabric, &s.labels)?, at))).collect();
         by_port.sort_unstable();
         for of_port in by_port.chunk_by(|a, b| a.0 == b.0) {
+            let port = of_port[0].0;
             seen.fill(f64::NAN);
             for (_, at) in of_port {
                 let one = &series[*at];
@@ -39,12 +45,41 @@ pub fn frames(
                     *joined = if joined.is_nan() { *value } else { row.join.of(*joined, *value) };
                 }
             }
-            for (frame, value) in frames.iter_mut().zip(&seen) {
-                frame.set(row.signal, of_port[0].0, *value);
+            for (tick, (frame, value)) in frames.iter_mut().zip(&seen).enumerate() {
+                if !silent.contains(&(port, tick)) {
+                    frame.set(row.signal, port, *value);
+                }
             }
         }
     }
     Ok(frames)
+}
+
+/// Ports and instants without a sample since the instant before: the engine repeats what was last, and a repeated value is
+/// no second one.
+fn silent(
+    engine: &Engine,
+    read: &dyn Read,
+    fabric: &Fabric,
+    ticks_ms: &[i64],
+    step_ms: i64,
+) -> Result<HashSet<(usize, usize)>, QueryError> {
+    let (Some(first), Some(last)) = (ticks_ms.first(), ticks_ms.last()) else { return Ok(HashSet::new()) };
+    let Value::Matrix(series) = engine.range(read, HEARD, *first, *last, step_ms)?.value else {
+        return Ok(HashSet::new());
+    };
+    let mut silent = HashSet::new();
+    for one in &series {
+        let Some(port) = port_of(fabric, &one.labels) else { continue };
+        for (time, heard_s) in one.times.iter().zip(&one.values) {
+            if heard_s * 1000.0 <= (time - step_ms) as f64
+                && let Ok(tick) = ticks_ms.binary_search(time)
+            {
+                silent.insert((port, tick));
+            }
+        }
+    }
+    Ok(silent)
 }
 
 /// The answer to one row at an instant (Unix ms), by port.

@@ -2,6 +2,7 @@
 
 use crate::fabric::{Fabric, Ports};
 use crate::signal::{ALL, Signal};
+use crate::standing::LOOK_BACK;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -67,6 +68,12 @@ impl Frame {
         };
         // Ports that are silent for a tick count as the others do.
         mean(ports.iter().flat_map(moved).flatten()).map_or(f64::NAN, |m| m * ports.len() as f64 * 2.0)
+    }
+
+    /// A signal of every port that has it.
+    fn told(&self, signal: Signal) -> impl Iterator<Item = (Signal, usize, f64)> + '_ {
+        let ports = 0..self.columns[signal as usize].len();
+        ports.filter_map(move |port| Some((signal, port, self.get(signal, port)?)))
     }
 
     /// A value, if it was measured.
@@ -168,7 +175,10 @@ impl History {
         if self.frames.len() == KEPT {
             self.frames.pop_front();
         }
+        let (time_ns, rates) = (frame.time_ns, ALL.iter().filter(|row| row.is_rate()).map(|row| row.signal));
+        let told: Vec<(Signal, usize, f64)> = rates.flat_map(|signal| frame.told(signal)).collect();
         self.frames.push_back(Arc::new(frame));
+        told.into_iter().for_each(|(signal, port, value)| self.fill(time_ns, signal, port, value));
         let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= calm_ns && !f.is_empty());
         let next = past.filter(|f| self.calm.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
         if let Some(frame) = next {
@@ -194,6 +204,22 @@ impl History {
             None => frame.loads = Loads::default(),
         }
         Some(frame)
+    }
+
+    /// A rate that begins with the last sample before it is that of the frames between, which have none, as well.
+    pub fn fill(&mut self, time_ns: i64, signal: Signal, port: usize, rate: f64) {
+        let Ok(at) = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns) else { return };
+        let missing = |k: &usize| self.frames[at - k].get(signal, port).is_none();
+        let gap = (1..=at.min(LOOK_BACK as usize)).take_while(missing).count();
+        // Without a sample before there is no rate over them.
+        if gap == at || gap >= LOOK_BACK as usize {
+            return;
+        }
+        for k in 1..=gap {
+            if let Some(frame) = self.at(self.frames[at - k].time_ns) {
+                frame.set(signal, port, rate);
+            }
+        }
     }
 
     /// The newest, Unix nanoseconds.
@@ -296,5 +322,28 @@ impl Load {
     /// The highest mean over so many ticks, relative to the mean.
     pub fn high(&self, ticks: usize) -> f64 {
         self.stretches(ticks.clamp(1, (self.ticks.len() / 2).max(1))).fold(1.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_over_several_frames_is_that_of_each() {
+        let mut history = History::default();
+        let mut push = |second: i64, rate: Option<f64>| {
+            let mut frame = Frame::new(second * 1_000_000_000, &Ports::default());
+            rate.into_iter().for_each(|rate| frame.set(Signal::Tx, 0, rate));
+            frame.set(Signal::Queue, 0, 7.0);
+            history.push(frame, 20, i64::MIN);
+        };
+        // The first sample has no rate, nor does what comes after a long silence.
+        let told = [None, Some(4.0), None, None, Some(1.0), None, None, None, None, None, Some(9.0)];
+        told.iter().enumerate().for_each(|(second, rate)| push(second as i64, *rate));
+        let rates: Vec<Option<f64>> = history.frames.iter().map(|f| f.get(Signal::Tx, 0)).collect();
+        let ones = [Some(1.0); 3];
+        assert_eq!(rates[..5], [&[None, Some(4.0)][..], &ones].concat());
+        assert_eq!(rates[5..], [None, None, None, None, None, Some(9.0)]);
     }
 }

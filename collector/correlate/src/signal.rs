@@ -114,6 +114,13 @@ pub struct Row {
     pub slow: bool,
 }
 
+impl Row {
+    /// Whether its values are means over the time since the sample before.
+    pub fn is_rate(&self) -> bool {
+        self.query.starts_with("irate(")
+    }
+}
+
 const fn row(signal: Signal, join: Join, query: &'static str) -> Row {
     Row { signal, query, join, slow: false }
 }

@@ -2,7 +2,8 @@
 //! fabric would take longer than a second. What is too complicated for it says so and is asked in PromQL.
 //!
 //! `irate` is here the rate from the last sample of one frame to the newest of the next, which is what it is where a
-//! frame has one sample. A counter that falls is a gap, because nobody knows what it lost.
+//! frame has one sample; frames between the two that have none share it. A counter that falls is a gap, because nobody knows
+//! what it lost.
 
 use crate::signal::{ALL, Row};
 use crate::topology::port_name;
@@ -235,7 +236,7 @@ impl Standing {
                     }
                 }
                 if let Some(cell) = cells.get(of_cell[0].cell as usize).filter(|_| any) {
-                    write(cell, slots, frame, watch);
+                    write(cell, slots, (frame, *step_ms), watch);
                 }
             }
         }
@@ -335,14 +336,18 @@ fn sample(slots: &mut [Slot], at: u32, terms: &[Term], now: (i64, f64), (frame, 
     true
 }
 
-fn write(cell: &Cell, slots: &[Slot], frame: i64, watch: &mut Watch) {
+fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), watch: &mut Watch) {
     let row = &ALL[cell.row];
     let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
     // As `or` has it: of series that differ in nothing but the name, the first question's.
     let first = |slot: &&Slot| !here().any(|other| other.same == slot.same && other.term < slot.term);
     let values = here().filter(first).map(|s| s.value);
-    let joined = values.reduce(|a, b| row.join.of(a, b));
-    if let Some((value, into)) = joined.zip(watch.frame(frame.saturating_mul(1_000_000))) {
+    let Some(value) = values.reduce(|a, b| row.join.of(a, b)) else { return };
+    let time_ns = frame.saturating_mul(1_000_000);
+    if let Some(into) = watch.frame(time_ns) {
         into.set(row.signal, cell.port, value);
+    }
+    if row.is_rate() && here().any(|s| s.newest.0 - s.before.0 > 3 * step_ms / 2) {
+        watch.fill(time_ns, row.signal, cell.port, value);
     }
 }

@@ -6,6 +6,7 @@ use fabriclens_correlate::recording::{ReadAs, Recording};
 use fabriclens_correlate::{Limits, backtest};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 /// 1 ms of simulated time stands for a sample each second.
@@ -74,6 +75,32 @@ fn each_fault_is_named_and_nothing_else() {
             Some(verdict) if right.contains(&verdict["kind"].as_str().unwrap()) => {}
             other => wrong.push(format!("{kind}: {:?}", other.map(|i| &i["kind"]))),
         }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// A tenth of the samples of each node never comes: what is missing is no loss, and what was last is not said twice.
+#[test]
+fn samples_that_are_lost_are_no_trouble() {
+    let Some(dir) = scenarios() else { return };
+    let mut wrong = Vec::new();
+    for run in std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).filter(|d| d.join("truth.json").is_file()) {
+        let kind = truth(&run)["kind"].as_str().unwrap().to_owned();
+        if !["healthy", "busy"].contains(&kind.as_str()) {
+            continue;
+        }
+        let mut recording = Recording::read(&run, ReadAs { stretch: STRETCH, hosts_only: false }).unwrap();
+        for one in &mut recording.memory.0 {
+            let comes = |time: &i64| {
+                let mut hasher = DefaultHasher::new();
+                (one.labels.get("host"), time).hash(&mut hasher);
+                !hasher.finish().is_multiple_of(10)
+            };
+            let kept = one.times.iter().copied().zip(one.values.iter().copied()).filter(|(time, _)| comes(time));
+            (one.times, one.values) = kept.unzip();
+        }
+        let found = backtest(recording, Limits::default()).unwrap();
+        wrong.extend(found.iter().map(|i| format!("{}: {:?}", run.display(), i.kind)));
     }
     assert!(wrong.is_empty(), "{wrong:?}");
 }

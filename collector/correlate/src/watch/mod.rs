@@ -14,6 +14,7 @@ use crate::history::{Frame, History, Stretch, Usual};
 use crate::incident::Incident;
 use crate::limits::Limits;
 use crate::scene::Scene;
+use crate::signal::Signal;
 use crate::topology::{Described, Topology};
 use episode::Episode;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -129,6 +130,11 @@ impl Watch {
     /// The frame of an instant that was pushed, for data that comes late.
     pub fn frame(&mut self, time_ns: i64) -> Option<&mut Frame> {
         self.history.at(time_ns)
+    }
+
+    /// Gives a rate that came with the frame of an instant to frames just before it that have none: it is theirs too.
+    pub fn fill(&mut self, time_ns: i64, signal: Signal, port: usize, rate: f64) {
+        self.history.fill(time_ns, signal, port, rate);
     }
 
     /// A frame of before all others, of which it is known that nothing was wrong.
