@@ -4,6 +4,7 @@ use crate::frames::frames;
 use crate::incident::Incident;
 use crate::limits::Limits;
 use crate::recording::Recording;
+use crate::signal::ALL;
 use crate::topology::{Described, Names, Role, merge};
 use crate::watch::Watch;
 use fabriclens_promql::{Engine, QueryError};
@@ -17,7 +18,7 @@ pub fn backtest(recording: Recording, thresholds: Limits) -> Result<Vec<Incident
     let step_ms = ticks.windows(2).map(|w| w[1] - w[0]).min().unwrap_or(1000);
     let limits = fabriclens_promql::Limits { max_steps: usize::MAX, max_samples: usize::MAX, ..Default::default() };
     let engine = Engine::new(limits);
-    let all = frames(&engine, &recording.memory, &recording.fabric, ticks, step_ms)?;
+    let all = frames(&engine, &recording.memory, &recording.fabric, ALL.iter(), ticks, step_ms)?;
     let mut watch = Watch::new(recording.fabric, thresholds);
     let mut incidents = Vec::new();
     for frame in all {

@@ -2,7 +2,7 @@
 
 use crate::fabric::Fabric;
 use crate::history::Frame;
-use crate::signal::{ALL, Row};
+use crate::signal::Row;
 use crate::standing::LOOK_BACK;
 use crate::topology::{End, port_name};
 use fabriclens_model::{Labels, Read};
@@ -12,7 +12,8 @@ use std::collections::HashSet;
 /// When a port was last heard of: every one has this.
 const HEARD: &str = r#"timestamp(fabric_port_io_bytes_total{direction="transmit"})"#;
 
-/// The frames at these instants (Unix ms, ascending), which are `step_ms` apart or multiples of it.
+/// The frames at these instants (Unix ms, ascending), which are `step_ms` apart or multiples of it, with the signals of these
+/// rows.
 ///
 /// # Errors
 /// [`QueryError`] of the first question that fails.
@@ -20,6 +21,7 @@ pub fn frames(
     engine: &Engine,
     read: &dyn Read,
     fabric: &Fabric,
+    rows: impl Iterator<Item = &'static Row>,
     ticks_ms: &[i64],
     step_ms: i64,
 ) -> Result<Vec<Frame>, QueryError> {
@@ -28,7 +30,7 @@ pub fn frames(
     let window = format!("{}ms", step_ms * LOOK_BACK);
     let silent = silent(engine, read, fabric, ticks_ms, step_ms)?;
     let mut seen = vec![f64::NAN; ticks_ms.len()];
-    for row in &ALL {
+    for row in rows {
         let query = row.query.replace("$w", &window);
         let Value::Matrix(series) = engine.range(read, &query, *first, *last, step_ms)?.value else { continue };
         let mut by_port: Vec<(usize, usize)> =

@@ -46,7 +46,7 @@ fn last(series: &[Told]) -> Frame {
     let topology = Topology::new(vec![node("h0", Role::Host), node("leaf", Role::Leaf)], vec![link]);
     let ports = Ports::new(&topology);
     let fabric = Fabric::new(topology, ports, Vec::new());
-    let all = frames(&Engine::default(), &memory, &fabric, &[LAST * 1000], STEP * 1000).unwrap();
+    let all = frames(&Engine::default(), &memory, &fabric, ALL.iter(), &[LAST * 1000], STEP * 1000).unwrap();
     all.into_iter().next().unwrap()
 }
 

@@ -79,7 +79,7 @@ fn samples_as_they_arrive_say_what_promql_says() {
         }
     }
     let memory = Memory(series.into_values().collect());
-    let asked = frames(&Engine::default(), &memory, watch.fabric(), &ticks, 1000).unwrap();
+    let asked = frames(&Engine::default(), &memory, watch.fabric(), ALL.iter(), &ticks, 1000).unwrap();
     let ports = watch.fabric().ports.list.len();
     assert_eq!(ports, 2);
     let mut other = Watch::new(watch.fabric().clone(), Limits::default());

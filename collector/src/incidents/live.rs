@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fabriclens_correlate::incident::Incident;
 use fabriclens_correlate::topology::port_name;
-use fabriclens_correlate::{Fabric, Frame, Job, Node, Ports, Role, Row, Standing, Topology, Watch, frames};
+use fabriclens_correlate::{ALL, Fabric, Frame, Job, Node, Ports, Role, Row, Standing, Topology, Watch, frames};
 use fabriclens_model::Matcher;
 use fabriclens_promql::{Engine, QueryError};
 use tokio::sync::watch::Receiver;
@@ -170,12 +170,17 @@ impl Live {
         let mut next = self.frame_ms.saturating_add(STEP_MS).max(last - GAP_MS);
         while next <= last {
             let mut frame = Frame::new(next.saturating_mul(1_000_000), &self.watch.fabric().ports);
-            for one in &self.asked {
-                one.answer.iter().for_each(|(port, value)| frame.set(one.row.signal, *port, *value));
-            }
+            self.tell_asked(&mut frame);
             self.watch.push(frame);
             self.frame_ms = next;
             next += STEP_MS;
+        }
+    }
+
+    /// The answers of now are those of a frame.
+    fn tell_asked(&self, frame: &mut Frame) {
+        for one in &self.asked {
+            one.answer.iter().for_each(|(port, value)| frame.set(one.row.signal, *port, *value));
         }
     }
 
@@ -199,14 +204,17 @@ impl Live {
         }
         let began = Instant::now();
         self.turn = (self.turn + 1) % self.asked.len();
-        let (engine, reader) = (&self.engine, self.parts.data.reader());
-        let one = &mut self.asked[self.turn];
-        match fabriclens_correlate::ask(engine, reader, self.watch.fabric(), one.row, now) {
+        self.ask_one(self.turn, now);
+        let rest = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX).saturating_mul(REST);
+        self.ask_ms = now.saturating_add(rest.max(ASK_MS / self.asked.len() as i64));
+    }
+
+    fn ask_one(&mut self, at: usize, now: i64) {
+        let one = &mut self.asked[at];
+        match fabriclens_correlate::ask(&self.engine, self.parts.data.reader(), self.watch.fabric(), one.row, now) {
             Ok(answer) => one.answer = answer,
             Err(error) => tracing::debug!(%error, query = one.row.query, "cannot ask"),
         }
-        let rest = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX).saturating_mul(REST);
-        self.ask_ms = now.saturating_add(rest.max(ASK_MS / self.asked.len() as i64));
     }
 
     /// What was before a restart: the last minute, what was calm before, and what was open.
@@ -258,7 +266,12 @@ impl Live {
         // From here on what is read is not calm.
         self.take_up(now);
         let from = first.map_or(now - BEFORE_MS, |first| first.max(now - BEFORE_MS));
-        for frame in self.read_frames(from, now)? {
+        if first.is_some() {
+            // What is open may stand on it.
+            (0..self.asked.len()).for_each(|at| self.ask_one(at, now));
+        }
+        for mut frame in self.read_frames(from, now)? {
+            self.tell_asked(&mut frame);
             self.watch.push(frame);
         }
         Ok(())
@@ -266,7 +279,9 @@ impl Live {
 
     fn read_frames(&self, from: i64, to: i64) -> Result<Vec<Frame>, QueryError> {
         let ticks: Vec<i64> = (0..).map(|n| from + n * STEP_MS).take_while(|t| *t <= to).collect();
-        frames(&self.engine, self.parts.data.reader(), self.watch.fabric(), &ticks, STEP_MS)
+        // What is slow looks back for as much as a day, and is asked in its turn.
+        let rows = ALL.iter().filter(|row| !row.slow);
+        frames(&self.engine, self.parts.data.reader(), self.watch.fabric(), rows, &ticks, STEP_MS)
     }
 }
 
