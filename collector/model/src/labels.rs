@@ -1,12 +1,27 @@
 //! A sorted label set, cheap to clone, ordered as Prometheus orders.
 
+use foldhash::quality::RandomState;
 use std::cmp::Ordering;
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
+
+/// Another one in each process: senders choose labels, and must not choose which of them collide.
+static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// Label names and values sorted by name, no duplicates, no empty values; clone is one reference count.
-#[derive(Clone, Eq)]
-pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
+pub struct Labels {
+    pairs: Arc<[(Arc<str>, Arc<str>)]>,
+    /// Of all texts, worked out when it is first asked for: a label set is looked up in many tables. 0: not yet.
+    hash: AtomicU64,
+}
+
+impl Clone for Labels {
+    fn clone(&self) -> Self {
+        Self { pairs: self.pairs.clone(), hash: AtomicU64::new(self.hash.load(Relaxed)) }
+    }
+}
 
 impl Labels {
     /// From pairs in any order: sorts, drops empty values (in Prometheus an empty value is an absent label),
@@ -22,18 +37,22 @@ impl Labels {
             }
         }
         out.retain(|(_, v)| !v.is_empty());
-        Self(out.into())
+        Self::of(out.into())
     }
 
     /// From pairs that are sorted by name already, without duplicates or empty values; shares them, copies nothing.
     pub fn from_sorted(pairs: Arc<[(Arc<str>, Arc<str>)]>) -> Self {
         debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0) && pairs.iter().all(|p| !p.1.is_empty()));
-        Self(pairs)
+        Self::of(pairs)
+    }
+
+    fn of(pairs: Arc<[(Arc<str>, Arc<str>)]>) -> Self {
+        Self { pairs, hash: AtomicU64::new(0) }
     }
 
     /// The value of a label; `""` when absent, as PromQL has it.
     pub fn get(&self, name: &str) -> &str {
-        self.0.binary_search_by(|(n, _)| n.as_ref().cmp(name)).map_or("", |i| &self.0[i].1)
+        self.pairs.binary_search_by(|(n, _)| n.as_ref().cmp(name)).map_or("", |i| &self.pairs[i].1)
     }
 
     /// `__name__`, or `""`.
@@ -43,22 +62,22 @@ impl Labels {
 
     /// Pairs in order of their names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.0.iter().map(|(n, v)| (n.as_ref(), v.as_ref()))
+        self.pairs.iter().map(|(n, v)| (n.as_ref(), v.as_ref()))
     }
 
     /// Pairs as shared strings, for building other label sets without copying.
     pub fn pairs(&self) -> &[(Arc<str>, Arc<str>)] {
-        &self.0
+        &self.pairs
     }
 
     /// Number of labels.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.pairs.len()
     }
 
     /// No labels at all.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.pairs.is_empty()
     }
 }
 
@@ -69,9 +88,9 @@ fn compare(a: &Arc<str>, b: &Arc<str>) -> Ordering {
 
 impl Ord for Labels {
     fn cmp(&self, other: &Self) -> Ordering {
-        let pairs = self.0.iter().zip(other.0.iter());
+        let pairs = self.pairs.iter().zip(other.pairs.iter());
         let mut each = pairs.map(|(a, b)| compare(&a.0, &b.0).then_with(|| compare(&a.1, &b.1)));
-        each.find(|o| o.is_ne()).unwrap_or_else(|| self.0.len().cmp(&other.0.len()))
+        each.find(|o| o.is_ne()).unwrap_or_else(|| self.pairs.len().cmp(&other.pairs.len()))
     }
 }
 
@@ -84,20 +103,27 @@ impl PartialOrd for Labels {
 impl PartialEq for Labels {
     fn eq(&self, other: &Self) -> bool {
         let same = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
-        let mut pairs = self.0.iter().zip(other.0.iter());
-        self.0.len() == other.0.len() && pairs.all(|(a, b)| same(&a.1, &b.1) && same(&a.0, &b.0))
+        let mut pairs = self.pairs.iter().zip(other.pairs.iter());
+        self.pairs.len() == other.pairs.len() && pairs.all(|(a, b)| same(&a.1, &b.1) && same(&a.0, &b.0))
     }
 }
 
-impl std::hash::Hash for Labels {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
+impl Eq for Labels {}
+
+impl Hash for Labels {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut hash = self.hash.load(Relaxed);
+        if hash == 0 {
+            hash = SEED.hash_one(&*self.pairs).max(1);
+            self.hash.store(hash, Relaxed);
+        }
+        state.write_u64(hash);
     }
 }
 
 impl Default for Labels {
     fn default() -> Self {
-        Self(Arc::from([]))
+        Self::of(Arc::from([]))
     }
 }
 
@@ -151,6 +177,8 @@ mod tests {
             let want = pairs(a).cmp(&pairs(b));
             assert_eq!((a.cmp(b), a.cmp(&fresh(b)), a == b), (want, want, want.is_eq()), "{a} {b}");
             assert_eq!(a == &fresh(b), want.is_eq(), "{a} {b}");
+            let hash = |l: &Labels| SEED.hash_one(l);
+            assert_eq!((hash(a) == hash(&fresh(b)), hash(&a.clone())), (want.is_eq(), hash(a)), "{a} {b}");
         }
     }
 }
