@@ -18,10 +18,10 @@ use std::sync::Arc;
 /// Scope name of everything an agent sends.
 pub const SCOPE: &str = "fabriclens-agent";
 
-/// Layouts that are kept for one resource: of full and slow samples, alone and with the one before.
-const LAYOUTS: usize = 8;
-/// Resources whose layouts are kept; an agent has one a device, one a port and its host.
-const RESOURCES: usize = 1024;
+/// Layouts that are kept for one list of columns: of so many ticks.
+const LAYOUTS: usize = 16;
+/// Lists whose layouts are kept; an agent has a few for each device and port, and some of its host.
+const LISTS: usize = 4096;
 
 /// The request as generated types, for receivers and tests that want them.
 pub fn request(sections: &[Section]) -> ExportMetricsServiceRequest {
@@ -51,22 +51,25 @@ pub fn points(section: &Section) -> usize {
 /// Encodes requests; remembers what their sections looked like.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    /// By resource; the layout used last is the last one.
-    layouts: HashMap<Arc<Resource>, Vec<Layout>>,
+    /// By resource and address of the list, which layouts keep; the layout used last is the last one.
+    layouts: HashMap<(Arc<Resource>, usize), Vec<Layout>>,
 }
 
 impl Encoder {
-    /// Replaces `out` by the request of these sections: one `ResourceMetrics` per resource, one `Metric` per catalog
-    /// row in it, and several ticks of the same columns as several points of the same metric. A metric without any
-    /// value is left out, and so is a resource.
+    /// Replaces `out` by the request of these sections: one `ResourceMetrics` per resource and list of columns, one
+    /// `Metric` per catalog row in it, and several ticks of the same columns as several points of the same metric. A
+    /// metric without any value is left out, and so is a resource.
+    ///
+    /// Lists of one resource are told apart because each is read at its own instant: whether two of these are the same
+    /// millisecond is chance, and a receiver that keeps together what shares its times would sort them anew each second.
     pub fn encode(&mut self, sections: &[Section], out: &mut Vec<u8>) {
-        if self.layouts.len() > RESOURCES {
+        if self.layouts.len() > LISTS {
             self.layouts.clear();
         }
         let mut order: Vec<Vec<&Section>> = Vec::new();
-        let mut index: HashMap<&Resource, usize> = HashMap::new();
+        let mut index: HashMap<(&Resource, usize), usize> = HashMap::new();
         for section in sections {
-            let at = *index.entry(&section.resource).or_insert_with(|| {
+            let at = *index.entry((&section.resource, address(section))).or_insert_with(|| {
                 order.push(Vec::new());
                 order.len() - 1
             });
@@ -80,13 +83,9 @@ impl Encoder {
         *out = writer.into_bytes();
     }
 
-    /// The layout of these sections of one resource, kept or made.
+    /// The layout of these sections of one resource and list, kept or made.
     fn layout(&mut self, members: &[&Section]) -> &Layout {
-        let resource = &members[0].resource;
-        if !self.layouts.contains_key(resource) {
-            self.layouts.insert(Arc::clone(resource), Vec::new());
-        }
-        let kept = self.layouts.entry(Arc::clone(resource)).or_default();
+        let kept = self.layouts.entry((Arc::clone(&members[0].resource), address(members[0]))).or_default();
         match kept.iter().position(|layout| layout.fits(members)) {
             Some(at) => kept[at..].rotate_left(1),
             None => {
@@ -98,4 +97,9 @@ impl Encoder {
         }
         &kept[kept.len() - 1]
     }
+}
+
+/// Of the list of columns.
+fn address(section: &Section) -> usize {
+    Arc::as_ptr(&section.columns).cast::<Column>() as usize
 }
