@@ -82,7 +82,7 @@ pub struct Limits {
     pub labels: usize,
     /// Bytes of a label's name or value.
     pub label_bytes: usize,
-    /// Label sets to remember. Beyond it all are forgotten and built again.
+    /// Label sets to remember. Beyond it all are forgotten and built again; see also [`Decoder::forget_idle`].
     pub cached_series: usize,
 }
 
@@ -114,15 +114,18 @@ impl Decoder {
         Self { limits, ..Self::default() }
     }
 
+    /// Forgets resources that no request was of since the call before. To be called now and then: senders go, and what
+    /// is remembered of them should go too.
+    pub fn forget_idle(&mut self) {
+        self.cache.forget_idle();
+    }
+
     /// Decodes the protobuf bytes of a request.
     ///
     /// # Errors
     /// [`DecodeError`] when the bytes are malformed. What is well formed but cannot be stored is in [`Rows::rejected`].
     pub fn bytes(&mut self, request: &[u8]) -> Result<Rows, DecodeError> {
-        // Resources are numbered by the cache.
-        if self.cache.trim(self.limits.cached_series) || self.templates.exceed(self.limits.cached_series) {
-            self.templates = Templates::default();
-        }
+        self.cache.trim(self.limits.cached_series);
         let mut rows = Rows::default();
         let mut room = self.limits.points;
         for field in Reader::new(request) {
@@ -154,7 +157,7 @@ impl Decoder {
             }
         }
         if let [scope] = scopes[..]
-            && let Some(points) = self.templates.read(resource, scope, *room, &mut rows.groups)
+            && let Some(points) = self.templates.read(self.cache.plans(resource), scope, *room, &mut rows.groups)
         {
             *room -= points;
             return Ok(());
@@ -190,7 +193,8 @@ impl Decoder {
         if let [scope] = scopes
             && rows.rejected == refused
         {
-            self.templates.learn(resource, scope, sink, self.cache.info(resource));
+            let info = self.cache.info(resource);
+            self.templates.learn(self.cache.plans(resource), scope, sink, info);
         }
         Ok(())
     }

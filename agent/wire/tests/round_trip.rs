@@ -256,6 +256,28 @@ fn several_ticks_are_one_group_with_gaps() {
 /// The bytes of one batch are pinned: an agent in the field and a newer collector must agree.
 /// `UPDATE_GOLDEN=1` rewrites, for a change that is meant.
 #[test]
+fn lists_that_are_read_at_instants_of_their_own_stay_apart_when_these_are_one_millisecond() {
+    let (mut encoder, mut decoder, mut bytes) = (encode::Encoder::default(), Decoder::default(), Vec::new());
+    let lists = [&all_columns()[..2], &all_columns()[2..4]].map(Arc::<[Column]>::from);
+    let mut groups = |later_ns: u64| {
+        let mut sections = batch();
+        sections.truncate(2);
+        for (section, (list, after_ns)) in sections.iter_mut().zip(lists.iter().zip([0, later_ns])) {
+            section.resource = resource("node-1", Some("mlx5_0"), Some(1));
+            section.columns = list.clone();
+            section.end_ns = 1_700_000_000_000_000_000 + after_ns;
+            section.values = vec![Value::Int(1), Value::Int(2)];
+        }
+        encoder.encode(&sections, &mut bytes);
+        decoder.bytes(&bytes).unwrap().groups
+    };
+    for later_ns in [0, 5_000_000, 0, 0, 7_000_000] {
+        let series: Vec<usize> = groups(later_ns).iter().map(|group| group.series.len()).collect();
+        assert_eq!(series, [2, 2], "{later_ns} ns later");
+    }
+}
+
+#[test]
 fn bytes_of_a_batch_are_pinned() {
     let bytes = encode::request_bytes(&batch());
     let version = env!("CARGO_PKG_VERSION");
@@ -267,6 +289,33 @@ fn bytes_of_a_batch_are_pinned() {
     }
     let pinned = std::fs::read_to_string(path).unwrap();
     assert!(text == pinned, "bytes of version {version} differ from {path}:\n{text}");
+}
+
+#[test]
+fn senders_that_went_are_forgotten_and_texts_are_there_once() {
+    let bytes = |node: &str| {
+        let mut sections = batch();
+        sections.iter_mut().for_each(|section| section.resource = resource(node, Some("mlx5_0"), Some(1)));
+        encode::request_bytes(&sections)
+    };
+    let mut decoder = Decoder::default();
+    let first = |decoder: &mut Decoder, node: &str| {
+        let list = |decoder: &mut Decoder| decoder.bytes(&bytes(node)).unwrap().groups[0].series.clone();
+        (0..3).for_each(|_| drop(list(decoder)));
+        list(decoder)[0].clone()
+    };
+    let [gone, stays] = ["gone", "stays"].map(|node| first(&mut decoder, node));
+    let text = |labels: &Labels, name: &str| labels.iter().find(|(n, _)| **n == *name).unwrap().1.clone();
+    assert!(Arc::ptr_eq(&text(&gone, "device"), &text(&stays, "device")));
+    let (was, held) = (Arc::downgrade(&gone), Arc::downgrade(&text(&gone, "host")));
+    drop(gone);
+    decoder.forget_idle();
+    assert!(was.strong_count() > 0 && held.strong_count() > 0, "heard of since the beginning");
+    assert!(Arc::ptr_eq(&first(&mut decoder, "stays"), &stays));
+    decoder.forget_idle();
+    assert_eq!((was.strong_count(), held.strong_count()), (0, 0));
+    assert!(Arc::ptr_eq(&first(&mut decoder, "stays"), &stays), "who is heard of is known");
+    assert_eq!(first(&mut decoder, "gone").len(), stays.len());
 }
 
 /// Groups that compare as they are, NaN too, and what was refused.
@@ -302,6 +351,9 @@ fn what_a_decoder_remembers_changes_no_row_whatever_byte_is_another() {
     }
     let bytes = request(9);
     for at in 0..bytes.len() {
+        if at % 50 == 0 {
+            known.forget_idle();
+        }
         for bit in [0, 3, 7] {
             let mut other = bytes.clone();
             other[at] ^= 1 << bit;

@@ -13,12 +13,12 @@ use promql_parser::parser::token::{T_DIV, T_LOR, T_MUL};
 use promql_parser::parser::{Expr, VectorSelector};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Frames that a rate looks back over: an agent may miss some.
 pub(crate) const LOOK_BACK: i64 = 5;
-/// Label lists that are known at most; senders whose lists never repeat must not fill memory.
-const PLANS: usize = 200_000;
+/// Label lists that are known before those that are gone are looked for.
+const PLANS: usize = 4096;
 /// Series that are followed at most.
 const SERIES: usize = 8_000_000;
 /// Milliseconds for which a divisor holds.
@@ -161,8 +161,8 @@ struct Column {
 
 /// All of them, by cell; divisors, which have none, come first.
 struct Plan {
-    /// Keeps the list's address from being used again.
-    _list: Arc<[Labels]>,
+    /// Keeps the list's address from being used again, and nothing else of it.
+    list: Weak<[Labels]>,
     uses: Vec<Column>,
 }
 
@@ -170,6 +170,8 @@ struct Plan {
 pub struct Standing {
     questions: Questions,
     plans: HashMap<usize, Plan>,
+    /// Plans at which those of lists that are gone are looked for.
+    many: usize,
     slots: Vec<Slot>,
     cells: Vec<Cell>,
     index: HashMap<(u32, u64), u32>,
@@ -188,6 +190,7 @@ impl Standing {
         let standing = Self {
             questions,
             plans: HashMap::new(),
+            many: PLANS,
             slots: Vec::new(),
             cells: Vec::new(),
             index: HashMap::new(),
@@ -217,11 +220,12 @@ impl Standing {
     pub fn take(&mut self, series: &Arc<[Labels]>, times: &[i64], values: &[f64], watch: &mut Watch) {
         let address = series.as_ptr() as usize;
         if !self.plans.contains_key(&address) {
-            if self.plans.len() >= PLANS {
-                self.plans.clear();
+            if self.plans.len() >= self.many {
+                self.plans.retain(|_, plan| plan.list.strong_count() > 0);
+                self.many = PLANS.max(2 * self.plans.len());
             }
             let uses = self.plan(series, watch);
-            self.plans.insert(address, Plan { _list: series.clone(), uses });
+            self.plans.insert(address, Plan { list: Arc::downgrade(series), uses });
         }
         let Self { questions, plans, slots, cells, step_ms, .. } = self;
         let Some(plan) = plans.get(&address).filter(|plan| !plan.uses.is_empty()) else { return };

@@ -1,6 +1,6 @@
 //! A host writes only as itself: series of a caller that is bound to hosts must name one of them in `host`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use fabriclens_model::Labels;
 use fabriclens_store::RowGroup;
@@ -19,9 +19,9 @@ const TOLD: usize = 200;
 #[derive(Default)]
 pub(super) struct Owners(HashMap<usize, Owned>);
 
-/// A list, kept so that its address stays its own, and the host that all its series name.
+/// A list, of which so much is kept that its address stays its own, and the host that all its series name.
 struct Owned {
-    _list: Arc<[Labels]>,
+    list: Weak<[Labels]>,
     host: Result<Arc<str>, Mixed>,
 }
 
@@ -30,6 +30,12 @@ struct Owned {
 struct Mixed;
 
 impl Owners {
+    /// Forgets lists that nobody has any more.
+    pub(super) fn forget_unused(&mut self) {
+        self.0.retain(|_, owned| owned.list.strong_count() > 0);
+        self.0.shrink_to(2 * self.0.len());
+    }
+
     /// Drops and reports the groups with a series that the caller may not write. True when there are none.
     pub(super) fn keep_own(&mut self, groups: &mut Vec<RowGroup>, caller: &Caller, report: &mut Report) -> bool {
         let Hosts::Only(own) = &caller.hosts else { return true };
@@ -60,7 +66,7 @@ impl Owners {
             let mut hosts = list.iter().map(|labels| labels.get("host"));
             let first = hosts.next().unwrap_or_default();
             let host = if first.is_empty() || hosts.any(|host| host != first) { Err(Mixed) } else { Ok(first.into()) };
-            Owned { _list: list.clone(), host }
+            Owned { list: Arc::downgrade(list), host }
         });
         owned.host.clone()
     }
@@ -74,6 +80,17 @@ mod tests {
         let series =
             hosts.iter().enumerate().map(|(i, host)| Labels::new([("__name__", &*format!("m{i}")), ("host", *host)]));
         RowGroup { series: series.collect(), times: vec![1], values: vec![1.0; hosts.len()] }
+    }
+
+    #[test]
+    fn lists_that_nobody_has_any_more_are_forgotten() {
+        let (mut owners, kept) = (Owners::default(), group(&["gpu-01"]));
+        let gone = group(&["gpu-02"]);
+        let lists = [&kept, &gone].map(|group| owners.host(&group.series).is_ok());
+        drop(gone);
+        owners.forget_unused();
+        assert!(lists == [true; 2] && owners.0.len() == 1);
+        assert!(owners.0.contains_key(&(kept.series.as_ptr() as usize)));
     }
 
     #[test]

@@ -55,6 +55,17 @@ impl Layouts {
         list
     }
 
+    /// Forgets lists that neither a decoder nor the store has any more.
+    pub(super) fn forget_unused(&mut self) {
+        self.lists.retain(|_, (series, _)| Arc::strong_count(series) > 1);
+        self.lists.shrink_to(2 * self.lists.len());
+        self.known.retain(|_, lists| {
+            lists.retain(|list| Arc::strong_count(list) > 1);
+            !lists.is_empty()
+        });
+        self.known.shrink_to(2 * self.known.len());
+    }
+
     /// The one allocation that stands for these label sets, in this order.
     pub(super) fn intern(&mut self, series: &[Labels]) -> Arc<[Labels]> {
         if self.known.len() > LISTS {
@@ -88,5 +99,22 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &layouts.intern(&[a.clone(), b.clone()])));
         assert!(!Arc::ptr_eq(&first, &layouts.intern(&[b.clone(), a.clone()])));
         assert!(!Arc::ptr_eq(&first, &layouts.intern(&[a])));
+    }
+
+    #[test]
+    fn lists_are_forgotten_when_nobody_else_has_them() {
+        let mut layouts = Layouts::default();
+        let mut of = |name: &str| {
+            let labels: decode::Labels = [("__name__".into(), name.into())].into();
+            let decoded: Arc<[decode::Labels]> = [labels].into();
+            (decoded.clone(), layouts.of_decoded(decoded))
+        };
+        let (by_decoder, by_store, by_none) = (of("a"), of("b"), of("c"));
+        let lists = [&by_decoder.1, &by_store.1, &by_none.1].map(Arc::downgrade);
+        let (_decoder, _store) = (by_decoder.0, by_store.1);
+        drop((by_decoder.1, by_store.0, by_none));
+        layouts.forget_unused();
+        assert_eq!(lists.map(|list| list.strong_count() > 0), [true, true, false]);
+        assert_eq!((layouts.lists.len(), layouts.known.len()), (1, 2));
     }
 }

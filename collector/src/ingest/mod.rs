@@ -124,6 +124,12 @@ impl Ingest {
         self.limits.message_size
     }
 
+    /// Forgets senders that were not heard of since the call before. Waits for requests that are being read.
+    pub fn forget_idle(&self) {
+        self.otlp.iter().for_each(otlp::Desk::forget_idle);
+        self.remote.iter().for_each(|decoder| decoder.lock().forget_idle());
+    }
+
     /// Who may come in.
     pub fn gate(&self) -> &Arc<Gate> {
         &self.gate

@@ -96,6 +96,14 @@ impl Desk {
         }
     }
 
+    /// Forgets senders that were not heard of since the call before.
+    pub(super) fn forget_idle(&self) {
+        let mut tools = self.tools.lock();
+        tools.decoder.wire.forget_idle();
+        tools.decoder.layouts.forget_unused();
+        tools.owners.forget_unused();
+    }
+
     /// The next request; without one, and when none is in hand, work ends.
     fn next(&self, in_hand: usize) -> Option<Job> {
         let mut queue = self.queue.lock();

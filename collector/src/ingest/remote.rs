@@ -48,6 +48,8 @@ pub(super) struct Decoder {
     layouts: Layouts,
     key: Vec<u8>,
     requests: u64,
+    /// The same when idle series were forgotten last.
+    told: u64,
     hash: RandomState,
     /// Of which hosts its lists are.
     pub(super) owners: Owners,
@@ -93,6 +95,18 @@ impl Decoder {
         }
         rows.groups = groups.list.into_iter().map(|g| g.finish(&mut self.layouts)).collect();
         Ok(rows)
+    }
+
+    /// Forgets series that no request was of since the call before.
+    pub(super) fn forget_idle(&mut self) {
+        self.series.retain(|known| known.used.0 > self.told);
+        self.series.shrink_to(2 * self.series.len());
+        self.by_key = (0..).zip(&self.series).map(|(number, known)| (known.key.clone(), number)).collect();
+        // Who comes next is found again.
+        self.series.iter_mut().for_each(|known| known.next = 0);
+        (self.last, self.told) = (0, self.requests);
+        self.layouts.forget_unused();
+        self.owners.forget_unused();
     }
 
     fn series(&mut self, body: &[u8], groups: &mut Groups, report: &mut Report) -> Result<(), DecodeError> {

@@ -7,7 +7,7 @@ pub mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fabriclens_store::{OpenError, Options, Store};
 use tokio::sync::{Notify, watch};
@@ -35,6 +35,9 @@ const DRAIN: Duration = Duration::from_secs(10);
 const STOP: Duration = Duration::from_secs(25);
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long a sender may be silent, at least, before what is remembered of it is forgotten; and when memory is short.
+const FORGET: Duration = Duration::from_secs(300);
+const FORGET_SOON: Duration = Duration::from_secs(20);
 
 /// Why it does not start; `Display` names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -153,8 +156,10 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         auth::fallback(otlp_routes, ingest::http::other, Form::Http, &guard),
     ];
     let servers = doors.into_iter().zip(routers).filter_map(|(door, router)| door.serve(router)).collect();
-    tokio::spawn(watch_memory(pressure, store.clone(), ingest.clone(), telemetry.clone(), stopped.clone()));
     let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
+    // It holds the store, which is free for the next process only when nobody does.
+    let memory = watch_memory(pressure, store.clone(), ingest.clone(), telemetry.clone(), stopped.clone());
+    tellers.push(tokio::spawn(memory));
     let (look, reloaded) =
         (Arc::<Notify>::default(), tls.map(|t| t as Arc<dyn Reload>).into_iter().chain(guard.reloaded()).collect());
     tellers.push(tokio::spawn(reload::run(reloaded, look.clone(), stopped.clone())));
@@ -221,7 +226,7 @@ async fn open(config: &Config) -> Result<Arc<Store>, ServeError> {
         ..Options::default()
     };
     let dir = config.data.clone();
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let opened = tokio::task::spawn_blocking(move || Store::open(&dir, options)).await;
     let store = opened.map_err(|e| ServeError::Other(e.to_string()))??;
     let stats = store.stats();
@@ -257,6 +262,7 @@ async fn watch_memory(
     let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     telemetry.memory[1].set(whole(pressure.limit()));
     let mut before = Level::Calm;
+    let mut told = Instant::now();
     loop {
         pressure.look();
         telemetry.memory[0].set(whole(pressure.used()));
@@ -264,6 +270,14 @@ async fn watch_memory(
         let level = pressure.level();
         if level > Level::Calm {
             store.relieve();
+        }
+        if told.elapsed() >= if level > Level::Calm { FORGET_SOON } else { FORGET } {
+            told = Instant::now();
+            let ingest = ingest.clone();
+            // It waits for threads that decode.
+            if tokio::task::spawn_blocking(move || ingest.forget_idle()).await.is_err() {
+                tracing::warn!("what was remembered of senders that are gone could not be looked through");
+            }
         }
         if (level > Level::Calm) != (before > Level::Calm) {
             let (used, limit) = (pressure.used() >> 20, pressure.limit() >> 20);

@@ -3,6 +3,7 @@
 use super::names;
 use super::{DecodeError, Labels, Limits};
 use crate::proto::{Field, Reader, text};
+use foldhash::HashSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -12,7 +13,29 @@ const DEPTH: u32 = 16;
 /// Attributes that stay labels of every series of a resource: the identity of a fabric's hosts and ports.
 const IDENTITY: [&str; 3] = ["host", "device", "port"];
 
+/// Texts of label sets, each once: the series of a fleet differ in few of theirs.
+#[derive(Default)]
+pub(super) struct Texts(HashSet<Arc<str>>);
+
+impl Texts {
+    fn of(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return known.clone();
+        }
+        let new: Arc<str> = text.into();
+        self.0.insert(new.clone());
+        new
+    }
+
+    /// Forgets those that no label set has any more.
+    pub(super) fn forget_unused(&mut self) {
+        self.0.retain(|text| Arc::strong_count(text) > 1);
+        self.0.shrink_to(2 * self.0.len());
+    }
+}
+
 /// What a resource contributes.
+#[derive(Default)]
 pub(super) struct Identity {
     /// Labels of each series, in no order.
     pub(super) labels: Vec<(String, String)>,
@@ -21,7 +44,7 @@ pub(super) struct Identity {
 }
 
 /// Reads the body of a `Resource`.
-pub(super) fn resource(body: &[u8]) -> Result<Identity, DecodeError> {
+pub(super) fn resource(body: &[u8], texts: &mut Texts) -> Result<Identity, DecodeError> {
     let mut raw = Vec::new();
     for field in Reader::new(body) {
         if let (1, Field::Bytes(pair)) = field? {
@@ -46,7 +69,7 @@ pub(super) fn resource(body: &[u8]) -> Result<Identity, DecodeError> {
         let mut all = joined(rest);
         all.extend(target.iter().chain(&labels).cloned());
         all.push(("__name__".to_owned(), "target_info".to_owned()));
-        sorted(all)
+        labels_of(&sorted(all), texts)
     });
     labels.extend(target);
     Ok(Identity { labels, info })
@@ -63,6 +86,7 @@ pub(super) fn series<'a>(
     name: &str,
     part: Option<(&str, f64)>,
     limits: &Limits,
+    texts: &mut Texts,
 ) -> Result<Result<Labels, String>, DecodeError> {
     let own = joined(attributes.map(pair_of).collect::<Result<Vec<_>, _>>()?);
     let mut all: Vec<(String, String)> = identity.labels.clone();
@@ -71,18 +95,18 @@ pub(super) fn series<'a>(
         all.push((label.to_owned(), float(value)));
     }
     all.push(("__name__".to_owned(), name.to_owned()));
-    let labels = sorted(all);
-    if labels.len() > limits.labels {
+    let pairs = sorted(all);
+    if pairs.len() > limits.labels {
         return Ok(Err(format!("more than {} labels", limits.labels)));
     }
-    if let Some((k, _)) = labels.iter().find(|(k, v)| k.len().max(v.len()) > limits.label_bytes) {
+    if let Some((k, _)) = pairs.iter().find(|(k, v)| k.len().max(v.len()) > limits.label_bytes) {
         let mut shown: String = k.chars().take(40).collect();
         if shown.len() < k.len() {
             shown.push('…');
         }
         return Ok(Err(format!("label {shown} is longer than {} bytes", limits.label_bytes)));
     }
-    Ok(Ok(labels))
+    Ok(Ok(labels_of(&pairs, texts)))
 }
 
 /// A number as Prometheus writes it in `le` and `quantile`.
@@ -91,17 +115,21 @@ fn float(v: f64) -> String {
 }
 
 /// Sorted by name; of equal names the last; no empty values.
-fn sorted(mut pairs: Vec<(String, String)>) -> Labels {
+fn sorted(mut pairs: Vec<(String, String)>) -> Vec<(String, String)> {
     pairs.sort_by(|a, b| a.0.cmp(&b.0));
-    let mut out: Vec<(Arc<str>, Arc<str>)> = Vec::with_capacity(pairs.len());
-    for (k, v) in pairs {
-        match out.last_mut() {
-            Some(last) if *last.0 == *k => last.1 = v.into(),
-            _ => out.push((k.into(), v.into())),
+    pairs.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            std::mem::swap(&mut kept.1, &mut next.1);
         }
-    }
-    out.retain(|(_, v)| !v.is_empty());
-    out.into()
+        same
+    });
+    pairs.retain(|(_, v)| !v.is_empty());
+    pairs
+}
+
+fn labels_of(pairs: &[(String, String)], texts: &mut Texts) -> Labels {
+    pairs.iter().map(|(k, v)| (texts.of(k), texts.of(v))).collect()
 }
 
 /// Names made valid; values of names that then collide are joined by `;` in the order of their original names.

@@ -1,7 +1,9 @@
-//! What a decoder remembers: resources, metrics and label sets, each keyed by the bytes that told it.
+//! What a decoder remembers: metrics, and of each resource its label sets, each keyed by the bytes that told it. A
+//! resource that is not heard of is forgotten with all that is its.
 
-use super::attributes::{self, Identity};
+use super::attributes::{self, Identity, Texts};
 use super::names::{self, Shape};
+use super::template::Plans;
 use super::{DecodeError, Labels, Limits, Meta};
 use crate::proto::text;
 use foldhash::HashMap;
@@ -9,14 +11,31 @@ use foldhash::HashMap;
 /// Remembered by their own bytes, so that no hash collision can join two series.
 #[derive(Default)]
 pub(super) struct Cache {
-    resources: HashMap<Box<[u8]>, u32>,
-    identities: Vec<Identity>,
+    numbers: HashMap<Box<[u8]>, u32>,
+    /// By number.
+    resources: Vec<Resource>,
+    /// Numbers that stand for none.
+    free: Vec<u32>,
     metrics: HashMap<Box<[u8]>, u32>,
     names: Vec<Name>,
-    series: HashMap<Box<[u8]>, Cached>,
+    texts: Texts,
+    /// Label sets of all resources.
+    series: usize,
+    /// How often those that are idle were forgotten.
+    round: u32,
     key: Vec<u8>,
     /// Key, sink and index of the series before: several ticks of a series are neighbours.
     last: (Vec<u8>, u64, u32),
+}
+
+/// What is remembered of a resource.
+#[derive(Default)]
+struct Resource {
+    identity: Identity,
+    series: HashMap<Box<[u8]>, Cached>,
+    plans: Plans,
+    /// The round in which it was heard of last.
+    round: u32,
 }
 
 /// A metric's name as stored; `Err` says why it has none.
@@ -42,29 +61,55 @@ pub(super) enum Part {
 }
 
 impl Cache {
-    /// Forgets all when there is too much of anything, and says so.
-    pub(super) fn trim(&mut self, limit: usize) -> bool {
-        let much = self.series.len().max(self.metrics.len()).max(self.resources.len()) > limit;
-        if much {
+    /// Forgets all when there is too much of anything.
+    pub(super) fn trim(&mut self, limit: usize) {
+        if self.series.max(self.metrics.len()).max(self.resources.len()) > limit {
             *self = Self::default();
         }
-        much
+    }
+
+    /// Forgets resources that were not heard of since the call before.
+    pub(super) fn forget_idle(&mut self) {
+        let Self { numbers, resources, free, series, round, .. } = self;
+        numbers.retain(|_, number| {
+            let resource = &mut resources[*number as usize];
+            let idle = resource.round != *round;
+            if idle {
+                *series -= resource.series.len();
+                *resource = Resource::default();
+                free.push(*number);
+            }
+            !idle
+        });
+        numbers.shrink_to(2 * numbers.len());
+        *round += 1;
+        self.texts.forget_unused();
     }
 
     /// Number of a resource.
     pub(super) fn resource(&mut self, body: &[u8]) -> Result<u32, DecodeError> {
-        if let Some(id) = self.resources.get(body) {
-            return Ok(*id);
+        if let Some(number) = self.numbers.get(body) {
+            self.resources[*number as usize].round = self.round;
+            return Ok(*number);
         }
-        let id = self.identities.len() as u32;
-        self.identities.push(attributes::resource(body)?);
-        self.resources.insert(body.into(), id);
-        Ok(id)
+        let identity = attributes::resource(body, &mut self.texts)?;
+        let number = self.free.pop().unwrap_or(self.resources.len() as u32);
+        if number as usize == self.resources.len() {
+            self.resources.push(Resource::default());
+        }
+        self.resources[number as usize] = Resource { identity, round: self.round, ..Resource::default() };
+        self.numbers.insert(body.into(), number);
+        Ok(number)
     }
 
     /// Labels of the resource's `target_info`.
     pub(super) fn info(&self, resource: u32) -> Option<Labels> {
-        self.identities.get(resource as usize).and_then(|i| i.info.clone())
+        self.resources[resource as usize].identity.info.clone()
+    }
+
+    /// What templates know of a resource.
+    pub(super) fn plans(&mut self, resource: u32) -> &mut Plans {
+        &mut self.resources[resource as usize].plans
     }
 
     /// Number of a metric; `new` gets its metadata when it was unknown.
@@ -117,7 +162,6 @@ impl Cache {
             Part::Count => (4, 0.0),
         };
         self.key.clear();
-        self.key.extend_from_slice(&resource.to_le_bytes());
         self.key.extend_from_slice(&metric.to_le_bytes());
         self.key.push(tag);
         self.key.extend_from_slice(&value.to_bits().to_le_bytes());
@@ -128,7 +172,8 @@ impl Cache {
         if self.last.1 == sink.id() && self.last.0 == self.key {
             return Ok(Ok(self.last.2));
         }
-        if let Some(c) = self.series.get_mut(self.key.as_slice()) {
+        let of = &mut self.resources[resource as usize];
+        if let Some(c) = of.series.get_mut(self.key.as_slice()) {
             if c.sink != sink.id() {
                 c.sink = sink.id();
                 c.index = sink.series(c.labels.clone());
@@ -137,11 +182,7 @@ impl Cache {
             self.remember(sink.id(), index);
             return Ok(Ok(index));
         }
-        let (Some(identity), Some(name)) = (self.identities.get(resource as usize), self.names.get(metric as usize))
-        else {
-            return Ok(Err("internal: unknown resource or metric".to_owned()));
-        };
-        let name = match &name.prometheus {
+        let name = match &self.names[metric as usize].prometheus {
             Ok(name) => name,
             Err(why) => return Ok(Err(why.clone())),
         };
@@ -153,12 +194,14 @@ impl Cache {
             Part::Count => ("_count", None),
         };
         let full = format!("{name}{suffix}");
-        let labels = match attributes::series(attributes.iter().copied(), identity, &full, label, limits)? {
+        let attributes = attributes.iter().copied();
+        let labels = match attributes::series(attributes, &of.identity, &full, label, limits, &mut self.texts)? {
             Ok(labels) => labels,
             Err(why) => return Ok(Err(why)),
         };
         let index = sink.series(labels.clone());
-        self.series.insert(self.key.as_slice().into(), Cached { labels, sink: sink.id(), index });
+        self.series += 1;
+        of.series.insert(self.key.as_slice().into(), Cached { labels, sink: sink.id(), index });
         self.remember(sink.id(), index);
         Ok(Ok(index))
     }

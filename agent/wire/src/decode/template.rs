@@ -15,8 +15,8 @@ use std::sync::Arc;
 const TEMPLATES: usize = 512;
 /// Bytes of a template at most.
 const BYTES: usize = 1 << 18;
-/// Sights of a shape by one resource that are remembered.
-const SIGHTS: usize = 1 << 16;
+/// Shapes of one resource that are remembered.
+const SHAPES: usize = 64;
 
 /// Where a point is in the bytes.
 #[derive(Clone, Copy)]
@@ -46,29 +46,29 @@ struct Plan {
     plain: bool,
 }
 
+/// What is known of one resource.
+#[derive(Default)]
+pub(super) struct Plans {
+    by_template: HashMap<u32, Plan>,
+    /// What was seen, by length, and whether a template is made when it comes again: the second time, unless there is none
+    /// of such a scope.
+    sights: HashMap<usize, bool>,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Templates {
     all: Vec<Template>,
+    /// Number of the first of them: those before it were forgotten.
+    first: u32,
     by_length: HashMap<usize, Vec<u32>>,
-    /// By resource and template.
-    plans: HashMap<(u32, u32), Plan>,
-    labels: usize,
-    /// What was seen, by resource and length, and whether a template is made when it comes again: the second time, unless
-    /// there is none of such a scope.
-    sights: HashMap<(u32, usize), bool>,
 }
 
 impl Templates {
-    /// Whether there is more than `limit` of label sets.
-    pub(super) fn exceed(&self, limit: usize) -> bool {
-        self.labels > limit
-    }
-
     /// Appends the groups of a scope, if a template fits and all of its points can be taken; says how many there were.
-    pub(super) fn read(&self, resource: u32, scope: &[u8], room: usize, out: &mut Vec<Group>) -> Option<usize> {
+    pub(super) fn read(&self, plans: &Plans, scope: &[u8], room: usize, out: &mut Vec<Group>) -> Option<usize> {
         let number = self.find(scope)?;
-        let (template, plan) = (&self.all[number as usize], self.plans.get(&(resource, number))?);
+        let (template, plan) = (self.get(number), plans.by_template.get(&number)?);
         let word = |at: u32| le64(&scope[at as usize..at as usize + 8]);
         if template.points.len() > room || template.points.iter().any(|p| word(p.time) == 0) {
             return None;
@@ -98,16 +98,15 @@ impl Templates {
     }
 
     /// Learns from a scope that was read point by point into `sink`, none refused. The second time makes a template.
-    pub(super) fn learn(&mut self, resource: u32, scope: &[u8], sink: &Sink, info: Option<Labels>) {
-        if self.sights.len() > SIGHTS {
-            self.sights.clear();
+    pub(super) fn learn(&mut self, plans: &mut Plans, scope: &[u8], sink: &Sink, info: Option<Labels>) {
+        if plans.sights.len() >= SHAPES {
+            plans.sights.clear();
         }
-        let sight = (resource, scope.len());
-        match self.sights.get(&sight) {
+        match plans.sights.get(&scope.len()) {
             Some(true) => {}
             Some(false) => return,
             None => {
-                self.sights.insert(sight, scope.len() <= BYTES);
+                plans.sights.insert(scope.len(), scope.len() <= BYTES);
                 return;
             }
         }
@@ -116,30 +115,37 @@ impl Templates {
             None => {
                 // It looks at all there is; who reads point by point passes over data that other data replace.
                 let Ok(Some(template)) = Template::of(scope) else {
-                    self.sights.insert(sight, false);
+                    plans.sights.insert(scope.len(), false);
                     return;
                 };
                 if self.all.len() >= TEMPLATES {
-                    *self = Self::default();
+                    *self = Self { first: self.first + self.all.len() as u32, ..Self::default() };
                 }
-                let number = self.all.len() as u32;
+                let number = self.first + self.all.len() as u32;
                 self.by_length.entry(scope.len()).or_default().push(number);
                 self.all.push(template);
                 number
             }
         };
         let series: Vec<u32> = sink.series_of_points().collect();
-        if series.len() == self.all[number as usize].points.len() {
+        if series.len() == self.get(number).points.len() {
+            plans.by_template.retain(|number, _| *number >= self.first);
+            if plans.by_template.len() >= SHAPES {
+                plans.by_template.clear();
+            }
             let plain = series.iter().copied().eq(0..sink.labels().len() as u32);
             let info_too = info.is_some();
             let labels: Arc<[Labels]> = sink.labels().iter().cloned().chain(info).collect();
-            self.labels += labels.len();
-            self.plans.insert((resource, number), Plan { labels, series, info: info_too, plain });
+            plans.by_template.insert(number, Plan { labels, series, info: info_too, plain });
         }
     }
 
+    fn get(&self, number: u32) -> &Template {
+        &self.all[(number - self.first) as usize]
+    }
+
     fn find(&self, scope: &[u8]) -> Option<u32> {
-        self.by_length.get(&scope.len())?.iter().copied().find(|number| self.all[*number as usize].fits(scope))
+        self.by_length.get(&scope.len())?.iter().copied().find(|number| self.get(*number).fits(scope))
     }
 }
 
