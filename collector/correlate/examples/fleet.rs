@@ -80,7 +80,7 @@ fn main() {
         // Every list is another port; a NIC pauses its switch in the last third.
         let time = tick as i64 * 1000;
         let storm = tick >= WARM + MEASURED;
-        watch.push(Frame::new(time * 1_000_000, &watch.fabric().ports));
+        watch.push(Frame::new(time * 1_000_000));
         if tick == 1 {
             let all: Vec<usize> = (0..watch.fabric().ports.list.len()).collect();
             let job = |(at, ports): (usize, &[usize])| Job { id: at.to_string(), ports: ports.to_vec(), since_ns: 0 };

@@ -26,7 +26,7 @@ pub fn frames(
     step_ms: i64,
 ) -> Result<Vec<Frame>, QueryError> {
     let (Some(first), Some(last)) = (ticks_ms.first(), ticks_ms.last()) else { return Ok(Vec::new()) };
-    let mut frames: Vec<Frame> = ticks_ms.iter().map(|t| Frame::new(t * 1_000_000, &fabric.ports)).collect();
+    let mut frames: Vec<Frame> = ticks_ms.iter().map(|t| Frame::new(t * 1_000_000)).collect();
     let window = format!("{}ms", step_ms * LOOK_BACK);
     let silent = silent(engine, read, fabric, ticks_ms, step_ms)?;
     let mut seen = vec![f64::NAN; ticks_ms.len()];

@@ -1,6 +1,6 @@
 //! Signals over time: the last few minutes, a stretch of them, and what was usual.
 
-use crate::fabric::{Fabric, Ports};
+use crate::fabric::Fabric;
 use crate::signal::{ALL, Signal};
 use crate::standing::LOOK_BACK;
 use std::collections::VecDeque;
@@ -15,14 +15,41 @@ const USUAL: usize = 60;
 /// Ticks without which nothing is known of a job; half of what is known of others will do where that is less.
 const KNOWN: usize = 10;
 
-/// All signals of all ports at one instant; `NaN` where nothing was measured.
+/// Ports whose values are kept together: those of some hosts.
+const STRETCH: usize = 128;
+
+/// A signal by port, in stretches of ports; those without a value take no room.
+#[derive(Clone, Debug, Default)]
+struct Column(Vec<Option<Box<[f32; STRETCH]>>>);
+
+impl Column {
+    fn set(&mut self, port: usize, value: f32) {
+        let at = port / STRETCH;
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, || None);
+        }
+        self.0[at].get_or_insert_with(|| Box::new([f32::NAN; STRETCH]))[port % STRETCH] = value;
+    }
+
+    /// `NaN` where nothing was measured.
+    fn get(&self, port: usize) -> f32 {
+        let stretch = self.0.get(port / STRETCH).and_then(Option::as_deref);
+        stretch.map_or(f32::NAN, |values| values[port % STRETCH])
+    }
+
+    /// Stretches with a value, and the first port of each.
+    fn stretches(&self) -> impl Iterator<Item = (usize, &[f32; STRETCH])> {
+        self.0.iter().enumerate().filter_map(|(at, values)| Some((at * STRETCH, values.as_deref()?)))
+    }
+}
+
+/// All signals of all ports at one instant.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// Unix nanoseconds.
     pub time_ns: i64,
-    /// By signal and port; empty where no port has it.
-    columns: Vec<Vec<f32>>,
-    ports: usize,
+    /// By signal.
+    columns: Vec<Column>,
     /// What each job moves, for the jobs of this revision of the fabric: asked for again and again.
     loads: Loads,
 }
@@ -31,22 +58,18 @@ type Loads = Arc<Mutex<Option<(u64, Arc<[f64]>)>>>;
 
 impl Frame {
     /// Nothing measured yet.
-    pub fn new(time_ns: i64, ports: &Ports) -> Self {
-        Self { time_ns, columns: vec![Vec::new(); ALL.len()], ports: ports.list.len(), loads: Loads::default() }
+    pub fn new(time_ns: i64) -> Self {
+        Self { time_ns, columns: vec![Column::default(); ALL.len()], loads: Loads::default() }
     }
 
     /// Whether nothing was measured: nobody was there to do it.
     pub fn is_empty(&self) -> bool {
-        self.columns.iter().all(Vec::is_empty)
+        self.columns.iter().all(|column| column.0.is_empty())
     }
 
     /// Takes over a value.
     pub fn set(&mut self, signal: Signal, port: usize, value: f64) {
-        let column = &mut self.columns[signal as usize];
-        if column.len() <= port {
-            column.resize(self.ports.max(port + 1), f32::NAN);
-        }
-        column[port] = value as f32;
+        self.columns[signal as usize].set(port, value as f32);
     }
 
     /// What each job moves, in bytes a second; `NaN` where nothing of it was measured.
@@ -70,15 +93,28 @@ impl Frame {
         mean(ports.iter().flat_map(moved).flatten()).map_or(f64::NAN, |m| m * ports.len() as f64 * 2.0)
     }
 
+    /// What was measured at these ports.
+    fn only(&self, ports: &[usize]) -> Self {
+        let mut few = Self::new(self.time_ns);
+        for signal in ALL.iter().map(|row| row.signal) {
+            ports.iter().for_each(|port| {
+                if let Some(value) = self.get(signal, *port) {
+                    few.set(signal, *port, value);
+                }
+            });
+        }
+        few
+    }
+
     /// A signal of every port that has it.
     fn told(&self, signal: Signal) -> impl Iterator<Item = (Signal, usize, f64)> + '_ {
-        let ports = 0..self.columns[signal as usize].len();
-        ports.filter_map(move |port| Some((signal, port, self.get(signal, port)?)))
+        let each = self.columns[signal as usize].stretches().flat_map(|(first, values)| (first..).zip(values));
+        each.filter(|(_, value)| !value.is_nan()).map(move |(port, value)| (signal, port, f64::from(*value)))
     }
 
     /// A value, if it was measured.
     pub fn get(&self, signal: Signal, port: usize) -> Option<f64> {
-        let value = *self.columns[signal as usize].get(port)?;
+        let value = self.columns[signal as usize].get(port);
         (!value.is_nan()).then(|| f64::from(value))
     }
 }
@@ -134,11 +170,11 @@ impl Stretch {
     }
 
     fn means_of(&self, signal: usize) -> Box<[f64]> {
-        let columns = || self.frames.iter().map(|frame| frame.columns[signal].as_slice());
-        let ports = columns().map(<[f32]>::len).max().unwrap_or(0);
+        let columns = || self.frames.iter().map(|frame| &frame.columns[signal]);
+        let ports = columns().map(|column| column.0.len() * STRETCH).max().unwrap_or(0);
         let (mut sums, mut counts) = (vec![0.0; ports], vec![0u32; ports]);
-        for column in columns() {
-            for ((sum, count), value) in sums.iter_mut().zip(&mut counts).zip(column) {
+        for (first, values) in columns().flat_map(Column::stretches) {
+            for ((sum, count), value) in sums[first..].iter_mut().zip(&mut counts[first..]).zip(values) {
                 let measured = !value.is_nan();
                 *sum += if measured { f64::from(*value) } else { 0.0 };
                 *count += u32::from(measured);
@@ -276,6 +312,13 @@ pub struct Usual {
 }
 
 impl Usual {
+    /// Of these ports only, and of all jobs: a fraction of the memory.
+    #[must_use]
+    pub fn only(&self, ports: &[usize]) -> Self {
+        let frames = self.stretch.frames.iter().map(|frame| Arc::new(frame.only(ports)));
+        Self { stretch: Stretch::new(frames.collect()), fresh: self.fresh, jobs: self.jobs.clone() }
+    }
+
     /// Of a job; `None` if nothing of it was measured, or if its number was another job's then.
     pub fn job(&self, fabric: &Fabric, job: usize) -> Option<&Load> {
         let load = self.jobs.get(job)?.as_ref();
@@ -333,7 +376,7 @@ mod tests {
     fn a_rate_over_several_frames_is_that_of_each() {
         let mut history = History::default();
         let mut push = |second: i64, rate: Option<f64>| {
-            let mut frame = Frame::new(second * 1_000_000_000, &Ports::default());
+            let mut frame = Frame::new(second * 1_000_000_000);
             rate.into_iter().for_each(|rate| frame.set(Signal::Tx, 0, rate));
             frame.set(Signal::Queue, 0, 7.0);
             history.push(frame, 20, i64::MIN);

@@ -43,7 +43,7 @@ impl Lab {
     /// So many seconds with traffic by second, link and direction; the other end reads `skew` of a second later.
     fn run(&mut self, seconds: i64, skew: f64, traffic: impl Fn(i64, usize, bool) -> f64) {
         for second in self.second..self.second + seconds {
-            let mut frame = Frame::new(second * S, &self.truth.ports);
+            let mut frame = Frame::new(second * S);
             for (at, link) in self.truth.topology.links.iter().enumerate() {
                 let [a, b] = link.ends.each_ref().map(|end| self.truth.ports.at(end).unwrap());
                 let late = |back| (1.0 - skew) * traffic(second, at, back) + skew * traffic(second + 1, at, back);

@@ -135,7 +135,7 @@ fn a_watch_that_begins_amid_trouble_goes_on_with_what_was_told() {
     assert_eq!(anew.resume(std::slice::from_ref(&lost), 100 * S).len(), 1, "its switch is no part of the fabric");
     let mut over = Vec::new();
     for second in 100..140 {
-        let mut frame = Frame::new(second * S, &fabric.ports);
+        let mut frame = Frame::new(second * S);
         for port in 0..fabric.ports.list.len() {
             frame.set(Signal::Rate, port, RATE);
             frame.set(Signal::PauseTx, port, 0.0);

@@ -51,7 +51,7 @@ fn samples_as_they_arrive_say_what_promql_says() {
     let mut totals: BTreeMap<Labels, f64> = BTreeMap::new();
     let ticks: Vec<i64> = (1..40).map(|tick| tick * 1000).collect();
     for time in &ticks {
-        watch.push(Frame::new(time * 1_000_000, &watch.fabric().ports));
+        watch.push(Frame::new(time * 1_000_000));
         // Now and then an agent misses a tick; the second section comes before the first.
         if noise(*time as u64 * 31) < 0.1 {
             continue;
@@ -114,7 +114,7 @@ fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
     let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
     let (mut standing, _) = Standing::new(1000);
     for time in [1000, 2000, 3000, 4000, 5000, 6000_i64] {
-        watch.push(Frame::new(time * 1_000_000, &watch.fabric().ports));
+        watch.push(Frame::new(time * 1_000_000));
     }
     // Ten samples within the third second, and a reset in the fifth.
     let times = [900, 1900, 2100, 2500, 2900, 3900, 4900, 5900];
@@ -153,7 +153,7 @@ fn a_switch_port_is_followed_once_its_cable_is_known() {
             watch.rewire(&fabric(true));
             standing.rewired();
         }
-        watch.push(Frame::new(second * 1_000_000_000, &watch.fabric().ports));
+        watch.push(Frame::new(second * 1_000_000_000));
         standing.take(&list, &[second * 1000], &[total], &mut watch);
     }
     let port = watch.fabric().switch_ports().next().unwrap();

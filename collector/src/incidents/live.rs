@@ -169,7 +169,7 @@ impl Live {
         let last = self.standing.frame_of(now);
         let mut next = self.frame_ms.saturating_add(STEP_MS).max(last - GAP_MS);
         while next <= last {
-            let mut frame = Frame::new(next.saturating_mul(1_000_000), &self.watch.fabric().ports);
+            let mut frame = Frame::new(next.saturating_mul(1_000_000));
             self.tell_asked(&mut frame);
             self.watch.push(frame);
             self.frame_ms = next;

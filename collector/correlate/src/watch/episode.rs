@@ -18,6 +18,8 @@ pub(super) struct Episode {
     pub id: String,
     /// Before it began.
     pub usual: Arc<Usual>,
+    /// That is of its own place only.
+    settled: bool,
     pub start_ns: i64,
     pub detected_ns: i64,
     /// The last instant at which something was found.
@@ -44,6 +46,7 @@ impl Episode {
         Self {
             id,
             usual,
+            settled: false,
             start_ns: finding.began_ns.unwrap_or(start_ns),
             detected_ns: now_ns,
             last_ns: now_ns,
@@ -77,6 +80,19 @@ impl Episode {
         let score = finding.confidence;
         episode.verdicts.push((finding, score));
         Some(episode)
+    }
+
+    /// From now on only what was usual at its own place is kept, if it is seen there. Trouble that lasts for weeks would
+    /// each keep a minute of all ports else.
+    pub fn settle(&mut self, fabric: &Fabric) {
+        let Finding { kind, root, .. } = self.verdict();
+        if self.settled || !kind.is_seen() || kind.spreads() || *root == Root::Fabric {
+            return;
+        }
+        let near = |port: &usize| Root::Port(*port).meets(root, fabric);
+        let ports: Vec<usize> = (0..fabric.ports.list.len()).filter(near).collect();
+        self.usual = Arc::new(self.usual.only(&ports));
+        self.settled = true;
     }
 
     /// Takes these seconds for the last before it began.

@@ -213,6 +213,9 @@ impl Watch {
         let verdicts: Vec<Other> = all.iter().map(Other::of).collect();
         let (mut open, mut over) = (Vec::new(), Vec::new());
         for (at, mut episode) in all.into_iter().enumerate() {
+            if self.standing(&episode) {
+                episode.settle(&self.fabric);
+            }
             let others: Vec<&Other> = verdicts.iter().filter(|other| other.id != episode.id).collect();
             if due.contains(&at) && self.look_again(&mut episode, &others) {
                 over.push(episode.tell(&self.fabric, true));

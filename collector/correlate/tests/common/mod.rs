@@ -81,7 +81,7 @@ pub fn watch_on(
     let mut watch = Watch::new(fabric.clone(), limits);
     let mut found = Vec::new();
     for second in 0..before + during + after {
-        let mut frame = Frame::new(second as i64 * 1_000_000_000, &fabric.ports);
+        let mut frame = Frame::new(second as i64 * 1_000_000_000);
         for port in 0..fabric.ports.list.len() {
             // Jobs take turns: a wave of some seconds.
             let wave = 1.0 + 0.1 * ((second + port) as f64 * 1.7).sin();
