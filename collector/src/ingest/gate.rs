@@ -20,6 +20,9 @@ const LATE_PATIENCE: Duration = Duration::from_secs(1);
 const SOONEST: Duration = Duration::from_secs(1);
 const LATE_SOONEST: Duration = Duration::from_secs(5);
 const LATEST: Duration = Duration::from_secs(60);
+/// From one late request to the next that is taken while memory is short, if there is some: they wait on the disks of
+/// their senders, which have an end, and memory may be short for days.
+const TRICKLE: Duration = Duration::from_millis(250);
 /// How soon those are asked back who were turned away by a collector that stops: the next one may be there by then.
 const RESTART: Duration = Duration::from_secs(4);
 /// Bytes of bodies that may be held in all, if requests are small.
@@ -81,6 +84,8 @@ struct State {
     /// When the last turn ended while others waited, and the mean time between two such.
     ended: Option<Instant>,
     pace: Duration,
+    /// When a late request was last taken although memory was short.
+    trickled: Option<Instant>,
     /// Until when those who were turned away are asked to stay away: each gets a time of its own.
     booked: Instant,
 }
@@ -99,6 +104,7 @@ impl Gate {
                 closed: false,
                 ended: None,
                 pace: Duration::from_millis(1),
+                trickled: None,
                 booked: Instant::now(),
             }),
         })
@@ -145,6 +151,7 @@ impl Gate {
             let mut s = self.state.lock();
             let most = match self.pressure.level() {
                 Level::Calm => Rank::Late,
+                Level::Raised if late && s.trickles() => Rank::Late,
                 Level::Raised => Rank::Live,
                 Level::High | Level::Full => Rank::Signals,
             };
@@ -193,6 +200,15 @@ impl Gate {
 }
 
 impl State {
+    /// Whether a late request is taken although memory is short.
+    fn trickles(&mut self) -> bool {
+        let due = self.trickled.is_none_or(|last| last.elapsed() >= TRICKLE);
+        if due {
+            self.trickled = Some(Instant::now());
+        }
+        due
+    }
+
     /// Who waits longest in the first rank that may have a turn now.
     fn next(&mut self, slots: usize) -> Option<oneshot::Sender<Turn>> {
         let now = Instant::now();

@@ -22,11 +22,15 @@ const MAX_WINDOWS: usize = 32;
 const ROUND: Duration = Duration::from_secs(1);
 /// Of a full head, the part that is worth a block of its own when memory is short.
 const LITTLE: u64 = 8;
+/// Age at which any head is: few samples of many series take little log and much memory.
+const RELIEF: Duration = Duration::from_secs(20);
 /// Niceness of the background threads: whoever waits for an answer goes first, and they still get a quarter of what
 /// such a thread gets.
 const NICE: i32 = 5;
 /// Rounds after which an unused index of a block is dropped from memory.
 const IDLE_ROUNDS: u32 = 300;
+/// The same, in calls, when memory is short.
+const IDLE_CALLS: u32 = 20;
 
 /// Who may do what: flushing and merging go on side by side, so that a long merge never holds up the head.
 pub struct Maintenance {
@@ -82,17 +86,17 @@ impl Store {
     pub fn flush(&self) -> Result<(), StoreError> {
         let shared = &self.shared;
         let mut began = shared.maintenance.flush.lock();
-        let result = shared.flush_older().and_then(|()| shared.cut(&mut began)).and_then(|()| shared.flush_older());
+        let result =
+            shared.flush_older().and_then(|()| shared.cut(&mut began, false)).and_then(|()| shared.flush_older());
         shared.note(FLUSH, result)
     }
 
-    /// Has the head written to blocks soon, although it is not full: memory is short. Little heads stay, for they hold
-    /// little.
+    /// Has the head written to blocks soon, although it is not full, and forgets series that are not heard of and indexes of
+    /// blocks that are hardly used: memory is short. To be called a few times a second while it is.
     pub fn relieve(&self) {
-        if self.shared.log.lock().bytes >= self.shared.options.head_bytes / LITTLE {
-            self.shared.maintenance.relieve.store(true, Ordering::Relaxed);
-            self.shared.flush_bell.ring();
-        }
+        self.shared.forget_idle(IDLE_CALLS);
+        self.shared.maintenance.relieve.store(true, Ordering::Relaxed);
+        self.shared.flush_bell.ring();
     }
 
     /// One round of what the background threads do: flush what is due, apply retention, merge.
@@ -155,28 +159,35 @@ impl Shared {
             .and_then(|()| self.merge(&self.rollups))
             .and(self.witness.tick());
         drop(merging);
-        for block in self.blocks.all().iter().chain(self.rollups.all().iter()) {
-            block.forget_idle(IDLE_ROUNDS);
-        }
+        self.forget_idle(IDLE_ROUNDS);
         self.note(TIDY, result)
+    }
+
+    /// Drops indexes of blocks that were not used for so many calls.
+    fn forget_idle(&self, calls: u32) {
+        for block in self.blocks.all().iter().chain(self.rollups.all().iter()) {
+            block.forget_idle(calls);
+        }
     }
 
     fn flush_due(&self) -> Result<(), StoreError> {
         let mut began = self.maintenance.flush.lock();
         let bytes = self.log.lock().bytes;
         let old = began.elapsed() >= self.options.head_age && bytes > 0;
-        let due = bytes > self.options.head_bytes || old || self.maintenance.relieve.swap(false, Ordering::Relaxed);
+        let short = self.maintenance.relieve.swap(false, Ordering::Relaxed)
+            && (bytes >= self.options.head_bytes / LITTLE || began.elapsed() >= RELIEF);
+        let due = bytes > self.options.head_bytes || old || short;
         // While blocks cannot be written no further generation is begun: appends are refused in the end, and memory
         // stays bounded.
         let result = self
             .flush_older()
-            .and_then(|()| if due { self.cut(&mut began) } else { Ok(()) })
+            .and_then(|()| if due { self.cut(&mut began, short) } else { Ok(()) })
             .and_then(|()| self.flush_older());
         self.note(FLUSH, result)
     }
 
-    /// Ends the current generation and its log and begins the next.
-    fn cut(&self, began: &mut Instant) -> Result<(), StoreError> {
+    /// Ends the current generation and its log and begins the next; it knows no series when memory is `short`.
+    fn cut(&self, began: &mut Instant, short: bool) -> Result<(), StoreError> {
         let mut log = self.log.lock();
         while log.busy {
             self.written.wait(&mut log);
@@ -197,7 +208,11 @@ impl Shared {
             return Ok(());
         }
         let number = log.next_generation().map_err(|e| StoreError::io("start a log in", &self.dir.wal, &e))?;
-        let next = head.current.successor(number);
+        let next = if short {
+            Generation::new(number, self.options.chunk_rows, &self.options.series)
+        } else {
+            head.current.successor(number)
+        };
         let full = std::mem::replace(&mut head.current, next);
         head.older.push(Arc::new(full));
         *began = Instant::now();
