@@ -27,6 +27,7 @@ const STORE: &[(&str, &str, Pick)] = &[
     ("fabriclens_store_wal_bytes", "Bytes of log that are not yet in blocks.", |s| s.wal_bytes),
     ("fabriclens_store_blocks", "Block files.", |s| s.blocks as u64),
     ("fabriclens_store_block_bytes", "Bytes of block files.", |s| s.block_bytes),
+    ("fabriclens_store_index_bytes", "Memory that the indexes of blocks in use take.", |s| s.index_bytes),
     ("fabriclens_store_block_samples", "Samples in block files.", |s| s.block_samples),
     ("fabriclens_store_damage", "Damaged places found since the start.", |s| s.damage.len() as u64),
     ("fabriclens_store_log_failing", "1 when samples cannot be made durable.", |s| u64::from(s.log_failure.is_some())),

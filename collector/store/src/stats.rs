@@ -26,6 +26,8 @@ pub struct Stats {
     pub block_bytes: u64,
     /// Their samples.
     pub block_samples: u64,
+    /// Memory that the indexes of blocks and rollups in use take, bytes.
+    pub index_bytes: u64,
     /// Files of rollups.
     pub rollups: usize,
     /// Their bytes.
@@ -75,6 +77,8 @@ impl Store {
         stats.block_samples = blocks.iter().map(|b| b.facts.samples).sum();
         stats.rollups = self.shared.rollups.all().len();
         stats.rollup_bytes = self.shared.rollups.bytes();
+        let shelves = [blocks, self.shared.rollups.all()];
+        stats.index_bytes = shelves.iter().flat_map(|s| s.iter()).map(|b| b.index_memory() as u64).sum();
         stats.maintenance_failure = self.shared.trouble.lock().iter().flatten().next().cloned();
         for g in head.older.iter().map(|g| &**g).chain([&head.current]) {
             stats.head_series = stats.head_series.max(g.series.len());

@@ -18,7 +18,7 @@ const HOST_RSS: f64 = 8e6;
 const AGENT_CPU: f64 = 0.03;
 
 /// How names of the load's hosts begin.
-const LOAD: &str = "node0";
+const LOAD: &str = "node";
 
 /// What became of a fault.
 pub struct Row {

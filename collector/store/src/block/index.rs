@@ -191,6 +191,19 @@ impl Index {
         self.rows.len()
     }
 
+    /// Memory that it takes, bytes.
+    pub fn memory(&self) -> usize {
+        // A shared text has two counts before it.
+        let texts: usize = self.texts.iter().map(|t| t.len() + size_of::<Arc<str>>() + 2 * size_of::<usize>()).sum();
+        let layouts: usize = self.layouts.iter().map(|l| size_of_val(l) + size_of_val(&l[..])).sum();
+        texts
+            + layouts
+            + size_of_val(&self.pairs[..])
+            + size_of_val(&self.rows[..])
+            + size_of_val(&self.lens[..])
+            + size_of_val(&self.pages[..])
+    }
+
     /// Sorted.
     pub fn texts(&self) -> &[Arc<str>] {
         &self.texts

@@ -113,6 +113,11 @@ impl Block {
         Ok(index)
     }
 
+    /// Memory that its index takes now, bytes; none while it is being read.
+    pub fn index_memory(&self) -> usize {
+        self.index.try_lock().and_then(|slot| slot.as_ref().map(|index| index.memory())).unwrap_or(0)
+    }
+
     /// Lets go of an index that nobody used for `rounds` calls.
     pub fn forget_idle(&self, rounds: u32) {
         if self.idle.fetch_add(1, Ordering::Relaxed) >= rounds {
