@@ -371,6 +371,28 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::Ports;
+    use crate::topology::Topology;
+
+    #[test]
+    fn what_is_usual_of_few_ports_is_as_it_was_and_of_others_nothing() {
+        let mut history = History::default();
+        for second in 0..40 {
+            let mut frame = Frame::new(second * 1_000_000_000);
+            (0..300).for_each(|port| frame.set(Signal::Tx, port, (port * 2) as f64 + second as f64));
+            history.push(frame, 1, i64::MIN);
+        }
+        let all = history.usual(&Fabric::new(Topology::default(), Ports::default(), Vec::new()), 0);
+        let few = all.only(&[7, 130]);
+        assert_eq!((few.fresh, few.stretch.ticks()), (all.fresh, all.stretch.ticks()));
+        for port in [0, 6, 7, 8, 129, 130, 299, 300] {
+            let kept = [7, 130].contains(&port);
+            let of = |usual: &Usual| (usual.stretch.mean(Signal::Tx, port), usual.stretch.top(Signal::Tx, port));
+            assert_eq!(of(&few), if kept { of(&all) } else { (None, None) }, "{port}");
+        }
+        let stretches = few.stretch.frames().iter().flat_map(|f| &f.columns).flat_map(Column::stretches).count();
+        assert_eq!(stretches, 2 * few.stretch.ticks(), "what is not kept takes no room");
+    }
 
     #[test]
     fn a_rate_over_several_frames_is_that_of_each() {

@@ -332,6 +332,32 @@ fn the_head_knows_its_senders_after_a_cut_and_forgets_those_that_are_gone() {
 }
 
 #[test]
+fn short_memory_makes_blocks_of_heads_that_are_not_full_and_forgets_their_series() {
+    let (options, _) = with_clock();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    store.append(&[rows(&columns("m", 50), 990 * HOUR, 100)]).unwrap();
+    store.relieve();
+    store.maintain().unwrap();
+    assert_eq!((store.stats().blocks, store.stats().head_series), (0, 50), "young, and little of a full one");
+    let log = store.stats().wal_bytes;
+    drop(store);
+
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options { head_bytes: 4 * log, ..options }).unwrap();
+    let known = columns("m", 50);
+    store.append(&[rows(&known, 990 * HOUR, 100)]).unwrap();
+    store.maintain().unwrap();
+    assert_eq!(store.stats().blocks, 0, "there is memory");
+    store.relieve();
+    store.maintain().unwrap();
+    assert_eq!((store.stats().blocks, store.stats().head_series, count(&store, "m")), (1, 0, 5000));
+    // The same again is known to be there, although the head no longer knows the series.
+    store.append(&[rows(&known, 990 * HOUR, 100), rows(&known, 995 * HOUR, 100)]).unwrap();
+    assert_eq!(count(&store, "m"), 10_000);
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn maintenance_lets_others_go_first() {
     let dir = tempfile::tempdir().unwrap();
