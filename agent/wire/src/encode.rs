@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Scope name of everything an agent sends.
 pub const SCOPE: &str = "fabriclens-agent";
 
-/// Layouts that are kept for one list of columns: of so many ticks.
-const LAYOUTS: usize = 16;
+/// Layouts that are kept for one list of columns: a tick alone and with those before, and a request of many after an outage.
+const LAYOUTS: usize = 4;
 /// Lists whose layouts are kept; an agent has a few for each device and port, and some of its host.
 const LISTS: usize = 4096;
 
