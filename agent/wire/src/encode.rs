@@ -18,10 +18,10 @@ use std::sync::Arc;
 /// Scope name of everything an agent sends.
 pub const SCOPE: &str = "fabriclens-agent";
 
-/// Layouts that are kept for one list of columns: a tick alone and with those before, and a request of many after an outage.
-const LAYOUTS: usize = 4;
-/// Lists whose layouts are kept; an agent has a few for each device and port, and some of its host.
-const LISTS: usize = 4096;
+/// Layouts that are kept for one resource: of each of its lists a tick alone, and some together.
+const LAYOUTS: usize = 24;
+/// Resources whose layouts are kept; an agent has one a device, one a port and its host.
+const RESOURCES: usize = 1024;
 
 /// The request as generated types, for receivers and tests that want them.
 pub fn request(sections: &[Section]) -> ExportMetricsServiceRequest {
@@ -51,8 +51,8 @@ pub fn points(section: &Section) -> usize {
 /// Encodes requests; remembers what their sections looked like.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    /// By resource and address of the list, which layouts keep; the layout used last is the last one.
-    layouts: HashMap<(Arc<Resource>, usize), Vec<Layout>>,
+    /// By resource; the layout used last is the last one.
+    layouts: HashMap<Arc<Resource>, Vec<Layout>>,
 }
 
 impl Encoder {
@@ -63,13 +63,14 @@ impl Encoder {
     /// Lists of one resource are told apart because each is read at its own instant: whether two of these are the same
     /// millisecond is chance, and a receiver that keeps together what shares its times would sort them anew each second.
     pub fn encode(&mut self, sections: &[Section], out: &mut Vec<u8>) {
-        if self.layouts.len() > LISTS {
+        if self.layouts.len() > RESOURCES {
             self.layouts.clear();
         }
         let mut order: Vec<Vec<&Section>> = Vec::new();
         let mut index: HashMap<(&Resource, usize), usize> = HashMap::new();
         for section in sections {
-            let at = *index.entry((&section.resource, address(section))).or_insert_with(|| {
+            let list = Arc::as_ptr(&section.columns).cast::<Column>() as usize;
+            let at = *index.entry((&section.resource, list)).or_insert_with(|| {
                 order.push(Vec::new());
                 order.len() - 1
             });
@@ -85,7 +86,7 @@ impl Encoder {
 
     /// The layout of these sections of one resource and list, kept or made.
     fn layout(&mut self, members: &[&Section]) -> &Layout {
-        let kept = self.layouts.entry((Arc::clone(&members[0].resource), address(members[0]))).or_default();
+        let kept = self.layouts.entry(Arc::clone(&members[0].resource)).or_default();
         match kept.iter().position(|layout| layout.fits(members)) {
             Some(at) => kept[at..].rotate_left(1),
             None => {
@@ -97,9 +98,4 @@ impl Encoder {
         }
         &kept[kept.len() - 1]
     }
-}
-
-/// Of the list of columns.
-fn address(section: &Section) -> usize {
-    Arc::as_ptr(&section.columns).cast::<Column>() as usize
 }
