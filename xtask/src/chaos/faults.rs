@@ -1,7 +1,7 @@
 //! What is done to the stage: a row a fault.
 
 use super::peers;
-use super::stage::{PATIENCE, Stage, get, lag, now};
+use super::stage::{PATIENCE, Stage, get, lag, now, sum_of};
 use super::unit::Unit;
 use super::{Random, call};
 use crate::sim::tree::host_name;
@@ -13,6 +13,9 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// For how many seconds without a collector samples wait in an agent's memory alone: its `spool.after`.
+const IN_MEMORY: f64 = 30.0;
 
 /// A fault.
 pub struct Fault {
@@ -327,8 +330,9 @@ fn netdev_of(dir: &Path, host: usize, rail: usize) -> PathBuf {
 
 /// Kills an agent, starts it, and tells which host was without one from when until when.
 fn kill_agent(stage: &mut Stage, host: usize) -> Result<(usize, f64, f64)> {
-    // What it had not sent yet is lost with it: a flush at most.
-    let from = now() - 1.5;
+    // What was not acknowledged yet is lost with it: a flush, or what waits in memory while the collector is away.
+    let acked = sum_of(&stage.agent_metrics(host)?, "fabriclens_agent_uplink_last_ack_time_seconds");
+    let from = acked.clamp(now() - IN_MEMORY, now()) - 1.5;
     stage.agents[host].kill();
     stage.agents[host].start()?;
     let begin = Instant::now();
