@@ -5,6 +5,7 @@ mod ask;
 mod columns;
 mod fleet;
 mod grpc;
+mod herd;
 mod otlp;
 mod remote;
 mod replay;
@@ -29,6 +30,8 @@ enum Command {
     Otlp(otlp::Args),
     /// Thousands of hosts, each with a sample a second
     Fleet(fleet::Args),
+    /// Thousands of agents' uplinks, with their spools
+    Herd(herd::Args),
     /// What dashboards ask, of each server in turn
     Ask(ask::Args),
 }
@@ -53,6 +56,7 @@ fn main() -> Result<()> {
         Command::Write(args) => println!("{}", serde_json::to_string(&remote::run(&args)?)?),
         Command::Otlp(args) => println!("{}", serde_json::to_string(&otlp::run(&args)?)?),
         Command::Fleet(args) => fleet::run(&args)?,
+        Command::Herd(args) => herd::run(&args)?,
         Command::Ask(args) => println!("{}", ask::run(&args)?),
     }
     Ok(())

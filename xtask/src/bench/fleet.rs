@@ -57,7 +57,7 @@ struct Moment {
 }
 
 /// Ends the sender with us.
-struct Sender(Child);
+pub(super) struct Sender(pub(super) Child);
 
 impl Drop for Sender {
     fn drop(&mut self) {

@@ -3,6 +3,7 @@
 mod agent;
 mod detect;
 mod fleet;
+mod herd;
 mod jobs;
 mod probes;
 mod report;
@@ -31,6 +32,8 @@ enum What {
     Store(store::Args),
     /// 2,000 simulated hosts and one collector: loss, lag, memory and queries
     Fleet(fleet::Args),
+    /// 2,000 real uplinks and a collector that was away: what is lost, what waits, how long all takes
+    Herd(herd::Args),
     /// How long the communication report of a job takes: 2, 64, 512 and 4,096 hosts of 8 ports for a day
     Report(jobs::Args),
     /// How right verdicts are on simulations with known truth, with all that could be read and with less
@@ -46,6 +49,7 @@ pub fn run(args: Args) -> Result<()> {
         What::Ebpf(args) => probes::run(args),
         What::Store(args) => store::run(&args),
         What::Fleet(args) => fleet::run(&args),
+        What::Herd(args) => herd::run(&args),
         What::Report(args) => jobs::run(&args),
         What::Verdicts(args) => verdicts::run(&args),
         What::Detect(args) => detect::run(&args),

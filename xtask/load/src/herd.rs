@@ -1,0 +1,115 @@
+//! Uplinks of real agents, thousands in one process, each with its ring, its spool and its connection: what they do
+//! together when a collector goes away, and when it is back.
+
+use crate::otlp::Shape;
+use crate::workload::{Hosts, Rails, host_name};
+use anyhow::{Context as _, Result};
+use fabriclens_agent::config::{self, Overrides};
+use fabriclens_agent::ring::{Reader, Ring};
+use fabriclens_agent::spool::Spool;
+use fabriclens_agent::uplink::{Counters, State, Uplink};
+use fabriclens_wire::Section;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::watch;
+use tokio::time::interval;
+
+/// Seconds of samples that a host keeps in memory, as agents of 8 ports do.
+const RING: usize = 120;
+
+/// Options of `herd`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Address of the collector's OTLP/gRPC
+    #[arg(long)]
+    to: SocketAddr,
+    /// Agents with 8 ports each, at most 5,000
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=5000))]
+    hosts: u64,
+    /// Where their spools are, a directory each
+    #[arg(long)]
+    dir: PathBuf,
+    /// Seconds between two lines of JSON
+    #[arg(long, default_value_t = 10)]
+    every: u64,
+}
+
+/// What is looked at of one agent.
+struct Agent {
+    counters: Arc<Counters>,
+    ring: Reader<Section>,
+    points_of_second: u64,
+}
+
+/// Samples and sends until its end, with a line of JSON now and then.
+pub fn run(args: &Args) -> Result<()> {
+    let to = Overrides { collector: Some(format!("http://{}", args.to)), ..Overrides::default() };
+    let config = config::load(None, [], &to, &[])?;
+    let collector = config.collector.context("no collector")?;
+    let rails = Rails::new(true)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        // Dropped never: nobody tells these agents to end.
+        let (_running, stop) = watch::channel(false);
+        let mut agents = Vec::new();
+        for number in 0..args.hosts as usize {
+            let (name, ports) = (host_name(number), Hosts::new(&rails, number, 1, false));
+            let ring = Arc::new(Ring::new(RING * ports.ports.len(), 1));
+            let spool = Spool::open(&args.dir.join(&name), config.spool.limits)?;
+            let uplink = Uplink::new(collector.clone(), &name, ring.reader(0), None)?.with_spool(spool, &config.spool);
+            let points_of_second = ports.ports.iter().map(|p| p.values.len() as u64).sum();
+            agents.push(Agent { counters: uplink.counters(), ring: ring.reader(0), points_of_second });
+            tokio::spawn(uplink.run(stop.clone()));
+            tokio::spawn(sample(ports, ring, Duration::from_millis(number as u64 * 1000 / args.hosts)));
+        }
+        let mut every = interval(Duration::from_secs(args.every.max(1)));
+        loop {
+            every.tick().await;
+            print(&agents);
+        }
+    })
+}
+
+/// A sample of all ports a second, at its own moment of it.
+async fn sample(mut ports: Hosts, ring: Arc<Ring<Section>>, moment: Duration) {
+    let wall = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let shape = |p| Shape::new(p, &ports.ports[0].host, wall().as_millis() as u64);
+    let shapes: Vec<Shape> = ports.ports.iter().map(shape).collect();
+    tokio::time::sleep(moment).await;
+    let mut second = interval(Duration::from_secs(1));
+    loop {
+        second.tick().await;
+        ports.step();
+        let time = wall().as_nanos() as u64;
+        for (port, shape) in ports.ports.iter().zip(&shapes) {
+            ring.push(shape.section(port, time));
+        }
+    }
+}
+
+fn print(agents: &[Agent]) {
+    let (mut up, mut behind, mut retries) = (0, 0.0_f64, 0);
+    let [mut taken, mut acked, mut rejected, mut dropped, mut spooled, mut off] = [0; 6];
+    for agent in agents {
+        let (a, ring) = (agent.counters.accounts(), agent.ring.account());
+        up += u64::from(agent.counters.state() == State::Up);
+        behind = behind.max((ring.waiting + a.in_flight) as f64 / agent.points_of_second as f64);
+        retries += agent.counters.retries();
+        taken += a.taken + ring.waiting + ring.dropped;
+        acked += a.acked;
+        rejected += a.rejected;
+        dropped += a.dropped + ring.dropped;
+        spooled += a.spooled;
+        off += a.unaccounted;
+    }
+    println!(
+        "{}",
+        json!({
+            "up": up, "taken": taken, "acked": acked, "rejected": rejected, "dropped": dropped, "spooled": spooled,
+            "unaccounted": off, "retries": retries, "behind_s": behind,
+        })
+    );
+}
