@@ -103,17 +103,18 @@ fn named(name: &str) -> impl Iterator<Item = u32> {
 pub fn picture(moments: &[Moment], faults: &[(&str, f64, f64)]) -> String {
     let (begin, end) = (moments.first().map_or(0.0, |m| m.at), moments.last().map_or(1.0, |m| m.at));
     let x = |at: f64| 60.0 + (at - begin) / (end - begin).max(1.0) * (WIDTH - 80.0);
-    let height = HEIGHT * PANELS.len() as f64 + 150.0;
+    // A long run has more faults than there is room for names.
+    let names = faults.len() <= 60;
+    let bottom = HEIGHT * PANELS.len() as f64;
+    let height = bottom + if names { 150.0 } else { 20.0 };
     let mut svg = format!(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' font-family='sans-serif' font-size='11'>\
          <rect width='100%' height='100%' fill='white'/>"
     );
-    let bottom = HEIGHT * PANELS.len() as f64;
     for (name, from, to) in faults {
         let (left, width) = (x(*from), (x(*to) - x(*from)).max(1.0));
         _ = write!(svg, "<rect x='{left:.1}' y='20' width='{width:.1}' height='{:.0}' fill='#f4f0e6'/>", bottom - 20.0);
-        // A long run has more faults than there is room for names.
-        if faults.len() <= 60 {
+        if names {
             let y = bottom + 12.0;
             _ = write!(svg, "<text x='{left:.1}' y='{y}' transform='rotate(50 {left:.1} {y})'>{name}</text>");
         }
