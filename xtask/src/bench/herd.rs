@@ -4,11 +4,12 @@
 
 use super::fleet::Sender;
 use super::store::empty;
-use crate::process::Process;
-use crate::steps::{cargo, local_port, must, target};
-use anyhow::{Context, Result, ensure};
+use super::store::server::{Kind, Server};
+use crate::process::Size;
+use crate::steps::{cargo, must, target};
+use anyhow::{Context, Result};
 use std::io::{BufRead as _, BufReader, Lines};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -51,7 +52,7 @@ struct Told {
 struct Run {
     begin: Instant,
     lines: Lines<BufReader<ChildStdout>>,
-    collector: Option<Process>,
+    collector: Option<Server>,
     largest: u64,
 }
 
@@ -68,8 +69,8 @@ pub fn run(args: &Args) -> Result<()> {
     let dir = target()?.join("bench-herd");
     empty(&dir)?;
     std::fs::create_dir_all(dir.join("spools")).context("create the spools")?;
-    let addresses = [local_port()?, local_port()?, local_port()?].map(|port| format!("127.0.0.1:{port}"));
-    let start = || collector(&ours, &dir, &addresses);
+    let addresses = Server::addresses()?;
+    let start = || Server::start_at(Kind::Fabriclens, &ours, &dir, None, addresses.clone());
 
     let mut load = Command::new(ours.with_file_name("fabriclens-load"));
     load.args(["herd", "--to", &addresses[1], "--hosts", &args.hosts.to_string(), "--every", &EVERY.to_string()]);
@@ -97,7 +98,7 @@ pub fn run(args: &Args) -> Result<()> {
         if told.up == args.hosts && back.elapsed().as_secs() > 2 * EVERY {
             latest = latest.max(told.behind_s);
         }
-        told.spooled == 0 || back.elapsed() > patience || run.collector.as_mut().is_none_or(|c| !c.is_alive())
+        told.spooled == 0 || back.elapsed() > patience || run.size().is_none()
     })?;
     let delivered = back.elapsed();
     let end = Instant::now();
@@ -122,7 +123,7 @@ impl Run {
         loop {
             let told: Told = serde_json::from_str(&self.lines.next().context("the agents have ended")??)
                 .context("read what the agents tell")?;
-            let rss = self.collector.as_ref().and_then(|c| c.size().ok()).map_or(0, |size| size.rss);
+            let rss = self.size().map_or(0, |size| size.rss);
             self.largest = self.largest.max(rss);
             let now = (Instant::now(), self.cpu());
             let cores = now.1.saturating_sub(cpu.1) as f64 / 1e7 / (now.0 - cpu.0).as_secs_f64();
@@ -144,21 +145,12 @@ impl Run {
         }
     }
 
-    fn cpu(&self) -> u64 {
-        self.collector.as_ref().and_then(|c| c.cpu_total_ns().ok()).unwrap_or(0)
+    /// `None` while there is no collector.
+    fn size(&self) -> Option<Size> {
+        self.collector.as_ref()?.process().size().ok()
     }
-}
 
-/// The collector over what its directory holds, where its agents know it; returns when it takes samples.
-fn collector(ours: &Path, dir: &Path, [http, grpc, other]: &[String; 3]) -> Result<Process> {
-    let data = dir.join("data").display().to_string();
-    let args = ["serve", "--data", &data, "--http", http, "--otlp-grpc", grpc, "--otlp-http", other].map(str::to_owned);
-    let mut process = Process::start_tied(ours, &args, &dir.join("log"))?;
-    let begin = Instant::now();
-    while ureq::get(format!("http://{http}/readyz")).call().is_err() {
-        let waits = process.is_alive() && begin.elapsed() < Duration::from_secs(60);
-        ensure!(waits, "the collector does not start; its log: {}", dir.join("log").display());
-        std::thread::sleep(Duration::from_millis(20));
+    fn cpu(&self) -> u64 {
+        self.collector.as_ref().and_then(|c| c.process().cpu_total_ns().ok()).unwrap_or(0)
     }
-    Ok(process)
 }

@@ -58,9 +58,24 @@ impl Server {
 
     /// As [`Server::start`], ours with a configuration.
     pub fn start_with(kind: Kind, ours: &Path, dir: &Path, own: Option<&Path>) -> Result<Self> {
-        fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+        Self::start_at(kind, ours, dir, own, Self::addresses()?)
+    }
+
+    /// Addresses that nobody has yet: HTTP, OTLP over gRPC, OTLP over HTTP.
+    pub fn addresses() -> Result<[String; 3]> {
         let local = || Ok::<_, anyhow::Error>(format!("127.0.0.1:{}", local_port()?));
-        let (http, otlp, other) = (local()?, local()?, local()?);
+        Ok([local()?, local()?, local()?])
+    }
+
+    /// As [`Server::start_with`], at [`Server::addresses`].
+    pub fn start_at(
+        kind: Kind,
+        ours: &Path,
+        dir: &Path,
+        own: Option<&Path>,
+        [http, otlp, other]: [String; 3],
+    ) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
         let data = dir.join("data").display().to_string();
         let config = dir.join("prometheus.yml");
         let words = |list: &[&str]| list.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
