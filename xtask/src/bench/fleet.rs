@@ -3,6 +3,7 @@
 //! The sender shares the machine's cores with the collector, so both are told: what the sender takes, a fleet's hosts
 //! would take from nobody here.
 
+use super::judged;
 use super::store::empty;
 use super::store::server::{Kind, Server};
 use crate::process::{Process, Size};
@@ -144,17 +145,16 @@ fn judge(moments: &[Moment], sent: &Sent, took: Duration) {
     // The first half fills caches and the head; from then on memory must come back to where it was.
     let peak = |part: &[Moment]| part.iter().map(|m| m.size.rss).max().unwrap_or(0) as f64 / 1e6;
     let (early, late) = moments.split_at(moments.len() / 2);
-    let verdict = |good: bool| if good { "reached" } else { "MISSED" };
     let lost = sent.samples - sent.acked.min(sent.samples);
     println!("\n{:<36}{mean:>14.0}", "samples acknowledged a second");
-    println!("{:<36}{lost:>14}  goal 0: {}", "samples sent and not acknowledged", verdict(lost == 0));
-    println!("{:<36}{most:>11.0} ms  goal 1000 ms: {}", "slowest query", verdict(most < 1000.0));
+    println!("{:<36}{lost:>14}  goal 0: {}", "samples sent and not acknowledged", judged(lost == 0));
+    println!("{:<36}{most:>11.0} ms  goal 1000 ms: {}", "slowest query", judged(most < 1000.0));
     println!(
         "{:<36}{:>8.0} {:>5.0}  MB, first and second half; goal at most a tenth more: {}",
         "highest RSS",
         peak(early),
         peak(late),
-        verdict(peak(late) <= 1.1 * peak(early))
+        judged(peak(late) <= 1.1 * peak(early))
     );
 }
 

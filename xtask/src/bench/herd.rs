@@ -3,6 +3,7 @@
 //! The agents are real uplinks with real spools, all in one process beside the collector on this machine.
 
 use super::fleet::Sender;
+use super::judged;
 use super::store::empty;
 use super::store::server::{Kind, Server};
 use crate::process::Size;
@@ -104,12 +105,11 @@ pub fn run(args: &Args) -> Result<()> {
     let end = Instant::now();
     let told = run.rows(|_, _| end.elapsed() >= Duration::from_secs(CALM))?;
 
-    let verdict = |good: bool| if good { "reached" } else { "MISSED" };
     let lost = told.dropped + told.rejected + told.unaccounted + told.spooled;
-    println!("\n{:<44}{lost:>10}  goal 0: {}", "points that were not delivered", verdict(lost == 0));
+    println!("\n{:<44}{lost:>10}  goal 0: {}", "points that were not delivered", judged(lost == 0));
     println!("{:<44}{:>10} of {}", "points acknowledged", told.acked, told.taken);
     println!("{:<44}{:>8.0} s", "all spools empty after", delivered.as_secs_f64());
-    println!("{:<44}{latest:>8.1} s  goal 10 s: {}", "live samples waited meanwhile", verdict(latest <= 10.0));
+    println!("{:<44}{latest:>8.1} s  goal 10 s: {}", "live samples waited meanwhile", judged(latest <= 10.0));
     println!("{:<44}{:>8.0} MB", "highest RSS of the collector", run.largest as f64 / 1e6);
     drop(sender);
     drop(run);
@@ -118,7 +118,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 impl Run {
     /// A row for each line that the agents tell, until one at which `until` is true.
-    fn rows(&mut self, mut until: impl FnMut(&mut Self, &Told) -> bool) -> Result<Told> {
+    fn rows(&mut self, mut until: impl FnMut(&Self, &Told) -> bool) -> Result<Told> {
         let mut cpu = (Instant::now(), self.cpu());
         loop {
             let told: Told = serde_json::from_str(&self.lines.next().context("the agents have ended")??)

@@ -55,3 +55,8 @@ pub fn run(args: Args) -> Result<()> {
         What::Detect(args) => detect::run(&args),
     }
 }
+
+/// How a figure stands to its goal.
+fn judged(reached: bool) -> &'static str {
+    if reached { "reached" } else { "MISSED" }
+}

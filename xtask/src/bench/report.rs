@@ -1,6 +1,7 @@
 //! The table of `bench agent`: figures, ratios to the rival, and the goals beside what was measured.
 
 use super::agent::Figure;
+use super::judged;
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
@@ -66,6 +67,5 @@ fn share(f: &Figure) -> f64 {
 }
 
 fn goal(what: &str, value: f64, most: f64, unit: &str) {
-    let judged = if value <= most { "reached" } else { "MISSED" };
-    println!("{what:<44}{value:>8.3} {unit:<3} goal {most} {unit:<3} {judged}");
+    println!("{what:<44}{value:>8.3} {unit:<3} goal {most} {unit:<3} {}", judged(value <= most));
 }

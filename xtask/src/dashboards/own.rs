@@ -169,7 +169,8 @@ fn ingest() -> Row {
                 .wide(8)
                 .none("All is taken at once."),
             lines("Memory of the collector", Unit::Bytes)
-                .says("Resident, what it may have, and what of it indexes of blocks take that questions look into. From 85 % on old samples are told to come back, from 95 % on all.")
+                .says("Resident, what it may have, and what of it indexes of blocks take that questions look into. \
+                       From 85 % on old samples are told to come back, from 95 % on all.")
                 .ask("max(fabriclens_memory_bytes)", "used")
                 .ask("max(fabriclens_memory_limit_bytes)", "limit")
                 .ask("max(fabriclens_store_index_bytes)", "indexes of blocks")

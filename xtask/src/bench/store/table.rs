@@ -1,6 +1,7 @@
 //! Tables of `bench store`: a row a figure, a column a server, and ours as a share of the better rival.
 
 use super::{Figures, Kind};
+use crate::bench::judged;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
@@ -126,7 +127,6 @@ fn line(name: &str, unit: &str, goal: Goal, values: &[Option<f64>]) {
     let better = rivals.iter().flatten().copied().fold(f64::INFINITY, f64::min);
     let ratio = ours.filter(|_| better.is_finite() && better > 0.0).map(|o| o / better);
     let ratio = ratio.map_or("-".into(), |r| format!("{r:.2}"));
-    let judged = |reached: bool| if reached { "reached" } else { "MISSED" };
     let verdict = match (goal, ours, rivals.first().copied().flatten()) {
         (Goal::OfVictoriaMetrics(share), Some(o), Some(v)) => {
             format!("{share} of {}: {}", Kind::VictoriaMetrics.name(), judged(*o <= share * v))
