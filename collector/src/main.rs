@@ -8,9 +8,10 @@ use fabriclens::cli::{Cli, Command, ServeArgs};
 use fabriclens::{auth, backtest, client, config, serve};
 use tracing_subscriber::EnvFilter;
 
-// The system's keeps for each thread what a large query has freed: three times the memory that queries may take.
+// Others keep, for each thread or in pages that are nearly empty, what requests and queries have freed: as much again as is
+// in use.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

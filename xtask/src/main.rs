@@ -58,7 +58,9 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    setup::ensure(&setup::MAKE)?;
+    match command {
         Command::Demo(args) => demo::run(args),
         Command::Test(args) => test::run(args),
         Command::Dashboards(args) => dashboards::run(&args),

@@ -14,6 +14,9 @@ pub struct Need {
     pub proof: &'static [&'static str],
 }
 
+/// Builds the collector's allocator.
+pub const MAKE: Need =
+    Need { without: "the collector cannot be built", packages: &["make"], proof: &["/usr/bin/make"] };
 /// Compares PromQL answers with Prometheus' own, checks rule files and exposition.
 pub const PROMETHEUS: Need = Need {
     without: "the comparison with Prometheus is skipped",

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// As the collector has it.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const PORTS: usize = 8;
 const BEGIN: i64 = 1_700_006_400_000;
