@@ -23,6 +23,8 @@ const PLANS: usize = 4096;
 const SERIES: usize = 8_000_000;
 /// Milliseconds for which a divisor holds.
 const HOLDS_MS: i64 = 300_000;
+/// One of so many is enough that series which are gone are forgotten.
+const MANY: usize = 8;
 const NONE: u32 = u32::MAX;
 
 /// A part of a question: a selector, how its series become values, and what they are divided by.
@@ -211,6 +213,50 @@ impl Standing {
         self.plans.clear();
     }
 
+    /// Forgets series of which nothing has come since an instant (Unix ms), once they are many: hosts come and go for
+    /// months.
+    pub fn forget(&mut self, before_ms: i64) {
+        let mut stays: Vec<bool> = self.slots.iter().map(|slot| slot.newest.0 >= before_ms).collect();
+        for (at, slot) in self.slots.iter().enumerate() {
+            if stays[at] && slot.over != NONE {
+                stays[slot.over as usize] = true;
+            }
+        }
+        let gone = stays.iter().filter(|stays| !**stays).count();
+        if gone < (self.slots.len() / MANY).max(1) {
+            return;
+        }
+        let mut cells_stay = vec![false; self.cells.len()];
+        for (slot, _) in self.slots.iter().zip(&stays).filter(|(slot, stays)| **stays && slot.cell != NONE) {
+            cells_stay[slot.cell as usize] = true;
+        }
+        let (slots, cells) = (Moved::new(&stays), Moved::new(&cells_stay));
+        slots.keep(&mut self.slots);
+        cells.keep(&mut self.cells);
+        for slot in &mut self.slots {
+            (slot.over, slot.cell) = (slots.to(slot.over), cells.to(slot.cell));
+        }
+        for cell in &mut self.cells {
+            cell.members.retain_mut(|member| slots.moves(member));
+        }
+        self.index.retain(|_, slot| slots.moves(slot));
+        self.index.shrink_to_fit();
+        self.of_port.retain(|_, cell| cells.moves(cell));
+        self.plans.retain(|_, plan| {
+            plan.list.strong_count() > 0
+                && plan.uses.iter_mut().all(|column| {
+                    column.cell = cells.to(column.cell);
+                    slots.moves(&mut column.slot)
+                })
+        });
+        self.full = false;
+    }
+
+    /// Series that are followed.
+    pub fn series(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Whether there are more series than it follows.
     pub fn is_full(&self) -> bool {
         self.full
@@ -299,6 +345,32 @@ impl Standing {
             self.slots.push(Slot::of_nothing(same));
         }
         slot
+    }
+}
+
+/// Where things of a list are when those that do not stay are gone.
+struct Moved(Vec<u32>);
+
+impl Moved {
+    fn new(stay: &[bool]) -> Self {
+        let mut next = 0..;
+        Self(stay.iter().map(|stays| if *stays { next.next().unwrap_or(NONE) } else { NONE }).collect())
+    }
+
+    fn to(&self, at: u32) -> u32 {
+        self.0.get(at as usize).copied().unwrap_or(NONE)
+    }
+
+    /// Whether it stays.
+    fn moves(&self, at: &mut u32) -> bool {
+        *at = self.to(*at);
+        *at != NONE
+    }
+
+    fn keep<T>(&self, list: &mut Vec<T>) {
+        let mut at = 0..;
+        list.retain(|_| at.next().is_some_and(|at: usize| self.0[at] != NONE));
+        list.shrink_to_fit();
     }
 }
 

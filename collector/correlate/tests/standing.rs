@@ -103,6 +103,49 @@ fn samples_as_they_arrive_say_what_promql_says() {
 }
 
 #[test]
+fn series_that_are_gone_are_forgotten_and_nothing_else_changes() {
+    let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
+    let new = || {
+        let watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
+        (watch, Standing::new(1000).0)
+    };
+    let (mut forgets, mut keeps) = (new(), new());
+    let (ports, mut told, mut series) = (2, 0, Vec::new());
+    for second in 1..60_i64 {
+        let time = second * 1000;
+        // The first host is silent in the middle.
+        let here = &lists[if (20..40).contains(&second) { 2 } else { 0 }..];
+        for (watch, standing) in [&mut forgets, &mut keeps] {
+            watch.push(Frame::new(time * 1_000_000));
+            for (at, list) in here.iter().enumerate() {
+                let value = |column: usize| (second * 1_000_000) as f64 * (1 + column + 20 * at) as f64;
+                let values: Vec<f64> = (0..list.len()).map(value).collect();
+                standing.take(list, &[time], &values, watch);
+            }
+        }
+        forgets.1.forget(time - 10_000);
+        series.push(forgets.1.series());
+        for row in ALL {
+            for port in 0..ports {
+                let [a, b] =
+                    [&mut forgets, &mut keeps].map(|one| one.0.frame(time * 1_000_000).unwrap().get(row.signal, port));
+                assert_eq!(
+                    a.map(f64::to_bits),
+                    b.map(f64::to_bits),
+                    "{:?} of port {port} in second {second}",
+                    row.signal
+                );
+                told += usize::from(a.is_some());
+            }
+        }
+    }
+    let all = keeps.1.series();
+    assert!((series[0], series[18]) == (all, all), "{series:?}");
+    assert!(series[35] == all / 2 && series[58] == all, "{series:?}");
+    assert!(told > 500, "{told}");
+}
+
+#[test]
 fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
     let list: Arc<[Labels]> = Arc::new([Labels::new([
         ("__name__", "fabric_port_io_bytes_total"),

@@ -35,6 +35,9 @@ const REST: i64 = 20;
 /// Longest time without samples after which a frame is still made for each second, ms.
 const GAP_MS: i64 = 120_000;
 const DAY_MS: i64 = 86_400_000;
+/// Series of which nothing came for so long are forgotten, and how often such are looked for, ms.
+const SILENT_MS: i64 = 600_000;
+const FORGET_MS: i64 = 60_000;
 /// A metric that every port has, by which ports are known at the start.
 const PORTS: &str = "fabric_port_io_bytes_total";
 
@@ -81,6 +84,8 @@ struct Live {
     /// What was open before the start at places that the fabric does not have yet, and until when they may come, Unix ms.
     unplaced: Vec<Incident>,
     lost_ms: i64,
+    /// When series that are gone were last looked for, Unix ms.
+    forgot_ms: i64,
     /// Told once, until it is over.
     behind: bool,
     /// When is judged next: large fabrics take their time, Unix ms.
@@ -106,6 +111,7 @@ impl Live {
             started: false,
             unplaced: open,
             lost_ms: 0,
+            forgot_ms: 0,
             behind: false,
             next_ms: 0,
         }
@@ -189,6 +195,10 @@ impl Live {
         let drawn = self.parts.sink.tap().draw();
         for group in drawn.requests.iter().flatten() {
             self.standing.take(&group.series, &group.times, &group.values, &mut self.watch);
+        }
+        if self.frame_ms >= self.forgot_ms + FORGET_MS {
+            self.forgot_ms = self.frame_ms;
+            self.standing.forget(self.frame_ms - SILENT_MS);
         }
         let behind = drawn.lost > 0 || self.standing.is_full();
         if behind && !self.behind {
