@@ -39,6 +39,18 @@ impl Pressure {
         pressure
     }
 
+    /// With so much in use of so much.
+    #[cfg(test)]
+    pub fn fixed(used: u64, limit: u64) -> Self {
+        Self { limit, used: AtomicU64::new(used) }
+    }
+
+    /// Pretends that so much is in use.
+    #[cfg(test)]
+    pub fn set_used(&self, used: u64) {
+        self.used.store(used, Ordering::Relaxed);
+    }
+
     /// Reads what the process has now; told a few times a second.
     pub fn look(&self) {
         if let Some(used) = resident() {
@@ -127,7 +139,7 @@ mod tests {
 
     #[test]
     fn levels_rise_with_what_is_used() {
-        let at = |used| Pressure { limit: 1000, used: AtomicU64::new(used) }.level();
+        let at = |used| Pressure::fixed(used, 1000).level();
         assert_eq!((at(0), at(849), at(850), at(899)), (Level::Calm, Level::Calm, Level::Raised, Level::Raised));
         assert_eq!((at(900), at(949), at(950)), (Level::High, Level::High, Level::Full));
         assert!(Pressure::new(None).limit() <= of_machine(Path::new("/")).unwrap(), "never more than there is");

@@ -56,6 +56,8 @@ pub struct Telemetry {
     pub waiting: IntGauge,
     /// Requests told to come back, by way in, rank (see [`crate::ingest::gate`]) and reason.
     pub shed: IntCounterVec,
+    /// Senders that are served, and those that are turned away.
+    pub senders: [IntGauge; 2],
     /// The process' memory, and what it may have, bytes.
     pub memory: [IntGauge; 2],
     /// Evidence that two agents use one host name.
@@ -212,6 +214,13 @@ impl Telemetry {
                 "Write requests told to come back, because not all could be taken.",
                 &["source", "rank", "reason"],
             )?,
+            senders: [
+                gauge("fabriclens_ingest_senders", "Hosts (or addresses, for several) whose samples are taken.")?,
+                gauge(
+                    "fabriclens_ingest_senders_away",
+                    "Hosts (or addresses, for several) told to come back, because memory is short for more of them.",
+                )?,
+            ],
             memory: [
                 gauge("fabriclens_memory_bytes", "Memory of the process, files that are mapped apart.")?,
                 gauge("fabriclens_memory_limit_bytes", "Memory that it may have.")?,

@@ -51,6 +51,12 @@ impl Api {
         }
         let mut all: Vec<String> =
             all.into_iter().map(|what| format!("{what}, because {used} of {limit} MiB of memory are used")).collect();
+        let away = self.telemetry.senders[1].get();
+        if away > 0 {
+            all.push(format!(
+                "overload: {away} hosts are told to come back, because {limit} MiB of memory hold no more"
+            ));
+        }
         all.extend(self.queried.missing());
         if let Some(failure) = &stats.maintenance_failure {
             all.push(format!("blocks cannot be written, and samples not for long any more: {failure}"));

@@ -39,13 +39,15 @@ pub enum Reason {
     Room,
     /// The process has nearly the memory it may have.
     Memory,
+    /// There is no memory for more senders than are served.
+    Senders,
     /// The collector stops.
     Stopping,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 4] = [Self::Turns, Self::Room, Self::Memory, Self::Stopping];
+    pub const ALL: [Self; 5] = [Self::Turns, Self::Room, Self::Memory, Self::Senders, Self::Stopping];
 
     /// Label value.
     pub fn name(self) -> &'static str {
@@ -53,6 +55,7 @@ impl Reason {
             Self::Turns => "busy",
             Self::Room => "room",
             Self::Memory => "memory",
+            Self::Senders => "senders",
             Self::Stopping => "stopping",
         }
     }

@@ -127,7 +127,7 @@ async fn take_otlp(
         (Encoding::Protobuf, "gzip" | "x-gzip") => Some((Packing::Gzip, bytes.clone())),
         _ => None,
     };
-    let received = ingest.receive(Way::OtlpHttp, headers, body, packed).await.map_err(|e| count(e.into()))?;
+    let received = ingest.receive(Way::OtlpHttp, &caller, headers, body, packed).await.map_err(|e| count(e.into()))?;
     let bytes = received.bytes.clone();
     let plain = move || -> Result<Bytes, Refusal> {
         let plain = body::gunzip(&compression, bytes, limit)?;
@@ -235,7 +235,8 @@ async fn take_remote_write(
     let (compression, limit) = (body::encoding(headers), ingest.message_size());
     let packing = if compression == "snappy" { Packing::Snappy } else { Packing::None };
     let packed = |bytes: &Bytes| Some((packing, bytes.clone()));
-    let received = ingest.receive(Way::RemoteWrite, headers, body, packed).await.map_err(|e| count(e.into()))?;
+    let received =
+        ingest.receive(Way::RemoteWrite, &caller, headers, body, packed).await.map_err(|e| count(e.into()))?;
     let plain = body::unsnap(&compression, &received.bytes, limit).map_err(|e| count(e.into()))?;
     let report = ingest.remote_write(Way::RemoteWrite, caller, plain).await?;
     Ok(report.message())

@@ -4,6 +4,7 @@
 //! `ingest.in_flight` requests at a time: [`gate`] says whose. OTLP requests are small and many, so a few `otlp::Desk`s
 //! take them in turn.
 
+pub mod admission;
 pub mod body;
 mod conflict;
 pub mod fuzzing;
@@ -29,7 +30,7 @@ pub use unpack::Packing;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
@@ -44,6 +45,7 @@ use crate::config;
 use crate::forward::Sink;
 use crate::pressure::Pressure;
 use crate::telemetry::Telemetry;
+use admission::Admission;
 use gate::{Away, Gate, Turn};
 use unpack::Unpacker;
 
@@ -90,6 +92,7 @@ pub struct Ingest {
     telemetry: Telemetry,
     limits: config::Ingest,
     gate: Arc<Gate>,
+    admission: Admission,
     /// Unpacks requests that wait, to look at them.
     look: Mutex<Unpacker>,
     otlp: Vec<otlp::Desk>,
@@ -110,7 +113,8 @@ impl Ingest {
             store,
             sink,
             limits,
-            gate: Gate::new(limits.in_flight, limits.message_size, pressure),
+            gate: Gate::new(limits.in_flight, limits.message_size, pressure.clone()),
+            admission: Admission::new(pressure),
             look: Mutex::default(),
             otlp: (0..DECODERS).map(|_| otlp::Desk::default()).collect(),
             remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
@@ -128,6 +132,7 @@ impl Ingest {
     pub fn forget_idle(&self) {
         self.otlp.iter().for_each(otlp::Desk::forget_idle);
         self.remote.iter().for_each(|decoder| decoder.lock().forget_idle());
+        self.admission.forget_idle(Instant::now());
     }
 
     /// Who may come in.
@@ -135,14 +140,20 @@ impl Ingest {
         &self.gate
     }
 
-    /// Reads a body while there is room for it, then waits for a turn by what is in it; hold both until the request is
-    /// answered.
+    /// Who is served while memory is short.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// Reads a body while there is room for it, then waits for a turn by what is in it and who sends it; hold both until
+    /// the request is answered.
     ///
     /// # Errors
     /// [`IngestError::Away`], [`IngestError::Slow`], or what is wrong with the body.
     pub async fn receive(
         &self,
         way: Way,
+        caller: &Caller,
         headers: &HeaderMap,
         body: axum::body::Body,
         packing: impl FnOnce(&Bytes) -> Option<(Packing, Bytes)>,
@@ -152,7 +163,8 @@ impl Ingest {
             room.take(bytes).map_err(|away| self.away(way, None, away))
         });
         let bytes = tokio::time::timeout(BODY_TIME, read).await.map_err(|_| IngestError::Slow)??;
-        let rank = if self.gate.tight() { self.rank(way, packing(&bytes)) } else { Rank::Live };
+        let tight = self.gate.tight() || self.admission.tight();
+        let rank = if tight { self.look(way, caller, packing(&bytes))? } else { Rank::Live };
         let turn = self.gate.turn(rank).await.map_err(|away| self.away(way, Some(rank), away))?;
         Ok(Received { bytes, _turn: turn, _room: room })
     }
@@ -166,13 +178,14 @@ impl Ingest {
         self.gate.turn(rank).await.map_err(|away| self.away(way, Some(rank), away))
     }
 
-    fn rank(&self, way: Way, packed: Option<(Packing, Bytes)>) -> Rank {
-        let Some((packing, bytes)) = packed else { return Rank::Live };
-        let mut look = self.look.lock();
-        match look.unpack(packing, &bytes, rank::LOOK) {
-            Ok(plain) => rank::of(way, plain, now_ms()),
-            Err(_) => Rank::Live,
-        }
+    /// The rank of a request whose sender is served. What cannot be looked at is live, and its address sends it.
+    fn look(&self, way: Way, caller: &Caller, packed: Option<(Packing, Bytes)>) -> Result<Rank, IngestError> {
+        let (mut look, packed) = (self.look.lock(), packed.unwrap_or((Packing::None, Bytes::new())));
+        let plain = look.unpack(packed.0, &packed.1, rank::LOOK).unwrap_or_default();
+        let rank = rank::of(way, plain, now_ms());
+        let sender = admission::sender(way, plain, caller.address);
+        self.admission.admit(&sender, Instant::now()).map_err(|away| self.away(way, Some(rank), away))?;
+        Ok(rank)
     }
 
     /// Counts who is turned away.
@@ -219,6 +232,8 @@ impl Ingest {
     ) -> Result<Report, IngestError> {
         self.blocking(way, body.len(), move |this| {
             // Senders use many connections for the same series, so the address decides here too, not the connection.
+            let sender = admission::sender(way, &body, caller.address);
+            this.admission.took(&sender, Instant::now());
             let (rows, mut report) = {
                 let mut decoder = this.remote[shard(caller.address)].lock();
                 let mut rows = decoder.decode(&body)?;

@@ -6,6 +6,7 @@
 //! together, and meanwhile the next ones come.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use bytes::Bytes;
 use fabriclens_store::RowGroup;
@@ -13,6 +14,7 @@ use fabriclens_wire::decode::{self, DecodeError, Meta, Rejected};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::admission;
 use super::hosts::Owners;
 use super::layouts::Layouts;
 use super::unpack::{Packing, Unpacker};
@@ -136,6 +138,8 @@ impl Tools {
         if self.owners.keep_own(&mut rows.groups, &job.caller, &mut report) {
             // What somebody says in another's name is no sign that the other is there twice.
             ingest.conflicts.otlp(job.caller.address, body);
+            let sender = admission::sender(job.way, body, job.caller.address);
+            ingest.admission.took(&sender, Instant::now());
         }
         ingest.remember(&rows.metadata);
         Ok((report, ingest.sink.write(rows.groups).map_err(IngestError::from_sink)?))

@@ -120,12 +120,12 @@ impl Seen {
     }
 }
 
-fn fields(message: &[u8]) -> impl Iterator<Item = (u32, Field<'_>)> {
+pub(super) fn fields(message: &[u8]) -> impl Iterator<Item = (u32, Field<'_>)> {
     Reader::new(message).map_while(Result::ok)
 }
 
 /// Messages of a field.
-fn messages(message: &[u8], wanted: u32) -> impl Iterator<Item = &[u8]> {
+pub(super) fn messages(message: &[u8], wanted: u32) -> impl Iterator<Item = &[u8]> {
     fields(message).filter_map(move |(number, field)| match field {
         Field::Bytes(bytes) if number == wanted => Some(bytes),
         _ => None,

@@ -175,6 +175,7 @@ fn said(reason: Reason, in_flight: usize) -> String {
         Reason::Turns => format!("{in_flight} requests are being handled already (ingest.in_flight)"),
         Reason::Room => "the requests that wait take all the memory that they may".to_owned(),
         Reason::Memory => "the collector has nearly the memory that it may have (limits.memory)".to_owned(),
+        Reason::Senders => "there is no memory for more hosts than are served (limits.memory)".to_owned(),
         Reason::Stopping => "the collector stops, and the next one is about to start".to_owned(),
     }
 }

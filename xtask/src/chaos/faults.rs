@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// For how many seconds without a collector samples wait in an agent's memory alone: its `spool.after`.
@@ -301,13 +301,7 @@ pub const ALL: &[Fault] = &[
             if !stage.load.exists() {
                 return Seen::skipped("fabriclens-load is not built");
             }
-            stage.load_hosts = 10 * stage.agents.len();
-            let seconds = (2 * hold).as_secs().max(5);
-            let mut load = Command::new(&stage.load);
-            load.args(["fleet", "--to", &format!("127.0.0.1:{}", stage.ports[1])]);
-            load.args(["--hosts", &stage.load_hosts.to_string(), "--seconds", &seconds.to_string()]);
-            load.args(["--every", &seconds.to_string()]);
-            let done = load.stdin(Stdio::null()).output().context("start the sender of the load")?;
+            let done = load(stage, 10 * stage.agents.len(), 2 * hold)?.wait_with_output()?;
             ensure!(done.status.success(), "the sender: {}", String::from_utf8_lossy(&done.stderr).trim());
             let last = String::from_utf8_lossy(&done.stdout).lines().last().unwrap_or_default().to_owned();
             let told: serde_json::Value = serde_json::from_str(&last).context("read what the sender tells")?;
@@ -317,7 +311,72 @@ pub const ALL: &[Fault] = &[
             ))
         },
     },
+    Fault {
+        name: "memory-short",
+        expected: "as many hosts as fit are served, those first that were there; memory stays below the limit",
+        does: |stage, _, hold| {
+            if !stage.load.exists() {
+                return Seen::skipped("fabriclens-load is not built");
+            }
+            let limit = LEAST_LIMIT.max(2 * stage.collector.process()?.size()?.anonymous);
+            stage.collector.env.push(format!("FABRICLENS_LIMITS_MEMORY={}MiB", limit >> 20));
+            let seen = short_of_memory(stage, hold, limit as f64);
+            stage.collector.env.pop();
+            stage.collector.end(PATIENCE)?;
+            stage.collector.start()?;
+            stage.wait_ready()?;
+            seen
+        },
+    },
 ];
+
+/// The least limit of memory that the collector takes, in bytes.
+const LEAST_LIMIT: u64 = 256 << 20;
+/// More hosts of a load than fit in that.
+const MANY_HOSTS: usize = 400;
+
+/// Starts the collector anew with a limit in bytes, lets more hosts come than fit in it, and looks at those that were
+/// there before.
+fn short_of_memory(stage: &mut Stage, hold: Duration, limit: f64) -> Result<Seen> {
+    stage.collector.end(PATIENCE)?;
+    stage.collector.start()?;
+    stage.wait_ready()?;
+    stage.wait_fresh()?;
+    let mut load = load(stage, MANY_HOSTS.max(10 * stage.agents.len()), 4 * hold)?;
+    let (begin, mut most, mut latest) = (Instant::now(), 0.0_f64, 0.0_f64);
+    let mut senders = [0.0; 2];
+    while begin.elapsed() < 4 * hold {
+        let page = get(&format!("{}/metrics", stage.url))?.1;
+        most = most.max(sum_of(&page, "fabriclens_memory_bytes"));
+        senders = ["fabriclens_ingest_senders", "fabriclens_ingest_senders_away"].map(|name| sum_of(&page, name));
+        latest = latest.max(lag(&stage.url, stage.agents.len())?);
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    // Who is told to come back would do so for ever.
+    load.kill()?;
+    load.wait()?;
+    let megabytes = format!("{:.0} of {:.0} MB", most / 1e6, limit / 1e6);
+    ensure!(most <= limit, "memory: {megabytes}");
+    let [served, away] = senders;
+    ensure!(away > 0.0, "{megabytes}, and no host is told to come back");
+    ensure!(latest < 10.0, "a host that was there before the others was {latest:.1} s behind");
+    Seen::of(format!(
+        "{megabytes}; {} hosts more: {served:.0} are served, {away:.0} told to come back; those that were there first at most \
+         {latest:.1} s behind",
+        stage.load_hosts
+    ))
+}
+
+/// So many hosts more, for so long.
+fn load(stage: &mut Stage, hosts: usize, time: Duration) -> Result<Child> {
+    stage.load_hosts = hosts;
+    let seconds = time.as_secs().max(5).to_string();
+    let mut load = Command::new(&stage.load);
+    load.args(["fleet", "--to", &format!("127.0.0.1:{}", stage.ports[1]), "--hosts", &hosts.to_string()]);
+    load.args(["--seconds", &seconds, "--every", &seconds]);
+    let load = load.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    load.context("start the sender of the load")
+}
 
 /// The link to an RDMA device below the tree of a host.
 pub fn device_of(dir: &Path, host: usize, rail: usize) -> PathBuf {

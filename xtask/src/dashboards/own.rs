@@ -161,6 +161,7 @@ fn ingest() -> Row {
                 .none("All is taken."),
             lines("Told to come back, by reason", Unit::PerSecond)
                 .says("Requests, not samples: senders keep them and come again. busy: more than it can do; memory: near limits.memory; \
+                       senders: no memory for more hosts; \
                        stopping: a restart. late are old samples, which go last.")
                 .ask(
                     "sum by (rank, reason) (rate(fabriclens_ingest_shed_total[$__rate_interval])) > 0",
@@ -170,7 +171,7 @@ fn ingest() -> Row {
                 .none("All is taken at once."),
             lines("Memory of the collector", Unit::Bytes)
                 .says("Resident, what it may have, and what of it indexes of blocks take that questions look into. \
-                       From 85 % on old samples are told to come back, from 95 % on all.")
+                       From 70 % on new hosts are told to come back, from 85 % on old samples, from 95 % on all.")
                 .ask("max(fabriclens_memory_bytes)", "used")
                 .ask("max(fabriclens_memory_limit_bytes)", "limit")
                 .ask("max(fabriclens_store_index_bytes)", "indexes of blocks")
