@@ -19,6 +19,8 @@ use tokio::time::interval;
 
 /// Seconds of samples that a host keeps in memory, as agents of 8 ports do.
 const RING: usize = 120;
+/// So many times faster passes time until samples are those of now.
+const PACE: u32 = 60;
 
 /// Options of `herd`.
 #[derive(clap::Args)]
@@ -32,6 +34,9 @@ pub struct Args {
     /// Where their spools are, a directory each
     #[arg(long)]
     dir: PathBuf,
+    /// Begins with samples of so many seconds ago, and catches up at 60 seconds in one
+    #[arg(long, default_value_t = 0)]
+    past: u64,
     /// Seconds between two lines of JSON
     #[arg(long, default_value_t = 10)]
     every: u64,
@@ -47,7 +52,13 @@ struct Agent {
 /// Samples and sends until its end, with a line of JSON now and then.
 pub fn run(args: &Args) -> Result<()> {
     let to = Overrides { collector: Some(format!("http://{}", args.to)), ..Overrides::default() };
-    let config = config::load(None, [], &to, &[])?;
+    let mut config = config::load(None, [], &to, &[])?;
+    let mut seconds = RING;
+    if args.past > 0 {
+        // What waits in memory for some seconds is some minutes there.
+        config.spool.after = Duration::ZERO;
+        seconds *= PACE as usize;
+    }
     let collector = config.collector.context("no collector")?;
     let rails = Rails::new(true)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -57,13 +68,14 @@ pub fn run(args: &Args) -> Result<()> {
         let mut agents = Vec::new();
         for number in 0..args.hosts as usize {
             let (name, ports) = (host_name(number), Hosts::new(&rails, number, 1, false));
-            let ring = Arc::new(Ring::new(RING * ports.ports.len(), 1));
+            let ring = Arc::new(Ring::new(seconds * ports.ports.len(), 1));
             let spool = Spool::open(&args.dir.join(&name), config.spool.limits)?;
             let uplink = Uplink::new(collector.clone(), &name, ring.reader(0), None)?.with_spool(spool, &config.spool);
             let points_of_second = ports.ports.iter().map(|p| p.values.len() as u64).sum();
             agents.push(Agent { counters: uplink.counters(), ring: ring.reader(0), points_of_second });
             tokio::spawn(uplink.run(stop.clone()));
-            tokio::spawn(sample(ports, ring, Duration::from_millis(number as u64 * 1000 / args.hosts)));
+            let moment = Duration::from_millis(number as u64 * 1000 / args.hosts);
+            tokio::spawn(sample(ports, ring, moment, Duration::from_secs(args.past)));
         }
         let mut every = interval(Duration::from_secs(args.every.max(1)));
         loop {
@@ -73,20 +85,30 @@ pub fn run(args: &Args) -> Result<()> {
     })
 }
 
-/// A sample of all ports a second, at its own moment of it.
-async fn sample(mut ports: Hosts, ring: Arc<Ring<Section>>, moment: Duration) {
+/// A sample of all ports a second, at its own moment of it; first, and fast, those of the past.
+async fn sample(mut ports: Hosts, ring: Arc<Ring<Section>>, moment: Duration, past: Duration) {
+    const SECOND: Duration = Duration::from_secs(1);
     let wall = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let shape = |p| Shape::new(p, &ports.ports[0].host, wall().as_millis() as u64);
+    let mut clock = wall() - past;
+    let shape = |p| Shape::new(p, &ports.ports[0].host, clock.as_millis() as u64);
     let shapes: Vec<Shape> = ports.ports.iter().map(shape).collect();
+    let mut step = |time: Duration| {
+        ports.step();
+        for (port, shape) in ports.ports.iter().zip(&shapes) {
+            ring.push(shape.section(port, time.as_nanos() as u64));
+        }
+    };
     tokio::time::sleep(moment).await;
-    let mut second = interval(Duration::from_secs(1));
+    let mut fast = interval(SECOND / PACE);
+    while clock + SECOND < wall() {
+        fast.tick().await;
+        step(clock);
+        clock += SECOND;
+    }
+    let mut second = interval(SECOND);
     loop {
         second.tick().await;
-        ports.step();
-        let time = wall().as_nanos() as u64;
-        for (port, shape) in ports.ports.iter().zip(&shapes) {
-            ring.push(shape.section(port, time));
-        }
+        step(wall());
     }
 }
 
