@@ -32,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PART: usize = 4;
 /// How long after that nobody new is taken, so that they do not come and go.
 const CLOSED: Duration = Duration::from_secs(600);
+/// While some are turned away, rows are made blocks this often, so that there is room for new ones although memory is not
+/// short.
+const RELIEF: Duration = Duration::from_secs(120);
 /// After this time of silence a sender is a new one.
 const SILENT: Duration = Duration::from_secs(600);
 /// When those come back who are turned away: after a half of this to the whole.
@@ -58,6 +61,7 @@ struct State {
     free: u64,
     full_since: Option<Instant>,
     closed_until: Option<Instant>,
+    relieved: Option<Instant>,
 }
 
 /// A sender that is served.
@@ -112,9 +116,11 @@ impl Admission {
         }
     }
 
-    /// Looks at what memory is left, and has some go when it is all but full for long; told a few times a second.
-    pub fn look(&self, now: Instant) {
+    /// Looks at what memory is left, and has some go when it is all but full for long; told a few times a second. Whether
+    /// the store should make room for new ones.
+    pub fn look(&self, now: Instant) -> bool {
         let mut s = self.state.lock();
+        s.away.retain(|_, last| now.saturating_duration_since(*last) < 2 * AFTER);
         s.free = (self.pressure.limit() / 100 * FILLED).saturating_sub(self.pressure.used());
         s.settling.retain(|came| now.saturating_duration_since(*came) < SETTLES);
         s.closed_until = s.closed_until.filter(|until| now < *until);
@@ -135,13 +141,19 @@ impl Admission {
                 );
             }
         }
+        let relieves = s.room() == 0
+            && !s.away.is_empty()
+            && s.relieved.is_none_or(|last| now.saturating_duration_since(last) >= RELIEF);
+        if relieves {
+            s.relieved = Some(now);
+        }
+        relieves
     }
 
     /// Forgets senders that have gone.
     pub fn forget_idle(&self, now: Instant) {
         let mut s = self.state.lock();
         s.served.retain(|_, served| now.saturating_duration_since(served.last) < SILENT);
-        s.away.retain(|_, last| now.saturating_duration_since(*last) < 2 * AFTER);
     }
 
     /// Senders that are served, and those that were turned away and not served since.
@@ -243,11 +255,12 @@ mod tests {
             admission.admit(host, now).unwrap();
             admission.took(host, now);
         }
+        assert!(!admission.look(now), "all are served");
         let away = admission.admit("c", now).unwrap_err();
         assert!(away.reason == Reason::Senders && away.after >= AFTER / 2 && away.after <= AFTER, "{away:?}");
         admission.admit("a", now).unwrap();
         assert_eq!(admission.count(), [2, 1]);
-        admission.look(now + SETTLES / 2);
+        assert!(admission.look(now) && !admission.look(now + SETTLES / 2), "room is made now and then");
         assert!(admission.admit("c", now + SETTLES / 2).is_err(), "they have not taken yet what they will");
         admission.look(now + SETTLES);
         admission.admit("c", now + SETTLES).expect("they took less");

@@ -178,10 +178,10 @@ impl Ingest {
         self.gate.turn(rank).await.map_err(|away| self.away(way, Some(rank), away))
     }
 
-    /// The rank of a request whose sender is served. What cannot be looked at is live, and its address sends it.
+    /// The rank of a request whose sender is served. What is damaged or larger than what is looked at is live.
     fn look(&self, way: Way, caller: &Caller, packed: Option<(Packing, Bytes)>) -> Result<Rank, IngestError> {
         let (mut look, packed) = (self.look.lock(), packed.unwrap_or((Packing::None, Bytes::new())));
-        let plain = look.unpack(packed.0, &packed.1, rank::LOOK).unwrap_or_default();
+        let Ok(plain) = look.unpack(packed.0, &packed.1, rank::LOOK) else { return Ok(Rank::Live) };
         let rank = rank::of(way, plain, now_ms());
         let sender = admission::sender(way, plain, caller.address);
         self.admission.admit(&sender, Instant::now()).map_err(|away| self.away(way, Some(rank), away))?;

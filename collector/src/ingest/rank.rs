@@ -6,8 +6,8 @@ use super::Way;
 
 /// Samples older than this are told again, after a time without a collector: detection has no use for them any more.
 const LATE_MS: i64 = 60_000;
-/// Bytes that are looked at; a larger request is live.
-pub(super) const LOOK: usize = 1 << 20;
+/// Bytes that are looked at; a larger request is live. Agents send 3 MiB at most.
+pub(super) const LOOK: usize = 4 << 20;
 /// What congestion and links are told by: how the names of metrics go on after `fabric`, with dots in OTLP and
 /// underscores in Prometheus' form.
 const SIGNALS: [&str; 9] = ["cnp", "congestion", "ecn", "link", "pause", "pfc", "port.up", "port.xmit_wait", "rdma"];

@@ -265,12 +265,12 @@ async fn watch_memory(
     let mut told = Instant::now();
     loop {
         pressure.look();
-        ingest.admission().look(Instant::now());
+        let full = ingest.admission().look(Instant::now());
         telemetry.memory[0].set(whole(pressure.used()));
         ingest.admission().count().iter().zip(&telemetry.senders).for_each(|(n, gauge)| gauge.set(whole(*n as u64)));
         telemetry.waiting.set(whole(ingest.gate().waiting() as u64));
         let level = pressure.level();
-        if level > Level::Calm {
+        if level > Level::Calm || full {
             store.relieve();
         }
         if told.elapsed() >= if level > Level::Calm { FORGET_SOON } else { FORGET } {
