@@ -176,6 +176,12 @@ fn ingest() -> Row {
                 .ask("max(fabriclens_memory_limit_bytes)", "limit")
                 .ask("max(fabriclens_store_index_bytes)", "indexes of blocks")
                 .wide(8),
+            lines("Senders", Unit::Count)
+                .says("Hosts, or addresses for who sends for several. There is no memory for those told to come back: \
+                       limits.memory, or fewer series.")
+                .ask("sum(fabriclens_ingest_senders)", "served")
+                .ask("sum(fabriclens_ingest_senders_away) > 0", "told to come back")
+                .wide(8),
             lines("Time to make a request durable", Unit::Seconds)
                 .says("Median and 99 %. A slow disk shows here.")
                 .ask(
