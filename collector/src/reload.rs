@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::every::every;
@@ -25,7 +25,7 @@ pub struct Reloaded<T> {
     what: &'static str,
     files: Vec<PathBuf>,
     load: Box<dyn Fn() -> Result<T, String> + Send + Sync>,
-    now: RwLock<Arc<T>>,
+    now: watch::Sender<Arc<T>>,
     seen: Mutex<Seen>,
     telemetry: Telemetry,
 }
@@ -55,7 +55,7 @@ impl<T: Send + Sync> Reloaded<T> {
     ) -> Result<Arc<Self>, E> {
         // Before the load: what changes meanwhile is found by the next look.
         let prints = prints(&files);
-        let now = RwLock::new(Arc::new(load()?));
+        let now = watch::Sender::new(Arc::new(load()?));
         telemetry.reload_failing.with_label_values(&[what]).set(0);
         let load = Box::new(move || load().map_err(|e| e.to_string()));
         let seen = Mutex::new(Seen { prints, failure: None });
@@ -64,7 +64,12 @@ impl<T: Send + Sync> Reloaded<T> {
 
     /// The value in force.
     pub fn get(&self) -> Arc<T> {
-        self.now.read().clone()
+        self.now.borrow().clone()
+    }
+
+    /// The value in force, and to be told of those after it.
+    pub fn follow(&self) -> watch::Receiver<Arc<T>> {
+        self.now.subscribe()
     }
 }
 
@@ -81,7 +86,7 @@ impl<T: Send + Sync> Reload for Reloaded<T> {
         let failing = self.telemetry.reload_failing.with_label_values(&[self.what]);
         match (self.load)() {
             Ok(value) => {
-                *self.now.write() = Arc::new(value);
+                self.now.send_replace(Arc::new(value));
                 seen.failure = None;
                 failing.set(0);
                 count("ok");

@@ -213,6 +213,28 @@ async fn agents_with_a_certificate_get_in_and_others_do_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_is_taken_out_is_disconnected_and_others_are_not() {
+    let (ca, other) = (Ca::new(), Ca::new());
+    let (cert, key) = ca.issue("server");
+    let clients = ca.path("clients.crt");
+    std::fs::write(&clients, ca.issuer.pem() + &other.issuer.pem()).unwrap();
+    let tls = Tls { cert, key, client_ca: Some(clients.clone()) };
+    let c = Collector::with(|config| config.tls = Some(tls)).await;
+    let mut gone = connect(&c, &ca, Some(ca.identity(&["gpu-01"]))).await.unwrap();
+    let mut kept = connect(&c, &ca, Some(other.identity(&["gpu-02"]))).await.unwrap();
+    let point = |host| otlp(host, "fabric.test", &[(1, now_ns(), 3)]);
+    gone.export(point("gpu-01")).await.unwrap();
+    std::fs::write(&clients, other.issuer.pem()).unwrap();
+    c.running.reload();
+    let began = std::time::Instant::now();
+    while gone.export(point("gpu-01")).await.is_ok() {
+        assert!(began.elapsed().as_secs() < 20, "it writes on");
+        kept.export(point("gpu-02")).await.unwrap();
+    }
+    kept.export(point("gpu-02")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn certificates_change_under_load_and_no_request_fails() {
     let ca = Ca::new();
     let (cert, key) = ca.issue("server");

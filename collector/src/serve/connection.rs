@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::Watcher;
+use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -31,11 +31,13 @@ const HEAD: Duration = Duration::from_secs(60);
 const HEAD_BYTES: usize = 64 << 10;
 /// A peer over HTTP/2 that is silent is asked whether it lives.
 const PING: Duration = Duration::from_secs(30);
+/// What is under way when a connection is to end has so long to be answered.
+const GRACE: Duration = Duration::from_secs(30);
 /// How HTTP/2 begins.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves a connection until it ends, or what is under way when `watcher` says that it is time.
-pub async fn serve(mut connection: Connection, peer: Peer, router: Router, watcher: Watcher) {
+/// Serves a connection until it ends, or, once `end` ends, what is under way then.
+pub async fn serve(mut connection: Connection, peer: Peer, router: Router, end: impl Future<Output = ()>) {
     let http2 = match tokio::time::timeout(HANDSHAKE, connection.speaks_http2()).await {
         Ok(Ok(http2)) => http2,
         Ok(Err(error)) => return tracing::debug!(peer = %peer.address, %error, "connection ended before a request"),
@@ -51,15 +53,24 @@ pub async fn serve(mut connection: Connection, peer: Peer, router: Router, watch
     let ended = if http2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new()).keep_alive_interval(PING);
-        watcher.watch(builder.serve_connection(io, service)).await
+        until(end, builder.serve_connection(io, service)).await
     } else {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
-        watcher.watch(builder.serve_connection(io, service)).await
+        until(end, builder.serve_connection(io, service)).await
     };
     if let Err(error) = ended {
         tracing::debug!(peer = %address, %error, "connection ended");
     }
+}
+
+async fn until<C: GracefulConnection>(end: impl Future<Output = ()>, connection: C) -> Result<(), C::Error> {
+    tokio::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        () = end => connection.as_mut().graceful_shutdown(),
+    }
+    tokio::time::timeout(GRACE, connection).await.unwrap_or(Ok(()))
 }
 
 /// A connection with what was read of it to see what it speaks.
@@ -195,9 +206,8 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, address) = listener.accept().await.unwrap();
         let router = Router::new().route("/", axum::routing::get(|| async { "here" }));
-        let graceful = hyper_util::server::graceful::GracefulShutdown::new();
         let peer = Peer { address, certificate: None };
-        tokio::spawn(serve(Connection::new(Stream::Plain(stream)), peer, router, graceful.watcher()));
+        tokio::spawn(serve(Connection::new(Stream::Plain(stream)), peer, router, std::future::pending()));
         client.write_all(sent).await.unwrap();
         let began = Instant::now();
         let mut got = Vec::new();

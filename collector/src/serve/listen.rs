@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use axum::Router;
 use foldhash::HashMap;
-use hyper_util::server::graceful::GracefulShutdown;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::connection::{self, Connection, HANDSHAKE, Stream};
-use super::tls::Acceptor;
+use super::tls::{Acceptor, refused};
 use crate::auth::{Certificate, Guard};
 use crate::telemetry::Telemetry;
 
@@ -103,7 +103,6 @@ impl Listener {
     pub async fn run(self, socket: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
         let slots = Arc::new(Semaphore::new(self.limits.all));
         let places = Places::default();
-        let graceful = GracefulShutdown::new();
         loop {
             let accept = async {
                 let slot = slots.clone().acquire_owned().await;
@@ -128,27 +127,36 @@ impl Listener {
                 continue;
             };
             _ = stream.set_nodelay(true);
-            let (listener, router, watcher) = (self.clone(), router.clone(), graceful.watcher());
+            let (listener, router, stop) = (self.clone(), router.clone(), stop.clone());
             tokio::spawn(async move {
                 let _held = (slot, place);
-                if let Some((stream, certificate)) = listener.greet(stream, peer).await {
-                    let peer = Peer { address: peer, certificate };
-                    connection::serve(Connection::new(stream), peer, router, watcher).await;
-                }
+                listener.serve(stream, peer, router, stop).await;
             });
         }
         drop(socket);
-        graceful.shutdown().await;
+        // Nobody has a slot who is not served.
+        _ = slots.acquire_many(u32::try_from(self.limits.all).unwrap_or(u32::MAX)).await;
     }
 
-    /// Handshakes are off the accept loop, so that a slow client delays nobody.
-    async fn greet(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Stream, Option<Arc<Certificate>>)> {
-        let Some(tls) = &self.tls else { return Some((Stream::Plain(stream), None)) };
+    async fn serve(&self, stream: TcpStream, address: SocketAddr, router: Router, mut stop: watch::Receiver<bool>) {
+        let Some((stream, shown)) = self.greet(stream, address).await else { return };
+        let certificate = shown.first().and_then(|der| self.guard.certificate(der));
+        let end = async {
+            tokio::select! {
+                _ = stop.wait_for(|s| *s) => {}
+                () = refused(self.tls.as_deref(), shown) => {}
+            }
+        };
+        connection::serve(Connection::new(stream), Peer { address, certificate }, router, end).await;
+    }
+
+    /// With the certificates that the client showed. Handshakes are off the accept loop, so that a slow client delays nobody.
+    async fn greet(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Stream, Vec<CertificateDer<'static>>)> {
+        let Some(tls) = &self.tls else { return Some((Stream::Plain(stream), Vec::new())) };
         match tokio::time::timeout(HANDSHAKE, tls.get().accept(stream)).await {
             Ok(Ok(stream)) => {
-                let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-                let certificate = shown.and_then(|der| self.guard.certificate(der));
-                return Some((Stream::Tls(Box::new(stream)), certificate));
+                let shown = stream.get_ref().1.peer_certificates().unwrap_or_default().to_vec();
+                return Some((Stream::Tls(Box::new(stream)), shown));
             }
             Ok(Err(error)) => tracing::debug!(%peer, %error, "tls handshake failed"),
             Err(_) => tracing::debug!(%peer, "tls handshake timed out"),
