@@ -12,6 +12,8 @@ const KEPT: usize = 128;
 pub const FULL: f64 = 4096.0;
 /// Ticks that tell what is usual.
 const USUAL: usize = 60;
+/// Times its link's rate: a port that moved more did not. Its counters stood still before, or leapt.
+const BEYOND: f64 = 2.0;
 /// Ticks without which nothing is known of a job; half of what is known of others will do where that is less.
 const KNOWN: usize = 10;
 
@@ -91,6 +93,14 @@ impl Frame {
         };
         // Ports that are silent for a tick count as the others do.
         mean(ports.iter().flat_map(moved).flatten()).map_or(f64::NAN, |m| m * ports.len() as f64 * 2.0)
+    }
+
+    /// Ports that moved more than their links can.
+    fn leapt(&self) -> Vec<usize> {
+        let beyond = |(_, port, rate): &(Signal, usize, f64)| {
+            self.get(Signal::Rate, *port).is_some_and(|most| most > 0.0 && *rate > BEYOND * most)
+        };
+        [Signal::Tx, Signal::Rx].into_iter().flat_map(|s| self.told(s)).filter(beyond).map(|told| told.1).collect()
     }
 
     /// What was measured at these ports.
@@ -196,6 +206,21 @@ impl Stretch {
         let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
         frames.map(|f| f.loads(fabric)[job]).filter(|load| !load.is_nan()).collect()
     }
+
+    /// The same of some ports.
+    pub fn load_of(&self, ports: &[usize], since_ns: i64) -> Vec<f64> {
+        let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
+        frames.map(|f| f.load(ports)).filter(|load| !load.is_nan()).collect()
+    }
+
+    /// Whether all that a port counts stood still for so many ticks in a row: it moved nothing, and nobody kept it from that.
+    pub fn stood_still(&self, port: usize, ticks: usize) -> bool {
+        const MOVES: [Signal; 4] = [Signal::Tx, Signal::Rx, Signal::PauseRx, Signal::XmitWait];
+        let still = |f: &Arc<Frame>| {
+            f.get(Signal::Tx, port).is_some() && MOVES.iter().all(|s| f.get(*s, port).is_none_or(|rate| rate <= 0.0))
+        };
+        self.frames.windows(ticks).any(|frames| frames.iter().all(still))
+    }
 }
 
 /// The last frames, and those among them and before that tell what is usual.
@@ -219,6 +244,16 @@ impl History {
         let next = past.filter(|f| self.calm.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
         if let Some(frame) = next {
             self.take_for_usual(frame);
+        }
+    }
+
+    /// Takes back, of the last frames, the rates of ports whose counters leapt.
+    pub fn take_back(&mut self, ticks: usize) {
+        let last = self.frames.iter().rev().take(ticks).map(|frame| (frame.time_ns, frame.leapt()));
+        for (time_ns, ports) in last.filter(|(_, ports)| !ports.is_empty()).collect::<Vec<_>>() {
+            let Some(frame) = self.at(time_ns) else { continue };
+            let rates = ALL.iter().filter(|row| row.is_rate());
+            rates.for_each(|row| ports.iter().for_each(|port| frame.set(row.signal, *port, f64::NAN)));
         }
     }
 
@@ -392,6 +427,27 @@ mod tests {
         }
         let stretches = few.stretch.frames().iter().flat_map(|f| &f.columns).flat_map(Column::stretches).count();
         assert_eq!(stretches, 2 * few.stretch.ticks(), "what is not kept takes no room");
+    }
+
+    #[test]
+    fn a_port_that_moved_more_than_its_link_can_was_not_measured() {
+        let mut history = History::default();
+        for second in 0..4 {
+            let mut frame = Frame::new(second * 1_000_000_000);
+            for port in 0..2 {
+                let leaps = second == 2 && port == 0;
+                frame.set(Signal::Tx, port, if leaps { 30.0 } else { 11.0 });
+                frame.set(Signal::CnpRx, port, 7.0);
+                frame.set(Signal::Queue, port, 7.0);
+                frame.set(Signal::Rate, port, 10.0);
+            }
+            history.push(frame, 20, i64::MIN);
+        }
+        history.take_back(2);
+        let of = |second: usize, signal, port| history.frames[second].get(signal, port);
+        assert_eq!([Signal::Tx, Signal::CnpRx].map(|s| of(2, s, 0)), [None; 2], "all its counters are in doubt");
+        assert_eq!((of(2, Signal::Queue, 0), of(2, Signal::Tx, 1)), (Some(7.0), Some(11.0)), "and nothing else");
+        assert_eq!((of(1, Signal::Tx, 0), of(3, Signal::Tx, 0)), (Some(11.0), Some(11.0)));
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! What a detector is given: a stretch of time, what was usual before it, and the fabric. It asks; it keeps nothing.
 
 use crate::fabric::Fabric;
-use crate::history::{Frame, Stretch, Usual, mean};
+use crate::history::{Frame, Load, Stretch, Usual, mean};
 use crate::limits::{Limit, Limits};
 use crate::signal::Signal;
 use std::cell::OnceCell;
+
+/// Ticks in a row in which a port that always moves something moves nothing, and its counters are no longer believed.
+const STILL: usize = 5;
 
 /// See the module. Values are `None` where nothing was measured.
 pub struct Scene<'a> {
@@ -80,9 +83,23 @@ impl<'a> Scene<'a> {
 
     fn judge(&self, job: usize) -> Option<Fare> {
         let usual = self.usual.job(self.fabric, job)?;
-        let ticks = self.now.ticks();
-        let now = mean(self.now.load(self.fabric, job).into_iter())?;
-        Some(Fare { ratio: now / usual.mean(), chance: usual.chance(ticks), high: usual.high(ticks) })
+        let fare = |now: Vec<f64>, usual: &Load| {
+            let (now, ticks) = (mean(now.into_iter())?, self.now.ticks());
+            Some(Fare { ratio: now / usual.mean(), chance: usual.chance(ticks), high: usual.high(ticks) })
+        };
+        let all = fare(self.now.load(self.fabric, job), usual)?;
+        if all.ratio >= 1.0 {
+            return Some(all);
+        }
+        // One that stands still alone is an agent's or a driver's trouble: a job whose port moves nothing waits for it.
+        let job = &self.fabric.jobs[job];
+        let stuck = |p: &usize| self.now.stood_still(*p, STILL) && !self.usual.stretch.stood_still(*p, STILL);
+        let others: Vec<usize> = job.ports.iter().copied().filter(|p| !stuck(p)).collect();
+        if others.len() == job.ports.len() {
+            return Some(all);
+        }
+        let usual = Load::of(self.usual.stretch.load_of(&others, job.since_ns), job.since_ns);
+        usual.and_then(|usual| fare(self.now.load_of(&others, job.since_ns), &usual)).or(Some(all))
     }
 }
 

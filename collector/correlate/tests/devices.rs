@@ -254,12 +254,13 @@ fn a_storm_that_begins_within_a_sample_is_none_the_less_one() {
     let found = watch(60, 20, 0, |fabric, frame| {
         let began = frame.time_ns == 60_000_000_000;
         frame.set(Signal::PauseTx, host(fabric, 2), if began { 0.4 } else { 1.01 });
+        frame.set(Signal::PauseRx, egress(fabric, 2), if began { 0.4 } else { 1.01 });
         // Refreshed twice as often as needed: no frame comes to its longest.
         frame.set(Signal::PauseFrames, host(fabric, 2), if began { 2400.0 } else { 6000.0 });
         frame.set(Signal::Rx, host(fabric, 2), if began { 0.6 * USUAL } else { 0.0 });
     });
     let found = only(found);
-    assert_eq!((found.kind, found.detected_ns), (Kind::PfcStorm, 61_000_000_000));
+    assert_eq!((found.kind, found.detected_ns), (Kind::PfcStorm, 60_000_000_000));
 }
 
 #[test]
@@ -366,6 +367,7 @@ fn a_narrow_pcie_path_is_told_alone_and_as_the_reason_of_a_slow_receiver() {
         move |fabric, frame| {
             narrow(fabric, frame);
             frame.set(Signal::PauseTx, host(fabric, 3), 0.5);
+            frame.set(Signal::PauseRx, egress(fabric, 3), 0.5);
             frame.set(Signal::PauseFrames, host(fabric, 3), 12_000.0);
         },
     );
@@ -440,6 +442,7 @@ fn numbers_are_the_users() {
             [60, 20, 0],
             |fabric, frame| {
                 frame.set(Signal::PauseTx, host(fabric, 3), 0.5);
+                frame.set(Signal::PauseRx, egress(fabric, 3), f64::NAN);
                 frame.set(Signal::PauseFrames, host(fabric, 3), 12_000.0);
             },
         )

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{RATE, USUAL, egress, host, link, watch};
+use common::{RATE, USUAL, egress, fabric, host, link, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Place, Severity};
-use fabriclens_correlate::{Frame, Kind, Signal};
+use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
 
 fn only(found: Vec<Incident>) -> Incident {
     assert_eq!(found.len(), 1, "{:?}", found.iter().map(|i| (i.kind, &i.root)).collect::<Vec<_>>());
@@ -16,20 +16,19 @@ fn port(node: &str) -> Place {
     Place::Port { node: node.into(), port: "1".into() }
 }
 
+/// A port sends and receives so much.
+fn moves(frame: &mut Frame, port: usize, rate: f64) {
+    frame.set(Signal::Tx, port, rate);
+    frame.set(Signal::Rx, port, rate);
+}
+
 #[test]
 fn a_healthy_fabric_yields_nothing() {
     assert_eq!(watch(300, 0, 0, |_, _| ()).len(), 0);
 }
 
 /// A NIC holds its switch half of the time: what it gets falls to a half, and so does all of its job.
-fn held(
-    frame: &mut Frame,
-    fabric: &fabriclens_correlate::Fabric,
-    h: usize,
-    share: f64,
-    frames: f64,
-    buffer: Option<f64>,
-) {
+fn held(frame: &mut Frame, fabric: &Fabric, h: usize, share: f64, frames: f64, buffer: Option<f64>) {
     let (nic, switch) = (host(fabric, h), egress(fabric, h));
     frame.set(Signal::PauseTx, nic, share);
     frame.set(Signal::PauseFrames, nic, frames);
@@ -38,8 +37,7 @@ fn held(
         frame.set(Signal::QueueMax, nic, bytes);
     }
     for port in &fabric.jobs[h % 2].ports {
-        frame.set(Signal::Tx, *port, USUAL * (1.0 - share));
-        frame.set(Signal::Rx, *port, USUAL * (1.0 - share));
+        moves(frame, *port, USUAL * (1.0 - share));
     }
 }
 
@@ -61,9 +59,8 @@ fn a_job_that_was_low_before_is_no_victim_unless_it_loses_more() {
         let found = only(watch(80, 80, 0, |fabric, frame| {
             let late = frame.time_ns >= 100_000_000_000;
             for port in &fabric.jobs[0].ports {
-                let moves = USUAL * if late { after } else { before };
-                frame.set(Signal::Tx, *port, moves);
-                frame.set(Signal::Rx, *port, moves);
+                let rate = USUAL * if late { after } else { before };
+                moves(frame, *port, rate);
             }
             if late {
                 held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5));
@@ -110,7 +107,7 @@ fn what_was_trouble_does_not_become_usual() {
 
 #[test]
 fn a_link_that_says_that_it_is_slow_and_one_that_does_not() {
-    let uplink = |fabric: &fabriclens_correlate::Fabric| fabric.ports.of_node(8)[4];
+    let uplink = |fabric: &Fabric| fabric.ports.of_node(8)[4];
     let says = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::Rate, uplink(fabric), RATE / 4.0)));
     let link = link("leaf0", "spine0");
     assert_eq!((says.kind, &says.root, says.start_ns), (Kind::DegradedLink, &link, 80_000_000_000));
@@ -142,7 +139,7 @@ fn errors_of_the_wire_name_the_link() {
 }
 
 /// Hosts of job `odd` send to h5 more than it can take; the switch pauses them.
-fn incast(fabric: &fabriclens_correlate::Fabric, frame: &mut Frame, marks: f64) {
+fn incast(fabric: &Fabric, frame: &mut Frame, marks: f64) {
     let full = egress(fabric, 5);
     frame.set(Signal::Tx, full, 0.99 * RATE);
     frame.set(Signal::Queue, full, 3e6);
@@ -201,8 +198,7 @@ fn two_jobs_on_one_uplink_beside_an_idle_one_collide() {
         frame.set(Signal::Tx, leaf[4], 1.7 * USUAL);
         frame.set(Signal::Tx, leaf[5], 0.1 * USUAL);
         for port in &fabric.jobs[1].ports {
-            frame.set(Signal::Tx, *port, 0.7 * USUAL);
-            frame.set(Signal::Rx, *port, 0.7 * USUAL);
+            moves(frame, *port, 0.7 * USUAL);
         }
     }));
     let link = link("leaf0", "spine0");
@@ -215,12 +211,79 @@ fn a_job_that_takes_far_more_while_others_lose_is_noisy() {
     let found = only(watch(80, 60, 0, |fabric, frame| {
         for (job, times) in [(0, 2.2), (1, 0.6)] {
             for port in &fabric.jobs[job].ports {
-                frame.set(Signal::Tx, *port, times * USUAL);
-                frame.set(Signal::Rx, *port, times * USUAL);
+                moves(frame, *port, times * USUAL);
                 frame.set(Signal::CnpRx, *port, 100.0);
             }
         }
     }));
     assert_eq!((found.kind, found.root), (Kind::NoisyNeighbour, Place::Job { job: "even".into() }));
     assert_eq!((found.culprit_jobs, found.victim_jobs), (vec!["even".to_owned()], vec!["odd".to_owned()]));
+}
+
+#[test]
+fn a_nic_that_does_not_count_its_pause_is_told_by_its_switch() {
+    let found = only(watch(80, 40, 0, |fabric, frame| {
+        held(frame, fabric, 3, 0.5, 0.0, Some(3e5));
+        frame.set(Signal::PauseTx, host(fabric, 3), 0.0);
+    }));
+    assert_eq!((found.kind, found.root), (Kind::SlowReceiver, port("h3")));
+    assert!(found.evidence.iter().any(|e| e.at.starts_with("leaf0")), "{:?}", found.evidence);
+}
+
+#[test]
+fn an_agent_that_is_wrong_accuses_nobody() {
+    // Its NIC pauses all the time, says one agent. Its switch felt nothing of it, and sends on.
+    let says = |frame: &mut Frame, nic| {
+        frame.set(Signal::PauseTx, nic, 0.99);
+        frame.set(Signal::PauseFrames, nic, 500.0);
+    };
+    assert_eq!(watch(80, 40, 30, |fabric, frame| says(frame, host(fabric, 3))).len(), 0);
+    // Without a word of its switch it is believed, and where another port is its switch's: a cable was moved.
+    let believed = |calm: fn(&mut Frame, usize)| {
+        let calm = move |fabric: &Fabric, frame: &mut Frame| calm(frame, egress(fabric, 3));
+        let found =
+            watch_on(&fabric(), Limits::default(), calm, [80, 40, 0], |fabric, frame| says(frame, host(fabric, 3)));
+        assert_eq!(only(found).root, port("h3"));
+    };
+    believed(|frame, switch| frame.set(Signal::PauseRx, switch, f64::NAN));
+    believed(|frame, switch| frame.set(Signal::Tx, switch, USUAL / 2.0));
+    // Nor does what that other port feels count.
+    let moved = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Tx, egress(fabric, 3), USUAL / 2.0);
+    let found = watch_on(&fabric(), Limits::default(), moved, [80, 40, 0], |fabric, frame| {
+        frame.set(Signal::PauseRx, egress(fabric, 3), 0.9);
+    });
+    assert!(found.iter().all(|i| i.root != port("h3")), "{found:?}");
+}
+
+#[test]
+fn a_host_that_stands_still_alone_makes_its_job_no_victim() {
+    let beside = |paused: f64| {
+        let found = only(watch(80, 40, 30, |fabric, frame| {
+            held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5));
+            moves(frame, host(fabric, 4), 0.0);
+            frame.set(Signal::PauseRx, host(fabric, 4), paused);
+        }));
+        found.victim_jobs
+    };
+    assert_eq!(beside(0.0), ["odd"], "the rest of its job goes on: its counters are stuck");
+    assert_eq!(beside(1.0), ["even", "odd"], "it is kept from sending");
+}
+
+#[test]
+fn a_host_whose_counters_leap_makes_its_job_not_noisy() {
+    let moved = |leap: f64| {
+        watch(80, 60, 0, |fabric, frame| {
+            let times = |port: &usize| if *port == host(fabric, 4) { leap } else { 1.0 };
+            for port in fabric.jobs[0].ports.iter().filter(|port| times(port) > 1.0) {
+                moves(frame, *port, times(port) * USUAL);
+            }
+            for port in &fabric.jobs[1].ports {
+                moves(frame, *port, 0.8 * USUAL);
+                frame.set(Signal::CnpRx, *port, 100.0);
+            }
+        })
+    };
+    let kinds = |leap| moved(leap).iter().map(|i| i.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(6.0), [Kind::NoisyNeighbour], "as much as two links carry");
+    assert!(!kinds(7.0).contains(&Kind::NoisyNeighbour), "more than any can");
 }

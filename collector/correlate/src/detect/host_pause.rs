@@ -29,6 +29,9 @@ limits! {
     STILL = "host_pause.still", 0.02, "share of rate";
 }
 
+/// Bytes a second that tell who is wired to whom, and what part of them both ends must have counted.
+const MOVES: f64 = 1e6;
+const SAME: f64 = 0.9;
 /// Quanta of the longest pause that one frame asks for, times bits in one.
 const LONGEST_BITS: f64 = 65_535.0 * 512.0;
 
@@ -55,8 +58,10 @@ fn storm_events(scene: &Scene<'_>, port: usize) -> Option<Finding> {
     Some(Finding::new(Kind::PfcStorm, Root::Port(port), sure, evidence, text).since(began))
 }
 
-/// Share of time for which a port kept its peer from sending: as measured, or at most.
+/// Share of time for which a port kept its peer from sending: as measured at either end, or at most.
 struct Held {
+    /// The switch's port, if traffic shows that the two are wired to each other; a file may be of yesterday.
+    peer: Option<usize>,
     estimated: bool,
     least: f64,
     /// Seconds that the longest pause of one frame lasts.
@@ -66,23 +71,45 @@ struct Held {
 impl Held {
     fn new(scene: &Scene<'_>, port: usize) -> Option<Self> {
         let longest = scene.rate(port).map(|rate| LONGEST_BITS / (rate * 8.0));
-        let estimated = scene.now(Signal::PauseTx, port).is_none();
+        let peer = scene.fabric.ports.list[port].peer.filter(|peer| is_wired(scene, port, *peer) == Some(true));
+        let felt = peer.and_then(|peer| scene.now(Signal::PauseRx, peer));
+        let estimated = scene.now(Signal::PauseTx, port).is_none() && felt.is_none();
         if estimated && (longest.is_none() || scene.now(Signal::PauseFrames, port).is_none()) {
             return None;
         }
-        Some(Self { estimated, least: scene.limit(if estimated { &ESTIMATED } else { &HELD }), longest })
+        let least = scene.limit(if estimated { &ESTIMATED } else { &HELD });
+        // Who was not kept from sending knows: what the NIC says is wrong.
+        felt.is_none_or(|share| share >= least).then_some(Self { peer, estimated, least, longest })
     }
 
     fn share(&self, frame: &Frame, port: usize) -> Option<f64> {
         if self.estimated {
             return Some((frame.get(Signal::PauseFrames, port)? * self.longest?).min(1.0));
         }
-        frame.get(Signal::PauseTx, port)
+        // A broken NIC may pause and not count it.
+        let felt = self.peer.and_then(|peer| frame.get(Signal::PauseRx, peer));
+        felt.into_iter().chain(frame.get(Signal::PauseTx, port)).reduce(f64::max)
     }
 
     fn holds(&self, frame: &Frame, port: usize) -> bool {
         self.share(frame, port).is_some_and(|share| share >= self.least)
     }
+
+    /// The counter that tells it, and whose.
+    fn told(&self, scene: &Scene<'_>, port: usize) -> (Signal, usize) {
+        let counts = scene.now(Signal::PauseTx, port).is_some_and(|share| share >= self.least);
+        match self.peer {
+            _ if self.estimated => (Signal::PauseFrames, port),
+            Some(peer) if !counts => (Signal::PauseRx, peer),
+            _ => (Signal::PauseTx, port),
+        }
+    }
+}
+
+/// Whether one usually receives what the other sends; `None` if that was not measured.
+fn is_wired(scene: &Scene<'_>, port: usize, peer: usize) -> Option<bool> {
+    let [sent, got] = [scene.usual(Signal::Tx, peer)?, scene.usual(Signal::Rx, port)?];
+    Some(sent.max(got) >= MOVES && sent.min(got) >= SAME * sent.max(got))
 }
 
 fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
@@ -100,8 +127,8 @@ fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
         (Kind::SlowReceiver, "because it does not drain what it gets")
     };
     let began = scene.first(|f| how.holds(f, port));
-    let signal = if how.estimated { Signal::PauseFrames } else { Signal::PauseTx };
-    let mut own = evidence(scene, signal, port, held, how.least);
+    let (signal, at) = how.told(scene, port);
+    let mut own = evidence(scene, signal, at, held, how.least);
     let (most, sure) = if how.estimated { ("at most (estimated from frames) ", sure - 0.2) } else { ("", sure) };
     if how.estimated {
         "estimated_pause_share".clone_into(&mut own.metric);
@@ -114,7 +141,8 @@ fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
 /// Whether a NIC pauses without need (it may warn of that itself), and how sure that is.
 fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64) {
     let rate = scene.rate(port).unwrap_or(f64::NAN);
-    let frames = scene.now(Signal::PauseFrames, port).unwrap_or(f64::NAN);
+    // A NIC that counts none of its pauses tells nothing of them.
+    let frames = scene.now(Signal::PauseFrames, port).filter(|n| *n > 0.0).unwrap_or(f64::NAN);
     // Of the longest pause: what one frame came to. An estimate has that built in, and tells nothing.
     let each = if how.estimated { f64::NAN } else { held / frames / how.longest.unwrap_or(f64::NAN) };
     // While it pauses; before that it may have worked, also in a part of the first sample.

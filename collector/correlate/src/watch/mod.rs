@@ -34,6 +34,8 @@ const BEFORE_S: f64 = 10.0;
 const LOOK_S: f64 = 10.0;
 /// Ticks that may still be on their way.
 const NEWEST: i64 = 2;
+/// Ticks that are looked at for counters that leapt: what comes later is late by more than agents are.
+const CHECKED: usize = 5;
 /// Least ticks of any stretch.
 const LEAST: usize = 2;
 /// Ticks that are judged at most: what was long ago says little of what is wrong now.
@@ -208,6 +210,7 @@ impl Watch {
 
     /// Judges what the frames show by now; what it returns is over.
     pub fn judge(&mut self) -> Vec<Incident> {
+        self.history.take_back(CHECKED);
         let all = std::mem::take(&mut self.open);
         let due = self.due(&all);
         let verdicts: Vec<Other> = all.iter().map(Other::of).collect();

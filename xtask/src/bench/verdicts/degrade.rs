@@ -1,7 +1,8 @@
-//! Copies of a recording with less in it than was recorded.
+//! Copies of a recording with less in it than was recorded, or with something that is wrong.
 
 use super::STRETCH;
 use super::truth::Truth;
+use super::wrong::{Wrong, Wronged};
 use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -23,6 +24,7 @@ pub struct Mode {
     infiniband: bool,
     /// Nobody tells which port is wired to which.
     unwired: bool,
+    wrong: Option<Wrong>,
 }
 
 impl Mode {
@@ -31,14 +33,23 @@ impl Mode {
 }
 
 const fn mode(name: &'static str) -> Mode {
-    Mode { name, hosts_only: false, every: 1, missing: false, skew_ns: 0, infiniband: false, unwired: false }
+    Mode {
+        name,
+        hosts_only: false,
+        every: 1,
+        missing: false,
+        skew_ns: 0,
+        infiniband: false,
+        unwired: false,
+        wrong: None,
+    }
 }
 
 /// 200 ms.
 const SKEW_NS: i64 = 200_000_000 / STRETCH;
 
 /// All ways.
-pub const ALL: [Mode; 11] = [
+pub const ALL: [Mode; 15] = [
     Mode::ALL_PORTS,
     Mode { unwired: true, ..mode("cables inferred") },
     Mode { unwired: true, skew_ns: SKEW_NS, ..mode("the same, clocks apart") },
@@ -48,6 +59,10 @@ pub const ALL: [Mode; 11] = [
     Mode { hosts_only: true, unwired: true, ..mode("host ports, no cables") },
     Mode { missing: true, ..mode("a quarter of hosts missing") },
     Mode { skew_ns: SKEW_NS, ..mode("clocks 200 ms apart") },
+    Mode { wrong: Some(Wrong::Stuck(usize::MAX / 2)), ..mode("a host stuck") },
+    Mode { wrong: Some(Wrong::Stuck(40)), ..mode("the same for 40 s") },
+    Mode { wrong: Some(Wrong::Twice), ..mode("a host counts twice") },
+    Mode { wrong: Some(Wrong::Pauses), ..mode("a host says it pauses") },
     Mode { infiniband: true, ..mode("InfiniBand's counters") },
     Mode { infiniband: true, hosts_only: true, ..mode("the same, host ports") },
 ];
@@ -89,6 +104,7 @@ pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64
     let faulty = truth.nodes();
     let mut rates: HashMap<(String, String), f64> = HashMap::new();
     let (mut ticks, mut last) = (0, String::new());
+    let mut wronged = mode.wrong.and_then(|how| Wronged::new(how, &truth.hosts, &faulty));
     for line in lines {
         let line = line?;
         let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
@@ -100,6 +116,9 @@ pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64
         let gone = mode.missing && is_host && is_missing(&cells[node]) && !faulty.contains(&cells[node]);
         if (ticks - 1) % mode.every != 0 || (mode.hosts_only && !is_host) || gone {
             continue;
+        }
+        if let Some(wronged) = &mut wronged {
+            wronged.change(&names, &mut cells, node, ticks - 1, truth.tick_ns)?;
         }
         // Bytes a nanosecond, as the port had it first: a counter must not fall when a link gets slower.
         let first = || cells[speed].parse::<f64>().unwrap_or(0.0) / 8.0;

@@ -7,6 +7,7 @@ mod score;
 mod sensitivity;
 mod table;
 mod truth;
+mod wrong;
 
 use crate::steps::{cargo, must, root, target};
 use anyhow::{Context, Result, bail};
