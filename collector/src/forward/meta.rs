@@ -1,7 +1,7 @@
 //! What metrics mean, told to a receiver now and then: remote write 1.0 carries it beside the samples, and a receiver
 //! that does not want it ignores it. Nothing of it is queued, since it is told again a minute later.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use fabriclens_model::Matcher;
@@ -17,14 +17,15 @@ const BATCH: usize = 1000;
 
 /// Tells one receiver.
 pub(super) struct Teller {
-    store: Arc<Store>,
+    /// Its thread may wait for a receiver while the collector stops; the store is free for the next one then.
+    store: Weak<Store>,
     select: Vec<Vec<Matcher>>,
     last: Option<Instant>,
 }
 
 impl Teller {
-    pub(super) fn new(store: Arc<Store>, select: Vec<Vec<Matcher>>) -> Self {
-        Self { store, select, last: None }
+    pub(super) fn new(store: &Arc<Store>, select: Vec<Vec<Matcher>>) -> Self {
+        Self { store: Arc::downgrade(store), select, last: None }
     }
 
     /// Requests to send now, as protobuf; mostly none.
@@ -33,7 +34,7 @@ impl Teller {
             return Vec::new();
         }
         self.last = Some(Instant::now());
-        let all = self.store.metadata();
+        let Some(all) = self.store.upgrade().map(|store| store.metadata()) else { return Vec::new() };
         let wanted = all.iter().filter(|(name, _)| self.wants(name)).map(|(name, m)| MetricMetadata {
             kind: MetricMetadata::kind_number(&m.kind),
             name: name.clone(),

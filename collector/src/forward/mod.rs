@@ -257,7 +257,7 @@ fn start(
     let client = Client::new(&config.endpoint).map_err(|source| ForwardError::File { name: name(), source })?;
     let select: Vec<_> =
         config.select.iter().map(|text| selector::selector(text)).collect::<Result<_, _>>().map_err(other)?;
-    let teller = Teller::new(store.clone(), select.clone());
+    let teller = Teller::new(store, select.clone());
     let (dir, telemetry) = (root.join(&config.name), telemetry.forward(&config.name));
     let queue = Queue::open(Arc::new(OsFiles), &dir, select, limits, telemetry.clone());
     let queue = Arc::new(queue.map_err(|source| ForwardError::Queue { name: name(), dir, source })?);
