@@ -95,12 +95,12 @@ impl Frame {
         mean(ports.iter().flat_map(moved).flatten()).map_or(f64::NAN, |m| m * ports.len() as f64 * 2.0)
     }
 
-    /// Ports that moved more than their links can.
-    fn leapt(&self) -> Vec<usize> {
-        let beyond = |(_, port, rate): &(Signal, usize, f64)| {
-            self.get(Signal::Rate, *port).is_some_and(|most| most > 0.0 && *rate > BEYOND * most)
-        };
-        [Signal::Tx, Signal::Rx].into_iter().flat_map(|s| self.told(s)).filter(beyond).map(|told| told.1).collect()
+    /// Ports that moved more than their links can, and how many times what is believed at most.
+    fn leapt(&self) -> Vec<(usize, f64)> {
+        let moved =
+            |port| [Signal::Tx, Signal::Rx].into_iter().filter_map(move |s| self.get(s, port)).fold(0.0, f64::max);
+        let rates = self.told(Signal::Rate).filter(|(_, _, rate)| *rate > 0.0);
+        rates.map(|(_, port, rate)| (port, moved(port) / (BEYOND * rate))).filter(|(_, times)| *times > 1.0).collect()
     }
 
     /// What was measured at these ports.
@@ -247,13 +247,31 @@ impl History {
         }
     }
 
-    /// Takes back, of the last frames, the rates of ports whose counters leapt.
+    /// Takes back, of the last frames, the rates of ports whose counters leapt. Where these stood still before, what came at
+    /// once belongs to that time.
     pub fn take_back(&mut self, ticks: usize) {
-        let last = self.frames.iter().rev().take(ticks).map(|frame| (frame.time_ns, frame.leapt()));
-        for (time_ns, ports) in last.filter(|(_, ports)| !ports.is_empty()).collect::<Vec<_>>() {
-            let Some(frame) = self.at(time_ns) else { continue };
-            let rates = ALL.iter().filter(|row| row.is_rate());
-            rates.for_each(|row| ports.iter().for_each(|port| frame.set(row.signal, *port, f64::NAN)));
+        for at in self.frames.len().saturating_sub(ticks)..self.frames.len() {
+            for (port, times) in self.frames[at].leapt() {
+                let still = |k: &usize| {
+                    let moved = |signal| self.frames[at - k].get(signal, port);
+                    [Signal::Tx, Signal::Rx].iter().all(|signal| moved(*signal).is_some_and(|rate| rate <= 0.0))
+                };
+                let before = (1..=at).take_while(still).count();
+                self.spread(if times <= (before + 1) as f64 { at - before } else { at }, at, port);
+            }
+        }
+    }
+
+    /// Gives the rates of a port in one frame to all from an earlier one on; to none if there is no earlier one.
+    fn spread(&mut self, since: usize, at: usize, port: usize) {
+        for row in ALL.iter().filter(|row| row.is_rate()) {
+            let Some(rate) = self.frames[at].get(row.signal, port) else { continue };
+            let each = if since < at { rate / (at - since + 1) as f64 } else { f64::NAN };
+            for time_ns in (since..=at).map(|k| self.frames[k].time_ns).collect::<Vec<_>>() {
+                if let Some(frame) = self.at(time_ns) {
+                    frame.set(row.signal, port, each);
+                }
+            }
         }
     }
 
@@ -431,23 +449,29 @@ mod tests {
 
     #[test]
     fn a_port_that_moved_more_than_its_link_can_was_not_measured() {
-        let mut history = History::default();
-        for second in 0..4 {
-            let mut frame = Frame::new(second * 1_000_000_000);
-            for port in 0..2 {
-                let leaps = second == 2 && port == 0;
-                frame.set(Signal::Tx, port, if leaps { 30.0 } else { 11.0 });
-                frame.set(Signal::CnpRx, port, 7.0);
-                frame.set(Signal::Queue, port, 7.0);
-                frame.set(Signal::Rate, port, 10.0);
+        let moved = |rates: [f64; 5]| {
+            let mut history = History::default();
+            for (second, rate) in rates.into_iter().enumerate() {
+                let mut frame = Frame::new(second as i64 * 1_000_000_000);
+                for port in 0..2 {
+                    let leaps = if port == 0 { rate } else { 11.0 };
+                    [Signal::Tx, Signal::Rx, Signal::CnpRx].iter().for_each(|signal| frame.set(*signal, port, leaps));
+                    frame.set(Signal::Queue, port, 7.0);
+                    frame.set(Signal::Rate, port, 10.0);
+                }
+                history.push(frame, 20, i64::MIN);
+                history.take_back(2);
             }
-            history.push(frame, 20, i64::MIN);
-        }
-        history.take_back(2);
-        let of = |second: usize, signal, port| history.frames[second].get(signal, port);
-        assert_eq!([Signal::Tx, Signal::CnpRx].map(|s| of(2, s, 0)), [None; 2], "all its counters are in doubt");
-        assert_eq!((of(2, Signal::Queue, 0), of(2, Signal::Tx, 1)), (Some(7.0), Some(11.0)), "and nothing else");
-        assert_eq!((of(1, Signal::Tx, 0), of(3, Signal::Tx, 0)), (Some(11.0), Some(11.0)));
+            assert!(history.frames.iter().all(|f| f.get(Signal::Queue, 0) == Some(7.0)), "it is no rate");
+            assert!(history.frames.iter().all(|f| f.get(Signal::Tx, 1) == Some(11.0)), "nor that port");
+            [Signal::Tx, Signal::CnpRx].map(|s| history.frames.iter().map(|f| f.get(s, 0)).collect::<Vec<_>>())
+        };
+        let one = vec![Some(11.0), Some(11.0), Some(12.0), Some(12.0), Some(11.0)];
+        assert_eq!(moved([11.0, 11.0, 30.0, 12.0, 11.0]), [one.clone(), one], "not measured: as in the frame after it");
+        let late = vec![Some(11.0), Some(10.0), Some(10.0), Some(10.0), Some(11.0)];
+        assert_eq!(moved([11.0, 0.0, 0.0, 30.0, 11.0]), [late.clone(), late], "it moved that while they stood still");
+        let more = vec![Some(11.0), Some(0.0), Some(0.0), Some(11.0), Some(11.0)];
+        assert_eq!(moved([11.0, 0.0, 0.0, 99.0, 11.0]), [more.clone(), more], "nor can it have moved that");
     }
 
     #[test]
