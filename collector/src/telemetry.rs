@@ -86,6 +86,7 @@ pub struct Telemetry {
     pub query_memory_waits: IntCounter,
     /// Messages to Alertmanagers and webhooks, by receiver and outcome (`sent`, `failed`, `refused`).
     pub notifications: IntCounterVec,
+    doubted_counters: IntGaugeVec,
     incidents_open: IntGaugeVec,
     /// Kinds that were open at some time.
     kinds: Arc<Mutex<BTreeSet<String>>>,
@@ -278,6 +279,14 @@ impl Telemetry {
                 "Messages about incidents to Alertmanagers and webhooks.",
                 &["receiver", "outcome"],
             )?,
+            doubted_counters: {
+                let g = IntGaugeVec::new(
+                    Opts::new("fabriclens_doubted_counters", "A port whose counters cannot be right, and why; 1."),
+                    &["node", "port", "reason"],
+                )?;
+                registry.register(Box::new(g.clone()))?;
+                g
+            },
             incidents_open: {
                 let g =
                     IntGaugeVec::new(Opts::new("fabriclens_incidents_open", "Incidents that are open."), &["kind"])?;
@@ -328,6 +337,12 @@ impl Telemetry {
         build.set(1);
         registry.register(Box::new(build))?;
         Ok(telemetry)
+    }
+
+    /// Ports whose counters cannot be right: node, port, reason.
+    pub fn doubted_counters<'a>(&self, all: impl Iterator<Item = [&'a str; 3]>) {
+        self.doubted_counters.reset();
+        all.for_each(|labels| self.doubted_counters.with_label_values(&labels).set(1));
     }
 
     /// Open incidents by kind; a kind that had some and has none stays, at zero.

@@ -39,7 +39,8 @@ impl Hosts {
             let priority = ("priority", "3");
             one("fabric_pfc_pause_seconds_total", &[("direction", "transmit"), priority], paused);
             one("fabric_pfc_frames_total", &[("direction", "transmit"), priority], paused * 3000.0);
-            one("fabric_port_rate_bytes_per_second", &[], 12.5e9);
+            // One moves more than its link can, says its driver.
+            one("fabric_port_rate_bytes_per_second", &[], if host == "h3" { 0.1e9 } else { 12.5e9 });
         }
         // The collector may be away for a moment.
         let body = common::remote_write(&self.url, list);
@@ -70,6 +71,12 @@ async fn a_storm_is_an_incident_from_its_begin_over_a_restart_to_its_end() {
         hosts.tick(false).await;
     }
     assert_eq!(c.json("/api/v1/incidents").await.1["incidents"], serde_json::json!([]), "nothing is wrong yet");
+    let doubted = c.get("/metrics").await.1;
+    assert!(
+        doubted.contains(r#"fabriclens_doubted_counters{node="h3",port="mlx5_0/1",reason="leaps"} 1"#),
+        "{doubted}"
+    );
+    assert_eq!(doubted.matches("fabriclens_doubted_counters{").count(), 1);
     let begin_ms = now_ms();
     let opened = hosts.until(&c, true, "no incident", |i| i["end_ns"].is_null()).await;
     assert_eq!((&opened["kind"], &opened["root"]["node"]), (&"pfc_storm".into(), &"h2".into()), "{opened}");

@@ -247,9 +247,10 @@ impl History {
         }
     }
 
-    /// Takes back, of the last frames, the rates of ports whose counters leapt. Where these stood still before, what came at
-    /// once belongs to that time.
-    pub fn take_back(&mut self, ticks: usize) {
+    /// Takes back, of the last frames, the rates of ports whose counters leapt, and returns these ports. Where counters stood
+    /// still before, what came at once belongs to that time.
+    pub fn take_back(&mut self, ticks: usize) -> Vec<usize> {
+        let mut ports = Vec::new();
         for at in self.frames.len().saturating_sub(ticks)..self.frames.len() {
             for (port, times) in self.frames[at].leapt() {
                 let still = |k: &usize| {
@@ -258,8 +259,10 @@ impl History {
                 };
                 let before = (1..=at).take_while(still).count();
                 self.spread(if times <= (before + 1) as f64 { at - before } else { at }, at, port);
+                ports.push(port);
             }
         }
+        ports
     }
 
     /// Gives the rates of a port in one frame to all from an earlier one on; to none if there is no earlier one.

@@ -4,6 +4,7 @@
 mod backtest;
 mod cables;
 pub mod detect;
+mod doubt;
 mod fabric;
 mod finding;
 mod frames;
@@ -20,6 +21,7 @@ mod wait;
 mod watch;
 
 pub use backtest::backtest;
+pub use doubt::Reason as DoubtReason;
 pub use fabric::{Fabric, Job, Port, Ports};
 pub use finding::{Evidence, Finding, Kind, Root};
 pub use frames::{ask, frames};

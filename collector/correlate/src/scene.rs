@@ -8,6 +8,9 @@ use std::cell::OnceCell;
 
 /// Ticks in a row in which a port that always moves something moves nothing, and its counters are no longer believed.
 const STILL: usize = 5;
+/// Bytes a second that tell who is wired to whom, and what part of them both ends must have counted.
+const MOVES: f64 = 1e6;
+const SAME: f64 = 0.9;
 
 /// See the module. Values are `None` where nothing was measured.
 pub struct Scene<'a> {
@@ -64,6 +67,14 @@ impl<'a> Scene<'a> {
     pub fn rate(&self, port: usize) -> Option<f64> {
         let usual = self.usual(Signal::Rate, port).filter(|r| *r > 0.0);
         usual.or_else(|| self.fabric.nominal(port)).or_else(|| self.now(Signal::Rate, port)).filter(|r| *r > 0.0)
+    }
+
+    /// The port at the other end of the cable, if traffic shows that what the topology says is so: one usually receives what the
+    /// other sends.
+    pub fn wired(&self, port: usize) -> Option<usize> {
+        let peer = self.fabric.ports.list[port].peer?;
+        let [sent, got] = [self.usual(Signal::Tx, peer)?, self.usual(Signal::Rx, port)?];
+        (sent.max(got) >= MOVES && sent.min(got) >= SAME * sent.max(got)).then_some(peer)
     }
 
     /// When something was first so, Unix nanoseconds.

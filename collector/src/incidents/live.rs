@@ -1,11 +1,14 @@
 //! The watch over live data: frames of what is written, judged several times a second; what it says goes to the book.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabriclens_correlate::incident::Incident;
 use fabriclens_correlate::topology::port_name;
-use fabriclens_correlate::{ALL, Fabric, Frame, Job, Node, Ports, Role, Row, Standing, Topology, Watch, frames};
+use fabriclens_correlate::{
+    ALL, DoubtReason, Fabric, Frame, Job, Node, Ports, Role, Row, Standing, Topology, Watch, frames,
+};
 use fabriclens_model::Matcher;
 use fabriclens_promql::{Engine, QueryError};
 use tokio::sync::watch::Receiver;
@@ -88,6 +91,7 @@ struct Live {
     forgot_ms: i64,
     /// Told once, until it is over.
     behind: bool,
+    doubts: BTreeSet<(usize, DoubtReason)>,
     /// When is judged next: large fabrics take their time, Unix ms.
     next_ms: i64,
 }
@@ -113,6 +117,7 @@ impl Live {
             lost_ms: 0,
             forgot_ms: 0,
             behind: false,
+            doubts: BTreeSet::new(),
             next_ms: 0,
         }
     }
@@ -137,6 +142,7 @@ impl Live {
         let mut seen = self.watch.judge();
         seen.extend(self.watch.open());
         self.parts.book.update(now.saturating_mul(1_000_000), &seen);
+        self.doubt();
         let took = began.elapsed();
         self.parts.telemetry.verdict_seconds.with_label_values(&["judge"]).observe(took.as_secs_f64());
         self.next_ms = now.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX).saturating_mul(PAUSE));
@@ -205,6 +211,29 @@ impl Live {
             tracing::warn!(lost = drawn.lost, "verdicts do not keep up with samples: some are not judged");
         }
         self.behind = behind;
+    }
+
+    /// Tells whose counters cannot be right, when that changes.
+    fn doubt(&mut self) {
+        let doubts: BTreeSet<_> = self.watch.doubts().collect();
+        if doubts == self.doubts {
+            return;
+        }
+        let fabric = self.watch.fabric();
+        let labels = |(at, reason): &(usize, DoubtReason)| {
+            let end = &fabric.ports.list[*at].end;
+            [fabric.topology.nodes[end.node].name.as_str(), end.port.as_str(), reason.name()]
+        };
+        for new in doubts.difference(&self.doubts) {
+            let ([node, port, reason], why) = (labels(new), new.1.text());
+            tracing::warn!(node, port, reason, "counters cannot be right, and accuse nobody: {why}");
+        }
+        for gone in self.doubts.difference(&doubts) {
+            let [node, port, reason] = labels(gone);
+            tracing::info!(node, port, reason, "counters are believed again");
+        }
+        self.parts.telemetry.doubted_counters(doubts.iter().map(labels));
+        self.doubts = doubts;
     }
 
     /// Questions that need the store, one after the other, with a rest that is long beside what they take.

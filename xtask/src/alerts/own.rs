@@ -10,6 +10,7 @@ pub fn rules() -> Vec<Alert> {
     vec![
         agent_missing(),
         clock_skew(),
+        counters_doubted(),
         agent_data_loss(),
         collector_data_loss(),
         collector_overloaded(),
@@ -69,6 +70,23 @@ fn clock_skew() -> Alert {
                 ],
             )
             .seldom(),
+        ],
+    }
+}
+
+fn counters_doubted() -> Alert {
+    const DOUBTED: &str = r#"fabriclens_doubted_counters{node="h1",port="mlx5_0/1",reason="leaps"}"#;
+    Alert {
+        name: "FabriclensCountersDoubted",
+        severity: Warning,
+        hold: "10m",
+        expr: "max by (node, port, reason) (fabriclens_doubted_counters) == 1".to_owned(),
+        summary: "{{ $labels.node }} {{ $labels.port }}: counters that cannot be right ({{ $labels.reason }})",
+        says: "What they tell is left out of verdicts where others show better, so trouble of that port may go unseen. stands_still: the agent, the driver or the job there is stuck. leaps: more than twice what its link carries. pause_not_felt, pause_not_counted: NIC and switch say different of pause.",
+        cases: vec![
+            fires("20m", &[r#"node="h1",port="mlx5_0/1",reason="leaps""#], &[(DOUBTED, "1x80")]),
+            // It comes and goes.
+            silent("20m", &[(DOUBTED, "1x20 _x40 1x35")]),
         ],
     }
 }

@@ -129,6 +129,13 @@ fn agents() -> Row {
                 )
                 .wide(8)
                 .none("All grew."),
+            table("Counters that cannot be right", Unit::Count)
+                .says("Verdicts leave them out where others show better. stands_still: the agent, the driver or the job there is stuck. \
+                       leaps: more than twice what the link carries. pause_not_felt, pause_not_counted: NIC and switch say different of \
+                       pause. The runbook counters-doubted says what to do.")
+                .ask("max by (node, port, reason) (fabriclens_doubted_counters) > 0", "ports")
+                .wide(8)
+                .none("None are in doubt."),
             lines("Time from sending to acknowledgement", Unit::Seconds)
                 .says("The slowest agents' last request. Above their sampling period they fall behind.")
                 .ask(format!("topk(10, fabriclens_agent_uplink_latency_seconds{{{h}}})"), "{{host}}")

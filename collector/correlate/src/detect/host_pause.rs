@@ -29,9 +29,6 @@ limits! {
     STILL = "host_pause.still", 0.02, "share of rate";
 }
 
-/// Bytes a second that tell who is wired to whom, and what part of them both ends must have counted.
-const MOVES: f64 = 1e6;
-const SAME: f64 = 0.9;
 /// Quanta of the longest pause that one frame asks for, times bits in one.
 const LONGEST_BITS: f64 = 65_535.0 * 512.0;
 
@@ -71,7 +68,7 @@ struct Held {
 impl Held {
     fn new(scene: &Scene<'_>, port: usize) -> Option<Self> {
         let longest = scene.rate(port).map(|rate| LONGEST_BITS / (rate * 8.0));
-        let peer = scene.fabric.ports.list[port].peer.filter(|peer| is_wired(scene, port, *peer) == Some(true));
+        let peer = scene.wired(port);
         let felt = peer.and_then(|peer| scene.now(Signal::PauseRx, peer));
         let estimated = scene.now(Signal::PauseTx, port).is_none() && felt.is_none();
         if estimated && (longest.is_none() || scene.now(Signal::PauseFrames, port).is_none()) {
@@ -104,12 +101,6 @@ impl Held {
             _ => (Signal::PauseTx, port),
         }
     }
-}
-
-/// Whether one usually receives what the other sends; `None` if that was not measured.
-fn is_wired(scene: &Scene<'_>, port: usize, peer: usize) -> Option<bool> {
-    let [sent, got] = [scene.usual(Signal::Tx, peer)?, scene.usual(Signal::Rx, port)?];
-    Some(sent.max(got) >= MOVES && sent.min(got) >= SAME * sent.max(got))
 }
 
 fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {

@@ -16,6 +16,8 @@ mod straggler;
 mod tcp;
 mod transport;
 
+pub(crate) use host_pause::HELD;
+
 use crate::finding::{Evidence, Finding};
 use crate::limits::Limit;
 use crate::scene::Scene;

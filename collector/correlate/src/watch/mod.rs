@@ -8,6 +8,7 @@ mod episode;
 
 use crate::cables::{self, Cables};
 use crate::detect;
+use crate::doubt::{Doubts, Reason};
 use crate::fabric::{Fabric, Job};
 use crate::finding::{Finding, Root};
 use crate::history::{Frame, History, Stretch, Usual};
@@ -94,6 +95,7 @@ pub struct Watch {
     cables: Cables,
     /// When cables were looked for last.
     looked_ns: i64,
+    doubts: Doubts,
 }
 
 impl Watch {
@@ -111,6 +113,7 @@ impl Watch {
             turn: 0,
             cables: Cables::default(),
             looked_ns: never,
+            doubts: Doubts::default(),
         }
     }
 
@@ -208,9 +211,27 @@ impl Watch {
         self.open.iter().map(|episode| episode.tell(&self.fabric, false)).collect()
     }
 
+    /// Ports whose counters cannot be right, and why.
+    pub fn doubts(&self) -> impl Iterator<Item = (usize, Reason)> + '_ {
+        self.doubts.all()
+    }
+
+    fn doubt(&mut self) {
+        let now_ns = self.history.now_ns();
+        for port in self.history.take_back(CHECKED) {
+            self.doubts.note(port, Reason::Leaps, now_ns);
+        }
+        if let Some(ticks) = self.doubts.due(now_ns) {
+            let usual = self.history.usual(&self.fabric, self.calm_ns);
+            let now = self.history.last_since(ticks, i64::MIN);
+            let scene = Scene::new(&self.fabric, &self.limits, &now, &usual, self.history.step_s());
+            self.doubts.look(&scene);
+        }
+    }
+
     /// Judges what the frames show by now; what it returns is over.
     pub fn judge(&mut self) -> Vec<Incident> {
-        self.history.take_back(CHECKED);
+        self.doubt();
         let all = std::mem::take(&mut self.open);
         let due = self.due(&all);
         let verdicts: Vec<Other> = all.iter().map(Other::of).collect();

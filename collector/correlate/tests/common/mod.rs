@@ -75,9 +75,20 @@ pub fn watch_on(
     fabric: &Fabric,
     limits: Limits,
     calm: impl Fn(&Fabric, &mut Frame),
-    [before, during, after]: [usize; 3],
+    times: [usize; 3],
     fault: impl Fn(&Fabric, &mut Frame),
 ) -> Vec<Incident> {
+    watched(fabric, limits, calm, times, fault).0
+}
+
+/// The same, and who watched.
+pub fn watched(
+    fabric: &Fabric,
+    limits: Limits,
+    calm: impl Fn(&Fabric, &mut Frame),
+    [before, during, after]: [usize; 3],
+    fault: impl Fn(&Fabric, &mut Frame),
+) -> (Vec<Incident>, Watch) {
     let mut watch = Watch::new(fabric.clone(), limits);
     let mut found = Vec::new();
     for second in 0..before + during + after {
@@ -110,5 +121,5 @@ pub fn watch_on(
         found.extend(watch.tick(frame));
     }
     found.extend(watch.open());
-    found
+    (found, watch)
 }
