@@ -42,6 +42,7 @@ fn incident(id: &str) -> Incident {
         },
         culprit_jobs: vec![],
         victim_jobs: vec!["4711".to_owned()],
+        low_before: Default::default(),
         victim_ports: vec![],
         evidence: vec![],
         explanation: "leaf1 - spine2 corrupts \"frames\".".to_owned(),

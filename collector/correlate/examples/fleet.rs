@@ -1,7 +1,7 @@
 //! What each tick of live verdicts costs on a fleet, in time of one core: `cargo run --release -p fabriclens-correlate
 //! --example fleet -- HOSTS`, eight ports a host, 47 series a port, a sample a second, jobs of 16 hosts.
 
-use fabriclens_correlate::{ALL, Fabric, Frame, Job, Limits, Ports, Standing, Topology, Watch};
+use fabriclens_correlate::{ALL, Fabric, Frame, Job, Limits, Ports, Signal, Standing, Topology, Watch};
 use fabriclens_model::Labels;
 use fabriclens_promql::Engine;
 use fabriclens_store::{Options, RowGroup, Store};
@@ -119,7 +119,41 @@ fn main() {
         }
     }
     println!("{} questions are asked of the store, one by one", asked.len());
+    cables(hosts * PORTS);
     by_promql(&lists.into_iter().take(2000).collect::<Vec<_>>());
+}
+
+/// To find the cables of so many NIC ports, each to a switch's port that tells its counters, where nobody tells them. All
+/// move about the same, as in a large job: each port must be compared with many.
+fn cables(nics: usize) {
+    let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
+    let ends: Vec<[Option<usize>; 2]> = (0..nics)
+        .map(|n| {
+            let nic = watch.measured_port(&format!("node{:04}", n / PORTS), &format!("mlx5_{}/1", n % PORTS));
+            [nic, watch.measured_port(&format!("leaf{:03}", n / 32), &format!("swp{}", n % 32))]
+        })
+        .collect();
+    let (mut looks, mut worst, mut known) = (Duration::ZERO, Duration::ZERO, 0);
+    for tick in 0..80_i64 {
+        let mut frame = Frame::new(tick * 1_000_000_000);
+        for (n, [nic, switch]) in ends.iter().enumerate() {
+            let mix = |n: u64| (n ^ (n >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+            let chance = |salt: u64| mix(mix(mix(n as u64 + 1) + tick as u64) + salt) as f64 / u64::MAX as f64;
+            for (salt, signals) in [(0, [Signal::Tx, Signal::Rx]), (1, [Signal::Rx, Signal::Tx])] {
+                let moved = 1e9 * (0.9 + 0.2 * chance(salt));
+                [nic, switch].iter().zip(signals).for_each(|(port, s)| {
+                    port.iter().for_each(|port| frame.set(s, *port, moved));
+                });
+            }
+        }
+        watch.push(frame);
+        let before = cpu();
+        let found = watch.cables(|fabric, node| fabric.topology.nodes[node].name.starts_with("leaf"));
+        let took = cpu() - before;
+        (looks, worst) = (looks + took, worst.max(took));
+        known = found.map_or(known, |found| found.cables.len());
+    }
+    println!("{nics} cables that nobody tells: {:?} each 10 s to look (worst {worst:?}), {known} known", looks / 8);
 }
 
 /// The same by asking PromQL of a store, for a part of the ports: that takes long.

@@ -4,6 +4,7 @@ use crate::fabric::Fabric;
 use crate::finding::{Evidence, Kind, Root};
 use crate::topology::{End, Link};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// How bad.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,9 @@ pub struct Incident {
     pub culprit_jobs: Vec<String>,
     /// Jobs that suffer.
     pub victim_jobs: Vec<String>,
+    /// Jobs that moved less than usual already before it began, and the share of it: only what they lose beyond that counts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub low_before: BTreeMap<String, f64>,
     /// Ports that are kept from sending.
     pub victim_ports: Vec<Place>,
     /// What speaks for it.

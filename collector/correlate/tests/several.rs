@@ -125,6 +125,47 @@ fn what_is_only_felt_ends_when_its_cause_is_seen() {
 }
 
 #[test]
+fn who_was_low_before_a_restart_is_no_victim_after_it() {
+    // Half of its traffic is gone for a reason of its own, ten seconds before.
+    let low = |fabric: &Fabric, frame: &mut Frame| {
+        for port in &fabric.jobs[1].ports {
+            [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, *port, USUAL / 2.0));
+        }
+    };
+    let trouble = |fabric: &Fabric, frame: &mut Frame| {
+        low(fabric, frame);
+        if frame.time_ns >= 90 * S {
+            held(fabric, frame, 3);
+        }
+    };
+    let before = watch(80, 30, 0, trouble);
+    assert_eq!(before[0].victim_jobs, [""; 0]);
+    assert!((before[0].low_before["odd"] - 0.5).abs() < 0.1, "{:?}", before[0].low_before);
+    let after = |told: &[Incident]| {
+        let fabric = fabric();
+        let mut anew = Watch::new(fabric.clone(), Limits::default());
+        let tell = |second: i64| {
+            let mut frame = Frame::new(second * S);
+            for port in 0..fabric.ports.list.len() {
+                frame.set(Signal::Rate, port, RATE);
+                [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, port, USUAL));
+            }
+            if second >= 80 {
+                trouble(&fabric, &mut frame);
+            }
+            frame
+        };
+        (10..70).for_each(|second| anew.was_calm(tell(second)));
+        anew.resume(told, 110 * S);
+        (110..140).for_each(|second| assert!(anew.tick(tell(second)).is_empty()));
+        anew.open()[0].victim_jobs.clone()
+    };
+    assert_eq!(after(&before), [""; 0]);
+    let unknown = Incident { low_before: Default::default(), ..before[0].clone() };
+    assert_eq!(after(&[unknown]), ["odd"], "else it would be one");
+}
+
+#[test]
 fn a_watch_that_begins_amid_trouble_goes_on_with_what_was_told() {
     let before = watch(80, 20, 0, |fabric, frame| held(fabric, frame, 3));
     let fabric = fabric();

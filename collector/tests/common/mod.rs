@@ -246,6 +246,7 @@ pub fn incident(id: &str, start_ns: i64) -> Incident {
         root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
         culprit_jobs: vec![],
         victim_jobs: vec!["4711".to_owned()],
+        low_before: Default::default(),
         victim_ports: vec![],
         evidence: vec![Evidence {
             metric: "fabric_pfc_pause_seconds_total".to_owned(),

@@ -77,6 +77,7 @@ impl Episode {
         let mut episode = Self::new(incident.id.clone(), usual, &finding, incident.start_ns, incident.detected_ns);
         episode.weight = 1.0;
         episode.suffer = incident.victim_jobs.iter().filter_map(job).map(|job| (job, 1.0)).collect();
+        episode.before = incident.low_before.iter().filter_map(|(id, part)| Some((job(id)?, *part))).collect();
         let score = finding.confidence;
         episode.verdicts.push((finding, score));
         Some(episode)
@@ -181,6 +182,7 @@ impl Episode {
             root: Place::of(fabric, &verdict.root),
             culprit_jobs: verdict.culprits.iter().map(id).collect(),
             victim_jobs: suffer,
+            low_before: self.before.iter().map(|(job, part)| (id(job), *part)).collect(),
             victim_ports: self.paused.iter().map(|p| Place::of(fabric, &Root::Port(*p))).collect(),
             evidence: verdict.evidence.clone(),
             explanation: verdict.explanation.clone(),

@@ -22,6 +22,7 @@ pub(crate) fn incident(id: &str) -> Incident {
         root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
         culprit_jobs: vec!["a".to_owned()],
         victim_jobs: vec!["b".to_owned()],
+        low_before: Default::default(),
         victim_ports: vec![Place::Port { node: "h7".to_owned(), port: "1".to_owned() }],
         evidence: vec![Evidence {
             metric: "fabric_pfc_pause_seconds_total".to_owned(),
