@@ -4,7 +4,7 @@ use crate::config::{self, Config, Overrides};
 use crate::exposition::{self, Format};
 use crate::roots::Roots;
 use crate::schedule::Settings;
-use crate::{capture, doctor, run, samplers, schedule};
+use crate::{capture, doctor, run, samplers, schedule, status};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::io::Write as _;
@@ -56,6 +56,12 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
         format: DoctorFormat,
     },
+    /// Ask the agent that runs here how it is; fails if it does not answer
+    Status {
+        /// Text to print
+        #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
+        format: DoctorFormat,
+    },
     /// Record this host, for support and for tests: `once --root DIR` replays it
     Capture(CaptureArgs),
 }
@@ -102,10 +108,10 @@ pub enum OnceFormat {
     Json,
 }
 
-/// Formats of `doctor`.
+/// Formats of `doctor` and `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DoctorFormat {
-    /// A table
+    /// For people
     Text,
     /// JSON
     Json,
@@ -136,6 +142,14 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
                 DoctorFormat::Json => print(&format!("{:#}\n", report.json()))?,
             }
             Ok(if report.healthy() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Command::Status { format } => {
+            let health = status::ask(config.http.as_ref())?;
+            match format {
+                DoctorFormat::Text => print(&status::text(&health))?,
+                DoctorFormat::Json => print(&format!("{health:#}\n"))?,
+            }
+            Ok(ExitCode::SUCCESS)
         }
         Command::Capture(args) => {
             let options = capture::Options {

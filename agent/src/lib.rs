@@ -29,6 +29,7 @@ pub mod sandbox;
 pub mod schedule;
 pub mod spool;
 pub mod state;
+mod status;
 pub mod subject;
 pub mod sysfile;
 pub mod uplink;
