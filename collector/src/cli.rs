@@ -172,6 +172,12 @@ pub struct Server {
     /// Certificate authority (PEM) of an https server; without it, the public ones
     #[arg(long, value_name = "FILE", env = "FABRICLENS_CA", hide_env_values = true)]
     pub ca: Option<PathBuf>,
+    /// Certificate (PEM) to show to a server that asks for one
+    #[arg(long, value_name = "FILE", env = "FABRICLENS_CERT", hide_env_values = true, requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", env = "FABRICLENS_KEY", hide_env_values = true, requires = "cert")]
+    pub key: Option<PathBuf>,
     /// A file with the token that the server wants (`fabriclens token new`)
     #[arg(long, value_name = "FILE", env = "FABRICLENS_TOKEN_FILE", hide_env_values = true)]
     pub token_file: Option<PathBuf>,

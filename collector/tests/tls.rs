@@ -307,6 +307,37 @@ async fn the_client_asks_over_https_and_checks_who_answers() {
 }
 
 #[tokio::test]
+async fn the_client_shows_its_certificate() {
+    let ca = Ca::new();
+    let (cert, key) = ca.issue("server");
+    let c = Collector::with(|config| {
+        config.tls = Some(Tls { cert, key, client_ca: Some(ca.path("ca.crt")) });
+        config.auth.certificates = [("ann".to_owned(), "read".parse().unwrap())].into();
+    })
+    .await;
+    let url = format!("https://localhost:{}", c.running.http.port());
+    let (ann, key) = ca.identity_pem(&["ann"]);
+    std::fs::write(ca.path("ann.crt"), ann).unwrap();
+    std::fs::write(ca.path("ann.key"), key).unwrap();
+    let ask = |more: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fabriclens"));
+        command.args(["query", "--url", &url, "1 + 1", "--ca"]).arg(ca.path("ca.crt"));
+        more.iter().for_each(|(flag, file)| _ = command.arg(flag).arg(ca.path(file)));
+        async {
+            let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+            let text = [output.stdout, output.stderr].concat();
+            (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+        }
+    };
+    assert_eq!(ask(&[("--cert", "ann.crt"), ("--key", "ann.key")]).await, (0, "2\n".to_owned()));
+    let (code, text) = ask(&[]).await;
+    assert!(code == 1 && text.contains("does it want a certificate?"), "{text}");
+    let (code, text) = ask(&[("--cert", "ann.crt"), ("--key", "ca.crt")]).await;
+    assert!(code == 1 && text.contains("--key") && text.contains("no PEM file with a private key"), "{text}");
+    assert_eq!(ask(&[("--cert", "ann.crt")]).await.0, 2, "a certificate without a key");
+}
+
+#[tokio::test]
 async fn files_that_do_not_fit_are_named() {
     let ca = Ca::new();
     let (cert, key) = ca.issue("server");

@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// Licences, sources and bans must hold; known vulnerabilities too, where their database can be had.
 fn deny() -> Result<()> {
     if cargo(&["deny", "--version"]).output().is_ok_and(|o| !o.status.success()) {
-        must(cargo(&["install", "--locked", "--debug", &format!("cargo-deny@{DENY_VERSION}")]))?;
+        must(cargo(&["install", "--locked", "--debug", &format!("cargo-deny@^{DENY_VERSION}")]))?;
     }
     must(cargo(&["deny", "check", "licenses", "bans", "sources"]))?;
     let fetched = cargo(&["deny", "fetch", "db"]).status()?.success();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use ureq::http::Request;
 use ureq::http::header::{AUTHORIZATION, HeaderValue};
 use ureq::middleware::MiddlewareNext;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, SendBody};
 
 use crate::api::time::{self, now_ms};
@@ -185,7 +185,10 @@ fn ask(
     server: &Server,
     send: impl FnOnce(&Agent) -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
 ) -> Result<String, ClientError> {
-    let connect = |e: ureq::Error| ClientError::Connect { url: server.url.clone(), message: e.to_string() };
+    // It only hangs up.
+    let wants = server.cert.is_none() && server.url.starts_with("https:");
+    let hint = if wants { " (does it want a certificate? --cert, --key)" } else { "" };
+    let connect = |e: ureq::Error| ClientError::Connect { url: server.url.clone(), message: format!("{e}{hint}") };
     let mut response = send(&agent(server)?).map_err(connect)?;
     let status = response.status();
     let body = response.body_mut().with_config().limit(ANSWER_BYTES).read_to_string().map_err(connect)?;
@@ -211,10 +214,7 @@ fn ask(
 
 fn agent(server: &Server) -> Result<Agent, ClientError> {
     let mut builder = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false);
-    if let Some(path) = &server.ca {
-        let bad = |problem: String| ClientError::Flag { flag: "ca", value: path.display().to_string(), problem };
-        builder = builder.tls_config(trusting(path).map_err(bad)?);
-    }
+    builder = builder.tls_config(tls(server)?);
     if let Some(path) = &server.token_file {
         let bad =
             |problem: String| ClientError::Flag { flag: "token-file", value: path.display().to_string(), problem };
@@ -230,22 +230,39 @@ fn agent(server: &Server) -> Result<Agent, ClientError> {
     Ok(builder.build().new_agent())
 }
 
+/// Whom to trust, and what to show.
+fn tls(server: &Server) -> Result<TlsConfig, ClientError> {
+    fn of<T>(flag: &'static str, path: &Path, read: fn(&Path) -> Result<T, String>) -> Result<T, ClientError> {
+        read(path).map_err(|problem| ClientError::Flag { flag, value: path.display().to_string(), problem })
+    }
+    let trusted = server.ca.as_deref().map_or_else(|| Ok(TlsConfig::default()), |path| of("ca", path, trusting))?;
+    let (Some(cert), Some(key)) = (&server.cert, &server.key) else { return Ok(trusted) };
+    let shown = ClientCert::new_with_certs(&of("cert", cert, certificates)?, of("key", key, private_key)?);
+    Ok(TlsConfig::builder().root_certs(trusted.root_certs().clone()).client_cert(Some(shown)).build())
+}
+
 /// TLS that trusts the certificate authorities of a PEM file alone.
 ///
 /// # Errors
 /// What is wrong with the file.
 pub(crate) fn trusting(path: &Path) -> Result<TlsConfig, String> {
+    Ok(TlsConfig::builder().root_certs(RootCerts::new_with_certs(&certificates(path)?)).build())
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
+    let of = |item| if let PemItem::Certificate(c) = item { Some(c) } else { None };
+    let found: Vec<_> = items(path)?.into_iter().filter_map(of).collect();
+    if found.is_empty() { Err("no PEM file with a certificate".to_owned()) } else { Ok(found) }
+}
+
+fn private_key(path: &Path) -> Result<PrivateKey<'static>, String> {
+    let of = |item| if let PemItem::PrivateKey(key) = item { Some(key) } else { None };
+    items(path)?.into_iter().find_map(of).ok_or_else(|| "no PEM file with a private key".to_owned())
+}
+
+fn items(path: &Path) -> Result<Vec<PemItem<'static>>, String> {
     let pem = std::fs::read(path).map_err(|e| format!("not readable: {e}"))?;
-    let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(c)) => Some(c),
-            _ => None,
-        })
-        .collect();
-    if certificates.is_empty() {
-        return Err("no PEM file with a certificate".to_owned());
-    }
-    Ok(TlsConfig::builder().root_certs(RootCerts::new_with_certs(&certificates)).build())
+    Ok(parse_pem(&pem).filter_map(Result::ok).collect())
 }
 
 #[cfg(test)]
