@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that CI runs, in the order in which it fails fastest.
 
 use crate::steps::{Steps, cargo, must};
-use crate::{chaos, deb, docs, ebpf, manifests, setup, vm};
+use crate::{chaos, deb, docs, ebpf, manifests, release, setup, vm};
 use anyhow::Result;
 
 /// Options of `test`.
@@ -29,6 +29,7 @@ pub fn run(args: Args) -> Result<()> {
     steps.run("tracefs", setup::tracefs)?;
     steps.run("probes", || ebpf::run(&ebpf::Args { check: true }))?;
     steps.run("manifests", || manifests::run(&manifests::Args { check: true }))?;
+    steps.run("licences", release::may_be_linked)?;
     steps.run("format", || must(cargo(&["fmt", "--all", "--check"])))?;
     steps.run("lints", || {
         must(cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
