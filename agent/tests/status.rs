@@ -101,6 +101,13 @@ fn over_tls_only_the_agents_own_certificate_will_do() {
     fs::write(dir.path().join("agent.toml"), format!("{text}{}", files("other"))).unwrap();
     let (code, said) = status(dir.path(), &[]);
     assert!(code == 2 && said.contains("another certificate"), "{said}");
-    fs::write(dir.path().join("agent.toml"), text).unwrap();
+    fs::write(dir.path().join("agent.toml"), &text).unwrap();
     assert_eq!(status(dir.path(), &[]).0, 2, "nor plain text");
+    // It is replaced: the agent that runs shows the new one.
+    for end in ["key", "pem"] {
+        let path = |name: &str| dir.path().join(format!("{name}.{end}"));
+        fs::rename(path("other"), path("own")).unwrap();
+    }
+    fs::write(dir.path().join("agent.toml"), format!("{text}{}", files("own"))).unwrap();
+    until(dir.path(), |text| text.starts_with("ok; "));
 }
