@@ -122,8 +122,8 @@ fn still(scene: &Scene<'_>, known: impl Fn(usize) -> bool) -> Vec<usize> {
     if before.ticks() < KNOWN {
         return Vec::new();
     }
-    let stands = |p: &usize| scene.now.stood_still(*p, STILL) && (known(*p) || !before.stood_still(*p, BRIEF));
+    let stands = |p: &usize| known(*p) || !before.stood_still(*p, BRIEF);
     let goes_on = |job: &usize| scene.fare(*job).is_some_and(|fare| fare.ratio >= GOES_ON);
     let jobs = (0..scene.fabric.jobs.len()).filter(goes_on);
-    jobs.flat_map(|job| scene.fabric.jobs[job].ports.iter().copied().filter(stands)).collect()
+    jobs.flat_map(|job| scene.still_alone(&scene.fabric.jobs[job], STILL)).filter(stands).collect()
 }

@@ -74,6 +74,11 @@ impl Kind {
         !matches!(self, Self::LossyLink | Self::LinkFlap | Self::PcieBottleneck | Self::OpticsDegraded)
     }
 
+    /// Whether another kind, wherever it is, follows from it: what is lost on a link is sent again elsewhere.
+    pub fn explains(self, other: Self) -> bool {
+        matches!(self, Self::LossyLink | Self::LinkFlap) && matches!(other, Self::TransportErrors)
+    }
+
     /// Whether it only says that somebody suffers, so that a finer kind explains it.
     pub fn is_coarse(self) -> bool {
         matches!(self, Self::FabricCongestion | Self::UplinkCongestion)

@@ -3,7 +3,7 @@
 use crate::fabric::Fabric;
 use crate::signal::{ALL, Signal};
 use crate::standing::LOOK_BACK;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Ticks that are kept.
@@ -95,12 +95,16 @@ impl Frame {
         mean(ports.iter().flat_map(moved).flatten()).map_or(f64::NAN, |m| m * ports.len() as f64 * 2.0)
     }
 
-    /// Ports that moved more than their links can, and how many times what is believed at most.
-    fn leapt(&self) -> Vec<(usize, f64)> {
-        let moved =
-            |port| [Signal::Tx, Signal::Rx].into_iter().filter_map(move |s| self.get(s, port)).fold(0.0, f64::max);
-        let rates = self.told(Signal::Rate).filter(|(_, _, rate)| *rate > 0.0);
-        rates.map(|(_, port, rate)| (port, moved(port) / (BEYOND * rate))).filter(|(_, times)| *times > 1.0).collect()
+    /// Ports that moved more than their links can (`rates`, by port), and how many times what is believed at most.
+    fn leapt(&self, rates: &[f64]) -> BTreeMap<usize, f64> {
+        let mut leapt = BTreeMap::new();
+        for (_, port, moved) in [Signal::Tx, Signal::Rx].into_iter().flat_map(|signal| self.told(signal)) {
+            let times = rates.get(port).map_or(0.0, |rate| moved / (BEYOND * rate));
+            if times > 1.0 && times.is_finite() {
+                leapt.entry(port).and_modify(|most: &mut f64| *most = most.max(times)).or_insert(times);
+            }
+        }
+        leapt
     }
 
     /// What was measured at these ports.
@@ -213,11 +217,14 @@ impl Stretch {
         frames.map(|f| f.load(ports)).filter(|load| !load.is_nan()).collect()
     }
 
-    /// Whether all that a port counts stood still for so many ticks in a row: it moved nothing, and nobody kept it from that.
+    /// Whether all that a port counts stood still for so many ticks in a row: it moved nothing, is not down, and nobody kept it
+    /// from that.
     pub fn stood_still(&self, port: usize, ticks: usize) -> bool {
         const MOVES: [Signal; 4] = [Signal::Tx, Signal::Rx, Signal::PauseRx, Signal::XmitWait];
         let still = |f: &Arc<Frame>| {
-            f.get(Signal::Tx, port).is_some() && MOVES.iter().all(|s| f.get(*s, port).is_none_or(|rate| rate <= 0.0))
+            f.get(Signal::Tx, port).is_some()
+                && f.get(Signal::Up, port) != Some(0.0)
+                && MOVES.iter().all(|s| f.get(*s, port).is_none_or(|rate| rate <= 0.0))
         };
         self.frames.windows(ticks).any(|frames| frames.iter().all(still))
     }
@@ -227,6 +234,8 @@ impl Stretch {
 #[derive(Default)]
 pub struct History {
     frames: VecDeque<Arc<Frame>>,
+    /// Of each port's link, bytes a second, as last told: it comes seldom. 0 where it never was.
+    rates: Vec<f64>,
     calm: VecDeque<Arc<Frame>>,
 }
 
@@ -252,7 +261,13 @@ impl History {
     pub fn take_back(&mut self, ticks: usize) -> Vec<usize> {
         let mut ports = Vec::new();
         for at in self.frames.len().saturating_sub(ticks)..self.frames.len() {
-            for (port, times) in self.frames[at].leapt() {
+            for (_, port, rate) in self.frames[at].told(Signal::Rate) {
+                if self.rates.len() <= port {
+                    self.rates.resize(port + 1, 0.0);
+                }
+                self.rates[port] = rate;
+            }
+            for (port, times) in self.frames[at].leapt(&self.rates) {
                 let still = |k: &usize| {
                     let moved = |signal| self.frames[at - k].get(signal, port);
                     [Signal::Tx, Signal::Rx].iter().all(|signal| moved(*signal).is_some_and(|rate| rate <= 0.0))
@@ -460,7 +475,9 @@ mod tests {
                     let leaps = if port == 0 { rate } else { 11.0 };
                     [Signal::Tx, Signal::Rx, Signal::CnpRx].iter().for_each(|signal| frame.set(*signal, port, leaps));
                     frame.set(Signal::Queue, port, 7.0);
-                    frame.set(Signal::Rate, port, 10.0);
+                    if second == 0 {
+                        frame.set(Signal::Rate, port, 10.0);
+                    }
                 }
                 history.push(frame, 20, i64::MIN);
                 history.take_back(2);

@@ -1,10 +1,11 @@
 //! What a detector is given: a stretch of time, what was usual before it, and the fabric. It asks; it keeps nothing.
 
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Job};
 use crate::history::{Frame, Load, Stretch, Usual, mean};
 use crate::limits::{Limit, Limits};
 use crate::signal::Signal;
 use std::cell::OnceCell;
+use std::collections::HashSet;
 
 /// Ticks in a row in which a port that always moves something moves nothing, and its counters are no longer believed.
 const STILL: usize = 5;
@@ -92,6 +93,16 @@ impl<'a> Scene<'a> {
         self.fares.get_or_init(|| (0..self.fabric.jobs.len()).map(|job| self.judge(job)).collect())
     }
 
+    /// Ports of a job that stood still for so many ticks in a row, while a port of that name on another of its hosts went on:
+    /// where a whole rail rests, that is no wonder.
+    pub fn still_alone(&self, job: &Job, ticks: usize) -> Vec<usize> {
+        let end = |port: &usize| &self.fabric.ports.list[*port].end;
+        let (still, moving): (Vec<usize>, Vec<usize>) =
+            job.ports.iter().partition(|p| self.now.stood_still(**p, ticks));
+        let goes_on: HashSet<&str> = moving.iter().map(|port| end(port).port.as_str()).collect();
+        still.into_iter().filter(|port| goes_on.contains(end(port).port.as_str())).collect()
+    }
+
     fn judge(&self, job: usize) -> Option<Fare> {
         let usual = self.usual.job(self.fabric, job)?;
         let fare = |now: Vec<f64>, usual: &Load| {
@@ -104,7 +115,8 @@ impl<'a> Scene<'a> {
         }
         // One that stands still alone is an agent's or a driver's trouble: a job whose port moves nothing waits for it.
         let job = &self.fabric.jobs[job];
-        let stuck = |p: &usize| self.now.stood_still(*p, STILL) && !self.usual.stretch.stood_still(*p, STILL);
+        let still = self.still_alone(job, STILL);
+        let stuck = |p: &usize| still.contains(p) && !self.usual.stretch.stood_still(*p, STILL);
         let others: Vec<usize> = job.ports.iter().copied().filter(|p| !stuck(p)).collect();
         if others.len() == job.ports.len() {
             return Some(all);

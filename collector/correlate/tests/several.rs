@@ -5,7 +5,7 @@ mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, watch};
 use fabriclens_correlate::incident::Incident;
-use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal, Watch};
+use fabriclens_correlate::{End, Fabric, Frame, Kind, Limits, Link, Node, Ports, Role, Signal, Topology, Watch};
 
 const S: i64 = 1_000_000_000;
 
@@ -82,6 +82,91 @@ fn what_stands_for_long_does_not_hide_what_is_inferred_elsewhere() {
     });
     let kinds: Vec<(Kind, String)> = told(found).into_iter().map(|t| (t.0, t.1)).collect();
     assert_eq!(kinds, [(Kind::LossyLink, "leaf0".to_owned()), (Kind::EcmpCollision, "leaf1".to_owned())]);
+}
+
+#[test]
+fn what_stands_for_long_does_not_hide_what_needs_no_comparison() {
+    let told = |since: i64| {
+        let found = watch(60, 520, 0, |fabric, frame| {
+            errors(fabric, frame);
+            if frame.time_ns >= since * S {
+                // Somebody is paused, and nobody tells by whom.
+                [1, 5, 7].iter().for_each(|h| frame.set(Signal::PauseRx, host(fabric, *h), 0.3));
+            }
+        });
+        found.into_iter().map(|i| i.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(told(500), [Kind::LossyLink, Kind::FabricCongestion]);
+    assert_eq!(told(200), [Kind::LossyLink, Kind::FabricCongestion], "at last");
+}
+
+#[test]
+fn what_is_bad_for_weeks_hides_no_storm_at_its_own_place() {
+    let found = watch(60, 420, 0, |fabric, frame| {
+        frame.set(Signal::WireErrors, host(fabric, 3), 3.0);
+        if frame.time_ns >= 420 * S {
+            held(fabric, frame, 3);
+        }
+    });
+    let kinds: Vec<Kind> = found.iter().map(|i| i.kind).collect();
+    assert_eq!(kinds, [Kind::LossyLink, Kind::SlowReceiver]);
+}
+
+#[test]
+fn hundreds_that_are_bad_for_weeks_leave_room_for_a_storm_and_what_is_left_out_is_told() {
+    let node = |name: String, role| Node { name, role };
+    let mut nodes: Vec<Node> = (0..100).map(|h| node(format!("h{h}"), Role::Host)).collect();
+    nodes.push(node("leaf".to_owned(), Role::Leaf));
+    let end = |node: usize, port: usize| End { node, port: port.to_string() };
+    let topology = Topology::new(nodes, (0..100).map(|h| Link::new([end(h, 1), end(100, h)], Some(RATE))).collect());
+    let ports = Ports::new(&topology);
+    let fabric = Fabric::new(topology, ports, Vec::new());
+    let (mut watch, mut full) = (Watch::new(fabric.clone(), Limits::default()), false);
+    for second in 0..60 {
+        let mut frame = Frame::new(second * S);
+        for port in 0..fabric.ports.list.len() {
+            frame.set(Signal::Rate, port, RATE);
+            frame.set(Signal::WireErrors, port, 3.0);
+            frame.set(Signal::PauseTx, port, 0.0);
+        }
+        if second >= 40 {
+            held(&fabric, &mut frame, 99);
+        }
+        watch.tick(frame);
+        full |= watch.is_full();
+    }
+    let kinds: Vec<Kind> = watch.open().iter().map(|i| i.kind).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == Kind::LossyLink).count(), 64);
+    assert!(kinds.contains(&Kind::SlowReceiver), "{kinds:?}");
+    assert!(full);
+}
+
+#[test]
+fn an_incident_whose_link_nobody_tells_of_any_more_stays_at_its_port() {
+    let fabric = fabric();
+    let mut watch = Watch::new(fabric.clone(), Limits::default());
+    let tick = |watch: &mut Watch, second: i64| {
+        let mut frame = Frame::new(second * S);
+        for port in 0..fabric.ports.list.len() {
+            let down = second >= 80 && [host(&fabric, 3), egress(&fabric, 3)].contains(&port);
+            frame.set(Signal::Up, port, f64::from(u8::from(!down)));
+        }
+        watch.tick(frame)
+    };
+    (0..90).for_each(|second| assert!(tick(&mut watch, second).is_empty()));
+    let before = watch.open();
+    assert_eq!((before.len(), before[0].kind), (1, Kind::LinkDown));
+    // What tells of cables no longer has that one.
+    let mut topology = fabric.topology.clone();
+    let [a, b] = [host(&fabric, 3), egress(&fabric, 3)].map(|port| fabric.ports.list[port].end.clone());
+    topology.links.retain(|link| !(link.ends.contains(&a) || link.ends.contains(&b)));
+    watch.rewire(&topology);
+    let over: Vec<Incident> = (90..150).flat_map(|second| tick(&mut watch, second)).collect();
+    assert!(over.is_empty(), "{over:?}");
+    // Nobody knows any more that the switch's port is its other end.
+    let after = watch.open();
+    let nodes: Vec<_> = after.iter().map(|i| serde_json::to_value(&i.root).unwrap()["node"].take()).collect();
+    assert_eq!((&after[0].id, nodes), (&before[0].id, vec!["h3".into(), "leaf0".into()]));
 }
 
 #[test]

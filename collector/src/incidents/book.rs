@@ -280,7 +280,10 @@ impl Book {
         }
         inner.full = false;
         let mut record = Record::new(incident.clone(), now_ns);
-        let before = inner.last.get(&Inner::place(&record.incident)).and_then(|id| inner.entries.get(id));
+        let place = Inner::place(&record.incident);
+        // One that became another kind, or proved to be elsewhere, is nothing that recurs here.
+        let before = inner.last.get(&place).and_then(|id| inner.entries.get(id));
+        let before = before.filter(|entry| Inner::place(&entry.record.incident) == place);
         let closely = |e: &&Entry| {
             e.record.incident.end_ns.is_some_and(|end| record.incident.start_ns.max(now_ns) - end < FLAP_NS)
         };

@@ -1,6 +1,6 @@
 //! The watch over live data: frames of what is written, judged several times a second; what it says goes to the book.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use fabriclens_correlate::{
 };
 use fabriclens_model::Matcher;
 use fabriclens_promql::{Engine, QueryError};
+use fabriclens_store::RowGroup;
 use tokio::sync::watch::Receiver;
 
 use crate::api;
@@ -23,7 +24,7 @@ use crate::parts::Parts;
 /// which an incident shall be open.
 const PACE: Duration = Duration::from_millis(200);
 /// From one judgement to the next, beside what it takes: never more than a fifth of a core.
-const PAUSE: i64 = 5;
+const PAUSE: u32 = 5;
 /// One frame, ms: what agents send in.
 const STEP_MS: i64 = 1000;
 /// What is read at the start of what was before, ms.
@@ -35,6 +36,11 @@ const FOUND_MS: i64 = 60_000;
 /// How often each question is asked of the store, ms, and the rest after one beside the time that it took.
 const ASK_MS: i64 = 30_000;
 const REST: i64 = 20;
+/// How far ahead of this clock samples may be and are still judged: they wait for their frame, ms. Whose clock is further off is
+/// told by an alert.
+const AHEAD_MS: i64 = 5_000;
+/// A clock that goes back by more than this was set, ms: all begins anew.
+const BACK_MS: i64 = 10_000;
 /// Longest time without samples after which a frame is still made for each second, ms.
 const GAP_MS: i64 = 120_000;
 const DAY_MS: i64 = 86_400_000;
@@ -89,11 +95,14 @@ struct Live {
     lost_ms: i64,
     /// When series that are gone were last looked for, Unix ms.
     forgot_ms: i64,
+    /// Samples of clocks that are ahead, and the last frame that each of these requests is of, Unix ms.
+    ahead: VecDeque<(i64, Vec<RowGroup>)>,
     /// Told once, until it is over.
     behind: bool,
+    full: bool,
     doubts: BTreeSet<(usize, DoubtReason)>,
-    /// When is judged next: large fabrics take their time, Unix ms.
-    next_ms: i64,
+    /// When is judged next: large fabrics take their time.
+    next: Instant,
 }
 
 impl Live {
@@ -116,25 +125,32 @@ impl Live {
             unplaced: open,
             lost_ms: 0,
             forgot_ms: 0,
+            ahead: VecDeque::new(),
             behind: false,
+            full: false,
             doubts: BTreeSet::new(),
-            next_ms: 0,
+            next: Instant::now(),
         }
     }
 
     fn round(&mut self, now: i64) {
-        if now < self.next_ms {
-            return;
-        }
         let began = Instant::now();
+        if now < self.frame_ms - BACK_MS {
+            tracing::warn!("this host's clock was set back; what is usual is learned anew");
+            *self = Self::new(self.parts.clone(), self.parts.book.open_ones());
+        }
         self.fabric(now);
         if !self.started {
             self.started = true;
             self.start(now);
         }
-        self.ask(now);
+        // Also while it is not judged: what waits has a bound.
         self.push_frames(now);
         self.draw();
+        if began < self.next {
+            return;
+        }
+        self.ask(now);
         self.take_up(now);
         self.infer();
         self.parts.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
@@ -142,10 +158,16 @@ impl Live {
         let mut seen = self.watch.judge();
         seen.extend(self.watch.open());
         self.parts.book.update(now.saturating_mul(1_000_000), &seen);
+        if self.watch.is_full() && !self.full {
+            tracing::warn!(
+                "so many incidents are open that more trouble is told by none: end what stands for long, or raise its threshold"
+            );
+        }
+        self.full = self.watch.is_full();
         self.doubt();
         let took = began.elapsed();
         self.parts.telemetry.verdict_seconds.with_label_values(&["judge"]).observe(took.as_secs_f64());
-        self.next_ms = now.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX).saturating_mul(PAUSE));
+        self.next = Instant::now() + took * PAUSE;
     }
 
     /// Cables and jobs as they are now.
@@ -199,8 +221,19 @@ impl Live {
     /// Samples as they were written.
     fn draw(&mut self) {
         let drawn = self.parts.sink.tap().draw();
-        for group in drawn.requests.iter().flatten() {
-            self.standing.take(&group.series, &group.times, &group.values, &mut self.watch);
+        let of = |request: &[RowGroup]| request.iter().flat_map(|g| &g.times).copied().max().unwrap_or(0);
+        for request in drawn.requests {
+            self.ahead.push_back((self.standing.frame_of(of(&request)), request));
+        }
+        let all = std::mem::take(&mut self.ahead);
+        for (frame_ms, request) in all {
+            if (self.frame_ms + 1..=self.frame_ms + AHEAD_MS).contains(&frame_ms) {
+                self.ahead.push_back((frame_ms, request));
+                continue;
+            }
+            for group in &request {
+                self.standing.take(&group.series, &group.times, &group.values, &mut self.watch);
+            }
         }
         if self.frame_ms >= self.forgot_ms + FORGET_MS {
             self.forgot_ms = self.frame_ms;

@@ -59,8 +59,14 @@ pub(super) fn down(scene: &Scene<'_>) -> Vec<Finding> {
         |line: &Line| Some((*line, ends(scene, *line).filter_map(|p| Some((p, fell(scene, p)?))).min_by_key(|f| f.1)?));
     let all = lines(scene);
     let mut fallen: Vec<(Line, (usize, i64))> = all.iter().filter_map(fell_line).collect();
+    let mut had = vec![0usize; scene.fabric.topology.nodes.len()];
+    if fallen.len() > 1 {
+        for line in all.iter().filter(|l| ends(scene, **l).any(|p| was_up(scene, p))) {
+            ends(scene, *line).for_each(|p| had[scene.fabric.ports.list[p].end.node] += 1);
+        }
+    }
     let mut found = Vec::new();
-    while let Some((node, lines)) = whole(scene, &all, &fallen) {
+    while let Some((node, lines)) = whole(scene, &had, &fallen) {
         let (port, began) =
             fallen.iter().filter(|(l, _)| lines.contains(l)).map(|f| f.1).min_by_key(|f| f.1).unwrap_or((0, 0));
         fallen.retain(|(line, _)| !lines.contains(line));
@@ -81,22 +87,15 @@ pub(super) fn down(scene: &Scene<'_>) -> Vec<Finding> {
     found
 }
 
-/// The node that most of these lines have in common, if nearly all of its lines are among them.
-fn whole(scene: &Scene<'_>, all: &[Line], fallen: &[(Line, (usize, i64))]) -> Option<(usize, HashSet<Line>)> {
-    if fallen.len() < 2 {
-        return None;
-    }
+/// The node that most of these lines have in common, if nearly all of the lines that it had are among them.
+fn whole(scene: &Scene<'_>, had: &[usize], fallen: &[(Line, (usize, i64))]) -> Option<(usize, HashSet<Line>)> {
     let list = &scene.fabric.ports.list;
-    let nodes = scene.fabric.topology.nodes.len();
-    let (mut had, mut lost) = (vec![0usize; nodes], vec![0usize; nodes]);
-    for line in all.iter().filter(|l| ends(scene, **l).any(|p| was_up(scene, p))) {
-        ends(scene, *line).for_each(|p| had[list[p].end.node] += 1);
-    }
+    let mut lost = vec![0usize; had.len()];
     for (line, _) in fallen {
         ends(scene, *line).for_each(|p| lost[list[p].end.node] += 1);
     }
     let nearly_all = |n: &usize| lost[*n] >= 2 && lost[*n] as f64 >= scene.limit(&WHOLE) * had[*n] as f64;
-    let node = (0..nodes).filter(nearly_all).max_by_key(|n| lost[*n])?;
+    let node = (0..had.len()).filter(nearly_all).max_by_key(|n| lost[*n])?;
     let of_node = |line: &Line| ends(scene, *line).any(|p| list[p].end.node == node);
     Some((node, fallen.iter().map(|(line, _)| *line).filter(of_node).collect()))
 }

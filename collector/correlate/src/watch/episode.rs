@@ -147,14 +147,15 @@ impl Episode {
 
     /// Jobs that it names.
     pub fn jobs(&self) -> impl Iterator<Item = usize> + '_ {
-        self.verdicts.iter().flat_map(|v| v.0.culprits.iter().copied()).chain(self.suffer.keys().copied())
+        let seen = self.suffer.keys().chain(self.before.keys()).copied();
+        self.verdicts.iter().flat_map(|v| v.0.culprits.iter().copied()).chain(seen)
     }
 
-    /// The links of the fabric have other numbers now; what is gone is the fabric's.
-    pub fn renumber(&mut self, link: impl Fn(usize) -> Option<usize>) {
+    /// The links of the fabric have other numbers now, or are gone.
+    pub fn renumber(&mut self, link: impl Fn(usize) -> Root) {
         for (finding, _) in &mut self.verdicts {
             if let Root::Link(at) = finding.root {
-                finding.root = link(at).map_or(Root::Fabric, Root::Link);
+                finding.root = link(at);
             }
         }
     }

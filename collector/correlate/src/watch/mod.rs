@@ -47,10 +47,11 @@ const SUFFERED: usize = 120;
 const YOUNG_S: f64 = 10.0;
 /// Seconds after which trouble is a part of what is usual for all others: a link may be bad for weeks.
 const STANDING_S: f64 = 300.0;
-/// Incidents that are open at most; what comes then belongs to them.
+/// Incidents that are open at most, of those that bend what is usual and of the others each: hundreds of adapters that
+/// are slow for weeks must not hide a storm. What comes then is told by none.
 const MOST: usize = 64;
-/// Old incidents that are judged at one tick; the others wait for their turn.
-const TURNS: usize = 1;
+/// Old and young incidents that are judged at one look; the others wait for their turn.
+const TURNS: [usize; 2] = [1, 8];
 /// Seconds of calm that a detector needs to tell trouble beside what is open: it compares, so what is usual by now says
 /// nothing.
 const COMPARES_S: f64 = 10.0;
@@ -63,18 +64,20 @@ struct Other {
     id: String,
     root: Root,
     holds: bool,
+    /// It has been bad for long and bends nothing.
+    chronic: bool,
 }
 
 impl Other {
-    fn of(episode: &Episode) -> Self {
-        let verdict = episode.verdict();
-        Self { id: episode.id.clone(), root: verdict.root.clone(), holds: verdict.kind.holds() }
+    /// Whether a finding is of its place. What is chronic hides no storm there.
+    fn covers(&self, finding: &Finding, fabric: &Fabric) -> bool {
+        let hides = !self.chronic || !finding.kind.bends();
+        hides && (self.root == finding.root || self.root.meets(&finding.root, fabric))
     }
 
     /// Whether a finding is of its place, or only felt, which it explains.
     fn owns(&self, finding: &Finding, fabric: &Fabric) -> bool {
-        let here = self.root != Root::Fabric && self.root.meets(&finding.root, fabric);
-        here || (self.holds && finding.kind.is_coarse())
+        (self.root != Root::Fabric && self.covers(finding, fabric)) || (self.holds && finding.kind.is_coarse())
     }
 }
 
@@ -90,12 +93,13 @@ pub struct Watch {
     calm_ns: i64,
     /// When the last incident was over.
     over_ns: i64,
-    /// Whose turn it is among the old.
+    /// Whose turn it is.
     turn: usize,
     cables: Cables,
     /// When cables were looked for last.
     looked_ns: i64,
     doubts: Doubts,
+    full: bool,
 }
 
 impl Watch {
@@ -114,6 +118,7 @@ impl Watch {
             cables: Cables::default(),
             looked_ns: never,
             doubts: Doubts::default(),
+            full: false,
         }
     }
 
@@ -178,8 +183,16 @@ impl Watch {
         self.fabric.rewire(topology);
         let new: HashMap<_, usize> =
             self.fabric.topology.links.iter().enumerate().map(|(at, link)| (link.ends.clone(), at)).collect();
+        // One that nobody tells of any more (a cable was pulled, or leads elsewhere) is what is left of it: a port.
+        let list = &self.fabric.ports.list;
+        let left = |link: usize| {
+            let ports: Vec<usize> = old[link].iter().filter_map(|end| self.fabric.ports.at(end)).collect();
+            let linked = ports.iter().find_map(|port| list[*port].link).map(Root::Link);
+            let host = || ports.iter().find(|port| self.fabric.is_host(**port)).or(ports.first());
+            linked.or_else(|| host().map(|port| Root::Port(*port))).unwrap_or(Root::Fabric)
+        };
         for episode in &mut self.open {
-            episode.renumber(|link| new.get(&old[link]).copied());
+            episode.renumber(|link| new.get(&old[link]).map_or_else(|| left(link), |at| Root::Link(*at)));
         }
     }
 
@@ -216,6 +229,11 @@ impl Watch {
         self.doubts.all()
     }
 
+    /// Whether there was trouble lately that is told by no incident, because so many are open.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
     fn doubt(&mut self) {
         let now_ns = self.history.now_ns();
         for port in self.history.take_back(CHECKED) {
@@ -234,7 +252,7 @@ impl Watch {
         self.doubt();
         let all = std::mem::take(&mut self.open);
         let due = self.due(&all);
-        let verdicts: Vec<Other> = all.iter().map(Other::of).collect();
+        let verdicts: Vec<Other> = all.iter().map(|episode| self.other(episode)).collect();
         let (mut open, mut over) = (Vec::new(), Vec::new());
         for (at, mut episode) in all.into_iter().enumerate() {
             if self.standing(&episode) {
@@ -257,7 +275,10 @@ impl Watch {
         for mut episode in open {
             // More than one place is the same only for the same trouble.
             let same = |a: &Finding, b: &Finding| a.root == b.root && (a.root != Root::Fabric || a.kind == b.kind);
-            match self.open.iter().find(|other| same(other.verdict(), episode.verdict())) {
+            let one = |other: &&Episode| {
+                same(other.verdict(), episode.verdict()) && self.other(other).covers(episode.verdict(), &self.fabric)
+            };
+            match self.open.iter().find(one) {
                 Some(other) => {
                     episode.part_of = Some(other.id.clone());
                     over.push(episode.tell(&self.fabric, true));
@@ -268,14 +289,25 @@ impl Watch {
         over
     }
 
-    /// Which are judged now: the young, and some of the old in turns.
+    /// Which are judged now: some of the old and of the young, in turns.
     fn due(&mut self, open: &[Episode]) -> Vec<usize> {
-        let (old, mut due): (Vec<usize>, Vec<usize>) = (0..open.len()).partition(|at| self.standing(&open[*at]));
-        for _ in 0..TURNS.min(old.len()) {
-            self.turn += 1;
-            due.push(old[self.turn % old.len()]);
+        let (old, young): (Vec<usize>, Vec<usize>) = (0..open.len()).partition(|at| self.standing(&open[*at]));
+        self.turn = self.turn.wrapping_add(1);
+        let some = |(all, turns): (Vec<usize>, usize)| {
+            let first = self.turn.wrapping_mul(turns);
+            (0..turns.min(all.len())).map(|k| all[first.wrapping_add(k) % all.len()]).collect::<Vec<_>>()
+        };
+        [old, young].into_iter().zip(TURNS).flat_map(some).collect()
+    }
+
+    fn other(&self, episode: &Episode) -> Other {
+        let verdict = episode.verdict();
+        Other {
+            id: episode.id.clone(),
+            root: verdict.root.clone(),
+            holds: verdict.kind.holds(),
+            chronic: self.standing(episode) && !verdict.kind.bends(),
         }
-        due
     }
 
     fn standing(&self, episode: &Episode) -> bool {
@@ -330,7 +362,9 @@ impl Watch {
     /// Opens what is not open yet.
     fn begin(&mut self, open: &mut Vec<Episode>) {
         let usual = Arc::new(self.history.usual(&self.fabric, self.calm_ns));
-        let first = open.is_empty();
+        // Links and adapters that are bad for weeks hide nothing.
+        let first = open.iter().all(|e| self.other(e).chronic);
+        self.full = false;
         // What is open bends nothing, or is a part of what is usual by now.
         let straight = open.iter().all(|e| self.standing(e) || !e.verdict().kind.bends());
         let mut found: Vec<(Finding, usize, i64)> = Vec::new();
@@ -344,9 +378,10 @@ impl Watch {
                 let scene = self.scene(&usual, &now);
                 for detector in detectors.iter().filter(|d| (d.usual_s > 0.0) == compares) {
                     let apart = |f: &Finding| {
-                        let new = || !open.iter().any(|e| e.verdict().root.meets(&f.root, &self.fabric));
+                        let owned =
+                            |e: &Episode| self.other(e).covers(f, &self.fabric) || e.verdict().kind.explains(f.kind);
                         let inferred = || straight && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
-                        first || ((!f.inferred || inferred()) && new())
+                        (first || !f.inferred || inferred()) && !open.iter().any(owned)
                     };
                     let row = detect::ALL.iter().position(|d| std::ptr::eq(d, *detector)).unwrap_or_default();
                     let findings = (detector.run)(&scene).into_iter().filter(apart);
@@ -364,7 +399,12 @@ impl Watch {
     }
 
     fn open_one(&mut self, open: &mut Vec<Episode>, usual: &Arc<Usual>, finding: Finding, since_ns: i64) {
-        if open.iter().any(|e| e.verdict().root.meets(&finding.root, &self.fabric)) || open.len() >= MOST {
+        if open.iter().any(|e| self.other(e).covers(&finding, &self.fabric)) {
+            return;
+        }
+        let alike = |e: &&Episode| e.verdict().kind.bends() == finding.kind.bends();
+        if open.iter().filter(alike).count() >= MOST {
+            self.full = true;
             return;
         }
         // What the first findings are of may still show; those that are seen where they are are two from the start.

@@ -99,7 +99,10 @@ pub fn watched(
             frame.set(Signal::Tx, port, USUAL * wave);
             frame.set(Signal::Rx, port, USUAL * wave);
             frame.set(Signal::RxPackets, port, USUAL * wave / 4096.0);
-            frame.set(Signal::Rate, port, RATE);
+            // As agents tell it: seldom.
+            if second % 30 == 0 {
+                frame.set(Signal::Rate, port, RATE);
+            }
             frame.set(Signal::Up, port, 1.0);
             for signal in [Signal::PauseTx, Signal::PauseRx, Signal::PauseFrames, Signal::WireErrors] {
                 frame.set(signal, port, 0.0);

@@ -156,6 +156,22 @@ fn what_recurs_closely_is_one_thread_and_told_less() {
 }
 
 #[test]
+fn what_turned_out_to_be_another_kind_mutes_nothing_of_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let book = book(dir.path());
+    let felt = |id: &str| Incident { kind: Kind::FabricCongestion, root: Place::Fabric, ..incident(id) };
+    book.update(3 * S, &[felt("a")]);
+    book.update(4 * S, &[incident("a")]);
+    book.reclassify("a", Judged::NotAProblem, said(5 * S, "ann")).unwrap();
+    book.update(6 * S, &[Incident { end_ns: Some(6 * S), ..incident("a") }]);
+    book.update(60 * S, &[Incident { start_ns: 58 * S, ..felt("b") }]);
+    let told = book.get("b").unwrap();
+    assert_eq!((told.recurrences, told.reclassified.is_some()), (0, false), "nobody said that of it");
+    book.update(61 * S, &[felt("b"), Incident { start_ns: 59 * S, ..incident("c") }]);
+    assert!(book.get("c").unwrap().reclassified.is_some(), "it was said of this");
+}
+
+#[test]
 fn the_book_is_bounded_and_forgets_what_is_old() {
     let dir = tempfile::tempdir().unwrap();
     let book = book(dir.path());
