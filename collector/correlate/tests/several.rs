@@ -85,6 +85,23 @@ fn what_stands_for_long_does_not_hide_what_is_inferred_elsewhere() {
 }
 
 #[test]
+fn a_host_that_is_down_hides_what_is_inferred_elsewhere_for_a_minute_only() {
+    let found = watch(60, 200, 0, |fabric, frame| {
+        [host(fabric, 4), egress(fabric, 4)].iter().for_each(|port| frame.set(Signal::Up, *port, 0.0));
+        if frame.time_ns >= 170 * S {
+            let leaf = fabric.ports.of_node(9);
+            frame.set(Signal::Tx, leaf[4], 0.1 * USUAL);
+            frame.set(Signal::Tx, leaf[5], 1.7 * USUAL);
+            for port in &fabric.jobs[1].ports {
+                [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, *port, 0.7 * USUAL));
+            }
+        }
+    });
+    let kinds: Vec<Kind> = told(found).into_iter().map(|t| t.0).collect();
+    assert_eq!(kinds, [Kind::LinkDown, Kind::EcmpCollision]);
+}
+
+#[test]
 fn what_stands_for_long_does_not_hide_what_needs_no_comparison() {
     let told = |since: i64| {
         let found = watch(60, 520, 0, |fabric, frame| {

@@ -10,13 +10,13 @@ use crate::cables::{self, Cables};
 use crate::detect;
 use crate::doubt::{Doubts, Reason};
 use crate::fabric::{Fabric, Job};
-use crate::finding::{Finding, Root};
+use crate::finding::{Finding, Kind, Root};
 use crate::history::{Frame, History, Stretch, Usual};
-use crate::incident::Incident;
+use crate::incident::{Incident, Place};
 use crate::limits::Limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
-use crate::topology::{Described, Topology};
+use crate::topology::{Described, Role, Topology};
 use episode::Episode;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -47,6 +47,8 @@ const SUFFERED: usize = 120;
 const YOUNG_S: f64 = 10.0;
 /// Seconds after which trouble is a part of what is usual for all others: a link may be bad for weeks.
 const STANDING_S: f64 = 300.0;
+/// The same where a host is down: in a large fleet one always reboots, and it concerns its own job.
+const HOST_DOWN_S: f64 = 60.0;
 /// Incidents that are open at most, of those that bend what is usual and of the others each: hundreds of adapters that
 /// are slow for weeks must not hide a storm. What comes then is told by none.
 const MOST: usize = 64;
@@ -131,7 +133,7 @@ impl Watch {
     /// Takes the next frame.
     pub fn push(&mut self, frame: Frame) {
         let lag = self.ticks(LAG_S);
-        let standing = |e: &Episode| e.start_ns.saturating_add((STANDING_S * 1e9) as i64);
+        let standing = |e: &Episode| e.start_ns.saturating_add((self.stands_s(e.verdict()) * 1e9) as i64);
         let bent = self.open.iter().filter(|e| e.verdict().kind.bends());
         let calm_ns = bent.map(standing).fold(self.calm_ns, i64::max);
         self.history.push(frame, lag, calm_ns);
@@ -265,7 +267,8 @@ impl Watch {
                 open.push(episode);
             }
         }
-        if over.iter().any(|incident| incident.kind.bends()) {
+        let all_round = |root: &Place| root.find(&self.fabric).is_none_or(|root| !self.is_of_host(&root));
+        if over.iter().any(|i| i.kind.bends() && (i.kind != Kind::LinkDown || all_round(&i.root))) {
             self.over_ns = self.history.now_ns();
             self.calm_ns = self.over_ns + (SETTLE_S * 1e9) as i64;
         }
@@ -311,7 +314,26 @@ impl Watch {
     }
 
     fn standing(&self, episode: &Episode) -> bool {
-        self.age(episode) > self.ticks(STANDING_S)
+        self.age(episode) > self.ticks(self.stands_s(episode.verdict()))
+    }
+
+    /// Seconds after which trouble is a part of what is usual.
+    fn stands_s(&self, finding: &Finding) -> f64 {
+        let is_reboot = finding.kind == Kind::LinkDown && self.is_of_host(&finding.root);
+        if is_reboot { HOST_DOWN_S } else { STANDING_S }
+    }
+
+    /// Whether a place is a host, or where one is wired.
+    fn is_of_host(&self, root: &Root) -> bool {
+        match root {
+            Root::Host(_) => true,
+            Root::Port(port) => self.fabric.is_host(*port),
+            Root::Link(link) => {
+                let ends = &self.fabric.topology.links[*link].ends;
+                ends.iter().any(|end| self.fabric.topology.nodes[end.node].role == Role::Host)
+            }
+            Root::Switch(_) | Root::Job(_) | Root::Fabric => false,
+        }
     }
 
     fn young(&self, episode: &Episode) -> bool {
