@@ -23,7 +23,7 @@ fn pfc_storm() -> Alert {
         severity: Critical,
         hold: "0s",
         expr: format!(
-            "(\n  {} >= {}\n  and on ({BY})\n  {} < on ({BY}) {} * {}\n)\nor on ({BY})\n# bnxt counts its storms among what it receives, mlx5 among what it sends.\nsum by ({BY}) (increase(fabric_pause_storm_events_total{{reason=~\"warning|error|continuous.*\"}}[2m])) > 0",
+            "(\n  {} >= {}\n  and on ({BY})\n  {} < on ({BY}) {} * {}\n)\nor on ({BY})\nsum by ({BY}) (increase(fabric_pause_storm_events_total{{direction=\"transmit\",reason=~\"warning|error|continuous.*\"}}[2m])) > 0",
             paused("transmit", "1m"),
             l::STORM.at,
             rate("fabric_port_io_bytes_total{direction=\"receive\"}", "1m"),
@@ -58,7 +58,7 @@ fn pfc_storm() -> Alert {
                 "5m",
                 &[r#"host="h1",device="bnxt_re0",port="1""#],
                 &[(
-                    r#"fabric_pause_storm_events_total{host="h1",device="bnxt_re0",port="1",direction="receive",reason="continuous_roce"}"#,
+                    r#"fabric_pause_storm_events_total{host="h1",device="bnxt_re0",port="1",direction="transmit",reason="continuous_roce"}"#,
                     "0x18 1x10",
                 )],
             ),
@@ -76,7 +76,7 @@ fn pfc_storm() -> Alert {
                     ),
                     (r#"fabric_port_rate_bytes_per_second{host="h1",device="mlx5_0",port="1"}"#, "50e9x40"),
                     (
-                        r#"fabric_pause_storm_events_total{host="h1",device="bnxt_re0",port="1",direction="receive",reason="resume_roce"}"#,
+                        r#"fabric_pause_storm_events_total{host="h1",device="bnxt_re0",port="1",direction="transmit",reason="resume_roce"}"#,
                         "0+1x40",
                     ),
                 ],

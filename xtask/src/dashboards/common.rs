@@ -28,6 +28,12 @@ pub fn bits(direction: &str, chosen: &str) -> String {
     format!(r#"8 * rate(fabric_port_io_bytes_total{{direction="{direction}",{chosen}}}[$__rate_interval])"#)
 }
 
+/// Series of a name that fit all of these; some may be empty.
+fn with(name: &str, matchers: &[&str]) -> String {
+    let matchers: Vec<&str> = matchers.iter().copied().filter(|m| !m.is_empty()).collect();
+    if matchers.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", matchers.join(",")) }
+}
+
 /// Bytes a second that RDMA sent. Ports of InfiniBand and Omni-Path count no RDMA of their own: there all is RDMA, IPoIB too.
 pub fn rdma_sent(chosen: &str) -> String {
     rdma_sent_over(chosen, INTERVAL, "")
@@ -35,7 +41,7 @@ pub fn rdma_sent(chosen: &str) -> String {
 
 /// The same over a window, some time ago.
 pub fn rdma_sent_over(chosen: &str, window: &str, offset: &str) -> String {
-    let of = |counter: &str| format!("rate({counter}{{direction=\"transmit\"{chosen}}}[{window}]{offset})");
+    let of = |counter: &str| format!("rate({}[{window}]{offset})", with(counter, &["direction=\"transmit\"", chosen]));
     format!(
         "({} or {} and on ({BY}) fabric_port_info{{fabric=~\"infiniband|omnipath\"}}{offset})",
         of("fabric_rdma_io_bytes_total"),
@@ -79,14 +85,10 @@ pub fn grown(series: &str, time: &str) -> String {
 /// Errors of the wire at a port, as `how` asks for one counter. A frame that is lost moves the symbols and the CRC counter
 /// of an adapter that has both, so it is the higher of the two and not their sum; many adapters have but one.
 fn errors_of_wire(chosen: &str, how: impl Fn(&str) -> String) -> String {
-    let of = |counter: &str, more: &str| {
-        let chosen = [more, chosen].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join(",");
-        how(&if chosen.is_empty() { counter.to_owned() } else { format!("{counter}{{{chosen}}}") })
-    };
     format!(
         "max by ({BY}) ({} or {})",
-        of("fabric_link_symbol_errors_total", ""),
-        of("fabric_link_crc_errors_total", "direction=\"receive\"")
+        how(&with("fabric_link_symbol_errors_total", &[chosen])),
+        how(&with("fabric_link_crc_errors_total", &["direction=\"receive\"", chosen]))
     )
 }
 

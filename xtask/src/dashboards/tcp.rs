@@ -21,7 +21,7 @@ pub fn dashboard() -> Dashboard {
 }
 
 fn who_carries() -> Row {
-    let rdma = rdma_sent(&format!(",{OF_DEVICE}"));
+    let rdma = rdma_sent(OF_DEVICE);
     row(
         "Who carries the bytes",
         vec![
