@@ -97,51 +97,99 @@ impl Phone {
     }
 }
 
-struct Killed(Child);
+/// Debian's, over a directory that is there again after a restart.
+struct Alertmanager {
+    child: Child,
+    dir: tempfile::TempDir,
+    base: String,
+}
 
-impl Drop for Killed {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
+const PROGRAM: &str = "prometheus-alertmanager";
+
+fn quiet(c: &mut Command) -> std::io::Result<Child> {
+    c.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+impl Alertmanager {
+    /// One that tells `phone` of all incidents of one kind together; `None`, said loudly, when it is not installed.
+    async fn start(phone: &Phone) -> Option<Self> {
+        if quiet(Command::new(PROGRAM).arg("--version")).map(|mut c| c.wait().unwrap()).is_err() {
+            println!("SKIPPED: {PROGRAM} not found; install it (apt-get install {PROGRAM})");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let config = format!(
+            "route: {{receiver: phone, group_by: [kind], group_wait: 1s, group_interval: 1s}}\n\
+             receivers: [{{name: phone, webhook_configs: [{{url: '{}'}}]}}]\n",
+            phone.start().await
+        );
+        std::fs::write(dir.path().join("am.yml"), config).unwrap();
+        let base = format!("http://127.0.0.1:{port}");
+        Some(Self { child: Self::spawn(&dir, &base), dir, base })
+    }
+
+    fn spawn(dir: &tempfile::TempDir, base: &str) -> Child {
+        let mut command = Command::new(PROGRAM);
+        command
+            .arg(format!("--config.file={}", dir.path().join("am.yml").display()))
+            .arg(format!("--storage.path={}", dir.path().join("data").display()))
+            .arg(format!("--web.listen-address={}", base.trim_start_matches("http://")))
+            .arg("--cluster.listen-address=");
+        quiet(&mut command).unwrap()
+    }
+
+    fn stop(&mut self) {
+        common::process::kill(self.child.id(), 15);
+        common::process::wait(&mut self.child);
+    }
+
+    fn restart(&mut self) {
+        self.child = Self::spawn(&self.dir, &self.base);
+    }
+
+    /// Incidents by group, as its API tells of what is active.
+    async fn groups(&self) -> Value {
+        let groups: Value = serde_json::from_str(&fetch(&self.base, "/api/v2/alerts/groups").await.2).unwrap();
+        let group = |g: &Value| json!([g["labels"], named(g)]);
+        groups.as_array().unwrap().iter().map(group).collect()
     }
 }
 
-#[tokio::test]
-async fn a_real_alertmanager_hears_of_an_incident_and_of_its_end() {
-    let program = "prometheus-alertmanager";
-    let quiet = |c: &mut Command| c.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    if quiet(Command::new(program).arg("--version")).map(|mut c| c.wait().unwrap()).is_err() {
-        println!("SKIPPED: {program} not found; install it (apt-get install {program})");
-        return;
+impl Drop for Alertmanager {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
-    let (dir, phone) = (tempfile::tempdir().unwrap(), Phone::default());
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let config = format!(
-        "route: {{receiver: phone, group_by: [incident], group_wait: 0s, group_interval: 1s}}\n\
-         receivers: [{{name: phone, webhook_configs: [{{url: '{}'}}]}}]\n",
-        phone.start().await
-    );
-    std::fs::write(dir.path().join("am.yml"), config).unwrap();
-    let mut command = Command::new(program);
-    command
-        .arg(format!("--config.file={}", dir.path().join("am.yml").display()))
-        .arg(format!("--storage.path={}", dir.path().join("data").display()))
-        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-        .arg("--cluster.listen-address=");
-    let _alertmanager = Killed(quiet(&mut command).unwrap());
+}
 
+/// Which incident is in which state, of a notification or of a group.
+fn named(message: &Value) -> Value {
+    let state = |a: &Value| a["status"]["state"].as_str().or(a["status"].as_str()).unwrap().to_owned();
+    let one = |a: &Value| format!("{} {}", a["labels"]["incident"].as_str().unwrap(), state(a));
+    let mut all: Vec<String> = message["alerts"].as_array().unwrap().iter().map(one).collect();
+    all.sort();
+    json!(all)
+}
+
+#[tokio::test]
+async fn a_real_alertmanager_groups_incidents_and_knows_them_after_its_restart() {
+    let phone = Phone::default();
+    let Some(mut alertmanager) = Alertmanager::start(&phone).await else { return };
     // It may still be starting: what cannot be told is told later.
-    let base = format!("http://127.0.0.1:{port}");
     let c = Collector::with(|config| {
         config.external_url = Some("https://fabric.example".to_owned());
-        config.alertmanager.endpoints = vec![endpoint(&base)];
+        config.alertmanager.endpoints = vec![endpoint(&alertmanager.base)];
     })
     .await;
     let book = c.running.incidents().clone();
-    let one = incident("a");
-    book.update(now_ns() as i64, std::slice::from_ref(&one));
-    let firing = phone.until(|m| m["status"] == "firing").await;
-    let alert = &firing["alerts"][0];
+    let (one, mut two) = (incident("a"), incident("b"));
+    two.root = Place::Port { node: "h7".to_owned(), port: "mlx5_0/1".to_owned() };
+    let ended = |incident: &Incident| Incident { end_ns: Some(now_ns() as i64), ..incident.clone() };
+    book.update(now_ns() as i64, &[one.clone(), two.clone()]);
+    let firing = phone.until(|m| named(m) == json!(["a firing", "b firing"])).await;
+    assert_eq!((&firing["status"], &firing["groupLabels"]), (&json!("firing"), &json!({"kind": "lossy_link"})));
+    let alert = firing["alerts"].as_array().unwrap().iter().find(|a| a["labels"]["incident"] == "a").unwrap();
     assert_eq!(
         alert["labels"],
         json!({"alertname": "FabriclensLossyLink", "incident": "a", "kind": "lossy_link", "severity": "critical",
@@ -149,16 +197,29 @@ async fn a_real_alertmanager_hears_of_an_incident_and_of_its_end() {
     );
     assert_eq!(alert["annotations"]["description"], "lossy_link: leaf1 - spine2 corrupts \"frames\".");
     assert_eq!(alert["generatorURL"], "https://fabric.example/api/v1/incidents/a");
-    let (_, _, listed) = fetch(&base, "/api/v2/alerts").await;
-    let listed: Value = serde_json::from_str(&listed).unwrap();
-    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["status"]["state"]), (1, &json!("active")));
+    let kind = json!({"kind": "lossy_link"});
+    assert_eq!(alertmanager.groups().await, json!([[kind, ["a active", "b active"]]]));
 
-    book.update(now_ns() as i64, &[Incident { end_ns: Some(now_ns() as i64), ..one }]);
-    phone.until(|m| m["status"] == "resolved").await;
-    assert_eq!(fetch(&base, "/api/v2/alerts").await.2.trim(), "[]");
-    let sent = c.get("/metrics").await.1;
-    let line = format!("fabriclens_notifications_total{{outcome=\"sent\",receiver=\"alertmanager {base}\"}} 2");
-    assert!(sent.contains(&line), "{}", sent.lines().filter(|l| l.contains("notif")).collect::<Vec<_>>().join("\n"));
+    // One ends while it is away. It keeps what it told people, and no alerts: those are said again.
+    alertmanager.stop();
+    book.update(now_ns() as i64, &[ended(&one)]);
+    let receiver = format!("receiver=\"alertmanager {}\"", alertmanager.base);
+    let count = |outcome: &str| format!("fabriclens_notifications_total{{outcome=\"{outcome}\",{receiver}}} ");
+    let failed = async || {
+        let text = c.get("/metrics").await.1;
+        text.lines().find_map(|l| l.strip_prefix(&count("failed"))?.parse::<u32>().ok()).unwrap()
+    };
+    let before = failed().await;
+    common::until("it is tried", async || failed().await > before).await;
+    alertmanager.restart();
+    let after = phone.until(|m| named(m).as_array().unwrap().contains(&json!("a resolved"))).await;
+    assert_eq!((&after["status"], named(&after)), (&json!("firing"), json!(["a resolved", "b firing"])));
+    assert_eq!(alertmanager.groups().await, json!([[kind, ["b active"]]]));
+
+    book.update(now_ns() as i64, &[ended(&two)]);
+    phone.until(|m| m["status"] == "resolved" && named(m) == json!(["b resolved"])).await;
+    common::until("nothing is active", async || alertmanager.groups().await == json!([])).await;
+    assert!(c.get("/metrics").await.1.contains(&(count("refused") + "0\n")));
     c.running.stop().await;
 }
 

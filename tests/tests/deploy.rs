@@ -233,6 +233,15 @@ fn compose_starts_what_there_is() {
     let config = collector(&command("collector"), &[]).unwrap();
     assert_eq!(config.forward[0].endpoint.url, "http://prometheus:9090/api/v1/write");
     assert_eq!(config.alertmanager.endpoints[0].url, "http://alertmanager:9093");
+    // A collector that cannot write forwards nothing: Prometheus asks it how it is, and has the answer once.
+    let prometheus = &yaml("deploy/compose/prometheus.yml")[0];
+    let jobs = prometheus["scrape_configs"].as_array().unwrap();
+    let own = jobs.iter().find(|j| j["job_name"] == "fabriclens").unwrap();
+    assert_eq!(own["static_configs"][0]["targets"][0], format!("collector:{}", config.listen.http.port()));
+    let other = |selector: &String| {
+        selector.contains(r#"__name__!~"fabriclens_.*""#) || selector.contains(r#"job!="fabriclens""#)
+    };
+    assert!(!config.forward[0].select.is_empty() && config.forward[0].select.iter().all(other));
     assert_eq!(agent(&command("agent"), &[]).unwrap().collector.unwrap().url, "http://127.0.0.1:4317");
     assert!(compose["services"]["prometheus"]["command"].to_string().contains("--web.enable-remote-write-receiver"));
 }

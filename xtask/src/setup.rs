@@ -29,6 +29,12 @@ pub const VICTORIA_METRICS: Need = Need {
     packages: &["victoria-metrics"],
     proof: &["/usr/bin/victoria-metrics", "/usr/bin/vmalert"],
 };
+/// Is told of incidents in tests.
+pub const ALERTMANAGER: Need = Need {
+    without: "no Alertmanager is told of incidents",
+    packages: &["prometheus-alertmanager"],
+    proof: &["/usr/bin/prometheus-alertmanager"],
+};
 /// Network namespaces, and packets lost or marked on purpose: for `bench ebpf` and the tests of probes.
 pub const NETWORK: Need = Need {
     without: "probes are not tested with traffic",

@@ -21,7 +21,9 @@ pub fn run(args: Args) -> Result<()> {
         c
     };
     steps.run("packages", || {
-        for need in [&setup::PROMETHEUS, &setup::VICTORIA_METRICS, &setup::NETWORK, &setup::MANUAL] {
+        for need in
+            [&setup::PROMETHEUS, &setup::VICTORIA_METRICS, &setup::ALERTMANAGER, &setup::NETWORK, &setup::MANUAL]
+        {
             setup::ensure(need)?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Alerts about congestion and losses.
 
 use super::Severity::{Critical, Warning};
-use super::{Alert, BY, PORT, fires, line, paused, rate, silent};
+use super::{Alert, BY, PORT, fires, line, paused, rate, rdma_sent_over, silent};
 use crate::dashboards::limits as l;
 
 /// What is judged within a minute.
@@ -54,6 +54,14 @@ fn pfc_storm() -> Alert {
                     "0x18 1x10",
                 )],
             ),
+            fires(
+                "5m",
+                &[r#"host="h1",device="bnxt_re0",port="1""#],
+                &[(
+                    r#"fabric_pause_storm_events_total{host="h1",device="bnxt_re0",port="1",direction="transmit",reason="continuous_roce"}"#,
+                    "0x18 1x10",
+                )],
+            ),
             // Much pause, and much is received: a slow receiver, no storm.
             silent(
                 "5m",
@@ -68,7 +76,7 @@ fn pfc_storm() -> Alert {
                     ),
                     (r#"fabric_port_rate_bytes_per_second{host="h1",device="mlx5_0",port="1"}"#, "50e9x40"),
                     (
-                        r#"fabric_pause_storm_events_total{host="h1",device="mlx5_0",port="1",direction="transmit",reason="resume"}"#,
+                        r#"fabric_pause_storm_events_total{host="h1",device="bnxt_re0",port="1",direction="transmit",reason="resume_roce"}"#,
                         "0+1x40",
                     ),
                 ],
@@ -285,7 +293,7 @@ fn retransmit_surge() -> Alert {
             l::GAVE_UP.at,
         ),
         summary: "{{ $labels.host }} {{ $labels.device }}: RDMA is lost and sent again",
-        says: "Acknowledgements do not come, more than 2 % is sent again, or queue pairs gave up. One host: that host or its cable. Hosts of one leaf: the leaf. More: the network.",
+        says: "Acknowledgements do not come, more than 2 % is sent again, or queue pairs gave up. One host: that host or its cable. Hosts of one leaf: the leaf. More: the network. Time-outs alone are told for an hour; after that they are as many as before.",
         cases: vec![
             fires(
                 "5m",
@@ -330,24 +338,26 @@ fn retransmit_surge() -> Alert {
 }
 
 fn tcp_fallback() -> Alert {
-    let sent = |name: &str, offset: &str| format!("sum by (host) (rate({name}{{direction=\"transmit\"}}[5m]{offset}))");
-    let (rdma, tcp) = ("fabric_rdma_io_bytes_total", "fabric_netdev_io_bytes_total");
+    let rdma = |offset: &str| format!("sum by (host) {}", rdma_sent_over("", "5m", offset));
+    let tcp = |offset: &str| {
+        format!("sum by (host) (rate(fabric_netdev_io_bytes_total{{direction=\"transmit\"}}[5m]{offset}))")
+    };
     Alert {
         name: "FabricTcpFallback",
         severity: Warning,
         hold: "2m",
         expr: format!(
             "{} < {} * {}\nand on (host)\n{} - {} >= {} * {}",
-            sent(rdma, ""),
+            rdma(""),
             l::RDMA_LEFT.at,
-            sent(rdma, " offset 30m"),
-            sent(tcp, ""),
-            sent(tcp, " offset 30m"),
+            rdma(" offset 30m"),
+            tcp(""),
+            tcp(" offset 30m"),
             l::TCP_GROWN.at,
-            sent(rdma, " offset 30m"),
+            rdma(" offset 30m"),
         ),
         summary: "{{ $labels.host }}: RDMA has ceased and TCP carries the bytes",
-        says: "What runs there lost its RDMA (a device, a library, a wrong interface) and goes on over TCP, many times slower. Ask the job's log for the transport that it chose.",
+        says: "What runs there lost its RDMA (a device, a library, a wrong interface) and goes on over TCP, many times slower. Ask the job's log for the transport that it chose. This ends after half an hour, although the fault may last.",
         cases: vec![
             fires(
                 "40m",
@@ -359,6 +369,23 @@ fn tcp_fallback() -> Alert {
                     ),
                     (
                         r#"fabric_netdev_io_bytes_total{host="h1",device="mlx5_0",port="1",direction="transmit"}"#,
+                        "0+1e9x25 25e9+120e9x40",
+                    ),
+                ],
+            )
+            .every("1m"),
+            // InfiniBand, whose ports do not count RDMA apart.
+            fires(
+                "40m",
+                &[r#"host="h1""#],
+                &[
+                    (r#"fabric_port_info{host="h1",device="mlx5_0",port="1",fabric="infiniband",driver="mlx5_core"}"#, "1x70"),
+                    (
+                        r#"fabric_port_io_bytes_total{host="h1",device="mlx5_0",port="1",direction="transmit"}"#,
+                        "0+600e9x25 15000e9+1e9x40",
+                    ),
+                    (
+                        r#"fabric_netdev_io_bytes_total{host="h1",device="eno1",direction="transmit"}"#,
                         "0+1e9x25 25e9+120e9x40",
                     ),
                 ],

@@ -1,7 +1,7 @@
 //! Alerts about links.
 
 use super::Severity::{Critical, Warning};
-use super::{Alert, BY, PORT, fires, grown, line, port, silent};
+use super::{Alert, BY, PORT, errors_grown, fires, grown, line, port, silent};
 use crate::dashboards::limits as l;
 
 /// What takes minutes to hours to show.
@@ -15,12 +15,16 @@ fn link_down() -> Alert {
         severity: Critical,
         hold: "30s",
         expr: format!(
-            "max by ({BY}) (fabric_port_up{{port!=\"\"}}) == 0\nand on ({BY})\nmax by ({BY}) (max_over_time(fabric_port_up{{port!=\"\"}}[6h:5m])) == 1"
+            "max by ({BY}) (fabric_port_up{{port!=\"\"}}) == 0\nand on ({BY})\nmax by ({BY}) (max_over_time(fabric_port_up{{port!=\"\"}}[6h:5m]) == 1 or max_over_time(fabric_port_up{{port!=\"\"}}[2d:1h])) == 1"
         ),
         summary: "{{ $labels.host }} {{ $labels.device }} is down",
-        says: "This port was up within six hours and carries nothing now. Many at once: their switch or host. One: cable or module.",
+        says: "This port was up within two days (six hours, if only for minutes) and carries nothing now. Many at once: their switch or host. One: cable or module. This ends after that time, although the port may still be down.",
         cases: vec![
             fires("20m", &[PORT], &[(r#"fabric_port_up{host="h1",device="mlx5_0",port="1"}"#, "1x60 0x40")]),
+            // A day later, and after three days.
+            fires("30h", &[PORT], &[(r#"fabric_port_up{host="h1",device="mlx5_0",port="1"}"#, "1x60 0x360")])
+                .every("5m"),
+            silent("75h", &[(r#"fabric_port_up{host="h1",device="mlx5_0",port="1"}"#, "1x60 0x900")]).every("5m"),
             // Never up; and a netdev without RDMA.
             silent(
                 "20m",
@@ -36,11 +40,7 @@ fn link_down() -> Alert {
 
 /// Errors of the wire in a window beyond what a bit error rate gives at the link's own rate, and more than an accident.
 fn beyond(window: &str, seconds: u32, ber: l::Limit) -> String {
-    let errors = format!(
-        "sum by ({BY}) ({} or {})",
-        grown("fabric_link_crc_errors_total{direction=\"receive\"}", window),
-        grown("fabric_link_symbol_errors_total", window)
-    );
+    let errors = errors_grown("", window);
     format!(
         "{errors} >= {}\nand on ({BY})\n{errors} >= on ({BY}) {} * 8 * {seconds} * {:e}",
         l::ERRORS.at,
@@ -65,6 +65,32 @@ fn ber_high() -> Alert {
                 &[
                     (r#"fabric_link_symbol_errors_total{host="h1",device="mlx5_0",port="1"}"#, "0x20 3x20"),
                     (r#"fabric_port_rate_bytes_per_second{host="h1",device="mlx5_0",port="1"}"#, "50e9x40"),
+                ],
+            )
+            .every("1m"),
+            // An adapter that counts CRC alone.
+            fires(
+                "30m",
+                &[PORT],
+                &[
+                    (
+                        r#"fabric_link_crc_errors_total{host="h1",device="mlx5_0",port="1",direction="receive"}"#,
+                        "0x20 3x20",
+                    ),
+                    (r#"fabric_port_rate_bytes_per_second{host="h1",device="mlx5_0",port="1"}"#, "50e9x40"),
+                ],
+            )
+            .every("1m"),
+            // At 100 Gb/s two are enough; one bad frame, which an adapter counts by symbols and by CRC, is not two.
+            silent(
+                "30m",
+                &[
+                    (r#"fabric_link_symbol_errors_total{host="h1",device="mlx5_0",port="1"}"#, "0x20 1x20"),
+                    (
+                        r#"fabric_link_crc_errors_total{host="h1",device="mlx5_0",port="1",direction="receive"}"#,
+                        "0x20 1x20",
+                    ),
+                    (r#"fabric_port_rate_bytes_per_second{host="h1",device="mlx5_0",port="1"}"#, "12.5e9x40"),
                 ],
             )
             .every("1m"),
@@ -179,7 +205,7 @@ fn degraded() -> Alert {
             port("fabric_port_up"),
         ),
         summary: "{{ $labels.host }} {{ $labels.device }} trained to less than it had",
-        says: "The link is up and runs slower, or with fewer lanes, than within the last day. All jobs on this host wait for it. Reseat; replace cable or module.",
+        says: "The link is up and runs slower, or with fewer lanes, than within the last day. All jobs on this host wait for it. Reseat; replace cable or module. This ends after a day, although the link may still be slow.",
         cases: vec![
             fires(
                 "40m",

@@ -9,7 +9,7 @@ mod own;
 #[cfg(test)]
 mod tests;
 
-use crate::dashboards::common::{BY, grown, of_port_over as rate, paused_over};
+use crate::dashboards::common::{BY, errors_grown, grown, of_port_over as rate, paused_over, rdma_sent_over};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 

@@ -179,9 +179,10 @@ fn store_failing() -> Alert {
         name: "FabriclensStoreFailing",
         severity: Critical,
         hold: "0s",
+        // Not from its own store, nor from what it forwards: neither has samples of a collector that cannot write.
         expr: "max(fabriclens_store_log_failing) == 1 or max(fabriclens_store_maintenance_failing) == 1".to_owned(),
         summary: "The collector cannot write",
-        says: "Samples cannot be made durable, or blocks cannot be written: the disk is full, read-only or broken. Agents keep what they can for minutes. Look at the disk and the collector's log now.",
+        says: "Samples cannot be made durable, or blocks cannot be written: the disk is full, read-only or broken. Agents keep what they can for minutes. Look at the disk and the collector's log now. This rule wants the collector scraped: what it forwards or answers stops just then.",
         cases: vec![
             fires("5m", &[""], &[("fabriclens_store_log_failing", "0x10 1x20")]),
             silent("5m", &[("fabriclens_store_log_failing", "0x30"), ("fabriclens_store_maintenance_failing", "0x30")]),

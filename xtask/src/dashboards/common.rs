@@ -28,6 +28,27 @@ pub fn bits(direction: &str, chosen: &str) -> String {
     format!(r#"8 * rate(fabric_port_io_bytes_total{{direction="{direction}",{chosen}}}[$__rate_interval])"#)
 }
 
+/// Series of a name that fit all of these; some may be empty.
+fn with(name: &str, matchers: &[&str]) -> String {
+    let matchers: Vec<&str> = matchers.iter().copied().filter(|m| !m.is_empty()).collect();
+    if matchers.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", matchers.join(",")) }
+}
+
+/// Bytes a second that RDMA sent. Ports of InfiniBand and Omni-Path count no RDMA of their own: there all is RDMA, IPoIB too.
+pub fn rdma_sent(chosen: &str) -> String {
+    rdma_sent_over(chosen, INTERVAL, "")
+}
+
+/// The same over a window, some time ago.
+pub fn rdma_sent_over(chosen: &str, window: &str, offset: &str) -> String {
+    let of = |counter: &str| format!("rate({}[{window}]{offset})", with(counter, &["direction=\"transmit\"", chosen]));
+    format!(
+        "({} or {} and on ({BY}) fabric_port_info{{fabric=~\"infiniband|omnipath\"}}{offset})",
+        of("fabric_rdma_io_bytes_total"),
+        of("fabric_port_io_bytes_total")
+    )
+}
+
 /// Share of the line rate that could not be sent for want of credits. RoCE adapters have this counter too, and there it
 /// tells nothing, so ports that know pause are left out.
 pub fn waits(chosen: &str) -> String {
@@ -59,6 +80,26 @@ pub fn by_leaf(join: &str, ports: &str) -> String {
 /// How much a counter grew: a difference of two samples, which costs two, however long, and is a whole number.
 pub fn grown(series: &str, time: &str) -> String {
     format!("clamp_min({series} - {series} offset {time}, 0)")
+}
+
+/// Errors of the wire at a port, as `how` asks for one counter. A frame that is lost moves the symbols and the CRC counter
+/// of an adapter that has both, so it is the higher of the two and not their sum; many adapters have but one.
+fn errors_of_wire(chosen: &str, how: impl Fn(&str) -> String) -> String {
+    format!(
+        "max by ({BY}) ({} or {})",
+        how(&with("fabric_link_symbol_errors_total", &[chosen])),
+        how(&with("fabric_link_crc_errors_total", &["direction=\"receive\"", chosen]))
+    )
+}
+
+/// How many came in a time.
+pub fn errors_grown(chosen: &str, time: &str) -> String {
+    errors_of_wire(chosen, |series| grown(series, time))
+}
+
+/// How many come in a second.
+pub fn errors_rate(chosen: &str) -> String {
+    errors_of_wire(chosen, |series| format!("rate({series}[{INTERVAL}])"))
 }
 
 /// The sum of a counter over what is counted of a port: priorities, reasons.

@@ -162,7 +162,10 @@ fn losses() -> Row {
             lines("Errors of the wire", Unit::PerSecond)
                 .says("Symbol and CRC errors. See Link health for how bad they are.")
                 .ask(of_port("fabric_link_symbol_errors_total", OF_DEVICE), "{{device}} symbol")
-                .ask(of_port("fabric_link_crc_errors_total", OF_DEVICE), "{{device}} CRC")
+                .ask(
+                    of_port("fabric_link_crc_errors_total", &format!("direction=\"receive\",{OF_DEVICE}")),
+                    "{{device}} CRC",
+                )
                 .wide(8),
         ],
     )

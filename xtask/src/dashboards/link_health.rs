@@ -1,6 +1,6 @@
 //! Which cable, module or slot is failing?
 
-use super::common::{OF_DEVICE, below_leaf, grown};
+use super::common::{OF_DEVICE, below_leaf, errors_grown, grown};
 use super::limits;
 use super::panel::{Dashboard, Link, Row, Unit, Var, lines, row, states, table};
 
@@ -86,13 +86,14 @@ fn errors() -> Row {
     let ber = |window: &str, seconds: u32| {
         format!(
             "{} / on (host, device, port) (fabric_port_rate_bytes_per_second{{{OF_DEVICE}}} * {}) > 0",
-            grown(&format!("fabric_link_symbol_errors_total{{{OF_DEVICE}}}"), window),
+            errors_grown(OF_DEVICE, window),
             8 * seconds
         )
     };
     let mut errors = table("Bit error rate after correction", Unit::Count)
-        .says("Symbol errors over the bits that the link could carry, in the two windows by which links are accepted: 1e-14 in 12 \
-               minutes is a bad link, 1e-15 in 125 minutes one that becomes bad. Only links with errors are listed.");
+        .says("Symbol or CRC errors, whichever are more, over the bits that the link could carry, in the two windows by which links are \
+               accepted: 1e-14 in 12 minutes is a bad link, 1e-15 in 125 minutes one that becomes bad; a single error is an accident. Only \
+               links with errors are listed.");
     for (window, seconds, title) in windows {
         errors = errors.ask(ber(window, seconds), title);
     }

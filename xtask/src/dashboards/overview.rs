@@ -1,6 +1,6 @@
 //! Is the fabric healthy, and where is it hot?
 
-use super::common::{HEARD, PORTS, below_leaf, bits, by_leaf, of_port, paused, waits};
+use super::common::{HEARD, PORTS, below_leaf, bits, by_leaf, errors_rate, of_port, paused, waits};
 use super::limits;
 use super::panel::{Dashboard, Link, Unit, Var, bars, lines, row, stacked, stat, table};
 
@@ -124,9 +124,9 @@ pub fn dashboard() -> Dashboard {
                         .wide(8)
                         .none("No InfiniBand port waits."),
                     bars("Errors of the wire", Unit::PerSecond)
-                        .says("Symbol errors a second. Any that stays is a cable, a module or a connector: see Link health.")
+                        .says("Symbol or CRC errors a second, whichever are more. Any that stays is a cable, a module or a connector: see Link health.")
                         .ask(
-                            format!("topk(8, {} > 0)", below_leaf(&of_port("fabric_link_symbol_errors_total", PORTS))),
+                            format!("topk(8, {} > 0)", below_leaf(&errors_rate(PORTS))),
                             "{{host}} {{device}}",
                         )
                         .link(Link::Port)

@@ -1,6 +1,6 @@
 //! What happened, in which order, and who was hit? For the post-mortem.
 
-use super::common::{PORTS, bits, of_port, paused};
+use super::common::{PORTS, bits, errors_rate, of_port, paused};
 use super::limits;
 use super::panel::{Dashboard, Link, Row, Unit, Var, heat, lines, row, states, table};
 
@@ -154,11 +154,8 @@ fn signs() -> Row {
                 .wide(8)
                 .none("No NIC told of a storm."),
             lines("Errors of the wire", Unit::PerSecond)
-                .says("A link that broke at the same time may be the cause, and not the storm.")
-                .ask(
-                    format!("topk(10, {} > 0)", of_port("fabric_link_symbol_errors_total", PORTS)),
-                    "{{host}} {{device}}",
-                )
+                .says("Symbol or CRC errors, whichever are more. A link that broke at the same time may be the cause, and not the storm.")
+                .ask(format!("topk(10, {} > 0)", errors_rate(PORTS)), "{{host}} {{device}}")
                 .link(Link::Port)
                 .wide(8)
                 .none("No link had errors."),

@@ -1,6 +1,6 @@
 //! Is it the network, or only RDMA?
 
-use super::common::{OF_DEVICE, bits, of_port};
+use super::common::{OF_DEVICE, bits, of_port, rdma_sent};
 use super::limits;
 use super::panel::{Dashboard, Link, Row, Unit, Var, lines, row, stacked, table};
 
@@ -21,13 +21,15 @@ pub fn dashboard() -> Dashboard {
 }
 
 fn who_carries() -> Row {
+    let rdma = rdma_sent(OF_DEVICE);
     row(
         "Who carries the bytes",
         vec![
             stacked("RDMA and TCP, sent", Unit::BitsPerSecond)
-                .says("TCP that grows while RDMA falls is a fallback: the job runs on, many times slower.")
+                .says("TCP that grows while RDMA falls is a fallback: the job runs on, many times slower. On InfiniBand, RDMA is all that \
+                       the port sends, TCP over IPoIB too.")
                 .ask(
-                    format!("8 * sum(rate(fabric_rdma_io_bytes_total{{direction=\"transmit\",{OF_DEVICE}}}[$__rate_interval]))"),
+                    format!("8 * sum({rdma})"),
                     "RDMA",
                 )
                 .ask(
@@ -40,7 +42,7 @@ fn who_carries() -> Row {
                     format!(
                         "topk(10, sum by (host) (rate(fabric_tcp_io_bytes_total{{direction=\"transmit\",{REMOTE}}}[$__rate_interval])) \
                          / (sum by (host) (rate(fabric_tcp_io_bytes_total{{direction=\"transmit\",{REMOTE}}}[$__rate_interval])) \
-                         + sum by (host) (rate(fabric_rdma_io_bytes_total{{direction=\"transmit\",{OF_DEVICE}}}[$__rate_interval]))))"
+                         + sum by (host) ({rdma})))"
                     ),
                     "{{host}}",
                 )

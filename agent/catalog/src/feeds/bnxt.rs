@@ -89,10 +89,12 @@ pub static ETHTOOL: &[Feed] = &[
     eth("tx_stat_discard", &PORT_DISCARDS).tx().reason("buffer"),
     eth("tx_stat_error", &LINK_ERRORS).tx().reason("total"),
     eth("link_down_events", &LINK_DOWNS),
-    eth("continuous_pause_events", &STORM_EVENTS).rx().reason("continuous"),
-    eth("resume_pause_events", &STORM_EVENTS).rx().reason("resume"),
-    eth("continuous_roce_pause_events", &STORM_EVENTS).rx().reason("continuous_roce"),
-    eth("resume_roce_pause_events", &STORM_EVENTS).rx().reason("resume_roce"),
+    // Among the counters of what is received, but of pause that the adapter sends: rings that stand still with pause on, and
+    // PFC that it switches off so that it does not flood (Broadcom's hsi_struct_def).
+    eth("continuous_pause_events", &STORM_EVENTS).tx().reason("continuous"),
+    eth("resume_pause_events", &STORM_EVENTS).tx().reason("resume"),
+    eth("continuous_roce_pause_events", &STORM_EVENTS).tx().reason("continuous_roce"),
+    eth("resume_roce_pause_events", &STORM_EVENTS).tx().reason("resume_roce"),
     eth("rx_bits", &PORT_IO_CLASS).rx().class("phy").times(0.125),
     eth("rx_buffer_passed_threshold", &PORT_BUFFER_EVENTS).reason("receive_threshold"),
     eth("rx_pcs_symbol_err", &SYMBOL_ERRORS),

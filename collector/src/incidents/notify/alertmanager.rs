@@ -138,10 +138,19 @@ impl Receiver for Alertmanager {
         }
         let url = format!("{}/api/v2/alerts", self.caller.client.url().trim_end_matches('/'));
         for batch in steps.chunks(BATCH) {
-            let alerts: Vec<&Alert> = batch.iter().flat_map(|step| &step.alerts).collect();
+            let mut alerts: Vec<&Alert> = batch.iter().flat_map(|step| &step.alerts).collect();
+            // Those that go on first: of an end that it hears before them, one that has just begun tells people at once, as if
+            // the whole group were over.
+            alerts.sort_by(|a, b| b.ends_at.cmp(&a.ends_at));
             let body = serde_json::to_vec(&alerts).map_err(|e| Later { wait: None, why: e.to_string() })?;
-            if let Answer::Refused(why) = self.caller.post(&url, alerts.len(), &body, |request| request)? {
-                tracing::warn!(receiver = self.caller.name, why, "alerts refused");
+            match self.caller.post(&url, alerts.len(), &body, |request| request) {
+                Ok(Answer::Taken) => {}
+                Ok(Answer::Refused(why)) => tracing::warn!(receiver = self.caller.name, why, "alerts refused"),
+                Err(later) => {
+                    // It may restart, and then knows none of them: all are said again.
+                    self.sent.values_mut().for_each(|sent| sent.at_ns = 0);
+                    return Err(later);
+                }
             }
             for step in batch {
                 if step.news {

@@ -216,6 +216,15 @@ fn alertmanager_hears_it_each_minute_and_when_it_ends_even_over_a_restart() {
     assert!(turn(&mut am, &book, 63) && fake.take().is_empty());
     turn(&mut am, &book, 64);
     assert_eq!(alerts(&fake.take(), 64), [slow(240)]);
+    // It did not hear of one, so it may have forgotten the other.
+    let beside = incident("b");
+    book.update(65 * S, std::slice::from_ref(&beside));
+    *fake.answers.lock() = vec![503];
+    assert!(!turn(&mut am, &book, 65) && turn(&mut am, &book, 66));
+    assert_eq!(alerts(&fake.take()[1..], 66), [slow(240), slow(240)]);
+    book.update(67 * S, &[Incident { end_ns: Some(67 * S), ..beside }]);
+    turn(&mut am, &book, 67);
+    assert_eq!(alerts(&fake.take(), 67), [slow(0)]);
     // Another verdict: the old alert goes on until the new one stands.
     now.kind = Kind::PfcStorm;
     now.severity = Severity::Critical;
@@ -223,7 +232,7 @@ fn alertmanager_hears_it_each_minute_and_when_it_ends_even_over_a_restart() {
     assert!(turn(&mut am, &book, 70) && turn(&mut am, &book, 79) && fake.take().is_empty());
     turn(&mut am, &book, 80);
     let storm = |end: i64| ("FabriclensPfcStorm".to_owned(), "critical".to_owned(), end);
-    assert_eq!(alerts(&fake.take(), 80), [slow(0), storm(240)]);
+    assert_eq!(alerts(&fake.take(), 80), [storm(240), slow(0)]);
     // It ends while we are away.
     now.end_ns = Some(90 * S);
     book.update(91 * S, std::slice::from_ref(&now));
