@@ -188,8 +188,9 @@ pub const ALL: [Row; 39] = [
     row(Signal::SequenceNaks, Sum, r#"irate(fabric_rdma_sequence_naks_total{direction="receive"}[$w])"#),
     row(Signal::Timeouts, Sum, "irate(fabric_rdma_ack_timeouts_total[$w])"),
     row(
+        // One bad frame moves several of them.
         Signal::WireErrors,
-        Sum,
+        Max,
         r#"irate(fabric_link_crc_errors_total{direction="receive"}[$w]) or irate(fabric_link_symbol_errors_total[$w]) or irate(fabric_link_receive_errors_total[$w])"#,
     ),
     row(Signal::Discards, Sum, "irate(fabric_port_discards_total[$w])"),
@@ -210,8 +211,8 @@ pub const ALL: [Row; 39] = [
     ),
     slow(Signal::LinkDowns, Max, downs!("10m")),
     slow(Signal::LinkDownsDay, Max, downs!("1d")),
-    slow(Signal::WireErrorsShort, Sum, wire_errors!("12m")),
-    slow(Signal::WireErrorsLong, Sum, wire_errors!("125m")),
+    slow(Signal::WireErrorsShort, Max, wire_errors!("12m")),
+    slow(Signal::WireErrorsLong, Max, wire_errors!("125m")),
     row(Signal::FecLost, Sum, "irate(fabric_fec_uncorrectable_blocks_total[$w])"),
     slow(
         Signal::FecMended,

@@ -70,6 +70,8 @@ fn what_grew_over_minutes_and_days_is_told_as_it_grew() {
             }
         }),
         (port!("fabric_link_symbol_errors_total"), |t| (t / 1000) as f64),
+        // The same bad frames, as another counter has them.
+        (port!("fabric_link_crc_errors_total", "direction" = "receive"), |t| (t / 1000) as f64),
         (port!("fabric_fec_corrected_bits_total"), |t| if t > 80_000 { t as f64 * 50.0 } else { t as f64 }),
     ]);
     let get = |signal| frame.get(signal, 0);
