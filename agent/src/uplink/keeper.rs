@@ -212,6 +212,7 @@ mod tests {
     use crate::config::{self, Overrides};
     use crate::ring::Ring;
 
+    #[expect(clippy::await_holding_lock, reason = "who holds it is the disk that hangs")]
     #[tokio::test(start_paused = true)]
     async fn a_disk_that_hangs_is_not_waited_for_and_the_accounts_stay_exact() {
         let dir = tempfile::tempdir().unwrap();
