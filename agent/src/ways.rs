@@ -1,10 +1,8 @@
 //! The uplinks of a running agent, each with its spool: one, or one a collector where samples are duplicated.
 
-use crate::batch::chain;
 use crate::config::{Collector, Spool as SpoolConfig};
 use crate::http;
 use crate::schedule::Engine;
-use crate::spool::Spool;
 use crate::uplink::{ConnectError, Counters, Uplink, authority};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,15 +24,16 @@ pub fn uplinks(
     let ways = collector.ways();
     let names: Vec<Option<&str>> = ways.iter().map(|w| Some(authority(&w.url)).filter(|_| ways.len() > 1)).collect();
     let folders: Vec<String> = names.iter().map(|name| folder(*name)).collect();
-    if let Some(dir) = &spool.dir {
+    let dir = spools(spool);
+    if let Some(dir) = dir {
         warn_of_others(dir, &folders);
     }
     let mut uplinks = Vec::new();
     for (i, way) in ways.iter().enumerate() {
         tracing::info!(collector = way.url, others = ?way.others, host, "sending samples");
         let uplink = Uplink::new(way.clone(), host, engine.reader(i), names[i])?;
-        uplinks.push(match open(spool, &folders[i]) {
-            Some(opened) => uplink.with_spool(opened, spool),
+        uplinks.push(match dir {
+            Some(dir) => uplink.with_spool(&dir.join(&folders[i]), spool),
             None => uplink,
         });
     }
@@ -56,28 +55,15 @@ fn folder(name: Option<&str>) -> String {
     name.map_or_else(|| ONLY.to_owned(), |name| name.chars().map(plain).collect())
 }
 
-/// `None`, after saying why, where samples can wait in memory alone.
-fn open(config: &SpoolConfig, folder: &str) -> Option<Spool> {
-    let dir = config.dir.as_ref()?;
+/// Where spools are; `None`, after saying why, where samples can wait in memory alone.
+fn spools(config: &SpoolConfig) -> Option<&Path> {
+    let dir = config.dir.as_deref()?;
     if !config.asked && !dir.is_dir() {
         let dir = dir.display();
         tracing::info!(%dir, "no such directory: while no collector takes samples they wait in memory alone; make it, or set spool.dir");
         return None;
     }
-    match Spool::open(&dir.join(folder), config.limits) {
-        Ok(spool) => {
-            let held = spool.held();
-            if held.points > 0 {
-                tracing::info!(points = held.points, bytes = held.bytes, "samples of before wait in the spool");
-            }
-            Some(spool)
-        }
-        Err(error) => {
-            let error = chain(&error);
-            tracing::warn!(error, "there is no spool: while no collector takes samples they wait in memory alone");
-            None
-        }
-    }
+    Some(dir)
 }
 
 /// Spools that no way has hold samples that nobody sends.

@@ -96,11 +96,14 @@ fn values_out_of_range_are_refused() {
         ("[collector]\ncompression = \"lz4\"", "zstd, gzip or none"),
         ("[collector]\nurl = \"collector:4317\"", "http://127.0.0.1:4317"),
         ("[collector]\nurl = \"http://localhost\"", "http://127.0.0.1:4317"),
+        ("[collector]\nurl = \"https://ann:secret@host:4317\"", "holds credentials"),
+        ("[collector]\nurls = [\"http://127.0.0.1:1\", \"ann:secret@host\"]", "holds credentials"),
         ("[collector]\nurl = \"http://localhost:1\"\nca = \"x\"", "https://"),
         ("[http]\nlisten = \"7471\"", "127.0.0.1:7471"),
         ("[http]\ncert = \"x\"", "http.key"),
     ] {
         assert!(error(text).contains(says), "{text}: {}", error(text));
+        assert!(!error(text).contains("secret"), "{}", error(text));
     }
     let e = from("[sampling]\nfull = \"fast\"", &[], &Overrides::default()).unwrap_err();
     let source = std::error::Error::source(&e).unwrap().to_string();

@@ -8,6 +8,7 @@ use fabriclens_catalog::metrics::traffic;
 use fabriclens_wire::{Column, Resource, Section, Value};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -54,13 +55,34 @@ fn status(outcome: Outcome, reads: u64) -> SourceStatus {
     }
 }
 
+/// Counts how often it is looked at.
+#[derive(Default)]
+struct Counted(AtomicU64);
+
+impl View for Counted {
+    fn sections(&self) -> Vec<Section> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Fixed(vec![]).sections()
+    }
+
+    fn sources(&self) -> Vec<SourceStatus> {
+        vec![]
+    }
+
+    fn ring(&self) -> (usize, u64) {
+        (0, 0)
+    }
+}
+
+fn app(view: impl View + 'static) -> App {
+    App { view: Arc::new(view), uplinks: vec![], counters: Arc::new(Counters::default()), host: "h".into() }
+}
+
 async fn server(sources: Vec<SourceStatus>) -> SocketAddr {
-    let app = App {
-        view: Arc::new(Fixed(sources)),
-        uplinks: vec![],
-        counters: Arc::new(Counters::default()),
-        host: "h".into(),
-    };
+    serve(app(Fixed(sources))).await
+}
+
+async fn serve(app: App) -> SocketAddr {
     let http = Http { listen: ([127, 0, 0, 1], 0).into(), identity: None, insecure: false };
     let server = Server::bind(&http, app).await.expect("bound");
     let address = server.address().expect("an address");
@@ -92,8 +114,23 @@ async fn metrics_in_both_formats_with_the_servers_own() {
         "{open}"
     );
     assert!(get(address, "/nothing", "*/*").await.starts_with("HTTP/1.1 404"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let after = get(address, "/metrics", "*/*").await;
     assert!(after.contains("path=\"other\",status=\"404\"} 1"), "unknown paths share one series: {after}");
+}
+
+/// Whoever asks again and again takes no more processor time than one page a second costs.
+#[tokio::test]
+async fn a_page_of_metrics_is_made_once_a_second() {
+    let view = Arc::new(Counted::default());
+    let address = serve(App { view: view.clone(), ..app(Fixed(vec![])) }).await;
+    let begin = std::time::Instant::now();
+    for _ in 0..200 {
+        assert!(get(address, "/metrics", "*/*").await.starts_with("HTTP/1.1 200"));
+    }
+    let most = begin.elapsed().as_secs() + 1;
+    let made = view.0.load(Ordering::Relaxed);
+    assert!((1..=most).contains(&made), "{made} in {most} s");
 }
 
 #[tokio::test]
@@ -129,7 +166,7 @@ async fn health_names_what_fails_and_nothing_that_is_merely_absent() {
 #[tokio::test]
 async fn a_taken_address_is_an_error_with_its_remedy() {
     let taken = server(vec![]).await;
-    let app = App { view: Arc::new(Fixed(vec![])), uplinks: vec![], counters: Arc::default(), host: "h".into() };
+    let app = app(Fixed(vec![]));
     let http = Http { listen: taken, identity: None, insecure: false };
     let error = Server::bind(&http, app).await.err().expect("refused").to_string();
     assert!(error.contains(&taken.to_string()) && error.contains("--http"), "{error}");

@@ -5,9 +5,10 @@
 #[path = "support/otlp.rs"]
 mod otlp;
 
+use fabriclens_agent::clock::Clock;
 use fabriclens_agent::config::{Collector, Mode, Spool};
 use fabriclens_agent::ring::Ring;
-use fabriclens_agent::spool::Limits;
+use fabriclens_agent::spool::{Limits, Now, Spool as Opened};
 use fabriclens_agent::uplink::{State, Uplink};
 use otlp::{Act, Fake, Run, config, section, sorted, spool, start, start_with, until};
 use std::net::SocketAddr;
@@ -146,6 +147,26 @@ async fn a_receiver_that_knows_another_compression_gets_the_spool_too() {
     assert_eq!(run.end().await.accounts().dropped, 0);
 }
 
+/// Another agent may have it for a moment when one takes the place of another.
+#[tokio::test(start_paused = true)]
+async fn a_spool_that_cannot_be_opened_is_told_and_opened_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = spool(dir.path());
+    let folder = dir.path().join("samples");
+    let mut other = Opened::open(&folder, spool.limits, Now::of(&Clock::new())).unwrap();
+    other.append(b"x", 0, 7, Now::of(&Clock::new())).1.unwrap();
+    let run = start_with(config(nobody()), Some(&spool));
+    let reasons = || fabriclens_agent::http::health(&[], &[Arc::clone(&run.counters)]).reasons;
+    let told = |reason: &String| reason.starts_with("the spool takes nothing") && reason.contains("another process");
+    push(&run, 0..10).await;
+    assert!(reasons().iter().any(told), "{:?}", reasons());
+    drop(other);
+    until("it to be opened", || run.counters.accounts().found == 7).await;
+    until("samples to be kept", || run.counters.accounts().spooled > 7).await;
+    assert!(!reasons().iter().any(told), "{:?}", reasons());
+    run.end().await;
+}
+
 #[tokio::test]
 async fn a_full_spool_drops_the_oldest_and_counts_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -174,10 +195,7 @@ async fn a_dead_collector_holds_up_nobody_and_each_has_its_own_account() {
     for (i, address) in [dead, fake.zstd().await].into_iter().enumerate() {
         let uplink = Uplink::new(config(address), "h", ring.reader(i), Some(&address.to_string())).unwrap();
         let folder = dir.path().join(i.to_string());
-        let uplink = uplink.with_spool(
-            fabriclens_agent::spool::Spool::open(&folder, spool(dir.path()).limits).unwrap(),
-            &Spool { after: Duration::from_secs(1), ..spool(dir.path()) },
-        );
+        let uplink = uplink.with_spool(&folder, &Spool { after: Duration::from_secs(1), ..spool(dir.path()) });
         ways.push((uplink.counters(), tokio::spawn(uplink.run(stopped.clone()))));
     }
     for n in 0..1000 {

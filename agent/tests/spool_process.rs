@@ -7,7 +7,8 @@ mod otlp;
 #[path = "support/agent.rs"]
 mod process;
 
-use fabriclens_agent::spool::{Limits, Spool, SpoolError};
+use fabriclens_agent::clock::Clock;
+use fabriclens_agent::spool::{Limits, Lost, Now, Spool, SpoolError};
 use otlp::{Fake, until};
 use process::{Agent, command, program};
 use std::net::SocketAddr;
@@ -34,8 +35,12 @@ fn nobody() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
+fn now() -> Now {
+    Now::of(&Clock::new())
+}
+
 fn held(dir: &Path) -> u64 {
-    Spool::open(&dir.join("samples"), WIDE).map_or(0, |spool| spool.held().points)
+    Spool::open(&dir.join("samples"), WIDE, now()).map_or(0, |spool| spool.held().points)
 }
 
 #[tokio::test]
@@ -86,13 +91,13 @@ impl Drop for Tmpfs {
 }
 
 fn put(spool: &mut Spool, n: u8) -> Result<(), String> {
-    spool.append(&[n; 20_000], 0, 1, 1).1.map_err(|e| e.to_string())
+    spool.append(&[n; 20_000], 0, 1, now()).1.map_err(|e| e.to_string())
 }
 
 #[test]
 fn half_of_the_disk_is_left_to_others_and_a_full_one_loses_nothing_that_was_kept() {
     let Some(disk) = Tmpfs::new("size=1m") else { return };
-    let mut spool = Spool::open(&disk.0.path().join("samples"), WIDE).unwrap();
+    let mut spool = Spool::open(&disk.0.path().join("samples"), WIDE, now()).unwrap();
     let kept = (0..100).take_while(|n| put(&mut spool, *n).is_ok()).count() as u64;
     assert!((20..=26).contains(&kept), "half of a MiB in pieces of 20 kB: {kept}");
     assert!(put(&mut spool, 200).unwrap_err().contains("half of what is free"));
@@ -109,7 +114,7 @@ fn half_of_the_disk_is_left_to_others_and_a_full_one_loses_nothing_that_was_kept
     drop(spool);
 
     // A program that another test starts has this process' files, its lock too, until it is that program.
-    let open = || Spool::open(&disk.0.path().join("samples"), WIDE);
+    let open = || Spool::open(&disk.0.path().join("samples"), WIDE, now());
     let began = std::time::Instant::now();
     let opened = std::iter::repeat_with(open)
         .find(|opened| !matches!(opened, Err(SpoolError::Busy { .. })) || began.elapsed() > Duration::from_secs(20));
@@ -117,9 +122,9 @@ fn half_of_the_disk_is_left_to_others_and_a_full_one_loses_nothing_that_was_kept
     assert_eq!(spool.held().points, kept);
     std::fs::remove_file(filler).unwrap();
     for n in 0..kept {
-        let request = spool.next(1).1.unwrap().unwrap();
+        let request = spool.next(now().at).1.unwrap().unwrap();
         assert_eq!(request.payload, [n as u8; 20_000]);
-        assert!(spool.done(&request));
+        assert_eq!(spool.done(&request), Some(Lost::default()));
     }
     put(&mut spool, 1).expect("it works again");
 }

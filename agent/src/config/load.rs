@@ -300,17 +300,21 @@ fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigErro
         return Ok(None);
     }
     let urls: Vec<&String> = std::iter::once(&c.url).chain(&c.others).collect();
+    let key = if c.others.is_empty() { "collector.url" } else { "collector.urls" };
+    let open = urls.iter().map(|url| is_open(key, url, &c)).collect::<Result<Vec<_>, _>>()?;
     for (i, url) in urls.iter().enumerate() {
         needs("collector.urls", !urls[..i].contains(url), &format!("{url:?} is named twice"))?;
     }
-    let key = if c.others.is_empty() { "collector.url" } else { "collector.urls" };
-    let open = urls.iter().map(|url| is_open(key, url, &c)).collect::<Result<Vec<_>, _>>()?;
     c.insecure = open.contains(&true);
     Ok(Some(c))
 }
 
 /// Checks a URL of a collector; true where samples leave the host in plain text, which was accepted.
 fn is_open(key: &'static str, url: &str, c: &Collector) -> Result<bool, ConfigError> {
+    // Before anything shows it.
+    if url.contains('@') {
+        return bad(key, "holds credentials; use token_file, or cert and key, instead");
+    }
     let form = || format!("{url:?} is not a URL such as http://127.0.0.1:4317 or https://collector:4317");
     let uri: axum::http::Uri = match url.parse() {
         Ok(uri) => uri,

@@ -3,6 +3,7 @@
 //!
 //! Nothing here reads a device: a scrape gets the latest snapshot, whoever and however often asks.
 
+mod connections;
 mod counters;
 mod health;
 mod tls;
@@ -17,17 +18,19 @@ use crate::exposition::{self, Format};
 use crate::microburst::Dump;
 use crate::schedule::{Engine, SourceStatus};
 use crate::uplink;
-use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
+use bytes::Bytes;
 use fabriclens_wire::{Resource, Section};
 use std::future::Future;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
 
 /// What the server shows; the engine, or a test's stand-in.
 pub trait View: Send + Sync {
@@ -96,6 +99,15 @@ impl App {
         health.reasons.extend(self.view.slowed());
         health
     }
+
+    fn text(&self, format: Format) -> String {
+        let mut sections = self.view.sections();
+        let resource = Arc::new(Resource { host: Arc::clone(&self.host), device: None, port: None });
+        let now = Clock::new().now();
+        sections.push(self.counters.section(&resource, now));
+        sections.extend(self.uplinks.iter().map(|u| u.section(&resource, now)));
+        exposition::render(&sections, format)
+    }
 }
 
 /// Why the server did not start.
@@ -145,23 +157,14 @@ impl Server {
 
     /// Serves until `stop` ends.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) {
-        let router = router(self.app);
-        let end = match self.tls {
-            None => axum::serve(self.listener, router).with_graceful_shutdown(stop).await,
-            Some(tls) => {
-                axum::serve(tls::TlsListener::new(self.listener, tls), router).with_graceful_shutdown(stop).await
-            }
-        };
-        if let Err(error) = end {
-            tracing::error!(%error, "HTTP server ended");
-        }
+        connections::serve(self.listener, self.tls, router(self.app), stop).await;
     }
 }
 
 fn router(app: App) -> Router {
     Router::new()
         .route("/", get(page))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics).layer(Extension(Arc::<Pages>::default())))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/debug/microburst", get(bursts))
@@ -177,20 +180,39 @@ async fn count(State(app): State<App>, request: axum::extract::Request, next: ax
     response
 }
 
-async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
+/// Pages of `/metrics` as they were last made, by format and whether they are compressed. None is made more often than
+/// [`FRESH`]: whoever asks again and again must not take the processor time that sampling has.
+#[derive(Default)]
+struct Pages(Mutex<Vec<(Format, bool, Instant, Bytes)>>);
+
+const FRESH: Duration = Duration::from_secs(1);
+
+impl Pages {
+    async fn get(&self, app: &App, format: Format, gzipped: bool) -> std::io::Result<Bytes> {
+        // Held meanwhile: who asks for the same waits for it.
+        let mut pages = self.0.lock().await;
+        let kept = pages.iter().find(|(f, g, made, _)| (*f, *g) == (format, gzipped) && made.elapsed() < FRESH);
+        if let Some((.., page)) = kept {
+            return Ok(page.clone());
+        }
+        let text = app.text(format);
+        let page = Bytes::from(if gzipped { gzip(text.as_bytes())? } else { text.into_bytes() });
+        pages.retain(|(f, g, made, _)| (*f, *g) != (format, gzipped) && made.elapsed() < FRESH);
+        pages.push((format, gzipped, Instant::now(), page.clone()));
+        Ok(page)
+    }
+}
+
+async fn metrics(State(app): State<App>, Extension(pages): Extension<Arc<Pages>>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let format = Format::negotiate(accept);
-    let mut sections = app.view.sections();
-    let resource = Arc::new(Resource { host: Arc::clone(&app.host), device: None, port: None });
-    let now = Clock::new().now();
-    sections.push(app.counters.section(&resource, now));
-    sections.extend(app.uplinks.iter().map(|u| u.section(&resource, now)));
-    let text = exposition::render(&sections, format);
     let kind = (header::CONTENT_TYPE, format.content_type());
     let varies = (header::VARY, "accept, accept-encoding");
-    match wants_gzip(&headers).then(|| gzip(text.as_bytes())).and_then(Result::ok) {
-        Some(body) => ([kind, varies, (header::CONTENT_ENCODING, "gzip")], body).into_response(),
-        None => ([kind, varies], text).into_response(),
+    let gzipped = wants_gzip(&headers);
+    match pages.get(&app, format, gzipped).await {
+        Ok(page) if gzipped => ([kind, varies, (header::CONTENT_ENCODING, "gzip")], page).into_response(),
+        Ok(page) => ([kind, varies], page).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("compressing: {error}\n")).into_response(),
     }
 }
 

@@ -1,18 +1,12 @@
 //! TLS for the agent's own server.
 
 use crate::changed::Changed;
-use axum::serve::Listener;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig, crypto};
-use tokio_rustls::server::TlsStream;
 
 /// Accepts with certificate and key as they are in their files.
 pub(super) struct Acceptor {
@@ -28,7 +22,7 @@ impl Acceptor {
     }
 
     /// For the next connection. Files that changed and cannot be used are told, and those before go on.
-    fn get(&mut self) -> &TlsAcceptor {
+    pub(super) fn get(&mut self) -> &TlsAcceptor {
         if self.changed.look() {
             match acceptor(&self.identity.0, &self.identity.1) {
                 Ok(new) => self.now = new,
@@ -41,10 +35,6 @@ impl Acceptor {
         &self.now
     }
 }
-
-/// Longest handshake, and most handshakes waiting to be served.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-const WAITING: usize = 64;
 
 /// Why certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -86,55 +76,4 @@ fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
         .with_single_cert(chain, private)
         .map_err(rejected)?;
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-/// Hands out connections whose handshake is done; slow handshakes hold up nobody.
-pub(super) struct TlsListener {
-    ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    address: std::io::Result<SocketAddr>,
-}
-
-impl TlsListener {
-    pub(super) fn new(listener: TcpListener, mut acceptor: Acceptor) -> Self {
-        let address = listener.local_addr();
-        let (sender, ready) = mpsc::channel(WAITING);
-        tokio::spawn(async move {
-            while let Ok(place) = sender.clone().reserve_owned().await {
-                let (stream, peer) = match listener.accept().await {
-                    Ok(accepted) => accepted,
-                    Err(error) => {
-                        // Out of descriptors, mostly: waiting is all that helps.
-                        tracing::debug!(%error, "cannot accept a connection");
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                        continue;
-                    }
-                };
-                let handshake = acceptor.get().accept(stream);
-                tokio::spawn(async move {
-                    match tokio::time::timeout(HANDSHAKE, handshake).await {
-                        Ok(Ok(stream)) => _ = place.send((stream, peer)),
-                        Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
-                        Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
-                    }
-                });
-            }
-        });
-        Self { ready, address }
-    }
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.ready.recv().await {
-            Some(connection) => connection,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        self.address.as_ref().copied().map_err(|e| std::io::Error::new(e.kind(), e.to_string()))
-    }
 }

@@ -9,6 +9,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+use crate::clock::Clock;
 use segment::{Cursor, HEADER, Head};
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -24,13 +25,33 @@ const PARTS: u64 = 16;
 /// Segments are not smaller or larger than this.
 const SEGMENT: std::ops::RangeInclusive<u64> = (64 << 10)..=(4 << 20);
 
+/// What was found at a start is not dropped by age sooner than this: the clock may be wrong.
+const DOUBT: Duration = Duration::from_secs(3600);
+
 /// What a spool may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes on disk.
     pub bytes: u64,
-    /// Older requests are dropped.
+    /// Older requests are dropped. Measured by the monotonic clock: no step of the wall clock drops anything.
     pub age: Duration,
+}
+
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Unix ns.
+    pub wall_ns: u64,
+    /// The same, monotonic.
+    pub at: Instant,
+}
+
+impl Now {
+    /// By a clock.
+    pub fn of(clock: &Clock) -> Self {
+        let at = Instant::now();
+        Self { wall_ns: clock.wall(at), at }
+    }
 }
 
 /// Why a spool cannot be used.
@@ -111,7 +132,8 @@ struct Segment {
     /// Points that wait.
     points: u64,
     first_ns: u64,
-    last_ns: u64,
+    /// When its newest request is too old.
+    until: Instant,
 }
 
 /// See the module.
@@ -128,6 +150,7 @@ pub struct Spool {
     reading: Option<(u64, File)>,
     /// The last number that a segment had.
     newest: u64,
+    unreadable: u64,
     synced: Instant,
     _lock: File,
 }
@@ -137,7 +160,7 @@ impl Spool {
     ///
     /// # Errors
     /// [`SpoolError`], unless it can be read and written.
-    pub fn open(dir: &Path, limits: Limits) -> Result<Self, SpoolError> {
+    pub fn open(dir: &Path, limits: Limits, now: Now) -> Result<Self, SpoolError> {
         let wrong = |source| SpoolError::Io { dir: dir.to_owned(), source };
         match DirBuilder::new().mode(0o700).create(dir) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(wrong(e)),
@@ -159,15 +182,16 @@ impl Spool {
             out: None,
             reading: None,
             newest: 0,
+            unreadable: 0,
             synced: Instant::now(),
             _lock: lock,
         };
-        spool.look().map_err(wrong)?;
+        spool.look(now).map_err(wrong)?;
         Ok(spool)
     }
 
     /// Finds what the process before has left.
-    fn look(&mut self) -> io::Result<()> {
+    fn look(&mut self, now: Now) -> io::Result<()> {
         let mut numbers = Vec::new();
         for entry in std::fs::read_dir(&self.dir)? {
             numbers.extend(entry?.file_name().to_str().and_then(segment::number));
@@ -179,25 +203,61 @@ impl Spool {
                 self.remove(number);
                 continue;
             }
-            let path = self.path(number);
-            let file = File::open(&path)?;
-            if let Some(version) = segment::foreign(&file) {
-                let path = path.display();
-                tracing::warn!(%path, version, "a later release wrote this part of the spool; it stays for that release");
-                continue;
-            }
-            let end = file.metadata()?.len();
-            let mut found = Segment { number, end, points: 0, first_ns: u64::MAX, last_ns: 0 };
-            let mut at = if number == self.at.segment { self.at.offset } else { HEADER as u64 };
-            while let Some((from, head)) = segment::find(&file, at, end)? {
-                found.points += head.points;
-                found.first_ns = found.first_ns.min(head.time_ns);
-                found.last_ns = found.last_ns.max(head.time_ns);
-                at = from + head.size();
-            }
-            if found.last_ns == 0 { self.remove(number) } else { self.segments.push_back(found) }
+            let found = self.found(number, now).unwrap_or_else(|error| {
+                self.cannot_read(number, &error);
+                None
+            });
+            self.segments.extend(found);
         }
         Ok(())
+    }
+
+    /// A segment of before, up to where it can be read; `None` where there is nothing to deliver.
+    fn found(&mut self, number: u64, now: Now) -> io::Result<Option<Segment>> {
+        let path = self.path(number);
+        let file = File::open(&path)?;
+        if let Some(version) = segment::foreign(&file) {
+            let path = path.display();
+            tracing::warn!(%path, version, "a later release wrote this part of the spool; it stays for that release");
+            return Ok(None);
+        }
+        let mut found = Segment { number, end: file.metadata()?.len(), points: 0, first_ns: u64::MAX, until: now.at };
+        let (mut at, mut last_ns) = (if number == self.at.segment { self.at.offset } else { HEADER as u64 }, 0);
+        loop {
+            match segment::find(&file, at, found.end) {
+                Ok(Some((from, head))) => {
+                    found.points += head.points;
+                    found.first_ns = found.first_ns.min(head.time_ns);
+                    last_ns = last_ns.max(head.time_ns);
+                    at = from + head.size();
+                }
+                Ok(None) => break,
+                Err(error) if last_ns == 0 => return Err(error),
+                Err(error) => {
+                    self.cannot_read(number, &error);
+                    found.end = at;
+                }
+            }
+        }
+        if last_ns == 0 {
+            self.remove(number);
+            return Ok(None);
+        }
+        let age = Duration::from_nanos(now.wall_ns.saturating_sub(last_ns));
+        let left = self.limits.age.saturating_sub(age).max(DOUBT.min(self.limits.age));
+        Ok(Some(Segment { until: now.at + left, ..found }))
+    }
+
+    /// What cannot be read of a segment must not cost the others. Its file stays until the cursor is beyond it.
+    fn cannot_read(&mut self, number: u64, error: &io::Error) {
+        self.unreadable += 1;
+        let path = self.path(number);
+        tracing::warn!(path = %path.display(), %error, "a part of the spool cannot be read, and is not delivered; check the disk");
+    }
+
+    /// Segments that could not be read to their end when it was opened.
+    pub fn unreadable(&self) -> u64 {
+        self.unreadable
     }
 
     /// What it holds.
@@ -218,14 +278,14 @@ impl Spool {
     ///
     /// # Errors
     /// [`SpoolError`]: this request is not kept, those before it are.
-    pub fn append(&mut self, payload: &[u8], encoding: u8, points: u64, now_ns: u64) -> (Lost, Result<(), SpoolError>) {
+    pub fn append(&mut self, payload: &[u8], encoding: u8, points: u64, now: Now) -> (Lost, Result<(), SpoolError>) {
         let Ok(len) = u32::try_from(payload.len()) else {
             return (Lost::default(), Err(self.wrong(io::ErrorKind::FileTooLarge.into())));
         };
-        let head = Head { len, points, time_ns: now_ns, encoding, crc: crc32fast::hash(payload) };
-        let lost = self.bound(head.size() + HEADER as u64, now_ns);
+        let head = Head { len, points, time_ns: now.wall_ns, encoding, crc: crc32fast::hash(payload) };
+        let lost = self.bound(head.size() + HEADER as u64, now.at);
         let room = self.leave_room(head.size());
-        (lost, room.and_then(|()| self.write(&head, payload).map_err(|e| self.wrong(e))))
+        (lost, room.and_then(|()| self.write(&head, payload, now).map_err(|e| self.wrong(e))))
     }
 
     /// Whoever else writes on this file system must not be stopped by samples that wait.
@@ -236,14 +296,14 @@ impl Spool {
         if free < self.bytes() + more { Err(SpoolError::Full { dir: dir(), free }) } else { Ok(()) }
     }
 
-    fn write(&mut self, head: &Head, payload: &[u8]) -> io::Result<()> {
+    fn write(&mut self, head: &Head, payload: &[u8], now: Now) -> io::Result<()> {
         let most = (self.limits.bytes / PARTS).clamp(*SEGMENT.start(), *SEGMENT.end());
         if self.segments.back().is_some_and(|last| last.end + head.size() > most) {
             self.seal()?;
         }
         let out = match self.out.take() {
             Some(out) => out,
-            None => self.begin(head.time_ns)?,
+            None => self.begin(now)?,
         };
         let Some(last) = self.segments.back_mut() else { return Err(io::ErrorKind::NotFound.into()) };
         let mut record = head.bytes();
@@ -254,7 +314,7 @@ impl Spool {
         if written.is_ok() {
             last.end += record.len() as u64;
             last.points += head.points;
-            last.last_ns = head.time_ns;
+            last.until = now.at + self.limits.age;
         }
         // What was written of a failed one is cut off. Where that fails too, the next has a segment of its own.
         if written.is_ok() || out.set_len(last.end).is_ok() {
@@ -267,7 +327,7 @@ impl Spool {
     }
 
     /// A new segment at the end.
-    fn begin(&mut self, now_ns: u64) -> io::Result<File> {
+    fn begin(&mut self, now: Now) -> io::Result<File> {
         let number = self.newest + 1;
         self.newest = number;
         let path = self.path(number);
@@ -278,7 +338,7 @@ impl Spool {
             return Err(error);
         }
         let end = HEADER as u64;
-        self.segments.push_back(Segment { number, end, points: 0, first_ns: now_ns, last_ns: now_ns });
+        self.segments.push_back(Segment { number, end, points: 0, first_ns: now.wall_ns, until: now.at });
         Ok(out)
     }
 
@@ -291,11 +351,10 @@ impl Spool {
     }
 
     /// Drops the oldest segments that are too old, or in the way of `more` bytes.
-    fn bound(&mut self, more: u64, now_ns: u64) -> Lost {
-        let oldest = now_ns.saturating_sub(u64::try_from(self.limits.age.as_nanos()).unwrap_or(u64::MAX));
+    fn bound(&mut self, more: u64, now: Instant) -> Lost {
         let mut lost = Lost::default();
         while let Some(first) = self.segments.front().copied() {
-            let old = first.last_ns < oldest;
+            let old = first.until < now;
             if !old && self.bytes() + more <= self.limits.bytes {
                 break;
             }
@@ -305,8 +364,8 @@ impl Spool {
     }
 
     /// The oldest request, which stays until [`Spool::done`], and what was lost before it.
-    pub fn next(&mut self, now_ns: u64) -> (Lost, Result<Option<Request>, SpoolError>) {
-        let mut lost = self.bound(0, now_ns);
+    pub fn next(&mut self, now: Instant) -> (Lost, Result<Option<Request>, SpoolError>) {
+        let mut lost = self.bound(0, now);
         let next = self.read(&mut lost.damaged).map_err(|e| self.wrong(e));
         (lost, next)
     }
@@ -344,14 +403,13 @@ impl Spool {
         Ok(None)
     }
 
-    /// A request is done with. False when a bound has dropped it meanwhile, and it was counted so.
-    pub fn done(&mut self, request: &Request) -> bool {
+    /// A request is done with. Tells what else left the spool with it: what was damaged after it was counted. `None`
+    /// when a bound has dropped the request meanwhile, and it was counted so.
+    pub fn done(&mut self, request: &Request) -> Option<Lost> {
         let held = self.segments.front().is_some_and(|first| first.number == request.segment);
         let held = held && self.at.offset <= request.at;
-        if held {
-            self.pass(request.end, request.points);
-        }
-        held
+        let left = held.then(|| self.pass(request.end, request.points));
+        left.map(|left| Lost { damaged: left.saturating_sub(request.points), ..Lost::default() })
     }
 
     /// Moves the cursor within the oldest segment; returns the points that leave the spool with it.

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::sync::LazyLock;
 
 const S: u64 = 1_000_000_000;
 const WIDE: Limits = Limits { bytes: 64 << 20, age: Duration::from_secs(86_400) };
@@ -8,13 +9,19 @@ fn dir() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// A moment of a wall clock that goes right.
+fn now(wall_ns: u64) -> Now {
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    Now { wall_ns, at: *BEGIN + Duration::from_nanos(wall_ns) }
+}
+
 fn open(dir: &Path, limits: Limits) -> Spool {
-    Spool::open(dir, limits).unwrap()
+    Spool::open(dir, limits, now(0)).unwrap()
 }
 
 /// A payload by which a request is told from others, of so many points.
 fn put(spool: &mut Spool, n: u8, points: u64, len: usize) -> Lost {
-    let (lost, kept) = spool.append(&vec![n; len], 2, points, S * u64::from(n));
+    let (lost, kept) = spool.append(&vec![n; len], 2, points, now(S * u64::from(n)));
     kept.unwrap();
     lost
 }
@@ -23,12 +30,12 @@ fn put(spool: &mut Spool, n: u8, points: u64, len: usize) -> Lost {
 fn drain(spool: &mut Spool) -> (Vec<u8>, u64) {
     let (mut got, mut lost) = (Vec::new(), 0);
     loop {
-        let (gone, next) = spool.next(0);
+        let (gone, next) = spool.next(now(0).at);
         lost += gone.reasons().iter().map(|(_, n)| n).sum::<u64>();
         let Some(request) = next.unwrap() else { return (got, lost) };
         assert!(request.payload.iter().all(|b| *b == request.payload[0]), "nothing is given that was not put");
         got.push(request.payload[0]);
-        assert!(spool.done(&request));
+        lost += spool.done(&request).expect("it is still there").damaged;
     }
 }
 
@@ -43,7 +50,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 fn what_is_put_comes_back_in_order_and_leaves_nothing() {
     let dir = dir();
     let mut spool = open(dir.path(), WIDE);
-    assert_eq!((spool.held(), spool.next(0).1.unwrap()), (Held::default(), None));
+    assert_eq!((spool.held(), spool.next(now(0).at).1.unwrap()), (Held::default(), None));
     for n in 1..=5 {
         put(&mut spool, n, 10, 100);
     }
@@ -51,9 +58,9 @@ fn what_is_put_comes_back_in_order_and_leaves_nothing() {
     assert_eq!((held.points, held.oldest_ns), (50, Some(S)));
     let on_disk: u64 = files(dir.path()).iter().map(|f| f.metadata().unwrap().len()).sum();
     assert_eq!(held.bytes, on_disk);
-    let first = spool.next(0).1.unwrap().unwrap();
+    let first = spool.next(now(0).at).1.unwrap().unwrap();
     assert_eq!((first.points, first.encoding, &first.payload[..]), (10, 2, &[1; 100][..]));
-    assert_eq!(spool.next(0).1.unwrap().unwrap(), first, "it stays until it is done");
+    assert_eq!(spool.next(now(0).at).1.unwrap().unwrap(), first, "it stays until it is done");
     assert_eq!(drain(&mut spool), (vec![1, 2, 3, 4, 5], 0));
     assert!(spool.is_empty() && files(dir.path()).is_empty());
     put(&mut spool, 6, 1, 1);
@@ -65,9 +72,9 @@ fn another_process_goes_on_where_this_one_ends() {
     let dir = dir();
     let mut spool = open(dir.path(), WIDE);
     (1..=4).for_each(|n| _ = put(&mut spool, n, 10, 100));
-    assert!(matches!(Spool::open(dir.path(), WIDE), Err(SpoolError::Busy { .. })), "one at a time");
-    let first = spool.next(0).1.unwrap().unwrap();
-    assert!(spool.done(&first));
+    assert!(matches!(Spool::open(dir.path(), WIDE, now(0)), Err(SpoolError::Busy { .. })), "one at a time");
+    let first = spool.next(now(0).at).1.unwrap().unwrap();
+    assert_eq!(spool.done(&first), Some(Lost::default()));
     drop(spool);
     let mut spool = open(dir.path(), WIDE);
     assert_eq!((spool.held().points, spool.held().oldest_ns), (30, Some(2 * S)));
@@ -87,10 +94,10 @@ fn the_oldest_go_by_size_and_by_age_and_are_counted() {
     }
     assert!((25..=32).contains(&lost), "{lost}");
     assert_eq!(spool.held().points, 60 - lost);
-    let (old, next) = spool.next(141 * S);
+    let (old, next) = spool.next(now(141 * S).at);
     assert_eq!(old.age, 40 - lost, "what was put before 41 s is too old, by whole segments of two");
     assert_eq!(next.unwrap().unwrap().payload[0], 41);
-    let (old, next) = spool.next(1000 * S);
+    let (old, next) = spool.next(now(1000 * S).at);
     assert_eq!((old.age, next.unwrap()), (20, None));
 }
 
@@ -99,9 +106,9 @@ fn a_request_that_a_bound_drops_while_it_is_sent_is_counted_once() {
     let dir = dir();
     let mut spool = open(dir.path(), Limits { bytes: 128 << 10, ..WIDE });
     put(&mut spool, 1, 7, 60 << 10);
-    let sent = spool.next(0).1.unwrap().unwrap();
+    let sent = spool.next(now(0).at).1.unwrap().unwrap();
     assert_eq!(put(&mut spool, 2, 7, 60 << 10).size + put(&mut spool, 3, 7, 60 << 10).size, 7);
-    assert!(!spool.done(&sent));
+    assert_eq!(spool.done(&sent), None);
     assert_eq!(drain(&mut spool), (vec![2, 3], 0));
 }
 
@@ -154,12 +161,76 @@ fn a_damaged_byte_costs_one_request_and_is_told() {
 }
 
 #[test]
+fn what_is_damaged_while_it_waits_is_counted_when_the_cursor_is_beyond_it() {
+    let dir = dir();
+    let mut spool = open(dir.path(), WIDE);
+    (1..=3).for_each(|n| _ = put(&mut spool, n, 10, 20));
+    let file = OpenOptions::new().write(true).open(&files(dir.path())[0]).unwrap();
+    file.write_all_at(&[0xff; 4], (HEADER + segment::HEAD + 20) as u64).unwrap();
+    assert_eq!(drain(&mut spool), (vec![1, 3], 10));
+    assert_eq!(spool.held(), Held::default());
+}
+
+#[test]
+fn a_part_that_cannot_be_read_is_told_and_costs_no_other() {
+    let dir = dir();
+    let mut spool = open(dir.path(), Limits { bytes: 1 << 20, ..WIDE });
+    (1..=3).for_each(|n| _ = put(&mut spool, n, 10, 60 << 10));
+    drop(spool);
+    let second = &files(dir.path())[1];
+    std::fs::remove_file(second).unwrap();
+    std::os::unix::fs::symlink(second, second).unwrap();
+    let mut spool = open(dir.path(), WIDE);
+    assert_eq!((spool.unreadable(), spool.held().points), (1, 20));
+    assert_eq!(drain(&mut spool), (vec![1, 3], 0));
+    drop(spool);
+    // One that opens and gives no byte.
+    let first = dir.path().join(segment::name(1));
+    std::fs::create_dir(&first).unwrap();
+    (0..9).for_each(|n| std::fs::create_dir(first.join(n.to_string())).unwrap());
+    std::fs::remove_file(dir.path().join("cursor")).unwrap();
+    let mut spool = open(dir.path(), WIDE);
+    put(&mut spool, 4, 10, 20);
+    assert_eq!((spool.unreadable(), drain(&mut spool)), (2, (vec![4], 0)));
+}
+
+#[test]
+fn steps_of_the_wall_clock_drop_nothing() {
+    let dir = dir();
+    let mut spool = open(dir.path(), WIDE);
+    put(&mut spool, 1, 10, 20);
+    // Two days ahead, and a second later.
+    let stepped = Now { wall_ns: 2 * 86_400 * S, at: now(2 * S).at };
+    let (lost, kept) = spool.append(&[2; 20], 2, 10, stepped);
+    assert_eq!((lost, kept.is_ok(), spool.next(stepped.at).0), (Lost::default(), true, Lost::default()));
+    drop(spool);
+    // A start with a wrong date: what is there has an hour.
+    let wrong = Now { wall_ns: 9 * 86_400 * S, at: now(3 * S).at };
+    let mut spool = Spool::open(dir.path(), WIDE, wrong).unwrap();
+    assert_eq!(spool.next(wrong.at + DOUBT).0, Lost::default());
+    let (lost, next) = spool.next(wrong.at + DOUBT + Duration::from_secs(1));
+    assert_eq!((lost.age, next.unwrap()), (20, None));
+}
+
+#[test]
+fn what_was_old_at_a_start_has_what_is_left_of_its_time() {
+    let dir = dir();
+    let mut spool = open(dir.path(), WIDE);
+    put(&mut spool, 1, 10, 20);
+    drop(spool);
+    let day = WIDE.age.as_secs();
+    let mut spool = Spool::open(dir.path(), WIDE, now(day / 2 * S)).unwrap();
+    assert_eq!(spool.next(now((day + 1) * S).at).0, Lost::default());
+    assert_eq!(spool.next(now((day + 2) * S).at).0.age, 10);
+}
+
+#[test]
 fn a_damaged_cursor_gives_requests_again_and_loses_none() {
     let dir = dir();
     let mut spool = open(dir.path(), WIDE);
     (1..=3).for_each(|n| _ = put(&mut spool, n, 1, 20));
-    let first = spool.next(0).1.unwrap().unwrap();
-    assert!(spool.done(&first));
+    let first = spool.next(now(0).at).1.unwrap().unwrap();
+    assert_eq!(spool.done(&first), Some(Lost::default()));
     drop(spool);
     let cursor = dir.path().join("cursor");
     let bytes = std::fs::read(&cursor).unwrap();
@@ -210,27 +281,27 @@ proptest! {
         let dir = dir();
         let limits = Limits { bytes: 256 << 10, age: Duration::from_secs(20) };
         let mut spool = open(dir.path(), limits);
-        let (mut put, mut given, mut lost, mut now) = (0, 0, 0, S);
+        let (mut put, mut given, mut lost, mut time) = (0, 0, 0, S);
         for (what, points, len) in steps {
-            now += S * u64::from(what == 6) * 15 + S / 10;
+            time += S * u64::from(what == 6) * 15 + S / 10;
             let gone = match what {
                 0..=3 => {
-                    let (gone, kept) = spool.append(&vec![what; len], what, points, now);
+                    let (gone, kept) = spool.append(&vec![what; len], what, points, now(time));
                     put += points;
                     kept.unwrap();
                     gone
                 }
                 4..=6 => {
-                    let (gone, next) = spool.next(now);
+                    let (gone, next) = spool.next(now(time).at);
                     if let Some(request) = next.unwrap() {
-                        prop_assert!(spool.done(&request));
+                        prop_assert_eq!(spool.done(&request), Some(Lost::default()));
                         given += request.points;
                     }
                     gone
                 }
                 _ => {
                     drop(spool);
-                    spool = open(dir.path(), limits);
+                    spool = Spool::open(dir.path(), limits, now(time)).unwrap();
                     Lost::default()
                 }
             };

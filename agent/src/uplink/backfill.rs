@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 /// Of the time, the part in which a request is under way: a collector that is busy answers slowly and is asked less.
 const SHARE: u32 = 4;
-/// How often is looked whether the collector is back, and longest pause of a spool that cannot be read.
+/// How often is looked whether the collector is back, and whether a spool that cannot be read or opened can be.
 const LOOK: Duration = Duration::from_secs(1);
 const BROKEN: Duration = Duration::from_secs(10);
 
@@ -34,6 +34,10 @@ pub(super) struct Backfill {
 impl Backfill {
     /// Never ends.
     pub(super) async fn run(mut self) {
+        while !self.keeper.is_open() {
+            sleep(BROKEN).await;
+            self.keeper.reopen().await;
+        }
         let (mut fresh, mut pause) = (true, FIRST);
         loop {
             if self.counters.accounts().spooled == 0 {

@@ -45,7 +45,7 @@ pub(super) enum Place {
 pub struct Accounts {
     /// From the ring, and the uplink's own.
     pub taken: u64,
-    /// In the spool when it was opened.
+    /// In the spool when it was opened, or there when memory had them still.
     pub found: u64,
     /// Acknowledged.
     pub acked: u64,
@@ -231,10 +231,14 @@ impl Counters {
         *i.dropped.entry(reason).or_default() += points;
     }
 
-    /// A request under way went to the spool.
-    pub(super) fn kept(&self, points: u64, bytes: u64) {
+    /// A request under way went to the spool; `late`: when nobody waited for that any more, and memory has it still.
+    pub(super) fn kept(&self, points: u64, bytes: u64, late: bool) {
         let mut i = self.inner.lock();
-        i.leave(Place::Memory, points);
+        if late {
+            i.accounts.found += points;
+        } else {
+            i.leave(Place::Memory, points);
+        }
         i.accounts.spooled += points;
         i.disk_bytes[0] += bytes;
     }
@@ -244,10 +248,11 @@ impl Counters {
         self.inner.lock().disk_bytes[1] += bytes;
     }
 
-    /// A spool of that bound was opened.
-    pub(super) fn opened(&self, limit: u64, held: Held) {
+    /// A spool of that bound was opened; so many parts of it cannot be read.
+    pub(super) fn opened(&self, limit: u64, held: Held, unreadable: u64) {
         let mut i = self.inner.lock();
-        i.disk = Disk { limit: Some(limit), held, failure: None };
+        (i.disk.limit, i.disk.held) = (Some(limit), held);
+        i.disk_errors += unreadable;
         i.accounts.found = held.points;
         i.accounts.spooled = held.points;
     }

@@ -3,31 +3,65 @@
 use super::counters::{Counters, Place};
 use super::frame::Frame;
 use crate::clock::Clock;
-use crate::spool::{Lost, Request, Spool, SpoolError};
+use crate::spool::{Limits, Lost, Now, Request, Spool, SpoolError};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// A disk that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Keeper {
-    spool: Arc<Mutex<Spool>>,
+    dir: Arc<Path>,
+    limits: Limits,
+    /// `None` until it can be opened.
+    spool: Arc<Mutex<Option<Spool>>>,
     counters: Arc<Counters>,
     clock: Arc<Clock>,
     filled: Arc<Notify>,
+    /// The append under way, as long as it is: a disk that hangs is asked once.
+    hanging: Arc<Mutex<Weak<AtomicBool>>>,
 }
 
 impl Keeper {
-    /// Of a spool that was just opened: what it holds is accounted for from now on.
-    pub(super) fn new(spool: Spool, limit: u64, counters: &Arc<Counters>, clock: &Arc<Clock>) -> Self {
-        let held = spool.held();
-        counters.opened(limit, held);
-        let filled = Arc::new(Notify::new());
-        if held.points > 0 {
-            filled.notify_one();
-        }
+    /// Of the spool in `dir`, which is opened; what it holds is accounted for from then on. One that cannot be opened
+    /// takes nothing, and says so, until [`Keeper::reopen`].
+    pub(super) fn new(dir: &Path, limits: Limits, counters: &Arc<Counters>, clock: &Arc<Clock>) -> Self {
         let (counters, clock) = (Arc::clone(counters), Arc::clone(clock));
-        Self { spool: Arc::new(Mutex::new(spool)), counters, clock, filled }
+        let (spool, filled, hanging) = (Arc::default(), Arc::default(), Arc::default());
+        let keeper = Self { dir: dir.into(), limits, spool, counters, clock, filled, hanging };
+        let opened = keeper.open(&mut keeper.spool.lock());
+        keeper.tell(opened.as_ref().err());
+        keeper
+    }
+
+    fn open(&self, slot: &mut Option<Spool>) -> Result<(), SpoolError> {
+        let spool = Spool::open(&self.dir, self.limits, Now::of(&self.clock))?;
+        let held = spool.held();
+        self.counters.opened(self.limits.bytes, held, spool.unreadable());
+        if held.points > 0 {
+            tracing::info!(points = held.points, bytes = held.bytes, "samples of before wait in the spool");
+            self.filled.notify_one();
+        }
+        *slot = Some(spool);
+        Ok(())
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.spool.lock().is_some()
+    }
+
+    /// Tries again to open a spool that could not be opened: the disk was full, or another agent had it.
+    pub(super) async fn reopen(&self) {
+        let keeper = self.clone();
+        let opened = aside(move || keeper.open(&mut keeper.spool.lock())).await;
+        self.tell(opened.as_ref().err());
     }
 
     /// Until something was kept; at once where something was found.
@@ -35,18 +69,42 @@ impl Keeper {
         self.filled.notified().await;
     }
 
-    /// Keeps a frame that is in memory. False, after saying why, where that cannot be.
+    /// Keeps a frame that is in memory. False, after saying why, where that cannot be, or takes too long: then live samples
+    /// go on without the disk, and the frame may be kept yet, and be delivered twice, which changes nothing.
     pub(super) async fn keep(&self, frame: Frame, points: u64) -> bool {
-        let now = self.clock.now();
+        if self.hanging.lock().strong_count() > 0 {
+            return false;
+        }
+        let (keeper, now) = (self.clone(), Now::of(&self.clock));
+        // Set by who is first: the append that is done, or who does not wait for it any more.
+        let settled = Arc::new(AtomicBool::new(false));
+        *self.hanging.lock() = Arc::downgrade(&settled);
+        let append = Arc::clone(&settled);
         let kept = self.with(move |spool, counters| {
             let (lost, kept) = spool.append(&frame.bytes, frame.code(), points, now);
             count(counters, lost);
             if kept.is_ok() {
-                counters.kept(points, frame.bytes.len() as u64);
+                let late = append.swap(true, Ordering::Relaxed);
+                counters.kept(points, frame.bytes.len() as u64, late);
+                if late {
+                    keeper.told(&kept);
+                }
             }
             kept
         });
-        let kept = kept.await;
+        match timeout(PATIENCE, kept).await {
+            Ok(kept) => kept.is_some_and(|kept| self.told(&kept)),
+            // It was done at the same moment.
+            Err(_) if settled.swap(true, Ordering::Relaxed) => true,
+            Err(_) => {
+                let (dir, source) = (self.dir.to_path_buf(), std::io::ErrorKind::TimedOut.into());
+                self.told(&Err(SpoolError::Io { dir, source }))
+            }
+        }
+    }
+
+    /// What became of an append.
+    fn told(&self, kept: &Result<(), SpoolError>) -> bool {
         self.tell(kept.as_ref().err());
         self.filled.notify_one();
         kept.is_ok()
@@ -54,16 +112,15 @@ impl Keeper {
 
     /// The oldest request. `Err(())`, after saying why, when the disk does not give it.
     pub(super) async fn next(&self) -> Result<Option<Request>, ()> {
-        let now = self.clock.now();
         let next = self.with(move |spool, counters| {
-            let (lost, next) = spool.next(now);
+            let (lost, next) = spool.next(Instant::now());
             count(counters, lost);
             if let Ok(Some(request)) = &next {
                 counters.read(request.payload.len() as u64);
             }
             next
         });
-        let next = next.await;
+        let Some(next) = next.await else { return Ok(None) };
         self.tell(next.as_ref().err());
         next.map_err(|_| ())
     }
@@ -71,8 +128,9 @@ impl Keeper {
     /// What became of a request: `settle` counts it, unless a bound has dropped it meanwhile and it was counted then.
     pub(super) async fn done(&self, request: Request, settle: impl FnOnce(&Counters) + Send + 'static) {
         self.with(move |spool, counters| {
-            if spool.done(&request) {
+            if let Some(lost) = spool.done(&request) {
                 settle(counters);
+                count(counters, lost);
             }
         })
         .await;
@@ -80,8 +138,8 @@ impl Keeper {
 
     /// Makes durable what is held; for the end.
     pub(super) async fn seal(&self) {
-        let sealed = self.with(|spool, _| spool.seal()).await;
-        if let Err(error) = sealed {
+        let sealed = timeout(PATIENCE, self.with(|spool, _| spool.seal())).await;
+        if let Ok(Some(Err(error))) = sealed {
             tracing::warn!(%error, "the spool is not synced; a crash of this machine may cost its last seconds");
         }
     }
@@ -90,25 +148,23 @@ impl Keeper {
     pub(super) fn check(&self, under_way: u64) {
         // Held meanwhile: what leaves the spool leaves the accounts under this lock.
         let spool = self.spool.try_lock();
-        self.counters.check(under_way, spool.as_ref().map(|spool| spool.held().points));
+        self.counters.check(under_way, spool.as_ref().and_then(|spool| Some(spool.as_ref()?.held().points)));
     }
 
-    async fn with<R: Send + 'static>(&self, work: impl FnOnce(&mut Spool, &Counters) -> R + Send + 'static) -> R {
+    /// `None` where the spool is not open.
+    async fn with<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Spool, &Counters) -> R + Send + 'static,
+    ) -> Option<R> {
         let (spool, counters) = (Arc::clone(&self.spool), Arc::clone(&self.counters));
-        let done = tokio::task::spawn_blocking(move || {
-            let mut spool = spool.lock();
-            let done = work(&mut spool, &counters);
+        aside(move || {
+            let mut slot = spool.lock();
+            let spool = slot.as_mut()?;
+            let done = work(spool, &counters);
             counters.held(spool.held());
-            done
-        });
-        match done.await {
-            Ok(done) => done,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime ends, and this task with it.
-                Err(_) => std::future::pending().await,
-            },
-        }
+            Some(done)
+        })
+        .await
     }
 
     /// Only changes are logged.
@@ -128,11 +184,60 @@ impl Keeper {
     }
 }
 
+/// Work that may wait for a disk.
+async fn aside<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and this task with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
 fn count(counters: &Counters, lost: Lost) {
     for (reason, points) in lost.reasons().into_iter().filter(|(_, points)| *points > 0) {
         counters.dropped(Place::Spool, points, reason);
         if counters.news(reason) {
             tracing::warn!(points, reason, "requests in the spool are lost; spool.size and spool.age are its bounds");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Accounts, Uplink};
+    use super::*;
+    use crate::config::{self, Overrides};
+    use crate::ring::Ring;
+
+    #[expect(clippy::await_holding_lock, reason = "who holds it is the disk that hangs")]
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_hangs_is_not_waited_for_and_the_accounts_stay_exact() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = Overrides { collector: Some("http://127.0.0.1:1".into()), ..Overrides::default() };
+        let config = config::load(None, [], &to, &[]).unwrap();
+        let ring = Arc::new(Ring::new(64, 1));
+        let uplink = Uplink::new(config.collector.unwrap(), "h", ring.reader(0), None).unwrap();
+        let uplink = uplink.with_spool(&dir.path().join("samples"), &config.spool);
+        let (counters, keeper) = (uplink.counters(), uplink.live.keeper.unwrap().0);
+        counters.own(7);
+        let frame = || Frame::kept(b"x".to_vec(), 0);
+        let hang = keeper.spool.lock();
+        let (kept, ()) = tokio::join!(keeper.keep(frame(), 7), async {
+            tokio::task::yield_now().await;
+            tokio::time::advance(PATIENCE * 2).await;
+        });
+        assert!(!kept && !keeper.keep(frame(), 7).await, "nor is it asked again");
+        assert!(counters.disk().failure.unwrap().contains("timed out"));
+        counters.acked(Place::Memory, 7, 0);
+        drop(hang);
+        while keeper.hanging.lock().strong_count() > 0 {
+            tokio::task::yield_now().await;
+        }
+        keeper.check(0);
+        let want = Accounts { taken: 7, found: 7, acked: 7, spooled: 7, ..Accounts::default() };
+        assert_eq!((counters.accounts(), counters.disk().failure), (want, None));
     }
 }

@@ -22,13 +22,13 @@ pub use targets::authority;
 use crate::clock::Clock;
 use crate::config::{Collector, Spool as SpoolConfig};
 use crate::ring::Reader;
-use crate::spool::Spool;
 use backfill::Backfill;
 use fabriclens_wire::encode::Encoder;
 use fabriclens_wire::{Resource, Section};
 use keeper::Keeper;
 use live::Live;
 use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use targets::Targets;
@@ -86,11 +86,12 @@ impl Uplink {
         Ok(Self { live, backfill: None })
     }
 
-    /// Keeps in this spool what cannot be delivered, and delivers what is in it.
+    /// Keeps in the spool in `dir` what cannot be delivered, and delivers what is in it. One that cannot be opened is tried
+    /// again and again.
     #[must_use]
-    pub fn with_spool(mut self, spool: Spool, config: &SpoolConfig) -> Self {
+    pub fn with_spool(mut self, dir: &Path, config: &SpoolConfig) -> Self {
         let live = &mut self.live;
-        let keeper = Keeper::new(spool, config.limits.bytes, &live.counters, &live.clock);
+        let keeper = Keeper::new(dir, config.limits, &live.counters, &live.clock);
         self.backfill = Some(Backfill {
             keeper: keeper.clone(),
             counters: Arc::clone(&live.counters),

@@ -214,8 +214,7 @@ pub fn start_with(config: Collector, spool: Option<&Spool>) -> Run {
     let ring = Arc::new(Ring::new(1000, 1));
     let mut uplink = Uplink::new(config, "h", ring.reader(0), None).expect("a channel");
     if let Some(spool) = spool {
-        let dir = spool.dir.as_ref().unwrap().join("samples");
-        uplink = uplink.with_spool(fabriclens_agent::spool::Spool::open(&dir, spool.limits).unwrap(), spool);
+        uplink = uplink.with_spool(&spool.dir.as_ref().unwrap().join("samples"), spool);
     }
     let counters = uplink.counters();
     let (stop, stopped) = watch::channel(false);

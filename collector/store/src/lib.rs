@@ -5,6 +5,7 @@
 //! jobs. Every byte on disk is drawn in `FORMAT.md`.
 #![forbid(unsafe_code)]
 
+mod aging;
 mod block;
 mod blocks;
 pub mod codec;

@@ -38,6 +38,8 @@ pub struct Options {
     pub background: bool,
     /// Wall clock.
     pub clock: Clock,
+    /// How long a leap of the clock ahead by more than an hour must last before what it makes too old is removed.
+    pub doubt: Duration,
 }
 
 /// How many series the head may hold at once.
@@ -76,6 +78,7 @@ impl Default for Options {
             max_read_samples: 200_000_000,
             background: true,
             clock: Arc::new(wall_clock),
+            doubt: Duration::from_secs(3600),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The store itself: opening, appending with group commit, and the state everything else shares.
 
+use crate::aging::Aging;
 use crate::blocks::{self, Shelf};
 use crate::dir::DataDir;
 use crate::error::{AppendError, OpenError, StoreError};
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     pub metadata: Table,
     /// Whether the database is whole.
     pub witness: Witness,
+    /// When samples are too old.
+    pub aging: Aging,
     /// Where `metadata` and `rolled` are, and whatever else is small and precious.
     pub db: sled::Db,
     pub damage: Mutex<Vec<Damage>>,
@@ -99,8 +102,8 @@ impl Store {
         let meta = dir.root.join("meta");
         let precious = |e| Precious::error(&dir.root, &meta, e);
         let Precious { db, metadata, rolled } = Precious::open(&dir.root, &meta, &mut damage)?;
-        let witness = Witness::open(&db, &dir.root, &mut damage)
-            .map_err(|e| OpenError::io("open", &dir.root, &meta, std::io::Error::other(e)))?;
+        let unusable = |e| OpenError::io("open", &dir.root, &meta, std::io::Error::other::<StoreError>(e));
+        let witness = Witness::open(&db, &dir.root, &mut damage).map_err(unusable)?;
         let (blocks, next_block) = blocks::load(&dir, false, &*files, &mut damage)?;
         let (rollups, next_rollup) = blocks::load(&dir, true, &*files, &mut damage)?;
         let rolled = rolled.keep(&blocks.all()).map_err(precious)?;
@@ -111,6 +114,7 @@ impl Store {
             .map_err(|e| OpenError::io("create", &dir.root, &dir.wal.join(writer::name(number, 0)), e))?;
         let newest =
             older.iter().filter_map(|g| g.range()).map(|r| r.1).chain(blocks.all().iter().map(|b| b.facts.max)).max();
+        let aging = Aging::open(&db, newest, options.doubt, (options.clock)()).map_err(unusable)?;
         let current = Generation::new(number, options.chunk_rows, &options.series);
         let shared = Arc::new(Shared {
             dir,
@@ -120,6 +124,7 @@ impl Store {
             head: RwLock::new(Head { current, older }),
             metadata,
             witness,
+            aging,
             db,
             damage: Mutex::new(damage),
             totals: Mutex::new(Appended::default()),
@@ -248,7 +253,7 @@ impl Shared {
         let now = (self.options.clock)();
         let ago = |from: i64, d: Option<Duration>| d.map_or(i64::MIN, |d| from.saturating_sub(millis(d)));
         let window = ago(self.newest.load(Ordering::Relaxed), self.options.out_of_order);
-        let oldest = ago(now, self.options.retention).max(window);
+        let oldest = ago(self.aging.now(now), self.options.retention).max(window);
         (oldest, now.saturating_add(millis(self.options.max_future)))
     }
 

@@ -112,6 +112,7 @@ fn a_merge_never_changes_which_sample_was_first() {
 fn retention_by_age_and_by_bytes_removes_whole_blocks_oldest_first() {
     let (mut options, now) = with_clock();
     options.retention = Some(Duration::from_secs(100 * 3600));
+    options.doubt = Duration::ZERO;
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options.clone()).unwrap();
     let series = columns("m", 4);
@@ -132,6 +133,32 @@ fn retention_by_age_and_by_bytes_removes_whole_blocks_oldest_first() {
     let left = store.select(&[Matcher::equal("c", "0")], i64::MIN, i64::MAX).unwrap();
     assert_eq!((left[0].times[0], left[0].times.len()), (990 * HOUR, 60));
     assert_eq!(std::fs::read_dir(dir.path().join("blocks")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_clock_that_leaps_ahead_removes_nothing_at_once_also_after_a_restart() {
+    let (options, now) = with_clock();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    let series = columns("m", 4);
+    store.append(&[rows(&series, 990 * HOUR, 60)]).unwrap();
+    store.flush().unwrap();
+    now.fetch_add(400 * 24 * HOUR, Ordering::Relaxed);
+    store.maintain().unwrap();
+    assert_eq!(count(&store, "m"), 240);
+    // Who has the right time is heard, and what has the wrong one does not make it true.
+    let later = rows(&series, 999 * HOUR, 1);
+    let wrong = rows(&series, now.load(Ordering::Relaxed), 1);
+    assert_eq!(store.append(&[later, wrong]).unwrap().accepted, 8);
+    drop(store);
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    store.flush().unwrap();
+    store.maintain().unwrap();
+    assert_eq!(count(&store, "m"), 248);
+    drop(store);
+    let store = Store::open(dir.path(), Options { doubt: Duration::ZERO, ..options }).unwrap();
+    store.maintain().unwrap();
+    assert_eq!(count(&store, "m"), 4, "in the end it is believed");
 }
 
 #[test]

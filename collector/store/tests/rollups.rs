@@ -23,6 +23,7 @@ fn open(dir: &Path, samples: Duration) -> (Store, Arc<AtomicI64>, Options) {
         clock: Arc::new(move || clock.load(Ordering::Relaxed)),
         retention: Some(samples),
         exact_samples: 0,
+        doubt: Duration::ZERO,
         ..Options::default()
     };
     (Store::open(dir, options.clone()).unwrap(), now, options)

@@ -6,7 +6,6 @@ use crate::workload::{Hosts, Rails, host_name};
 use anyhow::{Context as _, Result};
 use fabriclens_agent::config::{self, Overrides};
 use fabriclens_agent::ring::{Reader, Ring};
-use fabriclens_agent::spool::Spool;
 use fabriclens_agent::uplink::{Counters, State, Uplink};
 use fabriclens_wire::Section;
 use serde_json::json;
@@ -69,8 +68,8 @@ pub fn run(args: &Args) -> Result<()> {
         for number in 0..args.hosts as usize {
             let (name, ports) = (host_name(number), Hosts::new(&rails, number, 1, false));
             let ring = Arc::new(Ring::new(seconds * ports.ports.len(), 1));
-            let spool = Spool::open(&args.dir.join(&name), config.spool.limits)?;
-            let uplink = Uplink::new(collector.clone(), &name, ring.reader(0), None)?.with_spool(spool, &config.spool);
+            let uplink = Uplink::new(collector.clone(), &name, ring.reader(0), None)?;
+            let uplink = uplink.with_spool(&args.dir.join(&name), &config.spool);
             let points_of_second = ports.ports.iter().map(|p| p.values.len() as u64).sum();
             agents.push(Agent { counters: uplink.counters(), ring: ring.reader(0), points_of_second });
             tokio::spawn(uplink.run(stop.clone()));
