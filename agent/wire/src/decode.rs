@@ -181,7 +181,7 @@ impl Decoder {
         rows: &mut Rows,
         room: &mut usize,
     ) -> Result<(), DecodeError> {
-        let refused = rows.rejected.clone();
+        let refused = rows.refused();
         for scope in scopes {
             for field in Reader::new(scope) {
                 if let (2, Field::Bytes(metric)) = field? {
@@ -191,7 +191,7 @@ impl Decoder {
             }
         }
         if let [scope] = scopes
-            && rows.rejected == refused
+            && rows.refused() == refused
         {
             let info = self.cache.info(resource);
             self.templates.learn(self.cache.plans(resource), scope, sink, info);
@@ -204,6 +204,11 @@ impl Rows {
     /// Samples in all groups, without absent ones.
     pub fn samples(&self) -> usize {
         self.groups.iter().flat_map(|g| &g.values).filter(|v| v.to_bits() != ABSENT_NAN).count()
+    }
+
+    /// Lines and points of what was not taken so far.
+    fn refused(&self) -> (usize, usize) {
+        (self.rejected.len(), self.rejected.iter().map(|r| r.points).sum())
     }
 
     /// Counts points that were not taken; few kinds of reasons, so a list is enough.

@@ -308,3 +308,28 @@ fn a_value_with_the_flag_that_there_is_none_is_none_however_often_it_comes() {
         assert_eq!(bits(decoder.request(&request).unwrap())[..2], [STALE_NAN, 8f64.to_bits()]);
     }
 }
+
+#[test]
+fn many_series_and_many_times_are_not_multiplied() {
+    let at = |t: u64| NumberDataPoint { time_unix_nano: T + t * 1_000_000_000, ..number(1.0, vec![]) };
+    let wide = (0..500).map(|i| NumberDataPoint { attributes: vec![kv("i", s(&i.to_string()))], ..at(0) }).collect();
+    let metrics = vec![gauge("wide", wide), gauge("long", (0..2000).map(at).collect())];
+    let bytes = request(vec![], metrics).encode_to_vec();
+    let mut decoder = Decoder::default();
+    for _ in 0..4 {
+        let rows = decoder.bytes(&bytes).unwrap();
+        let values: usize = rows.groups.iter().map(|g| g.values.len()).sum();
+        assert_eq!((rows.samples(), values), (2500, 2500));
+    }
+    let missed = vec![gauge("a", (0..5).map(at).collect()), gauge("b", (0..4).map(at).collect())];
+    let rows = decode(&request(vec![], missed));
+    assert_eq!((rows.groups.len(), rows.groups[0].values.len(), rows.samples()), (1, 10, 9), "a tick that was missed");
+}
+
+#[test]
+fn attributes_are_counted_before_they_are_joined() {
+    let repeated = |n| request(vec![], vec![gauge("g", vec![number(1.0, vec![kv("a", s("1")); n])])]);
+    assert_eq!(lines(&decode(&repeated(3))), [r#"g{a="1;1;1"} 1"#]);
+    let rows = decode(&repeated(65));
+    assert!(rows.groups.is_empty() && rows.rejected[0].reason.contains("64 labels"), "{rows:?}");
+}

@@ -194,7 +194,6 @@ impl Cache {
             Part::Count => ("_count", None),
         };
         let full = format!("{name}{suffix}");
-        let attributes = attributes.iter().copied();
         let labels = match attributes::series(attributes, &of.identity, &full, label, limits, &mut self.texts)? {
             Ok(labels) => labels,
             Err(why) => return Ok(Err(why)),
