@@ -10,6 +10,7 @@ use fabriclens_agent::config::{Collector, Mode, Spool};
 use fabriclens_agent::ring::Ring;
 use fabriclens_agent::spool::{Limits, Now, Spool as Opened};
 use fabriclens_agent::uplink::{State, Uplink};
+use fabriclens_wire::Section;
 use otlp::{Act, Fake, Run, config, section, sorted, spool, start, start_with, until};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -165,6 +166,21 @@ async fn a_spool_that_cannot_be_opened_is_told_and_opened_later() {
     until("samples to be kept", || run.counters.accounts().spooled > 7).await;
     assert!(!reasons().iter().any(told), "{:?}", reasons());
     run.end().await;
+}
+
+#[tokio::test]
+async fn a_receiver_with_a_small_limit_gets_the_spool_in_parts() {
+    let (dir, fake, address) = (tempfile::tempdir().unwrap(), Fake::default(), nobody());
+    let run = start_with(config(address), Some(&spool(dir.path())));
+    for n in 0..50_u64 {
+        let noise: Vec<u64> = (0..100).map(|i| (n * 100 + i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        run.ring.push(Section { starts: noise.into(), ..section(n, n == 49, 100) });
+    }
+    until("all to be kept", || run.counters.accounts().spooled >= 5000 && run.ring.is_empty()).await;
+    let _server = fake.serve(&address.to_string(), ZSTD, 32 << 10).await;
+    push(&run, 50..51).await;
+    until("all", || run.counters.state() == State::Up && run.counters.accounts().spooled == 0).await;
+    assert_eq!((run.end().await.accounts().dropped, fake.got.lock().len()), (0, 5001));
 }
 
 #[tokio::test]

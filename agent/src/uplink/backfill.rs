@@ -72,8 +72,7 @@ impl Backfill {
             };
         }
         let compressed = frame.compression != Compression::None;
-        let verdict = self.targets.current().send(frame, self.timeout).await;
-        self.counters.sent(points, bytes as u64, &verdict);
+        let (verdict, lost) = self.send(frame, points).await;
         match verdict {
             Verdict::Retry { after, message } => {
                 tracing::debug!(message, "a request of the spool is not taken now");
@@ -87,13 +86,18 @@ impl Backfill {
                 return Duration::ZERO;
             }
             Verdict::Taken { rejected, message } => {
-                let rejected = rejected.min(points);
+                let lost = lost.min(points);
+                let rejected = rejected.min(points - lost);
                 if rejected > 0 && self.counters.news("rejected") {
                     tracing::warn!(points = rejected, message, "collector refused some points of the spool");
                 }
-                self.keeper
-                    .done(request, move |counters| counters.acked(Place::Spool, points - rejected, rejected))
-                    .await;
+                let settle = move |counters: &Counters| {
+                    counters.acked(Place::Spool, points - rejected - lost, rejected);
+                    if lost > 0 {
+                        counters.dropped(Place::Spool, lost, "too_large");
+                    }
+                };
+                self.keeper.done(request, settle).await;
             }
             Verdict::TooLarge(message) => self.give_up(request, "too_large", &message).await,
             Verdict::Compression(message) => self.give_up(request, "unimplemented", &message).await,
@@ -102,6 +106,43 @@ impl Backfill {
         *pause = FIRST;
         let paced = Duration::from_secs_f64(bytes as f64 / self.spool.rate as f64);
         paced.saturating_sub(begin.elapsed()).max(begin.elapsed() * (SHARE - 1))
+    }
+
+    /// Sends a request, in parts where it is too large: this collector may take less than the one it was made for. What all
+    /// answers mean together, and the points of parts that are too large and are no more to be parted. Where a part is to
+    /// be sent again all is: what is stored already counts once.
+    async fn send(&mut self, frame: Frame, all: u64) -> (Verdict, u64) {
+        let (mut rejected, mut lost, mut told) = (0, 0, String::new());
+        let mut parts = vec![(frame, all)];
+        while let Some((frame, points)) = parts.pop() {
+            let verdict = self.targets.current().send(frame.clone(), self.timeout).await;
+            self.counters.sent(points, frame.bytes.len() as u64, &verdict);
+            match verdict {
+                Verdict::Taken { rejected: more, message } => {
+                    rejected += more;
+                    told = if more > 0 { message } else { told };
+                }
+                Verdict::TooLarge(message) => match frame.halves() {
+                    Some([first, second]) => {
+                        let of_first = first.points().min(points);
+                        parts.extend([(second, points - of_first), (first, of_first)]);
+                    }
+                    None if points == all => return (Verdict::TooLarge(message), 0),
+                    None => {
+                        lost += points;
+                        if self.counters.news("too_large") {
+                            tracing::warn!(
+                                points,
+                                message,
+                                "what the spool holds is too large; its points are dropped"
+                            );
+                        }
+                    }
+                },
+                other => return (other, lost),
+            }
+        }
+        (Verdict::Taken { rejected, message: told }, lost)
     }
 
     async fn give_up(&self, request: Request, reason: &'static str, message: &str) {

@@ -5,6 +5,7 @@
 
 use crate::config::Compression;
 use bytes::Bytes;
+use fabriclens_wire::{decode, encode};
 use std::io::{self, Read as _, Write as _};
 
 /// Flag and length before a message.
@@ -38,6 +39,23 @@ impl Frame {
     /// # Errors
     /// When it is none of [`Framer::frame`].
     pub(super) fn plain(&self) -> io::Result<Self> {
+        Ok(plain(&self.body()?))
+    }
+
+    /// Two messages in place of one, not compressed, where it can be told apart.
+    pub(super) fn halves(&self) -> Option<[Self; 2]> {
+        let body = self.body().ok()?;
+        encode::halves(&body).map(|(first, second)| [plain(first), plain(second)])
+    }
+
+    /// Points in it, as a receiver counts them.
+    pub(super) fn points(&self) -> u64 {
+        let rows = self.body().ok().and_then(|body| decode::Decoder::default().bytes(&body).ok());
+        rows.map_or(0, |rows| rows.samples() as u64)
+    }
+
+    /// The request, not compressed.
+    fn body(&self) -> io::Result<Vec<u8>> {
         let body = self.bytes.get(HEAD..).ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut plain = Vec::new();
         match self.compression {
@@ -45,7 +63,7 @@ impl Frame {
             Compression::Gzip => _ = flate2::read::GzDecoder::new(body).read_to_end(&mut plain)?,
             Compression::Zstd => plain = zstd::stream::decode_all(body)?,
         }
-        Ok(self::plain(&plain))
+        Ok(plain)
     }
 }
 

@@ -84,11 +84,13 @@ pub struct Limits {
     pub label_bytes: usize,
     /// Label sets to remember. Beyond it all are forgotten and built again; see also [`Decoder::forget_idle`].
     pub cached_series: usize,
+    /// The same in bytes of what told them. One request may add half of it.
+    pub cached_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { points: 2_000_000, labels: 64, label_bytes: 4096, cached_series: 2_000_000 }
+        Self { points: 2_000_000, labels: 64, label_bytes: 4096, cached_series: 2_000_000, cached_bytes: 512 << 20 }
     }
 }
 
@@ -98,6 +100,12 @@ pub enum DecodeError {
     /// The bytes are no such message.
     #[error("malformed OTLP metrics request: {0}; send an ExportMetricsServiceRequest in protobuf")]
     Malformed(&'static str),
+}
+
+/// As much of a text as fits into so many bytes.
+pub fn cut(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 /// Turns requests into [`Rows`].
@@ -120,12 +128,18 @@ impl Decoder {
         self.cache.forget_idle();
     }
 
+    /// Forgets the metrics that the last request was the first to tell of, when nothing of it was taken: the next one tells
+    /// their metadata again.
+    pub fn forget_new(&mut self) {
+        self.cache.forget_new();
+    }
+
     /// Decodes the protobuf bytes of a request.
     ///
     /// # Errors
     /// [`DecodeError`] when the bytes are malformed. What is well formed but cannot be stored is in [`Rows::rejected`].
     pub fn bytes(&mut self, request: &[u8]) -> Result<Rows, DecodeError> {
-        self.cache.trim(self.limits.cached_series);
+        self.cache.begin(&self.limits);
         let mut rows = Rows::default();
         let mut room = self.limits.points;
         for field in Reader::new(request) {
@@ -149,13 +163,17 @@ impl Decoder {
             Ok((1, Field::Bytes(b))) => Some(b),
             _ => None,
         });
-        let resource = self.cache.resource(resource.unwrap_or_default())?;
+        let resource = self.cache.resource(resource.unwrap_or_default(), &self.limits)?;
         let mut scopes = Vec::with_capacity(1);
         for field in Reader::new(body) {
             if let (2, Field::Bytes(scope_metrics)) = field? {
                 scopes.push(scope_metrics);
             }
         }
+        let resource = match resource {
+            Ok(resource) => resource,
+            Err(why) => return metric::refuse(&scopes, &why, rows),
+        };
         if let [scope] = scopes[..]
             && let Some(points) = self.templates.read(self.cache.plans(resource), scope, *room, &mut rows.groups)
         {
@@ -181,7 +199,7 @@ impl Decoder {
         rows: &mut Rows,
         room: &mut usize,
     ) -> Result<(), DecodeError> {
-        let refused = rows.rejected.clone();
+        let refused = rows.refused();
         for scope in scopes {
             for field in Reader::new(scope) {
                 if let (2, Field::Bytes(metric)) = field? {
@@ -191,7 +209,7 @@ impl Decoder {
             }
         }
         if let [scope] = scopes
-            && rows.rejected == refused
+            && rows.refused() == refused
         {
             let info = self.cache.info(resource);
             self.templates.learn(self.cache.plans(resource), scope, sink, info);
@@ -204,6 +222,11 @@ impl Rows {
     /// Samples in all groups, without absent ones.
     pub fn samples(&self) -> usize {
         self.groups.iter().flat_map(|g| &g.values).filter(|v| v.to_bits() != ABSENT_NAN).count()
+    }
+
+    /// Lines and points of what was not taken so far.
+    fn refused(&self) -> (usize, usize) {
+        (self.rejected.len(), self.rejected.iter().map(|r| r.points).sum())
     }
 
     /// Counts points that were not taken; few kinds of reasons, so a list is enough.

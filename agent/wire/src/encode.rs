@@ -6,7 +6,7 @@
 mod layout;
 mod point;
 
-use crate::proto::Writer;
+use crate::proto::{Reader, Writer};
 use crate::{Column, Resource, Section, Value};
 use fabriclens_catalog::Kind;
 use foldhash::{HashMap, HashMapExt as _};
@@ -46,6 +46,14 @@ pub fn points(section: &Section) -> usize {
         Value::Stale | Value::Int(_) | Value::Float(_) => 1,
     };
     section.columns.iter().zip(&section.values).map(samples).sum()
+}
+
+/// The bytes of a request as those of two, each with about half of it. `None` where all is of one resource and list.
+pub fn halves(request: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut reader = Reader::new(request);
+    let ends = std::iter::from_fn(|| reader.next()?.ok().map(|_| request.len() - reader.rest().len()));
+    let middle = ends.filter(|end| *end < request.len()).min_by_key(|end| end.abs_diff(request.len() / 2))?;
+    Some(request.split_at(middle))
 }
 
 /// Encodes requests; remembers what their sections looked like.

@@ -205,7 +205,7 @@ fn odd_points_are_refused_or_kept_one_by_one() {
 
 #[test]
 fn limits_refuse_what_exceeds_them_and_nothing_else() {
-    let limits = Limits { points: 3, labels: 3, label_bytes: 10, cached_series: 2 };
+    let limits = Limits { points: 3, labels: 3, label_bytes: 10, cached_series: 2, ..Limits::default() };
     let wide = number(1.0, vec![kv("a", s("1")), kv("b", s("2")), kv("c", s("3"))]);
     let long = number(1.0, vec![kv("a", s("12345678901"))]);
     let fine = || number(1.0, vec![kv("a", s("1"))]);
@@ -307,4 +307,84 @@ fn a_value_with_the_flag_that_there_is_none_is_none_however_often_it_comes() {
     for _ in 0..4 {
         assert_eq!(bits(decoder.request(&request).unwrap())[..2], [STALE_NAN, 8f64.to_bits()]);
     }
+}
+
+#[test]
+fn many_series_and_many_times_are_not_multiplied() {
+    let at = |t: u64| NumberDataPoint { time_unix_nano: T + t * 1_000_000_000, ..number(1.0, vec![]) };
+    let wide = (0..500).map(|i| NumberDataPoint { attributes: vec![kv("i", s(&i.to_string()))], ..at(0) }).collect();
+    let metrics = vec![gauge("wide", wide), gauge("long", (0..2000).map(at).collect())];
+    let bytes = request(vec![], metrics).encode_to_vec();
+    let mut decoder = Decoder::default();
+    for _ in 0..4 {
+        let rows = decoder.bytes(&bytes).unwrap();
+        let values: usize = rows.groups.iter().map(|g| g.values.len()).sum();
+        assert_eq!((rows.samples(), values), (2500, 2500));
+    }
+    let missed = vec![gauge("a", (0..5).map(at).collect()), gauge("b", (0..4).map(at).collect())];
+    let rows = decode(&request(vec![], missed));
+    assert_eq!((rows.groups.len(), rows.groups[0].values.len(), rows.samples()), (1, 10, 9), "a tick that was missed");
+}
+
+#[test]
+fn attributes_are_counted_before_they_are_joined() {
+    let repeated = |n| request(vec![], vec![gauge("g", vec![number(1.0, vec![kv("a", s("1")); n])])]);
+    assert_eq!(lines(&decode(&repeated(3))), [r#"g{a="1;1;1"} 1"#]);
+    let rows = decode(&repeated(65));
+    assert!(rows.groups.is_empty() && rows.rejected[0].reason.contains("64 labels"), "{rows:?}");
+}
+
+#[test]
+fn what_is_too_large_to_be_remembered_is_refused_by_name_and_counted() {
+    let points = || vec![number(1.0, vec![]), number(2.0, vec![kv("a", s("1"))])];
+    let mut decoder = Decoder::default();
+    let mut told = |r: &ExportMetricsServiceRequest| {
+        let rows = decoder.request(r).unwrap();
+        let of = |r: &fabriclens_wire::decode::Rejected| (r.points, r.reason.clone());
+        (rows.samples(), rows.rejected.first().map(of), rows.metadata)
+    };
+    for _ in 0..3 {
+        let large = request(vec![kv("x", s(&"x".repeat(70_000)))], vec![gauge("a", points()), gauge("b", points())]);
+        let (samples, refused, metadata) = told(&large);
+        let (refused, why) = refused.unwrap();
+        assert!((samples, refused, metadata.len()) == (0, 2, 0) && why.contains("resource is larger"), "{why}");
+        let (samples, refused, metadata) = told(&request(vec![], vec![gauge(&"n".repeat(5000), points())]));
+        let (refused, why) = refused.unwrap();
+        assert!((samples, refused, metadata.len()) == (0, 2, 0) && why.contains("name or unit"), "{why}");
+    }
+    let help = Metric { description: "ü".repeat(5000), ..gauge("helped", points()) };
+    let (samples, refused, metadata) = told(&request(vec![], vec![help]));
+    assert_eq!((samples, refused, metadata[0].help.len()), (2, None, 4096));
+}
+
+#[test]
+fn attributes_are_not_multiplied_by_buckets() {
+    let point = HistogramDataPoint {
+        time_unix_nano: T,
+        attributes: vec![kv("__reserved", s(&"x".repeat(2000)))],
+        bucket_counts: vec![1; 101],
+        explicit_bounds: (0..100).map(f64::from).collect(),
+        ..Default::default()
+    };
+    let histogram = Histogram { data_points: vec![point], aggregation_temporality: 2 };
+    let r = request(vec![], vec![metric("h", "", Data::Histogram(histogram)), gauge("g", vec![number(1.0, vec![])])]);
+    assert_eq!(decode(&r).samples(), 103);
+    let mut small = Decoder::new(Limits { cached_bytes: 100_000, ..Limits::default() });
+    let rows = small.request(&r).unwrap();
+    assert!(rows.rejected[0].reason.contains("send smaller requests"), "{rows:?}");
+    assert!(rows.samples() < 50 && lines(&rows).contains(&"g{} 1".to_owned()), "{}", rows.samples());
+}
+
+#[test]
+fn metadata_of_which_nothing_was_taken_come_again() {
+    let r = request(vec![], vec![gauge("g", vec![number(1.0, vec![])])]);
+    let mut decoder = Decoder::default();
+    let mut told = |forget: bool| {
+        let rows = decoder.request(&r).unwrap();
+        if forget {
+            decoder.forget_new();
+        }
+        (rows.samples(), rows.metadata.len())
+    };
+    assert_eq!([told(true), told(false), told(true), told(false)], [(1, 1), (1, 1), (1, 0), (1, 0)]);
 }

@@ -48,6 +48,16 @@ pub enum Hosts {
     Only(Arc<[String]>),
 }
 
+impl Hosts {
+    /// Whether this host is one of them.
+    pub fn has(&self, host: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(own) => own.iter().any(|own| own.eq_ignore_ascii_case(host)),
+        }
+    }
+}
+
 /// Who made a request that was let in.
 #[derive(Clone, Debug)]
 pub struct Caller {

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::Way;
 use super::gate::{Away, Reason};
 use super::rank::{fields, messages};
+use crate::auth::Caller;
 use crate::endpoint::jitter;
 use crate::pressure::{Level, Pressure};
 
@@ -41,6 +42,8 @@ const SILENT: Duration = Duration::from_secs(600);
 const AFTER: Duration = Duration::from_secs(60);
 /// Senders that are remembered at most, of those that are served and of those that are not.
 const SENDERS: usize = 200_000;
+/// Bytes of a host's name, of which the name system allows 253.
+const NAME: usize = 255;
 
 /// See the module.
 pub struct Admission {
@@ -182,13 +185,14 @@ impl State {
     }
 }
 
-/// Who sends a plain request that came by this way from an address.
-pub(super) fn sender(way: Way, body: &[u8], address: impl ToString) -> Cow<'_, str> {
+/// Who sends a plain request that came by this way: a host that the caller may write as, or else an address.
+pub(super) fn sender<'a>(way: Way, body: &'a [u8], caller: &Caller) -> Cow<'a, str> {
     let host = match way {
         Way::OtlpGrpc | Way::OtlpHttp => host(body),
         Way::RemoteWrite | Way::Import | Way::Own => None,
     };
-    host.map_or_else(|| Cow::Owned(address.to_string()), Cow::Borrowed)
+    let host = host.filter(|host| host.len() <= NAME && caller.hosts.has(host));
+    host.map_or_else(|| Cow::Owned(caller.address.to_string()), Cow::Borrowed)
 }
 
 /// The attribute `host` that all resources of an OTLP request have alike.
@@ -214,6 +218,7 @@ fn host_of(metrics: &[u8]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::Hosts;
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
     use prost::Message as _;
     use serde_json::json;
@@ -238,7 +243,12 @@ mod tests {
 
     #[test]
     fn a_sender_is_a_host_or_an_address() {
-        let sender = |way, body: &[u8]| sender(way, body, "10.0.0.1").into_owned();
+        let caller = Caller::anybody([10, 0, 0, 1].into());
+        let bound = Caller { hosts: Hosts::Only(["gpu-01".to_owned()].into()), ..caller.clone() };
+        let of_bound = |host| sender(Way::OtlpGrpc, &of(&[Some(host)]), &bound).into_owned();
+        assert_eq!([of_bound("GPU-01"), of_bound("gpu-02")], ["GPU-01", "10.0.0.1"], "a name is not invented");
+        let sender = |way, body: &[u8]| sender(way, body, &caller).into_owned();
+        assert_eq!(sender(Way::OtlpGrpc, &of(&[Some(&"x".repeat(300))])), "10.0.0.1", "no host has such a name");
         assert_eq!(sender(Way::OtlpGrpc, &of(&[Some("gpu-01"), Some("gpu-01")])), "gpu-01");
         assert_eq!(sender(Way::OtlpGrpc, &of(&[Some("gpu-01"), Some("gpu-02")])), "10.0.0.1", "a gateway");
         assert_eq!(sender(Way::OtlpHttp, &of(&[Some("gpu-01"), None])), "10.0.0.1");

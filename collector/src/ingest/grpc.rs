@@ -123,6 +123,8 @@ pub async fn other(request: Request) -> Response {
 fn status_of(e: &IngestError) -> Status {
     match (e, e.after()) {
         (_, Some(after)) => retry::later(Code::Unavailable, &e.to_string(), after),
+        // Without a time to come back: who can sends less at a time, and nobody sends the same again.
+        (IngestError::Body(BodyError::TooLarge { .. }), None) => Status::resource_exhausted(e.to_string()),
         // Sent again it would be the same.
         (IngestError::Malformed(_) | IngestError::Body(_), None) => Status::invalid_argument(e.to_string()),
         (_, None) => Status::internal(e.to_string()),

@@ -42,7 +42,7 @@ impl Owners {
         let before = groups.len();
         groups.retain(|group| {
             let host = self.host(&group.series);
-            if host.as_ref().is_ok_and(|host| own.iter().any(|own| own.eq_ignore_ascii_case(host))) {
+            if host.as_ref().is_ok_and(|host| caller.hosts.has(host)) {
                 return true;
             }
             let points = group.values.iter().filter(|v| !fabriclens_model::is_absent(**v)).count();

@@ -21,6 +21,8 @@ mod rank;
 mod remote;
 mod report;
 pub(crate) mod retry;
+#[cfg(test)]
+mod tests;
 mod unpack;
 
 pub use own::run as store_own_metrics;
@@ -35,12 +37,12 @@ use std::time::{Duration, Instant};
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use fabriclens_store::{Metadata, Store};
-use fabriclens_wire::decode::Meta;
+use fabriclens_wire::decode::{Meta, cut};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::api::time::now_ms;
-use crate::auth::Caller;
+use crate::auth::{Caller, Hosts};
 use crate::config;
 use crate::forward::Sink;
 use crate::pressure::Pressure;
@@ -51,6 +53,11 @@ use unpack::Unpacker;
 
 /// Decoders that work side by side. Each remembers label sets, so a sender stays with one of them.
 const DECODERS: usize = 4;
+/// How long is waited for a decoder of remote write, to have it forget; without it, it does so the next time.
+const SOON: Duration = Duration::from_millis(250);
+/// Metrics whose metadata are kept, and bytes of each of its texts: a longer description is cut.
+const METRICS: usize = 50_000;
+const TEXT: usize = 1024;
 /// How long a sender may take to deliver a request's body.
 pub const BODY_TIME: Duration = Duration::from_secs(30);
 
@@ -128,10 +135,15 @@ impl Ingest {
         self.limits.message_size
     }
 
-    /// Forgets senders that were not heard of since the call before. Waits for requests that are being read.
+    /// Forgets senders that were not heard of since the call before. Waits for no request for long: who asks watches
+    /// memory.
     pub fn forget_idle(&self) {
         self.otlp.iter().for_each(otlp::Desk::forget_idle);
-        self.remote.iter().for_each(|decoder| decoder.lock().forget_idle());
+        for decoder in &self.remote {
+            if let Some(mut decoder) = decoder.try_lock_for(SOON) {
+                decoder.forget_idle();
+            }
+        }
         self.admission.forget_idle(Instant::now());
     }
 
@@ -183,7 +195,7 @@ impl Ingest {
         let (mut look, packed) = (self.look.lock(), packed.unwrap_or((Packing::None, Bytes::new())));
         let Ok(plain) = look.unpack(packed.0, &packed.1, rank::LOOK) else { return Ok(Rank::Live) };
         let rank = rank::of(way, plain, now_ms());
-        let sender = admission::sender(way, plain, caller.address);
+        let sender = admission::sender(way, plain, caller);
         self.admission.admit(&sender, Instant::now()).map_err(|away| self.away(way, Some(rank), away))?;
         Ok(rank)
     }
@@ -215,7 +227,8 @@ impl Ingest {
         }
         let result = answered.await;
         self.telemetry.in_flight.dec();
-        let result = result.unwrap_or_else(|_| Err(IngestError::Internal("the request was dropped".to_owned())));
+        // The work at the desk ended in a panic, and this request need not be what caused it.
+        let result = result.unwrap_or_else(|_| Err(IngestError::Unavailable("the request was dropped".to_owned())));
         self.count(way, &result);
         result
     }
@@ -232,13 +245,18 @@ impl Ingest {
     ) -> Result<Report, IngestError> {
         self.blocking(way, body.len(), move |this| {
             // Senders use many connections for the same series, so the address decides here too, not the connection.
-            let sender = admission::sender(way, &body, caller.address);
+            let sender = admission::sender(way, &body, &caller);
             this.admission.took(&sender, Instant::now());
             let (rows, mut report) = {
                 let mut decoder = this.remote[shard(caller.address)].lock();
                 let mut rows = decoder.decode(&body)?;
                 let mut report = std::mem::take(&mut rows.report);
+                // Prometheus sends metadata in requests of their own, and which host they are of nobody can say.
+                let apart = rows.groups.is_empty() && report.rejected() == 0 && caller.hosts == Hosts::Any;
                 decoder.owners.keep_own(&mut rows.groups, &caller, &mut report);
+                if rows.groups.is_empty() && !apart {
+                    rows.metadata.clear();
+                }
                 (rows, report)
             };
             this.remember(&rows.metadata);
@@ -254,10 +272,20 @@ impl Ingest {
         .await
     }
 
-    /// Keeps what metrics mean; samples matter more, so a failure only says so.
+    /// Keeps what metrics mean, of as many as there is room for; samples matter more, so a failure only says so.
     fn remember(&self, metadata: &[Meta]) {
-        let entries = metadata.iter().map(|m| {
-            let meta = Metadata { kind: m.kind.to_owned(), unit: m.unit.clone(), help: m.help.clone() };
+        if metadata.is_empty() {
+            return;
+        }
+        let known = self.store.metadata();
+        let mut room = known.len()..METRICS;
+        let kept = metadata.iter().filter(|m| {
+            let fits = m.name.len().max(m.unit.len()) <= TEXT;
+            fits && (known.contains_key(&m.name) || room.next().is_some())
+        });
+        let entries = kept.map(|m| {
+            let help = cut(&m.help, TEXT).to_owned();
+            let meta = Metadata { kind: m.kind.to_owned(), unit: m.unit.clone(), help };
             (m.name.as_str(), meta)
         });
         if let Err(error) = self.store.put_metadata(entries) {

@@ -5,7 +5,10 @@
 //! senders queue at a [`Desk`], at which one thread at a time decodes and writes what has come, commits all of it
 //! together, and meanwhile the next ones come.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -19,7 +22,7 @@ use super::hosts::Owners;
 use super::layouts::Layouts;
 use super::unpack::{Packing, Unpacker};
 use super::{Ingest, IngestError, Report, Way};
-use crate::auth::Caller;
+use crate::auth::{Caller, Hosts};
 use crate::forward::Written;
 
 // Values go through unread, so both crates must mean the same by "no point".
@@ -40,6 +43,8 @@ pub(super) struct Job {
 pub(super) struct Desk {
     queue: Mutex<Queue>,
     tools: Mutex<Tools>,
+    /// Senders that are gone are to be forgotten by who is at work.
+    forget: AtomicBool,
 }
 
 #[derive(Default)]
@@ -70,10 +75,18 @@ impl Desk {
         let _left = Left(&self.queue);
         let mut tools = self.tools.lock();
         loop {
+            if self.forget.swap(false, Ordering::Relaxed) {
+                tools.forget_idle();
+            }
             let (mut taken, mut done) = (Vec::new(), Vec::new());
             // Ends, since each sender that waits for its answer holds one of a limited number of turns.
             while let Some(job) = self.next(taken.len() + done.len()) {
-                match tools.take(&job, ingest) {
+                // Of those that wait none is lost by the one that panics, and that one is not told to come again.
+                let took = caught(|| tools.take(&job, ingest)).unwrap_or_else(|error| {
+                    *tools = Tools::default();
+                    Err(error)
+                });
+                match took {
                     Ok((report, written)) => taken.push((job.answer, report, written)),
                     Err(e) => done.push((job.answer, Err(e))),
                 }
@@ -98,12 +111,13 @@ impl Desk {
         }
     }
 
-    /// Forgets senders that were not heard of since the call before.
+    /// Forgets senders that were not heard of since the call before: at once, or when who is at work has answered. Waits
+    /// for nobody.
     pub(super) fn forget_idle(&self) {
-        let mut tools = self.tools.lock();
-        tools.decoder.wire.forget_idle();
-        tools.decoder.layouts.forget_unused();
-        tools.owners.forget_unused();
+        match self.tools.try_lock() {
+            Some(mut tools) => tools.forget_idle(),
+            None => self.forget.store(true, Ordering::Relaxed),
+        }
     }
 
     /// The next request; without one, and when none is in hand, work ends.
@@ -115,6 +129,12 @@ impl Desk {
         }
         job
     }
+}
+
+/// What `work` makes, or what is left to say after its panic.
+fn caught<T>(work: impl FnOnce() -> T) -> Result<T, IngestError> {
+    catch_unwind(AssertUnwindSafe(work))
+        .map_err(|_| IngestError::Internal("a panic, which the collector's log tells".to_owned()))
 }
 
 /// After a panic the next request finds the desk free; those that waited are told to come again.
@@ -129,6 +149,12 @@ impl Drop for Left<'_> {
 }
 
 impl Tools {
+    fn forget_idle(&mut self) {
+        self.decoder.wire.forget_idle();
+        self.decoder.layouts.forget_unused();
+        self.owners.forget_unused();
+    }
+
     /// Puts a request into the store, not yet durable.
     fn take(&mut self, job: &Job, ingest: &Ingest) -> Result<(Report, Written), IngestError> {
         let body = self.unpacker.unpack(job.packing, &job.body, ingest.message_size())?;
@@ -136,12 +162,20 @@ impl Tools {
         let mut rows = self.decoder.decode(body)?;
         let mut report = Report::from_rejected(&rows.rejected);
         if self.owners.keep_own(&mut rows.groups, &job.caller, &mut report) {
-            // What somebody says in another's name is no sign that the other is there twice.
-            ingest.conflicts.otlp(job.caller.address, body);
-            let sender = admission::sender(job.way, body, job.caller.address);
+            let sender = admission::sender(job.way, body, &job.caller);
+            // What somebody says in another's name is no sign that the other is there twice; and what has no points, or
+            // none that can be used, is said in any name.
+            if job.caller.hosts == Hosts::Any || matches!(sender, Cow::Borrowed(_)) {
+                ingest.conflicts.otlp(job.caller.address, body);
+            }
             ingest.admission.took(&sender, Instant::now());
         }
-        ingest.remember(&rows.metadata);
+        if rows.groups.is_empty() {
+            // Who sends samples of these metrics tells what they mean.
+            self.decoder.wire.forget_new();
+        } else {
+            ingest.remember(&rows.metadata);
+        }
         Ok((report, ingest.sink.write(rows.groups).map_err(IngestError::from_sink)?))
     }
 }
@@ -173,8 +207,32 @@ impl Decoder {
 }
 
 #[cfg(test)]
+impl Desk {
+    /// As after a panic.
+    pub(super) fn clear(&self) {
+        *self.queue.lock() = Queue::default();
+    }
+
+    /// As long as this lives, somebody is at work.
+    pub(super) fn hold(&self) -> impl Drop + '_ {
+        self.tools.lock()
+    }
+
+    pub(super) fn forgets(&self) -> bool {
+        self.forget.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_is_an_answer() {
+        assert_eq!(caught(|| 1).unwrap(), 1);
+        let error = caught(|| panic!("a decoder")).map(|()| 0).unwrap_err();
+        assert!(error.after().is_none() && error.to_string().contains("a panic"), "{error}");
+    }
 
     #[test]
     fn a_desk_is_free_again_after_a_panic_and_nobody_waits_for_ever() {

@@ -19,6 +19,8 @@ use super::report::{IngestError, Report};
 
 /// Label sets beyond which all are forgotten and built again.
 const SERIES: usize = 2_000_000;
+/// The same of the bytes that told them.
+const BYTES: usize = 512 << 20;
 /// Labels of one series, `__name__` included.
 const LABELS: usize = 64;
 /// Bytes of a label's name or value.
@@ -43,6 +45,8 @@ pub(super) struct Rows {
 pub(super) struct Decoder {
     by_key: HashMap<Arc<[u8]>, u32>,
     series: Vec<Known>,
+    /// Of all keys.
+    bytes: usize,
     /// The series before.
     last: u32,
     layouts: Layouts,
@@ -59,7 +63,8 @@ pub(super) struct Decoder {
 struct Known {
     /// The bytes that told it.
     key: Arc<[u8]>,
-    labels: Result<(Labels, u64), Arc<str>>,
+    labels: Labels,
+    source: u64,
     used: (u64, usize),
     /// The series that came next the last time: senders tell theirs in one order, which saves a look-up.
     next: u32,
@@ -75,9 +80,10 @@ struct Pending {
 
 impl Decoder {
     pub(super) fn decode(&mut self, body: &[u8]) -> Result<Rows, IngestError> {
-        if self.series.len() > SERIES {
+        if self.series.len() > SERIES || self.bytes > BYTES {
             self.series.clear();
             self.by_key.clear();
+            self.bytes = 0;
         }
         self.requests += 1;
         let mut rows = Rows::default();
@@ -101,6 +107,7 @@ impl Decoder {
     pub(super) fn forget_idle(&mut self) {
         self.series.retain(|known| known.used.0 > self.told);
         self.series.shrink_to(2 * self.series.len());
+        self.bytes = self.series.iter().map(|known| known.key.len()).sum();
         self.by_key = (0..).zip(&self.series).map(|(number, known)| (known.key.clone(), number)).collect();
         // Who comes next is found again.
         self.series.iter_mut().for_each(|known| known.next = 0);
@@ -128,37 +135,40 @@ impl Decoder {
         if groups.samples.is_empty() {
             return Ok(());
         }
-        let number = self.number()?;
-        let Some(known) = self.series.get_mut(number as usize) else { return Ok(()) };
-        match &known.labels {
-            Err(why) => report.reject("unusable", groups.samples.len() as u64, &**why),
-            Ok((labels, source)) => {
-                groups.settle(report);
-                let taken = (known.used.0 == self.requests).then_some(known.used.1);
-                known.used = (self.requests, groups.add(*source, labels, taken));
+        let number = match self.number()? {
+            Ok(number) => number,
+            Err(why) => {
+                report.reject("unusable", groups.samples.len() as u64, why);
+                return Ok(());
             }
-        }
+        };
+        let Some(known) = self.series.get_mut(number as usize) else { return Ok(()) };
+        groups.settle(report);
+        let taken = (known.used.0 == self.requests).then_some(known.used.1);
+        known.used = (self.requests, groups.add(known.source, &known.labels, taken));
         Ok(())
     }
 
-    /// Number of the series that `key` tells.
-    fn number(&mut self) -> Result<u32, DecodeError> {
+    /// Number of the series that `key` tells. The inner error says why it cannot be stored; that is not remembered.
+    fn number(&mut self) -> Result<Result<u32, String>, DecodeError> {
         let next = self.series.get(self.last as usize).map_or(0, |last| last.next);
         if self.series.get(next as usize).is_some_and(|known| *known.key == *self.key) {
             self.last = next;
-            return Ok(next);
+            return Ok(Ok(next));
         }
         let number = match self.by_key.get(self.key.as_slice()) {
             Some(number) => *number,
             None => {
-                let labels = labels_of(&self.key)?.map(|l| {
-                    let source = self.hash.hash_one(SOURCE.map(|name| l.get(name)));
-                    (l, source)
-                });
+                let labels = match labels_of(&self.key)? {
+                    Ok(labels) => labels,
+                    Err(why) => return Ok(Err(why)),
+                };
+                let source = self.hash.hash_one(SOURCE.map(|name| labels.get(name)));
                 let key: Arc<[u8]> = self.key.as_slice().into();
                 let number = self.series.len() as u32;
                 self.by_key.insert(key.clone(), number);
-                self.series.push(Known { key, labels: labels.map_err(Arc::from), used: (0, 0), next: number + 1 });
+                self.bytes += key.len();
+                self.series.push(Known { key, labels, source, used: (0, 0), next: number + 1 });
                 number
             }
         };
@@ -166,7 +176,7 @@ impl Decoder {
             last.next = number;
         }
         self.last = number;
-        Ok(number)
+        Ok(Ok(number))
     }
 }
 
@@ -357,6 +367,21 @@ mod tests {
         );
         assert_eq!((rows.groups.len(), rows.report.rejected()), (1, 6));
         assert!(rows.report.message().contains("no metric name"), "{}", rows.report.message());
+    }
+
+    #[test]
+    fn refused_series_are_not_remembered() {
+        let mut d = Decoder::default();
+        let long = "x".repeat(5000);
+        let request =
+            || vec![series(&[("__name__", "a"), ("l", &long)], &[(1, 1.0)]), series(&[("__name__", "b")], &[(1, 1.0)])];
+        for _ in 0..3 {
+            assert_eq!(decode(&mut d, request()).report.rejected(), 1);
+            assert!((d.series.len(), d.by_key.len()) == (1, 1) && d.bytes < 100, "{}", d.bytes);
+        }
+        d.forget_idle();
+        d.forget_idle();
+        assert_eq!((d.series.len(), d.bytes), (0, 0));
     }
 
     #[test]

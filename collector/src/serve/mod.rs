@@ -276,7 +276,7 @@ async fn watch_memory(
         if told.elapsed() >= if level > Level::Calm { FORGET_SOON } else { FORGET } {
             told = Instant::now();
             let ingest = ingest.clone();
-            // It waits for threads that decode.
+            // It looks at all that is remembered.
             if tokio::task::spawn_blocking(move || ingest.forget_idle()).await.is_err() {
                 tracing::warn!("what was remembered of senders that are gone could not be looked through");
             }

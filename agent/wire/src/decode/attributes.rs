@@ -80,15 +80,19 @@ pub(super) fn resource(body: &[u8], texts: &mut Texts) -> Result<Identity, Decod
 ///
 /// # Errors
 /// The outer error is a malformed request; the inner one says which limit the series exceeds.
-pub(super) fn series<'a>(
-    attributes: impl Iterator<Item = &'a [u8]>,
+pub(super) fn series(
+    attributes: &[&[u8]],
     identity: &Identity,
     name: &str,
     part: Option<(&str, f64)>,
     limits: &Limits,
     texts: &mut Texts,
 ) -> Result<Result<Labels, String>, DecodeError> {
-    let own = joined(attributes.map(pair_of).collect::<Result<Vec<_>, _>>()?);
+    let too_many = || Ok(Err(format!("more than {} labels", limits.labels)));
+    if attributes.len() > limits.labels {
+        return too_many();
+    }
+    let own = joined(attributes.iter().map(|pair| pair_of(pair)).collect::<Result<Vec<_>, _>>()?);
     let mut all: Vec<(String, String)> = identity.labels.clone();
     all.extend(own);
     if let Some((label, value)) = part {
@@ -97,7 +101,7 @@ pub(super) fn series<'a>(
     all.push(("__name__".to_owned(), name.to_owned()));
     let pairs = sorted(all);
     if pairs.len() > limits.labels {
-        return Ok(Err(format!("more than {} labels", limits.labels)));
+        return too_many();
     }
     if let Some((k, _)) = pairs.iter().find(|(k, v)| k.len().max(v.len()) > limits.label_bytes) {
         let mut shown: String = k.chars().take(40).collect();
@@ -132,24 +136,21 @@ fn labels_of(pairs: &[(String, String)], texts: &mut Texts) -> Labels {
     pairs.iter().map(|(k, v)| (texts.of(k), texts.of(v))).collect()
 }
 
-/// Names made valid; values of names that then collide are joined by `;` in the order of their original names.
+/// Names made valid, sorted; values of names that then collide are joined by `;` in the order of their original names.
 /// Reserved names (`__…`) are dropped: a sender cannot choose `__name__`.
 fn joined(mut raw: Vec<(&str, String)>) -> Vec<(String, String)> {
     raw.sort_by(|a, b| a.0.cmp(b.0));
-    let mut out: Vec<(String, String)> = Vec::with_capacity(raw.len());
-    for (key, value) in raw {
-        let name = names::label(key);
-        if name.is_empty() || name.starts_with("__") {
-            continue;
+    let named = raw.into_iter().map(|(key, value)| (names::label(key), value));
+    let mut out: Vec<_> = named.filter(|(name, _)| !name.is_empty() && !name.starts_with("__")).collect();
+    out.sort_by(|a, b| a.0.cmp(&b.0));
+    out.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1.push(';');
+            kept.1.push_str(&next.1);
         }
-        match out.iter_mut().find(|(k, _)| *k == name) {
-            Some((_, v)) => {
-                v.push(';');
-                v.push_str(&value);
-            }
-            None => out.push((name, value)),
-        }
-    }
+        same
+    });
     out
 }
 

@@ -4,9 +4,15 @@
 use super::attributes::{self, Identity, Texts};
 use super::names::{self, Shape};
 use super::template::Plans;
-use super::{DecodeError, Labels, Limits, Meta};
+use super::{DecodeError, Labels, Limits, Meta, cut};
 use crate::proto::text;
 use foldhash::HashMap;
+
+/// Bytes of a resource that is taken.
+const RESOURCE: usize = 64 << 10;
+/// Bytes of an entry without those that told it, about.
+const ENTRY: usize = 128;
+const TOO_MUCH: &str = "the request has too many names and attributes that are new; send smaller requests";
 
 /// Remembered by their own bytes, so that no hash collision can join two series.
 #[derive(Default)]
@@ -21,6 +27,10 @@ pub(super) struct Cache {
     texts: Texts,
     /// Label sets of all resources.
     series: usize,
+    /// Of all entries.
+    bytes: usize,
+    /// Bytes that there were when the request began, and names.
+    before: (usize, usize),
     /// How often those that are idle were forgotten.
     round: u32,
     key: Vec<u8>,
@@ -36,6 +46,8 @@ struct Resource {
     plans: Plans,
     /// The round in which it was heard of last.
     round: u32,
+    /// Of its entries.
+    bytes: usize,
 }
 
 /// A metric's name as stored; `Err` says why it has none.
@@ -61,21 +73,38 @@ pub(super) enum Part {
 }
 
 impl Cache {
-    /// Forgets all when there is too much of anything.
-    pub(super) fn trim(&mut self, limit: usize) {
-        if self.series.max(self.metrics.len()).max(self.resources.len()) > limit {
+    /// A request begins: forgets all when there is too much of anything.
+    pub(super) fn begin(&mut self, limits: &Limits) {
+        let entries = self.series.max(self.names.len()).max(self.resources.len());
+        if entries > limits.cached_series || self.bytes > limits.cached_bytes {
             *self = Self::default();
         }
+        self.before = (self.bytes, self.names.len());
+    }
+
+    /// Forgets the metrics that were new in the last request. Their numbers stay theirs, since series have them.
+    pub(super) fn forget_new(&mut self) {
+        let first = self.before.1;
+        if self.names.len() > first {
+            self.metrics.retain(|_, id| (*id as usize) < first);
+        }
+    }
+
+    /// Whether one request may still add an entry of so many bytes: it can make much more of a few bytes than it has, as a
+    /// histogram does, each of whose buckets has all attributes.
+    fn takes(&self, bytes: usize, limits: &Limits) -> bool {
+        self.bytes - self.before.0 + bytes <= limits.cached_bytes / 2
     }
 
     /// Forgets resources that were not heard of since the call before.
     pub(super) fn forget_idle(&mut self) {
-        let Self { numbers, resources, free, series, round, .. } = self;
+        let Self { numbers, resources, free, series, bytes, round, .. } = self;
         numbers.retain(|_, number| {
             let resource = &mut resources[*number as usize];
             let idle = resource.round != *round;
             if idle {
                 *series -= resource.series.len();
+                *bytes -= resource.bytes;
                 *resource = Resource::default();
                 free.push(*number);
             }
@@ -86,20 +115,28 @@ impl Cache {
         self.texts.forget_unused();
     }
 
-    /// Number of a resource.
-    pub(super) fn resource(&mut self, body: &[u8]) -> Result<u32, DecodeError> {
+    /// Number of a resource. The inner error says why it is not taken.
+    pub(super) fn resource(&mut self, body: &[u8], limits: &Limits) -> Result<Result<u32, String>, DecodeError> {
         if let Some(number) = self.numbers.get(body) {
             self.resources[*number as usize].round = self.round;
-            return Ok(*number);
+            return Ok(Ok(*number));
+        }
+        if body.len() > RESOURCE {
+            return Ok(Err(format!("its resource is larger than {RESOURCE} bytes; drop attributes of it")));
+        }
+        let bytes = body.len() + ENTRY;
+        if !self.takes(bytes, limits) {
+            return Ok(Err(TOO_MUCH.to_owned()));
         }
         let identity = attributes::resource(body, &mut self.texts)?;
         let number = self.free.pop().unwrap_or(self.resources.len() as u32);
         if number as usize == self.resources.len() {
             self.resources.push(Resource::default());
         }
-        self.resources[number as usize] = Resource { identity, round: self.round, ..Resource::default() };
+        self.resources[number as usize] = Resource { identity, round: self.round, bytes, ..Resource::default() };
+        self.bytes += bytes;
         self.numbers.insert(body.into(), number);
-        Ok(number)
+        Ok(Ok(number))
     }
 
     /// Labels of the resource's `target_info`.
@@ -112,14 +149,23 @@ impl Cache {
         &mut self.resources[resource as usize].plans
     }
 
-    /// Number of a metric; `new` gets its metadata when it was unknown.
+    /// Number of a metric, told by name, unit and description; `new` gets its metadata when it was unknown. The inner error
+    /// says why it is not taken.
     pub(super) fn metric(
         &mut self,
-        fields: [&[u8]; 3],
+        mut fields: [&[u8]; 3],
         shape: Shape,
         kind: &'static str,
+        limits: &Limits,
         new: &mut Vec<Meta>,
-    ) -> Result<u32, DecodeError> {
+    ) -> Result<Result<u32, String>, DecodeError> {
+        let most = limits.label_bytes;
+        if fields[0].len().max(fields[1].len()) > most {
+            return Ok(Err(format!("its name or unit is longer than {most} bytes")));
+        }
+        if fields[2].len() > most {
+            fields[2] = cut(text(fields[2])?, most).as_bytes();
+        }
         self.key.clear();
         self.key.push(shape as u8);
         self.key.extend_from_slice(kind.as_bytes());
@@ -128,7 +174,11 @@ impl Cache {
             self.key.extend_from_slice(f);
         }
         if let Some(id) = self.metrics.get(self.key.as_slice()) {
-            return Ok(*id);
+            return Ok(Ok(*id));
+        }
+        let bytes = self.key.len() + ENTRY;
+        if !self.takes(bytes, limits) {
+            return Ok(Err(TOO_MUCH.to_owned()));
         }
         let [name, unit, help] = [text(fields[0])?, text(fields[1])?, text(fields[2])?];
         let prometheus = names::metric(name, unit, shape);
@@ -141,7 +191,8 @@ impl Cache {
         let id = self.names.len() as u32;
         self.names.push(Name { prometheus });
         self.metrics.insert(self.key.as_slice().into(), id);
-        Ok(id)
+        self.bytes += bytes;
+        Ok(Ok(id))
     }
 
     /// Index in `sink` of the series with these attributes. The inner error says which limit it exceeds.
@@ -182,6 +233,11 @@ impl Cache {
             self.remember(sink.id(), index);
             return Ok(Ok(index));
         }
+        let bytes = self.key.len() + ENTRY;
+        if !self.takes(bytes, limits) {
+            return Ok(Err(TOO_MUCH.to_owned()));
+        }
+        let of = &mut self.resources[resource as usize];
         let name = match &self.names[metric as usize].prometheus {
             Ok(name) => name,
             Err(why) => return Ok(Err(why.clone())),
@@ -194,13 +250,14 @@ impl Cache {
             Part::Count => ("_count", None),
         };
         let full = format!("{name}{suffix}");
-        let attributes = attributes.iter().copied();
         let labels = match attributes::series(attributes, &of.identity, &full, label, limits, &mut self.texts)? {
             Ok(labels) => labels,
             Err(why) => return Ok(Err(why)),
         };
         let index = sink.series(labels.clone());
         self.series += 1;
+        self.bytes += bytes;
+        of.bytes += bytes;
         of.series.insert(self.key.as_slice().into(), Cached { labels, sink: sink.id(), index });
         self.remember(sink.id(), index);
         Ok(Ok(index))

@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Groups of one resource beyond which no attempt is made to fold those with gaps into those without.
 const FOLD: usize = 64;
+/// Values of a folded group for each point in it at most: a sender chooses both the number of its series and of its
+/// times, and their product must not be what is allocated.
+const SPARSE: usize = 4;
 
 /// Collects the points of one resource.
 pub(super) struct Sink {
@@ -81,10 +84,11 @@ impl Sink {
                 let times: Vec<i64> = run.iter().map(|p| p.1).collect();
                 last = *by_times.entry(times.clone()).or_insert(groups.len());
                 if last == groups.len() {
-                    groups.push(Pending { times, runs: Vec::new() });
+                    groups.push(Pending { times, runs: Vec::new(), points: 0 });
                 }
             }
             groups[last].runs.push(run);
+            groups[last].points += run.len();
         }
         if groups.len() <= FOLD {
             fold(&mut groups);
@@ -102,21 +106,25 @@ pub(super) fn point_value(value: f64) -> f64 {
 struct Pending<'a> {
     times: Vec<i64>,
     runs: Vec<&'a [(u32, i64, f64)]>,
+    /// In all runs.
+    points: usize,
 }
 
 /// A column that missed a tick belongs to the group that has all ticks. Emptied groups stay behind without runs.
 fn fold(groups: &mut [Pending<'_>]) {
     for small in 0..groups.len() {
-        let wanted = &groups[small].times;
-        let big = (0..groups.len()).find(|&big| {
-            let times = &groups[big].times;
-            !groups[big].runs.is_empty()
-                && times.len() > wanted.len()
-                && wanted.iter().all(|t| times.binary_search(t).is_ok())
+        let (wanted, more, points) = (&groups[small].times, groups[small].runs.len(), groups[small].points);
+        let big = groups.iter().position(|big| {
+            let mut times = big.times.iter();
+            !big.runs.is_empty()
+                && big.times.len() > wanted.len()
+                && (big.runs.len() + more) * big.times.len() <= SPARSE * (big.points + points)
+                && wanted.iter().all(|t| times.any(|time| time == t))
         });
         if let Some(big) = big {
             let runs = std::mem::take(&mut groups[small].runs);
             groups[big].runs.extend(runs);
+            groups[big].points += points;
             groups[big].runs.sort_by_key(|r| r[0].0);
         }
     }

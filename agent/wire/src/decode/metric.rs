@@ -36,8 +36,10 @@ enum Data {
     Summary,
 }
 
-/// Reads the body of a `Metric`.
-pub(super) fn read(body: &[u8], cache: &mut Cache, into: &mut Into<'_>) -> Result<(), DecodeError> {
+/// Name, description and unit of a `Metric`, and what holds its points.
+type Head<'a> = ([&'a [u8]; 3], Option<(Data, &'a [u8])>);
+
+fn head(body: &[u8]) -> Result<Head<'_>, DecodeError> {
     let (mut fields, mut data): ([&[u8]; 3], _) = ([&[]; 3], None);
     for field in Reader::new(body) {
         match field? {
@@ -50,8 +52,25 @@ pub(super) fn read(body: &[u8], cache: &mut Cache, into: &mut Into<'_>) -> Resul
             _ => {}
         }
     }
-    let [name, help, unit] = fields;
-    let Some((data, body)) = data else { return Ok(()) };
+    Ok((fields, data))
+}
+
+/// Counts all points of some `ScopeMetrics` as not taken.
+pub(super) fn refuse(scopes: &[&[u8]], why: &str, rows: &mut Rows) -> Result<(), DecodeError> {
+    for scope in scopes {
+        for field in Reader::new(scope) {
+            let (2, Field::Bytes(metric)) = field? else { continue };
+            let ([name, ..], Some((_, body))) = head(metric)? else { continue };
+            let points = Reader::new(body).filter(|field| matches!(field, Ok((1, Field::Bytes(_))))).count();
+            rows.reject(text(name)?, points, why);
+        }
+    }
+    Ok(())
+}
+
+/// Reads the body of a `Metric`.
+pub(super) fn read(body: &[u8], cache: &mut Cache, into: &mut Into<'_>) -> Result<(), DecodeError> {
+    let ([name, help, unit], Some((data, body))) = head(body)? else { return Ok(()) };
 
     let (mut temporality, mut monotonic, mut points) = (0, false, 0);
     for field in Reader::new(body) {
@@ -78,7 +97,13 @@ pub(super) fn read(body: &[u8], cache: &mut Cache, into: &mut Into<'_>) -> Resul
         Data::Histogram | Data::Exponential => (Shape::Other, "histogram"),
         Data::Summary => (Shape::Other, "summary"),
     };
-    let metric = cache.metric([name, unit, help], shape, kind, &mut into.rows.metadata)?;
+    let metric = match cache.metric([name, unit, help], shape, kind, into.limits, &mut into.rows.metadata)? {
+        Ok(metric) => metric,
+        Err(why) => {
+            into.rows.reject(text(name)?, points, &why);
+            return Ok(());
+        }
+    };
     let mut attributes = Vec::new();
     let mut point = Point { data, ..Point::default() };
     for field in Reader::new(body) {

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 /// Templates beyond which all are forgotten: senders that never say the same twice must not fill memory.
 const TEMPLATES: usize = 512;
-/// Bytes of a template at most.
+/// Bytes of a template at most, and of all before all are forgotten.
 const BYTES: usize = 1 << 18;
+const BYTES_OF_ALL: usize = 32 << 20;
 /// Shapes of one resource that are remembered.
 const SHAPES: usize = 64;
 
@@ -61,6 +62,8 @@ pub(super) struct Templates {
     all: Vec<Template>,
     /// Number of the first of them: those before it were forgotten.
     first: u32,
+    /// Of all scopes.
+    bytes: usize,
     by_length: HashMap<usize, Vec<u32>>,
 }
 
@@ -118,12 +121,13 @@ impl Templates {
                     plans.sights.insert(scope.len(), false);
                     return;
                 };
-                if self.all.len() >= TEMPLATES {
+                if self.all.len() >= TEMPLATES || self.bytes >= BYTES_OF_ALL {
                     *self = Self { first: self.first + self.all.len() as u32, ..Self::default() };
                 }
                 let number = self.first + self.all.len() as u32;
                 self.by_length.entry(scope.len()).or_default().push(number);
                 self.all.push(template);
+                self.bytes += scope.len();
                 number
             }
         };
