@@ -19,9 +19,11 @@ async fn ask_from(from: [u8; 4], to: SocketAddr, method: &Method, path: &str, he
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::from(from)), 0)).unwrap();
     let mut stream = socket.connect(to).await.unwrap();
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let request =
-        format!("{method} {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\nContent-Length: 0\r\n{headers}\r\n");
+    let address = to.to_string();
+    let usual = [("Host", address.as_str()), ("Connection", "close"), ("Content-Length", "0")];
+    let usual = usual.iter().filter(|(name, _)| !headers.iter().any(|(other, _)| other == name));
+    let headers: String = usual.chain(headers).map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let request = format!("{method} {path} HTTP/1.1\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = vec![0; 64 << 10];
     let mut length = 0;
@@ -290,6 +292,46 @@ async fn pages_of_others_change_nothing_and_read_nothing() {
         let answer = ask(c.running.http, &method, "/api/v1/query?query=1", &headers).await.to_ascii_lowercase();
         assert!(!answer.contains("access-control-"), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn a_page_whose_name_was_made_to_lead_here_is_not_answered() {
+    let evil = ("Host", "evil.example:7470");
+    let origin = ("Origin", "http://evil.example:7470");
+    let c = Collector::start().await;
+    let health = ["/healthz", "/-/healthy", "/readyz", "/-/ready"];
+    for (at, method, path, _) in all(&c) {
+        let answer = ask(at, &method, &path, &[evil, origin]).await;
+        let refused = if at == c.running.otlp_grpc {
+            answer.to_ascii_lowercase().contains("grpc-status: 7")
+        } else {
+            status(&answer) == 421 && answer.contains("evil.example is no name of this collector")
+        };
+        // Whether it lives and is ready anybody may know.
+        assert_eq!(refused, !health.contains(&path.as_str()), "{method} {path}: {answer}");
+    }
+    let own = format!("localhost:{}", c.running.http.port());
+    assert_eq!(status(&ask(c.running.http, &Method::GET, "/api/v1/jobs", &[("Host", &own)]).await), 200);
+    // A name is no matter to who says who it is, or where others are meant to come by names.
+    let (known, tokens) = with_tokens().await;
+    let (name, value) = bearer(&tokens["read"]);
+    let answer = ask(known.running.http, &Method::GET, "/api/v1/jobs", &[evil, (name, &value)]).await;
+    assert_eq!(status(&answer), 200, "{answer}");
+    let open = Collector::with(|config| {
+        config.insecure = true;
+        config.listen.http.set_ip(Ipv4Addr::UNSPECIFIED.into());
+    })
+    .await;
+    let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), open.running.http.port());
+    let answer = ask(at, &Method::GET, "/api/v1/jobs", &[("Host", "collector:7470")]).await;
+    assert_eq!(status(&answer), 200, "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_nobody_reads_is_not_waited_for() {
+    let (c, _) = with_tokens().await;
+    let announced = ("Content-Length", "1000000");
+    assert_eq!(status(&ask(c.running.http, &Method::GET, "/healthz", &[announced]).await), 200);
 }
 
 #[tokio::test]

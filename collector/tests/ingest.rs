@@ -113,6 +113,22 @@ async fn a_hundred_megabytes_and_bombs_are_refused_with_the_limit() {
     );
 }
 
+#[tokio::test]
+async fn json_that_takes_many_times_its_size_is_refused() {
+    let c = Collector::start().await;
+    let json = |points: usize| {
+        let points = vec!["{}"; points].join(",");
+        let metric = format!(r#"{{"name":"fabric.test","gauge":{{"dataPoints":[{points}]}}}}"#);
+        gzip(format!(r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{metric}]}}]}}]}}"#).as_bytes())
+    };
+    let headers = [("content-type", "application/json"), GZIP];
+    let (status, text) = c.otlp_http(&headers, json(1 << 18)).await;
+    assert!(status == 413 && text.contains("262144 objects"), "{status} {text}");
+    let (status, text) = c.otlp_http(&headers, json(1000)).await;
+    assert_eq!(status, 200, "{text}");
+    client_still_works(&c).await;
+}
+
 async fn client_still_works(c: &Collector) {
     c.grpc().await.export(otlp("after", "fabric.test", &[(1, now_ns(), 1)])).await.unwrap();
     assert_eq!(c.value(r#"fabric_test_total{host="after"}"#).await, Some(1.0));
@@ -287,7 +303,7 @@ async fn a_sender_that_is_slow_holds_up_nobody() {
     // It announces a body and never sends it.
     let mut slow = std::net::TcpStream::connect(c.running.otlp_http).unwrap();
     slow.write_all(
-        b"POST /v1/metrics HTTP/1.1\r\nhost: c\r\ncontent-type: application/x-protobuf\r\ncontent-length: 9\r\n\r\n",
+        b"POST /v1/metrics HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-protobuf\r\ncontent-length: 9\r\n\r\n",
     )
     .unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
@@ -331,7 +347,7 @@ fn raw_post(url: &str) -> String {
     let (address, path) = url.trim_start_matches("http://").split_once('/').unwrap();
     let mut s = std::net::TcpStream::connect(address).unwrap();
     let kind = "content-type: application/x-protobuf\r\ncontent-length: 0";
-    write!(s, "POST /{path} HTTP/1.1\r\nhost: c\r\nconnection: close\r\n{kind}\r\n\r\n").unwrap();
+    write!(s, "POST /{path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{kind}\r\n\r\n").unwrap();
     let mut bytes = Vec::new();
     s.read_to_end(&mut bytes).unwrap();
     String::from_utf8_lossy(&bytes).into_owned()

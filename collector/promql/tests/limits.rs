@@ -74,6 +74,44 @@ fn memory_is_asked_for_before_it_is_taken() {
 }
 
 #[test]
+fn labels_that_functions_make_are_bounded_and_counted() {
+    let (store, e) = (store(10, 100), Engine::default());
+    let nested = |open: &str, close: &str| format!("{}m{}", open.repeat(20), close.repeat(20));
+    for (function, query) in [
+        ("label_replace", nested("label_replace(", r#", "i", "$1$1", "i", "(.*)")"#)),
+        ("label_join", nested("label_join(", r#", "i", "-", "i", "i")"#)),
+        ("label_replace", format!(r#"label_replace(m, "{}", "x", "i", ".*")"#, "n".repeat(20_000))),
+    ] {
+        let err = e.instant(&store, &query, 1000).map(|_| ()).unwrap_err();
+        let text = err.to_string();
+        assert!(err.kind() == "execution" && text.starts_with(function) && text.contains("16384 bytes"), "{text}");
+        assert!(text.len() < 300, "{}", text.len());
+    }
+    let asked = |query: &str| {
+        let purse = Arc::new(Purse { bytes: usize::MAX, asked: AtomicUsize::new(0) });
+        Engine::default().within(purse.clone()).instant(&store, query, 1000).unwrap();
+        purse.asked.load(Ordering::Relaxed)
+    };
+    let value = "v".repeat(10_000);
+    let more = asked(&format!(r#"label_replace(m, "a", "{value}", "i", ".*")"#)) - asked("m");
+    assert!(more > 10 * 10_000, "{more}");
+    let more = asked(&format!(r#"label_join(m, "a", "{value}", "i", "i")"#)) - asked("m");
+    assert!(more > 10 * 10_000, "{more}");
+}
+
+#[test]
+fn values_that_are_counted_ask_for_memory_as_they_come() {
+    let at = |t: i64| (t * 1000, t as f64);
+    let (times, values) = (0..2000).map(at).unzip();
+    let store = Memory(vec![Series { labels: Labels::new([("__name__", "m")]), times, values }]);
+    let purse = Arc::new(Purse { bytes: 1 << 20, asked: AtomicUsize::new(0) });
+    let outcome = Engine::default().within(purse.clone()).range(&store, r#"count_values("v", m)"#, 0, 1_999_000, 1000);
+    // One series has 2,000 values at as many steps, which is 32 MB.
+    let asked = purse.asked.load(Ordering::Relaxed);
+    assert!(outcome.is_err_and(|e| e == QueryError::Memory) && asked < 2 << 20, "{asked}");
+}
+
+#[test]
 fn ranges_are_checked() {
     let (store, e) = (store(1, 1), Engine::default());
     for (start, end, step, words) in [

@@ -45,6 +45,14 @@ pub enum Denied {
         /// Whose page.
         origin: String,
     },
+    /// It is asked by a name that somebody else may have made lead here.
+    #[error(
+        "{host} is no name of this collector: while it asks nobody who they are, it answers on loopback to addresses, localhost and its own name; set external_url to the URL that people use, or auth.tokens"
+    )]
+    Host {
+        /// The name.
+        host: String,
+    },
     /// Too often.
     #[error("more than {per_second} requests a second (listen.requests); come back in {} ms", .after.as_millis())]
     Rate {
@@ -65,6 +73,7 @@ impl Denied {
             Self::Twice(_) => "twice",
             Self::Role { .. } => "role",
             Self::CrossSite { .. } => "cross_site",
+            Self::Host { .. } => "host",
             Self::Rate { .. } => "rate",
         }
     }

@@ -2,6 +2,7 @@
 //! is no handler that nothing was said of.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -11,15 +12,22 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, he
 use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, any, on};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::{Code, Status};
 
-use super::{Caller, Denied, Guard, Needs};
+use super::{Caller, Denied, Guard, Needs, host};
 use crate::api::error::{ApiError, Kind};
+use crate::endpoint::jitter;
+use crate::ingest::body::{self, BodyError};
 use crate::ingest::{BODY_TIME, retry};
 use crate::serve::listen::Peer;
 
 /// Largest body of a request that is not samples.
 const BODY_BYTES: usize = 4 << 20;
+/// All of them together.
+pub(super) const BODIES: usize = 64 << 20;
+/// How soon those may come back for whose body there is no room.
+const SOON: Duration = Duration::from_secs(2);
 
 /// How a listener says no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +100,12 @@ async fn pass(
         Ok(caller) => caller,
         Err(denied) => return refuse(&denied, form),
     };
+    let names = guard.names.as_deref().filter(|_| peer.loopback && needs != Needs::Nothing);
+    if let Some(host) = names.and_then(|names| host::foreign(request.headers(), request.uri(), names)) {
+        let denied = Denied::Host { host };
+        guard.note(caller.address, &denied);
+        return refuse(&denied, form);
+    }
     let changes = matches!(needs, Needs::Write | Needs::Admin);
     let origin = || foreign(request.headers(), request.uri(), guard.own_origin.as_deref());
     if let Some(origin) = (changes || needs == Needs::Ingest).then(origin).flatten() {
@@ -104,8 +118,12 @@ async fn pass(
         // Samples are read by who stores them.
         return next.run(request).await;
     }
+    if matches!(needs, Needs::Nothing | Needs::Any) {
+        // Strangers may ask it, and nobody reads what they send.
+        return next.run(request.map(|_| Body::empty())).await;
+    }
     let asked = changes.then(|| (request.method().clone(), request.uri().path().to_owned()));
-    let response = run(request, next).await;
+    let response = run(request, next, &guard.bodies).await;
     if let Some((method, path)) = asked {
         audit(&caller, &method, &path, response.status());
     }
@@ -118,25 +136,67 @@ fn audit(caller: &Caller, method: &Method, path: &str, status: StatusCode) {
 }
 
 /// Runs the handler with the whole body, which may take neither long nor much room.
-async fn run(request: Request, next: Next) -> Response {
-    match whole(request).await {
-        Ok(request) => next.run(request).await,
-        Err((status, text)) => answer(status, Kind::BadData, text),
+async fn run(request: Request, next: Next, room: &Semaphore) -> Response {
+    match whole(request, room).await {
+        Ok((request, _held)) => next.run(request).await,
+        Err(Short::Room) => {
+            let text = format!("other requests take the {BODIES} bytes for bodies; send it again");
+            let mut response = answer(StatusCode::SERVICE_UNAVAILABLE, Kind::Unavailable, text);
+            come_back(&mut response, jitter(SOON));
+            response
+        }
+        Err(Short::Large) => {
+            let text = format!("the body: length limit exceeded; at most {BODY_BYTES} bytes");
+            answer(StatusCode::PAYLOAD_TOO_LARGE, Kind::BadData, text)
+        }
+        Err(Short::Cut(text)) => answer(StatusCode::BAD_REQUEST, Kind::BadData, text),
+        Err(Short::Slow) => {
+            let text = format!("the request was not complete within {} s; send it again", BODY_TIME.as_secs());
+            answer(StatusCode::REQUEST_TIMEOUT, Kind::BadData, text)
+        }
     }
 }
 
-async fn whole(request: Request) -> Result<Request, (StatusCode, String)> {
-    let (parts, body) = request.into_parts();
-    if axum::body::HttpBody::is_end_stream(&body) {
-        return Ok(Request::from_parts(parts, body));
-    }
-    match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_BYTES)).await {
-        Ok(Ok(bytes)) => Ok(Request::from_parts(parts, Body::from(bytes))),
-        Ok(Err(e)) => Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the body: {e}; at most {BODY_BYTES} bytes"))),
-        Err(_) => {
-            let text = format!("the request was not complete within {} s; send it again", BODY_TIME.as_secs());
-            Err((StatusCode::REQUEST_TIMEOUT, text))
+/// Why there is no whole body.
+#[derive(Debug, PartialEq, Eq)]
+enum Short {
+    Room,
+    Large,
+    Cut(String),
+    Slow,
+}
+
+impl From<BodyError> for Short {
+    fn from(e: BodyError) -> Self {
+        match e {
+            BodyError::TooLarge { .. } => Self::Large,
+            other => Self::Cut(other.to_string()),
         }
+    }
+}
+
+/// With the room that its body takes, stretch by stretch: who sends slowly holds no more than what came.
+async fn whole(request: Request, room: &Semaphore) -> Result<(Request, Option<SemaphorePermit<'_>>), Short> {
+    let (parts, body) = request.into_parts();
+    let mut held: Option<SemaphorePermit<'_>> = None;
+    // Not refused for the length that it announces: who still sends would not see the answer.
+    let unannounced = HeaderMap::new();
+    let read = body::read(&unannounced, body, BODY_BYTES, |bytes| {
+        let more = u32::try_from(bytes).ok().and_then(|bytes| room.try_acquire_many(bytes).ok()).ok_or(Short::Room)?;
+        match &mut held {
+            Some(held) => held.merge(more),
+            None => held = Some(more),
+        }
+        Ok(())
+    });
+    let bytes = tokio::time::timeout(BODY_TIME, read).await.unwrap_or(Err(Short::Slow))?;
+    Ok((Request::from_parts(parts, Body::from(bytes)), held))
+}
+
+/// Says when.
+fn come_back(response: &mut Response, after: Duration) {
+    if let Ok(seconds) = HeaderValue::try_from(retry::seconds(after)) {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
     }
 }
 
@@ -154,10 +214,8 @@ pub(super) fn origin_of(url: &str) -> String {
 
 /// The origin of the page that made a browser ask, if it is none of ours. Other clients send no origin.
 fn foreign(headers: &HeaderMap, uri: &Uri, own: Option<&str>) -> Option<String> {
-    let text = |name: HeaderName| headers.get(name).map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
-    let origin = text(header::ORIGIN)?;
-    // HTTP/2 has the host in the address.
-    let host = uri.authority().map(ToString::to_string).or_else(|| text(header::HOST)).unwrap_or_default();
+    let origin = String::from_utf8_lossy(headers.get(header::ORIGIN)?.as_bytes()).into_owned();
+    let host = host::asked(headers, uri).unwrap_or_default();
     let same = origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(&host));
     (!same && own.is_none_or(|own| !own.eq_ignore_ascii_case(&origin))).then_some(origin)
 }
@@ -172,7 +230,7 @@ fn refuse(denied: &Denied, form: Form) -> Response {
         (Form::Grpc, Denied::Rate { after, .. }) => {
             retry::later(Code::ResourceExhausted, &text, *after).into_http::<Body>()
         }
-        (Form::Grpc, Denied::Role { .. } | Denied::CrossSite { .. }) => {
+        (Form::Grpc, Denied::Role { .. } | Denied::CrossSite { .. } | Denied::Host { .. }) => {
             Status::permission_denied(text).into_http::<Body>()
         }
         (Form::Grpc, _) => Status::unauthenticated(text).into_http::<Body>(),
@@ -180,6 +238,7 @@ fn refuse(denied: &Denied, form: Form) -> Response {
             let status = match denied {
                 Denied::Rate { .. } => StatusCode::TOO_MANY_REQUESTS,
                 Denied::Role { .. } | Denied::CrossSite { .. } => StatusCode::FORBIDDEN,
+                Denied::Host { .. } => StatusCode::MISDIRECTED_REQUEST,
                 _ => StatusCode::UNAUTHORIZED,
             };
             let mut response = answer(status, Kind::Denied, text);
@@ -192,8 +251,8 @@ fn refuse(denied: &Denied, form: Form) -> Response {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"fabriclens\""));
                 headers.append(header::WWW_AUTHENTICATE, ask);
             }
-            if let Some(seconds) = after.and_then(|after| HeaderValue::try_from(retry::seconds(after)).ok()) {
-                headers.insert(header::RETRY_AFTER, seconds);
+            if let Some(after) = after {
+                come_back(&mut response, after);
             }
             response
         }
@@ -226,12 +285,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_is_not_waited_for() {
+        let room = Semaphore::new(BODIES);
+        let whole = async |body: Body| whole(Request::new(body), &room).await.map(|_| ());
         let never = futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>();
-        let refused = whole(Request::new(Body::from_stream(never))).await.unwrap_err();
-        assert_eq!(refused.0, StatusCode::REQUEST_TIMEOUT);
-        let large = whole(Request::new(Body::from(vec![b' '; BODY_BYTES + 1]))).await.unwrap_err();
-        assert_eq!(large.0, StatusCode::PAYLOAD_TOO_LARGE);
-        assert!(whole(Request::new(Body::from("x"))).await.is_ok() && whole(Request::new(Body::empty())).await.is_ok());
+        assert_eq!(whole(Body::from_stream(never)).await, Err(Short::Slow));
+        assert_eq!(whole(Body::from(vec![b' '; BODY_BYTES + 1])).await, Err(Short::Large));
+        assert_eq!((whole(Body::from("x")).await, whole(Body::empty()).await), (Ok(()), Ok(())));
+    }
+
+    #[tokio::test]
+    async fn bodies_together_take_a_bounded_room() {
+        let room = Semaphore::new(100);
+        let ask = async |bytes| whole(Request::new(Body::from(vec![0; bytes])), &room).await;
+        let held = (ask(60).await.unwrap(), ask(40).await.unwrap());
+        assert_eq!(ask(1).await.map(|_| ()), Err(Short::Room));
+        drop(held);
+        assert!(ask(100).await.is_ok());
+        assert_eq!(room.available_permits(), 100, "it is given back");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod certificate;
 pub mod command;
 mod denied;
 mod gate;
+mod host;
 mod proxy;
 mod rate;
 mod role;
@@ -16,6 +17,7 @@ pub use certificate::{Certificate, HostId};
 pub use denied::Denied;
 pub use gate::{Form, Route, fallback, route, router};
 pub use proxy::{Network, Proxy};
+pub use rate::site;
 pub use role::{Needs, ROLES, Role, Roles};
 pub use tokens::{Token, Tokens, new as new_token};
 
@@ -27,6 +29,7 @@ use axum::http::{HeaderMap, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::api::time::{format_time, now_ms};
 use crate::config::{self, Config};
@@ -80,6 +83,10 @@ pub struct Guard {
     per_second: u32,
     rates: Rates,
     own_origin: Option<String>,
+    /// Names that a loopback listener has, where its pages could read and change everything.
+    names: Option<Vec<String>>,
+    /// Room for bodies that are not samples, bytes.
+    bodies: Semaphore,
     telemetry: Telemetry,
     logged: Mutex<Option<Instant>>,
 }
@@ -101,6 +108,9 @@ impl Guard {
             per_second: config.listen.requests,
             rates: Rates::new(config.listen.requests),
             own_origin: config.external_url.as_deref().map(gate::origin_of),
+            // A certificate is for its names, and browsers look.
+            names: (!config.asks_who() && config.tls.is_none()).then(|| host::names(config.external_url.as_deref())),
+            bodies: Semaphore::new(gate::BODIES),
             telemetry: telemetry.clone(),
             logged: Mutex::default(),
         })
@@ -172,9 +182,7 @@ impl Guard {
             // Many hosts may share a token, and many users a proxy.
             (Some(name), address) => self.rates.take((Some(&**name), address)),
             (None, own) if own.is_loopback() && !self.on => Ok(()),
-            // Who has one address of IPv6 has 2^64 of them.
-            (None, IpAddr::V6(v6)) => self.rates.take(v6.to_bits() >> 64),
-            (None, v4) => self.rates.take((None::<&str>, v4)),
+            (None, address) => self.rates.take((None::<&str>, site(address))),
         };
         taken.map(|()| caller).map_err(|after| Denied::Rate { per_second: self.per_second, after })
     }

@@ -1,6 +1,7 @@
 //! How many requests somebody may make in a second.
 
 use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
@@ -10,6 +11,14 @@ use parking_lot::Mutex;
 const BURST: Duration = Duration::from_secs(2);
 /// Callers that are remembered; beyond it those that are within their rate are forgotten.
 const CALLERS: usize = 1 << 16;
+
+/// Whose an address is: who has one of IPv6 has the 2^64 of its network.
+pub fn site(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 => v4,
+    }
+}
 
 /// Remembers for each caller when the last of its requests would be due at an even pace.
 pub(super) struct Rates {

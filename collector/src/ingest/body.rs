@@ -7,6 +7,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 
+/// Objects and lists of a request in JSON. A point is several, and `{}` is one that takes a hundred times its size.
+pub const JSON_PARTS: usize = 1 << 18;
+
 /// Why a body was not taken; `Display` names the limit and the remedy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
@@ -20,6 +23,9 @@ pub enum BodyError {
         /// The limit.
         limit: usize,
     },
+    /// JSON that would take many times its size.
+    #[error("a request in JSON has {JSON_PARTS} objects and lists at most; send smaller requests, or protobuf")]
+    Parts,
     /// `content-encoding` that is not understood.
     #[error("content-encoding {0:?} is not supported; use {1}")]
     Encoding(String, &'static str),
@@ -35,7 +41,7 @@ impl BodyError {
     /// What an HTTP client is told.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge { .. } | Self::Parts => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Encoding(..) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Corrupt(..) | Self::Cut(_) => StatusCode::BAD_REQUEST,
         }
@@ -44,7 +50,7 @@ impl BodyError {
     /// Word for the `reason` label of rejected requests.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::TooLarge { .. } => "too_large",
+            Self::TooLarge { .. } | Self::Parts => "too_large",
             Self::Encoding(..) => "encoding",
             Self::Corrupt(..) => "compression",
             Self::Cut(_) => "cut",
@@ -124,6 +130,15 @@ pub fn gunzip_into(out: &mut Vec<u8>, body: &[u8], limit: usize) -> Result<(), B
         return Err(BodyError::TooLarge { when: "decompressed", limit });
     }
     Ok(())
+}
+
+/// Refuses JSON with more than [`JSON_PARTS`]; brackets in text count too, which are few.
+///
+/// # Errors
+/// [`BodyError::Parts`]
+pub fn few_parts(json: &[u8]) -> Result<(), BodyError> {
+    let parts = json.iter().filter(|b| matches!(b, b'{' | b'[')).count();
+    if parts > JSON_PARTS { Err(BodyError::Parts) } else { Ok(()) }
 }
 
 /// Undoes a snappy block, whose header says how large it becomes.

@@ -129,11 +129,14 @@ async fn take_otlp(
     };
     let received = ingest.receive(Way::OtlpHttp, &caller, headers, body, packed).await.map_err(|e| count(e.into()))?;
     let bytes = received.bytes.clone();
+    let this = ingest.clone();
     let plain = move || -> Result<Bytes, Refusal> {
+        let _one = (encoding == Encoding::Json).then(|| this.json.lock());
         let plain = body::gunzip(&compression, bytes, limit)?;
         if encoding == Encoding::Protobuf {
             return Ok(plain);
         }
+        body::few_parts(&plain)?;
         let request: ExportMetricsServiceRequest = serde_json::from_slice(&plain).map_err(|e| {
             IngestError::Malformed(format!(
                 "malformed OTLP metrics request: {e}; send an ExportMetricsServiceRequest in JSON"

@@ -102,6 +102,8 @@ pub struct Ingest {
     admission: Admission,
     /// Unpacks requests that wait, to look at them.
     look: Mutex<Unpacker>,
+    /// Requests in JSON are read one at a time, since each takes many times its size.
+    json: Mutex<()>,
     otlp: Vec<otlp::Desk>,
     remote: Vec<Mutex<remote::Decoder>>,
     conflicts: conflict::Watch,
@@ -123,6 +125,7 @@ impl Ingest {
             gate: Gate::new(limits.in_flight, limits.message_size, pressure.clone()),
             admission: Admission::new(pressure),
             look: Mutex::default(),
+            json: Mutex::default(),
             otlp: (0..DECODERS).map(|_| otlp::Desk::default()).collect(),
             remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
             conflicts: conflict::Watch::new(telemetry.host_conflicts.clone()),

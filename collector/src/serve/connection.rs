@@ -206,7 +206,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, address) = listener.accept().await.unwrap();
         let router = Router::new().route("/", axum::routing::get(|| async { "here" }));
-        let peer = Peer { address, certificate: None };
+        let peer = Peer { address, loopback: true, certificate: None };
         tokio::spawn(serve(Connection::new(Stream::Plain(stream)), peer, router, std::future::pending()));
         client.write_all(sent).await.unwrap();
         let began = Instant::now();

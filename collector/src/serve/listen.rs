@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::connection::{self, Connection, HANDSHAKE, Stream};
 use super::tls::{Acceptor, refused};
-use crate::auth::{Certificate, Guard};
+use crate::auth::{Certificate, Guard, site};
 use crate::telemetry::Telemetry;
 
 /// Why a listener cannot be had; `Display` names the remedy.
@@ -72,6 +72,8 @@ pub async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener,
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
+    /// It came by a listener that this host alone can reach.
+    pub loopback: bool,
     /// What it showed in the handshake, verified.
     pub certificate: Option<Arc<Certificate>>,
 }
@@ -103,6 +105,7 @@ impl Listener {
     pub async fn run(self, socket: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
         let slots = Arc::new(Semaphore::new(self.limits.all));
         let places = Places::default();
+        let loopback = socket.local_addr().is_ok_and(|address| address.ip().is_loopback());
         loop {
             let accept = async {
                 let slot = slots.clone().acquire_owned().await;
@@ -130,7 +133,7 @@ impl Listener {
             let (listener, router, stop) = (self.clone(), router.clone(), stop.clone());
             tokio::spawn(async move {
                 let _held = (slot, place);
-                listener.serve(stream, peer, router, stop).await;
+                listener.serve(stream, peer, loopback, router, stop).await;
             });
         }
         drop(socket);
@@ -138,7 +141,14 @@ impl Listener {
         _ = slots.acquire_many(u32::try_from(self.limits.all).unwrap_or(u32::MAX)).await;
     }
 
-    async fn serve(&self, stream: TcpStream, address: SocketAddr, router: Router, mut stop: watch::Receiver<bool>) {
+    async fn serve(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        loopback: bool,
+        router: Router,
+        mut stop: watch::Receiver<bool>,
+    ) {
         let Some((stream, shown)) = self.greet(stream, address).await else { return };
         let certificate = shown.first().and_then(|der| self.guard.certificate(der));
         let end = async {
@@ -147,7 +157,7 @@ impl Listener {
                 () = refused(self.tls.as_deref(), shown) => {}
             }
         };
-        connection::serve(Connection::new(stream), Peer { address, certificate }, router, end).await;
+        connection::serve(Connection::new(stream), Peer { address, loopback, certificate }, router, end).await;
     }
 
     /// With the certificates that the client showed. Handshakes are off the accept loop, so that a slow client delays nobody.
@@ -165,7 +175,7 @@ impl Listener {
     }
 }
 
-/// Connections by address.
+/// Connections by address; of IPv6, by its network.
 #[derive(Clone, Default)]
 struct Places(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
@@ -177,10 +187,10 @@ struct Place {
 
 impl Places {
     fn take(&self, address: IpAddr, most: usize) -> Option<Place> {
-        let address = address.to_canonical();
+        let (own, address) = (address.to_canonical().is_loopback(), site(address));
         let mut all = self.0.lock();
         let taken = all.entry(address).or_default();
-        if *taken >= most && !address.is_loopback() {
+        if *taken >= most && !own {
             return None;
         }
         *taken += 1;
@@ -210,10 +220,13 @@ mod tests {
         let take = |ip: &str| places.take(ip.parse().unwrap(), 2);
         let held = [take("10.0.0.1"), take("::ffff:10.0.0.1")];
         assert!(held.iter().all(Option::is_some) && take("10.0.0.1").is_none(), "one address in two forms");
+        let network = [take("2001:db8::1"), take("2001:db8::ffff:2")];
+        assert!(network.iter().all(Option::is_some) && take("2001:db8:0:0:1::").is_none(), "one network");
+        assert!(take("2001:db8:0:1::1").is_some());
         assert!(take("10.0.0.2").is_some());
-        let own: Vec<_> = (0..5).map(|_| take("127.0.0.1")).collect();
+        let own: Vec<_> = ["127.0.0.1", "::1"].iter().flat_map(|ip| (0..5).map(|_| take(ip))).collect();
         assert!(own.iter().all(Option::is_some));
-        drop((held, own));
+        drop((held, network, own));
         assert!(take("10.0.0.1").is_some());
         assert!(places.0.lock().is_empty(), "nothing is left of who is gone");
     }

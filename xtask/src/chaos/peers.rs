@@ -17,15 +17,15 @@ const ALL: &[Nonsense] = &[
     ("noise", |random| random.bytes(4096)),
     ("zeros", |_| vec![0; 65536]),
     ("a TLS hello cut short", |random| [&[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..], &random.bytes(100)].concat()),
-    ("a head without an end", |_| [b"GET / HTTP/1.1\r\nHost: x\r\nX: ".to_vec(), vec![b'a'; 200_000]].concat()),
+    ("a head without an end", |_| [b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ".to_vec(), vec![b'a'; 200_000]].concat()),
     ("thousands of headers", |_| {
-        [b"GET / HTTP/1.1\r\nHost: x\r\n".to_vec(), b"a: b\r\n".repeat(20_000), b"\r\n".to_vec()].concat()
+        [b"GET / HTTP/1.1\r\nHost: localhost\r\n".to_vec(), b"a: b\r\n".repeat(20_000), b"\r\n".to_vec()].concat()
     }),
     ("two lengths", |_| {
-        b"POST /api/v1/write HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics".to_vec()
+        b"POST /api/v1/write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics".to_vec()
     }),
     ("a length beyond all memory", |_| {
-        b"POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 18446744073709551615\r\n\r\nx"
+        b"POST /v1/metrics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\nContent-Length: 18446744073709551615\r\n\r\nx"
             .to_vec()
     }),
     ("remote write that is none", |random| {
@@ -70,7 +70,8 @@ static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
 
 /// A request.
 fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
-    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head =
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\nContent-Length: {}\r\n\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 

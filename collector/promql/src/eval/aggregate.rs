@@ -8,6 +8,7 @@ use crate::number;
 use crate::plan::{Aggregate, AggregateOp, Expr, Grouping, Node};
 use fabriclens_model::{Labels, is_stale};
 use foldhash::{HashMap, HashMapExt as _};
+use std::sync::Arc;
 
 /// Columns of one group, in the order of their appearance.
 pub(super) struct Group {
@@ -79,6 +80,7 @@ impl Context<'_> {
             grouping.labels.push(label.clone());
         }
         let columns = self.vector(&a.expr, grid)?;
+        let name: Arc<str> = label.into();
         let mut index: HashMap<Labels, usize> = HashMap::new();
         let mut out: Vec<Column> = vec![];
         for c in &columns {
@@ -88,20 +90,24 @@ impl Context<'_> {
                 let at = match latest {
                     Some((bits, at)) if bits == v.to_bits() => at,
                     _ => {
-                        let value = (label.as_str().into(), number::decimal(*v).into());
+                        let value = (name.clone(), number::decimal(*v).into());
                         let labels = Labels::new(c.labels.pairs().iter().cloned().chain([value]));
                         let labels = grouping.labels_of(&labels);
-                        *index.entry(labels.clone()).or_insert_with(|| {
+                        if let Some(at) = index.get(&labels) {
+                            *at
+                        } else {
+                            // One column may have a value of its own at each step.
+                            self.afford((out.len() + 1).saturating_mul(grid.steps))?;
+                            index.insert(labels.clone(), out.len());
                             out.push(Column { labels, values: vec![ABSENT; grid.steps] });
                             out.len() - 1
-                        })
+                        }
                     }
                 };
                 latest = Some((v.to_bits(), at));
                 let slot = &mut out[at].values[i];
                 *slot = if is_stale(*slot) { 1.0 } else { *slot + 1.0 };
             }
-            self.afford(out.len().saturating_mul(grid.steps))?;
         }
         Ok(out)
     }

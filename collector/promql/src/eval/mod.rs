@@ -12,6 +12,7 @@ mod select;
 mod sight;
 mod window;
 
+pub(crate) use aggregate::is_label_name;
 pub(crate) use columns::{ABSENT, Column, Columns, Grid, drop_name, merge, reject_twins, relabel};
 pub(crate) use context::Context;
 pub(crate) use sight::{PerTimes, Span, spans};

@@ -1,7 +1,7 @@
 //! Changing labels: `label_replace` and `label_join`.
 
 use crate::error::QueryError;
-use crate::eval::{Columns, Context, Evaluated, Grid, reject_twins};
+use crate::eval::{Column, Columns, Context, Evaluated, Grid, is_label_name, reject_twins};
 use crate::plan::{Expr, Node};
 use fabriclens_model::Labels;
 use std::sync::Arc;
@@ -13,19 +13,32 @@ fn text(arg: &Expr) -> &str {
     }
 }
 
-fn is_label_name(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
+/// Longest name and value that these functions make; stored ones have 4 KiB at most. Without it, nested ones grow at
+/// each level by a factor that the query chooses.
+const LABEL_BYTES: usize = 16 << 10;
 
 fn failed(message: String) -> QueryError {
     QueryError::Execution(message)
 }
 
-fn with(labels: &Labels, name: &str, value: &str) -> Labels {
-    let set: (Arc<str>, Arc<str>) = (name.into(), value.into());
-    Labels::new(labels.pairs().iter().cloned().chain([set]))
+/// A label that takes so many bytes at most.
+fn bounded(function: &str, dst: &str, bytes: usize) -> Evaluated<()> {
+    if dst.len() <= LABEL_BYTES && bytes <= LABEL_BYTES {
+        return Ok(());
+    }
+    let name: String = dst.chars().take(64).collect();
+    Err(failed(format!(
+        "{function}(): the label {name} would be longer than {LABEL_BYTES} bytes; make its value shorter"
+    )))
+}
+
+/// Sets a label. Its bytes count as values do.
+fn set(cx: &mut Context<'_>, column: &mut Column, name: &Arc<str>, value: &str) -> Evaluated<()> {
+    let pair = size_of::<(Arc<str>, Arc<str>)>();
+    cx.charge((value.len() + pair * (column.labels.len() + 1)).div_ceil(size_of::<f64>()))?;
+    let set: (Arc<str>, Arc<str>) = (name.clone(), value.into());
+    column.labels = Labels::new(column.labels.pairs().iter().cloned().chain([set]));
+    Ok(())
 }
 
 /// `label_replace(v, dst, replacement, src, regex)`.
@@ -37,11 +50,16 @@ pub(super) fn replace(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evalua
         return Err(failed(format!("invalid destination label name in label_replace(): {dst}")));
     }
     let mut columns = cx.vector(&args[0], grid)?;
+    let (name, groups) = (Arc::from(dst), replacement.matches('$').count());
     for c in &mut columns {
-        let Some(found) = regex.captures(c.labels.get(src)) else { continue };
+        cx.check()?;
+        let source = c.labels.get(src);
+        let Some(found) = regex.captures(source) else { continue };
+        // No group is longer than all of the source.
+        bounded("label_replace", dst, replacement.len().saturating_add(groups.saturating_mul(source.len())))?;
         let mut value = String::new();
         found.expand(replacement, &mut value);
-        c.labels = with(&c.labels, dst, &value);
+        set(cx, c, &name, &value)?;
     }
     reject_twins(&columns)?;
     Ok(Columns::Vector(columns))
@@ -58,9 +76,14 @@ pub(super) fn join(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated
         return Err(failed(format!("invalid destination label name in label_join(): {dst}")));
     }
     let mut columns = cx.vector(&args[0], grid)?;
+    let name = Arc::from(dst);
+    let separators = separator.len().saturating_mul(sources.len().saturating_sub(1));
     for c in &mut columns {
+        cx.check()?;
         let values: Vec<&str> = sources.iter().map(|s| c.labels.get(s)).collect();
-        c.labels = with(&c.labels, dst, &values.join(separator));
+        bounded("label_join", dst, separators.saturating_add(values.iter().map(|v| v.len()).sum()))?;
+        let value = values.join(separator);
+        set(cx, c, &name, &value)?;
     }
     reject_twins(&columns)?;
     Ok(Columns::Vector(columns))

@@ -56,6 +56,9 @@ fn by_labels(cx: &mut Context<'_>, args: &[Expr], grid: Grid, reverse: bool) -> 
 
 /// Runs of digits compare as numbers: `eth9` before `eth10`.
 fn natural(a: &str, b: &str) -> Ordering {
+    if a == b {
+        return Ordering::Equal;
+    }
     let (mut a, mut b) = (chunks(a).into_iter(), chunks(b).into_iter());
     loop {
         let order = match (a.next(), b.next()) {
