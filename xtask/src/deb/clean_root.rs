@@ -2,6 +2,7 @@
 
 use super::inside::Root;
 use super::{PACKAGES, is_symbols};
+use crate::docs::page::Page;
 use crate::steps::{VERSION, copy, must, output};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use std::process::Command;
 /// Where the packages are in the root.
 const AT: &str = "/packages";
 /// The most that `systemd-analyze security` may find open, in tenths; docs/releasing.md has what it is.
-const EXPOSURE: &[(&str, u32)] = &[("fabriclens", 12), ("fabriclens-agent", 29)];
+const EXPOSURE: &[(&str, u32)] = &[("fabriclens", 13), ("fabriclens-agent", 29)];
 /// What the newer packages are called.
 const NEWER: &str = "999.0";
 
@@ -36,6 +37,8 @@ pub fn test(packages: &[PathBuf]) -> Result<()> {
         installed(&root)?;
         confined(&root)?;
         upgraded(&root)?;
+        restored(&root)?;
+        secured(&root)?;
         removed(&root)?;
         nothing_left(&root, &before)?;
     }
@@ -151,15 +154,64 @@ fn upgraded(root: &Root) -> Result<()> {
         root.until(&format!("systemctl is-active {unit}"), |a| a == "active")?;
     }
     answers(root)?;
-    let past = format!("fabriclens query --format csv --time {begin} 'count(fabric_tcp_segments_total)'");
+    remembers(root, &begin)
+}
+
+fn remembers(root: &Root, time: &str) -> Result<()> {
+    let past = format!("fabriclens query --format csv --time {time} 'count(fabric_tcp_segments_total)'");
     root.until(&past, |a| a.lines().count() == 2).map(|_| ())
+}
+
+/// A copy that root made takes the place of the data, as docs/redundancy.md says.
+fn restored(root: &Root) -> Result<()> {
+    let before = root.sh("date +%s")?;
+    root.sh(
+        "systemctl stop fabriclens; cd /var/lib/private; mv fabriclens fabriclens.before; cp -r fabriclens.before fabriclens
+         rm -r fabriclens.before; test \"$(stat -c %U fabriclens)\" = root; systemctl start fabriclens",
+    )?;
+    answers(root)?;
+    remembers(root, &before)?;
+    root.sh("test -L /var/lib/fabriclens; ! find /var/lib/private/fabriclens -user root | grep .").map(|_| ())
+}
+
+/// Certificates, tokens and both configurations as docs/install.md has them: both units read them and show who they are.
+fn secured(root: &Root) -> Result<()> {
+    let page = Page::read(&crate::steps::root(), Path::new("docs/install.md"))?;
+    let mut done = Vec::new();
+    for block in &page.blocks {
+        match (block.language(), block.says().split_once(' ')) {
+            ("sh", None) if ["openssl", "token new"].iter().any(|word| block.text.contains(word)) => {
+                root.sh(&block.text)?;
+                done.push("sh");
+            }
+            ("toml", Some((whose, path))) => {
+                fs::write(root.path(path), &block.text)?;
+                done.push(whose);
+            }
+            _ => {}
+        }
+    }
+    ensure!(done == ["sh", "sh", "collector", "agent"], "docs/install.md is not what it was: {done:?}");
+    root.sh("echo 127.0.0.1 collector.example >> /etc/hosts")?;
+    for unit in PACKAGES.iter().rev() {
+        root.sh(&format!("systemctl restart {unit}"))?;
+        root.until(&format!("systemctl is-active {unit}"), |a| a == "active")?;
+    }
+    let strangers = "fabriclens query --url https://collector.example:7470 --ca /etc/fabriclens/ca.crt up 2>&1 || true";
+    root.until(strangers, |a| a.contains("401"))?;
+    let known = strangers.replace(" up ", " --token-file /etc/fabriclens/ann.token --format csv 'count(rate(fabric_tcp_segments_total{host=\"gpu-01.example\"}[10s]))' ");
+    root.until(&known, |a| a.lines().nth(1).is_some_and(|l| !l.ends_with(",0"))).map(|_| ())
 }
 
 /// Removed, what people wrote and what was stored stays.
 fn removed(root: &Root) -> Result<()> {
     root.sh(&apt(&format!("remove {}", PACKAGES.join(" "))))?;
     root.sh("! pidof fabriclens fabriclens-agent; test -e /etc/fabriclens/collector.toml; test -e /var/lib/fabriclens/FABRICLENS")?;
-    root.sh(&purge()).map(|_| ())
+    root.sh(&purge())?;
+    // Keys are whoever's who made them.
+    let kept = root.sh("ls /etc/fabriclens; getent group fabriclens-secrets")?;
+    ensure!(kept.contains("collector.example.key") && kept.contains("fabriclens-secrets:"), "keys are gone: {kept}");
+    root.sh("rm -r /etc/fabriclens /pki").map(|_| ())
 }
 
 /// All files, but of what writes as it pleases: apt, dpkg, logs, systemd's own.
