@@ -39,7 +39,7 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 
 {{/* True where the collector asks who it is that asks. */}}
 {{- define "fabriclens.asks" -}}
-{{- if or .Values.tokens.secret .Values.tls.agentSecret }}true{{ end }}
+{{- if or .Values.tokens.secret (and .Values.tls.secret .Values.tls.agentSecret) }}true{{ end }}
 {{- end }}
 
 {{/* Name of the collector within the cluster. */}}
