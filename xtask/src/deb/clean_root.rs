@@ -124,8 +124,13 @@ fn installed(root: &Root) -> Result<()> {
 }
 
 fn answers(root: &Root) -> Result<()> {
-    let query = "fabriclens query --format csv 'count(rate(fabric_tcp_segments_total[10s]))'";
-    root.until(query, |a| a.lines().nth(1).is_some_and(|l| !l.ends_with(",0"))).map(|_| ())
+    asked(root, "", "")
+}
+
+/// The collector, asked with these options, has what agents of this selector send.
+fn asked(root: &Root, options: &str, of: &str) -> Result<()> {
+    let query = format!("fabriclens query {options} --format csv 'count(rate(fabric_tcp_segments_total{of}[10s]))'");
+    root.until(&query, |a| a.lines().nth(1).is_some_and(|l| !l.ends_with(",0"))).map(|_| ())
 }
 
 /// What has data for root has it in the sandbox too.
@@ -203,10 +208,9 @@ fn secured(root: &Root) -> Result<()> {
         root.sh(&format!("systemctl restart {unit}"))?;
         root.until(&format!("systemctl is-active {unit}"), |a| a == "active")?;
     }
-    let strangers = "fabriclens query --url https://collector.example:7470 --ca /etc/fabriclens/ca.crt up 2>&1 || true";
-    root.until(strangers, |a| a.contains("wants to know who asks"))?;
-    let known = strangers.replace(" up ", " --token-file /etc/fabriclens/ann.token --format csv 'count(rate(fabric_tcp_segments_total{host=\"gpu-01.example\"}[10s]))' ");
-    root.until(&known, |a| a.lines().nth(1).is_some_and(|l| !l.ends_with(",0"))).map(|_| ())
+    let url = "--url https://collector.example:7470 --ca /etc/fabriclens/ca.crt";
+    root.until(&format!("fabriclens query {url} up 2>&1 || true"), |a| a.contains("wants to know who asks"))?;
+    asked(root, &format!("{url} --token-file /etc/fabriclens/ann.token"), "{host=\"gpu-01.example\"}")
 }
 
 /// Removed, what people wrote and what was stored stays.
