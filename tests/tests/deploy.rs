@@ -208,6 +208,19 @@ fn the_operator_is_told_the_same_rules_and_a_port_that_is_there() {
     }
 }
 
+/// Without its members cargo reads no workspace, and so builds no image.
+#[test]
+fn images_are_built_from_every_member_of_the_workspace() {
+    let ignored = text("deploy/container/Containerfile.dockerignore");
+    let manifest = text("Cargo.toml");
+    let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
+    let members: Vec<String> = serde_json::from_str(members).unwrap();
+    assert!(members.iter().any(|member| member == "agent/catalog"), "{members:?}");
+    for top in members.iter().map(|member| member.split('/').next().unwrap()) {
+        assert!(ignored.lines().any(|line| line == format!("!{top}")), "Containerfile.dockerignore leaves out {top}");
+    }
+}
+
 #[test]
 fn compose_starts_what_there_is() {
     let compose = &yaml("deploy/compose/compose.yaml")[0];
@@ -257,6 +270,22 @@ fn ansible_and_opentelemetry_name_what_there_is() {
     assert_eq!(agent(&args("run"), &[]).unwrap().collector.unwrap().url, url);
     std::fs::write(file.path(), defaults["fabriclens_collector_config"].as_str().unwrap()).unwrap();
     collector(&args("serve"), &[]).unwrap();
+
+    // The example: agents send to the collector's machine, where it listens for them.
+    let site = &yaml("deploy/ansible/site.yml")[0];
+    let inventory = text("deploy/ansible/inventory.ini");
+    let url = inventory.lines().find_map(|line| line.strip_prefix("fabriclens_collector_url=")).unwrap();
+    let config = |play: usize, key: &str| site[play]["roles"][0][key].as_str().unwrap().to_owned();
+    let toml = config(1, "fabriclens_agent_config").replace("{{ fabriclens_collector_url }}", url);
+    std::fs::write(file.path(), toml).unwrap();
+    assert_eq!(agent(&args("run"), &[]).unwrap().collector.unwrap().url, url);
+    assert!(
+        inventory.contains(&format!("\n{}\n", url.trim_start_matches("http://").trim_end_matches(":4317"))),
+        "{url}"
+    );
+    std::fs::write(file.path(), config(0, "fabriclens_collector_config")).unwrap();
+    let listen = collector(&args("serve"), &[]).unwrap().listen.otlp_grpc;
+    assert!(listen.ip().is_unspecified() && listen.port() == 4317, "{listen}");
 
     let otel = &yaml("deploy/opentelemetry/config.yaml")[0];
     let pipeline = &otel["service"]["pipelines"]["metrics"];

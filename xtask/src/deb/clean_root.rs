@@ -2,6 +2,7 @@
 
 use super::inside::Root;
 use super::{PACKAGES, is_symbols};
+use crate::docs::page::Page;
 use crate::steps::{VERSION, copy, must, output};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use std::process::Command;
 /// Where the packages are in the root.
 const AT: &str = "/packages";
 /// The most that `systemd-analyze security` may find open, in tenths; docs/releasing.md has what it is.
-const EXPOSURE: &[(&str, u32)] = &[("fabriclens", 12), ("fabriclens-agent", 29)];
+const EXPOSURE: &[(&str, u32)] = &[("fabriclens", 13), ("fabriclens-agent", 29)];
 /// What the newer packages are called.
 const NEWER: &str = "999.0";
 
@@ -33,13 +34,25 @@ pub fn test(packages: &[PathBuf]) -> Result<()> {
     without_systemd(&root)?;
     nothing_left(&root, &before)?;
     if root.boot()? {
-        installed(&root)?;
-        confined(&root)?;
-        upgraded(&root)?;
-        removed(&root)?;
+        let done = booted(&root);
+        if done.is_err() {
+            println!("{}", root.sh("journalctl --no-pager --lines 60 --unit 'fabriclens*'").unwrap_or_default());
+        }
+        done?;
         nothing_left(&root, &before)?;
     }
     Ok(())
+}
+
+/// Where systemd runs, in the order of a host's life.
+fn booted(root: &Root) -> Result<()> {
+    installed(root)?;
+    confined(root)?;
+    let begin = root.sh("date +%s")?;
+    upgraded(root).and_then(|()| remembers(root, &begin)).context("upgraded")?;
+    restored(root).and_then(|()| remembers(root, &begin)).context("restored")?;
+    secured(root).context("with certificates and tokens")?;
+    removed(root)
 }
 
 /// The same package with a higher version and a configuration that is not the same, as a release may bring.
@@ -111,8 +124,13 @@ fn installed(root: &Root) -> Result<()> {
 }
 
 fn answers(root: &Root) -> Result<()> {
-    let query = "fabriclens query --format csv 'count(rate(fabric_tcp_segments_total[10s]))'";
-    root.until(query, |a| a.lines().nth(1).is_some_and(|l| !l.ends_with(",0"))).map(|_| ())
+    asked(root, "", "")
+}
+
+/// The collector, asked with these options, has what agents of this selector send.
+fn asked(root: &Root, options: &str, of: &str) -> Result<()> {
+    let query = format!("fabriclens query {options} --format csv 'count(rate(fabric_tcp_segments_total{of}[10s]))'");
+    root.until(&query, |a| a.lines().nth(1).is_some_and(|l| !l.ends_with(",0"))).map(|_| ())
 }
 
 /// What has data for root has it in the sandbox too.
@@ -135,7 +153,6 @@ fn confined(root: &Root) -> Result<()> {
 
 /// An edited configuration is kept, both are new processes, samples of before are still there.
 fn upgraded(root: &Root) -> Result<()> {
-    let begin = root.sh("date +%s")?;
     let pids = || root.sh(&format!("for u in {}; do systemctl show -P MainPID $u; done", PACKAGES.join(" ")));
     let old = pids()?;
     root.sh("sed -i '0,/^# age = .*/s//age = \"31d\"/' /etc/fabriclens/collector.toml")?;
@@ -150,16 +167,61 @@ fn upgraded(root: &Root) -> Result<()> {
     for unit in PACKAGES {
         root.until(&format!("systemctl is-active {unit}"), |a| a == "active")?;
     }
-    answers(root)?;
-    let past = format!("fabriclens query --format csv --time {begin} 'count(fabric_tcp_segments_total)'");
+    answers(root)
+}
+
+fn remembers(root: &Root, time: &str) -> Result<()> {
+    let past = format!("fabriclens query --format csv --time {time} 'count(fabric_tcp_segments_total)'");
     root.until(&past, |a| a.lines().count() == 2).map(|_| ())
+}
+
+/// A copy that root made takes the place of the data, as docs/redundancy.md says.
+fn restored(root: &Root) -> Result<()> {
+    root.sh(
+        "systemctl stop fabriclens; cd /var/lib/private; mv fabriclens fabriclens.before; cp -r fabriclens.before fabriclens
+         rm -r fabriclens.before; test \"$(stat -c %U fabriclens)\" = root; systemctl start fabriclens",
+    )?;
+    answers(root)?;
+    root.sh("test -L /var/lib/fabriclens; ! find /var/lib/private/fabriclens -user root | grep .").map(|_| ())
+}
+
+/// Certificates, tokens and both configurations as docs/install.md has them: both units read them and show who they are.
+fn secured(root: &Root) -> Result<()> {
+    let page = Page::read(&crate::steps::root(), Path::new("docs/install.md"))?;
+    let mut done = Vec::new();
+    for block in &page.blocks {
+        match (block.language(), block.says().split_once(' ')) {
+            ("sh", None) if ["openssl", "token new"].iter().any(|word| block.text.contains(word)) => {
+                root.sh(&block.text)?;
+                done.push("sh");
+            }
+            ("toml", Some((whose, path))) => {
+                fs::write(root.path(path), &block.text)?;
+                done.push(whose);
+            }
+            _ => {}
+        }
+    }
+    ensure!(done == ["sh", "sh", "collector", "agent"], "docs/install.md is not what it was: {done:?}");
+    root.sh("echo 127.0.0.1 collector.example >> /etc/hosts")?;
+    for unit in PACKAGES.iter().rev() {
+        root.sh(&format!("systemctl restart {unit}"))?;
+        root.until(&format!("systemctl is-active {unit}"), |a| a == "active")?;
+    }
+    let url = "--url https://collector.example:7470 --ca /etc/fabriclens/ca.crt";
+    root.until(&format!("fabriclens query {url} up 2>&1 || true"), |a| a.contains("wants to know who asks"))?;
+    asked(root, &format!("{url} --token-file /etc/fabriclens/ann.token"), "{host=\"gpu-01.example\"}")
 }
 
 /// Removed, what people wrote and what was stored stays.
 fn removed(root: &Root) -> Result<()> {
     root.sh(&apt(&format!("remove {}", PACKAGES.join(" "))))?;
     root.sh("! pidof fabriclens fabriclens-agent; test -e /etc/fabriclens/collector.toml; test -e /var/lib/fabriclens/FABRICLENS")?;
-    root.sh(&purge()).map(|_| ())
+    root.sh(&purge())?;
+    // Keys are whoever's who made them.
+    let kept = root.sh("ls /etc/fabriclens; getent group fabriclens-secrets")?;
+    ensure!(kept.contains("collector.example.key") && kept.contains("fabriclens-secrets:"), "keys are gone: {kept}");
+    root.sh("rm -r /etc/fabriclens /pki").map(|_| ())
 }
 
 /// All files, but of what writes as it pleases: apt, dpkg, logs, systemd's own.

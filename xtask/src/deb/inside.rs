@@ -17,6 +17,8 @@ const CONTAINER: Need = Need {
 };
 
 const SUITE: &str = "bookworm";
+/// Beside the least: what starts units, and makes certificates.
+const INCLUDE: &str = "systemd,systemd-sysv,openssl";
 /// The longest that any step in there may take.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -42,13 +44,13 @@ impl Root {
         if !setup::ensure(&CONTAINER)? || !setup::ensure(&setup::NETWORK)? {
             return Ok(None);
         }
-        let cache = target()?.join("deb").join(SUITE);
+        let cache = target()?.join("deb").join(format!("{SUITE}-{}", INCLUDE.replace(',', "-")));
         if !cache.exists() {
             println!("  making a minimal Debian {SUITE} in {}", cache.display());
             let partial = cache.with_extension("partial");
             _ = fs::remove_dir_all(&partial);
             let mut debootstrap = Command::new("debootstrap");
-            debootstrap.args(["--variant=minbase", "--include=systemd,systemd-sysv", SUITE]).arg(&partial);
+            debootstrap.args(["--variant=minbase", &format!("--include={INCLUDE}"), SUITE]).arg(&partial);
             output(debootstrap).context("is the network there?")?;
             fs::rename(&partial, &cache)?;
         }

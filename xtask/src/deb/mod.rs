@@ -90,6 +90,7 @@ pub fn build(args: &Args) -> Result<Vec<PathBuf>> {
         ("deploy/slurm", ""),
         ("dashboards/grafana", "dashboards"),
         ("dashboards/alerts", "dashboards"),
+        ("dashboards/provisioning", "dashboards"),
         ("docs", ""),
     ] {
         copy(&root().join(from), &tree.join(into))?;

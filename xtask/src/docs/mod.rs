@@ -5,7 +5,7 @@
 //! reader types; configuration goes through the programs' own check; PromQL is asked; links lead somewhere.
 
 mod check;
-mod page;
+pub mod page;
 mod sandbox;
 
 use crate::steps::root;

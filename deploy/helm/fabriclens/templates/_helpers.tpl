@@ -37,6 +37,11 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{ ternary "https" "http" (ne .Values.tls.secret "") }}
 {{- end }}
 
+{{/* True where the collector asks who it is that asks. */}}
+{{- define "fabriclens.asks" -}}
+{{- if or .Values.tokens.secret (and .Values.tls.secret .Values.tls.agentSecret) }}true{{ end }}
+{{- end }}
+
 {{/* Name of the collector within the cluster. */}}
 {{- define "fabriclens.host" -}}
 {{ include "fabriclens.name" . }}.{{ .Release.Namespace }}.svc
