@@ -52,7 +52,7 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
         }
     }
     // Uncommented, all but the examples that have no default must change nothing.
-    let examples = ["size", "hosts", "certificates", "proxy", "memory = \"4GiB\""];
+    let examples = ["size", "squeue", "hosts", "certificates", "proxy", "memory = \"4GiB\""];
     let all: String = shipped
         .lines()
         .map(|l| match l.strip_prefix("# ") {

@@ -1,10 +1,12 @@
 //! What targets begin with: made by our own writers, or files of the repository.
 
 use crate::root;
-use crate::targets::hosts as fixtures;
+use crate::targets::{hosts as fixtures, scratch};
 use fabriclens::ingest::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
+use fabriclens_agent::clock::Clock;
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule;
+use fabriclens_agent::spool::{Limits, Now, Spool};
 use fabriclens_kernel::live;
 use fabriclens_model::Labels;
 use fabriclens_store::log_record;
@@ -13,6 +15,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Larger files teach a fuzzer little, and cost it much.
@@ -52,6 +55,22 @@ pub(crate) fn otlp() -> Vec<Vec<u8>> {
         .iter()
         .map(|name| fabriclens_wire::encode::request_bytes(&sample(name)))
         .collect()
+}
+
+pub(crate) fn otlp_json() -> Vec<Vec<u8>> {
+    let point = r#"{"startTimeUnixNano":"1","timeUnixNano":"2000000000","asDouble":1.5,"attributes":[{"key":"port","value":{"stringValue":"1"}}]}"#;
+    let sum = format!(
+        r#"{{"dataPoints":[{point},{{"timeUnixNano":"7","asInt":"3"}}],"aggregationTemporality":2,"isMonotonic":true}}"#
+    );
+    let buckets = r#"{"timeUnixNano":"9","count":"3","sum":4.5,"bucketCounts":["1","2"],"explicitBounds":[0.5]}"#;
+    let metrics = format!(
+        r#"{{"name":"fabric.a","unit":"By","sum":{sum}}},{{"name":"b","gauge":{{"dataPoints":[{point}]}}}},{{"name":"c","histogram":{{"dataPoints":[{buckets}],"aggregationTemporality":2}}}}"#
+    );
+    let resource = r#"{"attributes":[{"key":"host.name","value":{"stringValue":"h1"}}]}"#;
+    vec![
+        format!(r#"{{"resourceMetrics":[{{"resource":{resource},"scopeMetrics":[{{"metrics":[{metrics}]}}]}}]}}"#)
+            .into_bytes(),
+    ]
 }
 
 pub(crate) fn remote_write() -> Vec<Vec<u8>> {
@@ -106,6 +125,33 @@ pub(crate) fn queues() -> Vec<Vec<u8>> {
         log_record::put_rows(&mut queue, 1, &[t * 1000, t * 1000 + 500], &[1.0, 2.0, 0.5, f64::NAN, t as f64, -7.0]);
     }
     vec![queue]
+}
+
+/// A spool in a directory of its own with these requests, and its segment.
+pub(crate) fn spool(requests: &[&[u8]]) -> (TempDir, PathBuf) {
+    let dir = scratch();
+    let (mut spool, _) = opened(dir.path());
+    let now = Now::of(&Clock::new());
+    for (n, request) in requests.iter().enumerate() {
+        spool.append(request, 0, n as u64 + 1, now).1.expect("room for a request");
+    }
+    spool.seal().expect("a whole disk");
+    let mut files = fs::read_dir(dir.path()).expect("its directory").flatten().map(|entry| entry.path());
+    let other = |path: &PathBuf| !["lock", "cursor"].iter().any(|name| path.ends_with(name));
+    let segment = files.find(other).expect("a segment");
+    (dir, segment)
+}
+
+/// The spool of a directory, and when.
+pub(crate) fn opened(dir: &Path) -> (Spool, Instant) {
+    let now = Now::of(&Clock::new());
+    let limits = Limits { bytes: 64 << 20, age: Duration::from_secs(86_400) };
+    (Spool::open(dir, limits, now).expect("a directory of its own"), now.at)
+}
+
+pub(crate) fn spools() -> Vec<Vec<u8>> {
+    let (_dir, segment) = spool(&[b"one", &[7; 300], b""]);
+    vec![fs::read(segment).expect("it was written")]
 }
 
 /// Attributes of every small number, nested once, for each parser.

@@ -37,11 +37,13 @@ pub const ALL: &[Target] = &[
     row("otlp", "senders: metrics by OTLP, decoded by hand", seeds::otlp, otlp),
     row("remote_write", "senders: snappy and remote write", seeds::remote_write, ingest::fuzzing::remote_write),
     row("gzip", "senders: compressed bodies", seeds::gzip, ingest::fuzzing::gunzip),
+    row("otlp_json", "senders: metrics by OTLP in JSON", seeds::otlp_json, otlp_json),
     row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
     row("promql", "people: queries, parsed and evaluated", seeds::promql, promql),
     row("block", "the disk: block files", seeds::blocks, fabriclens_store::fuzzing::block),
     row("log", "the disk: the store's log", seeds::logs, fabriclens_store::fuzzing::log),
     row("forward", "the disk: queues to other servers", seeds::queues, forward),
+    row("spool", "the disk: what waits on an agent's", seeds::spools, waiting),
     row("netlink", "the kernel: netlink, ethtool, DCB and uevents", seeds::answers, live::fuzzing::answer),
     row("module", "optical modules: their memory", seeds::modules, live::fuzzing::module),
     row("lldp", "the wire: LLDP frames", seeds::lldp, |b| _ = lldp::parse(b)),
@@ -62,7 +64,7 @@ fn text(bytes: &[u8], read: impl FnOnce(&str)) {
 }
 
 /// Memory rather than a disk, where there is some.
-fn scratch() -> TempDir {
+pub(crate) fn scratch() -> TempDir {
     let memory = PathBuf::from("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     dir.expect("a temporary directory can be made")
@@ -76,6 +78,12 @@ fn otlp(bytes: &[u8]) {
     assert_eq!(first.is_ok(), second.is_ok());
     if let (Ok(first), Ok(second)) = (first, second) {
         assert_eq!(first.samples(), second.samples(), "a known sender's samples are all there");
+    }
+}
+
+fn otlp_json(bytes: &[u8]) {
+    if let Some(plain) = ingest::fuzzing::json(bytes) {
+        otlp(&plain);
     }
 }
 
@@ -128,6 +136,21 @@ fn forward(bytes: &[u8]) {
     static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(|| Telemetry::new().expect("metrics register once"));
     let dir = scratch();
     forward::fuzzing::segment(dir.path(), bytes, &TELEMETRY);
+}
+
+/// Whatever a segment holds: each request once, and then nothing.
+fn waiting(bytes: &[u8]) {
+    let (dir, segment) = seeds::spool(&[b"x"]);
+    std::fs::write(segment, bytes).expect("room for a file");
+    let (mut spool, now) = seeds::opened(dir.path());
+    let (held, mut left) = (spool.held().points, 0);
+    for _ in 0..=bytes.len() {
+        let (lost, next) = spool.next(now);
+        left += lost.damaged;
+        let Some(request) = next.expect("a whole disk") else { break };
+        left += request.points + spool.done(&request).expect("nothing is dropped").damaged;
+    }
+    assert!(spool.is_empty() && left >= held, "{held} points waited, and {left} left");
 }
 
 fn of_kernel(bytes: &[u8]) {

@@ -1,6 +1,7 @@
 //! Ports with their cables, and jobs with their ports: what every detector needs beside the signals. A live fabric grows
 //! and is wired anew while it is watched; what has a number keeps it.
 
+use crate::finding::Root;
 use crate::topology::{End, Link, Node, Role, Topology};
 use std::collections::{HashMap, HashSet};
 
@@ -192,6 +193,23 @@ impl Fabric {
     /// The node at the other end of a port's cable.
     pub fn peer_node(&self, port: usize) -> Option<usize> {
         self.ports.list[port].peer.map(|p| self.ports.list[p].end.node)
+    }
+
+    /// The ports of a place; none of the whole fabric.
+    pub(crate) fn ports_of(&self, root: &Root) -> Vec<usize> {
+        match root {
+            Root::Port(port) => vec![*port],
+            Root::Link(link) => self.topology.links[*link].ends.iter().filter_map(|end| self.ports.at(end)).collect(),
+            Root::Switch(node) | Root::Host(node) => self.ports.of_node(*node).to_vec(),
+            Root::Job(job) => self.jobs[*job].ports.clone(),
+            Root::Fabric => Vec::new(),
+        }
+    }
+
+    /// Whether a place is a host, or where one is wired.
+    pub(crate) fn is_of_host(&self, root: &Root) -> bool {
+        matches!(root, Root::Host(_) | Root::Port(_) | Root::Link(_))
+            && self.ports_of(root).into_iter().any(|port| self.is_host(port))
     }
 
     /// The job that has a host port for itself.

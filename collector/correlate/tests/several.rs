@@ -4,7 +4,7 @@
 mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, watch};
-use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::incident::{Incident, Place};
 use fabriclens_correlate::{End, Fabric, Frame, Kind, Limits, Link, Node, Ports, Role, Signal, Topology, Watch};
 
 const S: i64 = 1_000_000_000;
@@ -129,15 +129,70 @@ fn what_is_bad_for_weeks_hides_no_storm_at_its_own_place() {
     assert_eq!(kinds, [Kind::LossyLink, Kind::SlowReceiver]);
 }
 
-#[test]
-fn hundreds_that_are_bad_for_weeks_leave_room_for_a_storm_and_what_is_left_out_is_told() {
+/// A hundred hosts with a port each, and one leaf.
+fn wide() -> Fabric {
     let node = |name: String, role| Node { name, role };
     let mut nodes: Vec<Node> = (0..100).map(|h| node(format!("h{h}"), Role::Host)).collect();
     nodes.push(node("leaf".to_owned(), Role::Leaf));
     let end = |node: usize, port: usize| End { node, port: port.to_string() };
     let topology = Topology::new(nodes, (0..100).map(|h| Link::new([end(h, 1), end(100, h)], Some(RATE))).collect());
     let ports = Ports::new(&topology);
-    let fabric = Fabric::new(topology, ports, Vec::new());
+    Fabric::new(topology, ports, Vec::new())
+}
+
+#[test]
+fn many_that_go_down_together_are_one_incident() {
+    let fabric = wide();
+    let mut watch = Watch::new(fabric.clone(), Limits::default());
+    for second in 0..110 {
+        let mut frame = Frame::new(second * S);
+        for port in 0..fabric.ports.list.len() {
+            let down = second >= 60 && (0..40).any(|h| [host(&fabric, h), egress(&fabric, h)].contains(&port));
+            frame.set(Signal::Up, port, f64::from(u8::from(!down)));
+        }
+        assert!(watch.tick(frame).is_empty());
+        assert!(watch.open().len() <= 1, "{second}");
+    }
+    let open = watch.open();
+    assert_eq!((open[0].kind, &open[0].root), (Kind::LinkDown, &Place::Fabric));
+    assert!(
+        open[0].explanation.starts_with("40 hosts, switches or links went down together"),
+        "{}",
+        open[0].explanation
+    );
+}
+
+#[test]
+fn silence_ends_no_incident_at_once() {
+    let fabric = fabric();
+    let mut watch = Watch::new(fabric.clone(), Limits::default());
+    let mut over = Vec::new();
+    let mut tick = |second: i64, silent: bool, pauses: bool| {
+        let mut frame = Frame::new(second * S);
+        for port in (0..fabric.ports.list.len()).filter(|_| !silent) {
+            frame.set(Signal::Rate, port, RATE);
+            [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, port, USUAL));
+            frame.set(Signal::PauseTx, port, 0.0);
+        }
+        if pauses && !silent {
+            held(&fabric, &mut frame, 3);
+        }
+        over.extend(watch.tick(frame));
+        over.len()
+    };
+    (0..100).for_each(|second| assert_eq!(tick(second, false, second >= 80), 0));
+    // Nobody tells anything for five minutes, then all goes on as it was.
+    (100..400).for_each(|second| assert_eq!(tick(second, true, false), 0, "{second}"));
+    (400..410).for_each(|second| assert_eq!(tick(second, false, true), 0, "{second}"));
+    (410..440).for_each(|second| _ = tick(second, false, false));
+    assert_eq!(over.len(), 1, "its place tells that it is over");
+    let before = over.clone();
+    assert_eq!((before[0].start_ns, watch.open().len()), (80 * S, 0));
+}
+
+#[test]
+fn hundreds_that_are_bad_for_weeks_leave_room_for_a_storm_and_what_is_left_out_is_told() {
+    let fabric = wide();
     let (mut watch, mut full) = (Watch::new(fabric.clone(), Limits::default()), false);
     for second in 0..60 {
         let mut frame = Frame::new(second * S);
@@ -273,7 +328,7 @@ fn a_watch_that_begins_amid_trouble_goes_on_with_what_was_told() {
     let fabric = fabric();
     let mut anew = Watch::new(fabric.clone(), Limits::default());
     let mut lost = before[0].clone();
-    lost.root = fabriclens_correlate::incident::Place::Switch { node: "gone".into() };
+    lost.root = Place::Switch { node: "gone".into() };
     assert_eq!(anew.resume(&before, 100 * S).len(), 0);
     assert_eq!(anew.resume(std::slice::from_ref(&lost), 100 * S).len(), 1, "its switch is no part of the fabric");
     let mut over = Vec::new();

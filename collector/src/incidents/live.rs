@@ -31,6 +31,8 @@ const STEP_MS: i64 = 1000;
 const BEFORE_MS: i64 = 90_000;
 /// What was calm before an incident that is open at the start: from so long before it until so long before it, ms.
 const CALM_MS: [i64; 2] = [80_000, 20_000];
+/// What began so long before the start is a part of what is usual, ms.
+const STANDING_MS: i64 = 300_000;
 /// How long agents may take to tell again of the place of an incident, ms.
 const FOUND_MS: i64 = 60_000;
 /// How often each question is asked of the store, ms, and the rest after one beside the time that it took.
@@ -330,14 +332,17 @@ impl Live {
             return Ok(());
         }
         self.fabric(now);
-        if let Some(first) = first.map(|ms| self.standing.frame_of(ms)) {
-            for frame in self.read_frames(first - CALM_MS[0], first - CALM_MS[1])? {
+        let starts = self.unplaced.iter().map(|incident| incident.start_ns / 1_000_000);
+        let young = starts.filter(|ms| *ms > now - STANDING_MS).min().map(|ms| self.standing.frame_of(ms));
+        if first.is_some() {
+            let until = young.unwrap_or(now);
+            for frame in self.read_frames(until - CALM_MS[0], until - CALM_MS[1])? {
                 self.watch.was_calm(frame);
             }
         }
         // From here on what is read is not calm.
         self.take_up(now);
-        let from = first.map_or(now - BEFORE_MS, |first| first.max(now - BEFORE_MS));
+        let from = young.map_or(now - BEFORE_MS, |first| first.max(now - BEFORE_MS));
         if first.is_some() {
             // What is open may stand on it.
             (0..self.asked.len()).for_each(|at| self.ask_one(at, now));

@@ -1,6 +1,6 @@
 //! A door for `fuzz`: bodies of requests, as they are read before anything is stored.
 
-use super::{body, import, remote};
+use super::{body, http, import, remote};
 
 /// Bytes that one body may become.
 const LIMIT: usize = 1 << 20;
@@ -20,6 +20,11 @@ pub fn gunzip(bytes: &[u8]) {
     if body::gunzip_into(&mut out, bytes, LIMIT).is_ok() {
         assert!(out.len() <= LIMIT, "no body is larger than its limit");
     }
+}
+
+/// OTLP in JSON; what it becomes.
+pub fn json(bytes: &[u8]) -> Option<bytes::Bytes> {
+    http::from_json(bytes).ok()
 }
 
 /// JSON lines of an import.

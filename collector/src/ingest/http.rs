@@ -136,13 +136,7 @@ async fn take_otlp(
         if encoding == Encoding::Protobuf {
             return Ok(plain);
         }
-        body::few_parts(&plain)?;
-        let request: ExportMetricsServiceRequest = serde_json::from_slice(&plain).map_err(|e| {
-            IngestError::Malformed(format!(
-                "malformed OTLP metrics request: {e}; send an ExportMetricsServiceRequest in JSON"
-            ))
-        })?;
-        Ok(request.encode_to_vec().into())
+        from_json(&plain)
     };
     let joined = tokio::task::spawn_blocking(plain).await;
     let plain = joined.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string()).into())).map_err(count)?;
@@ -161,6 +155,17 @@ async fn take_otlp(
             .into_bytes(),
         }),
     }
+}
+
+/// A body in JSON, in the other form.
+pub(super) fn from_json(plain: &[u8]) -> Result<Bytes, Refusal> {
+    body::few_parts(plain)?;
+    let request: ExportMetricsServiceRequest = serde_json::from_slice(plain).map_err(|e| {
+        IngestError::Malformed(format!(
+            "malformed OTLP metrics request: {e}; send an ExportMetricsServiceRequest in JSON"
+        ))
+    })?;
+    Ok(request.encode_to_vec().into())
 }
 
 fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {

@@ -18,6 +18,9 @@ limits! {
     DAY = "link_flap.in_24h", 5.0, "times";
 }
 
+/// Findings that are told as one if there are more: whatever it is, it is none of them.
+const MANY: usize = 16;
+
 /// A cable or, where none is known, a port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Line {
@@ -84,7 +87,16 @@ pub(super) fn down(scene: &Scene<'_>) -> Vec<Finding> {
         let text = format!("the link at {} is down; it was up before.", name(scene, port));
         Finding::new(Kind::LinkDown, root(line), 0.95, evidence, text).since(Some(began))
     }));
-    found
+    if found.len() <= MANY { found } else { together(found) }
+}
+
+/// One finding of many: what took so many at once is none of them.
+fn together(mut found: Vec<Finding>) -> Vec<Finding> {
+    found.sort_by_key(|finding| finding.began_ns);
+    let n = found.len();
+    let text = format!("{n} hosts, switches or links went down together: look at power, cooling and what they share.");
+    found.truncate(1);
+    found.into_iter().map(|first| Finding { root: Root::Fabric, explanation: text.clone(), ..first }).collect()
 }
 
 /// The node that most of these lines have in common, if nearly all of the lines that it had are among them.

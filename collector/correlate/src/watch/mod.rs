@@ -5,6 +5,7 @@
 //! What is inferred from what others suffer has many faces, so it belongs to what is open already.
 
 mod episode;
+mod look;
 
 use crate::cables::{self, Cables};
 use crate::detect;
@@ -16,13 +17,17 @@ use crate::incident::{Incident, Place};
 use crate::limits::Limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
-use crate::topology::{Described, Role, Topology};
+use crate::topology::{Described, Topology};
 use episode::Episode;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Seconds without a finding after which an incident is over.
 const QUIET_S: f64 = 12.0;
+/// Seconds without samples of its place after which nobody waits any more for word of it, and seconds that tell whether there
+/// are any.
+const SILENT_S: f64 = 600.0;
+const HEARD_S: f64 = 5.0;
 /// Seconds after the end of an incident that are not usual yet.
 const SETTLE_S: f64 = 20.0;
 /// Of the time that a detector needs to see a beginning: the time in which it must find something again.
@@ -267,7 +272,7 @@ impl Watch {
                 open.push(episode);
             }
         }
-        let all_round = |root: &Place| root.find(&self.fabric).is_none_or(|root| !self.is_of_host(&root));
+        let all_round = |root: &Place| root.find(&self.fabric).is_none_or(|root| !self.fabric.is_of_host(&root));
         if over.iter().any(|i| i.kind.bends() && (i.kind != Kind::LinkDown || all_round(&i.root))) {
             self.over_ns = self.history.now_ns();
             self.calm_ns = self.over_ns + (SETTLE_S * 1e9) as i64;
@@ -319,21 +324,8 @@ impl Watch {
 
     /// Seconds after which trouble is a part of what is usual.
     fn stands_s(&self, finding: &Finding) -> f64 {
-        let is_reboot = finding.kind == Kind::LinkDown && self.is_of_host(&finding.root);
+        let is_reboot = finding.kind == Kind::LinkDown && self.fabric.is_of_host(&finding.root);
         if is_reboot { HOST_DOWN_S } else { STANDING_S }
-    }
-
-    /// Whether a place is a host, or where one is wired.
-    fn is_of_host(&self, root: &Root) -> bool {
-        match root {
-            Root::Host(_) => true,
-            Root::Port(port) => self.fabric.is_host(*port),
-            Root::Link(link) => {
-                let ends = &self.fabric.topology.links[*link].ends;
-                ends.iter().any(|end| self.fabric.topology.nodes[end.node].role == Role::Host)
-            }
-            Root::Switch(_) | Root::Job(_) | Root::Fabric => false,
-        }
     }
 
     fn young(&self, episode: &Episode) -> bool {
@@ -378,7 +370,25 @@ impl Watch {
             let own: Vec<_> = all.filter(|f| owner(f).is_none() && !episode.is_elsewhere(f, &self.fabric)).collect();
             episode.note(own, &self.scene(&usual, &long));
         }
+        // Who hears nothing of a place knows nothing of its end.
+        if !lately && self.since(episode.last_ns) <= self.ticks(SILENT_S) && !self.hears(episode) {
+            (episode.quiet, episode.alive_ns) = (0, self.history.now_ns());
+        }
         episode.quiet > LEAST && self.since(episode.alive_ns) > self.ticks(QUIET_S)
+    }
+
+    /// Whether anything was measured lately of the ports of an incident's place that were measured before it.
+    fn hears(&self, episode: &Episode) -> bool {
+        let now = self.history.last_since(self.ticks(HEARD_S), i64::MIN);
+        let tells = |stretch: &Stretch, port: usize| {
+            [Signal::Tx, Signal::Rx, Signal::Up].iter().any(|signal| stretch.values(*signal, port).next().is_some())
+        };
+        let ports = self.fabric.ports_of(&episode.verdict().root);
+        let known: Vec<usize> = ports.into_iter().filter(|port| tells(&episode.usual.stretch, *port)).collect();
+        if known.is_empty() {
+            return now.frames().iter().any(|frame| !frame.is_empty());
+        }
+        known.into_iter().any(|port| tells(&now, port))
     }
 
     /// Opens what is not open yet.
@@ -445,56 +455,5 @@ impl Watch {
             Episode::new(id, usual.clone(), &finding, since_ns, now_ns).after(&self.scene(usual, &before));
         episode.note([finding], &self.scene(usual, &self.history.last_since(usize::MAX, since_ns)));
         open.push(episode);
-    }
-
-    fn scene<'a>(&'a self, usual: &'a Usual, now: &'a Stretch) -> Scene<'a> {
-        Scene::new(&self.fabric, &self.limits, now, usual, self.history.step_s())
-    }
-
-    /// Detectors for which enough is known of what is usual.
-    fn able<'a>(&'a self, usual: &'a Usual) -> impl Iterator<Item = &'static detect::Detector> + 'a {
-        detect::ALL.iter().filter(|d| d.usual_s <= 0.0 || usual.fresh >= self.ticks(d.usual_s))
-    }
-
-    /// The same as time.
-    fn nanoseconds(&self, seconds: f64) -> i64 {
-        (self.ticks(seconds) as f64 * self.history.step_s() * 1e9) as i64
-    }
-
-    /// So many seconds in ticks. Ticks of less than a second count as seconds: simulators are fast.
-    fn ticks(&self, seconds: f64) -> usize {
-        ((seconds / self.history.step_s().max(1.0)).ceil() as usize).max(LEAST)
-    }
-
-    /// What all detectors find, each in a stretch of its own length that does not begin before an instant (Unix ns).
-    fn findings(
-        &self,
-        usual: &Usual,
-        ticks: impl Fn(&detect::Detector) -> usize,
-        since_ns: i64,
-    ) -> impl Iterator<Item = Finding> {
-        let run = move |(length, detectors): (Length, Vec<&'static detect::Detector>)| {
-            let now = self.stretch(length, since_ns);
-            let scene = self.scene(usual, &now);
-            detectors.into_iter().flat_map(|d| (d.run)(&scene)).collect::<Vec<_>>()
-        };
-        self.by_length(usual, ticks).into_iter().flat_map(run)
-    }
-
-    fn stretch(&self, (ticks, looks_back): Length, since_ns: i64) -> Stretch {
-        self.history.last_since(ticks, if looks_back { i64::MIN } else { since_ns })
-    }
-
-    /// Detectors by the stretch that they need, because means over one are worked out once.
-    fn by_length(
-        &self,
-        usual: &Usual,
-        ticks: impl Fn(&detect::Detector) -> usize,
-    ) -> BTreeMap<Length, Vec<&'static detect::Detector>> {
-        let mut by_length: BTreeMap<Length, Vec<_>> = BTreeMap::new();
-        for detector in self.able(usual) {
-            by_length.entry((ticks(detector), detector.looks_back)).or_default().push(detector);
-        }
-        by_length
     }
 }
