@@ -1,11 +1,10 @@
 //! What is done to the stage: a row a fault.
 
 use super::peers;
-use super::stage::{PATIENCE, Stage, get, lag, now, sum_of};
+use super::stage::{PATIENCE, Stage, fds, get, lag, now, soft_limit, sum_of};
 use super::unit::Unit;
 use super::{Random, call};
 use crate::sim::tree::host_name;
-use crate::steps::{command, output};
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -421,6 +420,8 @@ fn clock_steps(stage: &mut Stage, random: &mut Random, hold: Duration) -> Result
         format!("FAKETIME_TIMESTAMP_FILE={}", clock.display()),
         "FAKETIME_CACHE_DURATION=1".to_owned(),
         "DONT_FAKE_MONOTONIC=1".to_owned(),
+        // Else the library cannot read what time it is.
+        "FABRICLENS_AGENT_SANDBOX=off".to_owned(),
     ];
     stage.agents[host].env.extend(extra);
     stage.agents[host].end(PATIENCE)?;
@@ -429,12 +430,16 @@ fn clock_steps(stage: &mut Stage, random: &mut Random, hold: Duration) -> Result
         set(offset)?;
         std::thread::sleep(hold / 2);
     }
-    let page = get(&format!("http://127.0.0.1:{}/metrics", stage.agent_ports[host]))?.1;
-    let noticed = sum_of(&page, "fabriclens_agent_clock_steps_total");
-    ensure!(noticed >= 4.0, "the agent noticed {noticed} of four steps of its clock");
+    let (began, mut noticed) = (Instant::now(), 0.0);
+    while noticed < 4.0 && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(200));
+        let page = get(&format!("http://127.0.0.1:{}/metrics", stage.agent_ports[host]))?.1;
+        noticed = sum_of(&page, "fabriclens_agent_clock_steps_total");
+    }
     stage.agents[host].env = usual;
     stage.agents[host].end(PATIENCE)?;
     stage.agents[host].start()?;
+    ensure!(noticed >= 4.0, "the agent noticed {noticed} of four steps of its clock");
     let silent = vec![(host, begin - 125.0, now() + 125.0)];
     Seen::silent(format!("{}: two minutes forth and back, {noticed} steps noticed", host_name(host)), silent)
 }
@@ -448,14 +453,6 @@ fn fill(disk: &Path) -> Result<PathBuf> {
         while file.write_all(&bytes).is_ok() {}
     }
     Ok(path)
-}
-
-fn soft_limit(process: u32) -> Result<String> {
-    output(command("prlimit", &["--pid", &process.to_string(), "--nofile", "--output", "SOFT", "--noheadings"]))
-}
-
-fn fds(process: u32) -> Result<usize> {
-    Ok(fs::read_dir(format!("/proc/{process}/fd"))?.count())
 }
 
 /// Waits until `/readyz` of the collector says that it can store no samples; or, all that time, that it can write no blocks:

@@ -5,6 +5,7 @@ use super::wire::Wire;
 use crate::demo::{Binaries, create_trees};
 use crate::sim::fabric::Fabric;
 use crate::sim::tree::host_name;
+use crate::steps::{command, output};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fs;
@@ -231,6 +232,16 @@ pub fn sum_of(text: &str, name: &str) -> f64 {
         rest.rsplit('}').next()?.split_whitespace().next()?.parse::<f64>().ok()
     };
     text.lines().filter_map(value).sum()
+}
+
+/// How many files a process may have open, as `prlimit` prints it.
+pub fn soft_limit(process: u32) -> Result<String> {
+    output(command("prlimit", &["--pid", &process.to_string(), "--nofile", "--output", "SOFT", "--noheadings"]))
+}
+
+/// How many it has.
+pub fn fds(process: u32) -> Result<usize> {
+    Ok(fs::read_dir(format!("/proc/{process}/fd"))?.count())
 }
 
 /// Seconds since 1970.
