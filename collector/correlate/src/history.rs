@@ -3,6 +3,7 @@
 use crate::fabric::Fabric;
 use crate::signal::{ALL, Signal};
 use crate::standing::LOOK_BACK;
+use crate::usual::Usual;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -14,8 +15,6 @@ pub const FULL: f64 = 4096.0;
 const USUAL: usize = 60;
 /// Times its link's rate: a port that moved more did not. Its counters stood still before, or leapt.
 const BEYOND: f64 = 2.0;
-/// Ticks without which nothing is known of a job; half of what is known of others will do where that is less.
-const KNOWN: usize = 10;
 
 /// Ports whose values are kept together: those of some hosts.
 const STRETCH: usize = 128;
@@ -159,6 +158,12 @@ impl Stretch {
     /// How many frames.
     pub fn ticks(&self) -> usize {
         self.frames.len()
+    }
+
+    /// Of these ports only.
+    #[must_use]
+    pub fn only(&self, ports: &[usize]) -> Self {
+        Self::new(self.frames.iter().map(|frame| Arc::new(frame.only(ports))).collect())
     }
 
     /// Its last frames.
@@ -354,15 +359,7 @@ impl History {
 
     /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
     pub fn usual(&self, fabric: &Fabric, fresh_ns: i64) -> Usual {
-        let stretch = Stretch::new(self.calm.iter().cloned().collect());
-        let least = KNOWN.min(stretch.ticks().div_ceil(2));
-        let load = |job: usize| {
-            let load = Load::of(stretch.load(fabric, job), fabric.jobs[job].since_ns);
-            load.filter(|load| load.ticks.len() >= least)
-        };
-        let jobs = (0..fabric.jobs.len()).map(load).collect();
-        let fresh = self.calm.iter().filter(|f| f.time_ns >= fresh_ns).count();
-        Usual { stretch, jobs, fresh }
+        Usual::of(Stretch::new(self.calm.iter().cloned().collect()), fabric, fresh_ns)
     }
 }
 
@@ -370,73 +367,6 @@ impl History {
 pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, n) = values.fold((0.0, 0usize), |(sum, n), v| (sum + v, n + 1));
     (n > 0).then(|| sum / n as f64)
-}
-
-/// What was usual, before trouble.
-#[derive(Clone, Debug)]
-pub struct Usual {
-    /// The frames that tell it.
-    pub stretch: Stretch,
-    /// How many of them are of after the last trouble, when jobs may have changed their ways.
-    pub fresh: usize,
-    jobs: Vec<Option<Load>>,
-}
-
-impl Usual {
-    /// Of these ports only, and of all jobs: a fraction of the memory.
-    #[must_use]
-    pub fn only(&self, ports: &[usize]) -> Self {
-        let frames = self.stretch.frames.iter().map(|frame| Arc::new(frame.only(ports)));
-        Self { stretch: Stretch::new(frames.collect()), fresh: self.fresh, jobs: self.jobs.clone() }
-    }
-
-    /// Of a job; `None` if nothing of it was measured, or if its number was another job's then.
-    pub fn job(&self, fabric: &Fabric, job: usize) -> Option<&Load> {
-        let load = self.jobs.get(job)?.as_ref();
-        load.filter(|load| load.since_ns == fabric.jobs[job].since_ns)
-    }
-}
-
-/// What a job usually moves, both directions of all its ports.
-#[derive(Clone, Debug)]
-pub struct Load {
-    /// By tick, relative to its mean.
-    ticks: Vec<f64>,
-    mean: f64,
-    /// When the job began.
-    since_ns: i64,
-}
-
-impl Load {
-    /// Of bytes a second by tick, for a job that began at `since_ns`; `None` if it moved nothing.
-    pub fn of(mut ticks: Vec<f64>, since_ns: i64) -> Option<Self> {
-        let mean = mean(ticks.iter().copied()).filter(|m| *m > 0.0)?;
-        ticks.iter_mut().for_each(|t| *t /= mean);
-        Some(Self { ticks, mean, since_ns })
-    }
-
-    /// Bytes a second.
-    pub fn mean(&self) -> f64 {
-        self.mean
-    }
-
-    /// Means over every stretch of so many ticks, relative to the mean of all.
-    fn stretches(&self, ticks: usize) -> impl Iterator<Item = f64> + '_ {
-        self.ticks.windows(ticks).map(|w| w.iter().sum::<f64>() / w.len() as f64)
-    }
-
-    /// How much means over so many ticks differ by chance, relative to the mean. Longer than half of what is known cannot
-    /// be seen; there chance is taken to fall with the root of length.
-    pub fn chance(&self, ticks: usize) -> f64 {
-        let seen = ticks.clamp(1, (self.ticks.len() / 2).max(1));
-        let variance = mean(self.stretches(seen).map(|m| (m - 1.0).powi(2))).unwrap_or(0.0);
-        variance.sqrt() * (seen as f64 / ticks.max(seen) as f64).sqrt()
-    }
-
-    /// The highest mean over so many ticks, relative to the mean.
-    pub fn high(&self, ticks: usize) -> f64 {
-        self.stretches(ticks.clamp(1, (self.ticks.len() / 2).max(1))).fold(1.0, f64::max)
-    }
 }
 
 #[cfg(test)]

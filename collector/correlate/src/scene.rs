@@ -1,9 +1,10 @@
 //! What a detector is given: a stretch of time, what was usual before it, and the fabric. It asks; it keeps nothing.
 
 use crate::fabric::{Fabric, Job};
-use crate::history::{Frame, Load, Stretch, Usual, mean};
+use crate::history::{Frame, Stretch, mean};
 use crate::limits::{Limit, Limits};
 use crate::signal::Signal;
+use crate::usual::{Load, Usual};
 use std::cell::OnceCell;
 use std::collections::HashSet;
 

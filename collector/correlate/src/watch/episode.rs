@@ -2,9 +2,9 @@
 
 use crate::fabric::Fabric;
 use crate::finding::{Finding, Root};
-use crate::history::Usual;
 use crate::incident::{Incident, Place, Severity, action};
 use crate::scene::Scene;
+use crate::usual::Usual;
 use crate::victims::{low, victims};
 use crate::wait;
 use std::collections::BTreeMap;

@@ -3,8 +3,9 @@
 use super::{LEAST, Length, Watch};
 use crate::detect;
 use crate::finding::Finding;
-use crate::history::{Stretch, Usual};
+use crate::history::Stretch;
 use crate::scene::Scene;
+use crate::usual::Usual;
 use std::collections::BTreeMap;
 
 impl Watch {
