@@ -45,6 +45,9 @@ pub(super) fn foreign(file: &File) -> Option<u32> {
     (bytes[..8] == MAGIC && is_sound(&bytes) && version != VERSION).then_some(version)
 }
 
+/// Points of a request at most: the sums of many stay sums, whatever a disk makes of a head.
+const MOST: u64 = 1 << 40;
+
 /// What stands before a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
@@ -71,7 +74,7 @@ impl Head {
         let bytes = bytes.get(..HEAD).filter(|bytes| is_sound(bytes))?;
         Some(Self {
             len: u32_at(bytes, 0),
-            points: u64_at(bytes, 4),
+            points: u64_at(bytes, 4).min(MOST),
             time_ns: u64_at(bytes, 12),
             encoding: bytes[20],
             crc: u32_at(bytes, 21),
