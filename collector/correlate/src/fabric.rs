@@ -1,7 +1,7 @@
 //! Ports with their cables, and jobs with their ports: what every detector needs beside the signals. A live fabric grows
 //! and is wired anew while it is watched; what has a number keeps it.
 
-use crate::finding::Root;
+use crate::finding::{Kind, Root};
 use crate::topology::{End, Link, Node, Role, Topology};
 use std::collections::{HashMap, HashSet};
 
@@ -206,9 +206,10 @@ impl Fabric {
         }
     }
 
-    /// Whether a place is a host, or where one is wired.
-    pub(crate) fn is_of_host(&self, root: &Root) -> bool {
-        matches!(root, Root::Host(_) | Root::Port(_) | Root::Link(_))
+    /// Whether a host is down, or the link to one: in a large fabric one always is, and it concerns its own job.
+    pub(crate) fn is_reboot(&self, kind: Kind, root: &Root) -> bool {
+        kind == Kind::LinkDown
+            && matches!(root, Root::Host(_) | Root::Port(_) | Root::Link(_))
             && self.ports_of(root).into_iter().any(|port| self.is_host(port))
     }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{RATE, USUAL, egress, fabric, host, watched};
+use common::{RATE, USUAL, egress, fabric, host, moves, watched};
 use fabriclens_correlate::{DoubtReason, Fabric, Frame, Limits, Signal};
 
 /// Names of what is wrong, at ports that are so; `fault` changes seconds 80 to 120 of so many.
@@ -15,10 +15,6 @@ fn doubts(seconds: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<(usize, &'
 fn doubts_at(times: [usize; 3], fault: impl Fn(&Fabric, &mut Frame)) -> Vec<(usize, &'static str)> {
     let watch = watched(&fabric(), Limits::default(), |_, _| (), times, fault).1;
     watch.doubts().map(|(port, reason)| (port, reason.name())).collect()
-}
-
-fn moves(frame: &mut Frame, port: usize, rate: f64) {
-    [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, port, rate));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{RATE, USUAL, egress, fabric, host, watch};
+use common::{RATE, USUAL, egress, fabric, host, moves, watch};
 use fabriclens_correlate::incident::{Incident, Place};
 use fabriclens_correlate::{End, Fabric, Frame, Kind, Limits, Link, Node, Ports, Role, Signal, Topology, Watch};
 
@@ -93,7 +93,7 @@ fn a_host_that_is_down_hides_what_is_inferred_elsewhere_for_a_minute_only() {
             frame.set(Signal::Tx, leaf[4], 0.1 * USUAL);
             frame.set(Signal::Tx, leaf[5], 1.7 * USUAL);
             for port in &fabric.jobs[1].ports {
-                [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, *port, 0.7 * USUAL));
+                moves(frame, *port, 0.7 * USUAL);
             }
         }
     });
@@ -171,7 +171,7 @@ fn silence_ends_no_incident_at_once() {
         let mut frame = Frame::new(second * S);
         for port in (0..fabric.ports.list.len()).filter(|_| !silent) {
             frame.set(Signal::Rate, port, RATE);
-            [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, port, USUAL));
+            moves(&mut frame, port, USUAL);
             frame.set(Signal::PauseTx, port, 0.0);
         }
         if pauses && !silent {
@@ -286,7 +286,7 @@ fn who_was_low_before_a_restart_is_no_victim_after_it() {
     // Half of its traffic is gone for a reason of its own, ten seconds before.
     let low = |fabric: &Fabric, frame: &mut Frame| {
         for port in &fabric.jobs[1].ports {
-            [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, *port, USUAL / 2.0));
+            moves(frame, *port, USUAL / 2.0);
         }
     };
     let trouble = |fabric: &Fabric, frame: &mut Frame| {
@@ -305,7 +305,7 @@ fn who_was_low_before_a_restart_is_no_victim_after_it() {
             let mut frame = Frame::new(second * S);
             for port in 0..fabric.ports.list.len() {
                 frame.set(Signal::Rate, port, RATE);
-                [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, port, USUAL));
+                moves(&mut frame, port, USUAL);
             }
             if second >= 80 {
                 trouble(&fabric, &mut frame);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{RATE, USUAL, egress, fabric, host, link, watch, watch_on};
+use common::{RATE, USUAL, egress, fabric, host, link, moves, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Place, Severity};
 use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
 
@@ -14,12 +14,6 @@ fn only(found: Vec<Incident>) -> Incident {
 
 fn port(node: &str) -> Place {
     Place::Port { node: node.into(), port: "1".into() }
-}
-
-/// A port sends and receives so much.
-fn moves(frame: &mut Frame, port: usize, rate: f64) {
-    frame.set(Signal::Tx, port, rate);
-    frame.set(Signal::Rx, port, rate);
 }
 
 #[test]

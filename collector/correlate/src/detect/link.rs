@@ -91,12 +91,12 @@ pub(super) fn down(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 /// One finding of many: what took so many at once is none of them.
-fn together(mut found: Vec<Finding>) -> Vec<Finding> {
-    found.sort_by_key(|finding| finding.began_ns);
+fn together(found: Vec<Finding>) -> Vec<Finding> {
     let n = found.len();
-    let text = format!("{n} hosts, switches or links went down together: look at power, cooling and what they share.");
-    found.truncate(1);
-    found.into_iter().map(|first| Finding { root: Root::Fabric, explanation: text.clone(), ..first }).collect()
+    let explanation =
+        format!("{n} hosts, switches or links went down together: look at power, cooling and what they share.");
+    let first = found.into_iter().min_by_key(|finding| finding.began_ns);
+    first.map(|first| Finding { root: Root::Fabric, explanation, ..first }).into_iter().collect()
 }
 
 /// The node that most of these lines have in common, if nearly all of the lines that it had are among them.

@@ -13,7 +13,7 @@ use crate::doubt::{Doubts, Reason};
 use crate::fabric::{Fabric, Job};
 use crate::finding::{Finding, Kind, Root};
 use crate::history::{Frame, History, Stretch};
-use crate::incident::{Incident, Place};
+use crate::incident::Incident;
 use crate::limits::Limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
@@ -71,7 +71,7 @@ type Length = (usize, bool);
 struct Other {
     id: String,
     root: Root,
-    holds: bool,
+    kind: Kind,
     /// It has been bad for long and bends nothing.
     chronic: bool,
 }
@@ -85,7 +85,7 @@ impl Other {
 
     /// Whether a finding is of its place, or only felt, which it explains.
     fn owns(&self, finding: &Finding, fabric: &Fabric) -> bool {
-        (self.root != Root::Fabric && self.covers(finding, fabric)) || (self.holds && finding.kind.is_coarse())
+        (self.root != Root::Fabric && self.covers(finding, fabric)) || (self.kind.holds() && finding.kind.is_coarse())
     }
 }
 
@@ -273,8 +273,9 @@ impl Watch {
                 open.push(episode);
             }
         }
-        let all_round = |root: &Place| root.find(&self.fabric).is_none_or(|root| !self.fabric.is_of_host(&root));
-        if over.iter().any(|i| i.kind.bends() && (i.kind != Kind::LinkDown || all_round(&i.root))) {
+        let is_reboot =
+            |i: &Incident| i.root.find(&self.fabric).is_some_and(|root| self.fabric.is_reboot(i.kind, &root));
+        if over.iter().any(|i| i.kind.bends() && !is_reboot(i)) {
             self.over_ns = self.history.now_ns();
             self.calm_ns = self.over_ns + (SETTLE_S * 1e9) as i64;
         }
@@ -314,7 +315,7 @@ impl Watch {
         Other {
             id: episode.id.clone(),
             root: verdict.root.clone(),
-            holds: verdict.kind.holds(),
+            kind: verdict.kind,
             chronic: self.standing(episode) && !verdict.kind.bends(),
         }
     }
@@ -325,8 +326,7 @@ impl Watch {
 
     /// Seconds after which trouble is a part of what is usual.
     fn stands_s(&self, finding: &Finding) -> f64 {
-        let is_reboot = finding.kind == Kind::LinkDown && self.fabric.is_of_host(&finding.root);
-        if is_reboot { HOST_DOWN_S } else { STANDING_S }
+        if self.fabric.is_reboot(finding.kind, &finding.root) { HOST_DOWN_S } else { STANDING_S }
     }
 
     fn young(&self, episode: &Episode) -> bool {
@@ -396,7 +396,8 @@ impl Watch {
     fn begin(&mut self, open: &mut Vec<Episode>) {
         let usual = Arc::new(self.history.usual(&self.fabric, self.calm_ns));
         // Links and adapters that are bad for weeks hide nothing.
-        let first = open.iter().all(|e| self.other(e).chronic);
+        let others: Vec<Other> = open.iter().map(|episode| self.other(episode)).collect();
+        let first = others.iter().all(|other| other.chronic);
         self.full = false;
         // What is open bends nothing, or is a part of what is usual by now.
         let straight = open.iter().all(|e| self.standing(e) || !e.verdict().kind.bends());
@@ -411,10 +412,9 @@ impl Watch {
                 let scene = self.scene(&usual, &now);
                 for detector in detectors.iter().filter(|d| (d.usual_s > 0.0) == compares) {
                     let apart = |f: &Finding| {
-                        let owned =
-                            |e: &Episode| self.other(e).covers(f, &self.fabric) || e.verdict().kind.explains(f.kind);
+                        let owned = |o: &Other| o.covers(f, &self.fabric) || o.kind.explains(f.kind);
                         let inferred = || straight && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
-                        (first || !f.inferred || inferred()) && !open.iter().any(owned)
+                        (first || !f.inferred || inferred()) && !others.iter().any(owned)
                     };
                     let row = detect::ALL.iter().position(|d| std::ptr::eq(d, *detector)).unwrap_or_default();
                     let findings = (detector.run)(&scene).into_iter().filter(apart);

@@ -65,6 +65,11 @@ pub fn rails() -> Fabric {
     Fabric::new(topology, ports, vec![Job { id: "all".into(), ports: all, since_ns: i64::MIN }])
 }
 
+/// A port sends and receives so much.
+pub fn moves(frame: &mut Frame, port: usize, rate: f64) {
+    [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, port, rate));
+}
+
 /// Calm for `before` seconds, then `fault` on each frame of `during`, then calm; all that was found.
 pub fn watch(before: usize, during: usize, after: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<Incident> {
     watch_on(&fabric(), Limits::default(), |_, _| (), [before, during, after], fault)
