@@ -75,6 +75,7 @@ pub fn verdicts(url: &str, open: bool) -> Result<()> {
         println!("       {} ({sure:.0} % sure), seen after {}, {end}", text("kind"), tenths(seconds("detected_ns")));
         println!("         {}", text("explanation"));
         println!("         caused by {}; suffering: {}", jobs("culprit_jobs"), jobs("victim_jobs"));
+        println!("         do: {}", text("action"));
     }
     Ok(())
 }
