@@ -5,6 +5,7 @@ use crate::signal::{ALL, Signal};
 use crate::standing::LOOK_BACK;
 use crate::usual::Usual;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Ticks that are kept.
@@ -203,6 +204,12 @@ impl Stretch {
         sums.iter().zip(counts).map(|(sum, count)| sum / f64::from(count)).collect()
     }
 
+    /// The last of them; `None` if nothing was measured. Most ports have no value of most signals, and the mean knows.
+    pub fn newest(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.mean(signal, port)?;
+        self.frames.iter().rev().find_map(|f| f.get(signal, port))
+    }
+
     /// The highest of them; `None` if nothing was measured.
     pub fn top(&self, signal: Signal, port: usize) -> Option<f64> {
         self.values(signal, port).reduce(f64::max)
@@ -242,6 +249,10 @@ pub struct History {
     /// Of each port's link, bytes a second, as last told: it comes seldom. 0 where it never was.
     rates: Vec<f64>,
     calm: VecDeque<Arc<Frame>>,
+    /// Grows with each frame that becomes usual.
+    calmed: u64,
+    /// What is usual as last asked for, and of which calm, jobs and instant: it holds for a second, or as long as trouble lasts.
+    usual: Option<((u64, u64, i64), Arc<Usual>)>,
 }
 
 impl History {
@@ -304,6 +315,7 @@ impl History {
             self.calm.pop_front();
         }
         self.calm.push_back(frame);
+        self.calmed += 1;
     }
 
     /// The frame of an instant, if there is one: data that comes late belongs to it.
@@ -339,16 +351,31 @@ impl History {
         self.frames.back().map_or(0, |f| f.time_ns)
     }
 
+    /// Which are the last frames that are not of before an instant.
+    pub fn span_since(&self, ticks: usize, time_ns: i64) -> Range<usize> {
+        let begin = self.frames.partition_point(|f| f.time_ns < time_ns);
+        begin.max(self.frames.len().saturating_sub(ticks))..self.frames.len()
+    }
+
+    /// Which are those from one instant until before another.
+    pub fn span_between(&self, from_ns: i64, to_ns: i64) -> Range<usize> {
+        let at = |time_ns: i64| self.frames.partition_point(|f| f.time_ns < time_ns);
+        at(from_ns).min(at(to_ns))..at(to_ns)
+    }
+
+    /// These frames.
+    pub fn stretch(&self, span: Range<usize>) -> Stretch {
+        Stretch::new(self.frames.range(span).cloned().collect())
+    }
+
     /// The last frames that are not of before an instant.
     pub fn last_since(&self, ticks: usize, time_ns: i64) -> Stretch {
-        let begin = self.frames.partition_point(|f| f.time_ns < time_ns);
-        Stretch::new(self.frames.range(begin.max(self.frames.len().saturating_sub(ticks))..).cloned().collect())
+        self.stretch(self.span_since(ticks, time_ns))
     }
 
     /// The frames from one instant until before another.
     pub fn between(&self, from_ns: i64, to_ns: i64) -> Stretch {
-        let at = |time_ns: i64| self.frames.partition_point(|f| f.time_ns < time_ns);
-        Stretch::new(self.frames.range(at(from_ns).min(at(to_ns))..at(to_ns)).cloned().collect())
+        self.stretch(self.span_between(from_ns, to_ns))
     }
 
     /// Seconds from one frame to the next: the shortest lately, because some may be missing.
@@ -358,8 +385,13 @@ impl History {
     }
 
     /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
-    pub fn usual(&self, fabric: &Fabric, fresh_ns: i64) -> Usual {
-        Usual::of(Stretch::new(self.calm.iter().cloned().collect()), fabric, fresh_ns)
+    pub fn usual(&mut self, fabric: &Fabric, fresh_ns: i64) -> Arc<Usual> {
+        let of = (self.calmed, fabric.revision(), fresh_ns);
+        if let Some((_, usual)) = self.usual.as_ref().filter(|(known, _)| *known == of) {
+            return usual.clone();
+        }
+        let usual = Usual::of(Stretch::new(self.calm.iter().cloned().collect()), fabric, fresh_ns);
+        self.usual.insert((of, Arc::new(usual))).1.clone()
     }
 }
 
@@ -383,7 +415,11 @@ mod tests {
             (0..300).for_each(|port| frame.set(Signal::Tx, port, (port * 2) as f64 + second as f64));
             history.push(frame, 1, i64::MIN);
         }
-        let all = history.usual(&Fabric::new(Topology::default(), Ports::default(), Vec::new()), 0);
+        let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
+        let all = history.usual(&fabric, 0);
+        assert!(Arc::ptr_eq(&all, &history.usual(&fabric, 0)), "it is worked out once");
+        history.push(Frame::new(40_000_000_000), 1, i64::MIN);
+        assert!(!Arc::ptr_eq(&all, &history.usual(&fabric, 0)), "one more frame is usual");
         let few = all.only(&[7, 130]);
         assert_eq!((few.fresh, few.stretch.ticks()), (all.fresh, all.stretch.ticks()));
         for port in [0, 6, 7, 8, 129, 130, 299, 300] {

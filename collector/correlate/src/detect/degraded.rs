@@ -44,11 +44,11 @@ type Judge = fn(&Scene<'_>, &Root, usize) -> Option<Finding>;
 
 /// Its rate fell.
 fn says(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
-    let rate = scene.now.values(Signal::Rate, port).last()?;
+    let rate = scene.now.newest(Signal::Rate, port)?;
     let should = scene.rate(port)?.max(scene.fabric.nominal(port).unwrap_or(0.0));
     let least = scene.limit(&LESS) * should;
     // A port that is down tells any rate.
-    if scene.now.values(Signal::Up, port).last() == Some(0.0) {
+    if scene.now.newest(Signal::Up, port) == Some(0.0) {
         return None;
     }
     if rate <= 0.0 || rate >= least {
@@ -62,6 +62,8 @@ fn says(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
 
 /// It does not carry what waits.
 fn shows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
+    // Few ports tell their queue.
+    scene.now(Signal::Queue, port)?;
     let rate = scene.rate(port)?;
     if scene.now(Signal::PauseRx, port).unwrap_or(0.0) > 0.01 {
         return None;
@@ -70,6 +72,9 @@ fn shows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
     let pairs = scene.now.frames().windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
     let most = scene.limit(&SERVED);
     let served: Vec<f64> = pairs.filter_map(|pair| Some(pair[1].get(Signal::Tx, port)? / rate)).collect();
+    if (served.len() as f64) < scene.limit(&TICKS) {
+        return None;
+    }
     let fast = served.iter().copied().fold(0.0, f64::max);
     let top = scene.now.top(Signal::Tx, port)? / rate;
     // It once carried more: fewer such ticks are enough.
@@ -90,7 +95,7 @@ fn shows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
 
 /// Error correction mends far more than it did a day ago.
 fn wears(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
-    let last = |signal| scene.now.values(signal, port).last();
+    let last = |signal| scene.now.newest(signal, port);
     // Minutes say nothing: rates over five of them grow as a collector or an agent begins.
     let before = last(Signal::FecMendedBefore)?;
     let (mended, least) = (last(Signal::FecMended)?, scene.limit(&MENDED).max(scene.limit(&TREND) * before));

@@ -49,8 +49,16 @@ fn was_up(scene: &Scene<'_>, port: usize) -> bool {
     top(&scene.usual.stretch) || top(scene.now)
 }
 
+/// Whether a port was up all the time, as nearly all are.
+fn always_up(scene: &Scene<'_>, port: usize) -> bool {
+    scene.now(Signal::Up, port) == Some(1.0)
+}
+
 /// Since when a port is down that was up.
 fn fell(scene: &Scene<'_>, port: usize) -> Option<i64> {
+    if always_up(scene, port) {
+        return None;
+    }
     let frames = || scene.now.frames().iter().rev().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?)));
     let down = frames().take_while(|(_, up)| *up == 0.0);
     let (samples, began) = down.fold((0, None), |(n, _), (time, _)| (n + 1, Some(time)));
@@ -117,7 +125,7 @@ pub(super) fn flap(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 fn flaps(scene: &Scene<'_>, line: Line) -> Option<Finding> {
-    let last = |signal, port| scene.now.values(signal, port).last().unwrap_or(0.0);
+    let last = |signal, port| scene.now.newest(signal, port).unwrap_or(0.0);
     let of_port = |port: usize| {
         // Those between two samples are seen by the device alone; its count tells once it is known for ten minutes.
         let fell = falls(scene, port);
@@ -140,6 +148,9 @@ fn flaps(scene: &Scene<'_>, line: Line) -> Option<Finding> {
 fn falls(scene: &Scene<'_>, port: usize) -> Vec<i64> {
     let mut up = 0.0;
     let mut fell = Vec::new();
+    if always_up(scene, port) {
+        return fell;
+    }
     for (time_ns, now) in scene.now.frames().iter().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?))) {
         if now < up {
             fell.push(time_ns);

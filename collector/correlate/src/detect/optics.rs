@@ -21,7 +21,7 @@ const NONE: f64 = 1e-7;
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let judge = |port: usize| {
-        if scene.now.values(Signal::Up, port).last() == Some(0.0) {
+        if scene.now.newest(Signal::Up, port) == Some(0.0) {
             return None;
         }
         dark(scene, port).or_else(|| hot(scene, port))
@@ -36,7 +36,7 @@ fn decibels(ratio: f64) -> f64 {
 
 fn dark(scene: &Scene<'_>, port: usize) -> Option<Finding> {
     let light = mean(scene.now.values(Signal::RxPower, port).filter(|watts| *watts > NONE))?;
-    let before = scene.now.values(Signal::RxPowerBefore, port).last().or_else(|| scene.usual(Signal::RxPower, port));
+    let before = scene.now.newest(Signal::RxPowerBefore, port).or_else(|| scene.usual(Signal::RxPower, port));
     let dbm = decibels(light * 1e3);
     let lost = before.filter(|watts| *watts > NONE).map_or(0.0, |before| decibels(before / light));
     let (least, most) = (scene.limit(&DARK), scene.limit(&LESS));
