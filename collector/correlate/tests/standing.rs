@@ -4,7 +4,7 @@
 use fabriclens_correlate::{ALL, Fabric, Frame, Limits, Ports, Row, Signal, Standing, Topology, Watch, frames};
 use fabriclens_model::{Labels, Memory, Series, absent};
 use fabriclens_promql::Engine;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// A number in [0, 1), the same each time.
@@ -123,7 +123,7 @@ fn series_that_are_gone_are_forgotten_and_nothing_else_changes() {
                 standing.take(list, &[time], &values, watch);
             }
         }
-        forgets.1.forget(time - 10_000);
+        forgets.1.forget(time - 10_000, &HashSet::new());
         series.push(forgets.1.series());
         for row in ALL {
             for port in 0..ports {

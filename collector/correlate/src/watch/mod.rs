@@ -5,6 +5,7 @@
 //! What is inferred from what others suffer has many faces, so it belongs to what is open already.
 
 mod episode;
+mod leave;
 mod look;
 
 use crate::cables::{self, Cables};
