@@ -402,3 +402,6 @@ fn job_of(fabric: &Fabric, job: &fabriclens_jobs::Job) -> Job {
     }
     Job { id: job.key().to_string(), ports, since_ns: job.start_ns }
 }
+
+#[cfg(test)]
+mod tests;
