@@ -12,12 +12,15 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Frames, and the address of what is usual.
+type Key = (Range<usize>, *const Usual);
+
 /// What was worked out at one look at the frames. Incidents that are judged at it ask for much of the same: what all
 /// detectors find in the last seconds, beside what is usual for all of them.
 #[derive(Default)]
 pub(super) struct Looked {
     stretches: RefCell<HashMap<Range<usize>, Rc<Stretch>>>,
-    seen: RefCell<HashMap<(Range<usize>, *const Usual), Rc<Seen>>>,
+    seen: RefCell<HashMap<Key, Rc<Seen>>>,
 }
 
 /// A stretch beside what is usual, and what was found there.
