@@ -50,10 +50,12 @@ impl Sampler for PortInfo {
 }
 
 fn rdma(subject: &Subject, port: &Port, out: &mut Batch) {
-    if let Some(bits) = maybe(&port.dir.join("rate")).and_then(|t| rate_bits(&t)).filter(|bits| *bits > 0) {
+    let rate = maybe(&port.dir.join("rate")).unwrap_or_default();
+    if let Some(bits) = rate_bits(&rate).filter(|bits| *bits > 0) {
         subject.tell_rate(bits);
         out.fact(&state::PORT_RATE, &[], Value::Int(bits / 8));
     }
+    out.fact_if(&state::PORT_WIDTH, &[], lanes(&rate).map(Value::Int));
     let mut hex = |name: &str, metric: &'static Metric| {
         out.fact_if(metric, &[], maybe(&port.dir.join(name)).and_then(|t| hex_or_decimal(&t)).map(Value::Int));
     };
@@ -200,6 +202,12 @@ pub(super) fn rate_bits(text: &str) -> Option<u64> {
     (rest.starts_with("Gb/sec") && (0.0..1e6).contains(&gigabits)).then_some((gigabits * 1e9) as u64)
 }
 
+/// `400 Gb/sec (4X NDR)` → 4 lanes.
+fn lanes(text: &str) -> Option<u64> {
+    let (_, told) = text.split_once(" (")?;
+    told.split_once('X')?.0.parse().ok().filter(|lanes| (1..=16).contains(lanes))
+}
+
 /// The kernel prints LIDs and masks as `0x1a`, levels as decimal.
 fn hex_or_decimal(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
@@ -224,6 +232,9 @@ mod tests {
         assert_eq!(rate_bits("2.5 Gb/sec (1X SDR)"), Some(2_500_000_000));
         assert_eq!(rate_bits("unknown"), None);
         assert_eq!(rate_bits("-1 Gb/sec"), None);
+        assert_eq!(lanes("25 Gb/sec (1X EDR)"), Some(1));
+        assert_eq!(lanes("300 Gb/sec (12X EDR)"), Some(12));
+        assert_eq!((lanes("400 Gb/sec"), lanes("2.5 Gb/sec (SDR)"), lanes("2.5 Gb/sec (0X SDR)")), (None, None, None));
         assert_eq!(hex_or_decimal("0x1a"), Some(26));
         assert_eq!(hex_or_decimal("12"), Some(12));
         assert_eq!(hex_or_decimal("zz"), None);

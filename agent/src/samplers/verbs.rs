@@ -36,7 +36,6 @@ impl Sampler for Verbs {
         }
         out.fact_if(&state::PORT_MTU, &[], told.mtu.map(|mtu| Value::Int(mtu.into())));
         out.fact_if(&state::PORT_MTU_MAX, &[], told.mtu_max.map(|mtu| Value::Int(mtu.into())));
-        out.fact_if(&state::PORT_WIDTH, &[], told.width.map(|lanes| Value::Int(lanes.into())));
         Ok(())
     }
 }

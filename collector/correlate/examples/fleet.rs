@@ -61,6 +61,15 @@ enum What {
 /// Ticks that are measured, after those that tell what is usual.
 const MEASURED: usize = 20;
 const WARM: usize = 90;
+/// NICs that pause their switches in the last stretch, each on a host of its own, and ticks from one that begins to the next.
+const STORMS: usize = 9;
+const APART: usize = 3;
+
+/// Since when a port pauses its switch: one of them for two stretches, the others one after the other.
+fn pauses_since(port: usize) -> Option<usize> {
+    let nth = (port % 100 == 77).then_some(port / 100).filter(|nth| *nth < STORMS)?;
+    Some(WARM + MEASURED + if nth == 0 { 0 } else { MEASURED + APART * (nth - 1) })
+}
 
 fn main() {
     let hosts = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2000);
@@ -76,10 +85,11 @@ fn main() {
     };
     let kinds: Vec<What> = lists[0].iter().map(what).collect();
     let (mut taken, mut judged, mut worst, mut found) = (Duration::ZERO, Duration::ZERO, Duration::ZERO, 0);
-    for tick in 0..WARM + 2 * MEASURED {
-        // Every list is another port; a NIC pauses its switch in the last third.
+    let settled = WARM + 2 * MEASURED + APART * (STORMS - 1);
+    let stretches = [("calm", WARM), ("a storm", WARM + MEASURED), ("storms one after the other", settled)];
+    for tick in 0..settled + MEASURED {
+        // Every list is another port.
         let time = tick as i64 * 1000;
-        let storm = tick >= WARM + MEASURED;
         watch.push(Frame::new(time * 1_000_000));
         if tick == 1 {
             let all: Vec<usize> = (0..watch.fabric().ports.list.len()).collect();
@@ -89,8 +99,7 @@ fn main() {
         let before = cpu();
         for (port, list) in lists.iter().enumerate() {
             let value = |column: usize| match kinds[column] {
-                What::Pause if port == 77 && storm => tick as f64 * 0.97,
-                What::Pause => WARM as f64,
+                What::Pause => pauses_since(port).map_or(0.0, |since| tick.saturating_sub(since) as f64 * 0.97),
                 What::Constant(value) => value,
                 What::Traffic => tick as f64 * (1e9 + ((tick * 31 + port * 7 + column) % 97) as f64 * 1e6),
             };
@@ -101,16 +110,17 @@ fn main() {
         let before = cpu();
         let over = watch.judge().len();
         let judging = cpu() - before;
-        if tick >= WARM {
-            (taken, judged, worst) = (taken + taking, judged + judging, worst.max(judging));
-            found = found.max(over + watch.open().len());
-        }
-        if tick + 1 == WARM + MEASURED || tick + 1 == WARM + 2 * MEASURED {
+        let Some((what, _)) = stretches.iter().find(|(_, from)| (*from..from + MEASURED).contains(&tick)) else {
+            continue;
+        };
+        (taken, judged, worst) = (taken + taking, judged + judging, worst.max(judging));
+        found = found.max(over + watch.open().len());
+        if stretches.iter().any(|(_, from)| tick + 1 == from + MEASURED) {
             let each = |d: Duration| d / MEASURED as u32;
             println!(
-                "{} ports, {}: {:?} to take a tick's samples (with making them up), {:?} to judge (worst {worst:?}), {found} incidents, {} MiB",
+                "{} ports, {what}: {:?} to take a tick's samples (with making them up), {:?} to judge (worst {worst:?}), {found} \
+                 incidents, {} MiB",
                 lists.len(),
-                if storm { "a storm" } else { "calm" },
                 each(taken),
                 each(judged),
                 rss_mib()

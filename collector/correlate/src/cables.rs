@@ -52,6 +52,8 @@ pub(crate) struct Cables {
     pairs: BTreeMap<[usize; 2], Pair>,
     /// The pair of a port: it has one cable.
     of: HashMap<usize, [usize; 2]>,
+    /// One that was known was given up since the last look.
+    fewer: bool,
 }
 
 impl Cables {
@@ -69,7 +71,16 @@ impl Cables {
             let all: Vec<Moving> = free().filter_map(|p| Moving::new(now, p, forwards(p))).collect();
             self.vote(&all, fabric);
         }
-        !self.known().eq(before)
+        std::mem::take(&mut self.fewer) || !self.known().eq(before)
+    }
+
+    /// Nothing was heard for long of these ports: their cables are known no more. The next look tells.
+    pub fn leave(&mut self, ports: &[usize]) {
+        let pairs: Vec<[usize; 2]> = ports.iter().filter_map(|port| self.of.get(port).copied()).collect();
+        for pair in pairs {
+            self.fewer |= self.pairs.get(&pair).is_some_and(|pair| pair.known);
+            self.forget(pair);
+        }
     }
 
     fn known(&self) -> impl Iterator<Item = [usize; 2]> + '_ {

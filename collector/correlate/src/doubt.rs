@@ -81,6 +81,11 @@ impl Doubts {
         }
     }
 
+    /// These ports are gone.
+    pub fn leave(&mut self, ports: &[usize]) {
+        self.seen_ns.retain(|(port, _), _| !ports.contains(port));
+    }
+
     /// Ticks that a look needs, if one is due.
     pub fn due(&mut self, now_ns: i64) -> Option<usize> {
         let due = now_ns.saturating_sub(self.looked_ns) as f64 >= LOOK_S * 1e9;

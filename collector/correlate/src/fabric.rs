@@ -19,10 +19,13 @@ pub struct Port {
 /// All ports.
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
-    /// In no order.
+    /// In no order. Those that are gone are at no end any more, and nothing is measured of them.
     pub list: Vec<Port>,
     index: HashMap<End, usize>,
     by_node: Vec<Vec<usize>>,
+    /// Those that are gone: their numbers are for others.
+    free: Vec<usize>,
+    added: u64,
 }
 
 impl Ports {
@@ -48,14 +51,38 @@ impl Ports {
         if let Some(port) = self.at(end) {
             return port;
         }
-        let port = self.list.len();
+        let new = Port { end: end.clone(), peer: None, link: None };
+        let port = self.free.pop().unwrap_or(self.list.len());
+        match self.list.get_mut(port) {
+            Some(gone) => *gone = new,
+            None => self.list.push(new),
+        }
         self.index.insert(end.clone(), port);
         if self.by_node.len() <= end.node {
             self.by_node.resize_with(end.node + 1, Vec::new);
         }
         self.by_node[end.node].push(port);
-        self.list.push(Port { end: end.clone(), peer: None, link: None });
+        self.added += 1;
         port
+    }
+
+    /// Numbers of those that are not gone.
+    pub(crate) fn known(&self) -> impl Iterator<Item = usize> + '_ {
+        self.index.values().copied()
+    }
+
+    /// Grows with each port that nobody knew.
+    pub fn added(&self) -> u64 {
+        self.added
+    }
+
+    /// A port without a cable is gone.
+    fn leave(&mut self, port: usize) {
+        let end = &self.list[port].end;
+        self.by_node[end.node].retain(|other| *other != port);
+        if self.index.remove(end).is_some() {
+            self.free.push(port);
+        }
     }
 
     /// These cables and no others.
@@ -93,6 +120,8 @@ pub struct Fabric {
     pub jobs: Vec<Job>,
     /// By port: whose it is; `None`: nobody's, or more than one job's.
     owner: Vec<Option<usize>>,
+    /// Nodes that the topology told last, by node.
+    told: Vec<bool>,
     /// Of the jobs.
     revision: u64,
 }
@@ -100,7 +129,8 @@ pub struct Fabric {
 impl Fabric {
     /// Of its parts.
     pub fn new(topology: Topology, ports: Ports, jobs: Vec<Job>) -> Self {
-        let mut fabric = Self { topology, ports, jobs, owner: Vec::new(), revision: 0 };
+        let told = vec![true; topology.nodes.len()];
+        let mut fabric = Self { topology, ports, jobs, owner: Vec::new(), told, revision: 0 };
         fabric.own();
         fabric
     }
@@ -127,19 +157,37 @@ impl Fabric {
         Some(self.ports.add(&End { node, port: port.to_owned() }))
     }
 
+    /// These ports, which have no cable and no job, are gone, and so are nodes of which nothing is left: neither port nor
+    /// anybody who tells of them. `keeps` tells nodes that somebody still names.
+    pub(crate) fn leave(&mut self, ports: &[usize], keeps: impl Fn(usize) -> bool) {
+        ports.iter().for_each(|port| self.ports.leave(*port));
+        for node in 0..self.topology.nodes.len() {
+            let told = self.told.get(node).copied().unwrap_or(false);
+            let left = told || keeps(node) || !self.ports.of_node(node).is_empty();
+            if !left && !self.topology.nodes[node].is_gone() {
+                self.topology.leave(node);
+            }
+        }
+    }
+
     /// Takes over the cables of another topology, which may have other nodes in another order.
     pub fn rewire(&mut self, topology: &Topology) {
         let mut nodes = std::mem::take(&mut self.topology.nodes);
-        let mut index: HashMap<String, usize> = nodes.iter().enumerate().map(|(i, n)| (n.name.clone(), i)).collect();
+        let known = nodes.iter().enumerate().filter(|(_, node)| !node.is_gone());
+        let mut index: HashMap<String, usize> = known.map(|(at, node)| (node.name.clone(), at)).collect();
+        let mut free = (0..nodes.len()).filter(|at| nodes[*at].is_gone()).collect::<Vec<_>>().into_iter();
         let place = |node: &Node| {
-            let at = *index.entry(node.name.clone()).or_insert(nodes.len());
+            let next = || free.next().unwrap_or(nodes.len());
+            let at = *index.entry(node.name.clone()).or_insert_with(next);
             match nodes.get_mut(at) {
-                Some(old) => old.role = node.role,
+                Some(old) => old.clone_from(node),
                 None => nodes.push(node.clone()),
             }
             at
         };
         let to: Vec<usize> = topology.nodes.iter().map(place).collect();
+        self.told = vec![false; nodes.len()];
+        to.iter().for_each(|at| self.told[*at] = true);
         let here = |end: &End| End { node: to[end.node], port: end.port.clone() };
         let links = topology.links.iter().map(|link| Link { ends: link.ends.each_ref().map(here), ..link.clone() });
         let rails = topology.rails.iter().map(|(end, rail)| (here(end), rail.clone())).collect();

@@ -1,136 +1,20 @@
 //! Signals over time: the last few minutes, a stretch of them, and what was usual.
 
 use crate::fabric::Fabric;
+use crate::frame::Column;
 use crate::signal::{ALL, Signal};
 use crate::standing::LOOK_BACK;
-use crate::usual::Usual;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use crate::usual::{Gone, Usual};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+pub use crate::frame::{FULL, Frame};
 
 /// Ticks that are kept.
 const KEPT: usize = 128;
-/// Bytes of a packet that is sent again: those that matter are full, and most fabrics have this MTU.
-pub const FULL: f64 = 4096.0;
 /// Ticks that tell what is usual.
 const USUAL: usize = 60;
-/// Times its link's rate: a port that moved more did not. Its counters stood still before, or leapt.
-const BEYOND: f64 = 2.0;
-
-/// Ports whose values are kept together: those of some hosts.
-const STRETCH: usize = 128;
-
-/// A signal by port, in stretches of ports; those without a value take no room.
-#[derive(Clone, Debug, Default)]
-struct Column(Vec<Option<Box<[f32; STRETCH]>>>);
-
-impl Column {
-    fn set(&mut self, port: usize, value: f32) {
-        let at = port / STRETCH;
-        if self.0.len() <= at {
-            self.0.resize_with(at + 1, || None);
-        }
-        self.0[at].get_or_insert_with(|| Box::new([f32::NAN; STRETCH]))[port % STRETCH] = value;
-    }
-
-    /// `NaN` where nothing was measured.
-    fn get(&self, port: usize) -> f32 {
-        let stretch = self.0.get(port / STRETCH).and_then(Option::as_deref);
-        stretch.map_or(f32::NAN, |values| values[port % STRETCH])
-    }
-
-    /// Stretches with a value, and the first port of each.
-    fn stretches(&self) -> impl Iterator<Item = (usize, &[f32; STRETCH])> {
-        self.0.iter().enumerate().filter_map(|(at, values)| Some((at * STRETCH, values.as_deref()?)))
-    }
-}
-
-/// All signals of all ports at one instant.
-#[derive(Clone, Debug)]
-pub struct Frame {
-    /// Unix nanoseconds.
-    pub time_ns: i64,
-    /// By signal.
-    columns: Vec<Column>,
-    /// What each job moves, for the jobs of this revision of the fabric: asked for again and again.
-    loads: Loads,
-}
-
-type Loads = Arc<Mutex<Option<(u64, Arc<[f64]>)>>>;
-
-impl Frame {
-    /// Nothing measured yet.
-    pub fn new(time_ns: i64) -> Self {
-        Self { time_ns, columns: vec![Column::default(); ALL.len()], loads: Loads::default() }
-    }
-
-    /// Whether nothing was measured: nobody was there to do it.
-    pub fn is_empty(&self) -> bool {
-        self.columns.iter().all(|column| column.0.is_empty())
-    }
-
-    /// Takes over a value.
-    pub fn set(&mut self, signal: Signal, port: usize, value: f64) {
-        self.columns[signal as usize].set(port, value as f32);
-    }
-
-    /// What each job moves, in bytes a second; `NaN` where nothing of it was measured.
-    fn loads(&self, fabric: &Fabric) -> Arc<[f64]> {
-        let mut known = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, loads)) = known.as_ref().filter(|(of, _)| *of == fabric.revision()) {
-            return loads.clone();
-        }
-        let loads: Arc<[f64]> = fabric.jobs.iter().map(|job| self.load(&job.ports)).collect();
-        *known = Some((fabric.revision(), loads.clone()));
-        loads
-    }
-
-    fn load(&self, ports: &[usize]) -> f64 {
-        let wasted = |signal, port| self.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL);
-        let moved = |p: &usize| {
-            let useful = |all, lost| Some((self.get(all, *p)? - wasted(lost, *p)).max(0.0));
-            [useful(Signal::Rx, Signal::OutOfSequence), useful(Signal::Tx, Signal::Retransmits)]
-        };
-        // Ports that are silent for a tick count as the others do.
-        mean(ports.iter().flat_map(moved).flatten()).map_or(f64::NAN, |m| m * ports.len() as f64 * 2.0)
-    }
-
-    /// Ports that moved more than their links can (`rates`, by port), and how many times what is believed at most.
-    fn leapt(&self, rates: &[f64]) -> BTreeMap<usize, f64> {
-        let mut leapt = BTreeMap::new();
-        for (_, port, moved) in [Signal::Tx, Signal::Rx].into_iter().flat_map(|signal| self.told(signal)) {
-            let times = rates.get(port).map_or(0.0, |rate| moved / (BEYOND * rate));
-            if times > 1.0 && times.is_finite() {
-                leapt.entry(port).and_modify(|most: &mut f64| *most = most.max(times)).or_insert(times);
-            }
-        }
-        leapt
-    }
-
-    /// What was measured at these ports.
-    fn only(&self, ports: &[usize]) -> Self {
-        let mut few = Self::new(self.time_ns);
-        for signal in ALL.iter().map(|row| row.signal) {
-            ports.iter().for_each(|port| {
-                if let Some(value) = self.get(signal, *port) {
-                    few.set(signal, *port, value);
-                }
-            });
-        }
-        few
-    }
-
-    /// A signal of every port that has it.
-    fn told(&self, signal: Signal) -> impl Iterator<Item = (Signal, usize, f64)> + '_ {
-        let each = self.columns[signal as usize].stretches().flat_map(|(first, values)| (first..).zip(values));
-        each.filter(|(_, value)| !value.is_nan()).map(move |(port, value)| (signal, port, f64::from(*value)))
-    }
-
-    /// A value, if it was measured.
-    pub fn get(&self, signal: Signal, port: usize) -> Option<f64> {
-        let value = self.columns[signal as usize].get(port);
-        (!value.is_nan()).then(|| f64::from(value))
-    }
-}
 
 /// Consecutive frames. Means are worked out once, for all ports: every detector asks for them.
 #[derive(Clone, Debug)]
@@ -166,6 +50,12 @@ impl Stretch {
         Self::new(self.frames.iter().map(|frame| Arc::new(frame.only(ports))).collect())
     }
 
+    /// With other frames of the same instants.
+    #[must_use]
+    pub fn map(&self, other: impl FnMut(&Arc<Frame>) -> Arc<Frame>) -> Self {
+        Self::new(self.frames.iter().map(other).collect())
+    }
+
     /// Its last frames.
     #[must_use]
     pub fn last(&self, ticks: usize) -> Self {
@@ -190,7 +80,7 @@ impl Stretch {
 
     fn means_of(&self, signal: usize) -> Box<[f64]> {
         let columns = || self.frames.iter().map(|frame| &frame.columns[signal]);
-        let ports = columns().map(|column| column.0.len() * STRETCH).max().unwrap_or(0);
+        let ports = columns().map(Column::ports).max().unwrap_or(0);
         let (mut sums, mut counts) = (vec![0.0; ports], vec![0u32; ports]);
         for (first, values) in columns().flat_map(Column::stretches) {
             for ((sum, count), value) in sums[first..].iter_mut().zip(&mut counts[first..]).zip(values) {
@@ -201,6 +91,12 @@ impl Stretch {
         }
         // Of no values: 0 / 0, which is NaN.
         sums.iter().zip(counts).map(|(sum, count)| sum / f64::from(count)).collect()
+    }
+
+    /// The last of them; `None` if nothing was measured. Most ports have no value of most signals, and the mean knows.
+    pub fn newest(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.mean(signal, port)?;
+        self.frames.iter().rev().find_map(|f| f.get(signal, port))
     }
 
     /// The highest of them; `None` if nothing was measured.
@@ -242,6 +138,10 @@ pub struct History {
     /// Of each port's link, bytes a second, as last told: it comes seldom. 0 where it never was.
     rates: Vec<f64>,
     calm: VecDeque<Arc<Frame>>,
+    /// Grows with each frame that becomes usual.
+    calmed: u64,
+    /// What is usual as last asked for, and of which calm, jobs and instant: it holds for a second, or as long as trouble lasts.
+    usual: Option<((u64, u64, i64), Arc<Usual>)>,
 }
 
 impl History {
@@ -298,23 +198,31 @@ impl History {
         }
     }
 
+    /// These ports are gone: what was measured of them is nothing of those that have their numbers next.
+    pub fn leave(&mut self, gone: &mut Gone) {
+        self.frames.iter_mut().chain(&mut self.calm).for_each(|frame| *frame = gone.frame(frame));
+        for port in &gone.ports {
+            if let Some(rate) = self.rates.get_mut(*port) {
+                *rate = 0.0;
+            }
+        }
+        self.usual = None;
+    }
+
     /// A frame of before that is known to be calm.
     pub fn take_for_usual(&mut self, frame: Arc<Frame>) {
         if self.calm.len() == USUAL {
             self.calm.pop_front();
         }
         self.calm.push_back(frame);
+        self.calmed += 1;
     }
 
     /// The frame of an instant, if there is one: data that comes late belongs to it.
     pub fn at(&mut self, time_ns: i64) -> Option<&mut Frame> {
         let at = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns).ok()?;
         let frame = Arc::make_mut(self.frames.get_mut(at)?);
-        match Arc::get_mut(&mut frame.loads) {
-            Some(own) => *own.get_mut().unwrap_or_else(PoisonError::into_inner) = None,
-            // A copy that others hold keeps what it has.
-            None => frame.loads = Loads::default(),
-        }
+        frame.renew();
         Some(frame)
     }
 
@@ -339,16 +247,31 @@ impl History {
         self.frames.back().map_or(0, |f| f.time_ns)
     }
 
+    /// Which are the last frames that are not of before an instant.
+    pub fn span_since(&self, ticks: usize, time_ns: i64) -> Range<usize> {
+        let begin = self.frames.partition_point(|f| f.time_ns < time_ns);
+        begin.max(self.frames.len().saturating_sub(ticks))..self.frames.len()
+    }
+
+    /// Which are those from one instant until before another.
+    pub fn span_between(&self, from_ns: i64, to_ns: i64) -> Range<usize> {
+        let at = |time_ns: i64| self.frames.partition_point(|f| f.time_ns < time_ns);
+        at(from_ns).min(at(to_ns))..at(to_ns)
+    }
+
+    /// These frames.
+    pub fn stretch(&self, span: Range<usize>) -> Stretch {
+        Stretch::new(self.frames.range(span).cloned().collect())
+    }
+
     /// The last frames that are not of before an instant.
     pub fn last_since(&self, ticks: usize, time_ns: i64) -> Stretch {
-        let begin = self.frames.partition_point(|f| f.time_ns < time_ns);
-        Stretch::new(self.frames.range(begin.max(self.frames.len().saturating_sub(ticks))..).cloned().collect())
+        self.stretch(self.span_since(ticks, time_ns))
     }
 
     /// The frames from one instant until before another.
     pub fn between(&self, from_ns: i64, to_ns: i64) -> Stretch {
-        let at = |time_ns: i64| self.frames.partition_point(|f| f.time_ns < time_ns);
-        Stretch::new(self.frames.range(at(from_ns).min(at(to_ns))..at(to_ns)).cloned().collect())
+        self.stretch(self.span_between(from_ns, to_ns))
     }
 
     /// Seconds from one frame to the next: the shortest lately, because some may be missing.
@@ -358,8 +281,13 @@ impl History {
     }
 
     /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
-    pub fn usual(&self, fabric: &Fabric, fresh_ns: i64) -> Usual {
-        Usual::of(Stretch::new(self.calm.iter().cloned().collect()), fabric, fresh_ns)
+    pub fn usual(&mut self, fabric: &Fabric, fresh_ns: i64) -> Arc<Usual> {
+        let of = (self.calmed, fabric.revision(), fresh_ns);
+        if let Some((_, usual)) = self.usual.as_ref().filter(|(known, _)| *known == of) {
+            return usual.clone();
+        }
+        let usual = Usual::of(Stretch::new(self.calm.iter().cloned().collect()), fabric, fresh_ns);
+        self.usual.insert((of, Arc::new(usual))).1.clone()
     }
 }
 
@@ -383,7 +311,11 @@ mod tests {
             (0..300).for_each(|port| frame.set(Signal::Tx, port, (port * 2) as f64 + second as f64));
             history.push(frame, 1, i64::MIN);
         }
-        let all = history.usual(&Fabric::new(Topology::default(), Ports::default(), Vec::new()), 0);
+        let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
+        let all = history.usual(&fabric, 0);
+        assert!(Arc::ptr_eq(&all, &history.usual(&fabric, 0)), "it is worked out once");
+        history.push(Frame::new(40_000_000_000), 1, i64::MIN);
+        assert!(!Arc::ptr_eq(&all, &history.usual(&fabric, 0)), "one more frame is usual");
         let few = all.only(&[7, 130]);
         assert_eq!((few.fresh, few.stretch.ticks()), (all.fresh, all.stretch.ticks()));
         for port in [0, 6, 7, 8, 129, 130, 299, 300] {

@@ -26,13 +26,22 @@ pub struct Scene<'a> {
     pub step_s: f64,
     /// Numbers to compare with.
     pub limits: &'a Limits,
-    fares: OnceCell<Vec<Option<Fare>>>,
+    fares: &'a Fares,
 }
 
+/// How all jobs fare, once it was asked.
+pub type Fares = OnceCell<Vec<Option<Fare>>>;
+
 impl<'a> Scene<'a> {
-    /// Of its parts.
-    pub fn new(fabric: &'a Fabric, limits: &'a Limits, now: &'a Stretch, usual: &'a Usual, step_s: f64) -> Self {
-        Self { fabric, now, usual, step_s, limits, fares: OnceCell::new() }
+    /// Of its parts, of ticks that are so many seconds apart. `fares` is of no other stretch, usual or fabric.
+    pub fn new(
+        fabric: &'a Fabric,
+        limits: &'a Limits,
+        (now, usual): (&'a Stretch, &'a Usual),
+        step_s: f64,
+        fares: &'a Fares,
+    ) -> Self {
+        Self { fabric, now, usual, step_s, limits, fares }
     }
 
     /// Seconds of the stretch.

@@ -81,6 +81,8 @@ pub enum Signal {
     NetdevTx,
     /// Queue pairs a second that gave up.
     RetriesExceeded,
+    /// Lanes that the link runs on.
+    Width,
 }
 
 /// How series of one port become one value: those of several priorities, for instance.
@@ -164,7 +166,7 @@ macro_rules! wire_errors {
 use Join::{Max, Sum};
 
 /// Every signal, in the order of [`Signal`].
-pub const ALL: [Row; 39] = [
+pub const ALL: [Row; 40] = [
     row(Signal::Tx, Sum, r#"irate(fabric_port_io_bytes_total{direction="transmit"}[$w])"#),
     row(Signal::Rx, Sum, r#"irate(fabric_port_io_bytes_total{direction="receive"}[$w])"#),
     row(Signal::RxPackets, Sum, r#"irate(fabric_port_packets_total{direction="receive"}[$w])"#),
@@ -242,6 +244,7 @@ pub const ALL: [Row; 39] = [
     row(Signal::RdmaTx, Sum, r#"irate(fabric_rdma_io_bytes_total{direction="transmit"}[$w])"#),
     row(Signal::NetdevTx, Sum, r#"irate(fabric_netdev_io_bytes_total{direction="transmit"}[$w])"#),
     row(Signal::RetriesExceeded, Sum, "irate(fabric_rdma_retries_exceeded_total[$w])"),
+    row(Signal::Width, Max, "fabric_port_width"),
 ];
 
 #[cfg(test)]

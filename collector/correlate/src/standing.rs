@@ -11,7 +11,7 @@ use crate::watch::Watch;
 use fabriclens_model::{Labels, Matcher, is_absent, is_stale};
 use promql_parser::parser::token::{T_DIV, T_LOR, T_MUL};
 use promql_parser::parser::{Expr, VectorSelector};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
@@ -213,17 +213,24 @@ impl Standing {
         self.plans.clear();
     }
 
+    /// Ports of which a sample came since an instant (Unix ms).
+    pub fn heard(&self, since_ms: i64) -> HashSet<usize> {
+        let newer = self.slots.iter().filter(|slot| slot.newest.0 >= since_ms);
+        newer.filter_map(|slot| Some(self.cells.get(slot.cell as usize)?.port)).collect()
+    }
+
     /// Forgets series of which nothing has come since an instant (Unix ms), once they are many: hosts come and go for
-    /// months.
-    pub fn forget(&mut self, before_ms: i64) {
-        let mut stays: Vec<bool> = self.slots.iter().map(|slot| slot.newest.0 >= before_ms).collect();
+    /// months. Those of ports that are `gone` are forgotten at once.
+    pub fn forget(&mut self, before_ms: i64, gone: &HashSet<usize>) {
+        let is_gone = |slot: &Slot| self.cells.get(slot.cell as usize).is_some_and(|cell| gone.contains(&cell.port));
+        let mut stays: Vec<bool> = self.slots.iter().map(|slot| slot.newest.0 >= before_ms && !is_gone(slot)).collect();
         for (at, slot) in self.slots.iter().enumerate() {
             if stays[at] && slot.over != NONE {
                 stays[slot.over as usize] = true;
             }
         }
-        let gone = stays.iter().filter(|stays| !**stays).count();
-        if gone < (self.slots.len() / MANY).max(1) {
+        let few = stays.iter().filter(|stays| !**stays).count() < (self.slots.len() / MANY).max(1);
+        if few && gone.is_empty() {
             return;
         }
         let mut cells_stay = vec![false; self.cells.len()];

@@ -1,7 +1,9 @@
 //! What was usual before trouble: frames that tell it, and what each job moved.
 
 use crate::fabric::Fabric;
-use crate::history::{Stretch, mean};
+use crate::history::{Frame, Stretch, mean};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Ticks without which nothing is known of a job; half of what is known of others will do where that is less.
 const KNOWN: usize = 10;
@@ -39,6 +41,45 @@ impl Usual {
     pub fn job(&self, fabric: &Fabric, job: usize) -> Option<&Load> {
         let load = self.jobs.get(job)?.as_ref();
         load.filter(|load| load.since_ns == fabric.jobs[job].since_ns)
+    }
+}
+
+/// Ports that are gone, and what was measured without them. What several share they share afterwards too.
+pub struct Gone {
+    /// Their numbers.
+    pub ports: Vec<usize>,
+    /// By address, which the old one has as long as it is kept here; and the new one.
+    frames: HashMap<*const Frame, [Arc<Frame>; 2]>,
+    usual: HashMap<*const Usual, [Arc<Usual>; 2]>,
+}
+
+impl Gone {
+    /// Of these ports.
+    pub fn new(ports: Vec<usize>) -> Self {
+        Self { ports, frames: HashMap::new(), usual: HashMap::new() }
+    }
+
+    /// A frame without them.
+    pub fn frame(&mut self, frame: &Arc<Frame>) -> Arc<Frame> {
+        if !frame.tells_of(&self.ports) {
+            return frame.clone();
+        }
+        let without = || [frame.clone(), Arc::new(frame.without(&self.ports))];
+        self.frames.entry(Arc::as_ptr(frame)).or_insert_with(without)[1].clone()
+    }
+
+    /// What was usual without them.
+    pub fn usual(&mut self, usual: &Arc<Usual>) -> Arc<Usual> {
+        if !usual.stretch.frames().iter().any(|frame| frame.tells_of(&self.ports)) {
+            return usual.clone();
+        }
+        if let Some([_, without]) = self.usual.get(&Arc::as_ptr(usual)) {
+            return without.clone();
+        }
+        let stretch = usual.stretch.map(|frame| self.frame(frame));
+        let without = Arc::new(Usual { stretch, fresh: usual.fresh, jobs: usual.jobs.clone() });
+        self.usual.insert(Arc::as_ptr(usual), [usual.clone(), without.clone()]);
+        without
     }
 }
 
@@ -81,5 +122,36 @@ impl Load {
     /// The highest mean over so many ticks, relative to the mean.
     pub fn high(&self, ticks: usize) -> f64 {
         self.stretches(ticks.clamp(1, (self.ticks.len() / 2).max(1))).fold(1.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::Ports;
+    use crate::history::History;
+    use crate::signal::Signal;
+    use crate::topology::Topology;
+
+    #[test]
+    fn nothing_is_left_of_ports_that_are_gone_and_all_of_the_others() {
+        let mut history = History::default();
+        for second in 0..40 {
+            let mut frame = Frame::new(second * 1_000_000_000);
+            (0..300).for_each(|port| frame.set(Signal::Tx, port, (port + 1) as f64));
+            history.push(frame, 1, i64::MIN);
+        }
+        let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
+        let (old, mut gone) = (history.usual(&fabric, 0), Gone::new((0..128).chain([200]).collect()));
+        let new = gone.usual(&old);
+        history.leave(&mut gone);
+        for usual in [&new, &history.usual(&fabric, 0)] {
+            let kept = |port: &usize| usual.stretch.mean(Signal::Tx, *port) == Some((port + 1) as f64);
+            assert_eq!((0..300).filter(kept).count(), 300 - 129);
+            assert!(!usual.stretch.frames()[0].tells_of(&gone.ports));
+        }
+        assert!(Arc::ptr_eq(&new, &gone.usual(&old)), "what is shared stays shared");
+        assert!(Arc::ptr_eq(&new.stretch.frames()[0], &history.usual(&fabric, 0).stretch.frames()[0]));
+        assert!(Arc::ptr_eq(&new, &gone.usual(&new)), "there is nothing left to take away");
     }
 }

@@ -275,6 +275,46 @@ fn a_rate_that_falls_is_told_without_any_cable() {
 }
 
 #[test]
+fn a_link_that_loses_lanes_is_told_by_name() {
+    let four = |fabric: &Fabric, frame: &mut Frame| {
+        if frame.time_ns / 1_000_000_000 % 30 == 0 {
+            (0..fabric.ports.list.len()).for_each(|port| frame.set(Signal::Width, port, 4.0));
+        }
+    };
+    let silent = |fabric: &Fabric, frame: &mut Frame| {
+        four(fabric, frame);
+        (0..fabric.ports.list.len()).for_each(|port| frame.set(Signal::Rate, port, f64::NAN));
+    };
+    let lanes = |left: f64| move |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Width, host(fabric, 3), left);
+    let times = [80, 20, 0];
+    // Nobody tells the rate.
+    let found = only(watch_on(&fabric(), Limits::default(), silent, times, lanes(1.0)));
+    assert_eq!((found.kind, &found.root), (Kind::DegradedLink, &link("h3", "leaf0")));
+    let width = &found.evidence[0];
+    assert_eq!((width.metric.as_str(), width.value, width.threshold), ("fabric_port_width", 1.0, 4.0));
+    assert!(found.explanation.contains("4x became 1x"), "{}", found.explanation);
+    // The rate falls with it: one finding, which names both.
+    let found = only(watch_on(&fabric(), Limits::default(), four, times, |fabric, frame| {
+        lanes(2.0)(fabric, frame);
+        frame.set(Signal::Rate, host(fabric, 3), RATE / 2.0);
+    }));
+    let metrics: Vec<&str> = found.evidence.iter().map(|e| e.metric.as_str()).collect();
+    assert_eq!(metrics, ["fabric_port_rate_bytes_per_second", "fabric_port_width"]);
+    assert!(found.explanation.contains("50 % of its rate: 4x became 2x"), "{}", found.explanation);
+    // As many lanes, or more, are no trouble; a port that is down tells any number.
+    assert_eq!(watch_on(&fabric(), Limits::default(), four, times, lanes(4.0)).len(), 0);
+    assert_eq!(watch_on(&fabric(), Limits::default(), four, times, lanes(12.0)).len(), 0);
+    let off = only(watch_on(&fabric(), Limits::default(), silent, times, |fabric, frame| {
+        lanes(1.0)(fabric, frame);
+        down(fabric, frame, &[host(fabric, 3)]);
+    }));
+    assert_eq!(off.kind, Kind::LinkDown);
+    let mut lenient = Limits::default();
+    lenient.set("degraded_link.width", 0.2).unwrap();
+    assert_eq!(watch_on(&fabric(), lenient, silent, times, lanes(1.0)).len(), 0, "it is the user's number");
+}
+
+#[test]
 fn an_adapter_that_does_not_count_what_it_sends_again_tells_by_naks() {
     let naks = |a_second: f64| {
         watch(60, 30, 0, move |fabric, frame| frame.set(Signal::SequenceNaks, host(fabric, 2), a_second))
@@ -372,7 +412,7 @@ fn a_narrow_pcie_path_is_told_alone_and_as_the_reason_of_a_slow_receiver() {
         },
     );
     let slow = only(slow);
-    assert_eq!((slow.kind, slow.evidence.len()), (Kind::SlowReceiver, 2));
+    assert_eq!((slow.kind, slow.evidence.len()), (Kind::SlowReceiver, 3));
     assert!(slow.explanation.contains("50 %"), "{}", slow.explanation);
     let enough = watch(60, 30, 0, |fabric, frame| {
         frame.set(Signal::PcieRate, host(fabric, 3), 15.7e9);
@@ -449,4 +489,24 @@ fn numbers_are_the_users() {
     };
     assert_eq!(only(held(Limits::default())).evidence[0].threshold, 0.01);
     assert_eq!(held(strict).len(), 0);
+}
+
+#[test]
+fn how_many_that_go_down_together_are_one_is_the_users_number() {
+    let two = |limits: Limits| {
+        watch_on(
+            &fabric(),
+            limits,
+            |_, _| (),
+            [60, 20, 0],
+            |fabric, frame| down(fabric, frame, &[host(fabric, 1), host(fabric, 6)]),
+        )
+    };
+    assert_eq!(two(Limits::default()).len(), 2);
+    let mut one = Limits::default();
+    one.set("link_down.many", 1.0).unwrap();
+    let found = only(two(one));
+    assert_eq!((found.kind, &found.root), (Kind::LinkDown, &Place::Fabric));
+    let many = found.evidence.last().unwrap();
+    assert_eq!((many.value, many.threshold), (2.0, 1.0), "and it is printed");
 }

@@ -5,7 +5,7 @@
 use fabriclens_correlate::recording::{ReadAs, Recording};
 use fabriclens_correlate::{Limits, backtest};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
@@ -44,12 +44,49 @@ fn one_of_each(dir: &Path) -> BTreeMap<String, PathBuf> {
     runs
 }
 
+/// Whether a verdict names the element that is at fault, or the job that causes it.
+fn names_root(truth: &Value, root: &Value) -> bool {
+    let element = &truth["fault"]["element"];
+    let id = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let ids = |name: &str| element[name].as_array().map_or_else(Vec::new, |all| all.iter().map(id).collect());
+    let (kind, node) = (root["type"].as_str().unwrap(), id(&root["node"]));
+    if truth["culprit"]["type"] == "job" && kind == "job" {
+        return root["job"] == truth["culprit"]["id"];
+    }
+    match element["type"].as_str().unwrap() {
+        "host" | "host_nic" => ["port", "host"].contains(&kind) && node == id(&element["host"]),
+        "hosts" => ["port", "host"].contains(&kind) && ids("hosts").contains(&node),
+        "link" => {
+            let ends = |of: &Value| BTreeSet::from([id(&of["a"]), id(&of["b"])]);
+            kind == "link" && ends(root) == ends(element)
+        }
+        "switch" => kind == "switch" && node == id(&element["switch"]),
+        "switches" => kind == "fabric" || (kind == "switch" && ids("switches").contains(&node)),
+        "job" => kind == "job" && root["job"] == element["job"],
+        other => panic!("{other} is no element"),
+    }
+}
+
+/// Whether those who are accused are those who cause it: the job, or nobody beside whose the element is.
+fn names_culprit(truth: &Value, verdict: &Value) -> bool {
+    let culprit = &truth["culprit"];
+    let accused: Vec<&Value> = verdict["culprit_jobs"].as_array().unwrap().iter().collect();
+    if culprit["type"] == "job" {
+        return accused == [&culprit["id"]];
+    }
+    let share = culprit["jobs"].as_array().map_or(&[][..], Vec::as_slice);
+    let fair = |job: &&Value| {
+        share.contains(job) || **job == culprit["owner_job"] || **job == truth["fault"]["element"]["job"]
+    };
+    accused.iter().all(fair)
+}
+
 fn truth(run: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(run.join("truth.json")).unwrap()).unwrap()
 }
 
 #[test]
-fn each_fault_is_named_and_nothing_else() {
+fn each_fault_is_named_with_its_place_and_who_causes_it_and_nothing_else() {
     let Some(dir) = scenarios() else { return };
     let mut wrong = Vec::new();
     for (kind, run) in one_of_each(&dir) {
@@ -63,7 +100,8 @@ fn each_fault_is_named_and_nothing_else() {
             wrong.extend(told.iter().map(|i| format!("{kind}: {}", i["kind"])));
             continue;
         };
-        let fault = &truth(&run)["fault"];
+        let truth = truth(&run);
+        let fault = &truth["fault"];
         let at = |name: &str| fault[name].as_i64().unwrap() * STRETCH;
         let during = |i: &&Value| {
             let end = i["end_ns"].as_i64().unwrap_or(i64::MAX);
@@ -72,7 +110,14 @@ fn each_fault_is_named_and_nothing_else() {
         let surest =
             |a: &&Value, b: &&Value| a["confidence"].as_f64().unwrap().total_cmp(&b["confidence"].as_f64().unwrap());
         match told.iter().filter(during).max_by(surest) {
-            Some(verdict) if right.contains(&verdict["kind"].as_str().unwrap()) => {}
+            Some(verdict) if right.contains(&verdict["kind"].as_str().unwrap()) => {
+                if !names_root(&truth, &verdict["root"]) {
+                    wrong.push(format!("{kind}: at {}", verdict["root"]));
+                }
+                if !names_culprit(&truth, verdict) {
+                    wrong.push(format!("{kind}: by {}", verdict["culprit_jobs"]));
+                }
+            }
             other => wrong.push(format!("{kind}: {:?}", other.map(|i| &i["kind"]))),
         }
     }

@@ -4,7 +4,7 @@
 use fabriclens_correlate::{ALL, Fabric, Frame, Limits, Ports, Row, Signal, Standing, Topology, Watch, frames};
 use fabriclens_model::{Labels, Memory, Series, absent};
 use fabriclens_promql::Engine;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// A number in [0, 1), the same each time.
@@ -123,7 +123,7 @@ fn series_that_are_gone_are_forgotten_and_nothing_else_changes() {
                 standing.take(list, &[time], &values, watch);
             }
         }
-        forgets.1.forget(time - 10_000);
+        forgets.1.forget(time - 10_000, &HashSet::new());
         series.push(forgets.1.series());
         for row in ALL {
             for port in 0..ports {
@@ -208,4 +208,37 @@ fn only_what_is_slow_is_asked_of_the_store() {
     let (_, rest) = Standing::new(1000);
     let quick: Vec<String> = rest.iter().filter(|row| !row.slow).map(|row| format!("{:?}", row.signal)).collect();
     assert_eq!(quick, [""; 0], "these cannot be answered as samples arrive");
+}
+
+#[test]
+fn a_counter_that_is_reset_amid_an_incident_neither_ends_nor_repeats_it() {
+    use fabriclens_correlate::Kind;
+    let list: Arc<[Labels]> = ["fabric_port_io_bytes_total", "fabric_pfc_pause_seconds_total"]
+        .into_iter()
+        .flat_map(|name| ["transmit", "receive"].map(|direction| (name, direction)))
+        .map(|(name, direction)| {
+            let own = [("__name__", name), ("host", "a"), ("device", "mlx5_0"), ("port", "1"), ("priority", "3")];
+            Labels::new(own.into_iter().chain([("direction", direction)]))
+        })
+        .collect();
+    let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
+    let (mut standing, _) = Standing::new(1000);
+    let (mut moved, mut paused, mut told) = (9e15, 4e6, Vec::new());
+    for second in 1..=130 {
+        (moved, paused) = (moved + 1e9, paused + if second > 80 { 0.5 } else { 0.0 });
+        // The driver is loaded anew, twice.
+        if second == 95 || second == 110 {
+            (moved, paused) = (1e6, 0.1);
+        }
+        watch.push(Frame::new(second * 1_000_000_000));
+        standing.take(&list, &[second * 1000], &[moved, moved, paused, 0.0], &mut watch);
+        told.extend(watch.judge());
+    }
+    assert!(told.is_empty(), "{told:?}");
+    let open = watch.open();
+    assert_eq!(
+        open.iter().map(|i| (i.kind, i.start_ns / 1_000_000_000)).collect::<Vec<_>>(),
+        [(Kind::SlowReceiver, 81)]
+    );
+    assert!((open[0].evidence[0].value - 0.5).abs() < 0.05, "what a reset hides is no pause: {:?}", open[0].evidence);
 }

@@ -186,6 +186,60 @@ fn a_receiver_that_tells_nobody_is_found() {
 }
 
 #[test]
+fn senders_that_do_not_slow_down_are_found_by_the_users_numbers() {
+    let deaf = |limits: Limits| {
+        let calm = |_: &Fabric, _: &mut Frame| ();
+        watch_on(&fabric(), limits, calm, [80, 60, 0], |fabric, frame| {
+            for h in [1, 3, 5, 7] {
+                frame.set(Signal::CnpRx, host(fabric, h), 5_000.0);
+                frame.set(Signal::PauseRx, host(fabric, h), 0.2);
+            }
+        })
+    };
+    let found = only(deaf(Limits::default()));
+    assert_eq!(found.kind, Kind::EcnMisconfigured);
+    let told: Vec<&str> = found.evidence.iter().map(|e| e.metric.as_str()).collect();
+    assert_eq!(told, ["fabric_cnp_packets_total", "fabric_port_io_bytes_total"]);
+    // What it sends is as much as before, and more than the least that counts.
+    assert!(found.evidence.iter().all(|e| e.value >= e.threshold), "{:?}", found.evidence);
+    for (name, value) in [
+        ("ecn_reaction.same", 1.5),
+        ("ecn_reaction.sends", 0.5),
+        ("ecn_reaction.ports", 5.0),
+        ("ecn_reaction.job_least", 1.2),
+        ("ecn_reaction.job_most", 0.95),
+    ] {
+        let mut limits = Limits::default();
+        limits.set(name, value).unwrap();
+        let kinds: Vec<Kind> = deaf(limits).into_iter().map(|i| i.kind).collect();
+        assert_eq!(kinds, [Kind::FabricCongestion], "{name}");
+    }
+}
+
+#[test]
+fn without_any_job_the_place_is_named_all_the_same_and_nobody_accused() {
+    let mut nobody = fabric();
+    nobody.jobs.clear();
+    let nobody = Fabric::new(nobody.topology, nobody.ports, Vec::new());
+    let run = |fault: &dyn Fn(&Fabric, &mut Frame)| {
+        let found = only(watch_on(&nobody, Limits::default(), |_, _| (), [80, 30, 20], fault));
+        assert_eq!((found.culprit_jobs.len(), found.victim_jobs.len()), (0, 0), "{found:?}");
+        (found.kind, found.root)
+    };
+    let storm = |fabric: &Fabric, frame: &mut Frame| {
+        frame.set(Signal::PauseTx, host(fabric, 3), 0.6);
+        frame.set(Signal::PauseFrames, host(fabric, 3), 1_800.0);
+        frame.set(Signal::PauseRx, egress(fabric, 3), 0.6);
+    };
+    assert_eq!(run(&storm), (Kind::PfcStorm, port("h3")));
+    let many = |fabric: &Fabric, frame: &mut Frame| incast(fabric, frame, 100.0);
+    assert_eq!(run(&many).0, Kind::Incast);
+    let errors = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0);
+    assert_eq!(run(&errors).0, Kind::LossyLink);
+    assert_eq!(watch_on(&nobody, Limits::default(), |_, _| (), [80, 60, 0], |_, _| ()).len(), 0, "calm");
+}
+
+#[test]
 fn two_jobs_on_one_uplink_beside_an_idle_one_collide() {
     let found = only(watch(80, 60, 0, |fabric, frame| {
         let leaf = fabric.ports.of_node(8);

@@ -1,6 +1,6 @@
 //! The watch over live data: frames of what is written, judged several times a second; what it says goes to the book.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,8 @@ const DAY_MS: i64 = 86_400_000;
 /// Series of which nothing came for so long are forgotten, and how often such are looked for, ms.
 const SILENT_MS: i64 = 600_000;
 const FORGET_MS: i64 = 60_000;
+/// Ports of which nothing came for so long leave, ms, if nothing is open about them and nobody tells of them.
+const GONE_MS: i64 = 2 * 3_600_000;
 /// A metric that every port has, by which ports are known at the start.
 const PORTS: &str = "fabric_port_io_bytes_total";
 
@@ -87,11 +89,13 @@ struct Live {
     ask_ms: i64,
     running: Running,
     topology: Option<Arc<Topology>>,
-    /// Ports that there were when jobs were last told theirs.
-    ports: usize,
+    /// Ports that there ever were when jobs were last told theirs.
+    ports: u64,
     /// End of the last frame that was pushed, Unix ms.
     frame_ms: i64,
     started: bool,
+    /// End of the first frame, Unix ms.
+    first_ms: i64,
     /// What was open before the start at places that the fabric does not have yet, and until when they may come, Unix ms.
     unplaced: Vec<Incident>,
     lost_ms: i64,
@@ -124,6 +128,7 @@ impl Live {
             ports: 0,
             frame_ms: 0,
             started: false,
+            first_ms: 0,
             unplaced: open,
             lost_ms: 0,
             forgot_ms: 0,
@@ -181,7 +186,7 @@ impl Live {
             self.topology = Some(topology);
         }
         let changed = self.running.update(&self.parts.jobs.registry, now);
-        let ports = self.watch.fabric().ports.list.len();
+        let ports = self.watch.fabric().ports.added();
         if changed || ports != self.ports {
             self.ports = ports;
             let jobs = self.running.jobs.iter().map(|job| job_of(self.watch.fabric(), job)).collect();
@@ -239,13 +244,34 @@ impl Live {
         }
         if self.frame_ms >= self.forgot_ms + FORGET_MS {
             self.forgot_ms = self.frame_ms;
-            self.standing.forget(self.frame_ms - SILENT_MS);
+            let gone = self.leave();
+            self.standing.forget(self.frame_ms - SILENT_MS, &gone);
         }
         let behind = drawn.lost > 0 || self.standing.is_full();
         if behind && !self.behind {
             tracing::warn!(lost = drawn.lost, "verdicts do not keep up with samples: some are not judged");
         }
         self.behind = behind;
+    }
+
+    /// Lets ports go that told nothing for hours; those that did.
+    fn leave(&mut self) -> HashSet<usize> {
+        if self.frame_ms < self.first_ms + GONE_MS {
+            return HashSet::new();
+        }
+        let heard = self.standing.heard(self.frame_ms - GONE_MS);
+        // Nobody at all tells anything: that is this collector's trouble.
+        if heard.is_empty() {
+            return heard;
+        }
+        let gone: HashSet<usize> = self.watch.forget(|port| heard.contains(&port)).into_iter().collect();
+        for one in &mut self.asked {
+            one.answer.retain(|(port, _)| !gone.contains(port));
+        }
+        if !gone.is_empty() {
+            tracing::info!(ports = gone.len(), "ports that told nothing for hours are watched no more");
+        }
+        gone
     }
 
     /// Tells whose counters cannot be right, when that changes.
@@ -294,7 +320,7 @@ impl Live {
     /// What was before a restart: the last minute, what was calm before, and what was open.
     fn start(&mut self, now: i64) {
         let now = self.standing.frame_of(now) - STEP_MS;
-        (self.frame_ms, self.lost_ms) = (now, now + FOUND_MS);
+        (self.frame_ms, self.first_ms, self.lost_ms) = (now, now, now + FOUND_MS);
         if let Err(error) = self.read_back(now) {
             tracing::warn!(%error, "what was before the start cannot be read; what is usual is learned anew");
         }
@@ -376,3 +402,6 @@ fn job_of(fabric: &Fabric, job: &fabriclens_jobs::Job) -> Job {
     }
     Job { id: job.key().to_string(), ports, since_ns: job.start_ns }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,6 +26,7 @@ const fn value(name: &'static str, metric: &'static Metric, becomes: &'static st
 /// Every such fact.
 pub static FACTS: &[Fact] = &[
     info("ports/{port}/link_layer", "link_layer"),
+    value("ports/{port}/rate, in brackets", &state::PORT_WIDTH, "lanes: 4 of `(4X EDR)`"),
     value("ports/{port}/gids/{index}", &state::PORT_GIDS, "counted when not zero"),
     value("ports/{port}/gid_attrs/types/{index}", &state::PORT_GIDS, "type"),
     info("ports/{port}/gid_attrs/ndevs/{index}", "netdev"),

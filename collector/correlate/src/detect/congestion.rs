@@ -67,11 +67,12 @@ fn marked(scene: &Scene<'_>) -> Option<Finding> {
     };
     let (job, ratio, grown) = (0..scene.fabric.jobs.len()).filter_map(lost).min_by(|a, b| a.1.total_cmp(&b.1))?;
     let id = &scene.fabric.jobs[job].id;
-    let evidence = of_job(scene, Signal::EcnRx, job, grown, limit(&GROWN));
+    let met = of_job(scene, Signal::EcnRx, job, grown, limit(&GROWN));
+    let moved = of_job(scene, Signal::Tx, job, ratio, 1.0 - limit(&LOSS));
     let text = format!(
         "{id} moves {} of what it did, while {grown:.1} times as many of its packets meet congestion; where that is, the \
          counters at hand do not tell.",
         percent(ratio)
     );
-    Some(Finding::new(Kind::FabricCongestion, Root::Fabric, 0.3, evidence, text))
+    Some(Finding::new(Kind::FabricCongestion, Root::Fabric, 0.3, met, text).and(moved))
 }

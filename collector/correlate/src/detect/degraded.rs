@@ -1,8 +1,8 @@
-//! A link that carries less than it should: it says so itself (its rate fell), or it shows: data waits all the time and
-//! still no more goes out than a part of the rate; or error correction has ever more to mend.
+//! A link that carries less than it should: it says so itself (its rate fell, or lanes are gone), or it shows: data waits all
+//! the time and still no more goes out than a part of the rate; or error correction has ever more to mend.
 
 use super::{evidence, name, percent};
-use crate::finding::{Finding, Kind, Root};
+use crate::finding::{Evidence, Finding, Kind, Root};
 use crate::history::{Frame, mean};
 use crate::limits::limits;
 use crate::scene::Scene;
@@ -11,14 +11,22 @@ use crate::signal::Signal;
 limits! {
     /// of its rate before, or of the topology's: below this a link is degraded
     LESS = "degraded_link.rate", 0.9, "share of rate";
+    /// of the lanes that it had before: with fewer a link is degraded
+    LANES = "degraded_link.width", 1.0, "share of lanes";
     /// bytes that wait at both ends of a tick in which the port had something to send all the time
     BACKLOG = "degraded_link.backlog", 65_536.0, "bytes";
-    /// such ticks that are needed of a link that was seen to carry more; three times as many of another
+    /// such ticks that are needed of a link that was seen to carry more
     TICKS = "degraded_link.samples", 4.0, "samples";
+    /// of these: how many are needed of another
+    UNSEEN = "degraded_link.unseen", 3.0, "times";
     /// of what it sends at most now: what it once did
     FELL = "degraded_link.fell", 1.25, "times";
     /// of its rate: what a port sends at most in such ticks, for the link to be degraded
     SERVED = "degraded_link.served", 0.8, "share of rate";
+    /// of its rate: how much more it may send in any other tick
+    ABOVE = "degraded_link.above", 0.05, "share of rate";
+    /// paused more than this it is another that is slow
+    PAUSED = "degraded_link.paused", 0.01, "share of time";
     /// what error correction mends, beside a day ago: a link that soon loses
     TREND = "degraded_link.mended", 10.0, "times";
     /// below this nobody cares
@@ -35,7 +43,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let alone = (0..ports.list.len()).filter(|p| ports.list[*p].link.is_none()).map(|p| (Root::Port(p), vec![p]));
     let judge = |(root, ports): (Root, Vec<usize>)| {
         let first = |judge: Judge| ports.iter().find_map(|p| judge(scene, &root, *p));
-        first(says).or_else(|| first(shows)).or_else(|| first(wears))
+        first(says).or_else(|| first(narrows)).or_else(|| first(shows)).or_else(|| first(wears))
     };
     links.chain(alone).filter_map(judge).collect()
 }
@@ -44,53 +52,82 @@ type Judge = fn(&Scene<'_>, &Root, usize) -> Option<Finding>;
 
 /// Its rate fell.
 fn says(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
-    let rate = scene.now.values(Signal::Rate, port).last()?;
+    let rate = scene.now.newest(Signal::Rate, port)?;
     let should = scene.rate(port)?.max(scene.fabric.nominal(port).unwrap_or(0.0));
     let least = scene.limit(&LESS) * should;
-    // A port that is down tells any rate.
-    if scene.now.values(Signal::Up, port).last() == Some(0.0) {
-        return None;
-    }
-    if rate <= 0.0 || rate >= least {
+    if is_down(scene, port) || rate <= 0.0 || rate >= least {
         return None;
     }
     let began = scene.first(|f| f.get(Signal::Rate, port).is_some_and(|rate| rate < least));
     let evidence = evidence(scene, Signal::Rate, port, rate, least);
-    let text = format!("the link at {} runs at {} of its rate.", name(scene, port), percent(rate / should));
-    Some(Finding::new(Kind::DegradedLink, root.clone(), 0.97, evidence, text).since(began))
+    let lost = lanes(scene, port);
+    let why = lost.as_ref().map_or_else(String::new, |(_, what)| format!(": {what}"));
+    let text = format!("the link at {} runs at {} of its rate{why}.", name(scene, port), percent(rate / should));
+    let found = Finding::new(Kind::DegradedLink, root.clone(), 0.97, evidence, text).since(began);
+    Some(lost.into_iter().fold(found, |found, (width, _)| found.and(width)))
+}
+
+/// A port that is down tells any rate and width.
+fn is_down(scene: &Scene<'_>, port: usize) -> bool {
+    scene.now.newest(Signal::Up, port) == Some(0.0)
+}
+
+/// Lanes are gone, though nobody tells the rate, or it is what it was.
+fn narrows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
+    let (width, what) = lanes(scene, port).filter(|_| !is_down(scene, port))?;
+    let began = scene.first(|f| f.get(Signal::Width, port).is_some_and(|lanes| lanes < width.threshold));
+    let text = format!("the link at {} lost lanes: {what}.", name(scene, port));
+    Some(Finding::new(Kind::DegradedLink, root.clone(), 0.97, width, text).since(began))
+}
+
+/// Lanes of a port, if it had more, and how that is called.
+fn lanes(scene: &Scene<'_>, port: usize) -> Option<(Evidence, String)> {
+    let is = scene.now.newest(Signal::Width, port)?;
+    let was = scene.usual(Signal::Width, port)?;
+    let least = scene.limit(&LANES) * was;
+    let what = format!("{was:.0}x became {is:.0}x");
+    (is > 0.0 && is < least).then(|| (evidence(scene, Signal::Width, port, is, least), what))
 }
 
 /// It does not carry what waits.
 fn shows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
+    // Few ports tell their queue.
+    scene.now(Signal::Queue, port)?;
     let rate = scene.rate(port)?;
-    if scene.now(Signal::PauseRx, port).unwrap_or(0.0) > 0.01 {
+    let paused = scene.now(Signal::PauseRx, port).unwrap_or(0.0);
+    if paused > scene.limit(&PAUSED) {
         return None;
     }
     let waits = |frame: &Frame| frame.get(Signal::Queue, port).is_some_and(|queue| queue >= scene.limit(&BACKLOG));
     let pairs = scene.now.frames().windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
     let most = scene.limit(&SERVED);
     let served: Vec<f64> = pairs.filter_map(|pair| Some(pair[1].get(Signal::Tx, port)? / rate)).collect();
+    if served.is_empty() {
+        return None;
+    }
     let fast = served.iter().copied().fold(0.0, f64::max);
     let top = scene.now.top(Signal::Tx, port)? / rate;
     // It once carried more: fewer such ticks are enough.
     let fell = scene.usual.stretch.top(Signal::Tx, port).is_some_and(|usual| usual >= scene.limit(&FELL) * top * rate);
-    let enough = scene.limit(&TICKS) * if fell { 1.0 } else { 3.0 };
-    if (served.len() as f64) < enough || fast > most || top > most + 0.05 {
+    let enough = scene.limit(&TICKS) * if fell { 1.0 } else { scene.limit(&UNSEEN) };
+    if (served.len() as f64) < enough || fast > most || top > most + scene.limit(&ABOVE) {
         return None;
     }
     let share = mean(served.iter().copied())?;
-    let evidence = evidence(scene, Signal::Tx, port, share * rate, most * rate);
+    let waited = scene.now.top(Signal::Queue, port)?;
+    let sent = evidence(scene, Signal::Tx, port, share * rate, most * rate);
+    let queue = evidence(scene, Signal::Queue, port, waited, scene.limit(&BACKLOG));
     let text = format!(
         "the link at {} carries {} of its rate while data waits for it, and nobody pauses it: it is slower than it says.",
         name(scene, port),
         percent(share)
     );
-    Some(Finding::new(Kind::DegradedLink, root.clone(), 0.9, evidence, text).inferred())
+    Some(Finding::new(Kind::DegradedLink, root.clone(), 0.9, sent, text).and(queue).inferred())
 }
 
 /// Error correction mends far more than it did a day ago.
 fn wears(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
-    let last = |signal| scene.now.values(signal, port).last();
+    let last = |signal| scene.now.newest(signal, port);
     // Minutes say nothing: rates over five of them grow as a collector or an agent begins.
     let before = last(Signal::FecMendedBefore)?;
     let (mended, least) = (last(Signal::FecMended)?, scene.limit(&MENDED).max(scene.limit(&TREND) * before));

@@ -21,6 +21,8 @@ limits! {
     BEYOND = "ecmp_collision.beyond", 0.03, "share of leaf";
     /// of what was usual: a leaf that sends more has more to do, and no collision
     SAME = "ecmp_collision.same", 1.15, "times usual";
+    /// of the most it ever moved: a job that moves so much more is why, and no collision
+    LOUD = "ecmp_collision.loud", 1.3, "times";
     /// what somebody must have lost
     LOSS = "ecmp_collision.loss", 0.05, "share of usual bytes";
 }
@@ -44,7 +46,7 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     let shift = |port: usize| Some(scene.now(Signal::Tx, port)? / now - scene.usual(Signal::Tx, port)? / usual);
     let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let fares = || scene.fares().iter().flatten();
-    let loud = fares().any(|f| f.ratio >= 1.3 * f.high);
+    let loud = fares().any(|f| f.ratio >= limit(&LOUD) * f.high);
     let lose = fares().any(|f| f.lost(limit(&LOSS)));
     // Parts differ from one stretch to the next as jobs take turns.
     let part = |stretch: &[Arc<Frame>]| {
@@ -64,7 +66,8 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     {
         return None;
     }
-    let evidence = evidence(scene, Signal::Tx, port, scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
+    let (sent, before) = (scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
+    let evidence = evidence(scene, Signal::Tx, port, sent, limit(&MORE) * before);
     let text = format!(
         "{} carries {} more of what its leaf sends than before, although the leaf sends no more: flows share it while links \
          beside it have room.",

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 limits! {
     /// times in a row that a queue was long enough to be marked and nothing was
     UNMARKED = "ecn_marking.unmarked", 6.0, "samples";
+    /// of the queues with marks: those that are shorter than what this fabric marks for sure
+    LENGTH = "ecn_marking.shorter", 0.75, "share of queues";
     /// queues with marks that must have been seen to know at which length this fabric marks
     SEEN = "ecn_marking.seen", 20.0, "samples";
     /// of its rate: what a port with a long queue sends at least, if it is free to
@@ -21,6 +23,12 @@ limits! {
     HELD = "ecn_marking.held", 0.3, "share of time";
     /// of what was usual: below this, marks have ceased
     CEASED = "ecn_marking.ceased", 0.02, "times usual";
+    /// the same of marked packets that arrive anywhere, if only one leaf does not mark: others still do
+    OTHERS = "ecn_marking.others", 0.3, "times usual";
+    /// of what was usual: notifications of hosts that a leaf pauses; with fewer it does not mark
+    UNTOLD = "ecn_marking.untold", 0.3, "times usual";
+    /// of samples with marks: the part with fewer, after which none need follow
+    FAINT = "ecn_reaction.faint", 0.5, "share of samples";
     /// how often a sample with marks passes without a notification, at least: a few seconds tell no smaller chance
     CHANCE = "ecn_reaction.chance", 0.05, "chance";
     /// a chance that nobody would believe in, among many hosts and many seconds
@@ -29,6 +37,16 @@ limits! {
     MORE = "ecn_reaction.more", 3.0, "times usual";
     /// notifications to one port below which nobody must react
     FEW = "ecn_reaction.notifications", 2_000.0, "per second";
+    /// of what was usual: a sender that sends as much did not react
+    SAME = "ecn_reaction.same", 0.85, "times usual";
+    /// of its rate: what it sends at least, for it to matter
+    SENDS = "ecn_reaction.sends", 0.1, "share of rate";
+    /// ports of which that is so at a time
+    PORTS = "ecn_reaction.ports", 2.0, "ports";
+    /// of what was usual: what their job moves at least
+    LEAST = "ecn_reaction.job_least", 0.9, "times usual";
+    /// the same at most: a job that sends more is told more often, and that is no fault
+    MOST = "ecn_reaction.job_most", 1.3, "times usual";
 }
 
 /// Switches that do not mark.
@@ -53,7 +71,12 @@ fn marking_queue(scene: &Scene<'_>) -> Option<f64> {
         queues.extend(marked.filter_map(|p| frame.get(Signal::QueueMax, p)));
     }
     queues.sort_by(f64::total_cmp);
-    queues.get(queues.len() * 3 / 4).copied().filter(|_| queues.len() as f64 >= scene.limit(&SEEN))
+    nth(&queues, scene.limit(&LENGTH)).copied().filter(|_| queues.len() as f64 >= scene.limit(&SEEN))
+}
+
+/// The first of a list that is longer than a part of it.
+fn nth<T>(list: &[T], part: f64) -> Option<&T> {
+    list.get((list.len() as f64 * part) as usize)
 }
 
 /// Switches with long queues and no marks.
@@ -120,7 +143,11 @@ fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
         of(**a).total_cmp(&of(**b))
     })?;
     let share = scene.now(Signal::PauseRx, worst)?;
-    let evidence = evidence(scene, Signal::PauseRx, worst, share, scene.limit(&PAUSED));
+    let paused_by = evidence(scene, Signal::PauseRx, worst, share, scene.limit(&PAUSED));
+    let fewer = |signal, value, threshold| Evidence {
+        at: "hosts".to_owned(),
+        ..evidence(scene, signal, worst, value, threshold)
+    };
     let sums = |signal, ports: &mut dyn Iterator<Item = usize>| {
         let ports: Vec<usize> = ports.collect();
         (scene.sum(signal, ports.iter().copied()), scene.usual_sum(signal, ports.into_iter()))
@@ -132,19 +159,21 @@ fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
             name(scene, worst),
             percent(share)
         );
-        return Some(found(Root::Fabric, 0.85, evidence, text));
+        let marked = fewer(Signal::EcnRx, now, scene.limit(&CEASED) * usual);
+        return Some(found(Root::Fabric, 0.85, paused_by, text).and(marked));
     }
     // One leaf: the hosts that it pauses are no longer told, others still are.
     let leaf = scene.fabric.peer_node(worst)?;
-    if paused.iter().any(|p| scene.fabric.peer_node(*p) != Some(leaf)) || now < 0.3 * usual {
+    if paused.iter().any(|p| scene.fabric.peer_node(*p) != Some(leaf)) || now < scene.limit(&OTHERS) * usual {
         return None;
     }
     let (told, before) = sums(Signal::CnpRx, &mut paused.iter().copied());
-    (before > 0.0 && told <= 0.3 * before).then(|| {
+    let most = scene.limit(&UNTOLD) * before;
+    (before > 0.0 && told <= most).then(|| {
         let leaf_name = &scene.fabric.topology.nodes[leaf].name;
         let text =
             format!("{leaf_name} pauses its hosts, and these are no longer told of congestion: it does not mark.");
-        found(Root::Switch(leaf), 0.75, evidence, text)
+        found(Root::Switch(leaf), 0.75, paused_by, text).and(fewer(Signal::CnpRx, told, most))
     })
 }
 
@@ -167,22 +196,34 @@ fn silent_receivers(scene: &Scene<'_>) -> Option<Finding> {
         usual.extend(hosts.filter_map(|p| Some((marked(frame, p)?, quiet(frame, p)))));
     }
     usual.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let median = usual.get(usual.len() / 2)?.0;
-    let many = usual.iter().filter(|u| u.0 >= median);
+    let faint = nth(&usual, scene.limit(&FAINT))?.0;
+    let many = usual.iter().filter(|u| u.0 >= faint);
     let chance = mean(many.map(|u| if u.1 { 1.0 } else { 0.0 }))?.max(scene.limit(&CHANCE));
     let silent = |port: usize| {
-        let frames = || scene.now.frames().iter().filter(move |f| marked(f, port).is_some_and(|m| m >= median));
+        let frames = || scene.now.frames().iter().filter(move |f| marked(f, port).is_some_and(|m| m >= faint));
         let ticks = frames().count();
         (chance.powi(ticks as i32) < scene.limit(&IMPOSSIBLE)).then_some((port, ticks))
     };
     let (port, ticks) = suspects.into_iter().filter_map(silent).max_by_key(|s| s.1)?;
     let marks = scene.now(Signal::EcnRx, port)?;
-    let evidence = evidence(scene, Signal::EcnRx, port, marks, median);
+    let got = evidence(scene, Signal::EcnRx, port, marks, faint);
+    let passed = evidence(scene, Signal::CnpTx, port, chance.powi(ticks as i32), scene.limit(&IMPOSSIBLE));
     let text = format!(
         "{} got marked packets in {ticks} samples and sent not one notification: its senders are never told to slow down.",
         name(scene, port)
     );
-    Some(found(Root::Port(port), 0.9, evidence, text))
+    let passed = Evidence { metric: "chance_of_no_notification".to_owned(), ..passed };
+    Some(found(Root::Port(port), 0.9, got, text).and(passed))
+}
+
+/// A port that sends as before although it is told to send less: how often it is told and what it sends, each beside the
+/// least that counts.
+struct Deaf {
+    port: usize,
+    told: f64,
+    many: f64,
+    sent: f64,
+    same: f64,
 }
 
 /// Senders that are told to slow down and do not.
@@ -195,19 +236,22 @@ fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
     let deaf = |port: usize| {
         let (told, before) = (scene.now(Signal::CnpRx, port)?, scene.usual(Signal::CnpRx, port)?);
         let (sent, usual) = (scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
-        let same = sent >= 0.85 * usual && sent >= 0.1 * scene.rate(port)?;
-        (told >= scene.limit(&FEW) && told >= scene.limit(&MORE) * before && same).then_some((port, told))
+        let same = (scene.limit(&SAME) * usual).max(scene.limit(&SENDS) * scene.rate(port)?);
+        let many = scene.limit(&FEW).max(scene.limit(&MORE) * before);
+        (told >= many && sent >= same).then_some(Deaf { port, told, many, sent, same })
     };
-    let mut ports: Vec<(usize, f64)> = scene.fabric.host_ports().filter_map(deaf).collect();
-    ports.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (worst, told) = *ports.first()?;
+    let mut ports: Vec<Deaf> = scene.fabric.host_ports().filter_map(deaf).collect();
+    ports.sort_by(|a, b| b.told.total_cmp(&a.told));
+    let &Deaf { port: worst, told, many, sent, same } = ports.first()?;
     // A job that sends more than before is told more often; that is no fault.
     let job = scene.fabric.job_of(worst)?;
     let fare = scene.fare(job)?;
-    if ports.len() < 2 || !(0.9..1.3).contains(&fare.ratio) {
+    let as_before = scene.limit(&LEAST)..scene.limit(&MOST);
+    if (ports.len() as f64) < scene.limit(&PORTS) || !as_before.contains(&fare.ratio) {
         return None;
     }
-    let evidence = evidence(scene, Signal::CnpRx, worst, told, scene.limit(&FEW));
+    let told_of = evidence(scene, Signal::CnpRx, worst, told, many);
+    let sends = evidence(scene, Signal::Tx, worst, sent, same);
     let text = format!(
         "{} and {} more ports of {} are told to slow down {told:.0} times a second and send as much as before, until they \
          are paused: they do not react to congestion notifications.",
@@ -215,5 +259,5 @@ fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
         ports.len() - 1,
         scene.fabric.jobs[job].id
     );
-    Some(found(Root::Port(worst), 0.88, evidence, text))
+    Some(found(Root::Port(worst), 0.88, told_of, text).and(sends))
 }

@@ -6,7 +6,7 @@
 //! with stall prevention says by itself that its pause is a storm.
 
 use super::{evidence, name, pcie, percent};
-use crate::finding::{Finding, Kind, Root};
+use crate::finding::{Evidence, Finding, Kind, Root};
 use crate::history::{Frame, mean};
 use crate::limits::limits;
 use crate::scene::Scene;
@@ -111,7 +111,7 @@ fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
     if held < how.least || (samples as f64) < scene.limit(&SAMPLES) {
         return None;
     }
-    let (storm, sure) = is_storm(scene, port, &how, held, warns);
+    let (storm, sure, why) = is_storm(scene, port, &how, held, warns);
     let (kind, what) = if storm {
         (Kind::PfcStorm, "without need: what it got did not fill its buffer")
     } else {
@@ -126,11 +126,12 @@ fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
     }
     let text = format!("{} pauses its switch {most}{} of the time, {what}.", name(scene, port), percent(held.min(1.0)));
     let found = Finding::new(kind, Root::Port(port), sure, own, text).since(began);
+    let found = why.into_iter().fold(found, Finding::and);
     Some(if storm { found } else { pcie::refine(scene, port, found) })
 }
 
-/// Whether a NIC pauses without need (it may warn of that itself), and how sure that is.
-fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64) {
+/// Whether a NIC pauses without need (it may warn of that itself), how sure that is, and what tells the two apart.
+fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64, Vec<Evidence>) {
     let rate = scene.rate(port).unwrap_or(f64::NAN);
     // A NIC that counts none of its pauses tells nothing of them.
     let frames = scene.now(Signal::PauseFrames, port).filter(|n| *n > 0.0).unwrap_or(f64::NAN);
@@ -143,7 +144,16 @@ fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64, warns: bool) 
     let share = mean(paused().filter_map(|f| how.share(f, port))).unwrap_or(f64::NAN);
     let received = mean(paused().filter_map(|f| f.get(Signal::Rx, port))).unwrap_or(f64::NAN);
     let dead = share >= scene.limit(&DEAD) && received < scene.limit(&STILL) * rate;
-    let filled = scene.now.top(Signal::QueueMax, port).map(|bytes| bytes >= scene.limit(&FILLED));
-    let storm = filled != Some(true) && (each >= scene.limit(&LONG) || dead || warns);
-    (storm, if filled == Some(!storm) { 0.96 } else { 0.94 })
+    let fullest = scene.now.top(Signal::QueueMax, port);
+    let filled = fullest.map(|bytes| bytes >= scene.limit(&FILLED));
+    let long = each >= scene.limit(&LONG);
+    let storm = filled != Some(true) && (long || dead || warns);
+    let buffer = fullest.map(|bytes| evidence(scene, Signal::QueueMax, port, bytes, scene.limit(&FILLED)));
+    let frame = each.is_finite().then(|| Evidence {
+        metric: "pause_of_a_frame".to_owned(),
+        ..evidence(scene, Signal::PauseFrames, port, each, scene.limit(&LONG))
+    });
+    let nothing = (storm && dead).then(|| evidence(scene, Signal::Rx, port, received, scene.limit(&STILL) * rate));
+    let why = buffer.into_iter().chain(frame).chain(nothing).collect();
+    (storm, if filled == Some(!storm) { 0.96 } else { 0.94 }, why)
 }

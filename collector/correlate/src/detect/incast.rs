@@ -12,6 +12,8 @@ use std::sync::Arc;
 limits! {
     /// of the next longest queue towards a host: how much longer one must be to be the one
     ALONE = "incast.alone", 3.0, "times the next";
+    /// of the longest queue towards a host: an uplink's that is so much longer is the narrower place
+    LONGER = "incast.longer", 2.0, "times";
     /// of the next, and of what was usual: so many more marks tell it without any pause
     FAR = "incast.far_alone", 10.0, "times the next";
     /// share of what it gets that must be marked, seen from hosts alone
@@ -48,7 +50,7 @@ fn from_switches(scene: &Scene<'_>) -> Option<(usize, Evidence, f64)> {
     let next = towards.get(1).map_or(0.0, |t| t.1);
     let egress = scene.fabric.ports.list[host].peer?;
     // An uplink with a longer queue that nobody holds back is the narrower place.
-    let longer = terminals.first().is_some_and(|t| t.queue > 2.0 * queue);
+    let longer = terminals.first().is_some_and(|t| t.queue > scene.limit(&LONGER) * queue);
     (queue > 0.0 && queue >= alone * next && !longer)
         .then(|| (host, evidence(scene, Signal::Queue, egress, queue, alone * next), 0.9))
 }

@@ -1,7 +1,7 @@
 //! Links that go down: one that is, one that flaps, and all links of a node at once, which is one event and not many.
 
 use super::{evidence, name};
-use crate::finding::{Finding, Kind, Root};
+use crate::finding::{Evidence, Finding, Kind, Root};
 use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
@@ -12,14 +12,13 @@ limits! {
     SAMPLES = "link_down.samples", 2.0, "samples";
     /// of a node's links: if so many are down at once, it is the node
     WHOLE = "link_down.whole", 0.8, "share of links";
+    /// hosts, switches and links that go down together: more are one finding, because whatever it is, it is none of them
+    MANY = "link_down.many", 16.0, "places";
     /// times that a link went down in ten minutes: it flaps
     SHORT = "link_flap.in_10m", 3.0, "times";
     /// the same in a day, if it did in the last ten minutes
     DAY = "link_flap.in_24h", 5.0, "times";
 }
-
-/// Findings that are told as one if there are more: whatever it is, it is none of them.
-const MANY: usize = 16;
 
 /// A cable or, where none is known, a port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,8 +48,16 @@ fn was_up(scene: &Scene<'_>, port: usize) -> bool {
     top(&scene.usual.stretch) || top(scene.now)
 }
 
+/// Whether a port was up all the time, as nearly all are.
+fn always_up(scene: &Scene<'_>, port: usize) -> bool {
+    scene.now(Signal::Up, port) == Some(1.0)
+}
+
 /// Since when a port is down that was up.
 fn fell(scene: &Scene<'_>, port: usize) -> Option<i64> {
+    if always_up(scene, port) {
+        return None;
+    }
     let frames = || scene.now.frames().iter().rev().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?)));
     let down = frames().take_while(|(_, up)| *up == 0.0);
     let (samples, began) = down.fold((0, None), |(n, _), (time, _)| (n + 1, Some(time)));
@@ -87,16 +94,25 @@ pub(super) fn down(scene: &Scene<'_>) -> Vec<Finding> {
         let text = format!("the link at {} is down; it was up before.", name(scene, port));
         Finding::new(Kind::LinkDown, root(line), 0.95, evidence, text).since(Some(began))
     }));
-    if found.len() <= MANY { found } else { together(found) }
+    if found.len() as f64 <= scene.limit(&MANY) { found } else { together(scene, found) }
 }
 
 /// One finding of many: what took so many at once is none of them.
-fn together(found: Vec<Finding>) -> Vec<Finding> {
+fn together(scene: &Scene<'_>, found: Vec<Finding>) -> Vec<Finding> {
     let n = found.len();
     let explanation =
         format!("{n} hosts, switches or links went down together: look at power, cooling and what they share.");
     let first = found.into_iter().min_by_key(|finding| finding.began_ns);
-    first.map(|first| Finding { root: Root::Fabric, explanation, ..first }).into_iter().collect()
+    let together = |first: Finding| {
+        let many = Evidence {
+            at: "fabric".to_owned(),
+            value: n as f64,
+            threshold: scene.limit(&MANY),
+            ..first.evidence[0].clone()
+        };
+        Finding { root: Root::Fabric, explanation, ..first }.and(many)
+    };
+    first.map(together).into_iter().collect()
 }
 
 /// The node that most of these lines have in common, if nearly all of the lines that it had are among them.
@@ -117,7 +133,7 @@ pub(super) fn flap(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 fn flaps(scene: &Scene<'_>, line: Line) -> Option<Finding> {
-    let last = |signal, port| scene.now.values(signal, port).last().unwrap_or(0.0);
+    let last = |signal, port| scene.now.newest(signal, port).unwrap_or(0.0);
     let of_port = |port: usize| {
         // Those between two samples are seen by the device alone; its count tells once it is known for ten minutes.
         let fell = falls(scene, port);
@@ -140,6 +156,9 @@ fn flaps(scene: &Scene<'_>, line: Line) -> Option<Finding> {
 fn falls(scene: &Scene<'_>, port: usize) -> Vec<i64> {
     let mut up = 0.0;
     let mut fell = Vec::new();
+    if always_up(scene, port) {
+        return fell;
+    }
     for (time_ns, now) in scene.now.frames().iter().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?))) {
         if now < up {
             fell.push(time_ns);

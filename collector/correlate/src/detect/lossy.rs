@@ -75,7 +75,7 @@ fn trickle(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {
         (Signal::WireErrorsLong, 7500.0, &BER_LONG, 0.6, "125 minutes: it becomes bad"),
     ];
     windows.into_iter().find_map(|(signal, seconds, limit, sure, told)| {
-        let errors = scene.now.values(signal, port).last()?;
+        let errors = scene.now.newest(signal, port)?;
         // A single error is an accident, however slow the link.
         let most = (bits * seconds * scene.limit(limit)).max(scene.limit(&ERRORS));
         if errors < most {

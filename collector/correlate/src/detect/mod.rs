@@ -69,7 +69,7 @@ pub const ALL: [Detector; 19] = [
 ];
 
 /// Their numbers.
-pub(crate) static LIMITS: [&[&Limit]; 16] = [
+pub(crate) static LIMITS: [&[&Limit]; 17] = [
     link::LIMITS,
     host_pause::LIMITS,
     credits::LIMITS,
@@ -86,6 +86,7 @@ pub(crate) static LIMITS: [&[&Limit]; 16] = [
     transport::LIMITS,
     congestion::LIMITS,
     crate::wait::LIMITS,
+    crate::victims::LIMITS,
 ];
 
 /// A number of a port as evidence.

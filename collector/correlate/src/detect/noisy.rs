@@ -1,7 +1,7 @@
 //! A job that takes much more than it did, while others lose.
 
 use super::of_job;
-use crate::finding::{Finding, Kind, Root};
+use crate::finding::{Evidence, Finding, Kind, Root};
 use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
@@ -34,10 +34,11 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let id = &scene.fabric.jobs[job].id;
-    let evidence = of_job(scene, Signal::Tx, job, fare.ratio, scene.limit(&LOUD));
+    let moved = of_job(scene, Signal::Tx, job, fare.ratio, scene.limit(&LOUD) * fare.high);
+    let told = Evidence { at: "fabric".to_owned(), ..of_job(scene, Signal::CnpRx, job, grown, scene.limit(&GROWN)) };
     let text = format!(
         "{id} moves {:.1} times what it did, congestion notifications grew {grown:.1} times, and other jobs lose.",
         fare.ratio
     );
-    vec![Finding::new(Kind::NoisyNeighbour, Root::Job(job), 0.8, evidence, text).by(vec![job])]
+    vec![Finding::new(Kind::NoisyNeighbour, Root::Job(job), 0.8, moved, text).and(told).by(vec![job])]
 }

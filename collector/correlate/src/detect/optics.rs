@@ -14,14 +14,13 @@ limits! {
     LESS = "optics.light_lost", 3.0, "decibels";
     /// less light than most receivers need
     DARK = "optics.light", -11.0, "dBm";
+    /// below is no light but a cable without optics, or a number that nobody measured
+    NONE = "optics.no_light", -40.0, "dBm";
 }
-
-/// Below is no light but a cable without optics, or a number that nobody measured, watts.
-const NONE: f64 = 1e-7;
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let judge = |port: usize| {
-        if scene.now.values(Signal::Up, port).last() == Some(0.0) {
+        if scene.now.newest(Signal::Up, port) == Some(0.0) {
             return None;
         }
         dark(scene, port).or_else(|| hot(scene, port))
@@ -34,17 +33,22 @@ fn decibels(ratio: f64) -> f64 {
     10.0 * ratio.log10()
 }
 
+/// Watts of so many dBm.
+fn watts(dbm: f64) -> f64 {
+    10f64.powf(dbm / 10.0) / 1e3
+}
+
 fn dark(scene: &Scene<'_>, port: usize) -> Option<Finding> {
-    let light = mean(scene.now.values(Signal::RxPower, port).filter(|watts| *watts > NONE))?;
-    let before = scene.now.values(Signal::RxPowerBefore, port).last().or_else(|| scene.usual(Signal::RxPower, port));
+    let none = watts(scene.limit(&NONE));
+    let light = mean(scene.now.values(Signal::RxPower, port).filter(|watts| *watts > none))?;
+    let before = scene.now.newest(Signal::RxPowerBefore, port).or_else(|| scene.usual(Signal::RxPower, port));
     let dbm = decibels(light * 1e3);
-    let lost = before.filter(|watts| *watts > NONE).map_or(0.0, |before| decibels(before / light));
+    let lost = before.filter(|watts| *watts > none).map_or(0.0, |before| decibels(before / light));
     let (least, most) = (scene.limit(&DARK), scene.limit(&LESS));
     if dbm > least && lost < most {
         return None;
     }
-    let threshold =
-        if dbm <= least { 10f64.powf(least / 10.0) / 1e3 } else { light * 10f64.powf((lost - most) / 10.0) };
+    let threshold = if dbm <= least { watts(least) } else { light * 10f64.powf((lost - most) / 10.0) };
     let evidence = evidence(scene, Signal::RxPower, port, light, threshold);
     let text = format!(
         "the weakest lane at {} receives {dbm:.1} dBm, {lost:.1} dB less than before: dirt, a bent fibre, or a laser at the \

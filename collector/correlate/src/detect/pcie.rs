@@ -36,7 +36,7 @@ pub(super) fn refine(scene: &Scene<'_>, port: usize, mut found: Finding) -> Find
 
 /// The path carries less than it could, and less than the link.
 fn trained(scene: &Scene<'_>, port: usize) -> Option<(Evidence, String)> {
-    let last = |signal| scene.now.values(signal, port).last();
+    let last = |signal| scene.now.newest(signal, port);
     let (is, best, link) = (last(Signal::PcieRate)?, last(Signal::PcieRateMax)?, scene.rate(port)?);
     let least = scene.limit(&TRAINED) * best;
     let text = format!("its PCIe path runs at {} of what it could, which is less than its link", percent(is / best));

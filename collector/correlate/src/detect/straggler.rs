@@ -1,6 +1,6 @@
 //! A job whose hosts have several rails, and one of them carries much less than the others while the job loses.
 
-use super::{evidence, name, percent};
+use super::{evidence, name, of_job, percent};
 use crate::fabric::Fabric;
 use crate::finding::{Finding, Kind, Root};
 use crate::limits::limits;
@@ -42,13 +42,15 @@ fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
         (n, _) => (Root::Port(worst), format!("; so do {} more", n - 1)),
     };
     let id = &fabric.jobs[job].id;
-    let evidence = evidence(scene, Signal::Tx, worst, share, scene.limit(&LAGS));
+    let carries = evidence(scene, Signal::Tx, worst, share, scene.limit(&LAGS));
+    let moved = scene.fare(job).map_or(f64::NAN, |fare| fare.ratio);
+    let loses = of_job(scene, Signal::Tx, job, moved, 1.0 - scene.limit(&LOSS));
     let text = format!(
         "{} carries {} of what the other rails of its host carry, and {id} loses{more}.",
         name(scene, worst),
         percent(share)
     );
-    Some(Finding::new(Kind::StragglerRail, root, 0.6, evidence, text))
+    Some(Finding::new(Kind::StragglerRail, root, 0.6, carries, text).and(loses))
 }
 
 /// Ports of a host by rail. Where some have a rail, those without are none (storage, management); where nobody says,

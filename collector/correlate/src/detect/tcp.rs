@@ -29,10 +29,12 @@ fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
     let id = &scene.fabric.jobs[job].id;
     let taken = scene.limit(&TAKEN) * rdma_before;
     if rdma_before > tcp_before && rdma < scene.limit(&CEASED) * rdma_before && tcp - tcp_before >= taken {
-        let evidence = of_job(scene, Signal::NetdevTx, job, tcp, tcp_before + taken);
+        let grown = of_job(scene, Signal::NetdevTx, job, tcp, tcp_before + taken);
+        let ceased = of_job(scene, Signal::RdmaTx, job, rdma, scene.limit(&CEASED) * rdma_before);
         let text =
             format!("RDMA of {id} has ceased, and TCP carries {:.1} times what it did.", tcp / tcp_before.max(1.0));
-        return Some(Finding::new(Kind::TcpFallback, Root::Job(job), 0.7, evidence, text).by(vec![job]));
+        let found = Finding::new(Kind::TcpFallback, Root::Job(job), 0.7, grown, text);
+        return Some(found.and(ceased).by(vec![job]));
     }
     let rate: f64 = ports().filter_map(|p| scene.rate(p)).sum();
     let least = scene.limit(&ALL) * rate;

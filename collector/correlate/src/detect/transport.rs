@@ -22,6 +22,8 @@ limits! {
     AGAIN = "transport.retransmits", 0.02, "share of bytes sent";
     /// packets that the other end of a port's queue pairs missed, where what is sent again is not counted
     NAKS = "transport.naks", 10.0, "events in 20 s";
+    /// packets sent again, out of sequence or unacknowledged: a port with so many tells where packets are lost
+    TELLS = "transport.tells", 3.0, "events in 20 s";
     /// queue pairs that gave up
     GAVE_UP = "transport.retries_exceeded", 1.0, "queue pairs in 20 s";
 }
@@ -54,7 +56,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
 
 /// Where packets are lost: what the flows that lose some have in common. All who send again count, not the worst alone.
 fn place(scene: &Scene<'_>, worst: usize) -> (Root, f64, String) {
-    let tells = |signal, port| count(scene, signal, port, scene.limit(&TIMEOUTS)).is_some();
+    let tells = |signal, port| count(scene, signal, port, scene.limit(&TELLS)).is_some();
     let telling = |signals: &[Signal]| -> BTreeSet<usize> {
         scene.fabric.host_ports().filter(|port| signals.iter().any(|signal| tells(*signal, *port))).collect()
     };

@@ -80,6 +80,13 @@ pub struct Node {
     pub role: Role,
 }
 
+impl Node {
+    /// Only its number is left.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
 /// One end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct End {
@@ -132,11 +139,13 @@ pub struct Topology {
     /// Where those who describe it do not agree.
     pub contradictions: Vec<Contradiction>,
     by_name: HashMap<String, usize>,
+    /// Nodes that are gone: their numbers are for others.
+    free: Vec<usize>,
 }
 
 impl PartialEq for Topology {
     fn eq(&self, other: &Self) -> bool {
-        let Self { nodes, links, rails, contradictions, by_name: _ } = self;
+        let Self { nodes, links, rails, contradictions, by_name: _, free: _ } = self;
         *nodes == other.nodes
             && *links == other.links
             && *rails == other.rails
@@ -147,7 +156,8 @@ impl PartialEq for Topology {
 impl Topology {
     /// Of nodes and links; a link whose end was named before is left out, because a port has one cable.
     pub fn new(nodes: Vec<Node>, links: Vec<Link>) -> Self {
-        let by_name = nodes.iter().enumerate().map(|(i, n)| (n.name.clone(), i)).collect();
+        let (gone, named): (Vec<usize>, Vec<usize>) = (0..nodes.len()).partition(|at| nodes[*at].is_gone());
+        let by_name = named.into_iter().map(|at| (nodes[at].name.clone(), at)).collect();
         let mut used = HashSet::new();
         let free = |link: &Link| {
             let free = link.ends.iter().all(|end| !used.contains(end));
@@ -157,7 +167,7 @@ impl Topology {
             free
         };
         let links = links.into_iter().filter(free).collect();
-        Self { nodes, links, rails: BTreeMap::new(), contradictions: Vec::new(), by_name }
+        Self { nodes, links, rails: BTreeMap::new(), contradictions: Vec::new(), by_name, free: gone }
     }
 
     /// The host of this name, from now on if there is no node of it.
@@ -165,9 +175,20 @@ impl Topology {
         if let Some(node) = self.node(name) {
             return node;
         }
-        self.by_name.insert(name.to_owned(), self.nodes.len());
-        self.nodes.push(Node { name: name.to_owned(), role: Role::Host });
-        self.nodes.len() - 1
+        let host = Node { name: name.to_owned(), role: Role::Host };
+        let at = self.free.pop().unwrap_or(self.nodes.len());
+        match self.nodes.get_mut(at) {
+            Some(gone) => *gone = host,
+            None => self.nodes.push(host),
+        }
+        self.by_name.insert(name.to_owned(), at);
+        at
+    }
+
+    /// A node is gone, and no link or port is its own: the next that nobody knew has its number.
+    pub(crate) fn leave(&mut self, node: usize) {
+        self.by_name.remove(&std::mem::take(&mut self.nodes[node].name));
+        self.free.push(node);
     }
 
     /// The node of this name.

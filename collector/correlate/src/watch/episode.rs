@@ -145,6 +145,16 @@ impl Episode {
             && !self.verdict().root.meets(&finding.root, fabric)
     }
 
+    /// Places that it named.
+    pub fn roots(&self) -> impl Iterator<Item = &Root> {
+        self.verdicts.iter().map(|(finding, _)| &finding.root)
+    }
+
+    /// Ports that were kept from sending when it was looked at last.
+    pub fn paused(&self) -> impl Iterator<Item = usize> + '_ {
+        self.paused.iter().copied()
+    }
+
     /// Jobs that it names.
     pub fn jobs(&self) -> impl Iterator<Item = usize> + '_ {
         let seen = self.suffer.keys().chain(self.before.keys()).copied();

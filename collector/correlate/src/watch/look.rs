@@ -1,20 +1,65 @@
 //! What all detectors find: each in a stretch of its own length, if enough is known of what is usual.
 
 use super::{LEAST, Length, Watch};
-use crate::detect;
+use crate::detect::{self, Detector};
 use crate::finding::Finding;
 use crate::history::Stretch;
-use crate::scene::Scene;
+use crate::scene::{Fares, Scene};
 use crate::usual::Usual;
-use std::collections::BTreeMap;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Frames, and the address of what is usual.
+type Key = (Range<usize>, *const Usual);
+
+/// What was worked out at one look at the frames. Incidents that are judged at it ask for much of the same: what all
+/// detectors find in the last seconds, beside what is usual for all of them.
+#[derive(Default)]
+pub(super) struct Looked {
+    stretches: RefCell<HashMap<Range<usize>, Rc<Stretch>>>,
+    seen: RefCell<HashMap<Key, Rc<Seen>>>,
+}
+
+/// A stretch beside what is usual, and what was found there.
+pub(super) struct Seen {
+    pub now: Rc<Stretch>,
+    /// Also so that no other can have its address.
+    usual: Arc<Usual>,
+    fares: Fares,
+    found: [OnceCell<Vec<Finding>>; detect::ALL.len()],
+}
 
 impl Watch {
-    pub(super) fn scene<'a>(&'a self, usual: &'a Usual, now: &'a Stretch) -> Scene<'a> {
-        Scene::new(&self.fabric, &self.limits, now, usual, self.history.step_s())
+    /// A stretch beside what is usual.
+    pub(super) fn see(&self, looked: &Looked, span: Range<usize>, usual: &Arc<Usual>) -> Rc<Seen> {
+        let stretch = || Rc::new(self.history.stretch(span.clone()));
+        let seen = || {
+            let now = looked.stretches.borrow_mut().entry(span.clone()).or_insert_with(stretch).clone();
+            Seen {
+                now,
+                usual: usual.clone(),
+                fares: Fares::new(),
+                found: [const { OnceCell::new() }; detect::ALL.len()],
+            }
+        };
+        let key = (span.clone(), Arc::as_ptr(usual));
+        looked.seen.borrow_mut().entry(key).or_insert_with(|| Rc::new(seen())).clone()
+    }
+
+    pub(super) fn scene<'a>(&'a self, seen: &'a Seen) -> Scene<'a> {
+        Scene::new(&self.fabric, &self.limits, (&seen.now, &seen.usual), self.history.step_s(), &seen.fares)
+    }
+
+    /// What a detector finds.
+    pub(super) fn found<'a>(&self, seen: &'a Seen, detector: &Detector) -> &'a [Finding] {
+        seen.found[row(detector)].get_or_init(|| (detector.run)(&self.scene(seen)))
     }
 
     /// Detectors for which enough is known of what is usual.
-    pub(super) fn able<'a>(&'a self, usual: &'a Usual) -> impl Iterator<Item = &'static detect::Detector> + 'a {
+    pub(super) fn able<'a>(&'a self, usual: &'a Usual) -> impl Iterator<Item = &'static Detector> + 'a {
         detect::ALL.iter().filter(|d| d.usual_s <= 0.0 || usual.fresh >= self.ticks(d.usual_s))
     }
 
@@ -28,35 +73,105 @@ impl Watch {
         ((seconds / self.history.step_s().max(1.0)).ceil() as usize).max(LEAST)
     }
 
-    /// What all detectors find, each in a stretch of its own length that does not begin before an instant (Unix ns).
+    /// What all detectors find and `keep` lets pass, each in a stretch of its own length that does not begin before an instant
+    /// (Unix ns).
     pub(super) fn findings(
         &self,
-        usual: &Usual,
-        ticks: impl Fn(&detect::Detector) -> usize,
-        since_ns: i64,
-    ) -> impl Iterator<Item = Finding> {
-        let run = move |(length, detectors): (Length, Vec<&'static detect::Detector>)| {
-            let now = self.stretch(length, since_ns);
-            let scene = self.scene(usual, &now);
-            detectors.into_iter().flat_map(|d| (d.run)(&scene)).collect::<Vec<_>>()
-        };
-        self.by_length(usual, ticks).into_iter().flat_map(run)
+        looked: &Looked,
+        (usual, since_ns): (&Arc<Usual>, i64),
+        ticks: impl Fn(&Detector) -> usize,
+        keep: impl Fn(&Finding) -> bool,
+    ) -> Vec<Finding> {
+        let mut all = Vec::new();
+        for (length, detectors) in self.by_length(usual, ticks) {
+            let seen = self.see(looked, self.span(length, since_ns), usual);
+            let found = detectors.into_iter().flat_map(|d| self.found(&seen, d));
+            all.extend(found.filter(|f| keep(f)).cloned());
+        }
+        all
     }
 
-    pub(super) fn stretch(&self, (ticks, looks_back): Length, since_ns: i64) -> Stretch {
-        self.history.last_since(ticks, if looks_back { i64::MIN } else { since_ns })
+    pub(super) fn span(&self, (ticks, looks_back): Length, since_ns: i64) -> Range<usize> {
+        self.history.span_since(ticks, if looks_back { i64::MIN } else { since_ns })
     }
 
     /// Detectors by the stretch that they need, because means over one are worked out once.
     pub(super) fn by_length(
         &self,
         usual: &Usual,
-        ticks: impl Fn(&detect::Detector) -> usize,
-    ) -> BTreeMap<Length, Vec<&'static detect::Detector>> {
+        ticks: impl Fn(&Detector) -> usize,
+    ) -> BTreeMap<Length, Vec<&'static Detector>> {
         let mut by_length: BTreeMap<Length, Vec<_>> = BTreeMap::new();
         for detector in self.able(usual) {
             by_length.entry((ticks(detector), detector.looks_back)).or_default().push(detector);
         }
         by_length
+    }
+}
+
+/// Which of all detectors it is.
+pub(super) fn row(detector: &Detector) -> usize {
+    // Not by address: a constant has as many as it has users.
+    detect::ALL.iter().position(|d| d.name == detector.name).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{Fabric, Ports};
+    use crate::history::Frame;
+    use crate::limits::Limits;
+    use crate::signal::Signal;
+    use crate::topology::Topology;
+
+    /// Twelve hosts, some of which pause their switch for the last seconds, and what was worked out at the last look.
+    fn look(paused: usize) -> (Watch, Looked) {
+        let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
+        let ports: Vec<usize> = (0..12).filter_map(|h| watch.measured_port(&format!("h{h}"), "mlx5_0/1")).collect();
+        let mut looked = Looked::default();
+        for second in 0..96 {
+            let mut frame = Frame::new(second * 1_000_000_000);
+            for port in &ports {
+                let pauses = second >= 80 && *port < paused;
+                let told = [
+                    (Signal::Tx, 4e9),
+                    (Signal::Rx, 4e9),
+                    (Signal::Rate, 12.5e9),
+                    (Signal::Up, 1.0),
+                    (Signal::PauseTx, if pauses { 0.5 } else { 0.0 }),
+                    (Signal::PauseFrames, if pauses { 12_000.0 } else { 0.0 }),
+                    (Signal::QueueMax, if pauses { 3e5 } else { 0.0 }),
+                ];
+                told.iter().for_each(|(signal, value)| frame.set(*signal, *port, *value));
+            }
+            watch.push(frame);
+            looked = Looked::default();
+            watch.judge_by(&looked);
+        }
+        (watch, looked)
+    }
+
+    #[test]
+    fn incidents_of_one_time_need_no_more_than_one_of_them() {
+        let ((one, of_one), (many, of_many)) = (look(1), look(8));
+        assert_eq!((one.open.len(), many.open.len()), (1, 8));
+        let worked_out = |looked: &Looked| (looked.stretches.borrow().len(), looked.seen.borrow().len());
+        assert_eq!(worked_out(&of_one), worked_out(&of_many));
+    }
+
+    #[test]
+    fn what_was_found_once_is_what_is_found_again() {
+        let (watch, looked) = look(2);
+        let seen = looked.seen.borrow();
+        let found = seen.values().flat_map(|seen| detect::ALL.iter().zip(&seen.found).map(move |(d, f)| (seen, d, f)));
+        let mut findings = 0;
+        for (seen, detector, kept) in found.filter_map(|(seen, d, kept)| Some((seen, d, kept.get()?))) {
+            let fares = Fares::new();
+            let usual = &*seen.usual;
+            let scene = Scene::new(&watch.fabric, &watch.limits, (&seen.now, usual), watch.history.step_s(), &fares);
+            assert_eq!(format!("{kept:?}"), format!("{:?}", (detector.run)(&scene)), "{}", detector.name);
+            findings += kept.len();
+        }
+        assert!(findings > 2, "{findings}");
     }
 }

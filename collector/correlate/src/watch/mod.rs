@@ -5,21 +5,23 @@
 //! What is inferred from what others suffer has many faces, so it belongs to what is open already.
 
 mod episode;
+mod leave;
 mod look;
 
 use crate::cables::{self, Cables};
-use crate::detect;
+use crate::detect::Detector;
 use crate::doubt::{Doubts, Reason};
 use crate::fabric::{Fabric, Job};
 use crate::finding::{Finding, Kind, Root};
 use crate::history::{Frame, History, Stretch};
 use crate::incident::Incident;
 use crate::limits::Limits;
-use crate::scene::Scene;
+use crate::scene::{Fares, Scene};
 use crate::signal::Signal;
 use crate::topology::{Described, Topology};
 use crate::usual::Usual;
 use episode::Episode;
+use look::{Looked, row};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -213,7 +215,7 @@ impl Watch {
     /// Takes up at an instant (Unix ns) what was open before a restart; those whose place the fabric does not have are
     /// returned.
     pub fn resume<'a>(&mut self, incidents: &'a [Incident], now_ns: i64) -> Vec<&'a Incident> {
-        let usual = Arc::new(self.history.usual(&self.fabric, self.calm_ns));
+        let usual = self.history.usual(&self.fabric, self.calm_ns);
         let mut lost = Vec::new();
         for incident in incidents {
             match Episode::resume(incident, &self.fabric, usual.clone()) {
@@ -250,7 +252,8 @@ impl Watch {
         if let Some(ticks) = self.doubts.due(now_ns) {
             let usual = self.history.usual(&self.fabric, self.calm_ns);
             let now = self.history.last_since(ticks, i64::MIN);
-            let scene = Scene::new(&self.fabric, &self.limits, &now, &usual, self.history.step_s());
+            let (fares, step_s) = (Fares::new(), self.history.step_s());
+            let scene = Scene::new(&self.fabric, &self.limits, (&now, &usual), step_s, &fares);
             self.doubts.look(&scene);
         }
     }
@@ -258,6 +261,10 @@ impl Watch {
     /// Judges what the frames show by now; what it returns is over.
     pub fn judge(&mut self) -> Vec<Incident> {
         self.doubt();
+        self.judge_by(&Looked::default())
+    }
+
+    fn judge_by(&mut self, looked: &Looked) -> Vec<Incident> {
         let all = std::mem::take(&mut self.open);
         let due = self.due(&all);
         let verdicts: Vec<Other> = all.iter().map(|episode| self.other(episode)).collect();
@@ -267,7 +274,7 @@ impl Watch {
                 episode.settle(&self.fabric);
             }
             let others: Vec<&Other> = verdicts.iter().filter(|other| other.id != episode.id).collect();
-            if due.contains(&at) && self.look_again(&mut episode, &others) {
+            if due.contains(&at) && self.look_again(looked, &mut episode, &others) {
                 over.push(episode.tell(&self.fabric, true));
             } else {
                 open.push(episode);
@@ -280,7 +287,7 @@ impl Watch {
             self.calm_ns = self.over_ns + (SETTLE_S * 1e9) as i64;
         }
         if over.is_empty() {
-            self.begin(&mut open);
+            self.begin(looked, &mut open);
         }
         for mut episode in open {
             // More than one place is the same only for the same trouble.
@@ -344,14 +351,14 @@ impl Watch {
     }
 
     /// Judges an open episode, without what belongs to others; true if it is over.
-    fn look_again(&self, episode: &mut Episode, others: &[&Other]) -> bool {
+    fn look_again(&self, looked: &Looked, episode: &mut Episode, others: &[&Other]) -> bool {
         let young = self.young(episode);
         let root = episode.verdict().root.clone();
         let owner = |f: &Finding| others.iter().find(|other| other.root != root && other.owns(f, &self.fabric));
         let found = |part: f64| {
-            let ticks = |d: &detect::Detector| self.ticks(part * d.needs_s);
-            let all = self.findings(&episode.usual, ticks, episode.start_ns);
-            all.filter(|f| (young || episode.knows(f)) && !episode.is_elsewhere(f, &self.fabric)).collect::<Vec<_>>()
+            let ticks = |d: &Detector| self.ticks(part * d.needs_s);
+            let keep = |f: &Finding| (young || episode.knows(f)) && !episode.is_elsewhere(f, &self.fabric);
+            self.findings(looked, (&episode.usual, episode.start_ns), ticks, keep)
         };
         let now = found(1.0).iter().any(|f| owner(f).is_none());
         let all = found(ALIVE);
@@ -365,11 +372,11 @@ impl Watch {
         if now {
             episode.last_ns = self.history.now_ns();
             let usual = episode.usual.clone();
-            let whole = |d: &detect::Detector| if d.looks_back { self.ticks(d.needs_s) } else { LONGEST };
-            let all = self.findings(&usual, whole, episode.start_ns);
-            let long = self.history.last_since(SUFFERED, episode.start_ns);
-            let own: Vec<_> = all.filter(|f| owner(f).is_none() && !episode.is_elsewhere(f, &self.fabric)).collect();
-            episode.note(own, &self.scene(&usual, &long));
+            let whole = |d: &Detector| if d.looks_back { self.ticks(d.needs_s) } else { LONGEST };
+            let keep = |f: &Finding| owner(f).is_none() && !episode.is_elsewhere(f, &self.fabric);
+            let own = self.findings(looked, (&usual, episode.start_ns), whole, keep);
+            let long = self.see(looked, self.history.span_since(SUFFERED, episode.start_ns), &usual);
+            episode.note(own, &self.scene(&long));
         }
         // Who hears nothing of a place knows nothing of its end.
         if !lately && self.since(episode.last_ns) <= self.ticks(SILENT_S) && !self.hears(episode) {
@@ -393,8 +400,8 @@ impl Watch {
     }
 
     /// Opens what is not open yet.
-    fn begin(&mut self, open: &mut Vec<Episode>) {
-        let usual = Arc::new(self.history.usual(&self.fabric, self.calm_ns));
+    fn begin(&mut self, looked: &Looked, open: &mut Vec<Episode>) {
+        let usual = self.history.usual(&self.fabric, self.calm_ns);
         // Links and adapters that are bad for weeks hide nothing.
         let others: Vec<Other> = open.iter().map(|episode| self.other(episode)).collect();
         let first = others.iter().all(|other| other.chronic);
@@ -405,20 +412,19 @@ impl Watch {
         for (length, detectors) in self.by_length(&usual, |d| self.ticks(d.needs_s)) {
             // What needs no comparison needs no calm before it.
             for compares in [false, true] {
-                let now = self.stretch(length, if compares { self.calm_ns } else { self.over_ns });
-                if now.ticks() < LEAST {
+                let span = self.span(length, if compares { self.calm_ns } else { self.over_ns });
+                if span.len() < LEAST {
                     continue;
                 }
-                let scene = self.scene(&usual, &now);
+                let seen = self.see(looked, span, &usual);
                 for detector in detectors.iter().filter(|d| (d.usual_s > 0.0) == compares) {
                     let apart = |f: &Finding| {
                         let owned = |o: &Other| o.covers(f, &self.fabric) || o.kind.explains(f.kind);
                         let inferred = || straight && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
                         (first || !f.inferred || inferred()) && !others.iter().any(owned)
                     };
-                    let row = detect::ALL.iter().position(|d| std::ptr::eq(d, *detector)).unwrap_or_default();
-                    let findings = (detector.run)(&scene).into_iter().filter(apart);
-                    found.extend(findings.map(|f| (f, row, now.window_ns()[0])));
+                    let findings = self.found(&seen, detector).iter().filter(|f| apart(f));
+                    found.extend(findings.map(|f| (f.clone(), row(detector), seen.now.window_ns()[0])));
                 }
             }
         }
@@ -427,11 +433,17 @@ impl Watch {
             found.truncate(1);
         }
         for (finding, _, since_ns) in found {
-            self.open_one(open, &usual, finding, since_ns);
+            self.open_one(looked, open, &usual, (finding, since_ns));
         }
     }
 
-    fn open_one(&mut self, open: &mut Vec<Episode>, usual: &Arc<Usual>, finding: Finding, since_ns: i64) {
+    fn open_one(
+        &mut self,
+        looked: &Looked,
+        open: &mut Vec<Episode>,
+        usual: &Arc<Usual>,
+        (finding, since_ns): (Finding, i64),
+    ) {
         if open.iter().any(|e| self.other(e).covers(&finding, &self.fabric)) {
             return;
         }
@@ -451,10 +463,11 @@ impl Watch {
         let id = format!("{}-{}", now_ns / 1_000_000, self.opened);
         // Where its begin does not show, it may be earlier than what was judged.
         let to_ns = finding.began_ns.unwrap_or(since_ns - self.nanoseconds(LAG_S));
-        let before = self.history.between(to_ns - self.nanoseconds(BEFORE_S), to_ns);
-        let mut episode =
-            Episode::new(id, usual.clone(), &finding, since_ns, now_ns).after(&self.scene(usual, &before));
-        episode.note([finding], &self.scene(usual, &self.history.last_since(usize::MAX, since_ns)));
+        let before = self.history.span_between(to_ns - self.nanoseconds(BEFORE_S), to_ns);
+        let before = self.see(looked, before, usual);
+        let mut episode = Episode::new(id, usual.clone(), &finding, since_ns, now_ns).after(&self.scene(&before));
+        let long = self.see(looked, self.history.span_since(usize::MAX, since_ns), usual);
+        episode.note([finding], &self.scene(&long));
         open.push(episode);
     }
 }

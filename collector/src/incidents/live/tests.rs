@@ -1,0 +1,104 @@
+//! The watch with a clock of its own.
+
+use super::*;
+use crate::config::Config;
+use crate::data::Data;
+use crate::forward::Sink;
+use crate::incidents::Book;
+use crate::jobs::Jobs;
+use crate::pressure::Pressure;
+use crate::telemetry::Telemetry;
+use crate::topology::Topologies;
+use fabriclens_model::Labels;
+use fabriclens_store::{Options, Store};
+
+const HOUR: i64 = 3_600_000;
+
+fn parts(dir: &std::path::Path) -> Parts {
+    let config = Config { data: dir.to_owned(), ..Config::default() };
+    let store = Arc::new(Store::open(dir, Options { background: false, ..Options::default() }).unwrap());
+    let (telemetry, data) = (Telemetry::new().unwrap(), Arc::new(Data::new(store.clone(), &config).unwrap()));
+    Parts {
+        queried: data.clone(),
+        data,
+        sink: Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap()),
+        jobs: Arc::new(Jobs::open(&store).unwrap()),
+        book: Arc::new(Book::open(&store, config.retention.incidents).unwrap()),
+        topologies: Arc::new(Topologies::open(&store, &config).unwrap()),
+        pressure: Arc::new(Pressure::new(config.memory)),
+        store,
+        telemetry,
+        config,
+    }
+}
+
+/// Three hosts, the first of which pauses its switch, and a collector whose clock may be another than theirs.
+struct Hosts {
+    live: Live,
+    lists: Vec<Arc<[Labels]>>,
+    now_ms: i64,
+    paused_s: f64,
+}
+
+impl Hosts {
+    fn new(parts: Parts) -> Self {
+        let one = |host: &str, name: &str, direction: &str| {
+            let own = [("__name__", name), ("host", host), ("device", "mlx5_0"), ("port", "1"), ("priority", "3")];
+            Labels::new(own.into_iter().chain([("direction", direction)]))
+        };
+        let list = |host: &str| {
+            let bytes = ["transmit", "receive"].map(|direction| one(host, "fabric_port_io_bytes_total", direction));
+            bytes.into_iter().chain([one(host, "fabric_pfc_pause_seconds_total", "transmit")]).collect()
+        };
+        parts.sink.tap().open();
+        let now_ms = now_ms() / 1000 * 1000 - 2 * HOUR;
+        Self { live: Live::new(parts, Vec::new()), lists: ["h0", "h1", "h2"].map(list).to_vec(), now_ms, paused_s: 0.0 }
+    }
+
+    /// So many seconds, with the collector's clock so much ahead of the agents'; what is open then.
+    fn pass(&mut self, seconds: usize, ahead_ms: i64, share: f64) -> Vec<(String, String)> {
+        for _ in 0..seconds {
+            self.now_ms += 1000;
+            self.paused_s += share;
+            let moved = (self.now_ms % HOUR) as f64 * 1e6;
+            let group = |(at, series): (usize, &Arc<[Labels]>)| RowGroup {
+                series: series.clone(),
+                times: vec![self.now_ms - 100],
+                values: vec![moved, moved, if at == 0 { self.paused_s } else { 0.0 }],
+            };
+            self.live.parts.sink.append(self.lists.iter().enumerate().map(group).collect()).unwrap();
+            self.live.next = Instant::now();
+            self.live.round(self.now_ms + ahead_ms);
+        }
+        let open = self.live.parts.book.open_ones();
+        open.iter().map(|i| (i.id.clone(), format!("{:?} {:?}", i.kind, i.root))).collect()
+    }
+}
+
+#[test]
+fn a_collector_whose_clock_is_set_back_learns_anew_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fabric = Hosts::new(parts(dir.path()));
+    assert_eq!(fabric.pass(30, HOUR, 0.0), []);
+    // What agents send belongs to no second that it knows.
+    assert_eq!(fabric.pass(15, HOUR, 0.5), []);
+    let found = fabric.pass(15, 0, 0.5);
+    assert_eq!(found.len(), 1, "set right, it judges at once: {found:?}");
+    assert!(found[0].1.contains("SlowReceiver") && found[0].1.contains("h0"), "{found:?}");
+    // What is open goes on under its id, also over another step back.
+    assert_eq!(fabric.pass(10, 60_000, 0.5), found);
+    assert_eq!(fabric.pass(15, 0, 0.5), found);
+    assert_eq!(fabric.pass(40, 0, 0.0), [], "and ends when its trouble does");
+}
+
+#[test]
+fn a_clock_that_is_slewed_is_not_one_that_was_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fabric = Hosts::new(parts(dir.path()));
+    fabric.pass(30, 3000, 0.0);
+    let known = fabric.live.watch.fabric().ports.added();
+    fabric.pass(2, 0, 0.0);
+    assert_eq!(fabric.live.watch.fabric().ports.added(), known);
+    assert!(fabric.live.frame_ms > fabric.now_ms, "it waits for its clock");
+    assert_eq!(fabric.pass(15, 0, 0.5).len(), 1);
+}
