@@ -248,14 +248,14 @@ impl Telemetry {
             )?,
             reloads: counters(
                 "fabriclens_reloads_total",
-                "Changed files (certificates, tokens) that were read again.",
+                "Changed files (certificates, tokens, authorities of other servers) that were read again.",
                 &["what", "result"],
             )?,
             reload_failing: {
                 let g = IntGaugeVec::new(
                     Opts::new(
                         "fabriclens_reload_failing",
-                        "1 when changed files cannot be used and old ones are.",
+                        "Files that changed and cannot be used: those before are in force.",
                     ),
                     &["what"],
                 )?;

@@ -255,7 +255,7 @@ fn start(
     let name = || config.name.clone();
     let other = |message: String| ForwardError::Other { name: name(), message };
     let client =
-        Client::new(&config.endpoint).map_err(|source| ForwardError::File { name: name(), source })?;
+        Client::new(&config.endpoint, telemetry).map_err(|source| ForwardError::File { name: name(), source })?;
     let select: Vec<_> =
         config.select.iter().map(|text| selector::selector(text)).collect::<Result<_, _>>().map_err(other)?;
     let teller = Teller::new(store, select.clone());

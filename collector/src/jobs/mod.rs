@@ -26,6 +26,7 @@ use crate::data::Data;
 use crate::endpoint::FileError;
 use crate::every::{Why, every};
 use crate::forward::Sink;
+use crate::telemetry::Telemetry;
 pub use body::{Body, BodyError, Change};
 pub use rollup::run as roll_up;
 pub(crate) use running::Running;
@@ -84,6 +85,7 @@ trait Ask: Send {
 struct Opening<'a> {
     config: &'a Config,
     data: &'a Arc<Data>,
+    telemetry: &'a Telemetry,
     /// Becomes true when the collector stops: what takes long is given up.
     stop: &'a watch::Receiver<bool>,
 }
@@ -114,9 +116,10 @@ pub fn ask(
     jobs: &Arc<Jobs>,
     data: &Arc<Data>,
     config: &Config,
+    telemetry: &Telemetry,
     stop: &watch::Receiver<bool>,
 ) -> Result<Vec<JoinHandle<()>>, FileError> {
-    let opening = Opening { config, data, stop };
+    let opening = Opening { config, data, telemetry, stop };
     let open = |row: &Row| Ok((row.open)(&opening)?.map(|source| (row.pace, source)));
     let sources = SOURCES.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let start = |(pace, mut source): (Duration, Box<dyn Ask>)| {
