@@ -152,10 +152,13 @@ async fn many_requests_in_json_take_no_turns_of_others() {
     let first = receive(true).await.unwrap();
     let turns = bench.ingest.limits.in_flight;
     let waits: Vec<_> = (0..2 * turns).map(|_| tokio::spawn(receive(true))).collect();
-    // Each that waits holds it too.
-    while Arc::strong_count(&bench.ingest.json) < 2 + 2 * turns {
-        tokio::task::yield_now().await;
-    }
+    let all_wait = async {
+        // Each that waits holds it too.
+        while Arc::strong_count(&bench.ingest.json) < 2 + 2 * turns {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), all_wait).await.expect("some wait for a turn");
     assert_eq!((bench.ingest.gate.waiting(), receive(false).await.is_ok()), (0, true));
     drop(first);
     for one in waits {

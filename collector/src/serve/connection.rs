@@ -320,7 +320,7 @@ mod tests {
         }
         assert_eq!(get("/slow").await, "at last", "who waits for an answer is not idle");
         let asked = began.elapsed();
-        let ended = ends.await.unwrap() - asked;
+        let ended = timeout(10 * IDLE, ends).await.expect("it never ends").unwrap() - asked;
         assert!(ended <= 2 * IDLE + GRACE, "{ended:?} after its last request");
     }
 
