@@ -4,6 +4,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
@@ -12,15 +13,17 @@ use ureq::typestate::{WithBody, WithoutBody};
 use ureq::{Agent, Body, RequestBuilder};
 
 use crate::config;
+use crate::reload::{Reload as _, Reloaded};
+use crate::telemetry::Telemetry;
 
 /// Bytes of an error's text that are read.
 const TOLD: u64 = 1000;
 /// No server makes us wait longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
-/// Sends requests to one server; connections are kept.
+/// Sends requests to one server; connections are kept, until whom we trust changes.
 pub struct Client {
-    agent: Agent,
+    agent: Arc<Reloaded<Agent>>,
     endpoint: config::Endpoint,
 }
 
@@ -39,20 +42,15 @@ impl FileError {
 }
 
 impl Client {
-    /// Checks that the files can be read.
+    /// Checks that the files can be read. All of them may change later: who is trusted is looked at before each request,
+    /// and a file that cannot be used leaves those before in force.
     ///
     /// # Errors
     /// [`FileError`] naming the file.
-    pub fn new(endpoint: &config::Endpoint) -> Result<Self, FileError> {
-        let mut builder = Agent::config_builder()
-            .timeout_global(Some(endpoint.timeout))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .user_agent(concat!("fabriclens/", env!("CARGO_PKG_VERSION")));
-        if let Some(path) = &endpoint.ca {
-            builder = builder.tls_config(crate::client::trusting(path).map_err(|e| FileError::new(path, e))?);
-        }
-        let client = Self { agent: builder.build().new_agent(), endpoint: endpoint.clone() };
+    pub fn new(endpoint: &config::Endpoint, telemetry: &Telemetry) -> Result<Self, FileError> {
+        let (files, of) = (endpoint.ca.iter().cloned().collect(), endpoint.clone());
+        let agent = Reloaded::new("server_ca", files, telemetry, move || agent(&of))?;
+        let client = Self { agent, endpoint: endpoint.clone() };
         client.authorization()?;
         Ok(client)
     }
@@ -67,7 +65,8 @@ impl Client {
     /// # Errors
     /// [`FileError`] when a password or token can no longer be read.
     pub fn post(&self, url: &str) -> Result<RequestBuilder<WithBody>, FileError> {
-        self.dressed(self.agent.post(url))
+        self.agent.look();
+        self.dressed(self.agent.get().post(url))
     }
 
     /// The same as a GET.
@@ -75,7 +74,8 @@ impl Client {
     /// # Errors
     /// As there.
     pub fn get(&self, url: &str) -> Result<RequestBuilder<WithoutBody>, FileError> {
-        self.dressed(self.agent.get(url))
+        self.agent.look();
+        self.dressed(self.agent.get().get(url))
     }
 
     fn dressed<T>(&self, mut request: RequestBuilder<T>) -> Result<RequestBuilder<T>, FileError> {
@@ -103,6 +103,19 @@ impl Client {
             _ => None,
         })
     }
+}
+
+/// With connections of its own.
+fn agent(endpoint: &config::Endpoint) -> Result<Agent, FileError> {
+    let mut builder = Agent::config_builder()
+        .timeout_global(Some(endpoint.timeout))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .user_agent(concat!("fabriclens/", env!("CARGO_PKG_VERSION")));
+    if let Some(path) = &endpoint.ca {
+        builder = builder.tls_config(crate::client::trusting(path).map_err(|e| FileError::new(path, e))?);
+    }
+    Ok(builder.build().new_agent())
 }
 
 /// `HTTP 400: out of order sample`, with as much of the body as helps.
@@ -163,12 +176,13 @@ mod tests {
             headers: [].into(),
             timeout: Duration::from_secs(1),
         };
-        let client = Client::new(&endpoint).unwrap();
+        let telemetry = Telemetry::new().unwrap();
+        let client = Client::new(&endpoint, &telemetry).unwrap();
         assert_eq!(client.authorization().unwrap().unwrap(), "Bearer one");
         std::fs::write(file.path(), "two").unwrap();
         assert_eq!(client.authorization().unwrap().unwrap(), "Bearer two");
         endpoint.bearer_token_file = Some("/nonexistent/token".into());
-        let error = Client::new(&endpoint).err().unwrap().to_string();
+        let error = Client::new(&endpoint, &telemetry).err().unwrap().to_string();
         assert!(error.starts_with("/nonexistent/token: "), "{error}");
     }
 

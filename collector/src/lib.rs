@@ -20,6 +20,7 @@ mod lines;
 mod parts;
 pub mod pressure;
 pub mod reload;
+mod room;
 pub mod serve;
 mod tap;
 pub mod telemetry;

@@ -1,4 +1,4 @@
-//! What is read from files that others change while the collector runs: certificates, tokens. Files are looked at, not
+//! What is read from files that others change while the collector runs: certificates, tokens, whom it trusts. Files are looked at, not
 //! watched: a volume of Kubernetes swaps a link, an editor renames, and both show in what `stat` tells.
 
 use std::fs;
@@ -56,7 +56,8 @@ impl<T: Send + Sync> Reloaded<T> {
         // Before the load: what changes meanwhile is found by the next look.
         let prints = prints(&files);
         let now = watch::Sender::new(Arc::new(load()?));
-        telemetry.reload_failing.with_label_values(&[what]).set(0);
+        // There from now on; several may be of one name.
+        telemetry.reload_failing.with_label_values(&[what]).add(0);
         let load = Box::new(move || load().map_err(|e| e.to_string()));
         let seen = Mutex::new(Seen { prints, failure: None });
         Ok(Arc::new(Self { what, files, load, now, seen, telemetry: telemetry.clone() }))
@@ -87,8 +88,9 @@ impl<T: Send + Sync> Reload for Reloaded<T> {
         match (self.load)() {
             Ok(value) => {
                 self.now.send_replace(Arc::new(value));
-                seen.failure = None;
-                failing.set(0);
+                if seen.failure.take().is_some() {
+                    failing.dec();
+                }
                 count("ok");
                 tracing::info!(what = self.what, "files changed and are in force");
             }
@@ -98,8 +100,9 @@ impl<T: Send + Sync> Reload for Reloaded<T> {
                     error,
                     "files changed and cannot be used; those before stay in force"
                 );
-                seen.failure = Some(error);
-                failing.set(1);
+                if seen.failure.replace(error).is_none() {
+                    failing.inc();
+                }
                 count("failed");
             }
             Err(_) => {}

@@ -91,6 +91,8 @@ pub struct Telemetry {
     /// Kinds that were open at some time.
     kinds: Arc<Mutex<BTreeSet<String>>>,
     store: Vec<(IntGauge, Pick)>,
+    /// How far this host's clock is ahead of what is believed, seconds.
+    clock_off: IntGauge,
     forward: Forward,
 }
 
@@ -246,12 +248,15 @@ impl Telemetry {
             )?,
             reloads: counters(
                 "fabriclens_reloads_total",
-                "Changed files (certificates, tokens) that were read again.",
+                "Changed files (certificates, tokens, authorities of other servers) that were read again.",
                 &["what", "result"],
             )?,
             reload_failing: {
                 let g = IntGaugeVec::new(
-                    Opts::new("fabriclens_reload_failing", "1 when changed files cannot be used and old ones are."),
+                    Opts::new(
+                        "fabriclens_reload_failing",
+                        "Files that changed and cannot be used: those before are in force.",
+                    ),
                     &["what"],
                 )?;
                 registry.register(Box::new(g.clone()))?;
@@ -294,6 +299,10 @@ impl Telemetry {
                 g
             },
             kinds: Arc::default(),
+            clock_off: gauge(
+                "fabriclens_clock_off_seconds",
+                "How far this host's clock leapt ahead (or, negative, back), while that is in doubt; else 0.",
+            )?,
             store: STORE
                 .iter()
                 .map(|(name, help, read)| Ok((gauge(name, help)?, *read)))
@@ -361,6 +370,7 @@ impl Telemetry {
         for (gauge, read) in &self.store {
             gauge.set(i64::try_from(read(stats)).unwrap_or(i64::MAX));
         }
+        self.clock_off.set(stats.clock_off_ms / 1000);
     }
 
     /// Prometheus text format.

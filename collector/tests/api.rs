@@ -234,3 +234,43 @@ async fn a_snapshot_is_a_data_directory_that_answers_as_the_original_did() {
     let (status, body) = common::post(url, &[], vec![]).await;
     assert!(status == 503 && body.contains("remove those"), "{status} {body}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_while_it_stops_hears_that_and_nobody_else_gets_in() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let Collector { running, dir: _dir } = Collector::start().await;
+    let address = running.http;
+    let mut asks = tokio::net::TcpStream::connect(address).await.unwrap();
+    asks.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n").await.unwrap();
+    // Connections are taken in their order.
+    drop(tokio::net::TcpStream::connect(address).await.unwrap());
+    let stop = tokio::spawn(running.stop());
+    common::until("it takes no more", async || tokio::net::TcpStream::connect(address).await.is_err()).await;
+    asks.write_all(b"\r\n").await.unwrap();
+    let mut answer = String::new();
+    asks.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("stopping: requests that are under way"), "{answer}");
+    stop.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remote_engine_that_is_away_is_told_also_where_there_are_peers() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let write = common::forward(&format!("http://{nobody}/api/v1/write"));
+    let read = fabriclens::config::Endpoint { url: format!("http://{nobody}"), ..write.endpoint.clone() };
+    let remote = fabriclens::config::Remote { read, write };
+    let peer = Collector::start().await;
+    let beside = common::forward(&format!("http://{}", peer.running.http)).endpoint;
+    for peers in [vec![], vec![beside]] {
+        let c = Collector::with(|config| {
+            config.store = Some(remote.clone());
+            config.peers = peers;
+        })
+        .await;
+        let (status, answer) = c.json("/api/v1/query?query=up").await;
+        assert!(status >= 500, "{answer}");
+        let (status, text) = c.get("/readyz").await;
+        assert!(status == 200 && text.contains(&format!("remote engine http://{nobody}: ")), "{text}");
+        c.running.stop().await;
+    }
+}

@@ -4,6 +4,7 @@
 mod common;
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -123,4 +124,76 @@ async fn a_snapshot_under_load_is_restored_elsewhere_with_all_there_was() {
     assert_eq!(output.status.code(), Some(1));
     let last = text.lines().last().unwrap();
     assert!(last.contains("has format version 9") && last.contains("use a newer release"), "{text}");
+}
+
+/// The commands of the page's block that holds these words.
+fn block(words: &str) -> String {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redundancy.md")).unwrap();
+    let (_, section) = page.split_once("## Backup and restore").unwrap();
+    let blocks = section.split("```sh").skip(1).map(|b| b.split_once("```").unwrap().0);
+    let found: Vec<&str> = blocks.filter(|b| b.contains(words)).collect();
+    let [one] = found[..] else { panic!("{words} is in {} blocks", found.len()) };
+    // Behind the fence stands why the page does not run it.
+    one.split_once('\n').unwrap().1.to_owned()
+}
+
+/// The page's own commands, with directories below a temporary one, this build for the service, and `cp` where there is no
+/// rsync.
+#[test]
+fn the_commands_of_the_page_back_up_and_restore() {
+    const HARNESS: &str = r#"set -euo pipefail
+        command -v rsync > /dev/null || rsync() { mkdir -p "$3" && cp --archive "$2." "$3"; }
+        systemctl() {
+            case "$1 $2" in
+            "stop fabriclens")
+                kill "$SERVICE"
+                while [ -e "/proc/$SERVICE" ] && [ "$(cut -d' ' -f3 "/proc/$SERVICE/stat")" != Z ]; do sleep 0.05; done ;;
+            "start fabriclens")
+                "$BIN" serve --data "$DATA" --http "$HTTP" --otlp-grpc 127.0.0.1:0 --otlp-http 127.0.0.1:0 2> log &
+                SERVICE=$!
+                trap 'kill "$SERVICE"' EXIT
+                until grep -q ' page=' log; do sleep 0.05; done ;;
+            *) exit 9 ;;
+            esac
+        }
+"#;
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("var/lib/private/fabriclens");
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::create_dir_all(dir.path().join("fabriclens")).unwrap();
+    std::os::unix::fs::symlink(&data, dir.path().join("var/lib/fabriclens")).unwrap();
+    let server = process::Server::start(&data, &[]);
+    let http = server.url.trim_start_matches("http://").to_owned();
+    let bash = |commands: &str, name: &str| {
+        let local = commands.replace("127.0.0.1:7470", &http).replace("backup:/", "./").replace("NAME", name);
+        let local = local.replace("/var/lib/", "./var/lib/");
+        let output = Command::new("bash")
+            .args([
+                "-c",
+                &format!("{HARNESS}{local}\necho\n\"$BIN\" query --url \"http://$HTTP\" 'sum_over_time(durable[5m])'"),
+            ])
+            .envs([("BIN", process::BIN), ("HTTP", &http), ("SERVICE", &server.child.id().to_string())])
+            .env("DATA", &data)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{local}: {text} {}", String::from_utf8_lossy(&output.stderr));
+        text
+    };
+    let now = now_ms();
+    assert_eq!(server.write(&[(now - 2000, 3.0), (now - 1000, 4.0)]), 204);
+    let backup = block("/api/v1/admin/tsdb/snapshot");
+    let (snapshot, rest) = backup.split_once('\n').unwrap();
+    let told = bash(snapshot, "");
+    let name: Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
+    let name = name["data"]["name"].as_str().unwrap();
+    bash(rest, name);
+    assert!(!data.join("snapshots").join(name).exists(), "it is copied and gone");
+    // What comes later is not in it.
+    assert_eq!(server.write(&[(now, 100.0)]), 204);
+    let told = bash(&block("systemctl start"), name);
+    let value = told.lines().last().unwrap().split_whitespace().last().unwrap();
+    assert!(told.contains("Fabriclens is ready") && value == "7", "{told}");
+    assert!(dir.path().join("var/lib/private/fabriclens.before/FABRICLENS").exists(), "what was there is kept");
 }

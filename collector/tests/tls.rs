@@ -387,3 +387,53 @@ async fn forwarding_goes_over_https_to_whom_it_trusts() {
     let far = Collector::over(far.dir, |_| {}).await;
     assert_eq!(far.value("m").await, Some(1.0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whom_a_target_is_trusted_by_may_change_and_what_waits_is_sent() {
+    let (old, new) = (Ca::new(), Ca::new());
+    let serve = |ca: &Ca| {
+        let (cert, key) = ca.issue("server");
+        Some(Tls { cert, key, client_ca: None })
+    };
+    let far = Collector::with(|config| config.tls = serve(&old)).await;
+    let port = far.running.http.port();
+    let mut target = forward(&format!("https://localhost:{port}/api/v1/write"));
+    let trusted = old.path("trusted.crt");
+    std::fs::write(&trusted, old.issuer.pem()).unwrap();
+    target.endpoint.ca = Some(trusted.clone());
+    let near = Collector::with(|c| c.forward = vec![target]).await;
+    let told = async |metric: &str| {
+        let (_, text) = near.get("/metrics").await;
+        let value = text.lines().find_map(|l| l.strip_prefix(metric)?.trim().parse::<f64>().ok());
+        value.unwrap_or_else(|| panic!("no {metric}"))
+    };
+    let pending = "fabriclens_forward_pending_samples{queue=\"far\"}";
+    let failed = "fabriclens_forward_failed_total{queue=\"far\"}";
+    let write = async |value: f64| near.remote_write(vec![series(&[("__name__", "m")], &[(now_ms(), value)])]).await;
+    write(1.0).await;
+    until("it is sent", async || told(pending).await == 0.0).await;
+    // The authority changes: first at the target, then here, where the file is bad for a while.
+    far.running.stop().await;
+    let far = Collector::over(far.dir, |config| {
+        config.tls = serve(&new);
+        config.listen.http.set_port(port);
+    })
+    .await;
+    write(2.0).await;
+    until("it is not trusted", async || told(failed).await >= 1.0).await;
+    std::fs::write(&trusted, "nothing of the kind").unwrap();
+    until("that is told", async || told("fabriclens_reload_failing{what=\"server_ca\"}").await == 1.0).await;
+    assert_eq!(told(pending).await, 1.0);
+    std::fs::write(&trusted, new.issuer.pem()).unwrap();
+    until("it is sent to whom it trusts now", async || told(pending).await == 0.0).await;
+    assert_eq!(told("fabriclens_reload_failing{what=\"server_ca\"}").await, 0.0);
+    // Who is no longer trusted gets nothing more, also not over a connection of before.
+    let before = told(failed).await;
+    std::fs::write(&trusted, old.issuer.pem()).unwrap();
+    write(3.0).await;
+    until("it is left", async || told(failed).await > before).await;
+    assert_eq!(told(pending).await, 1.0);
+    far.running.stop().await;
+    let far = Collector::over(far.dir, |_| {}).await;
+    assert_eq!(far.value("m").await, Some(2.0));
+}

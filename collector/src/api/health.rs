@@ -58,6 +58,13 @@ impl Api {
             ));
         }
         all.extend(self.queried.missing());
+        if stats.clock_off_ms != 0 {
+            let (seconds, way) =
+                ((stats.clock_off_ms / 1000).abs(), if stats.clock_off_ms > 0 { "ahead" } else { "back" });
+            all.push(format!(
+                "clock: it went {way} by {seconds} s; for an hour nothing is removed for its age, and nobody is too early for it"
+            ));
+        }
         if let Some(failure) = &stats.maintenance_failure {
             all.push(format!("blocks cannot be written, and samples not for long any more: {failure}"));
         }

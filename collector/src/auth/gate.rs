@@ -12,7 +12,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, he
 use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, any, on};
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::{Code, Status};
 
 use super::{Caller, Denied, Guard, Needs, host};
@@ -20,11 +19,12 @@ use crate::api::error::{ApiError, Kind};
 use crate::endpoint::jitter;
 use crate::ingest::body::{self, BodyError};
 use crate::ingest::{BODY_TIME, retry};
+use crate::room::{Full, Held};
 use crate::serve::listen::Peer;
 
 /// Largest body of a request that is not samples.
 const BODY_BYTES: usize = 4 << 20;
-/// All of them together.
+/// All of them together; those of one caller half of it.
 pub(super) const BODIES: usize = 64 << 20;
 /// How soon those may come back for whose body there is no room.
 const SOON: Duration = Duration::from_secs(2);
@@ -123,7 +123,7 @@ async fn pass(
         return next.run(request.map(|_| Body::empty())).await;
     }
     let asked = changes.then(|| (request.method().clone(), request.uri().path().to_owned()));
-    let response = run(request, next, &guard.bodies).await;
+    let response = run(request, next, guard.bodies.of(caller.address)).await;
     if let Some((method, path)) = asked {
         audit(&caller, &method, &path, response.status());
     }
@@ -136,11 +136,12 @@ fn audit(caller: &Caller, method: &Method, path: &str, status: StatusCode) {
 }
 
 /// Runs the handler with the whole body, which may take neither long nor much room.
-async fn run(request: Request, next: Next, room: &Semaphore) -> Response {
+async fn run(request: Request, next: Next, room: Held) -> Response {
     match whole(request, room).await {
         Ok((request, _held)) => next.run(request).await,
         Err(Short::Room) => {
-            let text = format!("other requests take the {BODIES} bytes for bodies; send it again");
+            let text =
+                format!("other requests take the {BODIES} bytes for bodies, or yours half of them; send it again");
             let mut response = answer(StatusCode::SERVICE_UNAVAILABLE, Kind::Unavailable, text);
             come_back(&mut response, jitter(SOON));
             response
@@ -176,21 +177,13 @@ impl From<BodyError> for Short {
 }
 
 /// With the room that its body takes, stretch by stretch: who sends slowly holds no more than what came.
-async fn whole(request: Request, room: &Semaphore) -> Result<(Request, Option<SemaphorePermit<'_>>), Short> {
+async fn whole(request: Request, mut room: Held) -> Result<(Request, Held), Short> {
     let (parts, body) = request.into_parts();
-    let mut held: Option<SemaphorePermit<'_>> = None;
     // Not refused for the length that it announces: who still sends would not see the answer.
     let unannounced = HeaderMap::new();
-    let read = body::read(&unannounced, body, BODY_BYTES, |bytes| {
-        let more = u32::try_from(bytes).ok().and_then(|bytes| room.try_acquire_many(bytes).ok()).ok_or(Short::Room)?;
-        match &mut held {
-            Some(held) => held.merge(more),
-            None => held = Some(more),
-        }
-        Ok(())
-    });
+    let read = body::read(&unannounced, body, BODY_BYTES, |bytes| room.add(bytes).map_err(|Full| Short::Room));
     let bytes = tokio::time::timeout(BODY_TIME, read).await.unwrap_or(Err(Short::Slow))?;
-    Ok((Request::from_parts(parts, Body::from(bytes)), held))
+    Ok((Request::from_parts(parts, Body::from(bytes)), room))
 }
 
 /// Says when.
@@ -282,11 +275,14 @@ async fn dress(mut response: Response) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::room::Room;
+
+    const LOCAL: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_is_not_waited_for() {
-        let room = Semaphore::new(BODIES);
-        let whole = async |body: Body| whole(Request::new(body), &room).await.map(|_| ());
+        let room = Room::new(BODIES);
+        let whole = async |body: Body| whole(Request::new(body), room.of(LOCAL)).await.map(|_| ());
         let never = futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>();
         assert_eq!(whole(Body::from_stream(never)).await, Err(Short::Slow));
         assert_eq!(whole(Body::from(vec![b' '; BODY_BYTES + 1])).await, Err(Short::Large));
@@ -295,13 +291,14 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_together_take_a_bounded_room() {
-        let room = Semaphore::new(100);
-        let ask = async |bytes| whole(Request::new(Body::from(vec![0; bytes])), &room).await;
-        let held = (ask(60).await.unwrap(), ask(40).await.unwrap());
-        assert_eq!(ask(1).await.map(|_| ()), Err(Short::Room));
+        let room = Room::new(100);
+        let ask =
+            async |n: u8, bytes| whole(Request::new(Body::from(vec![0; bytes])), room.of([10, 0, 0, n].into())).await;
+        let held = (ask(1, 50).await.unwrap(), ask(2, 40).await.unwrap());
+        assert_eq!(ask(1, 1).await.map(|_| ()), Err(Short::Room), "one caller has half of it");
+        assert_eq!(ask(3, 11).await.map(|_| ()), Err(Short::Room), "it is full");
         drop(held);
-        assert!(ask(100).await.is_ok());
-        assert_eq!(room.available_permits(), 100, "it is given back");
+        assert!(ask(1, 50).await.is_ok() && ask(1, 50).await.is_ok(), "it is given back");
     }
 
     #[test]

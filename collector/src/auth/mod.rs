@@ -29,11 +29,11 @@ use axum::http::{HeaderMap, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
 use crate::api::time::{format_time, now_ms};
 use crate::config::{self, Config};
 use crate::reload::{Reload, Reloaded};
+use crate::room::Room;
 use crate::serve::listen::Peer;
 use crate::telemetry::Telemetry;
 use proxy::Said;
@@ -86,7 +86,7 @@ pub struct Guard {
     /// Names that a loopback listener has, where its pages could read and change everything.
     names: Option<Vec<String>>,
     /// Room for bodies that are not samples, bytes.
-    bodies: Semaphore,
+    bodies: Arc<Room>,
     telemetry: Telemetry,
     logged: Mutex<Option<Instant>>,
 }
@@ -110,7 +110,7 @@ impl Guard {
             own_origin: config.external_url.as_deref().map(gate::origin_of),
             // A certificate is for its names, and browsers look.
             names: (!config.asks_who() && config.tls.is_none()).then(|| host::names(config.external_url.as_deref())),
-            bodies: Semaphore::new(gate::BODIES),
+            bodies: Room::new(gate::BODIES),
             telemetry: telemetry.clone(),
             logged: Mutex::default(),
         })

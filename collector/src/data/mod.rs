@@ -13,6 +13,7 @@ use fabriclens_store::Store;
 
 use crate::config;
 use crate::endpoint::FileError;
+use crate::telemetry::Telemetry;
 pub use peers::Joined;
 pub use remote::Remote;
 
@@ -34,12 +35,12 @@ impl Data {
     ///
     /// # Errors
     /// [`FileError`] when a file that a remote engine needs cannot be read.
-    pub fn new(store: Arc<Store>, config: &config::Config) -> Result<Self, FileError> {
+    pub fn new(store: Arc<Store>, config: &config::Config, telemetry: &Telemetry) -> Result<Self, FileError> {
         Ok(match &config.store {
             None => Self::Local(store),
             Some(remote) => {
                 tracing::info!(url = remote.read.url, "samples are kept by a remote engine");
-                Self::Remote(Box::new(Remote::new(&remote.read)?))
+                Self::Remote(Box::new(Remote::new(&remote.read, telemetry)?))
             }
         })
     }
@@ -48,8 +49,8 @@ impl Data {
     ///
     /// # Errors
     /// As of [`Data::new`].
-    pub fn joined(own: Arc<Self>, peers: &[config::Endpoint]) -> Result<Arc<Self>, FileError> {
-        Ok(if peers.is_empty() { own } else { Arc::new(Self::Joined(Box::new(Joined::new(own, peers)?))) })
+    pub fn joined(own: Arc<Self>, peers: &[config::Endpoint], telemetry: &Telemetry) -> Result<Arc<Self>, FileError> {
+        Ok(if peers.is_empty() { own } else { Arc::new(Self::Joined(Box::new(Joined::new(own, peers, telemetry)?))) })
     }
 
     /// What is missing in answers, because a remote engine or a peer does not answer.

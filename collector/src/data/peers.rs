@@ -12,6 +12,7 @@ use super::join::join;
 use super::{Data, Remote};
 use crate::config;
 use crate::endpoint::FileError;
+use crate::telemetry::Telemetry;
 
 /// How long a peer that did not answer is not asked: each question would wait for it.
 const REST: Duration = Duration::from_secs(10);
@@ -33,15 +34,16 @@ impl Joined {
     ///
     /// # Errors
     /// [`FileError`] when a token, password or authority cannot be read.
-    pub fn new(own: Arc<Data>, peers: &[config::Endpoint]) -> Result<Self, FileError> {
-        let peer = |e: &config::Endpoint| Ok(Peer { remote: Remote::peer(e)?, away: Mutex::default() });
+    pub fn new(own: Arc<Data>, peers: &[config::Endpoint], telemetry: &Telemetry) -> Result<Self, FileError> {
+        let peer = |e: &config::Endpoint| Ok(Peer { remote: Remote::peer(e, telemetry)?, away: Mutex::default() });
         Ok(Self { own, peers: peers.iter().map(peer).collect::<Result<_, _>>()? })
     }
 
-    /// What is missing, because a peer does not answer.
+    /// What is missing, because a peer, or who keeps the own samples, did not answer when it was asked last.
     pub(super) fn missing(&self) -> Vec<String> {
-        let away = self.peers.iter().filter_map(|p| p.resting());
-        away.map(|why| format!("what only a peer has is missing, because it does not answer: {why}")).collect()
+        let away = self.peers.iter().filter_map(|p| p.away.lock().as_ref().map(|(why, _)| why.clone()));
+        let away = away.map(|why| format!("what only a peer has is missing, because it does not answer: {why}"));
+        self.own.missing().into_iter().chain(away).collect()
     }
 
     /// What each peer says that answers; all are asked at the same time.

@@ -19,6 +19,7 @@ use crate::api::number::push_time;
 use crate::config;
 use crate::endpoint::{self, Client, FileError};
 use crate::lines;
+use crate::telemetry::Telemetry;
 
 /// Bytes of a sample and of a series in an answer, as the store counts them.
 const SAMPLE: usize = 16;
@@ -46,9 +47,9 @@ impl Remote {
     ///
     /// # Errors
     /// [`FileError`] naming the file that cannot be read.
-    pub fn new(endpoint: &config::Endpoint) -> Result<Self, FileError> {
+    pub fn new(endpoint: &config::Endpoint, telemetry: &Telemetry) -> Result<Self, FileError> {
         Ok(Self {
-            client: Client::new(endpoint)?,
+            client: Client::new(endpoint, telemetry)?,
             exports: AtomicBool::new(false),
             peer: false,
             away: Mutex::default(),
@@ -59,8 +60,8 @@ impl Remote {
     ///
     /// # Errors
     /// As of [`Remote::new`].
-    pub fn peer(endpoint: &config::Endpoint) -> Result<Self, FileError> {
-        Ok(Self { exports: AtomicBool::new(true), peer: true, ..Self::new(endpoint)? })
+    pub fn peer(endpoint: &config::Endpoint, telemetry: &Telemetry) -> Result<Self, FileError> {
+        Ok(Self { exports: AtomicBool::new(true), peer: true, ..Self::new(endpoint, telemetry)? })
     }
 
     /// Why it did not answer when it was asked last.

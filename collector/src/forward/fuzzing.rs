@@ -3,6 +3,7 @@
 use super::queue::{Limits, Queue};
 use super::reader::Reader;
 use super::segment;
+use crate::api::time::now_ms;
 use crate::telemetry::Telemetry;
 use fabriclens_store::io::OsFiles;
 use std::path::Path;
@@ -14,7 +15,10 @@ pub fn segment(dir: &Path, bytes: &[u8], telemetry: &Telemetry) {
     const LIMITS: Limits = Limits { bytes: u64::MAX, age: None, refuses: false };
     let written = std::fs::write(dir.join(segment::name(1)), bytes);
     written.expect("the directory takes files");
-    let Ok(queue) = Queue::open(Arc::new(OsFiles), dir, vec![], LIMITS, telemetry.forward("fuzz")) else { return };
+    let Ok(queue) = Queue::open(Arc::new(OsFiles), dir, vec![], LIMITS, Arc::new(now_ms), telemetry.forward("fuzz"))
+    else {
+        return;
+    };
     let queue = Arc::new(queue);
     let mut reader = Reader::new(queue.clone());
     while let Ok(Some(window)) = reader.window(100, Duration::ZERO) {

@@ -254,12 +254,13 @@ fn start(
 ) -> Result<Arc<Queue>, ForwardError> {
     let name = || config.name.clone();
     let other = |message: String| ForwardError::Other { name: name(), message };
-    let client = Client::new(&config.endpoint).map_err(|source| ForwardError::File { name: name(), source })?;
+    let client =
+        Client::new(&config.endpoint, telemetry).map_err(|source| ForwardError::File { name: name(), source })?;
     let select: Vec<_> =
         config.select.iter().map(|text| selector::selector(text)).collect::<Result<_, _>>().map_err(other)?;
     let teller = Teller::new(store, select.clone());
     let (dir, telemetry) = (root.join(&config.name), telemetry.forward(&config.name));
-    let queue = Queue::open(Arc::new(OsFiles), &dir, select, limits, telemetry.clone());
+    let queue = Queue::open(Arc::new(OsFiles), &dir, select, limits, store.age_clock(), telemetry.clone());
     let queue = Arc::new(queue.map_err(|source| ForwardError::Queue { name: name(), dir, source })?);
     let sender = Sender {
         name: name(),

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabriclens_model::Matcher;
-use fabriclens_store::RowGroup;
 use fabriclens_store::io::Files;
+use fabriclens_store::{Clock, RowGroup};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::segment::{self, Cursor, HEADER, Segment};
 use super::state::State;
-use crate::api::time::now_ms;
 use crate::telemetry::ForwardTelemetry;
 
 /// A segment that is this large is followed by a new one; smaller for small queues, which drop whole segments.
@@ -61,6 +60,8 @@ pub struct Queue {
     /// A series goes in when it fits one of these lists; without any, all do.
     select: Vec<Vec<Matcher>>,
     limits: Limits,
+    /// What age is measured by, Unix ms.
+    clock: Clock,
     telemetry: ForwardTelemetry,
     cursor: File,
     state: Mutex<State>,
@@ -78,7 +79,7 @@ pub(super) enum Next {
 }
 
 impl Queue {
-    /// Opens or creates the queue in `dir`.
+    /// Opens or creates the queue in `dir`; `clock` (Unix ms) says what is too old.
     ///
     /// # Errors
     /// When the directory or a file in it cannot be read or made.
@@ -87,6 +88,7 @@ impl Queue {
         dir: &Path,
         select: Vec<Vec<Matcher>>,
         limits: Limits,
+        clock: Clock,
         telemetry: ForwardTelemetry,
     ) -> io::Result<Self> {
         files.create_dir(dir)?;
@@ -110,6 +112,7 @@ impl Queue {
             files,
             select,
             limits,
+            clock,
             telemetry,
             cursor,
             state: Mutex::new(state),
@@ -195,7 +198,8 @@ impl Queue {
 
     /// Drops the oldest segments beyond the bounds.
     fn bound(&self, s: &mut State) {
-        let oldest = self.limits.age.map(|a| now_ms().saturating_sub(i64::try_from(a.as_millis()).unwrap_or(i64::MAX)));
+        let oldest =
+            self.limits.age.map(|a| (self.clock)().saturating_sub(i64::try_from(a.as_millis()).unwrap_or(i64::MAX)));
         while let Some(first) = s.segments.front().copied() {
             let last = s.segments.len() == 1;
             let old = oldest.is_some_and(|t| first.last_ms < t) && !(last && (s.busy || !s.pending.is_empty()));

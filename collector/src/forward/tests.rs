@@ -2,23 +2,29 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fabriclens_model::Labels;
 use fabriclens_store::io::faulty::{Faults, FaultyFiles};
-use fabriclens_store::{Options, RowGroup, Store, log_record};
+use fabriclens_store::{Clock, Options, RowGroup, Store, log_record};
 
 use super::queue::{Limits, Queue, QueueError};
 use super::reader::{Reader, Window};
 use super::{Sink, Written};
+use crate::api::time::now_ms;
 use crate::tap::Tap;
 use crate::telemetry::Telemetry;
 
 const LIMITS: Limits = Limits { bytes: 64 << 20, age: None, refuses: false };
 
 fn open(files: &FaultyFiles, dir: &Path, limits: Limits) -> (Arc<Queue>, Telemetry) {
+    open_by(files, dir, limits, Arc::new(now_ms))
+}
+
+fn open_by(files: &FaultyFiles, dir: &Path, limits: Limits, clock: Clock) -> (Arc<Queue>, Telemetry) {
     let telemetry = Telemetry::new().unwrap();
-    let queue = Queue::open(Arc::new(files.clone()), dir, vec![], limits, telemetry.forward("q")).unwrap();
+    let queue = Queue::open(Arc::new(files.clone()), dir, vec![], limits, clock, telemetry.forward("q")).unwrap();
     (Arc::new(queue), telemetry)
 }
 
@@ -199,6 +205,30 @@ fn what_waits_too_long_is_dropped_even_when_nothing_comes() {
     let (queue, _) = open(&files, dir.path(), LIMITS);
     queue.append(&[row(&series, 7)]).unwrap();
     assert_eq!(drain(&queue), [7]);
+}
+
+#[test]
+fn a_clock_that_leaps_ahead_drops_nothing_that_waits() {
+    let (data, dir, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), FaultyFiles::default());
+    let (store, now) = crate::incidents::book::tests::store_with_clock(data.path(), now_ms());
+    let limits = Limits { age: Some(Duration::from_secs(3600)), ..LIMITS };
+    let (queue, telemetry) = open_by(&files, dir.path(), limits, store.age_clock());
+    let series = list(&["a"]);
+    queue.append(&[row(&series, 0)]).unwrap();
+    now.fetch_add(365 * 86_400_000, Ordering::Relaxed);
+    queue.append(&[row(&series, 1)]).unwrap();
+    let w = next(&mut Reader::new(queue.clone()), 10).unwrap();
+    assert!(queue.holds(w.segment, w.from));
+    assert_eq!(gauge(&telemetry, "fabriclens_forward_dropped_total"), 0.0);
+    now.fetch_sub(365 * 86_400_000, Ordering::Relaxed);
+    for _ in 0..3 {
+        assert!(queue.holds(w.segment, w.from));
+        now.fetch_add(1_800_000, Ordering::Relaxed);
+    }
+    assert!(!queue.holds(w.segment, w.from), "in its own time it goes");
+    drop(store);
+    queue.append(&[row(&series, 2)]).unwrap();
+    assert_eq!(drain(&queue), [2], "without a store nothing is old");
 }
 
 #[test]

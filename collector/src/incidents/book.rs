@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fabriclens_correlate::Kind;
 use fabriclens_correlate::incident::{Incident, Severity};
-use fabriclens_store::Store;
+use fabriclens_store::{Clock, Store};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +114,8 @@ pub struct Book {
     silences: sled::Tree,
     told: sled::Tree,
     keep: Duration,
+    /// What age is measured by, Unix ms.
+    age: Clock,
     inner: Mutex<Inner>,
     /// What changed lately.
     pub changes: Changes,
@@ -195,7 +197,8 @@ impl Book {
             inner.remember(record, 0, bytes);
         }
         inner.silences = read::<Silence>(&silences)?.into_iter().map(|(id, _, s)| (id, s)).collect();
-        Ok(Self { tree, silences, told, keep, inner: Mutex::new(inner), changes: Changes::default() })
+        let (age, inner) = (store.age_clock(), Mutex::new(inner));
+        Ok(Self { tree, silences, told, keep, age, inner, changes: Changes::default() })
     }
 
     /// Those that were open when the collector stopped.
@@ -357,7 +360,8 @@ impl Book {
     ///
     /// # Errors
     /// [`BookError::Disk`].
-    pub fn expire(&self, now_ns: i64) -> Result<usize, BookError> {
+    pub fn expire(&self) -> Result<usize, BookError> {
+        let now_ns = (self.age)().saturating_mul(1_000_000);
         let mut inner = self.inner.lock();
         self.drop_silences(&mut inner, now_ns)?;
         if self.keep.is_zero() {

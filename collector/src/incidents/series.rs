@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use super::book::{Book, Filter};
 use super::record::{Record, kind_text, root_labels, severity_text};
-use crate::api::time::{now_ms, now_ns};
+use crate::api::time::now_ms;
 use crate::every::{Why, every};
 use crate::forward::Sink;
 use crate::jobs::Jobs;
@@ -47,7 +47,7 @@ pub async fn run(
     let mut written = Written::default();
     let work = move |why| {
         if why == Why::Pace
-            && let Err(error) = book.expire(now_ns())
+            && let Err(error) = book.expire()
         {
             tracing::warn!(%error, "cannot forget old incidents");
         }

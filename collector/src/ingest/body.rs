@@ -10,6 +10,10 @@ use http_body_util::BodyExt as _;
 /// Objects and lists of a request in JSON. A point is several, and `{}` is one that takes a hundred times its size.
 pub const JSON_PARTS: usize = 1 << 18;
 
+/// Values that follow another in a list or object of a request in JSON: a number is two bytes of text, and eight or more,
+/// several times, when it is read.
+pub const JSON_VALUES: usize = 1 << 20;
+
 /// Why a body was not taken; `Display` names the limit and the remedy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
@@ -24,7 +28,9 @@ pub enum BodyError {
         limit: usize,
     },
     /// JSON that would take many times its size.
-    #[error("a request in JSON has {JSON_PARTS} objects and lists at most; send smaller requests, or protobuf")]
+    #[error(
+        "a request in JSON has {JSON_PARTS} objects and lists, and {JSON_VALUES} values, at most; send smaller requests, or protobuf"
+    )]
     Parts,
     /// `content-encoding` that is not understood.
     #[error("content-encoding {0:?} is not supported; use {1}")]
@@ -132,13 +138,17 @@ pub fn gunzip_into(out: &mut Vec<u8>, body: &[u8], limit: usize) -> Result<(), B
     Ok(())
 }
 
-/// Refuses JSON with more than [`JSON_PARTS`]; brackets in text count too, which are few.
+/// Refuses JSON with more than [`JSON_PARTS`] or [`JSON_VALUES`]; brackets and commas in text count too, which are few.
 ///
 /// # Errors
 /// [`BodyError::Parts`]
 pub fn few_parts(json: &[u8]) -> Result<(), BodyError> {
-    let parts = json.iter().filter(|b| matches!(b, b'{' | b'[')).count();
-    if parts > JSON_PARTS { Err(BodyError::Parts) } else { Ok(()) }
+    let (parts, values) = json.iter().fold((0, 0), |(parts, values), b| match b {
+        b'{' | b'[' => (parts + 1, values),
+        b',' => (parts, values + 1),
+        _ => (parts, values),
+    });
+    if parts > JSON_PARTS || values > JSON_VALUES { Err(BodyError::Parts) } else { Ok(()) }
 }
 
 /// Undoes a snappy block, whose header says how large it becomes.
@@ -176,6 +186,14 @@ mod tests {
         assert!(matches!(unsnap("snappy", &bomb, 1 << 20), Err(BodyError::TooLarge { .. })));
         // A header that promises 4 GiB and holds nothing.
         assert!(matches!(unsnap("snappy", &[0xff, 0xff, 0xff, 0xff, 0x0f], 1 << 20), Err(BodyError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn json_that_would_take_many_times_its_size_is_refused() {
+        let lists = |n: usize| few_parts("[]".repeat(n).as_bytes());
+        assert_eq!((lists(JSON_PARTS), lists(JSON_PARTS + 1)), (Ok(()), Err(BodyError::Parts)));
+        let numbers = |n: usize| few_parts(format!("[0{}]", ",1".repeat(n)).as_bytes());
+        assert_eq!((numbers(JSON_VALUES), numbers(JSON_VALUES + 1)), (Ok(()), Err(BodyError::Parts)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! waits, and what waits is called by its [`Rank`]. Nothing queues without a bound, and a refusal names a time.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,10 @@ use tokio::sync::oneshot;
 use super::rank::Rank;
 use crate::endpoint::jitter;
 use crate::pressure::{Level, Pressure};
+use crate::room::{Full, Held, Room};
 
 /// How long a request waits for its turn; less than agents wait for an answer, so that nothing is done in vain.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The same for what is late anyway.
 const LATE_PATIENCE: Duration = Duration::from_secs(1);
 /// Bounds of the time after which a sender may come back; late samples come after the others.
@@ -25,7 +27,7 @@ const LATEST: Duration = Duration::from_secs(60);
 const TRICKLE: Duration = Duration::from_millis(250);
 /// How soon those are asked back who were turned away by a collector that stops: the next one may be there by then.
 const RESTART: Duration = Duration::from_secs(4);
-/// Bytes of bodies that may be held in all, if requests are small.
+/// Bytes of bodies that may be held in all, if requests are small; half of them of one caller.
 const ROOM: usize = 64 << 20;
 /// The same in largest requests.
 const LARGEST: usize = 4;
@@ -73,7 +75,7 @@ pub struct Away {
 /// See the module.
 pub struct Gate {
     slots: usize,
-    room: usize,
+    room: Arc<Room>,
     pressure: Arc<Pressure>,
     state: Mutex<State>,
 }
@@ -81,8 +83,6 @@ pub struct Gate {
 struct State {
     free: usize,
     waiting: [VecDeque<oneshot::Sender<Turn>>; Rank::ALL.len()],
-    /// Bytes of bodies.
-    held: usize,
     closed: bool,
     /// When the last turn ended while others waited, and the mean time between two such.
     ended: Option<Instant>,
@@ -98,12 +98,11 @@ impl Gate {
     pub fn new(slots: usize, message_size: usize, pressure: Arc<Pressure>) -> Arc<Self> {
         Arc::new(Self {
             slots,
-            room: ROOM.max(LARGEST * message_size),
+            room: Room::new(ROOM.max(LARGEST * message_size)),
             pressure,
             state: Mutex::new(State {
                 free: slots,
                 waiting: Default::default(),
-                held: 0,
                 closed: false,
                 ended: None,
                 pace: Duration::from_millis(1),
@@ -129,11 +128,16 @@ impl Gate {
         s.free <= self.slots / 2 || self.pressure.level() > Level::Calm
     }
 
-    /// A place for a body that is about to be read.
+    /// When who waited too long for something else than a turn may come back.
+    pub fn busy(&self) -> Away {
+        self.state.lock().away(Reason::Turns, Rank::Live)
+    }
+
+    /// A place for a body of this caller that is about to be read.
     ///
     /// # Errors
     /// [`Away`] when the collector stops or has no memory for more.
-    pub fn body(self: &Arc<Self>) -> Result<Body, Away> {
+    pub fn body(self: &Arc<Self>, caller: IpAddr) -> Result<Body, Away> {
         let mut s = self.state.lock();
         if s.closed {
             return Err(Away { reason: Reason::Stopping, after: SOONEST + jitter(RESTART) });
@@ -141,7 +145,7 @@ impl Gate {
         if self.pressure.level() == Level::Full {
             return Err(s.away(Reason::Memory, Rank::Live));
         }
-        Ok(Body { gate: self.clone(), bytes: 0 })
+        Ok(Body { gate: self.clone(), held: self.room.of(caller) })
     }
 
     /// Waits for a turn; hold it until the request is answered.
@@ -161,7 +165,7 @@ impl Gate {
             if rank > most {
                 return Err(s.away(Reason::Memory, rank));
             }
-            if late && s.held > self.room / 2 {
+            if late && self.room.is_short() {
                 return Err(s.away(Reason::Room, rank));
             }
             // What is late leaves half of the turns to what is not.
@@ -252,28 +256,26 @@ impl Drop for Turn {
 /// The bytes of one body.
 pub struct Body {
     gate: Arc<Gate>,
-    bytes: usize,
+    held: Held,
 }
 
 impl Body {
     /// Room for more bytes.
     ///
     /// # Errors
-    /// [`Away`] when all bodies together take what they may.
+    /// [`Away`] when all bodies together, or those of this caller, take what they may.
     pub fn take(&mut self, bytes: usize) -> Result<(), Away> {
-        let mut s = self.gate.state.lock();
-        if s.held + bytes > self.gate.room {
-            return Err(s.away(Reason::Room, Rank::Live));
-        }
-        s.held += bytes;
-        self.bytes += bytes;
-        Ok(())
+        let taken = self.held.add(bytes);
+        taken.map_err(|Full| self.gate.state.lock().away(Reason::Room, Rank::Live))
     }
-}
 
-impl Drop for Body {
-    fn drop(&mut self) {
-        self.gate.state.lock().held -= self.bytes;
+    /// So many bytes are left of it, or have become of it.
+    ///
+    /// # Errors
+    /// As of [`Body::take`].
+    pub fn keep(&mut self, bytes: usize) -> Result<(), Away> {
+        let kept = self.held.hold(bytes);
+        kept.map_err(|Full| self.gate.state.lock().away(Reason::Room, Rank::Live))
     }
 }
 

@@ -44,7 +44,7 @@ async fn take(ingest: &Arc<Ingest>, caller: Caller, request: Request) -> Result<
         let (compressed, message) = message(framed.clone()).ok()?;
         Some((if compressed { packing } else { Packing::None }, message))
     };
-    let received = ingest.receive(Way::OtlpGrpc, &caller, &parts.headers, body, packed).await;
+    let received = ingest.receive(Way::OtlpGrpc, &caller, &parts.headers, body, false, packed).await;
     let received = received.map_err(|e| refuse(e.reason(), status_of(&e)))?;
     let framed = message(received.bytes.clone());
     let (compressed, message) = framed.map_err(|e| refuse(e.reason(), status_of(&e.into())))?;

@@ -127,11 +127,12 @@ async fn take_otlp(
         (Encoding::Protobuf, "gzip" | "x-gzip") => Some((Packing::Gzip, bytes.clone())),
         _ => None,
     };
-    let received = ingest.receive(Way::OtlpHttp, &caller, headers, body, packed).await.map_err(|e| count(e.into()))?;
-    let bytes = received.bytes.clone();
-    let this = ingest.clone();
+    let json = encoding == Encoding::Json;
+    let received = ingest.receive(Way::OtlpHttp, &caller, headers, body, json, packed).await;
+    let mut received = received.map_err(|e| count(e.into()))?;
+    let (bytes, alone) = (received.bytes.clone(), received.alone.take());
     let plain = move || -> Result<Bytes, Refusal> {
-        let _one = (encoding == Encoding::Json).then(|| this.json.lock());
+        let _alone = alone;
         let plain = body::gunzip(&compression, bytes, limit)?;
         if encoding == Encoding::Protobuf {
             return Ok(plain);
@@ -244,7 +245,7 @@ async fn take_remote_write(
     let packing = if compression == "snappy" { Packing::Snappy } else { Packing::None };
     let packed = |bytes: &Bytes| Some((packing, bytes.clone()));
     let received =
-        ingest.receive(Way::RemoteWrite, &caller, headers, body, packed).await.map_err(|e| count(e.into()))?;
+        ingest.receive(Way::RemoteWrite, &caller, headers, body, false, packed).await.map_err(|e| count(e.into()))?;
     let plain = body::unsnap(&compression, &received.bytes, limit).map_err(|e| count(e.into()))?;
     let report = ingest.remote_write(Way::RemoteWrite, caller, plain).await?;
     Ok(report.message())

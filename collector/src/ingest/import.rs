@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt as _;
 
 use super::http::Refusal;
-use super::{Ingest, IngestError, Report, Way, body};
+use super::{Ingest, IngestError, Report, Way, body, gate};
 use crate::auth::Caller;
 use crate::forward::request::{self, Point};
 use crate::lines;
@@ -60,8 +60,9 @@ pub(super) fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
 struct Import {
     ingest: Arc<Ingest>,
     caller: Caller,
-    /// Bytes that are not stored yet.
+    /// Bytes that are not stored yet, and the room that they have.
     rest: Vec<u8>,
+    room: gate::Body,
     /// Lines that are.
     lines: u64,
     report: Report,
@@ -70,6 +71,7 @@ struct Import {
 impl Import {
     /// Takes plain bytes; stores whole lines whenever there is a batch of them.
     async fn feed(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        self.keep(self.rest.len() + bytes.len())?;
         self.rest.extend_from_slice(bytes);
         if self.rest.len() < BATCH {
             return Ok(());
@@ -79,11 +81,16 @@ impl Import {
             Some(last) => {
                 let rest = self.rest.split_off(last + 1);
                 let lines = std::mem::replace(&mut self.rest, rest);
-                self.store(lines).await
+                self.store(lines).await?;
+                self.keep(self.rest.len())
             }
             None if self.rest.len() > limit => Err(body::BodyError::TooLarge { when: "line", limit }.into()),
             None => Ok(()),
         }
+    }
+
+    fn keep(&mut self, bytes: usize) -> Result<(), Refusal> {
+        Ok(self.room.keep(bytes).map_err(|away| self.ingest.away(Way::Import, None, away))?)
     }
 
     async fn store(&mut self, lines: Vec<u8>) -> Result<(), Refusal> {
@@ -105,8 +112,15 @@ pub(super) async fn import(
     body: Body,
 ) -> Response {
     let counted = ingest.clone();
-    let lines = Import { ingest, caller, rest: vec![], lines: 0, report: Report::default() };
-    match take(lines, &headers, body).await.map(|report| report.message()) {
+    let room = ingest.gate.body(caller.address).map_err(|away| ingest.away(Way::Import, None, away).into());
+    let taken = match room {
+        Ok(room) => {
+            let lines = Import { ingest, caller, rest: vec![], room, lines: 0, report: Report::default() };
+            take(lines, &headers, body).await
+        }
+        Err(away) => Err(away),
+    };
+    match taken.map(|report| report.message()) {
         Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
         Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
         Err(refusal) => {

@@ -39,7 +39,7 @@ use bytes::Bytes;
 use fabriclens_store::{Metadata, Store};
 use fabriclens_wire::decode::{Meta, cut};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::api::time::now_ms;
 use crate::auth::{Caller, Hosts};
@@ -103,7 +103,7 @@ pub struct Ingest {
     /// Unpacks requests that wait, to look at them.
     look: Mutex<Unpacker>,
     /// Requests in JSON are read one at a time, since each takes many times its size.
-    json: Mutex<()>,
+    json: Arc<Semaphore>,
     otlp: Vec<otlp::Desk>,
     remote: Vec<Mutex<remote::Decoder>>,
     conflicts: conflict::Watch,
@@ -125,7 +125,7 @@ impl Ingest {
             gate: Gate::new(limits.in_flight, limits.message_size, pressure.clone()),
             admission: Admission::new(pressure),
             look: Mutex::default(),
-            json: Mutex::default(),
+            json: Arc::new(Semaphore::new(1)),
             otlp: (0..DECODERS).map(|_| otlp::Desk::default()).collect(),
             remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
             conflicts: conflict::Watch::new(telemetry.host_conflicts.clone()),
@@ -161,7 +161,7 @@ impl Ingest {
     }
 
     /// Reads a body while there is room for it, then waits for a turn by what is in it and who sends it; hold both until
-    /// the request is answered.
+    /// the request is answered. What is `json` waits for those before it first, so that many of them take no turns of others.
     ///
     /// # Errors
     /// [`IngestError::Away`], [`IngestError::Slow`], or what is wrong with the body.
@@ -171,17 +171,27 @@ impl Ingest {
         caller: &Caller,
         headers: &HeaderMap,
         body: axum::body::Body,
+        json: bool,
         packing: impl FnOnce(&Bytes) -> Option<(Packing, Bytes)>,
     ) -> Result<Received, IngestError> {
-        let mut room = self.gate.body().map_err(|away| self.away(way, None, away))?;
+        let mut room = self.gate.body(caller.address).map_err(|away| self.away(way, None, away))?;
         let read = body::read(headers, body, self.message_size(), |bytes| {
             room.take(bytes).map_err(|away| self.away(way, None, away))
         });
         let bytes = tokio::time::timeout(BODY_TIME, read).await.map_err(|_| IngestError::Slow)??;
+        let alone = if json { Some(self.alone(way).await?) } else { None };
         let tight = self.gate.tight() || self.admission.tight();
         let rank = if tight { self.look(way, caller, packing(&bytes))? } else { Rank::Live };
         let turn = self.gate.turn(rank).await.map_err(|away| self.away(way, Some(rank), away))?;
-        Ok(Received { bytes, _turn: turn, _room: room })
+        Ok(Received { bytes, alone, _turn: turn, _room: room })
+    }
+
+    /// Waits until no other request in JSON is read.
+    async fn alone(&self, way: Way) -> Result<OwnedSemaphorePermit, IngestError> {
+        match tokio::time::timeout(gate::PATIENCE, self.json.clone().acquire_owned()).await {
+            Ok(Ok(alone)) => Ok(alone),
+            _ => Err(self.away(way, None, self.gate.busy())),
+        }
     }
 
     /// Waits for a turn for what is already here.
@@ -339,6 +349,8 @@ impl Ingest {
 pub struct Received {
     /// As they came.
     pub bytes: Bytes,
+    /// While it lives, no other request in JSON is read.
+    pub alone: Option<OwnedSemaphorePermit>,
     _turn: Turn,
     _room: gate::Body,
 }

@@ -138,3 +138,30 @@ fn a_sender_that_is_gone_is_forgotten_without_waiting_for_who_is_at_work() {
     desk.work(&bench.ingest);
     assert!(!desk.forgets(), "who is at work does it");
 }
+
+#[tokio::test]
+async fn many_requests_in_json_take_no_turns_of_others() {
+    let bench = Arc::new(bench());
+    let receive = |json| {
+        let bench = bench.clone();
+        async move {
+            let (headers, body) = (HeaderMap::new(), axum::body::Body::from("{}"));
+            bench.ingest.receive(Way::OtlpHttp, &anybody(), &headers, body, json, |_| None).await
+        }
+    };
+    let first = receive(true).await.unwrap();
+    let turns = bench.ingest.limits.in_flight;
+    let waits: Vec<_> = (0..2 * turns).map(|_| tokio::spawn(receive(true))).collect();
+    let all_wait = async {
+        // Each that waits holds it too.
+        while Arc::strong_count(&bench.ingest.json) < 2 + 2 * turns {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), all_wait).await.expect("some wait for a turn");
+    assert_eq!((bench.ingest.gate.waiting(), receive(false).await.is_ok()), (0, true));
+    drop(first);
+    for one in waits {
+        drop(one.await.unwrap().unwrap());
+    }
+}

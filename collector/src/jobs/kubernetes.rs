@@ -51,7 +51,7 @@ struct Kubernetes {
 pub(super) fn open(opening: &Opening<'_>) -> Opened {
     let Some(config) = &opening.config.jobs.kubernetes else { return Ok(None) };
     let way = match &config.pods {
-        Pods::Url(endpoint) => Way::Server(Box::new(Client::new(endpoint)?)),
+        Pods::Url(endpoint) => Way::Server(Box::new(Client::new(endpoint, opening.telemetry)?)),
         Pods::File(path) => Way::File(path.clone()),
     };
     Ok(Some(Box::new(Kubernetes { way, cluster: config.cluster.clone(), book: Book::new(Source::Kubernetes) })))

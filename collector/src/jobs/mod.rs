@@ -17,16 +17,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabriclens_jobs::{Registry, RegistryError};
-use fabriclens_store::Store;
+use fabriclens_store::{Clock, Store};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::api::time::now_ns;
 use crate::config::Config;
 use crate::data::Data;
 use crate::endpoint::FileError;
 use crate::every::{Why, every};
 use crate::forward::Sink;
+use crate::telemetry::Telemetry;
 pub use body::{Body, BodyError, Change};
 pub use rollup::run as roll_up;
 pub(crate) use running::Running;
@@ -42,6 +42,8 @@ pub struct Jobs {
     /// What is known.
     pub registry: Registry,
     store: Arc<Store>,
+    /// What age is measured by, Unix ms.
+    age: Clock,
     changed: Arc<Notify>,
 }
 
@@ -52,12 +54,24 @@ impl Jobs {
     /// [`RegistryError::Disk`].
     pub fn open(store: &Arc<Store>) -> Result<Self, RegistryError> {
         let table = store.table(TABLE).map_err(|e| RegistryError::Disk(e.to_string()))?;
-        Ok(Self { registry: Registry::open(table)?, store: store.clone(), changed: Arc::default() })
+        let registry = Registry::open(table)?;
+        Ok(Self { registry, store: store.clone(), age: store.age_clock(), changed: Arc::default() })
     }
 
     /// Something was said: the series are written at once.
     pub fn changed(&self) {
         self.changed.notify_one();
+    }
+
+    /// Lets go those that ended so long ago.
+    fn forget(&self, keep: Duration) {
+        let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
+        let now = (self.age)().saturating_mul(1_000_000);
+        match self.registry.expire(now.saturating_sub(keep)) {
+            Ok(0) => {}
+            Ok(runs) => tracing::info!(runs, "jobs that ended long ago are forgotten"),
+            Err(error) => tracing::warn!(%error, "cannot forget old jobs"),
+        }
     }
 }
 
@@ -71,6 +85,7 @@ trait Ask: Send {
 struct Opening<'a> {
     config: &'a Config,
     data: &'a Arc<Data>,
+    telemetry: &'a Telemetry,
     /// Becomes true when the collector stops: what takes long is given up.
     stop: &'a watch::Receiver<bool>,
 }
@@ -101,9 +116,10 @@ pub fn ask(
     jobs: &Arc<Jobs>,
     data: &Arc<Data>,
     config: &Config,
+    telemetry: &Telemetry,
     stop: &watch::Receiver<bool>,
 ) -> Result<Vec<JoinHandle<()>>, FileError> {
-    let opening = Opening { config, data, stop };
+    let opening = Opening { config, data, telemetry, stop };
     let open = |row: &Row| Ok((row.open)(&opening)?.map(|source| (row.pace, source)));
     let sources = SOURCES.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let start = |(pace, mut source): (Duration, Box<dyn Ask>)| {
@@ -124,18 +140,41 @@ pub async fn run(jobs: Arc<Jobs>, sink: Arc<Sink>, config: Config, stop: watch::
     let wake = jobs.changed.clone();
     let work = move |why| {
         if why == Why::Pace && !keep.is_zero() {
-            forget(&jobs.registry, keep);
+            jobs.forget(keep);
         }
         writer.write(&jobs, &sink, why == Why::Stop);
     };
     every(EVERY, wake, stop, "jobs are no longer written as series", work).await;
 }
 
-fn forget(registry: &Registry, keep: Duration) {
-    let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
-    match registry.expire(now_ns().saturating_sub(keep)) {
-        Ok(0) => {}
-        Ok(runs) => tracing::info!(runs, "jobs that ended long ago are forgotten"),
-        Err(error) => tracing::warn!(%error, "cannot forget old jobs"),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::incidents::book::tests::store_with_clock;
+    use fabriclens_jobs::{Facts, Filter, Key, Source};
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_clock_that_leaps_ahead_forgets_no_job() {
+        const KEEP: Duration = Duration::from_secs(3600);
+        let dir = tempfile::tempdir().unwrap();
+        let (store, now) = store_with_clock(dir.path(), 60_000);
+        let jobs = Jobs::open(&store).unwrap();
+        let key = Key { cluster: String::new(), id: "7".into() };
+        jobs.registry.begin(Source::Http, &key, Facts::default(), 1).unwrap();
+        jobs.registry.end(Source::Http, &key, 2).unwrap();
+        let known = || {
+            jobs.forget(KEEP);
+            jobs.registry.list(&Filter::default()).len()
+        };
+        now.fetch_add(365 * 86_400_000, Ordering::Relaxed);
+        assert_eq!(known(), 1);
+        now.fetch_sub(365 * 86_400_000, Ordering::Relaxed);
+        assert_eq!(known(), 1);
+        for _ in 0..3 {
+            now.fetch_add(1_800_000, Ordering::Relaxed);
+            known();
+        }
+        assert_eq!(known(), 0, "in its own time it goes");
     }
 }

@@ -48,7 +48,9 @@ pub(super) fn open(opening: &Opening<'_>) -> Opened {
     let jobs = &opening.config.jobs;
     let way = match (&jobs.squeue, &jobs.slurmrestd) {
         (Some(command), _) => Way::Command(command.clone(), opening.stop.clone()),
-        (None, Some(rest)) => Way::Rest(Box::new(Client::new(&rest.endpoint)?), rest.token_file.clone()),
+        (None, Some(rest)) => {
+            Way::Rest(Box::new(Client::new(&rest.endpoint, opening.telemetry)?), rest.token_file.clone())
+        }
         (None, None) => return Ok(None),
     };
     Ok(Some(Box::new(Slurm { way, book: Book::new(Source::Slurm) })))

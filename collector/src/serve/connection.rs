@@ -3,21 +3,23 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::ConnectInfo;
 use axum::http::Request;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::listen::Peer;
 
@@ -27,6 +29,8 @@ pub const HANDSHAKE: Duration = Duration::from_secs(10);
 const STALL: Duration = Duration::from_secs(60);
 /// Until the head of the next request of HTTP/1 is complete; so long does an idle connection live.
 const HEAD: Duration = Duration::from_secs(60);
+/// The same of HTTP/2, whose clients answer pings for ever and send in batches: a connection is a slot that others want.
+const IDLE: Duration = Duration::from_secs(120);
 /// Bytes of a head. HTTP/2 has its own, 16 KiB.
 const HEAD_BYTES: usize = 64 << 10;
 /// A peer over HTTP/2 that is silent is asked whether it lives.
@@ -43,16 +47,33 @@ pub async fn serve(mut connection: Connection, peer: Peer, router: Router, end: 
         Ok(Err(error)) => return tracing::debug!(peer = %peer.address, %error, "connection ended before a request"),
         Err(_) => return tracing::debug!(peer = %peer.address, "connection without a request timed out"),
     };
+    speak(connection, http2, peer, router, end).await;
+}
+
+/// The same once it is known what is spoken.
+async fn speak<T>(stream: T, http2: bool, peer: Peer, router: Router, end: impl Future<Output = ()>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let address = peer.address;
     let routed = TowerToHyperService::new(router);
+    let busy = Busy::default();
+    let requests = busy.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer.clone()));
-        routed.call(request.map(Body::new))
+        let (answer, under_way) = (routed.call(request.map(Body::new)), requests.begin());
+        async move { answer.await.map(|response| response.map(|body| Answer { body, _under_way: under_way })) }
     });
-    let io = TokioIo::new(connection);
+    let io = TokioIo::new(stream);
     let ended = if http2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new()).keep_alive_interval(PING);
+        let end = async {
+            tokio::select! {
+                () = end => {}
+                () = busy.idle() => {}
+            }
+        };
         until(end, builder.serve_connection(io, service)).await
     } else {
         let mut builder = http1::Builder::new();
@@ -71,6 +92,71 @@ async fn until<C: GracefulConnection>(end: impl Future<Output = ()>, connection:
         () = end => connection.as_mut().graceful_shutdown(),
     }
     tokio::time::timeout(GRACE, connection).await.unwrap_or(Ok(()))
+}
+
+/// How many requests of a connection are under way, and when the last one ended.
+#[derive(Clone)]
+struct Busy(Arc<Mutex<(usize, Instant)>>);
+
+impl Default for Busy {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new((0, Instant::now()))))
+    }
+}
+
+impl Busy {
+    fn begin(&self) -> UnderWay {
+        self.0.lock().0 += 1;
+        UnderWay(self.clone())
+    }
+
+    /// Until there has been none for [`IDLE`].
+    async fn idle(&self) {
+        loop {
+            let (requests, since) = *self.0.lock();
+            let left = if requests > 0 { IDLE } else { IDLE.saturating_sub(since.elapsed()) };
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
+    }
+}
+
+/// A request, until the last of its answer is gone.
+struct UnderWay(Busy);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut busy = self.0.0.lock();
+        *busy = (busy.0 - 1, Instant::now());
+    }
+}
+
+/// What a request is answered with.
+struct Answer {
+    body: Body,
+    _under_way: UnderWay,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: Context<'_, '_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// A connection with what was read of it to see what it speaks.
@@ -181,7 +267,7 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::time::{Instant, sleep, timeout};
+    use tokio::time::{sleep, timeout};
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_cut_off_and_a_slow_one_is_not() {
@@ -199,14 +285,52 @@ mod tests {
         assert_eq!((end.unwrap_err().kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL.as_secs()));
     }
 
+    fn site(address: std::net::SocketAddr) -> (Peer, Router) {
+        let slow = || async {
+            sleep(2 * IDLE).await;
+            "at last"
+        };
+        let router = Router::new().route("/", axum::routing::get(|| async { "here" }));
+        let router = router.route("/slow", axum::routing::get(slow));
+        (Peer { address, loopback: true, certificate: None }, router)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_nothing_more_over_http2_gives_its_slot_to_others() {
+        // In memory: what a socket has under way is not seen by a clock that runs as fast as it can.
+        let (client, stream) = tokio::io::duplex(1 << 16);
+        let (peer, router) = site(([127, 0, 0, 1], 1).into());
+        tokio::spawn(speak(stream, true, peer, router, std::future::pending()));
+        let io = TokioIo::new(client);
+        let (mut ask, connection) =
+            hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), io).await.unwrap();
+        let began = Instant::now();
+        let ends = tokio::spawn(async move {
+            _ = connection.await;
+            began.elapsed()
+        });
+        let mut get = async |path: &str| {
+            let request = Request::get(format!("http://x{path}")).body(Body::empty()).unwrap();
+            let answer = ask.send_request(request).await.unwrap();
+            axum::body::to_bytes(Body::new(answer.into_body()), 100).await.unwrap()
+        };
+        for _ in 0..3 {
+            assert_eq!(get("/").await, "here");
+            sleep(IDLE * 2 / 3).await;
+        }
+        assert_eq!(get("/slow").await, "at last", "who waits for an answer is not idle");
+        let asked = began.elapsed();
+        let ended = timeout(10 * IDLE, ends).await.expect("it never ends").unwrap() - asked;
+        assert!(ended <= 2 * IDLE + GRACE, "{ended:?} after its last request");
+    }
+
     /// What a client gets that sends this and then nothing more, and after how long.
     async fn answer(sent: &[u8]) -> (String, u64) {
         use tokio::io::AsyncWriteExt as _;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, address) = listener.accept().await.unwrap();
-        let router = Router::new().route("/", axum::routing::get(|| async { "here" }));
-        let peer = Peer { address, loopback: true, certificate: None };
+        let (peer, router) = site(address);
         tokio::spawn(serve(Connection::new(Stream::Plain(stream)), peer, router, std::future::pending()));
         client.write_all(sent).await.unwrap();
         let began = Instant::now();

@@ -124,7 +124,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let doors = [(http, Speaks::Http), (grpc, Speaks::Grpc), (otlp, Speaks::Otlp)]
         .map(|(socket, speaks)| Door::open(listener.clone(), socket, speaks, stopped.clone()));
     let store = open(&config).await?;
-    let data = Arc::new(Data::new(store.clone(), &config)?);
+    let data = Arc::new(Data::new(store.clone(), &config, &telemetry)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
     let jobs = Arc::new(Jobs::open(&store)?);
     let book = Arc::new(Book::open(&store, config.retention.incidents)?);
@@ -134,7 +134,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let parts = Parts {
         store: store.clone(),
         data: data.clone(),
-        queried: Data::joined(data.clone(), &config.peers)?,
+        queried: Data::joined(data.clone(), &config.peers, &telemetry)?,
         sink: sink.clone(),
         jobs: jobs.clone(),
         book: book.clone(),
@@ -156,7 +156,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         auth::fallback(otlp_routes, ingest::http::other, Form::Http, &guard),
     ];
     let servers = doors.into_iter().zip(routers).filter_map(|(door, router)| door.serve(router)).collect();
-    let mut tellers = jobs::ask(&jobs, &data, &config, &stopped)?;
+    let mut tellers = jobs::ask(&jobs, &data, &config, &telemetry, &stopped)?;
     // It holds the store, which is free for the next process only when nobody does.
     let memory = watch_memory(pressure, store.clone(), ingest.clone(), telemetry.clone(), stopped.clone());
     tellers.push(tokio::spawn(memory));

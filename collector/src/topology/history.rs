@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fabriclens_correlate::Topology;
 use fabriclens_correlate::topology::PortInfo;
+use fabriclens_store::Clock;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -33,13 +34,15 @@ pub(super) struct History {
     table: sled::Tree,
     /// Older versions go; zero: never.
     keep: Duration,
+    /// What age is measured by, Unix ms.
+    age: Clock,
     held: Mutex<Vec<(i64, Arc<Topology>)>>,
 }
 
 impl History {
-    pub(super) fn open(table: sled::Tree, keep: Duration) -> Result<Self, sled::Error> {
+    pub(super) fn open(table: sled::Tree, keep: Duration, age: Clock) -> Result<Self, sled::Error> {
         table.last()?;
-        Ok(Self { table, keep, held: Mutex::default() })
+        Ok(Self { table, keep, age, held: Mutex::default() })
     }
 
     /// The newest, with the ports that it was made of.
@@ -73,7 +76,7 @@ impl History {
     pub(super) fn add(&self, since_ns: i64, topology: &Topology, ports: &[PortInfo]) {
         let done = pack(&Version { topology, ports }).and_then(|packed| {
             self.table.insert(since_ns.to_be_bytes(), packed).map_err(std::io::Error::other)?;
-            self.forget(since_ns).map_err(std::io::Error::other)?;
+            self.forget().map_err(std::io::Error::other)?;
             self.table.flush().map_err(std::io::Error::other)
         });
         if let Err(error) = done {
@@ -82,8 +85,9 @@ impl History {
     }
 
     /// Lets go what is too old or too much; what held at the limit is kept.
-    fn forget(&self, now_ns: i64) -> Result<(), sled::Error> {
+    fn forget(&self) -> Result<(), sled::Error> {
         let keep = i64::try_from(self.keep.as_nanos()).unwrap_or(i64::MAX);
+        let now_ns = (self.age)().saturating_mul(1_000_000);
         let limit = if self.keep.is_zero() { i64::MIN } else { now_ns.saturating_sub(keep) };
         let (mut versions, mut bytes) = (0, 0);
         let mut old = false;

@@ -84,7 +84,7 @@ impl Topologies {
     pub fn open(store: &Arc<Store>, config: &Config) -> Result<Self, TopologiesError> {
         let failed = |e: &dyn std::fmt::Display| TopologiesError(e.to_string());
         let table = store.table(TABLE).map_err(|e| failed(&e))?;
-        let history = History::open(table, config.retention.jobs).map_err(|e| failed(&e))?;
+        let history = History::open(table, config.retention.jobs, store.age_clock()).map_err(|e| failed(&e))?;
         Ok(Self::over(history, config.topology.clone(), config.jobs.hosts.clone(), now_ms()))
     }
 
@@ -144,12 +144,13 @@ impl Topologies {
         let mut described = told(&ports);
         described.extend(round.files.described().chain(&round.inferred).cloned());
         let new = merge(&described, &Names::new(&ports, &self.aliases));
-        let old = self.current();
-        if *old == new {
+        let (held, old) = self.current.read().clone();
+        let since = now_ms.saturating_mul(1_000_000);
+        // One that holds from later on was made while the clock was ahead: what is asked for now is that of before.
+        if *old == new && held <= since {
             return;
         }
         Change::between(&old, &new).log();
-        let since = now_ms.saturating_mul(1_000_000);
         self.history.add(since, &new, &ports);
         *self.current.write() = (since, Arc::new(new));
     }

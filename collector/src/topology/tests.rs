@@ -17,12 +17,24 @@ fn table(dir: &Path) -> sled::Tree {
     sled::open(dir.join("db")).unwrap().open_tree(TABLE).unwrap()
 }
 
+std::thread_local! {
+    /// What age is measured by, Unix ms.
+    static AGE: std::cell::Cell<i64> = const { std::cell::Cell::new(NOW) };
+}
+
 fn over(dir: &Path, files: &[&str], now_ms: i64) -> Topologies {
-    let history = History::open(table(dir), Duration::from_secs(86_400)).unwrap();
+    AGE.set(now_ms);
+    let history = History::open(table(dir), Duration::from_secs(86_400), Arc::new(|| AGE.get())).unwrap();
     Topologies::over(history, files.iter().map(|f| dir.join(f)).collect(), BTreeMap::new(), now_ms)
 }
 
 fn tell(topologies: &Topologies, at_ms: i64, ports: &[PortInfo]) {
+    AGE.set(at_ms);
+    believe_not(topologies, at_ms, ports);
+}
+
+/// The same, by a clock that is not believed.
+fn believe_not(topologies: &Topologies, at_ms: i64, ports: &[PortInfo]) {
     let reports = ports.iter().map(|p| Report { port: p.clone(), told_ms: at_ms }).collect();
     topologies.round(Some(reports), at_ms);
 }
@@ -101,6 +113,24 @@ fn versions_hold_from_their_time_on_and_survive_a_restart() {
     tell(&t, NOW + 31 * MINUTE + 86_400_000, &[port("h2", "leaf2", "2")]);
     assert_eq!(t.version(0).0, at(31));
     assert_eq!(t.history.last().unwrap().1, *t.current());
+}
+
+#[test]
+fn a_clock_that_leaps_ahead_loses_no_version_and_what_it_saw_holds_when_it_is_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |minute: i64| (NOW + minute * MINUTE) * 1_000_000;
+    let year = 365 * 86_400_000;
+    let t = over(dir.path(), &[], NOW);
+    tell(&t, NOW + MINUTE, &[port("h1", "leaf1", "1")]);
+    tell(&t, NOW + 2 * MINUTE, &[port("h1", "leaf2", "1")]);
+    believe_not(&t, NOW + 3 * MINUTE + year, &[port("h1", "leaf3", "1")]);
+    let then = |t: &Topologies| [1, 2, 3, 5].map(|m| leads(&t.at(at(m)), "h1").unwrap());
+    assert_eq!(then(&t)[..2], ["leaf1 1", "leaf2 1"]);
+    tell(&t, NOW + 4 * MINUTE, &[port("h1", "leaf3", "1")]);
+    assert_eq!(then(&t), ["leaf1 1", "leaf2 1", "leaf2 1", "leaf3 1"]);
+    drop(t);
+    let t = over(dir.path(), &[], NOW + 5 * MINUTE);
+    assert_eq!(then(&t), ["leaf1 1", "leaf2 1", "leaf2 1", "leaf3 1"]);
 }
 
 #[test]

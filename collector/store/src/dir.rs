@@ -34,7 +34,17 @@ pub struct DataDir {
     pub blocks: PathBuf,
     /// Block files of rollups.
     pub rollups: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for DataDir {
+    /// Says it, and does not leave it to the closing of the file: a process that is being started has a copy of each
+    /// descriptor until it runs its program, and a lock lasts as long as any copy.
+    fn drop(&mut self) {
+        if let Err(error) = flock(&self.lock, FlockOperation::Unlock) {
+            tracing::warn!(dir = %self.root.display(), %error, "the lock of the data directory is not given back");
+        }
+    }
 }
 
 impl DataDir {
@@ -70,7 +80,7 @@ impl DataDir {
             write_whole(files, &marker, text.as_bytes()).map_err(|e| fail("write", &marker, e))?;
         }
         let [wal, blocks, rollups] = ["wal", "blocks", "rollups"].map(|sub| root.join(sub));
-        let dir = Self { root: root.into(), wal, blocks, rollups, _lock: lock };
+        let dir = Self { root: root.into(), wal, blocks, rollups, lock };
         for sub in [&dir.wal, &dir.blocks, &dir.rollups] {
             files.create_dir(sub).map_err(|e| fail("create", sub, e))?;
         }
@@ -117,4 +127,25 @@ fn lock(root: &Path) -> Result<File, OpenError> {
         .and_then(|()| write!(file, "{}", std::process::id()))
         .map_err(|e| fail("write", e))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::OsFiles;
+
+    #[test]
+    fn who_lets_go_has_let_go_whoever_has_copies_of_its_descriptors() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || DataDir::open(&OsFiles, dir.path(), &mut Vec::new());
+        let first = open().unwrap();
+        assert!(matches!(open(), Err(OpenError::Locked { .. })));
+        // As a process has it that was forked and has not yet become another program.
+        let copy = first.lock.try_clone().unwrap();
+        drop(first);
+        let second = open().unwrap();
+        drop(copy);
+        assert!(matches!(open(), Err(OpenError::Locked { .. })), "its copy is not the lock of the next");
+        drop(second);
+    }
 }

@@ -80,6 +80,8 @@ impl Precious {
     pub fn open(root: &Path, meta: &Path, damage: &mut Vec<Damage>) -> Result<Self, OpenError> {
         let message = match Self::attempt(meta) {
             Ok(Ok(sound)) => return Ok(sound),
+            // Who has it writes to it: it is not damaged, and must not be moved away below them.
+            Ok(Err(e)) if is_held(&e) => return Err(Self::error(root, meta, e)),
             Ok(Err(sled::Error::Io(e))) if e.kind() != std::io::ErrorKind::Other => {
                 return Err(OpenError::io("open", root, meta, e));
             }
@@ -135,12 +137,17 @@ fn open(path: &Path) -> sled::Result<sled::Db> {
     let patience = Instant::now() + PATIENCE;
     loop {
         match sled::open(path) {
-            Err(sled::Error::Io(e)) if e.to_string().contains("acquire lock") && Instant::now() < patience => {
+            Err(e) if is_held(&e) && Instant::now() < patience => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             opened => return opened,
         }
     }
+}
+
+/// Whether somebody else has the database open; it is not told apart but by its words.
+fn is_held(e: &sled::Error) -> bool {
+    matches!(e, sled::Error::Io(e) if e.to_string().contains("acquire lock"))
 }
 
 fn encode(m: &Metadata) -> Vec<u8> {
@@ -155,4 +162,24 @@ fn encode(m: &Metadata) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> Option<Metadata> {
     let mut c = Cursor::new(bytes);
     Some(Metadata { kind: c.text().ok()?.into(), unit: c.text().ok()?.into(), help: c.text().ok()?.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_somebody_has_is_not_moved_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let meta = dir.path().join("meta");
+        let held = sled::open(&meta).unwrap();
+        let mut damage = Vec::new();
+        let refused = Precious::open(dir.path(), &meta, &mut damage).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(refused.contains("lock") && damage.is_empty(), "{refused}");
+        held.insert("k", "v").unwrap();
+        drop(held);
+        let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["meta"]);
+        assert!(Precious::open(dir.path(), &meta, &mut damage).unwrap().db.get("k").unwrap().is_some());
+    }
 }

@@ -37,7 +37,7 @@ impl Shared {
     ) -> Result<Vec<u64>, StoreError> {
         let mut by_age: Vec<Arc<Block>> = shelf.all().iter().cloned().collect();
         by_age.sort_by_key(|b| b.facts.max);
-        let oldest = age.map(|age| self.aging.now((self.options.clock)()).saturating_sub(millis(age)));
+        let oldest = age.map(|age| self.aging.times((self.options.clock)()).age.saturating_sub(millis(age)));
         let mut freed = 0;
         by_age.retain(|block| {
             let goes = oldest.is_some_and(|oldest| block.facts.max < oldest) || freed < surplus;

@@ -36,6 +36,8 @@ pub struct Stats {
     pub appended: Appended,
     /// Damage found since the start.
     pub damage: Vec<Damage>,
+    /// How far the clock is ahead (or, negative, behind) of what is believed while a step of it is in doubt, ms.
+    pub clock_off_ms: i64,
     /// Why samples cannot be made durable right now.
     pub log_failure: Option<String>,
     /// Why the last flush, merge or removal failed.
@@ -67,6 +69,7 @@ impl Store {
         let mut stats = Stats {
             wal_bytes,
             log_failure,
+            clock_off_ms: self.shared.aging.times((self.shared.options.clock)()).off,
             appended: *self.shared.totals.lock(),
             damage: self.shared.damage.lock().clone(),
             ..Stats::default()

@@ -8,7 +8,7 @@ use crate::head::generation::Generation;
 use crate::io::{Files, OsFiles};
 use crate::maintain::{Bell, Maintenance};
 use crate::metadata::{Metadata, Precious, Table};
-use crate::options::{Options, millis};
+use crate::options::{Clock, Options, millis};
 use crate::rollup::Rolled;
 use crate::rows::{Appended, RowGroup};
 use crate::wal::replay::{self, Damage};
@@ -37,7 +37,6 @@ pub struct Store {
 
 /// What the store's threads share.
 pub(crate) struct Shared {
-    pub dir: DataDir,
     pub options: Options,
     pub files: Arc<dyn Files>,
     pub log: Mutex<Log>,
@@ -47,7 +46,7 @@ pub(crate) struct Shared {
     /// Whether the database is whole.
     pub witness: Witness,
     /// When samples are too old.
-    pub aging: Aging,
+    pub aging: Arc<Aging>,
     /// Where `metadata` and `rolled` are, and whatever else is small and precious.
     pub db: sled::Db,
     pub damage: Mutex<Vec<Damage>>,
@@ -66,6 +65,8 @@ pub(crate) struct Shared {
     pub closed: AtomicBool,
     /// Newest sample accepted, Unix ms.
     pub newest: AtomicI64,
+    /// The last to go: it lets the next one in.
+    pub dir: DataDir,
 }
 
 /// Samples that can be read and are not yet durable.
@@ -124,7 +125,7 @@ impl Store {
             head: RwLock::new(Head { current, older }),
             metadata,
             witness,
-            aging,
+            aging: Arc::new(aging),
             db,
             damage: Mutex::new(damage),
             totals: Mutex::new(Appended::default()),
@@ -196,6 +197,13 @@ impl Store {
         self.shared.db.open_tree(name).map_err(|e| StoreError::Metadata(e.to_string()))
     }
 
+    /// The time by which what is kept beside the samples is too old, as they are; Unix ms. It holds nothing of the store: once
+    /// that is gone, nothing is old.
+    pub fn age_clock(&self) -> Clock {
+        let (aging, wall) = (Arc::downgrade(&self.shared.aging), self.shared.options.clock.clone());
+        Arc::new(move || aging.upgrade().map_or(i64::MIN, |aging| aging.times(wall()).age))
+    }
+
     /// Refuses further appends, waits for running ones and stops the background threads. Nothing is lost: what is not
     /// in blocks is in the log. Reads go on.
     pub fn close(&self) {
@@ -250,11 +258,11 @@ impl Shared {
 
     /// Oldest and newest time an append may carry now.
     fn accepted_times(&self) -> (i64, i64) {
-        let now = (self.options.clock)();
+        let now = self.aging.times((self.options.clock)());
         let ago = |from: i64, d: Option<Duration>| d.map_or(i64::MIN, |d| from.saturating_sub(millis(d)));
         let window = ago(self.newest.load(Ordering::Relaxed), self.options.out_of_order);
-        let oldest = ago(self.aging.now(now), self.options.retention).max(window);
-        (oldest, now.saturating_add(millis(self.options.max_future)))
+        let oldest = ago(now.age, self.options.retention).max(window);
+        (oldest, now.latest.saturating_add(millis(self.options.max_future)))
     }
 
     /// Refuses an append that cannot be kept, before anything of it is stored.

@@ -407,3 +407,18 @@ fn maintenance_lets_others_go_first() {
     }
     drop(store);
 }
+
+#[test]
+fn a_clock_that_is_set_back_turns_nobody_away() {
+    let (options, now) = with_clock();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    let (series, at) = (columns("m", 2), now.load(Ordering::Relaxed));
+    store.append(&[rows(&series, at, 1)]).unwrap();
+    now.fetch_sub(24 * HOUR, Ordering::Relaxed);
+    let done = store.append(&[rows(&series, at + 60_000, 1)]).unwrap();
+    assert_eq!((done.accepted, done.too_far_in_future), (2, 0), "whose clock is right");
+    assert_eq!(store.append(&[rows(&series, at + HOUR, 1)]).unwrap().too_far_in_future, 2, "whose is not");
+    assert_eq!((store.stats().clock_off_ms - 1) / HOUR, -24, "a little time may have passed");
+    assert_eq!((store.age_clock())(), now.load(Ordering::Relaxed), "nothing is removed by the time before");
+}

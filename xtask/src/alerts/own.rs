@@ -196,9 +196,9 @@ fn certificate_expires() -> Alert {
         name: "FabriclensCertificateExpires",
         severity: Warning,
         hold: "0s",
-        expr: format!("min({ENDS} > 0) - time() < 14 * 86400\nor\nmax by (what) (fabriclens_reload_failing) == 1"),
+        expr: format!("min({ENDS} > 0) - time() < 14 * 86400\nor\nmax by (what) (fabriclens_reload_failing) > 0"),
         summary: "The collector's {{ if $labels.what }}new {{ $labels.what }} cannot be used{{ else }}certificate ends within two weeks{{ end }}",
-        says: "With its certificate the collector loses every agent and Grafana at once. Put the new files where tls.cert and tls.key are: they are taken without a restart. With a label what: files (tls, tokens) changed, cannot be used, and those before are still in force; the collector's log says why.",
+        says: "With its certificate the collector loses every agent and Grafana at once. Put the new files where tls.cert and tls.key are: they are taken without a restart. With a label what: files (tls, tokens, server_ca: authorities of other servers) changed, cannot be used, and those before are still in force; the collector's log says why.",
         cases: vec![
             fires("10m", &[""], &[(ENDS, "1000000x60")]),
             fires("10m", &[r#"what="tokens""#], &[(r#"fabriclens_reload_failing{what="tokens"}"#, "0x10 1x80")]),

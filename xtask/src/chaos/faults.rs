@@ -1,5 +1,7 @@
 //! What is done to the stage: a row a fault.
 
+mod clock;
+
 use super::peers;
 use super::stage::{PATIENCE, Stage, fds, get, lag, now, soft_limit, sum_of};
 use super::unit::Unit;
@@ -253,7 +255,12 @@ pub const ALL: &[Fault] = &[
     Fault {
         name: "clock-steps",
         expected: "the agent notices each step of its clock, and the collector stays calm",
-        does: clock_steps,
+        does: clock::agent_steps,
+    },
+    Fault {
+        name: "collector-clock",
+        expected: "nothing is removed for its age, nobody is turned away, questions are answered; it tells of each step",
+        does: clock::collector_steps,
     },
     Fault {
         name: "device-blocks",
@@ -399,49 +406,6 @@ fn kill_agent(stage: &mut Stage, host: usize) -> Result<(usize, f64, f64)> {
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok((host, from, now() + 1.0))
-}
-
-/// Steps the clock of one agent to the future, back, and to the past: no other process sees that clock.
-fn clock_steps(stage: &mut Stage, random: &mut Random, hold: Duration) -> Result<Seen> {
-    const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
-    if !crate::setup::ensure(&crate::setup::FAKETIME)? || !Path::new(LIBRARY).exists() {
-        return Seen::skipped("no libfaketime here");
-    }
-    let (host, begin) = (random.below(stage.agents.len()), now());
-    let clock = stage.dir.join("clock");
-    let set = |offset: &str| {
-        let draft = clock.with_extension("new");
-        fs::write(&draft, format!("{offset}\n")).and_then(|()| fs::rename(&draft, &clock))
-    };
-    set("+0")?;
-    let usual = stage.agents[host].env.clone();
-    let extra = [
-        format!("LD_PRELOAD={LIBRARY}"),
-        format!("FAKETIME_TIMESTAMP_FILE={}", clock.display()),
-        "FAKETIME_CACHE_DURATION=1".to_owned(),
-        "DONT_FAKE_MONOTONIC=1".to_owned(),
-        // Else the library cannot read what time it is.
-        "FABRICLENS_AGENT_SANDBOX=off".to_owned(),
-    ];
-    stage.agents[host].env.extend(extra);
-    stage.agents[host].end(PATIENCE)?;
-    stage.agents[host].start()?;
-    for offset in ["+0", "+120", "+0", "-120", "+0"] {
-        set(offset)?;
-        std::thread::sleep(hold / 2);
-    }
-    let (began, mut noticed) = (Instant::now(), 0.0);
-    while noticed < 4.0 && began.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_millis(200));
-        let page = get(&format!("http://127.0.0.1:{}/metrics", stage.agent_ports[host]))?.1;
-        noticed = sum_of(&page, "fabriclens_agent_clock_steps_total");
-    }
-    stage.agents[host].env = usual;
-    stage.agents[host].end(PATIENCE)?;
-    stage.agents[host].start()?;
-    ensure!(noticed >= 4.0, "the agent noticed {noticed} of four steps of its clock");
-    let silent = vec![(host, begin - 125.0, now() + 125.0)];
-    Seen::silent(format!("{}: two minutes forth and back, {noticed} steps noticed", host_name(host)), silent)
 }
 
 /// Writes until a disk is full; the file that fills it.

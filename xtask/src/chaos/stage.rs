@@ -160,6 +160,11 @@ impl Stage {
         result(&self.url, query)
     }
 
+    /// The same of a query at a time, seconds since 1970, whatever the collector's clock says.
+    pub fn ask_at(&self, query: &str, at: f64) -> Result<Vec<Value>> {
+        result_of(api(&self.url, "query", &[("query", query), ("time", &at.to_string())])?)
+    }
+
     /// An answer of the collector's API.
     pub fn api(&self, path: &str) -> Result<Value> {
         api(&self.url, path, &[])
@@ -208,8 +213,11 @@ pub fn lag(url: &str, hosts: usize) -> Result<f64> {
 
 /// The result of an instant query.
 fn result(url: &str, query: &str) -> Result<Vec<Value>> {
-    let answer = api(url, "query", &[("query", query)])?;
-    answer["data"]["result"].as_array().cloned().with_context(|| format!("{query}: {answer}"))
+    result_of(api(url, "query", &[("query", query)])?).with_context(|| query.to_owned())
+}
+
+fn result_of(answer: Value) -> Result<Vec<Value>> {
+    answer["data"]["result"].as_array().cloned().with_context(|| answer.to_string())
 }
 
 fn api(url: &str, path: &str, query: &[(&str, &str)]) -> Result<Value> {

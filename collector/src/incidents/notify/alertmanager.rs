@@ -124,7 +124,8 @@ impl Receiver for Alertmanager {
             let open = if hold { sent.labels.clone() } else { right };
             let news = open != sent.labels;
             let ended = sent.labels.clone().filter(|_| news);
-            let again = open.is_some() && (news || now_ns - sent.at_ns >= AGAIN_NS);
+            // Either way: a clock that was set back must not end what goes on.
+            let again = open.is_some() && (news || now_ns.abs_diff(sent.at_ns) >= AGAIN_NS.unsigned_abs());
             let mut alerts = Vec::new();
             if let Some(labels) = ended {
                 alerts.push(self.alert(thread, labels, thread.end_ns.unwrap_or(now_ns).min(now_ns)));

@@ -135,7 +135,7 @@ enum Answer {
 
 impl Caller {
     fn new(name: String, endpoint: &Endpoint, telemetry: &Telemetry) -> Result<Self, FileError> {
-        let caller = Self { client: Client::new(endpoint)?, telemetry: telemetry.clone(), name };
+        let caller = Self { client: Client::new(endpoint, telemetry)?, telemetry: telemetry.clone(), name };
         ["sent", "failed", "refused"].iter().for_each(|outcome| caller.count(outcome, 0));
         Ok(caller)
     }

@@ -243,6 +243,17 @@ fn alertmanager_hears_it_each_minute_and_when_it_ends_even_over_a_restart() {
 }
 
 #[test]
+fn an_alert_is_said_again_after_a_clock_that_was_ahead_is_set_right() {
+    let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::start());
+    let (book, mut am) = (book(dir.path()), fake.alertmanager());
+    book.update(3 * S, &[incident("a")]);
+    let ends = |at: i64| alerts(&fake.take(), at).iter().map(|(.., ends)| *ends).collect::<Vec<_>>();
+    assert!(turn(&mut am, &book, 86_400) && ends(86_400) == [240]);
+    assert!(turn(&mut am, &book, 100) && ends(100) == [240], "until when it goes on is told by the right clock");
+    assert!(turn(&mut am, &book, 101) && ends(101).is_empty());
+}
+
+#[test]
 fn two_collectors_that_see_the_same_give_one_alert() {
     let (dirs, fake) = ([tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()], Fake::start());
     for (dir, id) in dirs.iter().zip(["1000-1", "1300-7"]) {

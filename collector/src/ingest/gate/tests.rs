@@ -7,6 +7,10 @@ fn gate(slots: usize) -> Arc<Gate> {
     Gate::new(slots, MIB, Arc::new(Pressure::new(Some(u64::MAX))))
 }
 
+fn from(n: u8) -> IpAddr {
+    [10, 0, 0, n].into()
+}
+
 /// Waits until so many wait.
 async fn queued(gate: &Gate, wanted: usize) {
     while gate.waiting() != wanted {
@@ -57,16 +61,23 @@ async fn patience_ends_and_nothing_of_who_gave_up_is_left() {
 #[tokio::test]
 async fn bodies_have_a_bounded_room_and_late_ones_half_of_it() {
     let gate = gate(4);
-    let mut bodies: Vec<Body> = (0..64).map(|_| gate.body().unwrap()).collect();
+    let mut bodies: Vec<Body> = (0..64).map(|n| gate.body(from(n % 4)).unwrap()).collect();
     bodies[..33].iter_mut().for_each(|b| b.take(MIB).unwrap());
     assert_eq!(gate.turn(Rank::Late).await.err().unwrap().reason, Reason::Room);
     drop(gate.turn(Rank::Live).await.unwrap());
     bodies[33..].iter_mut().for_each(|b| b.take(MIB).unwrap());
-    assert_eq!(gate.body().unwrap().take(1).unwrap_err().reason, Reason::Room);
+    assert_eq!(gate.body(from(9)).unwrap().take(1).unwrap_err().reason, Reason::Room);
     bodies.pop();
-    gate.body().unwrap().take(MIB).unwrap();
-    drop(bodies);
-    assert_eq!(gate.state.lock().held, 0);
+    gate.body(from(9)).unwrap().take(MIB).unwrap();
+    bodies.truncate(20);
+    assert!(!gate.room.is_short());
+    let mut one = gate.body(from(9)).unwrap();
+    one.take(32 * MIB).unwrap();
+    assert_eq!(one.take(1).unwrap_err().reason, Reason::Room, "others have the other half");
+    one.keep(MIB).unwrap();
+    one.take(MIB).unwrap();
+    drop((bodies, one));
+    gate.body(from(9)).unwrap().take(32 * MIB).unwrap();
 }
 
 #[tokio::test]
@@ -77,7 +88,7 @@ async fn little_memory_turns_away_by_rank() {
         async move {
             let mut taken = Vec::new();
             for rank in [&Rank::ALL[..], &[Rank::Late]].concat() {
-                taken.push(gate.body().and(gate.turn(rank).await.map(drop)).is_ok());
+                taken.push(gate.body(from(1)).and(gate.turn(rank).await.map(drop)).is_ok());
             }
             taken
         }
@@ -114,7 +125,7 @@ async fn a_gate_that_is_closed_says_so_and_lets_out_who_is_in() {
     let gate = gate(1);
     let turn = gate.turn(Rank::Live).await.unwrap();
     gate.close();
-    let away = gate.body().err().unwrap();
+    let away = gate.body(from(1)).err().unwrap();
     assert_eq!(away.reason, Reason::Stopping);
     assert!(away.after >= SOONEST && away.after <= SOONEST + RESTART, "{away:?}");
     drop(turn);

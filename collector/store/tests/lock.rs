@@ -1,0 +1,27 @@
+//! Whose the directory is, while other threads of the process start programs.
+#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
+
+use fabriclens_store::{Options, Store};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[test]
+fn a_store_that_is_gone_can_be_opened_at_once() {
+    let (dir, done) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // Between its fork and its program each child has a copy of every descriptor.
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    Command::new("true").status().unwrap();
+                }
+            });
+        }
+        let opened = (0..25).find_map(|n| {
+            let options = Options { background: false, ..Options::default() };
+            Store::open(dir.path(), options).err().map(|e| (n, e.to_string()))
+        });
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(opened, None);
+    });
+}
