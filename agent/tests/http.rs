@@ -36,6 +36,11 @@ impl View for Fixed {
         (4, 17)
     }
 
+    fn troubles(&self) -> Vec<String> {
+        let stuck = |s: &SourceStatus| matches!(s.outcome, Outcome::Stalled(_));
+        if self.0.iter().any(stuck) { vec!["the search for devices has been stuck".into()] } else { vec![] }
+    }
+
     fn bursts(&self, netdev: Option<&str>) -> Vec<Arc<Dump>> {
         let window = Window { first: 0, bins: vec![[7; 8]], trigger: 0, direction: 1, threshold: 7 };
         let dump = Dump { netdev: "eth0".into(), begin_ns: 5, window };
@@ -162,18 +167,10 @@ async fn health_names_what_fails_and_nothing_that_is_merely_absent() {
     let text = get(bad, "/healthz", "*/*").await;
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"status\":\"degraded\""), "{text}");
     assert!(text.contains("stuck for 9.0 s") && text.contains("permission denied"), "{text}");
+    assert!(text.contains("the search for devices has been stuck"), "{text}");
     assert!(get(bad, "/readyz", "*/*").await.starts_with("HTTP/1.1 503"));
     let page = get(bad, "/", "*/*").await;
     assert!(page.contains("&lt;eth0&gt;") && page.contains("href=/metrics") && !page.contains("<eth0>"), "{page}");
-}
-
-#[tokio::test]
-async fn a_taken_address_is_an_error_with_its_remedy() {
-    let taken = server(vec![]).await;
-    let app = app(Fixed(vec![]));
-    let http = Http { listen: taken, identity: None, insecure: false, names: vec![] };
-    let error = Server::bind(&http, app).await.err().expect("refused").to_string();
-    assert!(error.contains(&taken.to_string()) && error.contains("--http"), "{error}");
 }
 
 /// A page in a browser on this host can have its own name lead to 127.0.0.1, but cannot send another name.
@@ -191,6 +188,15 @@ async fn pages_of_other_names_read_nothing_here() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let counted = get(address, "/metrics", "*/*").await;
     assert!(counted.contains("path=\"/metrics\",status=\"421\"} 1"), "{counted}");
+}
+
+#[tokio::test]
+async fn a_taken_address_is_an_error_with_its_remedy() {
+    let taken = server(vec![]).await;
+    let app = app(Fixed(vec![]));
+    let http = Http { listen: taken, identity: None, insecure: false, names: vec![] };
+    let error = Server::bind(&http, app).await.err().expect("refused").to_string();
+    assert!(error.contains(&taken.to_string()) && error.contains("--http"), "{error}");
 }
 
 #[tokio::test]

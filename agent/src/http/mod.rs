@@ -45,6 +45,10 @@ pub trait View: Send + Sync {
     fn slowed(&self) -> Option<String> {
         None
     }
+    /// What is wrong with its own threads.
+    fn troubles(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// What its threads are shut in by, for people.
     fn sandbox(&self) -> Option<String> {
         None
@@ -72,6 +76,10 @@ impl View for Engine {
         self.throttle().reason()
     }
 
+    fn troubles(&self) -> Vec<String> {
+        Engine::troubles(self)
+    }
+
     fn sandbox(&self) -> Option<String> {
         Engine::sandbox(self).state().map(|state| state.text())
     }
@@ -97,6 +105,7 @@ pub struct App {
 impl App {
     fn health(&self) -> Health {
         let mut health = health(&self.view.sources(), &self.uplinks);
+        health.reasons.extend(self.view.troubles());
         health.reasons.extend(self.view.slowed());
         health
     }
