@@ -483,8 +483,7 @@ impl Line {
                 return (Outcome::Error(why), false, false);
             }
             Err(payload) => {
-                let why = payload.downcast_ref::<&str>().map(|s| (*s).to_string());
-                let why = why.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+                let why = crate::schedule::words(&*payload);
                 (
                     Outcome::Error(format!("the sampler panicked ({why}); it is retried; please report this")),
                     self.wait,

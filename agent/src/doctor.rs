@@ -29,8 +29,8 @@ pub struct Report {
     recorded: bool,
     series: usize,
     sources: Vec<SourceStatus>,
-    /// Where samples wait on disk, with its bound; and bytes there, or why there is no spool.
-    spool: Option<(PathBuf, u64, Result<u64, String>)>,
+    /// Where samples wait on disk, with its bound; and what is there, or why there is no spool.
+    spool: Option<(PathBuf, u64, Result<spool::Usage, String>)>,
     /// What a running agent is held by: name and state.
     bounds: Vec<(&'static str, String)>,
 }
@@ -104,7 +104,11 @@ impl Report {
             })
             .collect();
         let spool = self.spool.as_ref().map(|(dir, limit, found)| {
-            json!({ "dir": dir, "limit": limit, "bytes": found.as_ref().ok(), "error": found.as_ref().err() })
+            let usage = found.as_ref().ok();
+            json!({
+                "dir": dir, "limit": limit, "bytes": usage.map(|u| u.bytes), "aside": usage.map(|u| u.aside),
+                "error": found.as_ref().err(),
+            })
         });
         json!({
             "host": self.host, "root": self.root, "recorded": self.recorded, "healthy": self.healthy(),
@@ -204,11 +208,16 @@ impl Report {
         if let Some((dir, limit, found)) = &self.spool {
             let (dir, mib) = (dir.display(), |bytes: u64| bytes as f64 / f64::from(1 << 20));
             let text = match found {
-                Ok(bytes) => format!(
-                    "holds {:.1} of at most {:.0} MiB of samples that no collector took.",
-                    mib(*bytes),
-                    mib(*limit)
-                ),
+                Ok(usage) => {
+                    let aside = match usage.aside {
+                        0 => String::new(),
+                        n => format!(
+                            " {n} of its parts are set aside: a later release wrote them, or the disk does not give them."
+                        ),
+                    };
+                    let (holds, most) = (mib(usage.bytes), mib(*limit));
+                    format!("holds {holds:.1} of at most {most:.0} MiB of samples that no collector took.{aside}")
+                }
                 Err(why) => format!("{why}; samples that no collector takes wait in memory alone."),
             };
             wrapped(&format!("Spool {dir}: "), &text, out);

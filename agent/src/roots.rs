@@ -6,6 +6,7 @@
 use fabriclens_kernel::{Calls, live, recorded};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// `SYSFS_MAGIC` of `linux/magic.h`: what `statfs` says of a real sysfs.
 const SYSFS_MAGIC: u64 = 0x6265_6572;
@@ -20,6 +21,8 @@ pub struct Roots {
     /// `None` = the running kernel.
     calls: Option<Arc<dyn Calls>>,
     recorded: bool,
+    /// The kernel was asked for all RDMA ports and has not answered.
+    asking: Arc<AtomicBool>,
 }
 
 impl Roots {
@@ -38,7 +41,15 @@ impl Roots {
     }
 
     fn build(base: PathBuf, calls: Option<Arc<dyn Calls>>, recorded: bool) -> Self {
-        Self { sys: base.join("sys"), proc: base.join("proc"), run: base.join("run"), base, calls, recorded }
+        Self {
+            sys: base.join("sys"),
+            proc: base.join("proc"),
+            run: base.join("run"),
+            base,
+            calls,
+            recorded,
+            asking: Arc::default(),
+        }
     }
 
     /// Directory that all others hang from.
@@ -68,6 +79,12 @@ impl Roots {
             Some(calls) => Arc::clone(calls),
             None => Arc::new(live::Live::new(&self.proc)),
         }
+    }
+
+    /// True while the kernel has not answered a question for all RDMA ports: where a driver hangs it may never do, and
+    /// nobody asks again before.
+    pub fn asking(&self) -> &Arc<AtomicBool> {
+        &self.asking
     }
 
     /// True when nothing here is asked of the running kernel.

@@ -14,11 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// How long sampling threads may take to end; one that is stuck in a driver is left behind.
 const THREADS: Duration = Duration::from_secs(2);
-/// Threads that wait for the disks of spools.
-const BLOCKING: usize = 8;
+/// Threads that may wait, for each collector: for the disk of its spool, which may hang, and for its name.
+const BLOCKING: usize = 4;
 /// How long answers under way may take.
 const HTTP: Duration = Duration::from_secs(1);
 
@@ -33,7 +34,7 @@ pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     // One thread is enough: sampling has its own, and this one waits for sockets.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(BLOCKING)
+        .max_blocking_threads(BLOCKING * (1 + config.collector.as_ref().map_or(0, |c| c.ways().len())))
         .build()
         .context("starting the runtime")?;
     let end = runtime.block_on(serve(roots, config));
@@ -95,10 +96,16 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     } else if uplinks.is_empty() {
         tracing::warn!("neither a collector nor http is configured: samples go nowhere");
     }
-    let uplinks: Vec<_> = uplinks.into_iter().map(|u| tokio::spawn(u.run(stopped.clone()))).collect();
+    let mut running = JoinSet::new();
+    for uplink in uplinks {
+        running.spawn(uplink.run(stopped.clone()));
+    }
 
-    next(&mut signals).await;
-    tracing::info!("stopping; a second signal ends at once");
+    let ended = signalled(&mut signals, &mut running).await;
+    match &ended {
+        Ok(()) => tracing::info!("stopping; a second signal ends at once"),
+        Err(error) => tracing::error!("{error}; stopping"),
+    }
     let end = async {
         _ = stop_http.send(true);
         if let Some(http) = http {
@@ -111,15 +118,25 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
             _ = tokio::task::spawn_blocking(move || engine.shutdown(THREADS)).await;
         }
         _ = stop.send(true);
-        for uplink in uplinks {
-            _ = uplink.await;
-        }
+        while running.join_next().await.is_some() {}
     };
     tokio::select! {
         () = end => {}
         () = next(&mut signals) => tracing::warn!("ended by a second signal; queued samples are lost"),
     }
-    Ok(())
+    ended
+}
+
+/// Until a signal. An uplink that ends before has failed: an agent that samples for nobody is worse than one that its
+/// service manager starts anew.
+async fn signalled(signals: &mut [Signal], uplinks: &mut JoinSet<()>) -> anyhow::Result<()> {
+    tokio::select! {
+        () = next(signals) => Ok(()),
+        Some(ended) = uplinks.join_next() => {
+            let why = ended.err().map(|error| error.to_string()).unwrap_or_default();
+            anyhow::bail!("a fault of this program has ended the way to a collector ({why}); please report it")
+        }
+    }
 }
 
 async fn ended(mut stopped: watch::Receiver<bool>) {
@@ -154,4 +171,30 @@ fn start_log(filter: &str) -> anyhow::Result<()> {
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let started = if journal { log.without_time().try_init() } else { log.try_init() };
     started.map_err(|e| anyhow::anyhow!("starting the log: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_uplink_that_fails_ends_the_agent_and_says_so() {
+        let mut signals = [signal(SignalKind::user_defined1()).expect("listening")];
+        let mut uplinks = JoinSet::new();
+        uplinks.spawn(std::future::pending());
+        uplinks.spawn(async { panic!("broken on purpose") });
+        let error = signalled(&mut signals, &mut uplinks).await.expect_err("it has failed");
+        assert!(error.to_string().contains("broken on purpose"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn without_an_uplink_a_signal_is_what_ends_it() {
+        let mut signals = [signal(SignalKind::user_defined2()).expect("listening")];
+        let (own, mut none) = (rustix::process::getpid(), JoinSet::new());
+        let (ended, ()) = tokio::join!(signalled(&mut signals, &mut none), async {
+            tokio::task::yield_now().await;
+            rustix::process::kill_process(own, rustix::process::Signal::USR2).expect("sent");
+        });
+        assert!(ended.is_ok());
+    }
 }

@@ -3,10 +3,14 @@
 mod congestion;
 mod core;
 mod once;
+#[cfg(test)]
+mod tests;
+mod troubles;
 mod watch;
 mod worker;
 
 pub use once::once;
+pub(crate) use troubles::words;
 
 use crate::budget::{Budget, Throttle};
 use crate::ebpf::networks::Destinations;
@@ -21,6 +25,7 @@ use crate::workload::Jobs;
 use core::Core;
 use fabriclens_wire::Section;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -171,14 +176,8 @@ impl Engine {
     /// [`StartError`].
     pub fn start(roots: Arc<Roots>, settings: Settings) -> Result<Self, StartError> {
         let core = Arc::new(Core::new(roots, settings));
-        let watch = spawn("watch", {
-            let core = Arc::clone(&core);
-            move || watch::run(&core)
-        })?;
-        let host = spawn("host", {
-            let core = Arc::clone(&core);
-            move || worker::host(&core)
-        })?;
+        let watch = guarded(&core, "watch", "the search for devices", watch::run)?;
+        let host = guarded(&core, "host", "the host's own sources", worker::host)?;
         Ok(Self { core, watch: Some(watch), host: Some(host) })
     }
 
@@ -211,6 +210,11 @@ impl Engine {
     /// How it keeps to its budget.
     pub fn throttle(&self) -> &Throttle {
         &self.core.throttle
+    }
+
+    /// What is wrong with its own threads, in words.
+    pub fn troubles(&self) -> Vec<String> {
+        self.core.troubles.list(Instant::now())
     }
 
     /// What its threads are shut in by.
@@ -251,6 +255,24 @@ impl Drop for Engine {
 
 /// Small stacks: a host has a thread per device.
 const STACK: usize = 512 * 1024;
+
+/// A thread of the engine whose panic is told: what it did is not done any more.
+fn guarded(
+    core: &Arc<Core>,
+    name: &str,
+    what: &str,
+    body: impl FnOnce(&Arc<Core>) + Send + 'static,
+) -> Result<std::thread::JoinHandle<()>, StartError> {
+    let (core, what) = (Arc::clone(core), what.to_owned());
+    spawn(name, move || {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&core))) {
+            let why = words(&*panic);
+            tracing::error!(why, "a fault of this program has ended the thread of {what}; please report it");
+            core.troubles
+                .set(&what, format!("a fault of the agent has ended its thread ({why}); restart it, and report this"));
+        }
+    })
+}
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>, StartError> {
     std::thread::Builder::new()

@@ -58,6 +58,18 @@ struct Content {
     targets: BTreeMap<String, Target>,
 }
 
+impl Content {
+    fn read(bytes: &[u8]) -> Result<Self, Unusable> {
+        let end = bytes.iter().position(|b| *b == b'\n').ok_or(Unusable::Foreign)?;
+        let (head, body) = (&bytes[..end], &bytes[end + 1..]);
+        let sum = head.strip_prefix(MAGIC.as_bytes()).ok_or(Unusable::Foreign)?;
+        if sum != format!(" {:016x}", checksum(body)).as_bytes() {
+            return Err(Unusable::Checksum);
+        }
+        serde_json::from_slice(body).map_err(Unusable::Malformed)
+    }
+}
+
 /// Why a state file counts for nothing.
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
@@ -121,14 +133,7 @@ impl State {
         if meta.len() > LARGEST {
             return Err(Unusable::Large);
         }
-        let bytes = std::fs::read(&file).map_err(Unusable::Read)?;
-        let end = bytes.iter().position(|b| *b == b'\n').ok_or(Unusable::Foreign)?;
-        let (head, body) = (&bytes[..end], &bytes[end + 1..]);
-        let sum = head.strip_prefix(MAGIC.as_bytes()).ok_or(Unusable::Foreign)?;
-        if sum != format!(" {:016x}", checksum(body)).as_bytes() {
-            return Err(Unusable::Checksum);
-        }
-        let content: Content = serde_json::from_slice(body).map_err(Unusable::Malformed)?;
+        let content = Content::read(&std::fs::read(&file).map_err(Unusable::Read)?)?;
         let ours = content.host == self.host && content.boot_id == self.boot_id;
         if ours { Ok(content.targets) } else { Err(Unusable::Stale) }
     }
@@ -150,12 +155,11 @@ impl State {
 
     /// All of it or nothing: a new file takes the name of the old one.
     fn replace(&self, content: &Content) -> std::io::Result<()> {
-        let body = serde_json::to_vec(content)?;
+        let bytes = sealed(&serde_json::to_vec(content)?);
         let new = self.dir.join(format!("{FILE}.new"));
         let _ = std::fs::remove_file(&new);
         let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(format!("{MAGIC} {:016x}\n", checksum(&body)).as_bytes())?;
-        file.write_all(&body)?;
+        file.write_all(&bytes)?;
         std::fs::rename(&new, self.file())
     }
 }
@@ -164,6 +168,11 @@ impl State {
 pub fn boot_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// A file with this body. Public for `fuzz`, which gets behind the sum by it.
+pub fn sealed(body: &[u8]) -> Vec<u8> {
+    [format!("{MAGIC} {:016x}\n", checksum(body)).as_bytes(), body].concat()
 }
 
 /// FNV-1a: against torn and edited files, not against an enemy, who could not write there.

@@ -4,6 +4,7 @@
 mod support;
 
 use fabriclens_agent::budget::{Budget, Cost};
+use fabriclens_agent::discover::discover;
 use fabriclens_agent::http::View;
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Engine, Outcome, Settings};
@@ -12,8 +13,9 @@ use fabriclens_wire::{Section, Value};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use support::fake::Fake;
+use support::fake::{Fake, PANICS};
 use support::{series, value};
 
 /// Two devices with a netdev each, written by hand.
@@ -111,6 +113,49 @@ fn a_device_that_hangs_delays_nobody_and_recovers() {
 }
 
 #[test]
+fn it_ends_while_a_device_hangs() {
+    let dir = host();
+    let (engine, fake) = start(dir.path());
+    *fake.blocked.lock().unwrap() = "ens0".into();
+    let stalled = |s: &fabriclens_agent::schedule::SourceStatus| matches!(s.outcome, Outcome::Stalled(_));
+    until("a stall is shown", || engine.sources().into_iter().find(stalled));
+    engine.shutdown(Duration::from_millis(300));
+    fake.blocked.lock().unwrap().clear();
+}
+
+/// A thread that hangs in the kernel cannot be ended, so there must not be one more for each look.
+#[test]
+fn a_kernel_that_lists_no_ports_is_asked_once_until_it_does() {
+    let dir = host();
+    let fake = Fake::new(dir.path());
+    fake.blocked_links.store(true, Ordering::Relaxed);
+    let roots = Arc::new(Roots::with_calls(dir.path().to_path_buf(), fake.clone()));
+    for _ in 0..3 {
+        assert_eq!(discover(&roots, &[], None).devices.len(), 2, "sysfs tells of them meanwhile");
+    }
+    assert_eq!(fake.links_asked.load(Ordering::Relaxed), 1);
+    fake.blocked_links.store(false, Ordering::Relaxed);
+    until("it has answered", || (!roots.asking().load(Ordering::Relaxed)).then_some(()));
+    assert_eq!(discover(&roots, &[], None).devices.len(), 2);
+    assert_eq!(fake.links_asked.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_thread_that_fails_is_told_and_the_others_go_on() {
+    let dir = host();
+    let (engine, fake) = start(dir.path());
+    let io = "mlx5_0/1 fabric.port.io{direction=receive}";
+    until("sampled", || of(&engine, io));
+    let looks = || fake.links_asked.load(Ordering::Relaxed);
+    let before = looks();
+    fake.tell(Event::DeviceAdded(PANICS.into()));
+    let told = until("it is told", || Some(View::troubles(&engine)).filter(|told| !told.is_empty()));
+    assert!(told[0].contains("the kernel's events: a fault of the agent"), "{told:?}");
+    until("devices are looked for all the same", || (looks() > before).then_some(()));
+    engine.shutdown(Duration::from_secs(5));
+}
+
+#[test]
 fn a_congestion_sample_that_hangs_is_left_to_its_own_device() {
     let dir = host();
     let row = |d: u32| (format!(r#""ifname":"mlx5_{d}","port":1"#), format!(r#""state":"ACTIVE","netdev":"ens{d}""#));
@@ -134,7 +179,7 @@ fn a_congestion_sample_that_hangs_is_left_to_its_own_device() {
     often("mlx5_0/1");
     often("mlx5_1/1");
     *fake.blocked_congestion.lock().unwrap() = "mlx5_0".into();
-    until("it hangs", || fake.hanging.load(std::sync::atomic::Ordering::Relaxed).then_some(()));
+    until("it hangs", || fake.hanging.load(Ordering::Relaxed).then_some(()));
     often("mlx5_1/1");
     let before = reads("mlx5_0/1");
     std::thread::sleep(Duration::from_millis(500));

@@ -36,6 +36,11 @@ impl View for Fixed {
         (4, 17)
     }
 
+    fn troubles(&self) -> Vec<String> {
+        let stuck = |s: &SourceStatus| matches!(s.outcome, Outcome::Stalled(_));
+        if self.0.iter().any(stuck) { vec!["the search for devices has been stuck".into()] } else { vec![] }
+    }
+
     fn bursts(&self, netdev: Option<&str>) -> Vec<Arc<Dump>> {
         let window = Window { first: 0, bins: vec![[7; 8]], trigger: 0, direction: 1, threshold: 7 };
         let dump = Dump { netdev: "eth0".into(), begin_ns: 5, window };
@@ -83,7 +88,7 @@ async fn server(sources: Vec<SourceStatus>) -> SocketAddr {
 }
 
 async fn serve(app: App) -> SocketAddr {
-    let http = Http { listen: ([127, 0, 0, 1], 0).into(), identity: None, insecure: false };
+    let http = Http { listen: ([127, 0, 0, 1], 0).into(), identity: None, insecure: false, names: vec![] };
     let server = Server::bind(&http, app).await.expect("bound");
     let address = server.address().expect("an address");
     tokio::spawn(server.serve(std::future::pending()));
@@ -91,8 +96,12 @@ async fn serve(app: App) -> SocketAddr {
 }
 
 async fn get(address: SocketAddr, path: &str, accept: &str) -> String {
+    asked_as("localhost", address, path, accept).await
+}
+
+async fn asked_as(name: &str, address: SocketAddr, path: &str, accept: &str) -> String {
     let mut stream = tokio::net::TcpStream::connect(address).await.expect("connected");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {name}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("answered");
@@ -158,16 +167,34 @@ async fn health_names_what_fails_and_nothing_that_is_merely_absent() {
     let text = get(bad, "/healthz", "*/*").await;
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"status\":\"degraded\""), "{text}");
     assert!(text.contains("stuck for 9.0 s") && text.contains("permission denied"), "{text}");
+    assert!(text.contains("the search for devices has been stuck"), "{text}");
     assert!(get(bad, "/readyz", "*/*").await.starts_with("HTTP/1.1 503"));
     let page = get(bad, "/", "*/*").await;
     assert!(page.contains("&lt;eth0&gt;") && page.contains("href=/metrics") && !page.contains("<eth0>"), "{page}");
+}
+
+/// A page in a browser on this host can have its own name lead to 127.0.0.1, but cannot send another name.
+#[tokio::test]
+async fn pages_of_other_names_read_nothing_here() {
+    let address = server(vec![status(Outcome::Data { counters: 1 }, 1)]).await;
+    for path in ["/", "/metrics", "/healthz", "/readyz", "/debug/microburst", "/nothing"] {
+        let text = asked_as(&format!("evil.example:{}", address.port()), address, path, "*/*").await;
+        assert!(text.starts_with("HTTP/1.1 421") && text.contains("http.names"), "{path}: {text}");
+        for name in [address.to_string(), format!("h:{}", address.port()), "LOCALHOST".to_owned()] {
+            let text = asked_as(&name, address, path, "*/*").await;
+            assert_eq!(text.starts_with("HTTP/1.1 200"), path != "/nothing", "{name}{path}: {text}");
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let counted = get(address, "/metrics", "*/*").await;
+    assert!(counted.contains("path=\"/metrics\",status=\"421\"} 1"), "{counted}");
 }
 
 #[tokio::test]
 async fn a_taken_address_is_an_error_with_its_remedy() {
     let taken = server(vec![]).await;
     let app = app(Fixed(vec![]));
-    let http = Http { listen: taken, identity: None, insecure: false };
+    let http = Http { listen: taken, identity: None, insecure: false, names: vec![] };
     let error = Server::bind(&http, app).await.err().expect("refused").to_string();
     assert!(error.contains(&taken.to_string()) && error.contains("--http"), "{error}");
 }
@@ -177,8 +204,9 @@ async fn metrics_are_compressed_for_those_who_ask() {
     let address = server(vec![]).await;
     for (asked, compressed) in [("gzip", true), ("deflate, gzip;q=0.5", true), ("gzip;q=0", false), ("br", false)] {
         let mut stream = tokio::net::TcpStream::connect(address).await.expect("connected");
-        let request =
-            format!("GET /metrics HTTP/1.0\r\nHost: x\r\nAccept-Encoding: {asked}\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept-Encoding: {asked}\r\nConnection: close\r\n\r\n"
+        );
         stream.write_all(request.as_bytes()).await.expect("sent");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.expect("answered");

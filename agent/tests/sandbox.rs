@@ -103,6 +103,30 @@ fn a_call_that_is_not_known_is_one_that_the_kernel_does_not_have() {
     assert_eq!(error, Some(rustix::io::Errno::NOSYS));
 }
 
+/// Others of the same user, which for root is most of a host, take signals and limits by other calls than `kill` too.
+#[test]
+fn what_a_thread_may_do_to_itself_it_may_not_do_to_other_processes() {
+    use rustix::process::{Resource, getpid, getppid, getrlimit, prlimit};
+    let (errors, _) = inside(walls(Path::new("/nonexistent"), 1), || {
+        let limit = getrlimit(Resource::Nofile);
+        assert!(prlimit(Some(getpid()), Resource::Nofile, limit.clone()).is_ok());
+        let parent = getppid().unwrap();
+        [("limit", prlimit(Some(parent), Resource::Nofile, limit).err()), ("signal", signal(parent))]
+    });
+    for (what, error) in errors {
+        assert_eq!(error, Some(rustix::io::Errno::NOSYS), "{what}");
+    }
+}
+
+/// Whether the first thread of a process is there, asked by the call that signals threads, of which no library has a
+/// wrapper.
+fn signal(process: rustix::process::Pid) -> Option<rustix::io::Errno> {
+    let pid = process.as_raw_nonzero().get();
+    // SAFETY: signal 0 is none, and no argument is a pointer.
+    let done = unsafe { libc::syscall(libc::SYS_tgkill, pid, pid, 0) };
+    (done < 0).then(|| std::io::Error::last_os_error().raw_os_error().map(rustix::io::Errno::from_raw_os_error))?
+}
+
 #[test]
 fn every_source_gives_inside_what_it_gives_outside() {
     let look = || {

@@ -4,13 +4,19 @@ use crate::root;
 use crate::targets::{hosts as fixtures, scratch};
 use fabriclens::ingest::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
 use fabriclens_agent::clock::Clock;
+use fabriclens_agent::device::{Runner, Tick};
+use fabriclens_agent::discover::discover;
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule;
 use fabriclens_agent::spool::{Limits, Now, Spool};
+use fabriclens_agent::state::{self, State};
+use fabriclens_agent::subject::Subject;
 use fabriclens_kernel::live;
 use fabriclens_model::Labels;
 use fabriclens_store::log_record;
+use fabriclens_wire::Section;
 use prost::Message as _;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -91,6 +97,95 @@ pub(crate) fn gzip() -> Vec<Vec<u8>> {
     let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     out.write_all(&[7; 5000]).expect("memory takes bytes");
     vec![out.finish().expect("memory takes bytes")]
+}
+
+pub(crate) fn zstd() -> Vec<Vec<u8>> {
+    let level = |level| zstd::bulk::compress(&[[7; 5000], [9; 5000]].concat(), level).expect("memory takes bytes");
+    let two = [level(1), level(3)].concat();
+    vec![level(1), level(19), two, zstd::stream::encode_all(&[3; 70_000][..], 1).expect("memory takes bytes")]
+}
+
+/// A request under each number of a compression, as a spool keeps it.
+pub(crate) fn kept() -> Vec<Vec<u8>> {
+    let request = otlp().swap_remove(1);
+    let gzipped = {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        out.write_all(&request).expect("memory takes bytes");
+        out.finish().expect("memory takes bytes")
+    };
+    let zstd = zstd::bulk::compress(&request, 1).expect("memory takes bytes");
+    let message = |code: u8, body: &[u8]| {
+        let length = (body.len() as u32).to_be_bytes();
+        [&[code, u8::from(code > 0)], &length[..], body].concat()
+    };
+    vec![message(0, &request), message(1, &gzipped), message(2, &zstd)]
+}
+
+/// Certificates with names of every kind that is read, and with none.
+pub(crate) fn certificates() -> Vec<Vec<u8>> {
+    let ia5 = |text: &str| rcgen::string::Ia5String::try_from(text).expect("ASCII");
+    let uri = rcgen::SanType::URI(ia5("spiffe://example.org/host/gpu-01"));
+    let dns = ["gpu-01.example", "*.example"].map(|name| rcgen::SanType::DnsName(ia5(name)));
+    let address = rcgen::SanType::IpAddress([10, 0, 0, 1].into());
+    let names = [vec![], vec![uri.clone()], dns.to_vec(), [vec![uri, address], dns.to_vec()].concat()];
+    let certificate = |subject_alt_names| {
+        let mut params = rcgen::CertificateParams::default();
+        params.subject_alt_names = subject_alt_names;
+        let key = rcgen::KeyPair::generate().expect("a key");
+        params.self_signed(&key).expect("a certificate").der().to_vec()
+    };
+    names.map(certificate).into()
+}
+
+/// A recorded host whose agents remember what the one before them has read.
+pub(crate) struct Remembering {
+    dir: TempDir,
+    roots: Arc<Roots>,
+    subjects: Vec<Subject>,
+    settings: schedule::Settings,
+}
+
+impl Remembering {
+    pub(crate) fn new() -> Self {
+        let dir = scratch();
+        copy(&fixtures().join("mlx5-roce"), dir.path()).expect("a host can be copied");
+        let boot_id = dir.path().join("proc/sys/kernel/random/boot_id");
+        fs::create_dir_all(boot_id.parent().expect("it is in a directory")).expect("the copy takes files");
+        fs::write(boot_id, "one\n").expect("the copy takes files");
+        let roots = Arc::new(Roots::new(Some(dir.path().into())));
+        let found = discover(&roots, &[], None);
+        let device = found.devices.first().expect("the host has a device");
+        let subjects = Subject::of_device(&roots, &"h".into(), device);
+        let state_dir = Some(dir.path().join("state"));
+        Self { dir, roots, subjects, settings: schedule::Settings { state_dir, ..schedule::Settings::default() } }
+    }
+
+    /// What an agent sends that finds a file with this body. It leaves one of its own.
+    pub(crate) fn sampled(&self, body: &[u8]) -> Vec<Section> {
+        let dir = self.dir.path().join("state");
+        fs::create_dir_all(&dir).expect("the copy takes files");
+        fs::write(dir.join("counters.state"), state::sealed(body)).expect("the copy takes files");
+        let state = State::open(&dir, "h", &self.roots).expect("a directory of its own");
+        let (mut sections, mut memory) = (Vec::new(), BTreeMap::new());
+        for subject in &self.subjects {
+            let mut runner = Runner::new(subject.clone(), &self.settings, Arc::new(Clock::new()));
+            runner.recall(state.take(&subject.target(), &subject.identity()));
+            for tick in [Tick::Slow, Tick::Full, Tick::Slow] {
+                runner.run(tick, &mut |section| sections.push(section));
+            }
+            memory.extend(runner.shared().memory.lock().clone().map(|target| (subject.target(), target)));
+        }
+        state.save(memory);
+        sections
+    }
+}
+
+pub(crate) fn states() -> Vec<Vec<u8>> {
+    let host = Remembering::new();
+    host.sampled(b"{}");
+    let file = fs::read(host.dir.path().join("state/counters.state")).expect("it was saved");
+    let body = file.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
+    vec![file[body..].to_vec()]
 }
 
 pub(crate) fn lines() -> Vec<Vec<u8>> {

@@ -1,14 +1,16 @@
 //! The table of targets.
 
 use crate::{root, seeds};
+use fabriclens::auth::{Certificate, HostId};
 use fabriclens::{config, forward, ingest, jobs, telemetry::Telemetry};
 use fabriclens_agent::workload::{cgroup, environ};
-use fabriclens_agent::{ebpf, schedule, sysfile};
+use fabriclens_agent::{ebpf, schedule, sysfile, uplink};
 use fabriclens_correlate::topology;
 use fabriclens_jobs::{Agents, kubernetes, slurm};
 use fabriclens_kernel::{live, lldp, recorded};
 use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
 use fabriclens_promql::{Engine, Limits};
+use fabriclens_wire::Section;
 use fabriclens_wire::decode::Decoder;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,13 +39,17 @@ pub const ALL: &[Target] = &[
     row("otlp", "senders: metrics by OTLP, decoded by hand", seeds::otlp, otlp),
     row("remote_write", "senders: snappy and remote write", seeds::remote_write, ingest::fuzzing::remote_write),
     row("gzip", "senders: compressed bodies", seeds::gzip, ingest::fuzzing::gunzip),
+    row("zstd", "senders: bodies compressed by zstd", seeds::zstd, ingest::fuzzing::unzstd),
     row("otlp_json", "senders: metrics by OTLP in JSON", seeds::otlp_json, otlp_json),
     row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
+    row("certificate", "clients: names in certificates", seeds::certificates, certificate),
     row("promql", "people: queries, parsed and evaluated", seeds::promql, promql),
     row("block", "the disk: block files", seeds::blocks, fabriclens_store::fuzzing::block),
     row("log", "the disk: the store's log", seeds::logs, fabriclens_store::fuzzing::log),
     row("forward", "the disk: queues to other servers", seeds::queues, forward),
     row("spool", "the disk: what waits on an agent's", seeds::spools, waiting),
+    row("kept", "the disk: a request as an agent's spool gives it back", seeds::kept, uplink::fuzzing::kept),
+    row("state", "the disk: what an agent remembers over a restart", seeds::states, remembered),
     row("netlink", "the kernel: netlink, ethtool, DCB and uevents", seeds::answers, live::fuzzing::answer),
     row("module", "optical modules: their memory", seeds::modules, live::fuzzing::module),
     row("lldp", "the wire: LLDP frames", seeds::lldp, |b| _ = lldp::parse(b)),
@@ -146,11 +152,33 @@ fn waiting(bytes: &[u8]) {
     let (held, mut left) = (spool.held().points, 0);
     for _ in 0..=bytes.len() {
         let (lost, next) = spool.next(now);
-        left += lost.damaged;
+        left += lost.damaged + lost.unreadable;
         let Some(request) = next.expect("a whole disk") else { break };
         left += request.points + spool.done(&request).expect("nothing is dropped").damaged;
     }
     assert!(spool.is_empty() && left >= held, "{held} points waited, and {left} left");
+}
+
+/// Whatever an agent finds of the one before it: it samples, and what it sends is well formed.
+fn remembered(bytes: &[u8]) {
+    static HOST: LazyLock<seeds::Remembering> = LazyLock::new(seeds::Remembering::new);
+    sent(&HOST.sampled(bytes));
+}
+
+/// What an agent sends is taken whole.
+fn sent(sections: &[Section]) {
+    let request = fabriclens_wire::encode::request_bytes(sections);
+    let rows = Decoder::default().bytes(&request).expect("what an agent sends is well formed");
+    assert!(rows.rejected.is_empty(), "nothing of an agent is refused: {:?}", rows.rejected);
+}
+
+/// Names are what hosts are held to: none is empty or stands for all.
+fn certificate(bytes: &[u8]) {
+    static HOST_ID: LazyLock<HostId> = LazyLock::new(|| HostId::parse("spiffe://*/host/{host}").expect("a pattern"));
+    if let Some(certificate) = Certificate::read(bytes, &HOST_ID) {
+        assert!(certificate.names().all(|name| !name.is_empty()) && certificate.names().count() > 0);
+        assert!(certificate.hosts.iter().all(|host| !host.is_empty() && host != "*"));
+    }
 }
 
 fn of_kernel(bytes: &[u8]) {
@@ -174,10 +202,7 @@ fn host(bytes: &[u8]) {
     static HOSTS: LazyLock<seeds::Hosts> = LazyLock::new(|| seeds::Hosts::copied(scratch()));
     HOSTS.with_changed(bytes, |roots| {
         let settings = schedule::Settings { host: "h".into(), ..schedule::Settings::default() };
-        let (sections, _) = schedule::once(roots, &settings);
-        let request = fabriclens_wire::encode::request_bytes(&sections);
-        let rows = Decoder::default().bytes(&request).expect("what an agent sends is well formed");
-        assert!(rows.rejected.is_empty(), "nothing of an agent is refused: {:?}", rows.rejected);
+        sent(&schedule::once(roots, &settings).0);
     });
 }
 

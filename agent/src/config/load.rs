@@ -356,7 +356,7 @@ fn http(raw: super::raw::Http) -> Result<Option<Http>, ConfigError> {
         let (key, value, insecure) = ("http.listen", text, "http.insecure");
         return Err(ConfigError::Insecure { key, value, tls: "http.cert and http.key", insecure });
     }
-    Ok(Some(Http { listen, identity, insecure: open }))
+    Ok(Some(Http { listen, identity, insecure: open, names: raw.names }))
 }
 
 fn identity(

@@ -164,6 +164,8 @@ pub struct Http {
     pub identity: Option<(PathBuf, PathBuf)>,
     /// Plain text beyond loopback was accepted; logged at every start.
     pub insecure: bool,
+    /// Names beside its own by which it is asked on loopback without TLS.
+    pub names: Vec<String>,
 }
 
 /// Why a config is refused; `Display` names the place and the remedy.

@@ -66,6 +66,7 @@ pub const KEYS: &[(&str, Form)] = &[
     ("http.cert", Form::Text),
     ("http.key", Form::Text),
     ("http.insecure", Form::Bool),
+    ("http.names", Form::List),
 ];
 
 /// The whole file.
@@ -176,4 +177,5 @@ pub struct Http {
     pub cert: Option<String>,
     pub key: Option<String>,
     pub insecure: Option<bool>,
+    pub names: Vec<String>,
 }

@@ -35,9 +35,14 @@ pub struct Account {
     pub discontinuities: Discontinuities,
     /// Since when a read is under way, and whether it is counted as a stall.
     pub under_way: Option<(Instant, bool)>,
+    /// When a failure was last told in the log.
+    pub told: Option<Instant>,
     /// Wall time of the last sample, Unix ns.
     pub sampled_ns: u64,
 }
+
+/// How long the log is told no other failure of a source; `/healthz` has the present one.
+const QUIET: Duration = Duration::from_secs(600);
 
 /// What other threads see of a subject.
 #[derive(Debug)]
@@ -82,10 +87,22 @@ impl Account {
             if !*counted {
                 *counted = true;
                 self.stalls += 1;
-                tracing::warn!(sampler = self.spec.name, target = %status.target, "a read is under way for longer than {deadline:?}; other devices go on");
+                if self.is_news(&status.outcome, Instant::now()) {
+                    tracing::warn!(sampler = self.spec.name, target = %status.target, "a read is under way for longer than {deadline:?}; other devices go on");
+                }
             }
         }
         status
+    }
+
+    /// Whether a failure is to be told at once: a source that comes and goes, or stalls in each read, must not fill the log.
+    fn is_news(&mut self, outcome: &Outcome, now: Instant) -> bool {
+        let fails = matches!(outcome, Outcome::Error(_) | Outcome::Stalled(_));
+        if !fails || self.told.is_some_and(|at| now.saturating_duration_since(at) < QUIET) {
+            return false;
+        }
+        self.told = Some(now);
+        true
     }
 
     pub(super) fn new(spec: &'static Spec, target: &str) -> Self {
@@ -110,6 +127,7 @@ impl Account {
             bad: 0,
             discontinuities: Discontinuities::default(),
             under_way: None,
+            told: None,
             sampled_ns: 0,
         }
     }
@@ -154,15 +172,17 @@ impl Shared {
         {
             return;
         }
-        log(account, &outcome, batch);
+        let news = account.is_news(&outcome, Instant::now());
+        log(account, &outcome, batch, news);
         account.status.outcome = outcome;
     }
 }
 
-/// Changes of state are logged once, not each second.
-fn log(account: &Account, outcome: &Outcome, batch: &Batch) {
+/// Changes of state are logged once, not each second; `news`: where they are not too many.
+fn log(account: &Account, outcome: &Outcome, batch: &Batch, news: bool) {
     let (sampler, target) = (account.spec.name, &account.status.target);
     match outcome {
+        Outcome::Error(why) if !news => tracing::debug!(sampler, %target, "{why}"),
         Outcome::Error(why) => tracing::warn!(sampler, %target, "{why}"),
         Outcome::Absent(why) => tracing::debug!(sampler, %target, "{why}"),
         Outcome::Data { .. } | Outcome::Stalled(_) => {
@@ -170,5 +190,23 @@ fn log(account: &Account, outcome: &Outcome, batch: &Batch) {
                 tracing::warn!(sampler, %target, rows = batch.bad, "some rows are unreadable: {example}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_comes_and_goes_is_told_once_in_a_while() {
+        let mut account = Account::new(&crate::samplers::ALL[0], "mlx5_0/1");
+        let (begin, fails) = (Instant::now(), |why: &str| Outcome::Error(why.into()));
+        assert!(account.is_news(&fails("a"), begin));
+        for s in 1..600 {
+            let outcome = if s % 2 == 0 { fails("b") } else { Outcome::Stalled(Duration::from_secs(3)) };
+            assert!(!account.is_news(&outcome, begin + Duration::from_secs(s)), "{s}");
+        }
+        assert!(!account.is_news(&Outcome::Data { counters: 1 }, begin + QUIET), "what is well is no news");
+        assert!(account.is_news(&fails("a"), begin + QUIET));
     }
 }

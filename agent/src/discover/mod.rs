@@ -20,6 +20,7 @@ use fabriclens_kernel::{CallError, RdmaLink};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Longest wait for netlink, which asks each driver for its port state; sysfs alone will do.
@@ -124,12 +125,19 @@ fn ports(roots: &Roots, device: &Device, links: &[&RdmaLink], names: &[(u32, Str
 
 /// All ports by netlink; none when it does not answer in time (a driver may block for a minute).
 fn links(roots: &Arc<Roots>) -> Vec<RdmaLink> {
-    let calls = roots.calls();
+    let (calls, asking) = (roots.calls(), Arc::clone(roots.asking()));
+    // A thread that hangs in the kernel cannot be ended: there is one of them, however often is asked.
+    if asking.swap(true, Ordering::Relaxed) {
+        return Vec::new();
+    }
     let (send, receive) = std::sync::mpsc::sync_channel(1);
     let asked = std::thread::Builder::new().name("rdma-links".into()).spawn(move || {
+        // Dropped also where the call panics.
+        let _under_way = Asking(asking);
         let _ = send.send(calls.rdma_links());
     });
     if asked.is_err() {
+        roots.asking().store(false, Ordering::Relaxed);
         return Vec::new();
     }
     match receive.recv_timeout(LINKS_DEADLINE) {
@@ -142,9 +150,18 @@ fn links(roots: &Arc<Roots>) -> Vec<RdmaLink> {
             Vec::new()
         }
         Err(_) => {
-            tracing::warn!("rdma netlink did not answer in time; using sysfs alone");
+            tracing::warn!("rdma netlink did not answer in time; using sysfs alone until it does");
             Vec::new()
         }
+    }
+}
+
+/// While the kernel has not answered.
+struct Asking(Arc<AtomicBool>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 

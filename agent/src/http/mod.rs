@@ -6,6 +6,7 @@
 mod connections;
 mod counters;
 mod health;
+mod host;
 mod tls;
 
 pub use counters::Counters;
@@ -18,7 +19,7 @@ use crate::exposition::{self, Format};
 use crate::microburst::Dump;
 use crate::schedule::{Engine, SourceStatus};
 use crate::uplink;
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -43,6 +44,10 @@ pub trait View: Send + Sync {
     /// Why it samples less often than it is told, if it does.
     fn slowed(&self) -> Option<String> {
         None
+    }
+    /// What is wrong with its own threads.
+    fn troubles(&self) -> Vec<String> {
+        Vec::new()
     }
     /// What its threads are shut in by, for people.
     fn sandbox(&self) -> Option<String> {
@@ -71,6 +76,10 @@ impl View for Engine {
         self.throttle().reason()
     }
 
+    fn troubles(&self) -> Vec<String> {
+        Engine::troubles(self)
+    }
+
     fn sandbox(&self) -> Option<String> {
         Engine::sandbox(self).state().map(|state| state.text())
     }
@@ -96,6 +105,7 @@ pub struct App {
 impl App {
     fn health(&self) -> Health {
         let mut health = health(&self.view.sources(), &self.uplinks);
+        health.reasons.extend(self.view.troubles());
         health.reasons.extend(self.view.slowed());
         health
     }
@@ -131,7 +141,7 @@ pub enum HttpError {
 pub struct Server {
     listener: tokio::net::TcpListener,
     tls: Option<tls::Acceptor>,
-    app: App,
+    router: Router,
 }
 
 impl Server {
@@ -144,7 +154,8 @@ impl Server {
         let address = config.listen;
         let listener =
             tokio::net::TcpListener::bind(address).await.map_err(|source| HttpError::Bind { address, source })?;
-        Ok(Self { listener, tls, app })
+        let names = host::names(config, &app.host);
+        Ok(Self { listener, tls, router: router(app, names) })
     }
 
     /// The address it is bound to.
@@ -157,27 +168,39 @@ impl Server {
 
     /// Serves until `stop` ends.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) {
-        connections::serve(self.listener, self.tls, router(self.app), stop).await;
+        connections::serve(self.listener, self.tls, self.router, stop).await;
     }
 }
 
-fn router(app: App) -> Router {
-    Router::new()
+fn router(app: App, names: Option<Arc<[String]>>) -> Router {
+    let router = Router::new()
         .route("/", get(page))
         .route("/metrics", get(metrics).layer(Extension(Arc::<Pages>::default())))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/debug/microburst", get(bursts))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), count))
-        .with_state(app)
+        .route("/debug/microburst", get(bursts));
+    let router = match names {
+        Some(names) => router.layer(axum::middleware::from_fn_with_state(names, own)),
+        None => router,
+    };
+    router.layer(axum::middleware::from_fn_with_state(app.clone(), count)).with_state(app)
 }
 
-async fn count(State(app): State<App>, request: axum::extract::Request, next: axum::middleware::Next) -> Response {
+async fn count(State(app): State<App>, request: Request, next: axum::middleware::Next) -> Response {
     let begin = Instant::now();
     let path = request.uri().path().to_owned();
     let response = next.run(request).await;
     app.counters.request(&path, response.status().as_u16(), begin.elapsed());
     response
+}
+
+/// Refuses requests by names that are not this agent's.
+async fn own(State(names): State<Arc<[String]>>, request: Request, next: axum::middleware::Next) -> Response {
+    let Some(name) = host::foreign(request.headers(), request.uri(), &names) else { return next.run(request).await };
+    let text = format!(
+        "this agent does not answer to {name:?}; ask by address, or set http.names where a proxy on this host asks so\n"
+    );
+    (StatusCode::MISDIRECTED_REQUEST, text).into_response()
 }
 
 /// Pages of `/metrics` as they were last made, by format and whether they are compressed. None is made more often than

@@ -23,13 +23,18 @@ impl Acceptor {
 
     /// For the next connection. Files that changed and cannot be used are told, and those before go on.
     pub(super) fn get(&mut self) -> &TlsAcceptor {
-        if self.changed.look() {
-            match acceptor(&self.identity.0, &self.identity.1) {
-                Ok(new) => self.now = new,
-                Err(error) => tracing::warn!(
-                    error = format!("{:#}", anyhow::Error::from(error)),
-                    "the certificate of the HTTP server changed and cannot be used; the one before is kept"
-                ),
+        let (cert, key) = &self.identity;
+        match self.changed.reload(|| acceptor(cert, key)) {
+            None => {}
+            Some(Ok(new)) => {
+                self.now = new;
+                tracing::info!("the certificate of the HTTP server changed; new connections get the new one");
+            }
+            Some(Err(error)) => {
+                tracing::warn!(
+                    error,
+                    "the certificate of the HTTP server changed and cannot be used yet; the one before is kept"
+                );
             }
         }
         &self.now

@@ -38,9 +38,9 @@ const PLAIN: &[c_long] = &[
     libc::SYS_getsockopt, libc::SYS_shutdown, libc::SYS_pipe2,
     // the process, and itself
     libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_sigaltstack,
-    libc::SYS_tgkill, libc::SYS_getpid, libc::SYS_gettid, libc::SYS_getppid, libc::SYS_getuid, libc::SYS_geteuid,
+    libc::SYS_getpid, libc::SYS_gettid, libc::SYS_getppid, libc::SYS_getuid, libc::SYS_geteuid,
     libc::SYS_getgid, libc::SYS_getegid, libc::SYS_getgroups, libc::SYS_getrandom, libc::SYS_uname,
-    libc::SYS_sysinfo, libc::SYS_prlimit64, libc::SYS_getrusage, libc::SYS_prctl, libc::SYS_capget,
+    libc::SYS_sysinfo, libc::SYS_getrusage, libc::SYS_prctl, libc::SYS_capget,
     libc::SYS_capset,
     // a thread that is started by a restricted one may enter further
     libc::SYS_seccomp, libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule,
@@ -102,6 +102,14 @@ fn programs(role: Role) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
         PLAIN.iter().chain(OLDER).chain(more).map(|call| (*call, Vec::new())).collect();
     let in_place = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?;
     allowed.insert(libc::SYS_clone, vec![SeccompRule::new(vec![in_place])?]);
+    // An abort signals its own thread, and limits are asked of oneself: as root, others would have to take both.
+    let of = |process: u64| -> Result<_, seccompiler::BackendError> {
+        let first = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, process)?;
+        SeccompRule::new(vec![first])
+    };
+    let own = u64::from(std::process::id());
+    allowed.insert(libc::SYS_tgkill, vec![of(own)?]);
+    allowed.insert(libc::SYS_prlimit64, vec![of(0)?, of(own)?]);
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     let allowed = SeccompFilter::new(allowed, unknown, SeccompAction::Allow, arch)?;
     let never = NEVER.iter().map(|call| (*call, Vec::new())).collect();
@@ -115,7 +123,8 @@ mod tests {
 
     #[test]
     fn no_call_is_in_two_lists() {
-        let mut all: Vec<c_long> = [PLAIN, OLDER, PROBES, NEVER, &[libc::SYS_clone]].concat();
+        let by_argument = [libc::SYS_clone, libc::SYS_tgkill, libc::SYS_prlimit64];
+        let mut all: Vec<c_long> = [PLAIN, OLDER, PROBES, NEVER, &by_argument].concat();
         let count = all.len();
         all.sort_unstable();
         all.dedup();

@@ -2,6 +2,7 @@
 
 use super::Settings;
 use super::congestion::Congestion;
+use super::troubles::Troubles;
 use crate::budget::Throttle;
 use crate::clock::Clock;
 use crate::device::{Runner, Shared};
@@ -36,6 +37,7 @@ pub(super) struct Core {
     /// Ends the sleep of the host's thread.
     pub wake_host: Signal,
     pub congestion: Congestion,
+    pub troubles: Troubles,
     pub throttle: Throttle,
     pub stopping: AtomicBool,
     /// Devices that vanished since the start.
@@ -58,6 +60,7 @@ impl Core {
             rediscover: Signal::default(),
             wake_host: Signal::default(),
             congestion: Congestion::default(),
+            troubles: Troubles::default(),
             throttle: Throttle::new(settings.budget),
             stopping: AtomicBool::new(false),
             gone: AtomicU64::new(0),
@@ -68,7 +71,6 @@ impl Core {
         }
     }
 
-    /// Ends all threads: `watch` passes it on to those of devices.
     /// Writes down what the next agent needs to go on.
     pub fn save(&self) {
         let Some(state) = &self.state else { return };
@@ -91,6 +93,7 @@ impl Core {
         self.throttle.full(self.settings.full)
     }
 
+    /// Ends all threads: `watch` passes it on to those of devices.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.rediscover.set();

@@ -2,8 +2,9 @@
 
 use super::congestion::{self, Lane};
 use super::core::Core;
-use super::spawn;
+use super::guarded;
 use super::worker::{self, Control};
+use crate::batch::chain;
 use crate::device::{Runner, Shared};
 use crate::discover::{class_names, discover};
 use crate::inventory::Inventory;
@@ -23,8 +24,10 @@ const RELIST: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_millis(100);
 /// Longest wait for an event; the thread ends this much later than the engine.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Wait before a lost source of events is opened again.
-const REOPEN: Duration = Duration::from_secs(10);
+/// Wait before a lost source of events is opened again; the second is where there is none.
+const REOPEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
+/// The trouble of having no descriptors.
+const SHORT: &str = "open files";
 
 struct Worker {
     control: Arc<Control>,
@@ -43,9 +46,9 @@ pub(super) fn run(core: &Arc<Core>) {
     core.settings.sandbox.enter(Role::Plain);
     let workers = Arc::new(parking_lot::Mutex::new(Workers::new()));
     let dirty = Arc::new(AtomicBool::new(true));
-    let events = spawn("events", {
-        let (core, workers, dirty) = (Arc::clone(core), Arc::clone(&workers), Arc::clone(&dirty));
-        move || listen(&core, &workers, &dirty)
+    let events = guarded(core, "events", "the kernel's events", {
+        let (workers, dirty) = (Arc::clone(&workers), Arc::clone(&dirty));
+        move |core| listen(core, &workers, &dirty)
     });
     if let Err(error) = events {
         tracing::warn!(%error, "no kernel events; devices are listed each second instead");
@@ -53,8 +56,9 @@ pub(super) fn run(core: &Arc<Core>) {
     congestion::start(core);
     let mut names = Vec::new();
     let mut last = Instant::now();
-    let (mut said_nothing, mut said_short) = (false, false);
+    let mut said_nothing = false;
     while !core.is_stopping() {
+        core.troubles.watching(Some(Instant::now()));
         congestion::look_after(core);
         let short = shortages();
         let listed = class_names(&core.roots);
@@ -64,15 +68,15 @@ pub(super) fn run(core: &Arc<Core>) {
             let found = Arc::new(discover(&core.roots, &core.settings.exclude_devices, Some(&previous)));
             // Devices that could not be looked for are not gone.
             if shortages() != short && !previous.is_empty() {
-                if !said_short {
-                    tracing::warn!("no more files can be opened to look for devices; those that are known go on");
+                let why = "no more files can be opened to look for devices; those that are known go on";
+                if core.troubles.set(SHORT, why.to_owned()) {
+                    tracing::warn!("{why}");
                 }
-                said_short = true;
                 dirty.store(true, Ordering::Relaxed);
                 core.rediscover.wait(Instant::now() + RELIST);
                 continue;
             }
-            said_short = false;
+            core.troubles.clear(SHORT);
             names = listed;
             last = Instant::now();
             if found.is_empty() && !said_nothing {
@@ -88,9 +92,15 @@ pub(super) fn run(core: &Arc<Core>) {
             dirty.store(true, Ordering::Relaxed);
         }
     }
+    core.troubles.watching(None);
     for worker in workers.lock().values() {
         worker.control.stop();
     }
+}
+
+/// What a trouble of a device's thread is told under.
+fn thread_of(device: &str) -> String {
+    format!("the device {device}")
 }
 
 /// Threads for what is new, none for what is gone or was replaced.
@@ -106,10 +116,15 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
         wanted.insert(netdev.name.to_string(), (vec![subject], netdev.shape(), vec![netdev.name.to_string()]));
     }
     workers.retain(|name, worker| {
-        let stays = wanted.get(name).is_some_and(|(_, shape, _)| *shape == worker.shape);
-        if !stays {
+        let there = wanted.get(name).is_some_and(|(_, shape, _)| *shape == worker.shape);
+        // One that has failed gets another thread, at the pace of these looks.
+        let failed = core.troubles.clear(&thread_of(name));
+        let stays = there && !failed;
+        if !there {
             tracing::info!(device = %name, "gone or replaced");
             core.gone.fetch_add(1, Ordering::Relaxed);
+        }
+        if !stays {
             worker.control.stop();
             core.shared.lock().retain(|s| !worker.shared.iter().any(|w| Arc::ptr_eq(s, w)));
         }
@@ -130,17 +145,23 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
         let runners: Vec<Runner> = subjects.into_iter().map(runner).collect();
         let shared: Vec<_> = runners.iter().map(Runner::shared).collect();
         let (control, lane) = (Arc::new(Control::default()), Lane::new(&name, runners));
-        let started = spawn(&name, {
-            let (core, control, lane) = (Arc::clone(core), Arc::clone(&control), Arc::clone(&lane));
-            move || worker::device(&core, &control, &lane)
+        let what = thread_of(&name);
+        let started = guarded(core, &name, &what, {
+            let (control, lane) = (Arc::clone(&control), Arc::clone(&lane));
+            move |core| worker::device(core, &control, &lane)
         });
         match started {
             Ok(_) => {
                 tracing::info!(device = %name, "sampling");
+                core.troubles.clear(&what);
                 core.shared.lock().extend(shared.iter().cloned());
                 workers.insert(name, Worker { control, lane, shared, shape, netdevs });
             }
-            Err(error) => tracing::error!(device = %name, %error, "not sampled"),
+            Err(error) => {
+                if core.troubles.set(&what, format!("not sampled: {}", chain(&error))) {
+                    tracing::error!(device = %name, error = chain(&error), "not sampled; it is tried again");
+                }
+            }
         }
     }
     core.congestion.tell(workers.values().map(|worker| Arc::clone(&worker.lane)));
@@ -148,15 +169,19 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
 
 /// Turns kernel events into an immediate look at the state of what they name.
 fn listen(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool) {
+    let pause = |time| {
+        let until = Instant::now() + time;
+        while Instant::now() < until && !core.is_stopping() {
+            std::thread::sleep(Duration::from_millis(250));
+        }
+    };
+    let mut told = None;
     while !core.is_stopping() {
         let mut events = match core.roots.calls().events() {
             Ok(events) => events,
             Err(error) => {
                 tracing::debug!(%error, "no kernel events");
-                let until = Instant::now() + REOPEN;
-                while Instant::now() < until && !core.is_stopping() {
-                    std::thread::sleep(Duration::from_millis(250));
-                }
+                pause(REOPEN[1]);
                 continue;
             }
         };
@@ -165,7 +190,14 @@ fn listen(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool
                 Ok(None) => {}
                 Ok(Some(event)) => route(core, workers, dirty, &event),
                 Err(error) => {
-                    tracing::warn!(%error, "lost the kernel's events; opening them again");
+                    // A storm of events loses them again and again; it must fill neither a core nor the log.
+                    if told.is_none_or(|at: Instant| at.elapsed() >= core.settings.slow) {
+                        tracing::warn!(%error, "lost some of the kernel's events; devices are looked for instead");
+                        told = Some(Instant::now());
+                    }
+                    dirty.store(true, Ordering::Relaxed);
+                    core.rediscover.set();
+                    pause(REOPEN[0]);
                     break;
                 }
             }
@@ -196,5 +228,34 @@ fn route(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool,
             dirty.store(true, Ordering::Relaxed);
             core.rediscover.set();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roots::Roots;
+    use crate::schedule::Settings;
+
+    #[test]
+    fn a_device_whose_thread_has_failed_gets_another_one() {
+        let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/rxe");
+        let settings = Settings { host: "h".into(), ..Settings::default() };
+        let core = Arc::new(Core::new(Arc::new(Roots::new(Some(host.into()))), settings));
+        let found = discover(&core.roots, &[], None);
+        let mut workers = Workers::new();
+        reconcile(&core, &mut workers, &found);
+        let lanes = |workers: &Workers| workers.values().map(|w| Arc::clone(&w.lane)).collect::<Vec<_>>();
+        let (before, sources) = (lanes(&workers), core.shared.lock().len());
+        let failed = workers.keys().next().expect("it has a device").clone();
+        core.troubles.set(&thread_of(&failed), "as a panic leaves it".into());
+        reconcile(&core, &mut workers, &found);
+        let same: Vec<bool> = lanes(&workers).iter().zip(&before).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
+        assert!(!same[0] && same[1..].iter().all(|same| *same), "{same:?}");
+        assert_eq!(core.shared.lock().len(), sources);
+        assert!(core.troubles.list(Instant::now()).is_empty());
+        assert_eq!(core.gone.load(Ordering::Relaxed), 0, "the device was there all the while");
+        core.stop();
+        workers.values().for_each(|worker| worker.control.stop());
     }
 }

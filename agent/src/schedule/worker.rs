@@ -74,13 +74,14 @@ pub(super) fn host(core: &Arc<Core>) {
     core.shared.lock().insert(0, runner.shared());
     let mut health = health::Health::new(&core.host, core.clock.now());
     let mut pace = Pace::new(core);
-    let mut ticks = 0_u32;
+    let (mut ticks, mut stepped) = (0_u32, None);
     while let Some(tick) = pace.next(core, &core.wake_host, false) {
         if core.is_stopping() {
             break;
         }
-        if core.clock.look() {
+        if core.clock.look() && stepped.is_none_or(|at: Instant| at.elapsed() >= core.settings.slow) {
             tracing::warn!("the wall clock stepped; rates are measured on the monotonic clock and go on");
+            stepped = Some(Instant::now());
         }
         runner.run(tick, &mut |section| {
             core.ring.push(section);

@@ -5,11 +5,15 @@
 //! that fails leaves what was there before. Why not the collector's forward queue: its segments hold column lists that
 //! records refer to, and each append is a sync that many senders wait for; here records are opaque and nobody waits.
 
+mod aside;
+mod found;
 mod segment;
 #[cfg(test)]
 mod tests;
 
 use crate::clock::Clock;
+use aside::Aside;
+pub use found::{Usage, usage};
 use segment::{Cursor, HEADER, Head};
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -90,12 +94,15 @@ pub struct Lost {
     pub age: u64,
     /// By the disk, or by who else wrote there.
     pub damaged: u64,
+    /// The disk does not give them; they are set aside, and a later start may deliver them.
+    pub unreadable: u64,
 }
 
 impl Lost {
     /// With the reasons by which they are counted.
-    pub fn reasons(self) -> [(&'static str, u64); 3] {
-        [("spool_size", self.size), ("spool_age", self.age), ("spool_damaged", self.damaged)]
+    pub fn reasons(self) -> [(&'static str, u64); 4] {
+        let Self { size, age, damaged, unreadable } = self;
+        [("spool_size", size), ("spool_age", age), ("spool_damaged", damaged), ("spool_unreadable", unreadable)]
     }
 }
 
@@ -108,6 +115,8 @@ pub struct Held {
     pub bytes: u64,
     /// When the oldest was written, Unix ns.
     pub oldest_ns: Option<u64>,
+    /// Segments that are not delivered: of a later release, or on a disk that does not give them.
+    pub aside: u64,
 }
 
 /// A request that was taken back.
@@ -136,12 +145,22 @@ struct Segment {
     until: Instant,
 }
 
+/// What a segment gives.
+enum Next {
+    Request(Request),
+    Damaged { end: u64, points: u64 },
+    None,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Spool {
     dir: PathBuf,
     limits: Limits,
     segments: VecDeque<Segment>,
+    aside: Vec<Aside>,
+    /// The oldest segment, since when it cannot be read.
+    stuck: Option<(u64, Instant)>,
     at: Cursor,
     cursor: File,
     /// The newest segment, while it is written.
@@ -177,6 +196,8 @@ impl Spool {
             dir: dir.to_owned(),
             limits,
             segments: VecDeque::new(),
+            aside: Vec::new(),
+            stuck: None,
             at,
             cursor,
             out: None,
@@ -190,82 +211,13 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Finds what the process before has left.
-    fn look(&mut self, now: Now) -> io::Result<()> {
-        let mut numbers = Vec::new();
-        for entry in std::fs::read_dir(&self.dir)? {
-            numbers.extend(entry?.file_name().to_str().and_then(segment::number));
-        }
-        numbers.sort_unstable();
-        self.newest = numbers.last().copied().unwrap_or(0).max(self.at.segment);
-        for number in numbers {
-            if number < self.at.segment {
-                self.remove(number);
-                continue;
-            }
-            let found = self.found(number, now).unwrap_or_else(|error| {
-                self.cannot_read(number, &error);
-                None
-            });
-            self.segments.extend(found);
-        }
-        Ok(())
-    }
-
-    /// A segment of before, up to where it can be read; `None` where there is nothing to deliver.
-    fn found(&mut self, number: u64, now: Now) -> io::Result<Option<Segment>> {
-        let path = self.path(number);
-        let file = File::open(&path)?;
-        if let Some(version) = segment::foreign(&file) {
-            let path = path.display();
-            tracing::warn!(%path, version, "a later release wrote this part of the spool; it stays for that release");
-            return Ok(None);
-        }
-        let mut found = Segment { number, end: file.metadata()?.len(), points: 0, first_ns: u64::MAX, until: now.at };
-        let (mut at, mut last_ns) = (if number == self.at.segment { self.at.offset } else { HEADER as u64 }, 0);
-        loop {
-            match segment::find(&file, at, found.end) {
-                Ok(Some((from, head))) => {
-                    found.points += head.points;
-                    found.first_ns = found.first_ns.min(head.time_ns);
-                    last_ns = last_ns.max(head.time_ns);
-                    at = from + head.size();
-                }
-                Ok(None) => break,
-                Err(error) if last_ns == 0 => return Err(error),
-                Err(error) => {
-                    self.cannot_read(number, &error);
-                    found.end = at;
-                }
-            }
-        }
-        if last_ns == 0 {
-            self.remove(number);
-            return Ok(None);
-        }
-        let age = Duration::from_nanos(now.wall_ns.saturating_sub(last_ns));
-        let left = self.limits.age.saturating_sub(age).max(DOUBT.min(self.limits.age));
-        Ok(Some(Segment { until: now.at + left, ..found }))
-    }
-
-    /// What cannot be read of a segment must not cost the others. Its file stays until the cursor is beyond it.
-    fn cannot_read(&mut self, number: u64, error: &io::Error) {
-        self.unreadable += 1;
-        let path = self.path(number);
-        tracing::warn!(path = %path.display(), %error, "a part of the spool cannot be read, and is not delivered; check the disk");
-    }
-
-    /// Segments that could not be read to their end when it was opened.
-    pub fn unreadable(&self) -> u64 {
-        self.unreadable
-    }
-
     /// What it holds.
     pub fn held(&self) -> Held {
         Held {
             points: self.segments.iter().map(|s| s.points).sum(),
             bytes: self.bytes(),
-            oldest_ns: self.segments.front().map(|s| s.first_ns),
+            oldest_ns: self.segments.iter().map(|s| s.first_ns).min(),
+            aside: self.aside().0,
         }
     }
 
@@ -352,6 +304,7 @@ impl Spool {
 
     /// Drops the oldest segments that are too old, or in the way of `more` bytes.
     fn bound(&mut self, more: u64, now: Instant) -> Lost {
+        self.bound_aside(more, now);
         let mut lost = Lost::default();
         while let Some(first) = self.segments.front().copied() {
             let old = first.until < now;
@@ -366,41 +319,46 @@ impl Spool {
     /// The oldest request, which stays until [`Spool::done`], and what was lost before it.
     pub fn next(&mut self, now: Instant) -> (Lost, Result<Option<Request>, SpoolError>) {
         let mut lost = self.bound(0, now);
-        let next = self.read(&mut lost.damaged).map_err(|e| self.wrong(e));
+        let next = self.read(&mut lost, now).map_err(|e| self.wrong(e));
         (lost, next)
     }
 
-    fn read(&mut self, damaged: &mut u64) -> io::Result<Option<Request>> {
+    fn read(&mut self, lost: &mut Lost, now: Instant) -> io::Result<Option<Request>> {
         while let Some(first) = self.segments.front().copied() {
-            if self.at.segment != first.number {
-                self.at = Cursor { segment: first.number, offset: HEADER as u64 };
-            }
-            let file = match self.reading.take() {
-                Some((number, file)) if number == first.number => file,
-                _ => match File::open(self.path(first.number)) {
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                        *damaged += self.remove_first();
-                        continue;
-                    }
-                    other => other?,
-                },
-            };
-            let Some((at, head)) = segment::find(&file, self.at.offset, first.end)? else {
-                // What was counted of it and is not found was damaged since.
-                *damaged += self.remove_first();
-                continue;
-            };
-            let payload = segment::payload(&file, at, &head)?;
-            self.reading = Some((first.number, file));
-            let (encoding, points, end) = (head.encoding, head.points, at + head.size());
-            match payload {
-                Some(payload) => {
-                    return Ok(Some(Request { payload, encoding, points, segment: first.number, at, end }));
+            match self.first_of(&first) {
+                Ok(Next::Request(request)) => {
+                    self.stuck = None;
+                    return Ok(Some(request));
                 }
-                None => *damaged += self.pass(end, points),
+                Ok(Next::Damaged { end, points }) => lost.damaged += self.pass(end, points),
+                // What was counted of it and is not found was damaged since.
+                Ok(Next::None) => lost.damaged += self.remove_first(),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => lost.damaged += self.remove_first(),
+                Err(e) if self.asks_again(&first, &e, now) => return Err(e),
+                // What is behind it must not wait for it.
+                Err(e) => lost.unreadable += self.set_first_aside(&e),
             }
         }
         Ok(None)
+    }
+
+    /// What comes next in the oldest segment.
+    fn first_of(&mut self, first: &Segment) -> io::Result<Next> {
+        if self.at.segment != first.number {
+            self.at = Cursor { segment: first.number, offset: HEADER as u64 };
+        }
+        let file = match self.reading.take() {
+            Some((number, file)) if number == first.number => file,
+            _ => File::open(self.path(first.number))?,
+        };
+        let Some((at, head)) = segment::find(&file, self.at.offset, first.end)? else { return Ok(Next::None) };
+        let payload = segment::payload(&file, at, &head)?;
+        self.reading = Some((first.number, file));
+        let (encoding, points, end) = (head.encoding, head.points, at + head.size());
+        Ok(match payload {
+            Some(payload) => Next::Request(Request { payload, encoding, points, segment: first.number, at, end }),
+            None => Next::Damaged { end, points },
+        })
     }
 
     /// A request is done with. Tells what else left the spool with it: what was damaged after it was counted. `None`
@@ -427,15 +385,21 @@ impl Spool {
 
     /// Removes the oldest segment; returns the points that leave with it.
     fn remove_first(&mut self) -> u64 {
-        let Some(first) = self.segments.pop_front() else { return 0 };
+        let Some(first) = self.leave_first() else { return 0 };
+        self.remove(first.number);
+        first.points
+    }
+
+    /// Goes on to the next segment.
+    fn leave_first(&mut self) -> Option<Segment> {
+        let first = self.segments.pop_front()?;
         if self.segments.is_empty() {
             self.out = None;
         }
         self.reading = None;
         self.at = Cursor { segment: first.number + 1, offset: HEADER as u64 };
         self.save();
-        self.remove(first.number);
-        first.points
+        Some(first)
     }
 
     /// One that cannot be removed lies before the cursor, and is tried again at the next start.
@@ -453,7 +417,7 @@ impl Spool {
     }
 
     fn bytes(&self) -> u64 {
-        self.segments.iter().map(|s| s.end).sum()
+        self.segments.iter().map(|s| s.end).sum::<u64>() + self.aside().1
     }
 
     fn path(&self, number: u64) -> PathBuf {
@@ -463,23 +427,6 @@ impl Spool {
     fn wrong(&self, source: io::Error) -> SpoolError {
         SpoolError::Io { dir: self.dir.clone(), source }
     }
-}
-
-/// Bytes of all spools below a directory, whoever has them open.
-///
-/// # Errors
-/// When the directory is not there or cannot be written.
-pub fn usage(dir: &Path) -> io::Result<u64> {
-    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)?;
-    let mut bytes = 0;
-    for spool in std::fs::read_dir(dir)? {
-        for file in std::fs::read_dir(spool?.path()).into_iter().flatten().flatten() {
-            if file.file_name().to_str().and_then(segment::number).is_some() {
-                bytes += file.metadata().map_or(0, |meta| meta.len());
-            }
-        }
-    }
-    Ok(bytes)
 }
 
 /// A file that stays, made if it is not there.

@@ -5,6 +5,7 @@
 //!                          record*
 //! record                   u32 length  u64 points  u64 Unix ns  u8 encoding  u32 crc of the payload  u32 crc of these
 //!                          payload
+//! DIR/NNNNNNNNNNNN.aside   the same, of what is not delivered now
 //! DIR/cursor               "FABLENSQ"  u64 segment  u64 offset  u32 crc
 //! ```
 //! Integers are little-endian. Everything before the cursor was delivered. A record that is damaged is passed over: the
@@ -29,7 +30,21 @@ pub(super) fn name(number: u64) -> String {
 
 /// The number in a segment's name.
 pub(super) fn number(name: &str) -> Option<u64> {
-    name.strip_suffix(".spool").filter(|digits| digits.len() == 12)?.parse().ok()
+    number_before(name, ".spool")
+}
+
+/// A segment's name while it is set aside.
+pub(super) fn aside_name(number: u64) -> String {
+    format!("{number:012}.aside")
+}
+
+/// The number in such a name.
+pub(super) fn aside_number(name: &str) -> Option<u64> {
+    number_before(name, ".aside")
+}
+
+fn number_before(name: &str, end: &str) -> Option<u64> {
+    name.strip_suffix(end).filter(|digits| digits.len() == 12)?.parse().ok()
 }
 
 pub(super) fn header(number: u64) -> Vec<u8> {
@@ -44,6 +59,9 @@ pub(super) fn foreign(file: &File) -> Option<u32> {
     let version = u32_at(&bytes, 8);
     (bytes[..8] == MAGIC && is_sound(&bytes) && version != VERSION).then_some(version)
 }
+
+/// How far a sound head is looked for, bytes: a segment is smaller by far, and a disk may tell any length of a file.
+const SEARCHED: u64 = 32 << 20;
 
 /// Points of a request at most: the sums of many stay sums, whatever a disk makes of a head.
 const MOST: u64 = 1 << 40;
@@ -91,7 +109,7 @@ impl Head {
 /// what stands at `from` is damaged.
 pub(super) fn find(file: &File, from: u64, end: u64) -> io::Result<Option<(u64, Head)>> {
     let whole = |at: u64, bytes: &[u8]| Head::read(bytes).filter(|head| at + head.size() <= end).map(|head| (at, head));
-    if from + HEAD as u64 > end {
+    if end.saturating_sub(from) < HEAD as u64 {
         return Ok(None);
     }
     let mut bytes = vec![0; HEAD];
@@ -101,7 +119,7 @@ pub(super) fn find(file: &File, from: u64, end: u64) -> io::Result<Option<(u64, 
     if let Some(found) = whole(from, &bytes) {
         return Ok(Some(found));
     }
-    bytes.resize((end - from) as usize, 0);
+    bytes.resize((end - from).min(SEARCHED) as usize, 0);
     if !read(file, &mut bytes, from)? {
         return Ok(None);
     }

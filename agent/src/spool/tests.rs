@@ -191,7 +191,76 @@ fn a_part_that_cannot_be_read_is_told_and_costs_no_other() {
     std::fs::remove_file(dir.path().join("cursor")).unwrap();
     let mut spool = open(dir.path(), WIDE);
     put(&mut spool, 4, 10, 20);
-    assert_eq!((spool.unreadable(), drain(&mut spool)), (2, (vec![4], 0)));
+    assert_eq!((spool.unreadable(), drain(&mut spool)), (1, (vec![4], 0)));
+    assert_eq!(spool.held().aside, 2);
+}
+
+/// A segment whose disk gives nothing: the memory of a process at its address 0, which is what `EIO` says.
+fn spoil(segment: &Path) {
+    std::fs::remove_file(segment).unwrap();
+    std::os::unix::fs::symlink("/proc/self/mem", segment).unwrap();
+}
+
+#[test]
+fn a_part_that_the_disk_does_not_give_is_set_aside_and_what_is_behind_it_delivered() {
+    let dir = dir();
+    let mut spool = open(dir.path(), Limits { bytes: 1 << 20, ..WIDE });
+    (1..=4).for_each(|n| _ = put(&mut spool, n, 10, 60 << 10));
+    let second = files(dir.path()).remove(1);
+    let whole = std::fs::read(&second).unwrap();
+    spoil(&second);
+    let at = |s: u64| now(s * S).at;
+    let first = spool.next(at(0)).1.unwrap().unwrap();
+    assert_eq!(spool.done(&first), Some(Lost::default()));
+    for s in [5, 15, 64] {
+        let (lost, next) = spool.next(at(s));
+        assert!(lost == Lost::default() && next.unwrap_err().to_string().contains("Input/output error"), "at {s} s");
+    }
+    let (lost, next) = spool.next(at(65));
+    assert_eq!((lost, next.unwrap().unwrap().payload[0]), (Lost { unreadable: 10, ..Lost::default() }, 3));
+    let held = spool.held();
+    assert_eq!((held.points, held.aside, files(dir.path()).len()), (20, 1, 2));
+    assert_eq!((drain(&mut spool), spool.is_empty()), ((vec![3, 4], 0), true));
+    drop(spool);
+    // The next start cannot read it either; the one after can: the disk is mended.
+    let aside = dir.path().join(segment::aside_name(2));
+    std::fs::remove_file(&aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &aside).unwrap();
+    let spool = open(dir.path(), WIDE);
+    assert_eq!((spool.held().points, spool.held().aside), (0, 1));
+    drop(spool);
+    std::fs::remove_file(&aside).unwrap();
+    std::fs::write(&aside, whole).unwrap();
+    let mut spool = open(dir.path(), WIDE);
+    assert_eq!((spool.held().points, spool.held().aside), (10, 0));
+    assert_eq!(drain(&mut spool), (vec![2], 0));
+}
+
+#[test]
+fn what_is_appended_while_the_only_part_is_not_given_has_a_part_of_its_own() {
+    let dir = dir();
+    let mut spool = open(dir.path(), WIDE);
+    put(&mut spool, 1, 10, 20);
+    spoil(&files(dir.path())[0]);
+    assert!(spool.next(now(0).at).1.is_err());
+    put(&mut spool, 2, 10, 20);
+    let (lost, next) = spool.next(now(61 * S).at);
+    assert_eq!((lost.unreadable, next.unwrap().unwrap().payload[0]), (10, 2));
+}
+
+#[test]
+fn a_want_of_descriptors_sets_nothing_aside() {
+    let dir = dir();
+    let mut spool = open(dir.path(), WIDE);
+    put(&mut spool, 1, 10, 20);
+    let segment = spool.segments[0];
+    for s in [0, 30, 300] {
+        let want = rustix::io::Errno::MFILE.into();
+        assert!(spool.asks_again(&segment, &want, now(s * S).at), "at {s} s");
+    }
+    let disk = rustix::io::Errno::IO.into();
+    assert!(spool.asks_again(&segment, &disk, now(301 * S).at), "its time begins with the first fault of its own");
+    assert!(!spool.asks_again(&segment, &disk, now(361 * S).at));
 }
 
 #[test]
@@ -244,20 +313,68 @@ fn a_damaged_cursor_gives_requests_again_and_loses_none() {
     assert_eq!(open(dir.path(), WIDE).held().points, 2);
 }
 
-#[test]
-fn what_a_later_release_wrote_is_left_to_it() {
-    let dir = dir();
-    let mut later = segment::header(7);
+/// A segment that a release after this one has written.
+fn later(dir: &Path, number: u64) -> Vec<u8> {
+    let mut later = segment::header(number);
     later[8] = 2;
     let crc = crc32fast::hash(&later[..20]).to_le_bytes();
     later[20..].copy_from_slice(&crc);
-    let path = dir.path().join(segment::name(7));
-    std::fs::write(&path, &later).unwrap();
+    later.extend([7; 1000]);
+    std::fs::write(dir.join(segment::name(number)), &later).unwrap();
+    later
+}
+
+#[test]
+fn what_a_later_release_wrote_is_kept_for_it_wherever_the_cursor_stands() {
+    let dir = dir();
+    let aside = |number| dir.path().join(segment::aside_name(number));
+    let wrote = later(dir.path(), 7);
     let mut spool = open(dir.path(), WIDE);
+    assert_eq!((spool.held().points, spool.held().aside), (0, 1));
     put(&mut spool, 1, 1, 1);
-    assert_eq!(drain(&mut spool), (vec![1], 0));
+    assert_eq!((drain(&mut spool), spool.at.segment), ((vec![1], 0), 9));
     drop(spool);
-    assert_eq!(std::fs::read(&path).unwrap(), later);
+    // Another start, with a cursor that is far beyond it; and a part that it comes upon only now.
+    let earlier = later(dir.path(), 3);
+    for _ in 0..2 {
+        assert_eq!(open(dir.path(), WIDE).held().aside, 2);
+        assert_eq!(
+            (std::fs::read(aside(7)).unwrap(), std::fs::read(aside(3)).unwrap()),
+            (wrote.clone(), earlier.clone())
+        );
+    }
+    // The release that can read it delivers it.
+    let other = tempfile::tempdir().unwrap();
+    let mut of_later = open(other.path(), WIDE);
+    put(&mut of_later, 5, 10, 20);
+    std::fs::rename(&files(other.path())[0], aside(7)).unwrap();
+    let mut spool = open(dir.path(), WIDE);
+    assert_eq!((spool.held().points, spool.held().aside), (10, 1));
+    assert_eq!(drain(&mut spool), (vec![5], 0));
+    put(&mut spool, 6, 1, 1);
+    assert_eq!(drain(&mut spool), (vec![6], 0));
+}
+
+#[test]
+fn the_bounds_take_what_is_set_aside_before_what_waits() {
+    let dir = dir();
+    later(dir.path(), 1);
+    let aside = dir.path().join(segment::aside_name(1));
+    let mut spool = open(dir.path(), Limits { bytes: 64 << 10, ..WIDE });
+    assert!(spool.held().bytes > 1000);
+    put(&mut spool, 1, 10, 40 << 10);
+    assert!(aside.exists());
+    assert_eq!(put(&mut spool, 2, 10, 24_000), Lost::default(), "its points are not known");
+    assert!(!aside.exists() && spool.held().aside == 0);
+    assert_eq!(drain(&mut spool), (vec![1, 2], 0));
+    drop(spool);
+    later(dir.path(), 9);
+    let mut spool = open(dir.path(), WIDE);
+    let aside = dir.path().join(segment::aside_name(9));
+    assert_eq!(spool.next(now(0).at + WIDE.age).0, Lost::default());
+    assert!(aside.exists());
+    assert_eq!(spool.next(now(0).at + WIDE.age + Duration::from_secs(1)).0, Lost::default());
+    assert!(!aside.exists() && spool.held() == Held::default());
 }
 
 #[test]

@@ -74,7 +74,8 @@ impl Backfill {
         let compressed = frame.compression != Compression::None;
         let (verdict, lost) = self.send(frame, points).await;
         match verdict {
-            Verdict::Retry { after, message } => {
+            Verdict::Retry { .. } | Verdict::Refused { .. } => {
+                let (after, message) = verdict.later();
                 tracing::debug!(message, "a request of the spool is not taken now");
                 self.counters.retried();
                 let wait = after.map_or_else(|| jitter(*pause), |asked| asked.min(ASKED));

@@ -7,7 +7,9 @@ use crate::changed::Changed;
 use crate::config::{Collector, Compression};
 use http_body_util::Full;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tonic::body::Body;
 use tonic::client::GrpcService;
@@ -46,58 +48,86 @@ pub enum ConnectError {
     },
 }
 
-#[derive(Debug)]
-pub(super) struct Channel {
+/// What certificates and token make.
+#[derive(Clone, Debug)]
+struct Link {
     channel: transport::Channel,
     /// `Bearer …`, where there is a token.
     authorization: Option<HeaderValue>,
+}
+
+impl Link {
+    fn new(config: &Collector) -> Result<Self, ConnectError> {
+        Ok(Self { channel: connect(config)?, authorization: authorization(config)? })
+    }
+}
+
+/// The connection of all tasks that send to one collector; its files are looked at once for all of them.
+#[derive(Debug)]
+pub(super) struct Shared(Mutex<(Link, Changed)>);
+
+impl Shared {
+    /// The link with certificates and token as they are now. What cannot be used is told, and what was used before goes on:
+    /// it may still be good.
+    fn link(&self, config: &Collector) -> Link {
+        let (link, changed) = &mut *self.0.lock();
+        let collector = &config.url;
+        match changed.reload(|| Link::new(config)) {
+            None => {}
+            Some(Ok(new)) => {
+                *link = new;
+                tracing::info!(collector, "certificates or token changed; connecting anew");
+            }
+            Some(Err(error)) => {
+                tracing::warn!(
+                    collector,
+                    error,
+                    "certificates or token changed and cannot be used yet; those before are kept"
+                );
+            }
+        }
+        link.clone()
+    }
+
+    /// Why certificates or token that changed are not in force.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.0.lock().1.failure().map(str::to_owned)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Channel {
+    shared: Arc<Shared>,
     config: Collector,
-    changed: Changed,
     compression: Compression,
     framer: Framer,
 }
 
 impl Channel {
     pub(super) fn new(config: &Collector) -> Result<Self, ConnectError> {
+        // Before they are read: what changes meanwhile is found by the next look.
         let changed = Changed::new(config.files());
         Ok(Self {
-            channel: connect(config)?,
-            authorization: authorization(config)?,
-            changed,
+            shared: Arc::new(Shared(Mutex::new((Link::new(config)?, changed)))),
             compression: config.compression,
             framer: Framer::default(),
             config: config.clone(),
         })
     }
 
-    /// Connects anew with certificates and token as they are now, if their files changed. What cannot be used is told, and
-    /// what was used before goes on: it may still be good.
-    fn refresh(&mut self) {
-        if !self.changed.look() {
-            return;
-        }
-        match connect(&self.config).and_then(|channel| Ok((channel, authorization(&self.config)?))) {
-            Ok(new) => {
-                (self.channel, self.authorization) = new;
-                tracing::info!("certificates or token changed; connecting anew");
-            }
-            Err(error) => {
-                let error = verdict::chain(&error);
-                tracing::warn!(error, "certificates or token changed and cannot be used; those before are kept");
-            }
-        }
-    }
-
     /// The same connection, for another task.
     pub(super) fn share(&self) -> Self {
         Self {
-            channel: self.channel.clone(),
-            authorization: self.authorization.clone(),
+            shared: Arc::clone(&self.shared),
             config: self.config.clone(),
-            changed: self.changed.clone(),
             compression: self.compression,
             framer: Framer::default(),
         }
+    }
+
+    /// For the accounts.
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 
     pub(super) fn url(&self) -> &str {
@@ -124,12 +154,14 @@ impl Channel {
 
     /// Sends one frame.
     pub(super) async fn send(&mut self, frame: Frame, timeout: Duration) -> Verdict {
-        self.refresh();
-        let answer = tokio::time::timeout(timeout, self.call(frame)).await;
+        let link = self.shared.link(&self.config);
+        let answer = tokio::time::timeout(timeout, link.call(frame)).await;
         answer.unwrap_or_else(|_| Verdict::Retry { after: None, message: format!("no answer within {timeout:?}") })
     }
+}
 
-    async fn call(&mut self, frame: Frame) -> Verdict {
+impl Link {
+    async fn call(mut self, frame: Frame) -> Verdict {
         if let Err(e) = std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut self.channel, cx)).await {
             return Verdict::Retry { after: None, message: verdict::chain(&e) };
         }

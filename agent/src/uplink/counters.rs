@@ -3,7 +3,7 @@
 use super::targets::Active;
 use super::verdict::Verdict;
 use crate::ring::Reader;
-use crate::spool::Held;
+use crate::spool::{Held, Lost};
 use fabriclens_catalog::Metric;
 use fabriclens_catalog::metrics::self_ as rows;
 use fabriclens_wire::{Column, Resource, Section, Value};
@@ -12,8 +12,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long one reason for refused points is not logged again.
+/// How long one reason for refused points is not logged again, and a loss is told at `/healthz`.
 const QUIET: Duration = Duration::from_secs(600);
+/// The same of a collector that comes and goes.
+const CALM: Duration = Duration::from_secs(60);
+/// The reason for points that found no room in memory.
+const RING: &str = "ring";
 
 /// Whether requests reach the collector.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +32,8 @@ pub enum State {
         since: Instant,
         /// The last error.
         error: String,
+        /// It is there, and does not let this agent in.
+        refused: bool,
     },
 }
 
@@ -70,6 +76,27 @@ pub struct Disk {
     pub held: Held,
     /// Why it takes nothing.
     pub failure: Option<String>,
+    /// Why it gives nothing.
+    pub stuck: Option<String>,
+}
+
+/// What a spool does not do when it fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Take.
+    In,
+    /// Give.
+    Out,
+}
+
+impl Way {
+    /// What is told once in a while, of its failure and its end.
+    pub(super) fn topics(self) -> [&'static str; 2] {
+        match self {
+            Self::In => ["spool_fails", "spool_works"],
+            Self::Out => ["spool_is_stuck", "spool_gives"],
+        }
+    }
 }
 
 /// Counts of one uplink. A single lock, taken a few times per request.
@@ -96,6 +123,10 @@ struct Inner {
     latency: Option<Duration>,
     last_ack_ns: Option<u64>,
     told: BTreeMap<&'static str, Instant>,
+    /// The last loss: its reason, and when.
+    lost: Option<(&'static str, Instant)>,
+    /// What the ring had dropped when it was last looked at.
+    ring_dropped: u64,
     disk: Disk,
     disk_errors: u64,
     /// Bytes that the spool took and gave.
@@ -108,6 +139,21 @@ struct Inner {
 type Row<'a> = (&'static Metric, Option<(&'a str, &'a str)>, Value);
 
 impl Inner {
+    fn news(&mut self, reason: &'static str, quiet: Duration) -> bool {
+        let told = self.told.get(reason).is_some_and(|at| at.elapsed() < quiet);
+        if !told {
+            self.told.insert(reason, Instant::now());
+        }
+        !told
+    }
+
+    fn look_at_ring(&mut self, dropped: u64) {
+        if dropped > self.ring_dropped {
+            self.ring_dropped = dropped;
+            self.lost = Some((RING, Instant::now()));
+        }
+    }
+
     fn leave(&mut self, from: Place, points: u64) {
         let left = match from {
             Place::Memory => &mut self.accounts.in_flight,
@@ -120,7 +166,8 @@ impl Inner {
 impl Counters {
     pub(super) fn new(ring: Arc<Reader<Section>>, start_ns: u64, name: Option<&str>, active: Active) -> Self {
         // Known from the start, so that a first failure is an increase and not a new series.
-        let reasons = ["shutdown", "too_large", "invalid", "spool_size", "spool_age", "spool_damaged"];
+        let spool = Lost::default().reasons().map(|(reason, _)| reason);
+        let reasons = ["shutdown", "too_large", "invalid"].into_iter().chain(spool);
         let inner = Inner {
             state: State::Unknown,
             accounts: Accounts::default(),
@@ -129,10 +176,12 @@ impl Counters {
             sent_bytes: 0,
             retried: 0,
             requests: ["ok", "partial", "retry", "refused"].map(|o| (o, 0)).into(),
-            dropped: reasons.map(|r| (r, 0)).into(),
+            dropped: reasons.map(|r| (r, 0)).collect(),
             latency: None,
             last_ack_ns: None,
             told: BTreeMap::new(),
+            lost: None,
+            ring_dropped: 0,
             disk: Disk::default(),
             disk_errors: 0,
             disk_bytes: [0; 2],
@@ -144,6 +193,11 @@ impl Counters {
     /// The collector's host and port, where this uplink is one of several.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// Why certificates or token that changed are not in force.
+    pub fn reload_failure(&self) -> Option<String> {
+        self.active.reload_failure()
     }
 
     /// Whether requests reach the collector.
@@ -165,6 +219,16 @@ impl Counters {
     /// Points dropped for a reason.
     pub fn dropped_for(&self, reason: &str) -> u64 {
         self.inner.lock().dropped.get(reason).copied().unwrap_or(0)
+    }
+
+    /// Why points were given up lately, and how many were for that reason since the start.
+    pub fn losing(&self) -> Option<(&'static str, u64)> {
+        let dropped = self.ring.account().dropped;
+        let mut i = self.inner.lock();
+        i.look_at_ring(dropped);
+        let (reason, _) = i.lost.filter(|(_, at)| at.elapsed() < QUIET)?;
+        let points = if reason == RING { dropped } else { i.dropped.get(reason).copied().unwrap_or(0) };
+        Some((reason, points))
     }
 
     /// Requests that were sent again.
@@ -190,6 +254,7 @@ impl Counters {
     pub(super) fn check(&self, under_way: u64, in_spool: Option<u64>) {
         let ring = self.ring.account();
         let mut i = self.inner.lock();
+        i.look_at_ring(ring.dropped);
         let a = &i.accounts;
         let dropped: u64 = i.dropped.values().sum();
         let sums = [
@@ -229,6 +294,7 @@ impl Counters {
         let mut i = self.inner.lock();
         i.leave(from, points);
         *i.dropped.entry(reason).or_default() += points;
+        i.lost = Some((reason, Instant::now()));
     }
 
     /// A request under way went to the spool; `late`: when nobody waited for that any more, and memory has it still.
@@ -261,12 +327,16 @@ impl Counters {
         self.inner.lock().disk.held = held;
     }
 
-    /// Notes whether the spool works; true when that changes.
-    pub(super) fn spool_fails(&self, why: Option<String>) -> bool {
+    /// Notes whether the spool takes, or gives; true when that changes.
+    pub(super) fn spool_fails(&self, way: Way, why: Option<String>) -> bool {
         let mut i = self.inner.lock();
         i.disk_errors += u64::from(why.is_some());
-        let news = i.disk.failure.is_some() != why.is_some();
-        i.disk.failure = why;
+        let failure = match way {
+            Way::In => &mut i.disk.failure,
+            Way::Out => &mut i.disk.stuck,
+        };
+        let news = failure.is_some() != why.is_some();
+        *failure = why;
         news
     }
 
@@ -282,31 +352,28 @@ impl Counters {
         }
     }
 
-    /// True when that changes the state: only changes are logged.
+    /// True when that changes the state and is to be told: only changes are logged, and not each of a collector that comes
+    /// and goes.
     pub(super) fn up(&self) -> bool {
         let mut i = self.inner.lock();
-        std::mem::replace(&mut i.state, State::Up) != State::Up
+        std::mem::replace(&mut i.state, State::Up) != State::Up && i.news("up", CALM)
     }
 
-    /// True when that changes the state.
-    pub(super) fn down(&self, error: &str) -> bool {
+    /// True when that changes the state, or what kind of trouble it is, and is to be told.
+    pub(super) fn down(&self, error: &str, refused: bool) -> bool {
         let mut i = self.inner.lock();
-        if let State::Down { error: last, .. } = &mut i.state {
-            error.clone_into(last);
-            return false;
-        }
-        i.state = State::Down { since: Instant::now(), error: error.to_owned() };
-        true
+        let before = match &i.state {
+            State::Down { since, refused, .. } => Some((*since, *refused)),
+            State::Unknown | State::Up => None,
+        };
+        let since = before.map_or_else(Instant::now, |(since, _)| since);
+        i.state = State::Down { since, error: error.to_owned(), refused };
+        before.is_none_or(|(_, before)| before != refused) && i.news(if refused { "refused" } else { "away" }, CALM)
     }
 
     /// True when a reason was not told for a while: a collector that refuses each request must not fill the log.
     pub(super) fn news(&self, reason: &'static str) -> bool {
-        let mut i = self.inner.lock();
-        let told = i.told.get(reason).is_some_and(|at| at.elapsed() < QUIET);
-        if !told {
-            i.told.insert(reason, Instant::now());
-        }
-        !told
+        self.inner.lock().news(reason, QUIET)
     }
 
     /// All of it as one section; its columns are the same until a new outcome or reason appears.
@@ -334,11 +401,12 @@ impl Counters {
             (&rows::UPLINK_LATENCY, None, i.latency.map_or(Value::Absent, |l| Value::Float(l.as_secs_f64()))),
             (&rows::UPLINK_LAST_ACK, None, i.last_ack_ns.map_or(Value::Absent, seconds)),
             (&rows::UPLINK_CONNECTED, None, Value::Int(u64::from(i.state == State::Up))),
-            (&rows::UPLINK_DROPPED, Some(("reason", "ring")), Value::Int(ring.dropped)),
+            (&rows::UPLINK_DROPPED, Some(("reason", RING)), Value::Int(ring.dropped)),
             (&rows::SPOOL_LIMIT, None, Value::Int(disk.limit.unwrap_or(0))),
             (&rows::SPOOL_SIZE, None, Value::Int(disk.held.bytes)),
             (&rows::SPOOL_OLDEST, None, disk.held.oldest_ns.map_or(Value::Absent, seconds)),
-            (&rows::SPOOL_FAILING, None, Value::Int(u64::from(disk.failure.is_some()))),
+            (&rows::SPOOL_ASIDE, None, Value::Int(disk.held.aside)),
+            (&rows::SPOOL_FAILING, None, Value::Int(u64::from(disk.failure.is_some() || disk.stuck.is_some()))),
             (&rows::SPOOL_ERRORS, None, Value::Int(i.disk_errors)),
             (&rows::SPOOL_IO, Some(("direction", "write")), Value::Int(i.disk_bytes[0])),
             (&rows::SPOOL_IO, Some(("direction", "read")), Value::Int(i.disk_bytes[1])),

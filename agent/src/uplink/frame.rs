@@ -10,6 +10,9 @@ use std::io::{self, Read as _, Write as _};
 
 /// Flag and length before a message.
 const HEAD: usize = 5;
+/// Bytes of a request that is not compressed: those of an agent are smaller by far, and what a disk gives must not fill
+/// the memory.
+pub(super) const LARGEST: u64 = 64 << 20;
 /// The fastest regular level: the next ones cost twice the time for a tenth less.
 const LEVEL: i32 = 1;
 
@@ -58,12 +61,13 @@ impl Frame {
     fn body(&self) -> io::Result<Vec<u8>> {
         let body = self.bytes.get(HEAD..).ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut plain = Vec::new();
+        let most = LARGEST + 1;
         match self.compression {
-            Compression::None => plain.extend_from_slice(body),
-            Compression::Gzip => _ = flate2::read::GzDecoder::new(body).read_to_end(&mut plain)?,
-            Compression::Zstd => plain = zstd::stream::decode_all(body)?,
-        }
-        Ok(plain)
+            Compression::None => body.take(most).read_to_end(&mut plain)?,
+            Compression::Gzip => flate2::read::GzDecoder::new(body).take(most).read_to_end(&mut plain)?,
+            Compression::Zstd => zstd::stream::read::Decoder::new(body)?.take(most).read_to_end(&mut plain)?,
+        };
+        if plain.len() as u64 > LARGEST { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(plain) }
     }
 }
 
@@ -126,6 +130,14 @@ fn message(flag: u8, body: &[u8]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_disk_makes_of_a_request_does_not_fill_the_memory() {
+        let bomb = zstd::stream::encode_all(io::repeat(0).take(LARGEST * 4), LEVEL).unwrap();
+        let frame = Frame::kept([&[1; HEAD][..], &bomb].concat(), 2);
+        assert_eq!(frame.plain().unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert!(frame.halves().is_none() && frame.points() == 0);
+    }
 
     #[test]
     fn each_compression_is_what_its_name_says_again_and_again() {

@@ -1,6 +1,6 @@
 //! The spool as async code sees it: disks are waited for on a thread of their own, and the accounts are kept in step.
 
-use super::counters::{Counters, Place};
+use super::counters::{Counters, Place, Way};
 use super::frame::Frame;
 use crate::clock::Clock;
 use crate::spool::{Limits, Lost, Now, Request, Spool, SpoolError};
@@ -37,7 +37,7 @@ impl Keeper {
         let (spool, filled, hanging) = (Arc::default(), Arc::default(), Arc::default());
         let keeper = Self { dir: dir.into(), limits, spool, counters, clock, filled, hanging };
         let opened = keeper.open(&mut keeper.spool.lock());
-        keeper.tell(opened.as_ref().err());
+        keeper.tell(Way::In, opened.as_ref().err());
         keeper
     }
 
@@ -61,7 +61,7 @@ impl Keeper {
     pub(super) async fn reopen(&self) {
         let keeper = self.clone();
         let opened = aside(move || keeper.open(&mut keeper.spool.lock())).await;
-        self.tell(opened.as_ref().err());
+        self.tell(Way::In, opened.as_ref().err());
     }
 
     /// Until something was kept; at once where something was found.
@@ -105,7 +105,7 @@ impl Keeper {
 
     /// What became of an append.
     fn told(&self, kept: &Result<(), SpoolError>) -> bool {
-        self.tell(kept.as_ref().err());
+        self.tell(Way::In, kept.as_ref().err());
         self.filled.notify_one();
         kept.is_ok()
     }
@@ -121,7 +121,7 @@ impl Keeper {
             next
         });
         let Some(next) = next.await else { return Ok(None) };
-        self.tell(next.as_ref().err());
+        self.tell(Way::Out, next.as_ref().err());
         next.map_err(|_| ())
     }
 
@@ -168,16 +168,20 @@ impl Keeper {
     }
 
     /// Only changes are logged.
-    fn tell(&self, error: Option<&SpoolError>) {
+    fn tell(&self, way: Way, error: Option<&SpoolError>) {
         let why = error.map(|error| crate::batch::chain(error));
-        if !self.counters.spool_fails(why.clone()) {
+        if !self.counters.spool_fails(way, why.clone()) {
             return;
         }
-        match why {
-            Some(error) if self.counters.news("spool_fails") => {
+        let [fails, works] = way.topics();
+        match (why, way) {
+            (Some(error), Way::In) if self.counters.news(fails) => {
                 tracing::warn!(error, "the spool takes nothing; samples wait in memory alone");
             }
-            None if self.counters.news("spool_works") => tracing::info!("the spool works again"),
+            (Some(error), Way::Out) if self.counters.news(fails) => {
+                tracing::warn!(error, "the spool gives nothing of what waits there; it is asked again");
+            }
+            (None, _) if self.counters.news(works) => tracing::info!("the spool works again"),
             // A disk that comes and goes must not fill the log.
             _ => {}
         }
@@ -200,7 +204,11 @@ fn count(counters: &Counters, lost: Lost) {
     for (reason, points) in lost.reasons().into_iter().filter(|(_, points)| *points > 0) {
         counters.dropped(Place::Spool, points, reason);
         if counters.news(reason) {
-            tracing::warn!(points, reason, "requests in the spool are lost; spool.size and spool.age are its bounds");
+            tracing::warn!(
+                points,
+                reason,
+                "requests of the spool are not delivered; spool.size and spool.age are its bounds"
+            );
         }
     }
 }
@@ -212,16 +220,55 @@ mod tests {
     use crate::config::{self, Overrides};
     use crate::ring::Ring;
 
-    #[expect(clippy::await_holding_lock, reason = "who holds it is the disk that hangs")]
-    #[tokio::test(start_paused = true)]
-    async fn a_disk_that_hangs_is_not_waited_for_and_the_accounts_stay_exact() {
-        let dir = tempfile::tempdir().unwrap();
+    fn uplink(dir: &Path) -> (Arc<Counters>, Keeper) {
         let to = Overrides { collector: Some("http://127.0.0.1:1".into()), ..Overrides::default() };
         let config = config::load(None, [], &to, &[]).unwrap();
         let ring = Arc::new(Ring::new(64, 1));
         let uplink = Uplink::new(config.collector.unwrap(), "h", ring.reader(0), None).unwrap();
-        let uplink = uplink.with_spool(&dir.path().join("samples"), &config.spool);
-        let (counters, keeper) = (uplink.counters(), uplink.live.keeper.unwrap().0);
+        let uplink = uplink.with_spool(&dir.join("samples"), &config.spool);
+        (uplink.counters(), uplink.live.keeper.unwrap().0)
+    }
+
+    fn reasons(counters: &Arc<Counters>) -> String {
+        crate::http::health(&[], &[Arc::clone(counters)]).reasons.join("; ")
+    }
+
+    #[tokio::test]
+    async fn a_part_that_the_disk_does_not_give_is_told_and_the_accounts_stay_exact() {
+        let dir = tempfile::tempdir().unwrap();
+        let (counters, keeper) = uplink(dir.path());
+        counters.own(7);
+        assert!(keeper.keep(Frame::kept(b"x".to_vec(), 0), 7).await);
+        let segment = dir.path().join("samples/000000000001.spool");
+        std::fs::remove_file(&segment).unwrap();
+        std::os::unix::fs::symlink("/proc/self/mem", &segment).unwrap();
+        assert!(keeper.next().await.is_err());
+        let told = reasons(&counters);
+        assert!(told.contains("gives nothing of what waits there") && told.contains("Input/output error"), "{told}");
+        assert!(!told.contains("takes nothing"), "{told}");
+        counters.own(5);
+        assert!(keeper.keep(Frame::kept(b"y".to_vec(), 0), 5).await, "it takes samples all the while");
+        // As if it had been asked again and again.
+        let next = keeper.with(|spool, counters| {
+            let (lost, next) = spool.next(Instant::now() + Duration::from_secs(61));
+            count(counters, lost);
+            next
+        });
+        assert_eq!(next.await.unwrap().unwrap().unwrap().payload, b"y");
+        assert!(matches!(keeper.next().await, Ok(Some(_))));
+        keeper.check(0);
+        let want = Accounts { taken: 12, dropped: 7, spooled: 5, ..Accounts::default() };
+        assert_eq!((counters.accounts(), counters.dropped_for("spool_unreadable")), (want, 7));
+        let told = reasons(&counters);
+        assert!(told.contains("lost in the last ten minutes: 7 points by now, spool_unreadable"), "{told}");
+        assert!(told.contains("parts of the spool are set aside: 1") && !told.contains("gives nothing"), "{told}");
+    }
+
+    #[expect(clippy::await_holding_lock, reason = "who holds it is the disk that hangs")]
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_hangs_is_not_waited_for_and_the_accounts_stay_exact() {
+        let dir = tempfile::tempdir().unwrap();
+        let (counters, keeper) = uplink(dir.path());
         counters.own(7);
         let frame = || Frame::kept(b"x".to_vec(), 0);
         let hang = keeper.spool.lock();

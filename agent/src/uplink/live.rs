@@ -158,14 +158,13 @@ impl Live {
                 Verdict::TooLarge(message) => return self.give_up(points, "too_large", &message),
                 Verdict::Compression(message) => return self.give_up(points, "unimplemented", &message),
                 Verdict::Permanent { reason, message } => return self.give_up(points, reason, &message),
-                Verdict::Retry { after, message } => {
-                    if self.counters.down(&message) {
-                        let url = self.targets.current().url();
-                        tracing::warn!(
-                            collector = url,
-                            error = message,
-                            "collector is away; trying again, samples wait"
-                        );
+                Verdict::Retry { .. } | Verdict::Refused { .. } => {
+                    let (after, error) = verdict.later();
+                    let refused = matches!(verdict, Verdict::Refused { .. });
+                    if self.counters.down(error, refused) {
+                        let collector = self.targets.current().url();
+                        let what = if refused { "refuses this agent" } else { "is away" };
+                        tracing::warn!(collector, error, "collector {what}; trying again, samples wait");
                     }
                     if self.targets.missed() {
                         continue;

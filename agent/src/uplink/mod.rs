@@ -10,6 +10,7 @@ mod channel;
 mod codec;
 mod counters;
 mod frame;
+pub mod fuzzing;
 mod keeper;
 mod live;
 mod targets;

@@ -3,7 +3,7 @@
 //! Several are for fail-over. One that does not answer twice in a row gives way to the next; the first one comes back
 //! into use when it has answered [`PROBES`] times in a row.
 
-use super::channel::{Channel, ConnectError};
+use super::channel::{Channel, ConnectError, Shared};
 use super::frame::plain;
 use super::verdict::Verdict;
 use crate::config::Collector;
@@ -64,8 +64,11 @@ impl Targets {
         if self.failed.is_multiple_of(self.list.len()) {
             return false;
         }
-        let (from, to) = (self.list[away].url(), self.list[next].url());
-        tracing::warn!(from, to, "a collector does not answer; the next one is asked");
+        // Once around: where none answers, that is told elsewhere.
+        if self.failed < self.list.len() {
+            let (from, to) = (self.list[away].url(), self.list[next].url());
+            tracing::warn!(from, to, "a collector does not answer; the next one is asked");
+        }
         true
     }
 
@@ -92,7 +95,8 @@ impl Targets {
 
     /// Each with whether it is the one that is asked; for the accounts.
     pub(super) fn active(&self) -> Active {
-        Active { names: self.list.iter().map(|c| authority(c.url()).into()).collect(), at: Arc::clone(&self.at) }
+        let names = self.list.iter().map(|c| authority(c.url()).into()).collect();
+        Active { names, links: self.list.iter().map(Channel::shared).collect(), at: Arc::clone(&self.at) }
     }
 }
 
@@ -106,10 +110,16 @@ pub fn authority(url: &str) -> &str {
 #[derive(Clone, Debug)]
 pub(super) struct Active {
     names: Vec<Arc<str>>,
+    links: Vec<Arc<Shared>>,
     at: Arc<AtomicUsize>,
 }
 
 impl Active {
+    /// Why certificates or token that changed are not in force; they are the same for all.
+    pub(super) fn reload_failure(&self) -> Option<String> {
+        self.links.iter().find_map(|link| link.failure())
+    }
+
     /// Host and port of each, and whether it is asked; nothing where there is no choice.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&str, bool)> {
         let at = self.at.load(Ordering::Relaxed);

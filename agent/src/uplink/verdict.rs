@@ -12,6 +12,8 @@ pub(super) enum Verdict {
     Taken { rejected: u64, message: String },
     /// May succeed later; `after` is what the collector asked for.
     Retry { after: Option<Duration>, message: String },
+    /// May succeed once somebody mends a token, a certificate or a role; samples wait for that.
+    Refused { message: String },
     /// Larger than the receiver takes: smaller pieces may pass.
     TooLarge(String),
     /// The receiver does not know the compression.
@@ -21,12 +23,21 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
+    /// Of one that may succeed later: when it asks to be tried, and why not now.
+    pub(super) fn later(&self) -> (Option<Duration>, &str) {
+        match self {
+            Self::Retry { after, message } => (*after, message),
+            Self::Refused { message } => (None, message),
+            _ => (None, ""),
+        }
+    }
+
     /// Value of the label `outcome`.
     pub(super) fn outcome(&self) -> &'static str {
         match self {
             Self::Taken { rejected: 0, .. } => "ok",
             Self::Taken { .. } => "partial",
-            Self::Retry { .. } => "retry",
+            Self::Retry { .. } | Self::Refused { .. } => "retry",
             Self::TooLarge(_) | Self::Compression(_) | Self::Permanent { .. } => "refused",
         }
     }
@@ -48,8 +59,7 @@ pub(super) fn of(status: &Status) -> Verdict {
         Code::NotFound | Code::AlreadyExists | Code::FailedPrecondition => permanent("refused"),
         Code::Internal if status.source().is_none() => permanent("internal"),
         Code::Unknown if status.source().is_none() => permanent("unknown"),
-        // Among them Unauthenticated and PermissionDenied: somebody mends a token, a certificate or a role, and samples
-        // wait for that.
+        Code::Unauthenticated | Code::PermissionDenied if status.source().is_none() => Verdict::Refused { message },
         _ => Verdict::Retry { after, message },
     }
 }
@@ -136,8 +146,11 @@ mod tests {
     #[test]
     fn codes_mean_what_otlp_says() {
         let later = [Code::Unavailable, Code::DeadlineExceeded, Code::Aborted, Code::Cancelled, Code::DataLoss];
-        for code in later.into_iter().chain([Code::Unauthenticated, Code::PermissionDenied]) {
+        for code in later {
             assert!(matches!(of(&Status::new(code, "")), Verdict::Retry { after: None, .. }), "{code:?}");
+        }
+        for code in [Code::Unauthenticated, Code::PermissionDenied] {
+            assert!(matches!(of(&Status::new(code, "")), Verdict::Refused { .. }), "{code:?}");
         }
         for code in [Code::InvalidArgument, Code::Internal] {
             assert!(matches!(of(&Status::new(code, "")), Verdict::Permanent { .. }), "{code:?}");

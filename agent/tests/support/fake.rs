@@ -6,7 +6,7 @@ use fabriclens_kernel::{
     VerbsPort,
 };
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,6 +21,10 @@ pub struct Fake {
     pub panics: Mutex<String>,
     /// RDMA device whose counters do not come back in a congestion sample.
     pub blocked_congestion: Mutex<String>,
+    /// The list of all RDMA ports does not come back.
+    pub blocked_links: AtomicBool,
+    /// How often it was asked for.
+    pub links_asked: AtomicU64,
     /// A call is blocked right now.
     pub hanging: AtomicBool,
     send: SyncSender<Event>,
@@ -36,6 +40,8 @@ impl Fake {
             blocked: Mutex::default(),
             panics: Mutex::default(),
             blocked_congestion: Mutex::default(),
+            blocked_links: AtomicBool::new(false),
+            links_asked: AtomicU64::new(0),
             hanging: AtomicBool::new(false),
             send,
             receive: Mutex::new(Some(receive)),
@@ -57,16 +63,25 @@ impl Fake {
     }
 }
 
+/// A device that nobody hears of twice.
+pub const PANICS: &str = "panics";
+
 struct Told(Receiver<Event>);
 
 impl Events for Told {
     fn wait(&mut self, timeout: Duration) -> Result<Option<Event>, CallError> {
-        Ok(self.0.recv_timeout(timeout).ok())
+        let event = self.0.recv_timeout(timeout).ok();
+        assert!(!matches!(&event, Some(Event::DeviceAdded(device)) if device == PANICS), "broken on purpose");
+        Ok(event)
     }
 }
 
 impl Calls for Fake {
     fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError> {
+        self.links_asked.fetch_add(1, Ordering::Relaxed);
+        while self.blocked_links.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         self.recorded.rdma_links()
     }
     fn rdma_counters(&self, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {

@@ -1,5 +1,6 @@
 //! A door for `fuzz`: bodies of requests, as they are read before anything is stored.
 
+use super::unpack::{Packing, Unpacker};
 use super::{body, http, import, remote};
 
 /// Bytes that one body may become.
@@ -20,6 +21,15 @@ pub fn gunzip(bytes: &[u8]) {
     if body::gunzip_into(&mut out, bytes, LIMIT).is_ok() {
         assert!(out.len() <= LIMIT, "no body is larger than its limit");
     }
+}
+
+/// A zstd body, twice: contexts are used again, whatever was in the one before.
+pub fn unzstd(bytes: &[u8]) {
+    let mut unpacker = Unpacker::default();
+    let mut unpack = || unpacker.unpack(Packing::Zstd, bytes, LIMIT).map(<[u8]>::to_vec).ok();
+    let (first, second) = (unpack(), unpack());
+    assert_eq!(first, second, "a context that was used reads the same");
+    assert!(first.is_none_or(|plain| plain.len() <= LIMIT), "no body is larger than its limit");
 }
 
 /// OTLP in JSON; what it becomes.

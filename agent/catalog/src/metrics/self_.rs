@@ -81,8 +81,8 @@ metrics! {
     UPLINK_RETRIED, Counter, Host, "fabriclens.agent.uplink.retried", Count("{request}"), ["collector"],
         "Requests sent again.";
     UPLINK_DROPPED, Counter, Host, "fabriclens.agent.uplink.dropped", Count("{point}"), ["collector", "reason"],
-        "Points given up, by reason: `ring` (memory was full), `spool_size`, `spool_age` (bounds of the spool), `spool_damaged` \
-         (the disk), `shutdown`, and what the collector refused: `too_large`, `invalid`, or a gRPC status.";
+        "Points given up, by reason: `ring` (memory was full), `spool_size`, `spool_age` (bounds of the spool), `spool_damaged`, \
+         `spool_unreadable` (the disk), `shutdown`, and what the collector refused: `too_large`, `invalid`, or a gRPC status.";
     UPLINK_LATENCY, Gauge, Host, "fabriclens.agent.uplink.latency", Seconds, ["collector"],
         "Time from sending the last acknowledged request to its acknowledgement.";
     UPLINK_LAST_ACK, Gauge, Host, "fabriclens.agent.uplink.last_ack.time", Seconds, ["collector"],
@@ -97,6 +97,8 @@ metrics! {
         "Bytes that the spool takes on disk.";
     SPOOL_OLDEST, Gauge, Host, "fabriclens.agent.spool.oldest.time", Seconds, ["collector"],
         "When the oldest request in the spool was written, seconds since 1970; not there while it is empty.";
+    SPOOL_ASIDE, Gauge, Host, "fabriclens.agent.spool.aside", Count("{part}"), ["collector"],
+        "Parts of the spool that are set aside: a later release wrote them, or the disk does not give them. The next start tries again.";
     SPOOL_FAILING, Gauge, Host, "fabriclens.agent.spool.failing", None, ["collector"],
         "1 while the spool's disk takes or gives nothing; samples wait in memory alone.";
     SPOOL_ERRORS, Counter, Host, "fabriclens.agent.spool.errors", ERRORS, ["collector"],
