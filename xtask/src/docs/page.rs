@@ -31,8 +31,8 @@ pub struct Page {
     /// In the repository.
     pub path: PathBuf,
     pub blocks: Vec<Block>,
-    /// Code within sentences.
-    pub code: Vec<String>,
+    /// Code within sentences; nothing says what it is.
+    pub code: Vec<Block>,
     links: Vec<String>,
     anchors: Vec<String>,
     root: PathBuf,
@@ -54,6 +54,7 @@ impl Page {
             anchors: Vec::new(),
             root: root.to_owned(),
         };
+        let line = |at: usize| text.get(..at).unwrap_or_default().matches('\n').count() + 1;
         let (mut block, mut headline) = (None::<Block>, None::<String>);
         for (event, at) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
             match event {
@@ -62,8 +63,7 @@ impl Page {
                         CodeBlockKind::Fenced(info) => info.into_string(),
                         CodeBlockKind::Indented => String::new(),
                     };
-                    let line = text.get(..at.start).unwrap_or_default().matches('\n').count() + 1;
-                    block = Some(Block { info, text: String::new(), line });
+                    block = Some(Block { info, text: String::new(), line: line(at.start) });
                 }
                 Event::End(TagEnd::CodeBlock) => page.blocks.extend(block.take()),
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
@@ -74,7 +74,7 @@ impl Page {
                 Event::Text(t) => put(&t, &mut block, &mut headline),
                 Event::Code(t) => {
                     put(&t, &mut block, &mut headline);
-                    page.code.push(t.into_string());
+                    page.code.push(Block { info: String::new(), text: t.into_string(), line: line(at.start) });
                 }
                 _ => {}
             }
