@@ -49,9 +49,9 @@ pub fn places(all: &[Dashboard]) -> impl Iterator<Item = (Place, &Panel, &Query)
     panels.flat_map(|(name, p)| p.queries.iter().map(move |q| ((name, p.title, q.legend), p, q)))
 }
 
-/// Questions that had no answer at any moment of the last half hour. Prints what each variable and dashboard has; an error if
-/// a question fails.
-pub fn run(url: &str, all: &[Dashboard]) -> Result<Vec<Place>> {
+/// Questions that had no answer at any moment of the last half hour; an error if a question fails. Prints what each variable
+/// and dashboard has, and with `each` these questions too.
+pub fn run(url: &str, all: &[Dashboard], each: bool) -> Result<Vec<Place>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let told = label_values(url, &asks(Var::Job, &[]).2, "")?;
     let jobs: Vec<&str> = told["data"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -88,7 +88,7 @@ pub fn run(url: &str, all: &[Dashboard]) -> Result<Vec<Place>> {
             }
         }
         println!("{:<10} {asked} questions, {} without an answer", one.name, none.len());
-        for ((_, panel, series), quiet) in &none {
+        for ((_, panel, series), quiet) in none.iter().filter(|_| each) {
             println!("             none: {panel}: {series}{}", if *quiet { " (quiet when all is well)" } else { "" });
         }
         empty.extend(none.into_iter().map(|(place, _)| place));

@@ -81,7 +81,7 @@ pub fn ask_demo(url: &str) -> Result<()> {
 /// Writes or compares; or asks.
 pub fn run(args: &Args) -> Result<()> {
     if let Some(url) = &args.ask {
-        return ask::run(url, &all()).map(drop);
+        return ask::run(url, &all(), true).map(drop);
     }
     for (path, text) in files(args.runbooks.as_deref().unwrap_or(alerts::RUNBOOKS))? {
         let at = root().join(&path);

@@ -46,8 +46,9 @@ impl Types {
             Value::Array(_) => "array",
             Value::Object(_) => "object",
         };
+        let literal = value.to_string();
         let any = what.iter().any(|w| w == "any");
-        if !any && !what.iter().any(|w| w == word || *w == value.to_string()) {
+        if !any && !what.iter().any(|w| w == word || *w == literal) {
             wrong.push(format!("{path} is {value}, and may be {}", what.join(", ")));
         }
         match value {

@@ -46,7 +46,8 @@ const PROGRAMS: &[(&str, How)] = &[
     ("mimirtool", How::Not("there is no Mimir")),
     ("otelcol", How::Not("there is no OpenTelemetry Collector")),
     ("rdma", How::Not("there are no RDMA devices")),
-    ("scontrol", How::Not("the name of what a file holds")),
+    ("mlxfwreset", How::Not("there is no such NIC")),
+    ("scontrol", How::Not("there is no Slurm")),
     ("systemd-analyze", How::Not("there is no systemd")),
 ];
 

@@ -46,6 +46,7 @@ pub fn kubectl(args: &[&str]) -> Result<()> {
             there(file.strip_prefix("--from-file=").with_context(|| format!("{file}?"))?)
         }
         ["apply", "-f", file] => there(file),
+        ["cordon" | "uncordon", _] | ["drain", _, "--ignore-daemonsets"] => Ok(()),
         ["rollout", "status", object] => known(object),
         ["describe", kind, name] => known(&format!("{kind}/{name}")),
         ["delete", "pvc", claim] => {
