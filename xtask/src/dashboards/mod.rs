@@ -62,6 +62,13 @@ pub fn all() -> Vec<Dashboard> {
     ]
 }
 
+/// What panels and alerts say that one should do, a paragraph each.
+pub fn advice() -> String {
+    let panels = all().into_iter().flat_map(|one| one.rows).flat_map(|row| row.panels).map(|panel| panel.says);
+    let alerts = alerts::groups().into_iter().flat_map(|group| group.2).map(|alert| alert.says);
+    panels.chain(alerts).collect::<Vec<_>>().join("\n\n")
+}
+
 /// Every file and what belongs in it, by its path in the repository; links to runbooks begin with an address.
 fn files(runbooks: &str) -> Result<Vec<(PathBuf, String)>> {
     let mut out = alerts::files();

@@ -45,7 +45,8 @@ impl Page {
         Ok(Self::parse(root, path, &text))
     }
 
-    fn parse(root: &Path, path: &Path, text: &str) -> Self {
+    /// A page that is no file: `path` is what it is called.
+    pub fn parse(root: &Path, path: &Path, text: &str) -> Self {
         let mut page = Self {
             path: path.to_owned(),
             blocks: Vec::new(),

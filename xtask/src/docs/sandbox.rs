@@ -106,7 +106,10 @@ pub fn inside(programs: &Path, pages: &[Page]) -> Result<()> {
         }
     }
     let (mut failed, mut sentences, mut not) = (0, 0, Vec::new());
-    for page in pages {
+    let asked = stage == Stage::Fleet && pages.iter().any(|page| page.path == Path::new(ABOUT_PANELS));
+    // What panels and alerts advise is a page too.
+    let advice = asked.then(|| Page::parse(&root(), Path::new("dashboards, alerts"), &crate::dashboards::advice()));
+    for page in pages.iter().chain(&advice) {
         let (after, runs, never) = inline::script(page);
         sentences += runs;
         not.extend(never);
@@ -114,7 +117,7 @@ pub fn inside(programs: &Path, pages: &[Page]) -> Result<()> {
         let script = (script(page)? + &after).replace("1769860931000-1", &incident);
         failed += usize::from(!run(&page.path, &script, &clone, &path, stage)?);
     }
-    if stage == Stage::Fleet && pages.iter().any(|page| page.path == Path::new(ABOUT_PANELS)) {
+    if asked {
         std::thread::sleep(TOLD.saturating_sub(begin.elapsed()));
         crate::dashboards::ask_demo("http://127.0.0.1:7470")?;
     }
