@@ -1,5 +1,5 @@
-//! Dashboards and alert rules as they are committed, against real engines: every panel has something to show in a story in
-//! which everything goes wrong, every variable has values, and vmalert fires what should fire, over our own API.
+//! Dashboards and alert rules as they are committed, against real engines: every question of every panel has an answer in a
+//! story in which everything goes wrong, every variable has values, and vmalert fires what should fire, over our own API.
 //!
 //! Prometheus, VictoriaMetrics and vmalert are skipped, loudly, where they are not installed.
 #![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
@@ -126,7 +126,6 @@ async fn judge(base: &str, end: i64) -> Vec<String> {
         for panel in board["panels"].as_array().unwrap().iter().filter(|p| p["type"] != "row") {
             panels += 1;
             let named = format!("{title}: {}", panel["title"].as_str().unwrap());
-            let mut rows = 0;
             for target in panel["targets"].as_array().unwrap() {
                 let query = ("query", filled(target["expr"].as_str().unwrap()));
                 let answer = if target["instant"] == true {
@@ -137,12 +136,12 @@ async fn judge(base: &str, end: i64) -> Vec<String> {
                     ask(base, "/api/v1/query_range", &[&[query], &time[..]].concat()).await
                 };
                 match answer {
-                    Ok(found) => rows += found.len(),
+                    Ok(found) if found.is_empty() && !LEFT_OUT.iter().any(|p| named.ends_with(p)) => {
+                        wrong.push(format!("{named} {}: nothing to show\n      {}", target["refId"], target["expr"]));
+                    }
+                    Ok(_) => {}
                     Err(error) => wrong.push(format!("{named}: {error}\n      {}", target["expr"])),
                 }
-            }
-            if rows == 0 && !LEFT_OUT.iter().any(|p| named.ends_with(p)) {
-                wrong.push(format!("{named}: nothing to show\n      {}", panel["targets"]));
             }
         }
         let time = [("start", from.to_string()), ("end", to.to_string()), ("step", "15".to_owned())];
@@ -167,7 +166,7 @@ async fn held(whose: &str, base: &str, end: i64) {
 }
 
 #[tokio::test]
-async fn every_panel_shows_something_from_our_store() {
+async fn every_question_has_an_answer_from_our_store() {
     let far = Collector::start().await;
     let Told { base, end, .. } = &told(&format!("http://{}", far.running.http)).await;
     held("fabriclens", base, *end).await;
@@ -194,12 +193,12 @@ async fn over(kind: Kind) {
 }
 
 #[tokio::test]
-async fn every_panel_shows_something_from_prometheus() {
+async fn every_question_has_an_answer_from_prometheus() {
     over(Kind::Prometheus).await;
 }
 
 #[tokio::test]
-async fn every_panel_shows_something_from_victoria_metrics() {
+async fn every_question_has_an_answer_from_victoria_metrics() {
     over(Kind::Victoria).await;
 }
 

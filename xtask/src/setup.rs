@@ -51,6 +51,12 @@ pub const CURL: Need = Need {
     packages: &["curl", "openssl"],
     proof: &["/usr/bin/curl", "/usr/bin/openssl"],
 };
+/// Reads the role, in the pages for people.
+pub const ANSIBLE: Need =
+    Need { without: "no playbook is read", packages: &["ansible-core"], proof: &["/usr/bin/ansible-playbook"] };
+/// Reads Alertmanager's answers.
+pub const JQ: Need =
+    Need { without: "the wiring of deploy/compose is not tried", packages: &["jq"], proof: &["/usr/bin/jq"] };
 /// Those who read man pages and completions.
 pub const MANUAL: Need = Need {
     without: "man pages and completions are checked by fewer of those who read them",

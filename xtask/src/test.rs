@@ -1,8 +1,9 @@
 //! `cargo xtask test`: everything that CI runs, in the order in which it fails fastest.
 
-use crate::steps::{Steps, cargo, must};
+use crate::steps::{Steps, cargo, may_unshare, must, root, target};
 use crate::{chaos, deb, docs, ebpf, manifests, release, setup, vm};
 use anyhow::Result;
+use std::process::Command;
 
 /// Options of `test`.
 #[derive(clap::Args)]
@@ -39,6 +40,7 @@ pub fn run(args: Args) -> Result<()> {
     steps.run("tests", || must(cargo(&["test", "--workspace", "--locked"])))?;
     steps.run("documentation", || must(warnings_are_errors(&["doc", "--workspace", "--no-deps", "--locked"])))?;
     steps.run("pages", || docs::run(docs::Args::default()))?;
+    steps.run("compose", compose)?;
     let packages = deb::Args { profile: "demo".to_owned(), reproducible: false, test: true, packages: None };
     steps.run("debian packages", || deb::run(&packages))?;
     steps.run("chaos", || chaos::run(&chaos::Args::short()))?;
@@ -47,4 +49,15 @@ pub fn run(args: Args) -> Result<()> {
     }
     steps.summary();
     Ok(())
+}
+
+/// What the compose file wires together, without containers: the programs are those that the pages were run with.
+fn compose() -> Result<()> {
+    if !setup::ensure(&setup::JQ)? || !may_unshare() {
+        println!("SKIPPED: without root and jq the wiring of deploy/compose is not tried");
+        return Ok(());
+    }
+    let mut run = Command::new(root().join("tests/lab/compose/run"));
+    run.arg(target()?.join("demo"));
+    must(run)
 }

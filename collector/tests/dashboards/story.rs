@@ -49,6 +49,8 @@ impl Story {
         story.put("fabriclens_ingest_rejected_total", &refused, |t| Some(grows(3.0, 2000.0, 1e9)(t)));
         let shed = [("source", "otlp_grpc"), ("rank", "late"), ("reason", "busy")];
         story.put("fabriclens_ingest_shed_total", &shed, |t| Some(grows(3.0, 2000.0, 1e9)(t)));
+        let away = |t: f64| Some(if t > 2000.0 { 3.0 } else { 0.0 });
+        story.put("fabriclens_ingest_senders_away", &[("host", "collector")], away);
         let doubted = [("node", "h6"), ("port", "mlx5_0/1"), ("reason", "leaps")];
         story.put("fabriclens_doubted_counters", &doubted, |t| (t > 1500.0).then_some(1.0));
         story.job();

@@ -1,14 +1,16 @@
 //! Asks a server every panel's question, with everything chosen: which panels have something to show there?
 
-use super::json::asks;
-use super::panel::{Dashboard, Var, View};
+use super::json::{INCIDENTS, asks};
+use super::panel::{Dashboard, Panel, Query, Var};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How far back is looked, and in which steps; seconds.
 const BACK: u64 = 1800;
-const STEP: u64 = 15;
+const STEP: u64 = 10;
+/// Jobs that are asked about, at most.
+const JOBS: usize = 20;
 
 /// Puts values in the place of Grafana's variables.
 pub fn filled(expr: &str, job: &str) -> String {
@@ -37,46 +39,63 @@ fn label_values(url: &str, question: &str, job: &str) -> Result<Value> {
     get(url, &format!("/api/v1/label/{label}/values"), &[("match[]", filled(selector, job))])
 }
 
-/// Prints a line for each panel without an answer; an error if a question fails.
-pub fn run(url: &str, all: &[Dashboard]) -> Result<()> {
+/// What a question is: dashboard, panel, and what its series are called.
+pub type Place = (&'static str, &'static str, &'static str);
+
+/// Every question of every panel.
+pub fn places(all: &[Dashboard]) -> impl Iterator<Item = (Place, &Panel, &Query)> {
+    let panels =
+        all.iter().flat_map(|one| one.rows.iter().flat_map(move |r| r.panels.iter().map(move |p| (one.name, p))));
+    panels.flat_map(|(name, p)| p.queries.iter().map(move |q| ((name, p.title, q.legend), p, q)))
+}
+
+/// Questions that had no answer at any moment of the last half hour; an error if a question fails. Prints what each variable
+/// and dashboard has, and with `each` these questions too.
+pub fn run(url: &str, all: &[Dashboard], each: bool) -> Result<Vec<Place>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let jobs = label_values(url, &asks(Var::Job, &[]).2, "")?;
-    let job = jobs["data"][0].as_str().unwrap_or_default().to_owned();
-    let (mut asked, mut failed) = (0, Vec::new());
+    let told = label_values(url, &asks(Var::Job, &[]).2, "")?;
+    let jobs: Vec<&str> = told["data"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let job = jobs.first().copied().unwrap_or_default();
+    let time = [("start", (now - BACK).to_string()), ("end", now.to_string()), ("step", STEP.to_string())];
+    // Not every job suffers: of each question about one, some job must have an answer.
+    let some = if jobs.is_empty() { &[""][..] } else { jobs.get(..JOBS).unwrap_or(&jobs) };
+    let rows = |expr: &str| -> Result<Result<usize, String>> {
+        let about = if expr.contains("$job") { some } else { &some[..1] };
+        for job in about {
+            let answer = get(url, "/api/v1/query_range", &[&[("query", filled(expr, job))], &time[..]].concat())?;
+            match answer["data"]["result"].as_array().map(Vec::len) {
+                Some(0) => {}
+                Some(found) => return Ok(Ok(found)),
+                None => return Ok(Err(format!("{}\n    {expr}", answer["error"]))),
+            }
+        }
+        Ok(Ok(0))
+    };
+    let (mut empty, mut failed) = (Vec::new(), Vec::new());
     for one in all {
-        let (mut full, mut empty) = (0, Vec::new());
         for var in &one.vars {
             let (name, _, question) = asks(*var, &one.vars);
-            let n = label_values(url, &question, &job)?["data"].as_array().map_or(0, Vec::len);
+            let n = label_values(url, &question, job)?["data"].as_array().map_or(0, Vec::len);
             println!("{:<10} ${name}: {n} values", one.name);
         }
-        for p in one.rows.iter().flat_map(|r| &r.panels) {
-            let mut rows = 0;
-            for q in &p.queries {
-                let expr = filled(&q.expr, &job);
-                let answer = if matches!(p.view, View::Table | View::Bars) {
-                    get(url, "/api/v1/query", &[("query", expr.clone()), ("time", now.to_string())])?
-                } else {
-                    let time =
-                        [("start", (now - BACK).to_string()), ("end", now.to_string()), ("step", STEP.to_string())];
-                    get(url, "/api/v1/query_range", &[&[("query", expr.clone())], &time[..]].concat())?
-                };
-                asked += 1;
-                if answer["status"] != "success" {
-                    failed.push(format!("{} / {}: {}\n    {expr}", one.name, p.title, answer["error"]));
-                }
-                rows += answer["data"]["result"].as_array().map_or(0, Vec::len);
-            }
-            if rows > 0 {
-                full += 1;
-            } else {
-                empty.push(format!("{}{}", p.title, if p.quiet { " (quiet when all is well)" } else { "" }));
+        let (mut asked, mut none) = (0, Vec::new());
+        for (place, panel, query) in places(std::slice::from_ref(one)) {
+            asked += 1;
+            match rows(&query.expr)? {
+                Ok(0) => none.push((place, panel.quiet)),
+                Ok(_) => {}
+                Err(error) => failed.push(format!("{place:?}: {error}")),
             }
         }
-        println!("{:<10} {full} panels with data, {} without", one.name, empty.len());
-        empty.iter().for_each(|title| println!("             none: {title}"));
+        println!("{:<10} {asked} questions, {} without an answer", one.name, none.len());
+        for ((_, panel, series), quiet) in none.iter().filter(|_| each) {
+            println!("             none: {panel}: {series}{}", if *quiet { " (quiet when all is well)" } else { "" });
+        }
+        empty.extend(none.into_iter().map(|(place, _)| place));
     }
-    println!("{asked} questions asked, {} failed", failed.len());
-    anyhow::ensure!(failed.is_empty(), "{}", failed.join("\n"));
-    Ok(())
+    if rows(INCIDENTS)? == Ok(0) {
+        println!("no incident to annotate");
+    }
+    anyhow::ensure!(failed.is_empty(), "{} questions failed:\n{}", failed.len(), failed.join("\n"));
+    Ok(empty)
 }

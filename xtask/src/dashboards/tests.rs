@@ -2,14 +2,15 @@
 
 use super::json::{INCIDENTS, TAG, asks, dashboard};
 use super::panel::View;
-use super::{all, ask, files};
+use super::{address, all, ask, files};
+use crate::alerts::RUNBOOKS;
 use crate::steps::root;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn what_is_committed_is_what_the_source_makes() {
-    let files = files().unwrap();
+    let files = files(RUNBOOKS).unwrap();
     for (path, text) in &files {
         let is = std::fs::read_to_string(root().join(path)).unwrap_or_default();
         assert!(is == *text, "{} is not what its source makes: run cargo xtask dashboards", path.display());
@@ -22,6 +23,23 @@ fn what_is_committed_is_what_the_source_makes() {
             assert!(path.is_dir() || known.contains(&path), "{} is of no source", path.display());
         }
     }
+}
+
+#[test]
+fn links_to_runbooks_lead_where_they_are_told_to() {
+    let own = address("https://wiki.example/fabric/").unwrap();
+    let mut found = 0;
+    for (path, text) in files(&own).unwrap() {
+        assert!(!text.contains(RUNBOOKS), "{}", path.display());
+        for link in text.lines().filter_map(|l| l.trim().strip_prefix("runbook_url: ")) {
+            let page = link.strip_prefix("https://wiki.example/fabric/").unwrap();
+            assert!(root().join("docs/runbooks").join(page).is_file(), "{link}");
+            found += 1;
+        }
+    }
+    let alerts = crate::alerts::groups().iter().map(|g| g.2.len()).sum::<usize>();
+    assert_eq!(found, 3 * alerts, "for Prometheus, for Mimir, for its operator");
+    assert!(address("wiki.example").is_err() && address("https://wiki .example").is_err());
 }
 
 /// Every question: dashboard, panel, PromQL.

@@ -2,11 +2,15 @@
 //!
 //! Every block of every page says what it is, and is held to it (`check.rs`): commands run, in order, in a network
 //! and under an /etc of their own, beside the demo's fleet, so that addresses, ports and names of jobs are those that the
-//! reader types; configuration goes through the programs' own check; PromQL is asked; links lead somewhere.
+//! reader types; configuration goes through the programs' own check; PromQL is asked; links lead somewhere. So are commands
+//! within sentences (`inline.rs`). Programs that cannot be there have stand-ins, which read their command lines.
 
 mod check;
+mod inline;
 pub mod page;
+mod recording;
 mod sandbox;
+mod stand_ins;
 
 use crate::steps::root;
 use anyhow::{Context, Result, bail};
@@ -24,6 +28,9 @@ pub struct Args {
     /// How the sandbox calls itself: this process is already inside
     #[arg(long, hide = true)]
     inside: bool,
+    /// How programs that stand in for others call themselves: the command line
+    #[arg(long, hide = true)]
+    stand_in: Option<String>,
 }
 
 /// Directories whose pages people read; the README and its neighbours come first.
@@ -31,6 +38,9 @@ const PAGES: &[&str] = &["docs", "docs/runbooks", "deploy"];
 
 /// Checks the pages.
 pub fn run(args: Args) -> Result<()> {
+    if let Some(line) = &args.stand_in {
+        return stand_ins::run(line);
+    }
     let programs = match &args.programs {
         Some(dir) => dir.canonicalize().with_context(|| format!("find {}", dir.display()))?,
         None => crate::demo::build()?,
@@ -88,10 +98,31 @@ mod tests {
     }
 
     #[test]
+    fn every_question_in_a_sentence_parses() {
+        let (mut asked, mut wrong) = (0, Vec::new());
+        for page in read(&pages().unwrap()).unwrap() {
+            // `…_total` and `fabric_job_*` name many, `name{label}` tells which labels there are; a path asks nothing.
+            let lists = |text: &str| text.contains('{') && !text.contains('=');
+            let asks = |text: &str| !text.contains(['…', '*', '/']) && !text.ends_with('_') && !lists(text);
+            let whole = |code: &&page::Block| asks(&code.text);
+            for code in page.code.iter().filter(whole) {
+                if names(&code.text).iter().any(|name| !other(&page, name)) && !code.text.starts_with("fabriclens ") {
+                    asked += 1;
+                    let error = fabriclens_promql::check(&code.text).err();
+                    wrong.extend(error.map(|e| format!("{}:{}: `{}`: {e}", page.path.display(), code.line, code.text)));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(asked > 100, "{asked}");
+        assert!(fabriclens_promql::check("rate(fabric_port_up[5m)").is_err());
+    }
+
+    #[test]
     fn every_series_that_a_page_names_is_written_by_somebody() {
         let mut nobody = Vec::new();
         for page in read(&pages().unwrap()).unwrap() {
-            let code = page.code.iter().chain(page.blocks.iter().map(|b| &b.text));
+            let code = page.code.iter().chain(&page.blocks).map(|b| &b.text);
             // `fabric_job_*` and `fabric_job_…` name many.
             let named = code
                 .flat_map(|text| names(text))

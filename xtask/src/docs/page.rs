@@ -31,8 +31,8 @@ pub struct Page {
     /// In the repository.
     pub path: PathBuf,
     pub blocks: Vec<Block>,
-    /// Code within sentences.
-    pub code: Vec<String>,
+    /// Code within sentences; nothing says what it is.
+    pub code: Vec<Block>,
     links: Vec<String>,
     anchors: Vec<String>,
     root: PathBuf,
@@ -45,7 +45,8 @@ impl Page {
         Ok(Self::parse(root, path, &text))
     }
 
-    fn parse(root: &Path, path: &Path, text: &str) -> Self {
+    /// A page that is no file: `path` is what it is called.
+    pub fn parse(root: &Path, path: &Path, text: &str) -> Self {
         let mut page = Self {
             path: path.to_owned(),
             blocks: Vec::new(),
@@ -54,6 +55,7 @@ impl Page {
             anchors: Vec::new(),
             root: root.to_owned(),
         };
+        let line = |at: usize| text.get(..at).unwrap_or_default().matches('\n').count() + 1;
         let (mut block, mut headline) = (None::<Block>, None::<String>);
         for (event, at) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
             match event {
@@ -62,8 +64,7 @@ impl Page {
                         CodeBlockKind::Fenced(info) => info.into_string(),
                         CodeBlockKind::Indented => String::new(),
                     };
-                    let line = text.get(..at.start).unwrap_or_default().matches('\n').count() + 1;
-                    block = Some(Block { info, text: String::new(), line });
+                    block = Some(Block { info, text: String::new(), line: line(at.start) });
                 }
                 Event::End(TagEnd::CodeBlock) => page.blocks.extend(block.take()),
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
@@ -74,7 +75,7 @@ impl Page {
                 Event::Text(t) => put(&t, &mut block, &mut headline),
                 Event::Code(t) => {
                     put(&t, &mut block, &mut headline);
-                    page.code.push(t.into_string());
+                    page.code.push(Block { info: String::new(), text: t.into_string(), line: line(at.start) });
                 }
                 _ => {}
             }
