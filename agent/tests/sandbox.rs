@@ -109,7 +109,7 @@ fn what_a_thread_may_do_to_itself_it_may_not_do_to_other_processes() {
     use rustix::process::{Resource, getpid, getppid, getrlimit, prlimit};
     let (errors, _) = inside(walls(Path::new("/nonexistent"), 1), || {
         let limit = getrlimit(Resource::Nofile);
-        assert!(prlimit(Some(getpid()), Resource::Nofile, limit.clone()).is_ok());
+        assert!(prlimit(Some(getpid()), Resource::Nofile, limit).is_ok());
         let parent = getppid().unwrap();
         [("limit", prlimit(Some(parent), Resource::Nofile, limit).err()), ("signal", signal(parent))]
     });
