@@ -10,6 +10,7 @@ mod finding;
 mod frames;
 mod history;
 pub mod incident;
+mod late;
 pub mod limits;
 pub mod recording;
 mod scene;

@@ -1,6 +1,7 @@
 //! What all detectors find: each in a stretch of its own length, if enough is known of what is usual.
 
-use super::{LEAST, Length, Watch};
+use super::episode::Episode;
+use super::{LEAST, Length, QUIET_S, Watch};
 use crate::detect;
 use crate::finding::Finding;
 use crate::history::Stretch;
@@ -58,5 +59,27 @@ impl Watch {
             by_length.entry((ticks(detector), detector.looks_back)).or_default().push(detector);
         }
         by_length
+    }
+
+    /// Where frames of just before its begin came late, it may have begun in these: what is found within the time in which
+    /// it would not have been over is of it.
+    pub(super) fn look_before(&self, episode: &mut Episode) {
+        while let Some(began_ns) = self.began_before(episode) {
+            episode.begins(began_ns);
+        }
+    }
+
+    fn began_before(&self, episode: &Episode) -> Option<i64> {
+        let (begin_ns, step_ns) = (episode.begin_ns(), (self.history.step_s() * 1e9) as i64);
+        let known = episode.verdict();
+        // One sample that is next to its first is enough, of others a detector must be sure.
+        let before = [(begin_ns - self.nanoseconds(QUIET_S), begin_ns), (begin_ns - step_ns, begin_ns + step_ns)];
+        before.into_iter().find_map(|(from_ns, to_ns)| {
+            let stretch = self.history.between(from_ns, to_ns);
+            if stretch.ticks() < LEAST || !stretch.frames().iter().any(|f| f.late && f.time_ns < begin_ns) {
+                return None;
+            }
+            self.began(&episode.usual, known, &stretch).filter(|began_ns| *began_ns < begin_ns)
+        })
     }
 }
