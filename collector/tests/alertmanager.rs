@@ -32,6 +32,7 @@ fn incident(id: &str) -> Incident {
         detected_ns: start_ns + S,
         end_ns: None,
         merged_into: None,
+        split_from: None,
         severity: Severity::Critical,
         confidence: 0.9,
         root: Place::Link {

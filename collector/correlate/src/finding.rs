@@ -173,6 +173,16 @@ impl Finding {
         }
     }
 
+    /// Whether it is of the same kind and place as another.
+    pub fn is_of(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.root == other.root
+    }
+
+    /// Whether it is of all links of a node, or of many nodes, each of which may go on alone.
+    pub fn is_whole(&self) -> bool {
+        self.kind.spreads() && matches!(self.root, Root::Switch(_) | Root::Host(_) | Root::Fabric)
+    }
+
     /// The same, with one more number that speaks for it.
     #[must_use]
     pub fn and(mut self, evidence: Evidence) -> Self {

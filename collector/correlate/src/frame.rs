@@ -53,6 +53,8 @@ pub struct Frame {
     pub(crate) columns: Vec<Column>,
     /// What each job moves, for the jobs of this revision of the fabric: asked for again and again.
     loads: Loads,
+    /// Some of it came when it had been judged long since.
+    pub(crate) late: bool,
 }
 
 type Loads = Arc<Mutex<Option<(u64, Arc<[f64]>)>>>;
@@ -60,7 +62,7 @@ type Loads = Arc<Mutex<Option<(u64, Arc<[f64]>)>>>;
 impl Frame {
     /// Nothing measured yet.
     pub fn new(time_ns: i64) -> Self {
-        Self { time_ns, columns: vec![Column::default(); ALL.len()], loads: Loads::default() }
+        Self { time_ns, columns: vec![Column::default(); ALL.len()], loads: Loads::default(), late: false }
     }
 
     /// Whether nothing was measured: nobody was there to do it.

@@ -30,7 +30,7 @@ impl Default for Stretch {
 }
 
 impl Stretch {
-    fn new(frames: Vec<Arc<Frame>>) -> Self {
+    pub(crate) fn new(frames: Vec<Arc<Frame>>) -> Self {
         Self { frames, means: vec![OnceLock::new(); ALL.len()] }
     }
 
@@ -257,6 +257,11 @@ impl History {
     pub fn span_between(&self, from_ns: i64, to_ns: i64) -> Range<usize> {
         let at = |time_ns: i64| self.frames.partition_point(|f| f.time_ns < time_ns);
         at(from_ns).min(at(to_ns))..at(to_ns)
+    }
+
+    /// Whether any of these before an instant (Unix ns) came when it had been judged long since.
+    pub fn came_late(&self, span: Range<usize>, before_ns: i64) -> bool {
+        self.frames.range(span).any(|frame| frame.late && frame.time_ns < before_ns)
     }
 
     /// These frames.

@@ -121,6 +121,9 @@ pub struct Incident {
     /// The id of another that it proved to be a part of; it ended then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged_into: Option<String>,
+    /// The id of another that it was taken for a part of until it opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_from: Option<String>,
     /// How bad.
     pub severity: Severity,
     /// 0 to 1.

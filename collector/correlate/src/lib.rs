@@ -11,6 +11,7 @@ mod frame;
 mod frames;
 mod history;
 pub mod incident;
+mod late;
 pub mod limits;
 pub mod recording;
 mod scene;

@@ -5,6 +5,7 @@
 //! frame has one sample; frames between the two that have none share it. A counter that falls is a gap, because nobody knows
 //! what it lost.
 
+use crate::late::Late;
 use crate::signal::{ALL, Row};
 use crate::topology::port_name;
 use crate::watch::Watch;
@@ -180,6 +181,7 @@ pub struct Standing {
     of_port: HashMap<(usize, usize), u32>,
     step_ms: i64,
     full: bool,
+    late: Late,
 }
 
 impl Standing {
@@ -199,6 +201,7 @@ impl Standing {
             of_port: HashMap::new(),
             step_ms: step_ms.max(1),
             full: false,
+            late: Late::default(),
         };
         (standing, rest)
     }
@@ -259,6 +262,11 @@ impl Standing {
         self.full = false;
     }
 
+    /// First and last instant (Unix ms) of each stretch of which samples came too late to be judged, since the last time.
+    pub fn late(&mut self) -> Vec<[i64; 2]> {
+        self.late.take()
+    }
+
     /// Series that are followed.
     pub fn series(&self) -> usize {
         self.slots.len()
@@ -280,10 +288,12 @@ impl Standing {
             let uses = self.plan(series, watch);
             self.plans.insert(address, Plan { list: Arc::downgrade(series), uses });
         }
-        let Self { questions, plans, slots, cells, step_ms, .. } = self;
+        let Self { questions, plans, slots, cells, step_ms, late, .. } = self;
         let Some(plan) = plans.get(&address).filter(|plan| !plan.uses.is_empty()) else { return };
+        let (first, now_ms) = (plan.uses[0].slot as usize, watch.now_ns() / 1_000_000);
         for (row, time) in times.iter().enumerate() {
             let frame = frame_of(*time, *step_ms);
+            late.note(slots[first].same, *time, slots[first].newest.0, now_ms);
             for of_cell in plan.uses.chunk_by(|a, b| a.cell == b.cell) {
                 let mut any = false;
                 for column in of_cell {

@@ -55,6 +55,30 @@ fn a_switch_that_dies_is_one_incident() {
 }
 
 #[test]
+fn a_link_that_stays_down_when_its_switch_is_back_is_an_incident_of_its_own() {
+    let found = watch(60, 130, 30, |fabric, frame| {
+        let spine = fabric.ports.of_node(10).to_vec();
+        let second = frame.time_ns / 1_000_000_000;
+        down(fabric, frame, if second < 100 { &spine } else { &spine[..1] });
+    });
+    let [whole, part] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((whole.kind, &whole.root), (Kind::LinkDown, &Place::Switch { node: "spine0".into() }));
+    assert_eq!((whole.start_ns, whole.end_ns), (60_000_000_000, Some(99_000_000_000)), "as long as it was the switch");
+    assert_eq!((part.kind, &part.root), (Kind::LinkDown, &link("leaf0", "spine0")));
+    assert_eq!((part.start_ns, &part.split_from), (60_000_000_000, &Some(whole.id.clone())));
+    assert_eq!((&whole.split_from, &whole.merged_into, &part.merged_into), (&None, &None, &None));
+    assert!((130..=132).contains(&(part.detected_ns / 1_000_000_000)), "{}", part.detected_ns);
+    assert_eq!(part.end_ns, Some(189_000_000_000));
+    // A switch whose links come back one after the other restarts, and is one.
+    let slow = only(watch(60, 70, 30, |fabric, frame| {
+        let spine = fabric.ports.of_node(10).to_vec();
+        let back = (frame.time_ns / 1_000_000_000 - 100).max(0) as usize / 15;
+        down(fabric, frame, &spine[..spine.len().saturating_sub(back)]);
+    }));
+    assert_eq!((slow.root, slow.split_from), (Place::Switch { node: "spine0".into() }, None));
+}
+
+#[test]
 fn a_host_that_restarts_is_one_incident() {
     let found = only(watch_on(
         &rails(),

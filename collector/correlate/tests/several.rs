@@ -163,6 +163,59 @@ fn many_that_go_down_together_are_one_incident() {
 }
 
 #[test]
+fn of_many_that_went_down_those_that_stay_so_are_each_for_themselves() {
+    let fabric = wide();
+    let mut watch = Watch::new(fabric.clone(), Limits::default());
+    let mut over = Vec::new();
+    for second in 0..150 {
+        let mut frame = Frame::new(second * S);
+        let many = if second < 90 { 0..40 } else { 0..2 };
+        for port in 0..fabric.ports.list.len() {
+            let down = second >= 60 && many.clone().any(|h| [host(&fabric, h), egress(&fabric, h)].contains(&port));
+            frame.set(Signal::Up, port, f64::from(u8::from(!down)));
+        }
+        over.extend(watch.tick(frame));
+        assert!(!(60..=118).contains(&second) || watch.open().len() <= 1, "{second}");
+    }
+    let open = watch.open();
+    assert_eq!((over.len(), over[0].end_ns, &over[0].merged_into), (1, Some(89 * S), &None), "{over:?}");
+    assert_eq!(open.iter().map(|i| &i.split_from).collect::<Vec<_>>(), [&Some(over[0].id.clone()); 2]);
+    assert_eq!(told(open).iter().map(|i| (i.1.as_str(), i.2)).collect::<Vec<_>>(), [("h0", 60), ("h1", 60)]);
+}
+
+#[test]
+fn two_links_that_go_down_within_seconds_are_told_apart() {
+    let found = watch(80, 60, 0, |fabric, frame| {
+        let since = [(6, 80), (1, 83)];
+        let now_ns = frame.time_ns;
+        for (h, _) in since.iter().filter(|(_, since)| now_ns >= since * S) {
+            [host(fabric, *h), egress(fabric, *h)].iter().for_each(|port| frame.set(Signal::Up, *port, 0.0));
+        }
+    });
+    let links = [("h6", 80), ("h1", 83)].map(|(name, begin)| (Kind::LinkDown, name.to_owned(), begin, false));
+    assert_eq!(told(found), links);
+}
+
+#[test]
+fn what_was_taken_for_a_part_of_what_came_after_it_is_split_from_that() {
+    let found = watch(80, 60, 0, |fabric, frame| {
+        let second = frame.time_ns / S;
+        let spine = fabric.ports.of_node(10);
+        let both = |p: &usize| [Some(*p), fabric.ports.list[*p].peer];
+        let mut down: Vec<usize> = both(&host(fabric, 6)).into_iter().flatten().collect();
+        if second >= 83 {
+            down.extend(spine.iter().flat_map(both).flatten());
+        }
+        down.iter().for_each(|port| frame.set(Signal::Up, *port, 0.0));
+    });
+    // It was known before its verdict was.
+    let links = [("h6", 80), ("spine0", 81)].map(|(name, begin)| (Kind::LinkDown, name.to_owned(), begin, false));
+    assert_eq!(told(found.clone()), links);
+    let [whole, part] = [&found[0], &found[1]];
+    assert_eq!((whole.detected_ns / S, &whole.split_from, &part.split_from), (81, &None, &Some(whole.id.clone())));
+}
+
+#[test]
 fn silence_ends_no_incident_at_once() {
     let fabric = fabric();
     let mut watch = Watch::new(fabric.clone(), Limits::default());
@@ -363,4 +416,33 @@ fn what_is_seen_at_many_places_stays_where_it_is() {
     let mut places: Vec<String> = told(found).into_iter().map(|one| one.1).collect();
     places.sort();
     assert_eq!(places, ["h0", "h1", "h2", "h3", "h4", "h5", "h7"]);
+}
+
+#[test]
+fn what_fills_frames_of_before_it_tells_when_it_began() {
+    let began = |[since, until]: [i64; 2]| {
+        let fabric = fabric();
+        let mut watch = Watch::new(fabric.clone(), Limits::default());
+        for second in 0..130 {
+            let mut frame = Frame::new(second * S);
+            for port in 0..fabric.ports.list.len() {
+                frame.set(Signal::Rate, port, RATE);
+                moves(&mut frame, port, USUAL);
+                // Of one host and its switch port nothing comes for half a minute.
+                let silent = (70..100).contains(&second) && [host(&fabric, 3), egress(&fabric, 3)].contains(&port);
+                frame.set(Signal::PauseTx, port, if silent { f64::NAN } else { 0.0 });
+            }
+            if second >= 100 {
+                held(&fabric, &mut frame, 3);
+            }
+            watch.tick(frame);
+            if second == 110 {
+                (since..until).for_each(|past| held(&fabric, watch.frame(past * S).unwrap(), 3));
+            }
+        }
+        told(watch.open())
+    };
+    let of = |begin: i64| vec![(Kind::SlowReceiver, "h3".to_owned(), begin, false)];
+    assert_eq!((began([75, 75]), began([75, 100])), (of(100), of(75)));
+    assert_eq!((began([99, 100]), began([90, 91])), (of(99), of(100)), "one sample alone is a hiccup");
 }

@@ -139,6 +139,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.retention.incidents, raw.retention.incidents, "retention.incidents")?;
     config.jobs = jobs::check(raw.jobs)?;
     config.thresholds = thresholds::of_tables(&raw.verdicts.thresholds)?;
+    time(&mut config.late, raw.verdicts.late, "verdicts.late")?;
     config.topology = raw.topology.files.into_iter().map(PathBuf::from).collect();
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;

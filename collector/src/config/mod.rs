@@ -56,6 +56,8 @@ pub struct Config {
     pub jobs: Jobs,
     /// Numbers that detectors judge by.
     pub thresholds: Thresholds,
+    /// What samples that came late tell of is judged again when none has come for so long; zero: never.
+    pub late: Duration,
     /// Files that describe the fabric, in any format that is known.
     pub topology: Vec<PathBuf>,
     /// Samples are kept by another engine, not here.
@@ -174,6 +176,7 @@ impl Default for Config {
             },
             jobs: Jobs::default(),
             thresholds: Thresholds::default(),
+            late: Duration::from_secs(120),
             topology: Vec::new(),
             store: None,
             forward: Vec::new(),
@@ -233,6 +236,7 @@ impl Config {
             duration::format(self.query.lookback),
             path(&self.jobs.dir),
             self.jobs.squeue.clone().unwrap_or_default(),
+            duration::format(self.late),
         ];
         raw::KEYS.iter().map(|(key, _)| *key).zip(values).collect()
     }

@@ -55,6 +55,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("query.lookback", Form::Text),
     ("jobs.dir", Form::Text),
     ("jobs.squeue", Form::Text),
+    ("verdicts.late", Form::Text),
 ];
 
 /// Every key of `[store]`, `[peers]`, `[alertmanager]`, a `[[forward]]` and a `[[webhook]]`: other servers, which no
@@ -205,6 +206,7 @@ pub(super) struct RawQuery {
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawVerdicts {
+    pub late: Option<String>,
     /// By detector and name.
     pub thresholds: BTreeMap<String, BTreeMap<String, f64>>,
 }

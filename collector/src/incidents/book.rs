@@ -1,6 +1,7 @@
 //! All incidents that are known, and all that people said of them: kept in `sled`, because it is the only copy. The live
 //! engine writes what it sees each second, the API what people say; series, streams and notifiers read.
 
+mod late;
 mod people;
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,6 +18,7 @@ use super::changes::Changes;
 use super::record::{Record, State, kind_text, root_text};
 use super::silence::Silence;
 use super::view::{FLAP_NS, Thread};
+pub(super) use late::Found;
 
 /// The incidents', beside the samples: a backup has both.
 const TABLE: &str = "incidents";
@@ -260,28 +262,25 @@ impl Book {
         } else if states.contains(&State::Ended) {
             tracing::info!(id = incident.id, what = record.words(), "incident ended");
         }
-        if let Err(error) = self.put(inner, record, now_ns, &states) {
+        self.try_put(inner, record, now_ns, &states);
+        !states.is_empty()
+    }
+
+    /// Writes a record; what fails is told once.
+    fn try_put(&self, inner: &mut Inner, record: Record, now_ns: i64, states: &[State]) {
+        if let Err(error) = self.put(inner, record, now_ns, states) {
             inner.failing = inner.failing || {
                 tracing::warn!(%error, "an incident is not kept");
                 true
             };
         }
-        !states.is_empty()
     }
 
     /// One that is new: it may recur, and there must be room for it.
     fn begin(&self, inner: &mut Inner, now_ns: i64, incident: &Incident) -> Option<Record> {
-        while inner.entries.len() >= MOST || inner.bytes >= MOST_BYTES {
-            let Some(oldest) = inner.oldest() else {
-                if !std::mem::replace(&mut inner.full, true) {
-                    tracing::warn!(most = MOST, "so many incidents are open that further ones are not kept");
-                }
-                return None;
-            };
-            inner.forget(&oldest);
-            self.remove(&oldest);
+        if !self.make_room(inner) {
+            return None;
         }
-        inner.full = false;
         let mut record = Record::new(incident.clone(), now_ns);
         let place = Inner::place(&record.incident);
         // One that became another kind, or proved to be elsewhere, is nothing that recurs here.
@@ -298,6 +297,22 @@ impl Book {
             record.reclassified.clone_from(&before.reclassified);
         }
         Some(record)
+    }
+
+    /// Whether there is room for one more; the oldest that are over leave for it.
+    fn make_room(&self, inner: &mut Inner) -> bool {
+        while inner.entries.len() >= MOST || inner.bytes >= MOST_BYTES {
+            let Some(oldest) = inner.oldest() else {
+                if !std::mem::replace(&mut inner.full, true) {
+                    tracing::warn!(most = MOST, "so many incidents are open that further ones are not kept");
+                }
+                return false;
+            };
+            inner.forget(&oldest);
+            self.remove(&oldest);
+        }
+        inner.full = false;
+        true
     }
 
     /// Writes a record and then knows it.
@@ -397,5 +412,7 @@ fn told_key(thread: &str, receiver: &str) -> Vec<u8> {
     [thread.as_bytes(), &[0], receiver.as_bytes()].concat()
 }
 
+#[cfg(test)]
+mod late_tests;
 #[cfg(test)]
 pub(crate) mod tests;

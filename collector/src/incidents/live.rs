@@ -5,16 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabriclens_correlate::incident::Incident;
-use fabriclens_correlate::topology::port_name;
-use fabriclens_correlate::{
-    ALL, DoubtReason, Fabric, Frame, Job, Node, Ports, Role, Row, Standing, Topology, Watch, frames,
-};
-use fabriclens_model::Matcher;
-use fabriclens_promql::{Engine, QueryError};
+use fabriclens_correlate::{DoubtReason, Fabric, Frame, Node, Role, Standing, Topology};
+use fabriclens_promql::QueryError;
 use fabriclens_store::RowGroup;
 use tokio::sync::watch::Receiver;
 
-use crate::api;
+use super::eyes::{Eyes, STEP_MS, frame_of};
+use super::late::{self, Late};
 use crate::api::time::now_ms;
 use crate::every::{Why, every};
 use crate::jobs::Running;
@@ -25,14 +22,6 @@ use crate::parts::Parts;
 const PACE: Duration = Duration::from_millis(200);
 /// From one judgement to the next, beside what it takes: never more than a fifth of a core.
 const PAUSE: u32 = 5;
-/// One frame, ms: what agents send in.
-const STEP_MS: i64 = 1000;
-/// What is read at the start of what was before, ms.
-const BEFORE_MS: i64 = 90_000;
-/// What was calm before an incident that is open at the start: from so long before it until so long before it, ms.
-const CALM_MS: [i64; 2] = [80_000, 20_000];
-/// What began so long before the start is a part of what is usual, ms.
-const STANDING_MS: i64 = 300_000;
 /// How long agents may take to tell again of the place of an incident, ms.
 const FOUND_MS: i64 = 60_000;
 /// How often each question is asked of the store, ms, and the rest after one beside the time that it took.
@@ -45,47 +34,40 @@ const AHEAD_MS: i64 = 5_000;
 const BACK_MS: i64 = 10_000;
 /// Longest time without samples after which a frame is still made for each second, ms.
 const GAP_MS: i64 = 120_000;
-const DAY_MS: i64 = 86_400_000;
 /// Series of which nothing came for so long are forgotten, and how often such are looked for, ms.
 const SILENT_MS: i64 = 600_000;
 const FORGET_MS: i64 = 60_000;
 /// Ports of which nothing came for so long leave, ms, if nothing is open about them and nobody tells of them.
 const GONE_MS: i64 = 2 * 3_600_000;
-/// A metric that every port has, by which ports are known at the start.
-const PORTS: &str = "fabric_port_io_bytes_total";
 
-/// Watches until `stop` becomes true, and goes on with what is open in the book now.
+/// Watches until `stop` becomes true, and goes on with what is open in the book now; beside it, judges again what came late.
 pub fn run(parts: Parts, stop: Receiver<bool>) -> impl Future<Output = ()> + Send {
     let (sink, open) = (parts.sink.clone(), parts.book.open_ones());
+    let late = Arc::new(Late::open(&parts, now_ms()));
+    let again = late::run(parts.clone(), late.clone(), stop.clone());
     sink.tap().open();
-    let mut live = Live::new(parts, open);
+    let mut live = Live::new(parts, late, open);
     let work = move |why| {
         if why != Why::Stop {
             live.round(now_ms());
         }
     };
     async move {
-        every(PACE, Arc::default(), stop, "nothing is judged any more", work).await;
-        sink.tap().close();
+        let live = async {
+            every(PACE, Arc::default(), stop, "nothing is judged any more", work).await;
+            sink.tap().close();
+        };
+        tokio::join!(live, again);
     }
-}
-
-/// A question that is asked now and then; its answer holds until the next.
-struct Asked {
-    row: &'static Row,
-    answer: Vec<(usize, f64)>,
 }
 
 struct Live {
     parts: Parts,
-    engine: Engine,
-    watch: Watch,
+    eyes: Eyes,
     standing: Standing,
-    /// Questions that are asked of the store, because samples as they arrive do not answer them.
-    asked: Vec<Asked>,
-    /// Which is next.
-    turn: usize,
-    /// When, Unix ms.
+    /// What came too late for it, and what was found in that.
+    late: Arc<Late>,
+    /// When the next question is asked, Unix ms.
     ask_ms: i64,
     running: Running,
     topology: Option<Arc<Topology>>,
@@ -112,16 +94,13 @@ struct Live {
 }
 
 impl Live {
-    fn new(parts: Parts, open: Vec<Incident>) -> Self {
+    fn new(parts: Parts, late: Arc<Late>, open: Vec<Incident>) -> Self {
         let (standing, asked) = Standing::new(STEP_MS);
-        let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
         Self {
-            watch: Watch::new(fabric, parts.config.thresholds.clone()),
-            engine: api::engine(&parts.config.query),
+            eyes: Eyes::new(&parts, asked),
             parts,
             standing,
-            asked: asked.into_iter().map(|row| Asked { row, answer: Vec::new() }).collect(),
-            turn: 0,
+            late,
             ask_ms: 0,
             running: Running::default(),
             topology: None,
@@ -144,7 +123,7 @@ impl Live {
         let began = Instant::now();
         if now < self.frame_ms - BACK_MS {
             tracing::warn!("this host's clock was set back; what is usual is learned anew");
-            *self = Self::new(self.parts.clone(), self.parts.book.open_ones());
+            *self = Self::new(self.parts.clone(), self.late.clone(), self.parts.book.open_ones());
         }
         self.fabric(now);
         if !self.started {
@@ -159,18 +138,19 @@ impl Live {
         }
         self.ask(now);
         self.take_up(now);
+        self.take_up_late(now);
         self.infer();
         self.parts.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
-        let mut seen = self.watch.judge();
-        seen.extend(self.watch.open());
+        let mut seen = self.eyes.watch.judge();
+        seen.extend(self.eyes.watch.open());
         self.parts.book.update(now.saturating_mul(1_000_000), &seen);
-        if self.watch.is_full() && !self.full {
+        if self.eyes.watch.is_full() && !self.full {
             tracing::warn!(
                 "so many incidents are open that more trouble is told by none: end what stands for long, or raise its threshold"
             );
         }
-        self.full = self.watch.is_full();
+        self.full = self.eyes.watch.is_full();
         self.doubt();
         let took = began.elapsed();
         self.parts.telemetry.verdict_seconds.with_label_values(&["judge"]).observe(took.as_secs_f64());
@@ -181,16 +161,15 @@ impl Live {
     fn fabric(&mut self, now: i64) {
         let topology = self.parts.topologies.current();
         if self.topology.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &topology)) {
-            self.watch.rewire(&topology);
+            self.eyes.watch.rewire(&topology);
             self.standing.rewired();
             self.topology = Some(topology);
         }
         let changed = self.running.update(&self.parts.jobs.registry, now);
-        let ports = self.watch.fabric().ports.added();
+        let ports = self.eyes.watch.fabric().ports.added();
         if changed || ports != self.ports {
             self.ports = ports;
-            let jobs = self.running.jobs.iter().map(|job| job_of(self.watch.fabric(), job)).collect();
-            self.watch.employ(jobs);
+            self.eyes.employ(&self.running.jobs);
         }
     }
 
@@ -201,7 +180,7 @@ impl Live {
             let Node { name, role } = &fabric.topology.nodes[node];
             *role != Role::Host || told.node(name).is_none()
         };
-        if let Some(inferred) = self.watch.cables(is_switch) {
+        if let Some(inferred) = self.eyes.watch.cables(is_switch) {
             self.parts.topologies.infer(inferred);
         }
     }
@@ -211,17 +190,10 @@ impl Live {
         let mut next = self.frame_ms.saturating_add(STEP_MS).max(last - GAP_MS);
         while next <= last {
             let mut frame = Frame::new(next.saturating_mul(1_000_000));
-            self.tell_asked(&mut frame);
-            self.watch.push(frame);
+            self.eyes.tell_asked(&mut frame);
+            self.eyes.watch.push(frame);
             self.frame_ms = next;
             next += STEP_MS;
-        }
-    }
-
-    /// The answers of now are those of a frame.
-    fn tell_asked(&self, frame: &mut Frame) {
-        for one in &self.asked {
-            one.answer.iter().for_each(|(port, value)| frame.set(one.row.signal, *port, *value));
         }
     }
 
@@ -239,7 +211,7 @@ impl Live {
                 continue;
             }
             for group in &request {
-                self.standing.take(&group.series, &group.times, &group.values, &mut self.watch);
+                self.standing.take(&group.series, &group.times, &group.values, &mut self.eyes.watch);
             }
         }
         if self.frame_ms >= self.forgot_ms + FORGET_MS {
@@ -247,6 +219,7 @@ impl Live {
             let gone = self.leave();
             self.standing.forget(self.frame_ms - SILENT_MS, &gone);
         }
+        self.late.note(&self.standing.late(), self.frame_ms);
         let behind = drawn.lost > 0 || self.standing.is_full();
         if behind && !self.behind {
             tracing::warn!(lost = drawn.lost, "verdicts do not keep up with samples: some are not judged");
@@ -264,10 +237,7 @@ impl Live {
         if heard.is_empty() {
             return heard;
         }
-        let gone: HashSet<usize> = self.watch.forget(|port| heard.contains(&port)).into_iter().collect();
-        for one in &mut self.asked {
-            one.answer.retain(|(port, _)| !gone.contains(port));
-        }
+        let gone = self.eyes.forget(&heard);
         if !gone.is_empty() {
             tracing::info!(ports = gone.len(), "ports that told nothing for hours are watched no more");
         }
@@ -276,11 +246,11 @@ impl Live {
 
     /// Tells whose counters cannot be right, when that changes.
     fn doubt(&mut self) {
-        let doubts: BTreeSet<_> = self.watch.doubts().collect();
+        let doubts: BTreeSet<_> = self.eyes.watch.doubts().collect();
         if doubts == self.doubts {
             return;
         }
-        let fabric = self.watch.fabric();
+        let fabric = self.eyes.watch.fabric();
         let labels = |(at, reason): &(usize, DoubtReason)| {
             let end = &fabric.ports.list[*at].end;
             [fabric.topology.nodes[end.node].name.as_str(), end.port.as_str(), reason.name()]
@@ -299,22 +269,13 @@ impl Live {
 
     /// Questions that need the store, one after the other, with a rest that is long beside what they take.
     fn ask(&mut self, now: i64) {
-        if now < self.ask_ms || self.asked.is_empty() {
+        if now < self.ask_ms || self.eyes.questions() == 0 {
             return;
         }
         let began = Instant::now();
-        self.turn = (self.turn + 1) % self.asked.len();
-        self.ask_one(self.turn, now);
+        self.eyes.ask_next(now);
         let rest = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX).saturating_mul(REST);
-        self.ask_ms = now.saturating_add(rest.max(ASK_MS / self.asked.len() as i64));
-    }
-
-    fn ask_one(&mut self, at: usize, now: i64) {
-        let one = &mut self.asked[at];
-        match fabriclens_correlate::ask(&self.engine, self.parts.data.reader(), self.watch.fabric(), one.row, now) {
-            Ok(answer) => one.answer = answer,
-            Err(error) => tracing::debug!(%error, query = one.row.query, "cannot ask"),
-        }
+        self.ask_ms = now.saturating_add(rest.max(ASK_MS / self.eyes.questions() as i64));
     }
 
     /// What was before a restart: the last minute, what was calm before, and what was open.
@@ -332,7 +293,7 @@ impl Live {
             return;
         }
         let lost: Vec<Incident> =
-            self.watch.resume(&self.unplaced, now.saturating_mul(1_000_000)).into_iter().cloned().collect();
+            self.eyes.watch.resume(&self.unplaced, now.saturating_mul(1_000_000)).into_iter().cloned().collect();
         let found = self.unplaced.len() - lost.len();
         self.unplaced = lost;
         if found > 0 {
@@ -347,60 +308,39 @@ impl Live {
     }
 
     fn read_back(&mut self, now: i64) -> Result<(), QueryError> {
-        let names = [Matcher::equal("__name__", PORTS)];
-        let first = self.unplaced.iter().map(|incident| incident.start_ns / 1_000_000).min();
-        let since = first.unwrap_or(now).min(now - BEFORE_MS).max(now - DAY_MS);
-        let known = self.parts.data.series(&names, since, now).unwrap_or_default();
-        for labels in &known {
-            self.watch.measured_port(labels.get("host"), &port_name(labels));
-        }
-        if known.is_empty() {
+        if !self.eyes.find_ports(&self.unplaced, now, now) {
             return Ok(());
         }
         self.fabric(now);
-        let starts = self.unplaced.iter().map(|incident| incident.start_ns / 1_000_000);
-        let young = starts.filter(|ms| *ms > now - STANDING_MS).min().map(|ms| self.standing.frame_of(ms));
-        if first.is_some() {
-            let until = young.unwrap_or(now);
-            for frame in self.read_frames(until - CALM_MS[0], until - CALM_MS[1])? {
-                self.watch.was_calm(frame);
-            }
-        }
+        let any = !self.unplaced.is_empty();
+        let from = self.eyes.calm_before(&self.unplaced, now)?;
         // From here on what is read is not calm.
         self.take_up(now);
-        let from = young.map_or(now - BEFORE_MS, |first| first.max(now - BEFORE_MS));
-        if first.is_some() {
+        if any {
             // What is open may stand on it.
-            (0..self.asked.len()).for_each(|at| self.ask_one(at, now));
+            self.eyes.ask_all(now);
         }
-        for mut frame in self.read_frames(from, now)? {
-            self.tell_asked(&mut frame);
-            self.watch.push(frame);
+        for mut frame in self.eyes.frames(from, now)? {
+            self.eyes.tell_asked(&mut frame);
+            self.eyes.watch.push(frame);
         }
         Ok(())
     }
 
-    fn read_frames(&self, from: i64, to: i64) -> Result<Vec<Frame>, QueryError> {
-        let ticks: Vec<i64> = (0..).map(|n| from + n * STEP_MS).take_while(|t| *t <= to).collect();
-        // What is slow looks back for as much as a day, and is asked in its turn.
-        let rows = ALL.iter().filter(|row| !row.slow);
-        frames(&self.engine, self.parts.data.reader(), self.watch.fabric(), rows, &ticks, STEP_MS)
+    /// Goes on with what late samples say that it goes on, beside what was calm before it.
+    fn take_up_late(&mut self, now: i64) {
+        for incident in self.late.take_up() {
+            let id = incident.id.clone();
+            let calm = self.eyes.calm(frame_of(incident.start_ns / 1_000_000)).unwrap_or_default();
+            if !self.eyes.watch.resume_beside(&incident, calm, now.saturating_mul(1_000_000)) {
+                tracing::info!(
+                    id,
+                    "an incident that was found in late samples is over: the fabric no longer has its place"
+                );
+                self.parts.book.give_up(now.saturating_mul(1_000_000), &[&id]);
+            }
+        }
     }
-}
-
-/// A job with its ports: those of its devices, or all RDMA ports of its hosts where nobody says which.
-fn job_of(fabric: &Fabric, job: &fabriclens_jobs::Job) -> Job {
-    let mut ports = Vec::new();
-    for (host, place) in &job.hosts {
-        let Some(node) = fabric.topology.node(host) else { continue };
-        let has = |port: &&usize| {
-            let name = &fabric.ports.list[**port].end.port;
-            let device = name.split_once('/').map_or(name.as_str(), |d| d.0);
-            place.devices.is_empty() || place.devices.iter().any(|d| d == device)
-        };
-        ports.extend(fabric.ports.of_node(node).iter().filter(has));
-    }
-    Job { id: job.key().to_string(), ports, since_ns: job.start_ns }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 
 pub mod book;
 mod changes;
+mod eyes;
+mod late;
 pub mod live;
 mod notify;
 mod record;

@@ -5,12 +5,16 @@ use fabriclens_correlate::Kind;
 use fabriclens_correlate::incident::{Incident, Place, Severity};
 use serde::{Deserialize, Serialize};
 
+use crate::api::time::format_time;
+
 /// Of each list of an incident; how many there were stays in its explanation.
 const LISTED: usize = 256;
 /// Bytes of each text of an incident.
 const TEXT: usize = 4096;
 /// Moments of a history.
 const MOMENTS: usize = 100;
+/// A begin or end that differs by less than this is the same, nanoseconds.
+const EXACT_NS: i64 = 3_000_000_000;
 
 /// What happened to an incident.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +24,14 @@ pub enum State {
     Opened,
     /// It was over, and later data say that it is not.
     Reopened,
+    /// Samples that came late were judged, and say other of it, or say that it was.
+    Late,
+    /// It was a part of another until then.
+    Split,
+    /// It began earlier than was thought.
+    Begin,
+    /// It ended at another time than was thought.
+    End,
     /// It is of another kind than was thought.
     Kind,
     /// It begins elsewhere than was thought.
@@ -127,6 +139,12 @@ pub struct Record {
     /// What somebody says that it is.
     #[serde(default)]
     pub reclassified: Option<Reclassified>,
+    /// It was over when late samples told of it, so nobody was.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub found_late: bool,
+    /// When it began by late samples, Unix nanoseconds; who watches it now does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ns: Option<i64>,
     /// What happened to it, in order.
     pub history: Vec<Moment>,
     /// When it was told of last, Unix nanoseconds.
@@ -142,10 +160,15 @@ impl Record {
             recurrences: 0,
             acknowledged: None,
             reclassified: None,
+            found_late: false,
+            began_ns: None,
             history: Vec::new(),
             seen_ns: now_ns,
         };
         record.note(now_ns, State::Opened, record.words());
+        if let Some(id) = &record.incident.split_from {
+            record.note(now_ns, State::Split, format!("from {id}"));
+        }
         if record.incident.end_ns.is_some() {
             record.note(now_ns, State::Ended, String::new());
         }
@@ -153,7 +176,8 @@ impl Record {
     }
 
     /// Takes over what the machine says now; returns what that changes in substance.
-    pub(super) fn update(&mut self, incident: Incident, now_ns: i64) -> Vec<State> {
+    pub(super) fn update(&mut self, mut incident: Incident, now_ns: i64) -> Vec<State> {
+        incident.start_ns = incident.start_ns.min(self.began_ns.unwrap_or(i64::MAX));
         let (old, new) = (std::mem::replace(&mut self.incident, cut(incident)), &self.incident);
         let mut states = Vec::new();
         let mut changed = |state, differs: bool, detail: String| {
@@ -162,6 +186,9 @@ impl Record {
             }
         };
         changed(State::Reopened, old.end_ns.is_some() && new.end_ns.is_none(), String::new());
+        let verdict = old.kind != new.kind || old.root != new.root;
+        let earlier = !verdict && new.start_ns <= old.start_ns - EXACT_NS;
+        changed(State::Begin, earlier, moved(new.start_ns, old.start_ns));
         changed(State::Kind, old.kind != new.kind, format!("{}, was {}", kind_text(new.kind), kind_text(old.kind)));
         changed(State::Root, old.root != new.root, format!("{}, was {}", root_text(&new.root), root_text(&old.root)));
         changed(State::Severity, old.severity != new.severity, severity_text(new.severity).to_owned());
@@ -169,11 +196,28 @@ impl Record {
         changed(State::Victims, !same(&old.victim_jobs, &new.victim_jobs), new.victim_jobs.join(", "));
         let part_of = new.merged_into.as_ref().map_or_else(String::new, |id| format!("part of {id}"));
         changed(State::Ended, old.end_ns.is_none() && new.end_ns.is_some(), part_of);
+        if let (Some(was), Some(is)) = (old.end_ns, new.end_ns) {
+            changed(State::End, (was - is).abs() >= EXACT_NS, moved(is, was));
+        }
         self.seen_ns = now_ns;
         for (state, detail) in &mut states {
             self.note(now_ns, *state, std::mem::take(detail));
         }
         states.into_iter().map(|(state, _)| state).collect()
+    }
+
+    /// Takes over what late samples say; returns what that changes in substance.
+    pub(super) fn correct(&mut self, incident: Incident, now_ns: i64, why: &str) -> Vec<State> {
+        let mut states = self.clone().update(incident.clone(), now_ns);
+        if !states.is_empty() {
+            if incident.start_ns < self.incident.start_ns {
+                self.began_ns = Some(incident.start_ns);
+            }
+            self.note(now_ns, State::Late, why.to_owned());
+            states = self.update(incident, now_ns);
+            states.insert(0, State::Late);
+        }
+        states
     }
 
     /// Adds to the history; when it is long, changes of who suffers leave it first.
@@ -280,6 +324,16 @@ pub fn root_labels(place: &Place) -> Vec<(&'static str, String)> {
         Place::Job { job, .. } => of("job", &[("job_id", job)]),
         Place::Fabric => of("fabric", &[]),
     }
+}
+
+fn moved(is_ns: i64, was_ns: i64) -> String {
+    let [is, was] = [is_ns, was_ns].map(|ns| format_time(ns / 1_000_000));
+    format!("{is}, was {was}")
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn same(some: &[String], others: &[String]) -> bool {

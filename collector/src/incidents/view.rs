@@ -24,7 +24,7 @@ pub struct Thread {
     pub start_ns: i64,
     /// When it was over; `None`: it goes on, or may come back any moment.
     pub end_ns: Option<i64>,
-    /// Nobody is to be told: it is silenced or no problem.
+    /// Nobody is to be told: it is silenced, no problem, or was over when anybody knew.
     pub quiet: bool,
 }
 
@@ -56,7 +56,8 @@ impl Thread {
             let record = &thread.record;
             let held = record.recurrences > 0 && record.incident.end_ns.is_some_and(|end| now_ns - end < FLAP_NS);
             thread.end_ns = if held { None } else { record.incident.end_ns };
-            thread.quiet = record.kind().is_none() || quiet(record);
+            let past = record.found_late && !record.is_open();
+            thread.quiet = past || record.kind().is_none() || quiet(record);
         }
         threads.sort_by(|a, b| (a.start_ns, &a.key).cmp(&(b.start_ns, &b.key)));
         threads

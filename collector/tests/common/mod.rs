@@ -241,6 +241,7 @@ pub fn incident(id: &str, start_ns: i64) -> Incident {
         detected_ns: start_ns + 1_000_000_000,
         end_ns: None,
         merged_into: None,
+        split_from: None,
         severity: Severity::Critical,
         confidence: 0.93,
         root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },

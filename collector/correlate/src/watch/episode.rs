@@ -26,6 +26,10 @@ pub(super) struct Episode {
     pub last_ns: i64,
     /// The last instant at which it was not over.
     pub alive_ns: i64,
+    /// The last instant at which it was found at its very place, and not at a part of that.
+    pub whole_ns: i64,
+    /// The incident that it was taken for a part of.
+    pub split_from: Option<String>,
     /// Another incident, if all that was found lately belongs to that.
     pub part_of: Option<String>,
     /// Looks in a row at which nothing was found.
@@ -51,6 +55,8 @@ impl Episode {
             detected_ns: now_ns,
             last_ns: now_ns,
             alive_ns: now_ns,
+            whole_ns: now_ns,
+            split_from: None,
             part_of: None,
             quiet: 0,
             verdicts: Vec::new(),
@@ -76,11 +82,17 @@ impl Episode {
         };
         let mut episode = Self::new(incident.id.clone(), usual, &finding, incident.start_ns, incident.detected_ns);
         episode.weight = 1.0;
+        episode.split_from.clone_from(&incident.split_from);
         episode.suffer = incident.victim_jobs.iter().filter_map(job).map(|job| (job, 1.0)).collect();
         episode.before = incident.low_before.iter().filter_map(|(id, part)| Some((job(id)?, *part))).collect();
         let score = finding.confidence;
         episode.verdicts.push((finding, score));
         Some(episode)
+    }
+
+    /// It is taken as found at an instant.
+    pub fn goes_on(&mut self, now_ns: i64) {
+        (self.alive_ns, self.last_ns, self.whole_ns) = (now_ns, now_ns, now_ns);
     }
 
     /// From now on only what was usual at its own place is kept, if it is seen there. Trouble that lasts for weeks would
@@ -96,6 +108,23 @@ impl Episode {
         self.settled = true;
     }
 
+    /// One that goes on at a part of the place of this, which is over.
+    pub fn part(&self, id: String, finding: &Finding, now_ns: i64) -> Self {
+        let mut part = Self::new(id, self.usual.clone(), finding, self.start_ns, now_ns);
+        part.before.clone_from(&self.before);
+        part.split_from = Some(self.id.clone());
+        part
+    }
+
+    /// Gives up a finding that was not what most say, because it is an incident of its own; whether it had it.
+    pub fn cede(&mut self, finding: &Finding) -> bool {
+        let had = !self.verdict().is_of(finding) && self.verdicts.iter().any(|v| v.0.is_of(finding));
+        if had {
+            self.verdicts.retain(|v| !v.0.is_of(finding));
+        }
+        had
+    }
+
     /// Takes these seconds for the last before it began.
     pub fn after(mut self, scene: &Scene<'_>) -> Self {
         self.before = low(scene);
@@ -104,14 +133,17 @@ impl Episode {
 
     /// Adds what is surest of what was found to what was found before, and looks who suffers.
     pub fn note(&mut self, findings: impl IntoIterator<Item = Finding>, scene: &Scene<'_>) {
-        let Some(found) = best(findings) else { return };
+        // Of those as sure as each other what is known comes first: a second trouble makes no other one of the first.
+        let known = |f: &Finding| self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|v| v.0.is_of(f));
+        let (own, others): (Vec<Finding>, Vec<Finding>) = findings.into_iter().partition(known);
+        let Some(found) = best(own.into_iter().chain(others)) else { return };
         let weight = scene.now.ticks() as f64;
         self.weight += weight;
         for job in victims(scene, &found.culprits, &self.before) {
             *self.suffer.entry(job).or_insert(0.0) += weight;
         }
         self.paused = held(scene);
-        match self.verdicts.iter_mut().find(|(old, _)| old.kind == found.kind && old.root == found.root) {
+        match self.verdicts.iter_mut().find(|(old, _)| old.is_of(&found)) {
             Some((old, score)) => {
                 *score += found.confidence;
                 let began_ns = old.began_ns.or(found.began_ns);
@@ -129,6 +161,19 @@ impl Episode {
         let verdict = self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|v| &v.0);
         #[expect(clippy::expect_used, reason = "an episode begins with a finding")]
         verdict.expect("a first finding")
+    }
+
+    /// When it began, by what most findings say, Unix nanoseconds.
+    pub fn begin_ns(&self) -> i64 {
+        self.verdict().began_ns.unwrap_or(self.start_ns)
+    }
+
+    /// It began at an earlier instant than was thought.
+    pub fn begins(&mut self, at_ns: i64) {
+        self.start_ns = self.start_ns.min(at_ns);
+        if let Some((verdict, _)) = self.verdicts.iter_mut().max_by(|a, b| a.1.total_cmp(&b.1)) {
+            verdict.began_ns = Some(at_ns);
+        }
     }
 
     /// Whether a finding is of the same kind or place as one of before.
@@ -184,10 +229,11 @@ impl Episode {
         Incident {
             id: self.id.clone(),
             kind: verdict.kind,
-            start_ns: verdict.began_ns.unwrap_or(self.start_ns).min(self.detected_ns),
+            start_ns: self.begin_ns().min(self.detected_ns),
             detected_ns: self.detected_ns,
             end_ns: over.then_some(self.last_ns),
             merged_into: self.part_of.clone().filter(|_| over),
+            split_from: self.split_from.clone(),
             severity: if suffer.is_empty() { Severity::Warning } else { Severity::Critical },
             confidence: verdict.confidence,
             root: Place::of(fabric, &verdict.root),

@@ -1,6 +1,7 @@
 //! What all detectors find: each in a stretch of its own length, if enough is known of what is usual.
 
-use super::{LEAST, Length, Watch};
+use super::episode::Episode;
+use super::{LEAST, Length, QUIET_S, Watch};
 use crate::detect::{self, Detector};
 use crate::finding::Finding;
 use crate::history::Stretch;
@@ -106,6 +107,41 @@ impl Watch {
             by_length.entry((ticks(detector), detector.looks_back)).or_default().push(detector);
         }
         by_length
+    }
+
+    /// Where frames of just before its begin came late, it may have begun in these: what is found within the time in which
+    /// it would not have been over is of it.
+    pub(super) fn look_before(&self, looked: &Looked, episode: &mut Episode) {
+        while let Some(began_ns) = self.began_before(looked, episode) {
+            episode.begins(began_ns);
+        }
+    }
+
+    fn began_before(&self, looked: &Looked, episode: &Episode) -> Option<i64> {
+        let (begin_ns, step_ns) = (episode.begin_ns(), (self.history.step_s() * 1e9) as i64);
+        let known = episode.verdict();
+        // One sample that is next to its first is enough, of others a detector must be sure.
+        let before = [(begin_ns - self.nanoseconds(QUIET_S), begin_ns), (begin_ns - step_ns, begin_ns + step_ns)];
+        before.into_iter().find_map(|(from_ns, to_ns)| {
+            let span = self.history.span_between(from_ns, to_ns);
+            if span.len() < LEAST || !self.history.came_late(span.clone(), begin_ns) {
+                return None;
+            }
+            self.began(looked, &episode.usual, known, span).filter(|began_ns| *began_ns < begin_ns)
+        })
+    }
+
+    /// When it began, by the frames of a span.
+    pub(super) fn began(
+        &self,
+        looked: &Looked,
+        usual: &Arc<Usual>,
+        finding: &Finding,
+        span: Range<usize>,
+    ) -> Option<i64> {
+        let seen = self.see(looked, span, usual);
+        let all = self.able(usual).flat_map(|detector| self.found(&seen, detector));
+        all.filter(|f| f.kind == finding.kind && f.root == finding.root).filter_map(|f| f.began_ns).min()
     }
 }
 

@@ -7,6 +7,7 @@
 mod episode;
 mod leave;
 mod look;
+mod open;
 
 use crate::cables::{self, Cables};
 use crate::detect::Detector;
@@ -21,7 +22,7 @@ use crate::signal::Signal;
 use crate::topology::{Described, Topology};
 use crate::usual::Usual;
 use episode::Episode;
-use look::{Looked, row};
+use look::Looked;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ const ALIVE: f64 = 2.0;
 const LAG_S: f64 = 20.0;
 /// Seconds before an incident in which jobs that are low have another reason for that.
 const BEFORE_S: f64 = 10.0;
+/// Seconds after which what fills a frame is late: it was judged without that.
+const FILLED_S: f64 = 10.0;
 /// Seconds from one look for cables to the next.
 const LOOK_S: f64 = 10.0;
 /// Ticks that may still be on their way.
@@ -53,6 +56,8 @@ const LONGEST: usize = 60;
 const SUFFERED: usize = 120;
 /// Seconds in which the first finding may give way to another kind: trouble shows itself bit by bit.
 const YOUNG_S: f64 = 10.0;
+/// Seconds without the whole of a place after which its parts are each for themselves: a switch that restarts takes its time.
+const SPLIT_S: f64 = 30.0;
 /// Seconds after which trouble is a part of what is usual for all others: a link may be bad for weeks.
 const STANDING_S: f64 = 300.0;
 /// The same where a host is down: in a large fleet one always reboots, and it concerns its own job.
@@ -82,13 +87,22 @@ impl Other {
     /// Whether a finding is of its place. What is chronic hides no storm there.
     fn covers(&self, finding: &Finding, fabric: &Fabric) -> bool {
         let hides = !self.chronic || !finding.kind.bends();
-        hides && (self.root == finding.root || self.root.meets(&finding.root, fabric))
+        let all = self.root == Root::Fabric && self.kind.spreads() && self.kind == finding.kind;
+        hides && (all || self.root == finding.root || self.root.meets(&finding.root, fabric))
     }
 
     /// Whether a finding is of its place, or only felt, which it explains.
     fn owns(&self, finding: &Finding, fabric: &Fabric) -> bool {
         (self.root != Root::Fabric && self.covers(finding, fabric)) || (self.kind.holds() && finding.kind.is_coarse())
     }
+}
+
+/// What a look at an open incident comes to.
+enum Look {
+    Open,
+    Over,
+    /// Over as a whole; these parts of it go on.
+    Parts(Vec<Finding>),
 }
 
 /// See the module.
@@ -147,9 +161,17 @@ impl Watch {
         self.history.push(frame, lag, calm_ns);
     }
 
+    /// The newest instant that was pushed, Unix nanoseconds.
+    pub fn now_ns(&self) -> i64 {
+        self.history.now_ns()
+    }
+
     /// The frame of an instant that was pushed, for data that comes late.
     pub fn frame(&mut self, time_ns: i64) -> Option<&mut Frame> {
-        self.history.at(time_ns)
+        let late = self.history.now_ns().saturating_sub(time_ns) as f64 > FILLED_S * 1e9;
+        let frame = self.history.at(time_ns)?;
+        frame.late |= late;
+        Some(frame)
     }
 
     /// Gives a rate that came with the frame of an instant to frames just before it that have none: it is theirs too.
@@ -220,13 +242,23 @@ impl Watch {
         for incident in incidents {
             match Episode::resume(incident, &self.fabric, usual.clone()) {
                 Some(mut episode) => {
-                    (episode.alive_ns, episode.last_ns) = (now_ns, now_ns);
+                    episode.goes_on(now_ns);
                     self.open.push(episode);
                 }
                 None => lost.push(incident),
             }
         }
         lost
+    }
+
+    /// Takes up one that is found to go on, beside what was calm before it; false if the fabric does not have its place.
+    pub fn resume_beside(&mut self, incident: &Incident, calm: Vec<Frame>, now_ns: i64) -> bool {
+        let calm = Stretch::new(calm.into_iter().map(Arc::new).collect());
+        let usual = Arc::new(Usual::of(calm, &self.fabric, i64::MIN));
+        let Some(mut episode) = Episode::resume(incident, &self.fabric, usual) else { return false };
+        episode.goes_on(now_ns);
+        self.open.push(episode);
+        true
     }
 
     /// The incidents that are open, the oldest first.
@@ -274,10 +306,14 @@ impl Watch {
                 episode.settle(&self.fabric);
             }
             let others: Vec<&Other> = verdicts.iter().filter(|other| other.id != episode.id).collect();
-            if due.contains(&at) && self.look_again(looked, &mut episode, &others) {
-                over.push(episode.tell(&self.fabric, true));
-            } else {
-                open.push(episode);
+            let look = if due.contains(&at) { self.look_again(looked, &mut episode, &others) } else { Look::Open };
+            match look {
+                Look::Open => open.push(episode),
+                Look::Over => over.push(episode.tell(&self.fabric, true)),
+                Look::Parts(parts) => {
+                    over.push(episode.tell(&self.fabric, true));
+                    parts.into_iter().for_each(|part| self.open_part(looked, &mut open, &episode, part));
+                }
             }
         }
         let is_reboot =
@@ -350,8 +386,9 @@ impl Watch {
         (seconds / self.history.step_s()).round().max(0.0) as usize
     }
 
-    /// Judges an open episode, without what belongs to others; true if it is over.
-    fn look_again(&self, looked: &Looked, episode: &mut Episode, others: &[&Other]) -> bool {
+    /// Judges an open episode, without what belongs to others.
+    fn look_again(&self, looked: &Looked, episode: &mut Episode, others: &[&Other]) -> Look {
+        self.look_before(looked, episode);
         let young = self.young(episode);
         let root = episode.verdict().root.clone();
         let owner = |f: &Finding| others.iter().find(|other| other.root != root && other.owns(f, &self.fabric));
@@ -360,8 +397,18 @@ impl Watch {
             let keep = |f: &Finding| (young || episode.knows(f)) && !episode.is_elsewhere(f, &self.fabric);
             self.findings(looked, (&episode.usual, episode.start_ns), ticks, keep)
         };
-        let now = found(1.0).iter().any(|f| owner(f).is_none());
-        let all = found(ALIVE);
+        let mut own = found(1.0);
+        own.retain(|f| owner(f).is_none());
+        let (now, all) = (!own.is_empty(), found(ALIVE));
+        if own.iter().any(|f| f.root == root) || !episode.verdict().is_whole() {
+            episode.whole_ns = self.history.now_ns();
+        }
+        if now && self.since(episode.whole_ns) > self.ticks(SPLIT_S) {
+            let kind = episode.verdict().kind;
+            own.retain(|f| f.kind == kind);
+            (episode.last_ns, episode.part_of) = (episode.whole_ns, None);
+            return Look::Parts(own);
+        }
         let lately = all.iter().any(|f| owner(f).is_none());
         episode.part_of = all.iter().filter(|_| !lately).find_map(owner).map(|other| other.id.clone());
         episode.quiet += 1;
@@ -373,7 +420,10 @@ impl Watch {
             episode.last_ns = self.history.now_ns();
             let usual = episode.usual.clone();
             let whole = |d: &Detector| if d.looks_back { self.ticks(d.needs_s) } else { LONGEST };
-            let keep = |f: &Finding| owner(f).is_none() && !episode.is_elsewhere(f, &self.fabric);
+            // What is left of a whole for a while makes it no other.
+            let is_whole = episode.verdict().is_whole();
+            let of_it = |f: &Finding| !is_whole || f.root == root || f.kind != episode.verdict().kind;
+            let keep = |f: &Finding| owner(f).is_none() && !episode.is_elsewhere(f, &self.fabric) && of_it(f);
             let own = self.findings(looked, (&usual, episode.start_ns), whole, keep);
             let long = self.see(looked, self.history.span_since(SUFFERED, episode.start_ns), &usual);
             episode.note(own, &self.scene(&long));
@@ -382,7 +432,8 @@ impl Watch {
         if !lately && self.since(episode.last_ns) <= self.ticks(SILENT_S) && !self.hears(episode) {
             (episode.quiet, episode.alive_ns) = (0, self.history.now_ns());
         }
-        episode.quiet > LEAST && self.since(episode.alive_ns) > self.ticks(QUIET_S)
+        let over = episode.quiet > LEAST && self.since(episode.alive_ns) > self.ticks(QUIET_S);
+        if over { Look::Over } else { Look::Open }
     }
 
     /// Whether anything was measured lately of the ports of an incident's place that were measured before it.
@@ -397,77 +448,5 @@ impl Watch {
             return now.frames().iter().any(|frame| !frame.is_empty());
         }
         known.into_iter().any(|port| tells(&now, port))
-    }
-
-    /// Opens what is not open yet.
-    fn begin(&mut self, looked: &Looked, open: &mut Vec<Episode>) {
-        let usual = self.history.usual(&self.fabric, self.calm_ns);
-        // Links and adapters that are bad for weeks hide nothing.
-        let others: Vec<Other> = open.iter().map(|episode| self.other(episode)).collect();
-        let first = others.iter().all(|other| other.chronic);
-        self.full = false;
-        // What is open bends nothing, or is a part of what is usual by now.
-        let straight = open.iter().all(|e| self.standing(e) || !e.verdict().kind.bends());
-        let mut found: Vec<(Finding, usize, i64)> = Vec::new();
-        for (length, detectors) in self.by_length(&usual, |d| self.ticks(d.needs_s)) {
-            // What needs no comparison needs no calm before it.
-            for compares in [false, true] {
-                let span = self.span(length, if compares { self.calm_ns } else { self.over_ns });
-                if span.len() < LEAST {
-                    continue;
-                }
-                let seen = self.see(looked, span, &usual);
-                for detector in detectors.iter().filter(|d| (d.usual_s > 0.0) == compares) {
-                    let apart = |f: &Finding| {
-                        let owned = |o: &Other| o.covers(f, &self.fabric) || o.kind.explains(f.kind);
-                        let inferred = || straight && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
-                        (first || !f.inferred || inferred()) && !others.iter().any(owned)
-                    };
-                    let findings = self.found(&seen, detector).iter().filter(|f| apart(f));
-                    found.extend(findings.map(|f| (f.clone(), row(detector), seen.now.window_ns()[0])));
-                }
-            }
-        }
-        found.sort_by(|a, b| b.0.confidence.total_cmp(&a.0.confidence).then(a.1.cmp(&b.1)));
-        if first {
-            found.truncate(1);
-        }
-        for (finding, _, since_ns) in found {
-            self.open_one(looked, open, &usual, (finding, since_ns));
-        }
-    }
-
-    fn open_one(
-        &mut self,
-        looked: &Looked,
-        open: &mut Vec<Episode>,
-        usual: &Arc<Usual>,
-        (finding, since_ns): (Finding, i64),
-    ) {
-        if open.iter().any(|e| self.other(e).covers(&finding, &self.fabric)) {
-            return;
-        }
-        let alike = |e: &&Episode| e.verdict().kind.bends() == finding.kind.bends();
-        if open.iter().filter(alike).count() >= MOST {
-            self.full = true;
-            return;
-        }
-        // What the first findings are of may still show; those that are seen where they are are two from the start.
-        let one =
-            |young: &Finding| young.inferred || finding.inferred || (young.kind.spreads() && finding.kind.spreads());
-        if open.iter().any(|e| self.young(e) && one(e.verdict())) {
-            return;
-        }
-        self.opened += 1;
-        let now_ns = self.history.now_ns();
-        let id = format!("{}-{}", now_ns / 1_000_000, self.opened);
-        // Where its begin does not show, it may be earlier than what was judged.
-        let to_ns = finding.began_ns.unwrap_or(since_ns - self.nanoseconds(LAG_S));
-        let before = self.history.span_between(to_ns - self.nanoseconds(BEFORE_S), to_ns);
-        let before = self.see(looked, before, usual);
-        let mut episode = Episode::new(id, usual.clone(), &finding, since_ns, now_ns).after(&self.scene(&before));
-        let long = self.see(looked, self.history.span_since(usize::MAX, since_ns), usual);
-        episode.note([finding], &self.scene(&long));
-        open.push(episode);
     }
 }

@@ -18,6 +18,7 @@ pub(crate) fn incident(id: &str) -> Incident {
         detected_ns: 3 * S,
         end_ns: None,
         merged_into: None,
+        split_from: None,
         severity: Severity::Warning,
         confidence: 0.9,
         root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },

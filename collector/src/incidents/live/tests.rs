@@ -52,7 +52,12 @@ impl Hosts {
         };
         parts.sink.tap().open();
         let now_ms = now_ms() / 1000 * 1000 - 2 * HOUR;
-        Self { live: Live::new(parts, Vec::new()), lists: ["h0", "h1", "h2"].map(list).to_vec(), now_ms, paused_s: 0.0 }
+        Self {
+            live: Live::new(parts.clone(), Arc::new(Late::open(&parts, now_ms)), Vec::new()),
+            lists: ["h0", "h1", "h2"].map(list).to_vec(),
+            now_ms,
+            paused_s: 0.0,
+        }
     }
 
     /// So many seconds, with the collector's clock so much ahead of the agents'; what is open then.
@@ -96,9 +101,9 @@ fn a_clock_that_is_slewed_is_not_one_that_was_set() {
     let dir = tempfile::tempdir().unwrap();
     let mut fabric = Hosts::new(parts(dir.path()));
     fabric.pass(30, 3000, 0.0);
-    let known = fabric.live.watch.fabric().ports.added();
+    let known = fabric.live.eyes.watch.fabric().ports.added();
     fabric.pass(2, 0, 0.0);
-    assert_eq!(fabric.live.watch.fabric().ports.added(), known);
+    assert_eq!(fabric.live.eyes.watch.fabric().ports.added(), known);
     assert!(fabric.live.frame_ms > fabric.now_ms, "it waits for its clock");
     assert_eq!(fabric.pass(15, 0, 0.5).len(), 1);
 }
