@@ -1,6 +1,7 @@
 //! Signals over time: the last few minutes, a stretch of them, and what was usual.
 
 use crate::fabric::Fabric;
+use crate::priority::{COLUMNS, PRIORITIES, column, whole};
 use crate::signal::{ALL, Signal};
 use crate::standing::LOOK_BACK;
 use crate::usual::Usual;
@@ -49,7 +50,7 @@ impl Column {
 pub struct Frame {
     /// Unix nanoseconds.
     pub time_ns: i64,
-    /// By signal.
+    /// By signal, then by those of one priority.
     columns: Vec<Column>,
     /// What each job moves, for the jobs of this revision of the fabric: asked for again and again.
     loads: Loads,
@@ -60,7 +61,7 @@ type Loads = Arc<Mutex<Option<(u64, Arc<[f64]>)>>>;
 impl Frame {
     /// Nothing measured yet.
     pub fn new(time_ns: i64) -> Self {
-        Self { time_ns, columns: vec![Column::default(); ALL.len()], loads: Loads::default() }
+        Self { time_ns, columns: vec![Column::default(); COLUMNS], loads: Loads::default() }
     }
 
     /// Whether nothing was measured: nobody was there to do it.
@@ -71,6 +72,42 @@ impl Frame {
     /// Takes over a value.
     pub fn set(&mut self, signal: Signal, port: usize, value: f64) {
         self.columns[signal as usize].set(port, value as f32);
+    }
+
+    /// Takes over what of a value is one priority's. Ports that nobody pauses take no room.
+    pub fn set_part(&mut self, signal: Signal, priority: usize, port: usize, value: f64) {
+        let Some(column) = column(signal, priority) else { return };
+        let column = &mut self.columns[column];
+        if value > 0.0 || !column.get(port).is_nan() {
+            column.set(port, value as f32);
+        }
+    }
+
+    /// What of a value is whose: priorities that have a part in it.
+    pub fn parts(&self, signal: Signal, port: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let part = move |priority| Some((priority, f64::from(self.columns[column(signal, priority)?].get(port))));
+        (0..PRIORITIES).filter_map(part).filter(|(_, value)| !value.is_nan())
+    }
+
+    /// A value of the priority that has most of it: all of it where nobody says whose it is.
+    pub fn most(&self, signal: Signal, port: usize) -> Option<f64> {
+        let all = self.get(signal, port)?;
+        Some(self.parts(signal, port).map(|(_, value)| value).reduce(f64::max).unwrap_or(all))
+    }
+
+    /// A value as far as it may be of a priority: all of it where nobody says whose it is.
+    pub fn of_priority(&self, signal: Signal, port: usize, priority: Option<usize>) -> Option<f64> {
+        let all = self.get(signal, port)?;
+        let Some(column) = priority.and_then(|of| column(signal, of)).filter(|_| all > 0.0) else { return Some(all) };
+        let own = self.columns[column].get(port);
+        let another = || self.parts(signal, port).next().is_some();
+        Some(if !own.is_nan() {
+            own.into()
+        } else if another() {
+            0.0
+        } else {
+            all
+        })
     }
 
     /// What each job moves, in bytes a second; `NaN` where nothing of it was measured.
@@ -109,12 +146,9 @@ impl Frame {
     /// What was measured at these ports.
     fn only(&self, ports: &[usize]) -> Self {
         let mut few = Self::new(self.time_ns);
-        for signal in ALL.iter().map(|row| row.signal) {
-            ports.iter().for_each(|port| {
-                if let Some(value) = self.get(signal, *port) {
-                    few.set(signal, *port, value);
-                }
-            });
+        for (column, kept) in self.columns.iter().zip(&mut few.columns) {
+            let told = ports.iter().map(|port| (*port, column.get(*port))).filter(|(_, value)| !value.is_nan());
+            told.for_each(|(port, value)| kept.set(port, value));
         }
         few
     }
@@ -147,7 +181,7 @@ impl Default for Stretch {
 
 impl Stretch {
     fn new(frames: Vec<Arc<Frame>>) -> Self {
-        Self { frames, means: vec![OnceLock::new(); ALL.len()] }
+        Self { frames, means: vec![OnceLock::new(); COLUMNS] }
     }
 
     /// In the order of time.
@@ -184,12 +218,33 @@ impl Stretch {
 
     /// Their mean; `None` if nothing was measured.
     pub fn mean(&self, signal: Signal, port: usize) -> Option<f64> {
-        let means = self.means[signal as usize].get_or_init(|| self.means_of(signal as usize));
+        self.mean_of(signal as usize, port)
+    }
+
+    /// What of that mean is one priority's; `None` if nothing is.
+    pub fn mean_part(&self, signal: Signal, priority: usize, port: usize) -> Option<f64> {
+        self.mean_of(column(signal, priority)?, port).filter(|mean| *mean > 0.0)
+    }
+
+    fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
+        let means = self.means[column].get_or_init(|| self.means_of(column));
         means.get(port).copied().filter(|mean| !mean.is_nan())
     }
 
-    fn means_of(&self, signal: usize) -> Box<[f64]> {
-        let columns = || self.frames.iter().map(|frame| &frame.columns[signal]);
+    fn means_of(&self, column: usize) -> Box<[f64]> {
+        let (sums, counts) = self.totals(column);
+        // A part is kept where there is any: where the whole was measured and no part is, it was none.
+        let counts = match whole(column).filter(|_| !sums.is_empty()) {
+            Some(whole) => self.totals(whole as usize).1,
+            None => counts,
+        };
+        // Of no values: 0 / 0, which is NaN.
+        sums.iter().zip(counts).map(|(sum, count)| sum / f64::from(count)).collect()
+    }
+
+    /// Sums of a column, and of how many values each is, by port.
+    fn totals(&self, column: usize) -> (Vec<f64>, Vec<u32>) {
+        let columns = || self.frames.iter().map(|frame| &frame.columns[column]);
         let ports = columns().map(|column| column.0.len() * STRETCH).max().unwrap_or(0);
         let (mut sums, mut counts) = (vec![0.0; ports], vec![0u32; ports]);
         for (first, values) in columns().flat_map(Column::stretches) {
@@ -199,8 +254,7 @@ impl Stretch {
                 *count += u32::from(measured);
             }
         }
-        // Of no values: 0 / 0, which is NaN.
-        sums.iter().zip(counts).map(|(sum, count)| sum / f64::from(count)).collect()
+        (sums, counts)
     }
 
     /// The highest of them; `None` if nothing was measured.
@@ -289,10 +343,12 @@ impl History {
     fn spread(&mut self, since: usize, at: usize, port: usize) {
         for row in ALL.iter().filter(|row| row.is_rate()) {
             let Some(rate) = self.frames[at].get(row.signal, port) else { continue };
-            let each = if since < at { rate / (at - since + 1) as f64 } else { f64::NAN };
+            let parts: Vec<(usize, f64)> = self.frames[at].parts(row.signal, port).collect();
+            let each = |rate: f64| if since < at { rate / (at - since + 1) as f64 } else { f64::NAN };
             for time_ns in (since..=at).map(|k| self.frames[k].time_ns).collect::<Vec<_>>() {
                 if let Some(frame) = self.at(time_ns) {
-                    frame.set(row.signal, port, each);
+                    frame.set(row.signal, port, each(rate));
+                    parts.iter().for_each(|(of, part)| frame.set_part(row.signal, *of, port, each(*part)));
                 }
             }
         }
@@ -327,9 +383,11 @@ impl History {
         if gap == at || gap >= LOOK_BACK as usize {
             return;
         }
+        let parts: Vec<(usize, f64)> = self.frames[at].parts(signal, port).collect();
         for k in 1..=gap {
             if let Some(frame) = self.at(self.frames[at - k].time_ns) {
                 frame.set(signal, port, rate);
+                parts.iter().for_each(|(of, part)| frame.set_part(signal, *of, port, *part));
             }
         }
     }

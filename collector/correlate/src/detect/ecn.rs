@@ -182,7 +182,7 @@ fn silent_receivers(scene: &Scene<'_>) -> Option<Finding> {
         "{} got marked packets in {ticks} samples and sent not one notification: its senders are never told to slow down.",
         name(scene, port)
     );
-    Some(found(Root::Port(port), 0.9, evidence, text))
+    Some(found(Root::Port(port), 0.9, evidence, text).to(vec![port]))
 }
 
 /// Senders that are told to slow down and do not.

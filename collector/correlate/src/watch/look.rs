@@ -13,6 +13,11 @@ impl Watch {
         Scene::new(&self.fabric, &self.limits, now, usual, self.history.step_s())
     }
 
+    /// All that is known of what was, for who was first.
+    pub(super) fn past(&self) -> Stretch {
+        self.history.last_since(usize::MAX, i64::MIN)
+    }
+
     /// Detectors for which enough is known of what is usual.
     pub(super) fn able<'a>(&'a self, usual: &'a Usual) -> impl Iterator<Item = &'static detect::Detector> + 'a {
         detect::ALL.iter().filter(|d| d.usual_s <= 0.0 || usual.fresh >= self.ticks(d.usual_s))
@@ -37,7 +42,7 @@ impl Watch {
     ) -> impl Iterator<Item = Finding> {
         let run = move |(length, detectors): (Length, Vec<&'static detect::Detector>)| {
             let now = self.stretch(length, since_ns);
-            let scene = self.scene(usual, &now);
+            let scene = self.scene(usual, &now).after(self.past());
             detectors.into_iter().flat_map(|d| (d.run)(&scene)).collect::<Vec<_>>()
         };
         self.by_length(usual, ticks).into_iter().flat_map(run)

@@ -15,6 +15,7 @@ use crate::finding::{Finding, Kind, Root};
 use crate::history::{Frame, History, Stretch};
 use crate::incident::Incident;
 use crate::limits::Limits;
+use crate::priority::Priorities;
 use crate::scene::Scene;
 use crate::signal::Signal;
 use crate::topology::{Described, Topology};
@@ -72,6 +73,7 @@ struct Other {
     id: String,
     root: Root,
     kind: Kind,
+    priorities: Priorities,
     /// It has been bad for long and bends nothing.
     chronic: bool,
 }
@@ -85,7 +87,8 @@ impl Other {
 
     /// Whether a finding is of its place, or only felt, which it explains.
     fn owns(&self, finding: &Finding, fabric: &Fabric) -> bool {
-        (self.root != Root::Fabric && self.covers(finding, fabric)) || (self.kind.holds() && finding.kind.is_coarse())
+        let holds = || self.kind.holds() && self.priorities.meets(finding.priorities);
+        (self.root != Root::Fabric && self.covers(finding, fabric)) || (finding.kind.is_coarse() && holds())
     }
 }
 
@@ -316,6 +319,7 @@ impl Watch {
             id: episode.id.clone(),
             root: verdict.root.clone(),
             kind: verdict.kind,
+            priorities: verdict.priorities,
             chronic: self.standing(episode) && !verdict.kind.bends(),
         }
     }
@@ -409,12 +413,14 @@ impl Watch {
                 if now.ticks() < LEAST {
                     continue;
                 }
-                let scene = self.scene(&usual, &now);
+                let scene = self.scene(&usual, &now).after(self.past());
                 for detector in detectors.iter().filter(|d| (d.usual_s > 0.0) == compares) {
                     let apart = |f: &Finding| {
                         let owned = |o: &Other| o.covers(f, &self.fabric) || o.kind.explains(f.kind);
                         let inferred = || straight && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
-                        (first || !f.inferred || inferred()) && !others.iter().any(owned)
+                        // What waits in another priority waits for another.
+                        let apart = || !f.kind.is_coarse() && !others.iter().any(|o| o.priorities.meets(f.priorities));
+                        (first || !f.inferred || inferred() || apart()) && !others.iter().any(owned)
                     };
                     let row = detect::ALL.iter().position(|d| std::ptr::eq(d, *detector)).unwrap_or_default();
                     let findings = (detector.run)(&scene).into_iter().filter(apart);
@@ -443,7 +449,8 @@ impl Watch {
         // What the first findings are of may still show; those that are seen where they are are two from the start.
         let one =
             |young: &Finding| young.inferred || finding.inferred || (young.kind.spreads() && finding.kind.spreads());
-        if open.iter().any(|e| self.young(e) && one(e.verdict())) {
+        let faces = |young: &Finding| young.priorities.meets(finding.priorities) && one(young);
+        if open.iter().any(|e| self.young(e) && faces(e.verdict())) {
             return;
         }
         self.opened += 1;
