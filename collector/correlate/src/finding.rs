@@ -1,6 +1,8 @@
 //! What a detector says.
 
 use crate::fabric::Fabric;
+use crate::incident::action;
+use crate::priority::Priorities;
 use serde::{Deserialize, Serialize};
 
 /// What is wrong; names are those of the API.
@@ -128,12 +130,18 @@ pub struct Finding {
     pub confidence: f64,
     /// Jobs that cause it.
     pub culprits: Vec<usize>,
+    /// Host ports that get more than they can take, or its marks.
+    pub receivers: Vec<usize>,
+    /// Priorities in which it holds others back.
+    pub priorities: Priorities,
     /// When it began, Unix nanoseconds, where that shows; otherwise with the stretch that was judged.
     pub began_ns: Option<i64>,
     /// What speaks for it.
     pub evidence: Vec<Evidence>,
     /// In plain words.
     pub explanation: String,
+    /// What to do next.
+    pub action: String,
     /// It is not seen at its place, but follows from how traffic goes, which other trouble may bend.
     pub inferred: bool,
 }
@@ -166,9 +174,12 @@ impl Finding {
             root,
             confidence,
             culprits: Vec::new(),
+            receivers: Vec::new(),
+            priorities: Priorities::UNKNOWN,
             began_ns: None,
             evidence,
             explanation,
+            action: action(kind).to_owned(),
             inferred: !kind.is_seen(),
         }
     }
@@ -194,6 +205,24 @@ impl Finding {
     #[must_use]
     pub fn by(self, culprits: Vec<usize>) -> Self {
         Self { culprits, ..self }
+    }
+
+    /// The same, where these get what is too much.
+    #[must_use]
+    pub fn to(self, receivers: Vec<usize>) -> Self {
+        Self { receivers, ..self }
+    }
+
+    /// The same, in these priorities.
+    #[must_use]
+    pub fn within(self, priorities: Priorities) -> Self {
+        Self { priorities, ..self }
+    }
+
+    /// The same, where something else than usual for its kind is to be done.
+    #[must_use]
+    pub fn to_mend(self, action: &str) -> Self {
+        Self { action: action.to_owned(), ..self }
     }
 
     /// The same, as one that only follows from how traffic goes.

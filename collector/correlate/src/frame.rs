@@ -2,7 +2,8 @@
 
 use crate::fabric::Fabric;
 use crate::history::mean;
-use crate::signal::{ALL, Signal};
+use crate::priority::{COLUMNS, PRIORITIES, column};
+use crate::signal::Signal;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -49,7 +50,7 @@ impl Column {
 pub struct Frame {
     /// Unix nanoseconds.
     pub time_ns: i64,
-    /// By signal.
+    /// By signal, then by those of one priority.
     pub(crate) columns: Vec<Column>,
     /// What each job moves, for the jobs of this revision of the fabric: asked for again and again.
     loads: Loads,
@@ -62,7 +63,7 @@ type Loads = Arc<Mutex<Option<(u64, Arc<[f64]>)>>>;
 impl Frame {
     /// Nothing measured yet.
     pub fn new(time_ns: i64) -> Self {
-        Self { time_ns, columns: vec![Column::default(); ALL.len()], loads: Loads::default(), late: false }
+        Self { time_ns, columns: vec![Column::default(); COLUMNS], loads: Loads::default(), late: false }
     }
 
     /// Whether nothing was measured: nobody was there to do it.
@@ -82,6 +83,42 @@ impl Frame {
     /// Takes over a value.
     pub fn set(&mut self, signal: Signal, port: usize, value: f64) {
         self.columns[signal as usize].set(port, value as f32);
+    }
+
+    /// Takes over what of a value is one priority's. Ports that nobody pauses take no room.
+    pub fn set_part(&mut self, signal: Signal, priority: usize, port: usize, value: f64) {
+        let Some(column) = column(signal, priority) else { return };
+        let column = &mut self.columns[column];
+        if value > 0.0 || !column.get(port).is_nan() {
+            column.set(port, value as f32);
+        }
+    }
+
+    /// What of a value is whose: priorities that have a part in it.
+    pub fn parts(&self, signal: Signal, port: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let part = move |priority| Some((priority, f64::from(self.columns[column(signal, priority)?].get(port))));
+        (0..PRIORITIES).filter_map(part).filter(|(_, value)| !value.is_nan())
+    }
+
+    /// A value of the priority that has most of it: all of it where nobody says whose it is.
+    pub fn most(&self, signal: Signal, port: usize) -> Option<f64> {
+        let all = self.get(signal, port)?;
+        Some(self.parts(signal, port).map(|(_, value)| value).reduce(f64::max).unwrap_or(all))
+    }
+
+    /// A value as far as it may be of a priority: all of it where nobody says whose it is.
+    pub fn of_priority(&self, signal: Signal, port: usize, priority: Option<usize>) -> Option<f64> {
+        let all = self.get(signal, port)?;
+        let Some(column) = priority.and_then(|of| column(signal, of)).filter(|_| all > 0.0) else { return Some(all) };
+        let own = self.columns[column].get(port);
+        let another = || self.parts(signal, port).next().is_some();
+        Some(if !own.is_nan() {
+            own.into()
+        } else if another() {
+            0.0
+        } else {
+            all
+        })
     }
 
     /// What each job moves, in bytes a second; `NaN` where nothing of it was measured.
@@ -121,12 +158,9 @@ impl Frame {
     /// What was measured at these ports.
     pub(crate) fn only(&self, ports: &[usize]) -> Self {
         let mut few = Self::new(self.time_ns);
-        for signal in ALL.iter().map(|row| row.signal) {
-            ports.iter().for_each(|port| {
-                if let Some(value) = self.get(signal, *port) {
-                    few.set(signal, *port, value);
-                }
-            });
+        for (from, to) in self.columns.iter().zip(&mut few.columns) {
+            let told = ports.iter().map(|port| (*port, from.get(*port))).filter(|(_, value)| !value.is_nan());
+            told.for_each(|(port, value)| to.set(port, value));
         }
         few
     }

@@ -2,6 +2,7 @@
 
 use crate::fabric::Fabric;
 use crate::history::Frame;
+use crate::priority;
 use crate::signal::Row;
 use crate::standing::LOOK_BACK;
 use crate::topology::{End, port_name};
@@ -41,8 +42,12 @@ pub fn frames(
             seen.fill(f64::NAN);
             for (_, at) in of_port {
                 let one = &series[*at];
+                let priority = priority::of_series(row.signal, &one.labels);
                 for (time, value) in one.times.iter().zip(&one.values) {
                     let Ok(tick) = ticks_ms.binary_search(time) else { continue };
+                    if let Some(priority) = priority.filter(|_| !silent.contains(&(port, tick))) {
+                        frames[tick].set_part(row.signal, priority, port, *value);
+                    }
                     let joined = &mut seen[tick];
                     *joined = if joined.is_nan() { *value } else { row.join.of(*joined, *value) };
                 }

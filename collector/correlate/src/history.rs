@@ -2,6 +2,7 @@
 
 use crate::fabric::Fabric;
 use crate::frame::Column;
+use crate::priority::{COLUMNS, column, whole};
 use crate::signal::{ALL, Signal};
 use crate::standing::LOOK_BACK;
 use crate::usual::{Gone, Usual};
@@ -31,7 +32,7 @@ impl Default for Stretch {
 
 impl Stretch {
     pub(crate) fn new(frames: Vec<Arc<Frame>>) -> Self {
-        Self { frames, means: vec![OnceLock::new(); ALL.len()] }
+        Self { frames, means: vec![OnceLock::new(); COLUMNS] }
     }
 
     /// In the order of time.
@@ -74,12 +75,33 @@ impl Stretch {
 
     /// Their mean; `None` if nothing was measured.
     pub fn mean(&self, signal: Signal, port: usize) -> Option<f64> {
-        let means = self.means[signal as usize].get_or_init(|| self.means_of(signal as usize));
+        self.mean_of(signal as usize, port)
+    }
+
+    /// What of that mean is one priority's; `None` if nothing is.
+    pub fn mean_part(&self, signal: Signal, priority: usize, port: usize) -> Option<f64> {
+        self.mean_of(column(signal, priority)?, port).filter(|mean| *mean > 0.0)
+    }
+
+    fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
+        let means = self.means[column].get_or_init(|| self.means_of(column));
         means.get(port).copied().filter(|mean| !mean.is_nan())
     }
 
-    fn means_of(&self, signal: usize) -> Box<[f64]> {
-        let columns = || self.frames.iter().map(|frame| &frame.columns[signal]);
+    fn means_of(&self, column: usize) -> Box<[f64]> {
+        let (sums, counts) = self.totals(column);
+        // A part is kept where there is any: where the whole was measured and no part is, it was none.
+        let counts = match whole(column).filter(|_| !sums.is_empty()) {
+            Some(whole) => self.totals(whole as usize).1,
+            None => counts,
+        };
+        // Of no values: 0 / 0, which is NaN.
+        sums.iter().zip(counts).map(|(sum, count)| sum / f64::from(count)).collect()
+    }
+
+    /// Sums of a column, and of how many values each is, by port.
+    fn totals(&self, column: usize) -> (Vec<f64>, Vec<u32>) {
+        let columns = || self.frames.iter().map(|frame| &frame.columns[column]);
         let ports = columns().map(Column::ports).max().unwrap_or(0);
         let (mut sums, mut counts) = (vec![0.0; ports], vec![0u32; ports]);
         for (first, values) in columns().flat_map(Column::stretches) {
@@ -89,8 +111,7 @@ impl Stretch {
                 *count += u32::from(measured);
             }
         }
-        // Of no values: 0 / 0, which is NaN.
-        sums.iter().zip(counts).map(|(sum, count)| sum / f64::from(count)).collect()
+        (sums, counts)
     }
 
     /// The last of them; `None` if nothing was measured. Most ports have no value of most signals, and the mean knows.
@@ -189,10 +210,12 @@ impl History {
     fn spread(&mut self, since: usize, at: usize, port: usize) {
         for row in ALL.iter().filter(|row| row.is_rate()) {
             let Some(rate) = self.frames[at].get(row.signal, port) else { continue };
-            let each = if since < at { rate / (at - since + 1) as f64 } else { f64::NAN };
+            let parts: Vec<(usize, f64)> = self.frames[at].parts(row.signal, port).collect();
+            let each = |rate: f64| if since < at { rate / (at - since + 1) as f64 } else { f64::NAN };
             for time_ns in (since..=at).map(|k| self.frames[k].time_ns).collect::<Vec<_>>() {
                 if let Some(frame) = self.at(time_ns) {
-                    frame.set(row.signal, port, each);
+                    frame.set(row.signal, port, each(rate));
+                    parts.iter().for_each(|(of, part)| frame.set_part(row.signal, *of, port, each(*part)));
                 }
             }
         }
@@ -235,9 +258,11 @@ impl History {
         if gap == at || gap >= LOOK_BACK as usize {
             return;
         }
+        let parts: Vec<(usize, f64)> = self.frames[at].parts(signal, port).collect();
         for k in 1..=gap {
             if let Some(frame) = self.at(self.frames[at - k].time_ns) {
                 frame.set(signal, port, rate);
+                parts.iter().for_each(|(of, part)| frame.set_part(signal, *of, port, *part));
             }
         }
     }

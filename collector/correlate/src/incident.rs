@@ -2,6 +2,7 @@
 
 use crate::fabric::Fabric;
 use crate::finding::{Evidence, Kind, Root};
+use crate::priority::Priorities;
 use crate::topology::{End, Link};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,6 +106,17 @@ impl Place {
     }
 }
 
+/// A port that sends, and whose it is.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Where.
+    #[serde(flatten)]
+    pub port: Place,
+    /// Its job, if it has one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+}
+
 /// See the module. Times are Unix nanoseconds.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Incident {
@@ -130,6 +142,9 @@ pub struct Incident {
     pub confidence: f64,
     /// Where.
     pub root: Place,
+    /// Priorities that are paused because of it; none where counters do not say.
+    #[serde(default, skip_serializing_if = "Priorities::is_unknown")]
+    pub priorities: Priorities,
     /// Jobs that cause it.
     pub culprit_jobs: Vec<String>,
     /// Jobs that suffer.
@@ -139,6 +154,9 @@ pub struct Incident {
     pub low_before: BTreeMap<String, f64>,
     /// Ports that are kept from sending.
     pub victim_ports: Vec<Place>,
+    /// Ports that send what is too much for a receiver, the loudest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub senders: Vec<Sender>,
     /// What speaks for it.
     pub evidence: Vec<Evidence>,
     /// In plain words.

@@ -3,6 +3,7 @@
 use crate::fabric::{Fabric, Job};
 use crate::history::{Frame, Stretch, mean};
 use crate::limits::{Limit, Limits};
+use crate::priority::{PRIORITIES, Priorities};
 use crate::signal::Signal;
 use crate::usual::{Load, Usual};
 use std::cell::OnceCell;
@@ -20,6 +21,8 @@ pub struct Scene<'a> {
     pub fabric: &'a Fabric,
     /// What is judged.
     pub now: &'a Stretch,
+    /// The same and what was before it, as far as it is known: who was first.
+    pub past: &'a Stretch,
     /// Before trouble.
     pub usual: &'a Usual,
     /// Seconds from one tick to the next.
@@ -37,11 +40,17 @@ impl<'a> Scene<'a> {
     pub fn new(
         fabric: &'a Fabric,
         limits: &'a Limits,
-        (now, usual): (&'a Stretch, &'a Usual),
+        [now, past]: [&'a Stretch; 2],
+        usual: &'a Usual,
         step_s: f64,
         fares: &'a Fares,
     ) -> Self {
-        Self { fabric, now, usual, step_s, limits, fares }
+        Self { fabric, now, past, usual, step_s, limits, fares }
+    }
+
+    /// The same of its last ticks alone. `fares` is of no other.
+    pub fn lately<'b>(&'b self, now: &'b Stretch, fares: &'b Fares) -> Scene<'b> {
+        Scene { now, fares, ..*self }
     }
 
     /// Seconds of the stretch.
@@ -59,7 +68,33 @@ impl<'a> Scene<'a> {
         self.now.mean(signal, port)
     }
 
-    /// The same over ports; those that were not measured add nothing.
+    /// Mean of a signal as far as it may be of a priority: all of it where nobody says whose it is.
+    pub fn of_priority(&self, signal: Signal, port: usize, priority: Option<usize>) -> Option<f64> {
+        let all = self.now(signal, port)?;
+        let Some(priority) = priority.filter(|_| all > 0.0) else { return Some(all) };
+        let mut parts = self.parts(signal, port).peekable();
+        let known = parts.peek().is_some();
+        let own = parts.find(|(of, _)| *of == priority).map(|(_, mean)| mean);
+        Some(if known { own.unwrap_or(0.0) } else { all })
+    }
+
+    /// Priorities of which a signal's mean is at least so much, or those with most of it if none is.
+    pub fn priorities(&self, signal: Signal, port: usize, least: f64) -> Priorities {
+        let most = self.parts(signal, port).map(|(_, mean)| mean).fold(0.0, f64::max);
+        self.parts(signal, port).filter(|(_, mean)| *mean >= least.min(most)).map(|(of, _)| of).collect()
+    }
+
+    /// The priority that has most of a signal's mean; `None` where nobody says.
+    pub fn loudest(&self, signal: Signal, port: usize) -> Option<usize> {
+        self.parts(signal, port).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(of, _)| of)
+    }
+
+    /// What of a signal's mean is whose.
+    fn parts(&self, signal: Signal, port: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        (0..PRIORITIES).filter_map(move |of| Some((of, self.now.mean_part(signal, of, port)?)))
+    }
+
+    /// Sum of a signal's means over ports; those that were not measured add nothing.
     pub fn sum(&self, signal: Signal, ports: impl Iterator<Item = usize>) -> f64 {
         ports.filter_map(|p| self.now(signal, p)).sum()
     }

@@ -6,6 +6,7 @@
 //! what it lost.
 
 use crate::late::Late;
+use crate::priority;
 use crate::signal::{ALL, Row};
 use crate::topology::port_name;
 use crate::watch::Watch;
@@ -129,6 +130,8 @@ struct Slot {
     cell: u32,
     term: u32,
     over: u32,
+    /// That it is of, where that counts.
+    priority: Option<u8>,
     /// Of its labels but the name.
     same: u64,
     /// Unix ms and value: the last sample of an earlier frame, and the newest.
@@ -144,7 +147,7 @@ impl Slot {
     fn of_nothing(same: u64) -> Self {
         let never = (i64::MIN, 0.0);
         let (frame, value) = (i64::MIN, f64::NAN);
-        Self { cell: NONE, term: NONE, over: NONE, same, before: never, newest: never, frame, value }
+        Self { cell: NONE, term: NONE, over: NONE, priority: None, same, before: never, newest: never, frame, value }
     }
 }
 
@@ -350,7 +353,8 @@ impl Standing {
         }
         let slot = self.slots.len() as u32;
         self.cells[cell as usize].members.push(slot);
-        self.slots.push(Slot { cell, term: at as u32, over, ..Slot::of_nothing(same) });
+        let priority = priority::of_series(ALL[row].signal, labels).map(|of| of as u8);
+        self.slots.push(Slot { cell, term: at as u32, over, priority, ..Slot::of_nothing(same) });
         self.index.insert((number, same), slot);
         Some(slot)
     }
@@ -434,11 +438,17 @@ fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), watch: &mut 
     let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
     // As `or` has it: of series that differ in nothing but the name, the first question's.
     let first = |slot: &&Slot| !here().any(|other| other.same == slot.same && other.term < slot.term);
-    let values = here().filter(first).map(|s| s.value);
-    let Some(value) = values.reduce(|a, b| row.join.of(a, b)) else { return };
+    let told = || here().filter(first);
+    let Some(value) = told().map(|s| s.value).reduce(|a, b| row.join.of(a, b)) else { return };
     let time_ns = frame.saturating_mul(1_000_000);
     if let Some(into) = watch.frame(time_ns) {
         into.set(row.signal, cell.port, value);
+        // Hardly any port is paused.
+        for one in told().filter(|_| value > 0.0) {
+            if let Some(of) = one.priority {
+                into.set_part(row.signal, of.into(), cell.port, one.value);
+            }
+        }
     }
     if row.is_rate() && here().any(|s| s.newest.0 - s.before.0 > 3 * step_ms / 2) {
         watch.fill(time_ns, row.signal, cell.port, value);

@@ -1,13 +1,11 @@
-//! Who waits for whom. A switch holds back those before it because one of its ports out is full; that port is full because
-//! it is held back itself, or because more comes than its link carries. Walked to its end, this names where congestion
-//! begins. Ethernet holds back by pause; InfiniBand by giving no credits, which the sender counts as waiting.
+//! Who is kept from sending: Ethernet holds back by pause, in one priority or in all; InfiniBand by giving no credits, which
+//! the sender counts as waiting. [`crate::graph`] joins them to who waits for whom.
 
-use crate::fabric::Fabric;
 use crate::history::Frame;
-use crate::limits::limits;
+use crate::limits::{Limit, limits};
+use crate::priority::Priorities;
 use crate::scene::Scene;
 use crate::signal::Signal;
-use std::cell::OnceCell;
 use std::sync::Arc;
 
 limits! {
@@ -21,19 +19,94 @@ limits! {
     PART = "wait.queue_part", 0.25, "share of bytes";
     /// what a port sends of its link's rate, while others wait for its switch: from here on it is full
     FULL = "wait.full", 0.7, "share of rate";
+    /// who began to be held so much later than another is not why the other is
+    LATER = "wait.later", 2.0, "samples";
+    /// held so long, in a circle of which each waits for the next: nothing moves there any more
+    DEAD = "wait.dead", 0.9, "share of time";
 }
 
-/// A port at which congestion ends: nobody holds it back.
+/// Samples: what is so again before more than that have passed was so all the time.
+const AGAIN: usize = 5;
+
+/// A counter that tells that a port is held, where it is, and from which value on.
+#[derive(Clone, Copy)]
+pub struct Sign {
+    signal: Signal,
+    at: usize,
+    least: &'static Limit,
+}
+
+/// Since when somebody is held.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Terminal {
-    /// Sends as fast as it can, or is a host's that holds its switch back.
-    pub port: usize,
-    /// Bytes that wait there, on average; 0 if not measured.
-    pub queue: f64,
+pub struct Began {
+    /// Unix nanoseconds.
+    pub at_ns: i64,
+    /// It was seen not to be so before; otherwise it may have begun earlier.
+    pub seen: bool,
+}
+
+impl Sign {
+    /// That this port is kept from sending: it is paused, or where pause is not measured without credits.
+    pub fn of(scene: &Scene<'_>, port: usize) -> Option<Self> {
+        let rows = [(Signal::PauseRx, &PAUSED), (Signal::XmitWait, &CREDITS)];
+        let told = rows.into_iter().find(|(signal, _)| scene.now(*signal, port).is_some());
+        told.map(|(signal, least)| Self { signal, at: port, least })
+    }
+
+    /// That this port keeps its peer from sending, by its own word or else by the peer's.
+    pub fn of_peer(scene: &Scene<'_>, port: usize) -> Option<Self> {
+        let own = scene.now(Signal::PauseTx, port).map(|_| Self { signal: Signal::PauseTx, at: port, least: &PAUSED });
+        own.or_else(|| Self::of(scene, scene.fabric.ports.list[port].peer?))
+    }
+
+    /// Share of time, as far as it may be of a priority.
+    pub fn share(&self, scene: &Scene<'_>, priority: Option<usize>) -> f64 {
+        scene.of_priority(self.signal, self.at, priority).unwrap_or(0.0)
+    }
+
+    /// Whether that is more than a hiccup.
+    pub fn holds(&self, scene: &Scene<'_>, priority: Option<usize>) -> bool {
+        self.share(scene, priority) >= scene.limit(self.least)
+    }
+
+    /// In which priorities.
+    pub fn priorities(&self, scene: &Scene<'_>) -> Priorities {
+        scene.priorities(self.signal, self.at, scene.limit(self.least))
+    }
+
+    /// Since when, in a priority.
+    pub fn began(&self, scene: &Scene<'_>, priority: Option<usize>) -> Option<Began> {
+        let least = scene.limit(self.least);
+        Began::of(scene, |frame| Some(frame.of_priority(self.signal, self.at, priority)? >= least))
+    }
+}
+
+impl Began {
+    /// Since when something is so; `None` in a frame: nobody measured it.
+    pub fn of(scene: &Scene<'_>, so: impl Fn(&Frame) -> Option<bool>) -> Option<Self> {
+        let (mut at_ns, mut not) = (None, 0);
+        for frame in scene.past.frames().iter().rev() {
+            match so(frame) {
+                Some(true) => (at_ns, not) = (Some(frame.time_ns), 0),
+                Some(false) if at_ns.is_some() => not += 1,
+                _ => {}
+            }
+            if not > AGAIN {
+                break;
+            }
+        }
+        Some(Self { at_ns: at_ns?, seen: not > 0 })
+    }
+
+    /// Whether it surely began too late to be why something is that began then (Unix ns).
+    pub fn is_later(&self, scene: &Scene<'_>, then_ns: i64) -> bool {
+        let later_ns = scene.limit(&LATER) * scene.step_s * 1e9;
+        self.seen && (self.at_ns - then_ns) as f64 >= later_ns
+    }
 }
 
 /// Share of its link that a port sends.
-fn load(scene: &Scene<'_>, port: usize) -> Option<f64> {
+pub fn load(scene: &Scene<'_>, port: usize) -> Option<f64> {
     Some(scene.now(Signal::Tx, port)? / scene.rate(port)?)
 }
 
@@ -63,69 +136,15 @@ pub fn load_while(scene: &Scene<'_>, waits: &[f64], port: usize) -> Option<f64> 
 
 /// Share of time in which a port was kept from sending: paused, or where pause is not measured without credits.
 pub fn held(scene: &Scene<'_>, port: usize) -> Option<f64> {
-    scene.now(Signal::PauseRx, port).or_else(|| scene.now(Signal::XmitWait, port))
+    Sign::of(scene, port).map(|sign| sign.share(scene, None))
 }
 
 /// Whether that is more than a hiccup.
 pub fn is_held(scene: &Scene<'_>, port: usize) -> bool {
-    let least = |signal, least| scene.now(signal, port).map(|share| share >= scene.limit(least));
-    least(Signal::PauseRx, &PAUSED).or_else(|| least(Signal::XmitWait, &CREDITS)).unwrap_or(false)
+    Sign::of(scene, port).is_some_and(|sign| sign.holds(scene, None))
 }
 
-/// Where the holding back that is seen anywhere comes from, the longest queue first.
-pub fn terminals(scene: &Scene<'_>) -> Vec<Terminal> {
-    let fabric = scene.fabric;
-    let mut seen = vec![false; fabric.topology.nodes.len()];
-    let mut next: Vec<usize> = holding(scene).collect();
-    let mut found: Vec<Terminal> = Vec::new();
-    while let Some(node) = next.pop() {
-        if std::mem::replace(&mut seen[node], true) {
-            continue;
-        }
-        for port in full(scene, node) {
-            let queue = scene.now(Signal::Queue, port).unwrap_or(0.0);
-            match behind(scene, port) {
-                Some(peer) if fabric.is_host(peer) => found.push(Terminal { port: peer, queue }),
-                Some(peer) => next.push(fabric.ports.list[peer].end.node),
-                None => found.push(Terminal { port, queue }),
-            }
-        }
-    }
-    found.sort_by(|a, b| b.queue.total_cmp(&a.queue));
-    found.dedup_by_key(|t| t.port);
-    found
-}
-
-/// Switches that hold somebody back.
-fn holding<'a>(scene: &'a Scene<'a>) -> impl Iterator<Item = usize> + 'a {
-    let fabric: &Fabric = scene.fabric;
-    let holds = |port: &usize| match scene.now(Signal::PauseTx, *port) {
-        Some(share) => share >= scene.limit(&PAUSED),
-        None => fabric.ports.list[*port].peer.is_some_and(|peer| is_held(scene, peer)),
-    };
-    fabric.switch_ports().filter(holds).map(|port| fabric.ports.list[port].end.node)
-}
-
-/// Ports of a switch that are full: those with the long queues, or where no queue is told those that are busy or held.
-fn full(scene: &Scene<'_>, node: usize) -> Vec<usize> {
-    let ports = scene.fabric.ports.of_node(node);
-    let queue = |port: &usize| scene.now(Signal::Queue, *port);
-    let longest = ports.iter().filter_map(queue).fold(f64::NAN, f64::max);
-    let waits = OnceCell::new();
-    let busy = |port: usize| {
-        let waits = || waits.get_or_init(|| waited_for(scene, node));
-        is_held(scene, port) || load_while(scene, waits(), port).is_some_and(|share| share >= scene.limit(&FULL))
-    };
-    let is_full = |port: &usize| match queue(port) {
-        Some(waits) if longest > 0.0 => waits >= scene.limit(&PART) * longest,
-        _ => busy(*port),
-    };
-    ports.iter().copied().filter(is_full).collect()
-}
-
-/// The port that holds this one back, if that is why it does not send more.
-fn behind(scene: &Scene<'_>, port: usize) -> Option<usize> {
-    let share = held(scene, port)?;
-    let idle = 1.0 - load(scene, port).unwrap_or(0.0).min(1.0);
-    (is_held(scene, port) && share >= scene.limit(&EXPLAINED) * idle).then_some(scene.fabric.ports.list[port].peer)?
+/// In which priorities.
+pub fn priorities(scene: &Scene<'_>, port: usize) -> Priorities {
+    Sign::of(scene, port).map_or(Priorities::UNKNOWN, |sign| sign.priorities(scene))
 }

@@ -86,7 +86,7 @@ fn samples_as_they_arrive_say_what_promql_says() {
     asked.into_iter().for_each(|frame| other.push(frame));
     // PromQL repeats what was before where one column is absent and the others are there.
     let compared = |row: &&Row| row.signal != Signal::Discards && !rest.iter().any(|r| r.signal == row.signal);
-    let mut same = 0;
+    let (mut same, mut of_priorities) = (0, 0);
     for time_ns in ticks.iter().map(|time| time * 1_000_000) {
         for row in ALL.iter().filter(compared) {
             for port in 0..ports {
@@ -96,10 +96,18 @@ fn samples_as_they_arrive_say_what_promql_says() {
                     (Some(a), Some(b)) if (a - b).abs() <= 1e-5 * b.abs() => same += 1,
                     (a, b) => panic!("{:?} at {time_ns}: {a:?}, and in PromQL {b:?}", row.signal),
                 }
+                let parts = |of: &mut Watch| {
+                    let frame = of.frame(time_ns).unwrap();
+                    frame.parts(row.signal, port).map(|(of, part)| (of, (part / 1e3).round())).collect::<Vec<_>>()
+                };
+                let told = parts(&mut watch);
+                assert_eq!(told, parts(&mut other), "{:?} by priority at {time_ns}", row.signal);
+                of_priorities += told.len();
             }
         }
     }
     assert!(same > 10 * ticks.len(), "{same} the same");
+    assert!(of_priorities > 4 * ticks.len(), "{of_priorities} of priorities 0 and 3");
 }
 
 #[test]

@@ -35,6 +35,10 @@ struct Incident {
     culprit_jobs: Vec<String>,
     victim_jobs: Vec<String>,
     victim_ports: Vec<Value>,
+    #[serde(default)]
+    priorities: Vec<u64>,
+    #[serde(default)]
+    senders: Vec<Value>,
     evidence: Vec<Evidence>,
     explanation: String,
     action: String,
@@ -204,7 +208,9 @@ fn in_full(i: &Incident, now_ms: i64, columns: usize) -> String {
     line("what", format!("{}, {}, {} sure", i.kind, i.severity, percent(i.confidence)));
     line("where", place(&i.root));
     line("since", format!("{} ({})", clock(i.start_ns), took(i, now_ms)));
+    line("priority", i.priorities.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));
     line("caused by", i.culprit_jobs.join(", "));
+    line("senders", i.senders.iter().map(sender).collect::<Vec<_>>().join(", "));
     line("victims", i.victim_jobs.join(", "));
     line("held back", i.victim_ports.iter().map(place).collect::<Vec<_>>().join(", "));
     line("explanation", i.explanation.clone());
@@ -274,6 +280,11 @@ fn place(root: &Value) -> String {
     }
 }
 
+/// A port and whose it is.
+fn sender(port: &Value) -> String {
+    port["job"].as_str().map_or_else(|| place(port), |job| format!("{} ({job})", place(port)))
+}
+
 fn took(i: &Incident, now_ms: i64) -> String {
     let ms = i.end_ns.map_or(now_ms, |end| end / 1_000_000) - i.start_ns / 1_000_000;
     let took = duration::format(Duration::from_secs((ms.max(0) / 1000).unsigned_abs()));
@@ -303,6 +314,8 @@ mod tests {
     const ONE: &str = r#"{"id": "1-1", "kind": "pfc_storm", "severity": "critical", "start_ns": 1000000000, "end_ns": null,
         "confidence": 0.934, "root": {"type": "port", "node": "h3", "port": "1"}, "culprit_jobs": [],
         "victim_jobs": ["a", "b", "c", "d"], "victim_ports": [{"type": "port", "node": "h7", "port": "1"}],
+        "priorities": [3, 4], "senders": [{"type": "port", "node": "h7", "port": "1", "job": "a"},
+        {"type": "port", "node": "h8", "port": "2"}],
         "evidence": [{"metric": "m", "at": "h3 port 1", "value": 0.97, "threshold": 0.01, "window_ns": [0, 1]}],
         "explanation": "h3 port 1 pauses\u001b its switch.", "action": "Reset it.", "recurrences": 0,
         "acknowledged": {"at_ns": 0, "by": "ann", "note": "on it"}, "reclassified": null, "silenced": null,
@@ -323,6 +336,8 @@ incident     1-1
 what         pfc_storm, critical, 93 % sure
 where        h3 port 1
 since        1970-01-01T00:00:01Z (1m5s, open)
+priority     3, 4
+senders      h7 port 1 (a), h8 port 2
 victims      a, b, c, d
 held back    h7 port 1
 explanation  h3 port 1 pauses\u{fffd} its switch.

@@ -347,6 +347,7 @@ fn cut(mut incident: Incident) -> Incident {
     incident.culprit_jobs.truncate(LISTED);
     incident.victim_jobs.truncate(LISTED);
     incident.victim_ports.truncate(LISTED);
+    incident.senders.truncate(LISTED);
     incident.low_before = incident.low_before.into_iter().filter(|low| low.1.is_finite()).take(LISTED).collect();
     shorten(&mut incident.explanation);
     shorten(&mut incident.action);

@@ -245,10 +245,12 @@ pub fn incident(id: &str, start_ns: i64) -> Incident {
         severity: Severity::Critical,
         confidence: 0.93,
         root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
+        priorities: Default::default(),
         culprit_jobs: vec![],
         victim_jobs: vec!["4711".to_owned()],
         low_before: Default::default(),
         victim_ports: vec![],
+        senders: vec![],
         evidence: vec![Evidence {
             metric: "fabric_pfc_pause_seconds_total".to_owned(),
             at: "h3 port 1".to_owned(),

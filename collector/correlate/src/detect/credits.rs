@@ -1,12 +1,13 @@
 //! InfiniBand: no pause, but credits. A port that has data and no credits (or loses arbitration) counts what it could not
 //! send. Alone that only says "could not send"; with the counters of the switches, who waits for whom names the place.
 
-use super::{evidence, name, percent};
+use super::{circle, evidence, name, percent};
 use crate::finding::{Finding, Kind, Root};
+use crate::graph::terminals;
 use crate::limits::{Limit, limits};
 use crate::scene::Scene;
 use crate::signal::Signal;
-use crate::wait::{FULL, load_while, terminals, waited_for};
+use crate::wait::{FULL, load_while, waited_for};
 
 limits! {
     /// could not send, over half a minute
@@ -59,9 +60,14 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
         let waits = waited_for(scene, fabric.ports.list[port].end.node);
         load_while(scene, &waits, port).filter(|share| *share >= scene.limit(&FULL))
     };
-    let ends = terminals(scene).into_iter().filter_map(|t| Some((t.port, load(t.port)?)));
+    let ends = terminals(scene).into_values().flatten().filter_map(|t| Some((t.port, load(t.port)?)));
     let narrowest = ends.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(port, _)| port);
     let full = narrowest.and_then(of);
+    let own = evidence(scene, Signal::XmitWait, worst, share, least);
+    let circle = || circle::find(scene, worst, None, &own);
+    if let Some(found) = full.is_none().then(circle).flatten() {
+        return vec![found];
+    }
     let one = match full {
         Some((_, host)) if fabric.is_host(host) => {
             let text = format!(

@@ -213,7 +213,7 @@ fn silent_receivers(scene: &Scene<'_>) -> Option<Finding> {
         name(scene, port)
     );
     let passed = Evidence { metric: "chance_of_no_notification".to_owned(), ..passed };
-    Some(found(Root::Port(port), 0.9, got, text).and(passed))
+    Some(found(Root::Port(port), 0.9, got, text).and(passed).to(vec![port]))
 }
 
 /// A port that sends as before although it is told to send less: how often it is told and what it sends, each beside the

@@ -9,6 +9,7 @@ use super::{evidence, name, pcie, percent};
 use crate::finding::{Evidence, Finding, Kind, Root};
 use crate::history::{Frame, mean};
 use crate::limits::limits;
+use crate::priority::Priorities;
 use crate::scene::Scene;
 use crate::signal::Signal;
 
@@ -52,7 +53,8 @@ fn storm_events(scene: &Scene<'_>, port: usize) -> Option<Finding> {
     let began = scene.first(|f| f.get(signal, port).is_some_and(|n| n > 0.0));
     let evidence = evidence(scene, signal, port, events, 0.0);
     let text = format!("{} {what}: its own storm events tell.", name(scene, port));
-    Some(Finding::new(Kind::PfcStorm, Root::Port(port), sure, evidence, text).since(began))
+    let which = scene.priorities(Signal::PauseTx, port, scene.limit(&HELD));
+    Some(Finding::new(Kind::PfcStorm, Root::Port(port), sure, evidence, text).within(which).since(began))
 }
 
 /// Share of time for which a port kept its peer from sending: as measured at either end, or at most.
@@ -81,7 +83,7 @@ impl Held {
 
     fn share(&self, frame: &Frame, port: usize) -> Option<f64> {
         if self.estimated {
-            return Some((frame.get(Signal::PauseFrames, port)? * self.longest?).min(1.0));
+            return Some((frame.most(Signal::PauseFrames, port)? * self.longest?).min(1.0));
         }
         // A broken NIC may pause and not count it.
         let felt = self.peer.and_then(|peer| frame.get(Signal::PauseRx, peer));
@@ -90,6 +92,12 @@ impl Held {
 
     fn holds(&self, frame: &Frame, port: usize) -> bool {
         self.share(frame, port).is_some_and(|share| share >= self.least)
+    }
+
+    /// In which priorities, by the counter that tells it.
+    fn priorities(&self, scene: &Scene<'_>, signal: Signal, at: usize) -> Priorities {
+        let each = if self.estimated { self.longest.unwrap_or(0.0) } else { 1.0 };
+        scene.priorities(signal, at, self.least / each)
     }
 
     /// The counter that tells it, and whose.
@@ -111,6 +119,8 @@ fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
     if held < how.least || (samples as f64) < scene.limit(&SAMPLES) {
         return None;
     }
+    let (signal, at) = how.told(scene, port);
+    let which = how.priorities(scene, signal, at);
     let (storm, sure, why) = is_storm(scene, port, &how, held, warns);
     let (kind, what) = if storm {
         (Kind::PfcStorm, "without need: what it got did not fill its buffer")
@@ -118,14 +128,18 @@ fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
         (Kind::SlowReceiver, "because it does not drain what it gets")
     };
     let began = scene.first(|f| how.holds(f, port));
-    let (signal, at) = how.told(scene, port);
     let mut own = evidence(scene, signal, at, held, how.least);
     let (most, sure) = if how.estimated { ("at most (estimated from frames) ", sure - 0.2) } else { ("", sure) };
     if how.estimated {
         "estimated_pause_share".clone_into(&mut own.metric);
     }
-    let text = format!("{} pauses its switch {most}{} of the time, {what}.", name(scene, port), percent(held.min(1.0)));
-    let found = Finding::new(kind, Root::Port(port), sure, own, text).since(began);
+    let text = format!(
+        "{} pauses its switch{} {most}{} of the time, {what}.",
+        name(scene, port),
+        which.words(),
+        percent(held.min(1.0))
+    );
+    let found = Finding::new(kind, Root::Port(port), sure, own, text).within(which).since(began);
     let found = why.into_iter().fold(found, Finding::and);
     Some(if storm { found } else { pcie::refine(scene, port, found) })
 }
@@ -134,7 +148,9 @@ fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
 fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64, Vec<Evidence>) {
     let rate = scene.rate(port).unwrap_or(f64::NAN);
     // A NIC that counts none of its pauses tells nothing of them.
-    let frames = scene.now(Signal::PauseFrames, port).filter(|n| *n > 0.0).unwrap_or(f64::NAN);
+    let (signal, at) = how.told(scene, port);
+    let counted = |of| scene.of_priority(Signal::PauseFrames, port, of).filter(|n| *n > 0.0);
+    let frames = counted(scene.loudest(signal, at)).unwrap_or(f64::NAN);
     // Of the longest pause: what one frame came to. An estimate has that built in, and tells nothing.
     let each = if how.estimated { f64::NAN } else { held / frames / how.longest.unwrap_or(f64::NAN) };
     // While it pauses; before that it may have worked, also in a part of the first sample.

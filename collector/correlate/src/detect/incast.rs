@@ -2,11 +2,13 @@
 
 use super::{evidence, name};
 use crate::finding::{Evidence, Finding, Kind, Root};
+use crate::graph::{Terminal, terminals};
 use crate::history::Frame;
 use crate::limits::limits;
+use crate::priority::Priorities;
 use crate::scene::Scene;
 use crate::signal::Signal;
-use crate::wait::{PAUSED, terminals};
+use crate::wait::PAUSED;
 use std::sync::Arc;
 
 limits! {
@@ -24,26 +26,47 @@ limits! {
     MORE = "incast.more", 4.0, "times usual";
 }
 
+/// The port that too much is sent to, in which priorities, what tells it, and how sure that is.
+type Target = (usize, Priorities, Evidence, f64);
+
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let measured = scene.fabric.switch_ports().any(|p| scene.now(Signal::Tx, p).is_some());
-    let target = if measured { from_switches(scene) } else { from_hosts(scene) };
-    let Some((port, evidence, sure)) = target else { return Vec::new() };
-    let culprits: Vec<usize> = scene.fabric.job_of(port).into_iter().collect();
-    let whose = culprits.first().map_or_else(String::new, |j| format!(" of {}", scene.fabric.jobs[*j].id));
-    let text = format!(
-        "more is sent to {}{whose} than its link carries; it takes all it gets, and its switch pauses the senders.",
-        name(scene, port)
-    );
-    vec![Finding::new(Kind::Incast, Root::Port(port), sure, evidence, text).by(culprits)]
+    let targets = if measured { from_switches(scene) } else { from_hosts(scene).into_iter().collect() };
+    let found = |(port, which, evidence, sure): Target| {
+        let culprits: Vec<usize> = scene.fabric.job_of(port).into_iter().collect();
+        let whose = culprits.first().map_or_else(String::new, |j| format!(" of {}", scene.fabric.jobs[*j].id));
+        let text = format!(
+            "more is sent to {}{whose} than its link carries; it takes all it gets, and its switch pauses the senders{}.",
+            name(scene, port),
+            which.words()
+        );
+        Finding::new(Kind::Incast, Root::Port(port), sure, evidence, text).by(culprits).to(vec![port]).within(which)
+    };
+    targets.into_iter().map(found).collect()
 }
 
-/// The host port behind the one long queue.
-fn from_switches(scene: &Scene<'_>) -> Option<(usize, Evidence, f64)> {
-    let terminals = terminals(scene);
+/// In each priority the host port behind the one long queue.
+fn from_switches(scene: &Scene<'_>) -> Vec<Target> {
+    let mut targets: Vec<Target> = Vec::new();
+    for (priority, terminals) in terminals(scene) {
+        let Some((host, evidence)) = alone(scene, &terminals, priority) else { continue };
+        let which = Priorities::one(priority);
+        match targets.iter_mut().find(|(port, ..)| *port == host) {
+            Some((_, known, ..)) if known.is_unknown() => *known = which,
+            Some((_, known, ..)) if !which.is_unknown() => *known = known.and(which),
+            Some(_) => {}
+            None => targets.push((host, which, evidence, 0.9)),
+        }
+    }
+    targets
+}
+
+fn alone(scene: &Scene<'_>, terminals: &[Terminal], priority: Option<usize>) -> Option<(usize, Evidence)> {
+    let pauses = |host: usize| scene.of_priority(Signal::PauseTx, host, priority).unwrap_or(0.0);
     let towards: Vec<(usize, f64)> = terminals
         .iter()
         .filter_map(|t| Some((scene.fabric.ports.list[t.port].peer.filter(|p| scene.fabric.is_host(*p))?, t.queue)))
-        .filter(|(host, _)| scene.now(Signal::PauseTx, *host).unwrap_or(0.0) < scene.limit(&PAUSED))
+        .filter(|(host, _)| pauses(*host) < scene.limit(&PAUSED))
         .collect();
     let alone = scene.limit(&ALONE);
     let (host, queue) = *towards.first()?;
@@ -52,11 +75,11 @@ fn from_switches(scene: &Scene<'_>) -> Option<(usize, Evidence, f64)> {
     // An uplink with a longer queue that nobody holds back is the narrower place.
     let longer = terminals.first().is_some_and(|t| t.queue > scene.limit(&LONGER) * queue);
     (queue > 0.0 && queue >= alone * next && !longer)
-        .then(|| (host, evidence(scene, Signal::Queue, egress, queue, alone * next), 0.9))
+        .then(|| (host, evidence(scene, Signal::Queue, egress, queue, alone * next)))
 }
 
 /// The one that gets far more marked packets than all others, while switches pause senders.
-fn from_hosts(scene: &Scene<'_>) -> Option<(usize, Evidence, f64)> {
+fn from_hosts(scene: &Scene<'_>) -> Option<Target> {
     let limit = |row| scene.limit(row);
     let paused = scene
         .fabric
@@ -77,5 +100,5 @@ fn from_hosts(scene: &Scene<'_>) -> Option<(usize, Evidence, f64)> {
     };
     let far_alone = most >= limit(&FAR) * next && most >= limit(&FAR) * usual && is_long();
     (own && share >= limit(&MARKED) && (far_alone || (paused && alone)))
-        .then(|| (host, evidence(scene, Signal::EcnRx, host, most, limit(&ALONE) * next), 0.8))
+        .then(|| (host, Priorities::UNKNOWN, evidence(scene, Signal::EcnRx, host, most, limit(&ALONE) * next), 0.8))
 }

@@ -1,5 +1,6 @@
 //! The detectors: pure functions of a scene, one file each and one row in [`ALL`].
 
+mod circle;
 mod congestion;
 mod credits;
 mod degraded;
@@ -104,6 +105,15 @@ fn evidence(scene: &Scene<'_>, signal: Signal, port: usize, value: f64, threshol
 fn of_job(scene: &Scene<'_>, signal: Signal, job: usize, value: f64, threshold: f64) -> Evidence {
     let at = scene.fabric.jobs[job].id.clone();
     Evidence { metric: metric(signal).to_owned(), at, value, threshold, window_ns: scene.now.window_ns() }
+}
+
+/// Ports of a job that get so many times the marked packets that are usual.
+fn marked(scene: &Scene<'_>, job: usize, times: f64) -> Vec<usize> {
+    let grown = |port: &usize| {
+        let usual = scene.usual(Signal::EcnRx, *port).unwrap_or(0.0);
+        scene.now(Signal::EcnRx, *port).is_some_and(|now| now > 0.0 && now >= times * usual)
+    };
+    scene.fabric.jobs[job].ports.iter().copied().filter(grown).collect()
 }
 
 /// The metric behind a signal: the first in its question.

@@ -1,6 +1,6 @@
 //! A job that takes much more than it did, while others lose.
 
-use super::of_job;
+use super::{marked, of_job};
 use crate::finding::{Evidence, Finding, Kind, Root};
 use crate::limits::limits;
 use crate::scene::Scene;
@@ -40,5 +40,6 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         "{id} moves {:.1} times what it did, congestion notifications grew {grown:.1} times, and other jobs lose.",
         fare.ratio
     );
-    vec![Finding::new(Kind::NoisyNeighbour, Root::Job(job), 0.8, moved, text).and(told).by(vec![job])]
+    let ports = marked(scene, job, 1.0);
+    vec![Finding::new(Kind::NoisyNeighbour, Root::Job(job), 0.8, moved, text).and(told).by(vec![job]).to(ports)]
 }

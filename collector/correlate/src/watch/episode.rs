@@ -2,8 +2,10 @@
 
 use crate::fabric::Fabric;
 use crate::finding::{Finding, Root};
-use crate::incident::{Incident, Place, Severity, action};
+use crate::incident::{Incident, Place, Sender, Severity};
+use crate::priority::Priorities;
 use crate::scene::Scene;
+use crate::senders::senders;
 use crate::usual::Usual;
 use crate::victims::{low, victims};
 use crate::wait;
@@ -43,6 +45,7 @@ pub(super) struct Episode {
     /// Ticks judged.
     weight: f64,
     paused: Vec<usize>,
+    senders: Vec<usize>,
 }
 
 impl Episode {
@@ -64,6 +67,7 @@ impl Episode {
             suffer: BTreeMap::new(),
             weight: 0.0,
             paused: Vec::new(),
+            senders: Vec::new(),
         }
     }
 
@@ -75,14 +79,22 @@ impl Episode {
             root: incident.root.find(fabric)?,
             confidence: incident.confidence,
             culprits: incident.culprit_jobs.iter().filter_map(job).collect(),
+            receivers: Vec::new(),
+            priorities: incident.priorities,
             began_ns: Some(incident.start_ns),
             evidence: incident.evidence.clone(),
             explanation: incident.explanation.clone(),
+            action: incident.action.clone(),
             inferred: !incident.kind.is_seen(),
         };
         let mut episode = Self::new(incident.id.clone(), usual, &finding, incident.start_ns, incident.detected_ns);
         episode.weight = 1.0;
         episode.split_from.clone_from(&incident.split_from);
+        let port = |sender: &Sender| match sender.port.find(fabric)? {
+            Root::Port(port) => Some(port),
+            _ => None,
+        };
+        episode.senders = incident.senders.iter().filter_map(port).collect();
         episode.suffer = incident.victim_jobs.iter().filter_map(job).map(|job| (job, 1.0)).collect();
         episode.before = incident.low_before.iter().filter_map(|(id, part)| Some((job(id)?, *part))).collect();
         let score = finding.confidence;
@@ -142,7 +154,8 @@ impl Episode {
         for job in victims(scene, &found.culprits, &self.before) {
             *self.suffer.entry(job).or_insert(0.0) += weight;
         }
-        self.paused = held(scene);
+        self.paused = held(scene, found.priorities);
+        let (kind, root, receivers) = (found.kind, found.root.clone(), found.receivers.clone());
         match self.verdicts.iter_mut().find(|(old, _)| old.is_of(&found)) {
             Some((old, score)) => {
                 *score += found.confidence;
@@ -153,6 +166,9 @@ impl Episode {
                 let score = found.confidence;
                 self.verdicts.push((found, score));
             }
+        }
+        if (self.verdict().kind, &self.verdict().root) == (kind, &root) {
+            self.senders = senders(scene, &receivers);
         }
     }
 
@@ -182,11 +198,11 @@ impl Episode {
     }
 
     /// Whether a finding is of trouble at another place: what is seen where it is stays there, unless it spreads, or
-    /// whoever pauses proves to be paused by another.
+    /// whoever pauses proves to be paused by another. Who pauses in another priority is another.
     pub fn is_elsewhere(&self, finding: &Finding, fabric: &Fabric) -> bool {
         let both = |is: fn(&Finding) -> bool| is(self.verdict()) && is(finding);
-        both(|f| !f.inferred)
-            && !both(|f| f.kind.spreads() || f.kind.holds())
+        let apart = !self.verdict().priorities.meets(finding.priorities);
+        (apart || both(|f| !f.inferred) && !both(|f| f.kind.spreads() || f.kind.holds()))
             && !self.verdict().root.meets(&finding.root, fabric)
     }
 
@@ -224,6 +240,10 @@ impl Episode {
     pub fn tell(&self, fabric: &Fabric, over: bool) -> Incident {
         let verdict = self.verdict();
         let id = |job: &usize| fabric.jobs[*job].id.clone();
+        let sender = |port: &usize| Sender {
+            port: Place::of(fabric, &Root::Port(*port)),
+            job: fabric.job_of(*port).map(|job| id(&job)),
+        };
         let suffer: Vec<String> =
             self.suffering().filter(|job| !verdict.culprits.contains(job)).map(|job| id(&job)).collect();
         Incident {
@@ -237,20 +257,23 @@ impl Episode {
             severity: if suffer.is_empty() { Severity::Warning } else { Severity::Critical },
             confidence: verdict.confidence,
             root: Place::of(fabric, &verdict.root),
+            priorities: verdict.priorities,
             culprit_jobs: verdict.culprits.iter().map(id).collect(),
             victim_jobs: suffer,
             low_before: self.before.iter().map(|(job, part)| (id(job), *part)).collect(),
             victim_ports: self.paused.iter().map(|p| Place::of(fabric, &Root::Port(*p))).collect(),
+            senders: self.senders.iter().map(sender).collect(),
             evidence: verdict.evidence.clone(),
             explanation: verdict.explanation.clone(),
-            action: action(verdict.kind).to_owned(),
+            action: verdict.action.clone(),
         }
     }
 }
 
-/// Ports that are kept from sending.
-fn held(scene: &Scene<'_>) -> Vec<usize> {
-    let share = |p: usize| wait::held(scene, p).filter(|_| wait::is_held(scene, p));
+/// Ports that are kept from sending, in some of these priorities.
+fn held(scene: &Scene<'_>, priorities: Priorities) -> Vec<usize> {
+    let waits = |p: usize| wait::is_held(scene, p) && wait::priorities(scene, p).meets(priorities);
+    let share = |p: usize| wait::held(scene, p).filter(|_| waits(p));
     let mut held: Vec<(usize, f64)> = (0..scene.fabric.ports.list.len()).filter_map(|p| Some((p, share(p)?))).collect();
     if held.len() > NAMED {
         held.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -27,6 +27,8 @@ pub(super) struct Looked {
 /// A stretch beside what is usual, and what was found there.
 pub(super) struct Seen {
     pub now: Rc<Stretch>,
+    /// All that is known of what was, for who was first.
+    past: Rc<Stretch>,
     /// Also so that no other can have its address.
     usual: Arc<Usual>,
     fares: Fares,
@@ -36,22 +38,23 @@ pub(super) struct Seen {
 impl Watch {
     /// A stretch beside what is usual.
     pub(super) fn see(&self, looked: &Looked, span: Range<usize>, usual: &Arc<Usual>) -> Rc<Seen> {
-        let stretch = || Rc::new(self.history.stretch(span.clone()));
-        let seen = || {
-            let now = looked.stretches.borrow_mut().entry(span.clone()).or_insert_with(stretch).clone();
-            Seen {
-                now,
-                usual: usual.clone(),
-                fares: Fares::new(),
-                found: [const { OnceCell::new() }; detect::ALL.len()],
-            }
+        let stretch = |span: Range<usize>| {
+            let mut known = looked.stretches.borrow_mut();
+            known.entry(span.clone()).or_insert_with(|| Rc::new(self.history.stretch(span))).clone()
+        };
+        let seen = || Seen {
+            now: stretch(span.clone()),
+            past: stretch(self.history.span_since(usize::MAX, i64::MIN)),
+            usual: usual.clone(),
+            fares: Fares::new(),
+            found: [const { OnceCell::new() }; detect::ALL.len()],
         };
         let key = (span.clone(), Arc::as_ptr(usual));
         looked.seen.borrow_mut().entry(key).or_insert_with(|| Rc::new(seen())).clone()
     }
 
     pub(super) fn scene<'a>(&'a self, seen: &'a Seen) -> Scene<'a> {
-        Scene::new(&self.fabric, &self.limits, (&seen.now, &seen.usual), self.history.step_s(), &seen.fares)
+        Scene::new(&self.fabric, &self.limits, [&seen.now, &seen.past], &seen.usual, self.history.step_s(), &seen.fares)
     }
 
     /// What a detector finds.
@@ -204,7 +207,14 @@ mod tests {
         for (seen, detector, kept) in found.filter_map(|(seen, d, kept)| Some((seen, d, kept.get()?))) {
             let fares = Fares::new();
             let usual = &*seen.usual;
-            let scene = Scene::new(&watch.fabric, &watch.limits, (&seen.now, usual), watch.history.step_s(), &fares);
+            let scene = Scene::new(
+                &watch.fabric,
+                &watch.limits,
+                [&seen.now, &seen.past],
+                usual,
+                watch.history.step_s(),
+                &fares,
+            );
             assert_eq!(format!("{kept:?}"), format!("{:?}", (detector.run)(&scene)), "{}", detector.name);
             findings += kept.len();
         }

@@ -17,6 +17,7 @@ use crate::finding::{Finding, Kind, Root};
 use crate::history::{Frame, History, Stretch};
 use crate::incident::Incident;
 use crate::limits::Limits;
+use crate::priority::Priorities;
 use crate::scene::{Fares, Scene};
 use crate::signal::Signal;
 use crate::topology::{Described, Topology};
@@ -79,6 +80,7 @@ struct Other {
     id: String,
     root: Root,
     kind: Kind,
+    priorities: Priorities,
     /// It has been bad for long and bends nothing.
     chronic: bool,
 }
@@ -93,7 +95,8 @@ impl Other {
 
     /// Whether a finding is of its place, or only felt, which it explains.
     fn owns(&self, finding: &Finding, fabric: &Fabric) -> bool {
-        (self.root != Root::Fabric && self.covers(finding, fabric)) || (self.kind.holds() && finding.kind.is_coarse())
+        let holds = || self.kind.holds() && self.priorities.meets(finding.priorities);
+        (self.root != Root::Fabric && self.covers(finding, fabric)) || (finding.kind.is_coarse() && holds())
     }
 }
 
@@ -285,7 +288,7 @@ impl Watch {
             let usual = self.history.usual(&self.fabric, self.calm_ns);
             let now = self.history.last_since(ticks, i64::MIN);
             let (fares, step_s) = (Fares::new(), self.history.step_s());
-            let scene = Scene::new(&self.fabric, &self.limits, (&now, &usual), step_s, &fares);
+            let scene = Scene::new(&self.fabric, &self.limits, [&now, &now], &usual, step_s, &fares);
             self.doubts.look(&scene);
         }
     }
@@ -359,6 +362,7 @@ impl Watch {
             id: episode.id.clone(),
             root: verdict.root.clone(),
             kind: verdict.kind,
+            priorities: verdict.priorities,
             chronic: self.standing(episode) && !verdict.kind.bends(),
         }
     }

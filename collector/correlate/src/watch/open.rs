@@ -30,7 +30,9 @@ impl Watch {
                     let apart = |f: &Finding| {
                         let owned = |o: &Other| o.covers(f, &self.fabric) || o.kind.explains(f.kind);
                         let inferred = || straight && detector.usual_s >= COMPARES_S && f.root != Root::Fabric;
-                        (first || !f.inferred || inferred()) && !others.iter().any(owned)
+                        // What waits in another priority waits for another.
+                        let apart = || !f.kind.is_coarse() && !others.iter().any(|o| o.priorities.meets(f.priorities));
+                        (first || !f.inferred || inferred() || apart()) && !others.iter().any(owned)
                     };
                     let findings = self.found(&seen, detector).iter().filter(|f| apart(f));
                     found.extend(findings.map(|f| (f.clone(), row(detector), seen.now.window_ns()[0])));
@@ -91,7 +93,8 @@ impl Watch {
         // What the first findings are of may still show; those that are seen where they are are two from the start.
         let one =
             |young: &Finding| young.inferred || finding.inferred || (young.kind.spreads() && finding.kind.spreads());
-        if open.iter().any(|e| self.young(e) && one(e.verdict())) {
+        let faces = |young: &Finding| young.priorities.meets(finding.priorities) && one(young);
+        if open.iter().any(|e| self.young(e) && faces(e.verdict())) {
             return;
         }
         let (id, now_ns) = (self.new_id(), self.history.now_ns());

@@ -22,10 +22,12 @@ pub(crate) fn incident(id: &str) -> Incident {
         severity: Severity::Warning,
         confidence: 0.9,
         root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
+        priorities: Default::default(),
         culprit_jobs: vec!["a".to_owned()],
         victim_jobs: vec!["b".to_owned()],
         low_before: Default::default(),
         victim_ports: vec![Place::Port { node: "h7".to_owned(), port: "1".to_owned() }],
+        senders: vec![],
         evidence: vec![Evidence {
             metric: "fabric_pfc_pause_seconds_total".to_owned(),
             at: "h3 port 1".to_owned(),

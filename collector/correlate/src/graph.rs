@@ -1,0 +1,228 @@
+//! Who waits for whom. A switch holds back those before it because one of its ports out is full; that port is full because
+//! it is held back itself, or because more comes than its link carries. Walked to its end, this names where congestion
+//! begins. What waits in one priority does not wait for another, and nobody waits for who was held only later. Where the way
+//! leads back to where it began, nobody begins it: each waits for the next.
+
+use crate::history::mean;
+use crate::scene::Scene;
+use crate::signal::Signal;
+use crate::wait::{Began, EXPLAINED, FULL, PART, Sign, is_held, load, load_while, waited_for};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A switch that holds others back in a priority; `None`: nobody says in which.
+type State = (usize, Option<usize>);
+
+/// A port at which congestion ends: nobody holds it back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Terminal {
+    /// Sends as fast as it can, or is a host's that holds its switch back.
+    pub port: usize,
+    /// Bytes that wait there, on average; 0 if not measured.
+    pub queue: f64,
+    began: Option<Began>,
+}
+
+/// Why a port does not send what waits for it.
+enum Why {
+    /// It sends as fast as it can.
+    Full,
+    /// Its peer does not let it.
+    Peer(usize),
+    /// What waits there waits in another priority, or came later.
+    Another,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Graph {
+    /// By switch and priority: the ports through which it waits for another switch, and for which.
+    waits: BTreeMap<State, Vec<(usize, State)>>,
+    ends: Vec<Terminal>,
+}
+
+/// Where the holding back that is seen anywhere comes from, by priority (`None`: nobody says in which), the longest queue
+/// first.
+pub fn terminals(scene: &Scene<'_>) -> BTreeMap<Option<usize>, Vec<Terminal>> {
+    let mut starts: BTreeMap<Option<usize>, BTreeSet<State>> = BTreeMap::new();
+    for port in scene.fabric.switch_ports() {
+        let Some(sign) = Sign::of_peer(scene, port).filter(|sign| sign.holds(scene, None)) else { continue };
+        for priority in sign.priorities(scene).each() {
+            starts.entry(priority).or_default().insert((scene.fabric.ports.list[port].end.node, priority));
+        }
+    }
+    let ends = |(priority, starts)| (priority, Graph::of(scene, starts, true).ends(scene));
+    starts.into_iter().map(ends).collect()
+}
+
+impl Graph {
+    /// From this port that is kept from sending in a priority, along what began no later.
+    pub fn from(scene: &Scene<'_>, port: usize, priority: Option<usize>) -> Self {
+        Self::of(scene, behind(scene, port, priority), true)
+    }
+
+    /// The same as it stands now, whatever began first.
+    pub fn as_it_stands(scene: &Scene<'_>, port: usize, priority: Option<usize>) -> Self {
+        Self::of(scene, behind(scene, port, priority), false)
+    }
+
+    fn of(scene: &Scene<'_>, starts: impl IntoIterator<Item = State>, ordered: bool) -> Self {
+        let fabric = scene.fabric;
+        let (mut graph, mut next) = (Self::default(), starts.into_iter().collect::<Vec<_>>());
+        while let Some(state) = next.pop() {
+            if graph.waits.contains_key(&state) {
+                continue;
+            }
+            let (mut waits, began) = (Vec::new(), began(scene, state).filter(|_| ordered));
+            for (port, why) in exits(scene, state, began) {
+                let queue = scene.now(Signal::Queue, port).unwrap_or(0.0);
+                let sign = Sign::of(scene, port);
+                match why {
+                    Why::Peer(peer) if fabric.is_host(peer) => {
+                        let began = sign.and_then(|sign| sign.began(scene, state.1));
+                        graph.ends.push(Terminal { port: peer, queue, began });
+                    }
+                    Why::Peer(peer) => {
+                        let which = sign.filter(|_| state.1.is_none()).map(|sign| sign.priorities(scene));
+                        let node = fabric.ports.list[peer].end.node;
+                        match which {
+                            Some(which) => waits.extend(which.each().map(|priority| (port, (node, priority)))),
+                            None => waits.push((port, (node, state.1))),
+                        }
+                    }
+                    Why::Full => graph.ends.push(Terminal { port, queue, began }),
+                    Why::Another => {}
+                }
+            }
+            next.extend(waits.iter().map(|wait| wait.1));
+            graph.waits.insert(state, waits);
+        }
+        graph
+    }
+
+    /// Where it ends: of several those that began first, the longest queue first.
+    pub fn ends(mut self, scene: &Scene<'_>) -> Vec<Terminal> {
+        self.ends.sort_by(|a, b| b.queue.total_cmp(&a.queue));
+        let mut seen = BTreeSet::new();
+        self.ends.retain(|end| seen.insert(end.port));
+        let first = self.ends.iter().filter_map(|end| end.began).map(|began| began.at_ns).min();
+        self.ends.retain(|end| !end.began.zip(first).is_some_and(|(began, first)| began.is_later(scene, first)));
+        self.ends
+    }
+
+    /// Ports of a circle in which each waits for the next, the one first that was held first; if it ends nowhere.
+    pub fn circle(&self, scene: &Scene<'_>) -> Option<Vec<usize>> {
+        if !self.ends.is_empty() {
+            return None;
+        }
+        // Who waits for nobody that waits is in no circle.
+        let mut left = self.waits.clone();
+        loop {
+            let all: BTreeSet<State> = left.keys().copied().collect();
+            left.values_mut().for_each(|waits| waits.retain(|(_, next)| all.contains(next)));
+            left.retain(|_, waits| !waits.is_empty());
+            if left.len() == all.len() {
+                break;
+            }
+        }
+        let mut way: Vec<(State, usize)> = Vec::new();
+        let mut at = *left.keys().next()?;
+        let begin = loop {
+            if let Some(begin) = way.iter().position(|(state, _)| *state == at) {
+                break begin;
+            }
+            let (port, next) = *left.get(&at)?.first()?;
+            way.push((at, port));
+            at = next;
+        };
+        let mut circle = way.split_off(begin);
+        let since = |((_, priority), port): &(State, usize)| {
+            let began = Sign::of(scene, *port).and_then(|sign| sign.began(scene, *priority));
+            began.map_or(i64::MAX, |began| began.at_ns)
+        };
+        let first = (0..circle.len()).min_by_key(|at| since(&circle[*at]))?;
+        circle.rotate_left(first);
+        Some(circle.into_iter().map(|(_, port)| port).collect())
+    }
+}
+
+/// What holds this port back, if it is a switch.
+fn behind(scene: &Scene<'_>, port: usize, priority: Option<usize>) -> Option<State> {
+    let peer = scene.fabric.ports.list[port].peer.filter(|peer| !scene.fabric.is_host(*peer))?;
+    Some((scene.fabric.ports.list[peer].end.node, priority))
+}
+
+/// Since when a switch holds others back.
+fn began(scene: &Scene<'_>, (node, priority): State) -> Option<Began> {
+    let held = |port: &usize| Sign::of_peer(scene, *port).filter(|sign| sign.holds(scene, priority));
+    let signs = scene.fabric.ports.of_node(node).iter().filter_map(held);
+    signs.filter_map(|sign| sign.began(scene, priority)).min_by_key(|began| began.at_ns)
+}
+
+/// Ports of a switch that are full, and why: those with the long queues, or where no queue is told those that are busy or
+/// held. Of those that are held none may be held only since it began to hold others back, if that is to count.
+fn exits(scene: &Scene<'_>, state: State, began: Option<Began>) -> Vec<(usize, Why)> {
+    let of = |port: &usize| (*port, why(scene, *port, state, began));
+    let ports = scene.fabric.ports.of_node(state.0).iter().map(of);
+    let mut ports: Vec<(usize, Why)> = ports.filter(|(_, why)| !matches!(why, Why::Another)).collect();
+    if ports.iter().any(|(_, why)| matches!(why, Why::Peer(_))) && leaves_one_without(scene, state) {
+        ports.retain(|(_, why)| !matches!(why, Why::Full));
+    }
+    let queue = |port: usize| scene.now(Signal::Queue, port);
+    let longest = ports.iter().filter_map(|(port, _)| queue(*port)).fold(f64::NAN, f64::max);
+    let waits = OnceCell::new();
+    let busy = |port: usize| {
+        let waits = || waits.get_or_init(|| waited_for(scene, state.0));
+        is_held(scene, port) || load_while(scene, waits(), port).is_some_and(|share| share >= scene.limit(&FULL))
+    };
+    ports.retain(|(port, _)| match queue(*port) {
+        Some(waits) if longest > 0.0 => waits >= scene.limit(&PART) * longest,
+        _ => busy(*port),
+    });
+    ports
+}
+
+/// Whether a switch holds others back in another priority too, in which none of its ports is held: then what is full by itself
+/// (nobody counts queues by priority) is why it does that.
+fn leaves_one_without(scene: &Scene<'_>, (node, priority): State) -> bool {
+    let Some(own) = priority else { return false };
+    let ports = || scene.fabric.ports.of_node(node).iter().copied();
+    let signs = ports().filter_map(|port| Sign::of_peer(scene, port)).filter(|sign| sign.holds(scene, None));
+    let others: BTreeSet<usize> =
+        signs.flat_map(|sign| sign.priorities(scene).iter()).filter(|of| *of != own).collect();
+    let held = |of: usize| ports().any(|port| matches!(why(scene, port, (node, Some(of)), None), Why::Peer(_)));
+    others.into_iter().any(|of| !held(of))
+}
+
+/// Why a port does not send more, to a switch that holds others back since then.
+fn why(scene: &Scene<'_>, port: usize, (node, priority): State, since: Option<Began>) -> Why {
+    let Some(sign) = Sign::of(scene, port) else { return Why::Full };
+    let idle = 1.0 - load(scene, port).unwrap_or(0.0).min(1.0);
+    let explains = |of| sign.holds(scene, of) && sign.share(scene, of) >= scene.limit(&EXPLAINED) * idle;
+    if !explains(None) {
+        return Why::Full;
+    }
+    if !explains(priority) {
+        return Why::Another;
+    }
+    let began = sign.began(scene, priority).zip(since);
+    match began.filter(|(began, since)| began.is_later(scene, since.at_ns)) {
+        Some((began, since)) if was_full(scene, node, port, [since.at_ns, began.at_ns]) => Why::Full,
+        Some(_) => Why::Another,
+        None => scene.fabric.ports.list[port].peer.map_or(Why::Full, Why::Peer),
+    }
+}
+
+/// Whether a port was full from one instant until before another.
+fn was_full(scene: &Scene<'_>, node: usize, port: usize, [from_ns, to_ns]: [i64; 2]) -> bool {
+    let before = || scene.past.frames().iter().filter(|frame| (from_ns..to_ns).contains(&frame.time_ns));
+    let usual = |signal, port| mean(before().filter_map(|frame| frame.get(signal, port)));
+    let queues = scene.fabric.ports.of_node(node).iter().filter_map(|port| usual(Signal::Queue, *port));
+    let longest = queues.fold(f64::NAN, f64::max);
+    match usual(Signal::Queue, port) {
+        Some(queue) if longest > 0.0 => queue >= scene.limit(&PART) * longest,
+        _ => {
+            usual(Signal::Tx, port).zip(scene.rate(port)).is_some_and(|(sent, rate)| sent >= scene.limit(&FULL) * rate)
+        }
+    }
+}

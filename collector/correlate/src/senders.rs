@@ -1,0 +1,47 @@
+//! Who sends what is too much. Congestion that is only marked shows at its receiver, which notifies those who send: their
+//! counters name them. Which flows there are nobody tells; where only one receiver notifies more than usual, all who are
+//! notified more send to it, otherwise those of its own jobs.
+
+use crate::scene::Scene;
+use crate::signal::Signal;
+use std::collections::BTreeSet;
+
+/// Named at most, the loudest.
+const NAMED: usize = 256;
+/// Of all notifications beyond what is usual: a receiver that sends so many is the only one.
+const ALONE: f64 = 0.8;
+/// Of the loudest sender's notifications: who gets fewer more than usual may get them from elsewhere.
+const PART: f64 = 0.05;
+
+/// Ports that send to these, the loudest first; none where neither counters nor jobs tell.
+pub fn senders(scene: &Scene<'_>, receivers: &[usize]) -> Vec<usize> {
+    if receivers.is_empty() {
+        return Vec::new();
+    }
+    let fabric = scene.fabric;
+    let more = |signal, port| {
+        let now = scene.now(signal, port)?;
+        Some((now - scene.usual(signal, port).unwrap_or(0.0)).max(0.0))
+    };
+    let told = |ports: &mut dyn Iterator<Item = usize>| ports.filter_map(|p| more(Signal::CnpTx, p)).sum::<f64>();
+    let (own, all) = (told(&mut receivers.iter().copied()), told(&mut fabric.host_ports()));
+    let alone = own > 0.0 && own >= ALONE * all;
+    let jobs = fabric.jobs.iter().filter(|job| receivers.iter().any(|port| job.ports.contains(port)));
+    let members: BTreeSet<usize> = jobs.flat_map(|job| job.ports.iter().copied()).collect();
+    // Among several, each may send to another of them.
+    let sends = |port: &usize| receivers != [*port];
+    let loudest_first = |mut ports: Vec<(usize, f64)>| {
+        ports.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let least = PART * ports.first().map_or(0.0, |first| first.1);
+        let loud = ports.into_iter().filter(|(_, more)| *more > 0.0 && *more >= least);
+        loud.map(|(port, _)| port).take(NAMED).collect::<Vec<_>>()
+    };
+    let may = fabric.host_ports().filter(|port| alone || members.contains(port)).filter(sends);
+    let notified = loudest_first(may.filter_map(|p| Some((p, more(Signal::CnpRx, p)?))).collect());
+    if !notified.is_empty() {
+        return notified;
+    }
+    // Nobody is notified, or nobody counts it.
+    let sent = |port: usize| Some((port, scene.now(Signal::Tx, port)?));
+    loudest_first(members.into_iter().filter(sends).filter_map(sent).collect())
+}
