@@ -81,6 +81,16 @@ impl Place {
         }
     }
 
+    /// Hosts and switches that it names; none if it is a job or more than one place.
+    pub fn nodes(&self) -> Vec<String> {
+        match self {
+            Self::Port { node, .. } | Self::Switch { node } | Self::Host { node } => vec![node.clone()],
+            Self::Link { a, b, .. } if a == b => vec![a.clone()],
+            Self::Link { a, b, .. } => vec![a.clone(), b.clone()],
+            Self::Job { .. } | Self::Fabric => Vec::new(),
+        }
+    }
+
     /// The root of this name, if the fabric has it.
     pub fn find(&self, fabric: &Fabric) -> Option<Root> {
         let node = |name: &String| fabric.topology.node(name);

@@ -2,6 +2,7 @@
 //! All are read by the same evaluator, so queries mean the same whoever keeps the data.
 
 mod join;
+mod near;
 mod peers;
 mod protocol;
 mod remote;
@@ -14,6 +15,7 @@ use fabriclens_store::Store;
 use crate::config;
 use crate::endpoint::FileError;
 use crate::telemetry::Telemetry;
+pub use near::Near;
 pub use peers::Joined;
 pub use remote::Remote;
 

@@ -6,10 +6,11 @@ use std::collections::HashSet;
 use fabriclens_correlate::incident::Incident;
 use fabriclens_correlate::topology::port_name;
 use fabriclens_correlate::{ALL, Fabric, Frame, Job, Ports, Row, Topology, Watch, ask, frames};
-use fabriclens_model::Matcher;
+use fabriclens_model::{Matcher, Read};
 use fabriclens_promql::{Engine, QueryError};
 
 use crate::api;
+use crate::data::Near;
 use crate::parts::Parts;
 
 /// One frame, ms: what agents send in.
@@ -117,7 +118,7 @@ impl Eyes {
     /// # Errors
     /// [`QueryError`].
     pub(super) fn calm_before(&mut self, open: &[Incident], at: i64) -> Result<i64, QueryError> {
-        let young = open.iter().map(begin_ms).filter(|ms| *ms > at - STANDING_MS).min().map(frame_of);
+        let young = open.iter().filter(|i| !Self::stands(i, at)).map(begin_ms).min().map(frame_of);
         if !open.is_empty() {
             for frame in self.calm(young.unwrap_or(at))? {
                 self.watch.was_calm(frame);
@@ -134,15 +135,40 @@ impl Eyes {
         self.frames(begin - CALM_MS[0], begin - CALM_MS[1])
     }
 
+    /// Goes on with one that began long before this instant, beside what was calm at its place then: many may stand, for weeks.
+    /// False if the fabric does not have its place (yet).
+    pub(super) fn take_up_old(&mut self, incident: &Incident, now: i64) -> bool {
+        if incident.root.find(self.watch.fabric()).is_none() {
+            return false;
+        }
+        let (nodes, begin) = (incident.root.nodes(), frame_of(begin_ms(incident)));
+        let there = Near::new(self.parts.data.reader(), nodes.clone());
+        let read: &dyn Read = if nodes.is_empty() { self.parts.data.reader() } else { &there };
+        let calm = self.frames_of(read, begin - CALM_MS[0], begin - CALM_MS[1]).unwrap_or_else(|error| {
+            tracing::warn!(%error, id = incident.id, "what was before an incident cannot be read; it may seem to be over");
+            Vec::new()
+        });
+        self.watch.resume_beside(incident, calm, now.saturating_mul(1_000_000))
+    }
+
+    /// Whether it began so long before an instant that it is a part of what is usual.
+    pub(super) fn stands(incident: &Incident, at: i64) -> bool {
+        begin_ms(incident) <= at - STANDING_MS
+    }
+
     /// Frames from one instant to another, both included, that are told by the store.
     ///
     /// # Errors
     /// [`QueryError`].
     pub(super) fn frames(&self, from: i64, to: i64) -> Result<Vec<Frame>, QueryError> {
+        self.frames_of(self.parts.data.reader(), from, to)
+    }
+
+    fn frames_of(&self, read: &dyn Read, from: i64, to: i64) -> Result<Vec<Frame>, QueryError> {
         let ticks: Vec<i64> = (0..).map(|n| from + n * STEP_MS).take_while(|t| *t <= to).collect();
         // What is slow looks back for as much as a day, and is asked in its turn.
         let rows = ALL.iter().filter(|row| !row.slow);
-        frames(&self.engine, self.parts.data.reader(), self.watch.fabric(), rows, &ticks, STEP_MS)
+        frames(&self.engine, read, self.watch.fabric(), rows, &ticks, STEP_MS)
     }
 }
 

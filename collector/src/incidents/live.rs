@@ -292,10 +292,12 @@ impl Live {
         if self.unplaced.is_empty() {
             return;
         }
-        let lost: Vec<Incident> =
-            self.eyes.watch.resume(&self.unplaced, now.saturating_mul(1_000_000)).into_iter().cloned().collect();
-        let found = self.unplaced.len() - lost.len();
-        self.unplaced = lost;
+        let all = std::mem::take(&mut self.unplaced);
+        let (old, young): (Vec<Incident>, Vec<Incident>) = all.iter().cloned().partition(|i| Eyes::stands(i, now));
+        self.unplaced.extend(old.into_iter().filter(|incident| !self.eyes.take_up_old(incident, now)));
+        let lost = self.eyes.watch.resume(&young, now.saturating_mul(1_000_000));
+        self.unplaced.extend(lost.into_iter().cloned());
+        let found = all.len() - self.unplaced.len();
         if found > 0 {
             tracing::info!(incidents = found, "incidents of before the start are watched on");
         }

@@ -17,7 +17,8 @@ const HOUR: i64 = 3_600_000;
 fn parts(dir: &std::path::Path) -> Parts {
     let config = Config { data: dir.to_owned(), ..Config::default() };
     let store = Arc::new(Store::open(dir, Options { background: false, ..Options::default() }).unwrap());
-    let (telemetry, data) = (Telemetry::new().unwrap(), Arc::new(Data::new(store.clone(), &config).unwrap()));
+    let telemetry = Telemetry::new().unwrap();
+    let data = Arc::new(Data::new(store.clone(), &config, &telemetry).unwrap());
     Parts {
         queried: data.clone(),
         data,
@@ -38,6 +39,8 @@ struct Hosts {
     lists: Vec<Arc<[Labels]>>,
     now_ms: i64,
     paused_s: f64,
+    /// Whether the first one's link is up.
+    up: bool,
 }
 
 impl Hosts {
@@ -48,7 +51,8 @@ impl Hosts {
         };
         let list = |host: &str| {
             let bytes = ["transmit", "receive"].map(|direction| one(host, "fabric_port_io_bytes_total", direction));
-            bytes.into_iter().chain([one(host, "fabric_pfc_pause_seconds_total", "transmit")]).collect()
+            let own = ["fabric_pfc_pause_seconds_total", "fabric_port_up"].map(|name| one(host, name, "transmit"));
+            bytes.into_iter().chain(own).collect()
         };
         parts.sink.tap().open();
         let now_ms = now_ms() / 1000 * 1000 - 2 * HOUR;
@@ -57,7 +61,15 @@ impl Hosts {
             lists: ["h0", "h1", "h2"].map(list).to_vec(),
             now_ms,
             paused_s: 0.0,
+            up: true,
         }
+    }
+
+    /// The collector stops, and starts anew.
+    fn restart(&mut self) {
+        let parts = self.live.parts.clone();
+        let (late, open) = (Arc::new(Late::open(&parts, self.now_ms)), parts.book.open_ones());
+        self.live = Live::new(parts, late, open);
     }
 
     /// So many seconds, with the collector's clock so much ahead of the agents'; what is open then.
@@ -66,10 +78,11 @@ impl Hosts {
             self.now_ms += 1000;
             self.paused_s += share;
             let moved = (self.now_ms % HOUR) as f64 * 1e6;
+            let own = |at: usize| if at == 0 { [self.paused_s, f64::from(u8::from(self.up))] } else { [0.0, 1.0] };
             let group = |(at, series): (usize, &Arc<[Labels]>)| RowGroup {
                 series: series.clone(),
                 times: vec![self.now_ms - 100],
-                values: vec![moved, moved, if at == 0 { self.paused_s } else { 0.0 }],
+                values: [moved, moved].into_iter().chain(own(at)).collect(),
             };
             self.live.parts.sink.append(self.lists.iter().enumerate().map(group).collect()).unwrap();
             self.live.next = Instant::now();
@@ -106,4 +119,18 @@ fn a_clock_that_is_slewed_is_not_one_that_was_set() {
     assert_eq!(fabric.live.eyes.watch.fabric().ports.added(), known);
     assert!(fabric.live.frame_ms > fabric.now_ms, "it waits for its clock");
     assert_eq!(fabric.pass(15, 0, 0.5).len(), 1);
+}
+
+#[test]
+fn what_stands_for_long_goes_on_over_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fabric = Hosts::new(parts(dir.path()));
+    assert_eq!(fabric.pass(120, 0, 0.0), []);
+    fabric.up = false;
+    let down = fabric.pass(400, 0, 0.0);
+    assert!(down.len() == 1 && down[0].1.contains("LinkDown"), "{down:?}");
+    fabric.restart();
+    assert_eq!(fabric.pass(60, 0, 0.0), down, "what was usual before it began is known");
+    fabric.up = true;
+    assert_eq!(fabric.pass(30, 0, 0.0), []);
 }
