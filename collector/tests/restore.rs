@@ -133,8 +133,7 @@ fn block(words: &str) -> String {
     let blocks = section.split("```sh").skip(1).map(|b| b.split_once("```").unwrap().0);
     let found: Vec<&str> = blocks.filter(|b| b.contains(words)).collect();
     let [one] = found[..] else { panic!("{words} is in {} blocks", found.len()) };
-    // Behind the fence stands why the page does not run it.
-    one.split_once('\n').unwrap().1.to_owned()
+    one.to_owned()
 }
 
 /// The page's own commands, with directories below a temporary one, this build for the service, and `cp` where there is no
@@ -164,8 +163,8 @@ fn the_commands_of_the_page_back_up_and_restore() {
     std::os::unix::fs::symlink(&data, dir.path().join("var/lib/fabriclens")).unwrap();
     let server = process::Server::start(&data, &[]);
     let http = server.url.trim_start_matches("http://").to_owned();
-    let bash = |commands: &str, name: &str| {
-        let local = commands.replace("127.0.0.1:7470", &http).replace("backup:/", "./").replace("NAME", name);
+    let bash = |commands: &str| {
+        let local = commands.replace("127.0.0.1:7470", &http).replace("backup:/", "./");
         let local = local.replace("/var/lib/", "./var/lib/");
         let output = Command::new("bash")
             .args([
@@ -183,16 +182,13 @@ fn the_commands_of_the_page_back_up_and_restore() {
     };
     let now = now_ms();
     assert_eq!(server.write(&[(now - 2000, 3.0), (now - 1000, 4.0)]), 204);
-    let backup = block("/api/v1/admin/tsdb/snapshot");
-    let (snapshot, rest) = backup.split_once('\n').unwrap();
-    let told = bash(snapshot, "");
-    let name: Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
-    let name = name["data"]["name"].as_str().unwrap();
-    bash(rest, name);
+    let told = bash(&(block("/api/v1/admin/tsdb/snapshot") + "echo \"$name\""));
+    let name = told.lines().next().unwrap();
+    assert!(dir.path().join("fabriclens").join(name).is_dir(), "{told}");
     assert!(!data.join("snapshots").join(name).exists(), "it is copied and gone");
     // What comes later is not in it.
     assert_eq!(server.write(&[(now, 100.0)]), 204);
-    let told = bash(&block("systemctl start"), name);
+    let told = bash(&format!("name={name}{}", block("systemctl start")));
     let value = told.lines().last().unwrap().split_whitespace().last().unwrap();
     assert!(told.contains("Fabriclens is ready") && value == "7", "{told}");
     assert!(dir.path().join("var/lib/private/fabriclens.before/FABRICLENS").exists(), "what was there is kept");

@@ -84,6 +84,8 @@ pub async fn read<E: From<BodyError>>(
         let frame = frame.map_err(|e| BodyError::Cut(e.to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + whole.len() + data.len() > limit {
+            drop((first, whole));
+            drain(body, limit).await;
             return Err(BodyError::TooLarge { when: "body", limit }.into());
         }
         room(data.len())?;
@@ -98,6 +100,16 @@ pub async fn read<E: From<BodyError>>(
         }
     }
     Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+/// Reads so many bytes more and drops them: who still sends would not see an answer, but a broken connection.
+async fn drain(mut body: Body, mut bytes: usize) {
+    while let Some(Ok(frame)) = body.frame().await {
+        match bytes.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+            Some(left) => bytes = left,
+            None => return,
+        }
+    }
 }
 
 /// `content-encoding`, lower case; `identity` when there is none.
@@ -186,6 +198,24 @@ mod tests {
         assert!(matches!(unsnap("snappy", &bomb, 1 << 20), Err(BodyError::TooLarge { .. })));
         // A header that promises 4 GiB and holds nothing.
         assert!(matches!(unsnap("snappy", &[0xff, 0xff, 0xff, 0xff, 0x0f], 1 << 20), Err(BodyError::TooLarge { .. })));
+    }
+
+    #[tokio::test]
+    async fn what_is_too_much_is_read_to_its_end_so_that_the_answer_is_seen() {
+        let read = async |stretches: usize| {
+            let left = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(stretches));
+            let told = left.clone();
+            let all = (0..stretches).map(move |_| {
+                told.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+                Ok::<_, std::io::Error>(Bytes::from_static(&[0; 10]))
+            });
+            let body = Body::from_stream(futures_util::stream::iter(all));
+            let read = super::read(&HeaderMap::new(), body, 50, |_| Ok::<_, BodyError>(())).await;
+            assert_eq!(read, Err(BodyError::TooLarge { when: "body", limit: 50 }));
+            left.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        assert_eq!((read(6).await, read(11).await), (0, 0));
+        assert_eq!(read(1000).await, 988, "as much again and no more");
     }
 
     #[test]
