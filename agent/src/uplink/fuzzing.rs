@@ -12,6 +12,7 @@ pub fn kept(bytes: &[u8]) {
     }
     if let Some(halves) = frame.halves() {
         let points: u64 = halves.iter().map(Frame::points).sum();
-        assert_eq!(points, frame.points(), "none is lost by halving");
+        // What is damaged as a whole may be whole in one half.
+        assert!(points >= frame.points(), "none is lost by halving");
     }
 }
