@@ -3,14 +3,9 @@
 
 mod common;
 
-use common::{RATE, USUAL, egress, fabric, host, link, moves, watch, watch_on};
-use fabriclens_correlate::incident::{Incident, Place, Severity};
+use common::{RATE, USUAL, egress, fabric, host, link, moves, only, watch, watch_on};
+use fabriclens_correlate::incident::{Place, Severity};
 use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
-
-fn only(found: Vec<Incident>) -> Incident {
-    assert_eq!(found.len(), 1, "{:?}", found.iter().map(|i| (i.kind, &i.root)).collect::<Vec<_>>());
-    found.into_iter().next().unwrap()
-}
 
 fn port(node: &str) -> Place {
     Place::Port { node: node.into(), port: "1".into() }

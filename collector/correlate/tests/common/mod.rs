@@ -1,5 +1,5 @@
 //! A small fabric whose traffic a test decides: two leaves with four hosts each, two spines, two jobs.
-#![allow(dead_code, reason = "each file of tests uses a part")]
+#![allow(dead_code, clippy::unwrap_used, reason = "each file of tests uses a part, and fails by panicking")]
 
 use fabriclens_correlate::Limits;
 use fabriclens_correlate::incident::{Incident, Place};
@@ -130,4 +130,15 @@ pub fn watched(
     }
     found.extend(watch.open());
     (found, watch)
+}
+
+/// The one incident that there is.
+pub fn only(found: Vec<Incident>) -> Incident {
+    assert_eq!(found.len(), 1, "{:?}", found.iter().map(|i| (i.kind, &i.root)).collect::<Vec<_>>());
+    found.into_iter().next().unwrap()
+}
+
+/// A port's place.
+pub fn port(node: &str, port: &str) -> Place {
+    Place::Port { node: node.into(), port: port.into() }
 }
