@@ -202,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_much_is_read_to_its_end_so_that_the_answer_is_seen() {
-        let read = async |stretches: usize| {
+        let left_of = async |stretches: usize| {
             let left = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(stretches));
             let told = left.clone();
             let all = (0..stretches).map(move |_| {
@@ -210,12 +210,12 @@ mod tests {
                 Ok::<_, std::io::Error>(Bytes::from_static(&[0; 10]))
             });
             let body = Body::from_stream(futures_util::stream::iter(all));
-            let read = super::read(&HeaderMap::new(), body, 50, |_| Ok::<_, BodyError>(())).await;
-            assert_eq!(read, Err(BodyError::TooLarge { when: "body", limit: 50 }));
+            let answer = read(&HeaderMap::new(), body, 50, |_| Ok::<_, BodyError>(())).await;
+            assert_eq!(answer, Err(BodyError::TooLarge { when: "body", limit: 50 }));
             left.load(std::sync::atomic::Ordering::Relaxed)
         };
-        assert_eq!((read(6).await, read(11).await), (0, 0));
-        assert_eq!(read(1000).await, 988, "as much again and no more");
+        assert_eq!((left_of(6).await, left_of(11).await), (0, 0));
+        assert_eq!(left_of(1000).await, 988, "as much again and no more");
     }
 
     #[test]
