@@ -47,7 +47,7 @@ pub const BINDFS: Need = Need { without: "no device hangs", packages: &["bindfs"
 pub const FAKETIME: Need = Need { without: "no clock steps", packages: &["faketime"], proof: &["/usr/bin/faketime"] };
 /// Asks, in the pages for people.
 pub const CURL: Need = Need {
-    without: "no command of the pages is run",
+    without: "no command of the pages and no hook of Slurm is run",
     packages: &["curl", "openssl"],
     proof: &["/usr/bin/curl", "/usr/bin/openssl"],
 };

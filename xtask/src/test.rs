@@ -22,12 +22,10 @@ pub fn run(args: Args) -> Result<()> {
         c
     };
     steps.run("packages", || {
-        for need in
-            [&setup::PROMETHEUS, &setup::VICTORIA_METRICS, &setup::ALERTMANAGER, &setup::NETWORK, &setup::MANUAL]
-        {
-            setup::ensure(need)?;
-        }
-        Ok(())
+        use setup::{ALERTMANAGER, CURL, MANUAL, NETWORK, PROMETHEUS, VICTORIA_METRICS};
+        [PROMETHEUS, VICTORIA_METRICS, ALERTMANAGER, NETWORK, CURL, MANUAL]
+            .iter()
+            .try_for_each(|need| setup::ensure(need).map(drop))
     })?;
     steps.run("tracefs", setup::tracefs)?;
     steps.run("probes", || ebpf::run(&ebpf::Args { check: true }))?;
