@@ -11,7 +11,13 @@ use crate::forward::Sink;
 #[derive(Default)]
 pub(crate) struct Written {
     list: Arc<[Labels]>,
+    /// When, Unix ms.
+    at: i64,
 }
+
+/// Within one millisecond a series has one sample, and the first stays: what comes as soon waits for the next one.
+/// A clock that was set back by more than this is believed.
+const CROWDED_MS: i64 = 1_000;
 
 impl Written {
     /// Whether nothing is to be ended.
@@ -39,13 +45,19 @@ impl Written {
             self.list = series.into();
         }
         rows.push((self.list.clone(), values));
-        append(sink, what, rows, now);
+        append(sink, what, rows, self.next(now));
         changed
     }
 
     /// Writes the same series once more, all with one value.
-    pub(crate) fn repeat(&self, sink: &Sink, what: &'static str, value: f64, now: i64) {
-        append(sink, what, vec![(self.list.clone(), vec![value; self.list.len()])], now);
+    pub(crate) fn repeat(&mut self, sink: &Sink, what: &'static str, value: f64, now: i64) {
+        append(sink, what, vec![(self.list.clone(), vec![value; self.list.len()])], self.next(now));
+    }
+
+    fn next(&mut self, now: i64) -> i64 {
+        let crowded = (0..CROWDED_MS).contains(&self.at.saturating_sub(now));
+        self.at = if crowded { self.at + 1 } else { now };
+        self.at
     }
 }
 
@@ -56,5 +68,35 @@ fn append(sink: &Sink, what: &'static str, rows: Vec<(Arc<[Labels]>, Vec<f64>)>,
         && let Err(error) = sink.append(groups)
     {
         tracing::warn!(%error, "cannot store {what}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::time::now_ms;
+    use crate::config::Config;
+    use crate::data::Data;
+    use crate::telemetry::Telemetry;
+    use fabriclens_model::Matcher;
+
+    #[test]
+    fn what_is_written_within_one_millisecond_is_written_one_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = fabriclens_store::Options { background: false, ..Default::default() };
+        let store = Arc::new(fabriclens_store::Store::open(&dir.path().join("data"), options).unwrap());
+        let config = Config { data: dir.path().join("data"), ..Config::default() };
+        let sink = Sink::start(store.clone(), &config, &Telemetry::new().unwrap()).unwrap();
+        let series = || vec![Labels::new([("__name__", "told"), ("host", "a")])];
+        let (now, mut written) = (now_ms(), Written::default());
+        assert!(written.write(&sink, "a test", series(), vec![1.0], now));
+        written.repeat(&sink, "a test", 2.0, now);
+        assert!(written.write(&sink, "a test", Vec::new(), Vec::new(), now), "it ends");
+        let found =
+            Data::Local(store).reader().select(&[Matcher::equal("__name__", "told")], now - 5, now + 5).unwrap();
+        let times: Vec<i64> = found.into_iter().flat_map(|series| series.times).collect();
+        assert_eq!(times, [now, now + 1, now + 2]);
+        written.write(&sink, "a test", series(), vec![1.0], now - 5_000);
+        assert_eq!(written.at, now - 5_000, "the clock was set back");
     }
 }
