@@ -98,7 +98,7 @@ impl Doubts {
     /// Looks for signs, and forgets what had none for a while.
     pub fn look(&mut self, scene: &Scene<'_>) {
         let now_ns = self.looked_ns;
-        for port in scene.fabric.host_ports() {
+        for port in scene.host_ports() {
             if let Some(reason) = pause(scene, port) {
                 self.note(port, reason, now_ns);
             }
@@ -129,6 +129,6 @@ fn still(scene: &Scene<'_>, known: impl Fn(usize) -> bool) -> Vec<usize> {
     }
     let stands = |p: &usize| known(*p) || !before.stood_still(*p, BRIEF);
     let goes_on = |job: &usize| scene.fare(*job).is_some_and(|fare| fare.ratio >= GOES_ON);
-    let jobs = (0..scene.fabric.jobs.len()).filter(goes_on);
+    let jobs = scene.jobs().filter(goes_on);
     jobs.flat_map(|job| scene.still_alone(&scene.fabric.jobs[job], STILL)).filter(stands).collect()
 }

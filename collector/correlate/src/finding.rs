@@ -144,6 +144,8 @@ pub struct Finding {
     pub action: String,
     /// It is not seen at its place, but follows from how traffic goes, which other trouble may bend.
     pub inferred: bool,
+    /// A port that it is felt at, where its place has none.
+    pub near: Option<usize>,
 }
 
 impl Root {
@@ -181,6 +183,7 @@ impl Finding {
             explanation,
             action: action(kind).to_owned(),
             inferred: !kind.is_seen(),
+            near: None,
         }
     }
 
@@ -223,6 +226,18 @@ impl Finding {
     #[must_use]
     pub fn to_mend(self, action: &str) -> Self {
         Self { action: action.to_owned(), ..self }
+    }
+
+    /// The same, felt at a port.
+    #[must_use]
+    pub fn near(self, port: usize) -> Self {
+        Self { near: Some(port), ..self }
+    }
+
+    /// The ports of its place, or else where it is felt; none: it may be everywhere.
+    pub fn ports(&self, fabric: &Fabric) -> Vec<usize> {
+        let ports = fabric.ports_of(&self.root);
+        if ports.is_empty() { self.near.into_iter().collect() } else { ports }
     }
 
     /// The same, as one that only follows from how traffic goes.

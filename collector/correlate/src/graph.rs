@@ -45,7 +45,7 @@ pub struct Graph {
 /// first.
 pub fn terminals(scene: &Scene<'_>) -> BTreeMap<Option<usize>, Vec<Terminal>> {
     let mut starts: BTreeMap<Option<usize>, BTreeSet<State>> = BTreeMap::new();
-    for port in scene.fabric.switch_ports() {
+    for port in scene.switch_ports() {
         let Some(sign) = Sign::of_peer(scene, port).filter(|sign| sign.holds(scene, None)) else { continue };
         for priority in sign.priorities(scene).each() {
             starts.entry(priority).or_default().insert((scene.fabric.ports.list[port].end.node, priority));

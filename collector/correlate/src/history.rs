@@ -6,7 +6,7 @@ use crate::priority::{COLUMNS, column, whole};
 use crate::signal::{ALL, Signal};
 use crate::standing::LOOK_BACK;
 use crate::usual::{Gone, Usual};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -161,8 +161,8 @@ pub struct History {
     calm: VecDeque<Arc<Frame>>,
     /// Grows with each frame that becomes usual.
     calmed: u64,
-    /// What is usual as last asked for, and of which calm, jobs and instant: it holds for a second, or as long as trouble lasts.
-    usual: Option<((u64, u64, i64), Arc<Usual>)>,
+    /// What is usual, and of which calm and jobs: it holds for a second, or as long as trouble lasts. By what is known.
+    usual: ((u64, u64), HashMap<usize, Arc<Usual>>),
 }
 
 impl History {
@@ -229,7 +229,7 @@ impl History {
                 *rate = 0.0;
             }
         }
-        self.usual = None;
+        self.usual = Default::default();
     }
 
     /// A frame of before that is known to be calm.
@@ -312,12 +312,15 @@ impl History {
 
     /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
     pub fn usual(&mut self, fabric: &Fabric, fresh_ns: i64) -> Arc<Usual> {
-        let of = (self.calmed, fabric.revision(), fresh_ns);
-        if let Some((_, usual)) = self.usual.as_ref().filter(|(known, _)| *known == of) {
-            return usual.clone();
+        let of = (self.calmed, fabric.revision());
+        if self.usual.0 != of {
+            self.usual = (of, HashMap::new());
         }
-        let usual = Usual::of(Stretch::new(self.calm.iter().cloned().collect()), fabric, fresh_ns);
-        self.usual.insert((of, Arc::new(usual))).1.clone()
+        let fresh = self.calm.iter().filter(|frame| frame.time_ns >= fresh_ns).count();
+        let any = self.usual.1.values().next().cloned();
+        let calm = || Stretch::new(self.calm.iter().cloned().collect());
+        let new = || Arc::new(any.map_or_else(|| Usual::of(calm(), fabric, fresh_ns), |usual| usual.known(fresh)));
+        self.usual.1.entry(fresh).or_insert_with(new).clone()
     }
 }
 

@@ -4,6 +4,7 @@
 mod backtest;
 mod cables;
 pub mod detect;
+mod district;
 mod doubt;
 mod fabric;
 mod finding;

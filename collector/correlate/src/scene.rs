@@ -1,5 +1,6 @@
 //! What a detector is given: a stretch of time, what was usual before it, and the fabric. It asks; it keeps nothing.
 
+use crate::district::District;
 use crate::fabric::{Fabric, Job};
 use crate::history::{Frame, Stretch, mean};
 use crate::limits::{Limit, Limits};
@@ -27,6 +28,8 @@ pub struct Scene<'a> {
     pub usual: &'a Usual,
     /// Seconds from one tick to the next.
     pub step_s: f64,
+    /// The part of the fabric that is judged.
+    pub district: &'a District,
     /// Numbers to compare with.
     pub limits: &'a Limits,
     fares: &'a Fares,
@@ -43,9 +46,30 @@ impl<'a> Scene<'a> {
         [now, past]: [&'a Stretch; 2],
         usual: &'a Usual,
         step_s: f64,
+        district: &'a District,
         fares: &'a Fares,
     ) -> Self {
-        Self { fabric, now, past, usual, step_s, limits, fares }
+        Self { fabric, now, past, usual, step_s, district, limits, fares }
+    }
+
+    /// All ports.
+    pub fn ports(&self) -> impl Iterator<Item = usize> + '_ {
+        self.district.ports.iter().copied()
+    }
+
+    /// All ports of hosts.
+    pub fn host_ports(&self) -> impl Iterator<Item = usize> + '_ {
+        self.district.hosts.iter().copied()
+    }
+
+    /// All ports of switches.
+    pub fn switch_ports(&self) -> impl Iterator<Item = usize> + '_ {
+        self.district.switches.iter().copied()
+    }
+
+    /// All jobs.
+    pub fn jobs(&self) -> impl Iterator<Item = usize> + '_ {
+        self.district.jobs.iter().copied()
     }
 
     /// The same of its last ticks alone. `fares` is of no other.
@@ -130,12 +154,12 @@ impl<'a> Scene<'a> {
 
     /// How a job fares; `None` if that cannot be told.
     pub fn fare(&self, job: usize) -> Option<Fare> {
-        self.fares()[job]
+        self.fares.get_or_init(|| (0..self.fabric.jobs.len()).map(|job| self.judge(job)).collect())[job]
     }
 
-    /// How all jobs fare, by job.
-    pub fn fares(&self) -> &[Option<Fare>] {
-        self.fares.get_or_init(|| (0..self.fabric.jobs.len()).map(|job| self.judge(job)).collect())
+    /// How all jobs fare of which that can be told.
+    pub fn fares(&self) -> impl Iterator<Item = (usize, Fare)> + '_ {
+        self.jobs().filter_map(|job| Some((job, self.fare(job)?)))
     }
 
     /// Ports of a job that stood still for so many ticks in a row, while a port of that name on another of its hosts went on:

@@ -24,7 +24,7 @@ pub fn senders(scene: &Scene<'_>, receivers: &[usize]) -> Vec<usize> {
         Some((now - scene.usual(signal, port).unwrap_or(0.0)).max(0.0))
     };
     let told = |ports: &mut dyn Iterator<Item = usize>| ports.filter_map(|p| more(Signal::CnpTx, p)).sum::<f64>();
-    let (own, all) = (told(&mut receivers.iter().copied()), told(&mut fabric.host_ports()));
+    let (own, all) = (told(&mut receivers.iter().copied()), told(&mut scene.host_ports()));
     let alone = own > 0.0 && own >= ALONE * all;
     let jobs = fabric.jobs.iter().filter(|job| receivers.iter().any(|port| job.ports.contains(port)));
     let members: BTreeSet<usize> = jobs.flat_map(|job| job.ports.iter().copied()).collect();
@@ -36,7 +36,7 @@ pub fn senders(scene: &Scene<'_>, receivers: &[usize]) -> Vec<usize> {
         let loud = ports.into_iter().filter(|(_, more)| *more > 0.0 && *more >= least);
         loud.map(|(port, _)| port).take(NAMED).collect::<Vec<_>>()
     };
-    let may = fabric.host_ports().filter(|port| alone || members.contains(port)).filter(sends);
+    let may = scene.host_ports().filter(|port| alone || members.contains(port)).filter(sends);
     let notified = loudest_first(may.filter_map(|p| Some((p, more(Signal::CnpRx, p)?))).collect());
     if !notified.is_empty() {
         return notified;

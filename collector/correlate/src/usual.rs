@@ -12,10 +12,10 @@ const KNOWN: usize = 10;
 #[derive(Clone, Debug)]
 pub struct Usual {
     /// The frames that tell it.
-    pub stretch: Stretch,
+    pub stretch: Arc<Stretch>,
     /// How many of them are of after the last trouble, when jobs may have changed their ways.
     pub fresh: usize,
-    jobs: Vec<Option<Load>>,
+    jobs: Arc<[Option<Load>]>,
 }
 
 impl Usual {
@@ -28,13 +28,19 @@ impl Usual {
         };
         let jobs = (0..fabric.jobs.len()).map(load).collect();
         let fresh = stretch.frames().iter().filter(|f| f.time_ns >= fresh_ns).count();
-        Self { stretch, fresh, jobs }
+        Self { stretch: Arc::new(stretch), fresh, jobs }
+    }
+
+    /// The same, of which so many frames are of after the last trouble.
+    #[must_use]
+    pub fn known(&self, fresh: usize) -> Self {
+        Self { fresh, ..self.clone() }
     }
 
     /// Of these ports only, and of all jobs: a fraction of the memory.
     #[must_use]
     pub fn only(&self, ports: &[usize]) -> Self {
-        Self { stretch: self.stretch.only(ports), fresh: self.fresh, jobs: self.jobs.clone() }
+        Self { stretch: Arc::new(self.stretch.only(ports)), fresh: self.fresh, jobs: self.jobs.clone() }
     }
 
     /// Of a job; `None` if nothing of it was measured, or if its number was another job's then.
@@ -76,7 +82,7 @@ impl Gone {
         if let Some([_, without]) = self.usual.get(&Arc::as_ptr(usual)) {
             return without.clone();
         }
-        let stretch = usual.stretch.map(|frame| self.frame(frame));
+        let stretch = Arc::new(usual.stretch.map(|frame| self.frame(frame)));
         let without = Arc::new(Usual { stretch, fresh: usual.fresh, jobs: usual.jobs.clone() });
         self.usual.insert(Arc::as_ptr(usual), [usual.clone(), without.clone()]);
         without

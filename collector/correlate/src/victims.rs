@@ -1,9 +1,12 @@
 //! Who suffers: jobs that move less than they did, by more than they usually differ. A job that merely runs at the time
-//! is no victim.
+//! is no victim, nor is one that has no host where the trouble can reach.
 
+use crate::fabric::Fabric;
+use crate::finding::{Finding, Root};
 use crate::limits::{Limits, limits};
 use crate::scene::{Fare, Scene};
-use std::collections::BTreeMap;
+use crate::topology::Role;
+use std::collections::{BTreeMap, BTreeSet};
 
 limits! {
     /// what a job must have lost to be a victim
@@ -14,22 +17,50 @@ limits! {
     CHANCES = "victims.chances", 2.0, "chances";
 }
 
-/// Jobs that lose; those who cause it are left out. `before` is what jobs moved of their usual just before, where that was
+/// Leaves whose hosts trouble can touch.
+pub struct Reach {
+    /// `None`: all.
+    leaves: Option<BTreeSet<usize>>,
+}
+
+impl Reach {
+    /// Of a finding that keeps these ports from sending: leaves of its place, of those who cause it, and of these ports.
+    pub fn of(fabric: &Fabric, found: &Finding, held: &[usize]) -> Self {
+        if found.root == Root::Fabric {
+            return Self { leaves: None };
+        }
+        let jobs = found.culprits.iter().flat_map(|job| fabric.jobs[*job].ports.iter().copied());
+        let place = found.ports(fabric).into_iter().chain(found.receivers.iter().copied());
+        let leaf = |node: Option<usize>| node.filter(|node| fabric.topology.nodes[*node].role == Role::Leaf);
+        let near = |port: usize| leaf(Some(fabric.ports.list[port].end.node)).or_else(|| leaf(fabric.peer_node(port)));
+        let leaves: Option<BTreeSet<usize>> = place.chain(jobs).chain(held.iter().copied()).map(near).collect();
+        Self { leaves: leaves.filter(|leaves| !leaves.is_empty()) }
+    }
+
+    /// Whether a job has a host there, or one of which nobody knows where it is.
+    fn has(&self, fabric: &Fabric, job: usize) -> bool {
+        let here =
+            |leaves: &BTreeSet<usize>, port: usize| fabric.peer_node(port).is_none_or(|leaf| leaves.contains(&leaf));
+        self.leaves.as_ref().is_none_or(|leaves| fabric.jobs[job].ports.iter().any(|port| here(leaves, *port)))
+    }
+}
+
+/// Jobs within reach that lose; those who cause it are left out. `before` is what jobs moved of their usual just before, where that was
 /// less already: they lose what they lose beyond that.
-pub fn victims(scene: &Scene<'_>, culprits: &[usize], before: &BTreeMap<usize, f64>) -> Vec<usize> {
+pub fn victims(scene: &Scene<'_>, reach: &Reach, culprits: &[usize], before: &BTreeMap<usize, f64>) -> Vec<usize> {
     let lost = |job: &usize| {
         let part = before.get(job).copied().unwrap_or(1.0);
         let fare = scene.fare(*job).map(|f| Fare { ratio: f.ratio / part, chance: f.chance / part, ..f });
         // Who moved next to nothing has nothing more to lose.
         part > scene.limit(&LOSS) && !culprits.contains(job) && fare.is_some_and(|fare| suffers(scene.limits, fare))
     };
-    (0..scene.fabric.jobs.len()).filter(lost).collect()
+    scene.jobs().filter(lost).filter(|job| reach.has(scene.fabric, *job)).collect()
 }
 
 /// What jobs that lose already move of their usual.
 pub fn low(scene: &Scene<'_>) -> BTreeMap<usize, f64> {
-    let fares = scene.fares().iter().enumerate().filter_map(|(job, fare)| Some((job, (*fare)?)));
-    fares.filter(|(_, fare)| suffers(scene.limits, *fare)).map(|(job, fare)| (job, fare.ratio)).collect()
+    let low = scene.fares().filter(|(_, fare)| suffers(scene.limits, *fare));
+    low.map(|(job, fare)| (job, fare.ratio)).collect()
 }
 
 fn suffers(limits: &Limits, fare: Fare) -> bool {

@@ -27,7 +27,7 @@ const LOOKED_AT: usize = 256;
 
 pub(super) fn pause(scene: &Scene<'_>) -> Vec<Finding> {
     let mut held: BTreeMap<Option<usize>, Vec<(usize, f64)>> = BTreeMap::new();
-    for port in 0..scene.fabric.ports.list.len() {
+    for port in scene.ports() {
         let least = scene.limit(&PAUSED);
         if scene.now(Signal::PauseRx, port).is_none_or(|share| share < least) {
             continue;
@@ -83,7 +83,7 @@ fn paused(scene: &Scene<'_>, worst: usize, share: f64, priority: Option<usize>) 
         None => {
             let text =
                 format!("{} is kept from sending{}; where that begins is not seen.", name(scene, worst), which.words());
-            Finding::new(Kind::FabricCongestion, Root::Fabric, 0.4, evidence, text)
+            Finding::new(Kind::FabricCongestion, Root::Fabric, 0.4, evidence, text).near(worst)
         }
     };
     found.within(which).since(began)
@@ -102,8 +102,9 @@ fn marked(scene: &Scene<'_>) -> Option<Finding> {
             signals.map(|s| scene.sum(s, ports()) / scene.usual_sum(s, ports())).into_iter().fold(0.0, f64::max);
         (grown >= limit(&GROWN)).then_some((job, fare.ratio, grown))
     };
-    let (job, ratio, grown) = (0..scene.fabric.jobs.len()).filter_map(lost).min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let id = &scene.fabric.jobs[job].id;
+    let (job, ratio, grown) = scene.jobs().filter_map(lost).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let fabric = scene.fabric;
+    let id = &fabric.jobs[job].id;
     let met = of_job(scene, Signal::EcnRx, job, grown, limit(&GROWN));
     let moved = of_job(scene, Signal::Tx, job, ratio, 1.0 - limit(&LOSS));
     let text = format!(
@@ -112,5 +113,6 @@ fn marked(scene: &Scene<'_>) -> Option<Finding> {
         percent(ratio)
     );
     let senders = super::marked(scene, job, limit(&GROWN));
-    Some(Finding::new(Kind::FabricCongestion, Root::Fabric, 0.3, met, text).and(moved).to(senders))
+    let found = Finding::new(Kind::FabricCongestion, Root::Fabric, 0.3, met, text).and(moved).to(senders);
+    Some(Finding { near: fabric.jobs[job].ports.first().copied(), ..found })
 }

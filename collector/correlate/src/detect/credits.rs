@@ -32,11 +32,11 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
         let share = scene.now(Signal::XmitWait, port).filter(|_| scene.now(Signal::PauseRx, port).is_none());
         share.filter(|share| *share >= least)
     };
-    let worst = (0..fabric.ports.list.len()).filter_map(|p| Some((p, waits(p)?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    let worst = scene.ports().filter_map(|p| Some((p, waits(p)?))).max_by(|a, b| a.1.total_cmp(&b.1));
     let Some((worst, share)) = worst else { return Vec::new() };
     let found = |kind, root, sure, at: usize, share: f64, text| {
         let began = scene.first(|f| f.get(Signal::XmitWait, at).is_some_and(|share| share >= least));
-        Finding::new(kind, root, sure, evidence(scene, Signal::XmitWait, at, share, least), text).since(began)
+        Finding::new(kind, root, sure, evidence(scene, Signal::XmitWait, at, share, least), text).since(began).near(at)
     };
     // A host forwards nothing: if its switch has no credits for it, it is the reason.
     let slow = |port: usize| {
@@ -49,7 +49,7 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
         );
         Some((found(Kind::SlowReceiver, Root::Port(port), 0.9, switch, share, text), share))
     };
-    let mut hosts: Vec<(Finding, f64)> = fabric.host_ports().filter_map(slow).collect();
+    let mut hosts: Vec<(Finding, f64)> = scene.host_ports().filter_map(slow).collect();
     hosts.sort_by(|a, b| b.1.total_cmp(&a.1));
     if !hosts.is_empty() {
         return hosts.into_iter().map(|(found, _)| found).collect();

@@ -29,7 +29,7 @@ limits! {
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let fabric = scene.fabric;
-    let leaves = (0..fabric.topology.nodes.len()).filter(|n| fabric.topology.nodes[*n].role == Role::Leaf);
+    let leaves = scene.district.nodes.iter().copied().filter(|n| fabric.topology.nodes[*n].role == Role::Leaf);
     leaves.filter_map(|leaf| judge(scene, leaf)).max_by(|a, b| a.1.total_cmp(&b.1)).map(|f| f.0).into_iter().collect()
 }
 
@@ -45,7 +45,7 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     }
     let shift = |port: usize| Some(scene.now(Signal::Tx, port)? / now - scene.usual(Signal::Tx, port)? / usual);
     let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let fares = || scene.fares().iter().flatten();
+    let fares = || scene.fares().map(|(_, fare)| fare);
     let loud = fares().any(|f| f.ratio >= limit(&LOUD) * f.high);
     let lose = fares().any(|f| f.lost(limit(&LOSS)));
     // Parts differ from one stretch to the next as jobs take turns.

@@ -67,7 +67,7 @@ fn found(root: Root, confidence: f64, evidence: Evidence, explanation: String) -
 fn marking_queue(scene: &Scene<'_>) -> Option<f64> {
     let mut queues: Vec<f64> = Vec::new();
     for frame in scene.usual.stretch.frames() {
-        let marked = scene.fabric.switch_ports().filter(|p| frame.get(Signal::Marks, *p).is_some_and(|m| m > 0.0));
+        let marked = scene.switch_ports().filter(|p| frame.get(Signal::Marks, *p).is_some_and(|m| m > 0.0));
         queues.extend(marked.filter_map(|p| frame.get(Signal::QueueMax, p)));
     }
     queues.sort_by(f64::total_cmp);
@@ -85,7 +85,7 @@ fn switches(scene: &Scene<'_>) -> Option<Finding> {
     // By switch: how often since its last mark a queue was long enough, and where last.
     let mut unmarked: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for frame in scene.now.frames() {
-        for node in 0..scene.fabric.topology.nodes.len() {
+        for node in scene.district.nodes.iter().copied() {
             let ports = scene.fabric.ports.of_node(node);
             if ports.iter().any(|p| frame.get(Signal::Marks, *p).is_some_and(|marks| marks > 0.0)) {
                 unmarked.insert(node, (0, 0));
@@ -116,7 +116,7 @@ fn switches(scene: &Scene<'_>) -> Option<Finding> {
          to slow down.",
         names.join(", ")
     );
-    Some(found(root, 0.93, evidence, text))
+    Some(found(root, 0.93, evidence, text).near(*port))
 }
 
 /// Whether a port sends freely: packets are marked on their way out, so a port that stands still marks nothing.
@@ -130,7 +130,7 @@ fn moves(scene: &Scene<'_>, frame: &Frame, port: usize) -> bool {
 
 /// Seen from hosts alone: switches pause them, and marked packets no longer arrive.
 fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
-    if scene.fabric.switch_ports().any(|p| scene.now(Signal::Marks, p).is_some()) {
+    if scene.switch_ports().any(|p| scene.now(Signal::Marks, p).is_some()) {
         return None;
     }
     let paused: Vec<usize> = scene
@@ -152,7 +152,7 @@ fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
         let ports: Vec<usize> = ports.collect();
         (scene.sum(signal, ports.iter().copied()), scene.usual_sum(signal, ports.into_iter()))
     };
-    let (now, usual) = sums(Signal::EcnRx, &mut scene.fabric.host_ports());
+    let (now, usual) = sums(Signal::EcnRx, &mut scene.host_ports());
     if usual > 0.0 && now <= scene.limit(&CEASED) * usual {
         let text = format!(
             "switches pause hosts ({} {} of the time), and marked packets, which came before, no longer arrive anywhere.",
@@ -160,7 +160,7 @@ fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
             percent(share)
         );
         let marked = fewer(Signal::EcnRx, now, scene.limit(&CEASED) * usual);
-        return Some(found(Root::Fabric, 0.85, paused_by, text).and(marked));
+        return Some(found(Root::Fabric, 0.85, paused_by, text).and(marked).near(worst));
     }
     // One leaf: the hosts that it pauses are no longer told, others still are.
     let leaf = scene.fabric.peer_node(worst)?;
@@ -183,7 +183,7 @@ fn silent_receivers(scene: &Scene<'_>) -> Option<Finding> {
     let never = |port: &usize| {
         scene.now(Signal::CnpTx, *port) == Some(0.0) && scene.now(Signal::EcnRx, *port).is_some_and(|marks| marks > 0.0)
     };
-    let suspects: Vec<usize> = scene.fabric.host_ports().filter(never).collect();
+    let suspects: Vec<usize> = scene.host_ports().filter(never).collect();
     if suspects.is_empty() {
         return None;
     }
@@ -192,7 +192,7 @@ fn silent_receivers(scene: &Scene<'_>) -> Option<Finding> {
     let quiet = |frame: &Frame, port| frame.get(Signal::CnpTx, port) == Some(0.0);
     let mut usual: Vec<(f64, bool)> = Vec::new();
     for frame in scene.usual.stretch.frames() {
-        let hosts = scene.fabric.host_ports();
+        let hosts = scene.host_ports();
         usual.extend(hosts.filter_map(|p| Some((marked(frame, p)?, quiet(frame, p)))));
     }
     usual.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -228,8 +228,8 @@ struct Deaf {
 
 /// Senders that are told to slow down and do not.
 fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
-    let pauses = (0..scene.fabric.ports.list.len())
-        .any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= scene.limit(&PAUSED)));
+    let pauses =
+        scene.ports().any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= scene.limit(&PAUSED)));
     if !pauses {
         return None;
     }
@@ -240,7 +240,7 @@ fn deaf_senders(scene: &Scene<'_>) -> Option<Finding> {
         let many = scene.limit(&FEW).max(scene.limit(&MORE) * before);
         (told >= many && sent >= same).then_some(Deaf { port, told, many, sent, same })
     };
-    let mut ports: Vec<Deaf> = scene.fabric.host_ports().filter_map(deaf).collect();
+    let mut ports: Vec<Deaf> = scene.host_ports().filter_map(deaf).collect();
     ports.sort_by(|a, b| b.told.total_cmp(&a.told));
     let &Deaf { port: worst, told, many, sent, same } = ports.first()?;
     // A job that sends more than before is told more often; that is no fault.

@@ -39,7 +39,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         let judged = judge(scene, port, events.is_some());
         events.into_iter().chain(judged)
     };
-    scene.fabric.host_ports().flat_map(of).collect()
+    scene.host_ports().flat_map(of).collect()
 }
 
 /// What the NIC itself calls a storm.

@@ -30,7 +30,7 @@ limits! {
 type Target = (usize, Priorities, Evidence, f64);
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
-    let measured = scene.fabric.switch_ports().any(|p| scene.now(Signal::Tx, p).is_some());
+    let measured = scene.switch_ports().any(|p| scene.now(Signal::Tx, p).is_some());
     let targets = if measured { from_switches(scene) } else { from_hosts(scene).into_iter().collect() };
     let found = |(port, which, evidence, sure): Target| {
         let culprits: Vec<usize> = scene.fabric.job_of(port).into_iter().collect();
@@ -86,7 +86,7 @@ fn from_hosts(scene: &Scene<'_>) -> Option<Target> {
         .host_ports()
         .any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= scene.limit(&PAUSED)));
     let mut marked: Vec<(usize, f64)> =
-        scene.fabric.host_ports().filter_map(|p| Some((p, scene.now(Signal::EcnRx, p)?))).collect();
+        scene.host_ports().filter_map(|p| Some((p, scene.now(Signal::EcnRx, p)?))).collect();
     marked.sort_by(|a, b| b.1.total_cmp(&a.1));
     let ((host, most), next) = (*marked.first()?, marked.get(1).map_or(0.0, |m| m.1));
     let usual = scene.usual(Signal::EcnRx, host).unwrap_or(0.0);

@@ -31,7 +31,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
             .or_else(|| uncorrectable(scene, port, root.clone()))
             .or_else(|| trickle(scene, port, root))
     };
-    (0..scene.fabric.ports.list.len()).filter_map(find).collect()
+    scene.ports().filter_map(find).collect()
 }
 
 fn burst(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {

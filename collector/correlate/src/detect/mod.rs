@@ -34,16 +34,22 @@ pub struct Detector {
     pub usual_s: f64,
     /// It counts over all of the time that it needs, also over what was before the incident.
     pub looks_back: bool,
+    /// It compares places with each other, or tells where something begins: of each part of the fabric by itself.
+    pub by_district: bool,
     /// What it finds in a scene.
     pub run: fn(&Scene<'_>) -> Vec<Finding>,
 }
 
 const fn row(name: &'static str, needs_s: f64, usual_s: f64, run: fn(&Scene<'_>) -> Vec<Finding>) -> Detector {
-    Detector { name, needs_s, usual_s, looks_back: false, run }
+    Detector { name, needs_s, usual_s, looks_back: false, by_district: false, run }
 }
 
 const fn looks_back(detector: Detector) -> Detector {
     Detector { looks_back: true, ..detector }
+}
+
+const fn by_district(detector: Detector) -> Detector {
+    Detector { by_district: true, ..detector }
 }
 
 /// All detectors; of findings that are as sure as each other, the earlier row counts.
@@ -51,22 +57,22 @@ pub const ALL: [Detector; 19] = [
     looks_back(row("link_flap", 120.0, 0.0, link::flap)),
     row("link_down", 4.0, 0.0, link::down),
     row("host_pause", 3.0, 0.0, host_pause::run),
-    row("credits_hot", 30.0, 0.0, credits::hot),
-    row("credits", 60.0, 0.0, credits::warm),
+    by_district(row("credits_hot", 30.0, 0.0, credits::hot)),
+    by_district(row("credits", 60.0, 0.0, credits::warm)),
     row("degraded_link", 20.0, 0.0, degraded::run),
     row("lossy_link", 20.0, 0.0, lossy::run),
-    row("ecn_marking", 4.0, 10.0, ecn::marking),
-    row("ecn_reaction", 10.0, 10.0, ecn::reaction),
-    row("incast", 8.0, 10.0, incast::run),
+    by_district(row("ecn_marking", 4.0, 10.0, ecn::marking)),
+    by_district(row("ecn_reaction", 10.0, 10.0, ecn::reaction)),
+    by_district(row("incast", 8.0, 10.0, incast::run)),
     row("pcie", 30.0, 0.0, pcie::run),
     row("optics", 60.0, 0.0, optics::run),
     row("tcp_fallback", 30.0, 20.0, tcp::run),
     row("straggler_rail", 20.0, 20.0, straggler::run),
-    row("noisy_neighbour", 15.0, 40.0, noisy::run),
-    row("ecmp_collision", 20.0, 40.0, ecmp::run),
-    row("pause", 4.0, 0.0, congestion::pause),
-    row("transport", 20.0, 1.0, transport::run),
-    row("loss_with_marks", 30.0, 45.0, congestion::loss),
+    by_district(row("noisy_neighbour", 15.0, 40.0, noisy::run)),
+    by_district(row("ecmp_collision", 20.0, 40.0, ecmp::run)),
+    by_district(row("pause", 4.0, 0.0, congestion::pause)),
+    by_district(row("transport", 20.0, 1.0, transport::run)),
+    by_district(row("loss_with_marks", 30.0, 45.0, congestion::loss)),
 ];
 
 /// Their numbers.

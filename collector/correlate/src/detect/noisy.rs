@@ -16,20 +16,17 @@ limits! {
 }
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
-    let fares = scene.fares();
-    let loudest = fares
-        .iter()
-        .enumerate()
-        .filter_map(|(job, fare)| Some((job, (*fare)?)))
+    let loudest = scene
+        .fares()
         .filter(|(_, fare)| fare.ratio >= scene.limit(&LOUD) * fare.high)
         .max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
     let Some((job, fare)) = loudest else { return Vec::new() };
     let signal = |signal| {
-        let now = scene.sum(signal, 0..scene.fabric.ports.list.len());
-        now / scene.usual_sum(signal, 0..scene.fabric.ports.list.len())
+        let now = scene.sum(signal, scene.ports());
+        now / scene.usual_sum(signal, scene.ports())
     };
     let grown = signal(Signal::CnpRx);
-    let lose = fares.iter().enumerate().any(|(j, f)| j != job && f.is_some_and(|f| f.lost(scene.limit(&LOSS))));
+    let lose = scene.fares().any(|(other, fare)| other != job && fare.lost(scene.limit(&LOSS)));
     if !(grown >= scene.limit(&GROWN) && lose) {
         return Vec::new();
     }

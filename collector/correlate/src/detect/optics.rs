@@ -25,7 +25,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         }
         dark(scene, port).or_else(|| hot(scene, port))
     };
-    (0..scene.fabric.ports.list.len()).filter_map(judge).collect()
+    scene.ports().filter_map(judge).collect()
 }
 
 /// Decibels of a ratio.

@@ -22,7 +22,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         let text = format!("{}: {text}.", name(scene, port));
         Some(Finding::new(Kind::PcieBottleneck, Root::Port(port), sure, evidence, text))
     };
-    scene.fabric.host_ports().filter_map(judge).collect()
+    scene.host_ports().filter_map(judge).collect()
 }
 
 /// The same finding, with what its PCIe path has to do with it.

@@ -16,7 +16,7 @@ limits! {
 }
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
-    (0..scene.fabric.jobs.len()).filter_map(|job| judge(scene, job)).collect()
+    scene.jobs().filter_map(|job| judge(scene, job)).collect()
 }
 
 fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {

@@ -32,7 +32,7 @@ limits! {
 type Sign = (usize, Signal, f64, f64);
 
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
-    let mut signs: Vec<Sign> = scene.fabric.host_ports().filter_map(|port| sign(scene, port)).collect();
+    let mut signs: Vec<Sign> = scene.host_ports().filter_map(|port| sign(scene, port)).collect();
     signs.sort_by(|a, b| (b.2 / b.3).total_cmp(&(a.2 / a.3)));
     let Some(&(worst, signal, value, limit)) = signs.first() else { return Vec::new() };
     let (root, sure, whose) = place(scene, worst);
@@ -51,14 +51,14 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         _ => format!("sends {} of its bytes again", percent(value)),
     };
     let text = format!("{} {what}; {whose}.{why}", name(scene, worst));
-    vec![Finding::new(kind, root, sure, evidence(scene, signal, worst, value, limit), text)]
+    vec![Finding::new(kind, root, sure, evidence(scene, signal, worst, value, limit), text).near(worst)]
 }
 
 /// Where packets are lost: what the flows that lose some have in common. All who send again count, not the worst alone.
 fn place(scene: &Scene<'_>, worst: usize) -> (Root, f64, String) {
     let tells = |signal, port| count(scene, signal, port, scene.limit(&TELLS)).is_some();
     let telling = |signals: &[Signal]| -> BTreeSet<usize> {
-        scene.fabric.host_ports().filter(|port| signals.iter().any(|signal| tells(*signal, *port))).collect()
+        scene.host_ports().filter(|port| signals.iter().any(|signal| tells(*signal, *port))).collect()
     };
     let mut from = telling(&[Signal::Timeouts, Signal::Retransmits, Signal::SequenceNaks, Signal::RetriesExceeded]);
     from.insert(worst);
@@ -104,8 +104,8 @@ fn count(scene: &Scene<'_>, signal: Signal, port: usize, least: f64) -> Option<S
 
 /// Whether no buffer was full: somebody would have been paused or kept without credits, or packets discarded.
 fn nothing_was_full(scene: &Scene<'_>) -> bool {
-    let ports = || 0..scene.fabric.ports.list.len();
-    let told = scene.fabric.host_ports().all(|p| held(scene, p).is_some() || scene.now(Signal::Tx, p).is_none());
+    let ports = || scene.ports();
+    let told = scene.host_ports().all(|p| held(scene, p).is_some() || scene.now(Signal::Tx, p).is_none());
     told && !ports().any(|p| is_held(scene, p)) && scene.sum(Signal::Discards, ports()) <= 0.0
 }
 

@@ -7,8 +7,9 @@ use crate::priority::Priorities;
 use crate::scene::Scene;
 use crate::senders::senders;
 use crate::usual::Usual;
-use crate::victims::{low, victims};
+use crate::victims::{Reach, low, victims};
 use crate::wait;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,6 +87,7 @@ impl Episode {
             explanation: incident.explanation.clone(),
             action: incident.action.clone(),
             inferred: !incident.kind.is_seen(),
+            near: None,
         };
         let mut episode = Self::new(incident.id.clone(), usual, &finding, incident.start_ns, incident.detected_ns);
         episode.weight = 1.0;
@@ -151,10 +153,12 @@ impl Episode {
         let Some(found) = best(own.into_iter().chain(others)) else { return };
         let weight = scene.now.ticks() as f64;
         self.weight += weight;
-        for job in victims(scene, &found.culprits, &self.before) {
+        self.paused = held(scene, found.priorities);
+        let reach = Reach::of(scene.fabric, &found, &self.paused);
+        for job in victims(scene, &reach, &found.culprits, &self.before) {
             *self.suffer.entry(job).or_insert(0.0) += weight;
         }
-        self.paused = held(scene, found.priorities);
+        most(&mut self.paused, scene);
         let (kind, root, receivers) = (found.kind, found.root.clone(), found.receivers.clone());
         match self.verdicts.iter_mut().find(|(old, _)| old.is_of(&found)) {
             Some((old, score)) => {
@@ -272,14 +276,16 @@ impl Episode {
 
 /// Ports that are kept from sending, in some of these priorities.
 fn held(scene: &Scene<'_>, priorities: Priorities) -> Vec<usize> {
-    let waits = |p: usize| wait::is_held(scene, p) && wait::priorities(scene, p).meets(priorities);
-    let share = |p: usize| wait::held(scene, p).filter(|_| waits(p));
-    let mut held: Vec<(usize, f64)> = (0..scene.fabric.ports.list.len()).filter_map(|p| Some((p, share(p)?))).collect();
+    let waits = |p: &usize| wait::is_held(scene, *p) && wait::priorities(scene, *p).meets(priorities);
+    scene.ports().filter(waits).collect()
+}
+
+/// Leaves those that can be named, which are held most.
+fn most(held: &mut Vec<usize>, scene: &Scene<'_>) {
     if held.len() > NAMED {
-        held.sort_by(|a, b| b.1.total_cmp(&a.1));
+        held.sort_by_cached_key(|port| Reverse(wait::held(scene, *port).unwrap_or(0.0).to_bits()));
         held.truncate(NAMED);
     }
-    held.into_iter().map(|h| h.0).collect()
 }
 
 /// The surest; of those as sure as each other the first.

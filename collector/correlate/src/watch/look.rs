@@ -3,6 +3,8 @@
 use super::episode::Episode;
 use super::{LEAST, Length, QUIET_S, Watch};
 use crate::detect::{self, Detector};
+use crate::district::{District, Districts, Touched};
+use crate::fabric::Fabric;
 use crate::finding::Finding;
 use crate::history::Stretch;
 use crate::scene::{Fares, Scene};
@@ -14,14 +16,28 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Frames, and the address of what is usual.
-type Key = (Range<usize>, *const Usual);
+type Beside = (Range<usize>, *const Usual);
 
 /// What was worked out at one look at the frames. Incidents that are judged at it ask for much of the same: what all
 /// detectors find in the last seconds, beside what is usual for all of them.
 #[derive(Default)]
 pub(super) struct Looked {
+    pub districts: Districts,
     stretches: RefCell<HashMap<Range<usize>, Rc<Stretch>>>,
-    seen: RefCell<HashMap<Key, Rc<Seen>>>,
+    fares: RefCell<HashMap<Beside, Rc<Fares>>>,
+    seen: RefCell<HashMap<(Beside, *const District), Rc<Seen>>>,
+}
+
+impl Looked {
+    /// By the parts of the fabric.
+    pub fn of(districts: Districts) -> Self {
+        Self { districts, ..Self::default() }
+    }
+
+    /// Parts of the fabric that a finding touches.
+    pub fn touched(&self, finding: &Finding, fabric: &Fabric) -> Touched {
+        self.districts.touched(finding.ports(fabric))
+    }
 }
 
 /// A stretch beside what is usual, and what was found there.
@@ -31,13 +47,16 @@ pub(super) struct Seen {
     past: Rc<Stretch>,
     /// Also so that no other can have its address.
     usual: Arc<Usual>,
-    fares: Fares,
+    district: Arc<District>,
+    fares: Rc<Fares>,
     found: [OnceCell<Vec<Finding>>; detect::ALL.len()],
 }
 
 impl Watch {
-    /// A stretch beside what is usual.
-    pub(super) fn see(&self, looked: &Looked, span: Range<usize>, usual: &Arc<Usual>) -> Rc<Seen> {
+    /// A stretch beside what is usual, in some parts of the fabric.
+    pub(super) fn see(&self, looked: &Looked, span: Range<usize>, usual: &Arc<Usual>, at: &Touched) -> Rc<Seen> {
+        let (beside, district) = ((span.clone(), Arc::as_ptr(usual)), looked.districts.together(at));
+        let fares = || looked.fares.borrow_mut().entry(beside.clone()).or_default().clone();
         let stretch = |span: Range<usize>| {
             let mut known = looked.stretches.borrow_mut();
             known.entry(span.clone()).or_insert_with(|| Rc::new(self.history.stretch(span))).clone()
@@ -46,20 +65,36 @@ impl Watch {
             now: stretch(span.clone()),
             past: stretch(self.history.span_since(usize::MAX, i64::MIN)),
             usual: usual.clone(),
-            fares: Fares::new(),
+            district: district.clone(),
+            fares: fares(),
             found: [const { OnceCell::new() }; detect::ALL.len()],
         };
-        let key = (span.clone(), Arc::as_ptr(usual));
+        let key = (beside.clone(), Arc::as_ptr(&district));
         looked.seen.borrow_mut().entry(key).or_insert_with(|| Rc::new(seen())).clone()
     }
 
     pub(super) fn scene<'a>(&'a self, seen: &'a Seen) -> Scene<'a> {
-        Scene::new(&self.fabric, &self.limits, [&seen.now, &seen.past], &seen.usual, self.history.step_s(), &seen.fares)
+        let stretches = [&*seen.now, &*seen.past];
+        let step_s = self.history.step_s();
+        Scene::new(&self.fabric, &self.limits, stretches, &seen.usual, step_s, &seen.district, &seen.fares)
     }
 
-    /// What a detector finds.
-    pub(super) fn found<'a>(&self, seen: &'a Seen, detector: &Detector) -> &'a [Finding] {
-        seen.found[row(detector)].get_or_init(|| (detector.run)(&self.scene(seen)))
+    /// What a detector finds in a stretch that touches some parts of the fabric.
+    pub(super) fn found(
+        &self,
+        looked: &Looked,
+        (span, usual, at): (Range<usize>, &Arc<Usual>, &Touched),
+        detector: &Detector,
+    ) -> Vec<Finding> {
+        let found = |at: &Touched, keep: &dyn Fn(&&Finding) -> bool| {
+            let seen = self.see(looked, span, usual, at);
+            let all = seen.found[row(detector)].get_or_init(|| (detector.run)(&self.scene(&seen)));
+            all.iter().filter(keep).cloned().collect()
+        };
+        if detector.by_district {
+            return found(at, &|_| true);
+        }
+        found(&Touched::default(), &|finding| looked.touched(finding, &self.fabric).meets(at))
     }
 
     /// Detectors for which enough is known of what is usual.
@@ -82,15 +117,15 @@ impl Watch {
     pub(super) fn findings(
         &self,
         looked: &Looked,
-        (usual, since_ns): (&Arc<Usual>, i64),
+        (usual, since_ns, at): (&Arc<Usual>, i64, &Touched),
         ticks: impl Fn(&Detector) -> usize,
         keep: impl Fn(&Finding) -> bool,
     ) -> Vec<Finding> {
         let mut all = Vec::new();
         for (length, detectors) in self.by_length(usual, ticks) {
-            let seen = self.see(looked, self.span(length, since_ns), usual);
-            let found = detectors.into_iter().flat_map(|d| self.found(&seen, d));
-            all.extend(found.filter(|f| keep(f)).cloned());
+            let span = self.span(length, since_ns);
+            let found = detectors.into_iter().flat_map(|d| self.found(looked, (span.clone(), usual, at), d));
+            all.extend(found.filter(|f| keep(f)));
         }
         all
     }
@@ -142,8 +177,8 @@ impl Watch {
         finding: &Finding,
         span: Range<usize>,
     ) -> Option<i64> {
-        let seen = self.see(looked, span, usual);
-        let all = self.able(usual).flat_map(|detector| self.found(&seen, detector));
+        let at = looked.touched(finding, &self.fabric);
+        let all = self.able(usual).flat_map(|detector| self.found(looked, (span.clone(), usual, &at), detector));
         all.filter(|f| f.kind == finding.kind && f.root == finding.root).filter_map(|f| f.began_ns).min()
     }
 }
@@ -157,7 +192,7 @@ pub(super) fn row(detector: &Detector) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{Fabric, Ports};
+    use crate::fabric::Ports;
     use crate::history::Frame;
     use crate::limits::Limits;
     use crate::signal::Signal;
@@ -167,7 +202,7 @@ mod tests {
     fn look(paused: usize) -> (Watch, Looked) {
         let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
         let ports: Vec<usize> = (0..12).filter_map(|h| watch.measured_port(&format!("h{h}"), "mlx5_0/1")).collect();
-        let mut looked = Looked::default();
+        let mut looked = watch.look();
         for second in 0..96 {
             let mut frame = Frame::new(second * 1_000_000_000);
             for port in &ports {
@@ -184,7 +219,7 @@ mod tests {
                 told.iter().for_each(|(signal, value)| frame.set(*signal, *port, *value));
             }
             watch.push(frame);
-            looked = Looked::default();
+            looked = watch.look();
             watch.judge_by(&looked);
         }
         (watch, looked)
@@ -213,6 +248,7 @@ mod tests {
                 [&seen.now, &seen.past],
                 usual,
                 watch.history.step_s(),
+                &seen.district,
                 &fares,
             );
             assert_eq!(format!("{kept:?}"), format!("{:?}", (detector.run)(&scene)), "{}", detector.name);

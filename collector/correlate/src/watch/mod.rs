@@ -11,6 +11,7 @@ mod open;
 
 use crate::cables::{self, Cables};
 use crate::detect::Detector;
+use crate::district::{District, Districts, Touched};
 use crate::doubt::{Doubts, Reason};
 use crate::fabric::{Fabric, Job};
 use crate::finding::{Finding, Kind, Root};
@@ -24,7 +25,7 @@ use crate::topology::{Described, Topology};
 use crate::usual::Usual;
 use episode::Episode;
 use look::Looked;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Seconds without a finding after which an incident is over.
@@ -72,6 +73,9 @@ const TURNS: [usize; 2] = [1, 8];
 /// nothing.
 const COMPARES_S: f64 = 10.0;
 
+/// Incidents that are over and still tell since when all is usual at their places: of each, minutes.
+const ENDED: usize = 256;
+
 /// Ticks of a stretch, and whether it may begin before the incident.
 type Length = (usize, bool);
 
@@ -83,6 +87,8 @@ struct Other {
     priorities: Priorities,
     /// It has been bad for long and bends nothing.
     chronic: bool,
+    /// Parts of the fabric.
+    at: Touched,
 }
 
 impl Other {
@@ -118,8 +124,8 @@ pub struct Watch {
     opened: usize,
     /// From when on all is usual again.
     calm_ns: i64,
-    /// When the last incident was over.
-    over_ns: i64,
+    /// Ports of the places of incidents that are over, and when they were, Unix ns, the last ones.
+    ended: VecDeque<(Vec<usize>, i64)>,
     /// Whose turn it is.
     turn: usize,
     cables: Cables,
@@ -140,7 +146,7 @@ impl Watch {
             open: Vec::new(),
             opened: 0,
             calm_ns: never,
-            over_ns: never,
+            ended: VecDeque::new(),
             turn: 0,
             cables: Cables::default(),
             looked_ns: never,
@@ -288,7 +294,8 @@ impl Watch {
             let usual = self.history.usual(&self.fabric, self.calm_ns);
             let now = self.history.last_since(ticks, i64::MIN);
             let (fares, step_s) = (Fares::new(), self.history.step_s());
-            let scene = Scene::new(&self.fabric, &self.limits, [&now, &now], &usual, step_s, &fares);
+            let whole = District::whole(&self.fabric);
+            let scene = Scene::new(&self.fabric, &self.limits, [&now, &now], &usual, step_s, &whole, &fares);
             self.doubts.look(&scene);
         }
     }
@@ -296,43 +303,62 @@ impl Watch {
     /// Judges what the frames show by now; what it returns is over.
     pub fn judge(&mut self) -> Vec<Incident> {
         self.doubt();
-        self.judge_by(&Looked::default())
+        let looked = self.look();
+        self.judge_by(&looked)
+    }
+
+    /// Nothing is worked out yet but the parts of the fabric.
+    fn look(&mut self) -> Looked {
+        let usual = self.history.usual(&self.fabric, self.calm_ns);
+        let now = self.history.last_since(self.ticks(HEARD_S), i64::MIN);
+        Looked::of(Districts::of(&self.fabric, &self.limits, &now, &usual))
+    }
+
+    /// Parts of the fabric that an incident touches.
+    fn touched(&self, looked: &Looked, episode: &Episode) -> Touched {
+        looked.touched(episode.verdict(), &self.fabric)
+    }
+
+    /// When the last incident that touched these parts was over, Unix ns.
+    fn over_ns(&self, looked: &Looked, at: &Touched) -> i64 {
+        let here = self.ended.iter().rev().find(|(ports, _)| looked.districts.touched(ports.iter().copied()).meets(at));
+        here.map_or(i64::MIN, |(_, over_ns)| *over_ns)
     }
 
     fn judge_by(&mut self, looked: &Looked) -> Vec<Incident> {
         let all = std::mem::take(&mut self.open);
         let due = self.due(&all);
-        let verdicts: Vec<Other> = all.iter().map(|episode| self.other(episode)).collect();
-        let (mut open, mut over) = (Vec::new(), Vec::new());
+        let verdicts: Vec<Other> = all.iter().map(|episode| self.other(looked, episode)).collect();
+        let (mut open, mut over, mut calmed) = (Vec::new(), Vec::new(), Vec::new());
         for (at, mut episode) in all.into_iter().enumerate() {
             if self.standing(&episode) {
                 episode.settle(&self.fabric);
             }
-            let others: Vec<&Other> = verdicts.iter().filter(|other| other.id != episode.id).collect();
+            let here = self.touched(looked, &episode);
+            let other = |other: &&Other| other.id != episode.id && other.at.meets(&here);
+            let others: Vec<&Other> = verdicts.iter().filter(other).collect();
             let look = if due.contains(&at) { self.look_again(looked, &mut episode, &others) } else { Look::Open };
             match look {
                 Look::Open => open.push(episode),
-                Look::Over => over.push(episode.tell(&self.fabric, true)),
+                Look::Over => {
+                    over.push(episode.tell(&self.fabric, true));
+                    calmed.push(self.is_over(looked, &episode));
+                }
                 Look::Parts(parts) => {
                     over.push(episode.tell(&self.fabric, true));
+                    calmed.push(self.is_over(looked, &episode));
                     parts.into_iter().for_each(|part| self.open_part(looked, &mut open, &episode, part));
                 }
             }
         }
-        let is_reboot =
-            |i: &Incident| i.root.find(&self.fabric).is_some_and(|root| self.fabric.is_reboot(i.kind, &root));
-        if over.iter().any(|i| i.kind.bends() && !is_reboot(i)) {
-            self.over_ns = self.history.now_ns();
-            self.calm_ns = self.over_ns + (SETTLE_S * 1e9) as i64;
-        }
-        if over.is_empty() {
-            self.begin(looked, &mut open);
-        }
+        self.begin(looked, &mut open, &calmed);
         for mut episode in open {
             // More than one place is the same only for the same trouble.
             let same = |a: &Finding, b: &Finding| a.root == b.root && (a.root != Root::Fabric || a.kind == b.kind);
             let one = |other: &&Episode| {
-                same(other.verdict(), episode.verdict()) && self.other(other).covers(episode.verdict(), &self.fabric)
+                self.touched(looked, other).meets(&self.touched(looked, &episode))
+                    && same(other.verdict(), episode.verdict())
+                    && self.other(looked, other).covers(episode.verdict(), &self.fabric)
             };
             match self.open.iter().find(one) {
                 Some(other) => {
@@ -356,7 +382,21 @@ impl Watch {
         [old, young].into_iter().zip(TURNS).flat_map(some).collect()
     }
 
-    fn other(&self, episode: &Episode) -> Other {
+    /// Notes where it was, and tells which parts of the fabric are calm from now on.
+    fn is_over(&mut self, looked: &Looked, episode: &Episode) -> Touched {
+        let Finding { kind, root, .. } = episode.verdict();
+        if kind.bends() && !self.fabric.is_reboot(*kind, root) {
+            let now_ns = self.history.now_ns();
+            self.calm_ns = now_ns + (SETTLE_S * 1e9) as i64;
+            self.ended.push_back((episode.verdict().ports(&self.fabric), now_ns));
+            if self.ended.len() > ENDED {
+                self.ended.pop_front();
+            }
+        }
+        self.touched(looked, episode)
+    }
+
+    fn other(&self, looked: &Looked, episode: &Episode) -> Other {
         let verdict = episode.verdict();
         Other {
             id: episode.id.clone(),
@@ -364,6 +404,7 @@ impl Watch {
             kind: verdict.kind,
             priorities: verdict.priorities,
             chronic: self.standing(episode) && !verdict.kind.bends(),
+            at: looked.touched(verdict, &self.fabric),
         }
     }
 
@@ -393,13 +434,13 @@ impl Watch {
     /// Judges an open episode, without what belongs to others.
     fn look_again(&self, looked: &Looked, episode: &mut Episode, others: &[&Other]) -> Look {
         self.look_before(looked, episode);
-        let young = self.young(episode);
+        let (young, at) = (self.young(episode), self.touched(looked, episode));
         let root = episode.verdict().root.clone();
         let owner = |f: &Finding| others.iter().find(|other| other.root != root && other.owns(f, &self.fabric));
         let found = |part: f64| {
             let ticks = |d: &Detector| self.ticks(part * d.needs_s);
             let keep = |f: &Finding| (young || episode.knows(f)) && !episode.is_elsewhere(f, &self.fabric);
-            self.findings(looked, (&episode.usual, episode.start_ns), ticks, keep)
+            self.findings(looked, (&episode.usual, episode.start_ns, &at), ticks, keep)
         };
         let mut own = found(1.0);
         own.retain(|f| owner(f).is_none());
@@ -428,8 +469,8 @@ impl Watch {
             let is_whole = episode.verdict().is_whole();
             let of_it = |f: &Finding| !is_whole || f.root == root || f.kind != episode.verdict().kind;
             let keep = |f: &Finding| owner(f).is_none() && !episode.is_elsewhere(f, &self.fabric) && of_it(f);
-            let own = self.findings(looked, (&usual, episode.start_ns), whole, keep);
-            let long = self.see(looked, self.history.span_since(SUFFERED, episode.start_ns), &usual);
+            let own = self.findings(looked, (&usual, episode.start_ns, &at), whole, keep);
+            let long = self.see(looked, self.history.span_since(SUFFERED, episode.start_ns), &usual, &at);
             episode.note(own, &self.scene(&long));
         }
         // Who hears nothing of a place knows nothing of its end.

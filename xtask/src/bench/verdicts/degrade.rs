@@ -24,6 +24,8 @@ pub struct Mode {
     infiniband: bool,
     /// Nobody tells which port is wired to which.
     unwired: bool,
+    /// The next run goes on beside it, in another part of the fabric.
+    pub beside: bool,
     wrong: Option<Wrong>,
 }
 
@@ -41,6 +43,7 @@ const fn mode(name: &'static str) -> Mode {
         skew_ns: 0,
         infiniband: false,
         unwired: false,
+        beside: false,
         wrong: None,
     }
 }
@@ -49,7 +52,7 @@ const fn mode(name: &'static str) -> Mode {
 const SKEW_NS: i64 = 200_000_000 / STRETCH;
 
 /// All ways.
-pub const ALL: [Mode; 15] = [
+pub const ALL: [Mode; 17] = [
     Mode::ALL_PORTS,
     Mode { unwired: true, ..mode("cables inferred") },
     Mode { unwired: true, skew_ns: SKEW_NS, ..mode("the same, clocks apart") },
@@ -57,6 +60,8 @@ pub const ALL: [Mode; 15] = [
     Mode { every: 10, ..mode("each ten seconds") },
     Mode { hosts_only: true, every: 10, ..mode("host ports, each ten") },
     Mode { hosts_only: true, unwired: true, ..mode("host ports, no cables") },
+    Mode { beside: true, ..mode("another fault elsewhere") },
+    Mode { beside: true, hosts_only: true, ..mode("the same, host ports") },
     Mode { missing: true, ..mode("a quarter of hosts missing") },
     Mode { skew_ns: SKEW_NS, ..mode("clocks 200 ms apart") },
     Mode { wrong: Some(Wrong::Stuck(usize::MAX / 2)), ..mode("a host stuck") },
@@ -64,7 +69,7 @@ pub const ALL: [Mode; 15] = [
     Mode { wrong: Some(Wrong::Twice), ..mode("a host counts twice") },
     Mode { wrong: Some(Wrong::Pauses), ..mode("a host says it pauses") },
     Mode { infiniband: true, ..mode("InfiniBand's counters") },
-    Mode { infiniband: true, hosts_only: true, ..mode("the same, host ports") },
+    Mode { infiniband: true, hosts_only: true, ..mode("InfiniBand's, host ports") },
 ];
 
 /// Columns that InfiniBand has nothing of.

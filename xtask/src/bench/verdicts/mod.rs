@@ -2,6 +2,7 @@
 //! less than that. What a run of the back-test is given is written to a directory of its own under a neutral name, with
 //! nothing of the truth in it.
 
+mod beside;
 mod degrade;
 mod score;
 mod sensitivity;
@@ -54,8 +55,9 @@ pub fn run(args: &Args) -> Result<()> {
     let mut tallies = Vec::new();
     for mode in &degrade::ALL {
         let mut tally = Tally::default();
-        for dir in &dirs {
-            let told = judge(&program, dir, mode, &work, &mut tally);
+        for (at, dir) in dirs.iter().enumerate() {
+            let other = mode.beside.then(|| next_fault(&dirs, at)).transpose()?.flatten();
+            let told = judge(&program, dir, other, mode, &work, &mut tally);
             std::fs::remove_dir_all(&work).ok();
             let line = told.with_context(|| format!("{} ({})", dir.display(), mode.name))?;
             if args.each {
@@ -82,11 +84,35 @@ fn all() -> Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
-/// One run in one way; what was answered, in words.
-fn judge(program: &Path, dir: &Path, mode: &Mode, work: &Path, tally: &mut Tally) -> Result<String> {
+/// The next run with a fault, after this one.
+fn next_fault(dirs: &[PathBuf], at: usize) -> Result<Option<&Path>> {
+    for dir in dirs.iter().cycle().skip(at + 1).take(dirs.len() - 1) {
+        if Truth::read(dir)?.fault.is_some() {
+            return Ok(Some(dir));
+        }
+    }
+    Ok(None)
+}
+
+/// One run in one way, beside another if there is one; what was answered, in words.
+fn judge(
+    program: &Path,
+    dir: &Path,
+    other: Option<&Path>,
+    mode: &Mode,
+    work: &Path,
+    tally: &mut Tally,
+) -> Result<String> {
     let truth = Truth::read(dir)?;
     let port_seconds = degrade::prepare(dir, work, mode, &truth)?;
-    let answer = ask(program, work, &[])?;
+    if let Some(other) = other {
+        let apart = work.join("beside");
+        degrade::prepare(other, &apart, mode, &Truth::read(other)?)?;
+        beside::put(work, &apart)?;
+        std::fs::remove_dir_all(&apart)?;
+    }
+    let mut answer = ask(program, work, &[])?;
+    answer.incidents.retain(|incident| !incident.is_beside());
     Ok(tally.add(&truth, &answer.incidents, mode.every, port_seconds))
 }
 

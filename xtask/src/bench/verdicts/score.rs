@@ -1,6 +1,7 @@
 //! What answers are worth. Of the incidents that overlap the fault (5 samples before to 20 after) the surest is the answer;
 //! all others are false, and so is any on a run without a fault, except that links are contended where they are.
 
+use super::beside;
 use super::truth::Truth;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,19 @@ pub struct Incident {
     root: Value,
     culprit_jobs: Vec<String>,
     victim_jobs: Vec<String>,
+    evidence: Vec<Evidence>,
+}
+
+#[derive(serde::Deserialize)]
+struct Evidence {
+    at: String,
+}
+
+impl Incident {
+    /// Whether it is of the run beside the one that is judged.
+    pub fn is_beside(&self) -> bool {
+        beside::is_of_it(&self.root, self.evidence.first().map_or("", |first| &first.at))
+    }
 }
 
 /// Sums over runs.
