@@ -21,8 +21,13 @@ const USUAL: usize = 60;
 #[derive(Clone, Debug)]
 pub struct Stretch {
     frames: Vec<Arc<Frame>>,
-    means: Vec<OnceLock<Box<[f64]>>>,
+    totals: Vec<OnceLock<Totals>>,
+    /// Some of its last frames, of which more is known already.
+    end: Option<Arc<Stretch>>,
 }
+
+/// Of a column: sums, and of how many values each is, by port.
+type Totals = (Box<[f64]>, Box<[u32]>);
 
 impl Default for Stretch {
     fn default() -> Self {
@@ -32,7 +37,13 @@ impl Default for Stretch {
 
 impl Stretch {
     pub(crate) fn new(frames: Vec<Arc<Frame>>) -> Self {
-        Self { frames, means: vec![OnceLock::new(); COLUMNS] }
+        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None }
+    }
+
+    /// The same, whose last frames are these.
+    #[must_use]
+    pub(crate) fn ends_with(self, end: Option<Arc<Stretch>>) -> Self {
+        Self { end, ..self }
     }
 
     /// In the order of time.
@@ -84,26 +95,26 @@ impl Stretch {
     }
 
     fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
-        let means = self.means[column].get_or_init(|| self.means_of(column));
-        means.get(port).copied().filter(|mean| !mean.is_nan())
-    }
-
-    fn means_of(&self, column: usize) -> Box<[f64]> {
         let (sums, counts) = self.totals(column);
         // A part is kept where there is any: where the whole was measured and no part is, it was none.
-        let counts = match whole(column).filter(|_| !sums.is_empty()) {
-            Some(whole) => self.totals(whole as usize).1,
-            None => counts,
-        };
-        // Of no values: 0 / 0, which is NaN.
-        sums.iter().zip(counts).map(|(sum, count)| sum / f64::from(count)).collect()
+        let sum = sums.get(port)?;
+        let counts = whole(column).map_or(counts, |whole| &self.totals(whole as usize).1);
+        let count = counts.get(port).copied().filter(|count| *count > 0)?;
+        Some(sum / f64::from(count))
     }
 
-    /// Sums of a column, and of how many values each is, by port.
-    fn totals(&self, column: usize) -> (Vec<f64>, Vec<u32>) {
-        let columns = || self.frames.iter().map(|frame| &frame.columns[column]);
-        let ports = columns().map(Column::ports).max().unwrap_or(0);
-        let (mut sums, mut counts) = (vec![0.0; ports], vec![0u32; ports]);
+    fn totals(&self, column: usize) -> &Totals {
+        self.totals[column].get_or_init(|| self.total(column))
+    }
+
+    fn total(&self, column: usize) -> Totals {
+        let end = self.end.as_ref().map(|end| (end.ticks(), end.totals(column)));
+        let before = self.ticks() - end.map_or(0, |(ticks, _)| ticks);
+        let columns = || self.frames[..before].iter().map(|frame| &frame.columns[column]);
+        let (mut sums, mut counts) = end.map_or_else(Default::default, |(_, (s, c))| (s.to_vec(), c.to_vec()));
+        let ports = columns().map(Column::ports).fold(sums.len(), usize::max);
+        sums.resize(ports, 0.0);
+        counts.resize(ports, 0);
         for (first, values) in columns().flat_map(Column::stretches) {
             for ((sum, count), value) in sums[first..].iter_mut().zip(&mut counts[first..]).zip(values) {
                 let measured = !value.is_nan();
@@ -111,7 +122,7 @@ impl Stretch {
                 *count += u32::from(measured);
             }
         }
-        (sums, counts)
+        (sums.into(), counts.into())
     }
 
     /// The last of them; `None` if nothing was measured. Most ports have no value of most signals, and the mean knows.
@@ -358,6 +369,37 @@ mod tests {
         }
         let stretches = few.stretch.frames().iter().flat_map(|f| &f.columns).flat_map(Column::stretches).count();
         assert_eq!(stretches, 2 * few.stretch.ticks(), "what is not kept takes no room");
+    }
+
+    #[test]
+    fn means_are_the_same_whatever_is_known_of_the_last_frames() {
+        let mut history = History::default();
+        for second in 0..30_i64 {
+            let mut frame = Frame::new(second * 1_000_000_000);
+            for port in (0..300).filter(|port| (port + second as usize) % 7 > 0) {
+                frame.set(Signal::Tx, port, (port as i64 * second) as f64);
+                frame.set(Signal::PauseRx, port, 0.5);
+                if port % 2 == 0 && second > 20 {
+                    frame.set_part(Signal::PauseRx, 3, port, 0.5);
+                }
+            }
+            history.push(frame, 1, i64::MIN);
+        }
+        let shortest = Arc::new(history.stretch(25..30));
+        let shorter = Arc::new(history.stretch(18..30).ends_with(Some(shortest)));
+        let (plain, known) = (history.stretch(3..30), history.stretch(3..30).ends_with(Some(shorter)));
+        for port in 0..400 {
+            let of = |stretch: &Stretch| {
+                let mean = |signal| stretch.mean(signal, port).map(|mean| (mean * 1e6).round());
+                (
+                    mean(Signal::Tx),
+                    mean(Signal::PauseRx),
+                    stretch.mean_part(Signal::PauseRx, 3, port).map(|m| (m * 1e6).round()),
+                )
+            };
+            assert_eq!(of(&plain), of(&known), "{port}");
+        }
+        assert_eq!(plain.mean_part(Signal::PauseRx, 3, 2).map(|m| m > 0.1 && m < 0.2), Some(true), "of all frames");
     }
 
     #[test]

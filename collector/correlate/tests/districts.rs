@@ -43,6 +43,13 @@ fn is_marked(fabric: &Fabric, frame: &mut Frame, job: usize) {
     fabric.jobs[job].ports.iter().for_each(|port| frame.set(Signal::EcnRx, *port, 400.0));
 }
 
+/// Flows of a leaf share one of its two links to the spines.
+fn share_a_link(fabric: &Fabric, frame: &mut Frame, leaf: usize) {
+    let up = &fabric.ports.of_node(leaf)[4..];
+    frame.set(Signal::Tx, up[0], 0.1 * USUAL);
+    frame.set(Signal::Tx, up[1], 1.7 * USUAL);
+}
+
 /// Kind and victims, and in which second they were found, in that order.
 fn told(mut found: Vec<Incident>) -> Vec<(Kind, Vec<String>, i64)> {
     found.sort_by_key(|i| i.detected_ns);
@@ -137,4 +144,41 @@ fn what_is_over_in_one_part_blinds_nobody_in_the_other() {
     let [(_, _, first), (kind, victims, second)] = &told[..] else { panic!("{told:?}") };
     assert_eq!((*kind, &victims[..]), (Kind::FabricCongestion, &["right".to_owned()][..]));
     assert!(*first < 105 && (165..200).contains(second), "{told:?}");
+}
+
+#[test]
+fn who_loses_elsewhere_tells_of_no_collision() {
+    let jobs = |fabric: &Fabric| {
+        let of = |(id, hosts): (&str, std::ops::Range<usize>)| Job {
+            id: id.to_owned(),
+            ports: hosts.map(|h| host(fabric, h)).collect(),
+            since_ns: i64::MIN,
+        };
+        [("left", 0..3), ("wide", 3..5), ("right", 5..8)].map(of).to_vec()
+    };
+    let fabric = fabric();
+    let jobs = jobs(&fabric);
+    let fabric = Fabric::new(fabric.topology, fabric.ports, jobs);
+    let collisions = |lose: &[usize]| {
+        let found = watch(&fabric, [100, 60, 0], |fabric, frame| {
+            share_a_link(fabric, frame, 8);
+            lose.iter().for_each(|job| loses(fabric, frame, *job));
+        });
+        found.into_iter().filter(|i| i.kind == Kind::EcmpCollision).map(|i| i.victim_jobs).collect::<Vec<_>>()
+    };
+    assert_eq!(collisions(&[2]), Vec::<Vec<String>>::new(), "its flows never pass there");
+    assert_eq!(collisions(&[0, 2]), [["left"]]);
+}
+
+#[test]
+fn collisions_at_two_leaves_are_two() {
+    let found = watch(&parted(0), [100, 80, 0], |fabric, frame| {
+        (0..2).for_each(|n| {
+            share_a_link(fabric, frame, 8 + n);
+            loses(fabric, frame, n);
+        });
+    });
+    let mut told: Vec<_> = told(found).into_iter().map(|i| (i.0, i.1)).collect();
+    told.sort();
+    assert_eq!(told, ["left", "right"].map(|job| (Kind::EcmpCollision, vec![job.to_owned()])));
 }

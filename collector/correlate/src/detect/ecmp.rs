@@ -8,6 +8,7 @@ use crate::limits::limits;
 use crate::scene::Scene;
 use crate::signal::Signal;
 use crate::topology::Role;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 limits! {
@@ -30,10 +31,23 @@ limits! {
 pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let fabric = scene.fabric;
     let leaves = scene.district.nodes.iter().copied().filter(|n| fabric.topology.nodes[*n].role == Role::Leaf);
-    leaves.filter_map(|leaf| judge(scene, leaf)).max_by(|a, b| a.1.total_cmp(&b.1)).map(|f| f.0).into_iter().collect()
+    let mut found: Vec<Collision> = leaves.filter_map(|leaf| judge(scene, leaf)).collect();
+    found.sort_by(|a, b| b.grown.total_cmp(&a.grown));
+    // Who loses at one leaf sends less at its others too: there it is no second collision.
+    let mut lose = BTreeSet::new();
+    found.retain(|one| one.lose.iter().filter(|job| lose.insert(**job)).count() == one.lose.len());
+    found.into_iter().map(|one| one.finding).collect()
 }
 
-fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
+struct Collision {
+    finding: Finding,
+    /// The link's part of the leaf's traffic, by this.
+    grown: f64,
+    /// Jobs of the leaf.
+    lose: Vec<usize>,
+}
+
+fn judge(scene: &Scene<'_>, leaf: usize) -> Option<Collision> {
     let fabric = scene.fabric;
     let limit = |row| scene.limit(row);
     let up = |port: &usize| fabric.peer_node(*port).is_some_and(|n| fabric.topology.nodes[n].role != Role::Host);
@@ -45,9 +59,11 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
     }
     let shift = |port: usize| Some(scene.now(Signal::Tx, port)? / now - scene.usual(Signal::Tx, port)? / usual);
     let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let fares = || scene.fares().map(|(_, fare)| fare);
-    let loud = fares().any(|f| f.ratio >= limit(&LOUD) * f.high);
-    let lose = fares().any(|f| f.lost(limit(&LOSS)));
+    // Whose flows leave this leaf.
+    let own =
+        || scene.fares().filter(|(job, _)| fabric.jobs[*job].ports.iter().any(|p| fabric.peer_node(*p) == Some(leaf)));
+    let loud = own().any(|(_, fare)| fare.ratio >= limit(&LOUD) * fare.high);
+    let lose: Vec<usize> = own().filter(|(_, fare)| fare.lost(limit(&LOSS))).map(|(job, _)| job).collect();
     // Parts differ from one stretch to the next as jobs take turns.
     let part = |stretch: &[Arc<Frame>]| {
         let sent = |p: &usize| mean(stretch.iter().filter_map(|f| f.get(Signal::Tx, *p)));
@@ -62,7 +78,7 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
         || is < limit(&TIMES) * was
         || is < highest + limit(&BEYOND)
         || loud
-        || !lose
+        || lose.is_empty()
     {
         return None;
     }
@@ -75,5 +91,6 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<(Finding, f64)> {
         percent(grown)
     );
     let link = fabric.ports.list[port].link?;
-    Some((Finding::new(Kind::EcmpCollision, Root::Link(link), 0.75, evidence, text), grown))
+    let finding = Finding::new(Kind::EcmpCollision, Root::Link(link), 0.75, evidence, text);
+    Some(Collision { finding, grown, lose })
 }

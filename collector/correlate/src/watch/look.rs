@@ -23,7 +23,7 @@ type Beside = (Range<usize>, *const Usual);
 #[derive(Default)]
 pub(super) struct Looked {
     pub districts: Districts,
-    stretches: RefCell<HashMap<Range<usize>, Rc<Stretch>>>,
+    stretches: RefCell<HashMap<Range<usize>, Arc<Stretch>>>,
     fares: RefCell<HashMap<Beside, Rc<Fares>>>,
     seen: RefCell<HashMap<(Beside, *const District), Rc<Seen>>>,
 }
@@ -42,9 +42,9 @@ impl Looked {
 
 /// A stretch beside what is usual, and what was found there.
 pub(super) struct Seen {
-    pub now: Rc<Stretch>,
+    pub now: Arc<Stretch>,
     /// All that is known of what was, for who was first.
-    past: Rc<Stretch>,
+    past: Arc<Stretch>,
     /// Also so that no other can have its address.
     usual: Arc<Usual>,
     district: Arc<District>,
@@ -59,7 +59,11 @@ impl Watch {
         let fares = || looked.fares.borrow_mut().entry(beside.clone()).or_default().clone();
         let stretch = |span: Range<usize>| {
             let mut known = looked.stretches.borrow_mut();
-            known.entry(span.clone()).or_insert_with(|| Rc::new(self.history.stretch(span))).clone()
+            // What is known of its last frames need not be added up again.
+            let ends = known.iter().filter(|(other, _)| other.end == span.end && other.start > span.start);
+            let end = ends.min_by_key(|(other, _)| other.start).map(|(_, end)| end.clone());
+            let new = || Arc::new(self.history.stretch(span.clone()).ends_with(end));
+            known.entry(span.clone()).or_insert_with(new).clone()
         };
         let seen = || Seen {
             now: stretch(span.clone()),
