@@ -1,7 +1,9 @@
 //! What each tick of live verdicts costs on a fleet, in time of one core: `cargo run --release -p fabriclens-correlate
-//! --example fleet -- HOSTS`, eight ports a host, 47 series a port, a sample a second, jobs of 16 hosts.
+//! --example fleet -- HOSTS [wired]`, eight ports a host, 47 series a port, a sample a second, jobs of 16 hosts. `wired`: cables
+//! are known, a leaf for each rail of 16 hosts and eight spines, so that each job is a part of the fabric by itself.
 
 use fabriclens_correlate::{ALL, Fabric, Frame, Job, Limits, Ports, Signal, Standing, Topology, Watch};
+use fabriclens_correlate::{End, Link, Node, Role};
 use fabriclens_model::Labels;
 use fabriclens_promql::Engine;
 use fabriclens_store::{Options, RowGroup, Store};
@@ -9,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PORTS: usize = 8;
+/// Hosts of a job.
+const JOB: usize = 16;
 
 fn series(host: usize, port: usize) -> Arc<[Labels]> {
     let (host, device) = (format!("node{host:04}"), format!("mlx5_{port}"));
@@ -74,7 +78,9 @@ fn pauses_since(port: usize) -> Option<usize> {
 fn main() {
     let hosts = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2000);
     let lists: Vec<_> = (0..hosts).flat_map(|h| (0..PORTS).map(move |p| series(h, p))).collect();
-    let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
+    let topology = if std::env::args().any(|a| a == "wired") { wired(hosts) } else { Topology::default() };
+    let ports = Ports::new(&topology);
+    let mut watch = Watch::new(Fabric::new(topology, ports, Vec::new()), Limits::default());
     let (mut standing, asked) = Standing::new(1000);
     let what = |labels: &Labels| match labels.metric() {
         "fabric_pfc_pause_seconds_total" | "fabric_pfc_frames_total" => What::Pause,
@@ -92,9 +98,9 @@ fn main() {
         let time = tick as i64 * 1000;
         watch.push(Frame::new(time * 1_000_000));
         if tick == 1 {
-            let all: Vec<usize> = (0..watch.fabric().ports.list.len()).collect();
+            let all: Vec<usize> = watch.fabric().host_ports().collect();
             let job = |(at, ports): (usize, &[usize])| Job { id: at.to_string(), ports: ports.to_vec(), since_ns: 0 };
-            watch.employ(all.chunks(16 * PORTS).enumerate().map(job).collect());
+            watch.employ(all.chunks(JOB * PORTS).enumerate().map(job).collect());
         }
         let before = cpu();
         for (port, list) in lists.iter().enumerate() {
@@ -131,6 +137,25 @@ fn main() {
     println!("{} questions are asked of the store, one by one", asked.len());
     cables(hosts * PORTS);
     by_promql(&lists.into_iter().take(2000).collect::<Vec<_>>());
+}
+
+/// See the module.
+fn wired(hosts: usize) -> Topology {
+    const SPINES: usize = 8;
+    let leaves = hosts.div_ceil(JOB) * PORTS;
+    let node = |name: String, role| Node { name, role };
+    let mut nodes: Vec<Node> = (0..hosts).map(|h| node(format!("node{h:04}"), Role::Host)).collect();
+    nodes.extend((0..leaves).map(|l| node(format!("leaf{l:04}"), Role::Leaf)));
+    nodes.extend((0..SPINES).map(|s| node(format!("spine{s}"), Role::Spine)));
+    let end = |node: usize, port: String| End { node, port };
+    let link = |a, b| Link::new([a, b], Some(12.5e9));
+    let leaf = |host: usize, rail: usize| hosts + host / JOB * PORTS + rail;
+    let down = (0..hosts).flat_map(|h| (0..PORTS).map(move |rail| (h, rail)));
+    let down = down.map(|(h, rail)| link(end(h, format!("mlx5_{rail}/1")), end(leaf(h, rail), (h % JOB).to_string())));
+    let up = (0..leaves).flat_map(|l| (0..SPINES).map(move |s| (l, s)));
+    let up = up.map(|(l, s)| link(end(hosts + l, format!("up{s}")), end(hosts + leaves + s, l.to_string())));
+    let links = down.chain(up).collect();
+    Topology::new(nodes, links)
 }
 
 /// To find the cables of so many NIC ports, each to a switch's port that tells its counters, where nobody tells them. All

@@ -174,17 +174,21 @@ impl Districts {
 /// The tier of hosts is 0.
 const LEAF: usize = 1;
 
-/// By node: how many cables away the next host is.
-fn tiers(fabric: &Fabric) -> Vec<usize> {
+/// By node: how many cables away the next host is, if there is one.
+fn tiers(fabric: &Fabric) -> Vec<Option<usize>> {
     let hosts = (0..fabric.topology.nodes.len()).filter(|n| fabric.topology.nodes[*n].role == Role::Host);
-    let mut tiers = vec![usize::MAX; fabric.topology.nodes.len()];
+    let mut tiers = vec![None; fabric.topology.nodes.len()];
     let mut next: Vec<usize> = hosts.collect();
     for tier in 0.. {
-        next.retain(|node| tiers[*node] == usize::MAX);
+        // Each once: a switch is reached from all that are wired to it.
+        next.retain(|node| {
+            let new = tiers[*node].is_none();
+            tiers[*node].get_or_insert(tier);
+            new
+        });
         if next.is_empty() {
             return tiers;
         }
-        next.iter().for_each(|node| tiers[*node] = tier);
         let ports = next.iter().flat_map(|node| fabric.ports.of_node(*node));
         next = ports.filter_map(|port| fabric.peer_node(*port)).collect();
     }
@@ -204,7 +208,7 @@ impl Parts {
         let n = fabric.topology.nodes.len();
         let tiers = tiers(fabric);
         let peers = |node: usize| fabric.ports.of_node(node).iter().filter_map(|port| fabric.peer_node(*port));
-        let is_top = |node: usize| tiers[node] > LEAF && peers(node).all(|peer| tiers[peer] < tiers[node]);
+        let is_top = |node: usize| tiers[node] > Some(LEAF) && peers(node).all(|peer| tiers[peer] < tiers[node]);
         let crosses: Vec<bool> = (0..n).map(is_top).collect();
         // One more for those of whom no cable is known.
         let mut islands = Self { up: (0..=n).collect(), crosses: vec![false; n] };
