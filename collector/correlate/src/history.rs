@@ -376,7 +376,7 @@ mod tests {
         let mut history = History::default();
         for second in 0..30_i64 {
             let mut frame = Frame::new(second * 1_000_000_000);
-            for port in (0..300).filter(|port| (port + second as usize) % 7 > 0) {
+            for port in (0..300).filter(|port| !(port + second as usize).is_multiple_of(7)) {
                 frame.set(Signal::Tx, port, (port as i64 * second) as f64);
                 frame.set(Signal::PauseRx, port, 0.5);
                 if port % 2 == 0 && second > 20 {
