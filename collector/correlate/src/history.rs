@@ -174,6 +174,8 @@ pub struct History {
     calmed: u64,
     /// What is usual, and of which calm and jobs: it holds for a second, or as long as trouble lasts. By what is known.
     usual: ((u64, u64), HashMap<usize, Arc<Usual>>),
+    /// The same where trouble elsewhere stops nothing, and of which last instant and jobs.
+    there: Option<((i64, u64), Arc<Usual>)>,
 }
 
 impl History {
@@ -240,7 +242,7 @@ impl History {
                 *rate = 0.0;
             }
         }
-        self.usual = Default::default();
+        (self.usual, self.there) = Default::default();
     }
 
     /// A frame of before that is known to be calm.
@@ -332,6 +334,26 @@ impl History {
         let calm = || Stretch::new(self.calm.iter().cloned().collect());
         let new = || Arc::new(any.map_or_else(|| Usual::of(calm(), fabric, fresh_ns), |usual| usual.known(fresh)));
         self.usual.1.entry(fresh).or_insert_with(new).clone()
+    }
+
+    /// What is usual where nothing has been wrong since an instant (Unix ns), although it may be elsewhere: the last frames but
+    /// for `lag`. Where these are fewer, or something was wrong, what is usual for all; `fresh_ns` as there.
+    pub fn usual_there(&mut self, fabric: &Fabric, lag: usize, since_ns: i64, fresh_ns: i64) -> Arc<Usual> {
+        let mut recent: Vec<Arc<Frame>> = self.frames.iter().rev().skip(lag).cloned().collect();
+        recent.retain(|frame| !frame.is_empty());
+        recent.truncate(USUAL);
+        recent.reverse();
+        let (first, last) = (recent.first().map(|f| f.time_ns), recent.last().map(|f| f.time_ns));
+        let stopped = self.calm.back().is_some_and(|calm| Some(calm.time_ns) < last);
+        let Some(last) = last.filter(|_| stopped && recent.len() >= self.calm.len() && first >= Some(since_ns)) else {
+            return self.usual(fabric, fresh_ns);
+        };
+        let of = (last, fabric.revision());
+        if let Some((_, usual)) = self.there.as_ref().filter(|(known, _)| *known == of) {
+            return usual.clone();
+        }
+        let usual = Usual::of(Stretch::new(recent), fabric, i64::MIN);
+        self.there.insert((of, Arc::new(usual))).1.clone()
     }
 }
 

@@ -182,3 +182,20 @@ fn collisions_at_two_leaves_are_two() {
     told.sort();
     assert_eq!(told, ["left", "right"].map(|job| (Kind::EcmpCollision, vec![job.to_owned()])));
 }
+
+#[test]
+fn what_is_usual_goes_on_where_nothing_is_wrong() {
+    let found = watch(&parted(0), [80, 200, 0], |fabric, frame| {
+        held(fabric, frame);
+        // A job moves twice what it did, until it loses four tenths of that.
+        let times = if frame.time_ns < 220 * S { 2.0 } else { 1.2 };
+        for port in &fabric.jobs[1].ports {
+            moves(frame, *port, times * USUAL);
+            frame.set(Signal::EcnRx, *port, if times < 2.0 { 400.0 } else { 100.0 });
+        }
+    });
+    let told = told(found);
+    let [(..), (kind, victims, second)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((*kind, &victims[..]), (Kind::FabricCongestion, &["right".to_owned()][..]));
+    assert!((220..250).contains(second), "{told:?}");
+}

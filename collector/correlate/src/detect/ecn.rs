@@ -134,7 +134,6 @@ fn hosts_see_no_marks(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let paused: Vec<usize> = scene
-        .fabric
         .host_ports()
         .filter(|p| scene.now(Signal::PauseRx, *p).is_some_and(|s| s >= scene.limit(&PAUSED)))
         .collect();

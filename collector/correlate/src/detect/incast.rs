@@ -81,10 +81,8 @@ fn alone(scene: &Scene<'_>, terminals: &[Terminal], priority: Option<usize>) -> 
 /// The one that gets far more marked packets than all others, while switches pause senders.
 fn from_hosts(scene: &Scene<'_>) -> Option<Target> {
     let limit = |row| scene.limit(row);
-    let paused = scene
-        .fabric
-        .host_ports()
-        .any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= scene.limit(&PAUSED)));
+    let paused =
+        scene.host_ports().any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= scene.limit(&PAUSED)));
     let mut marked: Vec<(usize, f64)> =
         scene.host_ports().filter_map(|p| Some((p, scene.now(Signal::EcnRx, p)?))).collect();
     marked.sort_by(|a, b| b.1.total_cmp(&a.1));

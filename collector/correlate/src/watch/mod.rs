@@ -164,10 +164,14 @@ impl Watch {
     /// Takes the next frame.
     pub fn push(&mut self, frame: Frame) {
         let lag = self.ticks(LAG_S);
-        let standing = |e: &Episode| e.start_ns.saturating_add((self.stands_s(e.verdict()) * 1e9) as i64);
-        let bent = self.open.iter().filter(|e| e.verdict().kind.bends());
-        let calm_ns = bent.map(standing).fold(self.calm_ns, i64::max);
+        let calm_ns = self.straight_ns(self.open.iter(), self.calm_ns);
         self.history.push(frame, lag, calm_ns);
+    }
+
+    /// Since when all of these are a part of what is usual, and not before `calm_ns`; Unix ns.
+    fn straight_ns<'a>(&self, open: impl Iterator<Item = &'a Episode>, calm_ns: i64) -> i64 {
+        let standing = |e: &Episode| e.start_ns.saturating_add((self.stands_s(e.verdict()) * 1e9) as i64);
+        open.filter(|e| e.verdict().kind.bends()).map(standing).fold(calm_ns, i64::max)
     }
 
     /// The newest instant that was pushed, Unix nanoseconds.

@@ -20,7 +20,10 @@ impl Watch {
     fn begin_at(&mut self, looked: &Looked, open: &mut Vec<Episode>, at: &Touched) {
         let over_ns = self.over_ns(looked, at);
         let calm_ns = over_ns.saturating_add((SETTLE_S * 1e9) as i64);
-        let usual = self.history.usual(&self.fabric, calm_ns);
+        // Trouble elsewhere bends nothing here.
+        let here = open.iter().filter(|episode| self.touched(looked, episode).meets(at));
+        let (lag, straight_ns) = (self.ticks(LAG_S), self.straight_ns(here, calm_ns));
+        let usual = self.history.usual_there(&self.fabric, lag, straight_ns, calm_ns);
         // Links and adapters that are bad for weeks hide nothing.
         let near = || open.iter().filter(|episode| self.touched(looked, episode).meets(at));
         let others: Vec<Other> = near().map(|episode| self.other(looked, episode)).collect();
