@@ -4,6 +4,7 @@
 //! Several may be open. Trouble that is seen where it is (a NIC that pauses, a link with errors) is one for each place.
 //! What is inferred from what others suffer has many faces, so it belongs to what is open already.
 
+mod calm;
 mod episode;
 mod leave;
 mod look;
@@ -11,7 +12,7 @@ mod open;
 
 use crate::cables::{self, Cables};
 use crate::detect::Detector;
-use crate::district::{District, Districts, Touched};
+use crate::district::{District, Touched};
 use crate::doubt::{Doubts, Reason};
 use crate::fabric::{Fabric, Job};
 use crate::finding::{Finding, Kind, Root};
@@ -72,9 +73,6 @@ const TURNS: [usize; 2] = [1, 8];
 /// Seconds of calm that a detector needs to tell trouble beside what is open: it compares, so what is usual by now says
 /// nothing.
 const COMPARES_S: f64 = 10.0;
-
-/// Incidents that are over and still tell since when all is usual at their places: of each, minutes.
-const ENDED: usize = 256;
 
 /// Ticks of a stretch, and whether it may begin before the incident.
 type Length = (usize, bool);
@@ -166,12 +164,6 @@ impl Watch {
         let lag = self.ticks(LAG_S);
         let calm_ns = self.straight_ns(self.open.iter(), self.calm_ns);
         self.history.push(frame, lag, calm_ns);
-    }
-
-    /// Since when all of these are a part of what is usual, and not before `calm_ns`; Unix ns.
-    fn straight_ns<'a>(&self, open: impl Iterator<Item = &'a Episode>, calm_ns: i64) -> i64 {
-        let standing = |e: &Episode| e.start_ns.saturating_add((self.stands_s(e.verdict()) * 1e9) as i64);
-        open.filter(|e| e.verdict().kind.bends()).map(standing).fold(calm_ns, i64::max)
     }
 
     /// The newest instant that was pushed, Unix nanoseconds.
@@ -311,24 +303,6 @@ impl Watch {
         self.judge_by(&looked)
     }
 
-    /// Nothing is worked out yet but the parts of the fabric.
-    fn look(&mut self) -> Looked {
-        let usual = self.history.usual(&self.fabric, self.calm_ns);
-        let now = self.history.last_since(self.ticks(HEARD_S), i64::MIN);
-        Looked::of(Districts::of(&self.fabric, &self.limits, &now, &usual))
-    }
-
-    /// Parts of the fabric that an incident touches.
-    fn touched(&self, looked: &Looked, episode: &Episode) -> Touched {
-        looked.touched(episode.verdict(), &self.fabric)
-    }
-
-    /// When the last incident that touched these parts was over, Unix ns.
-    fn over_ns(&self, looked: &Looked, at: &Touched) -> i64 {
-        let here = self.ended.iter().rev().find(|(ports, _)| looked.districts.touched(ports.iter().copied()).meets(at));
-        here.map_or(i64::MIN, |(_, over_ns)| *over_ns)
-    }
-
     fn judge_by(&mut self, looked: &Looked) -> Vec<Incident> {
         let all = std::mem::take(&mut self.open);
         let due = self.due(&all);
@@ -384,20 +358,6 @@ impl Watch {
             (0..turns.min(all.len())).map(|k| all[first.wrapping_add(k) % all.len()]).collect::<Vec<_>>()
         };
         [old, young].into_iter().zip(TURNS).flat_map(some).collect()
-    }
-
-    /// Notes where it was, and tells which parts of the fabric are calm from now on.
-    fn is_over(&mut self, looked: &Looked, episode: &Episode) -> Touched {
-        let Finding { kind, root, .. } = episode.verdict();
-        if kind.bends() && !self.fabric.is_reboot(*kind, root) {
-            let now_ns = self.history.now_ns();
-            self.calm_ns = now_ns + (SETTLE_S * 1e9) as i64;
-            self.ended.push_back((episode.verdict().ports(&self.fabric), now_ns));
-            if self.ended.len() > ENDED {
-                self.ended.pop_front();
-            }
-        }
-        self.touched(looked, episode)
     }
 
     fn other(&self, looked: &Looked, episode: &Episode) -> Other {

@@ -20,16 +20,14 @@ impl Watch {
     fn begin_at(&mut self, looked: &Looked, open: &mut Vec<Episode>, at: &Touched) {
         let over_ns = self.over_ns(looked, at);
         let calm_ns = over_ns.saturating_add((SETTLE_S * 1e9) as i64);
-        // Trouble elsewhere bends nothing here.
-        let here = open.iter().filter(|episode| self.touched(looked, episode).meets(at));
-        let (lag, straight_ns) = (self.ticks(LAG_S), self.straight_ns(here, calm_ns));
+        let near: Vec<&Episode> = open.iter().filter(|episode| self.touched(looked, episode).meets(at)).collect();
+        let (lag, straight_ns) = (self.ticks(LAG_S), self.straight_ns(near.iter().copied(), calm_ns));
         let usual = self.history.usual_there(&self.fabric, lag, straight_ns, calm_ns);
         // Links and adapters that are bad for weeks hide nothing.
-        let near = || open.iter().filter(|episode| self.touched(looked, episode).meets(at));
-        let others: Vec<Other> = near().map(|episode| self.other(looked, episode)).collect();
+        let others: Vec<Other> = near.iter().map(|episode| self.other(looked, episode)).collect();
         let first = others.iter().all(|other| other.chronic);
         // What is open bends nothing, or is a part of what is usual by now.
-        let straight = near().all(|e| self.standing(e) || !e.verdict().kind.bends());
+        let straight = near.iter().all(|e| self.standing(e) || !e.verdict().kind.bends());
         let mut found: Vec<(Finding, usize, i64)> = Vec::new();
         for (length, detectors) in self.by_length(&usual, |d| self.ticks(d.needs_s)) {
             // What needs no comparison needs no calm before it.
