@@ -15,8 +15,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bytes a second: what moves more goes somewhere.
-const BUSY: f64 = 1e6;
+/// Of its rate: a port that moves more carries somebody's work. Hosts that rest still talk a little.
+const BUSY: f64 = 0.01;
 
 /// One part, or several that one trouble touches.
 #[derive(Clone, Debug, Default)]
@@ -71,8 +71,9 @@ impl Districts {
     pub fn of(fabric: &Fabric, limits: &Limits, now: &Stretch, usual: &Usual) -> Self {
         let whole = Arc::new(District::whole(fabric));
         let moves = |port: usize| {
+            let rate = usual.stretch.mean(Signal::Rate, port).or_else(|| fabric.nominal(port));
             let bytes = [Signal::Tx, Signal::Rx].map(|s| [usual.stretch.mean(s, port), now.mean(s, port)]);
-            bytes.into_iter().flatten().flatten().any(|bytes| bytes > BUSY)
+            bytes.into_iter().flatten().flatten().any(|bytes| bytes > BUSY * rate.unwrap_or(0.0))
         };
         let of_job: HashSet<usize> = fabric.jobs.iter().flat_map(|job| job.ports.iter().copied()).collect();
         let stray: Vec<usize> = fabric.host_ports().filter(|p| !of_job.contains(p) && moves(*p)).collect();
@@ -97,7 +98,6 @@ impl Districts {
     fn number(fabric: &Fabric, parts: &mut Parts, whole: Arc<District>) -> Self {
         let mut each: Vec<District> = vec![District::default()];
         let mut known: HashMap<usize, usize> = HashMap::new();
-        let mut of_jobs = HashSet::new();
         for (at, job) in fabric.jobs.iter().enumerate() {
             let Some(port) = job.ports.first() else {
                 each[0].jobs.push(at);
@@ -109,7 +109,6 @@ impl Districts {
                 each.push(District::default());
             }
             each[number].jobs.push(at);
-            of_jobs.insert(part);
         }
         // Where no job is, nobody is harmed: all of that is one.
         let of_port: Vec<usize> = (0..fabric.ports.list.len())

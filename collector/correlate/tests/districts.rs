@@ -112,6 +112,14 @@ fn where_pause_goes_between_them_they_are_one() {
 fn where_somebody_moves_data_of_whom_no_job_is_known_all_is_one() {
     let found = watch(&parted(1), [100, 80, 0], |fabric, frame| (0..2).for_each(|job| is_marked(fabric, frame, job)));
     assert_eq!(only(found).victim_jobs, ["left", "right"], "where its data goes nobody can tell");
+
+    let rests = |fabric: &Fabric, frame: &mut Frame| moves(frame, host(fabric, 7), 0.001 * USUAL);
+    let marked = |fabric: &Fabric, frame: &mut Frame| (0..2).for_each(|job| is_marked(fabric, frame, job));
+    assert_eq!(
+        watch_on(&parted(1), Limits::default(), rests, [100, 80, 0], marked).len(),
+        2,
+        "it moves next to nothing"
+    );
 }
 
 #[test]
