@@ -10,7 +10,7 @@ use crate::limits::Limits;
 use crate::signal::Signal;
 use crate::topology::Role;
 use crate::usual::Usual;
-use crate::wait::{CREDITS, PAUSED};
+use crate::wait;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -79,10 +79,8 @@ impl Districts {
         let stray: Vec<usize> = fabric.host_ports().filter(|p| !of_job.contains(p) && moves(*p)).collect();
         let mut parts = Parts::of(fabric, &stray);
         let held = |port: usize| {
-            let told = |signal| now.mean(signal, port).is_some();
-            let (signal, least) =
-                if told(Signal::PauseRx) { (Signal::PauseRx, &PAUSED) } else { (Signal::XmitWait, &CREDITS) };
-            now.values(signal, port).any(|share| share >= limits.get(least))
+            let long = |(signal, least)| now.values(signal, port).any(|share| share >= limits.get(least));
+            wait::told(now, port).is_some_and(long)
         };
         for port in fabric.switch_ports().filter(|port| held(*port)) {
             let peer = fabric.peer_node(port).filter(|peer| fabric.topology.nodes[*peer].role != Role::Host);
@@ -209,23 +207,14 @@ impl Parts {
         let peers = |node: usize| fabric.ports.of_node(node).iter().filter_map(|port| fabric.peer_node(*port));
         let is_top = |node: usize| tiers[node] > Some(LEAF) && peers(node).all(|peer| tiers[peer] < tiers[node]);
         let crosses: Vec<bool> = (0..n).map(is_top).collect();
+        let cables = || fabric.topology.links.iter().map(|link| link.ends.each_ref().map(|end| end.node));
         // One more for those of whom no cable is known.
         let mut islands = Self { up: (0..=n).collect(), crosses: vec![false; n] };
+        cables().for_each(|[a, b]| islands.join(a, b));
+        let mixed: HashSet<usize> = stray.iter().map(|port| islands.top(fabric.ports.list[*port].end.node)).collect();
         let mut parts = Self { up: (0..=n).collect(), crosses };
-        for link in &fabric.topology.links {
-            let [a, b] = link.ends.each_ref().map(|end| end.node);
-            islands.join(a, b);
-            if !parts.crosses[a] && !parts.crosses[b] {
-                parts.join(a, b);
-            }
-        }
-        let mut mixed = HashSet::new();
-        for port in stray {
-            mixed.insert(islands.top(fabric.ports.list[*port].end.node));
-        }
-        for link in &fabric.topology.links {
-            let [a, b] = link.ends.each_ref().map(|end| end.node);
-            if mixed.contains(&islands.top(a)) {
+        for [a, b] in cables() {
+            if !parts.crosses[a] && !parts.crosses[b] || mixed.contains(&islands.top(a)) {
                 parts.join(a, b);
             }
         }

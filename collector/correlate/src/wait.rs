@@ -1,7 +1,7 @@
 //! Who is kept from sending: Ethernet holds back by pause, in one priority or in all; InfiniBand by giving no credits, which
 //! the sender counts as waiting. [`crate::graph`] joins them to who waits for whom.
 
-use crate::history::Frame;
+use crate::history::{Frame, Stretch};
 use crate::limits::{Limit, limits};
 use crate::priority::Priorities;
 use crate::scene::Scene;
@@ -45,12 +45,16 @@ pub struct Began {
     pub seen: bool,
 }
 
+/// What tells of a port that it is held, and from which value on.
+pub fn told(now: &Stretch, port: usize) -> Option<(Signal, &'static Limit)> {
+    let rows = [(Signal::PauseRx, &PAUSED), (Signal::XmitWait, &CREDITS)];
+    rows.into_iter().find(|(signal, _)| now.mean(*signal, port).is_some())
+}
+
 impl Sign {
     /// That this port is kept from sending: it is paused, or where pause is not measured without credits.
     pub fn of(scene: &Scene<'_>, port: usize) -> Option<Self> {
-        let rows = [(Signal::PauseRx, &PAUSED), (Signal::XmitWait, &CREDITS)];
-        let told = rows.into_iter().find(|(signal, _)| scene.now(*signal, port).is_some());
-        told.map(|(signal, least)| Self { signal, at: port, least })
+        told(scene.now, port).map(|(signal, least)| Self { signal, at: port, least })
     }
 
     /// That this port keeps its peer from sending, by its own word or else by the peer's.

@@ -35,7 +35,11 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     found.sort_by(|a, b| b.grown.total_cmp(&a.grown));
     // Who loses at one leaf sends less at its others too: there it is no second collision.
     let mut lose = BTreeSet::new();
-    found.retain(|one| one.lose.iter().filter(|job| lose.insert(**job)).count() == one.lose.len());
+    found.retain(|one| {
+        let is_first = one.lose.is_disjoint(&lose);
+        lose.extend(one.lose.iter().copied());
+        is_first
+    });
     found.into_iter().map(|one| one.finding).collect()
 }
 
@@ -44,7 +48,7 @@ struct Collision {
     /// The link's part of the leaf's traffic, by this.
     grown: f64,
     /// Jobs of the leaf.
-    lose: Vec<usize>,
+    lose: BTreeSet<usize>,
 }
 
 fn judge(scene: &Scene<'_>, leaf: usize) -> Option<Collision> {
@@ -59,11 +63,10 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<Collision> {
     }
     let shift = |port: usize| Some(scene.now(Signal::Tx, port)? / now - scene.usual(Signal::Tx, port)? / usual);
     let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    // Whose flows leave this leaf.
-    let own =
-        || scene.fares().filter(|(job, _)| fabric.jobs[*job].ports.iter().any(|p| fabric.peer_node(*p) == Some(leaf)));
-    let loud = own().any(|(_, fare)| fare.ratio >= limit(&LOUD) * fare.high);
-    let lose: Vec<usize> = own().filter(|(_, fare)| fare.lost(limit(&LOSS))).map(|(job, _)| job).collect();
+    let (sent, before) = (scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
+    if grown < limit(&SHIFT) || sent < limit(&MORE) * before {
+        return None;
+    }
     // Parts differ from one stretch to the next as jobs take turns.
     let part = |stretch: &[Arc<Frame>]| {
         let sent = |p: &usize| mean(stretch.iter().filter_map(|f| f.get(Signal::Tx, *p)));
@@ -71,18 +74,15 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<Collision> {
     };
     let long = scene.now.ticks().min(scene.usual.stretch.ticks() / 2).max(1);
     let highest = scene.usual.stretch.frames().windows(long).filter_map(part).fold(0.0, f64::max);
-    let (is, was) = (part(scene.now.frames())?, scene.usual(Signal::Tx, port)? / usual);
-    let more = scene.now(Signal::Tx, port)? / scene.usual(Signal::Tx, port)?;
-    if grown < limit(&SHIFT)
-        || more < limit(&MORE)
-        || is < limit(&TIMES) * was
-        || is < highest + limit(&BEYOND)
-        || loud
-        || lose.is_empty()
-    {
+    let is = part(scene.now.frames())?;
+    // Whose flows leave this leaf.
+    let own =
+        || scene.fares().filter(|(job, _)| fabric.jobs[*job].ports.iter().any(|p| fabric.peer_node(*p) == Some(leaf)));
+    let loud = own().any(|(_, fare)| fare.ratio >= limit(&LOUD) * fare.high);
+    let lose: BTreeSet<usize> = own().filter(|(_, fare)| fare.lost(limit(&LOSS))).map(|(job, _)| job).collect();
+    if is < limit(&TIMES) * before / usual || is < highest + limit(&BEYOND) || loud || lose.is_empty() {
         return None;
     }
-    let (sent, before) = (scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
     let evidence = evidence(scene, Signal::Tx, port, sent, limit(&MORE) * before);
     let text = format!(
         "{} carries {} more of what its leaf sends than before, although the leaf sends no more: flows share it while links \
