@@ -3,7 +3,7 @@
 
 use crate::finding::{Kind, Root};
 use crate::topology::{End, Link, Node, Role, Topology};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A port that is measured or has a cable.
 #[derive(Clone, Debug)]
@@ -124,13 +124,16 @@ pub struct Fabric {
     told: Vec<bool>,
     /// Of the jobs.
     revision: u64,
+    /// By port, of those that were asked for.
+    connected: HashMap<usize, BTreeSet<usize>>,
 }
 
 impl Fabric {
     /// Of its parts.
     pub fn new(topology: Topology, ports: Ports, jobs: Vec<Job>) -> Self {
         let told = vec![true; topology.nodes.len()];
-        let mut fabric = Self { topology, ports, jobs, owner: Vec::new(), told, revision: 0 };
+        let mut fabric =
+            Self { topology, ports, jobs, owner: Vec::new(), told, revision: 0, connected: HashMap::new() };
         fabric.own();
         fabric
     }
@@ -161,6 +164,7 @@ impl Fabric {
     /// anybody who tells of them. `keeps` tells nodes that somebody still names.
     pub(crate) fn leave(&mut self, ports: &[usize], keeps: impl Fn(usize) -> bool) {
         ports.iter().for_each(|port| self.ports.leave(*port));
+        self.connected.clear();
         for node in 0..self.topology.nodes.len() {
             let told = self.told.get(node).copied().unwrap_or(false);
             let left = told || keeps(node) || !self.ports.of_node(node).is_empty();
@@ -264,6 +268,24 @@ impl Fabric {
     /// The job that has a host port for itself.
     pub fn job_of(&self, port: usize) -> Option<usize> {
         self.owner.get(port).copied().flatten()
+    }
+
+    /// Takes down who is connected to a port ([`crate::connected`]).
+    pub fn connect(&mut self, port: usize, others: BTreeSet<usize>) {
+        self.connected.insert(port, others);
+    }
+
+    /// The first of these ports of which nobody took down who is connected to it; what is known of others is forgotten.
+    pub(crate) fn unconnected(&mut self, ports: &[usize]) -> Option<usize> {
+        self.connected.retain(|port, _| ports.contains(port));
+        ports.iter().copied().find(|port| !self.connected.contains_key(port))
+    }
+
+    /// Who is connected to any of these ports, if that is known of each of them.
+    pub(crate) fn connected_to(&self, ports: &[usize]) -> Option<BTreeSet<usize>> {
+        let of = |port: &usize| self.connected.get(port).filter(|others| !others.is_empty());
+        let known: Option<Vec<_>> = ports.iter().map(of).collect();
+        known.map(|known| known.into_iter().flatten().copied().collect())
     }
 
     /// Bytes a second that a port's link should carry, if the topology says.

@@ -1,6 +1,7 @@
 //! Who sends what is too much. Congestion that is only marked shows at its receiver, which notifies those who send: their
-//! counters name them. Which flows there are nobody tells; where only one receiver notifies more than usual, all who are
-//! notified more send to it, otherwise those of its own jobs.
+//! counters name them. Queue pairs tell who is connected to it; where these are not known, or none of those is notified
+//! more than usual (the kernel's own queue pairs, for storage, are not told), it is all who are if only one receiver
+//! notifies more than usual, otherwise those of its own jobs.
 
 use crate::scene::Scene;
 use crate::signal::Signal;
@@ -36,12 +37,18 @@ pub fn senders(scene: &Scene<'_>, receivers: &[usize]) -> Vec<usize> {
         let loud = ports.into_iter().filter(|(_, more)| *more > 0.0 && *more >= least);
         loud.map(|(port, _)| port).take(NAMED).collect::<Vec<_>>()
     };
-    let may = scene.host_ports().filter(|port| alone || members.contains(port)).filter(sends);
-    let notified = loudest_first(may.filter_map(|p| Some((p, more(Signal::CnpRx, p)?))).collect());
-    if !notified.is_empty() {
-        return notified;
-    }
+    let connected = fabric.connected_to(receivers).unwrap_or_default();
+    let connected = || connected.iter().copied().filter(sends);
+    let notified = |port| Some((port, more(Signal::CnpRx, port)?));
+    let most = scene.host_ports().filter_map(notified).map(|(_, more)| more).fold(0.0, f64::max);
+    let near = scene.host_ports().filter(|port| alone || members.contains(port)).filter(sends);
     // Nobody is notified, or nobody counts it.
-    let sent = |port: usize| Some((port, scene.now(Signal::Tx, port)?));
-    loudest_first(members.into_iter().filter(sends).filter_map(sent).collect())
+    let sent = |port| Some((port, scene.now(Signal::Tx, port)?));
+    let guesses: [Vec<_>; 4] = [
+        connected().filter_map(notified).filter(|(_, more)| *more >= PART * most).collect(),
+        near.filter_map(notified).collect(),
+        connected().filter_map(sent).collect(),
+        members.iter().copied().filter(sends).filter_map(sent).collect(),
+    ];
+    guesses.into_iter().map(loudest_first).find(|ports| !ports.is_empty()).unwrap_or_default()
 }

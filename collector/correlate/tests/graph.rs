@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{RATE, USUAL, egress, host, link, moves, watch};
+use common::{RATE, USUAL, egress, fabric, host, link, moves, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Place};
-use fabriclens_correlate::{Fabric, Frame, Kind, Signal};
+use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
 
 const S: i64 = 1_000_000_000;
 /// Nodes of the fabric of these tests.
@@ -234,4 +234,21 @@ fn who_sends_to_the_one_that_is_marked_is_named_the_loudest_first() {
         ("h3 1 of odd", 3),
         "nobody counts it: the job's others, by what they send"
     );
+}
+
+#[test]
+fn who_is_connected_to_the_one_that_is_marked_is_known_by_queue_pairs() {
+    let found = |others: &[usize], told: &[usize], also: usize| {
+        let mut fabric = fabric();
+        let port = host(&fabric, 5);
+        fabric.connect(port, others.iter().map(|h| host(&fabric, *h)).collect());
+        let fault = |fabric: &Fabric, frame: &mut Frame| {
+            marked(fabric, frame, told);
+            frame.set(Signal::CnpTx, host(fabric, also), 15_000.0);
+        };
+        senders(&watch_on(&fabric, Limits::default(), |_, _| (), [80, 40, 0], fault))
+    };
+    assert_eq!(found(&[1, 2, 3], &[7, 2, 1], 5), ["h2 1 of even", "h1 1 of odd"], "h7 is told by another");
+    assert_eq!(found(&[1, 2, 3], &[7, 2, 1], 6), ["h2 1 of even", "h1 1 of odd"], "also where two notify");
+    assert_eq!(found(&[4], &[7, 2, 1], 6), ["h7 1 of odd", "h1 1 of odd"], "none of those that are told slows down");
 }

@@ -8,7 +8,7 @@ mod labels;
 mod matcher;
 mod memory;
 
-pub use budget::{Budget, Unlimited};
+pub use budget::{Budget, Purse, Unlimited};
 pub use civil::Civil;
 pub use hint::{Hint, Rollup, Selected};
 pub use labels::Labels;

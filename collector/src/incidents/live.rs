@@ -11,6 +11,7 @@ use fabriclens_store::RowGroup;
 use tokio::sync::watch::Receiver;
 
 use super::eyes::{Eyes, STEP_MS, frame_of};
+use super::flows::Flows;
 use super::late::{self, Late};
 use crate::api::time::now_ms;
 use crate::every::{Why, every};
@@ -69,6 +70,7 @@ struct Live {
     late: Arc<Late>,
     /// When the next question is asked, Unix ms.
     ask_ms: i64,
+    flows: Flows,
     running: Running,
     topology: Option<Arc<Topology>>,
     /// Ports that there ever were when jobs were last told theirs.
@@ -102,6 +104,7 @@ impl Live {
             standing,
             late,
             ask_ms: 0,
+            flows: Flows::default(),
             running: Running::default(),
             topology: None,
             ports: 0,
@@ -140,6 +143,7 @@ impl Live {
         self.take_up(now);
         self.take_up_late(now);
         self.infer();
+        self.flows.round(&self.parts, &mut self.eyes.watch, now);
         self.parts.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
         let mut seen = self.eyes.watch.judge();

@@ -4,6 +4,7 @@
 pub mod book;
 mod changes;
 mod eyes;
+mod flows;
 mod late;
 pub mod live;
 mod notify;

@@ -26,7 +26,7 @@ use crate::topology::{Described, Topology};
 use crate::usual::Usual;
 use episode::Episode;
 use look::Looked;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Seconds without a finding after which an incident is over.
@@ -70,6 +70,8 @@ const HOST_DOWN_S: f64 = 60.0;
 const MOST: usize = 64;
 /// Old and young incidents that are judged at one look; the others wait for their turn.
 const TURNS: [usize; 2] = [1, 8];
+/// Receivers of an incident of which is asked who is connected to them.
+const ASKED: usize = 16;
 /// Seconds of calm that a detector needs to tell trouble beside what is open: it compares, so what is usual by now says
 /// nothing.
 const COMPARES_S: f64 = 10.0;
@@ -151,6 +153,18 @@ impl Watch {
             doubts: Doubts::default(),
             full: false,
         }
+    }
+
+    /// A port that gets too much by what is open, of which nobody has told yet who is connected to it.
+    pub fn unconnected(&mut self) -> Option<usize> {
+        let receivers = |episode: &Episode| episode.verdict().receivers.iter().take(ASKED).copied().collect::<Vec<_>>();
+        let all: Vec<usize> = self.open.iter().flat_map(receivers).collect();
+        self.fabric.unconnected(&all)
+    }
+
+    /// Takes down who is connected to one.
+    pub fn connect(&mut self, port: usize, others: BTreeSet<usize>) {
+        self.fabric.connect(port, others);
     }
 
     /// Takes the next frame and judges; what it returns is over.

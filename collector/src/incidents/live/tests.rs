@@ -13,6 +13,7 @@ use fabriclens_model::Labels;
 use fabriclens_store::{Options, Store};
 
 const HOUR: i64 = 3_600_000;
+const CNP: &str = "fabric_cnp_packets_total";
 
 fn parts(dir: &std::path::Path) -> Parts {
     let config = Config { data: dir.to_owned(), ..Config::default() };
@@ -33,7 +34,7 @@ fn parts(dir: &std::path::Path) -> Parts {
     }
 }
 
-/// Three hosts, the first of which pauses its switch, and a collector whose clock may be another than theirs.
+/// Three hosts, the first of which pauses its switch or gets too much, and a collector whose clock may be another than theirs.
 struct Hosts {
     live: Live,
     lists: Vec<Arc<[Labels]>>,
@@ -41,6 +42,19 @@ struct Hosts {
     paused_s: f64,
     /// Whether the first one's link is up.
     up: bool,
+    /// Marked packets a second that it gets, and so far.
+    marked: [f64; 2],
+}
+
+/// That of the first host is connected to that of the second.
+fn queue_pair(host: &str) -> Labels {
+    let [local, remote] = match host {
+        "h0" => ["17", "18"],
+        "h1" => ["18", "17"],
+        _ => ["19", "20"],
+    };
+    let ends = [("local", local), ("remote", remote), ("device", "mlx5_0"), ("port", "1"), ("host", host)];
+    Labels::new([("__name__", "fabric_queue_pair_info")].into_iter().chain(ends))
 }
 
 impl Hosts {
@@ -52,7 +66,9 @@ impl Hosts {
         let list = |host: &str| {
             let bytes = ["transmit", "receive"].map(|direction| one(host, "fabric_port_io_bytes_total", direction));
             let own = ["fabric_pfc_pause_seconds_total", "fabric_port_up"].map(|name| one(host, name, "transmit"));
-            bytes.into_iter().chain(own).collect()
+            let got = ["fabric_port_packets_total", "fabric_ecn_packets_total", "fabric_cnp_packets_total"];
+            let got = got.map(|name| one(host, name, "receive"));
+            bytes.into_iter().chain(own).chain(got).chain([one(host, CNP, "transmit"), queue_pair(host)]).collect()
         };
         parts.sink.tap().open();
         let now_ms = now_ms() / 1000 * 1000 - 2 * HOUR;
@@ -62,6 +78,7 @@ impl Hosts {
             now_ms,
             paused_s: 0.0,
             up: true,
+            marked: [0.0; 2],
         }
     }
 
@@ -78,7 +95,12 @@ impl Hosts {
             self.now_ms += 1000;
             self.paused_s += share;
             let moved = (self.now_ms % HOUR) as f64 * 1e6;
-            let own = |at: usize| if at == 0 { [self.paused_s, f64::from(u8::from(self.up))] } else { [0.0, 1.0] };
+            self.marked[1] += self.marked[0];
+            let (packets, marked, told) = (moved / 1000.0, self.marked[1], self.marked[1] / 10.0);
+            let own = |at: usize| match at {
+                0 => [self.paused_s, f64::from(u8::from(self.up)), packets, marked, 0.0, told, 1.0],
+                _ => [0.0, 1.0, packets, 0.0, told / 2.0, 0.0, 1.0],
+            };
             let group = |(at, series): (usize, &Arc<[Labels]>)| RowGroup {
                 series: series.clone(),
                 times: vec![self.now_ms - 100],
@@ -133,4 +155,26 @@ fn what_stands_for_long_goes_on_over_a_restart() {
     assert_eq!(fabric.pass(60, 0, 0.0), down, "what was usual before it began is known");
     fabric.up = true;
     assert_eq!(fabric.pass(30, 0, 0.0), []);
+}
+
+#[test]
+fn of_those_that_are_notified_who_is_connected_sends() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fabric = Hosts::new(parts(dir.path()));
+    assert_eq!(fabric.pass(60, 0, 0.0), []);
+    fabric.marked[0] = 600_000.0;
+    let found = fabric.pass(20, 0, 0.0);
+    assert!(found.len() == 1 && found[0].1.contains("Incast") && found[0].1.contains("h0"), "{found:?}");
+    let senders = |fabric: &Hosts| -> Vec<String> {
+        let open = fabric.live.parts.book.open_ones();
+        open[0].senders.iter().map(|sender| format!("{:?}", sender.port)).collect()
+    };
+    // The answer comes when it comes.
+    let patience = Instant::now() + Duration::from_secs(30);
+    while senders(&fabric).len() > 1 && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(20));
+        fabric.pass(1, 0, 0.0);
+    }
+    let senders = senders(&fabric);
+    assert!(senders.len() == 1 && senders[0].contains("h1"), "h2 is notified as often, by another: {senders:?}");
 }
