@@ -39,6 +39,18 @@ fn frames_alone_are_an_estimate_that_needs_more() {
     assert_eq!(frames(0.05).len(), 0, "as measured time it would be enough");
 }
 
+#[test]
+fn a_storm_is_of_the_priority_that_frames_are_counted_in() {
+    let found = only(watch_on(&fabric(), Limits::default(), no_durations, [60, 30, 0], |fabric, frame| {
+        let frames = 0.5 / 335.5e-6;
+        frame.set(Signal::PauseFrames, host(fabric, 3), frames + 1.0);
+        frame.set_part(Signal::PauseFrames, 3, host(fabric, 3), frames);
+        frame.set_part(Signal::PauseFrames, 4, host(fabric, 3), 1.0);
+    }));
+    assert_eq!((found.kind, found.priorities.iter().collect()), (Kind::SlowReceiver, vec![3]));
+    assert!(found.explanation.contains("in priority 3"), "{}", found.explanation);
+}
+
 /// InfiniBand: no pause, no marks, no queues that anybody tells.
 fn infiniband(fabric: &Fabric, frame: &mut Frame) {
     let ethernet = [
@@ -98,6 +110,25 @@ fn senders_that_wait_for_a_full_port_or_for_nobody_knows_whom() {
     let unknown = only(watch_credits(|fabric, frame| frame.set(Signal::XmitWait, host(fabric, 1), 0.4)));
     assert_eq!((unknown.kind, unknown.root), (Kind::FabricCongestion, Place::Fabric));
     assert!(unknown.explanation.contains("could not send"), "{}", unknown.explanation);
+}
+
+#[test]
+fn switches_without_credits_in_a_circle_are_a_deadlock_here_too() {
+    let waits = |share: f64| {
+        only(watch_credits(move |fabric, frame| {
+            // leaf1, spine1, leaf0, spine0.
+            for (node, at) in [(9, 5), (11, 0), (8, 4), (10, 1)] {
+                let port = fabric.ports.of_node(node)[at];
+                frame.set(Signal::XmitWait, port, share);
+                frame.set(Signal::Tx, port, (1.0 - share) * USUAL);
+            }
+            (0..8).for_each(|h| frame.set(Signal::XmitWait, host(fabric, h), 0.8 * share));
+        }))
+    };
+    let dead = waits(1.0);
+    assert_eq!(dead.kind, Kind::FabricCongestion);
+    assert!(dead.explanation.contains("a deadlock") && !dead.explanation.contains("priorit"), "{}", dead.explanation);
+    assert!(!waits(0.6).explanation.contains("a deadlock"), "something still moves");
 }
 
 #[test]

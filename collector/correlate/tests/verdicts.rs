@@ -109,6 +109,20 @@ fn a_link_that_says_that_it_is_slow_and_one_that_does_not() {
 }
 
 #[test]
+fn what_waits_for_a_fast_link_must_be_more() {
+    let uplink = |fabric: &Fabric| fabric.ports.of_node(8)[4];
+    let waits = |queue: f64| {
+        let fast = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Rate, uplink(fabric), 4.0 * RATE);
+        watch_on(&fabric(), Limits::default(), fast, [80, 40, 0], |fabric, frame| {
+            frame.set(Signal::Tx, uplink(fabric), RATE);
+            frame.set(Signal::Queue, uplink(fabric), queue);
+        })
+    };
+    assert!(waits(2e5).iter().all(|i| i.kind != Kind::DegradedLink), "4 µs of 400 Gb/s");
+    assert_eq!(only(waits(8e5)).kind, Kind::DegradedLink);
+}
+
+#[test]
 fn a_full_link_is_not_slow() {
     let found = watch(80, 40, 0, |fabric, frame| {
         let uplink = fabric.ports.of_node(8)[4];

@@ -246,7 +246,9 @@ async fn take_remote_write(
     let packed = |bytes: &Bytes| Some((packing, bytes.clone()));
     let received =
         ingest.receive(Way::RemoteWrite, &caller, headers, body, false, packed).await.map_err(|e| count(e.into()))?;
-    let plain = body::unsnap(&compression, &received.bytes, limit).map_err(|e| count(e.into()))?;
+    let bytes = received.bytes.clone();
+    let joined = tokio::task::spawn_blocking(move || body::unsnap(&compression, &bytes, limit)).await;
+    let plain = joined.map_err(|e| count(IngestError::Internal(e.to_string()).into()))?.map_err(|e| count(e.into()))?;
     let report = ingest.remote_write(Way::RemoteWrite, caller, plain).await?;
     Ok(report.message())
 }

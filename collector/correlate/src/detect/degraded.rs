@@ -13,8 +13,8 @@ limits! {
     LESS = "degraded_link.rate", 0.9, "share of rate";
     /// of the lanes that it had before: with fewer a link is degraded
     LANES = "degraded_link.width", 1.0, "share of lanes";
-    /// bytes that wait at both ends of a tick in which the port had something to send all the time
-    BACKLOG = "degraded_link.backlog", 65_536.0, "bytes";
+    /// how long its rate needs for what waits at both ends of a tick in which the port had something to send all the time
+    BACKLOG = "degraded_link.backlog", 5e-6, "seconds";
     /// such ticks that are needed of a link that was seen to carry more
     TICKS = "degraded_link.samples", 4.0, "samples";
     /// of these: how many are needed of another
@@ -98,7 +98,8 @@ fn shows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
     if paused > scene.limit(&PAUSED) {
         return None;
     }
-    let waits = |frame: &Frame| frame.get(Signal::Queue, port).is_some_and(|queue| queue >= scene.limit(&BACKLOG));
+    let backlog = scene.limit(&BACKLOG) * rate;
+    let waits = |frame: &Frame| frame.get(Signal::Queue, port).is_some_and(|queue| queue >= backlog);
     let pairs = scene.now.frames().windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
     let most = scene.limit(&SERVED);
     let served: Vec<f64> = pairs.filter_map(|pair| Some(pair[1].get(Signal::Tx, port)? / rate)).collect();
@@ -116,7 +117,7 @@ fn shows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
     let share = mean(served.iter().copied())?;
     let waited = scene.now.top(Signal::Queue, port)?;
     let sent = evidence(scene, Signal::Tx, port, share * rate, most * rate);
-    let queue = evidence(scene, Signal::Queue, port, waited, scene.limit(&BACKLOG));
+    let queue = evidence(scene, Signal::Queue, port, waited, backlog);
     let text = format!(
         "the link at {} carries {} of its rate while data waits for it, and nobody pauses it: it is slower than it says.",
         name(scene, port),
