@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 
 /// Values that wait at most: 64 MiB, some seconds of the largest fleet.
-const MOST: usize = 8 << 20;
+pub const MOST: usize = 8 << 20;
 
 /// See the module.
 #[derive(Default)]
@@ -19,6 +19,7 @@ struct Waiting {
     requests: VecDeque<Vec<RowGroup>>,
     values: usize,
     lost: u64,
+    spans: Vec<[i64; 2]>,
 }
 
 /// What has come since it was last asked for.
@@ -28,6 +29,8 @@ pub struct Drawn {
     pub requests: VecDeque<Vec<RowGroup>>,
     /// Values that came before and were dropped, because too many waited.
     pub lost: u64,
+    /// First and last instant of each request of which they were, Unix ms.
+    pub spans: Vec<[i64; 2]>,
 }
 
 impl Tap {
@@ -56,6 +59,7 @@ impl Tap {
             let Some(oldest) = waiting.requests.pop_front() else { break };
             waiting.values -= count(&oldest);
             waiting.lost += count(&oldest) as u64;
+            waiting.spans.extend(span(&oldest));
         }
     }
 
@@ -63,13 +67,18 @@ impl Tap {
     pub fn draw(&self) -> Drawn {
         let mut waiting = self.waiting.lock();
         let Some(waiting) = waiting.as_mut() else { return Drawn::default() };
-        let Waiting { requests, lost, .. } = std::mem::take(waiting);
-        Drawn { requests, lost }
+        let Waiting { requests, lost, spans, .. } = std::mem::take(waiting);
+        Drawn { requests, lost, spans }
     }
 }
 
 fn count(groups: &[RowGroup]) -> usize {
     groups.iter().map(|group| group.values.len()).sum()
+}
+
+fn span(groups: &[RowGroup]) -> Option<[i64; 2]> {
+    let times = || groups.iter().flat_map(|group| group.times.iter().copied());
+    Some([times().min()?, times().max()?])
 }
 
 #[cfg(test)]
@@ -92,7 +101,7 @@ mod tests {
             tap.offer(rows(values));
         }
         let drawn = tap.draw();
-        assert_eq!((drawn.requests.len(), drawn.lost), (2, 3));
+        assert_eq!((drawn.requests.len(), drawn.lost, drawn.spans), (2, 3, vec![[0, 2]]));
         assert_eq!(tap.draw().requests.len(), 0, "it was drawn");
     }
 }

@@ -224,9 +224,14 @@ impl Live {
             self.standing.forget(self.frame_ms - SILENT_MS, &gone);
         }
         self.late.note(&self.standing.late(), self.frame_ms);
+        // There was no room for them here; the store has them.
+        self.late.note(&drawn.spans, self.frame_ms);
         let behind = drawn.lost > 0 || self.standing.is_full();
         if behind && !self.behind {
-            tracing::warn!(lost = drawn.lost, "verdicts do not keep up with samples: some are not judged");
+            tracing::warn!(
+                lost = drawn.lost,
+                "verdicts do not keep up with samples: some are judged only later, or not at all"
+            );
         }
         self.behind = behind;
     }

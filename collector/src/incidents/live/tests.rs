@@ -178,3 +178,18 @@ fn of_those_that_are_notified_who_is_connected_sends() {
     let senders = senders(&fabric);
     assert!(senders.len() == 1 && senders[0].contains("h1"), "h2 is notified as often, by another: {senders:?}");
 }
+
+#[test]
+fn what_there_was_no_room_for_is_judged_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fabric = Hosts::new(parts(dir.path()));
+    fabric.pass(10, 0, 0.0);
+    let waiting = |fabric: &Hosts| fabric.live.parts.store.table("late").unwrap().get("waiting").unwrap();
+    assert_eq!(waiting(&fabric), None);
+    let (series, lost) = (Arc::from([Labels::new([("__name__", "m")])]), crate::tap::MOST + 1);
+    let times = vec![fabric.now_ms - 2000; lost];
+    fabric.live.parts.sink.tap().offer(vec![RowGroup { series, times, values: vec![0.0; lost] }]);
+    fabric.pass(10, 0, 0.0);
+    let at = fabric.now_ms - 12_000;
+    assert_eq!(waiting(&fabric).unwrap(), format!("[[{at},{at}]]").as_bytes());
+}

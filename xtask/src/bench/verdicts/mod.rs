@@ -32,7 +32,7 @@ pub struct Args {
     /// Tells what was answered for each run
     #[arg(long)]
     each: bool,
-    /// Judges with a quarter less and a quarter more of each detector's main number instead; takes an hour of a core
+    /// Judges with a quarter less and a quarter more of each detector's main number instead; takes minutes of a core
     #[arg(long)]
     sensitivity: bool,
 }
