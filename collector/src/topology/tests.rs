@@ -2,6 +2,7 @@
 
 use super::*;
 use fabriclens_correlate::topology::Known;
+use fabriclens_store::Options;
 use std::path::Path;
 
 /// A moment, Unix ms; a minute later and so on follow from it.
@@ -14,7 +15,8 @@ fn port(host: &str, switch: &str, switch_port: &str) -> PortInfo {
 }
 
 fn table(dir: &Path) -> sled::Tree {
-    sled::open(dir.join("db")).unwrap().open_tree(TABLE).unwrap()
+    let store = Store::open(&dir.join("db"), Options { background: false, ..Options::default() }).unwrap();
+    store.table(TABLE).unwrap()
 }
 
 std::thread_local! {

@@ -133,7 +133,7 @@ impl Precious {
 
 /// The directory is ours, so whoever still has this lock is a store that this process has just dropped: the database
 /// lets go when its last write is done.
-fn open(path: &Path) -> sled::Result<sled::Db> {
+pub(crate) fn open(path: &Path) -> sled::Result<sled::Db> {
     let patience = Instant::now() + PATIENCE;
     loop {
         match sled::open(path) {

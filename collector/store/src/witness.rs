@@ -87,7 +87,7 @@ mod tests {
     fn a_database_that_is_behind_is_told_and_one_that_is_not_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let open = |name: &str| {
-            let (mut damage, db) = (Vec::new(), sled::open(dir.path().join(name)).unwrap());
+            let (mut damage, db) = (Vec::new(), crate::metadata::open(&dir.path().join(name)).unwrap());
             Witness::open(&db, dir.path(), &mut damage).unwrap();
             damage.len()
         };
