@@ -40,18 +40,43 @@ pub fn connected(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<BTreeSe
         return Ok(BTreeSet::new());
     }
     let others = standing(INFO, vec![any("local", &own, "remote")?, any("remote", &own, "local")?])?;
-    let mut fits: HashMap<[&str; 2], Vec<(HostPort, &str)>> = HashMap::new();
-    for (at, other) in others.iter().map(|other| (place(other), other)).filter(|(at, _)| at != to) {
-        fits.entry([other.get("remote"), other.get("local")]).or_default().push((at, other.get("job")));
-    }
+    let ends = Ends::of(&others);
     let mut all = BTreeSet::new();
     for pair in &own {
-        let fit = fits.get(&[pair.get("local"), pair.get("remote")]).map_or(&[][..], Vec::as_slice);
-        let of_job = |(_, job): &&(HostPort, &str)| *job == pair.get("job");
-        let alike = fit.iter().any(|one| of_job(&one));
-        all.extend(fit.iter().filter(|one| !alike || of_job(one)).map(|(at, _)| at.clone()));
+        let fit = || ends.other(pair).iter().filter(|other| place(other) != *to);
+        let of_job = |other: &&&Labels| other.get("job") == pair.get("job");
+        let alike = fit().any(|one| of_job(&one));
+        all.extend(fit().filter(|one| !alike || of_job(one)).map(|one| place(one)));
     }
     Ok(all)
+}
+
+/// Ends of queue pairs by their numbers: two are a pair when each one's `remote` is the other's `local`.
+pub struct Ends<'a>(HashMap<[&'a str; 2], Vec<&'a Labels>>);
+
+impl<'a> Ends<'a> {
+    /// Of series of `fabric_queue_pair_info`.
+    pub fn of(all: impl IntoIterator<Item = &'a Labels>) -> Self {
+        let mut ends: HashMap<_, Vec<_>> = HashMap::new();
+        for one in all {
+            ends.entry([one.get("local"), one.get("remote")]).or_default().push(one);
+        }
+        Self(ends)
+    }
+
+    /// Those with the numbers of this one, which may be several.
+    pub fn same<'s>(&'s self, as_this: &'s Labels) -> &'s [&'a Labels] {
+        self.at([as_this.get("local"), as_this.get("remote")])
+    }
+
+    /// Those that may be the other end of this one.
+    pub fn other<'s>(&'s self, than: &'s Labels) -> &'s [&'a Labels] {
+        self.at([than.get("remote"), than.get("local")])
+    }
+
+    fn at<'s>(&'s self, numbers: [&'s str; 2]) -> &'s [&'a Labels] {
+        self.0.get(&numbers).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// Whose a series is.

@@ -32,7 +32,7 @@ pub use backtest::backtest;
 pub use doubt::Reason as DoubtReason;
 pub use fabric::{Fabric, Job, Port, Ports};
 pub use finding::{Evidence, Finding, Kind, Root};
-pub use flows::{HostPort, connected};
+pub use flows::{Ends, HostPort, connected};
 pub use frame::{FULL as FULL_PACKET, Frame};
 pub use frames::{ask, frames};
 pub use history::{History, Stretch};

@@ -3,8 +3,10 @@
 
 use super::{Scene, sockets};
 use crate::model::{Grade, Over, Pair, Pattern, Peers, Straggler, Transport};
+use fabriclens_correlate::Ends;
+use fabriclens_model::Labels;
 use fabriclens_promql::{QueryError, Sample};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pairs that are told by name.
 const LISTED: usize = 12;
@@ -88,28 +90,26 @@ fn mine(scene: &Scene<'_>, s: &Sample) -> bool {
 /// Pairs of hosts, each once, and how many queue pairs found no other end. Numbers are given by each adapter anew, so
 /// that an end that fits to several is none.
 fn edges(pairs: &[Sample]) -> (BTreeSet<(String, String)>, usize) {
-    let mut ends: HashMap<(&str, &str), Vec<&str>> = HashMap::new();
-    for s in pairs {
-        ends.entry((s.labels.get("local"), s.labels.get("remote"))).or_default().push(s.labels.get("host"));
-    }
+    let ends = Ends::of(pairs.iter().map(|s| &s.labels));
     let (mut edges, mut unmatched) = (BTreeSet::new(), 0);
-    let hosts = |local: &str, remote: &str| {
-        let mut hosts = ends.get(&(local, remote)).cloned().unwrap_or_default();
-        hosts.sort_unstable();
-        hosts.dedup();
-        hosts
-    };
     for s in pairs {
-        let (host, local, remote) = (s.labels.get("host"), s.labels.get("local"), s.labels.get("remote"));
-        match (&hosts(local, remote)[..], &hosts(remote, local)[..]) {
-            ([_], [other]) if *other != host => {
-                let (a, b) = if host < *other { (host, *other) } else { (*other, host) };
-                edges.insert((a.to_owned(), b.to_owned()));
+        match (&hosts(ends.same(&s.labels))[..], &hosts(ends.other(&s.labels))[..]) {
+            ([host], [other]) if other != host => {
+                let (a, b) = if host < other { (host, other) } else { (other, host) };
+                edges.insert(((*a).to_owned(), (*b).to_owned()));
             }
             _ => unmatched += 1,
         }
     }
     (edges, unmatched)
+}
+
+/// Each once.
+fn hosts<'a>(ends: &[&'a Labels]) -> Vec<&'a str> {
+    let mut hosts: Vec<&str> = ends.iter().map(|end| end.get("host")).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts
 }
 
 /// A host in `cut` has more partners than are told, and counts as one that has them all.
@@ -139,7 +139,6 @@ fn shape(edges: &BTreeSet<(&str, &str)>, hosts: &BTreeSet<&str>, cut: &BTreeSet<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_model::Labels;
 
     fn of(pairs: &[(usize, usize)]) -> Pattern {
         with_cut(pairs, &[])
