@@ -1,6 +1,7 @@
 //! A copy of what is written, for who judges samples as they arrive. It holds a bounded number of values: who does not
 //! keep up loses the oldest, and ingest never waits.
 
+use fabriclens_correlate::Spans;
 use fabriclens_store::RowGroup;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -19,7 +20,7 @@ struct Waiting {
     requests: VecDeque<Vec<RowGroup>>,
     values: usize,
     lost: u64,
-    spans: Vec<[i64; 2]>,
+    spans: Spans,
 }
 
 /// What has come since it was last asked for.
@@ -29,7 +30,7 @@ pub struct Drawn {
     pub requests: VecDeque<Vec<RowGroup>>,
     /// Values that came before and were dropped, because too many waited.
     pub lost: u64,
-    /// First and last instant of each request of which they were, Unix ms.
+    /// Of which stretches of time they were, Unix ms.
     pub spans: Vec<[i64; 2]>,
 }
 
@@ -59,7 +60,7 @@ impl Tap {
             let Some(oldest) = waiting.requests.pop_front() else { break };
             waiting.values -= count(&oldest);
             waiting.lost += count(&oldest) as u64;
-            waiting.spans.extend(span(&oldest));
+            span(&oldest).into_iter().for_each(|span| waiting.spans.add(span));
         }
     }
 
@@ -67,8 +68,8 @@ impl Tap {
     pub fn draw(&self) -> Drawn {
         let mut waiting = self.waiting.lock();
         let Some(waiting) = waiting.as_mut() else { return Drawn::default() };
-        let Waiting { requests, lost, spans, .. } = std::mem::take(waiting);
-        Drawn { requests, lost, spans }
+        let Waiting { requests, lost, mut spans, .. } = std::mem::take(waiting);
+        Drawn { requests, lost, spans: spans.take() }
     }
 }
 

@@ -20,7 +20,29 @@ const MOST_BEHIND: usize = 1 << 17;
 pub(crate) struct Late {
     /// First and last instant that was told by those who are behind and may catch up.
     behind: HashMap<u64, [i64; 2]>,
-    told: Vec<[i64; 2]>,
+    told: Spans,
+}
+
+/// Stretches of time, from their first to their last instant (Unix ms): those that are near to each other are one, and what
+/// finds no room is left out.
+#[derive(Default)]
+pub struct Spans(Vec<[i64; 2]>);
+
+impl Spans {
+    /// One more.
+    pub fn add(&mut self, [from, to]: [i64; 2]) {
+        let near = |one: &&mut [i64; 2]| from <= one[1] + JOIN_MS && to >= one[0] - JOIN_MS;
+        if let Some(one) = self.0.iter_mut().find(near) {
+            *one = [one[0].min(from), one[1].max(to)];
+        } else if self.0.len() < MOST {
+            self.0.push([from, to]);
+        }
+    }
+
+    /// Those since the last time.
+    pub fn take(&mut self) -> Vec<[i64; 2]> {
+        std::mem::take(&mut self.0)
+    }
 }
 
 impl Late {
@@ -29,7 +51,7 @@ impl Late {
         let age = now_ms.saturating_sub(time_ms);
         if time_ms < newest_ms {
             if age > KEPT_MS {
-                self.add([time_ms, time_ms]);
+                self.told.add([time_ms, time_ms]);
             }
         } else if age > BEHIND_MS {
             if self.behind.len() < MOST_BEHIND || self.behind.contains_key(&who) {
@@ -38,22 +60,13 @@ impl Late {
         } else if !self.behind.is_empty()
             && let Some(stretch) = self.behind.remove(&who)
         {
-            self.add(stretch);
+            self.told.add(stretch);
         }
     }
 
     /// First and last instant of each stretch since the last time.
     pub(crate) fn take(&mut self) -> Vec<[i64; 2]> {
-        std::mem::take(&mut self.told)
-    }
-
-    fn add(&mut self, [from, to]: [i64; 2]) {
-        let near = |one: &&mut [i64; 2]| from <= one[1] + JOIN_MS && to >= one[0] - JOIN_MS;
-        if let Some(one) = self.told.iter_mut().find(near) {
-            *one = [one[0].min(from), one[1].max(to)];
-        } else if self.told.len() < MOST {
-            self.told.push([from, to]);
-        }
+        self.told.take()
     }
 }
 

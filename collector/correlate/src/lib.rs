@@ -36,6 +36,7 @@ pub use flows::{Ends, HostPort, connected};
 pub use frame::{FULL as FULL_PACKET, Frame};
 pub use frames::{ask, frames};
 pub use history::{History, Stretch};
+pub use late::Spans;
 pub use limits::{Limit, LimitError, Limits};
 pub use priority::Priorities;
 pub use scene::{Fare, Scene};
