@@ -1,12 +1,9 @@
 //! An agent that is killed leaves no program in the kernel. In a file of its own, because it looks at all programs of
 //! the host. Needs root and says so where it has not got it.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-#[path = "support/net.rs"]
-mod net;
-
+use crate::net::Pair;
+use crate::turn;
 use aya::programs::loaded_programs;
-use net::Pair;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
@@ -47,6 +44,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test starts the agent; the agent itself starts nothing")]
 fn a_killed_agent_leaves_nothing_attached() {
+    let _turn = turn();
     let Some(pair) = Pair::new("fl-exit", "10.205.1") else { return };
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("agent.toml");

@@ -1,10 +1,8 @@
 //! `microburst` on the running kernel: bytes and packets against the interface's own counters, a burst and its
 //! recording, congestion marks, RoCEv2 packets, both ways to attach. Needs root and says so where it has not got it.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-#[path = "support/net.rs"]
-mod net;
-
+use crate::net::{Pair, opened, send, sum, this_host, told, tool};
+use crate::turn;
 use aya::maps::MapData;
 use aya::programs::{SchedClassifier, TcAttachType};
 use fabriclens_agent::batch::{Batch, SampleError};
@@ -15,7 +13,6 @@ use fabriclens_agent::samplers::by_name;
 use fabriclens_agent::subject::Subject;
 use fabriclens_ebpf_abi::microburst::{BINS, BYTES, Block, CE, PACKETS, RECEIVED, ROCE, SENT, word};
 use fabriclens_wire::Value;
-use net::{Pair, opened, send, sum, this_host, told, tool};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,6 +55,7 @@ fn counted(probe: &mut NetdevProbe) -> impl Fn(usize, usize) -> u64 + use<> {
 /// Both ways to attach count the same as the interface, in both directions.
 #[test]
 fn links_and_taps_count_what_the_interface_counts() {
+    let _turn = turn();
     for (way, name, net) in [(Way::Links, "fl-links", "10.204.1"), (Way::Tap, "fl-tap", "10.204.2")] {
         let Some(pair) = Pair::new(name, net) else { return };
         if !pair.one_by_one() {
@@ -66,7 +64,7 @@ fn links_and_taps_count_what_the_interface_counts() {
         let marks = mark(&pair);
         let roots = Roots::new(None);
         let target = Target::find(&roots, &pair.near).unwrap();
-        let object = aya::include_bytes_aligned!("../../ebpf/objects/microburst.o");
+        let object = aya::include_bytes_aligned!("../../../ebpf/objects/microburst.o");
         let attach =
             |way| NetdevProbe::attach(&roots, &target, object, &[("BLOCKS", BLOCKS)], &[("RING", BLOCKS)], &[way]);
         let mut probe = match attach(way) {
@@ -111,6 +109,7 @@ fn links_and_taps_count_what_the_interface_counts() {
 
 #[test]
 fn a_burst_shows_and_is_recorded() {
+    let _turn = turn();
     let Some(pair) = Pair::new("fl-burst", "10.204.3") else { return };
     pair.quiet();
     let (host, settings) = watching(&[&pair.near, "fl-not-there"], 5_000);
@@ -159,6 +158,7 @@ fn a_burst_shows_and_is_recorded() {
 
 #[test]
 fn what_comes_too_late_is_a_hole_and_counted() {
+    let _turn = turn();
     let Some(pair) = Pair::new("fl-late", "10.204.4") else { return };
     let (host, _) = watching(&[&pair.near], 50_000);
     let Some(mut sampler) = opened("microburst", &host) else { return };
@@ -176,6 +176,7 @@ fn what_comes_too_late_is_a_hole_and_counted() {
 
 #[test]
 fn each_packet_counts_once_however_often_the_ring_goes_round() {
+    let _turn = turn();
     let Some(pair) = Pair::new("fl-round", "10.204.6") else { return };
     let (host, _) = watching(&[&pair.near], 1_000_000);
     let Some(mut sampler) = opened("microburst", &host) else { return };
@@ -199,6 +200,7 @@ fn each_packet_counts_once_however_often_the_ring_goes_round() {
 
 #[test]
 fn an_interface_that_is_made_anew_is_watched_again() {
+    let _turn = turn();
     let Some(pair) = Pair::new("fl-anew", "10.204.5") else { return };
     let (host, _) = watching(&[&pair.near], 50_000);
     let Some(mut sampler) = opened("microburst", &host) else { return };

@@ -1,15 +1,12 @@
 //! `tcp_peers` on the running kernel: whom a job's sockets talk to, and how much. Needs root and says so where it has not
 //! got it.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-#[path = "support/net.rs"]
-mod net;
-
+use crate::net::{Group, Pair, excused, opened, send, sum, this_host};
+use crate::turn;
 use fabriclens_agent::batch::Batch;
 use fabriclens_agent::ebpf::mount;
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::workload::Key;
-use net::{Group, Pair, excused, opened, send, sum, this_host};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 
@@ -18,6 +15,7 @@ const MIB: usize = 1 << 20;
 
 #[test]
 fn a_jobs_connections_are_told_with_their_other_end() {
+    let _turn = turn();
     let Some(pair) = Pair::new("fl-peers", "10.203.9") else { return };
     let groups = match mount(&Roots::new(None)) {
         Ok(groups) => groups,

@@ -1,9 +1,7 @@
 //! Probes on the running kernel, with real traffic. They need root and tracefs and say so where they have not got them.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-#[path = "support/kernel.rs"]
-mod kernel;
-
+use crate::kernel::{Cable, NETWORK, OwnAddress, Statistics, Undescribed};
+use crate::turn;
 use fabriclens_agent::batch::{Batch, SampleError};
 use fabriclens_agent::ebpf::networks::Destinations;
 use fabriclens_agent::roots::Roots;
@@ -11,8 +9,6 @@ use fabriclens_agent::samplers::{Sampler, by_name};
 use fabriclens_agent::subject::Subject;
 use fabriclens_ebpf_abi::tcp_rtt::GAP;
 use fabriclens_wire::{Histogram, Value};
-use kernel::{Cable, NETWORK, OwnAddress, Statistics, Undescribed};
-use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -100,14 +96,11 @@ fn until(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
-/// Tests that count towards [`NETWORK`] take turns.
-static TURN: Mutex<()> = Mutex::new(());
-
 /// The kernel keeps an event from a probe while another program is at work on that CPU, and counts that as dropped:
 /// rounds with drops are not compared, but one of five must have none, and tell all.
 #[test]
 fn segments_sent_again_are_those_that_the_kernel_counts() {
-    let _turn = TURN.lock();
+    let _turn = turn();
     let cables = [Cable::new(), Cable::new(), Cable::new()];
     let ([Some(opening), Some(tail), Some(stream)], Some(mut sampler)) = (cables, open("tcp_loss")) else { return };
     let names = ["Tcp/RetransSegs", "TcpExt/TCPFastRetrans"];
@@ -173,7 +166,7 @@ fn segments_sent_again_are_those_that_the_kernel_counts() {
 
 #[test]
 fn closed_windows_are_seen_from_both_ends() {
-    let _turn = TURN.lock();
+    let _turn = turn();
     let (Some(cable), Some(mut sampler)) = (Cable::new(), open("tcp_traffic")) else { return };
     let before = counts(&mut *sampler);
     let (client, mut server) = cable.connection();
@@ -192,7 +185,7 @@ fn closed_windows_are_seen_from_both_ends() {
 
 #[test]
 fn attempts_to_connect_end_as_the_program_sees_them() {
-    let _turn = TURN.lock();
+    let _turn = turn();
     let (Some(cable), Some(mut sampler)) = (Cable::new(), open("tcp_connections")) else { return };
     cable.near.set("ipv4/tcp_syn_retries", "1");
     cable.far.rule("tcp dport 7 drop");
@@ -267,7 +260,7 @@ fn attempts_to_connect_end_as_the_program_sees_them() {
 
 #[test]
 fn an_address_that_becomes_this_hosts_own_changes_its_class() {
-    let _turn = TURN.lock();
+    let _turn = turn();
     let (Some(cable), Some(mut sampler)) = (Cable::new(), open("tcp_connections")) else { return };
     let attempts = |sampler: &mut dyn Sampler| counts(sampler).get("connection.attempts").copied().unwrap_or(0);
     let before = attempts(&mut *sampler);
@@ -284,7 +277,7 @@ fn an_address_that_becomes_this_hosts_own_changes_its_class() {
 
 #[test]
 fn what_a_kernel_without_btf_cannot_tell_is_absent_and_no_zero() {
-    let _turn = TURN.lock();
+    let _turn = turn();
     let Some(cable) = Cable::new() else { return };
     let undescribed = Undescribed::new();
     let open = |name: &str| open_at(name, Roots::new(Some(undescribed.path().to_owned())));
@@ -307,7 +300,7 @@ fn what_a_kernel_without_btf_cannot_tell_is_absent_and_no_zero() {
 
 #[test]
 fn a_probe_tells_its_runs_only_while_the_kernel_counts_them() {
-    let _turn = TURN.lock();
+    let _turn = turn();
     let (Some(cable), Some(mut sampler)) = (Cable::new(), open("tcp_connections")) else { return };
     let runs = |told: &Counts| told.get("probe.runs").copied();
     if Statistics::are_on() {
@@ -351,7 +344,7 @@ impl Drop for Agent {
 
 #[test]
 fn an_agent_that_ends_or_is_killed_leaves_nothing_attached() {
-    let _turn = TURN.lock();
+    let _turn = turn();
     if open("tcp_rtt").is_none() {
         return;
     }
@@ -391,6 +384,7 @@ fn local(sampler: &mut dyn Sampler) -> Option<Arc<Histogram>> {
 
 #[test]
 fn round_trips_of_local_connections_are_counted_by_interface_and_class() {
+    let _turn = turn();
     let Some(mut sampler) = open("tcp_rtt") else { return };
     let before = local(&mut *sampler).map_or(0, |h| h.count());
     exchange();

@@ -1,10 +1,8 @@
 //! `tcp_traffic` on the running kernel: bytes against the interface's own counters, control groups, congestion marks,
 //! a full table. Needs root and says so where it has not got it.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-#[path = "support/net.rs"]
-mod net;
-
+use crate::net::{Group, Pair, excused, opened, send, sum, this_host, told, tool};
+use crate::turn;
 use aya::maps::MapData;
 use fabriclens_agent::batch::Batch;
 use fabriclens_agent::ebpf::{Probe, mount};
@@ -12,21 +10,12 @@ use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::Sampler;
 use fabriclens_agent::samplers::tcp_traffic::DESIGN;
 use fabriclens_ebpf_abi::tcp_traffic::{Key, RECEIVED_SEGMENTS, Record, SENT_SEGMENTS};
-use net::{Group, Pair, excused, opened, send, sum, this_host, told, tool};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Mutex, MutexGuard};
 
 const IO: &str = "fabric.tcp.io";
 const SEGMENTS: &str = "fabric.tcp.io.segments";
 const CE: &str = "fabric.tcp.io.ce_segments";
 const MIB: usize = 1 << 20;
-
-/// Tests move the whole process between control groups.
-static ONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 fn groups() -> std::path::PathBuf {
     mount(&Roots::new(None)).unwrap()
@@ -41,7 +30,7 @@ fn near(what: &str, counted: u64, want: u64) {
 
 #[test]
 fn bytes_are_those_of_the_interface_and_belong_to_the_job() {
-    let _alone = alone();
+    let _turn = turn();
     let Some(pair) = Pair::new("fl-bytes", "10.203.1") else { return };
     if !pair.one_by_one() {
         return;
@@ -92,7 +81,7 @@ fn sent_again() -> u64 {
 
 #[test]
 fn several_segments_in_one_buffer_are_counted_one_by_one() {
-    let _alone = alone();
+    let _turn = turn();
     let Some(pair) = Pair::new("fl-gso", "10.203.2") else { return };
     // IP, and 32 bytes of TCP with its time stamps.
     for (there, headers) in [(pair.there(), 20 + 32), (pair.v6("2"), 40 + 32)] {
@@ -113,7 +102,7 @@ fn several_segments_in_one_buffer_are_counted_one_by_one() {
 
 #[test]
 fn marks_are_counted_as_the_kernel_counts_them() {
-    let _alone = alone();
+    let _turn = turn();
     let Some(pair) = Pair::new("fl-marks", "10.203.3") else { return };
     let Some(mut sampler) = opened("tcp_traffic", &this_host()) else { return };
     let rules = [
@@ -147,7 +136,7 @@ fn marks_are_counted_as_the_kernel_counts_them() {
 
 #[test]
 fn what_finds_no_room_in_the_table_is_still_counted() {
-    let _alone = alone();
+    let _turn = turn();
     // A second program at the same place, longer there: both see everything.
     let Some(mut second) = opened("tcp_traffic", &this_host()) else { return };
     let roots = Roots::new(None);
@@ -187,7 +176,7 @@ fn what_finds_no_room_in_the_table_is_still_counted() {
 #[test]
 fn churn_of_control_groups_loses_nothing_and_makes_room_again() {
     const GROUPS: u64 = 1100;
-    let _alone = alone();
+    let _turn = turn();
     let Some(pair) = Pair::new("fl-churn", "10.203.4") else { return };
     pair.quiet();
     let Some(mut sampler) = opened("tcp_traffic", &this_host()) else { return };

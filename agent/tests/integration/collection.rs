@@ -1,10 +1,7 @@
 //! Every recorded host of the fixture collection goes through one pass: nothing panics, and what counts is counted.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-mod support;
-
+use crate::support::{adapt, collection, failures, names, sample, series};
 use std::path::{Path, PathBuf};
-use support::{adapt, collection, failures, names, sample, series};
 
 /// Directories that hold a `sys`, however deep.
 fn snapshots(dir: &Path, found: &mut Vec<PathBuf>) {

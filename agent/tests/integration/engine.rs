@@ -1,8 +1,7 @@
 //! The engine on a host that misbehaves: devices that hang, vanish, appear, wrap, panic, and links that go down.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-mod support;
-
+use crate::support::fake::{Fake, PANICS};
+use crate::support::{series, value};
 use fabriclens_agent::budget::{Budget, Cost};
 use fabriclens_agent::discover::discover;
 use fabriclens_agent::http::View;
@@ -15,8 +14,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use support::fake::{Fake, PANICS};
-use support::{series, value};
 
 /// Two devices with a netdev each, written by hand.
 fn host() -> tempfile::TempDir {

@@ -1,8 +1,6 @@
 //! The repository's own recorded hosts: what each must give, and what the broken one must survive.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-mod support;
-
+use crate::support::{failures, host, names, sample, series, value};
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Engine, Outcome, Settings, SourceStatus, once};
 use std::fs;
@@ -10,7 +8,6 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{failures, host, names, sample, series, value};
 
 fn outcome<'a>(statuses: &'a [SourceStatus], sampler: &str, target: &str) -> &'a Outcome {
     let found = statuses.iter().find(|s| s.sampler == sampler && s.target == target);

@@ -1,8 +1,6 @@
 //! Series go on over a restart of the agent, and a state file that does not fit costs nothing but that.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-mod support;
-
+use crate::support::{series, value};
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Engine, Settings};
 use proptest::prelude::*;
@@ -10,7 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{series, value};
 
 /// 32 bits, wraps.
 const SEQUENCE: &str = "mlx5_0/1 fabric.rdma.out_of_sequence{}";

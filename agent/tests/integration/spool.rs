@@ -1,17 +1,12 @@
 //! The uplink with a spool, and with several collectors: nothing is lost, nothing is counted twice.
 
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
-
-#[path = "support/otlp.rs"]
-mod otlp;
-
+use crate::support::otlp::{Act, Fake, Run, config, section, sorted, spool, start, start_with, until};
 use fabriclens_agent::clock::Clock;
 use fabriclens_agent::config::{Collector, Mode, Spool};
 use fabriclens_agent::ring::Ring;
 use fabriclens_agent::spool::{Limits, Now, Spool as Opened};
 use fabriclens_agent::uplink::{State, Uplink};
 use fabriclens_wire::Section;
-use otlp::{Act, Fake, Run, config, section, sorted, spool, start, start_with, until};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

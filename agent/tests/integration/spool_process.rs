@@ -1,16 +1,9 @@
 //! The real binary and its spool: killed at any moment, restarted, on a disk that is full.
 
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
-
-#[path = "support/otlp.rs"]
-mod otlp;
-#[path = "support/agent.rs"]
-mod process;
-
+use crate::support::agent::{Agent, command, program};
+use crate::support::otlp::{Fake, until};
 use fabriclens_agent::clock::Clock;
 use fabriclens_agent::spool::{Limits, Lost, Now, Spool, SpoolError};
-use otlp::{Fake, until};
-use process::{Agent, command, program};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;

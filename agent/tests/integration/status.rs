@@ -1,10 +1,6 @@
 //! `fabriclens-agent status` asks the agent that runs.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-#[path = "support/agent.rs"]
-mod agent;
-
-use agent::{Agent, command};
+use crate::support::agent::{Agent, command};
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;

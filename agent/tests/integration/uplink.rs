@@ -1,12 +1,10 @@
 //! The uplink against a collector that is away, slow, busy, strict or small: what was taken is always accounted for.
 
-#[path = "support/otlp.rs"]
-mod otlp;
-
+use crate::support::otlp;
+use crate::support::otlp::{Act, Fake, config, section, sorted, start, until};
 use fabriclens_agent::config::{Collector, Tls};
 use fabriclens_agent::ring::Ring;
 use fabriclens_agent::uplink::{State, Uplink};
-use otlp::{Act, Fake, config, section, sorted, start, until};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

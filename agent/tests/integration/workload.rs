@@ -1,7 +1,5 @@
 //! Jobs of real hosts, recorded by others, and of this one: real control groups with real processes in them.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests are outside #[test]")]
-
 use fabriclens_agent::batch::{Batch, SampleError};
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::{Sampler, by_name};

@@ -1,20 +1,18 @@
 //! Incidents reach a real Alertmanager, and people behind it; and a webhook that is down at first, over a restart.
 //!
 //! The first is skipped, loudly, where `prometheus-alertmanager` is not installed.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
+use crate::common;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::{Collector, fetch, now_ns};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
-use common::{Collector, fetch, now_ns};
 use fabriclens::config::{Endpoint, Webhook};
 use fabriclens_correlate::Kind;
 use fabriclens_correlate::incident::{Incident, Place, Severity};

@@ -1,9 +1,7 @@
 //! The Prometheus HTTP API in the order and form in which Grafana calls it, and what it says to bad questions.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
-use common::{Collector, now_ms, series};
+use crate::common;
+use crate::common::{Collector, now_ms, series};
 use serde_json::{Value, json};
 
 /// Ten samples, one each second, of two ports and a gauge; returns the time of the last, in whole seconds.

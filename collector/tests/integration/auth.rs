@@ -1,13 +1,11 @@
 //! Who is let in: every route for every role, tokens, what a proxy says, pages of others, and how often.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::common::{Collector, now_ms, now_ns, otlp, until};
 use axum::http::Method;
-use common::{Collector, now_ms, now_ns, otlp, until};
 use fabriclens::auth::{Needs, Proxy, ROLES, Role, Roles, new_token};
 use fabriclens::{api, ingest};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;

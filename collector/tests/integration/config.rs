@@ -1,5 +1,4 @@
 //! Config as people meet it: the shipped file, mistakes and their hints, environment, the fence around open listeners.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;

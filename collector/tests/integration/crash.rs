@@ -1,14 +1,11 @@
 //! Crash-only: whatever a collector leaves behind when it is killed, or when a disk loses bits, the next one starts, has
 //! all that was acknowledged and is not damaged, and says what is.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use common::now_ms;
-use common::process::{Server, agent};
+use crate::common::now_ms;
+use crate::common::process::{Server, agent};
 
 /// With a target that never answers, so that its queue fills.
 fn start(dir: &Path) -> Server {

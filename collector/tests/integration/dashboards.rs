@@ -2,19 +2,17 @@
 //! story in which everything goes wrong, every variable has values, and vmalert fires what should fire, over our own API.
 //!
 //! Prometheus, VictoriaMetrics and vmalert are skipped, loudly, where they are not installed.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-#[path = "dashboards/story.rs"]
 mod story;
 
+use crate::common;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::engine::{Engine, Kind};
-use common::{Collector, fetch, forward, now_ms};
+use crate::common::engine::{Engine, Kind};
+use crate::common::{Collector, fetch, forward, now_ms};
 use serde_json::Value;
 use story::Story;
 

@@ -1,13 +1,11 @@
 //! A collector whose samples are kept by a remote engine, beside one that keeps its own: the same samples, the same
 //! requests, the same answers; and nothing lost while the engine is away. Skipped, loudly, where one is not installed.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
+use crate::common;
 use std::time::{Duration, Instant};
 
-use common::engine::{Engine, Kind};
-use common::{Collector, forward, now_ms, series};
+use crate::common::engine::{Engine, Kind};
+use crate::common::{Collector, forward, now_ms, series};
 use fabriclens::config::{Endpoint, Remote};
 use fabriclens::ingest::prompb::TimeSeries;
 

@@ -1,13 +1,11 @@
 //! Export and import: exact both ways, within bounded memory, and together with VictoriaMetrics.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::engine::{Engine, Kind, exported};
-use common::{Collector, gzip, now_ms, post, series};
+use crate::common::engine::{Engine, Kind, exported};
+use crate::common::{Collector, gzip, now_ms, post, series};
 use fabriclens::config::Config;
 use fabriclens::ingest::prompb::TimeSeries;
 

@@ -1,18 +1,15 @@
 //! Forwarding by remote write: to real engines that are killed and come back, and to a receiver that says no in every
 //! way there is. Skipped, loudly, where an engine is not installed.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
-
-mod common;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::common::engine::{Engine, Kind, Samples};
+use crate::common::process::Server;
+use crate::common::{Collector, fetch, forward, now_ms, series, until};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
-use common::engine::{Engine, Kind, Samples};
-use common::process::Server;
-use common::{Collector, fetch, forward, now_ms, series, until};
 use fabriclens::config::Forward;
 use fabriclens::ingest::prompb::{MetricMetadata, TimeSeries, WriteRequest};
 use parking_lot::Mutex;

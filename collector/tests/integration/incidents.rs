@@ -1,12 +1,10 @@
 //! Incidents over HTTP: the list, one with its series, what people say, the stream, Grafana's annotations, the client.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
+use crate::common;
 use std::io::{BufRead as _, BufReader};
 use std::time::Duration;
 
-use common::{Collector, incident, now_ns};
+use crate::common::{Collector, incident, now_ns};
 use fabriclens_correlate::Kind;
 use fabriclens_correlate::incident::Incident;
 use serde_json::{Value, json};

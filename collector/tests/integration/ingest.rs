@@ -1,10 +1,8 @@
 //! Everything that can arrive: good, bad and hostile, over gRPC, HTTP and remote write. Each refusal names its remedy,
 //! and nothing else is lost by it.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
-use common::{Collector, gzip, now_ms, now_ns, otlp, series};
+use crate::common;
+use crate::common::{Collector, gzip, now_ms, now_ns, otlp, series};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
 use tonic::Code;

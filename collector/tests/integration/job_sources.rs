@@ -1,19 +1,17 @@
 //! Who tells of jobs beside requests and files: agents by their samples, slurmrestd, Kubernetes, and Slurm's hooks.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
+use crate::common;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::common::Collector;
 use axum::Router;
 use axum::extract::Query;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
-use common::Collector;
 use fabriclens::config::{Config, Endpoint, Kubernetes, Pods, Slurmrestd};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

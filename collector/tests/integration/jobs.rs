@@ -1,11 +1,9 @@
 //! Jobs told by requests and by files: what is answered, what becomes of it in series, and after a restart.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
+use crate::common;
 use std::time::{Duration, Instant};
 
-use common::Collector;
+use crate::common::Collector;
 use serde_json::{Value, json};
 
 async fn post(c: &Collector, path: &str, body: &str) -> (u16, Value) {

@@ -1,13 +1,11 @@
 //! What agents kept while no collector took it: verdicts on it come late, say when it was, and wake nobody for what is over.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
+use crate::common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::common::{Collector, incident, now_ms, now_ns, series};
 use axum::Router;
-use common::{Collector, incident, now_ms, now_ns, series};
 use fabriclens::config::{Alertmanager, Config, Endpoint, Webhook};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

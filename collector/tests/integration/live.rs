@@ -1,12 +1,10 @@
 //! Verdicts on live data, end to end: samples come in by remote write, an incident is on the API, survives a restart of
 //! the collector, and is over when the trouble is.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
+use crate::common;
 use std::time::{Duration, Instant};
 
-use common::{Collector, now_ms, series};
+use crate::common::{Collector, now_ms, series};
 use serde_json::Value;
 
 const AHEAD_MS: i64 = 3000;

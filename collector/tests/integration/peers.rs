@@ -1,18 +1,15 @@
 //! Two collectors of the same agents: whoever is asked answers with what both have, once, and goes on alone.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
-
-mod common;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{Collector, now_ms, series};
+use crate::common::{Collector, forward, now_ms, series};
 use fabriclens::config::{Config, Endpoint};
 
 fn peer(address: SocketAddr) -> Endpoint {
-    Endpoint { headers: [].into(), ..common::forward(&format!("http://{address}")).endpoint }
+    Endpoint { headers: [].into(), ..forward(&format!("http://{address}")).endpoint }
 }
 
 /// Each knows the other.

@@ -1,15 +1,12 @@
 //! The real binary: what survives `kill -9`, how it stops, what it says when it cannot start, its help, its client.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
-
-mod common;
 
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::now_ms;
-use common::process::{BIN, Server, agent, serve, stdout, wait};
+use crate::common::now_ms;
+use crate::common::process::{BIN, Server, agent, serve, stdout, wait};
 
 /// Runs it where it cannot start: exit code 1, and one line that says why and what helps.
 fn refusal(command: &mut Command) -> String {
@@ -211,5 +208,5 @@ fn help_is_what_it_was() {
         std::fs::write(&pinned, &all).unwrap();
     }
     let want = std::fs::read_to_string(&pinned).unwrap_or_default();
-    assert_eq!(all, want, "if the change is meant: FABRICLENS_BLESS=1 cargo test -p fabriclens --test process");
+    assert_eq!(all, want, "if the change is meant: FABRICLENS_BLESS=1 cargo test -p fabriclens --test integration process");
 }

@@ -1,12 +1,10 @@
 //! The API against a real Prometheus: the same samples, the same requests, the same answers to the letter.
 //!
 //! Skipped, loudly, where `prometheus` is not installed. Debian's is 2.42; where 2.53 differs, the table leaves it out.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
-use common::engine::{Engine, Kind};
-use common::{Collector, fetch, now_ms, series};
+use crate::common;
+use crate::common::engine::{Engine, Kind};
+use crate::common::{Collector, fetch, now_ms, series};
 use fabriclens::ingest::prompb::TimeSeries;
 
 /// Ten minutes of three counters, and numbers whose texts differ between formats.

@@ -1,13 +1,10 @@
 //! Many queries at once: memory that all share, turns, and light ones beside heavy ones.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Collector, now_ms, series};
+use crate::common::{Collector, now_ms, series};
 use serde_json::{Value, json};
 
 const MIB: usize = 1 << 20;

@@ -1,9 +1,7 @@
 //! The report of a job over HTTP and by the client: forms, errors, and that it is what its series say.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
-use common::Collector;
+use crate::common;
+use crate::common::Collector;
 use serde_json::Value;
 
 async fn told(c: &Collector, job: &str) {

@@ -1,14 +1,11 @@
 //! A collector that is restarted under live senders, politely and by `kill -9`: each tick of each sender is there once.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::process::{Server, agent};
-use common::{now_ns, otlp};
+use crate::common::process::{Server, agent};
+use crate::common::{now_ns, otlp};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use tonic::transport::Endpoint;
 

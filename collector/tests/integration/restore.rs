@@ -1,14 +1,11 @@
 //! The drill: a snapshot while samples come in, copied and opened elsewhere, has all that was acknowledged before it.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
-
-mod common;
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use common::{Collector, incident, now_ms, now_ns, post, process, remote_write, series};
+use crate::common::{Collector, incident, now_ms, now_ns, post, process, remote_write, series};
 use serde_json::Value;
 
 const TOPOLOGY: &str = "Switch\t8 \"S-00000000000000a1\"\t\t# \"MF0;leaf1:MQM9700/U1\" enhanced port 0 lid 100 lmc 0\n\

@@ -1,12 +1,9 @@
 //! Listeners with TLS: certificate, client certificates, and the errors of files that do not fit.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Collector, forward, now_ms, now_ns, otlp, series, until};
+use crate::common::{Collector, forward, now_ms, now_ns, otlp, series, until};
 use fabriclens::config::{Config, Tls};
 use fabriclens::ingest::prompb::WriteRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;

@@ -1,9 +1,7 @@
 //! The topology of a running collector: from files and agents, over the API, over time and over a restart.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
-use common::Collector;
+use crate::common;
+use crate::common::Collector;
 use serde_json::{Value, json};
 
 const DISCOVERED: &str = "Switch\t8 \"S-00000000000000a1\"\t\t# \"MF0;leaf1:MQM9700/U1\" enhanced port 0 lid 100 lmc 0\n\

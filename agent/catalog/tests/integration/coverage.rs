@@ -1,8 +1,6 @@
 //! Every vendor counter of the reference list that the product promises to know binds to a canonical metric, with
 //! the unit, kind, width and overflow behaviour of the list. Reads `counters.csv` under `FABRICLENS_REFERENCE`.
 
-#![expect(clippy::unwrap_used, reason = "helpers of a test: failing is what they are for")]
-
 use std::path::PathBuf;
 
 use fabriclens_catalog::feeds::{FAMILIES, facts::FACTS};

@@ -1,8 +1,6 @@
 //! The tables themselves: unique names, sorted labels, every feed in step with its metric, and the golden list of
 //! Prometheus names so that a rename shows in review.
 
-#![expect(clippy::unwrap_used, reason = "helpers of a test: failing is what they are for")]
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 

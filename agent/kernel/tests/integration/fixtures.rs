@@ -1,5 +1,4 @@
 //! Outputs of real tools from real hosts, read as recordings. Needs the shared fixtures; says so when they are missing.
-#![allow(clippy::unwrap_used, reason = "helpers of tests are outside #[test]")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

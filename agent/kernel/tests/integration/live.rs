@@ -2,7 +2,6 @@
 //! when it cannot have them.
 
 #![allow(clippy::disallowed_methods, reason = "the test starts `unshare` and `ip`")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests are outside #[test]")]
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -38,7 +37,7 @@ fn ip(arguments: &str) {
 
 #[test]
 fn ethtool_of_a_veth_pair() {
-    if !in_namespace("ethtool_of_a_veth_pair") {
+    if !in_namespace("live::ethtool_of_a_veth_pair") {
         return;
     }
     ip("link add v0 type veth peer name v1");
@@ -131,7 +130,7 @@ fn expect(events: &mut Box<dyn Events>, expected: &[Event]) {
 
 #[test]
 fn link_events() {
-    if !in_namespace("link_events") {
+    if !in_namespace("live::link_events") {
         return;
     }
     ip("link add v0 type veth peer name v1");

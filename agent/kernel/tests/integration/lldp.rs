@@ -1,5 +1,4 @@
 //! LLDP frames that come over a real pair of interfaces. Needs root and iproute2, and says so where it has not got them.
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
 use fabriclens_kernel::live::Live;
 use fabriclens_kernel::{CallError, Calls, Neighbour};

@@ -1,6 +1,5 @@
 //! Recorded hosts: what is written reads back, what is missing is absent, what is broken is named.
 #![allow(clippy::disallowed_methods, reason = "a test may start mkfifo")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests are outside #[test]")]
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,9 +1,6 @@
 //! Cables that nobody tells, found by what their ends send and receive.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{USUAL, fabric};
+use crate::common::{USUAL, fabric};
 use fabriclens_correlate::topology::{Described, Names, merge};
 use fabriclens_correlate::{Fabric, Frame, Known, Limits, Role, Signal, Topology, Watch};
 use std::collections::BTreeSet;

@@ -1,9 +1,6 @@
 //! Verdicts on adapters, modules and transport, and on InfiniBand, on a fabric whose traffic is known.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{RATE, USUAL, egress, fabric, host, link, only, port, watch, watch_on};
+use crate::common::{RATE, USUAL, egress, fabric, host, link, only, port, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Place};
 use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
 

@@ -1,9 +1,6 @@
 //! Parts of a fabric between which nothing passes: trouble in one is none of the other's.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{USUAL, egress, fabric, host, moves, only, watch_on};
+use crate::common::{USUAL, egress, fabric, host, moves, only, watch_on};
 use fabriclens_correlate::incident::Incident;
 use fabriclens_correlate::{Fabric, Frame, Job, Kind, Limits, Role, Signal};
 

@@ -1,5 +1,4 @@
 //! What docs/verdicts.md lists is what there is.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::{Limit, detect, limits};
 use std::path::Path;

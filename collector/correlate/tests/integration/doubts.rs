@@ -1,9 +1,6 @@
 //! Whose counters cannot be right is told.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{RATE, USUAL, egress, fabric, host, moves, watched};
+use crate::common::{RATE, USUAL, egress, fabric, host, moves, watched};
 use fabriclens_correlate::{DoubtReason, Fabric, Frame, Limits, Signal};
 
 /// Names of what is wrong, at ports that are so; `fault` changes seconds 80 to 120 of so many.

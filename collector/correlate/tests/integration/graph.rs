@@ -1,9 +1,6 @@
 //! Who waits for whom, by priority and by who was held first.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{RATE, USUAL, egress, fabric, host, link, moves, watch, watch_on};
+use crate::common::{RATE, USUAL, egress, fabric, host, link, moves, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Place};
 use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
 

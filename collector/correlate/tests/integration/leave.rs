@@ -1,5 +1,4 @@
 //! A fleet that replaces and renames its hosts for weeks.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::incident::{Incident, Place};
 use fabriclens_correlate::{End, Fabric, Frame, Job, Kind, Limits, Link, Node, Ports, Role, Standing, Topology, Watch};

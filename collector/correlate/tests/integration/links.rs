@@ -1,9 +1,6 @@
 //! Verdicts on links: down, flapping, slower than they were, with fewer lanes.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{RATE, fabric, host, link, only, port, rails, watch, watch_on};
+use crate::common::{RATE, fabric, host, link, only, port, rails, watch, watch_on};
 use fabriclens_correlate::incident::Place;
 use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Ports, Signal, Topology};
 

@@ -1,9 +1,6 @@
 //! Verdicts on hosts with several rails.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{USUAL, rails, watch_on};
+use crate::common::{USUAL, rails, watch_on};
 use fabriclens_correlate::incident::Place;
 use fabriclens_correlate::{End, Fabric, Kind, Limits, Signal};
 

@@ -1,6 +1,5 @@
 //! Verdicts on counters of real adapters: two ports cabled to each other under load, each ten seconds, while one packet is
 //! corrupted on purpose. The recording is no part of the repository; `FABRICLENS_FIXTURES` names its directory.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::recording::Recording;
 use fabriclens_correlate::{End, Fabric, Limits, Link, Node, Ports, Role, Topology, backtest};

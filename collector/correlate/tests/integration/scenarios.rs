@@ -1,6 +1,5 @@
 //! Verdicts on packet-level simulations with known truth: one run of each kind, all ports read. Simulations are no part of
 //! the repository; `FABRICLENS_SCENARIOS` names their directory.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::recording::{ReadAs, Recording};
 use fabriclens_correlate::{Limits, backtest};

@@ -1,9 +1,6 @@
 //! More than one trouble at a time, trouble that stands for long, and a watch that begins amid trouble.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{RATE, USUAL, egress, fabric, host, moves, watch};
+use crate::common::{RATE, USUAL, egress, fabric, host, moves, watch};
 use fabriclens_correlate::incident::{Incident, Place};
 use fabriclens_correlate::{End, Fabric, Frame, Kind, Limits, Link, Node, Ports, Role, Signal, Topology, Watch};
 

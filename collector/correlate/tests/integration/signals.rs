@@ -1,5 +1,4 @@
 //! Signals are answered by series as agents send them.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::{ALL, End, Fabric, Frame, Link, Node, Ports, Role, Signal, Topology, frames};
 use fabriclens_model::{Labels, Memory, Series};

@@ -1,5 +1,4 @@
 //! What is answered as samples arrive is what PromQL answers from a store.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::{ALL, Fabric, Frame, Limits, Ports, Row, Signal, Standing, Topology, Watch, frames};
 use fabriclens_model::{Labels, Memory, Series, absent};

@@ -1,5 +1,4 @@
 //! Topologies: each format is read, names become those of agents, and sources that do not agree are told.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::topology::{
     Described, Known, Names, PortInfo, Role, Topology, TopologyError, merge, parse, told,

@@ -1,9 +1,6 @@
 //! Verdicts on a fabric whose traffic is known.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{RATE, USUAL, egress, fabric, host, link, moves, only, watch, watch_on};
+use crate::common::{RATE, USUAL, egress, fabric, host, link, moves, only, watch, watch_on};
 use fabriclens_correlate::incident::{Place, Severity};
 use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
 

@@ -1,5 +1,4 @@
 //! Lists of pods: which job each is of, where and when it ran, and which devices it had.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_jobs::{Agents, Facts, Listed, kubernetes};
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! Jobs as agents see them: how they join what schedulers say, and when they are over.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-mod common;
-
+use crate::common;
 use fabriclens_jobs::{
     Agents, Facts, Filter, Key, LastSeen, Look, Observed, Place, Registry, Seen, Sighting, Source, Watch,
 };

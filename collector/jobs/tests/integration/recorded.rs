@@ -1,5 +1,4 @@
 //! What real schedulers printed. Recordings are not in this repository; FABRICLENS_FIXTURES says where they are.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_jobs::{Listed, slurm};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,6 @@
 //! The registry, seen from outside: runs, sources that differ, restarts.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-mod common;
-
+use crate::common;
 use fabriclens_jobs::{Facts, Filter, Key, Place, Registry, RegistryError, Source};
 use std::collections::BTreeMap;
 

@@ -4,13 +4,9 @@
 //! other expressions and more of them. Debian's is 2.42 and we follow 2.53; what the two are known to disagree about is
 //! listed in [`accepted`].
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::generate::{self, Random};
-use common::prometheus::{Answer, Prometheus};
-use common::{Memory, close};
+use crate::common::generate::{self, Random};
+use crate::common::prometheus::{Answer, Prometheus};
+use crate::common::{Memory, close};
 use fabriclens_promql::{Engine, Outcome, QueryError, Value};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,6 @@
 //! What a query may not do: take too long, too much memory or the stack, or go on when nobody waits for it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::Memory;
+use crate::common::Memory;
 use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
 use fabriclens_promql::{CancelToken, Engine, Limits, QueryError, ValueKind, check, selector};
 use std::sync::Arc;

@@ -1,10 +1,6 @@
 //! Runs every script of `tests/promql`; the language is described in the README there.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::{Memory, close, duration, number, split_labels, values};
+use crate::common::{Memory, close, duration, number, split_labels, values};
 use fabriclens_model::{Labels, Series};
 use fabriclens_promql::{Engine, Outcome, QueryError, Value};
 use std::path::{Path, PathBuf};

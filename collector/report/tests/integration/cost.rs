@@ -1,9 +1,6 @@
 //! What the network cost a job, over a store that is filled by hand.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
-use common::{BEGIN, Fabric, job};
+use crate::common::{BEGIN, Fabric, job};
 use fabriclens_report::model::{CauseKind, Cost, Grade, Incident, Method, Severity, Why};
 use fabriclens_report::{Report, html, json, markdown};
 

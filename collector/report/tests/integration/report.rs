@@ -1,9 +1,6 @@
 //! Reports over a store that is filled by hand, against what went in.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
-mod common;
-
-use common::{Fabric, job};
+use crate::common::{Fabric, job};
 use fabriclens_report::model::{CauseKind, Figure, Grade, Method, Over, Pattern, Shares, StandsOut};
 use fabriclens_report::{html, json, markdown, schema};
 

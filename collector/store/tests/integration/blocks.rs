@@ -1,5 +1,4 @@
 //! Flush, merge, retention, snapshots and metadata, seen from outside.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_model::{Budget, Hint, Labels, MatchOp, Matcher, Read, ReadError, Unlimited, absent};
 use fabriclens_store::{Metadata, Options, RowGroup, Store};

@@ -1,5 +1,4 @@
 //! Bits flip and files are cut short: found, kept to what they touch, reported; never a panic, never a wrong value.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_model::{Labels, Matcher, Read};
 use fabriclens_store::{Options, RowGroup, Store};

@@ -1,6 +1,5 @@
 //! The disk fails under the store: full, fsync errors, everything at once. What was acknowledged stays; what was not
 //! is refused with a message that helps; when the disk is well again so is the store.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_model::{Hint, Labels, Matcher, Read, Rollup, Unlimited};
 use fabriclens_store::io::faulty::{Faults, FaultyFiles};

@@ -1,6 +1,5 @@
 //! Stores written by released format versions open and hold what they held. One directory per version under
 //! `fixtures/stores`; a new version adds one and never touches the old ones.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_model::{Labels, MatchOp, Matcher, Read, absent, stale};
 use fabriclens_store::{Options, RowGroup, Store};
@@ -108,7 +107,7 @@ fn what_is_written_is_read() {
     assert_eq!(contents(dir.path()), expected());
 }
 
-/// Run once per format version: `FABRICLENS_FIXTURE=v1 cargo test -p fabriclens-store --test formats -- --ignored`.
+/// Run once per format version: `FABRICLENS_FIXTURE=v1 cargo test -p fabriclens-store --test integration -- --ignored`.
 #[test]
 #[ignore = "writes a fixture"]
 fn write_fixture() {

@@ -1,6 +1,5 @@
 //! `kill -9` at random moments, again and again, on one store: every acknowledged sample is there afterwards, and none
 //! that nobody sent. `FABRICLENS_KILLS=1000` for a long run.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_model::{Labels, Matcher, Read};
 use fabriclens_store::{Metadata, Options, RowGroup, Store};
@@ -88,7 +87,7 @@ fn survives_kills() {
     for kill in 0..kills {
         let next: Vec<String> = (0..WRITERS).map(|w| acked.get(&w).map_or(0, |n| n + 1).to_string()).collect();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--ignored", "--nocapture"])
+            .args(["--exact", "kill::child", "--ignored", "--nocapture"])
             .env(DIR, dir.path())
             .env(NEXT, next.join(","))
             .stdout(Stdio::null())

@@ -1,5 +1,4 @@
 //! The store against the simplest thing that could be right: a map from series and time to the first value sent.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, Rollup, Unlimited, absent, is_absent, stale};
 use fabriclens_store::{Appended, Options, RowGroup, Store};

@@ -1,5 +1,4 @@
 //! Rollups against the samples that they stand for.
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use fabriclens_model::{Hint, Labels, Matcher, Read, Rollup, Selected, Series, Unlimited, is_stale, stale};
 use fabriclens_store::{Options, RowGroup, Store};

@@ -1,5 +1,4 @@
 //! A small fabric whose traffic a test decides: two leaves with four hosts each, two spines, two jobs.
-#![allow(dead_code, clippy::unwrap_used, reason = "each file of tests uses a part, and fails by panicking")]
 
 use fabriclens_correlate::Limits;
 use fabriclens_correlate::incident::{Incident, Place};

@@ -1,7 +1,5 @@
 //! What the tests of this crate share: series in memory, and the notation that writes them down.
 
-#![allow(dead_code, reason = "each test uses its part")]
-
 pub mod generate;
 pub mod prometheus;
 

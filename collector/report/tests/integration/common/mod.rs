@@ -1,6 +1,4 @@
 //! A store that is filled by hand, and jobs.
-#![allow(dead_code, reason = "each test takes what it needs")]
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 use fabriclens_jobs::{Facts, Job, Key, Place, Source};
 use fabriclens_model::Labels;
