@@ -208,5 +208,8 @@ fn help_is_what_it_was() {
         std::fs::write(&pinned, &all).unwrap();
     }
     let want = std::fs::read_to_string(&pinned).unwrap_or_default();
-    assert_eq!(all, want, "if the change is meant: FABRICLENS_BLESS=1 cargo test -p fabriclens --test integration process");
+    assert_eq!(
+        all, want,
+        "if the change is meant: FABRICLENS_BLESS=1 cargo test -p fabriclens --test integration process"
+    );
 }
