@@ -1,7 +1,7 @@
 //! DCB netlink: PFC counts where the driver keeps them fresh, and the configuration.
 
 use super::build::dcb;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::dcb::{
     DCB_BUFFER_SIZE, DCB_DSCP_PRIORITY, DCB_MODE, DCB_PFC_CAPABILITY, DCB_PFC_DELAY, DCB_PFC_MBC, DCB_PRIORITY_BUFFER,
     DCB_PRIORITY_TC, DCB_TC_ALGORITHM, DCB_TC_BANDWIDTH,
@@ -9,7 +9,7 @@ use crate::metrics::dcb::{
 use crate::metrics::pfc::PFC_FRAMES;
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     dcb("ieee_pfc/requests[{prio}]", &PFC_FRAMES).tx(),
     dcb("ieee_pfc/indications[{prio}]", &PFC_FRAMES).rx(),
     dcb("ieee_pfc/pfc_cap", &DCB_PFC_CAPABILITY),

@@ -1,7 +1,7 @@
 //! AWS: ena netdev and efa RDMA counters.
 
 use super::build::{eth, hw};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::RDMA_WAITS;
 use crate::metrics::discard::ALLOWANCE_EXCEEDED;
 use crate::metrics::netdev::{
@@ -14,7 +14,7 @@ use crate::metrics::transport::{
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     eth("tx_timeout", &NETDEV_TIMEOUTS).named(),
     eth("wd_expired", &NETDEV_TIMEOUTS).named(),
     eth("bw_in_allowance_exceeded", &ALLOWANCE_EXCEEDED).reason("bw_in"),

@@ -1,7 +1,7 @@
 //! Chelsio cxgb4: port statistics and iWARP segments. Loopback names carry a prefix by the section they stand in.
 
 use super::build::{eth, hw};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::RDMA_WAITS;
 use crate::metrics::discard::{LOOPBACK_DISCARDS, PORT_DISCARDS};
 use crate::metrics::link::{CRC_ERRORS, LINK_ERRORS, SYMBOL_ERRORS};
@@ -14,7 +14,7 @@ use crate::metrics::traffic::{
 use crate::metrics::transport::{QP_EVENTS, RDMA_DISCARDS, RETRANSMITS};
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     eth("tx_octets_ok", &PORT_IO).tx(),
     eth("tx_frames_ok", &PORT_PACKETS).tx(),
     eth("tx_broadcast_frames", &PORT_PACKETS_CAST).tx().cast("broadcast"),

@@ -1,8 +1,8 @@
 //! Intel/Cornelis Omni-Path hfi1: device and port counters, chip diagnostics. Names ending in `,32` bind without it.
-//! Used through `feeds::FAMILIES` only.
+//! Used through `counters::FAMILIES` only.
 
 use super::build::{hw, tail};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::{
     BUBBLES, CNP_PACKETS, CNP_VL_PACKETS, ECN_MARKS, ECN_PACKETS, ECN_VL_MARKS, ECN_VL_PACKETS, FLOW_STALLS,
     RDMA_WAITS, VL_BUBBLES, VL_XMIT_WAIT_TICKS, XMIT_WAIT,
@@ -17,7 +17,7 @@ use crate::metrics::transport::{
 };
 
 /// Counters with a question of their own.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     hw("RcvOverflow", &PORT_DISCARDS).rx().reason("buffer"),
     hw("RxLenErr", &LINK_ERRORS).rx().named(),
     hw("RxShrErr", &LINK_ERRORS).rx().named(),
@@ -86,7 +86,7 @@ pub static FEEDS: &[Feed] = &[
 
 /// Chip diagnostics: one metric, the vendor's name as reason.
 #[rustfmt::skip]
-pub static FIRMWARE_ERRORS_TAIL: &[Feed] = tail!(hw, FIRMWARE_ERRORS, [
+pub static FIRMWARE_ERRORS_TAIL: &[VendorCounter] = tail!(hw, FIRMWARE_ERRORS, [
     "CceErrInt", "CceErrStatusAggregatedCnt", "CceMsixCsrParityErr", "CceIntMapUncErr", "CceIntMapCorErr",
     "CceMsixTableUncErr", "CceMsixTableCorErr", "CceRxdmaConvFifoParityErr", "CceRcplAsyncFifoParityErr",
     "CceSegWriteBadAddrErr", "CceSegReadBadAddrErr", "CceTrgtCplTimeoutErr", "PcicReceiveParityErr",

@@ -1,8 +1,8 @@
 //! mlx5 (ConnectX-4 and later): `ethtool -S`, queue and congestion counters, sysfs and debugfs settings.
-//! Used through `feeds::FAMILIES` only.
+//! Used through `counters::FAMILIES` only.
 
 use super::build::{eth, hw, other};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_IGNORED, CNP_PACKETS, CONGESTION_EVENTS, ECN_PACKETS, ECN_PRIORITY_MARKS};
 use crate::metrics::dcb::{CC_PARAMETER, ECN_ENABLED, ECN_SETTING, ROCE_TOS};
 use crate::metrics::discard::{PORT_BUFFER_EVENTS, PORT_DISCARDS, PORT_PRIORITY_DISCARDS};
@@ -31,7 +31,7 @@ use crate::metrics::transport::{
 };
 
 /// `ethtool -S`; the list changes with PFC, channels and kernel.
-pub static ETHTOOL: &[Feed] = &[
+pub static ETHTOOL: &[VendorCounter] = &[
     eth("rx_vport_unicast_packets", &NETDEV_PACKETS_CAST).rx().cast("unicast"),
     eth("rx_vport_unicast_bytes", &NETDEV_IO_CAST).rx().cast("unicast"),
     eth("rx_vport_multicast_packets", &NETDEV_PACKETS_CAST).rx().cast("multicast"),
@@ -183,7 +183,7 @@ pub static ETHTOOL: &[Feed] = &[
 ];
 
 /// `hw_counters`, RDMA netlink, settings. Queue counters have 32 bits and wrap.
-pub static RDMA: &[Feed] = &[
+pub static RDMA: &[VendorCounter] = &[
     other("hwmon/temp{n}_input", &SENSOR_TEMPERATURE).times(1e-3),
     other("hwmon/temp{n}_crit", &SENSOR_LIMIT).times(1e-3),
     other("sysfs net/ecn/roce_np/enable/{prio}", &ECN_ENABLED).label("role", "np"),

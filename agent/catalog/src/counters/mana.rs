@@ -1,7 +1,7 @@
 //! Microsoft mana: netdev (`hc_`) and RDMA counters; the device level repeats some of them.
 
 use super::build::{dev, eth, hw};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_PACKETS, CONGESTION_EVENTS, CONGESTION_RATE, ECN_PACKETS};
 use crate::metrics::netdev::{
     NETDEV_DISCARD_DETAILS, NETDEV_IO, NETDEV_IO_CAST, NETDEV_OFFLOAD_IO, NETDEV_OFFLOAD_PACKETS, NETDEV_PACKETS_CAST,
@@ -14,7 +14,7 @@ use crate::metrics::transport::{
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     eth("stop_queue", &NETDEV_QUEUE_EVENTS).named(),
     eth("wake_queue", &NETDEV_QUEUE_EVENTS).named(),
     eth("hc_rx_discards_no_wqe", &NETDEV_DISCARD_DETAILS).rx().named(),

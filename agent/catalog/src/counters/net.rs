@@ -1,7 +1,7 @@
 //! Files of `/sys/class/net/<if>`: statistics, carrier, speed.
 
 use super::build::{net, other};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::link::{CARRIER_CHANGES, CARRIER_TRANSITIONS};
 use crate::metrics::netdev::{
     NETDEV_DISCARD_DETAILS, NETDEV_DISCARDS, NETDEV_ERROR_DETAILS, NETDEV_ERRORS, NETDEV_IO, NETDEV_MTU,
@@ -9,7 +9,7 @@ use crate::metrics::netdev::{
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     net("rx_packets", &NETDEV_PACKETS).rx(),
     net("tx_packets", &NETDEV_PACKETS).tx(),
     net("rx_bytes", &NETDEV_IO).rx(),

@@ -1,7 +1,7 @@
 //! HiSilicon hns3 MAC statistics and hns_roce counters.
 
 use super::build::{eth, hw};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_PACKETS, CONGESTION_EVENTS};
 use crate::metrics::discard::PORT_BUFFER_EVENTS;
 use crate::metrics::link::{CRC_ERRORS, LINK_ERROR_BYTES, LINK_ERRORS};
@@ -15,7 +15,7 @@ use crate::metrics::traffic::{
 use crate::metrics::transport::{QP_ERRORS, QP_EVENTS, RDMA_ERRORS};
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     eth("mac_tx_mac_pause_num", &PAUSE_FRAMES).tx(),
     eth("mac_rx_mac_pause_num", &PAUSE_FRAMES).rx(),
     eth("mac_tx_pause_xoff_time", &PAUSE_DURATION).tx().us(),

@@ -1,16 +1,27 @@
-//! The little language the feed tables are written in: a source with a name and a metric, then what differs.
+//! The little language the counter tables are written in: a source with a name and a metric, then what differs.
 
-use crate::{Feed, FixedLabels, Metric, Overflow, Source};
+use crate::{CounterSource, FixedLabels, Metric, Overflow, VendorCounter};
 
-pub(super) const fn feed(source: Source, name: &'static str, metric: &'static Metric) -> Feed {
+pub(super) const fn counter(source: CounterSource, name: &'static str, metric: &'static Metric) -> VendorCounter {
     let (labels, overflow) = (FixedLabels::NONE, Overflow::Wrap);
-    Feed { source, name, metric, labels, named: None, scale: 1.0, width: 64, overflow, adds: false, precedence: 0 }
+    VendorCounter {
+        source,
+        name,
+        metric,
+        labels,
+        named: None,
+        scale: 1.0,
+        width: 64,
+        overflow,
+        adds: false,
+        precedence: 0,
+    }
 }
 
 macro_rules! sources {
     ($($short:ident = $source:ident),*) => {
-        $(pub(super) const fn $short(name: &'static str, metric: &'static Metric) -> Feed {
-            feed(Source::$source, name, metric)
+        $(pub(super) const fn $short(name: &'static str, metric: &'static Metric) -> VendorCounter {
+            counter(CounterSource::$source, name, metric)
         })*
     };
 }
@@ -30,7 +41,7 @@ sources!(
     other = Other
 );
 
-impl Feed {
+impl VendorCounter {
     pub(super) const fn label(mut self, name: &'static str, value: &'static str) -> Self {
         self.labels = self.labels.with(name, value);
         self
@@ -116,7 +127,7 @@ impl Feed {
 /// Feeds of one metric whose `reason` is the vendor's own name.
 macro_rules! tail {
     ($source:ident, $metric:path, [$($name:literal),* $(,)?]) => {
-        &[$($crate::feeds::build::$source($name, &$metric).named()),*]
+        &[$($crate::counters::build::$source($name, &$metric).named()),*]
     };
 }
 pub(super) use tail;

@@ -1,7 +1,7 @@
 //! Marvell qede; qedr has no counters of its own.
 
 use super::build::eth;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::discard::PORT_DISCARDS;
 use crate::metrics::link::{CRC_ERRORS, LINK_CHANGES, LINK_ERRORS};
 use crate::metrics::netdev::{
@@ -12,7 +12,7 @@ use crate::metrics::pfc::PFC_FRAMES_PORT;
 use crate::metrics::traffic::{PORT_FRAMES_SIZE, PORT_IO_CAST, PORT_PACKETS_CAST, PORT_PACKETS_CLASS};
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     eth("rx_ucast_bytes", &PORT_IO_CAST).rx().cast("unicast"),
     eth("rx_mcast_bytes", &PORT_IO_CAST).rx().cast("multicast"),
     eth("rx_bcast_bytes", &PORT_IO_CAST).rx().cast("broadcast"),

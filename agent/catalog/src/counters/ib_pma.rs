@@ -2,14 +2,14 @@
 //! On Ethernet ports the traffic rows count RDMA only and the others are not bound (`bind`).
 
 use super::build::sys;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::XMIT_WAIT;
 use crate::metrics::discard::PORT_DISCARDS;
 use crate::metrics::link::{LINK_DOWNS, LINK_ERRORS, LINK_RECOVERIES, RCV_ERRORS, SYMBOL_ERRORS};
 use crate::metrics::traffic::{PORT_IO, PORT_PACKETS, PORT_PACKETS_CAST};
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     sys("symbol_error", &SYMBOL_ERRORS).saturates(16),
     sys("link_error_recovery", &LINK_RECOVERIES).saturates(8),
     sys("link_downed", &LINK_DOWNS).saturates(8),

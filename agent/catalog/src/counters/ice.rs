@@ -2,7 +2,7 @@
 //! Names it shares with i40e stand there.
 
 use super::build::eth;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::discard::PORT_DISCARDS;
 use crate::metrics::link::{CRC_ERRORS, LINK_ERRORS};
 use crate::metrics::netdev::{NETDEV_RING_IO, NETDEV_RING_PACKETS, NETDEV_TIMEOUTS};
@@ -11,7 +11,7 @@ use crate::metrics::pfc::{PFC_FRAMES, PFC_RESUME_FRAMES};
 use crate::metrics::traffic::{PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS_CAST};
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     eth("rx_bytes.nic", &PORT_IO).rx(),
     eth("tx_bytes.nic", &PORT_IO).tx(),
     eth("rx_unicast.nic", &PORT_PACKETS_CAST).rx().cast("unicast"),

@@ -1,7 +1,7 @@
 //! Standard ethtool netlink statistics: the same names on every driver that has them.
 
 use super::build::std;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::fec::{
     FEC_CORRECTED_BITS, FEC_CORRECTED_BLOCKS, FEC_LANE_CORRECTED_BITS, FEC_LANE_CORRECTED_BLOCKS,
     FEC_LANE_UNCORRECTABLE_BLOCKS, FEC_UNCORRECTABLE_BLOCKS,
@@ -12,7 +12,7 @@ use crate::metrics::pause::{PAUSE_CONTROL_FRAMES, PAUSE_FRAMES, PAUSE_UNSUPPORTE
 use crate::metrics::traffic::{PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS, PORT_PACKETS_CAST};
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     std("pause/tx_pause_frames", &PAUSE_FRAMES).tx(),
     std("pause/rx_pause_frames", &PAUSE_FRAMES).rx(),
     std("fec/corrected_blocks", &FEC_CORRECTED_BLOCKS),

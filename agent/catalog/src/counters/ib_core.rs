@@ -1,7 +1,7 @@
 //! State files of `ib_core`, asynchronous events, RDMA-CM defaults.
 
 use super::build::{hw, other};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::dcb::ROCE_TOS;
 use crate::metrics::state::{
     COUNTER_LIFESPAN, PORT_ASYNC_EVENTS, PORT_CAPABILITIES, PORT_LID, PORT_LMC, PORT_PHYSICAL_STATE, PORT_RATE,
@@ -10,7 +10,7 @@ use crate::metrics::state::{
 use crate::metrics::transport::OBJECTS;
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     other("ports/{port}/state", &PORT_STATE),
     other("ports/{port}/phys_state", &PORT_PHYSICAL_STATE),
     other("ports/{port}/rate", &PORT_RATE).times(1.25e8),

@@ -2,7 +2,7 @@
 //! The classic PortCounters stand in where PortCountersExtended is missing.
 
 use super::build::mad;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::{
     CNP_PACKETS, CNP_SL_PACKETS, CONGESTED_TICKS, CONGESTION_EVENTS, ECN_PACKETS, ECN_SL_PACKETS, VL_CONGESTED_TICKS,
     VL_XMIT_WAIT_TICKS, XMIT_WAIT,
@@ -21,7 +21,7 @@ use crate::metrics::traffic::{
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     mad("PortCounters/SymbolErrorCounter", &SYMBOL_ERRORS).second().saturates(16),
     mad("PortCounters/LinkErrorRecoveryCounter", &LINK_RECOVERIES).second().saturates(8),
     mad("PortCounters/LinkDownedCounter", &LINK_DOWNS).second().saturates(8),

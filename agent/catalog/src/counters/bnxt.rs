@@ -1,8 +1,8 @@
 //! Broadcom bnxt_en and bnxt_re, in-tree (old and new names) and out-of-tree.
-//! Used through `feeds::FAMILIES` only.
+//! Used through `counters::FAMILIES` only.
 
 use super::build::{eth, hw};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_IGNORED, CNP_PACKETS, CONGESTION_EVENTS, ECN_PACKETS};
 use crate::metrics::discard::{PORT_BUFFER_EVENTS, PORT_DISCARDS, PORT_QUEUE_DISCARD_IO, PORT_QUEUE_DISCARDS};
 use crate::metrics::fec::{FEC_CORRECTED_BITS, FEC_CORRECTED_BLOCKS, FEC_UNCORRECTABLE_BLOCKS};
@@ -26,7 +26,7 @@ use crate::metrics::transport::{
 };
 
 /// `ethtool -S`; refreshed by the adapter once a second.
-pub static ETHTOOL: &[Feed] = &[
+pub static ETHTOOL: &[VendorCounter] = &[
     eth("rx_64b_frames", &PORT_FRAMES_SIZE).rx().size("64"),
     eth("rx_65b_127b_frames", &PORT_FRAMES_SIZE).rx().size("127"),
     eth("rx_128b_255b_frames", &PORT_FRAMES_SIZE).rx().size("255"),
@@ -145,7 +145,7 @@ pub static ETHTOOL: &[Feed] = &[
 ];
 
 /// `hw_counters` in three generations of names.
-pub static RDMA: &[Feed] = &[
+pub static RDMA: &[VendorCounter] = &[
     hw("active_pds", &OBJECTS).label("object", "pds"),
     hw("active_ahs", &OBJECTS).label("object", "ahs"),
     hw("active_qps", &OBJECTS).label("object", "qps"),

@@ -1,7 +1,7 @@
 //! AMD Pensando ionic: LIF and port statistics, RDMA counters whose names come from firmware.
 
 use super::build::{eth, hw};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_PACKETS, ECN_PACKETS};
 use crate::metrics::discard::PORT_DISCARDS;
 use crate::metrics::link::{CRC_ERRORS, LINK_ERRORS};
@@ -21,7 +21,7 @@ use crate::metrics::transport::{
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     eth("tx_packets", &NETDEV_PACKETS).tx(),
     eth("tx_bytes", &NETDEV_IO).tx(),
     eth("rx_packets", &NETDEV_PACKETS).rx(),

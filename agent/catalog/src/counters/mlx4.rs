@@ -1,7 +1,7 @@
 //! mlx4 (ConnectX-3): ethtool and the diagnostic counters of its RDMA half, 32 bits wide.
 
 use super::build::{eth, hw};
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::link::LINK_ERRORS;
 use crate::metrics::netdev::{
     NETDEV_DISCARDS, NETDEV_ERROR_DETAILS, NETDEV_ERRORS, NETDEV_IO, NETDEV_OFFLOAD_IO, NETDEV_OFFLOAD_PACKETS,
@@ -20,7 +20,7 @@ use crate::metrics::transport::{
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     eth("rx_packets", &NETDEV_PACKETS).rx(),
     eth("tx_packets", &NETDEV_PACKETS).tx(),
     eth("rx_bytes", &NETDEV_IO).rx(),

@@ -2,7 +2,7 @@
 //! Its IP counters hold nothing but RDMA, so they are the RDMA bytes and packets.
 
 use super::build::hw;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_IGNORED, CNP_PACKETS, ECN_PACKETS};
 use crate::metrics::traffic::{
     RDMA_IO, RDMA_IO_CAST, RDMA_OPERATIONS, RDMA_PACKETS, RDMA_PACKETS_CAST, RDMA_PACKETS_CLASS,
@@ -13,7 +13,7 @@ use crate::metrics::transport::{
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     hw("ip4InDiscards", &RDMA_DISCARDS).rx().reason("ip").adds(),
     hw("ip4InTruncatedPkts", &RDMA_DISCARDS).rx().reason("truncated").adds(),
     hw("ip4OutNoRoutes", &RDMA_DISCARDS).tx().reason("no_route").adds(),

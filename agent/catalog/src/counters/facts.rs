@@ -7,7 +7,7 @@ use crate::metrics::{dcb, host, microburst, netdev, pcie, pfc, state, traffic};
 /// One file or attribute and what becomes of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Fact {
-    /// Where it is read; placeholders as in [`crate::Feed::name`].
+    /// Where it is read; placeholders as in [`crate::VendorCounter::name`].
     pub name: &'static str,
     /// The metric it ends in.
     pub metric: &'static Metric,

@@ -1,7 +1,7 @@
 //! `/proc/net/snmp` and `/proc/net/netstat` of the agent's network namespace.
 
 use super::build::proc;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::host::{
     IP_DISCARDS, IP_ECN, IP_ERRORS, IP_IO, IP_IO_CAST, IP_PACKET_DETAILS, IP_PACKETS, IP_PACKETS_CAST,
     TCP_CE_DELIVERED, TCP_DISCARDS, TCP_ERRORS, TCP_RETRANSMIT_DETAILS, TCP_RETRANSMITS, TCP_SEGMENTS, TCP_TIMEOUTS,
@@ -9,7 +9,7 @@ use crate::metrics::host::{
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     proc("Tcp/InSegs", &TCP_SEGMENTS).rx(),
     proc("Tcp/OutSegs", &TCP_SEGMENTS).tx(),
     proc("Tcp/RetransSegs", &TCP_RETRANSMITS),

@@ -1,11 +1,11 @@
 //! Module EEPROM, already decoded to the raw steps of SFF-8472, SFF-8636 and CMIS.
 
 use super::build::module;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::optics::{MODULE_BIAS, MODULE_RX_POWER, MODULE_SUPPLY, MODULE_TEMPERATURE, MODULE_TX_POWER};
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     module("temperature", &MODULE_TEMPERATURE).times(1e-3),
     module("vcc", &MODULE_SUPPLY).times(1e-4),
     module("tx_bias[{lane}]", &MODULE_BIAS).times(2e-6),

@@ -1,12 +1,12 @@
 //! Alibaba erdma.
 
 use super::build::hw;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::traffic::{RDMA_IO, RDMA_OPERATIONS, RDMA_PACKETS};
 use crate::metrics::transport::RDMA_DISCARDS;
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     hw("tx_reqs_cnt", &RDMA_OPERATIONS).tx().op("request"),
     hw("tx_packets_cnt", &RDMA_PACKETS).tx(),
     hw("tx_bytes_cnt", &RDMA_IO).tx(),

@@ -1,14 +1,14 @@
 //! QLogic qib: verbs protocol counters; the rest of it comes from performance management.
 
 use super::build::other;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::congestion::RDMA_WAITS;
 use crate::metrics::transport::{
     ACK_TIMEOUTS, DUPLICATE_REQUESTS, RDMA_DISCARDS, RETRANSMITS, RNR_NAKS, SEQUENCE_NAKS, TRANSPORT_EVENTS,
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     other("ports/{port}/diag_counters/rc_resends", &RETRANSMITS),
     other("ports/{port}/diag_counters/seq_naks", &SEQUENCE_NAKS).rx(),
     other("ports/{port}/diag_counters/rdma_seq", &TRANSPORT_EVENTS).named(),

@@ -1,7 +1,7 @@
 //! Intel i40e and iavf: netdev, VSI, physical port (`port.`) and internal switch (`veb.`); also names that ice shares.
 
 use super::build::eth;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::discard::{PORT_DISCARDS, SWITCH_DISCARDS};
 use crate::metrics::link::{CRC_ERRORS, LINK_ERRORS};
 use crate::metrics::netdev::{
@@ -15,7 +15,7 @@ use crate::metrics::traffic::{
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     eth("rx_packets", &NETDEV_PACKETS).rx(),
     eth("tx_packets", &NETDEV_PACKETS).tx(),
     eth("rx_bytes", &NETDEV_IO).rx(),

@@ -1,7 +1,7 @@
 //! Soft-RoCE.
 
 use super::build::hw;
-use crate::Feed;
+use crate::VendorCounter;
 use crate::metrics::link::LINK_DOWNS;
 use crate::metrics::traffic::{RDMA_OPERATIONS, RDMA_PACKETS};
 use crate::metrics::transport::{
@@ -10,7 +10,7 @@ use crate::metrics::transport::{
 };
 
 /// All rows, in the order the driver lists them.
-pub static FEEDS: &[Feed] = &[
+pub static COUNTERS: &[VendorCounter] = &[
     hw("sent_pkts", &RDMA_PACKETS).tx(),
     hw("rcvd_pkts", &RDMA_PACKETS).rx(),
     hw("duplicate_request", &DUPLICATE_REQUESTS),
