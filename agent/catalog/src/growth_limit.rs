@@ -1,41 +1,44 @@
-//! How much a counter can grow at most: the bound behind "a rate is a gap, never a spike".
-//! Called by the agent's counter logic on every step that it doubts (wraps, reloads, foreign writes).
+//! Upper bound on the growth of a counter. The agent rejects larger steps as implausible (after wraps, driver reloads or
+//! foreign writes), so that a rate shows a gap instead of a spike.
 
-use crate::{Metric, MetricKind, MetricUnit, Scope};
+use crate::metric::{Metric, MetricKind, Scope};
+use crate::unit::MetricUnit;
 
-/// What bounds the growth of a counter.
+/// Physical bound on the growth of a counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GrowthLimit {
-    /// So many per byte of the line: bytes, bits, symbols, ticks.
+    /// Proportional to line rate: bytes, bits, symbols, ticks.
     Line {
         /// Exported units per byte at line rate.
         per_byte: f64,
     },
-    /// Packets, operations and events of a port: one per smallest frame at line rate, and what adapters can do at all.
+    /// Packets, operations and events of a port: one per smallest frame at line rate, capped at the packet rate that any
+    /// adapter can process.
     Frames,
-    /// Seconds: wall time.
+    /// Seconds: no more than the elapsed time.
     WallTime,
-    /// Nothing known: gauges, counters of the host or of the agent.
+    /// No known bound: gauges, counters of the host or of the agent.
     Open,
 }
 
-/// Adapters serve cached values up to this old (bnxt refreshes each second), so a window may hold that much more.
+/// Adapters return cached values up to this old (bnxt refreshes once a second), so an interval may contain the growth of
+/// that much additional time.
 const STALENESS_SECONDS: f64 = 2.0;
-/// Acknowledgements on InfiniBand are as short as this; an Ethernet frame with preamble and gap has 84 bytes.
+/// Length of an acknowledgement on InfiniBand. The smallest Ethernet frame takes 84 bytes with preamble and gap.
 const SMALLEST_FRAME_BYTES: f64 = 30.0;
-/// No adapter handles more, however fast its line.
+/// Highest packet rate of any adapter, regardless of its line rate.
 const MOST_FRAMES_PER_SECOND: f64 = 5e8;
-/// Traffic that turns round inside the adapter is bound by PCIe, not by the line.
+/// Traffic looped back inside the adapter is limited by PCIe, not by the line.
 const LOOPBACK_HEADROOM: f64 = 2.0;
 
 impl Metric {
-    /// What bounds this metric's growth.
+    /// Bound on the growth of this metric.
     pub fn limit(&self) -> GrowthLimit {
         if self.kind != MetricKind::Counter || self.scope == Scope::Host {
             return GrowthLimit::Open;
         }
         match self.unit {
-            // Waiting, bubbles and lane errors are counted per flit or symbol, which is never less than a byte.
+            // Wait ticks, bubbles and lane errors are counted per flit or symbol, which are at least one byte.
             MetricUnit::Bytes | MetricUnit::Count("{tick}" | "{symbol}" | "{error}") => {
                 GrowthLimit::Line { per_byte: 1.0 }
             }
@@ -48,8 +51,8 @@ impl Metric {
 }
 
 impl GrowthLimit {
-    /// The largest believable growth, in exported units, over `elapsed_seconds` on a port of that rate;
-    /// `None` when nothing bounds it or the rate is needed and unknown.
+    /// Largest plausible growth in exported units over `elapsed_seconds` on a port of the given line rate. `None` if the
+    /// growth is unbounded, or if the line rate is needed and unknown.
     pub fn ceiling(self, line_bytes_per_second: Option<f64>, elapsed_seconds: f64) -> Option<f64> {
         let seconds = elapsed_seconds + STALENESS_SECONDS;
         let line = line_bytes_per_second.filter(|rate| *rate > 0.0).map(|rate| rate * LOOPBACK_HEADROOM);
