@@ -13,8 +13,8 @@ use axum::response::IntoResponse as _;
 use common::engine::{Engine, Kind, Samples};
 use common::process::Server;
 use common::{Collector, fetch, forward, now_ms, series, until};
-use fabriclens::config::Forward;
-use fabriclens::ingest::prompb::{MetricMetadata, TimeSeries, WriteRequest};
+use fabriclens_config::Forward;
+use fabriclens_core::prompb::{MetricMetadata, TimeSeries, WriteRequest};
 use parking_lot::Mutex;
 use prost::Message as _;
 

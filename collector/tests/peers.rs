@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{Collector, now_ms, series};
-use fabriclens::config::{Config, Endpoint};
+use fabriclens_config::{Config, Endpoint};
 
 fn peer(address: SocketAddr) -> Endpoint {
     Endpoint { headers: [].into(), ..common::forward(&format!("http://{address}")).endpoint }
