@@ -415,4 +415,4 @@ fn told_key(thread: &str, receiver: &str) -> Vec<u8> {
 #[cfg(test)]
 mod late_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
