@@ -1,10 +1,7 @@
 //! A second network namespace behind a pair of virtual interfaces, and control groups: real traffic for probes. Needs
 //! root, `ip` and `ethtool`; who has not got them is told so.
-#![allow(dead_code, clippy::unwrap_used, reason = "test support: each file uses its part; a failure is a failed test")]
 
-#[path = "namespace.rs"]
-mod namespace;
-
+use crate::namespace;
 use fabriclens_agent::batch::{Batch, SampleError};
 use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::{Sampler, by_name};
