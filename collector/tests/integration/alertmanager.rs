@@ -11,7 +11,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
-use fabriclens::config::{Endpoint, Webhook};
+use fabriclens_config::{Endpoint, Webhook};
 use fabriclens_correlate::Kind;
 use fabriclens_correlate::incident::{Incident, Place, Severity};
 use parking_lot::Mutex;
@@ -223,7 +223,7 @@ async fn a_real_alertmanager_groups_incidents_and_knows_them_after_its_restart()
 async fn a_webhook_that_was_down_is_told_after_a_restart_and_not_twice() {
     let phone = Phone::default();
     let url = phone.start().await;
-    let hooked = |config: &mut fabriclens::config::Config| {
+    let hooked = |config: &mut fabriclens_config::Config| {
         config.webhook = vec![Webhook { name: "w".into(), endpoint: endpoint(&url), repeat: Duration::ZERO }];
     };
     phone.down.store(true, Ordering::Relaxed);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::engine::{Engine, Kind};
 use crate::common::{Collector, forward, now_ms, series};
-use fabriclens::config::{Endpoint, Remote};
-use fabriclens::ingest::prompb::TimeSeries;
+use fabriclens_config::{Endpoint, Remote};
+use fabriclens_core::prompb::TimeSeries;
 
 fn remote(engine: &Engine) -> Remote {
     let write = forward(&format!("{}/api/v1/write", engine.base));

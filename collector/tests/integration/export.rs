@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::common::engine::{Engine, Kind, exported};
 use crate::common::{Collector, gzip, now_ms, post, series};
-use fabriclens::config::Config;
-use fabriclens::ingest::prompb::TimeSeries;
+use fabriclens_config::Config;
+use fabriclens_core::prompb::TimeSeries;
 
 const ALL: &str = "match%5B%5D=%7B__name__%3D~%22.%2B%22%7D";
 

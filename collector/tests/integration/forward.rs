@@ -10,8 +10,8 @@ use crate::common::process::Server;
 use crate::common::{Collector, fetch, forward, now_ms, series, until};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
-use fabriclens::config::Forward;
-use fabriclens::ingest::prompb::{MetricMetadata, TimeSeries, WriteRequest};
+use fabriclens_config::Forward;
+use fabriclens_core::prompb::{MetricMetadata, TimeSeries, WriteRequest};
 use parking_lot::Mutex;
 use prost::Message as _;
 

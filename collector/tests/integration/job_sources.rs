@@ -12,7 +12,7 @@ use axum::Router;
 use axum::extract::Query;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
-use fabriclens::config::{Config, Endpoint, Kubernetes, Pods, Slurmrestd};
+use fabriclens_config::{Config, Endpoint, Kubernetes, Pods, Slurmrestd};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 

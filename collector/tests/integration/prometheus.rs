@@ -5,7 +5,7 @@
 use crate::common;
 use crate::common::engine::{Engine, Kind};
 use crate::common::{Collector, fetch, now_ms, series};
-use fabriclens::ingest::prompb::TimeSeries;
+use fabriclens_core::prompb::TimeSeries;
 
 /// Ten minutes of three counters, and numbers whose texts differ between formats.
 fn samples(end: i64) -> Vec<TimeSeries> {
