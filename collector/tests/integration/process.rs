@@ -202,12 +202,5 @@ fn help_is_what_it_was() {
         all.push_str(&format!("$ fabriclens {}\n{}\n", args.join(" "), stdout(&output)));
     }
     let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/output/help.txt");
-    if std::env::var_os("FABRICLENS_BLESS").is_some() {
-        std::fs::write(&pinned, &all).unwrap();
-    }
-    let want = std::fs::read_to_string(&pinned).unwrap_or_default();
-    assert_eq!(
-        all, want,
-        "if the change is meant: FABRICLENS_BLESS=1 cargo test -p fabriclens --test integration process"
-    );
+    fabriclens_testing::golden(pinned, &all);
 }

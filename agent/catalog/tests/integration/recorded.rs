@@ -40,7 +40,7 @@ fn recorded_names_bind_or_are_left_out_on_purpose() {
     assert!(bound > 1_500, "only {bound} names bound");
     println!("{bound} names bound, {} left out", left_out.len());
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/left_out_names.txt");
-    if std::env::var_os("FABRICLENS_BLESS").is_some() {
+    if fabriclens_testing::blesses() {
         let lines: Vec<&str> = left_out.iter().map(String::as_str).collect();
         std::fs::write(&golden, lines.join("\n") + "\n").unwrap();
     }
