@@ -1,6 +1,6 @@
 //! What is made of files that others replace (certificates, tokens): made again when they changed.
 
-use crate::batch::chain;
+use fabriclens_agent_host::batch::chain;
 use std::error::Error;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

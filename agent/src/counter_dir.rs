@@ -3,9 +3,9 @@
 //! One unreadable file drops one row. A file that keeps failing is left alone for a while: on some functions each
 //! read is a line in the kernel log. Used by the samplers of such directories.
 
-use crate::batch::{Batch, SampleError};
 use crate::samplers::Sampler;
-use crate::sysfile::{FileError, Held};
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::sysfile::{FileError, Held};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

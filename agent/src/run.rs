@@ -2,13 +2,13 @@
 
 use crate::config::Config;
 use crate::http::{App, Counters, Server, View};
-use crate::privileges;
-use crate::roots::Roots;
 use crate::sandbox::{Role, Sandbox, Walls};
 use crate::schedule::Engine;
 use crate::uplink::Uplink;
 use crate::ways;
 use anyhow::Context as _;
+use fabriclens_agent_host::capabilities;
+use fabriclens_agent_host::roots::Roots;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const HTTP: Duration = Duration::from_secs(1);
 pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     start_log(&config.log)?;
     raise_open_files();
-    privileges::of_agent();
+    capabilities::of_agent();
     // One thread is enough: sampling has its own, and this one waits for sockets.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -74,7 +74,7 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     let sandbox = if config.sandbox { Sandbox::new(Walls::of(&roots, &config)) } else { Sandbox::default() };
     settings.sandbox = sandbox.clone();
     let engine = Arc::new(Engine::start(roots, settings)?);
-    privileges::without_probes();
+    capabilities::without_probes();
     sandbox.enter(Role::Plain);
     let (stop, stopped) = watch::channel(false);
     let (stop_http, http_stopped) = watch::channel(false);

@@ -14,15 +14,15 @@ pub(crate) use troubles::words;
 
 use crate::budget::{Budget, Throttle};
 use crate::ebpf::networks::Destinations;
-use crate::inventory::Inventory;
 use crate::microburst::Microburst;
-use crate::rails::Rails;
 use crate::ring::Reader;
-use crate::roots::Roots;
 use crate::samplers::{Spec, by_name};
 use crate::sandbox::Sandbox;
 use crate::workload::Jobs;
 use core::Core;
+use fabriclens_agent_host::inventory::Inventory;
+use fabriclens_agent_host::rails::Rails;
+use fabriclens_agent_host::roots::Roots;
 use fabriclens_wire::Section;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

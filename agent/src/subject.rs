@@ -3,11 +3,11 @@
 //! Made by `schedule` from the inventory; each subject is one resource on the wire.
 
 use crate::ebpf::networks::Destinations;
-use crate::inventory::{self, Device, Netdev, Port};
 use crate::microburst::Microburst;
-use crate::rails::Rails;
-use crate::roots::Roots;
 use crate::workload::Jobs;
+use fabriclens_agent_host::inventory::{self, Device, Netdev, Port};
+use fabriclens_agent_host::rails::Rails;
+use fabriclens_agent_host::roots::Roots;
 use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind};
 use fabriclens_kernel::{Calls, Neighbour};
 use fabriclens_wire::Resource;
@@ -195,7 +195,9 @@ impl Subject {
 
     /// Whether a raw name is passed through by the user's wish.
     pub fn passes(&self, name: &str) -> bool {
-        self.passthrough.iter().any(|glob| crate::discover::glob_match(glob.as_bytes(), name.as_bytes()))
+        self.passthrough
+            .iter()
+            .any(|glob| fabriclens_agent_host::discover::glob_match(glob.as_bytes(), name.as_bytes()))
     }
 
     /// Speed of the link as last told, bytes per second, or a bound that no port exceeds.

@@ -3,8 +3,8 @@
 
 mod support;
 
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Engine, Outcome, Settings, SourceStatus, once};
+use fabriclens_agent_host::roots::Roots;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -3,8 +3,8 @@
 
 mod support;
 
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Engine, Settings};
+use fabriclens_agent_host::roots::Roots;
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,10 +5,10 @@
 #[path = "support/net.rs"]
 mod net;
 
-use fabriclens_agent::batch::Batch;
 use fabriclens_agent::ebpf::mount;
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::workload::Key;
+use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_host::roots::Roots;
 use net::{Group, Pair, excused, opened, send, sum, this_host};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are outside #[test]")]
 
-use fabriclens_agent::batch::{Batch, SampleError};
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::samplers::{Sampler, by_name};
 use fabriclens_agent::subject::Subject;
 use fabriclens_agent::workload::cgroup::of_process;
 use fabriclens_agent::workload::environ::of_environment;
 use fabriclens_agent::workload::mounts::hierarchies;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::roots::Roots;
 use fabriclens_wire::Value;
 use std::collections::BTreeMap;
 use std::fs;

@@ -5,8 +5,8 @@ use super::{Collector, Compression, Config, ConfigError, Http, Mode, Spool, Tls,
 use crate::budget::Budget;
 use crate::ebpf::networks::{Destinations, Network};
 use crate::microburst::{Dumps, Microburst};
-use crate::rails::Rails;
 use crate::schedule::Settings;
+use fabriclens_agent_host::rails::Rails;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;

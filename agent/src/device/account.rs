@@ -1,9 +1,9 @@
 //! What each source of a subject has done, and what other threads may look at.
 
-use crate::batch::Batch;
 use crate::plan::Discontinuities;
 use crate::samplers::Spec;
 use crate::schedule::{Outcome, SourceStatus};
+use fabriclens_agent_host::batch::Batch;
 use fabriclens_wire::Section;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

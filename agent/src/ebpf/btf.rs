@@ -1,7 +1,7 @@
 //! Where the running kernel keeps members of its structures, by its own description of its types (BTF): the table of
 //! types is walked once, nothing is kept but the words that a probe wants.
 
-use crate::roots::Roots;
+use fabriclens_agent_host::roots::Roots;
 use fabriclens_ebpf_abi::member;
 use std::collections::BTreeMap;
 

@@ -2,9 +2,9 @@
 //! record mean.
 
 use super::{Design, Peers, Probe, summed};
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
 use aya::maps::{MapData, PerCpuArray};
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_ebpf_abi::destination::CLASSES;
 use fabriclens_ebpf_abi::histogram::{BOUNDS, BUCKETS, SUM, bound};
 use fabriclens_ebpf_abi::{INTERFACES, histogram};

@@ -3,12 +3,12 @@
 
 use super::load::{absent, map};
 use super::peers::Peers;
-use crate::batch::{SampleError, chain};
-use crate::roots::Roots;
-use crate::sysfile::text;
 use aya::Ebpf;
 use aya::maps::{Array, MapData};
 use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType};
+use fabriclens_agent_host::batch::{SampleError, chain};
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::sysfile::text;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

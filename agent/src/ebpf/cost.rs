@@ -2,10 +2,10 @@
 
 use super::load::map;
 use super::summed;
-use crate::batch::{Batch, SampleError};
-use crate::sysfile::maybe;
 use aya::Ebpf;
 use aya::maps::{MapData, PerCpuArray};
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::sysfile::maybe;
 use fabriclens_catalog::metrics::self_::{PROBE_BUSY, PROBE_DROPS, PROBE_RUNS};
 use fabriclens_wire::Value;
 use std::os::fd::{AsFd as _, AsRawFd as _};

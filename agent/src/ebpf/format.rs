@@ -1,9 +1,9 @@
 //! Where tracepoints keep their fields on the running kernel: tracefs says, nothing is assumed.
 
 use super::is_tracefs;
-use crate::batch::SampleError;
-use crate::roots::Roots;
-use crate::sysfile::text;
+use fabriclens_agent_host::batch::SampleError;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::sysfile::text;
 use std::path::{Path, PathBuf};
 
 /// The events directory of tracefs.

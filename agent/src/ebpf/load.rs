@@ -1,9 +1,9 @@
 //! Loading an object and taking its parts, for probes wherever they hang.
 
-use crate::batch::{SampleError, chain};
-use crate::privileges;
-use crate::roots::Roots;
 use aya::{Ebpf, EbpfLoader};
+use fabriclens_agent_host::batch::{SampleError, chain};
+use fabriclens_agent_host::capabilities;
+use fabriclens_agent_host::roots::Roots;
 use std::collections::BTreeMap;
 
 /// What would make a probe work that the kernel refused.
@@ -21,7 +21,7 @@ pub fn possible(roots: &Roots) -> Result<(), SampleError> {
     if roots.is_recorded() {
         return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
     }
-    if !privileges::may_load() {
+    if !capabilities::may_load() {
         return Err(SampleError::Absent(format!("Operation not permitted: there is no CAP_BPF; {REMEDY}")));
     }
     Ok(())

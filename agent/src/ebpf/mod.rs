@@ -23,13 +23,13 @@ pub use cgroup::{Interfaces, mount};
 pub use load::possible;
 pub use peers::Peers;
 
-use crate::batch::{Batch, SampleError, chain};
-use crate::roots::Roots;
-use crate::sysfile::maybe;
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
 use aya::programs::{CgroupSkb, CgroupSkbAttachType, TracePoint};
 use aya::{Ebpf, Pod};
 use cost::Cost;
+use fabriclens_agent_host::batch::{Batch, SampleError, chain};
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::sysfile::maybe;
 use load::{absent, load, map, program};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

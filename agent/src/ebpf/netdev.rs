@@ -6,13 +6,13 @@
 
 use super::cost::Cost;
 use super::load::{absent, load, map, program};
-use crate::batch::SampleError;
-use crate::roots::Roots;
-use crate::sysfile::maybe;
 use aya::maps::{MapData, PerCpuArray};
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{LinkOrder, SchedClassifier, SocketFilter, TcAttachType};
 use aya::{Ebpf, Pod};
+use fabriclens_agent_host::batch::SampleError;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::sysfile::maybe;
 use fabriclens_kernel::live::Tap;
 
 /// How a program comes to see packets.

@@ -1,12 +1,12 @@
 //! Keeps the maps that tell a probe which interface an own address has and which class a destination is of.
 
 use super::networks::{Destinations, Network, classes};
-use crate::batch::{SampleError, chain};
-use crate::roots::Roots;
-use crate::sysfile::text;
 use aya::Ebpf;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, MapData, MapError};
+use fabriclens_agent_host::batch::{SampleError, chain};
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::sysfile::text;
 use fabriclens_ebpf_abi::{Address, FIRST_EPOCH, INTERFACES, destination, mapped};
 use fabriclens_kernel::{Calls, InterfaceAddress};
 use std::collections::BTreeMap;

@@ -13,7 +13,6 @@ pub use counters::Counters;
 pub use health::{Health, health};
 pub use tls::TlsError;
 
-use crate::clock::Clock;
 use crate::config::Http;
 use crate::exposition::{self, Format};
 use crate::microburst::Dump;
@@ -25,6 +24,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use bytes::Bytes;
+use fabriclens_agent_host::clock::Clock;
 use fabriclens_wire::{Resource, Section};
 use std::future::Future;
 use std::io::Write as _;

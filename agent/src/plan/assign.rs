@@ -2,9 +2,9 @@
 
 use super::LinePlan;
 use super::line::Key;
-use crate::batch::Batch;
 use crate::counter::is_stuck;
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::Batch;
 use fabriclens_catalog::{Bound, Source};
 use fabriclens_wire::Column;
 use std::collections::{HashMap, HashSet};

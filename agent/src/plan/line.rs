@@ -2,8 +2,8 @@
 
 use super::assign::Assigned;
 use super::derive::{Per, Rule, rule};
-use crate::batch::Batch;
 use crate::counter::{Counter, Step, Total, scaled};
+use fabriclens_agent_host::batch::Batch;
 use fabriclens_catalog::metrics::link::COUNTER_SATURATED;
 use fabriclens_catalog::metrics::vendor::VENDOR_COUNTER;
 use fabriclens_catalog::{Feed, Kind, Limit, Overflow, Source};

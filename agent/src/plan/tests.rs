@@ -1,7 +1,7 @@
 //! Sums over queues, lists that change, and totals that live on.
 
 use super::*;
-use crate::batch::Batch;
+use fabriclens_agent_host::batch::Batch;
 use fabriclens_catalog::{Family, LinkLayer, Source, bind};
 use fabriclens_wire::Value;
 use std::sync::Arc;

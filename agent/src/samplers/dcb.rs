@@ -2,8 +2,8 @@
 //! Several firmware commands a read, and configuration changes rarely: slow.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::{Source, metrics::dcb, metrics::pfc};
 use fabriclens_wire::Value;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Driver counters of a whole device (`<device>/hw_counters/`): efa, mlx4, hfi1, mana, cxgb4.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::SampleError;
 use crate::counter_dir::Files;
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::SampleError;
 use fabriclens_catalog::Source;
 
 /// See the module.

@@ -2,8 +2,8 @@
 //! length changes; on mlx5 it does whenever PFC or channels are configured.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::Source;
 use fabriclens_kernel::{CallError, Calls, StatNames};
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //! reports them. What it leaves out is absent, not zero.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::Source;
 use fabriclens_kernel::Calls;
 use std::sync::Arc;

@@ -28,8 +28,8 @@ mod tcpip;
 mod verbs;
 mod workload;
 
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::Source;
 
 /// How often a source is read.

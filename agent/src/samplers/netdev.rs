@@ -1,10 +1,10 @@
 //! Kernel-path statistics of a netdev (`statistics/`), with carrier changes and link facts of the interface.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::counter_dir::CounterDir;
-use crate::inventory::Class;
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::inventory::Class;
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::traffic::PORT_IO;
 use fabriclens_wire::Value;

@@ -1,8 +1,8 @@
 //! Temperature, supply, optical power and bias of the pluggable module. Slow I2C behind a privilege.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::{Source, metrics::optics};
 use fabriclens_wire::Value;
 

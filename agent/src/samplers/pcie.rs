@@ -1,10 +1,10 @@
 //! The PCIe path of a device: speed and width against what is possible, up the bridge chain, and AER counts.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
-use crate::discover::bridges;
 use crate::subject::Subject;
-use crate::sysfile::maybe;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::discover::bridges;
+use fabriclens_agent_host::sysfile::maybe;
 use fabriclens_catalog::{Source, metrics::pcie};
 use fabriclens_wire::Value;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 //! only those are read that the catalog knows on this link: on Ethernet the traffic of this function, nothing else.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::SampleError;
 use crate::counter_dir::Files;
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::SampleError;
 use fabriclens_catalog::Source;
 
 /// See the module.

@@ -1,11 +1,11 @@
 //! Slow facts of a port: identity for joins, negotiated rate, LIDs, GID table, MTU, limits.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
-use crate::discover::transport;
-use crate::inventory::{Class, Netdev, Port, Transport};
 use crate::subject::Subject;
-use crate::sysfile::maybe;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::discover::transport;
+use fabriclens_agent_host::inventory::{Class, Netdev, Port, Transport};
+use fabriclens_agent_host::sysfile::maybe;
 use fabriclens_catalog::metrics::{dcb, netdev, state};
 use fabriclens_catalog::{Metric, Source};
 use fabriclens_wire::Value;

@@ -3,9 +3,9 @@
 //! read too: state asks nothing of them.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
-use crate::sysfile::{FileError, Held, number};
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::sysfile::{FileError, Held, number};
 use fabriclens_catalog::metrics::{link, netdev, state};
 use fabriclens_catalog::{Metric, Source};
 use fabriclens_wire::Value;

@@ -5,10 +5,10 @@
 //! ([`crate::workload::background`]), and what it shows may be some minutes old on a host with tens of thousands.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError, chain};
 use crate::subject::Subject;
 use crate::workload::background::Background;
 use crate::workload::by_job::{ByJob, Owner, parts};
+use fabriclens_agent_host::batch::{Batch, SampleError, chain};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::job::{JOB_QUEUE_PAIRS, QUEUE_PAIR_INFO, QUEUE_PAIRS_OMITTED};
 use fabriclens_kernel::{CallError, CmId, Qp, QpCounter};

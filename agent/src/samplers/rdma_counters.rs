@@ -2,9 +2,9 @@
 //! `hw_counters/` on kernels and in recordings without it. On mlx5 the files cost up to thirty times as much.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::counter_dir::Files;
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::Source;
 use fabriclens_kernel::{CallError, Calls, RdmaLink};
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //! carrier transitions, diagnostic counters of old drivers. What is not there costs nothing after the first look.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
-use crate::sysfile::{FileError, Held};
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::sysfile::{FileError, Held};
 use fabriclens_catalog::Source;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -7,10 +7,10 @@
 //! have one of their own) are not listed, and neither are jobs whose processes are in control groups of version 1.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError, chain};
 use crate::subject::Subject;
 use crate::workload::background::Background;
 use crate::workload::{Jobs, Key};
+use fabriclens_agent_host::batch::{Batch, SampleError, chain};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::job::{TCP_PEER_IO, TCP_PEER_RTT, TCP_PEERS_OMITTED};
 use fabriclens_kernel::{CallError, TcpSocket};

@@ -2,11 +2,11 @@
 //! received (`ebpf/probes/src/bin/tcp_rtt.rs`). The yardstick beside RDMA.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::ebpf::{At, ByPlace, Design, Hook, SOCKETS, bounds, histogram};
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use aya::programs::CgroupSkbAttachType;
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::host::TCP_RTT;
 use fabriclens_ebpf_abi::histogram::WORDS;

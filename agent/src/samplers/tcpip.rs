@@ -2,9 +2,9 @@
 //! Columns vary by kernel, so they are taken by name.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
-use crate::sysfile::text;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::sysfile::text;
 use fabriclens_catalog::Source;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What only verbs tell of a port: active MTU, and speeds that old kernels cannot name. Absent without rdma-core.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::{Source, metrics::state};
 use fabriclens_wire::Value;
 

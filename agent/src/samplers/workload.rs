@@ -2,13 +2,13 @@
 //! traffic it is. Each second, so that a job is seen to begin and to end.
 
 use super::{Period, Sampler, Spec};
-use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
 use crate::workload::details::Book;
 use crate::workload::mounts::{Hierarchy, hierarchies};
 use crate::workload::scan::Scan;
 use crate::workload::tree::{Budget, Tree};
 use crate::workload::{Jobs, Key};
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::job::{JOB_GROUPS_OMITTED, JOB_PROCESSES};
 use fabriclens_wire::Value;

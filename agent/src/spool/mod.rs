@@ -11,8 +11,8 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-use crate::clock::Clock;
 use aside::Aside;
+use fabriclens_agent_host::clock::Clock;
 pub use found::{Usage, usage};
 use segment::{Cursor, HEADER, Head};
 use std::collections::VecDeque;

@@ -2,8 +2,8 @@
 
 use super::counters::{Counters, Place, Way};
 use super::frame::Frame;
-use crate::clock::Clock;
 use crate::spool::{Limits, Lost, Now, Request, Spool, SpoolError};
+use fabriclens_agent_host::clock::Clock;
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -169,7 +169,7 @@ impl Keeper {
 
     /// Only changes are logged.
     fn tell(&self, way: Way, error: Option<&SpoolError>) {
-        let why = error.map(|error| crate::batch::chain(error));
+        let why = error.map(|error| fabriclens_agent_host::batch::chain(error));
         if !self.counters.spool_fails(way, why.clone()) {
             return;
         }

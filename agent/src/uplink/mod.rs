@@ -20,10 +20,10 @@ pub use channel::ConnectError;
 pub use counters::{Accounts, Counters, Disk, State};
 pub use targets::authority;
 
-use crate::clock::Clock;
 use crate::config::{Collector, Spool as SpoolConfig};
 use crate::ring::Reader;
 use backfill::Backfill;
+use fabriclens_agent_host::clock::Clock;
 use fabriclens_wire::encode::Encoder;
 use fabriclens_wire::{Resource, Section};
 use keeper::Keeper;

@@ -4,8 +4,8 @@
 //! queue pairs ends. A job without any counter left ends its series.
 
 use super::jobs::Key;
-use crate::batch::Batch;
 use crate::subject::Subject;
+use fabriclens_agent_host::batch::Batch;
 use fabriclens_catalog::metrics::job::BY_JOB;
 use fabriclens_catalog::{Metric, Source};
 use fabriclens_kernel::QpCounter;
@@ -85,9 +85,9 @@ pub fn parts(owner: &Owner) -> (&str, &str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::{Class, Device};
-    use crate::no_calls::NoCalls;
-    use crate::roots::Roots;
+    use fabriclens_agent_host::inventory::{Class, Device};
+    use fabriclens_agent_host::no_calls::NoCalls;
+    use fabriclens_agent_host::roots::Roots;
 
     /// A device whose driver the catalog knows.
     fn subject() -> Subject {

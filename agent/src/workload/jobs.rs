@@ -2,7 +2,7 @@
 //! `queue_pairs` and `tcp_peers` ask it. One a host.
 
 use super::cgroup;
-use crate::sysfile::maybe;
+use fabriclens_agent_host::sysfile::maybe;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::path::Path;

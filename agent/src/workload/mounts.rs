@@ -1,7 +1,7 @@
 //! Where the control groups are. Called when the sampler opens, and by `capture`.
 
-use crate::roots::Roots;
-use crate::sysfile::text;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::sysfile::text;
 use std::path::PathBuf;
 
 /// Hierarchies of version 1 in the order in which they are tried: the first are those where schedulers track processes.

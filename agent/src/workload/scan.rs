@@ -9,7 +9,7 @@ use super::cgroup;
 use super::details::environment;
 use super::environ::{Told, of_environment};
 use super::rules::ALL;
-use crate::sysfile::maybe;
+use fabriclens_agent_host::sysfile::maybe;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Names of users, from `etc/passwd`: the agent asks no directory service.
 
-use crate::roots::Roots;
+use fabriclens_agent_host::roots::Roots;
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;

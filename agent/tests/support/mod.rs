@@ -7,8 +7,8 @@
 
 pub mod fake;
 
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Outcome, Settings, SourceStatus, once};
+use fabriclens_agent_host::roots::Roots;
 use fabriclens_wire::{Section, Value};
 use std::fs;
 use std::os::unix::fs::symlink;

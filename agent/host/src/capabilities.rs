@@ -9,7 +9,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 /// - `NET_RAW` for LLDP, and for bursts on kernels where only a packet socket sees packets without staying attached,
 /// - `DAC_READ_SEARCH` for tracefs, debugfs and configfs where they belong to somebody else,
 /// - `DAC_OVERRIDE` for a state directory that does,
-/// - `SYS_PTRACE` for the environment of one process a job ([`crate::workload`]), on the thread of the host alone,
+/// - `SYS_PTRACE` for the environment of one process a job (crate `workload`), on the thread of the host alone,
 /// - [`PROBES`] to load and attach programs in the kernel; `SYS_ADMIN` where `kernel.perf_event_paranoid` is above 2, as
 ///   Debian has it.
 const AGENT: CapabilitySet = CapabilitySet::NET_ADMIN

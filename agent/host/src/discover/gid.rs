@@ -10,7 +10,7 @@ const SLOTS: u32 = 64;
 const GAP: u32 = 8;
 
 /// How RDMA travels on the port at `dir`.
-pub(crate) fn transport(device: &Device, dir: &Path, link_layer: LinkLayer) -> Transport {
+pub fn transport(device: &Device, dir: &Path, link_layer: LinkLayer) -> Transport {
     match &*device.driver {
         "hfi1" => return Transport::OmniPath,
         "efa" => return Transport::Efa,

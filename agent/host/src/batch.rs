@@ -51,7 +51,7 @@ impl From<FileError> for SampleError {
 }
 
 /// An error with its sources, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(source) = next {

@@ -10,8 +10,8 @@ mod netdev;
 mod pci;
 
 pub use classify::classify_reason;
-pub(crate) use gid::transport;
-pub(crate) use pci::bridges;
+pub use gid::transport;
+pub use pci::bridges;
 
 use crate::inventory::{Class, Device, Inventory, LinkLayer, Port};
 use crate::roots::Roots;
@@ -187,13 +187,13 @@ fn class_dir(roots: &Roots, class: &str, name: &str) -> PathBuf {
 }
 
 /// Where a link leads when a recording keeps it as text; the path itself otherwise.
-pub(crate) fn followed(path: &Path) -> PathBuf {
+pub fn followed(path: &Path) -> PathBuf {
     let target = text_link(path).and_then(|target| Some(path.parent()?.join(target)));
     target.and_then(|target| target.canonicalize().ok()).unwrap_or_else(|| path.to_path_buf())
 }
 
 /// Target of a link: a symlink, or its text, in place of the link or in the file `<path>.symlink` beside it.
-pub(crate) fn link(path: &Path) -> Option<PathBuf> {
+pub fn link(path: &Path) -> Option<PathBuf> {
     std::fs::read_link(path).ok().or_else(|| text_link(path)).or_else(|| {
         let mut name = path.file_name()?.to_os_string();
         name.push(".symlink");

@@ -87,7 +87,7 @@ impl FileError {
     }
 
     /// What an error of the kernel means.
-    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+    pub fn io(path: &Path, source: std::io::Error) -> Self {
         let path = path.to_path_buf();
         if is_shortage(&source) {
             return Self::Shortage { path, source };

@@ -43,7 +43,7 @@ fn is_function(path: &Path) -> bool {
 }
 
 /// True for `domain:bus:device.function`.
-pub(crate) fn is_address(name: &str) -> bool {
+pub fn is_address(name: &str) -> bool {
     let mut parts = name.split([':', '.']);
     let hex = |part: Option<&str>, least: usize| {
         part.is_some_and(|p| p.len() >= least && p.bytes().all(|b| b.is_ascii_hexdigit()))
@@ -57,7 +57,7 @@ pub(crate) fn is_address(name: &str) -> bool {
 }
 
 /// Bridges above a function, from the root port down.
-pub(crate) fn bridges(dir: &Path) -> Vec<PathBuf> {
+pub fn bridges(dir: &Path) -> Vec<PathBuf> {
     let mut above: Vec<PathBuf> =
         dir.ancestors().skip(1).take_while(|p| is_function(p)).map(Path::to_path_buf).collect();
     above.reverse();
