@@ -1,4 +1,5 @@
 //! The Fabriclens agent.
+mod background;
 pub mod budget;
 pub mod capture;
 mod changed;
@@ -14,6 +15,7 @@ pub mod health;
 pub mod http;
 pub mod microburst;
 pub mod plan;
+pub mod queue_pair_totals;
 pub mod ring;
 pub mod run;
 pub mod samplers;
@@ -25,4 +27,3 @@ mod status;
 pub mod subject;
 pub mod uplink;
 pub mod ways;
-pub mod workload;

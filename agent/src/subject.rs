@@ -4,10 +4,10 @@
 
 use crate::ebpf::networks::Destinations;
 use crate::microburst::Microburst;
-use crate::workload::Jobs;
 use fabriclens_agent_host::inventory::{self, Device, Netdev, Port};
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_workload::Jobs;
 use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind};
 use fabriclens_kernel::{Calls, Neighbour};
 use fabriclens_wire::Resource;

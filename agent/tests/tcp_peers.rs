@@ -6,9 +6,9 @@
 mod net;
 
 use fabriclens_agent::ebpf::mount;
-use fabriclens_agent::workload::Key;
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_workload::Key;
 use net::{Group, Pair, excused, opened, send, sum, this_host};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;

@@ -4,11 +4,11 @@
 
 use fabriclens_agent::samplers::{Sampler, by_name};
 use fabriclens_agent::subject::Subject;
-use fabriclens_agent::workload::cgroup::of_process;
-use fabriclens_agent::workload::environ::of_environment;
-use fabriclens_agent::workload::mounts::hierarchies;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_workload::cgroup::of_process;
+use fabriclens_agent_workload::environ::of_environment;
+use fabriclens_agent_workload::mounts::hierarchies;
 use fabriclens_wire::Value;
 use std::collections::BTreeMap;
 use std::fs;

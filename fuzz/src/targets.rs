@@ -3,9 +3,9 @@
 use crate::{root, seeds};
 use fabriclens::auth::{Certificate, HostId};
 use fabriclens::{config, forward, ingest, jobs, telemetry::Telemetry};
-use fabriclens_agent::workload::{cgroup, environ};
 use fabriclens_agent::{ebpf, schedule, uplink};
 use fabriclens_agent_host::sysfile;
+use fabriclens_agent_workload::{cgroup, environ};
 use fabriclens_correlate::topology;
 use fabriclens_jobs::{Agents, kubernetes, slurm};
 use fabriclens_kernel::{live, lldp, recorded};

@@ -2,12 +2,12 @@
 //! counters to queue pairs their sums by job: which jobs use RDMA, and who talks to whom.
 //!
 //! The kernel asks the device for each queue pair, so the list is made at a pace that follows its cost
-//! ([`crate::workload::background`]), and what it shows may be some minutes old on a host with tens of thousands.
+//! ([`crate::background`]), and what it shows may be some minutes old on a host with tens of thousands.
 
 use super::{Period, Sampler, Spec};
+use crate::background::Background;
+use crate::queue_pair_totals::{ByJob, Owner, parts};
 use crate::subject::Subject;
-use crate::workload::background::Background;
-use crate::workload::by_job::{ByJob, Owner, parts};
 use fabriclens_agent_host::batch::{Batch, SampleError, chain};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::job::{JOB_QUEUE_PAIRS, QUEUE_PAIR_INFO, QUEUE_PAIRS_OMITTED};
@@ -173,7 +173,7 @@ fn pairs(list: &List, out: &mut Batch) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Key;
+    use fabriclens_agent_workload::Key;
 
     fn qp(lqpn: u32, pid: Option<u32>) -> Qp {
         Qp {

@@ -2,15 +2,15 @@
 //! The kernel lists them by socket diagnosis with their control group, and that tells the job.
 //!
 //! The list is as long as the host has connections, so it is made at a pace that follows its cost
-//! ([`crate::workload::background`]). Connections that begin and end between two lists are not seen: bytes are a lower
+//! ([`crate::background`]). Connections that begin and end between two lists are not seen: bytes are a lower
 //! bound, for finding who talks to whom; `tcp_traffic` counts all of them. Sockets of other network namespaces (pods that
 //! have one of their own) are not listed, and neither are jobs whose processes are in control groups of version 1.
 
 use super::{Period, Sampler, Spec};
+use crate::background::Background;
 use crate::subject::Subject;
-use crate::workload::background::Background;
-use crate::workload::{Jobs, Key};
 use fabriclens_agent_host::batch::{Batch, SampleError, chain};
+use fabriclens_agent_workload::{Jobs, Key};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::job::{TCP_PEER_IO, TCP_PEER_RTT, TCP_PEERS_OMITTED};
 use fabriclens_kernel::{CallError, TcpSocket};

@@ -1,14 +1,14 @@
-//! Jobs on this host, with their processes, as control groups and environments show them ([`crate::workload`]): whose
+//! Jobs on this host, with their processes, as control groups and environments show them ([`fabriclens_agent_workload`]): whose
 //! traffic it is. Each second, so that a job is seen to begin and to end.
 
 use super::{Period, Sampler, Spec};
 use crate::subject::Subject;
-use crate::workload::details::Book;
-use crate::workload::mounts::{Hierarchy, hierarchies};
-use crate::workload::scan::Scan;
-use crate::workload::tree::{Budget, Tree};
-use crate::workload::{Jobs, Key};
 use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_workload::details::Book;
+use fabriclens_agent_workload::mounts::{Hierarchy, hierarchies};
+use fabriclens_agent_workload::scan::Scan;
+use fabriclens_agent_workload::tree::{Budget, Tree};
+use fabriclens_agent_workload::{Jobs, Key};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::job::{JOB_GROUPS_OMITTED, JOB_PROCESSES};
 use fabriclens_wire::Value;

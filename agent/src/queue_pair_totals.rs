@@ -3,9 +3,9 @@
 //! Counters come and go with queue pairs, so growth is added up: what a job has sent does not get less when one of its
 //! queue pairs ends. A job without any counter left ends its series.
 
-use super::jobs::Key;
 use crate::subject::Subject;
 use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_workload::Key;
 use fabriclens_catalog::metrics::job::BY_JOB;
 use fabriclens_catalog::{Metric, Source};
 use fabriclens_kernel::QpCounter;

@@ -1,7 +1,7 @@
 //! What the environment of a job's process tells: `/proc/PID/environ`, of which only the variables of
-//! [`super::rules`] are looked at. Pure; called by [`super::details`] and [`super::scan`].
+//! [`crate::rules`] are looked at. Pure; called by [`crate::details`] and [`crate::scan`].
 
-use super::rules::{ALL, Scheduler, Variables, is_wanted};
+use crate::rules::{ALL, Scheduler, Variables, is_wanted};
 
 /// Most bytes of one value; what is longer is nobody's id.
 const LONGEST: usize = 128;

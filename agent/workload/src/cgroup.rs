@@ -1,6 +1,6 @@
 //! From the path of a control group to the job whose it is. Pure; called by the walk, for queue pairs, and by tests.
 
-use super::rules::{ALL, Scheduler};
+use crate::rules::{ALL, Scheduler};
 use std::borrow::Cow;
 
 /// What a path tells of a job.

@@ -5,9 +5,9 @@
 //! another: its directory has another inode. What is within a job's directory is compared by inode, number of
 //! subdirectories and time of change, some of it at each look, and processes are counted in turn, new groups first.
 
-use super::cgroup::{leads_to_jobs, of_path};
-use super::jobs::Key;
-use super::mounts::Hierarchy;
+use crate::cgroup::{leads_to_jobs, of_path};
+use crate::jobs::Key;
+use crate::mounts::Hierarchy;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io::Read as _;

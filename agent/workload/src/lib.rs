@@ -4,8 +4,6 @@
 //! Observation is truth and needs nobody's cooperation: no hook, no request to a scheduler. What it costs is bounded at
 //! each sample, see [`tree`] and [`scan`].
 
-pub mod background;
-pub mod by_job;
 pub mod cgroup;
 pub mod details;
 pub mod environ;

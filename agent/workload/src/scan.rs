@@ -5,10 +5,10 @@
 //! about to replace itself, and not more than some at each look. Without a daemon only names of new processes are read,
 //! and no environment.
 
-use super::cgroup;
-use super::details::environment;
-use super::environ::{Told, of_environment};
-use super::rules::ALL;
+use crate::cgroup;
+use crate::details::environment;
+use crate::environ::{Told, of_environment};
+use crate::rules::ALL;
 use fabriclens_agent_host::sysfile::maybe;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The jobs that this host is known to run, for whoever must tell whose something is. The sampler `workload` fills it;
 //! `queue_pairs` and `tcp_peers` ask it. One a host.
 
-use super::cgroup;
+use crate::cgroup;
 use fabriclens_agent_host::sysfile::maybe;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;

@@ -4,10 +4,10 @@
 //! Control groups are the truth: an environment that names another job is not believed. What it tells beside (cluster,
 //! array, name of a user without entry in passwd) is what the job's own processes claim.
 
-use super::environ::{self, Told};
-use super::jobs::{Details, Key};
-use super::rules;
-use super::users::Users;
+use crate::environ::{self, Told};
+use crate::jobs::{Details, Key};
+use crate::rules;
+use crate::users::Users;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::maybe;
 use std::collections::{HashMap, HashSet};

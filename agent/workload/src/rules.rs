@@ -1,5 +1,5 @@
-//! Which scheduler marks its jobs how: the only list of them. A scheduler is a row; the parsers of [`super::cgroup`] and
-//! [`super::environ`], the walk of [`super::tree`] and the scan of [`super::scan`] follow from it.
+//! Which scheduler marks its jobs how: the only list of them. A scheduler is a row; the parsers of [`crate::cgroup`] and
+//! [`crate::environ`], the walk of [`crate::tree`] and the scan of [`crate::scan`] follow from it.
 //!
 //! A pattern names directories one below the other, wherever in the tree they begin, because kubelets, containers and
 //! site configurations put prefixes before them. In a name `*` stands for any text and braces for what is taken out:
