@@ -13,7 +13,6 @@ pub use once::once;
 pub(crate) use troubles::words;
 
 use crate::budget::{Budget, Throttle};
-use crate::ebpf::networks::Destinations;
 use crate::microburst::Microburst;
 use crate::ring::Reader;
 use crate::samplers::{Spec, by_name};
@@ -22,6 +21,7 @@ use core::Core;
 use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_probes::destinations::Destinations;
 use fabriclens_agent_workload::Jobs;
 use fabriclens_wire::Section;
 use std::collections::BTreeMap;

@@ -2,11 +2,11 @@
 //!
 //! Made by `schedule` from the inventory; each subject is one resource on the wire.
 
-use crate::ebpf::networks::Destinations;
 use crate::microburst::Microburst;
 use fabriclens_agent_host::inventory::{self, Device, Netdev, Port};
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_probes::destinations::Destinations;
 use fabriclens_agent_workload::Jobs;
 use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind};
 use fabriclens_kernel::{Calls, Neighbour};

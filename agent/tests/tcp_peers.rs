@@ -5,9 +5,9 @@
 #[path = "support/net.rs"]
 mod net;
 
-use fabriclens_agent::ebpf::mount;
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_probes::mount;
 use fabriclens_agent_workload::Key;
 use net::{Group, Pair, excused, opened, send, sum, this_host};
 use std::collections::HashMap;

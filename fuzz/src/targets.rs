@@ -3,7 +3,7 @@
 use crate::{root, seeds};
 use fabriclens::auth::{Certificate, HostId};
 use fabriclens::{config, forward, ingest, jobs, telemetry::Telemetry};
-use fabriclens_agent::{ebpf, schedule, uplink};
+use fabriclens_agent::{schedule, uplink};
 use fabriclens_agent_host::sysfile;
 use fabriclens_agent_workload::{cgroup, environ};
 use fabriclens_correlate::topology;
@@ -183,9 +183,9 @@ fn certificate(bytes: &[u8]) {
 }
 
 fn of_kernel(bytes: &[u8]) {
-    ebpf::fuzzing::btf(bytes);
-    ebpf::fuzzing::record(bytes);
-    text(bytes, ebpf::fuzzing::tracepoint);
+    fabriclens_agent_probes::fuzzing::btf(bytes);
+    fabriclens_agent_probes::fuzzing::record(bytes);
+    text(bytes, fabriclens_agent_probes::fuzzing::tracepoint);
 }
 
 fn of_processes(bytes: &[u8]) {

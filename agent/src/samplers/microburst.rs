@@ -3,8 +3,6 @@
 //! in the kernel; each is read once, when it is over.
 
 use super::{Period, Sampler, Spec};
-use crate::ebpf::cost;
-use crate::ebpf::netdev::{NetdevProbe, Target, WAYS};
 use crate::microburst::{Bin, Dump, Microburst, NAMES, Recorder, Window};
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
@@ -12,6 +10,8 @@ use aya::maps::{MapData, PerCpuArray};
 use aya::util::nr_cpus;
 use fabriclens_agent_host::batch::{Batch, SampleError, chain};
 use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_probes::cost;
+use fabriclens_agent_probes::netdev::{NetdevProbe, Target, WAYS};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::microburst as rows;
 use fabriclens_ebpf_abi::microburst::{BIN, BIN_NS, BINS, BYTES, Block, CE, DIRECTIONS, PACKETS, ROCE, STAMPS, WORDS};

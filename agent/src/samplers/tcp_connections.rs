@@ -2,11 +2,12 @@
 //! and class of destination, seen by a probe in the kernel (`ebpf/probes/src/bin/tcp_connections.rs`).
 
 use super::{Period, Sampler, Spec};
-use crate::ebpf::{At, ByPlace, Design, Hook, Member, TRACEPOINTS, bounds, histogram};
+use crate::per_interface::ByPlace;
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use aya::util::nr_cpus;
 use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_probes::{At, Design, Hook, Member, TRACEPOINTS, bounds, histogram};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::host::{
     TCP_CONNECTION_ATTEMPTS, TCP_CONNECTION_ESTABLISHED, TCP_CONNECTION_FAILURES, TCP_CONNECTION_LATENCY,

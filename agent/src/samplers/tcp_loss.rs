@@ -3,10 +3,11 @@
 //! stable hook tells by connection, are in `/proc/net` (`tcpip`); this one says towards whom, and why.
 
 use super::{Period, Sampler, Spec};
-use crate::ebpf::{At, ByPlace, Design, Hook, Member, TRACEPOINTS};
+use crate::per_interface::ByPlace;
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_probes::{At, Design, Hook, Member, TRACEPOINTS};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::host::{TCP_RETRANSMIT_IO, TCP_RETRANSMIT_SEGMENTS};
 use fabriclens_ebpf_abi::tcp_loss::{BYTES, HANDSHAKE, NAMES, SEGMENTS, UNKNOWN, WORDS};

@@ -2,11 +2,12 @@
 //! received (`ebpf/probes/src/bin/tcp_rtt.rs`). The yardstick beside RDMA.
 
 use super::{Period, Sampler, Spec};
-use crate::ebpf::{At, ByPlace, Design, Hook, SOCKETS, bounds, histogram};
+use crate::per_interface::ByPlace;
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use aya::programs::CgroupSkbAttachType;
 use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_probes::{At, Design, Hook, SOCKETS, bounds, histogram};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::host::TCP_RTT;
 use fabriclens_ebpf_abi::histogram::WORDS;

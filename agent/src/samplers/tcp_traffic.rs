@@ -7,9 +7,6 @@
 //! segments for which there is no socket (those refused, and the last acknowledgements of closed connections).
 
 use super::{Period, Sampler, Spec};
-use crate::ebpf::cgroup_names::CgroupNames;
-use crate::ebpf::ledger::Ledger;
-use crate::ebpf::{At, Design, Hook, Interfaces, Peers, Probe, SOCKETS, mount, summed};
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
@@ -17,6 +14,9 @@ use aya::programs::CgroupSkbAttachType;
 use fabriclens_agent_host::batch::{Batch, SampleError, chain};
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::maybe;
+use fabriclens_agent_probes::accumulator::Ledger;
+use fabriclens_agent_probes::cgroup_names::CgroupNames;
+use fabriclens_agent_probes::{At, Design, Hook, Interfaces, Peers, Probe, SOCKETS, mount, summed};
 use fabriclens_catalog::Source;
 use fabriclens_catalog::metrics::host::{TCP_IO, TCP_IO_CE, TCP_IO_SEGMENTS, TCP_IO_UNPLACED, TCP_WINDOW_CLOSED};
 use fabriclens_ebpf_abi::INTERFACES;

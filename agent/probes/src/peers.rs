@@ -1,6 +1,6 @@
 //! Keeps the maps that tell a probe which interface an own address has and which class a destination is of.
 
-use super::networks::{Destinations, Network, classes};
+use crate::destinations::{Destinations, Network, classes};
 use aya::Ebpf;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, MapData, MapError};
@@ -25,7 +25,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    pub(super) fn take(probe: &mut Ebpf) -> Result<Self, SampleError> {
+    pub(crate) fn take(probe: &mut Ebpf) -> Result<Self, SampleError> {
         let mut map = |name: &str| {
             probe.take_map(name).ok_or_else(|| SampleError::Failed(format!("the probe has no map {name}")))
         };
@@ -88,7 +88,7 @@ impl Peers {
     }
 
     /// Index of each interface in the kernel, and its number in the maps.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (u32, u32)> {
         self.places.iter().map(|(index, (number, _))| (*index, *number))
     }
 

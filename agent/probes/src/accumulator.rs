@@ -3,7 +3,7 @@
 //!
 //! Used by `samplers/tcp_traffic`.
 
-use super::cgroup_names::CgroupNames;
+use crate::cgroup_names::CgroupNames;
 use fabriclens_ebpf_abi::tcp_traffic::{ENTRIES, Key, RECEIVED_SEGMENTS, Record, SENT_SEGMENTS, WORDS};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

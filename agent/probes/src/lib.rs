@@ -4,22 +4,22 @@
 //! have on this kernel the others do not miss. Programs are held by file descriptors alone: when the agent ends, in
 //! whatever way, the kernel takes them out.
 
+pub mod accumulator;
 mod btf;
-mod by_place;
 mod cgroup;
 pub mod cgroup_names;
 pub mod cost;
+pub mod destinations;
 mod format;
 pub mod fuzzing;
-pub mod ledger;
+pub mod histogram;
 mod load;
 pub mod netdev;
-pub mod networks;
 mod peers;
 
 pub use btf::Member;
-pub use by_place::{ByPlace, bounds, histogram};
 pub use cgroup::{Interfaces, mount};
+pub use histogram::{bounds, histogram};
 pub use load::possible;
 pub use peers::Peers;
 

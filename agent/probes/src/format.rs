@@ -1,6 +1,6 @@
 //! Where tracepoints keep their fields on the running kernel: tracefs says, nothing is assumed.
 
-use super::is_tracefs;
+use crate::is_tracefs;
 use fabriclens_agent_host::batch::SampleError;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::text;
@@ -46,7 +46,7 @@ pub fn offsets(
 }
 
 /// A line reads `field:__u8 saddr[28]; offset:8; size:28; signed:0;`.
-pub(super) fn offset(format: &str, name: &str) -> Option<u32> {
+pub(crate) fn offset(format: &str, name: &str) -> Option<u32> {
     format.lines().find_map(|line| {
         let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
         let declared = parts.next()?.split('[').next()?.split([' ', '*']).next_back()?;

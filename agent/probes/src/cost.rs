@@ -1,7 +1,7 @@
 //! What a probe costs and what it lost, as the kernel tells of its programs.
 
-use super::load::map;
-use super::summed;
+use crate::load::map;
+use crate::summed;
 use aya::Ebpf;
 use aya::maps::{MapData, PerCpuArray};
 use fabriclens_agent_host::batch::{Batch, SampleError};
@@ -33,7 +33,7 @@ struct Told {
 
 impl Cost {
     /// Of the programs that are loaded now.
-    pub(super) fn new(loaded: &mut Ebpf) -> Result<Self, SampleError> {
+    pub(crate) fn new(loaded: &mut Ebpf) -> Result<Self, SampleError> {
         // The own process: always the real /proc, whatever host is looked at.
         let file = |fd: i32| Path::new("/proc/self/fdinfo").join(fd.to_string());
         let fds = loaded.programs().filter_map(|(_, program)| Some(program.fd().ok()?.as_fd().as_raw_fd()));

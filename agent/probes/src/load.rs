@@ -31,7 +31,7 @@ pub fn possible(roots: &Roots) -> Result<(), SampleError> {
 ///
 /// # Errors
 /// `Absent` with the remedy where this host, this kernel or this agent's privileges cannot have it.
-pub(super) fn load(
+pub(crate) fn load(
     roots: &Roots,
     object: &[u8],
     globals: &BTreeMap<&'static str, u32>,
@@ -51,7 +51,7 @@ pub(super) fn load(
 }
 
 /// `Absent`: what was being done, why it failed, what would help.
-pub(super) fn absent(what: &str, error: &dyn std::error::Error) -> SampleError {
+pub(crate) fn absent(what: &str, error: &dyn std::error::Error) -> SampleError {
     SampleError::Absent(format!("{what}: {}; {REMEDY}", short(&chain(error))))
 }
 
@@ -71,7 +71,7 @@ fn short(text: &str) -> String {
 ///
 /// # Errors
 /// `Failed` when the object has no such program: the object and the agent do not belong together.
-pub(super) fn program<'a, T>(probe: &'a mut Ebpf, name: &str) -> Result<&'a mut T, SampleError>
+pub(crate) fn program<'a, T>(probe: &'a mut Ebpf, name: &str) -> Result<&'a mut T, SampleError>
 where
     &'a mut T: TryFrom<&'a mut aya::programs::Program, Error = aya::programs::ProgramError>,
 {
@@ -84,7 +84,7 @@ where
 ///
 /// # Errors
 /// `Failed` when the object has no such map: the object and the agent do not belong together.
-pub(super) fn map<T: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
+pub(crate) fn map<T: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
     probe: &mut Ebpf,
     name: &str,
 ) -> Result<T, SampleError> {

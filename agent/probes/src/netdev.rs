@@ -4,8 +4,8 @@
 //! descriptors. Older kernels have filters of `tc` alone there, which would outlive a killed agent; so on those the
 //! program is the filter of a packet socket that takes nothing in.
 
-use super::cost::Cost;
-use super::load::{absent, load, map, program};
+use crate::cost::Cost;
+use crate::load::{absent, load, map, program};
 use aya::maps::{MapData, PerCpuArray};
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{LinkOrder, SchedClassifier, SocketFilter, TcAttachType};

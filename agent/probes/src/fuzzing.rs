@@ -1,7 +1,7 @@
 //! A door for `fuzz`: what the kernel tells of itself and what its maps hold.
 
-use super::btf::{Member, words_of};
-use super::{by_place, format};
+use crate::btf::{Member, words_of};
+use crate::{bounds, format, histogram};
 use fabriclens_ebpf_abi::histogram::WORDS;
 
 const MEMBERS: &[Member] = &[
@@ -27,7 +27,7 @@ pub fn record(bytes: &[u8]) {
     for (word, eight) in record.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = u64::from_le_bytes(eight.try_into().unwrap_or_default());
     }
-    if let Some(histogram) = by_place::histogram(&record, &by_place::bounds()) {
+    if let Some(histogram) = histogram(&record, &bounds()) {
         assert_eq!(histogram.counts.len(), histogram.bounds.len() + 1, "a bucket has its bound");
     }
 }

@@ -28,7 +28,7 @@ pub fn words(roots: &Roots, members: &[Member]) -> BTreeMap<&'static str, u32> {
 }
 
 /// The same, of a description that was read.
-pub(super) fn words_of(data: &[u8], members: &[Member]) -> BTreeMap<&'static str, u32> {
+pub(crate) fn words_of(data: &[u8], members: &[Member]) -> BTreeMap<&'static str, u32> {
     let wanted: Vec<&str> = members.iter().flat_map(|m| m.steps.iter().map(|(structure, _)| *structure)).collect();
     let Some(types) = Types::parse(data, &wanted) else { return BTreeMap::new() };
     members.iter().filter_map(|m| Some((m.global, types.word(m)?))).collect()

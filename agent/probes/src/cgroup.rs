@@ -1,8 +1,8 @@
 //! The root of the cgroup tree, where what every socket of the host sends and receives passes, and the numbers of
 //! interfaces that programs there want to know.
 
-use super::load::{absent, map};
-use super::peers::Peers;
+use crate::load::{absent, map};
+use crate::peers::Peers;
 use aya::Ebpf;
 use aya::maps::{Array, MapData};
 use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// `Absent` with the remedy.
-pub(super) fn attach(program: &mut CgroupSkb, way: CgroupSkbAttachType, mount: &Path) -> Result<(), SampleError> {
+pub(crate) fn attach(program: &mut CgroupSkb, way: CgroupSkbAttachType, mount: &Path) -> Result<(), SampleError> {
     let root = File::open(mount).map_err(|e| absent(&format!("opening {}", mount.display()), &e))?;
     // A link takes no mode: to the kernel it is always one of several.
     let attached = program.attach(&root, way, CgroupAttachMode::Single);
@@ -31,7 +31,7 @@ pub struct Interfaces {
 }
 
 impl Interfaces {
-    pub(super) fn take(loaded: &mut Ebpf) -> Result<Self, SampleError> {
+    pub(crate) fn take(loaded: &mut Ebpf) -> Result<Self, SampleError> {
         Ok(Self { map: map(loaded, "INTERFACE")?, told: Vec::new() })
     }
 
