@@ -13,15 +13,15 @@ pub use once::once;
 pub(crate) use troubles::words;
 
 use crate::budget::{Budget, Throttle};
-use crate::microburst::Microburst;
 use crate::ring::Reader;
-use crate::samplers::{Spec, by_name};
 use crate::sandbox::Sandbox;
 use core::Core;
 use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_probes::destinations::Destinations;
+use fabriclens_agent_samplers::microburst::Microburst;
+use fabriclens_agent_samplers::{Spec, by_name};
 use fabriclens_agent_workload::Jobs;
 use fabriclens_wire::Section;
 use std::collections::BTreeMap;

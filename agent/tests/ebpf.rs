@@ -4,11 +4,11 @@
 #[path = "support/kernel.rs"]
 mod kernel;
 
-use fabriclens_agent::samplers::{Sampler, by_name};
-use fabriclens_agent::subject::Subject;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_probes::destinations::Destinations;
+use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_ebpf_abi::tcp_rtt::GAP;
 use fabriclens_wire::{Histogram, Value};
 use kernel::{Cable, NETWORK, OwnAddress, Statistics, Undescribed};

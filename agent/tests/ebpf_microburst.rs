@@ -7,12 +7,12 @@ mod net;
 
 use aya::maps::MapData;
 use aya::programs::{SchedClassifier, TcAttachType};
-use fabriclens_agent::microburst::Microburst;
-use fabriclens_agent::samplers::by_name;
-use fabriclens_agent::subject::Subject;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_probes::netdev::{NetdevProbe, Target, Way};
+use fabriclens_agent_samplers::by_name;
+use fabriclens_agent_samplers::microburst::Microburst;
+use fabriclens_agent_samplers::target::Subject;
 use fabriclens_ebpf_abi::microburst::{BINS, BYTES, Block, CE, PACKETS, RECEIVED, ROCE, SENT, word};
 use fabriclens_wire::Value;
 use net::{Pair, opened, send, sum, this_host, told, tool};

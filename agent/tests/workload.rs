@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are outside #[test]")]
 
-use fabriclens_agent::samplers::{Sampler, by_name};
-use fabriclens_agent::subject::Subject;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_agent_workload::cgroup::of_process;
 use fabriclens_agent_workload::environ::of_environment;
 use fabriclens_agent_workload::mounts::hierarchies;

@@ -233,7 +233,7 @@ fn with_file(bytes: &[u8], read: impl FnOnce(&std::path::Path)) {
 }
 
 fn agent_config(bytes: &[u8]) {
-    let samplers: Vec<&str> = fabriclens_agent::samplers::ALL.iter().map(|s| s.name).collect();
+    let samplers: Vec<&str> = fabriclens_agent_samplers::ALL.iter().map(|s| s.name).collect();
     with_file(bytes, |path| _ = fabriclens_agent::config::load(Some(path), [], &Default::default(), &samplers));
 }
 

@@ -3,10 +3,10 @@
 use super::raw::{Form, KEYS, RawConfig};
 use super::{Collector, Compression, Config, ConfigError, Http, Mode, Spool, Tls, nearest, units};
 use crate::budget::Budget;
-use crate::microburst::{Dumps, Microburst};
 use crate::schedule::Settings;
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_probes::destinations::{Destinations, Network};
+use fabriclens_agent_samplers::microburst::{Dumps, Microburst};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;

@@ -15,7 +15,6 @@ pub use tls::TlsError;
 
 use crate::config::Http;
 use crate::exposition::{self, Format};
-use crate::microburst::Dump;
 use crate::schedule::{Engine, SourceStatus};
 use crate::uplink;
 use axum::extract::{Query, Request, State};
@@ -25,6 +24,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use bytes::Bytes;
 use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_samplers::microburst::Dump;
 use fabriclens_wire::{Resource, Section};
 use std::future::Future;
 use std::io::Write as _;

@@ -3,10 +3,10 @@
 use super::{Settings, SourceStatus, spawn};
 use crate::device::{Runner, Tick};
 use crate::health;
-use crate::subject::Subject;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::discover::discover;
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers::target::Subject;
 use fabriclens_wire::Section;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;

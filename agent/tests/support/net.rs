@@ -5,10 +5,10 @@
 #[path = "namespace.rs"]
 mod namespace;
 
-use fabriclens_agent::samplers::{Sampler, by_name};
-use fabriclens_agent::subject::Subject;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_wire::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
