@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::exposition;
 use crate::sandbox::{self, Walls};
 use crate::schedule::{self, Outcome, Settings, SourceStatus};
-use crate::spool;
+use fabriclens_agent_uplink::spool;
 use fabriclens_agent_host::batch::chain;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers as samplers;

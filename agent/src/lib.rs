@@ -1,7 +1,6 @@
 //! The Fabriclens agent.
 pub mod budget;
 pub mod capture;
-mod changed;
 pub mod cli;
 pub mod config;
 pub mod device;
@@ -9,12 +8,9 @@ pub mod doctor;
 pub mod exposition;
 pub mod health;
 pub mod http;
-pub mod ring;
 pub mod run;
 pub mod sandbox;
 pub mod schedule;
-pub mod spool;
 pub mod state;
 mod status;
-pub mod uplink;
-pub mod ways;
+pub mod uplinks;

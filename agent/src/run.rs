@@ -4,8 +4,8 @@ use crate::config::Config;
 use crate::http::{App, Counters, Server, View};
 use crate::sandbox::{Role, Sandbox, Walls};
 use crate::schedule::Engine;
-use crate::uplink::Uplink;
-use crate::ways;
+use fabriclens_agent_uplink::Uplink;
+use crate::uplinks::uplinks;
 use anyhow::Context as _;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_host::roots::Roots;
@@ -81,7 +81,7 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
 
     let http_counters = Arc::new(Counters::default());
     let uplinks = match &config.collector {
-        Some(collector) => ways::uplinks(collector, &config.spool, &host, &engine, &http_counters)?,
+        Some(collector) => uplinks(collector, &config.spool, &host, &engine, &http_counters)?,
         None => Vec::new(),
     };
     let counters = uplinks.iter().map(Uplink::counters).collect();

@@ -13,7 +13,7 @@ pub use once::once;
 pub(crate) use troubles::words;
 
 use crate::budget::{Budget, Throttle};
-use crate::ring::Reader;
+use fabriclens_agent_uplink::ring::Reader;
 use crate::sandbox::Sandbox;
 use core::Core;
 use fabriclens_agent_host::inventory::Inventory;

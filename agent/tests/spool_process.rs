@@ -7,7 +7,7 @@ mod otlp;
 #[path = "support/agent.rs"]
 mod process;
 
-use fabriclens_agent::spool::{Limits, Lost, Now, Spool, SpoolError};
+use fabriclens_agent_uplink::spool::{Limits, Lost, Now, Spool, SpoolError};
 use fabriclens_agent_host::clock::Clock;
 use otlp::{Fake, until};
 use process::{Agent, command, program};

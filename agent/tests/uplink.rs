@@ -3,9 +3,9 @@
 #[path = "support/otlp.rs"]
 mod otlp;
 
-use fabriclens_agent::config::{Collector, Tls};
-use fabriclens_agent::ring::Ring;
-use fabriclens_agent::uplink::{State, Uplink};
+use fabriclens_agent_uplink::config::{Collector, Tls};
+use fabriclens_agent_uplink::ring::Ring;
+use fabriclens_agent_uplink::{State, Uplink};
 use otlp::{Act, Fake, config, section, sorted, start, until};
 use std::net::SocketAddr;
 use std::sync::Arc;

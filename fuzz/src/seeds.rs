@@ -5,7 +5,7 @@ use crate::targets::{hosts as fixtures, scratch};
 use fabriclens::ingest::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
 use fabriclens_agent::device::{Runner, Tick};
 use fabriclens_agent::schedule;
-use fabriclens_agent::spool::{Limits, Now, Spool};
+use fabriclens_agent_uplink::spool::{Limits, Now, Spool};
 use fabriclens_agent::state::{self, State};
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::discover::discover;

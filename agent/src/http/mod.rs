@@ -16,7 +16,7 @@ pub use tls::TlsError;
 use crate::config::Http;
 use crate::exposition::{self, Format};
 use crate::schedule::{Engine, SourceStatus};
-use crate::uplink;
+use fabriclens_agent_uplink as uplink;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};

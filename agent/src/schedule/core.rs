@@ -5,7 +5,7 @@ use super::congestion::Congestion;
 use super::troubles::Troubles;
 use crate::budget::Throttle;
 use crate::device::{Runner, Shared};
-use crate::ring::Ring;
+use fabriclens_agent_uplink::ring::Ring;
 use crate::state::State;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::inventory::Inventory;

@@ -1,11 +1,11 @@
 //! Live samples: drains the ring, encodes, sends, tries again; what cannot be delivered for long goes to the spool.
 
-use super::counters::{Counters, Place};
-use super::frame::Frame;
-use super::keeper::Keeper;
-use super::targets::Targets;
-use super::verdict::Verdict;
-use super::{ASKED, Extra, FIRST, LONGEST, jitter};
+use crate::counters::{Counters, Place};
+use crate::frame::Frame;
+use crate::spool_task::Keeper;
+use crate::targets::Targets;
+use crate::response::Verdict;
+use crate::{ASKED, Extra, FIRST, LONGEST, jitter};
 use crate::config::{Collector, Compression};
 use crate::ring::Reader;
 use fabriclens_agent_host::clock::Clock;
@@ -24,25 +24,25 @@ const BROKEN: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Live {
-    pub(super) config: Collector,
-    pub(super) ring: Arc<Reader<Section>>,
-    pub(super) counters: Arc<Counters>,
-    pub(super) resource: Arc<Resource>,
-    pub(super) clock: Arc<Clock>,
-    pub(super) targets: Targets,
+pub(crate) struct Live {
+    pub(crate) config: Collector,
+    pub(crate) ring: Arc<Reader<Section>>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) targets: Targets,
     /// With how long a collector must be away before it is used.
-    pub(super) keeper: Option<(Keeper, Duration)>,
-    pub(super) extra: Option<Extra>,
-    pub(super) encoder: Encoder,
+    pub(crate) keeper: Option<(Keeper, Duration)>,
+    pub(crate) extra: Option<Extra>,
+    pub(crate) encoder: Encoder,
     /// The request under way, and room for the next one.
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// Next pause of our own making.
-    pub(super) pause: Duration,
+    pub(crate) pause: Duration,
     /// Nothing is sent before.
-    pub(super) not_before: Instant,
+    pub(crate) not_before: Instant,
     /// Nothing is kept before.
-    pub(super) keeps_from: Instant,
+    pub(crate) keeps_from: Instant,
 }
 
 enum Settled {
@@ -52,7 +52,7 @@ enum Settled {
 
 impl Live {
     /// Until `stop` turns true; then what is queued is sent, for at most the configured time, or kept.
-    pub(super) async fn run(&mut self, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(&mut self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let sections = tokio::select! {
                 sections = self.next_batch() => sections,

@@ -15,7 +15,7 @@ type Print = Option<[i64; 7]>;
 
 /// Files, and what they were.
 #[derive(Clone, Debug)]
-pub(crate) struct Changed {
+pub struct Changed {
     files: Vec<PathBuf>,
     prints: Vec<Print>,
     looked: Instant,
@@ -25,7 +25,7 @@ pub(crate) struct Changed {
 
 impl Changed {
     /// As they are now; read them after this.
-    pub(crate) fn new<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
+    pub fn new<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
         let files: Vec<PathBuf> = files.into_iter().map(Path::to_owned).collect();
         Self { prints: files.iter().map(|f| print(f)).collect(), files, looked: Instant::now(), failure: None }
     }
@@ -33,7 +33,7 @@ impl Changed {
     /// What `load` makes of the files after each change; `None` while there is nothing new. What failed is tried again at
     /// each look, since it may have been for want of a descriptor, and told once. Looks once in five seconds, so it may be
     /// asked often.
-    pub(crate) fn reload<T, E: Error>(&mut self, load: impl FnOnce() -> Result<T, E>) -> Option<Result<T, String>> {
+    pub fn reload<T, E: Error>(&mut self, load: impl FnOnce() -> Result<T, E>) -> Option<Result<T, String>> {
         if self.looked.elapsed() < PACE { None } else { self.reload_now(load) }
     }
 
@@ -60,7 +60,7 @@ impl Changed {
     }
 
     /// Why files that changed are not in force.
-    pub(crate) fn failure(&self) -> Option<&str> {
+    pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 }

@@ -1,6 +1,6 @@
 //! A door for `fuzz`: requests as a spool gives them back, from a disk that may tell anything.
 
-use super::frame::{Frame, LARGEST};
+use crate::frame::{Frame, LARGEST};
 
 /// A request kept with one of the numbers of compressions, or with none of them.
 pub fn kept(bytes: &[u8]) {

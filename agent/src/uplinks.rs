@@ -1,9 +1,9 @@
 //! The uplinks of a running agent, each with its spool: one, or one a collector where samples are duplicated.
 
-use crate::config::{Collector, Spool as SpoolConfig};
+use fabriclens_agent_uplink::config::{Collector, Spool as SpoolConfig};
 use crate::http;
 use crate::schedule::Engine;
-use crate::uplink::{ConnectError, Counters, Uplink, authority};
+use fabriclens_agent_uplink::{ConnectError, Counters, Uplink, authority};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! Delivers what the spool holds, beside live samples and at a pace: a random time after the collector is back, one
 //! request at a time, no more bytes a second than configured, and no more of the collector's time than [`SHARE`].
 
-use super::counters::{Counters, Place, State};
-use super::frame::Frame;
-use super::keeper::Keeper;
-use super::targets::Targets;
-use super::verdict::Verdict;
-use super::{ASKED, FIRST, LONGEST, jitter, spread};
+use crate::counters::{Counters, Place, State};
+use crate::frame::Frame;
+use crate::spool_task::Keeper;
+use crate::targets::Targets;
+use crate::response::Verdict;
+use crate::{ASKED, FIRST, LONGEST, jitter, spread};
 use crate::config::{Compression, Spool};
 use crate::spool::Request;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ const BROKEN: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Backfill {
-    pub(super) keeper: Keeper,
-    pub(super) counters: Arc<Counters>,
-    pub(super) targets: Targets,
-    pub(super) timeout: Duration,
-    pub(super) spool: Spool,
+pub(crate) struct Backfill {
+    pub(crate) keeper: Keeper,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) targets: Targets,
+    pub(crate) timeout: Duration,
+    pub(crate) spool: Spool,
     /// The receiver does not know how requests are compressed.
-    pub(super) plain: bool,
+    pub(crate) plain: bool,
 }
 
 impl Backfill {
     /// Never ends.
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         while !self.keeper.is_open() {
             sleep(BROKEN).await;
             self.keeper.reopen().await;

@@ -1,6 +1,6 @@
 //! What a start finds in a spool, and what `doctor` sees of one that another process has.
 
-use super::aside::{later, passes};
+use super::quarantine::{later, passes};
 use super::{HEADER, Now, Segment, Spool, segment};
 use std::fs::File;
 use std::io;

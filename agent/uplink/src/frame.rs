@@ -12,13 +12,13 @@ use std::io::{self, Read as _, Write as _};
 const HEAD: usize = 5;
 /// Bytes of a request that is not compressed: those of an agent are smaller by far, and what a disk gives must not fill
 /// the memory.
-pub(super) const LARGEST: u64 = 64 << 20;
+pub(crate) const LARGEST: u64 = 64 << 20;
 /// The fastest regular level: the next ones cost twice the time for a tenth less.
 const LEVEL: i32 = 1;
 
 /// One message and how its request is compressed.
 #[derive(Clone, Debug)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     pub bytes: Bytes,
     pub compression: Compression,
 }
@@ -28,12 +28,12 @@ const CODES: [Compression; 3] = [Compression::None, Compression::Gzip, Compressi
 
 impl Frame {
     /// What the spool was given: bytes and [`Frame::code`].
-    pub(super) fn kept(bytes: Vec<u8>, code: u8) -> Self {
+    pub(crate) fn kept(bytes: Vec<u8>, code: u8) -> Self {
         Self { bytes: bytes.into(), compression: CODES.get(usize::from(code)).copied().unwrap_or(Compression::None) }
     }
 
     /// For the spool.
-    pub(super) fn code(&self) -> u8 {
+    pub(crate) fn code(&self) -> u8 {
         CODES.iter().position(|c| *c == self.compression).unwrap_or(0) as u8
     }
 
@@ -41,18 +41,18 @@ impl Frame {
     ///
     /// # Errors
     /// When it is none of [`Framer::frame`].
-    pub(super) fn plain(&self) -> io::Result<Self> {
+    pub(crate) fn plain(&self) -> io::Result<Self> {
         Ok(plain(&self.body()?))
     }
 
     /// Two messages in place of one, not compressed, where it can be told apart.
-    pub(super) fn halves(&self) -> Option<[Self; 2]> {
+    pub(crate) fn halves(&self) -> Option<[Self; 2]> {
         let body = self.body().ok()?;
         encode::halves(&body).map(|(first, second)| [plain(first), plain(second)])
     }
 
     /// Points in it, as a receiver counts them.
-    pub(super) fn points(&self) -> u64 {
+    pub(crate) fn points(&self) -> u64 {
         let rows = self.body().ok().and_then(|body| decode::Decoder::default().bytes(&body).ok());
         rows.map_or(0, |rows| rows.samples() as u64)
     }
@@ -73,7 +73,7 @@ impl Frame {
 
 /// Makes frames.
 #[derive(Default)]
-pub(super) struct Framer {
+pub(crate) struct Framer {
     zstd: Option<zstd::bulk::Compressor<'static>>,
     /// What compression writes to before its length is known.
     room: Vec<u8>,
@@ -90,7 +90,7 @@ impl Framer {
     ///
     /// # Errors
     /// When a compressor fails, which it does for want of memory only.
-    pub(super) fn frame(&mut self, body: &[u8], compression: Compression) -> io::Result<Frame> {
+    pub(crate) fn frame(&mut self, body: &[u8], compression: Compression) -> io::Result<Frame> {
         match compression {
             Compression::None => return Ok(plain(body)),
             Compression::Gzip => {
@@ -114,7 +114,7 @@ impl Framer {
 }
 
 /// One message as it is.
-pub(super) fn plain(body: &[u8]) -> Frame {
+pub(crate) fn plain(body: &[u8]) -> Frame {
     Frame { bytes: message(0, body), compression: Compression::None }
 }
 

@@ -3,9 +3,9 @@
 //! Several are for fail-over. One that does not answer twice in a row gives way to the next; the first one comes back
 //! into use when it has answered [`PROBES`] times in a row.
 
-use super::channel::{Channel, ConnectError, Shared};
-use super::frame::plain;
-use super::verdict::Verdict;
+use crate::channel::{Channel, ConnectError, Shared};
+use crate::frame::plain;
+use crate::response::Verdict;
 use crate::config::Collector;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const PROBES: u32 = 3;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Targets {
+pub(crate) struct Targets {
     list: Vec<Channel>,
     /// Which of them is asked; shared by all that send.
     at: Arc<AtomicUsize>,
@@ -28,30 +28,30 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    pub(super) fn new(config: &Collector) -> Result<Self, ConnectError> {
+    pub(crate) fn new(config: &Collector) -> Result<Self, ConnectError> {
         let urls = std::iter::once(&config.url).chain(&config.others);
         let list = urls.map(|url| Channel::new(&Collector { url: url.clone(), ..config.clone() }));
         Ok(Self { list: list.collect::<Result<_, _>>()?, at: Arc::default(), failures: 0, failed: 0 })
     }
 
     /// The same collectors over the same connections, for another task.
-    pub(super) fn share(&self) -> Self {
+    pub(crate) fn share(&self) -> Self {
         let list = self.list.iter().map(Channel::share).collect();
         Self { list, at: Arc::clone(&self.at), failures: 0, failed: 0 }
     }
 
     /// The one that is asked.
-    pub(super) fn current(&mut self) -> &mut Channel {
+    pub(crate) fn current(&mut self) -> &mut Channel {
         let at = self.at.load(Ordering::Relaxed) % self.list.len();
         &mut self.list[at]
     }
 
-    pub(super) fn answered(&mut self) {
+    pub(crate) fn answered(&mut self) {
         (self.failures, self.failed) = (0, 0);
     }
 
     /// The present one did not answer. True when another shall be asked at once.
-    pub(super) fn missed(&mut self) -> bool {
+    pub(crate) fn missed(&mut self) -> bool {
         self.failures += 1;
         if self.list.len() == 1 || self.failures < PATIENCE {
             return false;
@@ -73,13 +73,13 @@ impl Targets {
     }
 
     /// Brings the first one back into use when it is steady again. Never ends.
-    pub(super) async fn prefer_first(mut self, steady: Duration, timeout: Duration) {
+    pub(crate) async fn prefer_first(mut self, steady: Duration, timeout: Duration) {
         if self.list.len() == 1 {
             std::future::pending::<()>().await;
         }
         let mut answers = 0;
         loop {
-            tokio::time::sleep(super::jitter(steady / PROBES)).await;
+            tokio::time::sleep(crate::jitter(steady / PROBES)).await;
             if self.at.load(Ordering::Relaxed) == 0 {
                 answers = 0;
                 continue;
@@ -94,7 +94,7 @@ impl Targets {
     }
 
     /// Each with whether it is the one that is asked; for the accounts.
-    pub(super) fn active(&self) -> Active {
+    pub(crate) fn active(&self) -> Active {
         let names = self.list.iter().map(|c| authority(c.url()).into()).collect();
         Active { names, links: self.list.iter().map(Channel::shared).collect(), at: Arc::clone(&self.at) }
     }
@@ -108,7 +108,7 @@ pub fn authority(url: &str) -> &str {
 
 /// Which of several collectors is asked.
 #[derive(Clone, Debug)]
-pub(super) struct Active {
+pub(crate) struct Active {
     names: Vec<Arc<str>>,
     links: Vec<Arc<Shared>>,
     at: Arc<AtomicUsize>,
@@ -116,12 +116,12 @@ pub(super) struct Active {
 
 impl Active {
     /// Why certificates or token that changed are not in force; they are the same for all.
-    pub(super) fn reload_failure(&self) -> Option<String> {
+    pub(crate) fn reload_failure(&self) -> Option<String> {
         self.links.iter().find_map(|link| link.failure())
     }
 
     /// Host and port of each, and whether it is asked; nothing where there is no choice.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (&str, bool)> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&str, bool)> {
         let at = self.at.load(Ordering::Relaxed);
         let names = if self.names.len() > 1 { &self.names[..] } else { &[] };
         names.iter().enumerate().map(move |(i, name)| (&**name, i == at))

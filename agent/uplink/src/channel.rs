@@ -1,8 +1,8 @@
 //! One gRPC channel to the collector: connects when first used, and again whenever it must.
 
-use super::codec::Answer;
-use super::frame::{Frame, Framer, plain};
-use super::verdict::{self, Verdict};
+use crate::codec::Answer;
+use crate::frame::{Frame, Framer, plain};
+use crate::response::{self, Verdict};
 use crate::changed::Changed;
 use crate::config::{Collector, Compression};
 use http_body_util::Full;
@@ -64,7 +64,7 @@ impl Link {
 
 /// The connection of all tasks that send to one collector; its files are looked at once for all of them.
 #[derive(Debug)]
-pub(super) struct Shared(Mutex<(Link, Changed)>);
+pub(crate) struct Shared(Mutex<(Link, Changed)>);
 
 impl Shared {
     /// The link with certificates and token as they are now. What cannot be used is told, and what was used before goes on:
@@ -90,13 +90,13 @@ impl Shared {
     }
 
     /// Why certificates or token that changed are not in force.
-    pub(super) fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         self.0.lock().1.failure().map(str::to_owned)
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     shared: Arc<Shared>,
     config: Collector,
     compression: Compression,
@@ -104,7 +104,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(config: &Collector) -> Result<Self, ConnectError> {
+    pub(crate) fn new(config: &Collector) -> Result<Self, ConnectError> {
         // Before they are read: what changes meanwhile is found by the next look.
         let changed = Changed::new(config.files());
         Ok(Self {
@@ -116,7 +116,7 @@ impl Channel {
     }
 
     /// The same connection, for another task.
-    pub(super) fn share(&self) -> Self {
+    pub(crate) fn share(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
             config: self.config.clone(),
@@ -126,16 +126,16 @@ impl Channel {
     }
 
     /// For the accounts.
-    pub(super) fn shared(&self) -> Arc<Shared> {
+    pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
 
-    pub(super) fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.config.url
     }
 
     /// Steps down to a compression that more receivers know than this one.
-    pub(super) fn weaker_compression(&mut self, than: Compression) -> Compression {
+    pub(crate) fn weaker_compression(&mut self, than: Compression) -> Compression {
         self.compression = match than {
             Compression::Zstd => Compression::Gzip,
             Compression::Gzip | Compression::None => Compression::None,
@@ -144,7 +144,7 @@ impl Channel {
     }
 
     /// A request as it travels with the present compression.
-    pub(super) fn frame(&mut self, body: &[u8]) -> Frame {
+    pub(crate) fn frame(&mut self, body: &[u8]) -> Frame {
         self.framer.frame(body, self.compression).unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot compress; requests are sent as they are");
             self.compression = Compression::None;
@@ -153,7 +153,7 @@ impl Channel {
     }
 
     /// Sends one frame.
-    pub(super) async fn send(&mut self, frame: Frame, timeout: Duration) -> Verdict {
+    pub(crate) async fn send(&mut self, frame: Frame, timeout: Duration) -> Verdict {
         let link = self.shared.link(&self.config);
         let answer = tokio::time::timeout(timeout, link.call(frame)).await;
         answer.unwrap_or_else(|_| Verdict::Retry { after: None, message: format!("no answer within {timeout:?}") })
@@ -163,7 +163,7 @@ impl Channel {
 impl Link {
     async fn call(mut self, frame: Frame) -> Verdict {
         if let Err(e) = std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut self.channel, cx)).await {
-            return Verdict::Retry { after: None, message: verdict::chain(&e) };
+            return Verdict::Retry { after: None, message: response::chain(&e) };
         }
         match self.ask(frame).await {
             Ok(response) => {
@@ -171,7 +171,7 @@ impl Link {
                 let rejected = u64::try_from(partial.rejected_data_points).unwrap_or(0);
                 Verdict::Taken { rejected, message: partial.error_message }
             }
-            Err(status) => verdict::of(&status),
+            Err(status) => response::of(&status),
         }
     }
 

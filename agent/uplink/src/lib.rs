@@ -6,15 +6,20 @@
 //! spool + in flight.
 
 mod backfill;
+pub mod changed;
 mod channel;
 mod codec;
+pub mod config;
 mod counters;
 mod frame;
 pub mod fuzzing;
-mod keeper;
 mod live;
+mod problems;
+mod response;
+pub mod ring;
+pub mod spool;
+mod spool_task;
 mod targets;
-mod verdict;
 
 pub use channel::ConnectError;
 pub use counters::{Accounts, Counters, Disk, State};
@@ -26,7 +31,7 @@ use backfill::Backfill;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_wire::encode::Encoder;
 use fabriclens_wire::{Resource, Section};
-use keeper::Keeper;
+use spool_task::Keeper;
 use live::Live;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;

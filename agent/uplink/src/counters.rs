@@ -1,7 +1,7 @@
 //! What the uplink counts, as a section of ordinary catalog rows, and whether it adds up.
 
-use super::targets::Active;
-use super::verdict::Verdict;
+use crate::targets::Active;
+use crate::response::Verdict;
 use crate::ring::Reader;
 use crate::spool::{Held, Lost};
 use fabriclens_catalog::Metric;
@@ -39,7 +39,7 @@ pub enum State {
 
 /// Where points are before they are settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// In the batch under way.
     Memory,
     /// In the spool.
@@ -82,7 +82,7 @@ pub struct Disk {
 
 /// What a spool does not do when it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// Take.
     In,
     /// Give.
@@ -91,7 +91,7 @@ pub(super) enum Way {
 
 impl Way {
     /// What is told once in a while, of its failure and its end.
-    pub(super) fn topics(self) -> [&'static str; 2] {
+    pub(crate) fn topics(self) -> [&'static str; 2] {
         match self {
             Self::In => ["spool_fails", "spool_works"],
             Self::Out => ["spool_is_stuck", "spool_gives"],
@@ -164,7 +164,7 @@ impl Inner {
 }
 
 impl Counters {
-    pub(super) fn new(ring: Arc<Reader<Section>>, start_ns: u64, name: Option<&str>, active: Active) -> Self {
+    pub(crate) fn new(ring: Arc<Reader<Section>>, start_ns: u64, name: Option<&str>, active: Active) -> Self {
         // Known from the start, so that a first failure is an increase and not a new series.
         let spool = Lost::default().reasons().map(|(reason, _)| reason);
         let reasons = ["shutdown", "too_large", "invalid"].into_iter().chain(spool);
@@ -237,13 +237,13 @@ impl Counters {
     }
 
     /// A batch of so many points left the ring.
-    pub(super) fn taken(&self, points: u64) {
+    pub(crate) fn taken(&self, points: u64) {
         self.inner.lock().from_ring += points;
         self.own(points);
     }
 
     /// So many points of the agent itself go with it.
-    pub(super) fn own(&self, points: u64) {
+    pub(crate) fn own(&self, points: u64) {
         let mut i = self.inner.lock();
         i.accounts.taken += points;
         i.accounts.in_flight += points;
@@ -251,7 +251,7 @@ impl Counters {
 
     /// Checks what was counted against what is there: the batch under way, the ring, and the spool, where its count can
     /// be had. To be called when nothing else is under way.
-    pub(super) fn check(&self, under_way: u64, in_spool: Option<u64>) {
+    pub(crate) fn check(&self, under_way: u64, in_spool: Option<u64>) {
         let ring = self.ring.account();
         let mut i = self.inner.lock();
         i.look_at_ring(ring.dropped);
@@ -270,27 +270,27 @@ impl Counters {
         i.accounts.unaccounted = off;
     }
 
-    pub(super) fn sent(&self, points: u64, bytes: u64, verdict: &Verdict) {
+    pub(crate) fn sent(&self, points: u64, bytes: u64, verdict: &Verdict) {
         let mut i = self.inner.lock();
         i.sent += points;
         i.sent_bytes += bytes;
         *i.requests.entry(verdict.outcome()).or_default() += 1;
     }
 
-    pub(super) fn acked(&self, from: Place, points: u64, rejected: u64) {
+    pub(crate) fn acked(&self, from: Place, points: u64, rejected: u64) {
         let mut i = self.inner.lock();
         i.leave(from, points + rejected);
         i.accounts.acked += points;
         i.accounts.rejected += rejected;
     }
 
-    pub(super) fn answered(&self, latency: Duration, now_ns: u64) {
+    pub(crate) fn answered(&self, latency: Duration, now_ns: u64) {
         let mut i = self.inner.lock();
         i.latency = Some(latency);
         i.last_ack_ns = Some(now_ns);
     }
 
-    pub(super) fn dropped(&self, from: Place, points: u64, reason: &'static str) {
+    pub(crate) fn dropped(&self, from: Place, points: u64, reason: &'static str) {
         let mut i = self.inner.lock();
         i.leave(from, points);
         *i.dropped.entry(reason).or_default() += points;
@@ -298,7 +298,7 @@ impl Counters {
     }
 
     /// A request under way went to the spool; `late`: when nobody waited for that any more, and memory has it still.
-    pub(super) fn kept(&self, points: u64, bytes: u64, late: bool) {
+    pub(crate) fn kept(&self, points: u64, bytes: u64, late: bool) {
         let mut i = self.inner.lock();
         if late {
             i.accounts.found += points;
@@ -310,12 +310,12 @@ impl Counters {
     }
 
     /// A request was read from the spool, where it still is.
-    pub(super) fn read(&self, bytes: u64) {
+    pub(crate) fn read(&self, bytes: u64) {
         self.inner.lock().disk_bytes[1] += bytes;
     }
 
     /// A spool of that bound was opened; so many parts of it cannot be read.
-    pub(super) fn opened(&self, limit: u64, held: Held, unreadable: u64) {
+    pub(crate) fn opened(&self, limit: u64, held: Held, unreadable: u64) {
         let mut i = self.inner.lock();
         (i.disk.limit, i.disk.held) = (Some(limit), held);
         i.disk_errors += unreadable;
@@ -323,12 +323,12 @@ impl Counters {
         i.accounts.spooled = held.points;
     }
 
-    pub(super) fn held(&self, held: Held) {
+    pub(crate) fn held(&self, held: Held) {
         self.inner.lock().disk.held = held;
     }
 
     /// Notes whether the spool takes, or gives; true when that changes.
-    pub(super) fn spool_fails(&self, way: Way, why: Option<String>) -> bool {
+    pub(crate) fn spool_fails(&self, way: Way, why: Option<String>) -> bool {
         let mut i = self.inner.lock();
         i.disk_errors += u64::from(why.is_some());
         let failure = match way {
@@ -340,12 +340,12 @@ impl Counters {
         news
     }
 
-    pub(super) fn retried(&self) {
+    pub(crate) fn retried(&self) {
         self.inner.lock().retried += 1;
     }
 
     /// How long the collector has been away.
-    pub(super) fn away(&self) -> Option<Duration> {
+    pub(crate) fn away(&self) -> Option<Duration> {
         match &self.inner.lock().state {
             State::Down { since, .. } => Some(since.elapsed()),
             State::Unknown | State::Up => None,
@@ -354,13 +354,13 @@ impl Counters {
 
     /// True when that changes the state and is to be told: only changes are logged, and not each of a collector that comes
     /// and goes.
-    pub(super) fn up(&self) -> bool {
+    pub(crate) fn up(&self) -> bool {
         let mut i = self.inner.lock();
         std::mem::replace(&mut i.state, State::Up) != State::Up && i.news("up", CALM)
     }
 
     /// True when that changes the state, or what kind of trouble it is, and is to be told.
-    pub(super) fn down(&self, error: &str, refused: bool) -> bool {
+    pub(crate) fn down(&self, error: &str, refused: bool) -> bool {
         let mut i = self.inner.lock();
         let before = match &i.state {
             State::Down { since, refused, .. } => Some((*since, *refused)),
@@ -372,7 +372,7 @@ impl Counters {
     }
 
     /// True when a reason was not told for a while: a collector that refuses each request must not fill the log.
-    pub(super) fn news(&self, reason: &'static str) -> bool {
+    pub(crate) fn news(&self, reason: &'static str) -> bool {
         self.inner.lock().news(reason, QUIET)
     }
 

@@ -5,15 +5,15 @@
 //! that fails leaves what was there before. Why not the collector's forward queue: its segments hold column lists that
 //! records refer to, and each append is a sync that many senders wait for; here records are opaque and nobody waits.
 
-mod aside;
-mod found;
+mod quarantine;
+mod recovery;
 mod segment;
 #[cfg(test)]
 mod tests;
 
-use aside::Aside;
+use quarantine::Aside;
 use fabriclens_agent_host::clock::Clock;
-pub use found::{Usage, usage};
+pub use recovery::{Usage, usage};
 use segment::{Cursor, HEADER, Head};
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};

@@ -1,7 +1,7 @@
 //! The spool as async code sees it: disks are waited for on a thread of their own, and the accounts are kept in step.
 
-use super::counters::{Counters, Place, Way};
-use super::frame::Frame;
+use crate::counters::{Counters, Place, Way};
+use crate::frame::Frame;
 use crate::spool::{Limits, Lost, Now, Request, Spool, SpoolError};
 use fabriclens_agent_host::clock::Clock;
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Keeper {
+pub(crate) struct Keeper {
     dir: Arc<Path>,
     limits: Limits,
     /// `None` until it can be opened.
@@ -32,7 +32,7 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Of the spool in `dir`, which is opened; what it holds is accounted for from then on. One that cannot be opened
     /// takes nothing, and says so, until [`Keeper::reopen`].
-    pub(super) fn new(dir: &Path, limits: Limits, counters: &Arc<Counters>, clock: &Arc<Clock>) -> Self {
+    pub(crate) fn new(dir: &Path, limits: Limits, counters: &Arc<Counters>, clock: &Arc<Clock>) -> Self {
         let (counters, clock) = (Arc::clone(counters), Arc::clone(clock));
         let (spool, filled, hanging) = (Arc::default(), Arc::default(), Arc::default());
         let keeper = Self { dir: dir.into(), limits, spool, counters, clock, filled, hanging };
@@ -53,25 +53,25 @@ impl Keeper {
         Ok(())
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.spool.lock().is_some()
     }
 
     /// Tries again to open a spool that could not be opened: the disk was full, or another agent had it.
-    pub(super) async fn reopen(&self) {
+    pub(crate) async fn reopen(&self) {
         let keeper = self.clone();
         let opened = aside(move || keeper.open(&mut keeper.spool.lock())).await;
         self.tell(Way::In, opened.as_ref().err());
     }
 
     /// Until something was kept; at once where something was found.
-    pub(super) async fn filled(&self) {
+    pub(crate) async fn filled(&self) {
         self.filled.notified().await;
     }
 
     /// Keeps a frame that is in memory. False, after saying why, where that cannot be, or takes too long: then live samples
     /// go on without the disk, and the frame may be kept yet, and be delivered twice, which changes nothing.
-    pub(super) async fn keep(&self, frame: Frame, points: u64) -> bool {
+    pub(crate) async fn keep(&self, frame: Frame, points: u64) -> bool {
         if self.hanging.lock().strong_count() > 0 {
             return false;
         }
@@ -111,7 +111,7 @@ impl Keeper {
     }
 
     /// The oldest request. `Err(())`, after saying why, when the disk does not give it.
-    pub(super) async fn next(&self) -> Result<Option<Request>, ()> {
+    pub(crate) async fn next(&self) -> Result<Option<Request>, ()> {
         let next = self.with(move |spool, counters| {
             let (lost, next) = spool.next(Instant::now());
             count(counters, lost);
@@ -126,7 +126,7 @@ impl Keeper {
     }
 
     /// What became of a request: `settle` counts it, unless a bound has dropped it meanwhile and it was counted then.
-    pub(super) async fn done(&self, request: Request, settle: impl FnOnce(&Counters) + Send + 'static) {
+    pub(crate) async fn done(&self, request: Request, settle: impl FnOnce(&Counters) + Send + 'static) {
         self.with(move |spool, counters| {
             if let Some(lost) = spool.done(&request) {
                 settle(counters);
@@ -137,7 +137,7 @@ impl Keeper {
     }
 
     /// Makes durable what is held; for the end.
-    pub(super) async fn seal(&self) {
+    pub(crate) async fn seal(&self) {
         let sealed = timeout(PATIENCE, self.with(|spool, _| spool.seal())).await;
         if let Ok(Some(Err(error))) = sealed {
             tracing::warn!(%error, "the spool is not synced; a crash of this machine may cost its last seconds");
@@ -145,7 +145,7 @@ impl Keeper {
     }
 
     /// [`Counters::check`], with the spool's own count where it is not at work.
-    pub(super) fn check(&self, under_way: u64) {
+    pub(crate) fn check(&self, under_way: u64) {
         // Held meanwhile: what leaves the spool leaves the accounts under this lock.
         let spool = self.spool.try_lock();
         self.counters.check(under_way, spool.as_ref().and_then(|spool| Some(spool.as_ref()?.held().points)));
@@ -215,22 +215,20 @@ fn count(counters: &Counters, lost: Lost) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Accounts, Uplink};
     use super::*;
-    use crate::config::{self, Overrides};
+    use crate::config::{Collector, Spool};
     use crate::ring::Ring;
+    use crate::{Accounts, Uplink};
 
     fn uplink(dir: &Path) -> (Arc<Counters>, Keeper) {
-        let to = Overrides { collector: Some("http://127.0.0.1:1".into()), ..Overrides::default() };
-        let config = config::load(None, [], &to, &[]).unwrap();
         let ring = Arc::new(Ring::new(64, 1));
-        let uplink = Uplink::new(config.collector.unwrap(), "h", ring.reader(0), None).unwrap();
-        let uplink = uplink.with_spool(&dir.join("samples"), &config.spool);
+        let uplink = Uplink::new(Collector::new("http://127.0.0.1:1"), "h", ring.reader(0), None).unwrap();
+        let uplink = uplink.with_spool(&dir.join("samples"), &Spool::default());
         (uplink.counters(), uplink.live.keeper.unwrap().0)
     }
 
     fn reasons(counters: &Arc<Counters>) -> String {
-        crate::http::health(&[], &[Arc::clone(counters)]).reasons.join("; ")
+        counters.problems().join("; ")
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 
 /// What becomes of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Accepted, but for `rejected` points.
     Taken { rejected: u64, message: String },
     /// May succeed later; `after` is what the collector asked for.
@@ -24,7 +24,7 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// Of one that may succeed later: when it asks to be tried, and why not now.
-    pub(super) fn later(&self) -> (Option<Duration>, &str) {
+    pub(crate) fn later(&self) -> (Option<Duration>, &str) {
         match self {
             Self::Retry { after, message } => (*after, message),
             Self::Refused { message } => (None, message),
@@ -33,7 +33,7 @@ impl Verdict {
     }
 
     /// Value of the label `outcome`.
-    pub(super) fn outcome(&self) -> &'static str {
+    pub(crate) fn outcome(&self) -> &'static str {
         match self {
             Self::Taken { rejected: 0, .. } => "ok",
             Self::Taken { .. } => "partial",
@@ -44,7 +44,7 @@ impl Verdict {
 }
 
 /// What a status means.
-pub(super) fn of(status: &Status) -> Verdict {
+pub(crate) fn of(status: &Status) -> Verdict {
     let message = text(status);
     let after = retry_info(status.details());
     let permanent = |reason| Verdict::Permanent { reason, message: message.clone() };
@@ -65,7 +65,7 @@ pub(super) fn of(status: &Status) -> Verdict {
 }
 
 /// An error with its first cause; what is between them repeats both.
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     short(with_root(error.to_string(), error))
 }
 

@@ -6,7 +6,7 @@ use tonic::Status;
 use tonic::codec::{DecodeBuf, Decoder};
 
 /// Decodes an `ExportMetricsServiceResponse`.
-pub(super) struct Answer;
+pub(crate) struct Answer;
 
 impl Decoder for Answer {
     type Item = ExportMetricsServiceResponse;
