@@ -13,7 +13,6 @@ pub use once::once;
 pub(crate) use troubles::words;
 
 use crate::budget::{Budget, Throttle};
-use fabriclens_agent_uplink::ring::Reader;
 use crate::sandbox::Sandbox;
 use core::Core;
 use fabriclens_agent_host::inventory::Inventory;
@@ -22,6 +21,7 @@ use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_probes::destinations::Destinations;
 use fabriclens_agent_samplers::microburst::Microburst;
 use fabriclens_agent_samplers::{Spec, by_name};
+use fabriclens_agent_uplink::ring::Reader;
 use fabriclens_agent_workload::Jobs;
 use fabriclens_wire::Section;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The uplinks of a running agent, each with its spool: one, or one a collector where samples are duplicated.
 
-use fabriclens_agent_uplink::config::{Collector, Spool as SpoolConfig};
 use crate::http;
 use crate::schedule::Engine;
+use fabriclens_agent_uplink::config::{Collector, Spool as SpoolConfig};
 use fabriclens_agent_uplink::{ConnectError, Counters, Uplink, authority};
 use std::path::Path;
 use std::sync::Arc;

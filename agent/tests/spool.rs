@@ -5,11 +5,11 @@
 #[path = "support/otlp.rs"]
 mod otlp;
 
+use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_uplink::config::{Collector, Mode, Spool};
 use fabriclens_agent_uplink::ring::Ring;
 use fabriclens_agent_uplink::spool::{Limits, Now, Spool as Opened};
 use fabriclens_agent_uplink::{State, Uplink};
-use fabriclens_agent_host::clock::Clock;
 use fabriclens_wire::Section;
 use otlp::{Act, Fake, Run, config, section, sorted, spool, start, start_with, until};
 use std::net::SocketAddr;

@@ -7,8 +7,8 @@ mod otlp;
 #[path = "support/agent.rs"]
 mod process;
 
-use fabriclens_agent_uplink::spool::{Limits, Lost, Now, Spool, SpoolError};
 use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_uplink::spool::{Limits, Lost, Now, Spool, SpoolError};
 use otlp::{Fake, until};
 use process::{Agent, command, program};
 use std::net::SocketAddr;

@@ -49,7 +49,12 @@ pub const ALL: &[Target] = &[
     row("log", "the disk: the store's log", seeds::logs, fabriclens_store::fuzzing::log),
     row("forward", "the disk: queues to other servers", seeds::queues, forward),
     row("spool", "the disk: what waits on an agent's", seeds::spools, waiting),
-    row("kept", "the disk: a request as an agent's spool gives it back", seeds::kept, fabriclens_agent_uplink::fuzzing::kept),
+    row(
+        "kept",
+        "the disk: a request as an agent's spool gives it back",
+        seeds::kept,
+        fabriclens_agent_uplink::fuzzing::kept,
+    ),
     row("state", "the disk: what an agent remembers over a restart", seeds::states, remembered),
     row("netlink", "the kernel: netlink, ethtool, DCB and uevents", seeds::answers, live::fuzzing::answer),
     row("module", "optical modules: their memory", seeds::modules, live::fuzzing::module),

@@ -11,10 +11,10 @@ pub use nearest::nearest;
 pub use units::{QuantityError, duration, size};
 
 use crate::schedule::Settings;
-use std::net::SocketAddr;
+use axum::http::Uri;
 use fabriclens_agent_uplink::config::{Collector, Spool};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use tonic::codegen::http::Uri;
 
 /// Everything the agent can be told, checked.
 #[derive(Clone, Debug)]

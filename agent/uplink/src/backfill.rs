@@ -1,14 +1,14 @@
 //! Delivers what the spool holds, beside live samples and at a pace: a random time after the collector is back, one
 //! request at a time, no more bytes a second than configured, and no more of the collector's time than [`SHARE`].
 
+use crate::config::{Compression, Spool};
 use crate::counters::{Counters, Place, State};
 use crate::frame::Frame;
+use crate::response::Verdict;
+use crate::spool::Request;
 use crate::spool_task::Keeper;
 use crate::targets::Targets;
-use crate::response::Verdict;
 use crate::{ASKED, FIRST, LONGEST, jitter, spread};
-use crate::config::{Compression, Spool};
-use crate::spool::Request;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;

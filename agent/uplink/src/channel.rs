@@ -1,10 +1,10 @@
 //! One gRPC channel to the collector: connects when first used, and again whenever it must.
 
+use crate::changed::Changed;
 use crate::codec::Answer;
+use crate::config::{Collector, Compression};
 use crate::frame::{Frame, Framer, plain};
 use crate::response::{self, Verdict};
-use crate::changed::Changed;
-use crate::config::{Collector, Compression};
 use http_body_util::Full;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use parking_lot::Mutex;

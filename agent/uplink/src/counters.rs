@@ -1,9 +1,9 @@
 //! What the uplink counts, as a section of ordinary catalog rows, and whether it adds up.
 
-use crate::targets::Active;
 use crate::response::Verdict;
 use crate::ring::Reader;
 use crate::spool::{Held, Lost};
+use crate::targets::Active;
 use fabriclens_catalog::Metric;
 use fabriclens_catalog::metrics::self_ as rows;
 use fabriclens_wire::{Column, Resource, Section, Value};

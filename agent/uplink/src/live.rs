@@ -1,13 +1,13 @@
 //! Live samples: drains the ring, encodes, sends, tries again; what cannot be delivered for long goes to the spool.
 
+use crate::config::{Collector, Compression};
 use crate::counters::{Counters, Place};
 use crate::frame::Frame;
+use crate::response::Verdict;
+use crate::ring::Reader;
 use crate::spool_task::Keeper;
 use crate::targets::Targets;
-use crate::response::Verdict;
 use crate::{ASKED, Extra, FIRST, LONGEST, jitter};
-use crate::config::{Collector, Compression};
-use crate::ring::Reader;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_wire::encode::{self, Encoder};
 use fabriclens_wire::{Resource, Section};

@@ -34,7 +34,8 @@ impl Counters {
         }
         if accounts.unaccounted > 0 {
             let points = accounts.unaccounted;
-            problems.push(format!("the accounts of samples{of} are off by {points}: an error of the agent, see its log"));
+            problems
+                .push(format!("the accounts of samples{of} are off by {points}: an error of the agent, see its log"));
         }
         problems
     }

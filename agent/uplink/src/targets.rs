@@ -4,9 +4,9 @@
 //! into use when it has answered [`PROBES`] times in a row.
 
 use crate::channel::{Channel, ConnectError, Shared};
+use crate::config::Collector;
 use crate::frame::plain;
 use crate::response::Verdict;
-use crate::config::Collector;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

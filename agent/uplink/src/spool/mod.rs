@@ -11,8 +11,8 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-use quarantine::Aside;
 use fabriclens_agent_host::clock::Clock;
+use quarantine::Aside;
 pub use recovery::{Usage, usage};
 use segment::{Cursor, HEADER, Head};
 use std::collections::VecDeque;
