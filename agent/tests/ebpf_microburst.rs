@@ -58,7 +58,7 @@ fn counted(probe: &mut NetdevProbe) -> impl Fn(usize, usize) -> u64 + use<> {
 /// Both ways to attach count the same as the interface, in both directions.
 #[test]
 fn links_and_taps_count_what_the_interface_counts() {
-    for (way, name, net) in [(Way::Links, "fl-links", "10.204.1"), (Way::Tap, "fl-tap", "10.204.2")] {
+    for (way, name, net) in [(Way::Links, "fl-links", "10.204.1"), (Way::PacketSocket, "fl-tap", "10.204.2")] {
         let Some(pair) = Pair::new(name, net) else { return };
         if !pair.one_by_one() {
             return;

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use crate::family::{generic_index, source_rank};
 use crate::metrics::{congestion, traffic};
-use crate::{Family, Feed, Kind, LinkLayer, Metric, Source};
+use crate::{CounterSource, DriverFamily, LinkLayer, Metric, MetricKind, VendorCounter};
 
 /// A vendor counter bound to its metric.
 #[derive(Clone, Debug)]
-pub struct Bound {
+pub struct BoundCounter {
     /// The row that matched (width, overflow, `adds`).
-    pub feed: &'static Feed,
+    pub counter: &'static VendorCounter,
     /// The metric on this kind of link; not always the row's own.
     pub metric: &'static Metric,
     /// All labels beside the identity, sorted by name, placeholders resolved (`priority="3"`).
@@ -25,15 +25,20 @@ pub struct Bound {
 
 /// Binds a vendor's name read from `source` on a port of that link layer; `None` for names no row knows and for
 /// counters that say nothing on that link. Tolerates blanks around the name and hfi1's `,32` behind it.
-pub fn bind(family: Option<&'static Family>, link: LinkLayer, source: Source, vendor_name: &str) -> Option<Bound> {
+pub fn bind(
+    family: Option<&'static DriverFamily>,
+    link: LinkLayer,
+    source: CounterSource,
+    vendor_name: &str,
+) -> Option<BoundCounter> {
     let name = vendor_name.trim();
     let name = name.strip_suffix(",32").unwrap_or(name);
     let own = family.and_then(|f| f.index().find(source, name));
-    let (feed, values) = own.or_else(|| generic_index().find(source, name))?;
-    let (metric, scale) = on_link(feed, family, link)?;
+    let (counter, values) = own.or_else(|| generic_index().find(source, name))?;
+    let (metric, scale) = on_link(counter, family, link)?;
     let mut labels: Vec<(&'static str, String)> =
-        feed.labels.as_slice().iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-    labels.extend(feed.named.map(|label| (label, snake_case(feed.name))));
+        counter.labels.as_slice().iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    labels.extend(counter.named.map(|label| (label, snake_case(counter.name))));
     for (placeholder, value) in values {
         let label = label_of(placeholder);
         if let Some(label) = metric.labels.iter().find(|l| **l == label) {
@@ -41,8 +46,8 @@ pub fn bind(family: Option<&'static Family>, link: LinkLayer, source: Source, ve
         }
     }
     labels.sort_unstable_by_key(|(name, _)| *name);
-    let rank = u16::from(source_rank(family, link, source)) << 8 | u16::from(feed.precedence);
-    Some(Bound { feed, metric, labels, scale, rank })
+    let rank = u16::from(source_rank(family, link, source)) << 8 | u16::from(counter.precedence);
+    Some(BoundCounter { counter, metric, labels, scale, rank })
 }
 
 /// On RoCE the performance management files count this function's RDMA traffic, and the others of them nothing
@@ -54,21 +59,27 @@ pub(crate) static ON_ETHERNET: [(&Metric, &Metric); 3] = [
 ];
 
 /// The metric and scale of a row on this link, or `None` where the counter means nothing.
-fn on_link(feed: &'static Feed, family: Option<&Family>, link: LinkLayer) -> Option<(&'static Metric, f64)> {
-    let (metric, scale) = (feed.metric, feed.scale);
-    match feed.source {
-        Source::SysfsCounters if link != LinkLayer::InfiniBand => {
+fn on_link(
+    counter: &'static VendorCounter,
+    family: Option<&DriverFamily>,
+    link: LinkLayer,
+) -> Option<(&'static Metric, f64)> {
+    let (metric, scale) = (counter.metric, counter.scale);
+    match counter.source {
+        CounterSource::SysfsCounters if link != LinkLayer::InfiniBand => {
             return ON_ETHERNET.iter().find(|(port, _)| **port == *metric).map(|(_, rdma)| (*rdma, scale));
         }
-        Source::PmaMad if link != LinkLayer::InfiniBand => return None,
+        CounterSource::PmaMad if link != LinkLayer::InfiniBand => return None,
         // IPoIB has no Ethernet MAC: these registers exist and stay zero.
-        Source::Ethtool | Source::EthtoolStd | Source::Dcb if link == LinkLayer::InfiniBand => {
+        CounterSource::Ethtool | CounterSource::EthtoolStd | CounterSource::Dcb if link == LinkLayer::InfiniBand => {
             let mac = ["fabric.port.", "fabric.pfc.", "fabric.pause."];
-            if metric.kind == Kind::Counter && mac.iter().any(|prefix| metric.name.starts_with(prefix)) {
+            if metric.kind == MetricKind::Counter && mac.iter().any(|prefix| metric.name.starts_with(prefix)) {
                 return None;
             }
         }
-        Source::Dcb if metric.kind == Kind::Counter && family.is_some_and(|f| !f.dcb_counts) => return None,
+        CounterSource::Dcb if metric.kind == MetricKind::Counter && family.is_some_and(|f| !f.dcb_counts) => {
+            return None;
+        }
         _ => {}
     }
     if *metric == congestion::XMIT_WAIT {
@@ -121,13 +132,13 @@ type Values = Vec<(&'static str, String)>;
 
 /// Rows by source and by the name with every run of digits replaced, so that a lookup tries a handful of rows.
 pub(crate) struct Index {
-    by_skeleton: HashMap<(Source, String), Vec<&'static Feed>>,
+    by_skeleton: HashMap<(CounterSource, String), Vec<&'static VendorCounter>>,
     /// Rows with a placeholder that is no number (`{reporter}`, `{dev}`); very few.
-    textual: Vec<&'static Feed>,
+    textual: Vec<&'static VendorCounter>,
 }
 
 impl Index {
-    pub(crate) fn new(rows: impl Iterator<Item = &'static Feed>) -> Self {
+    pub(crate) fn new(rows: impl Iterator<Item = &'static VendorCounter>) -> Self {
         let mut index = Self { by_skeleton: HashMap::new(), textual: Vec::new() };
         for row in rows {
             if TEXTUAL.iter().any(|p| row.name.contains(p)) {
@@ -143,15 +154,15 @@ impl Index {
     }
 
     /// Port-level tables serve device-level names too, where the driver has but one list.
-    fn find(&self, source: Source, name: &str) -> Option<(&'static Feed, Values)> {
+    fn find(&self, source: CounterSource, name: &str) -> Option<(&'static VendorCounter, Values)> {
         let found = self.find_exact(source, name);
-        if found.is_none() && source == Source::DeviceHwCounters {
-            return self.find_exact(Source::HwCounters, name);
+        if found.is_none() && source == CounterSource::DeviceHwCounters {
+            return self.find_exact(CounterSource::HwCounters, name);
         }
         found
     }
 
-    fn find_exact(&self, source: Source, name: &str) -> Option<(&'static Feed, Values)> {
+    fn find_exact(&self, source: CounterSource, name: &str) -> Option<(&'static VendorCounter, Values)> {
         let rows = self.by_skeleton.get(&(source, skeleton(name))).map_or(&[][..], Vec::as_slice);
         let textual = self.textual.iter().filter(|row| row.source == source);
         rows.iter().chain(textual).find_map(|row| Some((*row, matches(row.name, name)?)))

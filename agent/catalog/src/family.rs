@@ -4,8 +4,8 @@
 use std::sync::OnceLock;
 
 use crate::bind::Index;
-use crate::feeds::{FAMILIES, GENERIC};
-use crate::{Feed, Source};
+use crate::counters::{FAMILIES, GENERIC};
+use crate::{CounterSource, VendorCounter};
 
 /// Link layer of a port as the kernel names it; some files mean something else on Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub enum LinkLayer {
 }
 
 /// One vendor's drivers, RDMA and network half together, and their counters.
-pub struct Family {
+pub struct DriverFamily {
     /// Short name, for instance `mlx5`; on the reference page.
     pub name: &'static str,
     /// Kernel driver names that select it, RDMA and netdev; the first is that of an RDMA device known by its name only.
@@ -27,10 +27,10 @@ pub struct Family {
     /// Prefixes of RDMA device names that select it when the driver is unknown.
     pub prefixes: &'static [&'static str],
     /// Its counters.
-    pub feeds: &'static [&'static [Feed]],
+    pub counters: &'static [&'static [VendorCounter]],
     /// Sources that a congestion sample (100 ms) may read, for the metrics of [`crate::metrics::CONGESTION`] only:
     /// cheap and really refreshed that often. Of the performance management files that is two or three.
-    pub fast: &'static [Source],
+    pub fast: &'static [CounterSource],
     /// Bytes of one tick of PortXmitWait, where known without asking the device.
     pub tick_bytes: Option<f64>,
     /// Whether DCB netlink counts PFC frames live; mlx5 serves a copy that only ethtool refreshes.
@@ -38,18 +38,18 @@ pub struct Family {
     index: OnceLock<Index>,
 }
 
-impl Family {
+impl DriverFamily {
     pub(crate) const fn new(
         name: &'static str,
         drivers: &'static [&'static str],
         prefixes: &'static [&'static str],
-        feeds: &'static [&'static [Feed]],
+        counters: &'static [&'static [VendorCounter]],
     ) -> Self {
         let fast = &[];
-        Self { name, drivers, prefixes, feeds, fast, tick_bytes: None, dcb_counts: true, index: OnceLock::new() }
+        Self { name, drivers, prefixes, counters, fast, tick_bytes: None, dcb_counts: true, index: OnceLock::new() }
     }
 
-    pub(crate) const fn fast(mut self, sources: &'static [Source]) -> Self {
+    pub(crate) const fn fast(mut self, sources: &'static [CounterSource]) -> Self {
         self.fast = sources;
         self
     }
@@ -70,14 +70,14 @@ impl Family {
     }
 
     /// The family of an RDMA device by its default name (`mlx5_0`, `rxe0`); udev's persistent names
-    /// (`rocep1s0`, `ibp5s0`) tell nothing, ask [`Family::for_driver`] first.
+    /// (`rocep1s0`, `ibp5s0`) tell nothing, ask [`DriverFamily::for_driver`] first.
     pub fn for_device(device: &str) -> Option<&'static Self> {
         FAMILIES.iter().copied().find(|f| f.prefixes.iter().any(|p| device.starts_with(p)))
     }
 
     /// Every row of the family's own tables.
-    pub fn rows(&self) -> impl Iterator<Item = &'static Feed> {
-        self.feeds.iter().flat_map(|table| table.iter())
+    pub fn rows(&self) -> impl Iterator<Item = &'static VendorCounter> {
+        self.counters.iter().flat_map(|table| table.iter())
     }
 
     pub(crate) fn index(&self) -> &Index {
@@ -85,7 +85,7 @@ impl Family {
     }
 }
 
-impl std::fmt::Debug for Family {
+impl std::fmt::Debug for DriverFamily {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Family").field("name", &self.name).finish_non_exhaustive()
     }
@@ -93,19 +93,19 @@ impl std::fmt::Debug for Family {
 
 /// Whether the source is cheap and fresh enough for a congestion sample every 100 ms on this family.
 /// Unknown drivers: only the netdev's own statistics.
-pub fn is_fast(family: Option<&Family>, source: Source) -> bool {
-    source == Source::NetStatistics || family.is_some_and(|f| f.fast.contains(&source))
+pub fn is_fast(family: Option<&DriverFamily>, source: CounterSource) -> bool {
+    source == CounterSource::NetStatistics || family.is_some_and(|f| f.fast.contains(&source))
 }
 
 /// Order of preference when several sources give the same metric and labels for one port; 0 is best.
 /// InfiniBand: performance management first, because the netdev there is only IPoIB. Ethernet: the adapter's own
 /// counts, but RDMA traffic from the performance management files where these can be read every 100 ms.
-pub(crate) fn source_rank(family: Option<&Family>, link: LinkLayer, source: Source) -> u8 {
-    use Source::{
+pub(crate) fn source_rank(family: Option<&DriverFamily>, link: LinkLayer, source: CounterSource) -> u8 {
+    use CounterSource::{
         Dcb, DeviceHwCounters, Ethtool, EthtoolStd, HwCounters, Module, NetStatistics, Other, Pci, PmaMad, ProcNet,
         SysfsCounters,
     };
-    const INFINIBAND: [Source; 12] = [
+    const INFINIBAND: [CounterSource; 12] = [
         HwCounters,
         PmaMad,
         SysfsCounters,
@@ -119,7 +119,7 @@ pub(crate) fn source_rank(family: Option<&Family>, link: LinkLayer, source: Sour
         ProcNet,
         Other,
     ];
-    const ETHERNET: [Source; 12] = [
+    const ETHERNET: [CounterSource; 12] = [
         HwCounters,
         NetStatistics,
         Ethtool,
@@ -134,7 +134,7 @@ pub(crate) fn source_rank(family: Option<&Family>, link: LinkLayer, source: Sour
         Other,
     ];
     let order = if link == LinkLayer::InfiniBand { &INFINIBAND } else { &ETHERNET };
-    let position = |of: Source| order.iter().position(|s| *s == of).map_or(u8::MAX, |i| 2 * i as u8 + 1);
+    let position = |of: CounterSource| order.iter().position(|s| *s == of).map_or(u8::MAX, |i| 2 * i as u8 + 1);
     if link != LinkLayer::InfiniBand && source == SysfsCounters && is_fast(family, source) {
         return position(Ethtool) - 1;
     }

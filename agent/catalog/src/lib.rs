@@ -5,22 +5,22 @@
 //! Called by the agent (to bind a device's names), the collector (metadata), tests and `xtask`.
 
 mod bind;
+pub mod counters;
 mod family;
-pub mod feeds;
 mod limit;
 pub mod metrics;
 mod name;
 pub mod page;
 mod unit;
 
-pub use bind::{Bound, bind};
-pub use family::{Family, LinkLayer, is_fast};
-pub use limit::Limit;
-pub use unit::Unit;
+pub use bind::{BoundCounter, bind};
+pub use family::{DriverFamily, LinkLayer, is_fast};
+pub use limit::GrowthLimit;
+pub use unit::MetricUnit;
 
 /// What kind of series a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum MetricKind {
     /// Monotone, cumulative; `_total` in Prometheus.
     Counter,
     /// A value that goes both ways.
@@ -47,10 +47,10 @@ pub enum Scope {
 pub struct Metric {
     /// OpenTelemetry name, for instance `fabric.pfc.frames`.
     pub name: &'static str,
-    /// Unit of the exported value (base units).
-    pub unit: Unit,
+    /// MetricUnit of the exported value (base units).
+    pub unit: MetricUnit,
     /// Counter, gauge or info.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// What it belongs to.
     pub scope: Scope,
     /// Labels beside the identity, sorted.
@@ -85,7 +85,7 @@ impl std::hash::Hash for Metric {
 
 /// Where a vendor counter is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Source {
+pub enum CounterSource {
     /// `ports/<n>/counters/<name>` (PMA view).
     SysfsCounters,
     /// `ports/<n>/hw_counters/<name>`, or the same names by RDMA netlink `STAT_GET`.
@@ -114,7 +114,7 @@ pub enum Source {
     Other,
 }
 
-impl Source {
+impl CounterSource {
     /// Name on the reference page and in logs.
     pub fn label(self) -> &'static str {
         match self {
@@ -170,9 +170,9 @@ impl FixedLabels {
 
 /// One vendor counter: which metric it feeds, and how its number becomes that metric's unit.
 #[derive(Debug, Clone, Copy)]
-pub struct Feed {
+pub struct VendorCounter {
     /// Where it is read.
-    pub source: Source,
+    pub source: CounterSource,
     /// The vendor's name; `{prio}`, `{queue}`, `{lane}`, `{vl}`, `{tc}` … stand for decimal numbers.
     /// A placeholder becomes a label when the metric has one of that name (`prio` is `priority`); otherwise
     /// the counters of all its numbers add up.
@@ -196,10 +196,10 @@ pub struct Feed {
     pub precedence: u8,
 }
 
-impl Feed {
+impl VendorCounter {
     /// Whether a raw value is a reading at all: firmware that cannot answer fills 64-bit counters with ones.
     pub fn is_reading(&self, raw: u64) -> bool {
-        raw != u64::MAX || self.width < 64 || self.metric.kind != Kind::Counter
+        raw != u64::MAX || self.width < 64 || self.metric.kind != MetricKind::Counter
     }
 
     /// Whether a saturating counter has reached its end and says no more than "at least".

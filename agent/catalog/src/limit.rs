@@ -1,11 +1,11 @@
 //! How much a counter can grow at most: the bound behind "a rate is a gap, never a spike".
 //! Called by the agent's counter logic on every step that it doubts (wraps, reloads, foreign writes).
 
-use crate::{Kind, Metric, Scope, Unit};
+use crate::{Metric, MetricKind, MetricUnit, Scope};
 
 /// What bounds the growth of a counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Limit {
+pub enum GrowthLimit {
     /// So many per byte of the line: bytes, bits, symbols, ticks.
     Line {
         /// Exported units per byte at line rate.
@@ -30,22 +30,24 @@ const LOOPBACK_HEADROOM: f64 = 2.0;
 
 impl Metric {
     /// What bounds this metric's growth.
-    pub fn limit(&self) -> Limit {
-        if self.kind != Kind::Counter || self.scope == Scope::Host {
-            return Limit::Open;
+    pub fn limit(&self) -> GrowthLimit {
+        if self.kind != MetricKind::Counter || self.scope == Scope::Host {
+            return GrowthLimit::Open;
         }
         match self.unit {
             // Waiting, bubbles and lane errors are counted per flit or symbol, which is never less than a byte.
-            Unit::Bytes | Unit::Count("{tick}" | "{symbol}" | "{error}") => Limit::Line { per_byte: 1.0 },
-            Unit::Count("{bit}") => Limit::Line { per_byte: 8.0 },
-            Unit::Count(_) => Limit::Frames,
-            Unit::Seconds => Limit::WallTime,
-            _ => Limit::Open,
+            MetricUnit::Bytes | MetricUnit::Count("{tick}" | "{symbol}" | "{error}") => {
+                GrowthLimit::Line { per_byte: 1.0 }
+            }
+            MetricUnit::Count("{bit}") => GrowthLimit::Line { per_byte: 8.0 },
+            MetricUnit::Count(_) => GrowthLimit::Frames,
+            MetricUnit::Seconds => GrowthLimit::WallTime,
+            _ => GrowthLimit::Open,
         }
     }
 }
 
-impl Limit {
+impl GrowthLimit {
     /// The largest believable growth, in exported units, over `elapsed_seconds` on a port of that rate;
     /// `None` when nothing bounds it or the rate is needed and unknown.
     pub fn ceiling(self, line_bytes_per_second: Option<f64>, elapsed_seconds: f64) -> Option<f64> {
@@ -75,7 +77,7 @@ mod tests {
         assert_eq!(traffic::PORT_PACKETS.limit().ceiling(Some(1.25e9), 1.0), Some(0.25e9));
         assert_eq!(pfc::PFC_PAUSE.limit().ceiling(None, 0.1), Some(2.1));
         assert_eq!(traffic::PORT_IO.limit().ceiling(None, 1.0), None, "no rate, no judgement");
-        assert_eq!(host::TCP_SEGMENTS.limit(), Limit::Open);
-        assert_eq!(pfc::PFC_PAUSE_SHARE.limit(), Limit::Open);
+        assert_eq!(host::TCP_SEGMENTS.limit(), GrowthLimit::Open);
+        assert_eq!(pfc::PFC_PAUSE_SHARE.limit(), GrowthLimit::Open);
     }
 }

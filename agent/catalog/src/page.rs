@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::bind::ON_ETHERNET;
-use crate::feeds::{FAMILIES, GENERIC, facts::FACTS};
-use crate::{Feed, Kind, Metric, Overflow, Scope, Source, metrics};
+use crate::counters::{FAMILIES, GENERIC, facts::FACTS};
+use crate::{CounterSource, Metric, MetricKind, Overflow, Scope, VendorCounter, metrics};
 
 const INTRO: &str = "\
 # Metrics
@@ -39,7 +39,7 @@ pub fn render() -> String {
                 .collect();
             lines.extend(elsewhere(metric));
             lines.extend(FACTS.iter().filter(|f| f.metric == *metric).map(|f| format!("`{}`: {}", f.name, f.becomes)));
-            if let Some((why, _)) = metrics::UNREAD.iter().find(|(_, unread)| unread.contains(metric)) {
+            if let Some((why, _)) = metrics::NOT_EXPORTED.iter().find(|(_, unread)| unread.contains(metric)) {
                 lines.insert(0, format!("**not given yet**; needs {why}"));
             }
             if lines.is_empty() {
@@ -64,10 +64,10 @@ fn elsewhere(metric: &Metric) -> Option<String> {
 
 fn describe(page: &mut String, metric: &Metric) {
     let kind = match metric.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Info => "info, always 1",
-        Kind::Histogram => "histogram",
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Info => "info, always 1",
+        MetricKind::Histogram => "histogram",
     };
     let scope = match metric.scope {
         Scope::Host => "host",
@@ -86,44 +86,44 @@ fn describe(page: &mut String, metric: &Metric) {
     let _ = writeln!(page, "OpenTelemetry `{}`, {unit}; {kind} of a {scope}; {labels}.\n", metric.name);
 }
 
-type SourceList = Vec<(String, Source, Vec<String>)>;
+type SourceList = Vec<(String, CounterSource, Vec<String>)>;
 
 /// Per metric: family, source and the names with their remarks, in table order.
 fn sources_by_metric() -> BTreeMap<&'static str, SourceList> {
     let families = FAMILIES.iter().flat_map(|f| f.rows().map(|row| (f.name, row)));
     let generic = GENERIC.iter().flat_map(|(_, rows)| rows.iter().map(|row| ("any driver", row)));
     let mut out: BTreeMap<&'static str, SourceList> = BTreeMap::new();
-    for (family, feed) in families.chain(generic) {
-        let list = out.entry(feed.metric.name).or_default();
-        let entry = list.iter().position(|(f, s, _)| f == family && *s == feed.source).unwrap_or_else(|| {
-            list.push((family.to_owned(), feed.source, Vec::new()));
+    for (family, counter) in families.chain(generic) {
+        let list = out.entry(counter.metric.name).or_default();
+        let entry = list.iter().position(|(f, s, _)| f == family && *s == counter.source).unwrap_or_else(|| {
+            list.push((family.to_owned(), counter.source, Vec::new()));
             list.len() - 1
         });
-        list[entry].2.push(remark(feed));
+        list[entry].2.push(remark(counter));
     }
     out
 }
 
 /// `` `name` (receive, 3; ×4, 32 bits, sticks) ``
-fn remark(feed: &Feed) -> String {
-    let labels: Vec<&str> = feed.labels.as_slice().iter().map(|(_, value)| *value).collect();
+fn remark(counter: &VendorCounter) -> String {
+    let labels: Vec<&str> = counter.labels.as_slice().iter().map(|(_, value)| *value).collect();
     let mut facts = Vec::new();
-    if feed.adds {
+    if counter.adds {
         facts.push("Σ".to_owned());
     }
-    if feed.scale != 1.0 {
-        facts.push(format!("×{}", feed.scale));
+    if counter.scale != 1.0 {
+        facts.push(format!("×{}", counter.scale));
     }
-    if feed.width < 64 {
-        let end = if feed.overflow == Overflow::Saturate { "sticks" } else { "wraps" };
-        facts.push(format!("{} bits, {end}", feed.width));
+    if counter.width < 64 {
+        let end = if counter.overflow == Overflow::Saturate { "sticks" } else { "wraps" };
+        facts.push(format!("{} bits, {end}", counter.width));
     }
-    if feed.precedence > 0 {
+    if counter.precedence > 0 {
         facts.push("second choice".to_owned());
     }
     let remarks: Vec<String> = [labels.join(" "), facts.join(", ")].into_iter().filter(|s| !s.is_empty()).collect();
     match remarks.join("; ") {
-        none if none.is_empty() => format!("`{}`", feed.name),
-        remarks => format!("`{}` ({remarks})", feed.name),
+        none if none.is_empty() => format!("`{}`", counter.name),
+        remarks => format!("`{}` ({remarks})", counter.name),
     }
 }

@@ -2,7 +2,7 @@
 
 /// Base units only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unit {
+pub enum MetricUnit {
     /// `By`, `_bytes`
     Bytes,
     /// `s`, `_seconds`
@@ -25,7 +25,7 @@ pub enum Unit {
     None,
 }
 
-impl Unit {
+impl MetricUnit {
     /// UCUM code as OTLP carries it.
     pub fn ucum(self) -> &'static str {
         match self {

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use LinkLayer::{Ethernet, InfiniBand};
-use fabriclens_catalog::feeds::FAMILIES;
-use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind, is_fast};
+use fabriclens_catalog::counters::FAMILIES;
+use fabriclens_catalog::{BoundCounter, CounterSource, DriverFamily, LinkLayer, bind, is_fast};
 
-fn family(driver: &str) -> Option<&'static Family> {
-    Some(Family::for_driver(driver).unwrap_or_else(|| panic!("no family for {driver}")))
+fn family(driver: &str) -> Option<&'static DriverFamily> {
+    Some(DriverFamily::for_driver(driver).unwrap_or_else(|| panic!("no family for {driver}")))
 }
 
-fn on(driver: &str, source: Source, name: &str) -> Bound {
+fn on(driver: &str, source: CounterSource, name: &str) -> BoundCounter {
     bind(family(driver), Ethernet, source, name).unwrap_or_else(|| panic!("{driver} {name} is unknown"))
 }
 
-fn shown(b: &Bound) -> String {
+fn shown(b: &BoundCounter) -> String {
     let labels: Vec<String> = b.labels.iter().map(|(n, v)| format!("{n}={v}")).collect();
     format!("{}{{{}}}", b.metric.name, labels.join(","))
 }
@@ -59,7 +59,7 @@ fn the_same_question_is_the_same_series_on_every_vendor() {
     ];
     for (series, names) in asked {
         for (driver, name) in names {
-            assert_eq!(shown(&on(driver, Source::Ethtool, name)), series, "{driver} {name}");
+            assert_eq!(shown(&on(driver, CounterSource::Ethtool, name)), series, "{driver} {name}");
         }
     }
     for (driver, name) in [
@@ -73,7 +73,7 @@ fn the_same_question_is_the_same_series_on_every_vendor() {
         ("mana", "sent_cnps"),
     ] {
         assert_eq!(
-            shown(&on(driver, Source::HwCounters, name)),
+            shown(&on(driver, CounterSource::HwCounters, name)),
             "fabric.cnp.packets{direction=transmit}",
             "{driver} {name}"
         );
@@ -82,72 +82,81 @@ fn the_same_question_is_the_same_series_on_every_vendor() {
 
 #[test]
 fn kernel_path_rdma_and_physical_port_are_three_questions() {
-    assert_eq!(on("mlx5_core", Source::Ethtool, "rx_bytes").metric.name, "fabric.netdev.io");
-    assert_eq!(on("mlx5_core", Source::Ethtool, "rx_bytes_phy").metric.name, "fabric.port.io");
-    assert_eq!(on("mlx5_core", Source::Ethtool, "rx_vport_rdma_unicast_bytes").metric.name, "fabric.rdma.io");
-    assert_eq!(on("bnxt_re", Source::HwCounters, "rx_bytes").metric.name, "fabric.rdma.io");
-    assert_eq!(on("efa", Source::NetStatistics, "rx_bytes").metric.name, "fabric.netdev.io");
+    assert_eq!(on("mlx5_core", CounterSource::Ethtool, "rx_bytes").metric.name, "fabric.netdev.io");
+    assert_eq!(on("mlx5_core", CounterSource::Ethtool, "rx_bytes_phy").metric.name, "fabric.port.io");
+    assert_eq!(on("mlx5_core", CounterSource::Ethtool, "rx_vport_rdma_unicast_bytes").metric.name, "fabric.rdma.io");
+    assert_eq!(on("bnxt_re", CounterSource::HwCounters, "rx_bytes").metric.name, "fabric.rdma.io");
+    assert_eq!(on("efa", CounterSource::NetStatistics, "rx_bytes").metric.name, "fabric.netdev.io");
 }
 
 #[test]
 fn performance_management_files_mean_rdma_on_roce_and_the_port_on_infiniband() {
     let mlx5 = family("mlx5_core");
-    let ib = bind(mlx5, InfiniBand, Source::SysfsCounters, "port_rcv_data").unwrap();
+    let ib = bind(mlx5, InfiniBand, CounterSource::SysfsCounters, "port_rcv_data").unwrap();
     assert_eq!((shown(&ib).as_str(), ib.scale), ("fabric.port.io{direction=receive}", 4.0));
-    let roce = bind(mlx5, Ethernet, Source::SysfsCounters, "port_rcv_data").unwrap();
+    let roce = bind(mlx5, Ethernet, CounterSource::SysfsCounters, "port_rcv_data").unwrap();
     assert_eq!((shown(&roce).as_str(), roce.scale), ("fabric.rdma.io{direction=receive}", 4.0));
-    assert!(bind(mlx5, Ethernet, Source::SysfsCounters, "symbol_error").is_none(), "says nothing on Ethernet");
-    assert!(bind(mlx5, Ethernet, Source::SysfsCounters, "port_xmit_wait").is_none());
-    assert!(bind(mlx5, InfiniBand, Source::Ethtool, "rx_bytes_phy").is_none(), "IPoIB has no Ethernet MAC");
-    assert!(bind(mlx5, InfiniBand, Source::Ethtool, "rx_bytes").is_some());
+    assert!(bind(mlx5, Ethernet, CounterSource::SysfsCounters, "symbol_error").is_none(), "says nothing on Ethernet");
+    assert!(bind(mlx5, Ethernet, CounterSource::SysfsCounters, "port_xmit_wait").is_none());
+    assert!(bind(mlx5, InfiniBand, CounterSource::Ethtool, "rx_bytes_phy").is_none(), "IPoIB has no Ethernet MAC");
+    assert!(bind(mlx5, InfiniBand, CounterSource::Ethtool, "rx_bytes").is_some());
 }
 
 #[test]
 fn xmit_wait_becomes_bytes_only_where_the_tick_is_known() {
-    let mlx5 = bind(family("mlx5_core"), InfiniBand, Source::SysfsCounters, "port_xmit_wait").unwrap();
+    let mlx5 = bind(family("mlx5_core"), InfiniBand, CounterSource::SysfsCounters, "port_xmit_wait").unwrap();
     assert_eq!((mlx5.metric.name, mlx5.scale), ("fabric.port.xmit_wait", 8.0));
-    let unknown = bind(family("mlx4_core"), InfiniBand, Source::SysfsCounters, "port_xmit_wait").unwrap();
+    let unknown = bind(family("mlx4_core"), InfiniBand, CounterSource::SysfsCounters, "port_xmit_wait").unwrap();
     assert_eq!((unknown.metric.name, unknown.scale), ("fabric.port.xmit_wait.ticks", 1.0));
-    assert!(mlx5.feed.is_saturated(u64::from(u32::MAX)) && !mlx5.feed.is_saturated(u64::from(u32::MAX) - 1));
+    assert!(mlx5.counter.is_saturated(u64::from(u32::MAX)) && !mlx5.counter.is_saturated(u64::from(u32::MAX) - 1));
 }
 
 #[test]
 fn dcb_counts_are_not_taken_where_they_are_frozen() {
-    assert!(bind(family("mlx5_core"), Ethernet, Source::Dcb, "ieee_pfc/requests[3]").is_none());
-    let bnxt = on("bnxt_en", Source::Dcb, "ieee_pfc/requests[3]");
+    assert!(bind(family("mlx5_core"), Ethernet, CounterSource::Dcb, "ieee_pfc/requests[3]").is_none());
+    let bnxt = on("bnxt_en", CounterSource::Dcb, "ieee_pfc/requests[3]");
     assert_eq!(shown(&bnxt), "fabric.pfc.frames{direction=transmit,priority=3}");
-    assert!(bind(family("mlx5_core"), Ethernet, Source::Dcb, "ieee_pfc/pfc_cap").is_some(), "configuration is");
+    assert!(bind(family("mlx5_core"), Ethernet, CounterSource::Dcb, "ieee_pfc/pfc_cap").is_some(), "configuration is");
 }
 
 #[test]
 fn the_better_source_ranks_first() {
-    let first = |better: &Bound, other: &Bound| {
+    let first = |better: &BoundCounter, other: &BoundCounter| {
         assert_eq!(shown(better), shown(other));
-        assert!(better.rank < other.rank, "{} before {}", better.feed.name, other.feed.name);
+        assert!(better.rank < other.rank, "{} before {}", better.counter.name, other.counter.name);
     };
-    first(&on("mlx5_core", Source::NetStatistics, "rx_bytes"), &on("mlx5_core", Source::Ethtool, "rx_bytes"));
     first(
-        &on("bnxt_en", Source::Ethtool, "rx_pfc_ena_frames_pri3"),
-        &on("bnxt_en", Source::Dcb, "ieee_pfc/indications[3]"),
+        &on("mlx5_core", CounterSource::NetStatistics, "rx_bytes"),
+        &on("mlx5_core", CounterSource::Ethtool, "rx_bytes"),
     );
     first(
-        &on("mlx5_core", Source::Ethtool, "rx_bytes_phy"),
-        &on("mlx5_core", Source::EthtoolStd, "eth-mac/OctetsReceivedOK"),
+        &on("bnxt_en", CounterSource::Ethtool, "rx_pfc_ena_frames_pri3"),
+        &on("bnxt_en", CounterSource::Dcb, "ieee_pfc/indications[3]"),
     );
-    first(&on("mlx5_ib", Source::HwCounters, "np_cnp_sent"), &on("mlx5_ib", Source::HwCounters, "cc_tx_cnp_pkts"));
     first(
-        &on("mlx5_ib", Source::HwCounters, "rdma_rx_bytes"),
-        &on("mlx5_core", Source::Ethtool, "rx_vport_rdma_unicast_bytes"),
+        &on("mlx5_core", CounterSource::Ethtool, "rx_bytes_phy"),
+        &on("mlx5_core", CounterSource::EthtoolStd, "eth-mac/OctetsReceivedOK"),
+    );
+    first(
+        &on("mlx5_ib", CounterSource::HwCounters, "np_cnp_sent"),
+        &on("mlx5_ib", CounterSource::HwCounters, "cc_tx_cnp_pkts"),
+    );
+    first(
+        &on("mlx5_ib", CounterSource::HwCounters, "rdma_rx_bytes"),
+        &on("mlx5_core", CounterSource::Ethtool, "rx_vport_rdma_unicast_bytes"),
     );
     // Both are right; the files can be read every 100 ms and `ethtool -S` cannot.
     first(
-        &on("mlx5_core", Source::SysfsCounters, "port_rcv_data"),
-        &on("mlx5_core", Source::Ethtool, "rx_vport_rdma_unicast_bytes"),
+        &on("mlx5_core", CounterSource::SysfsCounters, "port_rcv_data"),
+        &on("mlx5_core", CounterSource::Ethtool, "rx_vport_rdma_unicast_bytes"),
     );
-    first(&on("bnxt_re", Source::HwCounters, "rx_bytes"), &on("bnxt_re", Source::SysfsCounters, "port_rcv_data"));
-    let mad = |name| bind(family("mlx5_ib"), InfiniBand, Source::PmaMad, name).unwrap();
+    first(
+        &on("bnxt_re", CounterSource::HwCounters, "rx_bytes"),
+        &on("bnxt_re", CounterSource::SysfsCounters, "port_rcv_data"),
+    );
+    let mad = |name| bind(family("mlx5_ib"), InfiniBand, CounterSource::PmaMad, name).unwrap();
     first(&mad("PortCountersExtended/PortXmitData"), &mad("PortCounters/PortXmitData"));
-    let sys = |name| bind(None, InfiniBand, Source::SysfsCounters, name).unwrap();
+    let sys = |name| bind(None, InfiniBand, CounterSource::SysfsCounters, name).unwrap();
     first(&sys("counters_ext/port_xmit_data_64"), &sys("port_xmit_data"));
 }
 
@@ -155,35 +164,39 @@ fn the_better_source_ranks_first() {
 fn queues_add_up_and_never_become_labels() {
     let mut sums: HashMap<String, u64> = HashMap::new();
     for (name, value) in [("rx0_packets", 5), ("rx1_packets", 7), ("rx130_packets", 11)] {
-        let b = on("mlx5_core", Source::Ethtool, name);
-        assert!(b.feed.adds, "{name}");
+        let b = on("mlx5_core", CounterSource::Ethtool, name);
+        assert!(b.counter.adds, "{name}");
         *sums.entry(shown(&b)).or_default() += value;
     }
     assert_eq!(sums, HashMap::from([("fabric.netdev.ring.packets{direction=receive}".into(), 23)]));
-    let overruns = bind(family("hfi1"), InfiniBand, Source::HwCounters, "RcvHdrOvr159").unwrap();
-    assert!(overruns.feed.adds && overruns.labels.is_empty());
+    let overruns = bind(family("hfi1"), InfiniBand, CounterSource::HwCounters, "RcvHdrOvr159").unwrap();
+    assert!(overruns.counter.adds && overruns.labels.is_empty());
 }
 
 #[test]
 fn odd_spellings_bind() {
-    let hfi1 = |name| bind(family("hfi1"), InfiniBand, Source::HwCounters, name).map(|b| shown(&b));
+    let hfi1 = |name| bind(family("hfi1"), InfiniBand, CounterSource::HwCounters, name).map(|b| shown(&b));
     assert_eq!(hfi1("TxDropped,32"), hfi1("TxDropped"));
     assert_eq!(hfi1("XmitDscdVl2,32").as_deref(), Some("fabric.vl.discards{direction=transmit,vl=2}"));
     assert_eq!(hfi1("CceCsrParityErr").as_deref(), Some("fabric.device.errors{reason=cce_csr_parity_err}"));
-    assert_eq!(shown(&on("irdma", Source::HwCounters, "RNR received")), "fabric.rdma.rnr_naks{direction=receive}");
     assert_eq!(
-        shown(&on("bnxt_en", Source::Ethtool, "[12]: rx_discards")),
+        shown(&on("irdma", CounterSource::HwCounters, "RNR received")),
+        "fabric.rdma.rnr_naks{direction=receive}"
+    );
+    assert_eq!(
+        shown(&on("bnxt_en", CounterSource::Ethtool, "[12]: rx_discards")),
         "fabric.netdev.ring.errors{direction=receive,reason=rx_discards}"
     );
     assert_eq!(
-        shown(&on("mlx5_core", Source::EthtoolStd, "rmon/hist_rx[65-127]")),
+        shown(&on("mlx5_core", CounterSource::EthtoolStd, "rmon/hist_rx[65-127]")),
         "fabric.port.frames_by_size{direction=receive,size=127}"
     );
     assert_eq!(
-        shown(&on("mlx5_core", Source::EthtoolStd, "fec/corrected_blocks[2]")),
+        shown(&on("mlx5_core", CounterSource::EthtoolStd, "fec/corrected_blocks[2]")),
         "fabric.fec.lane.corrected.blocks{lane=2}"
     );
-    let device_level = bind(family("efa"), LinkLayer::Unspecified, Source::DeviceHwCounters, "rx_drops").unwrap();
+    let device_level =
+        bind(family("efa"), LinkLayer::Unspecified, CounterSource::DeviceHwCounters, "rx_drops").unwrap();
     assert_eq!(shown(&device_level), "fabric.rdma.discards{direction=receive,reason=receive}");
 }
 
@@ -198,50 +211,56 @@ fn unknown_names_stay_unknown() {
         "no_such_counter",
         "rx_prio3_pause_duration_x",
     ] {
-        assert!(bind(family("mlx5_core"), Ethernet, Source::Ethtool, name).is_none(), "{name:?}");
+        assert!(bind(family("mlx5_core"), Ethernet, CounterSource::Ethtool, name).is_none(), "{name:?}");
     }
-    assert!(bind(None, Ethernet, Source::Ethtool, "rx_prio3_pause").is_none(), "names of one vendor need its family");
-    assert!(Family::for_driver("e1000e").is_none());
+    assert!(
+        bind(None, Ethernet, CounterSource::Ethtool, "rx_prio3_pause").is_none(),
+        "names of one vendor need its family"
+    );
+    assert!(DriverFamily::for_driver("e1000e").is_none());
 }
 
 #[test]
 fn a_failed_reading_a_wrap_and_a_reset_are_told_apart() {
-    let ionic = on("ionic", Source::HwCounters, "tx_rdma_ucast_bytes").feed;
+    let ionic = on("ionic", CounterSource::HwCounters, "tx_rdma_ucast_bytes").counter;
     assert!(!ionic.is_reading(u64::MAX) && ionic.is_reading(0));
-    let queue = on("mlx5_ib", Source::HwCounters, "out_of_sequence").feed;
+    let queue = on("mlx5_ib", CounterSource::HwCounters, "out_of_sequence").counter;
     assert_eq!(queue.step(u64::from(u32::MAX) - 1, 3), Some(5), "32 bits wrap");
-    let symbol = bind(None, InfiniBand, Source::SysfsCounters, "symbol_error").unwrap().feed;
+    let symbol = bind(None, InfiniBand, CounterSource::SysfsCounters, "symbol_error").unwrap().counter;
     assert_eq!(symbol.step(65_535, 0), None, "a saturating counter that fell was reset");
     assert_eq!(queue.step(1_000, 0), None, "too far for a wrap: the driver was reloaded");
     assert!(symbol.is_saturated(65_535));
-    assert_eq!(on("mlx5_core", Source::Ethtool, "rx_bytes_phy").feed.step(10, 4), None);
+    assert_eq!(on("mlx5_core", CounterSource::Ethtool, "rx_bytes_phy").counter.step(10, 4), None);
 }
 
 #[test]
 fn congestion_samples_use_cheap_sources_only() {
-    assert!(is_fast(family("mlx5_core"), Source::HwCounters) && is_fast(family("rdma_rxe"), Source::HwCounters));
+    assert!(
+        is_fast(family("mlx5_core"), CounterSource::HwCounters)
+            && is_fast(family("rdma_rxe"), CounterSource::HwCounters)
+    );
     for family in FAMILIES {
-        assert!(!is_fast(Some(family), Source::Ethtool), "{}: ethtool -S takes RTNL", family.name);
-        assert!(is_fast(Some(family), Source::NetStatistics));
+        assert!(!is_fast(Some(family), CounterSource::Ethtool), "{}: ethtool -S takes RTNL", family.name);
+        assert!(is_fast(Some(family), CounterSource::NetStatistics));
     }
-    assert!(!is_fast(family("bnxt_en"), Source::HwCounters), "refreshed once a second");
-    let wait = bind(family("mlx5_core"), InfiniBand, Source::SysfsCounters, "port_xmit_wait").unwrap();
-    assert!(wait.metric.in_congestion_sample() && is_fast(family("mlx5_core"), Source::SysfsCounters));
-    assert!(on("mlx5_ib", Source::HwCounters, "np_cnp_sent").metric.in_congestion_sample());
-    assert!(!on("mlx5_ib", Source::HwCounters, "out_of_sequence").metric.in_congestion_sample());
+    assert!(!is_fast(family("bnxt_en"), CounterSource::HwCounters), "refreshed once a second");
+    let wait = bind(family("mlx5_core"), InfiniBand, CounterSource::SysfsCounters, "port_xmit_wait").unwrap();
+    assert!(wait.metric.in_congestion_sample() && is_fast(family("mlx5_core"), CounterSource::SysfsCounters));
+    assert!(on("mlx5_ib", CounterSource::HwCounters, "np_cnp_sent").metric.in_congestion_sample());
+    assert!(!on("mlx5_ib", CounterSource::HwCounters, "out_of_sequence").metric.in_congestion_sample());
 }
 
 #[test]
 fn families_are_found_by_driver_and_by_device() {
     for family in FAMILIES {
         for driver in family.drivers {
-            assert!(std::ptr::eq(Family::for_driver(driver).unwrap(), *family), "{driver} names two families");
+            assert!(std::ptr::eq(DriverFamily::for_driver(driver).unwrap(), *family), "{driver} names two families");
         }
         for prefix in family.prefixes {
-            assert!(std::ptr::eq(Family::for_device(&format!("{prefix}0")).unwrap(), *family), "{prefix}");
+            assert!(std::ptr::eq(DriverFamily::for_device(&format!("{prefix}0")).unwrap(), *family), "{prefix}");
         }
     }
-    assert!(Family::for_device("rocep65s0f0").is_none(), "a persistent name tells nothing");
+    assert!(DriverFamily::for_device("rocep65s0f0").is_none(), "a persistent name tells nothing");
 }
 
 #[test]
@@ -256,7 +275,7 @@ fn binding_a_host_takes_milliseconds() {
         .collect();
     let mlx5 = family("mlx5_core");
     let start = Instant::now();
-    let bound = (0..8).flat_map(|_| &names).filter_map(|n| bind(mlx5, Ethernet, Source::Ethtool, n)).count();
+    let bound = (0..8).flat_map(|_| &names).filter_map(|n| bind(mlx5, Ethernet, CounterSource::Ethtool, n)).count();
     assert_eq!(bound, 8 * 525);
     // Some 5 ms optimised; the bound leaves room for a debug build on a busy machine.
     assert!(start.elapsed().as_millis() < 1_000, "{:?} for 8 × 700 names", start.elapsed());

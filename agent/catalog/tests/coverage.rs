@@ -5,8 +5,10 @@
 
 use std::path::PathBuf;
 
-use fabriclens_catalog::feeds::{FAMILIES, facts::FACTS};
-use fabriclens_catalog::{Bound, Family, Kind, LinkLayer, Overflow, Source, Unit, bind};
+use fabriclens_catalog::counters::{FAMILIES, facts::FACTS};
+use fabriclens_catalog::{
+    BoundCounter, CounterSource, DriverFamily, LinkLayer, MetricKind, MetricUnit, Overflow, bind,
+};
 
 const GROUPS: [&str; 16] = [
     "traffic",
@@ -107,33 +109,37 @@ fn csv(text: &str) -> Vec<Vec<String>> {
 }
 
 /// Binds the row as a sampler would meet it: placeholders filled, the prefix of its folder gone.
-fn bind_row(row: &Row) -> Option<Bound> {
+fn bind_row(row: &Row) -> Option<BoundCounter> {
     let name = concrete(&row.name);
     let (source, name) = match row.source.as_str() {
-        "ethtool" => (Source::Ethtool, name.trim_start_matches("loopback/")),
-        "ethtool_std" => (Source::EthtoolStd, &*name),
-        "dcbnl" => (Source::Dcb, &*name),
-        "sysfs_counters" => (Source::SysfsCounters, &*name),
-        "ib_pma_mad" => (Source::PmaMad, &*name),
-        "proc_netstat" => (Source::ProcNet, &*name),
+        "ethtool" => (CounterSource::Ethtool, name.trim_start_matches("loopback/")),
+        "ethtool_std" => (CounterSource::EthtoolStd, &*name),
+        "dcbnl" => (CounterSource::Dcb, &*name),
+        "sysfs_counters" => (CounterSource::SysfsCounters, &*name),
+        "ib_pma_mad" => (CounterSource::PmaMad, &*name),
+        "proc_netstat" => (CounterSource::ProcNet, &*name),
         "sysfs_hw_counters" | "rdma_netlink" => match name.strip_prefix("device/") {
-            Some(name) => (Source::DeviceHwCounters, name),
-            None => (Source::HwCounters, &*name),
+            Some(name) => (CounterSource::DeviceHwCounters, name),
+            None => (CounterSource::HwCounters, &*name),
         },
-        _ => [("net/statistics/", Source::NetStatistics), ("pci/", Source::Pci), ("module/", Source::Module)]
-            .into_iter()
-            .find_map(|(prefix, source)| Some((source, name.strip_prefix(prefix)?)))
-            .unwrap_or((Source::Other, &*name)),
+        _ => [
+            ("net/statistics/", CounterSource::NetStatistics),
+            ("pci/", CounterSource::Pci),
+            ("module/", CounterSource::Module),
+        ]
+        .into_iter()
+        .find_map(|(prefix, source)| Some((source, name.strip_prefix(prefix)?)))
+        .unwrap_or((CounterSource::Other, &*name)),
     };
     let link = match source {
-        Source::SysfsCounters | Source::PmaMad => LinkLayer::InfiniBand,
+        CounterSource::SysfsCounters | CounterSource::PmaMad => LinkLayer::InfiniBand,
         _ => LinkLayer::Ethernet,
     };
     let family = match row.driver.as_str() {
         "any" | "ib_core" => None,
         driver => {
             let by_name = || FAMILIES.iter().copied().find(|f| f.name == driver);
-            let family = Family::for_driver(driver).or_else(by_name);
+            let family = DriverFamily::for_driver(driver).or_else(by_name);
             Some(family.unwrap_or_else(|| panic!("no family for driver {driver}")))
         }
     };
@@ -155,13 +161,13 @@ fn concrete(name: &str) -> String {
 }
 
 /// What does not agree with the reference row.
-fn complaints(row: &Row, b: &Bound) -> impl Iterator<Item = String> {
+fn complaints(row: &Row, b: &BoundCounter) -> impl Iterator<Item = String> {
     let mut out = Vec::new();
     let kind_fits = match row.kind.as_str() {
-        "counter" => b.metric.kind == Kind::Counter,
-        "gauge" => b.metric.kind == Kind::Gauge,
+        "counter" => b.metric.kind == MetricKind::Counter,
+        "gauge" => b.metric.kind == MetricKind::Gauge,
         // Asynchronous events are listed as state, but counted.
-        _ => b.metric.kind == Kind::Gauge || row.unit == "events",
+        _ => b.metric.kind == MetricKind::Gauge || row.unit == "events",
     };
     if !kind_fits {
         out.push(format!("{} became {:?}", row.kind, b.metric.kind));
@@ -172,43 +178,43 @@ fn complaints(row: &Row, b: &Bound) -> impl Iterator<Item = String> {
     if row.kind == "counter" {
         // Drivers that extend narrow registers, and sizes that only firmware knows, count as 64.
         let width = row.width.parse::<u8>().unwrap_or(64);
-        if b.feed.width != width {
-            out.push(format!("{} bits, should be {width}", b.feed.width));
+        if b.counter.width != width {
+            out.push(format!("{} bits, should be {width}", b.counter.width));
         }
         let saturates = row.overflow == "saturate" || row.overflow == "unknown" && width < 64;
         let expected = if saturates && width < 64 { Overflow::Saturate } else { Overflow::Wrap };
-        if b.feed.overflow != expected {
-            out.push(format!("{:?}, should be {expected:?}", b.feed.overflow));
+        if b.counter.overflow != expected {
+            out.push(format!("{:?}, should be {expected:?}", b.counter.overflow));
         }
     }
     out.into_iter()
 }
 
-fn unit_fits(listed: &str, unit: Unit, scale: f64) -> bool {
-    let count = matches!(unit, Unit::Count(_)) && scale == 1.0;
+fn unit_fits(listed: &str, unit: MetricUnit, scale: f64) -> bool {
+    let count = matches!(unit, MetricUnit::Count(_)) && scale == 1.0;
     match listed {
         "packets" | "events" | "messages" | "blocks" | "symbols" | "segments" | "wrs" | "objects" | "raw"
         | "bit-times" | "lanes" => count,
-        "bytes" => unit == Unit::Bytes && scale == 1.0,
-        "words4" => unit == Unit::Bytes && scale == 4.0,
-        "words8" => unit == Unit::Bytes && scale == 8.0,
+        "bytes" => unit == MetricUnit::Bytes && scale == 1.0,
+        "words4" => unit == MetricUnit::Bytes && scale == 4.0,
+        "words8" => unit == MetricUnit::Bytes && scale == 8.0,
         // Flits are 8 bytes where they carry data, ticks where nothing was sent.
-        "flits" => unit == Unit::Count("{tick}") && count || unit == Unit::Bytes && scale == 8.0,
-        "ticks" => unit == Unit::Count("{tick}") && count || unit == Unit::Bytes && scale > 0.0,
-        "bits" => unit == Unit::Count("{bit}") && count || unit == Unit::Bytes && scale == 0.125,
-        "seconds" => unit == Unit::Seconds && scale == 1.0,
-        "us" => unit == Unit::Seconds && scale == 1e-6,
-        "ms" => unit == Unit::Seconds && scale == 1e-3,
-        "percent" => unit == Unit::Ratio && scale == 0.01,
-        "milli-C" => unit == Unit::Celsius && scale == 1e-3,
-        "100uV" => unit == Unit::Volts && scale == 1e-4,
-        "2uA" => unit == Unit::Amperes && scale == 2e-6,
-        "0.1uW" => unit == Unit::Watts && scale == 1e-7,
-        "GT/s" => unit == Unit::Count("{transfer}/s") && scale == 1e9,
-        "Gb/s" => unit == Unit::BytesPerSecond && scale == 1e9 / 8.0,
-        "Mb/s" => unit == Unit::BytesPerSecond && scale == 1e6 / 8.0,
+        "flits" => unit == MetricUnit::Count("{tick}") && count || unit == MetricUnit::Bytes && scale == 8.0,
+        "ticks" => unit == MetricUnit::Count("{tick}") && count || unit == MetricUnit::Bytes && scale > 0.0,
+        "bits" => unit == MetricUnit::Count("{bit}") && count || unit == MetricUnit::Bytes && scale == 0.125,
+        "seconds" => unit == MetricUnit::Seconds && scale == 1.0,
+        "us" => unit == MetricUnit::Seconds && scale == 1e-6,
+        "ms" => unit == MetricUnit::Seconds && scale == 1e-3,
+        "percent" => unit == MetricUnit::Ratio && scale == 0.01,
+        "milli-C" => unit == MetricUnit::Celsius && scale == 1e-3,
+        "100uV" => unit == MetricUnit::Volts && scale == 1e-4,
+        "2uA" => unit == MetricUnit::Amperes && scale == 2e-6,
+        "0.1uW" => unit == MetricUnit::Watts && scale == 1e-7,
+        "GT/s" => unit == MetricUnit::Count("{transfer}/s") && scale == 1e9,
+        "Gb/s" => unit == MetricUnit::BytesPerSecond && scale == 1e9 / 8.0,
+        "Mb/s" => unit == MetricUnit::BytesPerSecond && scale == 1e6 / 8.0,
         "bitmask" | "bool" | "code" | "count" | "enum" | "id" | "index" | "param" | "rate" | "tos" => {
-            unit == Unit::None && scale == 1.0
+            unit == MetricUnit::None && scale == 1.0
         }
         _ => false,
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use fabriclens_catalog::{Family, LinkLayer, Source, bind};
+use fabriclens_catalog::{CounterSource, DriverFamily, LinkLayer, bind};
 
 /// Part of a recording's folder name → driver.
 const DRIVERS: [(&str, &str); 11] = [
@@ -33,7 +33,7 @@ fn recorded_names_bind_or_are_left_out_on_purpose() {
     for file in files(&dir.join("ethtool")).into_iter().chain(files(&dir.join("sysfs"))) {
         let path = file.to_string_lossy().into_owned();
         let Some((_, driver)) = DRIVERS.iter().find(|(part, _)| path.contains(part)) else { continue };
-        let family = Family::for_driver(driver).unwrap();
+        let family = DriverFamily::for_driver(driver).unwrap();
         for (source, name) in names(&file) {
             match bind(Some(family), LinkLayer::Ethernet, source, &name) {
                 Some(_) => bound += 1,
@@ -67,14 +67,14 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// The counter names a recorded file stands for or holds.
-fn names(file: &Path) -> Vec<(Source, String)> {
+fn names(file: &Path) -> Vec<(CounterSource, String)> {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = file.to_string_lossy();
     if path.contains("/hw_counters/") {
-        return vec![(Source::HwCounters, name)];
+        return vec![(CounterSource::HwCounters, name)];
     }
     if path.contains("/net/") && path.contains("/statistics/") {
-        return vec![(Source::NetStatistics, name)];
+        return vec![(CounterSource::NetStatistics, name)];
     }
     if name != "ethtool_-S.txt" {
         return Vec::new();
@@ -83,7 +83,7 @@ fn names(file: &Path) -> Vec<(Source, String)> {
     let lines = text.lines().filter_map(|line| line.rsplit_once(": "));
     lines
         .filter(|(_, v)| v.trim().parse::<u64>().is_ok())
-        .map(|(n, _)| (Source::Ethtool, n.trim().to_owned()))
+        .map(|(n, _)| (CounterSource::Ethtool, n.trim().to_owned()))
         .collect()
 }
 

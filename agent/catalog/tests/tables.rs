@@ -1,4 +1,4 @@
-//! The tables themselves: unique names, sorted labels, every feed in step with its metric, and the golden list of
+//! The tables themselves: unique names, sorted labels, every counter in step with its metric, and the golden list of
 //! Prometheus names so that a rename shows in review.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test: failing is what they are for")]
@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use fabriclens_catalog::feeds::{FAMILIES, GENERIC, facts::FACTS};
-use fabriclens_catalog::{Feed, Kind, Source, Unit, metrics};
+use fabriclens_catalog::counters::{FAMILIES, GENERIC, facts::FACTS};
+use fabriclens_catalog::{CounterSource, MetricKind, MetricUnit, VendorCounter, metrics};
 
-/// Every table of feeds with its family's name.
-fn tables() -> Vec<(String, Vec<&'static Feed>)> {
+/// Every table of vendor counters with its family's name.
+fn tables() -> Vec<(String, Vec<&'static VendorCounter>)> {
     let families = FAMILIES.iter().map(|f| (f.name.to_owned(), f.rows().collect()));
     let generic = GENERIC.iter().map(|(title, rows)| ((*title).to_owned(), rows.iter().collect()));
     families.chain(generic).collect()
@@ -68,15 +68,15 @@ fn metrics_are_described_and_their_labels_sorted() {
         for identity in ["host", "device", "port"] {
             assert!(!m.labels.contains(&identity), "{}: {identity} is an identity label", m.name);
         }
-        if m.kind == Kind::Counter {
+        if m.kind == MetricKind::Counter {
             assert!(
-                !matches!(m.unit, Unit::Ratio | Unit::Celsius | Unit::None),
+                !matches!(m.unit, MetricUnit::Ratio | MetricUnit::Celsius | MetricUnit::None),
                 "{}: a counter of {:?}",
                 m.name,
                 m.unit
             );
         }
-        if m.kind == Kind::Info {
+        if m.kind == MetricKind::Info {
             assert!(m.name.ends_with(".info"), "{}", m.name);
         }
     }
@@ -86,8 +86,13 @@ fn metrics_are_described_and_their_labels_sorted() {
 fn no_vendor_name_feeds_two_rows() {
     for (table, rows) in tables() {
         let mut seen = HashSet::new();
-        for feed in rows {
-            assert!(seen.insert((feed.source, feed.name)), "{table}: {:?} {} twice", feed.source, feed.name);
+        for counter in rows {
+            assert!(
+                seen.insert((counter.source, counter.name)),
+                "{table}: {:?} {} twice",
+                counter.source,
+                counter.name
+            );
         }
     }
 }
@@ -95,14 +100,15 @@ fn no_vendor_name_feeds_two_rows() {
 #[test]
 fn feeds_give_exactly_the_labels_of_their_metric() {
     for (table, rows) in tables() {
-        for feed in rows {
-            let mut labels: Vec<String> = feed.labels.as_slice().iter().map(|(n, _)| (*n).to_owned()).collect();
-            labels.extend(feed.named.map(str::to_owned));
-            labels
-                .extend(placeholder_labels(feed.name).into_iter().filter(|p| feed.metric.labels.contains(&p.as_str())));
+        for counter in rows {
+            let mut labels: Vec<String> = counter.labels.as_slice().iter().map(|(n, _)| (*n).to_owned()).collect();
+            labels.extend(counter.named.map(str::to_owned));
+            labels.extend(
+                placeholder_labels(counter.name).into_iter().filter(|p| counter.metric.labels.contains(&p.as_str())),
+            );
             labels.sort();
-            assert_eq!(labels, feed.metric.labels, "{table}: {} → {}", feed.name, feed.metric.name);
-            assert!(feed.labels.as_slice().iter().all(|(_, v)| !v.is_empty()), "{table}: {}", feed.name);
+            assert_eq!(labels, counter.metric.labels, "{table}: {} → {}", counter.name, counter.metric.name);
+            assert!(counter.labels.as_slice().iter().all(|(_, v)| !v.is_empty()), "{table}: {}", counter.name);
         }
     }
 }
@@ -110,12 +116,16 @@ fn feeds_give_exactly_the_labels_of_their_metric() {
 #[test]
 fn numbers_that_become_no_label_add_up() {
     for (table, rows) in tables() {
-        for feed in rows {
-            let lost = placeholder_labels(feed.name)
+        for counter in rows {
+            let lost = placeholder_labels(counter.name)
                 .into_iter()
-                .any(|p| !feed.metric.labels.contains(&p.as_str()) && !["port", "dev", "low"].contains(&p.as_str()));
-            assert!(!lost || feed.adds, "{table}: {} has a number that is neither a label nor summed", feed.name);
-            assert!(!feed.adds || feed.metric.kind == Kind::Counter, "{table}: {} sums gauges", feed.name);
+                .any(|p| !counter.metric.labels.contains(&p.as_str()) && !["port", "dev", "low"].contains(&p.as_str()));
+            assert!(!lost || counter.adds, "{table}: {} has a number that is neither a label nor summed", counter.name);
+            assert!(
+                !counter.adds || counter.metric.kind == MetricKind::Counter,
+                "{table}: {} sums gauges",
+                counter.name
+            );
         }
     }
 }
@@ -123,10 +133,10 @@ fn numbers_that_become_no_label_add_up() {
 #[test]
 fn scales_and_widths_are_sane() {
     for (table, rows) in tables() {
-        for feed in rows {
-            assert!(feed.scale > 0.0 && feed.scale.is_finite(), "{table}: {}", feed.name);
-            assert!((1..=64).contains(&feed.width), "{table}: {}", feed.name);
-            assert!(feed.metric.kind != Kind::Info, "{table}: {}: info metrics come from facts", feed.name);
+        for counter in rows {
+            assert!(counter.scale > 0.0 && counter.scale.is_finite(), "{table}: {}", counter.name);
+            assert!((1..=64).contains(&counter.width), "{table}: {}", counter.name);
+            assert!(counter.metric.kind != MetricKind::Info, "{table}: {}: info metrics come from facts", counter.name);
         }
     }
 }
@@ -135,11 +145,11 @@ fn scales_and_widths_are_sane() {
 /// Each such group is listed here on purpose; a new one is a decision, not an accident.
 #[test]
 fn spellings_of_one_counter_are_known() {
-    let mut groups: BTreeMap<(String, Source, &str, String), Vec<&Feed>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, CounterSource, &str, String), Vec<&VendorCounter>> = BTreeMap::new();
     for (table, rows) in tables() {
-        for feed in rows {
-            let labels = format!("{:?}{:?}", feed.labels.as_slice(), feed.named.map(|_| feed.name));
-            groups.entry((table.clone(), feed.source, feed.metric.name, labels)).or_default().push(feed);
+        for counter in rows {
+            let labels = format!("{:?}{:?}", counter.labels.as_slice(), counter.named.map(|_| counter.name));
+            groups.entry((table.clone(), counter.source, counter.metric.name, labels)).or_default().push(counter);
         }
     }
     let mut found = String::new();
@@ -157,7 +167,7 @@ fn spellings_of_one_counter_are_known() {
 #[test]
 fn facts_end_in_labels_that_exist() {
     for fact in FACTS {
-        if fact.metric.kind == Kind::Info {
+        if fact.metric.kind == MetricKind::Info {
             let label = fact.becomes.split(',').next().unwrap();
             let identity = ["port"].contains(&label);
             assert!(identity || fact.metric.labels.contains(&label), "{} → {label}", fact.name);
@@ -207,15 +217,17 @@ fn names_leave_unit_and_type_to_the_translation() {
 fn directions_follow_the_names() {
     let mut checked = 0;
     for (table, rows) in tables() {
-        for feed in rows {
-            let Some((_, direction)) = feed.labels.as_slice().iter().find(|(n, _)| *n == "direction") else { continue };
-            let name = feed.name.to_lowercase();
+        for counter in rows {
+            let Some((_, direction)) = counter.labels.as_slice().iter().find(|(n, _)| *n == "direction") else {
+                continue;
+            };
+            let name = counter.name.to_lowercase();
             let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphabetic()).collect();
             let says = |tokens: &[&str]| words.iter().any(|w| tokens.contains(w));
             let (rx, tx) = (says(&["rx", "rcv", "rxq", "recv", "rcvd"]), says(&["tx", "xmit", "txq", "sent"]));
             if rx != tx {
                 checked += 1;
-                assert_eq!(*direction == "receive", rx, "{table}: {} is {direction}", feed.name);
+                assert_eq!(*direction == "receive", rx, "{table}: {} is {direction}", counter.name);
             }
         }
     }

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fabriclens_kernel::Calls;
-use fabriclens_kernel::recorded::{Recorded, path};
+use fabriclens_kernel::KernelCalls;
+use fabriclens_kernel::recorded::{RecordedKernel, path};
 
 fn fixtures() -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
@@ -35,7 +35,7 @@ fn soft_roce_receiver() {
     place(dir.path(), &from.join("rdma-res-qp.json"), path::res_qp());
     place(dir.path(), &from.join("ethtool-S.txt"), path::ethtool_s("fab0"));
     place(dir.path(), &from.join("ethtool-i.txt"), path::ethtool_i("fab0"));
-    let host = Recorded::new(dir.path());
+    let host = RecordedKernel::new(dir.path());
     let links = host.rdma_links().unwrap();
     assert_eq!(links.len(), 1);
     assert_eq!((&*links[0].device, links[0].netdev.as_deref(), links[0].state), ("rxe0", Some("fab0"), 4));
@@ -62,7 +62,7 @@ fn mlx5_dcb_and_links() {
     place(dir.path(), &from.join("roce/t1/dcb-pfc.ens0np0.json"), path::dcb("ens0np0"));
     place(dir.path(), &from.join("ib/t0/rdma-link.json"), path::rdma_link());
     place(dir.path(), &from.join("roce/t1/rdma-statistic.json"), path::rdma_statistic());
-    let host = Recorded::new(dir.path());
+    let host = RecordedKernel::new(dir.path());
     let dcb = host.dcb("ens0np0").unwrap();
     assert_eq!((dcb.pfc_capable, dcb.pfc_enabled), (Some(8), Some(8)));
     assert!(dcb.requests.is_some() && dcb.prio_tc.is_none());
@@ -80,7 +80,7 @@ fn mlx5_dcb_and_links() {
 fn every_ethtool_output_parses() {
     let Some(fixtures) = fixtures() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let host = Recorded::new(dir.path());
+    let host = RecordedKernel::new(dir.path());
     let mut found = 0;
     let mut folders = vec![fixtures];
     while let Some(folder) = folders.pop() {
@@ -112,7 +112,7 @@ fn ionic_statistics() {
     place(dir.path(), &from, path::rdma_statistic());
     let text = r#"[{"ifname":"rocep132s0","port":1,"state":"ACTIVE","physical_state":"LINK_UP","netdev":"enp132s0"}]"#;
     fs::write(dir.path().join(path::rdma_link()), text).unwrap();
-    let host = Recorded::new(dir.path());
+    let host = RecordedKernel::new(dir.path());
     let mut counters = Vec::new();
     host.rdma_counters(&host.rdma_links().unwrap()[0], &mut counters).unwrap();
     assert!(counters.iter().any(|(n, _)| &**n == "rx_rdma_cnp_pkts"));

@@ -7,8 +7,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fabriclens_kernel::live::Live;
-use fabriclens_kernel::{CallError, Calls, Event, Events};
+use fabriclens_kernel::live::LiveKernel;
+use fabriclens_kernel::{CallError, Event, EventSource, KernelCalls};
 
 /// Runs the test `name` again as root of a namespace of its own; true in there.
 fn in_namespace(name: &str) -> bool {
@@ -44,7 +44,7 @@ fn ethtool_of_a_veth_pair() {
     ip("link add v0 type veth peer name v1");
     ip("link set v0 up");
     ip("link set v1 up");
-    let live = Live::default();
+    let live = LiveKernel::default();
     assert_eq!(live.driver("v0").unwrap().driver, "veth");
     let names = live.stat_names("v0").unwrap();
     assert!(names.iter().any(|n| &**n == "peer_ifindex"), "{names:?}");
@@ -80,7 +80,7 @@ fn ethtool_of_a_veth_pair() {
 
 #[test]
 fn a_netdev_that_is_gone_is_gone() {
-    let live = Live::default();
+    let live = LiveKernel::default();
     for error in [
         live.driver("nosuch0").err(),
         live.stat_names("nosuch0").err(),
@@ -98,7 +98,7 @@ fn a_netdev_that_is_gone_is_gone() {
 /// A host without RDMA says so without an error; one with RDMA answers.
 #[test]
 fn rdma_is_there_or_cleanly_absent() {
-    let live = Live::default();
+    let live = LiveKernel::default();
     match live.rdma_links() {
         Ok(links) => {
             for link in links {
@@ -120,7 +120,7 @@ fn rdma_is_there_or_cleanly_absent() {
 }
 
 /// Waits for all of `expected`, in any order, among others.
-fn expect(events: &mut Box<dyn Events>, expected: &[Event]) {
+fn expect(events: &mut Box<dyn EventSource>, expected: &[Event]) {
     let start = Instant::now();
     let mut seen = Vec::new();
     while !expected.iter().all(|e| seen.contains(e)) {
@@ -136,7 +136,7 @@ fn link_events() {
     }
     ip("link add v0 type veth peer name v1");
     ip("link set v0 up");
-    let mut events = Live::default().events().unwrap();
+    let mut events = LiveKernel::default().events().unwrap();
     let start = Instant::now();
     assert_eq!(events.wait(Duration::from_millis(80)).unwrap(), None);
     assert!(start.elapsed() >= Duration::from_millis(80));

@@ -1,8 +1,8 @@
 //! LLDP frames that come over a real pair of interfaces. Needs root and iproute2, and says so where it has not got them.
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-use fabriclens_kernel::live::Live;
-use fabriclens_kernel::{CallError, Calls, Neighbour};
+use fabriclens_kernel::live::LiveKernel;
+use fabriclens_kernel::{CallError, KernelCalls, LldpNeighbor};
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
@@ -72,15 +72,15 @@ fn send(netdev: &str, frame: &[u8]) {
     }
 }
 
-fn silent(answer: Result<Neighbour, CallError>) -> bool {
+fn silent(answer: Result<LldpNeighbor, CallError>) -> bool {
     matches!(&answer, Err(CallError::Unsupported { why, .. }) if why.starts_with("nothing heard"))
 }
 
 /// The answer, once it is as wanted; frames take a moment.
-fn until(live: &Live, wanted: impl Fn(&Result<Neighbour, CallError>) -> bool) {
+fn until(live: &LiveKernel, wanted: impl Fn(&Result<LldpNeighbor, CallError>) -> bool) {
     let patience = Instant::now() + Duration::from_secs(20);
     loop {
-        let answer = live.neighbour("near");
+        let answer = live.lldp_neighbor("near");
         if wanted(&answer) {
             return;
         }
@@ -89,8 +89,8 @@ fn until(live: &Live, wanted: impl Fn(&Result<Neighbour, CallError>) -> bool) {
     }
 }
 
-fn is(switch: &str, port: &str) -> impl Fn(&Result<Neighbour, CallError>) -> bool {
-    let wanted = Neighbour { switch: switch.into(), port: port.into() };
+fn is(switch: &str, port: &str) -> impl Fn(&Result<LldpNeighbor, CallError>) -> bool {
+    let wanted = LldpNeighbor { switch: switch.into(), port: port.into() };
     move |answer| answer.as_ref().is_ok_and(|told| *told == wanted)
 }
 
@@ -110,13 +110,13 @@ fn the_neighbour_is_heard_moves_and_goes() {
     let namespace = File::open(format!("/run/netns/{}", wire.0)).unwrap();
     // SAFETY: no memory is passed; this test's thread alone goes into the namespace.
     assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
-    let live = Live::default();
-    assert!(silent(live.neighbour("near")));
+    let live = LiveKernel::default();
+    assert!(silent(live.lldp_neighbor("near")));
     send("far", &frame("leaf1", "swp3", 120));
     until(&live, is("leaf1", "swp3"));
     // What is no LLDP inside says nothing.
     send("far", &frame("leaf9", "swp9", 120)[..20]);
-    assert!(is("leaf1", "swp3")(&live.neighbour("near")));
+    assert!(is("leaf1", "swp3")(&live.lldp_neighbor("near")));
     // The cable is put elsewhere: the newest counts.
     send("far", &frame("leaf2", "swp9", 1));
     until(&live, is("leaf2", "swp9"));
@@ -126,7 +126,7 @@ fn the_neighbour_is_heard_moves_and_goes() {
     until(&live, |answer| matches!(answer, Err(CallError::Unsupported { .. })));
     // The interface goes down, and away.
     wire.ip(&["link", "set", "near", "down"]).unwrap();
-    assert!(silent(live.neighbour("near")));
+    assert!(silent(live.lldp_neighbor("near")));
     wire.ip(&["link", "del", "near"]).unwrap();
-    assert!(matches!(live.neighbour("near"), Err(CallError::Gone { .. })));
+    assert!(matches!(live.lldp_neighbor("near"), Err(CallError::Gone { .. })));
 }

@@ -1,4 +1,4 @@
-//! Recorded hosts: what is written reads back, what is missing is absent, what is broken is named.
+//! RecordedKernel hosts: what is written reads back, what is missing is absent, what is broken is named.
 #![allow(clippy::disallowed_methods, reason = "a test may start mkfifo")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are outside #[test]")]
 
@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabriclens_kernel::recorded::{Recorded, path, write};
+use fabriclens_kernel::recorded::{RecordedKernel, path, write};
 use fabriclens_kernel::{
-    CallError, Calls, CmId, Dcb, DriverInfo, Lane, LinkState, Module, Qp, QpCounter, RdmaLink, StatNames, TcpSocket,
-    VerbsPort,
+    CallError, CmId, Dcb, DriverInfo, KernelCalls, LinkState, ModuleDiagnostics, ModuleLane, Qp, QpCounter, RdmaLink,
+    StatNames, TcpSocket, VerbsPort,
 };
 
 fn put(root: &Path, path: impl AsRef<Path>, text: impl AsRef<str>) {
@@ -38,7 +38,7 @@ fn link(device: &str, port: u32) -> RdmaLink {
 #[test]
 fn what_is_written_reads_back() {
     let dir = tempfile::tempdir().unwrap();
-    let (root, host) = (dir.path(), Recorded::new(dir.path()));
+    let (root, host) = (dir.path(), RecordedKernel::new(dir.path()));
 
     let mut ib = link("mlx5_1", 2);
     ib.netdev = None;
@@ -86,10 +86,10 @@ fn what_is_written_reads_back() {
         local: "10.0.0.1:5000".parse().unwrap(),
         remote: "[fd00::2]:41000".parse().unwrap(),
         cgroup: Some(fs::metadata(root.join(group)).unwrap().ino()),
-        moved: Some([u64::MAX, 0]),
+        transferred: Some([u64::MAX, 0]),
         rtt: Some(Duration::from_micros(250)),
     };
-    let elsewhere = TcpSocket { cookie: 2, cgroup: None, moved: None, rtt: None, ..socket.clone() };
+    let elsewhere = TcpSocket { cookie: 2, cgroup: None, transferred: None, rtt: None, ..socket.clone() };
     put(root, path::tcp_sockets(), write::tcp_sockets([(&socket, group), (&elsewhere, "../../etc")]));
     assert_eq!(host.tcp_sockets().unwrap(), [socket, elsewhere]);
 
@@ -146,8 +146,8 @@ fn what_is_written_reads_back() {
     put(root, path::link("eth5"), write::link(&down, None));
     assert!(matches!(host.max_rate_bits("eth5"), Err(CallError::Unsupported { .. })));
 
-    let lane = Lane { rx_power: Some(0.0005), tx_power: None, tx_bias: Some(0.0075) };
-    let module = Module { temperature: Some(41.5), supply: None, lanes: vec![lane, Lane::default()] };
+    let lane = ModuleLane { rx_power: Some(0.0005), tx_power: None, tx_bias: Some(0.0075) };
+    let module = ModuleDiagnostics { temperature: Some(41.5), supply: None, lanes: vec![lane, ModuleLane::default()] };
     put(root, path::module("eth4"), write::module(&module));
     assert_eq!(host.module("eth4").unwrap(), module);
 
@@ -189,7 +189,7 @@ fn what_is_written_reads_back() {
 #[test]
 fn an_empty_tree_is_absent_everywhere() {
     let dir = tempfile::tempdir().unwrap();
-    let host = Recorded::new(dir.path().join("nothing"));
+    let host = RecordedKernel::new(dir.path().join("nothing"));
     let (link, names): (_, StatNames) = (link("a", 1), Arc::new([]));
     let answers = [
         host.rdma_links().err(),
@@ -213,7 +213,7 @@ fn an_empty_tree_is_absent_everywhere() {
 #[test]
 fn a_list_that_changes_is_told() {
     let dir = tempfile::tempdir().unwrap();
-    let (root, host) = (dir.path(), Recorded::new(dir.path()));
+    let (root, host) = (dir.path(), RecordedKernel::new(dir.path()));
     let mut out = vec![1];
     put(root, path::ethtool_s("e"), "NIC statistics:\n a: 1\n b: 2\n");
     let names = host.stat_names("e").unwrap();
@@ -231,7 +231,7 @@ fn a_list_that_changes_is_told() {
 #[test]
 fn broken_files_are_named_with_their_line() {
     let dir = tempfile::tempdir().unwrap();
-    let (root, host) = (dir.path(), Recorded::new(dir.path()));
+    let (root, host) = (dir.path(), RecordedKernel::new(dir.path()));
     put(root, path::ethtool_s("e"), "NIC statistics:\n a: 1\n b: N/A\n");
     put(root, path::rdma_statistic(), "[{\"ifname\":\"a\",\n\"port\":1,\"x\":1,\n\"y\":}]");
     put(root, path::rdma_link(), "{}");
@@ -263,7 +263,7 @@ fn a_fifo_does_not_hang() {
     fs::create_dir_all(fifo.parent().unwrap()).unwrap();
     let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
     assert!(made.success());
-    let host = Recorded::new(dir.path());
+    let host = RecordedKernel::new(dir.path());
     // In a thread of its own: an open that waits for a writer would hang the test, not fail it.
     let (send, receive) = std::sync::mpsc::sync_channel(1);
     std::thread::spawn(move || send.send(host.stat_names("e")));
@@ -273,7 +273,7 @@ fn a_fifo_does_not_hang() {
 
 #[test]
 fn events_sleep_their_timeout() {
-    let mut events = Recorded::new("/nonexistent").events().unwrap();
+    let mut events = RecordedKernel::new("/nonexistent").events().unwrap();
     let start = Instant::now();
     assert_eq!(events.wait(Duration::from_millis(50)).unwrap(), None);
     assert!(start.elapsed() >= Duration::from_millis(50));

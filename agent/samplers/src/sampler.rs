@@ -2,7 +2,7 @@
 
 use crate::target::Subject;
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 
 /// How often a source is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Spec {
     /// Name in config, `doctor` and self-metrics; the file's name.
     pub name: &'static str,
     /// What it reads, in the catalog's words; decides binding and precedence.
-    pub source: Source,
+    pub source: CounterSource,
     /// How often.
     pub period: Period,
     /// On unless configured otherwise.

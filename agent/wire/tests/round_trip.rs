@@ -1,6 +1,6 @@
 //! What an agent encodes is what a collector stores: any sections, and pinned bytes.
 
-use fabriclens_catalog::{Kind, Metric, Scope, Unit};
+use fabriclens_catalog::{Metric, MetricKind, MetricUnit, Scope};
 use fabriclens_wire::decode::{ABSENT_NAN, DecodeError, Decoder, Group, Labels, Limits, Rejected, Rows, STALE_NAN};
 use fabriclens_wire::{Column, Histogram, Resource, Section, Value, encode};
 use proptest::prelude::*;
@@ -9,24 +9,24 @@ use std::sync::Arc;
 
 static BYTES: Metric = Metric {
     name: "test.port.io",
-    unit: Unit::Bytes,
-    kind: Kind::Counter,
+    unit: MetricUnit::Bytes,
+    kind: MetricKind::Counter,
     scope: Scope::Port,
     labels: &["direction"],
     help: "Bytes of the port.",
 };
 static SHARE: Metric = Metric {
     name: "test.pause.share",
-    unit: Unit::Ratio,
-    kind: Kind::Gauge,
+    unit: MetricUnit::Ratio,
+    kind: MetricKind::Gauge,
     scope: Scope::Port,
     labels: &["direction", "priority"],
     help: "Share of time paused.",
 };
 static INFO: Metric = Metric {
     name: "test.port.info",
-    unit: Unit::None,
-    kind: Kind::Info,
+    unit: MetricUnit::None,
+    kind: MetricKind::Info,
     scope: Scope::Device,
     labels: &["driver"],
     help: "Facts about a port.",
@@ -34,8 +34,8 @@ static INFO: Metric = Metric {
 
 static RTT: Metric = Metric {
     name: "test.tcp.rtt",
-    unit: Unit::Seconds,
-    kind: Kind::Histogram,
+    unit: MetricUnit::Seconds,
+    kind: MetricKind::Histogram,
     scope: Scope::Host,
     labels: &["destination"],
     help: "Round trips.",
@@ -107,7 +107,7 @@ fn expected(sections: &[Section]) -> Samples {
             };
             match v {
                 Value::Absent => {}
-                Value::Stale if c.metric.kind == Kind::Histogram => {
+                Value::Stale if c.metric.kind == MetricKind::Histogram => {
                     put("_bucket", Some(f64::INFINITY), STALE_NAN);
                     put("_sum", None, STALE_NAN);
                     put("_count", None, STALE_NAN);

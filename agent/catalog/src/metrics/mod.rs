@@ -11,7 +11,7 @@ macro_rules! metrics {
             pub static $id: $crate::Metric = $crate::Metric {
                 name: $name,
                 unit: $unit,
-                kind: $crate::Kind::$kind,
+                kind: $crate::MetricKind::$kind,
                 scope: $crate::Scope::$scope,
                 labels: &[$($label),*],
                 help: $help,
@@ -44,14 +44,14 @@ pub mod vendor;
 
 /// Units as the tables write them.
 mod words {
-    pub(super) use crate::Unit::{self, *};
-    pub(super) const PACKETS: Unit = Count("{packet}");
-    pub(super) const EVENTS: Unit = Count("{event}");
-    pub(super) const ERRORS: Unit = Count("{error}");
-    pub(super) const BLOCKS: Unit = Count("{block}");
-    pub(super) const SYMBOLS: Unit = Count("{symbol}");
-    pub(super) const BITS: Unit = Count("{bit}");
-    pub(super) const TICKS: Unit = Count("{tick}");
+    pub(super) use crate::MetricUnit::{self, *};
+    pub(super) const PACKETS: MetricUnit = Count("{packet}");
+    pub(super) const EVENTS: MetricUnit = Count("{event}");
+    pub(super) const ERRORS: MetricUnit = Count("{error}");
+    pub(super) const BLOCKS: MetricUnit = Count("{block}");
+    pub(super) const SYMBOLS: MetricUnit = Count("{symbol}");
+    pub(super) const BITS: MetricUnit = Count("{bit}");
+    pub(super) const TICKS: MetricUnit = Count("{tick}");
 }
 
 /// Themes in the order of the reference page: title and metrics.
@@ -106,7 +106,7 @@ pub static CONGESTION: &[&Metric] = &[
 
 /// Metrics that no code of the agent gives yet, and the source that is missing. Their vendor counters are bound, so
 /// that a reader of that source needs no new rows.
-pub static UNREAD: &[(&str, &[&Metric])] = &[
+pub static NOT_EXPORTED: &[(&str, &[&Metric])] = &[
     (
         "performance MADs, which the agent does not send yet",
         &[

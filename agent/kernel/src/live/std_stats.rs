@@ -1,4 +1,4 @@
-//! Standard statistics by ethtool netlink: pause, FEC, PHY, MAC, MAC control and RMON. Called by [`super::Live`].
+//! Standard statistics by ethtool netlink: pause, FEC, PHY, MAC, MAC control and RMON. Called by [`super::LiveKernel`].
 //!
 //! The kernel leaves out what the driver does not report, and so does this.
 

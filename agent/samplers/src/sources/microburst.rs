@@ -12,7 +12,7 @@ use fabriclens_agent_host::batch::{Batch, SampleError, chain};
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_probes::cost;
 use fabriclens_agent_probes::netdev::{NetdevProbe, Target, WAYS};
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::microburst as rows;
 use fabriclens_ebpf_abi::microburst::{BIN, BIN_NS, BINS, BYTES, Block, CE, DIRECTIONS, PACKETS, ROCE, STAMPS, WORDS};
 use fabriclens_wire::Value;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "microburst",
-    source: Source::Ebpf,
+    source: CounterSource::Ebpf,
     period: Period::Full,
     default: false,
     needs: "microburst.netdevs in the config, CAP_BPF and CAP_NET_ADMIN (CAP_NET_RAW before Linux 6.6)",

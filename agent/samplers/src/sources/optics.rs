@@ -3,13 +3,13 @@
 use crate::sampler::{Period, Sampler, Spec};
 use crate::target::Subject;
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_catalog::{Source, metrics::optics};
+use fabriclens_catalog::{CounterSource, metrics::optics};
 use fabriclens_wire::Value;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "optics",
-    source: Source::Module,
+    source: CounterSource::Module,
     period: Period::Slow,
     default: true,
     needs: "CAP_NET_ADMIN",

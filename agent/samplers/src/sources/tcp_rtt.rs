@@ -8,7 +8,7 @@ use aya::include_bytes_aligned;
 use aya::programs::CgroupSkbAttachType;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_probes::{At, Design, Hook, SOCKETS, bounds, histogram};
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::host::TCP_RTT;
 use fabriclens_ebpf_abi::histogram::WORDS;
 use fabriclens_wire::Value;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "tcp_rtt",
-    source: Source::Ebpf,
+    source: CounterSource::Ebpf,
     period: Period::Full,
     default: true,
     needs: SOCKETS,
