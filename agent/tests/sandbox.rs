@@ -1,4 +1,4 @@
-//! The sandbox: what a thread inside can still do, and what it cannot.
+//! The sandbox: what a thread inside can and cannot do. Its own process, because threads are restricted for good.
 
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 

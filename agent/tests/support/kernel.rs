@@ -1,10 +1,8 @@
 //! What tests of probes set up in the running kernel, all of it gone when it is dropped: two network namespaces with a cable
 //! between them; a view of the kernel without BTF; the kernel's statistics of programs. Needs root, `ip` and `nft`.
 
-#[path = "namespace.rs"]
-mod namespace;
-
-use namespace::run;
+use crate::namespace;
+use crate::namespace::run;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};

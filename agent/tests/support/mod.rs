@@ -1,11 +1,8 @@
 //! Recorded hosts for tests: those of the repository, and those of a fixture collection whose layouts differ.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "test support: each file uses its part, and a failure is a failed test"
-)]
 
+pub mod agent;
 pub mod fake;
+pub mod otlp;
 
 use fabriclens_agent::schedule::{Outcome, Settings, SourceStatus, once};
 use fabriclens_agent_host::roots::Roots;

@@ -1,14 +1,11 @@
 //! A second network namespace behind a pair of virtual interfaces, and control groups: real traffic for probes. Needs
 //! root, `ip` and `ethtool`; who has not got them is told so.
-#![allow(dead_code, clippy::unwrap_used, reason = "test support: each file uses its part; a failure is a failed test")]
 
-#[path = "namespace.rs"]
-mod namespace;
-
+use crate::namespace;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
-use fabriclens_agent_samplers::target::Subject;
 use fabriclens_agent_samplers::{Sampler, by_name};
+use fabriclens_agent_samplers::target::Subject;
 use fabriclens_wire::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
