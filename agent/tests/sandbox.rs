@@ -36,6 +36,7 @@ fn inside<T: Send + 'static>(walls: Walls, look: impl FnOnce() -> T + Send + 'st
 }
 
 #[test]
+#[ignore = "needs: landlock"]
 fn it_reads_writes_and_connects_where_it_must_and_nowhere_else() {
     let dir = tempfile::tempdir().unwrap();
     let [state, elsewhere] = ["state", "elsewhere"].map(|name| dir.path().join(name));
@@ -70,10 +71,7 @@ fn it_reads_writes_and_connects_where_it_must_and_nowhere_else() {
         .join()
         .unwrap()
     });
-    if let Err(why) = state.files {
-        eprintln!("SKIPPED: files are not restricted here: {why}");
-        return;
-    }
+    state.files.unwrap();
     for (what, kind) in done {
         assert_eq!(kind, Some(ErrorKind::PermissionDenied), "it may {what}");
     }

@@ -2,7 +2,6 @@
 
 use crate::root;
 use crate::targets::{hosts as fixtures, scratch};
-use fabriclens::ingest::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
 use fabriclens_agent::device::{Runner, Tick};
 use fabriclens_agent::schedule;
 use fabriclens_agent::state::{self, State};
@@ -11,6 +10,7 @@ use fabriclens_agent_host::discover::discover;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers::target::Subject;
 use fabriclens_agent_uplink::spool::{Limits, Now, Spool};
+use fabriclens_core::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
 use fabriclens_kernel::live;
 use fabriclens_model::Labels;
 use fabriclens_store::log_record;

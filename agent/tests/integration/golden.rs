@@ -1,5 +1,5 @@
 //! One golden exposition for each host in `tests/fixtures/hosts`: a change to any metric shows as a diff in review.
-//! `UPDATE_GOLDEN=1` rewrites them. A catalog row that no golden shows must say here why.
+//! `FABRICLENS_BLESS=1` rewrites them. A catalog row that no golden shows must say here why.
 
 use fabriclens_agent::capture::{Options, capture};
 use fabriclens_agent::exposition::{Format, render};
@@ -111,7 +111,7 @@ fn every_host_gives_its_golden_exposition() {
         let name = host.file_name().unwrap().to_string_lossy().into_owned();
         let text = render(&sample(&host, &name), Format::Prometheus);
         let path = Path::new(TESTS).join("golden").join(format!("{name}.prom"));
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        if fabriclens_testing::blesses() {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, &text).unwrap();
         }
@@ -120,7 +120,7 @@ fn every_host_gives_its_golden_exposition() {
             wrong.push_str(&format!("{} differs:\n{}\n", path.display(), diff(&golden, &text)));
         }
     }
-    assert!(wrong.is_empty(), "{wrong}\nUPDATE_GOLDEN=1 rewrites, if this is meant");
+    assert!(wrong.is_empty(), "{wrong}\nFABRICLENS_BLESS=1 rewrites, if this is meant");
 }
 
 #[test]

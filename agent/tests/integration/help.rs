@@ -1,4 +1,4 @@
-//! What `--help` prints is pinned: flags are an interface. `UPDATE_GOLDEN=1` rewrites, for a change that is meant.
+//! The output of `--help` is pinned in a golden file, because flags are an interface.
 
 use clap::CommandFactory as _;
 use fabriclens_agent::cli::Cli;
@@ -22,10 +22,5 @@ fn help_is_pinned() {
     }
     let text: String = text.lines().map(|l| l.trim_end().to_owned() + "\n").collect();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden/agent-help.txt");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::create_dir_all(std::path::Path::new(path).parent().unwrap()).unwrap();
-        std::fs::write(path, &text).unwrap();
-    }
-    let pinned = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(text == pinned, "--help differs from {path}; UPDATE_GOLDEN=1 rewrites it:\n{text}");
+    fabriclens_testing::golden(path, &text);
 }

@@ -2,8 +2,8 @@
 
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
-use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_agent_workload::cgroup::of_process;
 use fabriclens_agent_workload::environ::of_environment;
 use fabriclens_agent_workload::mounts::hierarchies;
@@ -14,15 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Recorded control groups and processes of Slurm hosts, or `None`, said loudly.
-fn recorded(name: &str) -> Option<PathBuf> {
-    let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/fixtures"));
-    let dir = std::env::var_os("FABRICLENS_FIXTURES").map_or_else(default, PathBuf::from).join("workload").join(name);
-    let there = dir.is_dir();
-    if !there {
-        println!("SKIPPED: {} not found; set FABRICLENS_FIXTURES", dir.display());
-    }
-    there.then_some(dir)
+/// Recorded control groups and processes of Slurm hosts.
+fn recorded(name: &str) -> PathBuf {
+    fabriclens_testing::recordings().join("workload").join(name)
 }
 
 fn opened(roots: Roots) -> Box<dyn Sampler> {
@@ -56,8 +50,9 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn recorded_control_groups_of_both_versions_parse() {
-    let Some(from) = recorded("cgroup_exporter-slurm-cgroup-v1-v2") else { return };
+    let from = recorded("cgroup_exporter-slurm-cgroup-v1-v2");
     let host = |mounts: &str, groups: &[&str]| {
         let tree = tempfile::tempdir().unwrap();
         for group in groups {
@@ -86,8 +81,9 @@ fn recorded_control_groups_of_both_versions_parse() {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn recorded_processes_parse() {
-    let Some(dir) = recorded("ceems-proc-slurm-k8s-pids") else { return };
+    let dir = recorded("ceems-proc-slurm-k8s-pids");
     let (mut groups, mut environments) = (0, 0);
     for entry in fs::read_dir(dir.join("proc")).unwrap().flatten() {
         if let Ok(lines) = fs::read_to_string(entry.path().join("cgroup")) {
@@ -163,17 +159,14 @@ impl Drop for Below {
 }
 
 #[test]
+#[ignore = "needs: cgroup2"]
 fn jobs_of_this_host_are_seen_to_begin_and_to_end() {
     let mount = hierarchies(&Roots::new(None)).into_iter().find(|hierarchy| hierarchy.unified);
-    let Some(mount) = mount.filter(|_| rustix::process::geteuid().is_root()) else {
-        return println!("SKIPPED: control groups of version 2 and root are needed");
-    };
+    let mount = mount.expect("control groups of version 2 are mounted");
     let name = "fabriclens-workload-test";
     let below = Below(mount.mount.join(name));
     let scope = below.0.join("here_slurmstepd.scope");
-    if let Err(error) = fs::create_dir_all(&scope) {
-        return println!("SKIPPED: no control group can be made: {error}");
-    }
+    fs::create_dir_all(&scope).unwrap();
     let mut sampler = opened(Roots::new(None));
     let mut seen = |what: &str| -> Vec<(String, String, u64)> {
         let mine = sampled(&mut *sampler)

@@ -12,17 +12,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The collection, or `None` after saying loudly that its tests are skipped.
-pub fn collection() -> Option<PathBuf> {
-    let given = std::env::var_os("FABRICLENS_FIXTURES").map(PathBuf::from);
-    let path = given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures"));
-    if path.join("INDEX.csv").exists() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: {} not found; set FABRICLENS_FIXTURES", path.display());
-    None
-}
-
 /// A recorded host of the repository.
 pub fn host(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/hosts").join(name)

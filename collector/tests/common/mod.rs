@@ -8,9 +8,9 @@ pub mod process;
 use std::io::Write as _;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fabriclens::config::{Config, Endpoint, Forward};
-use fabriclens::ingest::prompb::{Label, Sample, TimeSeries, WriteRequest};
 use fabriclens::serve::{self, Running};
+use fabriclens_config::{Config, Endpoint, Forward};
+use fabriclens_core::prompb::{Label, Sample, TimeSeries, WriteRequest};
 use fabriclens_correlate::incident::{Incident, Place, Severity};
 use fabriclens_correlate::{Evidence, Kind};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;

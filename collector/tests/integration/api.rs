@@ -255,8 +255,8 @@ async fn who_asks_while_it_stops_hears_that_and_nobody_else_gets_in() {
 async fn a_remote_engine_that_is_away_is_told_also_where_there_are_peers() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let write = common::forward(&format!("http://{nobody}/api/v1/write"));
-    let read = fabriclens::config::Endpoint { url: format!("http://{nobody}"), ..write.endpoint.clone() };
-    let remote = fabriclens::config::Remote { read, write };
+    let read = fabriclens_config::Endpoint { url: format!("http://{nobody}"), ..write.endpoint.clone() };
+    let remote = fabriclens_config::Remote { read, write };
     let peer = Collector::start().await;
     let beside = common::forward(&format!("http://{}", peer.running.http)).endpoint;
     for peers in [vec![], vec![beside]] {

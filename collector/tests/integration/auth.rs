@@ -6,8 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::common::{Collector, now_ms, now_ns, otlp, until};
 use axum::http::Method;
-use fabriclens::auth::{Needs, Proxy, ROLES, Role, Roles, new_token};
-use fabriclens::{api, ingest};
+use fabriclens_api as api;
+use fabriclens_config::{Needs, Proxy, ROLES, Role, Roles};
+use fabriclens_ingest as ingest;
+use fabriclens_server::auth::new_token;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
@@ -68,9 +70,12 @@ async fn with_tokens() -> (Collector, BTreeMap<String, String>) {
 
 /// Every route of every listener: address, method, path, what it needs.
 fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Needs)> {
-    fn rows<S>(at: SocketAddr, routes: Vec<fabriclens::auth::Route<S>>) -> Vec<(SocketAddr, Method, String, Needs)> {
+    fn rows<S>(
+        at: SocketAddr,
+        routes: Vec<fabriclens_server::auth::Route<S>>,
+    ) -> Vec<(SocketAddr, Method, String, Needs)> {
         let path = |path: &str| path.replace("{id}", "x").replace("{name}", "host");
-        let of = |route: &fabriclens::auth::Route<S>| {
+        let of = |route: &fabriclens_server::auth::Route<S>| {
             route.methods.iter().map(|m| (at, m.clone(), path(route.path), route.needs)).collect::<Vec<_>>()
         };
         routes.iter().flat_map(of).collect()

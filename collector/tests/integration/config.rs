@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fabriclens::config::{Config, Overrides, load};
+use fabriclens_config::{Config, Overrides, load};
 
 fn from_text(text: &str) -> Result<Config, String> {
     with(text, &[], Overrides::default())
@@ -84,7 +84,7 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     let mut short = short.forward[0].clone();
     let timeout = short.endpoint.timeout;
     short.select = one.select.clone();
-    short.endpoint = fabriclens::config::Endpoint { timeout, ..one.endpoint.clone() };
+    short.endpoint = fabriclens_config::Endpoint { timeout, ..one.endpoint.clone() };
     assert_eq!(one, short, "what has a default shows it");
 
     let one = from_text(&format!("[peers]\n{}", keys(peers, 7))).unwrap().peers;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Collector, incident, now_ms, now_ns, series};
 use axum::Router;
-use fabriclens::config::{Alertmanager, Config, Endpoint, Webhook};
+use fabriclens_config::{Alertmanager, Config, Endpoint, Webhook};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 

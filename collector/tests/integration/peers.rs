@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::{Collector, forward, now_ms, series};
-use fabriclens::config::{Config, Endpoint};
+use fabriclens_config::{Config, Endpoint};
 
 fn peer(address: SocketAddr) -> Endpoint {
     Endpoint { headers: [].into(), ..forward(&format!("http://{address}")).endpoint }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Collector, forward, now_ms, now_ns, otlp, series, until};
-use fabriclens::config::{Config, Tls};
-use fabriclens::ingest::prompb::WriteRequest;
+use fabriclens_config::{Config, Tls};
+use fabriclens_core::prompb::WriteRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use opentelemetry_proto::tonic::metrics::v1::metric;

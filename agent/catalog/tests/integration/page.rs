@@ -21,5 +21,5 @@ fn the_page_names_every_metric_and_its_sources() {
         assert!(page.contains(&format!("### `{}`\n", metric.prometheus_name())), "{}", metric.name);
     }
     assert!(page.contains("- mlx5, ethtool: `rx_prio{prio}_pause_duration` (receive; ×0.000001)"));
-    assert!(page.contains("`symbol_error` (16 bits, sticks)"));
+    assert!(page.contains("`symbol_error` (16 bits, saturates)"));
 }

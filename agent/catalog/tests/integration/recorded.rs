@@ -22,13 +22,9 @@ const DRIVERS: [(&str, &str); 11] = [
 ];
 
 #[test]
+#[ignore = "needs: recordings"]
 fn recorded_names_bind_or_are_left_out_on_purpose() {
-    let default = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    let dir = std::env::var_os("FABRICLENS_FIXTURES").map_or(default, PathBuf::from);
-    if !dir.join("ethtool").is_dir() {
-        eprintln!("SKIPPED: {} not found; set FABRICLENS_FIXTURES", dir.display());
-        return;
-    }
+    let dir = fabriclens_testing::recordings();
     let (mut bound, mut left_out) = (0, BTreeSet::new());
     for file in files(&dir.join("ethtool")).into_iter().chain(files(&dir.join("sysfs"))) {
         let path = file.to_string_lossy().into_owned();
@@ -44,7 +40,7 @@ fn recorded_names_bind_or_are_left_out_on_purpose() {
     assert!(bound > 1_500, "only {bound} names bound");
     println!("{bound} names bound, {} left out", left_out.len());
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/left_out_names.txt");
-    if std::env::var_os("FABRICLENS_BLESS").is_some() {
+    if fabriclens_testing::blesses() {
         let lines: Vec<&str> = left_out.iter().map(String::as_str).collect();
         std::fs::write(&golden, lines.join("\n") + "\n").unwrap();
     }

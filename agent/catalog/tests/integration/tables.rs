@@ -184,7 +184,7 @@ fn prometheus_names_as_reviewed() {
 /// Compares with `tests/golden/<file>`; `FABRICLENS_BLESS=1` rewrites it.
 fn golden(file: &str, now: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
-    if std::env::var_os("FABRICLENS_BLESS").is_some() {
+    if fabriclens_testing::blesses() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, now).unwrap();
     }

@@ -1,20 +1,11 @@
-//! Outputs of real tools from real hosts, read as recordings. Needs the shared fixtures; says so when they are missing.
+//! Outputs of real tools from real hosts, read as recordings.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fabriclens_kernel::KernelCalls;
 use fabriclens_kernel::recorded::{RecordedKernel, path};
-
-fn fixtures() -> Option<PathBuf> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    let root = std::env::var_os("FABRICLENS_FIXTURES").map_or_else(default, PathBuf::from);
-    if root.is_dir() {
-        return Some(root);
-    }
-    eprintln!("SKIPPED: {} not found; set FABRICLENS_FIXTURES", root.display());
-    None
-}
+use fabriclens_testing::recordings;
 
 /// Copies `from` to where a recording keeps it.
 fn place(root: &Path, from: &Path, to: impl AsRef<Path>) {
@@ -24,8 +15,9 @@ fn place(root: &Path, from: &Path, to: impl AsRef<Path>) {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn soft_roce_receiver() {
-    let Some(fixtures) = fixtures() else { return };
+    let fixtures = recordings();
     let from = fixtures.join("rxe-debian-6.1/receiver/t0");
     let dir = tempfile::tempdir().unwrap();
     place(dir.path(), &from.join("rdma-link.json"), path::rdma_link());
@@ -54,8 +46,9 @@ fn soft_roce_receiver() {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn mlx5_dcb_and_links() {
-    let Some(fixtures) = fixtures() else { return };
+    let fixtures = recordings();
     let from = fixtures.join("fakehca-mlx5");
     let dir = tempfile::tempdir().unwrap();
     place(dir.path(), &from.join("roce/t1/dcb-pfc.ens0np0.json"), path::dcb("ens0np0"));
@@ -76,8 +69,9 @@ fn mlx5_dcb_and_links() {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn every_ethtool_output_parses() {
-    let Some(fixtures) = fixtures() else { return };
+    let fixtures = recordings();
     let dir = tempfile::tempdir().unwrap();
     let host = RecordedKernel::new(dir.path());
     let mut found = 0;
@@ -104,8 +98,9 @@ fn every_ethtool_output_parses() {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn ionic_statistics() {
-    let Some(fixtures) = fixtures() else { return };
+    let fixtures = recordings();
     let dir = tempfile::tempdir().unwrap();
     let from = fixtures.join("tools/amd-ainic-rdma-and-nicctl/rdma_statistic_j.txt");
     place(dir.path(), &from, path::rdma_statistic());

@@ -253,8 +253,6 @@ fn several_ticks_are_one_group_with_gaps() {
     assert_eq!((rows.metadata[0].kind, &*rows.metadata[0].unit), ("counter", "By"));
 }
 
-/// The bytes of one batch are pinned: an agent in the field and a newer collector must agree.
-/// `UPDATE_GOLDEN=1` rewrites, for a change that is meant.
 #[test]
 fn lists_that_are_read_at_instants_of_their_own_stay_apart_when_these_are_one_millisecond() {
     let (mut encoder, mut decoder, mut bytes) = (encode::Encoder::default(), Decoder::default(), Vec::new());
@@ -277,18 +275,14 @@ fn lists_that_are_read_at_instants_of_their_own_stay_apart_when_these_are_one_mi
     }
 }
 
+/// Agents in the field and a newer collector must agree on the bytes.
 #[test]
 fn bytes_of_a_batch_are_pinned() {
     let bytes = encode::request_bytes(&batch());
-    let version = env!("CARGO_PKG_VERSION");
     let hex: Vec<String> = bytes.iter().map(|b| format!("{b:02x}")).collect();
     let text: String = hex.chunks(32).map(|l| l.join(" ") + "\n").collect();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/batch.hex");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(path, &text).unwrap();
-    }
-    let pinned = std::fs::read_to_string(path).unwrap();
-    assert!(text == pinned, "bytes of version {version} differ from {path}:\n{text}");
+    fabriclens_testing::golden(path, &text);
 }
 
 #[test]

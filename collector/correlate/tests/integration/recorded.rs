@@ -5,7 +5,6 @@ use fabriclens_correlate::recording::Recording;
 use fabriclens_correlate::{End, Fabric, Limits, Link, Node, Ports, Role, Topology, backtest};
 use fabriclens_model::{Labels, Memory, Series};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 /// Counters, as series: metric, direction, factor to its unit. The adapter's tick is not told; one word is the usual one.
 const COUNTERS: [(&str, &str, Option<&str>, f64); 7] = [
@@ -18,15 +17,9 @@ const COUNTERS: [(&str, &str, Option<&str>, f64); 7] = [
     ("sq_num_oos", "fabric_rdma_sequence_naks_total", Some("receive"), 1.0),
 ];
 
-fn notes() -> Option<String> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    let dir = std::env::var_os("FABRICLENS_FIXTURES").map_or(beside, PathBuf::from);
-    let path = dir.join("tools/chester-fault-injection/device_statistics_notes.txt");
-    let text = std::fs::read_to_string(&path).ok();
-    if text.is_none() {
-        eprintln!("SKIPPED: {} not found; set FABRICLENS_FIXTURES", path.display());
-    }
-    text
+fn notes() -> String {
+    let path = fabriclens_testing::recordings().join("tools/chester-fault-injection/device_statistics_notes.txt");
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// A part of the notes, as a recording: `port_xmit_wait  mlx4_0  1  5040994(+4995058)` under `Statistics after 90 seconds`.
@@ -93,8 +86,9 @@ fn parts(notes: &str) -> Vec<&str> {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn one_corrupted_packet_is_an_accident() {
-    let Some(notes) = notes() else { return };
+    let notes = notes();
     let parts = parts(&notes);
     for (part, rate) in [(parts[0], 4e9), (parts[1], 1.25e9)] {
         let recording = recording(part, rate);
@@ -105,8 +99,9 @@ fn one_corrupted_packet_is_an_accident() {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn the_wait_that_it_caused_is_seen_by_who_looks_closer() {
-    let Some(notes) = notes() else { return };
+    let notes = notes();
     let mut close = Limits::default();
     for name in ["credits_hot.held", "wait.credits"] {
         close.set(name, 2e-4).unwrap();

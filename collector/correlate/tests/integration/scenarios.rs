@@ -3,6 +3,7 @@
 
 use fabriclens_correlate::recording::{ReadAs, Recording};
 use fabriclens_correlate::{Limits, backtest};
+use fabriclens_testing::simulations;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -21,16 +22,6 @@ const RIGHT: [(&str, &[&str]); 8] = [
     ("ecn_misconfig", &["ecn_misconfigured"]),
     ("storage_burst", &["noisy_neighbour", "incast"]),
 ];
-
-fn scenarios() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/scenarios");
-    let dir = std::env::var_os("FABRICLENS_SCENARIOS").map_or(beside, PathBuf::from);
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    eprintln!("SKIPPED: no scenarios at {}; set FABRICLENS_SCENARIOS", dir.display());
-    None
-}
 
 /// The first run of each kind.
 fn one_of_each(dir: &Path) -> BTreeMap<String, PathBuf> {
@@ -85,8 +76,9 @@ fn truth(run: &Path) -> Value {
 }
 
 #[test]
+#[ignore = "needs: simulations"]
 fn each_fault_is_named_with_its_place_and_who_causes_it_and_nothing_else() {
-    let Some(dir) = scenarios() else { return };
+    let dir = simulations();
     let mut wrong = Vec::new();
     for (kind, run) in one_of_each(&dir) {
         let found =
@@ -125,8 +117,9 @@ fn each_fault_is_named_with_its_place_and_who_causes_it_and_nothing_else() {
 
 /// A tenth of the samples of each node never comes: what is missing is no loss, and what was last is not said twice.
 #[test]
+#[ignore = "needs: simulations"]
 fn samples_that_are_lost_are_no_trouble() {
-    let Some(dir) = scenarios() else { return };
+    let dir = simulations();
     let mut wrong = Vec::new();
     for run in std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).filter(|d| d.join("truth.json").is_file()) {
         let kind = truth(&run)["kind"].as_str().unwrap().to_owned();

@@ -5,7 +5,6 @@ use fabriclens_correlate::topology::{
 };
 use fabriclens_model::Labels;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 /// Links as `a:port - b:port`, sorted; the side whose name comes first stands first.
 fn links(topology: &Topology) -> Vec<String> {
@@ -372,19 +371,10 @@ fn a_large_fabric_is_merged_in_a_time_that_grows_with_it() {
     assert_eq!((topology.links.len(), topology.nodes.len()), (hosts * 8, hosts + 63 * 8));
 }
 
-fn fixtures() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    let dir = std::env::var_os("FABRICLENS_FIXTURES").map_or(beside, PathBuf::from);
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    eprintln!("SKIPPED: no recorded topologies at {}; set FABRICLENS_FIXTURES", dir.display());
-    None
-}
-
 #[test]
+#[ignore = "needs: recordings"]
 fn recorded_fabrics_are_read() {
-    let Some(dir) = fixtures() else { return };
+    let dir = fabriclens_testing::recordings();
     let topology = |file: &str| {
         let described = read(file, &std::fs::read_to_string(dir.join(file)).unwrap());
         assert_eq!(described.complaints, [""; 0], "{file}");

@@ -2,7 +2,6 @@
 
 use fabriclens_jobs::{Agents, Facts, Listed, kubernetes};
 use serde_json::{Value, json};
-use std::path::PathBuf;
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -155,32 +154,26 @@ fn parts_and_refusals_are_told_apart() {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn recorded_pods_are_understood() {
-    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures"));
-    let dir = std::env::var_os("FABRICLENS_FIXTURES").map_or_else(beside, PathBuf::from);
+    let dir = fabriclens_testing::recordings();
     let of = |file: &str| {
         let path = dir.join(file);
-        let Ok(json) = std::fs::read(&path) else {
-            eprintln!("SKIPPED: {} not found; set FABRICLENS_FIXTURES", path.display());
-            return None;
-        };
+        let json = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let (listed, odd) = kubernetes::jobs(&kubernetes::page(&json).unwrap().0, "", &Agents::default());
         assert!(odd.is_empty(), "{odd:?}");
-        Some(listed)
+        listed
     };
-    if let Some(listed) = of("k8s-mock/podlist.json") {
-        let ids: Vec<_> =
-            listed.iter().map(|l| (l.key.id.as_str(), l.facts.hosts.len(), l.facts.aliases.len())).collect();
-        assert_eq!(ids, [("ml/pytorchjob/bert", 1, 1), ("ml/pytorchjob/llama", 2, 2)]);
-    }
-    if let Some(listed) = of("workload/ceems-k8s-and-slurmprops/k8s/pods-metadata.json") {
-        // They name no node: agents tell where such a pod is.
-        let of = |id: &str| &listed.iter().find(|l| l.key.id == id).unwrap().facts;
-        let (runs, over) = (of("ns1/pod/pod11"), of("ns2/pod/pod22"));
-        assert_eq!((runs.user.as_deref(), runs.end_ns, runs.hosts.len()), (Some("kusr1"), None, 0));
-        assert_eq!(over.end_ns.unwrap() - over.start_ns.unwrap(), 44 * 60 * SECOND);
-        assert_eq!(of("default/pod/pod21").user, None, "a service account is no user");
-    }
+    let listed = of("k8s-mock/podlist.json");
+    let ids: Vec<_> = listed.iter().map(|l| (l.key.id.as_str(), l.facts.hosts.len(), l.facts.aliases.len())).collect();
+    assert_eq!(ids, [("ml/pytorchjob/bert", 1, 1), ("ml/pytorchjob/llama", 2, 2)]);
+    // These name no node: agents report where such a pod is.
+    let listed = of("workload/ceems-k8s-and-slurmprops/k8s/pods-metadata.json");
+    let of = |id: &str| &listed.iter().find(|l| l.key.id == id).unwrap().facts;
+    let (runs, over) = (of("ns1/pod/pod11"), of("ns2/pod/pod22"));
+    assert_eq!((runs.user.as_deref(), runs.end_ns, runs.hosts.len()), (Some("kusr1"), None, 0));
+    assert_eq!(over.end_ns.unwrap() - over.start_ns.unwrap(), 44 * 60 * SECOND);
+    assert_eq!(of("default/pod/pod21").user, None, "a service account is no user");
     // Which pod has which GPU, and who may use a namespace: no lists of pods.
     for file in ["k8s/nvidia-pod-resources.json", "k8s/amd-pod-resources.json", "k8s/rolebindings.json"] {
         if let Ok(json) = std::fs::read(dir.join("workload/ceems-k8s-and-slurmprops").join(file)) {

@@ -1,18 +1,8 @@
-//! What real schedulers printed. Recordings are not in this repository; FABRICLENS_FIXTURES says where they are.
+//! Outputs that were recorded from real schedulers.
 
 use fabriclens_jobs::{Listed, slurm};
-use std::path::{Path, PathBuf};
-
-/// The folder of this name, if recordings are there.
-fn recordings(name: &str) -> Option<PathBuf> {
-    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures"));
-    let path = std::env::var_os("FABRICLENS_FIXTURES").map_or_else(beside, PathBuf::from).join(name);
-    if !path.is_dir() {
-        eprintln!("SKIPPED: {} not found; set FABRICLENS_FIXTURES", path.display());
-        return None;
-    }
-    Some(path)
-}
+use fabriclens_testing::recordings;
+use std::path::Path;
 
 fn slurm_of(path: &Path) -> Vec<Listed> {
     let (listed, odd) =
@@ -22,8 +12,9 @@ fn slurm_of(path: &Path) -> Vec<Listed> {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn a_recorded_queue_is_understood_in_each_of_its_forms() {
-    let Some(dir) = recordings("slurm-22.05") else { return };
+    let dir = recordings().join("slurm-22.05");
     let listed = slurm_of(&dir.join("squeue.json"));
     let of = |id: &str| &listed.iter().find(|l| l.key.id == id && l.key.cluster == "lab").unwrap().facts;
     let (runs, task, failed) = (of("3"), of("4_1"), of("2"));
@@ -57,8 +48,9 @@ fn a_recorded_queue_is_understood_in_each_of_its_forms() {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn text_of_large_machines_is_understood() {
-    let Some(dir) = recordings("workload/gcm-scontrol-show") else { return };
+    let dir = recordings().join("workload/gcm-scontrol-show");
     let mut count = 0;
     for file in std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()) {
         if file.file_name().is_some_and(|n| n.to_string_lossy().starts_with("scontrol_out")) {
@@ -77,8 +69,9 @@ fn text_of_large_machines_is_understood() {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn slurmrestd_of_new_versions_is_understood() {
-    let Some(dir) = recordings("workload/slurmweb-slurmrestd-json") else { return };
+    let dir = recordings().join("workload/slurmweb-slurmrestd-json");
     let (mut jobs, mut refused) = (0, Vec::new());
     for file in std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()) {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
@@ -109,8 +102,9 @@ fn slurmrestd_of_new_versions_is_understood() {
 }
 
 #[test]
+#[ignore = "needs: recordings"]
 fn lists_without_hosts_or_times_are_refused() {
-    let Some(dir) = recordings("workload") else { return };
+    let dir = recordings().join("workload");
     let rivos = slurm_of(&dir.join("rivos-slurm-json/squeue_out.json"));
     assert_eq!(rivos[0].facts.hosts.keys().collect::<Vec<_>>(), ["cs75"]);
     // Of these one learns that a job is there, not where or since when: made by `squeue --format`, and for accounting.

@@ -332,9 +332,5 @@ fn the_published_schema_is_that_of_the_report() {
     let back: fabriclens_report::Report = serde_json::from_str(&json(&report)).unwrap();
     assert_eq!(json(&back), json(&report));
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report.schema.json");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, schema()).unwrap();
-    }
-    let published = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(published == schema(), "docs/report.schema.json is stale; run this test with UPDATE_GOLDEN=1");
+    fabriclens_testing::golden(path, &schema());
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use fabriclens::ingest::prompb::TimeSeries;
 use fabriclens_catalog::{Metric, Scope, metrics};
+use fabriclens_core::prompb::TimeSeries;
 
 use crate::common::series;
 
