@@ -162,8 +162,32 @@ fn warn_of_plain_text(config: &Config) {
     }
 }
 
+/// Modules of this crate that became crates: old log target and new one.
+const MOVED_TARGETS: &[(&str, &str)] = &[
+    ("fabriclens_agent::discover", "fabriclens_agent_host::discover"),
+    ("fabriclens_agent::privileges", "fabriclens_agent_host::capabilities"),
+    ("fabriclens_agent::ebpf", "fabriclens_agent_probes"),
+    ("fabriclens_agent::samplers", "fabriclens_agent_samplers::sources"),
+    ("fabriclens_agent::spool", "fabriclens_agent_uplink::spool"),
+    ("fabriclens_agent::uplink", "fabriclens_agent_uplink"),
+    ("fabriclens_agent::workload", "fabriclens_agent_workload"),
+];
+
+/// Rewrites old module names in a log filter, so that filters in existing configurations keep their effect.
+fn current_targets(filter: &str) -> String {
+    let rewrite = |directive: &str| {
+        let directive = directive.trim();
+        let moved = MOVED_TARGETS.iter().find_map(|(old, new)| {
+            let rest = directive.strip_prefix(old)?;
+            (rest.is_empty() || rest.starts_with(['=', '[', ':'])).then(|| format!("{new}{rest}"))
+        });
+        moved.unwrap_or_else(|| directive.to_owned())
+    };
+    filter.split(',').map(rewrite).collect::<Vec<_>>().join(",")
+}
+
 fn start_log(filter: &str) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(filter)
+    let filter = tracing_subscriber::EnvFilter::try_new(current_targets(filter))
         .with_context(|| format!("log = {filter:?} is no log filter; write for instance info"))?;
     let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
@@ -176,6 +200,13 @@ fn start_log(filter: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn old_module_names_in_log_filters_keep_their_effect() {
+        let old = "warn, fabriclens_agent::uplink=debug,fabriclens_agent::uplinks=info,fabriclens_agent::uplink::live";
+        let new = "warn,fabriclens_agent_uplink=debug,fabriclens_agent::uplinks=info,fabriclens_agent_uplink::live";
+        assert_eq!(current_targets(old), new);
+    }
 
     #[tokio::test]
     async fn an_uplink_that_fails_ends_the_agent_and_says_so() {
