@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::recording::Recording;
-use fabriclens_correlate::{End, Fabric, Limits, Link, Node, Ports, Role, Topology, backtest};
+use fabriclens_correlate::{LinkEnd, Fabric, Thresholds, Link, Node, Ports, Role, Topology, backtest};
 use fabriclens_model::{Labels, Memory, Series};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ fn recording(part: &str, rate: f64) -> Recording {
         values: vec![rate; ticks_ms.len()],
     }));
     series.sort_by(|a, b| a.labels.cmp(&b.labels));
-    let end = |port: &str| End { node: 0, port: format!("mlx4_0/{port}") };
+    let end = |port: &str| LinkEnd { node: 0, port: format!("mlx4_0/{port}") };
     let host = Node { name: "host".into(), role: Role::Host };
     let topology = Topology::new(vec![host], vec![Link::new([end("1"), end("2")], Some(rate))]);
     let ports = Ports::new(&topology);
@@ -100,7 +100,7 @@ fn one_corrupted_packet_is_an_accident() {
     for (part, rate) in [(parts[0], 4e9), (parts[1], 1.25e9)] {
         let recording = recording(part, rate);
         assert!(recording.memory.0.len() > 8 && recording.ticks_ms.len() >= 3, "{:?}", recording.ticks_ms);
-        let found = backtest(recording, Limits::default()).unwrap();
+        let found = backtest(recording, Thresholds::default()).unwrap();
         assert!(found.is_empty(), "{found:?}");
     }
 }
@@ -108,7 +108,7 @@ fn one_corrupted_packet_is_an_accident() {
 #[test]
 fn the_wait_that_it_caused_is_seen_by_who_looks_closer() {
     let Some(notes) = notes() else { return };
-    let mut close = Limits::default();
+    let mut close = Thresholds::default();
     for name in ["credits_hot.held", "wait.credits"] {
         close.set(name, 2e-4).unwrap();
     }

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{USUAL, fabric};
-use fabriclens_correlate::topology::{Described, Names, merge};
-use fabriclens_correlate::{Fabric, Frame, Known, Limits, Role, Signal, Topology, Watch};
+use fabriclens_correlate::topology::{TopologySource, HostNames, merge};
+use fabriclens_correlate::{Fabric, Frame, Provenance, Thresholds, Role, Signal, Topology, IncidentTracker};
 use std::collections::BTreeSet;
 
 const S: i64 = 1_000_000_000;
@@ -26,9 +26,9 @@ fn own(second: i64, link: usize, back: bool) -> f64 {
 
 struct Lab {
     truth: Fabric,
-    watch: Watch,
+    watch: IncidentTracker,
     second: i64,
-    told: Option<Described>,
+    told: Option<TopologySource>,
 }
 
 impl Lab {
@@ -37,7 +37,7 @@ impl Lab {
         let truth = fabric();
         let mut bare = truth.clone();
         bare.rewire(&Topology::new(truth.topology.nodes.clone(), Vec::new()));
-        Self { truth, watch: Watch::new(bare, Limits::default()), second: 0, told: None }
+        Self { truth, watch: IncidentTracker::new(bare, Thresholds::default()), second: 0, told: None }
     }
 
     /// So many seconds with traffic by second, link and direction; the other end reads `skew` of a second later.
@@ -66,10 +66,10 @@ impl Lab {
     /// Cables that are known.
     fn known(&self) -> BTreeSet<[String; 2]> {
         let cables = self.told.iter().flat_map(|told| &told.cables);
-        let name = |side: &fabriclens_correlate::topology::Side| format!("{} {}", side.node, side.port);
+        let name = |side: &fabriclens_correlate::topology::CableEnd| format!("{} {}", side.node, side.port);
         cables
             .map(|cable| {
-                assert_eq!(cable.known, Known::Counters);
+                assert_eq!(cable.known, Provenance::Counters);
                 let mut ends = cable.sides.each_ref().map(name);
                 ends.sort();
                 ends
@@ -99,7 +99,7 @@ fn what_moves_together_is_wired_also_if_clocks_differ() {
     }
     let mut lab = Lab::new();
     lab.run(65, 0.0, own);
-    let topology = merge(&[lab.told.clone().unwrap()], &Names::default());
+    let topology = merge(&[lab.told.clone().unwrap()], &HostNames::default());
     let role = |name: &str| topology.nodes[topology.node(name).unwrap()].role;
     assert_eq!([role("h0"), role("leaf0"), role("spine0")], [Role::Host, Role::Leaf, Role::Spine]);
 }

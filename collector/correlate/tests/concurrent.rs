@@ -4,8 +4,8 @@
 mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, moves, watch};
-use fabriclens_correlate::incident::{Incident, Place};
-use fabriclens_correlate::{End, Fabric, Frame, Kind, Limits, Link, Node, Ports, Role, Signal, Topology, Watch};
+use fabriclens_correlate::incident::{Incident, Location};
+use fabriclens_correlate::{LinkEnd, Fabric, Frame, IncidentKind, Thresholds, Link, Node, Ports, Role, Signal, Topology, IncidentTracker};
 
 const S: i64 = 1_000_000_000;
 
@@ -21,8 +21,8 @@ fn errors(fabric: &Fabric, frame: &mut Frame) {
     frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0);
 }
 
-/// Kind, node or end of the root, begin and whether it is over, by begin.
-fn told(mut found: Vec<Incident>) -> Vec<(Kind, String, i64, bool)> {
+/// IncidentKind, node or end of the root, begin and whether it is over, by begin.
+fn told(mut found: Vec<Incident>) -> Vec<(IncidentKind, String, i64, bool)> {
     found.sort_by_key(|i| i.start_ns);
     let root = |i: &Incident| serde_json::to_value(&i.root).unwrap();
     let name = |i: &Incident| root(i)["node"].as_str().or(root(i)["a"].as_str()).unwrap_or("fabric").to_owned();
@@ -37,7 +37,7 @@ fn trouble_that_is_seen_in_two_places_is_two_incidents() {
             held(fabric, frame, 6);
         }
     });
-    let expected = [(Kind::SlowReceiver, "h3".to_owned(), 80, true), (Kind::SlowReceiver, "h6".to_owned(), 100, true)];
+    let expected = [(IncidentKind::SlowReceiver, "h3".to_owned(), 80, true), (IncidentKind::SlowReceiver, "h6".to_owned(), 100, true)];
     assert_eq!(told(found), expected);
 }
 
@@ -61,7 +61,7 @@ fn one_ends_while_the_other_goes_on() {
             held(fabric, frame, 3);
         }
     });
-    let expected = [(Kind::LossyLink, "leaf0".to_owned(), 80, false), (Kind::SlowReceiver, "h3".to_owned(), 110, true)];
+    let expected = [(IncidentKind::LossyLink, "leaf0".to_owned(), 80, false), (IncidentKind::SlowReceiver, "h3".to_owned(), 110, true)];
     assert_eq!(told(found), expected);
 }
 
@@ -80,8 +80,8 @@ fn what_stands_for_long_does_not_hide_what_is_inferred_elsewhere() {
             }
         }
     });
-    let kinds: Vec<(Kind, String)> = told(found).into_iter().map(|t| (t.0, t.1)).collect();
-    assert_eq!(kinds, [(Kind::LossyLink, "leaf0".to_owned()), (Kind::EcmpCollision, "leaf1".to_owned())]);
+    let kinds: Vec<(IncidentKind, String)> = told(found).into_iter().map(|t| (t.0, t.1)).collect();
+    assert_eq!(kinds, [(IncidentKind::LossyLink, "leaf0".to_owned()), (IncidentKind::EcmpCollision, "leaf1".to_owned())]);
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn a_host_that_is_down_hides_what_is_inferred_elsewhere_for_a_minute_only() {
             }
         }
     });
-    let kinds: Vec<Kind> = told(found).into_iter().map(|t| t.0).collect();
-    assert_eq!(kinds, [Kind::LinkDown, Kind::EcmpCollision]);
+    let kinds: Vec<IncidentKind> = told(found).into_iter().map(|t| t.0).collect();
+    assert_eq!(kinds, [IncidentKind::LinkDown, IncidentKind::EcmpCollision]);
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn what_stands_for_long_does_not_hide_what_needs_no_comparison() {
         });
         found.into_iter().map(|i| i.kind).collect::<Vec<_>>()
     };
-    assert_eq!(told(500), [Kind::LossyLink, Kind::FabricCongestion]);
-    assert_eq!(told(200), [Kind::LossyLink, Kind::FabricCongestion], "at last");
+    assert_eq!(told(500), [IncidentKind::LossyLink, IncidentKind::FabricCongestion]);
+    assert_eq!(told(200), [IncidentKind::LossyLink, IncidentKind::FabricCongestion], "at last");
 }
 
 #[test]
@@ -125,8 +125,8 @@ fn what_is_bad_for_weeks_hides_no_storm_at_its_own_place() {
             held(fabric, frame, 3);
         }
     });
-    let kinds: Vec<Kind> = found.iter().map(|i| i.kind).collect();
-    assert_eq!(kinds, [Kind::LossyLink, Kind::SlowReceiver]);
+    let kinds: Vec<IncidentKind> = found.iter().map(|i| i.kind).collect();
+    assert_eq!(kinds, [IncidentKind::LossyLink, IncidentKind::SlowReceiver]);
 }
 
 /// A hundred hosts with a port each, and one leaf.
@@ -134,7 +134,7 @@ fn wide() -> Fabric {
     let node = |name: String, role| Node { name, role };
     let mut nodes: Vec<Node> = (0..100).map(|h| node(format!("h{h}"), Role::Host)).collect();
     nodes.push(node("leaf".to_owned(), Role::Leaf));
-    let end = |node: usize, port: usize| End { node, port: port.to_string() };
+    let end = |node: usize, port: usize| LinkEnd { node, port: port.to_string() };
     let topology = Topology::new(nodes, (0..100).map(|h| Link::new([end(h, 1), end(100, h)], Some(RATE))).collect());
     let ports = Ports::new(&topology);
     Fabric::new(topology, ports, Vec::new())
@@ -143,7 +143,7 @@ fn wide() -> Fabric {
 #[test]
 fn many_that_go_down_together_are_one_incident() {
     let fabric = wide();
-    let mut watch = Watch::new(fabric.clone(), Limits::default());
+    let mut watch = IncidentTracker::new(fabric.clone(), Thresholds::default());
     for second in 0..110 {
         let mut frame = Frame::new(second * S);
         for port in 0..fabric.ports.list.len() {
@@ -154,7 +154,7 @@ fn many_that_go_down_together_are_one_incident() {
         assert!(watch.open().len() <= 1, "{second}");
     }
     let open = watch.open();
-    assert_eq!((open[0].kind, &open[0].root), (Kind::LinkDown, &Place::Fabric));
+    assert_eq!((open[0].kind, &open[0].root), (IncidentKind::LinkDown, &Location::Fabric));
     assert!(
         open[0].explanation.starts_with("40 hosts, switches or links went down together"),
         "{}",
@@ -165,7 +165,7 @@ fn many_that_go_down_together_are_one_incident() {
 #[test]
 fn of_many_that_went_down_those_that_stay_so_are_each_for_themselves() {
     let fabric = wide();
-    let mut watch = Watch::new(fabric.clone(), Limits::default());
+    let mut watch = IncidentTracker::new(fabric.clone(), Thresholds::default());
     let mut over = Vec::new();
     for second in 0..150 {
         let mut frame = Frame::new(second * S);
@@ -192,7 +192,7 @@ fn two_links_that_go_down_within_seconds_are_told_apart() {
             [host(fabric, *h), egress(fabric, *h)].iter().for_each(|port| frame.set(Signal::Up, *port, 0.0));
         }
     });
-    let links = [("h6", 80), ("h1", 83)].map(|(name, begin)| (Kind::LinkDown, name.to_owned(), begin, false));
+    let links = [("h6", 80), ("h1", 83)].map(|(name, begin)| (IncidentKind::LinkDown, name.to_owned(), begin, false));
     assert_eq!(told(found), links);
 }
 
@@ -209,7 +209,7 @@ fn what_was_taken_for_a_part_of_what_came_after_it_is_split_from_that() {
         down.iter().for_each(|port| frame.set(Signal::Up, *port, 0.0));
     });
     // It was known before its verdict was.
-    let links = [("h6", 80), ("spine0", 81)].map(|(name, begin)| (Kind::LinkDown, name.to_owned(), begin, false));
+    let links = [("h6", 80), ("spine0", 81)].map(|(name, begin)| (IncidentKind::LinkDown, name.to_owned(), begin, false));
     assert_eq!(told(found.clone()), links);
     let [whole, part] = [&found[0], &found[1]];
     assert_eq!((whole.detected_ns / S, &whole.split_from, &part.split_from), (81, &None, &Some(whole.id.clone())));
@@ -218,7 +218,7 @@ fn what_was_taken_for_a_part_of_what_came_after_it_is_split_from_that() {
 #[test]
 fn silence_ends_no_incident_at_once() {
     let fabric = fabric();
-    let mut watch = Watch::new(fabric.clone(), Limits::default());
+    let mut watch = IncidentTracker::new(fabric.clone(), Thresholds::default());
     let mut over = Vec::new();
     let mut tick = |second: i64, silent: bool, pauses: bool| {
         let mut frame = Frame::new(second * S);
@@ -246,7 +246,7 @@ fn silence_ends_no_incident_at_once() {
 #[test]
 fn hundreds_that_are_bad_for_weeks_leave_room_for_a_storm_and_what_is_left_out_is_told() {
     let fabric = wide();
-    let (mut watch, mut full) = (Watch::new(fabric.clone(), Limits::default()), false);
+    let (mut watch, mut full) = (IncidentTracker::new(fabric.clone(), Thresholds::default()), false);
     for second in 0..60 {
         let mut frame = Frame::new(second * S);
         for port in 0..fabric.ports.list.len() {
@@ -260,17 +260,17 @@ fn hundreds_that_are_bad_for_weeks_leave_room_for_a_storm_and_what_is_left_out_i
         watch.tick(frame);
         full |= watch.is_full();
     }
-    let kinds: Vec<Kind> = watch.open().iter().map(|i| i.kind).collect();
-    assert_eq!(kinds.iter().filter(|kind| **kind == Kind::LossyLink).count(), 64);
-    assert!(kinds.contains(&Kind::SlowReceiver), "{kinds:?}");
+    let kinds: Vec<IncidentKind> = watch.open().iter().map(|i| i.kind).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == IncidentKind::LossyLink).count(), 64);
+    assert!(kinds.contains(&IncidentKind::SlowReceiver), "{kinds:?}");
     assert!(full);
 }
 
 #[test]
 fn an_incident_whose_link_nobody_tells_of_any_more_stays_at_its_port() {
     let fabric = fabric();
-    let mut watch = Watch::new(fabric.clone(), Limits::default());
-    let tick = |watch: &mut Watch, second: i64| {
+    let mut watch = IncidentTracker::new(fabric.clone(), Thresholds::default());
+    let tick = |watch: &mut IncidentTracker, second: i64| {
         let mut frame = Frame::new(second * S);
         for port in 0..fabric.ports.list.len() {
             let down = second >= 80 && [host(&fabric, 3), egress(&fabric, 3)].contains(&port);
@@ -280,7 +280,7 @@ fn an_incident_whose_link_nobody_tells_of_any_more_stays_at_its_port() {
     };
     (0..90).for_each(|second| assert!(tick(&mut watch, second).is_empty()));
     let before = watch.open();
-    assert_eq!((before.len(), before[0].kind), (1, Kind::LinkDown));
+    assert_eq!((before.len(), before[0].kind), (1, IncidentKind::LinkDown));
     // What tells of cables no longer has that one.
     let mut topology = fabric.topology.clone();
     let [a, b] = [host(&fabric, 3), egress(&fabric, 3)].map(|port| fabric.ports.list[port].end.clone());
@@ -311,7 +311,7 @@ fn errors_of_a_link_take_nothing_from_what_is_usual() {
             }
         }
     });
-    let incast = found.iter().find(|i| i.kind == Kind::Incast).map(|i| i.detected_ns / S);
+    let incast = found.iter().find(|i| i.kind == IncidentKind::Incast).map(|i| i.detected_ns / S);
     assert!(incast.is_some_and(|at| at < 115), "it was told what is usual: {incast:?}");
 }
 
@@ -326,12 +326,12 @@ fn what_is_only_felt_ends_when_its_cause_is_seen() {
             held(fabric, frame, 3);
         }
     });
-    let felt = found.iter().find(|i| i.kind == Kind::FabricCongestion).unwrap();
-    let cause = found.iter().find(|i| i.kind == Kind::SlowReceiver).unwrap();
+    let felt = found.iter().find(|i| i.kind == IncidentKind::FabricCongestion).unwrap();
+    let cause = found.iter().find(|i| i.kind == IncidentKind::SlowReceiver).unwrap();
     assert_eq!((&felt.merged_into, &cause.merged_into), (&Some(cause.id.clone()), &None));
     let found = told(found);
-    assert_eq!((found.len(), found[0].0, found[0].3), (2, Kind::FabricCongestion, true), "{found:?}");
-    assert_eq!(found[1], (Kind::SlowReceiver, "h3".to_owned(), 110, false));
+    assert_eq!((found.len(), found[0].0, found[0].3), (2, IncidentKind::FabricCongestion, true), "{found:?}");
+    assert_eq!(found[1], (IncidentKind::SlowReceiver, "h3".to_owned(), 110, false));
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn who_was_low_before_a_restart_is_no_victim_after_it() {
     assert!((before[0].low_before["odd"] - 0.5).abs() < 0.1, "{:?}", before[0].low_before);
     let after = |told: &[Incident]| {
         let fabric = fabric();
-        let mut anew = Watch::new(fabric.clone(), Limits::default());
+        let mut anew = IncidentTracker::new(fabric.clone(), Thresholds::default());
         let tell = |second: i64| {
             let mut frame = Frame::new(second * S);
             for port in 0..fabric.ports.list.len() {
@@ -379,9 +379,9 @@ fn who_was_low_before_a_restart_is_no_victim_after_it() {
 fn a_watch_that_begins_amid_trouble_goes_on_with_what_was_told() {
     let before = watch(80, 20, 0, |fabric, frame| held(fabric, frame, 3));
     let fabric = fabric();
-    let mut anew = Watch::new(fabric.clone(), Limits::default());
+    let mut anew = IncidentTracker::new(fabric.clone(), Thresholds::default());
     let mut lost = before[0].clone();
-    lost.root = Place::Switch { node: "gone".into() };
+    lost.root = Location::Switch { node: "gone".into() };
     assert_eq!(anew.resume(&before, 100 * S).len(), 0);
     assert_eq!(anew.resume(std::slice::from_ref(&lost), 100 * S).len(), 1, "its switch is no part of the fabric");
     let mut over = Vec::new();
@@ -397,7 +397,7 @@ fn a_watch_that_begins_amid_trouble_goes_on_with_what_was_told() {
         over.extend(anew.tick(frame));
         assert!(anew.open().len() + over.len() == 1, "one incident at {second}");
     }
-    assert_eq!((&over[0].id, over[0].kind, over[0].start_ns), (&before[0].id, Kind::SlowReceiver, 80 * S));
+    assert_eq!((&over[0].id, over[0].kind, over[0].start_ns), (&before[0].id, IncidentKind::SlowReceiver, 80 * S));
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn what_is_seen_at_many_places_stays_where_it_is() {
 fn what_fills_frames_of_before_it_tells_when_it_began() {
     let began = |[since, until]: [i64; 2]| {
         let fabric = fabric();
-        let mut watch = Watch::new(fabric.clone(), Limits::default());
+        let mut watch = IncidentTracker::new(fabric.clone(), Thresholds::default());
         for second in 0..130 {
             let mut frame = Frame::new(second * S);
             for port in 0..fabric.ports.list.len() {
@@ -442,7 +442,7 @@ fn what_fills_frames_of_before_it_tells_when_it_began() {
         }
         told(watch.open())
     };
-    let of = |begin: i64| vec![(Kind::SlowReceiver, "h3".to_owned(), begin, false)];
+    let of = |begin: i64| vec![(IncidentKind::SlowReceiver, "h3".to_owned(), begin, false)];
     assert_eq!((began([75, 75]), began([75, 100])), (of(100), of(75)));
     assert_eq!((began([99, 100]), began([90, 91])), (of(99), of(100)), "one sample alone is a hiccup");
 }

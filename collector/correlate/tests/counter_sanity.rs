@@ -4,16 +4,16 @@
 mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, moves, watched};
-use fabriclens_correlate::{DoubtReason, Fabric, Frame, Limits, Signal};
+use fabriclens_correlate::{ImplausibleReason, Fabric, Frame, Thresholds, Signal};
 
-/// Names of what is wrong, at ports that are so; `fault` changes seconds 80 to 120 of so many.
+/// HostNames of what is wrong, at ports that are so; `fault` changes seconds 80 to 120 of so many.
 fn doubts(seconds: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<(usize, &'static str)> {
     doubts_at([80, 40, seconds - 120], fault)
 }
 
 /// The same, with so many seconds before it, of it and after it.
 fn doubts_at(times: [usize; 3], fault: impl Fn(&Fabric, &mut Frame)) -> Vec<(usize, &'static str)> {
-    let watch = watched(&fabric(), Limits::default(), |_, _| (), times, fault).1;
+    let watch = watched(&fabric(), Thresholds::default(), |_, _| (), times, fault).1;
     watch.doubts().map(|(port, reason)| (port, reason.name())).collect()
 }
 
@@ -46,7 +46,7 @@ fn counters_that_may_be_right_are_not_in_doubt() {
 #[test]
 fn a_port_that_stands_still_alone_is_in_doubt_until_it_has_moved_for_minutes() {
     let stuck = |fabric: &Fabric, frame: &mut Frame| moves(frame, host(fabric, 4), 0.0);
-    let told = [(host(&fabric(), 4), DoubtReason::StandsStill.name())];
+    let told = [(host(&fabric(), 4), ImplausibleReason::StandsStill.name())];
     assert_eq!(doubts(120, stuck), told);
     assert_eq!(doubts(400, stuck), told, "what comes and goes is told once");
     assert_eq!(doubts(450, stuck), []);
@@ -63,7 +63,7 @@ fn a_port_that_stands_still_alone_is_in_doubt_until_it_has_moved_for_minutes() {
 #[test]
 fn a_port_that_moves_more_than_its_link_carries_is_in_doubt() {
     let leaps = |times: f64| move |fabric: &Fabric, frame: &mut Frame| moves(frame, host(fabric, 4), times * RATE);
-    assert_eq!(doubts(120, leaps(2.1)), [(host(&fabric(), 4), DoubtReason::Leaps.name())]);
+    assert_eq!(doubts(120, leaps(2.1)), [(host(&fabric(), 4), ImplausibleReason::Leaps.name())]);
     assert_eq!(doubts(120, leaps(1.9)), []);
 }
 
@@ -77,7 +77,7 @@ fn ends_of_a_cable_that_say_different_of_pause_are_in_doubt() {
         })
     };
     let nic = host(&fabric(), 3);
-    assert_eq!(pause(0.99, 0.0, USUAL), [(nic, DoubtReason::PauseNotFelt.name())]);
-    assert_eq!(pause(0.0, 0.5, USUAL), [(nic, DoubtReason::PauseNotCounted.name())]);
+    assert_eq!(pause(0.99, 0.0, USUAL), [(nic, ImplausibleReason::PauseNotFelt.name())]);
+    assert_eq!(pause(0.0, 0.5, USUAL), [(nic, ImplausibleReason::PauseNotCounted.name())]);
     assert_eq!(pause(0.009, 0.0, USUAL), [], "a hiccup");
 }

@@ -1,14 +1,14 @@
 //! What docs/verdicts.md lists is what there is.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fabriclens_correlate::{Limit, detect, limits};
+use fabriclens_correlate::{Threshold, detect, limits};
 use std::path::Path;
 
 fn page() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verdicts.md")).unwrap()
 }
 
-fn row(limit: &Limit) -> String {
+fn row(limit: &Threshold) -> String {
     let tiny = limit.default != 0.0 && limit.default.abs() < 1e-3;
     let default = if tiny { format!("{:e}", limit.default) } else { limit.default.to_string() };
     format!("| `{}` | {default} | {} | {} |\n", limit.name, limit.unit, limit.help.trim())

@@ -1,8 +1,8 @@
 //! A fleet that replaces and renames its hosts for weeks.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fabriclens_correlate::incident::{Incident, Place};
-use fabriclens_correlate::{End, Fabric, Frame, Job, Kind, Limits, Link, Node, Ports, Role, Standing, Topology, Watch};
+use fabriclens_correlate::incident::{Incident, Location};
+use fabriclens_correlate::{LinkEnd, Fabric, Frame, Job, IncidentKind, Thresholds, Link, Node, Ports, Role, StreamingEval, Topology, IncidentTracker};
 use fabriclens_model::Labels;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ fn list(host: &str) -> Arc<[Labels]> {
 
 /// A collector that watches for weeks, and what it found.
 struct Weeks {
-    watch: Watch,
-    standing: Standing,
+    watch: IncidentTracker,
+    standing: StreamingEval,
     now_ms: i64,
     over: Vec<Incident>,
 }
@@ -37,12 +37,12 @@ struct Weeks {
 impl Weeks {
     fn new() -> Self {
         let node = |name: &str, role| Node { name: name.into(), role };
-        let end = |node, port: &str| End { node, port: port.into() };
+        let end = |node, port: &str| LinkEnd { node, port: port.into() };
         let link = Link::new([end(0, "mlx5_0/1"), end(1, "7")], None);
         let topology = Topology::new(vec![node("wired", Role::Host), node("leaf", Role::Leaf)], vec![link]);
         let ports = Ports::new(&topology);
-        let watch = Watch::new(Fabric::new(topology, ports, Vec::new()), Limits::default());
-        Self { watch, standing: Standing::new(1000).0, now_ms: 1_000_000 * HOUR, over: Vec::new() }
+        let watch = IncidentTracker::new(Fabric::new(topology, ports, Vec::new()), Thresholds::default());
+        Self { watch, standing: StreamingEval::new(1000).0, now_ms: 1_000_000 * HOUR, over: Vec::new() }
     }
 
     /// So many seconds of these hosts, the first of which pauses its switch from the fifth second on if it shall.
@@ -94,9 +94,9 @@ fn what_is_gone_leaves_and_its_numbers_are_used_again() {
         assert_eq!(weeks.named().len(), HOSTS + 2, "those of this week, and what the topology tells");
     }
     // Those that have old numbers are judged as what they are.
-    let told: Vec<(Kind, Place)> = weeks.over.iter().map(|i| (i.kind, i.root.clone())).collect();
-    let port = |week: usize| Place::Port { node: format!("week{week}-host0"), port: "mlx5_0/1".into() };
-    let expected: Vec<_> = (0..20).filter(|week| week % 3 == 2).map(|week| (Kind::SlowReceiver, port(week))).collect();
+    let told: Vec<(IncidentKind, Location)> = weeks.over.iter().map(|i| (i.kind, i.root.clone())).collect();
+    let port = |week: usize| Location::Port { node: format!("week{week}-host0"), port: "mlx5_0/1".into() };
+    let expected: Vec<_> = (0..20).filter(|week| week % 3 == 2).map(|week| (IncidentKind::SlowReceiver, port(week))).collect();
     assert_eq!(told, expected);
 }
 

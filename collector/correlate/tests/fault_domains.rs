@@ -5,7 +5,7 @@ mod common;
 
 use common::{USUAL, egress, fabric, host, moves, only, watch_on};
 use fabriclens_correlate::incident::Incident;
-use fabriclens_correlate::{Fabric, Frame, Job, Kind, Limits, Role, Signal};
+use fabriclens_correlate::{Fabric, Frame, Job, IncidentKind, Thresholds, Role, Signal};
 
 const S: i64 = 1_000_000_000;
 
@@ -21,7 +21,7 @@ fn parted(stray: usize) -> Fabric {
 }
 
 fn watch(fabric: &Fabric, times: [usize; 3], fault: impl Fn(&Fabric, &mut Frame)) -> Vec<Incident> {
-    watch_on(fabric, Limits::default(), |_, _| (), times, fault)
+    watch_on(fabric, Thresholds::default(), |_, _| (), times, fault)
 }
 
 /// A NIC of `left` does not drain.
@@ -50,8 +50,8 @@ fn share_a_link(fabric: &Fabric, frame: &mut Frame, leaf: usize) {
     frame.set(Signal::Tx, up[1], 1.7 * USUAL);
 }
 
-/// Kind and victims, and in which second they were found, in that order.
-fn told(mut found: Vec<Incident>) -> Vec<(Kind, Vec<String>, i64)> {
+/// IncidentKind and victims, and in which second they were found, in that order.
+fn told(mut found: Vec<Incident>) -> Vec<(IncidentKind, Vec<String>, i64)> {
     found.sort_by_key(|i| i.detected_ns);
     found.into_iter().map(|i| (i.kind, i.victim_jobs, i.detected_ns / S)).collect()
 }
@@ -116,7 +116,7 @@ fn where_somebody_moves_data_of_whom_no_job_is_known_all_is_one() {
     let rests = |fabric: &Fabric, frame: &mut Frame| moves(frame, host(fabric, 7), 0.001 * USUAL);
     let marked = |fabric: &Fabric, frame: &mut Frame| (0..2).for_each(|job| is_marked(fabric, frame, job));
     assert_eq!(
-        watch_on(&parted(1), Limits::default(), rests, [100, 80, 0], marked).len(),
+        watch_on(&parted(1), Thresholds::default(), rests, [100, 80, 0], marked).len(),
         2,
         "it moves next to nothing"
     );
@@ -131,8 +131,8 @@ fn what_is_inferred_in_two_parts_is_two_incidents() {
         }
     });
     let found = told(found);
-    let told: Vec<(Kind, &[String])> = found.iter().map(|i| (i.0, &i.1[..])).collect();
-    let congested = |job: &'static str| (Kind::FabricCongestion, [job.to_owned()]);
+    let told: Vec<(IncidentKind, &[String])> = found.iter().map(|i| (i.0, &i.1[..])).collect();
+    let congested = |job: &'static str| (IncidentKind::FabricCongestion, [job.to_owned()]);
     let [left, right] = ["left", "right"].map(congested);
     assert_eq!(told, [(left.0, &left.1[..]), (right.0, &right.1[..])]);
 }
@@ -150,7 +150,7 @@ fn what_is_over_in_one_part_blinds_nobody_in_the_other() {
     });
     let told = told(found);
     let [(_, _, first), (kind, victims, second)] = &told[..] else { panic!("{told:?}") };
-    assert_eq!((*kind, &victims[..]), (Kind::FabricCongestion, &["right".to_owned()][..]));
+    assert_eq!((*kind, &victims[..]), (IncidentKind::FabricCongestion, &["right".to_owned()][..]));
     assert!(*first < 105 && (165..200).contains(second), "{told:?}");
 }
 
@@ -172,7 +172,7 @@ fn who_loses_elsewhere_tells_of_no_collision() {
             share_a_link(fabric, frame, 8);
             lose.iter().for_each(|job| loses(fabric, frame, *job));
         });
-        found.into_iter().filter(|i| i.kind == Kind::EcmpCollision).map(|i| i.victim_jobs).collect::<Vec<_>>()
+        found.into_iter().filter(|i| i.kind == IncidentKind::EcmpCollision).map(|i| i.victim_jobs).collect::<Vec<_>>()
     };
     assert_eq!(collisions(&[2]), Vec::<Vec<String>>::new(), "its flows never pass there");
     assert_eq!(collisions(&[0, 2]), [["left"]]);
@@ -188,7 +188,7 @@ fn collisions_at_two_leaves_are_two() {
     });
     let mut told: Vec<_> = told(found).into_iter().map(|i| (i.0, i.1)).collect();
     told.sort();
-    assert_eq!(told, ["left", "right"].map(|job| (Kind::EcmpCollision, vec![job.to_owned()])));
+    assert_eq!(told, ["left", "right"].map(|job| (IncidentKind::EcmpCollision, vec![job.to_owned()])));
 }
 
 #[test]
@@ -204,6 +204,6 @@ fn what_is_usual_goes_on_where_nothing_is_wrong() {
     });
     let told = told(found);
     let [(..), (kind, victims, second)] = &told[..] else { panic!("{told:?}") };
-    assert_eq!((*kind, &victims[..]), (Kind::FabricCongestion, &["right".to_owned()][..]));
+    assert_eq!((*kind, &victims[..]), (IncidentKind::FabricCongestion, &["right".to_owned()][..]));
     assert!((220..250).contains(second), "{told:?}");
 }

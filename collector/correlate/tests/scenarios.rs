@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::recording::{ReadAs, Recording};
-use fabriclens_correlate::{Limits, backtest};
+use fabriclens_correlate::{Thresholds, backtest};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -91,7 +91,7 @@ fn each_fault_is_named_with_its_place_and_who_causes_it_and_nothing_else() {
     let mut wrong = Vec::new();
     for (kind, run) in one_of_each(&dir) {
         let found =
-            backtest(Recording::read(&run, ReadAs { stretch: STRETCH, hosts_only: false }).unwrap(), Limits::default())
+            backtest(Recording::read(&run, ReadAs { stretch: STRETCH, hosts_only: false }).unwrap(), Thresholds::default())
                 .unwrap();
         let told = serde_json::to_value(&found).unwrap();
         let told = told.as_array().unwrap();
@@ -144,7 +144,7 @@ fn samples_that_are_lost_are_no_trouble() {
             let kept = one.times.iter().copied().zip(one.values.iter().copied()).filter(|(time, _)| comes(time));
             (one.times, one.values) = kept.unzip();
         }
-        let found = backtest(recording, Limits::default()).unwrap();
+        let found = backtest(recording, Thresholds::default()).unwrap();
         wrong.extend(found.iter().map(|i| format!("{}: {:?}", run.display(), i.kind)));
     }
     assert!(wrong.is_empty(), "{wrong:?}");

@@ -1,7 +1,7 @@
 //! What is answered as samples arrive is what PromQL answers from a store.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fabriclens_correlate::{ALL, Fabric, Frame, Limits, Ports, Row, Signal, Standing, Topology, Watch, frames};
+use fabriclens_correlate::{ALL, Fabric, Frame, Thresholds, Ports, SignalSpec, Signal, StreamingEval, Topology, IncidentTracker, frames};
 use fabriclens_model::{Labels, Memory, Series, absent};
 use fabriclens_promql::Engine;
 use std::collections::{BTreeMap, HashSet};
@@ -46,7 +46,7 @@ fn lists() -> Vec<Vec<Labels>> {
 fn samples_as_they_arrive_say_what_promql_says() {
     let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
     let empty = || Fabric::new(Topology::default(), Ports::default(), Vec::new());
-    let (mut watch, (mut standing, rest)) = (Watch::new(empty(), Limits::default()), Standing::new(1000));
+    let (mut watch, (mut standing, rest)) = (IncidentTracker::new(empty(), Thresholds::default()), StreamingEval::new(1000));
     let mut series: BTreeMap<Labels, Series> = BTreeMap::new();
     let mut totals: BTreeMap<Labels, f64> = BTreeMap::new();
     let ticks: Vec<i64> = (1..40).map(|tick| tick * 1000).collect();
@@ -82,10 +82,10 @@ fn samples_as_they_arrive_say_what_promql_says() {
     let asked = frames(&Engine::default(), &memory, watch.fabric(), ALL.iter(), &ticks, 1000).unwrap();
     let ports = watch.fabric().ports.list.len();
     assert_eq!(ports, 2);
-    let mut other = Watch::new(watch.fabric().clone(), Limits::default());
+    let mut other = IncidentTracker::new(watch.fabric().clone(), Thresholds::default());
     asked.into_iter().for_each(|frame| other.push(frame));
     // PromQL repeats what was before where one column is absent and the others are there.
-    let compared = |row: &&Row| row.signal != Signal::Discards && !rest.iter().any(|r| r.signal == row.signal);
+    let compared = |row: &&SignalSpec| row.signal != Signal::Discards && !rest.iter().any(|r| r.signal == row.signal);
     let (mut same, mut of_priorities) = (0, 0);
     for time_ns in ticks.iter().map(|time| time * 1_000_000) {
         for row in ALL.iter().filter(compared) {
@@ -96,7 +96,7 @@ fn samples_as_they_arrive_say_what_promql_says() {
                     (Some(a), Some(b)) if (a - b).abs() <= 1e-5 * b.abs() => same += 1,
                     (a, b) => panic!("{:?} at {time_ns}: {a:?}, and in PromQL {b:?}", row.signal),
                 }
-                let parts = |of: &mut Watch| {
+                let parts = |of: &mut IncidentTracker| {
                     let frame = of.frame(time_ns).unwrap();
                     frame.parts(row.signal, port).map(|(of, part)| (of, (part / 1e3).round())).collect::<Vec<_>>()
                 };
@@ -114,8 +114,8 @@ fn samples_as_they_arrive_say_what_promql_says() {
 fn series_that_are_gone_are_forgotten_and_nothing_else_changes() {
     let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
     let new = || {
-        let watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
-        (watch, Standing::new(1000).0)
+        let watch = IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
+        (watch, StreamingEval::new(1000).0)
     };
     let (mut forgets, mut keeps) = (new(), new());
     let (ports, mut told, mut series) = (2, 0, Vec::new());
@@ -162,8 +162,8 @@ fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
         ("port", "1"),
         ("direction", "transmit"),
     ])]);
-    let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
-    let (mut standing, _) = Standing::new(1000);
+    let mut watch = IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
+    let (mut standing, _) = StreamingEval::new(1000);
     for time in [1000, 2000, 3000, 4000, 5000, 6000_i64] {
         watch.push(Frame::new(time * 1_000_000));
     }
@@ -184,10 +184,10 @@ fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
 #[test]
 fn a_switch_port_is_followed_once_its_cable_is_known() {
     use fabriclens_correlate::Signal;
-    use fabriclens_correlate::topology::{End, Link, Node, Role};
+    use fabriclens_correlate::topology::{LinkEnd, Link, Node, Role};
     let fabric = |cabled: bool| {
         let node = |name: &str, role| Node { name: name.into(), role };
-        let ends = [("1", 0), ("7", 1)].map(|(port, node)| End { node, port: port.to_owned() });
+        let ends = [("1", 0), ("7", 1)].map(|(port, node)| LinkEnd { node, port: port.to_owned() });
         let links = cabled.then(|| Link::new(ends, None)).into_iter().collect();
         Topology::new(vec![node("a", Role::Host), node("leaf", Role::Leaf)], links)
     };
@@ -197,8 +197,8 @@ fn a_switch_port_is_followed_once_its_cable_is_known() {
         ("port", "7"),
         ("direction", "transmit"),
     ])]);
-    let mut watch = Watch::new(Fabric::new(fabric(false), Ports::default(), Vec::new()), Limits::default());
-    let (mut standing, _) = Standing::new(1000);
+    let mut watch = IncidentTracker::new(Fabric::new(fabric(false), Ports::default(), Vec::new()), Thresholds::default());
+    let (mut standing, _) = StreamingEval::new(1000);
     for (second, total) in [(1, 0.0), (2, 100.0), (3, 300.0), (4, 600.0)] {
         if second == 3 {
             watch.rewire(&fabric(true));
@@ -213,14 +213,14 @@ fn a_switch_port_is_followed_once_its_cable_is_known() {
 
 #[test]
 fn only_what_is_slow_is_asked_of_the_store() {
-    let (_, rest) = Standing::new(1000);
+    let (_, rest) = StreamingEval::new(1000);
     let quick: Vec<String> = rest.iter().filter(|row| !row.slow).map(|row| format!("{:?}", row.signal)).collect();
     assert_eq!(quick, [""; 0], "these cannot be answered as samples arrive");
 }
 
 #[test]
 fn a_counter_that_is_reset_amid_an_incident_neither_ends_nor_repeats_it() {
-    use fabriclens_correlate::Kind;
+    use fabriclens_correlate::IncidentKind;
     let list: Arc<[Labels]> = ["fabric_port_io_bytes_total", "fabric_pfc_pause_seconds_total"]
         .into_iter()
         .flat_map(|name| ["transmit", "receive"].map(|direction| (name, direction)))
@@ -229,8 +229,8 @@ fn a_counter_that_is_reset_amid_an_incident_neither_ends_nor_repeats_it() {
             Labels::new(own.into_iter().chain([("direction", direction)]))
         })
         .collect();
-    let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
-    let (mut standing, _) = Standing::new(1000);
+    let mut watch = IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
+    let (mut standing, _) = StreamingEval::new(1000);
     let (mut moved, mut paused, mut told) = (9e15, 4e6, Vec::new());
     for second in 1..=130 {
         (moved, paused) = (moved + 1e9, paused + if second > 80 { 0.5 } else { 0.0 });
@@ -246,7 +246,7 @@ fn a_counter_that_is_reset_amid_an_incident_neither_ends_nor_repeats_it() {
     let open = watch.open();
     assert_eq!(
         open.iter().map(|i| (i.kind, i.start_ns / 1_000_000_000)).collect::<Vec<_>>(),
-        [(Kind::SlowReceiver, 81)]
+        [(IncidentKind::SlowReceiver, 81)]
     );
     assert!((open[0].evidence[0].value - 0.5).abs() < 0.05, "what a reset hides is no pause: {:?}", open[0].evidence);
 }

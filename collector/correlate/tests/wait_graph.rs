@@ -4,8 +4,8 @@
 mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, link, moves, watch, watch_on};
-use fabriclens_correlate::incident::{Incident, Place};
-use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
+use fabriclens_correlate::incident::{Incident, Location};
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Thresholds, Signal};
 
 const S: i64 = 1_000_000_000;
 /// Nodes of the fabric of these tests.
@@ -37,11 +37,11 @@ fn down(fabric: &Fabric, spine: usize, leaf: usize) -> usize {
     fabric.ports.of_node(SPINES[spine])[leaf]
 }
 
-fn port(node: &str) -> Place {
-    Place::Port { node: node.into(), port: "1".into() }
+fn port(node: &str) -> Location {
+    Location::Port { node: node.into(), port: "1".into() }
 }
 
-fn told(found: &[Incident]) -> Vec<(Kind, Place)> {
+fn told(found: &[Incident]) -> Vec<(IncidentKind, Location)> {
     found.iter().map(|i| (i.kind, i.root.clone())).collect()
 }
 
@@ -72,7 +72,7 @@ fn two(fabric: &Fabric, frame: &mut Frame, [slow, many]: [Option<usize>; 2]) {
 #[test]
 fn two_priorities_that_are_paused_at_once_are_two_chains() {
     let found = watch(80, 40, 0, |fabric, frame| two(fabric, frame, [Some(3), Some(4)]));
-    let expected = [(Kind::SlowReceiver, port("h3")), (Kind::Incast, port("h6"))];
+    let expected = [(IncidentKind::SlowReceiver, port("h3")), (IncidentKind::Incast, port("h6"))];
     assert_eq!(told(&found), expected);
     assert_eq!(found.iter().map(priorities).collect::<Vec<_>>(), [[3], [4]]);
     let held = |at: usize, host: &str| found[at].victim_ports.contains(&port(host));
@@ -86,7 +86,7 @@ fn two_priorities_that_are_paused_at_once_are_two_chains() {
 fn one_priority_is_one_chain_and_so_is_what_nobody_tells_apart() {
     for which in [[Some(3); 2], [None; 2]] {
         let found = watch(80, 40, 0, |fabric, frame| two(fabric, frame, which));
-        assert_eq!(told(&found), [(Kind::SlowReceiver, port("h3"))]);
+        assert_eq!(told(&found), [(IncidentKind::SlowReceiver, port("h3"))]);
         let all = if which[0].is_some() { vec![3] } else { vec![] };
         assert_eq!((priorities(&found[0]), found[0].victim_ports.len()), (all, 10));
     }
@@ -109,8 +109,8 @@ fn a_chain_goes_on_in_its_own_priority_alone() {
         assert_eq!(found.len(), 1, "{:?}", told(&found));
         (found[0].kind, found[0].root.clone(), priorities(&found[0]))
     };
-    assert_eq!(found(3), (Kind::UplinkCongestion, link("leaf1", "spine0"), vec![3]));
-    assert_eq!(found(4), (Kind::FabricCongestion, Place::Fabric, vec![3]), "who holds back priority 3 is not seen");
+    assert_eq!(found(3), (IncidentKind::UplinkCongestion, link("leaf1", "spine0"), vec![3]));
+    assert_eq!(found(4), (IncidentKind::FabricCongestion, Location::Fabric, vec![3]), "who holds back priority 3 is not seen");
 }
 
 /// leaf0, spine0, leaf1 and spine1 wait for each other; leaf1 for spine1 three seconds earlier.
@@ -132,7 +132,7 @@ fn circle(fabric: &Fabric, frame: &mut Frame, priorities: [usize; 4], share: f64
 #[test]
 fn a_circle_that_stands_still_is_a_deadlock() {
     let found = watch(80, 60, 0, |fabric, frame| circle(fabric, frame, [3; 4], 1.0));
-    assert_eq!(told(&found), [(Kind::FabricCongestion, link("leaf1", "spine1"))]);
+    assert_eq!(told(&found), [(IncidentKind::FabricCongestion, link("leaf1", "spine1"))]);
     let text = &found[0].explanation;
     assert!(text.contains("a deadlock") && text.contains("in priority 3"), "{text}");
     assert!(text.starts_with("leaf1, spine1, leaf0, spine0 hold"), "{text}");
@@ -163,7 +163,7 @@ fn a_later_pause_is_not_why_others_were_paused_before() {
             moves(frame, down(fabric, 0, 1), 0.98 * RATE);
         }
     });
-    assert_eq!(told(&found), [(Kind::UplinkCongestion, link("leaf0", "spine0"))]);
+    assert_eq!(told(&found), [(IncidentKind::UplinkCongestion, link("leaf0", "spine0"))]);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn of_two_that_get_too_much_the_first_is_the_root() {
             many(2, [1, 3]);
         }
     });
-    assert_eq!(told(&found), [(Kind::Incast, port("h5"))]);
+    assert_eq!(told(&found), [(IncidentKind::Incast, port("h5"))]);
 }
 
 /// h5 of job `odd` gets more than it can take; `told` are notified for it, the first the most.
@@ -202,7 +202,7 @@ fn marked(fabric: &Fabric, frame: &mut Frame, told: &[usize]) {
 }
 
 fn senders(found: &[Incident]) -> Vec<String> {
-    assert_eq!(told(found), [(Kind::Incast, port("h5"))]);
+    assert_eq!(told(found), [(IncidentKind::Incast, port("h5"))]);
     let all = serde_json::to_value(&found[0]).unwrap()["senders"].clone();
     let text = |s: &serde_json::Value| {
         let of = |key: &str| s[key].as_str().unwrap_or("none").to_owned();
@@ -246,7 +246,7 @@ fn who_is_connected_to_the_one_that_is_marked_is_known_by_queue_pairs() {
             marked(fabric, frame, told);
             frame.set(Signal::CnpTx, host(fabric, also), 15_000.0);
         };
-        senders(&watch_on(&fabric, Limits::default(), |_, _| (), [80, 40, 0], fault))
+        senders(&watch_on(&fabric, Thresholds::default(), |_, _| (), [80, 40, 0], fault))
     };
     assert_eq!(found(&[1, 2, 3], &[7, 2, 1], 5), ["h2 1 of even", "h1 1 of odd"], "h7 is told by another");
     assert_eq!(found(&[1, 2, 3], &[7, 2, 1], 6), ["h2 1 of even", "h1 1 of odd"], "also where two notify");

@@ -1,167 +1,20 @@
 //! Signals over time: the last few minutes, a stretch of them, and what was usual.
 
-use crate::fabric::Fabric;
-use crate::frame::Column;
-use crate::priority::{COLUMNS, column, whole};
-use crate::signal::{ALL, Signal};
-use crate::standing::LOOK_BACK;
-use crate::usual::{Gone, Usual};
+use crate::baseline::reference::Baseline;
+use crate::baseline::removed_ports::RemovedPorts;
+use crate::baseline::window::Window;
+use crate::model::fabric::Fabric;
+use crate::model::frame::Frame;
+use crate::model::signal::Signal;
+use crate::signals::table::{ALL, LOOK_BACK};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
-
-pub use crate::frame::{FULL, Frame};
+use std::sync::Arc;
 
 /// Ticks that are kept.
 const KEPT: usize = 128;
 /// Ticks that tell what is usual.
 const USUAL: usize = 60;
-
-/// Consecutive frames. Means are worked out once, for all ports: every detector asks for them.
-#[derive(Clone, Debug)]
-pub struct Stretch {
-    frames: Vec<Arc<Frame>>,
-    totals: Vec<OnceLock<Totals>>,
-    /// Some of its last frames, of which more is known already.
-    end: Option<Arc<Stretch>>,
-}
-
-/// Of a column: sums, and of how many values each is, by port.
-type Totals = (Box<[f64]>, Box<[u32]>);
-
-impl Default for Stretch {
-    fn default() -> Self {
-        Self::new(Vec::new())
-    }
-}
-
-impl Stretch {
-    pub(crate) fn new(frames: Vec<Arc<Frame>>) -> Self {
-        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None }
-    }
-
-    /// The same, whose last frames are these.
-    #[must_use]
-    pub(crate) fn ends_with(self, end: Option<Arc<Stretch>>) -> Self {
-        Self { end, ..self }
-    }
-
-    /// In the order of time.
-    pub fn frames(&self) -> &[Arc<Frame>] {
-        &self.frames
-    }
-
-    /// How many frames.
-    pub fn ticks(&self) -> usize {
-        self.frames.len()
-    }
-
-    /// Of these ports only.
-    #[must_use]
-    pub fn only(&self, ports: &[usize]) -> Self {
-        Self::new(self.frames.iter().map(|frame| Arc::new(frame.only(ports))).collect())
-    }
-
-    /// With other frames of the same instants.
-    #[must_use]
-    pub fn map(&self, other: impl FnMut(&Arc<Frame>) -> Arc<Frame>) -> Self {
-        Self::new(self.frames.iter().map(other).collect())
-    }
-
-    /// Its last frames.
-    #[must_use]
-    pub fn last(&self, ticks: usize) -> Self {
-        Self::new(self.frames[self.frames.len().saturating_sub(ticks)..].to_vec())
-    }
-
-    /// First and last instant, Unix nanoseconds.
-    pub fn window_ns(&self) -> [i64; 2] {
-        [self.frames.first(), self.frames.last()].map(|f| f.map_or(0, |f| f.time_ns))
-    }
-
-    /// Values of a signal, those that were measured.
-    pub fn values(&self, signal: Signal, port: usize) -> impl Iterator<Item = f64> + '_ {
-        self.frames.iter().filter_map(move |f| f.get(signal, port))
-    }
-
-    /// Their mean; `None` if nothing was measured.
-    pub fn mean(&self, signal: Signal, port: usize) -> Option<f64> {
-        self.mean_of(signal as usize, port)
-    }
-
-    /// What of that mean is one priority's; `None` if nothing is.
-    pub fn mean_part(&self, signal: Signal, priority: usize, port: usize) -> Option<f64> {
-        self.mean_of(column(signal, priority)?, port).filter(|mean| *mean > 0.0)
-    }
-
-    fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
-        let (sums, counts) = self.totals(column);
-        // A part is kept where there is any: where the whole was measured and no part is, it was none.
-        let sum = sums.get(port)?;
-        let counts = whole(column).map_or(counts, |whole| &self.totals(whole as usize).1);
-        let count = counts.get(port).copied().filter(|count| *count > 0)?;
-        Some(sum / f64::from(count))
-    }
-
-    fn totals(&self, column: usize) -> &Totals {
-        self.totals[column].get_or_init(|| self.total(column))
-    }
-
-    fn total(&self, column: usize) -> Totals {
-        let end = self.end.as_ref().map(|end| (end.ticks(), end.totals(column)));
-        let before = self.ticks() - end.map_or(0, |(ticks, _)| ticks);
-        let columns = || self.frames[..before].iter().map(|frame| &frame.columns[column]);
-        let (mut sums, mut counts) = end.map_or_else(Default::default, |(_, (s, c))| (s.to_vec(), c.to_vec()));
-        let ports = columns().map(Column::ports).fold(sums.len(), usize::max);
-        sums.resize(ports, 0.0);
-        counts.resize(ports, 0);
-        for (first, values) in columns().flat_map(Column::stretches) {
-            for ((sum, count), value) in sums[first..].iter_mut().zip(&mut counts[first..]).zip(values) {
-                let measured = !value.is_nan();
-                *sum += if measured { f64::from(*value) } else { 0.0 };
-                *count += u32::from(measured);
-            }
-        }
-        (sums.into(), counts.into())
-    }
-
-    /// The last of them; `None` if nothing was measured. Most ports have no value of most signals, and the mean knows.
-    pub fn newest(&self, signal: Signal, port: usize) -> Option<f64> {
-        self.mean(signal, port)?;
-        self.frames.iter().rev().find_map(|f| f.get(signal, port))
-    }
-
-    /// The highest of them; `None` if nothing was measured.
-    pub fn top(&self, signal: Signal, port: usize) -> Option<f64> {
-        self.values(signal, port).reduce(f64::max)
-    }
-
-    /// Bytes a second that the ports of a job receive and send together, by tick since it began, without what was sent again
-    /// or came out of sequence; ticks without any are left out.
-    pub fn load(&self, fabric: &Fabric, job: usize) -> Vec<f64> {
-        let since_ns = fabric.jobs[job].since_ns;
-        let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
-        frames.map(|f| f.loads(fabric)[job]).filter(|load| !load.is_nan()).collect()
-    }
-
-    /// The same of some ports.
-    pub fn load_of(&self, ports: &[usize], since_ns: i64) -> Vec<f64> {
-        let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
-        frames.map(|f| f.load(ports)).filter(|load| !load.is_nan()).collect()
-    }
-
-    /// Whether all that a port counts stood still for so many ticks in a row: it moved nothing, is not down, and nobody kept it
-    /// from that.
-    pub fn stood_still(&self, port: usize, ticks: usize) -> bool {
-        const MOVES: [Signal; 4] = [Signal::Tx, Signal::Rx, Signal::PauseRx, Signal::XmitWait];
-        let still = |f: &Arc<Frame>| {
-            f.get(Signal::Tx, port).is_some()
-                && f.get(Signal::Up, port) != Some(0.0)
-                && MOVES.iter().all(|s| f.get(*s, port).is_none_or(|rate| rate <= 0.0))
-        };
-        self.frames.windows(ticks).any(|frames| frames.iter().all(still))
-    }
-}
 
 /// The last frames, and those among them and before that tell what is usual.
 #[derive(Default)]
@@ -173,9 +26,9 @@ pub struct History {
     /// Grows with each frame that becomes usual.
     calmed: u64,
     /// What is usual, and of which calm and jobs: it holds for a second, or as long as trouble lasts. By what is known.
-    usual: ((u64, u64), HashMap<usize, Arc<Usual>>),
+    usual: ((u64, u64), HashMap<usize, Arc<Baseline>>),
     /// The same where trouble elsewhere stops nothing, and of which last instant and jobs.
-    there: Option<((i64, u64), Arc<Usual>)>,
+    there: Option<((i64, u64), Arc<Baseline>)>,
 }
 
 impl History {
@@ -235,7 +88,7 @@ impl History {
     }
 
     /// These ports are gone: what was measured of them is nothing of those that have their numbers next.
-    pub fn leave(&mut self, gone: &mut Gone) {
+    pub fn leave(&mut self, gone: &mut RemovedPorts) {
         self.frames.iter_mut().chain(&mut self.calm).for_each(|frame| *frame = gone.frame(frame));
         for port in &gone.ports {
             if let Some(rate) = self.rates.get_mut(*port) {
@@ -303,17 +156,17 @@ impl History {
     }
 
     /// These frames.
-    pub fn stretch(&self, span: Range<usize>) -> Stretch {
-        Stretch::new(self.frames.range(span).cloned().collect())
+    pub fn stretch(&self, span: Range<usize>) -> Window {
+        Window::new(self.frames.range(span).cloned().collect())
     }
 
     /// The last frames that are not of before an instant.
-    pub fn last_since(&self, ticks: usize, time_ns: i64) -> Stretch {
+    pub fn last_since(&self, ticks: usize, time_ns: i64) -> Window {
         self.stretch(self.span_since(ticks, time_ns))
     }
 
     /// The frames from one instant until before another.
-    pub fn between(&self, from_ns: i64, to_ns: i64) -> Stretch {
+    pub fn between(&self, from_ns: i64, to_ns: i64) -> Window {
         self.stretch(self.span_between(from_ns, to_ns))
     }
 
@@ -324,21 +177,21 @@ impl History {
     }
 
     /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
-    pub fn usual(&mut self, fabric: &Fabric, fresh_ns: i64) -> Arc<Usual> {
+    pub fn usual(&mut self, fabric: &Fabric, fresh_ns: i64) -> Arc<Baseline> {
         let of = (self.calmed, fabric.revision());
         if self.usual.0 != of {
             self.usual = (of, HashMap::new());
         }
         let fresh = self.calm.iter().filter(|frame| frame.time_ns >= fresh_ns).count();
         let any = self.usual.1.values().next().cloned();
-        let calm = || Stretch::new(self.calm.iter().cloned().collect());
-        let new = || Arc::new(any.map_or_else(|| Usual::of(calm(), fabric, fresh_ns), |usual| usual.known(fresh)));
+        let calm = || Window::new(self.calm.iter().cloned().collect());
+        let new = || Arc::new(any.map_or_else(|| Baseline::of(calm(), fabric, fresh_ns), |usual| usual.known(fresh)));
         self.usual.1.entry(fresh).or_insert_with(new).clone()
     }
 
     /// What is usual where nothing has been wrong since an instant (Unix ns), although it may be elsewhere: the last frames but
     /// for `lag`. Where these are fewer, or something was wrong, what is usual for all; `fresh_ns` as there.
-    pub fn usual_there(&mut self, fabric: &Fabric, lag: usize, since_ns: i64, fresh_ns: i64) -> Arc<Usual> {
+    pub fn usual_there(&mut self, fabric: &Fabric, lag: usize, since_ns: i64, fresh_ns: i64) -> Arc<Baseline> {
         let mut recent: Vec<Arc<Frame>> = self.frames.iter().rev().skip(lag).cloned().collect();
         recent.retain(|frame| !frame.is_empty());
         recent.truncate(USUAL);
@@ -352,22 +205,17 @@ impl History {
         if let Some((_, usual)) = self.there.as_ref().filter(|(known, _)| *known == of) {
             return usual.clone();
         }
-        let usual = Usual::of(Stretch::new(recent), fabric, i64::MIN);
+        let usual = Baseline::of(Window::new(recent), fabric, i64::MIN);
         self.there.insert((of, Arc::new(usual))).1.clone()
     }
-}
-
-/// Mean of some numbers, if there are any.
-pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, n) = values.fold((0.0, 0usize), |(sum, n), v| (sum + v, n + 1));
-    (n > 0).then(|| sum / n as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::Ports;
-    use crate::topology::Topology;
+    use crate::model::frame::Column;
+    use crate::model::ports::Ports;
+    use crate::model::topology::Topology;
 
     #[test]
     fn what_is_usual_of_few_ports_is_as_it_was_and_of_others_nothing() {
@@ -386,7 +234,7 @@ mod tests {
         assert_eq!((few.fresh, few.stretch.ticks()), (all.fresh, all.stretch.ticks()));
         for port in [0, 6, 7, 8, 129, 130, 299, 300] {
             let kept = [7, 130].contains(&port);
-            let of = |usual: &Usual| (usual.stretch.mean(Signal::Tx, port), usual.stretch.top(Signal::Tx, port));
+            let of = |usual: &Baseline| (usual.stretch.mean(Signal::Tx, port), usual.stretch.top(Signal::Tx, port));
             assert_eq!(of(&few), if kept { of(&all) } else { (None, None) }, "{port}");
         }
         let stretches = few.stretch.frames().iter().flat_map(|f| &f.columns).flat_map(Column::stretches).count();
@@ -411,7 +259,7 @@ mod tests {
         let shorter = Arc::new(history.stretch(18..30).ends_with(Some(shortest)));
         let (plain, known) = (history.stretch(3..30), history.stretch(3..30).ends_with(Some(shorter)));
         for port in 0..400 {
-            let of = |stretch: &Stretch| {
+            let of = |stretch: &Window| {
                 let mean = |signal| stretch.mean(signal, port).map(|mean| (mean * 1e6).round());
                 (
                     mean(Signal::Tx),

@@ -1,18 +1,15 @@
 //! Who is kept from sending: Ethernet holds back by pause, in one priority or in all; InfiniBand by giving no credits, which
-//! the sender counts as waiting. [`crate::graph`] joins them to who waits for whom.
+//! the sender counts as waiting. [`crate::detectors::wait_graph`] joins them to who waits for whom.
 
-use crate::history::{Frame, Stretch};
-use crate::limits::{Limit, limits};
-use crate::priority::Priorities;
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::model::frame::Frame;
+use crate::detectors::hold_signal::{PAUSED, hold_signal};
+use crate::detectors::thresholds::{Threshold, thresholds};
+use crate::model::priority::Priorities;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 use std::sync::Arc;
 
-limits! {
-    /// paused at least so long, a port takes part in who waits for whom
-    PAUSED = "wait.paused", 0.01, "share of time";
-    /// the same on InfiniBand: unable to send (ports that lose arbitration count a little too)
-    CREDITS = "wait.credits", 0.05, "share of line rate";
+thresholds! {
     /// of the time in which a port does not send, this must be explained by its peer, for it to wait for that
     EXPLAINED = "wait.explained", 0.5, "share of idle time";
     /// of the longest queue of a switch: ports with less are not why it holds others back
@@ -30,64 +27,58 @@ const AGAIN: usize = 5;
 
 /// A counter that tells that a port is held, where it is, and from which value on.
 #[derive(Clone, Copy)]
-pub struct Sign {
+pub struct HoldSignal {
     signal: Signal,
     at: usize,
-    least: &'static Limit,
+    least: &'static Threshold,
 }
 
 /// Since when somebody is held.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Began {
+pub struct Onset {
     /// Unix nanoseconds.
     pub at_ns: i64,
     /// It was seen not to be so before; otherwise it may have begun earlier.
     pub seen: bool,
 }
 
-/// What tells of a port that it is held, and from which value on.
-pub fn told(now: &Stretch, port: usize) -> Option<(Signal, &'static Limit)> {
-    let rows = [(Signal::PauseRx, &PAUSED), (Signal::XmitWait, &CREDITS)];
-    rows.into_iter().find(|(signal, _)| now.mean(*signal, port).is_some())
-}
-
-impl Sign {
+impl HoldSignal {
     /// That this port is kept from sending: it is paused, or where pause is not measured without credits.
-    pub fn of(scene: &Scene<'_>, port: usize) -> Option<Self> {
-        told(scene.now, port).map(|(signal, least)| Self { signal, at: port, least })
+    pub fn of(scene: &DetectorContext<'_>, port: usize) -> Option<Self> {
+        hold_signal(scene.now, port).map(|(signal, least)| Self { signal, at: port, least })
     }
 
     /// That this port keeps its peer from sending, by its own word or else by the peer's.
-    pub fn of_peer(scene: &Scene<'_>, port: usize) -> Option<Self> {
+    pub fn of_peer(scene: &DetectorContext<'_>, port: usize) -> Option<Self> {
         let own = scene.now(Signal::PauseTx, port).map(|_| Self { signal: Signal::PauseTx, at: port, least: &PAUSED });
         own.or_else(|| Self::of(scene, scene.fabric.ports.list[port].peer?))
     }
 
     /// Share of time, as far as it may be of a priority.
-    pub fn share(&self, scene: &Scene<'_>, priority: Option<usize>) -> f64 {
+    pub fn share(&self, scene: &DetectorContext<'_>, priority: Option<usize>) -> f64 {
         scene.of_priority(self.signal, self.at, priority).unwrap_or(0.0)
     }
 
     /// Whether that is more than a hiccup.
-    pub fn holds(&self, scene: &Scene<'_>, priority: Option<usize>) -> bool {
+    pub fn holds(&self, scene: &DetectorContext<'_>, priority: Option<usize>) -> bool {
         self.share(scene, priority) >= scene.limit(self.least)
     }
 
     /// In which priorities.
-    pub fn priorities(&self, scene: &Scene<'_>) -> Priorities {
+    pub fn priorities(&self, scene: &DetectorContext<'_>) -> Priorities {
         scene.priorities(self.signal, self.at, scene.limit(self.least))
     }
 
     /// Since when, in a priority.
-    pub fn began(&self, scene: &Scene<'_>, priority: Option<usize>) -> Option<Began> {
+    pub fn began(&self, scene: &DetectorContext<'_>, priority: Option<usize>) -> Option<Onset> {
         let least = scene.limit(self.least);
-        Began::of(scene, |frame| Some(frame.of_priority(self.signal, self.at, priority)? >= least))
+        Onset::of(scene, |frame| Some(frame.of_priority(self.signal, self.at, priority)? >= least))
     }
 }
 
-impl Began {
+impl Onset {
     /// Since when something is so; `None` in a frame: nobody measured it.
-    pub fn of(scene: &Scene<'_>, so: impl Fn(&Frame) -> Option<bool>) -> Option<Self> {
+    pub fn of(scene: &DetectorContext<'_>, so: impl Fn(&Frame) -> Option<bool>) -> Option<Self> {
         let (mut at_ns, mut not) = (None, 0);
         for frame in scene.past.frames().iter().rev() {
             match so(frame) {
@@ -103,19 +94,19 @@ impl Began {
     }
 
     /// Whether it surely began too late to be why something is that began then (Unix ns).
-    pub fn is_later(&self, scene: &Scene<'_>, then_ns: i64) -> bool {
+    pub fn is_later(&self, scene: &DetectorContext<'_>, then_ns: i64) -> bool {
         let later_ns = scene.limit(&LATER) * scene.step_s * 1e9;
         self.seen && (self.at_ns - then_ns) as f64 >= later_ns
     }
 }
 
 /// Share of its link that a port sends.
-pub fn load(scene: &Scene<'_>, port: usize) -> Option<f64> {
+pub fn load(scene: &DetectorContext<'_>, port: usize) -> Option<f64> {
     Some(scene.now(Signal::Tx, port)? / scene.rate(port)?)
 }
 
 /// How much those before a switch wait for it, by frame.
-pub fn waited_for(scene: &Scene<'_>, node: usize) -> Vec<f64> {
+pub fn waited_for(scene: &DetectorContext<'_>, node: usize) -> Vec<f64> {
     let list = &scene.fabric.ports.list;
     let before = scene.fabric.ports.of_node(node).iter().filter_map(|p| list[*p].peer);
     let before: Vec<usize> = before.filter(|p| is_held(scene, *p)).collect();
@@ -128,7 +119,7 @@ pub fn waited_for(scene: &Scene<'_>, node: usize) -> Vec<f64> {
 
 /// Share of its link that a port sends while others wait, by how much ([`waited_for`] its switch): what is full for moments
 /// is not so on average.
-pub fn load_while(scene: &Scene<'_>, waits: &[f64], port: usize) -> Option<f64> {
+pub fn load_while(scene: &DetectorContext<'_>, waits: &[f64], port: usize) -> Option<f64> {
     let rate = scene.rate(port)?;
     let (mut sent, mut waited) = (0.0, 0.0);
     for (frame, wait) in scene.now.frames().iter().zip(waits).filter(|(_, wait)| **wait > 0.0) {
@@ -139,16 +130,16 @@ pub fn load_while(scene: &Scene<'_>, waits: &[f64], port: usize) -> Option<f64> 
 }
 
 /// Share of time in which a port was kept from sending: paused, or where pause is not measured without credits.
-pub fn held(scene: &Scene<'_>, port: usize) -> Option<f64> {
-    Sign::of(scene, port).map(|sign| sign.share(scene, None))
+pub fn held(scene: &DetectorContext<'_>, port: usize) -> Option<f64> {
+    HoldSignal::of(scene, port).map(|sign| sign.share(scene, None))
 }
 
 /// Whether that is more than a hiccup.
-pub fn is_held(scene: &Scene<'_>, port: usize) -> bool {
-    Sign::of(scene, port).is_some_and(|sign| sign.holds(scene, None))
+pub fn is_held(scene: &DetectorContext<'_>, port: usize) -> bool {
+    HoldSignal::of(scene, port).is_some_and(|sign| sign.holds(scene, None))
 }
 
 /// In which priorities.
-pub fn priorities(scene: &Scene<'_>, port: usize) -> Priorities {
-    Sign::of(scene, port).map_or(Priorities::UNKNOWN, |sign| sign.priorities(scene))
+pub fn priorities(scene: &DetectorContext<'_>, port: usize) -> Priorities {
+    HoldSignal::of(scene, port).map_or(Priorities::UNKNOWN, |sign| sign.priorities(scene))
 }

@@ -1,12 +1,15 @@
 //! What a detector is given: a stretch of time, what was usual before it, and the fabric. It asks; it keeps nothing.
 
-use crate::district::District;
-use crate::fabric::{Fabric, Job};
-use crate::history::{Frame, Stretch, mean};
-use crate::limits::{Limit, Limits};
-use crate::priority::{PRIORITIES, Priorities};
-use crate::signal::Signal;
-use crate::usual::{Load, Usual};
+use crate::detectors::fault_domain::FaultDomain;
+use crate::model::fabric::{Fabric, Job};
+use crate::baseline::window::Window;
+use crate::model::frame::Frame;
+use crate::model::stats::mean;
+use crate::detectors::thresholds::{Threshold, Thresholds};
+use crate::model::priority::{PRIORITIES, Priorities};
+use crate::model::signal::Signal;
+use crate::baseline::job_load::JobLoad;
+use crate::baseline::reference::Baseline;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 
@@ -17,37 +20,37 @@ const MOVES: f64 = 1e6;
 const SAME: f64 = 0.9;
 
 /// See the module. Values are `None` where nothing was measured.
-pub struct Scene<'a> {
+pub struct DetectorContext<'a> {
     /// Ports, cables and jobs.
     pub fabric: &'a Fabric,
     /// What is judged.
-    pub now: &'a Stretch,
+    pub now: &'a Window,
     /// The same and what was before it, as far as it is known: who was first.
-    pub past: &'a Stretch,
+    pub past: &'a Window,
     /// Before trouble.
-    pub usual: &'a Usual,
+    pub usual: &'a Baseline,
     /// Seconds from one tick to the next.
     pub step_s: f64,
     /// The part of the fabric that is judged.
-    pub district: &'a District,
+    pub district: &'a FaultDomain,
     /// Numbers to compare with.
-    pub limits: &'a Limits,
-    fares: &'a Fares,
+    pub limits: &'a Thresholds,
+    fares: &'a SlowdownCache,
 }
 
 /// How all jobs fare, once it was asked.
-pub type Fares = OnceCell<Vec<Option<Fare>>>;
+pub type SlowdownCache = OnceCell<Vec<Option<JobSlowdown>>>;
 
-impl<'a> Scene<'a> {
+impl<'a> DetectorContext<'a> {
     /// Of its parts, of ticks that are so many seconds apart. `fares` is of no other stretch, usual or fabric.
     pub fn new(
         fabric: &'a Fabric,
-        limits: &'a Limits,
-        [now, past]: [&'a Stretch; 2],
-        usual: &'a Usual,
+        limits: &'a Thresholds,
+        [now, past]: [&'a Window; 2],
+        usual: &'a Baseline,
         step_s: f64,
-        district: &'a District,
-        fares: &'a Fares,
+        district: &'a FaultDomain,
+        fares: &'a SlowdownCache,
     ) -> Self {
         Self { fabric, now, past, usual, step_s, district, limits, fares }
     }
@@ -73,8 +76,8 @@ impl<'a> Scene<'a> {
     }
 
     /// The same of its last ticks alone. `fares` is of no other.
-    pub fn lately<'b>(&'b self, now: &'b Stretch, fares: &'b Fares) -> Scene<'b> {
-        Scene { now, fares, ..*self }
+    pub fn lately<'b>(&'b self, now: &'b Window, fares: &'b SlowdownCache) -> DetectorContext<'b> {
+        DetectorContext { now, fares, ..*self }
     }
 
     /// Seconds of the stretch.
@@ -83,7 +86,7 @@ impl<'a> Scene<'a> {
     }
 
     /// A number to compare with.
-    pub fn limit(&self, limit: &Limit) -> f64 {
+    pub fn limit(&self, limit: &Threshold) -> f64 {
         self.limits.get(limit)
     }
 
@@ -153,12 +156,12 @@ impl<'a> Scene<'a> {
     }
 
     /// How a job fares; `None` if that cannot be told.
-    pub fn fare(&self, job: usize) -> Option<Fare> {
+    pub fn fare(&self, job: usize) -> Option<JobSlowdown> {
         self.fares.get_or_init(|| (0..self.fabric.jobs.len()).map(|job| self.judge(job)).collect())[job]
     }
 
     /// How all jobs fare of which that can be told.
-    pub fn fares(&self) -> impl Iterator<Item = (usize, Fare)> + '_ {
+    pub fn fares(&self) -> impl Iterator<Item = (usize, JobSlowdown)> + '_ {
         self.jobs().filter_map(|job| Some((job, self.fare(job)?)))
     }
 
@@ -172,11 +175,11 @@ impl<'a> Scene<'a> {
         still.into_iter().filter(|port| goes_on.contains(end(port).port.as_str())).collect()
     }
 
-    fn judge(&self, job: usize) -> Option<Fare> {
+    fn judge(&self, job: usize) -> Option<JobSlowdown> {
         let usual = self.usual.job(self.fabric, job)?;
-        let fare = |now: Vec<f64>, usual: &Load| {
+        let fare = |now: Vec<f64>, usual: &JobLoad| {
             let (now, ticks) = (mean(now.into_iter())?, self.now.ticks());
-            Some(Fare { ratio: now / usual.mean(), chance: usual.chance(ticks), high: usual.high(ticks) })
+            Some(JobSlowdown { ratio: now / usual.mean(), chance: usual.chance(ticks), high: usual.high(ticks) })
         };
         let all = fare(self.now.load(self.fabric, job), usual)?;
         if all.ratio >= 1.0 {
@@ -190,14 +193,14 @@ impl<'a> Scene<'a> {
         if others.len() == job.ports.len() {
             return Some(all);
         }
-        let usual = Load::of(self.usual.stretch.load_of(&others, job.since_ns), job.since_ns);
+        let usual = JobLoad::of(self.usual.stretch.load_of(&others, job.since_ns), job.since_ns);
         usual.and_then(|usual| fare(self.now.load_of(&others, job.since_ns), &usual)).or(Some(all))
     }
 }
 
 /// A job's traffic beside what was usual of it. All are relative to its mean.
 #[derive(Clone, Copy, Debug)]
-pub struct Fare {
+pub struct JobSlowdown {
     /// Now.
     pub ratio: f64,
     /// How much it differs by chance over a time as long.
@@ -206,7 +209,7 @@ pub struct Fare {
     pub high: f64,
 }
 
-impl Fare {
+impl JobSlowdown {
     /// Whether it lost more than a part, for sure.
     pub fn lost(&self, part: f64) -> bool {
         self.ratio + self.chance < 1.0 - part

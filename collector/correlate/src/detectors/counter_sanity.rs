@@ -1,10 +1,12 @@
 //! Counters that cannot be right. They accuse nobody (what is judged leaves them out, or hears the other end); whose they are
 //! is kept for a while, because somebody should look at that agent, driver or cable.
 
-use crate::detect::HELD;
-use crate::history::{Frame, Stretch, mean};
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::detectors::host_pause::HELD;
+use crate::baseline::window::Window;
+use crate::model::frame::Frame;
+use crate::model::stats::mean;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ const MOST: usize = 100;
 
 /// What is wrong with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum ImplausibleReason {
     /// A port that always moved something moves nothing, and the rest of its job goes on.
     StandsStill,
     /// It moved more than twice what its link carries.
@@ -38,7 +40,7 @@ pub enum Reason {
     PauseNotCounted,
 }
 
-impl Reason {
+impl ImplausibleReason {
     /// Name in labels.
     pub fn name(self) -> &'static str {
         match self {
@@ -62,20 +64,20 @@ impl Reason {
 
 /// Ports and what is wrong with them, as lately seen.
 #[derive(Default)]
-pub struct Doubts {
+pub struct CounterSanity {
     /// When there was a sign last, Unix ns.
-    seen_ns: BTreeMap<(usize, Reason), i64>,
+    seen_ns: BTreeMap<(usize, ImplausibleReason), i64>,
     looked_ns: i64,
 }
 
-impl Doubts {
+impl CounterSanity {
     /// Those of now.
-    pub fn all(&self) -> impl Iterator<Item = (usize, Reason)> + '_ {
+    pub fn all(&self) -> impl Iterator<Item = (usize, ImplausibleReason)> + '_ {
         self.seen_ns.keys().copied()
     }
 
     /// Takes over a sign.
-    pub fn note(&mut self, port: usize, reason: Reason, now_ns: i64) {
+    pub fn note(&mut self, port: usize, reason: ImplausibleReason, now_ns: i64) {
         if self.seen_ns.len() < MOST || self.seen_ns.contains_key(&(port, reason)) {
             self.seen_ns.insert((port, reason), now_ns);
         }
@@ -96,34 +98,34 @@ impl Doubts {
     }
 
     /// Looks for signs, and forgets what had none for a while.
-    pub fn look(&mut self, scene: &Scene<'_>) {
+    pub fn look(&mut self, scene: &DetectorContext<'_>) {
         let now_ns = self.looked_ns;
         for port in scene.host_ports() {
             if let Some(reason) = pause(scene, port) {
                 self.note(port, reason, now_ns);
             }
         }
-        for port in still(scene, |port| self.seen_ns.contains_key(&(port, Reason::StandsStill))) {
-            self.note(port, Reason::StandsStill, now_ns);
+        for port in still(scene, |port| self.seen_ns.contains_key(&(port, ImplausibleReason::StandsStill))) {
+            self.note(port, ImplausibleReason::StandsStill, now_ns);
         }
         self.seen_ns.retain(|_, seen_ns| now_ns.saturating_sub(*seen_ns) as f64 <= KEPT_S * 1e9);
     }
 }
 
 /// Whether the two ends of a cable say of pause what cannot both be.
-fn pause(scene: &Scene<'_>, port: usize) -> Option<Reason> {
+fn pause(scene: &DetectorContext<'_>, port: usize) -> Option<ImplausibleReason> {
     let peer = scene.wired(port)?;
     let both = |f: &Arc<Frame>| Some((f.get(Signal::PauseTx, port)?, f.get(Signal::PauseRx, peer)?));
     let ticks: Vec<(f64, f64)> = scene.now.frames().iter().filter_map(both).collect();
     let [says, felt] = [mean(ticks.iter().map(|both| both.0))?, mean(ticks.iter().map(|both| both.1))?];
     let beyond = |one: f64, other: f64| one >= scene.limit(&HELD) && one > DIFFERS * other;
-    let reason = if says > felt { Reason::PauseNotFelt } else { Reason::PauseNotCounted };
+    let reason = if says > felt { ImplausibleReason::PauseNotFelt } else { ImplausibleReason::PauseNotCounted };
     beyond(says.max(felt), says.min(felt)).then_some(reason)
 }
 
 /// Ports that stand still alone; what is `known` may have become usual.
-fn still(scene: &Scene<'_>, known: impl Fn(usize) -> bool) -> Vec<usize> {
-    let before: &Stretch = &scene.usual.stretch;
+fn still(scene: &DetectorContext<'_>, known: impl Fn(usize) -> bool) -> Vec<usize> {
+    let before: &Window = &scene.usual.stretch;
     if before.ticks() < KNOWN {
         return Vec::new();
     }

@@ -1,30 +1,54 @@
 //! InfiniBand: no pause, but credits. A port that has data and no credits (or loses arbitration) counts what it could not
 //! send. Alone that only says "could not send"; with the counters of the switches, who waits for whom names the place.
 
-use super::{circle, evidence, name, percent};
-use crate::finding::{Finding, Kind, Root};
-use crate::graph::terminals;
-use crate::limits::{Limit, limits};
-use crate::scene::Scene;
-use crate::signal::Signal;
-use crate::wait::{FULL, load_while, waited_for};
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::deadlock;
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::detectors::wait_graph::terminals;
+use crate::detectors::thresholds::{Threshold, thresholds};
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
+use crate::detectors::backpressure::{FULL, load_while, waited_for};
 
-limits! {
+pub(super) const HOT_ROW: Detector = Detector {
+    name: "credits_hot",
+    warm_up_s: 30.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: THRESHOLDS,
+    run: hot,
+};
+
+pub(super) const WARM_ROW: Detector = Detector {
+    name: "credits",
+    warm_up_s: 60.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: THRESHOLDS,
+    run: warm,
+};
+
+thresholds! {
     /// could not send, over half a minute
     HOT = "credits_hot.held", 0.2, "share of line rate";
     /// could not send, over a minute
     WARM = "credits.held", 0.05, "share of line rate";
 }
 
-pub(super) fn hot(scene: &Scene<'_>) -> Vec<Finding> {
+fn hot(scene: &DetectorContext<'_>) -> Vec<Finding> {
     judge(scene, &HOT)
 }
 
-pub(super) fn warm(scene: &Scene<'_>) -> Vec<Finding> {
+fn warm(scene: &DetectorContext<'_>) -> Vec<Finding> {
     judge(scene, &WARM)
 }
 
-fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
+fn judge(scene: &DetectorContext<'_>, limit: &Threshold) -> Vec<Finding> {
     let fabric = scene.fabric;
     let least = scene.limit(limit);
     let waits = |port: usize| {
@@ -47,7 +71,7 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
             name(scene, port),
             percent(share)
         );
-        Some((found(Kind::SlowReceiver, Root::Port(port), 0.9, switch, share, text), share))
+        Some((found(IncidentKind::SlowReceiver, LocationId::Port(port), 0.9, switch, share, text), share))
     };
     let mut hosts: Vec<(Finding, f64)> = scene.host_ports().filter_map(slow).collect();
     hosts.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -64,7 +88,7 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
     let narrowest = ends.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(port, _)| port);
     let full = narrowest.and_then(of);
     let own = evidence(scene, Signal::XmitWait, worst, share, least);
-    let circle = || circle::find(scene, worst, None, &own);
+    let circle = || deadlock::find(scene, worst, None, &own);
     if let Some(found) = full.is_none().then(circle).flatten() {
         return vec![found];
     }
@@ -75,15 +99,15 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
                 name(scene, host)
             );
             let culprits = fabric.job_of(host).into_iter().collect();
-            found(Kind::Incast, Root::Port(host), 0.8, worst, share, text).by(culprits)
+            found(IncidentKind::Incast, LocationId::Port(host), 0.8, worst, share, text).by(culprits)
         }
         Some((port, _)) => {
-            let root = fabric.ports.list[port].link.map_or(Root::Fabric, Root::Link);
+            let root = fabric.ports.list[port].link.map_or(LocationId::Fabric, LocationId::Link);
             let text = format!(
                 "more goes out of {} than its link carries; those before it wait for credits.",
                 name(scene, port)
             );
-            found(Kind::UplinkCongestion, root, 0.6, worst, share, text)
+            found(IncidentKind::UplinkCongestion, root, 0.6, worst, share, text)
         }
         None => {
             let text = format!(
@@ -92,7 +116,7 @@ fn judge(scene: &Scene<'_>, limit: &Limit) -> Vec<Finding> {
                 name(scene, worst),
                 percent(share)
             );
-            found(Kind::FabricCongestion, Root::Fabric, 0.4, worst, share, text)
+            found(IncidentKind::FabricCongestion, LocationId::Fabric, 0.4, worst, share, text)
         }
     };
     vec![one]

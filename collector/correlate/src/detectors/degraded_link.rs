@@ -1,14 +1,28 @@
 //! A link that carries less than it should: it says so itself (its rate fell, or lanes are gone), or it shows: data waits all
 //! the time and still no more goes out than a part of the rate; or error correction has ever more to mend.
 
-use super::{evidence, name, percent};
-use crate::finding::{Evidence, Finding, Kind, Root};
-use crate::history::{Frame, mean};
-use crate::limits::limits;
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name, percent};
+use crate::model::finding::{Evidence, Finding};
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::frame::Frame;
+use crate::model::stats::mean;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 
-limits! {
+pub(super) const DETECTOR: Detector = Detector {
+    name: "degraded_link",
+    warm_up_s: 20.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
     /// of its rate before, or of the topology's: below this a link is degraded
     LESS = "degraded_link.rate", 0.9, "share of rate";
     /// of the lanes that it had before: with fewer a link is degraded
@@ -33,25 +47,25 @@ limits! {
     MENDED = "degraded_link.mended_least", 100.0, "per second";
 }
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
     let ports = &scene.fabric.ports;
     let links = scene.fabric.topology.links.iter().enumerate().map(|(at, link)| {
         let ends = link.ends.each_ref().map(|end| ports.at(end));
-        (Root::Link(at), ends.into_iter().flatten().collect())
+        (LocationId::Link(at), ends.into_iter().flatten().collect())
     });
     // Where nobody knows the cables, a port stands for its own.
-    let alone = (0..ports.list.len()).filter(|p| ports.list[*p].link.is_none()).map(|p| (Root::Port(p), vec![p]));
-    let judge = |(root, ports): (Root, Vec<usize>)| {
+    let alone = (0..ports.list.len()).filter(|p| ports.list[*p].link.is_none()).map(|p| (LocationId::Port(p), vec![p]));
+    let judge = |(root, ports): (LocationId, Vec<usize>)| {
         let first = |judge: Judge| ports.iter().find_map(|p| judge(scene, &root, *p));
         first(says).or_else(|| first(narrows)).or_else(|| first(shows)).or_else(|| first(wears))
     };
     links.chain(alone).filter_map(judge).collect()
 }
 
-type Judge = fn(&Scene<'_>, &Root, usize) -> Option<Finding>;
+type Judge = fn(&DetectorContext<'_>, &LocationId, usize) -> Option<Finding>;
 
 /// Its rate fell.
-fn says(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
+fn says(scene: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     let rate = scene.now.newest(Signal::Rate, port)?;
     let should = scene.rate(port)?.max(scene.fabric.nominal(port).unwrap_or(0.0));
     let least = scene.limit(&LESS) * should;
@@ -63,25 +77,25 @@ fn says(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
     let lost = lanes(scene, port);
     let why = lost.as_ref().map_or_else(String::new, |(_, what)| format!(": {what}"));
     let text = format!("the link at {} runs at {} of its rate{why}.", name(scene, port), percent(rate / should));
-    let found = Finding::new(Kind::DegradedLink, root.clone(), 0.97, evidence, text).since(began);
+    let found = Finding::new(IncidentKind::DegradedLink, root.clone(), 0.97, evidence, text).since(began);
     Some(lost.into_iter().fold(found, |found, (width, _)| found.and(width)))
 }
 
 /// A port that is down tells any rate and width.
-fn is_down(scene: &Scene<'_>, port: usize) -> bool {
+fn is_down(scene: &DetectorContext<'_>, port: usize) -> bool {
     scene.now.newest(Signal::Up, port) == Some(0.0)
 }
 
 /// Lanes are gone, though nobody tells the rate, or it is what it was.
-fn narrows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
+fn narrows(scene: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     let (width, what) = lanes(scene, port).filter(|_| !is_down(scene, port))?;
     let began = scene.first(|f| f.get(Signal::Width, port).is_some_and(|lanes| lanes < width.threshold));
     let text = format!("the link at {} lost lanes: {what}.", name(scene, port));
-    Some(Finding::new(Kind::DegradedLink, root.clone(), 0.97, width, text).since(began))
+    Some(Finding::new(IncidentKind::DegradedLink, root.clone(), 0.97, width, text).since(began))
 }
 
 /// Lanes of a port, if it had more, and how that is called.
-fn lanes(scene: &Scene<'_>, port: usize) -> Option<(Evidence, String)> {
+fn lanes(scene: &DetectorContext<'_>, port: usize) -> Option<(Evidence, String)> {
     let is = scene.now.newest(Signal::Width, port)?;
     let was = scene.usual(Signal::Width, port)?;
     let least = scene.limit(&LANES) * was;
@@ -90,7 +104,7 @@ fn lanes(scene: &Scene<'_>, port: usize) -> Option<(Evidence, String)> {
 }
 
 /// It does not carry what waits.
-fn shows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
+fn shows(scene: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     // Few ports tell their queue.
     scene.now(Signal::Queue, port)?;
     let rate = scene.rate(port)?;
@@ -123,11 +137,11 @@ fn shows(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
         name(scene, port),
         percent(share)
     );
-    Some(Finding::new(Kind::DegradedLink, root.clone(), 0.9, sent, text).and(queue).inferred())
+    Some(Finding::new(IncidentKind::DegradedLink, root.clone(), 0.9, sent, text).and(queue).inferred())
 }
 
 /// Error correction mends far more than it did a day ago.
-fn wears(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
+fn wears(scene: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     let last = |signal| scene.now.newest(signal, port);
     // Minutes say nothing: rates over five of them grow as a collector or an agent begins.
     let before = last(Signal::FecMendedBefore)?;
@@ -141,5 +155,5 @@ fn wears(scene: &Scene<'_>, root: &Root, port: usize) -> Option<Finding> {
         name(scene, port),
         mended / before.max(1.0)
     );
-    Some(Finding::new(Kind::DegradedLink, root.clone(), 0.5, evidence, text))
+    Some(Finding::new(IncidentKind::DegradedLink, root.clone(), 0.5, evidence, text))
 }

@@ -1,17 +1,31 @@
 //! Flows that share one of several equal links out of a leaf while the others idle: the leaf sends no more than before,
 //! one of its uplinks got more and a larger part of it, and somebody loses.
 
-use super::{evidence, name, percent};
-use crate::finding::{Finding, Kind, Root};
-use crate::history::{Frame, mean};
-use crate::limits::limits;
-use crate::scene::Scene;
-use crate::signal::Signal;
-use crate::topology::Role;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name, percent};
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::frame::Frame;
+use crate::model::stats::mean;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
+use crate::model::topology::Role;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-limits! {
+pub(super) const DETECTOR: Detector = Detector {
+    name: "ecmp_collision",
+    warm_up_s: 20.0,
+    baseline_s: 40.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
     /// how much a link's part of its leaf's traffic must have grown
     SHIFT = "ecmp_collision.shift", 0.1, "share of leaf";
     /// the same, of what it was
@@ -28,7 +42,7 @@ limits! {
     LOSS = "ecmp_collision.loss", 0.05, "share of usual bytes";
 }
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
     let fabric = scene.fabric;
     let leaves = scene.district.nodes.iter().copied().filter(|n| fabric.topology.nodes[*n].role == Role::Leaf);
     let mut found: Vec<Collision> = leaves.filter_map(|leaf| judge(scene, leaf)).collect();
@@ -51,7 +65,7 @@ struct Collision {
     lose: BTreeSet<usize>,
 }
 
-fn judge(scene: &Scene<'_>, leaf: usize) -> Option<Collision> {
+fn judge(scene: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     let fabric = scene.fabric;
     let limit = |row| scene.limit(row);
     let up = |port: &usize| fabric.peer_node(*port).is_some_and(|n| fabric.topology.nodes[n].role != Role::Host);
@@ -91,6 +105,6 @@ fn judge(scene: &Scene<'_>, leaf: usize) -> Option<Collision> {
         percent(grown)
     );
     let link = fabric.ports.list[port].link?;
-    let finding = Finding::new(Kind::EcmpCollision, Root::Link(link), 0.75, evidence, text);
+    let finding = Finding::new(IncidentKind::EcmpCollision, LocationId::Link(link), 0.75, evidence, text);
     Some(Collision { finding, grown, lose })
 }

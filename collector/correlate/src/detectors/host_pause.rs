@@ -5,15 +5,30 @@
 //! the pause back as soon as there is room, so one frame stands for a short time. A storm repeats the longest pause. A NIC
 //! with stall prevention says by itself that its pause is a storm.
 
-use super::{evidence, name, pcie, percent};
-use crate::finding::{Evidence, Finding, Kind, Root};
-use crate::history::{Frame, mean};
-use crate::limits::limits;
-use crate::priority::Priorities;
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::pcie;
+use crate::model::finding::{Evidence, Finding};
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::frame::Frame;
+use crate::model::stats::mean;
+use crate::detectors::thresholds::thresholds;
+use crate::model::priority::Priorities;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 
-limits! {
+pub(super) const DETECTOR: Detector = Detector {
+    name: "host_pause",
+    warm_up_s: 3.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
     /// from here on a NIC's pause is more than a hiccup
     HELD = "host_pause.held", 0.01, "share of time";
     /// the same where a driver counts frames and no time: each is taken for the longest pause, so this is the most it can be
@@ -33,7 +48,7 @@ limits! {
 /// Quanta of the longest pause that one frame asks for, times bits in one.
 const LONGEST_BITS: f64 = 65_535.0 * 512.0;
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
     let of = |port| {
         let events = storm_events(scene, port);
         let judged = judge(scene, port, events.is_some());
@@ -43,7 +58,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 /// What the NIC itself calls a storm.
-fn storm_events(scene: &Scene<'_>, port: usize) -> Option<Finding> {
+fn storm_events(scene: &DetectorContext<'_>, port: usize) -> Option<Finding> {
     let events = |signal| Some(scene.now(signal, port)? * scene.seconds()).filter(|n| *n > 0.0);
     let (signal, events, sure, what) = match (events(Signal::StormErrors), events(Signal::StormWarnings)) {
         (Some(n), _) => (Signal::StormErrors, n, 0.98, "found itself pausing without end, and stopped that by force"),
@@ -54,7 +69,7 @@ fn storm_events(scene: &Scene<'_>, port: usize) -> Option<Finding> {
     let evidence = evidence(scene, signal, port, events, 0.0);
     let text = format!("{} {what}: its own storm events tell.", name(scene, port));
     let which = scene.priorities(Signal::PauseTx, port, scene.limit(&HELD));
-    Some(Finding::new(Kind::PfcStorm, Root::Port(port), sure, evidence, text).within(which).since(began))
+    Some(Finding::new(IncidentKind::PfcStorm, LocationId::Port(port), sure, evidence, text).within(which).since(began))
 }
 
 /// Share of time for which a port kept its peer from sending: as measured at either end, or at most.
@@ -68,7 +83,7 @@ struct Held {
 }
 
 impl Held {
-    fn new(scene: &Scene<'_>, port: usize) -> Option<Self> {
+    fn new(scene: &DetectorContext<'_>, port: usize) -> Option<Self> {
         let longest = scene.rate(port).map(|rate| LONGEST_BITS / (rate * 8.0));
         let peer = scene.wired(port);
         let felt = peer.and_then(|peer| scene.now(Signal::PauseRx, peer));
@@ -95,13 +110,13 @@ impl Held {
     }
 
     /// In which priorities, by the counter that tells it.
-    fn priorities(&self, scene: &Scene<'_>, signal: Signal, at: usize) -> Priorities {
+    fn priorities(&self, scene: &DetectorContext<'_>, signal: Signal, at: usize) -> Priorities {
         let each = if self.estimated { self.longest.unwrap_or(0.0) } else { 1.0 };
         scene.priorities(signal, at, self.least / each)
     }
 
     /// The counter that tells it, and whose.
-    fn told(&self, scene: &Scene<'_>, port: usize) -> (Signal, usize) {
+    fn told(&self, scene: &DetectorContext<'_>, port: usize) -> (Signal, usize) {
         let counts = scene.now(Signal::PauseTx, port).is_some_and(|share| share >= self.least);
         match self.peer {
             _ if self.estimated => (Signal::PauseFrames, port),
@@ -111,7 +126,7 @@ impl Held {
     }
 }
 
-fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
+fn judge(scene: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding> {
     let how = Held::new(scene, port)?;
     let frames = || scene.now.frames().iter();
     let held = mean(frames().filter_map(|f| how.share(f, port)))?;
@@ -123,9 +138,9 @@ fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
     let which = how.priorities(scene, signal, at);
     let (storm, sure, why) = is_storm(scene, port, &how, held, warns);
     let (kind, what) = if storm {
-        (Kind::PfcStorm, "without need: what it got did not fill its buffer")
+        (IncidentKind::PfcStorm, "without need: what it got did not fill its buffer")
     } else {
-        (Kind::SlowReceiver, "because it does not drain what it gets")
+        (IncidentKind::SlowReceiver, "because it does not drain what it gets")
     };
     let began = scene.first(|f| how.holds(f, port));
     let mut own = evidence(scene, signal, at, held, how.least);
@@ -139,13 +154,13 @@ fn judge(scene: &Scene<'_>, port: usize, warns: bool) -> Option<Finding> {
         which.words(),
         percent(held.min(1.0))
     );
-    let found = Finding::new(kind, Root::Port(port), sure, own, text).within(which).since(began);
+    let found = Finding::new(kind, LocationId::Port(port), sure, own, text).within(which).since(began);
     let found = why.into_iter().fold(found, Finding::and);
     Some(if storm { found } else { pcie::refine(scene, port, found) })
 }
 
 /// Whether a NIC pauses without need (it may warn of that itself), how sure that is, and what tells the two apart.
-fn is_storm(scene: &Scene<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64, Vec<Evidence>) {
+fn is_storm(scene: &DetectorContext<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64, Vec<Evidence>) {
     let rate = scene.rate(port).unwrap_or(f64::NAN);
     // A NIC that counts none of its pauses tells nothing of them.
     let (signal, at) = how.told(scene, port);

@@ -1,17 +1,30 @@
 //! Many send to one: the port towards one host is full while that host takes all it gets.
 
-use super::{evidence, name};
-use crate::finding::{Evidence, Finding, Kind, Root};
-use crate::graph::{Terminal, terminals};
-use crate::history::Frame;
-use crate::limits::limits;
-use crate::priority::Priorities;
-use crate::scene::Scene;
-use crate::signal::Signal;
-use crate::wait::PAUSED;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name};
+use crate::model::finding::{Evidence, Finding};
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::detectors::wait_graph::{CongestionRoot, terminals};
+use crate::model::frame::Frame;
+use crate::detectors::thresholds::thresholds;
+use crate::model::priority::Priorities;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
+use crate::detectors::hold_signal::PAUSED;
 use std::sync::Arc;
 
-limits! {
+pub(super) const DETECTOR: Detector = Detector {
+    name: "incast",
+    warm_up_s: 8.0,
+    baseline_s: 10.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
     /// of the next longest queue towards a host: how much longer one must be to be the one
     ALONE = "incast.alone", 3.0, "times the next";
     /// of the longest queue towards a host: an uplink's that is so much longer is the narrower place
@@ -29,7 +42,7 @@ limits! {
 /// The port that too much is sent to, in which priorities, what tells it, and how sure that is.
 type Target = (usize, Priorities, Evidence, f64);
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
     let measured = scene.switch_ports().any(|p| scene.now(Signal::Tx, p).is_some());
     let targets = if measured { from_switches(scene) } else { from_hosts(scene).into_iter().collect() };
     let found = |(port, which, evidence, sure): Target| {
@@ -40,13 +53,13 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
             name(scene, port),
             which.words()
         );
-        Finding::new(Kind::Incast, Root::Port(port), sure, evidence, text).by(culprits).to(vec![port]).within(which)
+        Finding::new(IncidentKind::Incast, LocationId::Port(port), sure, evidence, text).by(culprits).to(vec![port]).within(which)
     };
     targets.into_iter().map(found).collect()
 }
 
 /// In each priority the host port behind the one long queue.
-fn from_switches(scene: &Scene<'_>) -> Vec<Target> {
+fn from_switches(scene: &DetectorContext<'_>) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
     for (priority, terminals) in terminals(scene) {
         let Some((host, evidence)) = alone(scene, &terminals, priority) else { continue };
@@ -61,7 +74,7 @@ fn from_switches(scene: &Scene<'_>) -> Vec<Target> {
     targets
 }
 
-fn alone(scene: &Scene<'_>, terminals: &[Terminal], priority: Option<usize>) -> Option<(usize, Evidence)> {
+fn alone(scene: &DetectorContext<'_>, terminals: &[CongestionRoot], priority: Option<usize>) -> Option<(usize, Evidence)> {
     let pauses = |host: usize| scene.of_priority(Signal::PauseTx, host, priority).unwrap_or(0.0);
     let towards: Vec<(usize, f64)> = terminals
         .iter()
@@ -79,7 +92,7 @@ fn alone(scene: &Scene<'_>, terminals: &[Terminal], priority: Option<usize>) -> 
 }
 
 /// The one that gets far more marked packets than all others, while switches pause senders.
-fn from_hosts(scene: &Scene<'_>) -> Option<Target> {
+fn from_hosts(scene: &DetectorContext<'_>) -> Option<Target> {
     let limit = |row| scene.limit(row);
     let paused =
         scene.host_ports().any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= scene.limit(&PAUSED)));

@@ -1,13 +1,36 @@
 //! Links that go down: one that is, one that flaps, and all links of a node at once, which is one event and not many.
 
-use super::{evidence, name};
-use crate::finding::{Evidence, Finding, Kind, Root};
-use crate::limits::limits;
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name};
+use crate::model::finding::{Evidence, Finding};
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 use std::collections::HashSet;
 
-limits! {
+pub(super) const FLAP: Detector = Detector {
+    name: "link_flap",
+    warm_up_s: 120.0,
+    baseline_s: 0.0,
+    looks_back: true,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run: flap,
+};
+
+pub(super) const DOWN: Detector = Detector {
+    name: "link_down",
+    warm_up_s: 4.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run: down,
+};
+
+thresholds! {
     /// samples in a row that a port must be down
     SAMPLES = "link_down.samples", 2.0, "samples";
     /// of a node's links: if so many are down at once, it is the node
@@ -28,33 +51,33 @@ struct Line {
 }
 
 /// Each link once, by its first port.
-fn lines(scene: &Scene<'_>) -> Vec<Line> {
+fn lines(scene: &DetectorContext<'_>) -> Vec<Line> {
     let ports = scene.fabric.ports.list.iter().enumerate();
-    let first = |(at, port): &(usize, &crate::fabric::Port)| port.peer.is_none_or(|peer| *at < peer);
+    let first = |(at, port): &(usize, &crate::model::ports::Port)| port.peer.is_none_or(|peer| *at < peer);
     ports.filter(first).map(|(port, p)| Line { port, link: p.link }).collect()
 }
 
-fn ends(scene: &Scene<'_>, line: Line) -> impl Iterator<Item = usize> {
+fn ends(scene: &DetectorContext<'_>, line: Line) -> impl Iterator<Item = usize> {
     [Some(line.port), scene.fabric.ports.list[line.port].peer].into_iter().flatten()
 }
 
-fn root(line: Line) -> Root {
-    line.link.map_or(Root::Port(line.port), Root::Link)
+fn root(line: Line) -> LocationId {
+    line.link.map_or(LocationId::Port(line.port), LocationId::Link)
 }
 
 /// Whether a port was up at any time that is known.
-fn was_up(scene: &Scene<'_>, port: usize) -> bool {
-    let top = |stretch: &crate::history::Stretch| stretch.top(Signal::Up, port) == Some(1.0);
+fn was_up(scene: &DetectorContext<'_>, port: usize) -> bool {
+    let top = |stretch: &crate::baseline::window::Window| stretch.top(Signal::Up, port) == Some(1.0);
     top(&scene.usual.stretch) || top(scene.now)
 }
 
 /// Whether a port was up all the time, as nearly all are.
-fn always_up(scene: &Scene<'_>, port: usize) -> bool {
+fn always_up(scene: &DetectorContext<'_>, port: usize) -> bool {
     scene.now(Signal::Up, port) == Some(1.0)
 }
 
 /// Since when a port is down that was up.
-fn fell(scene: &Scene<'_>, port: usize) -> Option<i64> {
+fn fell(scene: &DetectorContext<'_>, port: usize) -> Option<i64> {
     if always_up(scene, port) {
         return None;
     }
@@ -64,7 +87,7 @@ fn fell(scene: &Scene<'_>, port: usize) -> Option<i64> {
     (f64::from(samples) >= scene.limit(&SAMPLES) && was_up(scene, port)).then_some(began)?
 }
 
-pub(super) fn down(scene: &Scene<'_>) -> Vec<Finding> {
+fn down(scene: &DetectorContext<'_>) -> Vec<Finding> {
     let fell_line =
         |line: &Line| Some((*line, ends(scene, *line).filter_map(|p| Some((p, fell(scene, p)?))).min_by_key(|f| f.1)?));
     let all = lines(scene);
@@ -83,22 +106,22 @@ pub(super) fn down(scene: &Scene<'_>) -> Vec<Finding> {
         let evidence = evidence(scene, Signal::Up, port, 0.0, 1.0);
         let (named, n) = (&scene.fabric.topology.nodes[node], lines.len());
         let (root, why) = match named.role {
-            crate::topology::Role::Host => (Root::Host(node), "the host is down, or restarts"),
-            _ => (Root::Switch(node), "the switch is down, or restarts"),
+            crate::model::topology::Role::Host => (LocationId::Host(node), "the host is down, or restarts"),
+            _ => (LocationId::Switch(node), "the switch is down, or restarts"),
         };
         let text = format!("{n} links of {} went down together: {why}.", named.name);
-        found.push(Finding::new(Kind::LinkDown, root, 0.97, evidence, text).since(Some(began)));
+        found.push(Finding::new(IncidentKind::LinkDown, root, 0.97, evidence, text).since(Some(began)));
     }
     found.extend(fallen.into_iter().map(|(line, (port, began))| {
         let evidence = evidence(scene, Signal::Up, port, 0.0, 1.0);
         let text = format!("the link at {} is down; it was up before.", name(scene, port));
-        Finding::new(Kind::LinkDown, root(line), 0.95, evidence, text).since(Some(began))
+        Finding::new(IncidentKind::LinkDown, root(line), 0.95, evidence, text).since(Some(began))
     }));
     if found.len() as f64 <= scene.limit(&MANY) { found } else { together(scene, found) }
 }
 
 /// One finding of many: what took so many at once is none of them.
-fn together(scene: &Scene<'_>, found: Vec<Finding>) -> Vec<Finding> {
+fn together(scene: &DetectorContext<'_>, found: Vec<Finding>) -> Vec<Finding> {
     let n = found.len();
     let explanation =
         format!("{n} hosts, switches or links went down together: look at power, cooling and what they share.");
@@ -110,13 +133,13 @@ fn together(scene: &Scene<'_>, found: Vec<Finding>) -> Vec<Finding> {
             threshold: scene.limit(&MANY),
             ..first.evidence[0].clone()
         };
-        Finding { root: Root::Fabric, explanation, ..first }.and(many)
+        Finding { root: LocationId::Fabric, explanation, ..first }.and(many)
     };
     first.map(together).into_iter().collect()
 }
 
 /// The node that most of these lines have in common, if nearly all of the lines that it had are among them.
-fn whole(scene: &Scene<'_>, had: &[usize], fallen: &[(Line, (usize, i64))]) -> Option<(usize, HashSet<Line>)> {
+fn whole(scene: &DetectorContext<'_>, had: &[usize], fallen: &[(Line, (usize, i64))]) -> Option<(usize, HashSet<Line>)> {
     let list = &scene.fabric.ports.list;
     let mut lost = vec![0usize; had.len()];
     for (line, _) in fallen {
@@ -128,11 +151,11 @@ fn whole(scene: &Scene<'_>, had: &[usize], fallen: &[(Line, (usize, i64))]) -> O
     Some((node, fallen.iter().map(|(line, _)| *line).filter(of_node).collect()))
 }
 
-pub(super) fn flap(scene: &Scene<'_>) -> Vec<Finding> {
+fn flap(scene: &DetectorContext<'_>) -> Vec<Finding> {
     lines(scene).into_iter().filter_map(|line| flaps(scene, line)).collect()
 }
 
-fn flaps(scene: &Scene<'_>, line: Line) -> Option<Finding> {
+fn flaps(scene: &DetectorContext<'_>, line: Line) -> Option<Finding> {
     let last = |signal, port| scene.now.newest(signal, port).unwrap_or(0.0);
     let of_port = |port: usize| {
         // Those between two samples are seen by the device alone; its count tells once it is known for ten minutes.
@@ -149,11 +172,11 @@ fn flaps(scene: &Scene<'_>, line: Line) -> Option<Finding> {
     let (port, signal, times, limit, time, began) = worst?;
     let evidence = evidence(scene, signal, port, times, limit);
     let text = format!("the link at {} went down {times:.0} times in {time}.", name(scene, port));
-    Some(Finding::new(Kind::LinkFlap, root(line), 0.96, evidence, text).since(began))
+    Some(Finding::new(IncidentKind::LinkFlap, root(line), 0.96, evidence, text).since(began))
 }
 
 /// When a port was seen to go down, Unix nanoseconds.
-fn falls(scene: &Scene<'_>, port: usize) -> Vec<i64> {
+fn falls(scene: &DetectorContext<'_>, port: usize) -> Vec<i64> {
     let mut up = 0.0;
     let mut fell = Vec::new();
     if always_up(scene, port) {

@@ -4,13 +4,26 @@
 //! Two ways: errors that come in a burst, beside what is usual; and those that trickle, counted over 12 and 125 minutes
 //! against what the link's own rate allows (an error rate of 1e-14 and 1e-15, as for links of 400 Gb/s that are accepted).
 
-use super::{evidence, name};
-use crate::finding::{Finding, Kind, Root};
-use crate::limits::limits;
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name};
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 
-limits! {
+pub(super) const DETECTOR: Detector = Detector {
+    name: "lossy_link",
+    warm_up_s: 20.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
     /// errors that are no accident
     ERRORS = "lossy_link.errors", 2.0, "frames";
     /// beside what is usual
@@ -23,10 +36,10 @@ limits! {
     LOST = "lossy_link.fec_lost", 1.0, "code words";
 }
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
     let find = |port: usize| {
         let link = scene.fabric.ports.list[port].link;
-        let root = link.map_or(Root::Port(port), Root::Link);
+        let root = link.map_or(LocationId::Port(port), LocationId::Link);
         burst(scene, port, root.clone())
             .or_else(|| uncorrectable(scene, port, root.clone()))
             .or_else(|| trickle(scene, port, root))
@@ -34,7 +47,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     scene.ports().filter_map(find).collect()
 }
 
-fn burst(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {
+fn burst(scene: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
     let errors = scene.now(Signal::WireErrors, port)? * scene.seconds();
     if errors < scene.limit(&ERRORS) {
         return None;
@@ -49,11 +62,11 @@ fn burst(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {
     let both = peer.is_some_and(|p| scene.now(Signal::WireErrors, p).is_some_and(|rate| rate > 0.0));
     let whose = if both { "; so did the other end: it is the cable" } else { "" };
     let text = format!("{} received {errors:.0} frames that the link had corrupted{whose}.", name(scene, port));
-    Some(Finding::new(Kind::LossyLink, root, 0.92, evidence, text).since(began))
+    Some(Finding::new(IncidentKind::LossyLink, root, 0.92, evidence, text).since(began))
 }
 
 /// Frames were lost that error correction could not mend.
-fn uncorrectable(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {
+fn uncorrectable(scene: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
     let lost = scene.now(Signal::FecLost, port)? * scene.seconds();
     if lost < scene.limit(&LOST) {
         return None;
@@ -64,11 +77,11 @@ fn uncorrectable(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> 
         "{} could not mend {lost:.0} code words that the link had corrupted: frames were lost.",
         name(scene, port)
     );
-    Some(Finding::new(Kind::LossyLink, root, 0.7, evidence, text).since(began))
+    Some(Finding::new(IncidentKind::LossyLink, root, 0.7, evidence, text).since(began))
 }
 
 /// More errors in a long time than a good link of this rate has.
-fn trickle(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {
+fn trickle(scene: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
     let bits = scene.rate(port)? * 8.0;
     let windows = [
         (Signal::WireErrorsShort, 720.0, &BER_SHORT, 0.75, "12 minutes: it is bad"),
@@ -86,6 +99,6 @@ fn trickle(scene: &Scene<'_>, port: usize, root: Root) -> Option<Finding> {
             "{} received {errors:.0} errors of the wire, where a good link of its rate has {most:.1} at most in {told}.",
             name(scene, port)
         );
-        Some(Finding::new(Kind::LossyLink, root.clone(), sure, evidence, text))
+        Some(Finding::new(IncidentKind::LossyLink, root.clone(), sure, evidence, text))
     })
 }

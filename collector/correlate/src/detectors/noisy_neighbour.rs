@@ -1,12 +1,25 @@
 //! A job that takes much more than it did, while others lose.
 
-use super::{marked, of_job};
-use crate::finding::{Evidence, Finding, Kind, Root};
-use crate::limits::limits;
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{marked_ports, of_job};
+use crate::model::finding::{Evidence, Finding};
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 
-limits! {
+pub(super) const DETECTOR: Detector = Detector {
+    name: "noisy_neighbour",
+    warm_up_s: 15.0,
+    baseline_s: 40.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
     /// of the most it ever moved: a job that moves so much more is loud
     LOUD = "noisy_neighbour.loud", 1.4, "times";
     /// of what was usual: how much congestion must have grown
@@ -15,7 +28,7 @@ limits! {
     LOSS = "noisy_neighbour.loss", 0.05, "share of usual bytes";
 }
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
     let loudest = scene
         .fares()
         .filter(|(_, fare)| fare.ratio >= scene.limit(&LOUD) * fare.high)
@@ -37,6 +50,6 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
         "{id} moves {:.1} times what it did, congestion notifications grew {grown:.1} times, and other jobs lose.",
         fare.ratio
     );
-    let ports = marked(scene, job, 1.0);
-    vec![Finding::new(Kind::NoisyNeighbour, Root::Job(job), 0.8, moved, text).and(told).by(vec![job]).to(ports)]
+    let ports = marked_ports(scene, job, 1.0);
+    vec![Finding::new(IncidentKind::NoisyNeighbour, LocationId::Job(job), 0.8, moved, text).and(told).by(vec![job]).to(ports)]
 }

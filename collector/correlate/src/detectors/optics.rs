@@ -1,13 +1,26 @@
 //! Transceivers on their way out: too hot, or with less and less light.
 
-use super::{evidence, name};
-use crate::finding::{Finding, Kind, Root};
-use crate::history::mean;
-use crate::limits::limits;
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name};
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::stats::mean;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 
-limits! {
+pub(super) const DETECTOR: Detector = Detector {
+    name: "optics",
+    warm_up_s: 60.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
     /// hotter than this a module ages fast (UFM's link validation)
     HOT = "optics.temperature", 70.0, "degrees Celsius";
     /// less light than a day ago, or than usual
@@ -18,7 +31,7 @@ limits! {
     NONE = "optics.no_light", -40.0, "dBm";
 }
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
     let judge = |port: usize| {
         if scene.now.newest(Signal::Up, port) == Some(0.0) {
             return None;
@@ -38,7 +51,7 @@ fn watts(dbm: f64) -> f64 {
     10f64.powf(dbm / 10.0) / 1e3
 }
 
-fn dark(scene: &Scene<'_>, port: usize) -> Option<Finding> {
+fn dark(scene: &DetectorContext<'_>, port: usize) -> Option<Finding> {
     let none = watts(scene.limit(&NONE));
     let light = mean(scene.now.values(Signal::RxPower, port).filter(|watts| *watts > none))?;
     let before = scene.now.newest(Signal::RxPowerBefore, port).or_else(|| scene.usual(Signal::RxPower, port));
@@ -55,16 +68,16 @@ fn dark(scene: &Scene<'_>, port: usize) -> Option<Finding> {
          other end that fades.",
         name(scene, port)
     );
-    let root = scene.fabric.ports.list[port].link.map_or(Root::Port(port), Root::Link);
-    Some(Finding::new(Kind::OpticsDegraded, root, 0.55, evidence, text))
+    let root = scene.fabric.ports.list[port].link.map_or(LocationId::Port(port), LocationId::Link);
+    Some(Finding::new(IncidentKind::OpticsDegraded, root, 0.55, evidence, text))
 }
 
-fn hot(scene: &Scene<'_>, port: usize) -> Option<Finding> {
+fn hot(scene: &DetectorContext<'_>, port: usize) -> Option<Finding> {
     let (degrees, most) = (scene.now(Signal::ModuleTemperature, port)?, scene.limit(&HOT));
     if degrees <= most {
         return None;
     }
     let evidence = evidence(scene, Signal::ModuleTemperature, port, degrees, most);
     let text = format!("the module at {} is {degrees:.0} degrees hot.", name(scene, port));
-    Some(Finding::new(Kind::OpticsDegraded, Root::Port(port), 0.55, evidence, text))
+    Some(Finding::new(IncidentKind::OpticsDegraded, LocationId::Port(port), 0.55, evidence, text))
 }

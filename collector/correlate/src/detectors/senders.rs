@@ -3,8 +3,8 @@
 //! more than usual (the kernel's own queue pairs, for storage, are not told), it is all who are if only one receiver
 //! notifies more than usual, otherwise those of its own jobs.
 
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 use std::collections::BTreeSet;
 
 /// Named at most, the loudest.
@@ -15,7 +15,7 @@ const ALONE: f64 = 0.8;
 const PART: f64 = 0.05;
 
 /// Ports that send to these, the loudest first; none where neither counters nor jobs tell.
-pub fn senders(scene: &Scene<'_>, receivers: &[usize]) -> Vec<usize> {
+pub fn senders(scene: &DetectorContext<'_>, receivers: &[usize]) -> Vec<usize> {
     if receivers.is_empty() {
         return Vec::new();
     }

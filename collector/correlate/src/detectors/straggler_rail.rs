@@ -1,14 +1,27 @@
 //! A job whose hosts have several rails, and one of them carries much less than the others while the job loses.
 
-use super::{evidence, name, of_job, percent};
-use crate::fabric::Fabric;
-use crate::finding::{Finding, Kind, Root};
-use crate::limits::limits;
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name, of_job, percent};
+use crate::model::fabric::Fabric;
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 
-limits! {
+pub(super) const DETECTOR: Detector = Detector {
+    name: "straggler_rail",
+    warm_up_s: 20.0,
+    baseline_s: 20.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
     /// of what the host's other rails carry: a rail with less lags behind
     LAGS = "straggler_rail.carries", 0.5, "share of siblings";
     /// the same before: a rail that never carried as much is no straggler
@@ -17,14 +30,14 @@ limits! {
     LOSS = "straggler_rail.loss", 0.05, "share of usual bytes";
 }
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
     let jobs = scene.fabric.jobs.iter().enumerate();
     jobs.filter(|(at, _)| scene.fare(*at).is_some_and(|f| f.lost(scene.limit(&LOSS))))
         .filter_map(|(at, _)| judge(scene, at))
         .collect()
 }
 
-fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
+fn judge(scene: &DetectorContext<'_>, job: usize) -> Option<Finding> {
     let fabric = scene.fabric;
     let mut by_host: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for port in fabric.jobs[job].ports.iter().copied() {
@@ -35,11 +48,11 @@ fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
     let (worst, share) = *lag.first()?;
     let leaves: BTreeSet<Option<usize>> = lag.iter().map(|(port, _)| fabric.peer_node(*port)).collect();
     let (root, more) = match (lag.len(), leaves.first()) {
-        (1, _) => (Root::Port(worst), String::new()),
+        (1, _) => (LocationId::Port(worst), String::new()),
         (n, Some(Some(leaf))) if leaves.len() == 1 => {
-            (Root::Switch(*leaf), format!("; so do {} more at {}", n - 1, fabric.topology.nodes[*leaf].name))
+            (LocationId::Switch(*leaf), format!("; so do {} more at {}", n - 1, fabric.topology.nodes[*leaf].name))
         }
-        (n, _) => (Root::Port(worst), format!("; so do {} more", n - 1)),
+        (n, _) => (LocationId::Port(worst), format!("; so do {} more", n - 1)),
     };
     let id = &fabric.jobs[job].id;
     let carries = evidence(scene, Signal::Tx, worst, share, scene.limit(&LAGS));
@@ -50,7 +63,7 @@ fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
         name(scene, worst),
         percent(share)
     );
-    Some(Finding::new(Kind::StragglerRail, root, 0.6, carries, text).and(loses))
+    Some(Finding::new(IncidentKind::StragglerRail, root, 0.6, carries, text).and(loses))
 }
 
 /// Ports of a host by rail. Where some have a rail, those without are none (storage, management); where nobody says,
@@ -66,7 +79,7 @@ fn rails(fabric: &Fabric, ports: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// The first ports of those rails of a host that carry much less than the others, and did not before.
-fn behind(scene: &Scene<'_>, rails: &[Vec<usize>]) -> Vec<(usize, f64)> {
+fn behind(scene: &DetectorContext<'_>, rails: &[Vec<usize>]) -> Vec<(usize, f64)> {
     let moved = |of: &dyn Fn(Signal, usize) -> Option<f64>, rail: &[usize]| {
         let each = rail.iter().map(|port| Some(of(Signal::Tx, *port)? + of(Signal::Rx, *port)?));
         each.sum::<Option<f64>>()

@@ -1,12 +1,25 @@
 //! A job whose RDMA has ceased while its TCP took over, or that never used RDMA: it runs, many times slower than it could.
 
-use super::of_job;
-use crate::finding::{Finding, Kind, Root};
-use crate::limits::limits;
-use crate::scene::Scene;
-use crate::signal::Signal;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::of_job;
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
 
-limits! {
+pub(super) const DETECTOR: Detector = Detector {
+    name: "tcp_fallback",
+    warm_up_s: 30.0,
+    baseline_s: 20.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
     /// of what it was: RDMA of a job has ceased
     CEASED = "tcp_fallback.rdma_left", 0.1, "times usual";
     /// of what RDMA was: what TCP must have taken over
@@ -15,11 +28,11 @@ limits! {
     ALL = "tcp_fallback.tcp_only", 0.05, "share of rate";
 }
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
+fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
     scene.jobs().filter_map(|job| judge(scene, job)).collect()
 }
 
-fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
+fn judge(scene: &DetectorContext<'_>, job: usize) -> Option<Finding> {
     let ports = || scene.fabric.jobs[job].ports.iter().copied();
     // Without RDMA ports there is nothing that it should have used.
     ports().find(|p| scene.now(Signal::RdmaTx, *p).is_some())?;
@@ -33,7 +46,7 @@ fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
         let ceased = of_job(scene, Signal::RdmaTx, job, rdma, scene.limit(&CEASED) * rdma_before);
         let text =
             format!("RDMA of {id} has ceased, and TCP carries {:.1} times what it did.", tcp / tcp_before.max(1.0));
-        let found = Finding::new(Kind::TcpFallback, Root::Job(job), 0.7, grown, text);
+        let found = Finding::new(IncidentKind::TcpFallback, LocationId::Job(job), 0.7, grown, text);
         return Some(found.and(ceased).by(vec![job]));
     }
     let rate: f64 = ports().filter_map(|p| scene.rate(p)).sum();
@@ -42,6 +55,6 @@ fn judge(scene: &Scene<'_>, job: usize) -> Option<Finding> {
     (never && least > 0.0 && tcp >= least).then(|| {
         let evidence = of_job(scene, Signal::NetdevTx, job, tcp, least);
         let text = format!("{id} moves all its bytes over TCP, although its hosts have RDMA ports.");
-        Finding::new(Kind::TcpFallback, Root::Job(job), 0.45, evidence, text).by(vec![job])
+        Finding::new(IncidentKind::TcpFallback, LocationId::Job(job), 0.45, evidence, text).by(vec![job])
     })
 }

@@ -4,16 +4,29 @@
 //! Where pause or credits keep buffers from overflowing, and neither was needed nor anything discarded, what is lost was
 //! corrupted: a lossy link, even if nobody reads the counters at its ends.
 
-use super::{evidence, name, percent};
-use crate::finding::{Finding, Kind, Root};
-use crate::history::FULL;
-use crate::limits::limits;
-use crate::scene::Scene;
-use crate::signal::Signal;
-use crate::wait::{held, is_held};
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name, percent};
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::frame::FULL;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
+use crate::detectors::backpressure::{held, is_held};
 use std::collections::BTreeSet;
 
-limits! {
+pub(super) const DETECTOR: Detector = Detector {
+    name: "transport",
+    warm_up_s: 20.0,
+    baseline_s: 1.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
     /// acknowledgements of a port that did not come in time
     TIMEOUTS = "transport.timeouts", 3.0, "events in 20 s";
     /// of what was usual
@@ -29,10 +42,10 @@ limits! {
 }
 
 /// What a port shows: which signal, its value, its limit.
-type Sign = (usize, Signal, f64, f64);
+type Symptom = (usize, Signal, f64, f64);
 
-pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
-    let mut signs: Vec<Sign> = scene.host_ports().filter_map(|port| sign(scene, port)).collect();
+fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
+    let mut signs: Vec<Symptom> = scene.host_ports().filter_map(|port| sign(scene, port)).collect();
     signs.sort_by(|a, b| (b.2 / b.3).total_cmp(&(a.2 / a.3)));
     let Some(&(worst, signal, value, limit)) = signs.first() else { return Vec::new() };
     let (root, sure, whose) = place(scene, worst);
@@ -40,9 +53,9 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
     let corrupted = again && nothing_was_full(scene);
     let (kind, sure, why) = if corrupted {
         let why = " Nobody was paused and nothing was discarded, so a link on the way corrupts packets.";
-        (Kind::LossyLink, sure + 0.15, why)
+        (IncidentKind::LossyLink, sure + 0.15, why)
     } else {
-        (Kind::TransportErrors, sure, "")
+        (IncidentKind::TransportErrors, sure, "")
     };
     let what = match signal {
         Signal::Timeouts => format!("waited {value:.0} times in vain for an acknowledgement"),
@@ -55,7 +68,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 /// Where packets are lost: what the flows that lose some have in common. All who send again count, not the worst alone.
-fn place(scene: &Scene<'_>, worst: usize) -> (Root, f64, String) {
+fn place(scene: &DetectorContext<'_>, worst: usize) -> (LocationId, f64, String) {
     let tells = |signal, port| count(scene, signal, port, scene.limit(&TELLS)).is_some();
     let telling = |signals: &[Signal]| -> BTreeSet<usize> {
         scene.host_ports().filter(|port| signals.iter().any(|signal| tells(*signal, *port))).collect()
@@ -71,29 +84,29 @@ fn place(scene: &Scene<'_>, worst: usize) -> (Root, f64, String) {
     let hosts: BTreeSet<usize> = from.iter().map(|port| scene.fabric.ports.list[*port].end.node).collect();
     let many = hosts.len();
     if from.len() == 1 {
-        return (Root::Port(worst), 0.4, "no other host has that: it is this host, its NIC or its link".to_owned());
+        return (LocationId::Port(worst), 0.4, "no other host has that: it is this host, its NIC or its link".to_owned());
     }
     if let (1, Some(port)) = (to.len(), to.first()) {
         let whose = format!("{many} hosts that send to {} have that: it is that host or its link", name(scene, *port));
-        return (Root::Port(*port), 0.38, whose);
+        return (LocationId::Port(*port), 0.38, whose);
     }
     if let (1, Some(host)) = (many, hosts.first()) {
         let whose = format!("other ports of {} have that too, and no other host: it is this host", named(*host));
-        return (Root::Host(*host), 0.39, whose);
+        return (LocationId::Host(*host), 0.39, whose);
     }
     if let Some(leaf) = leaf(&from) {
         let whose = format!("{many} hosts of {} have that, and no others", named(leaf));
-        return (Root::Switch(leaf), 0.38, whose);
+        return (LocationId::Switch(leaf), 0.38, whose);
     }
     if let Some(leaf) = leaf(&to) {
         let whose = format!("{many} hosts have that, and all that is lost was for hosts of {}", named(leaf));
-        return (Root::Switch(leaf), 0.37, whose);
+        return (LocationId::Switch(leaf), 0.37, whose);
     }
-    (Root::Fabric, 0.36, format!("{many} hosts in several places have that: it is the network"))
+    (LocationId::Fabric, 0.36, format!("{many} hosts in several places have that: it is the network"))
 }
 
 /// Events of a stretch and what they are measured by: at least so many, and more than is usual.
-fn count(scene: &Scene<'_>, signal: Signal, port: usize, least: f64) -> Option<Sign> {
+fn count(scene: &DetectorContext<'_>, signal: Signal, port: usize, least: f64) -> Option<Symptom> {
     // Hardly any port has any: what is usual is looked up of those alone.
     // Samples are not a second apart to the millisecond: an event is one, not 0.99.
     let seen = scene.now(signal, port).map(|n| (n * scene.seconds()).round()).filter(|n| *n >= least)?;
@@ -103,13 +116,13 @@ fn count(scene: &Scene<'_>, signal: Signal, port: usize, least: f64) -> Option<S
 }
 
 /// Whether no buffer was full: somebody would have been paused or kept without credits, or packets discarded.
-fn nothing_was_full(scene: &Scene<'_>) -> bool {
+fn nothing_was_full(scene: &DetectorContext<'_>) -> bool {
     let ports = || scene.ports();
     let told = scene.host_ports().all(|p| held(scene, p).is_some() || scene.now(Signal::Tx, p).is_none());
     told && !ports().any(|p| is_held(scene, p)) && scene.sum(Signal::Discards, ports()) <= 0.0
 }
 
-fn sign(scene: &Scene<'_>, port: usize) -> Option<Sign> {
+fn sign(scene: &DetectorContext<'_>, port: usize) -> Option<Symptom> {
     let again = || {
         let part = |again: f64, sent: f64| if sent > 0.0 { again * FULL / sent } else { 0.0 };
         let is = part(scene.now(Signal::Retransmits, port)?, scene.now(Signal::Tx, port)?);

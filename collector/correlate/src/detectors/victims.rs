@@ -1,14 +1,15 @@
 //! Who suffers: jobs that move less than they did, by more than they usually differ. A job that merely runs at the time
 //! is no victim, nor is one that has no host where the trouble can reach.
 
-use crate::fabric::Fabric;
-use crate::finding::{Finding, Root};
-use crate::limits::{Limits, limits};
-use crate::scene::{Fare, Scene};
-use crate::topology::Role;
+use crate::model::fabric::Fabric;
+use crate::model::finding::Finding;
+use crate::model::location::LocationId;
+use crate::detectors::thresholds::{Thresholds, thresholds};
+use crate::detectors::context::{JobSlowdown, DetectorContext};
+use crate::model::topology::Role;
 use std::collections::{BTreeMap, BTreeSet};
 
-limits! {
+thresholds! {
     /// what a job must have lost to be a victim
     LOSS = "victims.loss", 0.1, "share of usual bytes";
     /// jobs that differ by no more than this by chance are steady: what they lose, they lose
@@ -26,7 +27,7 @@ pub struct Reach {
 impl Reach {
     /// Of a finding that keeps these ports from sending: leaves of its place, of those who cause it, and of these ports.
     pub fn of(fabric: &Fabric, found: &Finding, held: &[usize]) -> Self {
-        if found.root == Root::Fabric {
+        if found.root == LocationId::Fabric {
             return Self { leaves: None };
         }
         let jobs = found.culprits.iter().flat_map(|job| fabric.jobs[*job].ports.iter().copied());
@@ -47,10 +48,10 @@ impl Reach {
 
 /// Jobs within reach that lose; those who cause it are left out. `before` is what jobs moved of their usual just before, where that was
 /// less already: they lose what they lose beyond that.
-pub fn victims(scene: &Scene<'_>, reach: &Reach, culprits: &[usize], before: &BTreeMap<usize, f64>) -> Vec<usize> {
+pub fn victims(scene: &DetectorContext<'_>, reach: &Reach, culprits: &[usize], before: &BTreeMap<usize, f64>) -> Vec<usize> {
     let lost = |job: &usize| {
         let part = before.get(job).copied().unwrap_or(1.0);
-        let fare = scene.fare(*job).map(|f| Fare { ratio: f.ratio / part, chance: f.chance / part, ..f });
+        let fare = scene.fare(*job).map(|f| JobSlowdown { ratio: f.ratio / part, chance: f.chance / part, ..f });
         // Who moved next to nothing has nothing more to lose.
         part > scene.limit(&LOSS) && !culprits.contains(job) && fare.is_some_and(|fare| suffers(scene.limits, fare))
     };
@@ -58,12 +59,12 @@ pub fn victims(scene: &Scene<'_>, reach: &Reach, culprits: &[usize], before: &BT
 }
 
 /// What jobs that lose already move of their usual.
-pub fn low(scene: &Scene<'_>) -> BTreeMap<usize, f64> {
+pub fn low(scene: &DetectorContext<'_>) -> BTreeMap<usize, f64> {
     let low = scene.fares().filter(|(_, fare)| suffers(scene.limits, *fare));
     low.map(|(job, fare)| (job, fare.ratio)).collect()
 }
 
-fn suffers(limits: &Limits, fare: Fare) -> bool {
+fn suffers(limits: &Thresholds, fare: JobSlowdown) -> bool {
     let doubt = if fare.chance > limits.get(&STEADY) { limits.get(&CHANCES) * fare.chance } else { 0.0 };
     fare.ratio + doubt < 1.0 - limits.get(&LOSS)
 }
@@ -74,8 +75,8 @@ mod tests {
 
     #[test]
     fn a_loss_must_exceed_what_a_job_differs_by() {
-        let fare = |ratio, chance| Fare { ratio, chance, high: 1.0 };
-        let mut limits = Limits::default();
+        let fare = |ratio, chance| JobSlowdown { ratio, chance, high: 1.0 };
+        let mut limits = Thresholds::default();
         assert!(suffers(&limits, fare(0.88, 0.04)), "a steady job");
         assert!(!suffers(&limits, fare(0.92, 0.04)), "it lost less than a tenth");
         assert!(!suffers(&limits, fare(0.78, 0.09)), "its traffic differs as much by chance");

@@ -3,10 +3,10 @@
 //! begins. What waits in one priority does not wait for another, and nobody waits for who was held only later. Where the way
 //! leads back to where it began, nobody begins it: each waits for the next.
 
-use crate::history::mean;
-use crate::scene::Scene;
-use crate::signal::Signal;
-use crate::wait::{Began, EXPLAINED, FULL, PART, Sign, is_held, load, load_while, waited_for};
+use crate::model::stats::mean;
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
+use crate::detectors::backpressure::{Onset, EXPLAINED, FULL, PART, HoldSignal, is_held, load, load_while, waited_for};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,12 @@ type State = (usize, Option<usize>);
 
 /// A port at which congestion ends: nobody holds it back.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Terminal {
+pub struct CongestionRoot {
     /// Sends as fast as it can, or is a host's that holds its switch back.
     pub port: usize,
     /// Bytes that wait there, on average; 0 if not measured.
     pub queue: f64,
-    began: Option<Began>,
+    began: Option<Onset>,
 }
 
 /// Why a port does not send what waits for it.
@@ -38,15 +38,15 @@ enum Why {
 pub struct Graph {
     /// By switch and priority: the ports through which it waits for another switch, and for which.
     waits: BTreeMap<State, Vec<(usize, State)>>,
-    ends: Vec<Terminal>,
+    ends: Vec<CongestionRoot>,
 }
 
 /// Where the holding back that is seen anywhere comes from, by priority (`None`: nobody says in which), the longest queue
 /// first.
-pub fn terminals(scene: &Scene<'_>) -> BTreeMap<Option<usize>, Vec<Terminal>> {
+pub fn terminals(scene: &DetectorContext<'_>) -> BTreeMap<Option<usize>, Vec<CongestionRoot>> {
     let mut starts: BTreeMap<Option<usize>, BTreeSet<State>> = BTreeMap::new();
     for port in scene.switch_ports() {
-        let Some(sign) = Sign::of_peer(scene, port).filter(|sign| sign.holds(scene, None)) else { continue };
+        let Some(sign) = HoldSignal::of_peer(scene, port).filter(|sign| sign.holds(scene, None)) else { continue };
         for priority in sign.priorities(scene).each() {
             starts.entry(priority).or_default().insert((scene.fabric.ports.list[port].end.node, priority));
         }
@@ -57,16 +57,16 @@ pub fn terminals(scene: &Scene<'_>) -> BTreeMap<Option<usize>, Vec<Terminal>> {
 
 impl Graph {
     /// From this port that is kept from sending in a priority, along what began no later.
-    pub fn from(scene: &Scene<'_>, port: usize, priority: Option<usize>) -> Self {
+    pub fn from(scene: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Self {
         Self::of(scene, behind(scene, port, priority), true)
     }
 
     /// The same as it stands now, whatever began first.
-    pub fn as_it_stands(scene: &Scene<'_>, port: usize, priority: Option<usize>) -> Self {
+    pub fn as_it_stands(scene: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Self {
         Self::of(scene, behind(scene, port, priority), false)
     }
 
-    fn of(scene: &Scene<'_>, starts: impl IntoIterator<Item = State>, ordered: bool) -> Self {
+    fn of(scene: &DetectorContext<'_>, starts: impl IntoIterator<Item = State>, ordered: bool) -> Self {
         let fabric = scene.fabric;
         let (mut graph, mut next) = (Self::default(), starts.into_iter().collect::<Vec<_>>());
         while let Some(state) = next.pop() {
@@ -76,11 +76,11 @@ impl Graph {
             let (mut waits, began) = (Vec::new(), began(scene, state).filter(|_| ordered));
             for (port, why) in exits(scene, state, began) {
                 let queue = scene.now(Signal::Queue, port).unwrap_or(0.0);
-                let sign = Sign::of(scene, port);
+                let sign = HoldSignal::of(scene, port);
                 match why {
                     Why::Peer(peer) if fabric.is_host(peer) => {
                         let began = sign.and_then(|sign| sign.began(scene, state.1));
-                        graph.ends.push(Terminal { port: peer, queue, began });
+                        graph.ends.push(CongestionRoot { port: peer, queue, began });
                     }
                     Why::Peer(peer) => {
                         let which = sign.filter(|_| state.1.is_none()).map(|sign| sign.priorities(scene));
@@ -90,7 +90,7 @@ impl Graph {
                             None => waits.push((port, (node, state.1))),
                         }
                     }
-                    Why::Full => graph.ends.push(Terminal { port, queue, began }),
+                    Why::Full => graph.ends.push(CongestionRoot { port, queue, began }),
                     Why::Another => {}
                 }
             }
@@ -101,7 +101,7 @@ impl Graph {
     }
 
     /// Where it ends: of several those that began first, the longest queue first.
-    pub fn ends(mut self, scene: &Scene<'_>) -> Vec<Terminal> {
+    pub fn ends(mut self, scene: &DetectorContext<'_>) -> Vec<CongestionRoot> {
         self.ends.sort_by(|a, b| b.queue.total_cmp(&a.queue));
         let mut seen = BTreeSet::new();
         self.ends.retain(|end| seen.insert(end.port));
@@ -111,7 +111,7 @@ impl Graph {
     }
 
     /// Ports of a circle in which each waits for the next, the one first that was held first; if it ends nowhere.
-    pub fn circle(&self, scene: &Scene<'_>) -> Option<Vec<usize>> {
+    pub fn circle(&self, scene: &DetectorContext<'_>) -> Option<Vec<usize>> {
         if !self.ends.is_empty() {
             return None;
         }
@@ -137,7 +137,7 @@ impl Graph {
         };
         let mut circle = way.split_off(begin);
         let since = |((_, priority), port): &(State, usize)| {
-            let began = Sign::of(scene, *port).and_then(|sign| sign.began(scene, *priority));
+            let began = HoldSignal::of(scene, *port).and_then(|sign| sign.began(scene, *priority));
             began.map_or(i64::MAX, |began| began.at_ns)
         };
         let first = (0..circle.len()).min_by_key(|at| since(&circle[*at]))?;
@@ -147,21 +147,21 @@ impl Graph {
 }
 
 /// What holds this port back, if it is a switch.
-fn behind(scene: &Scene<'_>, port: usize, priority: Option<usize>) -> Option<State> {
+fn behind(scene: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Option<State> {
     let peer = scene.fabric.ports.list[port].peer.filter(|peer| !scene.fabric.is_host(*peer))?;
     Some((scene.fabric.ports.list[peer].end.node, priority))
 }
 
 /// Since when a switch holds others back.
-fn began(scene: &Scene<'_>, (node, priority): State) -> Option<Began> {
-    let held = |port: &usize| Sign::of_peer(scene, *port).filter(|sign| sign.holds(scene, priority));
+fn began(scene: &DetectorContext<'_>, (node, priority): State) -> Option<Onset> {
+    let held = |port: &usize| HoldSignal::of_peer(scene, *port).filter(|sign| sign.holds(scene, priority));
     let signs = scene.fabric.ports.of_node(node).iter().filter_map(held);
     signs.filter_map(|sign| sign.began(scene, priority)).min_by_key(|began| began.at_ns)
 }
 
 /// Ports of a switch that are full, and why: those with the long queues, or where no queue is told those that are busy or
 /// held. Of those that are held none may be held only since it began to hold others back, if that is to count.
-fn exits(scene: &Scene<'_>, state: State, began: Option<Began>) -> Vec<(usize, Why)> {
+fn exits(scene: &DetectorContext<'_>, state: State, began: Option<Onset>) -> Vec<(usize, Why)> {
     let of = |port: &usize| (*port, why(scene, *port, state, began));
     let ports = scene.fabric.ports.of_node(state.0).iter().map(of);
     let mut ports: Vec<(usize, Why)> = ports.filter(|(_, why)| !matches!(why, Why::Another)).collect();
@@ -184,10 +184,10 @@ fn exits(scene: &Scene<'_>, state: State, began: Option<Began>) -> Vec<(usize, W
 
 /// Whether a switch holds others back in another priority too, in which none of its ports is held: then what is full by itself
 /// (nobody counts queues by priority) is why it does that.
-fn leaves_one_without(scene: &Scene<'_>, (node, priority): State) -> bool {
+fn leaves_one_without(scene: &DetectorContext<'_>, (node, priority): State) -> bool {
     let Some(own) = priority else { return false };
     let ports = || scene.fabric.ports.of_node(node).iter().copied();
-    let signs = ports().filter_map(|port| Sign::of_peer(scene, port)).filter(|sign| sign.holds(scene, None));
+    let signs = ports().filter_map(|port| HoldSignal::of_peer(scene, port)).filter(|sign| sign.holds(scene, None));
     let others: BTreeSet<usize> =
         signs.flat_map(|sign| sign.priorities(scene).iter()).filter(|of| *of != own).collect();
     let held = |of: usize| ports().any(|port| matches!(why(scene, port, (node, Some(of)), None), Why::Peer(_)));
@@ -195,8 +195,8 @@ fn leaves_one_without(scene: &Scene<'_>, (node, priority): State) -> bool {
 }
 
 /// Why a port does not send more, to a switch that holds others back since then.
-fn why(scene: &Scene<'_>, port: usize, (node, priority): State, since: Option<Began>) -> Why {
-    let Some(sign) = Sign::of(scene, port) else { return Why::Full };
+fn why(scene: &DetectorContext<'_>, port: usize, (node, priority): State, since: Option<Onset>) -> Why {
+    let Some(sign) = HoldSignal::of(scene, port) else { return Why::Full };
     let idle = 1.0 - load(scene, port).unwrap_or(0.0).min(1.0);
     let explains = |of| sign.holds(scene, of) && sign.share(scene, of) >= scene.limit(&EXPLAINED) * idle;
     if !explains(None) {
@@ -214,7 +214,7 @@ fn why(scene: &Scene<'_>, port: usize, (node, priority): State, since: Option<Be
 }
 
 /// Whether a port was full from one instant until before another.
-fn was_full(scene: &Scene<'_>, node: usize, port: usize, [from_ns, to_ns]: [i64; 2]) -> bool {
+fn was_full(scene: &DetectorContext<'_>, node: usize, port: usize, [from_ns, to_ns]: [i64; 2]) -> bool {
     let before = || scene.past.frames().iter().filter(|frame| (from_ns..to_ns).contains(&frame.time_ns));
     let usual = |signal, port| mean(before().filter_map(|frame| frame.get(signal, port)));
     let queues = scene.fabric.ports.of_node(node).iter().filter_map(|port| usual(Signal::Queue, *port));

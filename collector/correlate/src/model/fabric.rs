@@ -1,102 +1,9 @@
 //! Ports with their cables, and jobs with their ports: what every detector needs beside the signals. A live fabric grows
 //! and is wired anew while it is watched; what has a number keeps it.
 
-use crate::finding::{Kind, Root};
-use crate::topology::{End, Link, Node, Role, Topology};
+use crate::model::ports::{Port, Ports};
+use crate::model::topology::{LinkEnd, Link, Node, Role, Topology};
 use std::collections::{BTreeSet, HashMap, HashSet};
-
-/// A port that is measured or has a cable.
-#[derive(Clone, Debug)]
-pub struct Port {
-    /// Where it is.
-    pub end: End,
-    /// The port at the other end of its cable.
-    pub peer: Option<usize>,
-    /// Index of its link.
-    pub link: Option<usize>,
-}
-
-/// All ports.
-#[derive(Clone, Debug, Default)]
-pub struct Ports {
-    /// In no order. Those that are gone are at no end any more, and nothing is measured of them.
-    pub list: Vec<Port>,
-    index: HashMap<End, usize>,
-    by_node: Vec<Vec<usize>>,
-    /// Those that are gone: their numbers are for others.
-    free: Vec<usize>,
-    added: u64,
-}
-
-impl Ports {
-    /// Those of a topology.
-    pub fn new(topology: &Topology) -> Self {
-        let mut ports = Self::default();
-        ports.wire(&topology.links);
-        ports
-    }
-
-    /// The port at this end.
-    pub fn at(&self, end: &End) -> Option<usize> {
-        self.index.get(end).copied()
-    }
-
-    /// Those of a node.
-    pub fn of_node(&self, node: usize) -> &[usize] {
-        self.by_node.get(node).map_or(&[], Vec::as_slice)
-    }
-
-    /// The port at this end, from now on if it was none.
-    pub(crate) fn add(&mut self, end: &End) -> usize {
-        if let Some(port) = self.at(end) {
-            return port;
-        }
-        let new = Port { end: end.clone(), peer: None, link: None };
-        let port = self.free.pop().unwrap_or(self.list.len());
-        match self.list.get_mut(port) {
-            Some(gone) => *gone = new,
-            None => self.list.push(new),
-        }
-        self.index.insert(end.clone(), port);
-        if self.by_node.len() <= end.node {
-            self.by_node.resize_with(end.node + 1, Vec::new);
-        }
-        self.by_node[end.node].push(port);
-        self.added += 1;
-        port
-    }
-
-    /// Numbers of those that are not gone.
-    pub(crate) fn known(&self) -> impl Iterator<Item = usize> + '_ {
-        self.index.values().copied()
-    }
-
-    /// Grows with each port that nobody knew.
-    pub fn added(&self) -> u64 {
-        self.added
-    }
-
-    /// A port without a cable is gone.
-    fn leave(&mut self, port: usize) {
-        let end = &self.list[port].end;
-        self.by_node[end.node].retain(|other| *other != port);
-        if self.index.remove(end).is_some() {
-            self.free.push(port);
-        }
-    }
-
-    /// These cables and no others.
-    fn wire(&mut self, links: &[Link]) {
-        for port in &mut self.list {
-            (port.peer, port.link) = (None, None);
-        }
-        for (at, link) in links.iter().enumerate() {
-            let [a, b] = link.ends.each_ref().map(|end| self.add(end));
-            (self.list[a].peer, self.list[a].link) = (Some(b), Some(at));
-            (self.list[b].peer, self.list[b].link) = (Some(a), Some(at));
-        }
-    }
-}
 
 /// A job as correlation sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -157,7 +64,7 @@ impl Fabric {
             return None;
         }
         let node = self.topology.host(node);
-        Some(self.ports.add(&End { node, port: port.to_owned() }))
+        Some(self.ports.add(&LinkEnd { node, port: port.to_owned() }))
     }
 
     /// These ports, which have no cable and no job, are gone, and so are nodes of which nothing is left: neither port nor
@@ -192,7 +99,7 @@ impl Fabric {
         let to: Vec<usize> = topology.nodes.iter().map(place).collect();
         self.told = vec![false; nodes.len()];
         to.iter().for_each(|at| self.told[*at] = true);
-        let here = |end: &End| End { node: to[end.node], port: end.port.clone() };
+        let here = |end: &LinkEnd| LinkEnd { node: to[end.node], port: end.port.clone() };
         let links = topology.links.iter().map(|link| Link { ends: link.ends.each_ref().map(here), ..link.clone() });
         let rails = topology.rails.iter().map(|(end, rail)| (here(end), rail.clone())).collect();
         self.topology = Topology::new(nodes, links.collect());
@@ -245,24 +152,6 @@ impl Fabric {
     /// The node at the other end of a port's cable.
     pub fn peer_node(&self, port: usize) -> Option<usize> {
         self.ports.list[port].peer.map(|p| self.ports.list[p].end.node)
-    }
-
-    /// The ports of a place; none of the whole fabric.
-    pub(crate) fn ports_of(&self, root: &Root) -> Vec<usize> {
-        match root {
-            Root::Port(port) => vec![*port],
-            Root::Link(link) => self.topology.links[*link].ends.iter().filter_map(|end| self.ports.at(end)).collect(),
-            Root::Switch(node) | Root::Host(node) => self.ports.of_node(*node).to_vec(),
-            Root::Job(job) => self.jobs[*job].ports.clone(),
-            Root::Fabric => Vec::new(),
-        }
-    }
-
-    /// Whether a host is down, or the link to one: in a large fabric one always is, and it concerns its own job.
-    pub(crate) fn is_reboot(&self, kind: Kind, root: &Root) -> bool {
-        kind == Kind::LinkDown
-            && matches!(root, Root::Host(_) | Root::Port(_) | Root::Link(_))
-            && self.ports_of(root).into_iter().any(|port| self.is_host(port))
     }
 
     /// The job that has a host port for itself.
@@ -324,9 +213,9 @@ mod tests {
                 nodes.len() - 1
             })
         };
-        let ends: Vec<[End; 2]> = cables
+        let ends: Vec<[LinkEnd; 2]> = cables
             .iter()
-            .map(|(a, b)| [End { node: node(a), port: "1".into() }, End { node: node(b), port: (*a).into() }])
+            .map(|(a, b)| [LinkEnd { node: node(a), port: "1".into() }, LinkEnd { node: node(b), port: (*a).into() }])
             .collect();
         Topology::new(nodes, ends.into_iter().map(|ends| Link::new(ends, None)).collect())
     }

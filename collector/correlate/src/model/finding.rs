@@ -1,108 +1,10 @@
 //! What a detector says.
 
-use crate::fabric::Fabric;
-use crate::incident::action;
-use crate::priority::Priorities;
+use crate::model::fabric::Fabric;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::priority::Priorities;
 use serde::{Deserialize, Serialize};
-
-/// What is wrong; names are those of the API.
-#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A NIC pauses its switch without need.
-    PfcStorm,
-    /// A NIC pauses its switch because it does not drain.
-    SlowReceiver,
-    /// Many send to one.
-    Incast,
-    /// A link carries less than it should.
-    DegradedLink,
-    /// A link corrupts frames.
-    LossyLink,
-    /// A link goes down and comes up.
-    LinkFlap,
-    /// A link is down.
-    LinkDown,
-    /// Links between switches are full.
-    UplinkCongestion,
-    /// Flows share one of several equal links while others idle.
-    EcmpCollision,
-    /// Congestion is not marked, not told, or not reacted to.
-    EcnMisconfigured,
-    /// A job takes so much that others suffer.
-    NoisyNeighbour,
-    /// Congestion without a finer name.
-    FabricCongestion,
-    /// RDMA sends again and again, or gives up.
-    TransportErrors,
-    /// An adapter that its PCIe path slows down.
-    PcieBottleneck,
-    /// A transceiver that gets too hot, or too little light.
-    OpticsDegraded,
-    /// One rail of a job lags behind its others.
-    StragglerRail,
-    /// A job's traffic goes over TCP where RDMA should carry it.
-    TcpFallback,
-}
-
-impl Kind {
-    /// Whether it is seen at the place where it is, not inferred from what others suffer: two such places are two troubles.
-    pub fn is_seen(self) -> bool {
-        matches!(
-            self,
-            Self::PfcStorm
-                | Self::SlowReceiver
-                | Self::LossyLink
-                | Self::LinkFlap
-                | Self::LinkDown
-                | Self::DegradedLink
-                | Self::PcieBottleneck
-                | Self::OpticsDegraded
-        )
-    }
-
-    /// Whether it shows at several links one after the other: a switch that dies takes seconds for that.
-    pub fn spreads(self) -> bool {
-        matches!(self, Self::LinkDown | Self::LinkFlap)
-    }
-
-    /// Whether it keeps others from sending, so that these are paused because of it.
-    pub fn holds(self) -> bool {
-        matches!(self, Self::PfcStorm | Self::SlowReceiver | Self::DegradedLink | Self::Incast)
-    }
-
-    /// Whether traffic is another while it lasts, so that nothing of that is usual.
-    pub fn bends(self) -> bool {
-        !matches!(self, Self::LossyLink | Self::LinkFlap | Self::PcieBottleneck | Self::OpticsDegraded)
-    }
-
-    /// Whether another kind, wherever it is, follows from it: what is lost on a link is sent again elsewhere.
-    pub fn explains(self, other: Self) -> bool {
-        matches!(self, Self::LossyLink | Self::LinkFlap) && matches!(other, Self::TransportErrors)
-    }
-
-    /// Whether it only says that somebody suffers, so that a finer kind explains it.
-    pub fn is_coarse(self) -> bool {
-        matches!(self, Self::FabricCongestion | Self::UplinkCongestion)
-    }
-}
-
-/// Where it is; indices of the fabric.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Root {
-    /// A port.
-    Port(usize),
-    /// A link.
-    Link(usize),
-    /// A switch.
-    Switch(usize),
-    /// A host.
-    Host(usize),
-    /// A job.
-    Job(usize),
-    /// More than one place.
-    Fabric,
-}
 
 /// A number that speaks for a finding.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -123,9 +25,9 @@ pub struct Evidence {
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// What.
-    pub kind: Kind,
+    pub kind: IncidentKind,
     /// Where.
-    pub root: Root,
+    pub root: LocationId,
     /// 0 to 1.
     pub confidence: f64,
     /// Jobs that cause it.
@@ -148,28 +50,9 @@ pub struct Finding {
     pub near: Option<usize>,
 }
 
-impl Root {
-    /// Whether two are the same place: a port is a part of its link and of its switch.
-    pub fn meets(&self, other: &Self, fabric: &Fabric) -> bool {
-        let link = |port: usize| fabric.ports.list[port].link;
-        let ends = |link: usize| fabric.topology.links.get(link).map(|l| l.ends.each_ref().map(|e| e.node));
-        match (self, other) {
-            (Self::Port(a), Self::Port(b)) => a == b || link(*a).is_some_and(|l| link(*b) == Some(l)),
-            (Self::Port(p), Self::Link(l)) | (Self::Link(l), Self::Port(p)) => link(*p) == Some(*l),
-            (Self::Port(p), Self::Switch(n) | Self::Host(n)) | (Self::Switch(n) | Self::Host(n), Self::Port(p)) => {
-                fabric.ports.list[*p].end.node == *n || fabric.peer_node(*p) == Some(*n)
-            }
-            (Self::Link(l), Self::Switch(n) | Self::Host(n)) | (Self::Switch(n) | Self::Host(n), Self::Link(l)) => {
-                ends(*l).is_some_and(|ends| ends.contains(n))
-            }
-            _ => self == other,
-        }
-    }
-}
-
 impl Finding {
     /// One that no job causes, and whose begin does not show.
-    pub fn new(kind: Kind, root: Root, confidence: f64, evidence: Evidence, explanation: String) -> Self {
+    pub fn new(kind: IncidentKind, root: LocationId, confidence: f64, evidence: Evidence, explanation: String) -> Self {
         let evidence = vec![evidence];
         Self {
             kind,
@@ -181,8 +64,8 @@ impl Finding {
             began_ns: None,
             evidence,
             explanation,
-            action: action(kind).to_owned(),
-            inferred: !kind.is_seen(),
+            action: kind.spec().action.to_owned(),
+            inferred: !kind.is_observed(),
             near: None,
         }
     }
@@ -194,7 +77,14 @@ impl Finding {
 
     /// Whether it is of all links of a node, or of many nodes, each of which may go on alone.
     pub fn is_whole(&self) -> bool {
-        self.kind.spreads() && matches!(self.root, Root::Switch(_) | Root::Host(_) | Root::Fabric)
+        self.kind.spec().may_spread && matches!(self.root, LocationId::Switch(_) | LocationId::Host(_) | LocationId::Fabric)
+    }
+
+    /// Whether a host, or the link to one, is down: in a large fabric one always reboots, which concerns its own job alone.
+    pub fn is_host_down(&self, fabric: &Fabric) -> bool {
+        self.kind == IncidentKind::LinkDown
+            && matches!(self.root, LocationId::Host(_) | LocationId::Port(_) | LocationId::Link(_))
+            && self.root.ports(fabric).into_iter().any(|port| fabric.is_host(port))
     }
 
     /// The same, with one more number that speaks for it.
@@ -236,7 +126,7 @@ impl Finding {
 
     /// The ports of its place, or else where it is felt; none: it may be everywhere.
     pub fn ports(&self, fabric: &Fabric) -> Vec<usize> {
-        let ports = fabric.ports_of(&self.root);
+        let ports = self.root.ports(fabric);
         if ports.is_empty() { self.near.into_iter().collect() } else { ports }
     }
 

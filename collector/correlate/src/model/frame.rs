@@ -1,9 +1,9 @@
 //! All that was measured at one instant.
 
-use crate::fabric::Fabric;
-use crate::history::mean;
-use crate::priority::{COLUMNS, PRIORITIES, column};
-use crate::signal::Signal;
+use crate::model::fabric::Fabric;
+use crate::model::stats::mean;
+use crate::model::priority::{COLUMNS, PRIORITIES, column};
+use crate::model::signal::Signal;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -5,10 +5,11 @@
 //! Each port is compared with those few whose bytes are nearest to its own, so the cost grows with the number of ports
 //! and not with its square. Ports whose pair is known are compared with that alone.
 
-use crate::fabric::{Fabric, Port};
-use crate::history::Stretch;
-use crate::signal::Signal;
-use crate::topology::{Cable, Described, Known, Role, Side};
+use crate::model::fabric::Fabric;
+use crate::model::ports::Port;
+use crate::baseline::window::Window;
+use crate::model::signal::Signal;
+use crate::model::topology::{Cable, TopologySource, Provenance, Role, CableEnd};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Ticks that are compared.
@@ -58,7 +59,7 @@ pub(crate) struct Cables {
 
 impl Cables {
     /// Looks at the last ticks. Returns whether other cables are known now.
-    pub fn look(&mut self, now: &Stretch, fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> bool {
+    pub fn look(&mut self, now: &Window, fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> bool {
         let before: Vec<[usize; 2]> = self.known().collect();
         // Who is told more surely needs no guess, and one of two may have proven to be a host.
         let forwards = |port: usize| is_switch(fabric.ports.list[port].end.node);
@@ -135,8 +136,8 @@ impl Cables {
     }
 
     /// What is known, as a source of topology.
-    pub fn described(&self, fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> Described {
-        let mut told = Described::new("counters that move together", "counters");
+    pub fn described(&self, fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> TopologySource {
+        let mut told = TopologySource::new("counters that move together", "counters");
         let mut nodes = BTreeMap::new();
         for ports in self.known() {
             let sides = ports.map(|port| {
@@ -144,9 +145,9 @@ impl Cables {
                 let node = fabric.topology.nodes[end.node].name.clone();
                 // Leaf or spine is worked out of the cables later.
                 nodes.insert(node.clone(), if is_switch(end.node) { Role::Spine } else { Role::Host });
-                Side { node, port: end.port.clone(), ..Side::default() }
+                CableEnd { node, port: end.port.clone(), ..CableEnd::default() }
             });
-            told.cable(0, Cable { sides, rate: None, rail: None, known: Known::Counters });
+            told.cable(0, Cable { sides, rate: None, rail: None, known: Provenance::Counters });
         }
         told.nodes = nodes.into_iter().collect();
         told
@@ -156,17 +157,17 @@ impl Cables {
 /// Nobody tells its cable, or only schedulers and we do.
 fn is_free(fabric: &Fabric, port: usize) -> bool {
     let link = fabric.ports.list[port].link;
-    link.is_none_or(|l| fabric.topology.links[l].known <= Known::Counters) && !fabric.ports.list[port].end.is_unknown()
+    link.is_none_or(|l| fabric.topology.links[l].known <= Provenance::Counters) && !fabric.ports.list[port].end.is_unknown()
 }
 
 impl Moving {
     /// `None` where too little was measured or too little moves.
-    fn new(now: &Stretch, port: usize, is_switch: bool) -> Option<Self> {
+    fn new(now: &Window, port: usize, is_switch: bool) -> Option<Self> {
         let summed = |signal| -> Vec<f32> {
             let values: Vec<f64> = now.frames().iter().map(|f| f.get(signal, port).unwrap_or(f64::NAN)).collect();
             values.windows(SUMMED).map(|w| w.iter().sum::<f64>() as f32).collect()
         };
-        let mean = |values: &[f32]| crate::history::mean(values.iter().filter(|v| !v.is_nan()).map(|v| f64::from(*v)));
+        let mean = |values: &[f32]| crate::model::stats::mean(values.iter().filter(|v| !v.is_nan()).map(|v| f64::from(*v)));
         let (tx, rx) = (summed(Signal::Tx), summed(Signal::Rx));
         let measured = tx.iter().zip(&rx).filter(|(t, r)| !t.is_nan() && !r.is_nan()).count();
         let mean = [mean(&tx)?, mean(&rx)?];

@@ -1,7 +1,7 @@
 //! Priorities: PFC holds back one of eight, and what waits in one does not wait for another. Of the signals of pause each
 //! frame keeps, beside the whole, what is one priority's.
 
-use crate::signal::{ALL, Signal};
+use crate::model::signal::Signal;
 use fabriclens_model::Labels;
 use serde::{Deserialize, Serialize};
 
@@ -10,17 +10,17 @@ pub const PRIORITIES: usize = 8;
 /// Signals that are kept by priority too.
 const SPLIT: [Signal; 3] = [Signal::PauseTx, Signal::PauseRx, Signal::PauseFrames];
 /// Columns of a frame: one for each signal, then those of its priorities.
-pub(crate) const COLUMNS: usize = ALL.len() + SPLIT.len() * PRIORITIES;
+pub(crate) const COLUMNS: usize = Signal::COUNT + SPLIT.len() * PRIORITIES;
 
 /// The column of a signal's part in a priority; `None` if it has none.
 pub(crate) fn column(signal: Signal, priority: usize) -> Option<usize> {
     let at = SPLIT.iter().position(|split| *split == signal)?;
-    (priority < PRIORITIES).then_some(ALL.len() + at * PRIORITIES + priority)
+    (priority < PRIORITIES).then_some(Signal::COUNT + at * PRIORITIES + priority)
 }
 
 /// The signal of which a column is a part.
 pub(crate) fn whole(column: usize) -> Option<Signal> {
-    SPLIT.get(column.checked_sub(ALL.len())? / PRIORITIES).copied()
+    SPLIT.get(column.checked_sub(Signal::COUNT)? / PRIORITIES).copied()
 }
 
 /// The priority that a series of a signal is of; `None` if the signal is not kept by priority, or nobody says.
@@ -106,7 +106,7 @@ mod tests {
     fn each_part_has_a_column_of_its_own() {
         let parts: Vec<usize> =
             SPLIT.iter().flat_map(|signal| (0..PRIORITIES).filter_map(|p| column(*signal, p))).collect();
-        assert_eq!(parts, (ALL.len()..COLUMNS).collect::<Vec<_>>());
+        assert_eq!(parts, (Signal::COUNT..COLUMNS).collect::<Vec<_>>());
         let wholes: Vec<Signal> = parts.iter().step_by(PRIORITIES).filter_map(|c| whole(*c)).collect();
         assert_eq!((wholes, whole(0), whole(COLUMNS)), (SPLIT.to_vec(), None, None));
         assert_eq!((column(Signal::Tx, 3), column(Signal::PauseTx, 8)), (None, None));

@@ -17,18 +17,18 @@ const MOST_BEHIND: usize = 1 << 17;
 
 /// See the module. Instants are Unix ms.
 #[derive(Default)]
-pub(crate) struct Late {
+pub(crate) struct LateSamples {
     /// First and last instant that was told by those who are behind and may catch up.
     behind: HashMap<u64, [i64; 2]>,
-    told: Spans,
+    told: TimeSpans,
 }
 
 /// Stretches of time, from their first to their last instant (Unix ms): those that are near to each other are one, and what
 /// finds no room is left out.
 #[derive(Default)]
-pub struct Spans(Vec<[i64; 2]>);
+pub struct TimeSpans(Vec<[i64; 2]>);
 
-impl Spans {
+impl TimeSpans {
     /// One more.
     pub fn add(&mut self, [from, to]: [i64; 2]) {
         let near = |one: &&mut [i64; 2]| from <= one[1] + JOIN_MS && to >= one[0] - JOIN_MS;
@@ -45,7 +45,7 @@ impl Spans {
     }
 }
 
-impl Late {
+impl LateSamples {
     /// A sample of `who`, whose newest before it and the frame of now are given.
     pub(crate) fn note(&mut self, who: u64, time_ms: i64, newest_ms: i64, now_ms: i64) {
         let age = now_ms.saturating_sub(time_ms);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_was_kept_comes_beside_what_is_live() {
-        let mut late = Late::default();
+        let mut late = LateSamples::default();
         for ago in (60..600).rev() {
             late.note(1, NOW - ago * 1000, NOW - 1000, NOW);
             late.note(2, NOW - 1000, NOW - 2000, NOW);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn who_sends_in_order_is_late_once_it_has_caught_up_and_a_wrong_clock_never_is() {
-        let mut late = Late::default();
+        let mut late = LateSamples::default();
         let mut newest = i64::MIN;
         for second in 0..700 {
             // Ten seconds of samples in each second.
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn it_is_bounded() {
-        let mut late = Late::default();
+        let mut late = LateSamples::default();
         (0..1000).for_each(|n| late.note(1, n * 1_000_000, NOW * 1000, NOW * 1000));
         assert_eq!(late.take().len(), MOST);
     }

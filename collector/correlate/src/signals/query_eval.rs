@@ -1,11 +1,11 @@
 //! Asks for every signal in PromQL and gives the answers by instant and port.
 
-use crate::fabric::Fabric;
-use crate::history::Frame;
-use crate::priority;
-use crate::signal::Row;
-use crate::standing::LOOK_BACK;
-use crate::topology::{End, port_name};
+use crate::model::fabric::Fabric;
+use crate::model::frame::Frame;
+use crate::model::priority;
+use crate::signals::table::SignalSpec;
+use crate::signals::table::LOOK_BACK;
+use crate::model::topology::{LinkEnd, port_name};
 use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{Engine, QueryError, Value};
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ pub fn frames(
     engine: &Engine,
     read: &dyn Read,
     fabric: &Fabric,
-    rows: impl Iterator<Item = &'static Row>,
+    rows: impl Iterator<Item = &'static SignalSpec>,
     ticks_ms: &[i64],
     step_ms: i64,
 ) -> Result<Vec<Frame>, QueryError> {
@@ -97,7 +97,7 @@ pub fn ask(
     engine: &Engine,
     read: &dyn Read,
     fabric: &Fabric,
-    row: &Row,
+    row: &SignalSpec,
     time_ms: i64,
 ) -> Result<Vec<(usize, f64)>, QueryError> {
     let query = row.query.replace("$w", "30s");
@@ -118,5 +118,5 @@ pub fn ask(
 /// Whose a series is.
 fn port_of(fabric: &Fabric, labels: &Labels) -> Option<usize> {
     let node = fabric.topology.node(labels.get("host"))?;
-    fabric.ports.at(&End { node, port: port_name(labels) })
+    fabric.ports.at(&LinkEnd { node, port: port_name(labels) })
 }

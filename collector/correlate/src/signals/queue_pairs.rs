@@ -1,7 +1,7 @@
 //! Who is connected to a port, by the queue pairs that agents tell. A large fleet has millions of these, so they are asked for
 //! of ports that get too much alone.
 
-use crate::topology::port_name;
+use crate::model::topology::port_name;
 use fabriclens_model::{Labels, MatchOp, Matcher, Purse, Read, ReadError, Series, is_stale};
 use std::collections::{BTreeSet, HashMap};
 
@@ -40,7 +40,7 @@ pub fn connected(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<BTreeSe
         return Ok(BTreeSet::new());
     }
     let others = standing(INFO, vec![any("local", &own, "remote")?, any("remote", &own, "local")?])?;
-    let ends = Ends::of(&others);
+    let ends = QueuePairIndex::of(&others);
     let mut all = BTreeSet::new();
     for pair in &own {
         let fit = || ends.other(pair).iter().filter(|other| place(other) != *to);
@@ -51,10 +51,10 @@ pub fn connected(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<BTreeSe
     Ok(all)
 }
 
-/// Ends of queue pairs by their numbers: two are a pair when each one's `remote` is the other's `local`.
-pub struct Ends<'a>(HashMap<[&'a str; 2], Vec<&'a Labels>>);
+/// QueuePairIndex of queue pairs by their numbers: two are a pair when each one's `remote` is the other's `local`.
+pub struct QueuePairIndex<'a>(HashMap<[&'a str; 2], Vec<&'a Labels>>);
 
-impl<'a> Ends<'a> {
+impl<'a> QueuePairIndex<'a> {
     /// Of series of `fabric_queue_pair_info`.
     pub fn of(all: impl IntoIterator<Item = &'a Labels>) -> Self {
         let mut ends: HashMap<_, Vec<_>> = HashMap::new();
@@ -109,7 +109,7 @@ mod tests {
         series(INFO, &[("host", host), ("job", job), ("local", local), ("remote", remote)], [1.0; 2])
     }
 
-    /// Names of those that are connected to `a`.
+    /// HostNames of those that are connected to `a`.
     fn told(all: Vec<Series>) -> Vec<String> {
         let found = connected(&Memory(all), &("a".to_owned(), "mlx5_0/1".to_owned()), NOW).unwrap();
         found.into_iter().map(|(host, _)| host).collect()

@@ -5,11 +5,11 @@
 //! frame has one sample; frames between the two that have none share it. A counter that falls is a gap, because nobody knows
 //! what it lost.
 
-use crate::late::Late;
-use crate::priority;
-use crate::signal::{ALL, Row};
-use crate::topology::port_name;
-use crate::watch::Watch;
+use crate::signals::late_samples::LateSamples;
+use crate::model::priority;
+use crate::signals::table::{ALL, LOOK_BACK, SignalSpec};
+use crate::model::topology::port_name;
+use crate::signals::frame_sink::FrameSink;
 use fabriclens_model::{Labels, Matcher, is_absent, is_stale};
 use promql_parser::parser::token::{T_DIV, T_LOR, T_MUL};
 use promql_parser::parser::{Expr, VectorSelector};
@@ -17,8 +17,6 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
-/// Frames that a rate looks back over: an agent may miss some.
-pub(crate) const LOOK_BACK: i64 = 5;
 /// Label lists that are known before those that are gone are looked for.
 const PLANS: usize = 4096;
 /// Series that are followed at most.
@@ -54,7 +52,7 @@ enum Use {
 
 impl Questions {
     /// Takes a row, if it can be answered here.
-    fn add(&mut self, at: usize, row: &Row) -> Option<()> {
+    fn add(&mut self, at: usize, row: &SignalSpec) -> Option<()> {
         let tree = promql_parser::parser::parse(&row.query.replace("$w", "5s")).ok()?;
         let mut parts = Vec::new();
         union(&tree, &mut parts);
@@ -137,7 +135,7 @@ struct Slot {
     /// Unix ms and value: the last sample of an earlier frame, and the newest.
     before: (i64, f64),
     newest: (i64, f64),
-    /// End of the frame of `value`, Unix ms.
+    /// LinkEnd of the frame of `value`, Unix ms.
     frame: i64,
     value: f64,
 }
@@ -173,7 +171,7 @@ struct Plan {
 }
 
 /// See the module.
-pub struct Standing {
+pub struct StreamingEval {
     questions: Questions,
     plans: HashMap<usize, Plan>,
     /// Plans at which those of lists that are gone are looked for.
@@ -184,14 +182,14 @@ pub struct Standing {
     of_port: HashMap<(usize, usize), u32>,
     step_ms: i64,
     full: bool,
-    late: Late,
+    late: LateSamples,
 }
 
-impl Standing {
+impl StreamingEval {
     /// With frames so far apart; also gives the rows that it does not answer.
-    pub fn new(step_ms: i64) -> (Self, Vec<&'static Row>) {
+    pub fn new(step_ms: i64) -> (Self, Vec<&'static SignalSpec>) {
         let mut questions = Questions::default();
-        let is_asked = |(at, row): &(usize, &Row)| row.slow || questions.add(*at, row).is_none();
+        let is_asked = |(at, row): &(usize, &SignalSpec)| row.slow || questions.add(*at, row).is_none();
         let rest = ALL.iter().enumerate().filter(is_asked).map(|r| r.1).collect();
         questions.index();
         let standing = Self {
@@ -204,12 +202,12 @@ impl Standing {
             of_port: HashMap::new(),
             step_ms: step_ms.max(1),
             full: false,
-            late: Late::default(),
+            late: LateSamples::default(),
         };
         (standing, rest)
     }
 
-    /// End of the frame in which an instant lies, Unix ms.
+    /// LinkEnd of the frame in which an instant lies, Unix ms.
     pub fn frame_of(&self, time_ms: i64) -> i64 {
         frame_of(time_ms, self.step_ms)
     }
@@ -281,7 +279,7 @@ impl Standing {
     }
 
     /// Takes rows of samples (as the store does: column-major) into the frames of a watch; what lies in none is left out.
-    pub fn take(&mut self, series: &Arc<[Labels]>, times: &[i64], values: &[f64], watch: &mut Watch) {
+    pub fn take(&mut self, series: &Arc<[Labels]>, times: &[i64], values: &[f64], watch: &mut dyn FrameSink) {
         let address = series.as_ptr() as usize;
         if !self.plans.contains_key(&address) {
             if self.plans.len() >= self.many {
@@ -312,7 +310,7 @@ impl Standing {
         }
     }
 
-    fn plan(&mut self, series: &Arc<[Labels]>, watch: &mut Watch) -> Vec<Column> {
+    fn plan(&mut self, series: &Arc<[Labels]>, watch: &mut dyn FrameSink) -> Vec<Column> {
         let mut uses = Vec::new();
         for (column, labels) in series.iter().enumerate() {
             let Some(found) = self.questions.by_name.get(labels.metric()) else { continue };
@@ -326,7 +324,7 @@ impl Standing {
         uses
     }
 
-    fn slot(&mut self, one: Use, labels: &Labels, watch: &mut Watch) -> Option<u32> {
+    fn slot(&mut self, one: Use, labels: &Labels, watch: &mut dyn FrameSink) -> Option<u32> {
         let (matchers, number) = match one {
             Use::Term(at) => (&self.questions.terms[at].series, 2 * at as u32),
             Use::Divisor(at) => (&self.questions.divisors[at], 2 * at as u32 + 1),
@@ -433,7 +431,7 @@ fn sample(slots: &mut [Slot], at: u32, terms: &[Term], now: (i64, f64), (frame, 
     true
 }
 
-fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), watch: &mut Watch) {
+fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), watch: &mut dyn FrameSink) {
     let row = &ALL[cell.row];
     let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
     // As `or` has it: of series that differ in nothing but the name, the first question's.

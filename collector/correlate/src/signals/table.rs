@@ -1,89 +1,6 @@
 //! What detectors look at: one row for each quantity of a port, with the question in PromQL that gives it.
 
-/// A quantity of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// Bytes a second sent.
-    Tx,
-    /// Bytes a second received.
-    Rx,
-    /// Packets a second received.
-    RxPackets,
-    /// Share of time in which this port kept its peer from sending.
-    PauseTx,
-    /// Share of time in which this port was kept from sending.
-    PauseRx,
-    /// Pause frames a second sent.
-    PauseFrames,
-    /// Packets a second that this port marked on their way out.
-    Marks,
-    /// Marked packets a second that arrived at their destination.
-    EcnRx,
-    /// Congestion notifications a second sent.
-    CnpTx,
-    /// Congestion notifications a second received.
-    CnpRx,
-    /// RDMA packets a second sent again.
-    Retransmits,
-    /// RDMA packets a second that came out of sequence.
-    OutOfSequence,
-    /// Host: negative acknowledgements of packets that the other end missed, received a second.
-    SequenceNaks,
-    /// Acknowledgements a second that did not come in time.
-    Timeouts,
-    /// Frames a second received with errors of the wire.
-    WireErrors,
-    /// Packets a second dropped for want of buffer.
-    Discards,
-    /// Bytes that wait at this port: a switch's queue out, a NIC's receive buffer.
-    Queue,
-    /// The most that waited since the sample before.
-    QueueMax,
-    /// Bytes a second that the link could carry.
-    Rate,
-    /// 1 if the link is up.
-    Up,
-    /// Share of the line rate that could not be sent for want of credits, or because arbitration was lost.
-    XmitWait,
-    /// Pause of its own that a NIC found to be a storm, and ended by force: times a second.
-    StormErrors,
-    /// Pause of its own that a NIC found too long: times a second.
-    StormWarnings,
-    /// Times that the link went down in the last ten minutes.
-    LinkDowns,
-    /// The same in the last day.
-    LinkDownsDay,
-    /// Errors of the wire in the last 12 minutes.
-    WireErrorsShort,
-    /// The same in the last 125 minutes.
-    WireErrorsLong,
-    /// Code words a second that error correction could not mend.
-    FecLost,
-    /// What error correction mended a second: code words, or bits.
-    FecMended,
-    /// The same a day ago.
-    FecMendedBefore,
-    /// Bytes a second that the narrowest link between adapter and processor carries.
-    PcieRate,
-    /// The same, if each such link ran as well as its ends can.
-    PcieRateMax,
-    /// Share of seconds in which the adapter's requests to memory stalled.
-    PcieStall,
-    /// Watts of light that the weakest lane receives.
-    RxPower,
-    /// The same a day ago.
-    RxPowerBefore,
-    /// Degrees Celsius of the pluggable module.
-    ModuleTemperature,
-    /// Bytes a second that RDMA sent.
-    RdmaTx,
-    /// Bytes a second that the kernel sent: TCP and the like.
-    NetdevTx,
-    /// Queue pairs a second that gave up.
-    RetriesExceeded,
-    /// Lanes that the link runs on.
-    Width,
-}
+use crate::model::signal::Signal;
 
 /// How series of one port become one value: those of several priorities, for instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +22,7 @@ impl Join {
 }
 
 /// A row of [`ALL`].
-pub struct Row {
+pub struct SignalSpec {
     /// Which.
     pub signal: Signal,
     /// PromQL; `$w` stands for a window of a few samples.
@@ -116,19 +33,19 @@ pub struct Row {
     pub slow: bool,
 }
 
-impl Row {
+impl SignalSpec {
     /// Whether its values are means over the time since the sample before.
     pub fn is_rate(&self) -> bool {
         self.query.starts_with("irate(")
     }
 }
 
-const fn row(signal: Signal, join: Join, query: &'static str) -> Row {
-    Row { signal, query, join, slow: false }
+const fn row(signal: Signal, join: Join, query: &'static str) -> SignalSpec {
+    SignalSpec { signal, query, join, slow: false }
 }
 
-const fn slow(signal: Signal, join: Join, query: &'static str) -> Row {
-    Row { signal, query, join, slow: true }
+const fn slow(signal: Signal, join: Join, query: &'static str) -> SignalSpec {
+    SignalSpec { signal, query, join, slow: true }
 }
 
 /// How much a counter grew over a long time: a difference of two samples, which costs two, however long. A reset is no growth.
@@ -165,8 +82,11 @@ macro_rules! wire_errors {
 
 use Join::{Max, Sum};
 
+/// Frames that a rate looks back over, because an agent may miss some samples.
+pub const LOOK_BACK: i64 = 5;
+
 /// Every signal, in the order of [`Signal`].
-pub const ALL: [Row; 40] = [
+pub const ALL: [SignalSpec; Signal::COUNT] = [
     row(Signal::Tx, Sum, r#"irate(fabric_port_io_bytes_total{direction="transmit"}[$w])"#),
     row(Signal::Rx, Sum, r#"irate(fabric_port_io_bytes_total{direction="receive"}[$w])"#),
     row(Signal::RxPackets, Sum, r#"irate(fabric_port_packets_total{direction="receive"}[$w])"#),

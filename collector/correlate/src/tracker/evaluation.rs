@@ -1,60 +1,74 @@
 //! What all detectors find: each in a stretch of its own length, if enough is known of what is usual.
 
-use super::episode::Episode;
-use super::{LEAST, Length, QUIET_S, Watch};
-use crate::detect::{self, Detector};
-use crate::district::{District, Districts, Touched};
-use crate::fabric::Fabric;
-use crate::finding::Finding;
-use crate::history::Stretch;
-use crate::scene::{Fares, Scene};
-use crate::usual::Usual;
+use crate::tracker::timing::{LEAST, QUIET_S};
+use crate::tracker::open_incident::OpenIncident;
+use crate::detectors::detector::Detector;
+use crate::detectors;
+use crate::detectors::fault_domain::{DomainSet, FaultDomain};
+use crate::detectors::fault_partition::FaultDomains;
+use crate::baseline::history::History;
+use crate::detectors::thresholds::Thresholds;
+use crate::model::fabric::Fabric;
+use crate::model::finding::Finding;
+use crate::baseline::window::Window;
+use crate::detectors::context::{SlowdownCache, DetectorContext};
+use crate::baseline::reference::Baseline;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Ticks of a window, and whether it may begin before the incident.
+pub(super) type Length = (usize, bool);
+
+/// What detectors are run on.
+pub(super) struct Evaluator {
+    pub fabric: Fabric,
+    pub thresholds: Thresholds,
+    pub history: History,
+}
+
 /// Frames, and the address of what is usual.
-type Beside = (Range<usize>, *const Usual);
+type Beside = (Range<usize>, *const Baseline);
 
 /// What was worked out at one look at the frames. Incidents that are judged at it ask for much of the same: what all
 /// detectors find in the last seconds, beside what is usual for all of them.
 #[derive(Default)]
-pub(super) struct Looked {
-    pub districts: Districts,
-    stretches: RefCell<HashMap<Range<usize>, Arc<Stretch>>>,
-    fares: RefCell<HashMap<Beside, Rc<Fares>>>,
-    seen: RefCell<HashMap<(Beside, *const District), Rc<Seen>>>,
+pub(super) struct EvaluationCache {
+    pub districts: FaultDomains,
+    pub(super) stretches: RefCell<HashMap<Range<usize>, Arc<Window>>>,
+    fares: RefCell<HashMap<Beside, Rc<SlowdownCache>>>,
+    pub(super) seen: RefCell<HashMap<(Beside, *const FaultDomain), Rc<Evaluation>>>,
 }
 
-impl Looked {
+impl EvaluationCache {
     /// By the parts of the fabric.
-    pub fn of(districts: Districts) -> Self {
+    pub fn of(districts: FaultDomains) -> Self {
         Self { districts, ..Self::default() }
     }
 
     /// Parts of the fabric that a finding touches.
-    pub fn touched(&self, finding: &Finding, fabric: &Fabric) -> Touched {
+    pub fn touched(&self, finding: &Finding, fabric: &Fabric) -> DomainSet {
         self.districts.touched(finding.ports(fabric))
     }
 }
 
 /// A stretch beside what is usual, and what was found there.
-pub(super) struct Seen {
-    pub now: Arc<Stretch>,
+pub(super) struct Evaluation {
+    pub now: Arc<Window>,
     /// All that is known of what was, for who was first.
-    past: Arc<Stretch>,
+    pub past: Arc<Window>,
     /// Also so that no other can have its address.
-    usual: Arc<Usual>,
-    district: Arc<District>,
-    fares: Rc<Fares>,
-    found: [OnceCell<Vec<Finding>>; detect::ALL.len()],
+    pub usual: Arc<Baseline>,
+    pub district: Arc<FaultDomain>,
+    fares: Rc<SlowdownCache>,
+    pub(super) found: [OnceCell<Vec<Finding>>; detectors::ALL.len()],
 }
 
-impl Watch {
+impl Evaluator {
     /// A stretch beside what is usual, in some parts of the fabric.
-    pub(super) fn see(&self, looked: &Looked, span: Range<usize>, usual: &Arc<Usual>, at: &Touched) -> Rc<Seen> {
+    pub(super) fn see(&self, looked: &EvaluationCache, span: Range<usize>, usual: &Arc<Baseline>, at: &DomainSet) -> Rc<Evaluation> {
         let (beside, district) = ((span.clone(), Arc::as_ptr(usual)), looked.districts.together(at));
         let fares = || looked.fares.borrow_mut().entry(beside.clone()).or_default().clone();
         let stretch = |span: Range<usize>| {
@@ -65,45 +79,45 @@ impl Watch {
             let new = || Arc::new(self.history.stretch(span.clone()).ends_with(end));
             known.entry(span.clone()).or_insert_with(new).clone()
         };
-        let seen = || Seen {
+        let seen = || Evaluation {
             now: stretch(span.clone()),
             past: stretch(self.history.span_since(usize::MAX, i64::MIN)),
             usual: usual.clone(),
             district: district.clone(),
             fares: fares(),
-            found: [const { OnceCell::new() }; detect::ALL.len()],
+            found: [const { OnceCell::new() }; detectors::ALL.len()],
         };
         let key = (beside.clone(), Arc::as_ptr(&district));
         looked.seen.borrow_mut().entry(key).or_insert_with(|| Rc::new(seen())).clone()
     }
 
-    pub(super) fn scene<'a>(&'a self, seen: &'a Seen) -> Scene<'a> {
+    pub(super) fn scene<'a>(&'a self, seen: &'a Evaluation) -> DetectorContext<'a> {
         let stretches = [&*seen.now, &*seen.past];
         let step_s = self.history.step_s();
-        Scene::new(&self.fabric, &self.limits, stretches, &seen.usual, step_s, &seen.district, &seen.fares)
+        DetectorContext::new(&self.fabric, &self.thresholds, stretches, &seen.usual, step_s, &seen.district, &seen.fares)
     }
 
     /// What a detector finds in a stretch that touches some parts of the fabric.
     pub(super) fn found(
         &self,
-        looked: &Looked,
-        (span, usual, at): (Range<usize>, &Arc<Usual>, &Touched),
+        looked: &EvaluationCache,
+        (span, usual, at): (Range<usize>, &Arc<Baseline>, &DomainSet),
         detector: &Detector,
     ) -> Vec<Finding> {
-        let found = |at: &Touched, keep: &dyn Fn(&&Finding) -> bool| {
+        let found = |at: &DomainSet, keep: &dyn Fn(&&Finding) -> bool| {
             let seen = self.see(looked, span, usual, at);
             let all = seen.found[row(detector)].get_or_init(|| (detector.run)(&self.scene(&seen)));
             all.iter().filter(keep).cloned().collect()
         };
-        if detector.by_district {
+        if detector.per_fault_domain {
             return found(at, &|_| true);
         }
-        found(&Touched::default(), &|finding| looked.touched(finding, &self.fabric).meets(at))
+        found(&DomainSet::default(), &|finding| looked.touched(finding, &self.fabric).meets(at))
     }
 
     /// Detectors for which enough is known of what is usual.
-    pub(super) fn able<'a>(&'a self, usual: &'a Usual) -> impl Iterator<Item = &'static Detector> + 'a {
-        detect::ALL.iter().filter(|d| d.usual_s <= 0.0 || usual.fresh >= self.ticks(d.usual_s))
+    pub(super) fn able<'a>(&'a self, usual: &'a Baseline) -> impl Iterator<Item = &'static Detector> + 'a {
+        detectors::ALL.iter().filter(|d| d.baseline_s <= 0.0 || usual.fresh >= self.ticks(d.baseline_s))
     }
 
     /// The same as time.
@@ -120,8 +134,8 @@ impl Watch {
     /// (Unix ns).
     pub(super) fn findings(
         &self,
-        looked: &Looked,
-        (usual, since_ns, at): (&Arc<Usual>, i64, &Touched),
+        looked: &EvaluationCache,
+        (usual, since_ns, at): (&Arc<Baseline>, i64, &DomainSet),
         ticks: impl Fn(&Detector) -> usize,
         keep: impl Fn(&Finding) -> bool,
     ) -> Vec<Finding> {
@@ -141,7 +155,7 @@ impl Watch {
     /// Detectors by the stretch that they need, because means over one are worked out once.
     pub(super) fn by_length(
         &self,
-        usual: &Usual,
+        usual: &Baseline,
         ticks: impl Fn(&Detector) -> usize,
     ) -> BTreeMap<Length, Vec<&'static Detector>> {
         let mut by_length: BTreeMap<Length, Vec<_>> = BTreeMap::new();
@@ -153,13 +167,13 @@ impl Watch {
 
     /// Where frames of just before its begin came late, it may have begun in these: what is found within the time in which
     /// it would not have been over is of it.
-    pub(super) fn look_before(&self, looked: &Looked, episode: &mut Episode) {
+    pub(super) fn look_before(&self, looked: &EvaluationCache, episode: &mut OpenIncident) {
         while let Some(began_ns) = self.began_before(looked, episode) {
             episode.begins(began_ns);
         }
     }
 
-    fn began_before(&self, looked: &Looked, episode: &Episode) -> Option<i64> {
+    fn began_before(&self, looked: &EvaluationCache, episode: &OpenIncident) -> Option<i64> {
         let (begin_ns, step_ns) = (episode.begin_ns(), (self.history.step_s() * 1e9) as i64);
         let known = episode.verdict();
         // One sample that is next to its first is enough, of others a detector must be sure.
@@ -176,8 +190,8 @@ impl Watch {
     /// When it began, by the frames of a span.
     pub(super) fn began(
         &self,
-        looked: &Looked,
-        usual: &Arc<Usual>,
+        looked: &EvaluationCache,
+        usual: &Arc<Baseline>,
         finding: &Finding,
         span: Range<usize>,
     ) -> Option<i64> {
@@ -190,74 +204,5 @@ impl Watch {
 /// Which of all detectors it is.
 pub(super) fn row(detector: &Detector) -> usize {
     // Not by address: a constant has as many as it has users.
-    detect::ALL.iter().position(|d| d.name == detector.name).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fabric::Ports;
-    use crate::history::Frame;
-    use crate::limits::Limits;
-    use crate::signal::Signal;
-    use crate::topology::Topology;
-
-    /// Twelve hosts, some of which pause their switch for the last seconds, and what was worked out at the last look.
-    fn look(paused: usize) -> (Watch, Looked) {
-        let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
-        let ports: Vec<usize> = (0..12).filter_map(|h| watch.measured_port(&format!("h{h}"), "mlx5_0/1")).collect();
-        let mut looked = watch.look();
-        for second in 0..96 {
-            let mut frame = Frame::new(second * 1_000_000_000);
-            for port in &ports {
-                let pauses = second >= 80 && *port < paused;
-                let told = [
-                    (Signal::Tx, 4e9),
-                    (Signal::Rx, 4e9),
-                    (Signal::Rate, 12.5e9),
-                    (Signal::Up, 1.0),
-                    (Signal::PauseTx, if pauses { 0.5 } else { 0.0 }),
-                    (Signal::PauseFrames, if pauses { 12_000.0 } else { 0.0 }),
-                    (Signal::QueueMax, if pauses { 3e5 } else { 0.0 }),
-                ];
-                told.iter().for_each(|(signal, value)| frame.set(*signal, *port, *value));
-            }
-            watch.push(frame);
-            looked = watch.look();
-            watch.judge_by(&looked);
-        }
-        (watch, looked)
-    }
-
-    #[test]
-    fn incidents_of_one_time_need_no_more_than_one_of_them() {
-        let ((one, of_one), (many, of_many)) = (look(1), look(8));
-        assert_eq!((one.open.len(), many.open.len()), (1, 8));
-        let worked_out = |looked: &Looked| (looked.stretches.borrow().len(), looked.seen.borrow().len());
-        assert_eq!(worked_out(&of_one), worked_out(&of_many));
-    }
-
-    #[test]
-    fn what_was_found_once_is_what_is_found_again() {
-        let (watch, looked) = look(2);
-        let seen = looked.seen.borrow();
-        let found = seen.values().flat_map(|seen| detect::ALL.iter().zip(&seen.found).map(move |(d, f)| (seen, d, f)));
-        let mut findings = 0;
-        for (seen, detector, kept) in found.filter_map(|(seen, d, kept)| Some((seen, d, kept.get()?))) {
-            let fares = Fares::new();
-            let usual = &*seen.usual;
-            let scene = Scene::new(
-                &watch.fabric,
-                &watch.limits,
-                [&seen.now, &seen.past],
-                usual,
-                watch.history.step_s(),
-                &seen.district,
-                &fares,
-            );
-            assert_eq!(format!("{kept:?}"), format!("{:?}", (detector.run)(&scene)), "{}", detector.name);
-            findings += kept.len();
-        }
-        assert!(findings > 2, "{findings}");
-    }
+    detectors::ALL.iter().position(|d| d.name == detector.name).unwrap_or_default()
 }

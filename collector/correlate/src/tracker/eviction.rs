@@ -1,37 +1,37 @@
 //! Hosts are replaced and renamed for months: what is gone leaves, and its numbers are used again.
 
-use super::Watch;
-use super::episode::Episode;
-use crate::finding::Root;
-use crate::usual::Gone;
+use crate::tracker::incident_tracker::IncidentTracker;
+use crate::tracker::open_incident::OpenIncident;
+use crate::model::location::LocationId;
+use crate::baseline::removed_ports::RemovedPorts;
 use std::collections::HashSet;
 
-impl Watch {
+impl IncidentTracker {
     /// Lets ports go that were not heard of for long, as `is_heard` tells, unless they have a cable, a job or an open
     /// incident; and nodes of which nothing is left. Returns these ports: others get their numbers.
     pub fn forget(&mut self, is_heard: impl Fn(usize) -> bool) -> Vec<usize> {
-        let roots: Vec<&Root> = self.open.iter().flat_map(Episode::roots).collect();
-        let named: HashSet<usize> = roots.iter().flat_map(|root| self.fabric.ports_of(root)).collect();
-        let held = self.open.iter().flat_map(Episode::paused);
-        let of_jobs = self.fabric.jobs.iter().flat_map(|job| job.ports.iter().copied());
+        let roots: Vec<&LocationId> = self.open.iter().flat_map(OpenIncident::roots).collect();
+        let named: HashSet<usize> = roots.iter().flat_map(|root| root.ports(&self.eval.fabric)).collect();
+        let held = self.open.iter().flat_map(OpenIncident::paused);
+        let of_jobs = self.eval.fabric.jobs.iter().flat_map(|job| job.ports.iter().copied());
         let stays: HashSet<usize> = named.into_iter().chain(held).chain(of_jobs).collect();
-        let node = |root: &&Root| match root {
-            Root::Switch(node) | Root::Host(node) => Some(*node),
+        let node = |root: &&LocationId| match root {
+            LocationId::Switch(node) | LocationId::Host(node) => Some(*node),
             _ => None,
         };
         let nodes: HashSet<usize> = roots.iter().filter_map(node).collect();
-        let silent = self.fabric.ports.known().filter(|port| !is_heard(*port) && !stays.contains(port));
+        let silent = self.eval.fabric.ports.known().filter(|port| !is_heard(*port) && !stays.contains(port));
         let mut silent: Vec<usize> = silent.collect();
         silent.sort_unstable();
         self.cables.leave(&silent);
-        silent.retain(|port| self.fabric.ports.list[*port].link.is_none());
+        silent.retain(|port| self.eval.fabric.ports.list[*port].link.is_none());
         if silent.is_empty() {
             return silent;
         }
-        self.fabric.leave(&silent, |node| nodes.contains(&node));
+        self.eval.fabric.leave(&silent, |node| nodes.contains(&node));
         self.doubts.leave(&silent);
-        let mut gone = Gone::new(silent);
-        self.history.leave(&mut gone);
+        let mut gone = RemovedPorts::new(silent);
+        self.eval.history.leave(&mut gone);
         self.open.iter_mut().for_each(|episode| episode.usual = gone.usual(&episode.usual));
         gone.ports
     }

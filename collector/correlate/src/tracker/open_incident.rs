@@ -1,14 +1,16 @@
 //! One trouble from its begin to its end: what was found at each look, how often, and who was seen to suffer.
 
-use crate::fabric::Fabric;
-use crate::finding::{Finding, Root};
-use crate::incident::{Incident, Place, Sender, Severity};
-use crate::priority::Priorities;
-use crate::scene::Scene;
-use crate::senders::senders;
-use crate::usual::Usual;
-use crate::victims::{Reach, low, victims};
-use crate::wait;
+use crate::model::fabric::Fabric;
+use crate::model::finding::Finding;
+use crate::model::location::LocationId;
+use crate::model::incident::{Incident, Sender};
+use crate::model::location::Location;
+use crate::model::priority::Priorities;
+use crate::detectors::context::DetectorContext;
+use crate::detectors::senders::senders;
+use crate::baseline::reference::Baseline;
+use crate::detectors::victims::{Reach, low, victims};
+use crate::detectors::backpressure;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +19,10 @@ use std::sync::Arc;
 const NAMED: usize = 256;
 
 /// See the module.
-pub(super) struct Episode {
+pub(super) struct OpenIncident {
     pub id: String,
     /// Before it began.
-    pub usual: Arc<Usual>,
+    pub usual: Arc<Baseline>,
     /// That is of its own place only.
     settled: bool,
     pub start_ns: i64,
@@ -49,8 +51,8 @@ pub(super) struct Episode {
     senders: Vec<usize>,
 }
 
-impl Episode {
-    pub fn new(id: String, usual: Arc<Usual>, finding: &Finding, start_ns: i64, now_ns: i64) -> Self {
+impl OpenIncident {
+    pub fn new(id: String, usual: Arc<Baseline>, finding: &Finding, start_ns: i64, now_ns: i64) -> Self {
         Self {
             id,
             usual,
@@ -73,7 +75,7 @@ impl Episode {
     }
 
     /// Takes up an incident of before a restart: what it said counts as one finding.
-    pub fn resume(incident: &Incident, fabric: &Fabric, usual: Arc<Usual>) -> Option<Self> {
+    pub fn resume(incident: &Incident, fabric: &Fabric, usual: Arc<Baseline>) -> Option<Self> {
         let job = |id: &String| fabric.jobs.iter().position(|job| job.id == *id);
         let finding = Finding {
             kind: incident.kind,
@@ -86,14 +88,14 @@ impl Episode {
             evidence: incident.evidence.clone(),
             explanation: incident.explanation.clone(),
             action: incident.action.clone(),
-            inferred: !incident.kind.is_seen(),
+            inferred: !incident.kind.is_observed(),
             near: None,
         };
         let mut episode = Self::new(incident.id.clone(), usual, &finding, incident.start_ns, incident.detected_ns);
         episode.weight = 1.0;
         episode.split_from.clone_from(&incident.split_from);
         let port = |sender: &Sender| match sender.port.find(fabric)? {
-            Root::Port(port) => Some(port),
+            LocationId::Port(port) => Some(port),
             _ => None,
         };
         episode.senders = incident.senders.iter().filter_map(port).collect();
@@ -113,10 +115,10 @@ impl Episode {
     /// each keep a minute of all ports else.
     pub fn settle(&mut self, fabric: &Fabric) {
         let Finding { kind, root, .. } = self.verdict();
-        if self.settled || !kind.is_seen() || kind.spreads() || *root == Root::Fabric {
+        if self.settled || !kind.is_observed() || kind.spec().may_spread || *root == LocationId::Fabric {
             return;
         }
-        let near = |port: &usize| Root::Port(*port).meets(root, fabric);
+        let near = |port: &usize| LocationId::Port(*port).overlaps(root, fabric);
         let ports: Vec<usize> = (0..fabric.ports.list.len()).filter(near).collect();
         self.usual = Arc::new(self.usual.only(&ports));
         self.settled = true;
@@ -140,13 +142,13 @@ impl Episode {
     }
 
     /// Takes these seconds for the last before it began.
-    pub fn after(mut self, scene: &Scene<'_>) -> Self {
+    pub fn after(mut self, scene: &DetectorContext<'_>) -> Self {
         self.before = low(scene);
         self
     }
 
     /// Adds what is surest of what was found to what was found before, and looks who suffers.
-    pub fn note(&mut self, findings: impl IntoIterator<Item = Finding>, scene: &Scene<'_>) {
+    pub fn note(&mut self, findings: impl IntoIterator<Item = Finding>, scene: &DetectorContext<'_>) {
         // Of those as sure as each other what is known comes first: a second trouble makes no other one of the first.
         let known = |f: &Finding| self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|v| v.0.is_of(f));
         let (own, others): (Vec<Finding>, Vec<Finding>) = findings.into_iter().partition(known);
@@ -206,12 +208,12 @@ impl Episode {
     pub fn is_elsewhere(&self, finding: &Finding, fabric: &Fabric) -> bool {
         let both = |is: fn(&Finding) -> bool| is(self.verdict()) && is(finding);
         let apart = !self.verdict().priorities.meets(finding.priorities);
-        (apart || both(|f| !f.inferred) && !both(|f| f.kind.spreads() || f.kind.holds()))
-            && !self.verdict().root.meets(&finding.root, fabric)
+        (apart || both(|f| !f.inferred) && !both(|f| f.kind.spec().may_spread || f.kind.spec().holds_others_back))
+            && !self.verdict().root.overlaps(&finding.root, fabric)
     }
 
     /// Places that it named.
-    pub fn roots(&self) -> impl Iterator<Item = &Root> {
+    pub fn roots(&self) -> impl Iterator<Item = &LocationId> {
         self.verdicts.iter().map(|(finding, _)| &finding.root)
     }
 
@@ -227,9 +229,9 @@ impl Episode {
     }
 
     /// The links of the fabric have other numbers now, or are gone.
-    pub fn renumber(&mut self, link: impl Fn(usize) -> Root) {
+    pub fn renumber(&mut self, link: impl Fn(usize) -> LocationId) {
         for (finding, _) in &mut self.verdicts {
-            if let Root::Link(at) = finding.root {
+            if let LocationId::Link(at) = finding.root {
                 finding.root = link(at);
             }
         }
@@ -245,7 +247,7 @@ impl Episode {
         let verdict = self.verdict();
         let id = |job: &usize| fabric.jobs[*job].id.clone();
         let sender = |port: &usize| Sender {
-            port: Place::of(fabric, &Root::Port(*port)),
+            port: Location::of(fabric, &LocationId::Port(*port)),
             job: fabric.job_of(*port).map(|job| id(&job)),
         };
         let suffer: Vec<String> =
@@ -258,14 +260,14 @@ impl Episode {
             end_ns: over.then_some(self.last_ns),
             merged_into: self.part_of.clone().filter(|_| over),
             split_from: self.split_from.clone(),
-            severity: if suffer.is_empty() { Severity::Warning } else { Severity::Critical },
+            severity: verdict.kind.spec().severity.severity(suffer.len()),
             confidence: verdict.confidence,
-            root: Place::of(fabric, &verdict.root),
+            root: Location::of(fabric, &verdict.root),
             priorities: verdict.priorities,
             culprit_jobs: verdict.culprits.iter().map(id).collect(),
             victim_jobs: suffer,
             low_before: self.before.iter().map(|(job, part)| (id(job), *part)).collect(),
-            victim_ports: self.paused.iter().map(|p| Place::of(fabric, &Root::Port(*p))).collect(),
+            victim_ports: self.paused.iter().map(|p| Location::of(fabric, &LocationId::Port(*p))).collect(),
             senders: self.senders.iter().map(sender).collect(),
             evidence: verdict.evidence.clone(),
             explanation: verdict.explanation.clone(),
@@ -275,15 +277,15 @@ impl Episode {
 }
 
 /// Ports that are kept from sending, in some of these priorities.
-fn held(scene: &Scene<'_>, priorities: Priorities) -> Vec<usize> {
-    let waits = |p: &usize| wait::is_held(scene, *p) && wait::priorities(scene, *p).meets(priorities);
+fn held(scene: &DetectorContext<'_>, priorities: Priorities) -> Vec<usize> {
+    let waits = |p: &usize| backpressure::is_held(scene, *p) && backpressure::priorities(scene, *p).meets(priorities);
     scene.ports().filter(waits).collect()
 }
 
 /// Leaves those that can be named, which are held most.
-fn most(held: &mut Vec<usize>, scene: &Scene<'_>) {
+fn most(held: &mut Vec<usize>, scene: &DetectorContext<'_>) {
     if held.len() > NAMED {
-        held.sort_by_cached_key(|port| Reverse(wait::held(scene, *port).unwrap_or(0.0).to_bits()));
+        held.sort_by_cached_key(|port| Reverse(backpressure::held(scene, *port).unwrap_or(0.0).to_bits()));
         held.truncate(NAMED);
     }
 }

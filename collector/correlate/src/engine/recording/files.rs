@@ -1,7 +1,7 @@
 //! `topology.json` and `jobs.json`.
 
 use super::RecordingError;
-use crate::topology::{Described, Id, parse};
+use crate::model::topology::{TopologySource, Id, parse};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -24,7 +24,7 @@ fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T, Rec
 }
 
 /// The fabric.
-pub(super) fn topology(dir: &Path) -> Result<Described, RecordingError> {
+pub(super) fn topology(dir: &Path) -> Result<TopologySource, RecordingError> {
     let path = dir.join("topology.json");
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(&path).map_err(|error| RecordingError::Read { path: shown.clone(), error })?;

@@ -4,8 +4,9 @@
 mod columns;
 mod files;
 
-use crate::fabric::{Fabric, Job, Ports};
-use crate::topology::{Described, End, Names, Role, TopologyError, merge, port_name};
+use crate::model::fabric::{Fabric, Job};
+use crate::model::ports::Ports;
+use crate::model::topology::{TopologySource, LinkEnd, HostNames, Role, TopologyError, merge, port_name};
 use fabriclens_model::Memory;
 use std::path::Path;
 
@@ -55,7 +56,7 @@ pub struct ReadAs {
 /// See the module.
 pub struct Recording {
     /// What its files say of nodes and cables.
-    pub described: Vec<Described>,
+    pub described: Vec<TopologySource>,
     /// Nodes, cables, jobs.
     pub fabric: Fabric,
     /// The samples.
@@ -71,7 +72,7 @@ impl Recording {
     /// [`RecordingError`].
     pub fn read(dir: &Path, how: ReadAs) -> Result<Self, RecordingError> {
         let described = vec![files::topology(dir)?];
-        let topology = merge(&described, &Names::default());
+        let topology = merge(&described, &HostNames::default());
         let wanted = |node: &str| {
             let node = topology.node(node).map(|n| &topology.nodes[n]);
             node.is_some_and(|n| !how.hosts_only || n.role == Role::Host)
@@ -81,7 +82,7 @@ impl Recording {
         for labels in memory.0.iter().map(|series| &series.labels) {
             // Nobody may say where its cable leads.
             if let Some(node) = topology.node(labels.get("host")) {
-                ports.add(&End { node, port: port_name(labels) });
+                ports.add(&LinkEnd { node, port: port_name(labels) });
             }
         }
         let job = |(id, hosts): (String, Vec<String>)| {

@@ -1,7 +1,7 @@
 //! What agents tell of their ports in `fabric_port_info`: what they are called, which rail they belong to, and the switch
 //! and port that they hear at the other end of the cable (LLDP).
 
-use super::{Cable, Described, Known, Role, Side};
+use super::{Cable, TopologySource, Provenance, Role, CableEnd};
 use fabriclens_model::Labels;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ impl PortInfo {
     }
 }
 
-/// The port that a series is of, as [`super::End`] calls it.
+/// The port that a series is of, as [`super::LinkEnd`] calls it.
 pub fn port_name(labels: &Labels) -> String {
     match (labels.get("device"), labels.get("port")) {
         ("", port) => port.to_owned(),
@@ -67,18 +67,18 @@ pub fn port_name(labels: &Labels) -> String {
 }
 
 /// What ports hear of their neighbours, and what follows from their rails where they hear nothing.
-pub fn told(ports: &[PortInfo]) -> Vec<Described> {
+pub fn told(ports: &[PortInfo]) -> Vec<TopologySource> {
     let ports: BTreeSet<&PortInfo> = ports.iter().collect();
-    let mut heard = Described::new("agents (LLDP)", "LLDP");
-    let mut inferred = Described::new("the rails of ports", "rails");
+    let mut heard = TopologySource::new("agents (LLDP)", "LLDP");
+    let mut inferred = TopologySource::new("the rails of ports", "rails");
     let mut rails: BTreeMap<&str, Vec<&PortInfo>> = BTreeMap::new();
     for (n, port) in ports.into_iter().enumerate() {
         if heard.nodes.last().is_none_or(|(last, _)| *last != port.host) {
             heard.nodes.push((port.host.clone(), Role::Host));
         }
         if !port.switch.is_empty() {
-            let far = Side { node: port.switch.clone(), port: port.switch_port.clone(), ..Side::default() };
-            heard.cable(n + 1, cable(port, far, Known::Lldp));
+            let far = CableEnd { node: port.switch.clone(), port: port.switch_port.clone(), ..CableEnd::default() };
+            heard.cable(n + 1, cable(port, far, Provenance::Lldp));
         } else if !port.rail.is_empty() && !port.rail_by_order && !port.device.is_empty() {
             rails.entry(&port.rail).or_default().push(port);
         }
@@ -87,15 +87,15 @@ pub fn told(ports: &[PortInfo]) -> Vec<Described> {
         let hosts: BTreeSet<&str> = ports.iter().map(|p| p.host.as_str()).collect();
         if (2..=ON_ONE).contains(&hosts.len()) {
             for port in ports {
-                let far = Side { node: format!("rail {rail}"), ..Side::default() };
-                inferred.cable(0, cable(port, far, Known::Inferred));
+                let far = CableEnd { node: format!("rail {rail}"), ..CableEnd::default() };
+                inferred.cable(0, cable(port, far, Provenance::Inferred));
             }
         }
     }
     vec![heard, inferred]
 }
 
-fn cable(port: &PortInfo, far: Side, known: Known) -> Cable {
-    let near = Side { node: port.host.clone(), port: port.port.clone(), ..Side::default() };
+fn cable(port: &PortInfo, far: CableEnd, known: Provenance) -> Cable {
+    let near = CableEnd { node: port.host.clone(), port: port.port.clone(), ..CableEnd::default() };
     Cable { sides: [near, far], rate: None, rail: None, known }
 }

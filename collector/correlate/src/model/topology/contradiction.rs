@@ -1,6 +1,6 @@
 //! Where sources do not agree, and how that is told.
 
-use super::Known;
+use super::Provenance;
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter};
 
@@ -12,25 +12,25 @@ pub struct Contradiction {
     /// The port.
     pub port: String,
     /// What the topology has.
-    pub believed: Saying,
+    pub believed: Claim,
     /// What it has not.
-    pub rejected: Saying,
+    pub rejected: Claim,
 }
 
 /// Where a cable leads, by one source.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct Saying {
+pub struct Claim {
     /// Who says it.
     pub source: String,
     /// How the source knows.
-    pub known: Known,
+    pub known: Provenance,
     /// The node at the other end.
     pub node: String,
     /// Its port; `""` if the source does not say.
     pub port: String,
 }
 
-impl Display for Saying {
+impl Display for Claim {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { source, node, port, .. } = self;
         match &**port {

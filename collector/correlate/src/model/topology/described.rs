@@ -1,6 +1,6 @@
 //! What one source says of the fabric, and the table of the formats in which files say it.
 
-use super::{Known, Role};
+use super::{Provenance, Role};
 use super::{iblinkinfo, ibnetdiscover, ibports, json, slurm, slurm_yaml, topograph};
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ const COMPLAINTS: usize = 20;
 
 /// One end of a cable, as its source calls it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Side {
+pub struct CableEnd {
     /// The host or switch; `""` if only a GUID is known.
     pub node: String,
     /// A host's HCA, where the source tells it apart from the port: `mlx5_0`, `HCA-1`.
@@ -28,18 +28,18 @@ pub struct Side {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cable {
     /// Its two ends.
-    pub sides: [Side; 2],
+    pub sides: [CableEnd; 2],
     /// Bytes a second in each direction.
     pub rate: Option<f64>,
     /// A rail.
     pub rail: Option<String>,
     /// How the source knows it.
-    pub known: Known,
+    pub known: Provenance,
 }
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Described {
+pub struct TopologySource {
     /// A file, or who else says it.
     pub source: String,
     /// The name of its format.
@@ -54,7 +54,7 @@ pub struct Described {
     pub left_out: usize,
 }
 
-impl Described {
+impl TopologySource {
     pub(crate) fn new(source: &str, format: &'static str) -> Self {
         let (nodes, cables, complaints) = (Vec::new(), Vec::new(), Vec::new());
         Self { source: source.to_owned(), format, nodes, cables, complaints, left_out: 0 }
@@ -131,7 +131,7 @@ pub struct Format {
     /// Whether this is it.
     fits: fn(&str) -> bool,
     /// Adds what it says.
-    read: fn(&str, &mut Described) -> Result<(), Wrong>,
+    read: fn(&str, &mut TopologySource) -> Result<(), Wrong>,
 }
 
 /// All formats, a file each; the first that fits is taken.
@@ -154,14 +154,14 @@ fn formats() -> String {
 ///
 /// # Errors
 /// [`TopologyError`] when it tells no cable at all. Lines that are not understood beside others that are, are left out
-/// and told in [`Described::complaints`].
-pub fn parse(source: &str, text: &str) -> Result<Described, TopologyError> {
+/// and told in [`TopologySource::complaints`].
+pub fn parse(source: &str, text: &str) -> Result<TopologySource, TopologyError> {
     let source_name = source.to_owned();
     let Some(format) = FORMATS.iter().find(|f| (f.fits)(text)) else {
         let line = text.lines().position(|l| !l.trim().is_empty() && !l.trim_start().starts_with('#')).unwrap_or(0) + 1;
         return Err(TopologyError::Unknown { source_name, line });
     };
-    let mut described = Described::new(source, format.name);
+    let mut described = TopologySource::new(source, format.name);
     if let Err((line, what)) = (format.read)(text, &mut described) {
         return Err(TopologyError::Form { source_name, line, format: format.name, what });
     }

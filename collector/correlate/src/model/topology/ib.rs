@@ -1,16 +1,16 @@
 //! What the tools of InfiniBand have in common: GUIDs, node descriptions, rates, and cables between numbered ports.
 
-use super::{Cable, Described, GBPS, Known, Role, Side};
+use super::{Cable, TopologySource, GBPS, Provenance, Role, CableEnd};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What is at an end of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeType {
     Ca,
     Switch,
 }
 
-impl Kind {
+impl NodeType {
     /// `CA`, `SW`, `Ca`, `Switch`; routers have ports like HCAs.
     pub(super) fn of(word: &str) -> Option<Self> {
         match word.to_ascii_uppercase().as_str() {
@@ -23,9 +23,9 @@ impl Kind {
 
 /// An end of a cable.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Jack {
+pub(super) struct IbPort {
     /// `None`: the format does not say.
-    pub kind: Option<Kind>,
+    pub kind: Option<NodeType>,
     /// Of the node first, then of the port.
     pub guids: Vec<u64>,
     pub description: String,
@@ -34,16 +34,16 @@ pub(super) struct Jack {
 
 /// All cables of a dump.
 #[derive(Default)]
-pub(super) struct Walk(Vec<(usize, [Jack; 2], Option<f64>)>);
+pub(super) struct IbDump(Vec<(usize, [IbPort; 2], Option<f64>)>);
 
-impl Walk {
+impl IbDump {
     /// A cable told on a line.
-    pub(super) fn cable(&mut self, line: usize, ends: [Jack; 2], rate: Option<f64>) {
+    pub(super) fn cable(&mut self, line: usize, ends: [IbPort; 2], rate: Option<f64>) {
         self.0.push((line, ends, rate));
     }
 
-    /// Names nodes and hands on all cables between them.
-    pub(super) fn finish(mut self, out: &mut Described) {
+    /// HostNames nodes and hands on all cables between them.
+    pub(super) fn finish(mut self, out: &mut TopologySource) {
         self.tell_kinds();
         let names = self.switch_names();
         let sorted: BTreeSet<&String> = names.values().collect();
@@ -54,7 +54,7 @@ impl Walk {
                 continue;
             }
             let sides = ends.map(|jack| side(jack, &names));
-            out.cable(line, Cable { sides, rate, rail: None, known: Known::SubnetManager });
+            out.cable(line, Cable { sides, rate, rail: None, known: Provenance::SubnetManager });
         }
     }
 
@@ -70,14 +70,14 @@ impl Walk {
         for jack in self.0.iter_mut().flat_map(|(_, ends, _)| ends) {
             let several = jack.guids.first().and_then(|g| ports.get(g)).is_some_and(|p| p.len() > 1);
             let host = !several && (host(&jack.description).is_some_and(|(_, device)| !device.is_empty()));
-            jack.kind = jack.kind.or(Some(if host { Kind::Ca } else { Kind::Switch }));
+            jack.kind = jack.kind.or(Some(if host { NodeType::Ca } else { NodeType::Switch }));
         }
     }
 
     /// By GUID. Switches that share a description have their GUID in their name.
     fn switch_names(&self) -> HashMap<u64, String> {
         let mut of: HashMap<u64, String> = HashMap::new();
-        for jack in self.0.iter().flat_map(|(_, ends, _)| ends).filter(|j| j.kind == Some(Kind::Switch)) {
+        for jack in self.0.iter().flat_map(|(_, ends, _)| ends).filter(|j| j.kind == Some(NodeType::Switch)) {
             if let Some(guid) = jack.guids.first() {
                 let name = of.entry(*guid).or_default();
                 if name.is_empty() {
@@ -100,17 +100,17 @@ impl Walk {
     }
 }
 
-fn side(jack: Jack, switches: &HashMap<u64, String>) -> Side {
-    let Jack { kind, guids, description, port } = jack;
+fn side(jack: IbPort, switches: &HashMap<u64, String>) -> CableEnd {
+    let IbPort { kind, guids, description, port } = jack;
     let port = port.to_string();
-    if kind == Some(Kind::Ca) {
+    if kind == Some(NodeType::Ca) {
         let (node, device) = host(&description).unwrap_or_default();
         let (node, device) = (node.to_owned(), device.to_owned());
-        return Side { node, device, port, guids, description };
+        return CableEnd { node, device, port, guids, description };
     }
     let named = guids.first().and_then(|g| switches.get(g)).cloned();
     let node = named.unwrap_or_else(|| switch(&description));
-    Side { node, port, ..Side::default() }
+    CableEnd { node, port, ..CableEnd::default() }
 }
 
 /// Host and device of an HCA's description: `node08 mlx5_0`, `node08 HCA-1`, `node08`. `None` for what is left as the

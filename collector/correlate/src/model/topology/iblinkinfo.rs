@@ -3,9 +3,9 @@
 //! `  101    4[  ] ==( 4X   53.125 Gbps Active/  LinkUp)==>   8    1[  ] "node08 mlx5_0" ( )`; with `--line` each end has its
 //! GUID and the near one its description before the LID.
 
-use super::Described;
+use super::TopologySource;
 use super::described::Wrong;
-use super::ib::{Jack, Kind, Walk, guid, rate};
+use super::ib::{IbPort, NodeType, IbDump, guid, rate};
 use std::collections::HashMap;
 
 pub(super) fn fits(text: &str) -> bool {
@@ -17,25 +17,25 @@ pub(super) fn fits_lines(text: &str) -> bool {
 }
 
 /// `Switch: 0x0002c90300a00002 leaf2:` or `CA: node08 mlx5_0:`.
-fn header(line: &str) -> Option<Jack> {
+fn header(line: &str) -> Option<IbPort> {
     let (kind, rest) = line.split_once(": ")?;
-    let kind = Kind::of(kind)?;
+    let kind = NodeType::of(kind)?;
     let rest = rest.trim().trim_end_matches(':');
     let (guids, name) = match rest.split_once(char::is_whitespace).filter(|(word, _)| word.starts_with("0x")) {
         Some((word, name)) => (guid(word).into_iter().collect(), name),
         None => (Vec::new(), rest),
     };
-    Some(Jack { kind: Some(kind), guids, description: name.trim().to_owned(), port: 0 })
+    Some(IbPort { kind: Some(kind), guids, description: name.trim().to_owned(), port: 0 })
 }
 
 /// An end, and its LID.
-type Seen = (Jack, u32);
+type PortAndLid = (IbPort, u32);
 
 /// Two ends and what the link carries.
-type Row = (Seen, Seen, Option<f64>);
+type LinkRow = (PortAndLid, PortAndLid, Option<f64>);
 
-pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
-    let mut of: Option<Jack> = None;
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+    let mut of: Option<IbPort> = None;
     let mut rows = Vec::new();
     for (n, line) in text.lines().enumerate() {
         if let Some(node) = header(line) {
@@ -44,7 +44,7 @@ pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
             match (&of, row(line)) {
                 (Some(node), Ok(Some(((near, lid), far, rate)))) => {
                     let guids = if node.guids.is_empty() { near.guids } else { node.guids.clone() };
-                    rows.push((n + 1, (Jack { guids, port: near.port, ..node.clone() }, lid), far, rate));
+                    rows.push((n + 1, (IbPort { guids, port: near.port, ..node.clone() }, lid), far, rate));
                 }
                 (Some(_), Ok(None)) => {}
                 (None, _) => out.complain(n + 1, "a port of no node"),
@@ -53,18 +53,18 @@ pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
         }
     }
     // The far end is told by LID: what it is, its own block says.
-    let lids: HashMap<u32, Jack> = rows.iter().map(|(_, (near, lid), ..)| (*lid, near.clone())).collect();
-    let mut walk = Walk::default();
+    let lids: HashMap<u32, IbPort> = rows.iter().map(|(_, (near, lid), ..)| (*lid, near.clone())).collect();
+    let mut walk = IbDump::default();
     for (line, (near, _), (far, lid), rate) in rows {
-        let far = lids.get(&lid).map_or(far.clone(), |known| Jack { port: far.port, ..known.clone() });
+        let far = lids.get(&lid).map_or(far.clone(), |known| IbPort { port: far.port, ..known.clone() });
         walk.cable(line, [near, far], rate);
     }
     walk.finish(out);
     Ok(())
 }
 
-pub(super) fn read_lines(text: &str, out: &mut Described) -> Result<(), Wrong> {
-    let mut walk = Walk::default();
+pub(super) fn read_lines(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+    let mut walk = IbDump::default();
     for (n, line) in text.lines().enumerate().filter(|(_, line)| line.contains("==(")) {
         match row(line) {
             Ok(Some(((near, _), (far, _), rate))) => walk.cable(n + 1, [near, far], rate),
@@ -77,7 +77,7 @@ pub(super) fn read_lines(text: &str, out: &mut Described) -> Result<(), Wrong> {
 }
 
 /// `None`: the port has no cable.
-fn row(line: &str) -> Result<Option<Row>, &'static str> {
+fn row(line: &str) -> Result<Option<LinkRow>, &'static str> {
     let parts = line.split_once("==(").and_then(|(near, rest)| Some((near, rest.split_once(")==>")?)));
     let Some((near, (link, far))) = parts else { return Err("no link is told as iblinkinfo does") };
     if !link.contains("LinkUp") {
@@ -91,7 +91,7 @@ fn row(line: &str) -> Result<Option<Row>, &'static str> {
 }
 
 /// `0xGUID "description" LID PORT[ext]` in any order that keeps LID and PORT together; GUID and description may lack.
-fn end(text: &str) -> Option<Seen> {
+fn end(text: &str) -> Option<PortAndLid> {
     let (before, description, after) = match text.split_once('"') {
         Some((before, rest)) => {
             let (description, after) = rest.split_once('"')?;
@@ -103,5 +103,5 @@ fn end(text: &str) -> Option<Seen> {
     let numbers = if before.contains('[') { before } else { after };
     let mut words = numbers.split_once('[')?.0.split_whitespace().rev();
     let (port, lid) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    Some((Jack { kind: None, guids, description: description.to_owned(), port }, lid))
+    Some((IbPort { kind: None, guids, description: description.to_owned(), port }, lid))
 }

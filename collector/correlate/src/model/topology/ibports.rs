@@ -2,28 +2,28 @@
 //!
 //! `CA     8  1 0x0002c90300c00081 4x HDR - SW   101  4 0x0002c90300a00002 ( 'node08 mlx5_0' - 'leaf2' )`
 
-use super::Described;
+use super::TopologySource;
 use super::described::Wrong;
-use super::ib::{Jack, Kind, Walk, guid, rate};
+use super::ib::{IbPort, NodeType, IbDump, guid, rate};
 
 pub(super) fn fits(text: &str) -> bool {
     text.lines().any(|line| jack(line.split_whitespace()).is_some())
 }
 
 /// `CA     8  1 0x0002c90300c00081`: kind, LID, port, GUID.
-fn jack<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Jack> {
-    let kind = Kind::of(words.next()?)?;
+fn jack<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<IbPort> {
+    let kind = NodeType::of(words.next()?)?;
     words.next()?.parse::<u32>().ok()?;
     let port = words.next()?.parse().ok()?;
     let guid = words.next().filter(|w| w.starts_with("0x")).and_then(guid)?;
-    Some(Jack { kind: Some(kind), guids: vec![guid], description: String::new(), port })
+    Some(IbPort { kind: Some(kind), guids: vec![guid], description: String::new(), port })
 }
 
-pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
-    let mut walk = Walk::default();
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+    let mut walk = IbDump::default();
     for (n, line) in text.lines().enumerate() {
         let Some(mut near) = jack(line.split_whitespace()) else {
-            if line.split_whitespace().next().is_some_and(|w| Kind::of(w).is_some()) {
+            if line.split_whitespace().next().is_some_and(|w| NodeType::of(w).is_some()) {
                 out.complain(n + 1, "no port is told as ibnetdiscover -p does");
             }
             continue;

@@ -3,7 +3,7 @@
 //! so a topology can be taken from one collector to another.
 
 use super::described::Wrong;
-use super::{Cable, Described, GBPS, Known, Role, Side};
+use super::{Cable, TopologySource, GBPS, Provenance, Role, CableEnd};
 use serde::Deserialize;
 use std::collections::HashSet;
 
@@ -58,14 +58,14 @@ struct LinkRow {
     rate_gbps: Option<f64>,
     rail: Option<Id>,
     #[serde(default)]
-    known: Known,
+    known: Provenance,
 }
 
 pub(super) fn fits(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.contains("\"links\"")
 }
 
-pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
     // The API wraps what it answers.
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -95,7 +95,7 @@ pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
         }
         let side = |node, port: Option<Id>| {
             let port = port.map(Id::text).filter(|p| !p.starts_with(super::UNKNOWN)).unwrap_or_default();
-            Side { node, port, ..Side::default() }
+            CableEnd { node, port, ..CableEnd::default() }
         };
         let sides = [side(a, a_port), side(b, b_port)];
         let rate = rate_gbps.filter(|gbps| *gbps > 0.0).map(|gbps| gbps * GBPS);

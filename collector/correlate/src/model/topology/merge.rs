@@ -1,20 +1,20 @@
 //! One topology of all that is said: who is trusted more is believed, port by port, and where others say something else
 //! it is told.
 
-use super::contradiction::{Contradiction, Saying};
-use super::described::{Cable, Described, Side};
-use super::names::{Names, Place, short};
-use super::{End, Known, Link, Node, Role, Topology, UNKNOWN};
+use super::contradiction::{Contradiction, Claim};
+use super::described::{Cable, TopologySource, CableEnd};
+use super::names::{HostNames, ResolvedEnd, short};
+use super::{LinkEnd, Provenance, Link, Node, Role, Topology, UNKNOWN};
 use std::collections::{HashMap, HashSet};
 
 /// Contradictions that are kept: more are a file of another fabric.
 const CONTRADICTIONS: usize = 200;
 
 /// One topology of what sources say, with names as agents have them.
-pub fn merge(described: &[Described], names: &Names) -> Topology {
+pub fn merge(described: &[TopologySource], names: &HostNames) -> Topology {
     let mut build = Build::new(names, described);
     // A source of nothing but schedulers' and inferred cables names switches that may be made up.
-    let vague = |one: &Described| !one.cables.is_empty() && one.cables.iter().all(|c| c.known <= Known::Scheduler);
+    let vague = |one: &TopologySource| !one.cables.is_empty() && one.cables.iter().all(|c| c.known <= Provenance::Scheduler);
     let switches =
         described.iter().filter(|d| !vague(d)).flat_map(|d| &d.nodes).filter(|(_, role)| *role != Role::Host);
     build.switches = switches.map(|(name, _)| names.host(name).unwrap_or(name).to_owned()).collect();
@@ -40,13 +40,13 @@ struct Draft {
     ends: [(usize, String); 2],
     rate: Option<f64>,
     rail: Option<String>,
-    known: Known,
+    known: Provenance,
     source: usize,
 }
 
 struct Build<'a> {
-    names: &'a Names,
-    described: &'a [Described],
+    names: &'a HostNames,
+    described: &'a [TopologySource],
     nodes: Vec<Node>,
     index: HashMap<String, usize>,
     /// Switches by the part of their name before the domain, lower case; `None`: several.
@@ -64,7 +64,7 @@ struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    fn new(names: &'a Names, described: &'a [Described]) -> Self {
+    fn new(names: &'a HostNames, described: &'a [TopologySource]) -> Self {
         Self {
             names,
             described,
@@ -118,13 +118,13 @@ impl<'a> Build<'a> {
     fn cable(&mut self, source: usize, cable: &Cable) {
         let places = cable.sides.each_ref().map(|side| self.names.place(side));
         let host =
-            |side: &Side| if side.description.is_empty() && side.guids.is_empty() { Role::Spine } else { Role::Host };
+            |side: &CableEnd| if side.description.is_empty() && side.guids.is_empty() { Role::Spine } else { Role::Host };
         let nodes = [0, 1].map(|n| self.node(&places[n].node, host(&cable.sides[n])));
         if nodes[0] == nodes[1] && places[0].port == places[1].port {
             return;
         }
-        let [a, b] = places.map(|Place { port, .. }| port);
-        if cable.known > Known::Scheduler {
+        let [a, b] = places.map(|ResolvedEnd { port, .. }| port);
+        if cable.known > Provenance::Scheduler {
             return self.link(source, cable, [(nodes[0], a), (nodes[1], b)]);
         }
         // These know nodes, not ports: their word counts for hosts that nobody else wires.
@@ -137,7 +137,7 @@ impl<'a> Build<'a> {
             if let Some(other) = wired {
                 let known = self.of[nodes[peer]].iter().any(|l| self.links[*l].known > cable.known);
                 let there = self.of[nodes[n]].iter().any(|l| self.far(*l, nodes[n]).0 == nodes[peer]);
-                if known && !there && cable.known == Known::Scheduler {
+                if known && !there && cable.known == Provenance::Scheduler {
                     let near = other.ends.iter().find(|end| end.0 == nodes[n]).cloned();
                     let believed = self.saying(self.at[&near.clone().unwrap_or_default()], nodes[n]);
                     let port = near.map(|end| end.1).unwrap_or_default();
@@ -234,7 +234,7 @@ impl<'a> Build<'a> {
         for (node, port) in ends {
             let (Some(port), false) = (port, ends[0].0 == ends[1].0) else { continue };
             self.at.insert((*node, port.clone()), at);
-            let file = cable.known == Known::File;
+            let file = cable.known == Provenance::File;
             if let Some(own) = self.links[at].ends.iter_mut().find(|end| end.0 == *node)
                 // Files have the names that series have.
                 && (own.1.starts_with(UNKNOWN) || file && own.1 != *port && same_port(&own.1, port))
@@ -275,20 +275,20 @@ impl<'a> Build<'a> {
         self.links.push(Draft { ends, rate, rail, known, source });
     }
 
-    fn saying(&self, link: usize, near: usize) -> Saying {
+    fn saying(&self, link: usize, near: usize) -> Claim {
         let (node, port) = self.far(link, near);
         let Draft { known, source, .. } = &self.links[link];
         let port = if port.starts_with(UNKNOWN) { String::new() } else { port.clone() };
         let source = self.described[*source].source.clone();
-        Saying { source, known: *known, node: self.nodes[*node].name.clone(), port }
+        Claim { source, known: *known, node: self.nodes[*node].name.clone(), port }
     }
 
-    fn claim(&self, source: usize, cable: &Cable, node: usize, port: Option<String>) -> Saying {
+    fn claim(&self, source: usize, cable: &Cable, node: usize, port: Option<String>) -> Claim {
         let source = self.described[source].source.clone();
-        Saying { source, known: cable.known, node: self.nodes[node].name.clone(), port: port.unwrap_or_default() }
+        Claim { source, known: cable.known, node: self.nodes[node].name.clone(), port: port.unwrap_or_default() }
     }
 
-    fn contradict(&mut self, node: usize, port: String, believed: Saying, rejected: Saying) {
+    fn contradict(&mut self, node: usize, port: String, believed: Claim, rejected: Claim) {
         let new = Contradiction { node: self.nodes[node].name.clone(), port, believed, rejected };
         // Dumps tell each cable from both ends.
         if self.contradictions.len() < CONTRADICTIONS && !self.contradictions.contains(&new) {
@@ -313,13 +313,13 @@ impl<'a> Build<'a> {
             let rail = draft.rail.or_else(|| {
                 draft.ends.iter().find_map(|(n, port)| Some(self.names.rail(&self.nodes[*n].name, port)?.to_owned()))
             });
-            let ends = draft.ends.map(|(node, port)| End { node: place[node], port });
+            let ends = draft.ends.map(|(node, port)| LinkEnd { node: place[node], port });
             Link { ends, rate: draft.rate, known: draft.known, rail }
         });
         let mut topology = Topology::new(nodes, links.collect());
         topology.contradictions = self.contradictions;
         let rail = |(host, port, rail): (&str, &str, &str)| {
-            let end = End { node: topology.node(host)?, port: port.to_owned() };
+            let end = LinkEnd { node: topology.node(host)?, port: port.to_owned() };
             Some((end, rail.to_owned()))
         };
         topology.rails = self.names.rails().filter_map(rail).collect();
@@ -335,7 +335,7 @@ impl<'a> Build<'a> {
                 // A weak link has what is below first; a link that somebody saw proves both of its ends.
                 let proves = |l: &&usize| {
                     let Draft { ends, known, .. } = &self.links[**l];
-                    *known > Known::Scheduler || ends[1].0 == at && !gone[ends[0].0]
+                    *known > Provenance::Scheduler || ends[1].0 == at && !gone[ends[0].0]
                 };
                 if gone[at] && self.of[at].iter().any(|l| proves(&l)) {
                     gone[at] = false;

@@ -17,11 +17,11 @@ mod slurm_yaml;
 mod topograph;
 
 pub use agents::{PortInfo, port_name, told};
-pub use contradiction::{Contradiction, Saying};
-pub use described::{Cable, Described, FORMATS, Format, Side, TopologyError, parse};
+pub use contradiction::{Contradiction, Claim};
+pub use described::{Cable, TopologySource, FORMATS, Format, CableEnd, TopologyError, parse};
 pub(crate) use json::Id;
 pub use merge::merge;
-pub use names::Names;
+pub use names::HostNames;
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -41,7 +41,7 @@ pub enum Role {
 /// How a cable is known, from what is trusted least to what is trusted most.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[serde(rename_all = "snake_case")]
-pub enum Known {
+pub enum Provenance {
     /// Nobody says it; it fits what ports are called.
     Inferred,
     /// A scheduler places jobs by it: near enough for that, and it knows no ports.
@@ -57,7 +57,7 @@ pub enum Known {
     Lldp,
 }
 
-impl Known {
+impl Provenance {
     /// As the API writes it.
     pub fn name(self) -> &'static str {
         match self {
@@ -89,14 +89,14 @@ impl Node {
 
 /// One end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct End {
+pub struct LinkEnd {
     /// Index of the node.
     pub node: usize,
     /// As series have it: `device/port` of a host, the label `port` of a switch. `?PEER` where nobody says which.
     pub port: String,
 }
 
-impl End {
+impl LinkEnd {
     /// Nobody says which port of the node it is.
     pub fn is_unknown(&self) -> bool {
         self.port.starts_with(UNKNOWN)
@@ -110,32 +110,32 @@ const UNKNOWN: char = '?';
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// Its two ends.
-    pub ends: [End; 2],
+    pub ends: [LinkEnd; 2],
     /// Bytes a second in each direction, as it should be; `None` if nobody says.
     pub rate: Option<f64>,
     /// By whom it is known; the most trusted of those who say it.
-    pub known: Known,
+    pub known: Provenance,
     /// The rail that it belongs to, if somebody says.
     pub rail: Option<String>,
 }
 
 impl Link {
     /// One that is written down somewhere.
-    pub fn new(ends: [End; 2], rate: Option<f64>) -> Self {
-        Self { ends, rate, known: Known::File, rail: None }
+    pub fn new(ends: [LinkEnd; 2], rate: Option<f64>) -> Self {
+        Self { ends, rate, known: Provenance::File, rail: None }
     }
 }
 
 /// The fabric.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
-#[serde(from = "Written", into = "Written")]
+#[serde(from = "TopologyJson", into = "TopologyJson")]
 pub struct Topology {
     /// All nodes.
     pub nodes: Vec<Node>,
     /// All links.
     pub links: Vec<Link>,
     /// Rails of hosts' ports, cabled or not, as agents tell them.
-    pub rails: BTreeMap<End, String>,
+    pub rails: BTreeMap<LinkEnd, String>,
     /// Where those who describe it do not agree.
     pub contradictions: Vec<Contradiction>,
     by_name: HashMap<String, usize>,
@@ -199,41 +199,41 @@ impl Topology {
 
 /// The form of a topology in JSON: ends by name. The format of files reads it too.
 #[derive(Serialize, Deserialize, Clone)]
-struct Written {
+struct TopologyJson {
     nodes: Vec<Node>,
-    links: Vec<WrittenLink>,
+    links: Vec<LinkJson>,
     #[serde(default)]
-    rails: Vec<WrittenRail>,
+    rails: Vec<RailJson>,
     contradictions: Vec<Contradiction>,
 }
 
 #[derive(Serialize, Deserialize, Clone)]
-struct WrittenRail {
+struct RailJson {
     node: String,
     port: String,
     rail: String,
 }
 
 #[derive(Serialize, Deserialize, Clone)]
-struct WrittenLink {
+struct LinkJson {
     a: String,
     a_port: String,
     b: String,
     b_port: String,
     rate_gbps: Option<f64>,
     rail: Option<String>,
-    known: Known,
+    known: Provenance,
 }
 
 /// Bytes a second of a gigabit a second.
 const GBPS: f64 = 1.25e8;
 
-impl From<Topology> for Written {
+impl From<Topology> for TopologyJson {
     fn from(topology: Topology) -> Self {
-        let name = |end: &End| topology.nodes[end.node].name.clone();
+        let name = |end: &LinkEnd| topology.nodes[end.node].name.clone();
         let links = topology.links.iter().map(|link| {
             let [a, b] = &link.ends;
-            WrittenLink {
+            LinkJson {
                 a: name(a),
                 a_port: a.port.clone(),
                 b: name(b),
@@ -245,22 +245,22 @@ impl From<Topology> for Written {
         });
         let links = links.collect();
         let rail =
-            |(end, rail): (&End, &String)| WrittenRail { node: name(end), port: end.port.clone(), rail: rail.clone() };
+            |(end, rail): (&LinkEnd, &String)| RailJson { node: name(end), port: end.port.clone(), rail: rail.clone() };
         let rails = topology.rails.iter().map(rail).collect();
         Self { nodes: topology.nodes, links, rails, contradictions: topology.contradictions }
     }
 }
 
-impl From<Written> for Topology {
-    fn from(written: Written) -> Self {
+impl From<TopologyJson> for Topology {
+    fn from(written: TopologyJson) -> Self {
         let mut topology = Self::new(written.nodes, Vec::new());
-        let end = |node: &str, port: String| Some(End { node: topology.node(node)?, port });
-        let link = |l: WrittenLink| {
+        let end = |node: &str, port: String| Some(LinkEnd { node: topology.node(node)?, port });
+        let link = |l: LinkJson| {
             let ends = [end(&l.a, l.a_port)?, end(&l.b, l.b_port)?];
             Some(Link { ends, rate: l.rate_gbps.map(|gbps| gbps * GBPS), known: l.known, rail: l.rail })
         };
         let links = written.links.into_iter().filter_map(link).collect();
-        let rail = |r: WrittenRail| Some((end(&r.node, r.port)?, r.rail));
+        let rail = |r: RailJson| Some((end(&r.node, r.port)?, r.rail));
         let rails = written.rails.into_iter().filter_map(rail).collect();
         (topology.links, topology.rails) = (links, rails);
         topology.contradictions = written.contradictions;

@@ -1,12 +1,12 @@
 //! From names that sources use for hosts and their ports to those that agents, and so series, have.
 
-use super::described::Side;
+use super::described::CableEnd;
 use super::{PortInfo, ib};
 use std::collections::{BTreeMap, HashMap, hash_map::Entry};
 
 /// See the module.
 #[derive(Default)]
-pub struct Names {
+pub struct HostNames {
     /// By host, in order.
     hosts: BTreeMap<String, Vec<PortInfo>>,
     /// Hosts by lower-case name, by the part before its first dot, and by what else they are called; `None`: several.
@@ -19,13 +19,13 @@ pub struct Names {
 
 /// An end as series call it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ResolvedEnd {
     pub node: String,
     /// `None`: nobody knows.
     pub port: Option<String>,
 }
 
-impl Names {
+impl HostNames {
     /// Of all ports that agents tell of, and names of hosts by other names of theirs.
     pub fn new(ports: &[PortInfo], aliases: &BTreeMap<String, String>) -> Self {
         let mut names = Self::default();
@@ -87,7 +87,7 @@ impl Names {
     }
 
     /// What a side is in series.
-    pub(super) fn place(&self, side: &Side) -> Place {
+    pub(super) fn place(&self, side: &CableEnd) -> ResolvedEnd {
         let found = |at: &Option<(String, usize)>| at.clone();
         let mut known = side.guids.iter().rev().find_map(|g| self.guids.get(g).and_then(found));
         if known.is_none() && !side.description.is_empty() {
@@ -96,10 +96,10 @@ impl Names {
         if let Some((host, at)) = known {
             let told = &self.hosts[&host][at];
             let port = if side.port.is_empty() { told.port.clone() } else { format!("{}/{}", told.device, side.port) };
-            return Place { node: host, port: Some(port) };
+            return ResolvedEnd { node: host, port: Some(port) };
         }
         if let Some(host) = self.host(&side.node).filter(|_| !side.node.is_empty()) {
-            return Place { node: host.to_owned(), port: self.port(host, side) };
+            return ResolvedEnd { node: host.to_owned(), port: self.port(host, side) };
         }
         let node = match side.guids.first() {
             Some(guid) if side.node.is_empty() => ib::hex(*guid),
@@ -111,11 +111,11 @@ impl Names {
             (device, "") => Some(device.to_owned()),
             (device, port) => Some(format!("{device}/{port}")),
         };
-        Place { node, port }
+        ResolvedEnd { node, port }
     }
 
     /// The port of a host that agents know.
-    fn port(&self, host: &str, side: &Side) -> Option<String> {
+    fn port(&self, host: &str, side: &CableEnd) -> Option<String> {
         let ports = &self.hosts[host];
         let only = || {
             let mut rdma = self.rdma(host);

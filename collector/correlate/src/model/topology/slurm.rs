@@ -2,7 +2,7 @@
 //! `LinkSpeed` has no unit. Topograph writes this format too, with real names of switches in comments.
 
 use super::described::Wrong;
-use super::{Cable, Described, Known, Role, Side};
+use super::{Cable, TopologySource, Provenance, Role, CableEnd};
 use fabriclens_model::hostlist;
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub(super) fn fits(text: &str) -> bool {
         .any(|line| first(line).is_some_and(|key| (key == "switchname" || key == "blockname") && line.contains('=')))
 }
 
-pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
     let real = real_names(text);
     let mut from = 1;
     let mut whole = String::new();
@@ -39,7 +39,7 @@ fn real_names(text: &str) -> HashMap<&str, &str> {
     comments.filter_map(|c| c.trim().split_once('=')).filter(|(_, real)| !real.contains(char::is_whitespace)).collect()
 }
 
-fn row(line: &str, n: usize, real: &HashMap<&str, &str>, out: &mut Described) {
+fn row(line: &str, n: usize, real: &HashMap<&str, &str>, out: &mut TopologySource) {
     let pairs: HashMap<String, &str> =
         line.split_whitespace().filter_map(|w| w.split_once('=')).map(|(k, v)| (k.to_ascii_lowercase(), v)).collect();
     let get = |key: &str| pairs.get(key).copied().unwrap_or_default();
@@ -61,7 +61,7 @@ fn row(line: &str, n: usize, real: &HashMap<&str, &str>, out: &mut Described) {
     switch(&name(get("switchname")), children, hosts, n, out);
 }
 
-fn expand(list: &str, n: usize, out: &mut Described) -> Vec<String> {
+fn expand(list: &str, n: usize, out: &mut TopologySource) -> Vec<String> {
     hostlist::expand(list).unwrap_or_else(|error| {
         out.complain(n, error);
         Vec::new()
@@ -69,28 +69,28 @@ fn expand(list: &str, n: usize, out: &mut Described) -> Vec<String> {
 }
 
 /// A switch with the switches below it and the hosts on it.
-pub(super) fn switch(name: &str, children: Vec<String>, hosts: Vec<String>, n: usize, out: &mut Described) {
+pub(super) fn switch(name: &str, children: Vec<String>, hosts: Vec<String>, n: usize, out: &mut TopologySource) {
     if name.is_empty() {
         return out.complain(n, "a switch without a name");
     }
     out.nodes.push((name.to_owned(), Role::Spine));
     out.nodes.extend(children.iter().map(|child| (child.clone(), Role::Spine)));
-    under(name, children, Known::Scheduler, n, out);
+    under(name, children, Provenance::Scheduler, n, out);
     out.nodes.extend(hosts.iter().map(|host| (host.clone(), Role::Host)));
-    under(name, hosts, Known::Scheduler, n, out);
+    under(name, hosts, Provenance::Scheduler, n, out);
 }
 
 /// Hosts that are near each other: a rack or a domain of accelerators. They most likely share their leaves.
-pub(super) fn block(name: &str, hosts: Vec<String>, n: usize, out: &mut Described) {
+pub(super) fn block(name: &str, hosts: Vec<String>, n: usize, out: &mut TopologySource) {
     if name.is_empty() {
         return out.complain(n, "a block without a name");
     }
     out.nodes.extend(hosts.iter().map(|host| (host.clone(), Role::Host)));
-    under(&format!("block {name}"), hosts, Known::Inferred, n, out);
+    under(&format!("block {name}"), hosts, Provenance::Inferred, n, out);
 }
 
-fn under(name: &str, nodes: Vec<String>, known: Known, n: usize, out: &mut Described) {
-    let side = |node: &str| Side { node: node.to_owned(), ..Side::default() };
+fn under(name: &str, nodes: Vec<String>, known: Provenance, n: usize, out: &mut TopologySource) {
+    let side = |node: &str| CableEnd { node: node.to_owned(), ..CableEnd::default() };
     // Who is named twice has one cable all the same: schedulers know no parallel ones.
     let mut seen = HashSet::new();
     for node in nodes.into_iter().filter(|node| seen.insert(node.clone())) {

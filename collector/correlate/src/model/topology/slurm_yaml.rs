@@ -3,7 +3,7 @@
 //! Read line by line, in the block style that both document; quotes and lists in brackets are understood, anchors and
 //! braces are not.
 
-use super::Described;
+use super::TopologySource;
 use super::described::Wrong;
 use super::slurm;
 use fabriclens_model::hostlist;
@@ -28,7 +28,7 @@ fn pair(line: &str) -> Option<(&str, &str)> {
     (value.is_empty() || value.starts_with(' ')).then_some((key.trim(), value.trim()))
 }
 
-pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
     let mut item: Option<Item> = None;
     // The key whose list goes on over lines.
     let mut list = "";
@@ -65,7 +65,7 @@ pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn add(item: &mut Item, key: &str, value: &str, n: usize, out: &mut Described) {
+fn add(item: &mut Item, key: &str, value: &str, n: usize, out: &mut TopologySource) {
     let to = match key {
         "children" => &mut item.children,
         "nodes" => &mut item.nodes,
@@ -84,7 +84,7 @@ fn plain(value: &str) -> &str {
     value.trim_matches(['"', '\''])
 }
 
-fn done(item: Option<Item>, out: &mut Described) {
+fn done(item: Option<Item>, out: &mut TopologySource) {
     match item {
         Some(Item { line, block: true, name, nodes, .. }) => slurm::block(&name, nodes, line, out),
         Some(Item { line, name, children, nodes, .. }) => slurm::switch(&name, children, nodes, line, out),

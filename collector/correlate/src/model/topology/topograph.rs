@@ -2,7 +2,7 @@
 //! its other engines it writes Slurm's formats.
 
 use super::described::Wrong;
-use super::{Cable, Described, Known, Role, Side};
+use super::{Cable, TopologySource, Provenance, Role, CableEnd};
 use serde::Deserialize;
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ pub(super) fn fits(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.contains("\"instances\"")
 }
 
-pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
     let graph: Graph = serde_json::from_str(text).map_err(|e| (e.line(), e.to_string()))?;
     let mut told = HashSet::new();
     for (n, instance) in graph.instances.into_iter().enumerate() {
@@ -34,9 +34,9 @@ pub(super) fn read(text: &str, out: &mut Described) -> Result<(), Wrong> {
         let mut below = instance.id;
         for layer in instance.network_layers.into_iter().filter(|l| !l.is_empty()) {
             if told.insert((below.clone(), layer.clone())) {
-                let side = |node: &str| Side { node: node.to_owned(), ..Side::default() };
+                let side = |node: &str| CableEnd { node: node.to_owned(), ..CableEnd::default() };
                 let sides = [side(&below), side(&layer)];
-                out.cable(n + 1, Cable { sides, rate: None, rail: None, known: Known::Scheduler });
+                out.cable(n + 1, Cable { sides, rate: None, rail: None, known: Provenance::Scheduler });
             }
             below = layer;
         }
