@@ -2,8 +2,10 @@
 //! --example fleet -- HOSTS [wired]`, eight ports a host, 47 series a port, a sample a second, jobs of 16 hosts. `wired`: cables
 //! are known, a leaf for each rail of 16 hosts and eight spines, so that each job is a part of the fabric by itself.
 
-use fabriclens_correlate::{ALL, Fabric, Frame, Job, Thresholds, Ports, Signal, StreamingEval, Topology, IncidentTracker};
-use fabriclens_correlate::{LinkEnd, Link, Node, Role};
+use fabriclens_correlate::{
+    ALL, Fabric, Frame, IncidentTracker, Job, Ports, Signal, StreamingEval, Thresholds, Topology,
+};
+use fabriclens_correlate::{Link, LinkEnd, Node, Role};
 use fabriclens_model::Labels;
 use fabriclens_promql::Engine;
 use fabriclens_store::{Options, RowGroup, Store};
@@ -100,7 +102,7 @@ fn main() {
         if tick == 1 {
             let all: Vec<usize> = watch.fabric().host_ports().collect();
             let job = |(at, ports): (usize, &[usize])| Job { id: at.to_string(), ports: ports.to_vec(), since_ns: 0 };
-            watch.employ(all.chunks(JOB * PORTS).enumerate().map(job).collect());
+            watch.set_jobs(all.chunks(JOB * PORTS).enumerate().map(job).collect());
         }
         let before = cpu();
         for (port, list) in lists.iter().enumerate() {
@@ -114,7 +116,7 @@ fn main() {
         }
         let taking = cpu() - before;
         let before = cpu();
-        let over = watch.judge().len();
+        let over = watch.evaluate().len();
         let judging = cpu() - before;
         let Some((what, _)) = stretches.iter().find(|(_, from)| (*from..from + MEASURED).contains(&tick)) else {
             continue;
@@ -161,7 +163,8 @@ fn wired(hosts: usize) -> Topology {
 /// To find the cables of so many NIC ports, each to a switch's port that tells its counters, where nobody tells them. All
 /// move about the same, as in a large job: each port must be compared with many.
 fn cables(nics: usize) {
-    let mut watch = IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
+    let mut watch =
+        IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
     let ends: Vec<[Option<usize>; 2]> = (0..nics)
         .map(|n| {
             let nic = watch.measured_port(&format!("node{:04}", n / PORTS), &format!("mlx5_{}/1", n % PORTS));

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::recording::Recording;
-use fabriclens_correlate::{LinkEnd, Fabric, Thresholds, Link, Node, Ports, Role, Topology, backtest};
+use fabriclens_correlate::{Fabric, Link, LinkEnd, Node, Ports, Role, Thresholds, Topology, backtest};
 use fabriclens_model::{Labels, Memory, Series};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{USUAL, fabric};
-use fabriclens_correlate::topology::{TopologySource, HostNames, merge};
-use fabriclens_correlate::{Fabric, Frame, Provenance, Thresholds, Role, Signal, Topology, IncidentTracker};
+use fabriclens_correlate::topology::{HostNames, TopologySource, merge};
+use fabriclens_correlate::{Fabric, Frame, IncidentTracker, Provenance, Role, Signal, Thresholds, Topology};
 use std::collections::BTreeSet;
 
 const S: i64 = 1_000_000_000;

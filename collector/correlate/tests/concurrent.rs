@@ -5,7 +5,9 @@ mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, moves, watch};
 use fabriclens_correlate::incident::{Incident, Location};
-use fabriclens_correlate::{LinkEnd, Fabric, Frame, IncidentKind, Thresholds, Link, Node, Ports, Role, Signal, Topology, IncidentTracker};
+use fabriclens_correlate::{
+    Fabric, Frame, IncidentKind, IncidentTracker, Link, LinkEnd, Node, Ports, Role, Signal, Thresholds, Topology,
+};
 
 const S: i64 = 1_000_000_000;
 
@@ -37,7 +39,10 @@ fn trouble_that_is_seen_in_two_places_is_two_incidents() {
             held(fabric, frame, 6);
         }
     });
-    let expected = [(IncidentKind::SlowReceiver, "h3".to_owned(), 80, true), (IncidentKind::SlowReceiver, "h6".to_owned(), 100, true)];
+    let expected = [
+        (IncidentKind::SlowReceiver, "h3".to_owned(), 80, true),
+        (IncidentKind::SlowReceiver, "h6".to_owned(), 100, true),
+    ];
     assert_eq!(told(found), expected);
 }
 
@@ -61,7 +66,10 @@ fn one_ends_while_the_other_goes_on() {
             held(fabric, frame, 3);
         }
     });
-    let expected = [(IncidentKind::LossyLink, "leaf0".to_owned(), 80, false), (IncidentKind::SlowReceiver, "h3".to_owned(), 110, true)];
+    let expected = [
+        (IncidentKind::LossyLink, "leaf0".to_owned(), 80, false),
+        (IncidentKind::SlowReceiver, "h3".to_owned(), 110, true),
+    ];
     assert_eq!(told(found), expected);
 }
 
@@ -81,7 +89,10 @@ fn what_stands_for_long_does_not_hide_what_is_inferred_elsewhere() {
         }
     });
     let kinds: Vec<(IncidentKind, String)> = told(found).into_iter().map(|t| (t.0, t.1)).collect();
-    assert_eq!(kinds, [(IncidentKind::LossyLink, "leaf0".to_owned()), (IncidentKind::EcmpCollision, "leaf1".to_owned())]);
+    assert_eq!(
+        kinds,
+        [(IncidentKind::LossyLink, "leaf0".to_owned()), (IncidentKind::EcmpCollision, "leaf1".to_owned())]
+    );
 }
 
 #[test]
@@ -209,7 +220,8 @@ fn what_was_taken_for_a_part_of_what_came_after_it_is_split_from_that() {
         down.iter().for_each(|port| frame.set(Signal::Up, *port, 0.0));
     });
     // It was known before its verdict was.
-    let links = [("h6", 80), ("spine0", 81)].map(|(name, begin)| (IncidentKind::LinkDown, name.to_owned(), begin, false));
+    let links =
+        [("h6", 80), ("spine0", 81)].map(|(name, begin)| (IncidentKind::LinkDown, name.to_owned(), begin, false));
     assert_eq!(told(found.clone()), links);
     let [whole, part] = [&found[0], &found[1]];
     assert_eq!((whole.detected_ns / S, &whole.split_from, &part.split_from), (81, &None, &Some(whole.id.clone())));
@@ -258,7 +270,7 @@ fn hundreds_that_are_bad_for_weeks_leave_room_for_a_storm_and_what_is_left_out_i
             held(&fabric, &mut frame, 99);
         }
         watch.tick(frame);
-        full |= watch.is_full();
+        full |= watch.is_at_limit();
     }
     let kinds: Vec<IncidentKind> = watch.open().iter().map(|i| i.kind).collect();
     assert_eq!(kinds.iter().filter(|kind| **kind == IncidentKind::LossyLink).count(), 64);
@@ -365,7 +377,7 @@ fn who_was_low_before_a_restart_is_no_victim_after_it() {
             }
             frame
         };
-        (10..70).for_each(|second| anew.was_calm(tell(second)));
+        (10..70).for_each(|second| anew.add_baseline_frame(tell(second)));
         anew.resume(told, 110 * S);
         (110..140).for_each(|second| assert!(anew.tick(tell(second)).is_empty()));
         anew.open()[0].victim_jobs.clone()

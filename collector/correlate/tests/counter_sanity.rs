@@ -4,7 +4,7 @@
 mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, moves, watched};
-use fabriclens_correlate::{ImplausibleReason, Fabric, Frame, Thresholds, Signal};
+use fabriclens_correlate::{Fabric, Frame, ImplausibleReason, Signal, Thresholds};
 
 /// HostNames of what is wrong, at ports that are so; `fault` changes seconds 80 to 120 of so many.
 fn doubts(seconds: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<(usize, &'static str)> {
@@ -14,7 +14,7 @@ fn doubts(seconds: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<(usize, &'
 /// The same, with so many seconds before it, of it and after it.
 fn doubts_at(times: [usize; 3], fault: impl Fn(&Fabric, &mut Frame)) -> Vec<(usize, &'static str)> {
     let watch = watched(&fabric(), Thresholds::default(), |_, _| (), times, fault).1;
-    watch.doubts().map(|(port, reason)| (port, reason.name())).collect()
+    watch.implausible().map(|(port, reason)| (port, reason.name())).collect()
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, link, only, port, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Location};
-use fabriclens_correlate::{Fabric, Frame, IncidentKind, Thresholds, Signal};
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal, Thresholds};
 
 #[test]
 fn a_nic_that_finds_itself_storming_is_believed_at_once() {
@@ -44,8 +44,8 @@ fn a_storm_is_of_the_priority_that_frames_are_counted_in() {
     let found = only(watch_on(&fabric(), Thresholds::default(), no_durations, [60, 30, 0], |fabric, frame| {
         let frames = 0.5 / 335.5e-6;
         frame.set(Signal::PauseFrames, host(fabric, 3), frames + 1.0);
-        frame.set_part(Signal::PauseFrames, 3, host(fabric, 3), frames);
-        frame.set_part(Signal::PauseFrames, 4, host(fabric, 3), 1.0);
+        frame.set_priority(Signal::PauseFrames, 3, host(fabric, 3), frames);
+        frame.set_priority(Signal::PauseFrames, 4, host(fabric, 3), 1.0);
     }));
     assert_eq!((found.kind, found.priorities.iter().collect()), (IncidentKind::SlowReceiver, vec![3]));
     assert!(found.explanation.contains("in priority 3"), "{}", found.explanation);

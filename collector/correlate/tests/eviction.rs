@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::incident::{Incident, Location};
-use fabriclens_correlate::{LinkEnd, Fabric, Frame, Job, IncidentKind, Thresholds, Link, Node, Ports, Role, StreamingEval, Topology, IncidentTracker};
+use fabriclens_correlate::{
+    Fabric, Frame, IncidentKind, IncidentTracker, Job, Link, LinkEnd, Node, Ports, Role, StreamingEval, Thresholds,
+    Topology,
+};
 use fabriclens_model::Labels;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,7 +58,7 @@ impl Weeks {
                 let moved = second as f64 * (1e9 + at as f64 * 1e7);
                 self.standing.take(list, &[self.now_ms], &[moved, paused, moved, 0.0], &mut self.watch);
             }
-            self.over.extend(self.watch.judge());
+            self.over.extend(self.watch.evaluate());
         }
     }
 
@@ -96,7 +99,8 @@ fn what_is_gone_leaves_and_its_numbers_are_used_again() {
     // Those that have old numbers are judged as what they are.
     let told: Vec<(IncidentKind, Location)> = weeks.over.iter().map(|i| (i.kind, i.root.clone())).collect();
     let port = |week: usize| Location::Port { node: format!("week{week}-host0"), port: "mlx5_0/1".into() };
-    let expected: Vec<_> = (0..20).filter(|week| week % 3 == 2).map(|week| (IncidentKind::SlowReceiver, port(week))).collect();
+    let expected: Vec<_> =
+        (0..20).filter(|week| week % 3 == 2).map(|week| (IncidentKind::SlowReceiver, port(week))).collect();
     assert_eq!(told, expected);
 }
 
@@ -112,13 +116,13 @@ fn what_has_a_cable_a_job_or_an_incident_stays() {
         fabric.ports.of_node(fabric.topology.node(host).unwrap()).to_vec()
     };
     let jobs = vec![Job { id: "a".into(), ports: of("week0-host7"), since_ns: 0 }];
-    weeks.watch.employ(jobs);
+    weeks.watch.set_jobs(jobs);
     weeks.now_ms += 3 * HOUR;
     let forgot = weeks.forget();
     assert_eq!(forgot, HOSTS - 2);
     let stays = HashSet::from(["week0-host0", "week0-host7", "wired", "leaf"]);
     assert_eq!(weeks.named(), stays);
-    weeks.watch.employ(Vec::new());
+    weeks.watch.set_jobs(Vec::new());
     assert_eq!((weeks.forget(), weeks.named().len()), (1, 3), "the job is over");
     assert_eq!(weeks.watch.open().len(), 1, "and what is open still tells where");
 }

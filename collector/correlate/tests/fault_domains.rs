@@ -5,7 +5,7 @@ mod common;
 
 use common::{USUAL, egress, fabric, host, moves, only, watch_on};
 use fabriclens_correlate::incident::Incident;
-use fabriclens_correlate::{Fabric, Frame, Job, IncidentKind, Thresholds, Role, Signal};
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Job, Role, Signal, Thresholds};
 
 const S: i64 = 1_000_000_000;
 

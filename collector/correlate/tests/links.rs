@@ -5,7 +5,7 @@ mod common;
 
 use common::{RATE, fabric, host, link, only, port, rails, watch, watch_on};
 use fabriclens_correlate::incident::Location;
-use fabriclens_correlate::{Fabric, Frame, IncidentKind, Thresholds, Ports, Signal, Topology};
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Ports, Signal, Thresholds, Topology};
 
 /// Both ends of the cables at these ports are down and carry nothing.
 fn down(fabric: &Fabric, frame: &mut Frame, ports: &[usize]) {
@@ -113,7 +113,10 @@ fn a_link_flaps_at_its_third_fall_whether_or_not_an_incident_was_open_meanwhile(
     });
     let kinds: Vec<(IncidentKind, i64, i64)> =
         found.iter().map(|i| (i.kind, i.start_ns / 1_000_000_000, i.detected_ns / 1_000_000_000)).collect();
-    assert_eq!(kinds, [(IncidentKind::LinkDown, 60, 61), (IncidentKind::LinkDown, 100, 101), (IncidentKind::LinkFlap, 60, 140)]);
+    assert_eq!(
+        kinds,
+        [(IncidentKind::LinkDown, 60, 61), (IncidentKind::LinkDown, 100, 101), (IncidentKind::LinkFlap, 60, 140)]
+    );
 }
 
 #[test]

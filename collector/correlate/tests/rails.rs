@@ -5,7 +5,7 @@ mod common;
 
 use common::{USUAL, rails, watch_on};
 use fabriclens_correlate::incident::Location;
-use fabriclens_correlate::{LinkEnd, Fabric, IncidentKind, Thresholds, Signal};
+use fabriclens_correlate::{Fabric, IncidentKind, LinkEnd, Signal, Thresholds};
 
 #[test]
 fn one_rail_that_carries_far_less_while_the_job_loses() {
@@ -26,7 +26,10 @@ fn one_rail_that_carries_far_less_while_the_job_loses() {
         )
     };
     let found = rail(0.6).pop().unwrap();
-    assert_eq!((found.kind, found.root), (IncidentKind::StragglerRail, Location::Port { node: "h2".into(), port: "2".into() }));
+    assert_eq!(
+        (found.kind, found.root),
+        (IncidentKind::StragglerRail, Location::Port { node: "h2".into(), port: "2".into() })
+    );
     assert_eq!(found.victim_jobs, ["all"]);
     assert_eq!(rail(1.2).len(), 0, "the job loses nothing");
 }

@@ -90,9 +90,11 @@ fn each_fault_is_named_with_its_place_and_who_causes_it_and_nothing_else() {
     let Some(dir) = scenarios() else { return };
     let mut wrong = Vec::new();
     for (kind, run) in one_of_each(&dir) {
-        let found =
-            backtest(Recording::read(&run, ReadAs { stretch: STRETCH, hosts_only: false }).unwrap(), Thresholds::default())
-                .unwrap();
+        let found = backtest(
+            Recording::read(&run, ReadAs { stretch: STRETCH, hosts_only: false }).unwrap(),
+            Thresholds::default(),
+        )
+        .unwrap();
         let told = serde_json::to_value(&found).unwrap();
         let told = told.as_array().unwrap();
         let Some((_, right)) = RIGHT.iter().find(|(k, _)| *k == kind) else {

@@ -1,7 +1,7 @@
 //! Signals are answered by series as agents send them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fabriclens_correlate::{ALL, LinkEnd, Fabric, Frame, Link, Node, Ports, Role, Signal, Topology, frames};
+use fabriclens_correlate::{ALL, Fabric, Frame, Link, LinkEnd, Node, Ports, Role, Signal, Topology, frames};
 use fabriclens_model::{Labels, Memory, Series};
 use fabriclens_promql::Engine;
 use std::path::Path;

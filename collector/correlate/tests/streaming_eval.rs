@@ -1,7 +1,9 @@
 //! What is answered as samples arrive is what PromQL answers from a store.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fabriclens_correlate::{ALL, Fabric, Frame, Thresholds, Ports, SignalSpec, Signal, StreamingEval, Topology, IncidentTracker, frames};
+use fabriclens_correlate::{
+    ALL, Fabric, Frame, IncidentTracker, Ports, Signal, SignalSpec, StreamingEval, Thresholds, Topology, frames,
+};
 use fabriclens_model::{Labels, Memory, Series, absent};
 use fabriclens_promql::Engine;
 use std::collections::{BTreeMap, HashSet};
@@ -46,7 +48,8 @@ fn lists() -> Vec<Vec<Labels>> {
 fn samples_as_they_arrive_say_what_promql_says() {
     let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
     let empty = || Fabric::new(Topology::default(), Ports::default(), Vec::new());
-    let (mut watch, (mut standing, rest)) = (IncidentTracker::new(empty(), Thresholds::default()), StreamingEval::new(1000));
+    let (mut watch, (mut standing, rest)) =
+        (IncidentTracker::new(empty(), Thresholds::default()), StreamingEval::new(1000));
     let mut series: BTreeMap<Labels, Series> = BTreeMap::new();
     let mut totals: BTreeMap<Labels, f64> = BTreeMap::new();
     let ticks: Vec<i64> = (1..40).map(|tick| tick * 1000).collect();
@@ -114,7 +117,8 @@ fn samples_as_they_arrive_say_what_promql_says() {
 fn series_that_are_gone_are_forgotten_and_nothing_else_changes() {
     let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
     let new = || {
-        let watch = IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
+        let watch =
+            IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
         (watch, StreamingEval::new(1000).0)
     };
     let (mut forgets, mut keeps) = (new(), new());
@@ -162,7 +166,8 @@ fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
         ("port", "1"),
         ("direction", "transmit"),
     ])]);
-    let mut watch = IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
+    let mut watch =
+        IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
     let (mut standing, _) = StreamingEval::new(1000);
     for time in [1000, 2000, 3000, 4000, 5000, 6000_i64] {
         watch.push(Frame::new(time * 1_000_000));
@@ -184,7 +189,7 @@ fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
 #[test]
 fn a_switch_port_is_followed_once_its_cable_is_known() {
     use fabriclens_correlate::Signal;
-    use fabriclens_correlate::topology::{LinkEnd, Link, Node, Role};
+    use fabriclens_correlate::topology::{Link, LinkEnd, Node, Role};
     let fabric = |cabled: bool| {
         let node = |name: &str, role| Node { name: name.into(), role };
         let ends = [("1", 0), ("7", 1)].map(|(port, node)| LinkEnd { node, port: port.to_owned() });
@@ -197,7 +202,8 @@ fn a_switch_port_is_followed_once_its_cable_is_known() {
         ("port", "7"),
         ("direction", "transmit"),
     ])]);
-    let mut watch = IncidentTracker::new(Fabric::new(fabric(false), Ports::default(), Vec::new()), Thresholds::default());
+    let mut watch =
+        IncidentTracker::new(Fabric::new(fabric(false), Ports::default(), Vec::new()), Thresholds::default());
     let (mut standing, _) = StreamingEval::new(1000);
     for (second, total) in [(1, 0.0), (2, 100.0), (3, 300.0), (4, 600.0)] {
         if second == 3 {
@@ -229,7 +235,8 @@ fn a_counter_that_is_reset_amid_an_incident_neither_ends_nor_repeats_it() {
             Labels::new(own.into_iter().chain([("direction", direction)]))
         })
         .collect();
-    let mut watch = IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
+    let mut watch =
+        IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
     let (mut standing, _) = StreamingEval::new(1000);
     let (mut moved, mut paused, mut told) = (9e15, 4e6, Vec::new());
     for second in 1..=130 {
@@ -240,7 +247,7 @@ fn a_counter_that_is_reset_amid_an_incident_neither_ends_nor_repeats_it() {
         }
         watch.push(Frame::new(second * 1_000_000_000));
         standing.take(&list, &[second * 1000], &[moved, moved, paused, 0.0], &mut watch);
-        told.extend(watch.judge());
+        told.extend(watch.evaluate());
     }
     assert!(told.is_empty(), "{told:?}");
     let open = watch.open();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fabriclens_correlate::topology::{
-    TopologySource, Provenance, HostNames, PortInfo, Role, Topology, TopologyError, merge, parse, told,
+    HostNames, PortInfo, Provenance, Role, Topology, TopologyError, TopologySource, merge, parse, told,
 };
 use fabriclens_model::Labels;
 use std::collections::BTreeMap;
@@ -137,7 +137,9 @@ fn schedulers_tell_leaves_and_no_ports() {
         assert_eq!(described.complaints.first().map_or("", String::as_str), odd);
         let topology = alone(described);
         assert_eq!(links(&topology), TREE, "{name}");
-        assert!(topology.links.iter().all(|l| l.known == Provenance::Scheduler && l.ends.iter().all(|e| e.is_unknown())));
+        assert!(
+            topology.links.iter().all(|l| l.known == Provenance::Scheduler && l.ends.iter().all(|e| e.is_unknown()))
+        );
         let role = |n: &str| topology.nodes[topology.node(n).unwrap()].role;
         assert_eq!(["n1", "leaf1", "pod-1"].map(role), [Role::Host, Role::Leaf, Role::Spine], "{name}");
     }

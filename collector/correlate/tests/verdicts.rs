@@ -5,7 +5,7 @@ mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, link, moves, only, watch, watch_on};
 use fabriclens_correlate::incident::{Location, Severity};
-use fabriclens_correlate::{Fabric, Frame, IncidentKind, Thresholds, Signal};
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal, Thresholds};
 
 fn port(node: &str) -> Location {
     Location::Port { node: node.into(), port: "1".into() }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{RATE, USUAL, egress, fabric, host, link, moves, watch, watch_on};
 use fabriclens_correlate::incident::{Incident, Location};
-use fabriclens_correlate::{Fabric, Frame, IncidentKind, Thresholds, Signal};
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal, Thresholds};
 
 const S: i64 = 1_000_000_000;
 /// Nodes of the fabric of these tests.
@@ -18,7 +18,7 @@ fn paused(fabric: &Fabric, frame: &mut Frame, port: usize, priority: Option<usiz
     for (signal, at) in [(Signal::PauseRx, port), (Signal::PauseTx, peer)] {
         frame.set(signal, at, frame.get(signal, at).unwrap_or(0.0).max(share));
         if let Some(priority) = priority {
-            frame.set_part(signal, priority, at, share);
+            frame.set_priority(signal, priority, at, share);
         }
     }
 }
@@ -110,7 +110,11 @@ fn a_chain_goes_on_in_its_own_priority_alone() {
         (found[0].kind, found[0].root.clone(), priorities(&found[0]))
     };
     assert_eq!(found(3), (IncidentKind::UplinkCongestion, link("leaf1", "spine0"), vec![3]));
-    assert_eq!(found(4), (IncidentKind::FabricCongestion, Location::Fabric, vec![3]), "who holds back priority 3 is not seen");
+    assert_eq!(
+        found(4),
+        (IncidentKind::FabricCongestion, Location::Fabric, vec![3]),
+        "who holds back priority 3 is not seen"
+    );
 }
 
 /// leaf0, spine0, leaf1 and spine1 wait for each other; leaf1 for spine1 three seconds earlier.

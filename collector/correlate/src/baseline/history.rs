@@ -26,7 +26,7 @@ pub struct History {
     /// Grows with each frame that becomes usual.
     calmed: u64,
     /// What is usual, and of which calm and jobs: it holds for a second, or as long as trouble lasts. By what is known.
-    usual: ((u64, u64), HashMap<usize, Arc<Baseline>>),
+    baseline: ((u64, u64), HashMap<usize, Arc<Baseline>>),
     /// The same where trouble elsewhere stops nothing, and of which last instant and jobs.
     there: Option<((i64, u64), Arc<Baseline>)>,
 }
@@ -38,34 +38,34 @@ impl History {
             self.frames.pop_front();
         }
         let (time_ns, rates) = (frame.time_ns, ALL.iter().filter(|row| row.is_rate()).map(|row| row.signal));
-        let told: Vec<(Signal, usize, f64)> = rates.flat_map(|signal| frame.told(signal)).collect();
+        let told: Vec<(Signal, usize, f64)> = rates.flat_map(|signal| frame.values_of(signal)).collect();
         self.frames.push_back(Arc::new(frame));
         told.into_iter().for_each(|(signal, port, value)| self.fill(time_ns, signal, port, value));
         let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= calm_ns && !f.is_empty());
         let next = past.filter(|f| self.calm.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
         if let Some(frame) = next {
-            self.take_for_usual(frame);
+            self.add_baseline_frame(frame);
         }
     }
 
     /// Takes back, of the last frames, the rates of ports whose counters leapt, and returns these ports. Where counters stood
     /// still before, what came at once belongs to that time.
-    pub fn take_back(&mut self, ticks: usize) -> Vec<usize> {
+    pub fn correct_glitches(&mut self, ticks: usize) -> Vec<usize> {
         let mut ports = Vec::new();
         for at in self.frames.len().saturating_sub(ticks)..self.frames.len() {
-            for (_, port, rate) in self.frames[at].told(Signal::Rate) {
+            for (_, port, rate) in self.frames[at].values_of(Signal::Rate) {
                 if self.rates.len() <= port {
                     self.rates.resize(port + 1, 0.0);
                 }
                 self.rates[port] = rate;
             }
-            for (port, times) in self.frames[at].leapt(&self.rates) {
+            for (port, times) in self.frames[at].implausible_rates(&self.rates) {
                 let still = |k: &usize| {
                     let moved = |signal| self.frames[at - k].get(signal, port);
                     [Signal::Tx, Signal::Rx].iter().all(|signal| moved(*signal).is_some_and(|rate| rate <= 0.0))
                 };
                 let before = (1..=at).take_while(still).count();
-                self.spread(if times <= (before + 1) as f64 { at - before } else { at }, at, port);
+                self.spread_rate(if times <= (before + 1) as f64 { at - before } else { at }, at, port);
                 ports.push(port);
             }
         }
@@ -73,33 +73,33 @@ impl History {
     }
 
     /// Gives the rates of a port in one frame to all from an earlier one on; to none if there is no earlier one.
-    fn spread(&mut self, since: usize, at: usize, port: usize) {
+    fn spread_rate(&mut self, since: usize, at: usize, port: usize) {
         for row in ALL.iter().filter(|row| row.is_rate()) {
             let Some(rate) = self.frames[at].get(row.signal, port) else { continue };
-            let parts: Vec<(usize, f64)> = self.frames[at].parts(row.signal, port).collect();
+            let parts: Vec<(usize, f64)> = self.frames[at].priority_values(row.signal, port).collect();
             let each = |rate: f64| if since < at { rate / (at - since + 1) as f64 } else { f64::NAN };
             for time_ns in (since..=at).map(|k| self.frames[k].time_ns).collect::<Vec<_>>() {
                 if let Some(frame) = self.at(time_ns) {
                     frame.set(row.signal, port, each(rate));
-                    parts.iter().for_each(|(of, part)| frame.set_part(row.signal, *of, port, each(*part)));
+                    parts.iter().for_each(|(of, part)| frame.set_priority(row.signal, *of, port, each(*part)));
                 }
             }
         }
     }
 
     /// These ports are gone: what was measured of them is nothing of those that have their numbers next.
-    pub fn leave(&mut self, gone: &mut RemovedPorts) {
+    pub fn remove_ports(&mut self, gone: &mut RemovedPorts) {
         self.frames.iter_mut().chain(&mut self.calm).for_each(|frame| *frame = gone.frame(frame));
         for port in &gone.ports {
             if let Some(rate) = self.rates.get_mut(*port) {
                 *rate = 0.0;
             }
         }
-        (self.usual, self.there) = Default::default();
+        (self.baseline, self.there) = Default::default();
     }
 
     /// A frame of before that is known to be calm.
-    pub fn take_for_usual(&mut self, frame: Arc<Frame>) {
+    pub fn add_baseline_frame(&mut self, frame: Arc<Frame>) {
         if self.calm.len() == USUAL {
             self.calm.pop_front();
         }
@@ -111,7 +111,7 @@ impl History {
     pub fn at(&mut self, time_ns: i64) -> Option<&mut Frame> {
         let at = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns).ok()?;
         let frame = Arc::make_mut(self.frames.get_mut(at)?);
-        frame.renew();
+        frame.clear_cache();
         Some(frame)
     }
 
@@ -124,11 +124,11 @@ impl History {
         if gap == at || gap >= LOOK_BACK as usize {
             return;
         }
-        let parts: Vec<(usize, f64)> = self.frames[at].parts(signal, port).collect();
+        let parts: Vec<(usize, f64)> = self.frames[at].priority_values(signal, port).collect();
         for k in 1..=gap {
             if let Some(frame) = self.at(self.frames[at - k].time_ns) {
                 frame.set(signal, port, rate);
-                parts.iter().for_each(|(of, part)| frame.set_part(signal, *of, port, *part));
+                parts.iter().for_each(|(of, part)| frame.set_priority(signal, *of, port, *part));
             }
         }
     }
@@ -151,23 +151,23 @@ impl History {
     }
 
     /// Whether any of these before an instant (Unix ns) came when it had been judged long since.
-    pub fn came_late(&self, span: Range<usize>, before_ns: i64) -> bool {
+    pub fn has_late_frames(&self, span: Range<usize>, before_ns: i64) -> bool {
         self.frames.range(span).any(|frame| frame.late && frame.time_ns < before_ns)
     }
 
     /// These frames.
-    pub fn stretch(&self, span: Range<usize>) -> Window {
+    pub fn window(&self, span: Range<usize>) -> Window {
         Window::new(self.frames.range(span).cloned().collect())
     }
 
     /// The last frames that are not of before an instant.
     pub fn last_since(&self, ticks: usize, time_ns: i64) -> Window {
-        self.stretch(self.span_since(ticks, time_ns))
+        self.window(self.span_since(ticks, time_ns))
     }
 
     /// The frames from one instant until before another.
     pub fn between(&self, from_ns: i64, to_ns: i64) -> Window {
-        self.stretch(self.span_between(from_ns, to_ns))
+        self.window(self.span_between(from_ns, to_ns))
     }
 
     /// Seconds from one frame to the next: the shortest lately, because some may be missing.
@@ -177,21 +177,22 @@ impl History {
     }
 
     /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
-    pub fn usual(&mut self, fabric: &Fabric, fresh_ns: i64) -> Arc<Baseline> {
+    pub fn baseline(&mut self, fabric: &Fabric, fresh_ns: i64) -> Arc<Baseline> {
         let of = (self.calmed, fabric.revision());
-        if self.usual.0 != of {
-            self.usual = (of, HashMap::new());
+        if self.baseline.0 != of {
+            self.baseline = (of, HashMap::new());
         }
         let fresh = self.calm.iter().filter(|frame| frame.time_ns >= fresh_ns).count();
-        let any = self.usual.1.values().next().cloned();
+        let any = self.baseline.1.values().next().cloned();
         let calm = || Window::new(self.calm.iter().cloned().collect());
-        let new = || Arc::new(any.map_or_else(|| Baseline::of(calm(), fabric, fresh_ns), |usual| usual.known(fresh)));
-        self.usual.1.entry(fresh).or_insert_with(new).clone()
+        let new =
+            || Arc::new(any.map_or_else(|| Baseline::of(calm(), fabric, fresh_ns), |baseline| baseline.known(fresh)));
+        self.baseline.1.entry(fresh).or_insert_with(new).clone()
     }
 
     /// What is usual where nothing has been wrong since an instant (Unix ns), although it may be elsewhere: the last frames but
     /// for `lag`. Where these are fewer, or something was wrong, what is usual for all; `fresh_ns` as there.
-    pub fn usual_there(&mut self, fabric: &Fabric, lag: usize, since_ns: i64, fresh_ns: i64) -> Arc<Baseline> {
+    pub fn local_baseline(&mut self, fabric: &Fabric, lag: usize, since_ns: i64, fresh_ns: i64) -> Arc<Baseline> {
         let mut recent: Vec<Arc<Frame>> = self.frames.iter().rev().skip(lag).cloned().collect();
         recent.retain(|frame| !frame.is_empty());
         recent.truncate(USUAL);
@@ -199,14 +200,14 @@ impl History {
         let (first, last) = (recent.first().map(|f| f.time_ns), recent.last().map(|f| f.time_ns));
         let stopped = self.calm.back().is_some_and(|calm| Some(calm.time_ns) < last);
         let Some(last) = last.filter(|_| stopped && recent.len() >= self.calm.len() && first >= Some(since_ns)) else {
-            return self.usual(fabric, fresh_ns);
+            return self.baseline(fabric, fresh_ns);
         };
         let of = (last, fabric.revision());
-        if let Some((_, usual)) = self.there.as_ref().filter(|(known, _)| *known == of) {
-            return usual.clone();
+        if let Some((_, baseline)) = self.there.as_ref().filter(|(known, _)| *known == of) {
+            return baseline.clone();
         }
-        let usual = Baseline::of(Window::new(recent), fabric, i64::MIN);
-        self.there.insert((of, Arc::new(usual))).1.clone()
+        let baseline = Baseline::of(Window::new(recent), fabric, i64::MIN);
+        self.there.insert((of, Arc::new(baseline))).1.clone()
     }
 }
 
@@ -226,19 +227,20 @@ mod tests {
             history.push(frame, 1, i64::MIN);
         }
         let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
-        let all = history.usual(&fabric, 0);
-        assert!(Arc::ptr_eq(&all, &history.usual(&fabric, 0)), "it is worked out once");
+        let all = history.baseline(&fabric, 0);
+        assert!(Arc::ptr_eq(&all, &history.baseline(&fabric, 0)), "it is worked out once");
         history.push(Frame::new(40_000_000_000), 1, i64::MIN);
-        assert!(!Arc::ptr_eq(&all, &history.usual(&fabric, 0)), "one more frame is usual");
+        assert!(!Arc::ptr_eq(&all, &history.baseline(&fabric, 0)), "one more frame is usual");
         let few = all.only(&[7, 130]);
-        assert_eq!((few.fresh, few.stretch.ticks()), (all.fresh, all.stretch.ticks()));
+        assert_eq!((few.fresh, few.window.ticks()), (all.fresh, all.window.ticks()));
         for port in [0, 6, 7, 8, 129, 130, 299, 300] {
             let kept = [7, 130].contains(&port);
-            let of = |usual: &Baseline| (usual.stretch.mean(Signal::Tx, port), usual.stretch.top(Signal::Tx, port));
+            let of =
+                |baseline: &Baseline| (baseline.window.mean(Signal::Tx, port), baseline.window.max(Signal::Tx, port));
             assert_eq!(of(&few), if kept { of(&all) } else { (None, None) }, "{port}");
         }
-        let stretches = few.stretch.frames().iter().flat_map(|f| &f.columns).flat_map(Column::stretches).count();
-        assert_eq!(stretches, 2 * few.stretch.ticks(), "what is not kept takes no room");
+        let stretches = few.window.frames().iter().flat_map(|f| &f.columns).flat_map(Column::stretches).count();
+        assert_eq!(stretches, 2 * few.window.ticks(), "what is not kept takes no room");
     }
 
     #[test]
@@ -250,26 +252,26 @@ mod tests {
                 frame.set(Signal::Tx, port, (port as i64 * second) as f64);
                 frame.set(Signal::PauseRx, port, 0.5);
                 if port % 2 == 0 && second > 20 {
-                    frame.set_part(Signal::PauseRx, 3, port, 0.5);
+                    frame.set_priority(Signal::PauseRx, 3, port, 0.5);
                 }
             }
             history.push(frame, 1, i64::MIN);
         }
-        let shortest = Arc::new(history.stretch(25..30));
-        let shorter = Arc::new(history.stretch(18..30).ends_with(Some(shortest)));
-        let (plain, known) = (history.stretch(3..30), history.stretch(3..30).ends_with(Some(shorter)));
+        let shortest = Arc::new(history.window(25..30));
+        let shorter = Arc::new(history.window(18..30).with_suffix(Some(shortest)));
+        let (plain, known) = (history.window(3..30), history.window(3..30).with_suffix(Some(shorter)));
         for port in 0..400 {
-            let of = |stretch: &Window| {
-                let mean = |signal| stretch.mean(signal, port).map(|mean| (mean * 1e6).round());
+            let of = |window: &Window| {
+                let mean = |signal| window.mean(signal, port).map(|mean| (mean * 1e6).round());
                 (
                     mean(Signal::Tx),
                     mean(Signal::PauseRx),
-                    stretch.mean_part(Signal::PauseRx, 3, port).map(|m| (m * 1e6).round()),
+                    window.priority_mean(Signal::PauseRx, 3, port).map(|m| (m * 1e6).round()),
                 )
             };
             assert_eq!(of(&plain), of(&known), "{port}");
         }
-        assert_eq!(plain.mean_part(Signal::PauseRx, 3, 2).map(|m| m > 0.1 && m < 0.2), Some(true), "of all frames");
+        assert_eq!(plain.priority_mean(Signal::PauseRx, 3, 2).map(|m| m > 0.1 && m < 0.2), Some(true), "of all frames");
     }
 
     #[test]
@@ -287,7 +289,7 @@ mod tests {
                     }
                 }
                 history.push(frame, 20, i64::MIN);
-                history.take_back(2);
+                history.correct_glitches(2);
             }
             assert!(history.frames.iter().all(|f| f.get(Signal::Queue, 0) == Some(7.0)), "it is no rate");
             assert!(history.frames.iter().all(|f| f.get(Signal::Tx, 1) == Some(11.0)), "nor that port");

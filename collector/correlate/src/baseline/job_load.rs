@@ -26,20 +26,20 @@ impl JobLoad {
     }
 
     /// Means over every stretch of so many ticks, relative to the mean of all.
-    fn stretches(&self, ticks: usize) -> impl Iterator<Item = f64> + '_ {
+    fn windows(&self, ticks: usize) -> impl Iterator<Item = f64> + '_ {
         self.ticks.windows(ticks).map(|w| w.iter().sum::<f64>() / w.len() as f64)
     }
 
     /// How much means over so many ticks differ by chance, relative to the mean. Longer than half of what is known cannot
     /// be seen; there chance is taken to fall with the root of length.
-    pub fn chance(&self, ticks: usize) -> f64 {
+    pub fn noise(&self, ticks: usize) -> f64 {
         let seen = ticks.clamp(1, (self.ticks.len() / 2).max(1));
-        let variance = mean(self.stretches(seen).map(|m| (m - 1.0).powi(2))).unwrap_or(0.0);
+        let variance = mean(self.windows(seen).map(|m| (m - 1.0).powi(2))).unwrap_or(0.0);
         variance.sqrt() * (seen as f64 / ticks.max(seen) as f64).sqrt()
     }
 
     /// The highest mean over so many ticks, relative to the mean.
-    pub fn high(&self, ticks: usize) -> f64 {
-        self.stretches(ticks.clamp(1, (self.ticks.len() / 2).max(1))).fold(1.0, f64::max)
+    pub fn peak(&self, ticks: usize) -> f64 {
+        self.windows(ticks.clamp(1, (self.ticks.len() / 2).max(1))).fold(1.0, f64::max)
     }
 }

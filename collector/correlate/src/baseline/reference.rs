@@ -12,7 +12,7 @@ const KNOWN: usize = 10;
 #[derive(Clone, Debug)]
 pub struct Baseline {
     /// The frames that tell it.
-    pub stretch: Arc<Window>,
+    pub window: Arc<Window>,
     /// How many of them are of after the last trouble, when jobs may have changed their ways.
     pub fresh: usize,
     pub(super) jobs: Arc<[Option<JobLoad>]>,
@@ -20,15 +20,15 @@ pub struct Baseline {
 
 impl Baseline {
     /// Of frames that are calm. What was before `fresh_ns` stays a yardstick, but does not count as known.
-    pub fn of(stretch: Window, fabric: &Fabric, fresh_ns: i64) -> Self {
-        let least = KNOWN.min(stretch.ticks().div_ceil(2));
+    pub fn of(window: Window, fabric: &Fabric, fresh_ns: i64) -> Self {
+        let least = KNOWN.min(window.ticks().div_ceil(2));
         let load = |job: usize| {
-            let load = JobLoad::of(stretch.load(fabric, job), fabric.jobs[job].since_ns);
+            let load = JobLoad::of(window.load(fabric, job), fabric.jobs[job].since_ns);
             load.filter(|load| load.ticks.len() >= least)
         };
         let jobs = (0..fabric.jobs.len()).map(load).collect();
-        let fresh = stretch.frames().iter().filter(|f| f.time_ns >= fresh_ns).count();
-        Self { stretch: Arc::new(stretch), fresh, jobs }
+        let fresh = window.frames().iter().filter(|f| f.time_ns >= fresh_ns).count();
+        Self { window: Arc::new(window), fresh, jobs }
     }
 
     /// The same, of which so many frames are of after the last trouble.
@@ -40,7 +40,7 @@ impl Baseline {
     /// Of these ports only, and of all jobs: a fraction of the memory.
     #[must_use]
     pub fn only(&self, ports: &[usize]) -> Self {
-        Self { stretch: Arc::new(self.stretch.only(ports)), fresh: self.fresh, jobs: self.jobs.clone() }
+        Self { window: Arc::new(self.window.only(ports)), fresh: self.fresh, jobs: self.jobs.clone() }
     }
 
     /// Of a job; `None` if nothing of it was measured, or if its number was another job's then.

@@ -11,18 +11,18 @@ pub struct RemovedPorts {
     pub ports: Vec<usize>,
     /// By address, which the old one has as long as it is kept here; and the new one.
     frames: HashMap<*const Frame, [Arc<Frame>; 2]>,
-    usual: HashMap<*const Baseline, [Arc<Baseline>; 2]>,
+    baseline: HashMap<*const Baseline, [Arc<Baseline>; 2]>,
 }
 
 impl RemovedPorts {
     /// Of these ports.
     pub fn new(ports: Vec<usize>) -> Self {
-        Self { ports, frames: HashMap::new(), usual: HashMap::new() }
+        Self { ports, frames: HashMap::new(), baseline: HashMap::new() }
     }
 
     /// A frame without them.
     pub fn frame(&mut self, frame: &Arc<Frame>) -> Arc<Frame> {
-        if !frame.tells_of(&self.ports) {
+        if !frame.has_any_of(&self.ports) {
             return frame.clone();
         }
         let without = || [frame.clone(), Arc::new(frame.without(&self.ports))];
@@ -30,16 +30,16 @@ impl RemovedPorts {
     }
 
     /// What was usual without them.
-    pub fn usual(&mut self, usual: &Arc<Baseline>) -> Arc<Baseline> {
-        if !usual.stretch.frames().iter().any(|frame| frame.tells_of(&self.ports)) {
-            return usual.clone();
+    pub fn baseline(&mut self, baseline: &Arc<Baseline>) -> Arc<Baseline> {
+        if !baseline.window.frames().iter().any(|frame| frame.has_any_of(&self.ports)) {
+            return baseline.clone();
         }
-        if let Some([_, without]) = self.usual.get(&Arc::as_ptr(usual)) {
+        if let Some([_, without]) = self.baseline.get(&Arc::as_ptr(baseline)) {
             return without.clone();
         }
-        let stretch = Arc::new(usual.stretch.map(|frame| self.frame(frame)));
-        let without = Arc::new(Baseline { stretch, fresh: usual.fresh, jobs: usual.jobs.clone() });
-        self.usual.insert(Arc::as_ptr(usual), [usual.clone(), without.clone()]);
+        let window = Arc::new(baseline.window.map(|frame| self.frame(frame)));
+        let without = Arc::new(Baseline { window, fresh: baseline.fresh, jobs: baseline.jobs.clone() });
+        self.baseline.insert(Arc::as_ptr(baseline), [baseline.clone(), without.clone()]);
         without
     }
 }
@@ -47,9 +47,9 @@ impl RemovedPorts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::baseline::history::History;
     use crate::model::fabric::Fabric;
     use crate::model::ports::Ports;
-    use crate::baseline::history::History;
     use crate::model::signal::Signal;
     use crate::model::topology::Topology;
 
@@ -62,16 +62,16 @@ mod tests {
             history.push(frame, 1, i64::MIN);
         }
         let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
-        let (old, mut gone) = (history.usual(&fabric, 0), RemovedPorts::new((0..128).chain([200]).collect()));
-        let new = gone.usual(&old);
-        history.leave(&mut gone);
-        for usual in [&new, &history.usual(&fabric, 0)] {
-            let kept = |port: &usize| usual.stretch.mean(Signal::Tx, *port) == Some((port + 1) as f64);
+        let (old, mut gone) = (history.baseline(&fabric, 0), RemovedPorts::new((0..128).chain([200]).collect()));
+        let new = gone.baseline(&old);
+        history.remove_ports(&mut gone);
+        for baseline in [&new, &history.baseline(&fabric, 0)] {
+            let kept = |port: &usize| baseline.window.mean(Signal::Tx, *port) == Some((port + 1) as f64);
             assert_eq!((0..300).filter(kept).count(), 300 - 129);
-            assert!(!usual.stretch.frames()[0].tells_of(&gone.ports));
+            assert!(!baseline.window.frames()[0].has_any_of(&gone.ports));
         }
-        assert!(Arc::ptr_eq(&new, &gone.usual(&old)), "what is shared stays shared");
-        assert!(Arc::ptr_eq(&new.stretch.frames()[0], &history.usual(&fabric, 0).stretch.frames()[0]));
-        assert!(Arc::ptr_eq(&new, &gone.usual(&new)), "there is nothing left to take away");
+        assert!(Arc::ptr_eq(&new, &gone.baseline(&old)), "what is shared stays shared");
+        assert!(Arc::ptr_eq(&new.window.frames()[0], &history.baseline(&fabric, 0).window.frames()[0]));
+        assert!(Arc::ptr_eq(&new, &gone.baseline(&new)), "there is nothing left to take away");
     }
 }

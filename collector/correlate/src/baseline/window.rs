@@ -31,7 +31,7 @@ impl Window {
 
     /// The same, whose last frames are these.
     #[must_use]
-    pub(crate) fn ends_with(self, end: Option<Arc<Window>>) -> Self {
+    pub(crate) fn with_suffix(self, end: Option<Arc<Window>>) -> Self {
         Self { end, ..self }
     }
 
@@ -64,7 +64,7 @@ impl Window {
     }
 
     /// First and last instant, Unix nanoseconds.
-    pub fn window_ns(&self) -> [i64; 2] {
+    pub fn time_range_ns(&self) -> [i64; 2] {
         [self.frames.first(), self.frames.last()].map(|f| f.map_or(0, |f| f.time_ns))
     }
 
@@ -79,7 +79,7 @@ impl Window {
     }
 
     /// What of that mean is one priority's; `None` if nothing is.
-    pub fn mean_part(&self, signal: Signal, priority: usize, port: usize) -> Option<f64> {
+    pub fn priority_mean(&self, signal: Signal, priority: usize, port: usize) -> Option<f64> {
         self.mean_of(column(signal, priority)?, port).filter(|mean| *mean > 0.0)
     }
 
@@ -115,13 +115,13 @@ impl Window {
     }
 
     /// The last of them; `None` if nothing was measured. Most ports have no value of most signals, and the mean knows.
-    pub fn newest(&self, signal: Signal, port: usize) -> Option<f64> {
+    pub fn last_value(&self, signal: Signal, port: usize) -> Option<f64> {
         self.mean(signal, port)?;
         self.frames.iter().rev().find_map(|f| f.get(signal, port))
     }
 
     /// The highest of them; `None` if nothing was measured.
-    pub fn top(&self, signal: Signal, port: usize) -> Option<f64> {
+    pub fn max(&self, signal: Signal, port: usize) -> Option<f64> {
         self.values(signal, port).reduce(f64::max)
     }
 
@@ -130,18 +130,18 @@ impl Window {
     pub fn load(&self, fabric: &Fabric, job: usize) -> Vec<f64> {
         let since_ns = fabric.jobs[job].since_ns;
         let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
-        frames.map(|f| f.loads(fabric)[job]).filter(|load| !load.is_nan()).collect()
+        frames.map(|f| f.job_loads(fabric)[job]).filter(|load| !load.is_nan()).collect()
     }
 
     /// The same of some ports.
-    pub fn load_of(&self, ports: &[usize], since_ns: i64) -> Vec<f64> {
+    pub fn load_of_ports(&self, ports: &[usize], since_ns: i64) -> Vec<f64> {
         let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
         frames.map(|f| f.load(ports)).filter(|load| !load.is_nan()).collect()
     }
 
     /// Whether all that a port counts stood still for so many ticks in a row: it moved nothing, is not down, and nobody kept it
     /// from that.
-    pub fn stood_still(&self, port: usize, ticks: usize) -> bool {
+    pub fn stalled(&self, port: usize, ticks: usize) -> bool {
         const MOVES: [Signal; 4] = [Signal::Tx, Signal::Rx, Signal::PauseRx, Signal::XmitWait];
         let still = |f: &Arc<Frame>| {
             f.get(Signal::Tx, port).is_some()

@@ -1,12 +1,12 @@
 //! Counters that cannot be right. They accuse nobody (what is judged leaves them out, or hears the other end); whose they are
 //! is kept for a while, because somebody should look at that agent, driver or cable.
 
-use crate::detectors::host_pause::HELD;
 use crate::baseline::window::Window;
-use crate::model::frame::Frame;
-use crate::model::stats::mean;
 use crate::detectors::context::DetectorContext;
+use crate::detectors::host_pause::HELD;
+use crate::model::frame::Frame;
 use crate::model::signal::Signal;
+use crate::model::stats::mean;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -77,14 +77,14 @@ impl CounterSanity {
     }
 
     /// Takes over a sign.
-    pub fn note(&mut self, port: usize, reason: ImplausibleReason, now_ns: i64) {
+    pub fn record(&mut self, port: usize, reason: ImplausibleReason, now_ns: i64) {
         if self.seen_ns.len() < MOST || self.seen_ns.contains_key(&(port, reason)) {
             self.seen_ns.insert((port, reason), now_ns);
         }
     }
 
     /// These ports are gone.
-    pub fn leave(&mut self, ports: &[usize]) {
+    pub fn remove_ports(&mut self, ports: &[usize]) {
         self.seen_ns.retain(|(port, _), _| !ports.contains(port));
     }
 
@@ -98,39 +98,39 @@ impl CounterSanity {
     }
 
     /// Looks for signs, and forgets what had none for a while.
-    pub fn look(&mut self, scene: &DetectorContext<'_>) {
+    pub fn look(&mut self, ctx: &DetectorContext<'_>) {
         let now_ns = self.looked_ns;
-        for port in scene.host_ports() {
-            if let Some(reason) = pause(scene, port) {
-                self.note(port, reason, now_ns);
+        for port in ctx.host_ports() {
+            if let Some(reason) = pause(ctx, port) {
+                self.record(port, reason, now_ns);
             }
         }
-        for port in still(scene, |port| self.seen_ns.contains_key(&(port, ImplausibleReason::StandsStill))) {
-            self.note(port, ImplausibleReason::StandsStill, now_ns);
+        for port in still(ctx, |port| self.seen_ns.contains_key(&(port, ImplausibleReason::StandsStill))) {
+            self.record(port, ImplausibleReason::StandsStill, now_ns);
         }
         self.seen_ns.retain(|_, seen_ns| now_ns.saturating_sub(*seen_ns) as f64 <= KEPT_S * 1e9);
     }
 }
 
 /// Whether the two ends of a cable say of pause what cannot both be.
-fn pause(scene: &DetectorContext<'_>, port: usize) -> Option<ImplausibleReason> {
-    let peer = scene.wired(port)?;
+fn pause(ctx: &DetectorContext<'_>, port: usize) -> Option<ImplausibleReason> {
+    let peer = ctx.confirmed_peer(port)?;
     let both = |f: &Arc<Frame>| Some((f.get(Signal::PauseTx, port)?, f.get(Signal::PauseRx, peer)?));
-    let ticks: Vec<(f64, f64)> = scene.now.frames().iter().filter_map(both).collect();
+    let ticks: Vec<(f64, f64)> = ctx.window.frames().iter().filter_map(both).collect();
     let [says, felt] = [mean(ticks.iter().map(|both| both.0))?, mean(ticks.iter().map(|both| both.1))?];
-    let beyond = |one: f64, other: f64| one >= scene.limit(&HELD) && one > DIFFERS * other;
+    let beyond = |one: f64, other: f64| one >= ctx.threshold(&HELD) && one > DIFFERS * other;
     let reason = if says > felt { ImplausibleReason::PauseNotFelt } else { ImplausibleReason::PauseNotCounted };
     beyond(says.max(felt), says.min(felt)).then_some(reason)
 }
 
 /// Ports that stand still alone; what is `known` may have become usual.
-fn still(scene: &DetectorContext<'_>, known: impl Fn(usize) -> bool) -> Vec<usize> {
-    let before: &Window = &scene.usual.stretch;
+fn still(ctx: &DetectorContext<'_>, known: impl Fn(usize) -> bool) -> Vec<usize> {
+    let before: &Window = &ctx.baseline.window;
     if before.ticks() < KNOWN {
         return Vec::new();
     }
-    let stands = |p: &usize| known(*p) || !before.stood_still(*p, BRIEF);
-    let goes_on = |job: &usize| scene.fare(*job).is_some_and(|fare| fare.ratio >= GOES_ON);
-    let jobs = scene.jobs().filter(goes_on);
-    jobs.flat_map(|job| scene.still_alone(&scene.fabric.jobs[job], STILL)).filter(stands).collect()
+    let stands = |p: &usize| known(*p) || !before.stalled(*p, BRIEF);
+    let goes_on = |job: &usize| ctx.slowdown(*job).is_some_and(|slowdown| slowdown.ratio >= GOES_ON);
+    let jobs = ctx.jobs().filter(goes_on);
+    jobs.flat_map(|job| ctx.stalled_alone(&ctx.fabric.jobs[job], STILL)).filter(stands).collect()
 }

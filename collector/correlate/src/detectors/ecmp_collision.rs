@@ -1,16 +1,16 @@
 //! Flows that share one of several equal links out of a leaf while the others idle: the leaf sends no more than before,
 //! one of its uplinks got more and a larger part of it, and somebody loses.
 
+use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
+use crate::model::frame::Frame;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::model::frame::Frame;
-use crate::model::stats::mean;
-use crate::detectors::thresholds::thresholds;
-use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
+use crate::model::stats::mean;
 use crate::model::topology::Role;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,10 +42,10 @@ thresholds! {
     LOSS = "ecmp_collision.loss", 0.05, "share of usual bytes";
 }
 
-fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
-    let fabric = scene.fabric;
-    let leaves = scene.district.nodes.iter().copied().filter(|n| fabric.topology.nodes[*n].role == Role::Leaf);
-    let mut found: Vec<Collision> = leaves.filter_map(|leaf| judge(scene, leaf)).collect();
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let fabric = ctx.fabric;
+    let leaves = ctx.domain.nodes.iter().copied().filter(|n| fabric.topology.nodes[*n].role == Role::Leaf);
+    let mut found: Vec<Collision> = leaves.filter_map(|leaf| judge(ctx, leaf)).collect();
     found.sort_by(|a, b| b.grown.total_cmp(&a.grown));
     // Who loses at one leaf sends less at its others too: there it is no second collision.
     let mut lose = BTreeSet::new();
@@ -65,19 +65,19 @@ struct Collision {
     lose: BTreeSet<usize>,
 }
 
-fn judge(scene: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
-    let fabric = scene.fabric;
-    let limit = |row| scene.limit(row);
+fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
+    let fabric = ctx.fabric;
+    let limit = |row| ctx.threshold(row);
     let up = |port: &usize| fabric.peer_node(*port).is_some_and(|n| fabric.topology.nodes[n].role != Role::Host);
     let ports: Vec<usize> = fabric.ports.of_node(leaf).iter().copied().filter(up).collect();
-    let (now, usual) =
-        (scene.sum(Signal::Tx, ports.iter().copied()), scene.usual_sum(Signal::Tx, ports.iter().copied()));
-    if ports.len() < 2 || now <= 0.0 || usual <= 0.0 || now > limit(&SAME) * usual {
+    let (now, baseline) =
+        (ctx.sum(Signal::Tx, ports.iter().copied()), ctx.baseline_sum(Signal::Tx, ports.iter().copied()));
+    if ports.len() < 2 || now <= 0.0 || baseline <= 0.0 || now > limit(&SAME) * baseline {
         return None;
     }
-    let shift = |port: usize| Some(scene.now(Signal::Tx, port)? / now - scene.usual(Signal::Tx, port)? / usual);
+    let shift = |port: usize| Some(ctx.mean(Signal::Tx, port)? / now - ctx.baseline_mean(Signal::Tx, port)? / baseline);
     let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let (sent, before) = (scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
+    let (sent, before) = (ctx.mean(Signal::Tx, port)?, ctx.baseline_mean(Signal::Tx, port)?);
     if grown < limit(&SHIFT) || sent < limit(&MORE) * before {
         return None;
     }
@@ -86,22 +86,24 @@ fn judge(scene: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
         let sent = |p: &usize| mean(stretch.iter().filter_map(|f| f.get(Signal::Tx, *p)));
         Some(sent(&port)? / ports.iter().filter_map(sent).sum::<f64>())
     };
-    let long = scene.now.ticks().min(scene.usual.stretch.ticks() / 2).max(1);
-    let highest = scene.usual.stretch.frames().windows(long).filter_map(part).fold(0.0, f64::max);
-    let is = part(scene.now.frames())?;
+    let long = ctx.window.ticks().min(ctx.baseline.window.ticks() / 2).max(1);
+    let highest = ctx.baseline.window.frames().windows(long).filter_map(part).fold(0.0, f64::max);
+    let is = part(ctx.window.frames())?;
     // Whose flows leave this leaf.
-    let own =
-        || scene.fares().filter(|(job, _)| fabric.jobs[*job].ports.iter().any(|p| fabric.peer_node(*p) == Some(leaf)));
-    let loud = own().any(|(_, fare)| fare.ratio >= limit(&LOUD) * fare.high);
-    let lose: BTreeSet<usize> = own().filter(|(_, fare)| fare.lost(limit(&LOSS))).map(|(job, _)| job).collect();
-    if is < limit(&TIMES) * before / usual || is < highest + limit(&BEYOND) || loud || lose.is_empty() {
+    let own = || {
+        ctx.slowdowns().filter(|(job, _)| fabric.jobs[*job].ports.iter().any(|p| fabric.peer_node(*p) == Some(leaf)))
+    };
+    let loud = own().any(|(_, slowdown)| slowdown.ratio >= limit(&LOUD) * slowdown.peak);
+    let lose: BTreeSet<usize> =
+        own().filter(|(_, slowdown)| slowdown.lost_more_than(limit(&LOSS))).map(|(job, _)| job).collect();
+    if is < limit(&TIMES) * before / baseline || is < highest + limit(&BEYOND) || loud || lose.is_empty() {
         return None;
     }
-    let evidence = evidence(scene, Signal::Tx, port, sent, limit(&MORE) * before);
+    let evidence = evidence(ctx, Signal::Tx, port, sent, limit(&MORE) * before);
     let text = format!(
         "{} carries {} more of what its leaf sends than before, although the leaf sends no more: flows share it while links \
          beside it have room.",
-        name(scene, port),
+        name(ctx, port),
         percent(grown)
     );
     let link = fabric.ports.list[port].link?;

@@ -1,16 +1,16 @@
 //! Receivers that do not notify, senders that do not slow down.
 
+use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, nth};
+use crate::detectors::hold_signal::PAUSED;
+use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
+use crate::model::frame::Frame;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::model::frame::Frame;
-use crate::model::stats::mean;
-use crate::detectors::thresholds::thresholds;
-use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
-use crate::detectors::hold_signal::PAUSED;
+use crate::model::stats::mean;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "ecn_reaction",
@@ -45,8 +45,8 @@ thresholds! {
     MOST = "ecn_reaction.job_most", 1.3, "times usual";
 }
 
-fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
-    [silent_receivers(scene), deaf_senders(scene)].into_iter().flatten().collect()
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    [silent_receivers(ctx), deaf_senders(ctx)].into_iter().flatten().collect()
 }
 
 fn found(root: LocationId, confidence: f64, evidence: Evidence, explanation: String) -> Finding {
@@ -54,42 +54,42 @@ fn found(root: LocationId, confidence: f64, evidence: Evidence, explanation: Str
 }
 
 /// Receivers that get marks and tell nobody, so often that it is no chance.
-fn silent_receivers(scene: &DetectorContext<'_>) -> Option<Finding> {
+fn silent_receivers(ctx: &DetectorContext<'_>) -> Option<Finding> {
     // Few are, and what is usual of all is long to look through.
     let never = |port: &usize| {
-        scene.now(Signal::CnpTx, *port) == Some(0.0) && scene.now(Signal::EcnRx, *port).is_some_and(|marks| marks > 0.0)
+        ctx.mean(Signal::CnpTx, *port) == Some(0.0) && ctx.mean(Signal::EcnRx, *port).is_some_and(|marks| marks > 0.0)
     };
-    let suspects: Vec<usize> = scene.host_ports().filter(never).collect();
+    let suspects: Vec<usize> = ctx.host_ports().filter(never).collect();
     if suspects.is_empty() {
         return None;
     }
     // How often a tick with that many marks usually passes without a notification, on any host.
     let marked = |frame: &Frame, port| frame.get(Signal::EcnRx, port).filter(|marks| *marks > 0.0);
     let quiet = |frame: &Frame, port| frame.get(Signal::CnpTx, port) == Some(0.0);
-    let mut usual: Vec<(f64, bool)> = Vec::new();
-    for frame in scene.usual.stretch.frames() {
-        let hosts = scene.host_ports();
-        usual.extend(hosts.filter_map(|p| Some((marked(frame, p)?, quiet(frame, p)))));
+    let mut baseline: Vec<(f64, bool)> = Vec::new();
+    for frame in ctx.baseline.window.frames() {
+        let hosts = ctx.host_ports();
+        baseline.extend(hosts.filter_map(|p| Some((marked(frame, p)?, quiet(frame, p)))));
     }
-    usual.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let faint = nth(&usual, scene.limit(&FAINT))?.0;
-    let many = usual.iter().filter(|u| u.0 >= faint);
-    let chance = mean(many.map(|u| if u.1 { 1.0 } else { 0.0 }))?.max(scene.limit(&CHANCE));
+    baseline.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let faint = nth(&baseline, ctx.threshold(&FAINT))?.0;
+    let many = baseline.iter().filter(|u| u.0 >= faint);
+    let chance = mean(many.map(|u| if u.1 { 1.0 } else { 0.0 }))?.max(ctx.threshold(&CHANCE));
     let silent = |port: usize| {
-        let frames = || scene.now.frames().iter().filter(move |f| marked(f, port).is_some_and(|m| m >= faint));
+        let frames = || ctx.window.frames().iter().filter(move |f| marked(f, port).is_some_and(|m| m >= faint));
         let ticks = frames().count();
-        (chance.powi(ticks as i32) < scene.limit(&IMPOSSIBLE)).then_some((port, ticks))
+        (chance.powi(ticks as i32) < ctx.threshold(&IMPOSSIBLE)).then_some((port, ticks))
     };
     let (port, ticks) = suspects.into_iter().filter_map(silent).max_by_key(|s| s.1)?;
-    let marks = scene.now(Signal::EcnRx, port)?;
-    let got = evidence(scene, Signal::EcnRx, port, marks, faint);
-    let passed = evidence(scene, Signal::CnpTx, port, chance.powi(ticks as i32), scene.limit(&IMPOSSIBLE));
+    let marks = ctx.mean(Signal::EcnRx, port)?;
+    let got = evidence(ctx, Signal::EcnRx, port, marks, faint);
+    let passed = evidence(ctx, Signal::CnpTx, port, chance.powi(ticks as i32), ctx.threshold(&IMPOSSIBLE));
     let text = format!(
         "{} got marked packets in {ticks} samples and sent not one notification: its senders are never told to slow down.",
-        name(scene, port)
+        name(ctx, port)
     );
     let passed = Evidence { metric: "chance_of_no_notification".to_owned(), ..passed };
-    Some(found(LocationId::Port(port), 0.9, got, text).and(passed).to(vec![port]))
+    Some(found(LocationId::Port(port), 0.9, got, text).with_evidence(passed).with_receivers(vec![port]))
 }
 
 /// A port that sends as before although it is told to send less: how often it is told and what it sends, each beside the
@@ -103,37 +103,36 @@ struct Deaf {
 }
 
 /// Senders that are told to slow down and do not.
-fn deaf_senders(scene: &DetectorContext<'_>) -> Option<Finding> {
-    let pauses =
-        scene.ports().any(|p| scene.now(Signal::PauseRx, p).is_some_and(|share| share >= scene.limit(&PAUSED)));
+fn deaf_senders(ctx: &DetectorContext<'_>) -> Option<Finding> {
+    let pauses = ctx.ports().any(|p| ctx.mean(Signal::PauseRx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED)));
     if !pauses {
         return None;
     }
     let deaf = |port: usize| {
-        let (told, before) = (scene.now(Signal::CnpRx, port)?, scene.usual(Signal::CnpRx, port)?);
-        let (sent, usual) = (scene.now(Signal::Tx, port)?, scene.usual(Signal::Tx, port)?);
-        let same = (scene.limit(&SAME) * usual).max(scene.limit(&SENDS) * scene.rate(port)?);
-        let many = scene.limit(&FEW).max(scene.limit(&MORE) * before);
+        let (told, before) = (ctx.mean(Signal::CnpRx, port)?, ctx.baseline_mean(Signal::CnpRx, port)?);
+        let (sent, baseline) = (ctx.mean(Signal::Tx, port)?, ctx.baseline_mean(Signal::Tx, port)?);
+        let same = (ctx.threshold(&SAME) * baseline).max(ctx.threshold(&SENDS) * ctx.line_rate(port)?);
+        let many = ctx.threshold(&FEW).max(ctx.threshold(&MORE) * before);
         (told >= many && sent >= same).then_some(Deaf { port, told, many, sent, same })
     };
-    let mut ports: Vec<Deaf> = scene.host_ports().filter_map(deaf).collect();
+    let mut ports: Vec<Deaf> = ctx.host_ports().filter_map(deaf).collect();
     ports.sort_by(|a, b| b.told.total_cmp(&a.told));
     let &Deaf { port: worst, told, many, sent, same } = ports.first()?;
     // A job that sends more than before is told more often; that is no fault.
-    let job = scene.fabric.job_of(worst)?;
-    let fare = scene.fare(job)?;
-    let as_before = scene.limit(&LEAST)..scene.limit(&MOST);
-    if (ports.len() as f64) < scene.limit(&PORTS) || !as_before.contains(&fare.ratio) {
+    let job = ctx.fabric.job_of(worst)?;
+    let slowdown = ctx.slowdown(job)?;
+    let as_before = ctx.threshold(&LEAST)..ctx.threshold(&MOST);
+    if (ports.len() as f64) < ctx.threshold(&PORTS) || !as_before.contains(&slowdown.ratio) {
         return None;
     }
-    let told_of = evidence(scene, Signal::CnpRx, worst, told, many);
-    let sends = evidence(scene, Signal::Tx, worst, sent, same);
+    let told_of = evidence(ctx, Signal::CnpRx, worst, told, many);
+    let sends = evidence(ctx, Signal::Tx, worst, sent, same);
     let text = format!(
         "{} and {} more ports of {} are told to slow down {told:.0} times a second and send as much as before, until they \
          are paused: they do not react to congestion notifications.",
-        name(scene, worst),
+        name(ctx, worst),
         ports.len() - 1,
-        scene.fabric.jobs[job].id
+        ctx.fabric.jobs[job].id
     );
-    Some(found(LocationId::Port(worst), 0.88, told_of, text).and(sends))
+    Some(found(LocationId::Port(worst), 0.88, told_of, text).with_evidence(sends))
 }

@@ -5,29 +5,29 @@ use crate::model::finding::Evidence;
 use crate::model::signal::Signal;
 
 /// A number of a port as evidence.
-pub(super) fn evidence(scene: &DetectorContext<'_>, signal: Signal, port: usize, value: f64, threshold: f64) -> Evidence {
+pub(super) fn evidence(ctx: &DetectorContext<'_>, signal: Signal, port: usize, value: f64, threshold: f64) -> Evidence {
     Evidence {
         metric: metric(signal).to_owned(),
-        at: name(scene, port),
+        at: name(ctx, port),
         value,
         threshold,
-        window_ns: scene.now.window_ns(),
+        window_ns: ctx.window.time_range_ns(),
     }
 }
 
 /// A number of a job as evidence.
-pub(super) fn of_job(scene: &DetectorContext<'_>, signal: Signal, job: usize, value: f64, threshold: f64) -> Evidence {
-    let at = scene.fabric.jobs[job].id.clone();
-    Evidence { metric: metric(signal).to_owned(), at, value, threshold, window_ns: scene.now.window_ns() }
+pub(super) fn of_job(ctx: &DetectorContext<'_>, signal: Signal, job: usize, value: f64, threshold: f64) -> Evidence {
+    let at = ctx.fabric.jobs[job].id.clone();
+    Evidence { metric: metric(signal).to_owned(), at, value, threshold, window_ns: ctx.window.time_range_ns() }
 }
 
 /// Ports of a job that get so many times the marked packets that are usual.
-pub(super) fn marked_ports(scene: &DetectorContext<'_>, job: usize, times: f64) -> Vec<usize> {
+pub(super) fn marked_ports(ctx: &DetectorContext<'_>, job: usize, times: f64) -> Vec<usize> {
     let grown = |port: &usize| {
-        let usual = scene.usual(Signal::EcnRx, *port).unwrap_or(0.0);
-        scene.now(Signal::EcnRx, *port).is_some_and(|now| now > 0.0 && now >= times * usual)
+        let baseline = ctx.baseline_mean(Signal::EcnRx, *port).unwrap_or(0.0);
+        ctx.mean(Signal::EcnRx, *port).is_some_and(|now| now > 0.0 && now >= times * baseline)
     };
-    scene.fabric.jobs[job].ports.iter().copied().filter(grown).collect()
+    ctx.fabric.jobs[job].ports.iter().copied().filter(grown).collect()
 }
 
 /// The metric behind a signal: the first in its question.
@@ -40,9 +40,9 @@ pub(super) fn metric(signal: Signal) -> &'static str {
 }
 
 /// A port in words.
-pub(super) fn name(scene: &DetectorContext<'_>, port: usize) -> String {
-    let end = &scene.fabric.ports.list[port].end;
-    format!("{} port {}", scene.fabric.topology.nodes[end.node].name, end.port)
+pub(super) fn name(ctx: &DetectorContext<'_>, port: usize) -> String {
+    let end = &ctx.fabric.ports.list[port].end;
+    format!("{} port {}", ctx.fabric.topology.nodes[end.node].name, end.port)
 }
 
 /// A share in words.

@@ -4,14 +4,14 @@
 //! Two leaves are in one part if a job has hosts at both, or if pause goes between them. Their cables to the same spines join
 //! them only where somebody moves data of whom no job is known: then nobody can tell where it goes.
 
-use crate::model::fabric::Fabric;
-use crate::baseline::window::Window;
-use crate::detectors::thresholds::Thresholds;
-use crate::model::signal::Signal;
-use crate::model::topology::Role;
 use crate::baseline::reference::Baseline;
+use crate::baseline::window::Window;
 use crate::detectors::fault_domain::{DomainSet, FaultDomain};
 use crate::detectors::hold_signal;
+use crate::detectors::thresholds::Thresholds;
+use crate::model::fabric::Fabric;
+use crate::model::signal::Signal;
+use crate::model::topology::Role;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -33,18 +33,18 @@ pub struct FaultDomains {
 
 impl FaultDomains {
     /// As jobs run and pause goes now, in the last seconds; what was usual tells who moves data.
-    pub fn of(fabric: &Fabric, limits: &Thresholds, now: &Window, usual: &Baseline) -> Self {
+    pub fn of(fabric: &Fabric, thresholds: &Thresholds, now: &Window, baseline: &Baseline) -> Self {
         let whole = Arc::new(FaultDomain::whole(fabric));
         let moves = |port: usize| {
-            let rate = usual.stretch.mean(Signal::Rate, port).or_else(|| fabric.nominal(port));
-            let bytes = [Signal::Tx, Signal::Rx].map(|s| [usual.stretch.mean(s, port), now.mean(s, port)]);
+            let rate = baseline.window.mean(Signal::Rate, port).or_else(|| fabric.nominal_rate(port));
+            let bytes = [Signal::Tx, Signal::Rx].map(|s| [baseline.window.mean(s, port), now.mean(s, port)]);
             bytes.into_iter().flatten().flatten().any(|bytes| bytes > BUSY * rate.unwrap_or(0.0))
         };
         let of_job: HashSet<usize> = fabric.jobs.iter().flat_map(|job| job.ports.iter().copied()).collect();
         let stray: Vec<usize> = fabric.host_ports().filter(|p| !of_job.contains(p) && moves(*p)).collect();
         let mut parts = Parts::of(fabric, &stray);
         let held = |port: usize| {
-            let long = |(signal, least)| now.values(signal, port).any(|share| share >= limits.get(least));
+            let long = |(signal, least)| now.values(signal, port).any(|share| share >= thresholds.get(least));
             hold_signal::hold_signal(now, port).is_some_and(long)
         };
         for port in fabric.switch_ports().filter(|port| held(*port)) {
@@ -78,21 +78,21 @@ impl FaultDomains {
             .map(|port| known.get(&parts.top(parts.node(fabric, port))).copied().unwrap_or(0))
             .collect();
         for (port, number) in of_port.iter().enumerate() {
-            let district = &mut each[*number];
-            district.ports.push(port);
+            let domain = &mut each[*number];
+            domain.ports.push(port);
             if fabric.is_host(port) {
-                district.hosts.push(port)
+                domain.hosts.push(port)
             } else {
-                district.switches.push(port)
+                domain.switches.push(port)
             }
-            district.nodes.push(fabric.ports.list[port].end.node);
+            domain.nodes.push(fabric.ports.list[port].end.node);
         }
-        for district in &mut each {
-            district.nodes.sort_unstable();
-            district.nodes.dedup();
+        for domain in &mut each {
+            domain.nodes.sort_unstable();
+            domain.nodes.dedup();
         }
         // What is worked out for all is then worked out for the one.
-        let one = each.iter().filter(|district| !district.ports.is_empty()).count() == 1;
+        let one = each.iter().filter(|domain| !domain.ports.is_empty()).count() == 1;
         let of = |d: FaultDomain| if one && !d.ports.is_empty() { whole.clone() } else { Arc::new(d) };
         let each = each.into_iter().map(of).collect();
         Self { of_port, each, whole, several: RefCell::default() }
@@ -105,12 +105,12 @@ impl FaultDomains {
     }
 
     /// Those that have any of these ports; of none, all of them.
-    pub fn touched(&self, ports: impl IntoIterator<Item = usize>) -> DomainSet {
+    pub fn containing(&self, ports: impl IntoIterator<Item = usize>) -> DomainSet {
         DomainSet(ports.into_iter().filter_map(|port| self.of_port.get(port).copied()).collect())
     }
 
     /// Those that are touched, as one.
-    pub fn together(&self, DomainSet(numbers): &DomainSet) -> Arc<FaultDomain> {
+    pub fn union(&self, DomainSet(numbers): &DomainSet) -> Arc<FaultDomain> {
         match numbers.first() {
             None => self.whole.clone(),
             Some(one) if numbers.len() == 1 => self.each[*one].clone(),
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::model::fabric::Job;
     use crate::model::ports::Ports;
-    use crate::model::topology::{LinkEnd, Link, Node, Topology};
+    use crate::model::topology::{Link, LinkEnd, Node, Topology};
 
     /// Two pods of two leaves under a core, a job with a host at each leaf of the first, and one at a leaf of the second; and
     /// hosts of which no cable is known.
@@ -239,8 +239,9 @@ mod tests {
         };
         let nodes: Vec<Node> = names.iter().map(|n| Node { name: (*n).into(), role: role(n) }).collect();
         let cables = [[0, 6], [1, 7], [2, 8], [3, 9], [6, 10], [7, 10], [8, 11], [9, 11], [10, 12], [11, 12]];
-        let link =
-            |[a, b]: [usize; 2]| Link::new([(a, b), (b, a)].map(|(n, p)| LinkEnd { node: n, port: p.to_string() }), None);
+        let link = |[a, b]: [usize; 2]| {
+            Link::new([(a, b), (b, a)].map(|(n, p)| LinkEnd { node: n, port: p.to_string() }), None)
+        };
         let topology = Topology::new(nodes, cables.map(link).to_vec());
         let mut ports = Ports::new(&topology);
         for host in [4, 5] {
@@ -257,11 +258,11 @@ mod tests {
     }
 
     fn parts(fabric: &Fabric) -> Vec<Vec<String>> {
-        let (now, usual) = (Window::default(), Baseline::of(Window::default(), fabric, i64::MIN));
-        let districts = FaultDomains::of(fabric, &Thresholds::default(), &now, &usual);
+        let (now, baseline) = (Window::default(), Baseline::of(Window::default(), fabric, i64::MIN));
+        let domains = FaultDomains::of(fabric, &Thresholds::default(), &now, &baseline);
         let name = |node: &usize| fabric.topology.nodes[*node].name.clone();
-        let names = |at: DomainSet| districts.together(&at).nodes.iter().map(name).collect::<Vec<_>>();
-        let mut all: Vec<_> = districts.each().map(names).collect();
+        let names = |at: DomainSet| domains.union(&at).nodes.iter().map(name).collect::<Vec<_>>();
+        let mut all: Vec<_> = domains.each().map(names).collect();
         all.sort();
         all
     }

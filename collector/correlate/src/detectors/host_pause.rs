@@ -5,18 +5,18 @@
 //! the pause back as soon as there is room, so one frame stands for a short time. A storm repeats the longest pause. A NIC
 //! with stall prevention says by itself that its pause is a storm.
 
+use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
 use crate::detectors::pcie;
+use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
+use crate::model::frame::Frame;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::model::frame::Frame;
-use crate::model::stats::mean;
-use crate::detectors::thresholds::thresholds;
 use crate::model::priority::Priorities;
-use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
+use crate::model::stats::mean;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "host_pause",
@@ -48,28 +48,32 @@ thresholds! {
 /// Quanta of the longest pause that one frame asks for, times bits in one.
 const LONGEST_BITS: f64 = 65_535.0 * 512.0;
 
-fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let of = |port| {
-        let events = storm_events(scene, port);
-        let judged = judge(scene, port, events.is_some());
+        let events = storm_events(ctx, port);
+        let judged = judge(ctx, port, events.is_some());
         events.into_iter().chain(judged)
     };
-    scene.host_ports().flat_map(of).collect()
+    ctx.host_ports().flat_map(of).collect()
 }
 
 /// What the NIC itself calls a storm.
-fn storm_events(scene: &DetectorContext<'_>, port: usize) -> Option<Finding> {
-    let events = |signal| Some(scene.now(signal, port)? * scene.seconds()).filter(|n| *n > 0.0);
+fn storm_events(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
+    let events = |signal| Some(ctx.mean(signal, port)? * ctx.seconds()).filter(|n| *n > 0.0);
     let (signal, events, sure, what) = match (events(Signal::StormErrors), events(Signal::StormWarnings)) {
         (Some(n), _) => (Signal::StormErrors, n, 0.98, "found itself pausing without end, and stopped that by force"),
         (None, Some(n)) => (Signal::StormWarnings, n, 0.7, "warns that it pauses for too long without a break"),
         (None, None) => return None,
     };
-    let began = scene.first(|f| f.get(signal, port).is_some_and(|n| n > 0.0));
-    let evidence = evidence(scene, signal, port, events, 0.0);
-    let text = format!("{} {what}: its own storm events tell.", name(scene, port));
-    let which = scene.priorities(Signal::PauseTx, port, scene.limit(&HELD));
-    Some(Finding::new(IncidentKind::PfcStorm, LocationId::Port(port), sure, evidence, text).within(which).since(began))
+    let began = ctx.first_time(|f| f.get(signal, port).is_some_and(|n| n > 0.0));
+    let evidence = evidence(ctx, signal, port, events, 0.0);
+    let text = format!("{} {what}: its own storm events tell.", name(ctx, port));
+    let which = ctx.priorities(Signal::PauseTx, port, ctx.threshold(&HELD));
+    Some(
+        Finding::new(IncidentKind::PfcStorm, LocationId::Port(port), sure, evidence, text)
+            .in_priorities(which)
+            .began_at(began),
+    )
 }
 
 /// Share of time for which a port kept its peer from sending: as measured at either end, or at most.
@@ -83,22 +87,22 @@ struct Held {
 }
 
 impl Held {
-    fn new(scene: &DetectorContext<'_>, port: usize) -> Option<Self> {
-        let longest = scene.rate(port).map(|rate| LONGEST_BITS / (rate * 8.0));
-        let peer = scene.wired(port);
-        let felt = peer.and_then(|peer| scene.now(Signal::PauseRx, peer));
-        let estimated = scene.now(Signal::PauseTx, port).is_none() && felt.is_none();
-        if estimated && (longest.is_none() || scene.now(Signal::PauseFrames, port).is_none()) {
+    fn new(ctx: &DetectorContext<'_>, port: usize) -> Option<Self> {
+        let longest = ctx.line_rate(port).map(|rate| LONGEST_BITS / (rate * 8.0));
+        let peer = ctx.confirmed_peer(port);
+        let felt = peer.and_then(|peer| ctx.mean(Signal::PauseRx, peer));
+        let estimated = ctx.mean(Signal::PauseTx, port).is_none() && felt.is_none();
+        if estimated && (longest.is_none() || ctx.mean(Signal::PauseFrames, port).is_none()) {
             return None;
         }
-        let least = scene.limit(if estimated { &ESTIMATED } else { &HELD });
+        let least = ctx.threshold(if estimated { &ESTIMATED } else { &HELD });
         // Who was not kept from sending knows: what the NIC says is wrong.
         felt.is_none_or(|share| share >= least).then_some(Self { peer, estimated, least, longest })
     }
 
     fn share(&self, frame: &Frame, port: usize) -> Option<f64> {
         if self.estimated {
-            return Some((frame.most(Signal::PauseFrames, port)? * self.longest?).min(1.0));
+            return Some((frame.largest_priority(Signal::PauseFrames, port)? * self.longest?).min(1.0));
         }
         // A broken NIC may pause and not count it.
         let felt = self.peer.and_then(|peer| frame.get(Signal::PauseRx, peer));
@@ -110,14 +114,14 @@ impl Held {
     }
 
     /// In which priorities, by the counter that tells it.
-    fn priorities(&self, scene: &DetectorContext<'_>, signal: Signal, at: usize) -> Priorities {
+    fn priorities(&self, ctx: &DetectorContext<'_>, signal: Signal, at: usize) -> Priorities {
         let each = if self.estimated { self.longest.unwrap_or(0.0) } else { 1.0 };
-        scene.priorities(signal, at, self.least / each)
+        ctx.priorities(signal, at, self.least / each)
     }
 
     /// The counter that tells it, and whose.
-    fn told(&self, scene: &DetectorContext<'_>, port: usize) -> (Signal, usize) {
-        let counts = scene.now(Signal::PauseTx, port).is_some_and(|share| share >= self.least);
+    fn told(&self, ctx: &DetectorContext<'_>, port: usize) -> (Signal, usize) {
+        let counts = ctx.mean(Signal::PauseTx, port).is_some_and(|share| share >= self.least);
         match self.peer {
             _ if self.estimated => (Signal::PauseFrames, port),
             Some(peer) if !counts => (Signal::PauseRx, peer),
@@ -126,65 +130,65 @@ impl Held {
     }
 }
 
-fn judge(scene: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding> {
-    let how = Held::new(scene, port)?;
-    let frames = || scene.now.frames().iter();
+fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding> {
+    let how = Held::new(ctx, port)?;
+    let frames = || ctx.window.frames().iter();
     let held = mean(frames().filter_map(|f| how.share(f, port)))?;
     let samples = frames().filter(|f| how.holds(f, port)).count();
-    if held < how.least || (samples as f64) < scene.limit(&SAMPLES) {
+    if held < how.least || (samples as f64) < ctx.threshold(&SAMPLES) {
         return None;
     }
-    let (signal, at) = how.told(scene, port);
-    let which = how.priorities(scene, signal, at);
-    let (storm, sure, why) = is_storm(scene, port, &how, held, warns);
+    let (signal, at) = how.told(ctx, port);
+    let which = how.priorities(ctx, signal, at);
+    let (storm, sure, cause) = is_storm(ctx, port, &how, held, warns);
     let (kind, what) = if storm {
         (IncidentKind::PfcStorm, "without need: what it got did not fill its buffer")
     } else {
         (IncidentKind::SlowReceiver, "because it does not drain what it gets")
     };
-    let began = scene.first(|f| how.holds(f, port));
-    let mut own = evidence(scene, signal, at, held, how.least);
+    let began = ctx.first_time(|f| how.holds(f, port));
+    let mut own = evidence(ctx, signal, at, held, how.least);
     let (most, sure) = if how.estimated { ("at most (estimated from frames) ", sure - 0.2) } else { ("", sure) };
     if how.estimated {
         "estimated_pause_share".clone_into(&mut own.metric);
     }
     let text = format!(
         "{} pauses its switch{} {most}{} of the time, {what}.",
-        name(scene, port),
+        name(ctx, port),
         which.words(),
         percent(held.min(1.0))
     );
-    let found = Finding::new(kind, LocationId::Port(port), sure, own, text).within(which).since(began);
-    let found = why.into_iter().fold(found, Finding::and);
-    Some(if storm { found } else { pcie::refine(scene, port, found) })
+    let found = Finding::new(kind, LocationId::Port(port), sure, own, text).in_priorities(which).began_at(began);
+    let found = cause.into_iter().fold(found, Finding::with_evidence);
+    Some(if storm { found } else { pcie::refine(ctx, port, found) })
 }
 
 /// Whether a NIC pauses without need (it may warn of that itself), how sure that is, and what tells the two apart.
-fn is_storm(scene: &DetectorContext<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64, Vec<Evidence>) {
-    let rate = scene.rate(port).unwrap_or(f64::NAN);
+fn is_storm(ctx: &DetectorContext<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64, Vec<Evidence>) {
+    let rate = ctx.line_rate(port).unwrap_or(f64::NAN);
     // A NIC that counts none of its pauses tells nothing of them.
-    let (signal, at) = how.told(scene, port);
-    let counted = |of| scene.of_priority(Signal::PauseFrames, port, of).filter(|n| *n > 0.0);
-    let frames = counted(scene.loudest(signal, at)).unwrap_or(f64::NAN);
+    let (signal, at) = how.told(ctx, port);
+    let counted = |of| ctx.mean_in_priority(Signal::PauseFrames, port, of).filter(|n| *n > 0.0);
+    let frames = counted(ctx.dominant_priority(signal, at)).unwrap_or(f64::NAN);
     // Of the longest pause: what one frame came to. An estimate has that built in, and tells nothing.
     let each = if how.estimated { f64::NAN } else { held / frames / how.longest.unwrap_or(f64::NAN) };
     // While it pauses; before that it may have worked, also in a part of the first sample.
-    let all = scene.now.frames();
+    let all = ctx.window.frames();
     let whole = || all.windows(2).filter(|pair| how.holds(&pair[0], port)).map(|pair| &pair[1]);
     let paused = || whole().filter(|f| how.holds(f, port));
     let share = mean(paused().filter_map(|f| how.share(f, port))).unwrap_or(f64::NAN);
     let received = mean(paused().filter_map(|f| f.get(Signal::Rx, port))).unwrap_or(f64::NAN);
-    let dead = share >= scene.limit(&DEAD) && received < scene.limit(&STILL) * rate;
-    let fullest = scene.now.top(Signal::QueueMax, port);
-    let filled = fullest.map(|bytes| bytes >= scene.limit(&FILLED));
-    let long = each >= scene.limit(&LONG);
+    let dead = share >= ctx.threshold(&DEAD) && received < ctx.threshold(&STILL) * rate;
+    let fullest = ctx.window.max(Signal::QueueMax, port);
+    let filled = fullest.map(|bytes| bytes >= ctx.threshold(&FILLED));
+    let long = each >= ctx.threshold(&LONG);
     let storm = filled != Some(true) && (long || dead || warns);
-    let buffer = fullest.map(|bytes| evidence(scene, Signal::QueueMax, port, bytes, scene.limit(&FILLED)));
+    let buffer = fullest.map(|bytes| evidence(ctx, Signal::QueueMax, port, bytes, ctx.threshold(&FILLED)));
     let frame = each.is_finite().then(|| Evidence {
         metric: "pause_of_a_frame".to_owned(),
-        ..evidence(scene, Signal::PauseFrames, port, each, scene.limit(&LONG))
+        ..evidence(ctx, Signal::PauseFrames, port, each, ctx.threshold(&LONG))
     });
-    let nothing = (storm && dead).then(|| evidence(scene, Signal::Rx, port, received, scene.limit(&STILL) * rate));
-    let why = buffer.into_iter().chain(frame).chain(nothing).collect();
-    (storm, if filled == Some(!storm) { 0.96 } else { 0.94 }, why)
+    let nothing = (storm && dead).then(|| evidence(ctx, Signal::Rx, port, received, ctx.threshold(&STILL) * rate));
+    let cause = buffer.into_iter().chain(frame).chain(nothing).collect();
+    (storm, if filled == Some(!storm) { 0.96 } else { 0.94 }, cause)
 }

@@ -1,12 +1,12 @@
 //! Jobs that lose while more of their packets are marked.
 
+use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{marked_ports, of_job, percent};
+use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::detectors::thresholds::thresholds;
-use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -30,34 +30,35 @@ thresholds! {
     GROWN = "loss_with_marks.grown", 1.5, "times usual";
 }
 
-fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
-    congested_job(scene).into_iter().collect()
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    congested_job(ctx).into_iter().collect()
 }
 
 /// Jobs lose, and more packets are marked on the way to them.
-fn congested_job(scene: &DetectorContext<'_>) -> Option<Finding> {
-    let limit = |row| scene.limit(row);
+fn congested_job(ctx: &DetectorContext<'_>) -> Option<Finding> {
+    let limit = |row| ctx.threshold(row);
     let lost = |job: usize| {
-        let fare = scene
-            .fare(job)
-            .filter(|f| f.chance < limit(&STEADY) && f.ratio + limit(&CHANCES) * f.chance < 1.0 - limit(&LOSS))?;
-        let ports = || scene.fabric.jobs[job].ports.iter().copied();
+        let slowdown = ctx
+            .slowdown(job)
+            .filter(|f| f.noise < limit(&STEADY) && f.ratio + limit(&CHANCES) * f.noise < 1.0 - limit(&LOSS))?;
+        let ports = || ctx.fabric.jobs[job].ports.iter().copied();
         let signals = [Signal::EcnRx, Signal::CnpRx];
-        let grown =
-            signals.map(|s| scene.sum(s, ports()) / scene.usual_sum(s, ports())).into_iter().fold(0.0, f64::max);
-        (grown >= limit(&GROWN)).then_some((job, fare.ratio, grown))
+        let grown = signals.map(|s| ctx.sum(s, ports()) / ctx.baseline_sum(s, ports())).into_iter().fold(0.0, f64::max);
+        (grown >= limit(&GROWN)).then_some((job, slowdown.ratio, grown))
     };
-    let (job, ratio, grown) = scene.jobs().filter_map(lost).min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let fabric = scene.fabric;
+    let (job, ratio, grown) = ctx.jobs().filter_map(lost).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let fabric = ctx.fabric;
     let id = &fabric.jobs[job].id;
-    let met = of_job(scene, Signal::EcnRx, job, grown, limit(&GROWN));
-    let moved = of_job(scene, Signal::Tx, job, ratio, 1.0 - limit(&LOSS));
+    let met = of_job(ctx, Signal::EcnRx, job, grown, limit(&GROWN));
+    let moved = of_job(ctx, Signal::Tx, job, ratio, 1.0 - limit(&LOSS));
     let text = format!(
         "{id} moves {} of what it did, while {grown:.1} times as many of its packets meet congestion; where that is, the \
          counters at hand do not tell.",
         percent(ratio)
     );
-    let senders = marked_ports(scene, job, limit(&GROWN));
-    let found = Finding::new(IncidentKind::FabricCongestion, LocationId::Fabric, 0.3, met, text).and(moved).to(senders);
-    Some(Finding { near: fabric.jobs[job].ports.first().copied(), ..found })
+    let senders = marked_ports(ctx, job, limit(&GROWN));
+    let found = Finding::new(IncidentKind::FabricCongestion, LocationId::Fabric, 0.3, met, text)
+        .with_evidence(moved)
+        .with_receivers(senders);
+    Some(Finding { observed_at: fabric.jobs[job].ports.first().copied(), ..found })
 }

@@ -4,13 +4,13 @@
 //! Two ways: errors that come in a burst, beside what is usual; and those that trickle, counted over 12 and 125 minutes
 //! against what the link's own rate allows (an error rate of 1e-14 and 1e-15, as for links of 400 Gb/s that are accepted).
 
+use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name};
+use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::detectors::thresholds::thresholds;
-use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -36,68 +36,68 @@ thresholds! {
     LOST = "lossy_link.fec_lost", 1.0, "code words";
 }
 
-fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let find = |port: usize| {
-        let link = scene.fabric.ports.list[port].link;
+        let link = ctx.fabric.ports.list[port].link;
         let root = link.map_or(LocationId::Port(port), LocationId::Link);
-        burst(scene, port, root.clone())
-            .or_else(|| uncorrectable(scene, port, root.clone()))
-            .or_else(|| trickle(scene, port, root))
+        burst(ctx, port, root.clone())
+            .or_else(|| uncorrectable(ctx, port, root.clone()))
+            .or_else(|| trickle(ctx, port, root))
     };
-    scene.ports().filter_map(find).collect()
+    ctx.ports().filter_map(find).collect()
 }
 
-fn burst(scene: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
-    let errors = scene.now(Signal::WireErrors, port)? * scene.seconds();
-    if errors < scene.limit(&ERRORS) {
+fn burst(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
+    let errors = ctx.mean(Signal::WireErrors, port)? * ctx.seconds();
+    if errors < ctx.threshold(&ERRORS) {
         return None;
     }
-    let before = scene.usual(Signal::WireErrors, port).unwrap_or(0.0) * scene.seconds();
-    if errors < scene.limit(&MORE) * before {
+    let before = ctx.baseline_mean(Signal::WireErrors, port).unwrap_or(0.0) * ctx.seconds();
+    if errors < ctx.threshold(&MORE) * before {
         return None;
     }
-    let began = scene.first(|f| f.get(Signal::WireErrors, port).is_some_and(|rate| rate > 0.0));
-    let evidence = evidence(scene, Signal::WireErrors, port, errors, scene.limit(&ERRORS));
-    let peer = scene.fabric.ports.list[port].peer;
-    let both = peer.is_some_and(|p| scene.now(Signal::WireErrors, p).is_some_and(|rate| rate > 0.0));
+    let began = ctx.first_time(|f| f.get(Signal::WireErrors, port).is_some_and(|rate| rate > 0.0));
+    let evidence = evidence(ctx, Signal::WireErrors, port, errors, ctx.threshold(&ERRORS));
+    let peer = ctx.fabric.ports.list[port].peer;
+    let both = peer.is_some_and(|p| ctx.mean(Signal::WireErrors, p).is_some_and(|rate| rate > 0.0));
     let whose = if both { "; so did the other end: it is the cable" } else { "" };
-    let text = format!("{} received {errors:.0} frames that the link had corrupted{whose}.", name(scene, port));
-    Some(Finding::new(IncidentKind::LossyLink, root, 0.92, evidence, text).since(began))
+    let text = format!("{} received {errors:.0} frames that the link had corrupted{whose}.", name(ctx, port));
+    Some(Finding::new(IncidentKind::LossyLink, root, 0.92, evidence, text).began_at(began))
 }
 
 /// Frames were lost that error correction could not mend.
-fn uncorrectable(scene: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
-    let lost = scene.now(Signal::FecLost, port)? * scene.seconds();
-    if lost < scene.limit(&LOST) {
+fn uncorrectable(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
+    let lost = ctx.mean(Signal::FecLost, port)? * ctx.seconds();
+    if lost < ctx.threshold(&LOST) {
         return None;
     }
-    let began = scene.first(|f| f.get(Signal::FecLost, port).is_some_and(|rate| rate > 0.0));
-    let evidence = evidence(scene, Signal::FecLost, port, lost, scene.limit(&LOST));
+    let began = ctx.first_time(|f| f.get(Signal::FecLost, port).is_some_and(|rate| rate > 0.0));
+    let evidence = evidence(ctx, Signal::FecLost, port, lost, ctx.threshold(&LOST));
     let text = format!(
         "{} could not mend {lost:.0} code words that the link had corrupted: frames were lost.",
-        name(scene, port)
+        name(ctx, port)
     );
-    Some(Finding::new(IncidentKind::LossyLink, root, 0.7, evidence, text).since(began))
+    Some(Finding::new(IncidentKind::LossyLink, root, 0.7, evidence, text).began_at(began))
 }
 
 /// More errors in a long time than a good link of this rate has.
-fn trickle(scene: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
-    let bits = scene.rate(port)? * 8.0;
+fn trickle(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
+    let bits = ctx.line_rate(port)? * 8.0;
     let windows = [
         (Signal::WireErrorsShort, 720.0, &BER_SHORT, 0.75, "12 minutes: it is bad"),
         (Signal::WireErrorsLong, 7500.0, &BER_LONG, 0.6, "125 minutes: it becomes bad"),
     ];
     windows.into_iter().find_map(|(signal, seconds, limit, sure, told)| {
-        let errors = scene.now.newest(signal, port)?;
+        let errors = ctx.window.last_value(signal, port)?;
         // A single error is an accident, however slow the link.
-        let most = (bits * seconds * scene.limit(limit)).max(scene.limit(&ERRORS));
+        let most = (bits * seconds * ctx.threshold(limit)).max(ctx.threshold(&ERRORS));
         if errors < most {
             return None;
         }
-        let evidence = evidence(scene, signal, port, errors, most);
+        let evidence = evidence(ctx, signal, port, errors, most);
         let text = format!(
             "{} received {errors:.0} errors of the wire, where a good link of its rate has {most:.1} at most in {told}.",
-            name(scene, port)
+            name(ctx, port)
         );
         Some(Finding::new(IncidentKind::LossyLink, root.clone(), sure, evidence, text))
     })

@@ -33,7 +33,7 @@ pub mod victims;
 mod wait_graph;
 
 use detector::Detector;
-use thresholds::{Threshold, ThresholdError, Thresholds};
+use thresholds::{OverrideError, Threshold, Thresholds};
 
 /// All detectors. Of findings with equal confidence, that of the earlier row wins.
 pub const ALL: [Detector; 19] = [
@@ -77,10 +77,10 @@ impl Thresholds {
     /// Overrides a threshold by its name.
     ///
     /// # Errors
-    /// [`ThresholdError`] if no threshold has that name, or the value is not finite.
-    pub fn set(&mut self, name: &str, value: f64) -> Result<(), ThresholdError> {
+    /// [`OverrideError`] if no threshold has that name, or the value is not finite.
+    pub fn set(&mut self, name: &str, value: f64) -> Result<(), OverrideError> {
         let known = thresholds().find(|threshold| threshold.name == name);
-        let Some(threshold) = known else { return Err(ThresholdError::Unknown(name.to_owned())) };
+        let Some(threshold) = known else { return Err(OverrideError::Unknown(name.to_owned())) };
         self.override_value(threshold, value)
     }
 }
@@ -95,10 +95,7 @@ mod tests {
         for (at, name) in names.iter().enumerate() {
             assert!(!names[..at].contains(name), "{name} twice");
             let detector = name.split_once('.').unwrap().0;
-            assert!(
-                ["wait", "victims"].contains(&detector) || ALL.iter().any(|d| d.name == detector),
-                "{name}"
-            );
+            assert!(["wait", "victims"].contains(&detector) || ALL.iter().any(|d| d.name == detector), "{name}");
         }
     }
 
@@ -110,7 +107,7 @@ mod tests {
         overrides.set(first.name, 0.5).unwrap();
         overrides.set(first.name, 0.25).unwrap();
         assert_eq!(overrides.get(first), 0.25);
-        assert_eq!(overrides.set("host_pause.hled", 1.0), Err(ThresholdError::Unknown("host_pause.hled".into())));
-        assert!(matches!(overrides.set(first.name, f64::NAN), Err(ThresholdError::Value { .. })));
+        assert_eq!(overrides.set("host_pause.hled", 1.0), Err(OverrideError::Unknown("host_pause.hled".into())));
+        assert!(matches!(overrides.set(first.name, f64::NAN), Err(OverrideError::Value { .. })));
     }
 }

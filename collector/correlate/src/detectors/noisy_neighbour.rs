@@ -1,12 +1,12 @@
 //! A job that takes much more than it did, while others lose.
 
+use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{marked_ports, of_job};
+use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::detectors::thresholds::thresholds;
-use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -28,28 +28,33 @@ thresholds! {
     LOSS = "noisy_neighbour.loss", 0.05, "share of usual bytes";
 }
 
-fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
-    let loudest = scene
-        .fares()
-        .filter(|(_, fare)| fare.ratio >= scene.limit(&LOUD) * fare.high)
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let loudest = ctx
+        .slowdowns()
+        .filter(|(_, slowdown)| slowdown.ratio >= ctx.threshold(&LOUD) * slowdown.peak)
         .max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
-    let Some((job, fare)) = loudest else { return Vec::new() };
+    let Some((job, slowdown)) = loudest else { return Vec::new() };
     let signal = |signal| {
-        let now = scene.sum(signal, scene.ports());
-        now / scene.usual_sum(signal, scene.ports())
+        let now = ctx.sum(signal, ctx.ports());
+        now / ctx.baseline_sum(signal, ctx.ports())
     };
     let grown = signal(Signal::CnpRx);
-    let lose = scene.fares().any(|(other, fare)| other != job && fare.lost(scene.limit(&LOSS)));
-    if !(grown >= scene.limit(&GROWN) && lose) {
+    let lose = ctx.slowdowns().any(|(other, slowdown)| other != job && slowdown.lost_more_than(ctx.threshold(&LOSS)));
+    if !(grown >= ctx.threshold(&GROWN) && lose) {
         return Vec::new();
     }
-    let id = &scene.fabric.jobs[job].id;
-    let moved = of_job(scene, Signal::Tx, job, fare.ratio, scene.limit(&LOUD) * fare.high);
-    let told = Evidence { at: "fabric".to_owned(), ..of_job(scene, Signal::CnpRx, job, grown, scene.limit(&GROWN)) };
+    let id = &ctx.fabric.jobs[job].id;
+    let moved = of_job(ctx, Signal::Tx, job, slowdown.ratio, ctx.threshold(&LOUD) * slowdown.peak);
+    let told = Evidence { at: "fabric".to_owned(), ..of_job(ctx, Signal::CnpRx, job, grown, ctx.threshold(&GROWN)) };
     let text = format!(
         "{id} moves {:.1} times what it did, congestion notifications grew {grown:.1} times, and other jobs lose.",
-        fare.ratio
+        slowdown.ratio
     );
-    let ports = marked_ports(scene, job, 1.0);
-    vec![Finding::new(IncidentKind::NoisyNeighbour, LocationId::Job(job), 0.8, moved, text).and(told).by(vec![job]).to(ports)]
+    let ports = marked_ports(ctx, job, 1.0);
+    vec![
+        Finding::new(IncidentKind::NoisyNeighbour, LocationId::Job(job), 0.8, moved, text)
+            .with_evidence(told)
+            .with_culprits(vec![job])
+            .with_receivers(ports),
+    ]
 }

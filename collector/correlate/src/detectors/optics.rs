@@ -1,14 +1,14 @@
 //! Transceivers on their way out: too hot, or with less and less light.
 
+use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name};
+use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::model::stats::mean;
-use crate::detectors::thresholds::thresholds;
-use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
+use crate::model::stats::mean;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "optics",
@@ -31,14 +31,14 @@ thresholds! {
     NONE = "optics.no_light", -40.0, "dBm";
 }
 
-fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let judge = |port: usize| {
-        if scene.now.newest(Signal::Up, port) == Some(0.0) {
+        if ctx.window.last_value(Signal::Up, port) == Some(0.0) {
             return None;
         }
-        dark(scene, port).or_else(|| hot(scene, port))
+        dark(ctx, port).or_else(|| hot(ctx, port))
     };
-    scene.ports().filter_map(judge).collect()
+    ctx.ports().filter_map(judge).collect()
 }
 
 /// Decibels of a ratio.
@@ -51,33 +51,34 @@ fn watts(dbm: f64) -> f64 {
     10f64.powf(dbm / 10.0) / 1e3
 }
 
-fn dark(scene: &DetectorContext<'_>, port: usize) -> Option<Finding> {
-    let none = watts(scene.limit(&NONE));
-    let light = mean(scene.now.values(Signal::RxPower, port).filter(|watts| *watts > none))?;
-    let before = scene.now.newest(Signal::RxPowerBefore, port).or_else(|| scene.usual(Signal::RxPower, port));
+fn dark(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
+    let none = watts(ctx.threshold(&NONE));
+    let light = mean(ctx.window.values(Signal::RxPower, port).filter(|watts| *watts > none))?;
+    let before =
+        ctx.window.last_value(Signal::RxPowerBefore, port).or_else(|| ctx.baseline_mean(Signal::RxPower, port));
     let dbm = decibels(light * 1e3);
     let lost = before.filter(|watts| *watts > none).map_or(0.0, |before| decibels(before / light));
-    let (least, most) = (scene.limit(&DARK), scene.limit(&LESS));
+    let (least, most) = (ctx.threshold(&DARK), ctx.threshold(&LESS));
     if dbm > least && lost < most {
         return None;
     }
     let threshold = if dbm <= least { watts(least) } else { light * 10f64.powf((lost - most) / 10.0) };
-    let evidence = evidence(scene, Signal::RxPower, port, light, threshold);
+    let evidence = evidence(ctx, Signal::RxPower, port, light, threshold);
     let text = format!(
         "the weakest lane at {} receives {dbm:.1} dBm, {lost:.1} dB less than before: dirt, a bent fibre, or a laser at the \
          other end that fades.",
-        name(scene, port)
+        name(ctx, port)
     );
-    let root = scene.fabric.ports.list[port].link.map_or(LocationId::Port(port), LocationId::Link);
+    let root = ctx.fabric.ports.list[port].link.map_or(LocationId::Port(port), LocationId::Link);
     Some(Finding::new(IncidentKind::OpticsDegraded, root, 0.55, evidence, text))
 }
 
-fn hot(scene: &DetectorContext<'_>, port: usize) -> Option<Finding> {
-    let (degrees, most) = (scene.now(Signal::ModuleTemperature, port)?, scene.limit(&HOT));
+fn hot(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
+    let (degrees, most) = (ctx.mean(Signal::ModuleTemperature, port)?, ctx.threshold(&HOT));
     if degrees <= most {
         return None;
     }
-    let evidence = evidence(scene, Signal::ModuleTemperature, port, degrees, most);
-    let text = format!("the module at {} is {degrees:.0} degrees hot.", name(scene, port));
+    let evidence = evidence(ctx, Signal::ModuleTemperature, port, degrees, most);
+    let text = format!("the module at {} is {degrees:.0} degrees hot.", name(ctx, port));
     Some(Finding::new(IncidentKind::OpticsDegraded, LocationId::Port(port), 0.55, evidence, text))
 }

@@ -15,17 +15,17 @@ const ALONE: f64 = 0.8;
 const PART: f64 = 0.05;
 
 /// Ports that send to these, the loudest first; none where neither counters nor jobs tell.
-pub fn senders(scene: &DetectorContext<'_>, receivers: &[usize]) -> Vec<usize> {
+pub fn senders(ctx: &DetectorContext<'_>, receivers: &[usize]) -> Vec<usize> {
     if receivers.is_empty() {
         return Vec::new();
     }
-    let fabric = scene.fabric;
+    let fabric = ctx.fabric;
     let more = |signal, port| {
-        let now = scene.now(signal, port)?;
-        Some((now - scene.usual(signal, port).unwrap_or(0.0)).max(0.0))
+        let now = ctx.mean(signal, port)?;
+        Some((now - ctx.baseline_mean(signal, port).unwrap_or(0.0)).max(0.0))
     };
     let told = |ports: &mut dyn Iterator<Item = usize>| ports.filter_map(|p| more(Signal::CnpTx, p)).sum::<f64>();
-    let (own, all) = (told(&mut receivers.iter().copied()), told(&mut scene.host_ports()));
+    let (own, all) = (told(&mut receivers.iter().copied()), told(&mut ctx.host_ports()));
     let alone = own > 0.0 && own >= ALONE * all;
     let jobs = fabric.jobs.iter().filter(|job| receivers.iter().any(|port| job.ports.contains(port)));
     let members: BTreeSet<usize> = jobs.flat_map(|job| job.ports.iter().copied()).collect();
@@ -40,10 +40,10 @@ pub fn senders(scene: &DetectorContext<'_>, receivers: &[usize]) -> Vec<usize> {
     let connected = fabric.connected_to(receivers).unwrap_or_default();
     let connected = || connected.iter().copied().filter(sends);
     let notified = |port| Some((port, more(Signal::CnpRx, port)?));
-    let most = scene.host_ports().filter_map(notified).map(|(_, more)| more).fold(0.0, f64::max);
-    let near = scene.host_ports().filter(|port| alone || members.contains(port)).filter(sends);
+    let most = ctx.host_ports().filter_map(notified).map(|(_, more)| more).fold(0.0, f64::max);
+    let near = ctx.host_ports().filter(|port| alone || members.contains(port)).filter(sends);
     // Nobody is notified, or nobody counts it.
-    let sent = |port| Some((port, scene.now(Signal::Tx, port)?));
+    let sent = |port| Some((port, ctx.mean(Signal::Tx, port)?));
     let guesses: [Vec<_>; 4] = [
         connected().filter_map(notified).filter(|(_, more)| *more >= PART * most).collect(),
         near.filter_map(notified).collect(),

@@ -1,13 +1,13 @@
 //! A job whose hosts have several rails, and one of them carries much less than the others while the job loses.
 
+use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, of_job, percent};
+use crate::detectors::thresholds::thresholds;
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::detectors::thresholds::thresholds;
-use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,20 +30,20 @@ thresholds! {
     LOSS = "straggler_rail.loss", 0.05, "share of usual bytes";
 }
 
-fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
-    let jobs = scene.fabric.jobs.iter().enumerate();
-    jobs.filter(|(at, _)| scene.fare(*at).is_some_and(|f| f.lost(scene.limit(&LOSS))))
-        .filter_map(|(at, _)| judge(scene, at))
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let jobs = ctx.fabric.jobs.iter().enumerate();
+    jobs.filter(|(at, _)| ctx.slowdown(*at).is_some_and(|f| f.lost_more_than(ctx.threshold(&LOSS))))
+        .filter_map(|(at, _)| judge(ctx, at))
         .collect()
 }
 
-fn judge(scene: &DetectorContext<'_>, job: usize) -> Option<Finding> {
-    let fabric = scene.fabric;
+fn judge(ctx: &DetectorContext<'_>, job: usize) -> Option<Finding> {
+    let fabric = ctx.fabric;
     let mut by_host: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for port in fabric.jobs[job].ports.iter().copied() {
         by_host.entry(fabric.ports.list[port].end.node).or_default().push(port);
     }
-    let mut lag: Vec<(usize, f64)> = by_host.values().flat_map(|ports| behind(scene, &rails(fabric, ports))).collect();
+    let mut lag: Vec<(usize, f64)> = by_host.values().flat_map(|ports| behind(ctx, &rails(fabric, ports))).collect();
     lag.sort_by(|a, b| a.1.total_cmp(&b.1));
     let (worst, share) = *lag.first()?;
     let leaves: BTreeSet<Option<usize>> = lag.iter().map(|(port, _)| fabric.peer_node(*port)).collect();
@@ -55,15 +55,15 @@ fn judge(scene: &DetectorContext<'_>, job: usize) -> Option<Finding> {
         (n, _) => (LocationId::Port(worst), format!("; so do {} more", n - 1)),
     };
     let id = &fabric.jobs[job].id;
-    let carries = evidence(scene, Signal::Tx, worst, share, scene.limit(&LAGS));
-    let moved = scene.fare(job).map_or(f64::NAN, |fare| fare.ratio);
-    let loses = of_job(scene, Signal::Tx, job, moved, 1.0 - scene.limit(&LOSS));
+    let carries = evidence(ctx, Signal::Tx, worst, share, ctx.threshold(&LAGS));
+    let moved = ctx.slowdown(job).map_or(f64::NAN, |slowdown| slowdown.ratio);
+    let loses = of_job(ctx, Signal::Tx, job, moved, 1.0 - ctx.threshold(&LOSS));
     let text = format!(
         "{} carries {} of what the other rails of its host carry, and {id} loses{more}.",
-        name(scene, worst),
+        name(ctx, worst),
         percent(share)
     );
-    Some(Finding::new(IncidentKind::StragglerRail, root, 0.6, carries, text).and(loses))
+    Some(Finding::new(IncidentKind::StragglerRail, root, 0.6, carries, text).with_evidence(loses))
 }
 
 /// Ports of a host by rail. Where some have a rail, those without are none (storage, management); where nobody says,
@@ -79,7 +79,7 @@ fn rails(fabric: &Fabric, ports: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// The first ports of those rails of a host that carry much less than the others, and did not before.
-fn behind(scene: &DetectorContext<'_>, rails: &[Vec<usize>]) -> Vec<(usize, f64)> {
+fn behind(ctx: &DetectorContext<'_>, rails: &[Vec<usize>]) -> Vec<(usize, f64)> {
     let moved = |of: &dyn Fn(Signal, usize) -> Option<f64>, rail: &[usize]| {
         let each = rail.iter().map(|port| Some(of(Signal::Tx, *port)? + of(Signal::Rx, *port)?));
         each.sum::<Option<f64>>()
@@ -92,9 +92,9 @@ fn behind(scene: &DetectorContext<'_>, rails: &[Vec<usize>]) -> Vec<(usize, f64)
         Some(moved(of, &rails[at])? / median)
     };
     let lags = |at: usize| {
-        let is = share(&|s, p| scene.now(s, p), at)?;
-        let was = share(&|s, p| scene.usual(s, p), at)?;
-        (is < scene.limit(&LAGS) && was >= scene.limit(&KEPT)).then_some((rails[at][0], is))
+        let is = share(&|s, p| ctx.mean(s, p), at)?;
+        let was = share(&|s, p| ctx.baseline_mean(s, p), at)?;
+        (is < ctx.threshold(&LAGS) && was >= ctx.threshold(&KEPT)).then_some((rails[at][0], is))
     };
     (0..rails.len()).filter_map(lags).collect()
 }

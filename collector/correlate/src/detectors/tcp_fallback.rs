@@ -1,12 +1,12 @@
 //! A job whose RDMA has ceased while its TCP took over, or that never used RDMA: it runs, many times slower than it could.
 
+use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::of_job;
+use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::detectors::thresholds::thresholds;
-use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -28,33 +28,33 @@ thresholds! {
     ALL = "tcp_fallback.tcp_only", 0.05, "share of rate";
 }
 
-fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
-    scene.jobs().filter_map(|job| judge(scene, job)).collect()
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    ctx.jobs().filter_map(|job| judge(ctx, job)).collect()
 }
 
-fn judge(scene: &DetectorContext<'_>, job: usize) -> Option<Finding> {
-    let ports = || scene.fabric.jobs[job].ports.iter().copied();
+fn judge(ctx: &DetectorContext<'_>, job: usize) -> Option<Finding> {
+    let ports = || ctx.fabric.jobs[job].ports.iter().copied();
     // Without RDMA ports there is nothing that it should have used.
-    ports().find(|p| scene.now(Signal::RdmaTx, *p).is_some())?;
-    let (rdma, tcp) = (scene.sum(Signal::RdmaTx, ports()), scene.sum(Signal::NetdevTx, ports()));
+    ports().find(|p| ctx.mean(Signal::RdmaTx, *p).is_some())?;
+    let (rdma, tcp) = (ctx.sum(Signal::RdmaTx, ports()), ctx.sum(Signal::NetdevTx, ports()));
     let (rdma_before, tcp_before) =
-        (scene.usual_sum(Signal::RdmaTx, ports()), scene.usual_sum(Signal::NetdevTx, ports()));
-    let id = &scene.fabric.jobs[job].id;
-    let taken = scene.limit(&TAKEN) * rdma_before;
-    if rdma_before > tcp_before && rdma < scene.limit(&CEASED) * rdma_before && tcp - tcp_before >= taken {
-        let grown = of_job(scene, Signal::NetdevTx, job, tcp, tcp_before + taken);
-        let ceased = of_job(scene, Signal::RdmaTx, job, rdma, scene.limit(&CEASED) * rdma_before);
+        (ctx.baseline_sum(Signal::RdmaTx, ports()), ctx.baseline_sum(Signal::NetdevTx, ports()));
+    let id = &ctx.fabric.jobs[job].id;
+    let taken = ctx.threshold(&TAKEN) * rdma_before;
+    if rdma_before > tcp_before && rdma < ctx.threshold(&CEASED) * rdma_before && tcp - tcp_before >= taken {
+        let grown = of_job(ctx, Signal::NetdevTx, job, tcp, tcp_before + taken);
+        let ceased = of_job(ctx, Signal::RdmaTx, job, rdma, ctx.threshold(&CEASED) * rdma_before);
         let text =
             format!("RDMA of {id} has ceased, and TCP carries {:.1} times what it did.", tcp / tcp_before.max(1.0));
         let found = Finding::new(IncidentKind::TcpFallback, LocationId::Job(job), 0.7, grown, text);
-        return Some(found.and(ceased).by(vec![job]));
+        return Some(found.with_evidence(ceased).with_culprits(vec![job]));
     }
-    let rate: f64 = ports().filter_map(|p| scene.rate(p)).sum();
-    let least = scene.limit(&ALL) * rate;
+    let rate: f64 = ports().filter_map(|p| ctx.line_rate(p)).sum();
+    let least = ctx.threshold(&ALL) * rate;
     let never = rdma <= 0.0 && rdma_before <= 0.0;
     (never && least > 0.0 && tcp >= least).then(|| {
-        let evidence = of_job(scene, Signal::NetdevTx, job, tcp, least);
+        let evidence = of_job(ctx, Signal::NetdevTx, job, tcp, least);
         let text = format!("{id} moves all its bytes over TCP, although its hosts have RDMA ports.");
-        Finding::new(IncidentKind::TcpFallback, LocationId::Job(job), 0.45, evidence, text).by(vec![job])
+        Finding::new(IncidentKind::TcpFallback, LocationId::Job(job), 0.45, evidence, text).with_culprits(vec![job])
     })
 }

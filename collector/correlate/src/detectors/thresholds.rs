@@ -16,7 +16,7 @@ pub struct Threshold {
 
 /// Why an override is not taken.
 #[derive(Debug, thiserror::Error, PartialEq)]
-pub enum ThresholdError {
+pub enum OverrideError {
     /// There is none of that name.
     #[error("there is no threshold {0}")]
     Unknown(String),
@@ -38,10 +38,10 @@ impl Thresholds {
     /// Overrides one threshold.
     ///
     /// # Errors
-    /// [`ThresholdError::Value`] if the value is not finite.
-    pub(super) fn override_value(&mut self, threshold: &'static Threshold, value: f64) -> Result<(), ThresholdError> {
+    /// [`OverrideError::Value`] if the value is not finite.
+    pub(super) fn override_value(&mut self, threshold: &'static Threshold, value: f64) -> Result<(), OverrideError> {
         if !value.is_finite() {
-            return Err(ThresholdError::Value { name: threshold.name, value });
+            return Err(OverrideError::Value { name: threshold.name, value });
         }
         self.0.retain(|(name, _)| *name != threshold.name);
         self.0.push((threshold.name, value));

@@ -4,16 +4,16 @@
 //! Where pause or credits keep buffers from overflowing, and neither was needed nor anything discarded, what is lost was
 //! corrupted: a lossy link, even if nobody reads the counters at its ends.
 
+use crate::detectors::backpressure::{held, is_held};
+use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
+use crate::model::frame::FULL_PACKET_BYTES;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::model::frame::FULL;
-use crate::detectors::thresholds::thresholds;
-use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
-use crate::detectors::backpressure::{held, is_held};
 use std::collections::BTreeSet;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -44,13 +44,13 @@ thresholds! {
 /// What a port shows: which signal, its value, its limit.
 type Symptom = (usize, Signal, f64, f64);
 
-fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
-    let mut signs: Vec<Symptom> = scene.host_ports().filter_map(|port| sign(scene, port)).collect();
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let mut signs: Vec<Symptom> = ctx.host_ports().filter_map(|port| sign(ctx, port)).collect();
     signs.sort_by(|a, b| (b.2 / b.3).total_cmp(&(a.2 / a.3)));
     let Some(&(worst, signal, value, limit)) = signs.first() else { return Vec::new() };
-    let (root, sure, whose) = place(scene, worst);
+    let (root, sure, whose) = place(ctx, worst);
     let again = matches!(signal, Signal::Retransmits | Signal::SequenceNaks);
-    let corrupted = again && nothing_was_full(scene);
+    let corrupted = again && nothing_was_full(ctx);
     let (kind, sure, why) = if corrupted {
         let why = " Nobody was paused and nothing was discarded, so a link on the way corrupts packets.";
         (IncidentKind::LossyLink, sure + 0.15, why)
@@ -63,31 +63,35 @@ fn run(scene: &DetectorContext<'_>) -> Vec<Finding> {
         Signal::RetriesExceeded => format!("has {value:.0} queue pairs that gave up"),
         _ => format!("sends {} of its bytes again", percent(value)),
     };
-    let text = format!("{} {what}; {whose}.{why}", name(scene, worst));
-    vec![Finding::new(kind, root, sure, evidence(scene, signal, worst, value, limit), text).near(worst)]
+    let text = format!("{} {what}; {whose}.{why}", name(ctx, worst));
+    vec![Finding::new(kind, root, sure, evidence(ctx, signal, worst, value, limit), text).observed_at(worst)]
 }
 
 /// Where packets are lost: what the flows that lose some have in common. All who send again count, not the worst alone.
-fn place(scene: &DetectorContext<'_>, worst: usize) -> (LocationId, f64, String) {
-    let tells = |signal, port| count(scene, signal, port, scene.limit(&TELLS)).is_some();
+fn place(ctx: &DetectorContext<'_>, worst: usize) -> (LocationId, f64, String) {
+    let tells = |signal, port| count(ctx, signal, port, ctx.threshold(&TELLS)).is_some();
     let telling = |signals: &[Signal]| -> BTreeSet<usize> {
-        scene.host_ports().filter(|port| signals.iter().any(|signal| tells(*signal, *port))).collect()
+        ctx.host_ports().filter(|port| signals.iter().any(|signal| tells(*signal, *port))).collect()
     };
     let mut from = telling(&[Signal::Timeouts, Signal::Retransmits, Signal::SequenceNaks, Signal::RetriesExceeded]);
     from.insert(worst);
     let to = telling(&[Signal::OutOfSequence]);
     let leaf = |ports: &BTreeSet<usize>| {
-        let leaves: BTreeSet<Option<usize>> = ports.iter().map(|p| scene.fabric.peer_node(*p)).collect();
+        let leaves: BTreeSet<Option<usize>> = ports.iter().map(|p| ctx.fabric.peer_node(*p)).collect();
         leaves.first().copied().flatten().filter(|_| leaves.len() == 1)
     };
-    let named = |node: usize| &scene.fabric.topology.nodes[node].name;
-    let hosts: BTreeSet<usize> = from.iter().map(|port| scene.fabric.ports.list[*port].end.node).collect();
+    let named = |node: usize| &ctx.fabric.topology.nodes[node].name;
+    let hosts: BTreeSet<usize> = from.iter().map(|port| ctx.fabric.ports.list[*port].end.node).collect();
     let many = hosts.len();
     if from.len() == 1 {
-        return (LocationId::Port(worst), 0.4, "no other host has that: it is this host, its NIC or its link".to_owned());
+        return (
+            LocationId::Port(worst),
+            0.4,
+            "no other host has that: it is this host, its NIC or its link".to_owned(),
+        );
     }
     if let (1, Some(port)) = (to.len(), to.first()) {
-        let whose = format!("{many} hosts that send to {} have that: it is that host or its link", name(scene, *port));
+        let whose = format!("{many} hosts that send to {} have that: it is that host or its link", name(ctx, *port));
         return (LocationId::Port(*port), 0.38, whose);
     }
     if let (1, Some(host)) = (many, hosts.first()) {
@@ -106,39 +110,41 @@ fn place(scene: &DetectorContext<'_>, worst: usize) -> (LocationId, f64, String)
 }
 
 /// Events of a stretch and what they are measured by: at least so many, and more than is usual.
-fn count(scene: &DetectorContext<'_>, signal: Signal, port: usize, least: f64) -> Option<Symptom> {
+fn count(ctx: &DetectorContext<'_>, signal: Signal, port: usize, least: f64) -> Option<Symptom> {
     // Hardly any port has any: what is usual is looked up of those alone.
     // Samples are not a second apart to the millisecond: an event is one, not 0.99.
-    let seen = scene.now(signal, port).map(|n| (n * scene.seconds()).round()).filter(|n| *n >= least)?;
-    let usual = scene.usual(signal, port).unwrap_or(0.0) * scene.seconds();
-    let limit = least.max(scene.limit(&MORE) * usual);
+    let seen = ctx.mean(signal, port).map(|n| (n * ctx.seconds()).round()).filter(|n| *n >= least)?;
+    let baseline = ctx.baseline_mean(signal, port).unwrap_or(0.0) * ctx.seconds();
+    let limit = least.max(ctx.threshold(&MORE) * baseline);
     (seen >= limit).then_some((port, signal, seen, limit))
 }
 
 /// Whether no buffer was full: somebody would have been paused or kept without credits, or packets discarded.
-fn nothing_was_full(scene: &DetectorContext<'_>) -> bool {
-    let ports = || scene.ports();
-    let told = scene.host_ports().all(|p| held(scene, p).is_some() || scene.now(Signal::Tx, p).is_none());
-    told && !ports().any(|p| is_held(scene, p)) && scene.sum(Signal::Discards, ports()) <= 0.0
+fn nothing_was_full(ctx: &DetectorContext<'_>) -> bool {
+    let ports = || ctx.ports();
+    let told = ctx.host_ports().all(|p| held(ctx, p).is_some() || ctx.mean(Signal::Tx, p).is_none());
+    told && !ports().any(|p| is_held(ctx, p)) && ctx.sum(Signal::Discards, ports()) <= 0.0
 }
 
-fn sign(scene: &DetectorContext<'_>, port: usize) -> Option<Symptom> {
+fn sign(ctx: &DetectorContext<'_>, port: usize) -> Option<Symptom> {
     let again = || {
-        let part = |again: f64, sent: f64| if sent > 0.0 { again * FULL / sent } else { 0.0 };
-        let is = part(scene.now(Signal::Retransmits, port)?, scene.now(Signal::Tx, port)?);
-        if is < scene.limit(&AGAIN) {
+        let part = |again: f64, sent: f64| if sent > 0.0 { again * FULL_PACKET_BYTES / sent } else { 0.0 };
+        let is = part(ctx.mean(Signal::Retransmits, port)?, ctx.mean(Signal::Tx, port)?);
+        if is < ctx.threshold(&AGAIN) {
             return None;
         }
-        let usual =
-            scene.usual(Signal::Retransmits, port).zip(scene.usual(Signal::Tx, port)).map_or(0.0, |(a, s)| part(a, s));
-        let limit = scene.limit(&AGAIN).max(scene.limit(&MORE) * usual);
+        let baseline = ctx
+            .baseline_mean(Signal::Retransmits, port)
+            .zip(ctx.baseline_mean(Signal::Tx, port))
+            .map_or(0.0, |(a, s)| part(a, s));
+        let limit = ctx.threshold(&AGAIN).max(ctx.threshold(&MORE) * baseline);
         (is >= limit).then_some((port, Signal::Retransmits, is, limit))
     };
-    count(scene, Signal::RetriesExceeded, port, scene.limit(&GAVE_UP))
-        .or_else(|| count(scene, Signal::Timeouts, port, scene.limit(&TIMEOUTS)))
+    count(ctx, Signal::RetriesExceeded, port, ctx.threshold(&GAVE_UP))
+        .or_else(|| count(ctx, Signal::Timeouts, port, ctx.threshold(&TIMEOUTS)))
         .or_else(again)
         .or_else(|| {
-            let counted = scene.now(Signal::Retransmits, port).is_some();
-            count(scene, Signal::SequenceNaks, port, scene.limit(&NAKS)).filter(|_| !counted)
+            let counted = ctx.mean(Signal::Retransmits, port).is_some();
+            count(ctx, Signal::SequenceNaks, port, ctx.threshold(&NAKS)).filter(|_| !counted)
         })
 }

@@ -1,11 +1,11 @@
 //! Who suffers: jobs that move less than they did, by more than they usually differ. A job that merely runs at the time
 //! is no victim, nor is one that has no host where the trouble can reach.
 
+use crate::detectors::context::{DetectorContext, JobSlowdown};
+use crate::detectors::thresholds::{Thresholds, thresholds};
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
 use crate::model::location::LocationId;
-use crate::detectors::thresholds::{Thresholds, thresholds};
-use crate::detectors::context::{JobSlowdown, DetectorContext};
 use crate::model::topology::Role;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,25 +48,32 @@ impl Reach {
 
 /// Jobs within reach that lose; those who cause it are left out. `before` is what jobs moved of their usual just before, where that was
 /// less already: they lose what they lose beyond that.
-pub fn victims(scene: &DetectorContext<'_>, reach: &Reach, culprits: &[usize], before: &BTreeMap<usize, f64>) -> Vec<usize> {
+pub fn victims(
+    ctx: &DetectorContext<'_>,
+    reach: &Reach,
+    culprits: &[usize],
+    before: &BTreeMap<usize, f64>,
+) -> Vec<usize> {
     let lost = |job: &usize| {
         let part = before.get(job).copied().unwrap_or(1.0);
-        let fare = scene.fare(*job).map(|f| JobSlowdown { ratio: f.ratio / part, chance: f.chance / part, ..f });
+        let slowdown = ctx.slowdown(*job).map(|f| JobSlowdown { ratio: f.ratio / part, noise: f.noise / part, ..f });
         // Who moved next to nothing has nothing more to lose.
-        part > scene.limit(&LOSS) && !culprits.contains(job) && fare.is_some_and(|fare| suffers(scene.limits, fare))
+        part > ctx.threshold(&LOSS)
+            && !culprits.contains(job)
+            && slowdown.is_some_and(|slowdown| suffers(ctx.thresholds, slowdown))
     };
-    scene.jobs().filter(lost).filter(|job| reach.has(scene.fabric, *job)).collect()
+    ctx.jobs().filter(lost).filter(|job| reach.has(ctx.fabric, *job)).collect()
 }
 
 /// What jobs that lose already move of their usual.
-pub fn low(scene: &DetectorContext<'_>) -> BTreeMap<usize, f64> {
-    let low = scene.fares().filter(|(_, fare)| suffers(scene.limits, *fare));
-    low.map(|(job, fare)| (job, fare.ratio)).collect()
+pub fn low(ctx: &DetectorContext<'_>) -> BTreeMap<usize, f64> {
+    let low = ctx.slowdowns().filter(|(_, slowdown)| suffers(ctx.thresholds, *slowdown));
+    low.map(|(job, slowdown)| (job, slowdown.ratio)).collect()
 }
 
-fn suffers(limits: &Thresholds, fare: JobSlowdown) -> bool {
-    let doubt = if fare.chance > limits.get(&STEADY) { limits.get(&CHANCES) * fare.chance } else { 0.0 };
-    fare.ratio + doubt < 1.0 - limits.get(&LOSS)
+fn suffers(limits: &Thresholds, slowdown: JobSlowdown) -> bool {
+    let doubt = if slowdown.noise > limits.get(&STEADY) { limits.get(&CHANCES) * slowdown.noise } else { 0.0 };
+    slowdown.ratio + doubt < 1.0 - limits.get(&LOSS)
 }
 
 #[cfg(test)]
@@ -75,13 +82,13 @@ mod tests {
 
     #[test]
     fn a_loss_must_exceed_what_a_job_differs_by() {
-        let fare = |ratio, chance| JobSlowdown { ratio, chance, high: 1.0 };
+        let slowdown = |ratio, chance| JobSlowdown { ratio, chance, peak: 1.0 };
         let mut limits = Thresholds::default();
-        assert!(suffers(&limits, fare(0.88, 0.04)), "a steady job");
-        assert!(!suffers(&limits, fare(0.92, 0.04)), "it lost less than a tenth");
-        assert!(!suffers(&limits, fare(0.78, 0.09)), "its traffic differs as much by chance");
-        assert!(suffers(&limits, fare(0.6, 0.09)));
+        assert!(suffers(&limits, slowdown(0.88, 0.04)), "a steady job");
+        assert!(!suffers(&limits, slowdown(0.92, 0.04)), "it lost less than a tenth");
+        assert!(!suffers(&limits, slowdown(0.78, 0.09)), "its traffic differs as much by chance");
+        assert!(suffers(&limits, slowdown(0.6, 0.09)));
         limits.set("victims.loss", 0.2).unwrap();
-        assert!(!suffers(&limits, fare(0.88, 0.04)), "it is the user's number");
+        assert!(!suffers(&limits, slowdown(0.88, 0.04)), "it is the user's number");
     }
 }

@@ -3,10 +3,10 @@
 //! begins. What waits in one priority does not wait for another, and nobody waits for who was held only later. Where the way
 //! leads back to where it began, nobody begins it: each waits for the next.
 
-use crate::model::stats::mean;
+use crate::detectors::backpressure::{EXPLAINED, FULL, HoldSignal, Onset, PART, is_held, load, load_while, waited_for};
 use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
-use crate::detectors::backpressure::{Onset, EXPLAINED, FULL, PART, HoldSignal, is_held, load, load_while, waited_for};
+use crate::model::stats::mean;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub struct CongestionRoot {
 }
 
 /// Why a port does not send what waits for it.
-enum Why {
+enum Cause {
     /// It sends as fast as it can.
     Full,
     /// Its peer does not let it.
@@ -35,7 +35,7 @@ enum Why {
 
 /// See the module.
 #[derive(Default)]
-pub struct Graph {
+pub struct WaitGraph {
     /// By switch and priority: the ports through which it waits for another switch, and for which.
     waits: BTreeMap<State, Vec<(usize, State)>>,
     ends: Vec<CongestionRoot>,
@@ -43,55 +43,55 @@ pub struct Graph {
 
 /// Where the holding back that is seen anywhere comes from, by priority (`None`: nobody says in which), the longest queue
 /// first.
-pub fn terminals(scene: &DetectorContext<'_>) -> BTreeMap<Option<usize>, Vec<CongestionRoot>> {
+pub fn congestion_roots(ctx: &DetectorContext<'_>) -> BTreeMap<Option<usize>, Vec<CongestionRoot>> {
     let mut starts: BTreeMap<Option<usize>, BTreeSet<State>> = BTreeMap::new();
-    for port in scene.switch_ports() {
-        let Some(sign) = HoldSignal::of_peer(scene, port).filter(|sign| sign.holds(scene, None)) else { continue };
-        for priority in sign.priorities(scene).each() {
-            starts.entry(priority).or_default().insert((scene.fabric.ports.list[port].end.node, priority));
+    for port in ctx.switch_ports() {
+        let Some(hold) = HoldSignal::of_peer(ctx, port).filter(|hold| hold.holds(ctx, None)) else { continue };
+        for priority in hold.priorities(ctx).each() {
+            starts.entry(priority).or_default().insert((ctx.fabric.ports.list[port].end.node, priority));
         }
     }
-    let ends = |(priority, starts)| (priority, Graph::of(scene, starts, true).ends(scene));
+    let ends = |(priority, starts)| (priority, WaitGraph::of(ctx, starts, true).ends(ctx));
     starts.into_iter().map(ends).collect()
 }
 
-impl Graph {
+impl WaitGraph {
     /// From this port that is kept from sending in a priority, along what began no later.
-    pub fn from(scene: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Self {
-        Self::of(scene, behind(scene, port, priority), true)
+    pub fn from(ctx: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Self {
+        Self::of(ctx, behind(ctx, port, priority), true)
     }
 
     /// The same as it stands now, whatever began first.
-    pub fn as_it_stands(scene: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Self {
-        Self::of(scene, behind(scene, port, priority), false)
+    pub fn unordered(ctx: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Self {
+        Self::of(ctx, behind(ctx, port, priority), false)
     }
 
-    fn of(scene: &DetectorContext<'_>, starts: impl IntoIterator<Item = State>, ordered: bool) -> Self {
-        let fabric = scene.fabric;
+    fn of(ctx: &DetectorContext<'_>, starts: impl IntoIterator<Item = State>, ordered: bool) -> Self {
+        let fabric = ctx.fabric;
         let (mut graph, mut next) = (Self::default(), starts.into_iter().collect::<Vec<_>>());
         while let Some(state) = next.pop() {
             if graph.waits.contains_key(&state) {
                 continue;
             }
-            let (mut waits, began) = (Vec::new(), began(scene, state).filter(|_| ordered));
-            for (port, why) in exits(scene, state, began) {
-                let queue = scene.now(Signal::Queue, port).unwrap_or(0.0);
-                let sign = HoldSignal::of(scene, port);
-                match why {
-                    Why::Peer(peer) if fabric.is_host(peer) => {
-                        let began = sign.and_then(|sign| sign.began(scene, state.1));
+            let (mut waits, began) = (Vec::new(), began(ctx, state).filter(|_| ordered));
+            for (port, cause) in exits(ctx, state, began) {
+                let queue = ctx.mean(Signal::Queue, port).unwrap_or(0.0);
+                let hold = HoldSignal::of(ctx, port);
+                match cause {
+                    Cause::Peer(peer) if fabric.is_host(peer) => {
+                        let began = hold.and_then(|hold| hold.onset(ctx, state.1));
                         graph.ends.push(CongestionRoot { port: peer, queue, began });
                     }
-                    Why::Peer(peer) => {
-                        let which = sign.filter(|_| state.1.is_none()).map(|sign| sign.priorities(scene));
+                    Cause::Peer(peer) => {
+                        let which = hold.filter(|_| state.1.is_none()).map(|hold| hold.priorities(ctx));
                         let node = fabric.ports.list[peer].end.node;
                         match which {
                             Some(which) => waits.extend(which.each().map(|priority| (port, (node, priority)))),
                             None => waits.push((port, (node, state.1))),
                         }
                     }
-                    Why::Full => graph.ends.push(CongestionRoot { port, queue, began }),
-                    Why::Another => {}
+                    Cause::Full => graph.ends.push(CongestionRoot { port, queue, began }),
+                    Cause::Another => {}
                 }
             }
             next.extend(waits.iter().map(|wait| wait.1));
@@ -101,17 +101,17 @@ impl Graph {
     }
 
     /// Where it ends: of several those that began first, the longest queue first.
-    pub fn ends(mut self, scene: &DetectorContext<'_>) -> Vec<CongestionRoot> {
+    pub fn ends(mut self, ctx: &DetectorContext<'_>) -> Vec<CongestionRoot> {
         self.ends.sort_by(|a, b| b.queue.total_cmp(&a.queue));
         let mut seen = BTreeSet::new();
         self.ends.retain(|end| seen.insert(end.port));
         let first = self.ends.iter().filter_map(|end| end.began).map(|began| began.at_ns).min();
-        self.ends.retain(|end| !end.began.zip(first).is_some_and(|(began, first)| began.is_later(scene, first)));
+        self.ends.retain(|end| !end.began.zip(first).is_some_and(|(began, first)| began.is_later(ctx, first)));
         self.ends
     }
 
     /// Ports of a circle in which each waits for the next, the one first that was held first; if it ends nowhere.
-    pub fn circle(&self, scene: &DetectorContext<'_>) -> Option<Vec<usize>> {
+    pub fn cycle(&self, ctx: &DetectorContext<'_>) -> Option<Vec<usize>> {
         if !self.ends.is_empty() {
             return None;
         }
@@ -135,48 +135,48 @@ impl Graph {
             way.push((at, port));
             at = next;
         };
-        let mut circle = way.split_off(begin);
+        let mut cycle = way.split_off(begin);
         let since = |((_, priority), port): &(State, usize)| {
-            let began = HoldSignal::of(scene, *port).and_then(|sign| sign.began(scene, *priority));
+            let began = HoldSignal::of(ctx, *port).and_then(|hold| hold.onset(ctx, *priority));
             began.map_or(i64::MAX, |began| began.at_ns)
         };
-        let first = (0..circle.len()).min_by_key(|at| since(&circle[*at]))?;
-        circle.rotate_left(first);
-        Some(circle.into_iter().map(|(_, port)| port).collect())
+        let first = (0..cycle.len()).min_by_key(|at| since(&cycle[*at]))?;
+        cycle.rotate_left(first);
+        Some(cycle.into_iter().map(|(_, port)| port).collect())
     }
 }
 
 /// What holds this port back, if it is a switch.
-fn behind(scene: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Option<State> {
-    let peer = scene.fabric.ports.list[port].peer.filter(|peer| !scene.fabric.is_host(*peer))?;
-    Some((scene.fabric.ports.list[peer].end.node, priority))
+fn behind(ctx: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Option<State> {
+    let peer = ctx.fabric.ports.list[port].peer.filter(|peer| !ctx.fabric.is_host(*peer))?;
+    Some((ctx.fabric.ports.list[peer].end.node, priority))
 }
 
 /// Since when a switch holds others back.
-fn began(scene: &DetectorContext<'_>, (node, priority): State) -> Option<Onset> {
-    let held = |port: &usize| HoldSignal::of_peer(scene, *port).filter(|sign| sign.holds(scene, priority));
-    let signs = scene.fabric.ports.of_node(node).iter().filter_map(held);
-    signs.filter_map(|sign| sign.began(scene, priority)).min_by_key(|began| began.at_ns)
+fn began(ctx: &DetectorContext<'_>, (node, priority): State) -> Option<Onset> {
+    let held = |port: &usize| HoldSignal::of_peer(ctx, *port).filter(|hold| hold.holds(ctx, priority));
+    let holds = ctx.fabric.ports.of_node(node).iter().filter_map(held);
+    holds.filter_map(|hold| hold.onset(ctx, priority)).min_by_key(|began| began.at_ns)
 }
 
 /// Ports of a switch that are full, and why: those with the long queues, or where no queue is told those that are busy or
 /// held. Of those that are held none may be held only since it began to hold others back, if that is to count.
-fn exits(scene: &DetectorContext<'_>, state: State, began: Option<Onset>) -> Vec<(usize, Why)> {
-    let of = |port: &usize| (*port, why(scene, *port, state, began));
-    let ports = scene.fabric.ports.of_node(state.0).iter().map(of);
-    let mut ports: Vec<(usize, Why)> = ports.filter(|(_, why)| !matches!(why, Why::Another)).collect();
-    if ports.iter().any(|(_, why)| matches!(why, Why::Peer(_))) && leaves_one_without(scene, state) {
-        ports.retain(|(_, why)| !matches!(why, Why::Full));
+fn exits(ctx: &DetectorContext<'_>, state: State, began: Option<Onset>) -> Vec<(usize, Cause)> {
+    let of = |port: &usize| (*port, cause(ctx, *port, state, began));
+    let ports = ctx.fabric.ports.of_node(state.0).iter().map(of);
+    let mut ports: Vec<(usize, Cause)> = ports.filter(|(_, cause)| !matches!(cause, Cause::Another)).collect();
+    if ports.iter().any(|(_, cause)| matches!(cause, Cause::Peer(_))) && leaves_one_without(ctx, state) {
+        ports.retain(|(_, cause)| !matches!(cause, Cause::Full));
     }
-    let queue = |port: usize| scene.now(Signal::Queue, port);
+    let queue = |port: usize| ctx.mean(Signal::Queue, port);
     let longest = ports.iter().filter_map(|(port, _)| queue(*port)).fold(f64::NAN, f64::max);
     let waits = OnceCell::new();
     let busy = |port: usize| {
-        let waits = || waits.get_or_init(|| waited_for(scene, state.0));
-        is_held(scene, port) || load_while(scene, waits(), port).is_some_and(|share| share >= scene.limit(&FULL))
+        let waits = || waits.get_or_init(|| waited_for(ctx, state.0));
+        is_held(ctx, port) || load_while(ctx, waits(), port).is_some_and(|share| share >= ctx.threshold(&FULL))
     };
     ports.retain(|(port, _)| match queue(*port) {
-        Some(waits) if longest > 0.0 => waits >= scene.limit(&PART) * longest,
+        Some(waits) if longest > 0.0 => waits >= ctx.threshold(&PART) * longest,
         _ => busy(*port),
     });
     ports
@@ -184,45 +184,44 @@ fn exits(scene: &DetectorContext<'_>, state: State, began: Option<Onset>) -> Vec
 
 /// Whether a switch holds others back in another priority too, in which none of its ports is held: then what is full by itself
 /// (nobody counts queues by priority) is why it does that.
-fn leaves_one_without(scene: &DetectorContext<'_>, (node, priority): State) -> bool {
+fn leaves_one_without(ctx: &DetectorContext<'_>, (node, priority): State) -> bool {
     let Some(own) = priority else { return false };
-    let ports = || scene.fabric.ports.of_node(node).iter().copied();
-    let signs = ports().filter_map(|port| HoldSignal::of_peer(scene, port)).filter(|sign| sign.holds(scene, None));
-    let others: BTreeSet<usize> =
-        signs.flat_map(|sign| sign.priorities(scene).iter()).filter(|of| *of != own).collect();
-    let held = |of: usize| ports().any(|port| matches!(why(scene, port, (node, Some(of)), None), Why::Peer(_)));
+    let ports = || ctx.fabric.ports.of_node(node).iter().copied();
+    let holds = ports().filter_map(|port| HoldSignal::of_peer(ctx, port)).filter(|hold| hold.holds(ctx, None));
+    let others: BTreeSet<usize> = holds.flat_map(|hold| hold.priorities(ctx).iter()).filter(|of| *of != own).collect();
+    let held = |of: usize| ports().any(|port| matches!(cause(ctx, port, (node, Some(of)), None), Cause::Peer(_)));
     others.into_iter().any(|of| !held(of))
 }
 
 /// Why a port does not send more, to a switch that holds others back since then.
-fn why(scene: &DetectorContext<'_>, port: usize, (node, priority): State, since: Option<Onset>) -> Why {
-    let Some(sign) = HoldSignal::of(scene, port) else { return Why::Full };
-    let idle = 1.0 - load(scene, port).unwrap_or(0.0).min(1.0);
-    let explains = |of| sign.holds(scene, of) && sign.share(scene, of) >= scene.limit(&EXPLAINED) * idle;
+fn cause(ctx: &DetectorContext<'_>, port: usize, (node, priority): State, since: Option<Onset>) -> Cause {
+    let Some(hold) = HoldSignal::of(ctx, port) else { return Cause::Full };
+    let idle = 1.0 - load(ctx, port).unwrap_or(0.0).min(1.0);
+    let explains = |of| hold.holds(ctx, of) && hold.share(ctx, of) >= ctx.threshold(&EXPLAINED) * idle;
     if !explains(None) {
-        return Why::Full;
+        return Cause::Full;
     }
     if !explains(priority) {
-        return Why::Another;
+        return Cause::Another;
     }
-    let began = sign.began(scene, priority).zip(since);
-    match began.filter(|(began, since)| began.is_later(scene, since.at_ns)) {
-        Some((began, since)) if was_full(scene, node, port, [since.at_ns, began.at_ns]) => Why::Full,
-        Some(_) => Why::Another,
-        None => scene.fabric.ports.list[port].peer.map_or(Why::Full, Why::Peer),
+    let began = hold.onset(ctx, priority).zip(since);
+    match began.filter(|(began, since)| began.is_later(ctx, since.at_ns)) {
+        Some((began, since)) if was_full(ctx, node, port, [since.at_ns, began.at_ns]) => Cause::Full,
+        Some(_) => Cause::Another,
+        None => ctx.fabric.ports.list[port].peer.map_or(Cause::Full, Cause::Peer),
     }
 }
 
 /// Whether a port was full from one instant until before another.
-fn was_full(scene: &DetectorContext<'_>, node: usize, port: usize, [from_ns, to_ns]: [i64; 2]) -> bool {
-    let before = || scene.past.frames().iter().filter(|frame| (from_ns..to_ns).contains(&frame.time_ns));
-    let usual = |signal, port| mean(before().filter_map(|frame| frame.get(signal, port)));
-    let queues = scene.fabric.ports.of_node(node).iter().filter_map(|port| usual(Signal::Queue, *port));
+fn was_full(ctx: &DetectorContext<'_>, node: usize, port: usize, [from_ns, to_ns]: [i64; 2]) -> bool {
+    let before = || ctx.history.frames().iter().filter(|frame| (from_ns..to_ns).contains(&frame.time_ns));
+    let baseline = |signal, port| mean(before().filter_map(|frame| frame.get(signal, port)));
+    let queues = ctx.fabric.ports.of_node(node).iter().filter_map(|port| baseline(Signal::Queue, *port));
     let longest = queues.fold(f64::NAN, f64::max);
-    match usual(Signal::Queue, port) {
-        Some(queue) if longest > 0.0 => queue >= scene.limit(&PART) * longest,
-        _ => {
-            usual(Signal::Tx, port).zip(scene.rate(port)).is_some_and(|(sent, rate)| sent >= scene.limit(&FULL) * rate)
-        }
+    match baseline(Signal::Queue, port) {
+        Some(queue) if longest > 0.0 => queue >= ctx.threshold(&PART) * longest,
+        _ => baseline(Signal::Tx, port)
+            .zip(ctx.line_rate(port))
+            .is_some_and(|(sent, rate)| sent >= ctx.threshold(&FULL) * rate),
     }
 }

@@ -1,11 +1,11 @@
 //! The detectors over a recording, as a live collector would have run them: each tick sees only what was before it.
 
-use crate::signals::query_eval::frames;
-use crate::model::incident::Incident;
 use crate::detectors::thresholds::Thresholds;
 use crate::engine::recording::Recording;
+use crate::model::incident::Incident;
+use crate::model::topology::{HostNames, Role, TopologySource, merge};
+use crate::signals::query_eval::frames;
 use crate::signals::table::ALL;
-use crate::model::topology::{TopologySource, HostNames, Role, merge};
 use crate::tracker::incident_tracker::IncidentTracker;
 use fabriclens_promql::{Engine, QueryError};
 
@@ -27,7 +27,7 @@ pub fn backtest(recording: Recording, thresholds: Thresholds) -> Result<Vec<Inci
             let all: Vec<TopologySource> = recording.described.iter().cloned().chain([inferred]).collect();
             watch.rewire(&merge(&all, &HostNames::default()));
         }
-        incidents.extend(watch.judge());
+        incidents.extend(watch.evaluate());
     }
     incidents.extend(watch.open());
     Ok(incidents)

@@ -2,7 +2,7 @@
 //! and is wired anew while it is watched; what has a number keeps it.
 
 use crate::model::ports::{Port, Ports};
-use crate::model::topology::{LinkEnd, Link, Node, Role, Topology};
+use crate::model::topology::{Link, LinkEnd, Node, Role, Topology};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A job as correlation sees it.
@@ -28,7 +28,7 @@ pub struct Fabric {
     /// By port: whose it is; `None`: nobody's, or more than one job's.
     owner: Vec<Option<usize>>,
     /// Nodes that the topology told last, by node.
-    told: Vec<bool>,
+    described: Vec<bool>,
     /// Of the jobs.
     revision: u64,
     /// By port, of those that were asked for.
@@ -38,14 +38,14 @@ pub struct Fabric {
 impl Fabric {
     /// Of its parts.
     pub fn new(topology: Topology, ports: Ports, jobs: Vec<Job>) -> Self {
-        let told = vec![true; topology.nodes.len()];
+        let described = vec![true; topology.nodes.len()];
         let mut fabric =
-            Self { topology, ports, jobs, owner: Vec::new(), told, revision: 0, connected: HashMap::new() };
-        fabric.own();
+            Self { topology, ports, jobs, owner: Vec::new(), described, revision: 0, connected: HashMap::new() };
+        fabric.index_owners();
         fabric
     }
 
-    fn own(&mut self) {
+    fn index_owners(&mut self) {
         self.owner = vec![None; self.ports.list.len()];
         let mut shared = HashSet::new();
         for (at, job) in self.jobs.iter().enumerate() {
@@ -69,14 +69,14 @@ impl Fabric {
 
     /// These ports, which have no cable and no job, are gone, and so are nodes of which nothing is left: neither port nor
     /// anybody who tells of them. `keeps` tells nodes that somebody still names.
-    pub(crate) fn leave(&mut self, ports: &[usize], keeps: impl Fn(usize) -> bool) {
-        ports.iter().for_each(|port| self.ports.leave(*port));
+    pub(crate) fn remove_ports(&mut self, ports: &[usize], keeps: impl Fn(usize) -> bool) {
+        ports.iter().for_each(|port| self.ports.remove(*port));
         self.connected.clear();
         for node in 0..self.topology.nodes.len() {
-            let told = self.told.get(node).copied().unwrap_or(false);
-            let left = told || keeps(node) || !self.ports.of_node(node).is_empty();
+            let described = self.described.get(node).copied().unwrap_or(false);
+            let left = described || keeps(node) || !self.ports.of_node(node).is_empty();
             if !left && !self.topology.nodes[node].is_gone() {
-                self.topology.leave(node);
+                self.topology.remove_node(node);
             }
         }
     }
@@ -97,19 +97,19 @@ impl Fabric {
             at
         };
         let to: Vec<usize> = topology.nodes.iter().map(place).collect();
-        self.told = vec![false; nodes.len()];
-        to.iter().for_each(|at| self.told[*at] = true);
+        self.described = vec![false; nodes.len()];
+        to.iter().for_each(|at| self.described[*at] = true);
         let here = |end: &LinkEnd| LinkEnd { node: to[end.node], port: end.port.clone() };
         let links = topology.links.iter().map(|link| Link { ends: link.ends.each_ref().map(here), ..link.clone() });
         let rails = topology.rails.iter().map(|(end, rail)| (here(end), rail.clone())).collect();
         self.topology = Topology::new(nodes, links.collect());
         self.topology.rails = rails;
         self.ports.wire(&self.topology.links);
-        self.own();
+        self.index_owners();
     }
 
     /// These jobs run and no others. Those that are known keep their numbers, and so do the `pinned` that are over.
-    pub fn employ(&mut self, jobs: Vec<Job>, pinned: &HashSet<usize>) {
+    pub fn set_jobs(&mut self, jobs: Vec<Job>, pinned: &HashSet<usize>) {
         self.revision += 1;
         let mut index: HashMap<(&str, i64), usize> = HashMap::new();
         for (at, job) in self.jobs.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Fabric {
                 None => self.jobs.push(job),
             }
         }
-        self.own();
+        self.index_owners();
     }
 
     /// Grows whenever jobs change.
@@ -178,7 +178,7 @@ impl Fabric {
     }
 
     /// Bytes a second that a port's link should carry, if the topology says.
-    pub fn nominal(&self, port: usize) -> Option<f64> {
+    pub fn nominal_rate(&self, port: usize) -> Option<f64> {
         self.ports.list[port].link.and_then(|l| self.topology.links[l].rate)
     }
 
@@ -245,12 +245,12 @@ mod tests {
         let mut fabric = Fabric::new(first, ports, Vec::new());
         let port = fabric.measured_port("h0", "1").unwrap();
         let job = |id: &str, since_ns| Job { id: id.into(), ports: vec![port], since_ns };
-        fabric.employ(vec![job("a", 1), job("b", 2)], &HashSet::new());
+        fabric.set_jobs(vec![job("a", 1), job("b", 2)], &HashSet::new());
         assert_eq!(fabric.job_of(port), None);
-        fabric.employ(vec![job("b", 2), job("b", 3)], &HashSet::from([0]));
+        fabric.set_jobs(vec![job("b", 2), job("b", 3)], &HashSet::from([0]));
         let ids: Vec<_> = fabric.jobs.iter().map(|j| (j.id.as_str(), j.since_ns, j.ports.len())).collect();
         assert_eq!(ids, [("a", 1, 0), ("b", 2, 1), ("b", 3, 1)], "an incident still names the first");
-        fabric.employ(vec![job("c", 4)], &HashSet::new());
+        fabric.set_jobs(vec![job("c", 4)], &HashSet::new());
         assert_eq!((fabric.jobs.len(), fabric.jobs[0].id.as_str(), fabric.job_of(port)), (3, "c", Some(0)));
     }
 }

@@ -47,7 +47,7 @@ pub struct Finding {
     /// It is not seen at its place, but follows from how traffic goes, which other trouble may bend.
     pub inferred: bool,
     /// A port that it is felt at, where its place has none.
-    pub near: Option<usize>,
+    pub observed_at: Option<usize>,
 }
 
 impl Finding {
@@ -66,18 +66,19 @@ impl Finding {
             explanation,
             action: kind.spec().action.to_owned(),
             inferred: !kind.is_observed(),
-            near: None,
+            observed_at: None,
         }
     }
 
     /// Whether it is of the same kind and place as another.
-    pub fn is_of(&self, other: &Self) -> bool {
+    pub fn is_same_as(&self, other: &Self) -> bool {
         self.kind == other.kind && self.root == other.root
     }
 
     /// Whether it is of all links of a node, or of many nodes, each of which may go on alone.
-    pub fn is_whole(&self) -> bool {
-        self.kind.spec().may_spread && matches!(self.root, LocationId::Switch(_) | LocationId::Host(_) | LocationId::Fabric)
+    pub fn is_aggregate(&self) -> bool {
+        self.kind.spec().may_spread
+            && matches!(self.root, LocationId::Switch(_) | LocationId::Host(_) | LocationId::Fabric)
     }
 
     /// Whether a host, or the link to one, is down: in a large fabric one always reboots, which concerns its own job alone.
@@ -89,56 +90,56 @@ impl Finding {
 
     /// The same, with one more number that speaks for it.
     #[must_use]
-    pub fn and(mut self, evidence: Evidence) -> Self {
+    pub fn with_evidence(mut self, evidence: Evidence) -> Self {
         self.evidence.push(evidence);
         self
     }
 
     /// The same, caused by jobs.
     #[must_use]
-    pub fn by(self, culprits: Vec<usize>) -> Self {
+    pub fn with_culprits(self, culprits: Vec<usize>) -> Self {
         Self { culprits, ..self }
     }
 
     /// The same, where these get what is too much.
     #[must_use]
-    pub fn to(self, receivers: Vec<usize>) -> Self {
+    pub fn with_receivers(self, receivers: Vec<usize>) -> Self {
         Self { receivers, ..self }
     }
 
     /// The same, in these priorities.
     #[must_use]
-    pub fn within(self, priorities: Priorities) -> Self {
+    pub fn in_priorities(self, priorities: Priorities) -> Self {
         Self { priorities, ..self }
     }
 
     /// The same, where something else than usual for its kind is to be done.
     #[must_use]
-    pub fn to_mend(self, action: &str) -> Self {
+    pub fn with_action(self, action: &str) -> Self {
         Self { action: action.to_owned(), ..self }
     }
 
     /// The same, felt at a port.
     #[must_use]
-    pub fn near(self, port: usize) -> Self {
-        Self { near: Some(port), ..self }
+    pub fn observed_at(self, port: usize) -> Self {
+        Self { observed_at: Some(port), ..self }
     }
 
     /// The ports of its place, or else where it is felt; none: it may be everywhere.
     pub fn ports(&self, fabric: &Fabric) -> Vec<usize> {
         let ports = self.root.ports(fabric);
-        if ports.is_empty() { self.near.into_iter().collect() } else { ports }
+        if ports.is_empty() { self.observed_at.into_iter().collect() } else { ports }
     }
 
     /// The same, as one that only follows from how traffic goes.
     #[must_use]
-    pub fn inferred(self) -> Self {
+    pub fn as_inferred(self) -> Self {
         Self { inferred: true, ..self }
     }
 
     /// The same, whose begin shows.
     #[must_use]
-    pub fn since(self, began_ns: Option<i64>) -> Self {
+    pub fn began_at(self, began_ns: Option<i64>) -> Self {
         Self { began_ns, ..self }
     }
 }

@@ -1,14 +1,14 @@
 //! All that was measured at one instant.
 
 use crate::model::fabric::Fabric;
-use crate::model::stats::mean;
 use crate::model::priority::{COLUMNS, PRIORITIES, column};
 use crate::model::signal::Signal;
+use crate::model::stats::mean;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a packet that is sent again: those that matter are full, and most fabrics have this MTU.
-pub const FULL: f64 = 4096.0;
+pub const FULL_PACKET_BYTES: f64 = 4096.0;
 /// Times its link's rate: a port that moved more did not. Its counters stood still before, or leapt.
 const BEYOND: f64 = 2.0;
 
@@ -30,8 +30,8 @@ impl Column {
 
     /// `NaN` where nothing was measured.
     fn get(&self, port: usize) -> f32 {
-        let stretch = self.0.get(port / STRETCH).and_then(Option::as_deref);
-        stretch.map_or(f32::NAN, |values| values[port % STRETCH])
+        let window = self.0.get(port / STRETCH).and_then(Option::as_deref);
+        window.map_or(f32::NAN, |values| values[port % STRETCH])
     }
 
     /// Ports that it has room for.
@@ -72,7 +72,7 @@ impl Frame {
     }
 
     /// Before it changes: what was worked out of it is another's.
-    pub(crate) fn renew(&mut self) {
+    pub(crate) fn clear_cache(&mut self) {
         match Arc::get_mut(&mut self.loads) {
             Some(own) => *own.get_mut().unwrap_or_else(PoisonError::into_inner) = None,
             // A copy that others hold keeps what it has.
@@ -86,7 +86,7 @@ impl Frame {
     }
 
     /// Takes over what of a value is one priority's. Ports that nobody pauses take no room.
-    pub fn set_part(&mut self, signal: Signal, priority: usize, port: usize, value: f64) {
+    pub fn set_priority(&mut self, signal: Signal, priority: usize, port: usize, value: f64) {
         let Some(column) = column(signal, priority) else { return };
         let column = &mut self.columns[column];
         if value > 0.0 || !column.get(port).is_nan() {
@@ -95,23 +95,23 @@ impl Frame {
     }
 
     /// What of a value is whose: priorities that have a part in it.
-    pub fn parts(&self, signal: Signal, port: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+    pub fn priority_values(&self, signal: Signal, port: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let part = move |priority| Some((priority, f64::from(self.columns[column(signal, priority)?].get(port))));
         (0..PRIORITIES).filter_map(part).filter(|(_, value)| !value.is_nan())
     }
 
     /// A value of the priority that has most of it: all of it where nobody says whose it is.
-    pub fn most(&self, signal: Signal, port: usize) -> Option<f64> {
+    pub fn largest_priority(&self, signal: Signal, port: usize) -> Option<f64> {
         let all = self.get(signal, port)?;
-        Some(self.parts(signal, port).map(|(_, value)| value).reduce(f64::max).unwrap_or(all))
+        Some(self.priority_values(signal, port).map(|(_, value)| value).reduce(f64::max).unwrap_or(all))
     }
 
     /// A value as far as it may be of a priority: all of it where nobody says whose it is.
-    pub fn of_priority(&self, signal: Signal, port: usize, priority: Option<usize>) -> Option<f64> {
+    pub fn in_priority(&self, signal: Signal, port: usize, priority: Option<usize>) -> Option<f64> {
         let all = self.get(signal, port)?;
         let Some(column) = priority.and_then(|of| column(signal, of)).filter(|_| all > 0.0) else { return Some(all) };
         let own = self.columns[column].get(port);
-        let another = || self.parts(signal, port).next().is_some();
+        let another = || self.priority_values(signal, port).next().is_some();
         Some(if !own.is_nan() {
             own.into()
         } else if another() {
@@ -122,7 +122,7 @@ impl Frame {
     }
 
     /// What each job moves, in bytes a second; `NaN` where nothing of it was measured.
-    pub(crate) fn loads(&self, fabric: &Fabric) -> Arc<[f64]> {
+    pub(crate) fn job_loads(&self, fabric: &Fabric) -> Arc<[f64]> {
         let mut known = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, loads)) = known.as_ref().filter(|(of, _)| *of == fabric.revision()) {
             return loads.clone();
@@ -134,7 +134,7 @@ impl Frame {
 
     /// What these ports move together, in bytes a second; `NaN` where nothing was measured.
     pub(crate) fn load(&self, ports: &[usize]) -> f64 {
-        let wasted = |signal, port| self.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL);
+        let wasted = |signal, port| self.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL_PACKET_BYTES);
         let moved = |p: &usize| {
             let useful = |all, lost| Some((self.get(all, *p)? - wasted(lost, *p)).max(0.0));
             [useful(Signal::Rx, Signal::OutOfSequence), useful(Signal::Tx, Signal::Retransmits)]
@@ -144,9 +144,9 @@ impl Frame {
     }
 
     /// Ports that moved more than their links can (`rates`, by port), and how many times what is believed at most.
-    pub(crate) fn leapt(&self, rates: &[f64]) -> BTreeMap<usize, f64> {
+    pub(crate) fn implausible_rates(&self, rates: &[f64]) -> BTreeMap<usize, f64> {
         let mut leapt = BTreeMap::new();
-        for (_, port, moved) in [Signal::Tx, Signal::Rx].into_iter().flat_map(|signal| self.told(signal)) {
+        for (_, port, moved) in [Signal::Tx, Signal::Rx].into_iter().flat_map(|signal| self.values_of(signal)) {
             let times = rates.get(port).map_or(0.0, |rate| moved / (BEYOND * rate));
             if times > 1.0 && times.is_finite() {
                 leapt.entry(port).and_modify(|most: &mut f64| *most = most.max(times)).or_insert(times);
@@ -166,7 +166,7 @@ impl Frame {
     }
 
     /// Whether anything was measured at any of these ports.
-    pub fn tells_of(&self, ports: &[usize]) -> bool {
+    pub fn has_any_of(&self, ports: &[usize]) -> bool {
         let told = |column: &Column| ports.iter().any(|port| !column.get(*port).is_nan());
         self.columns.iter().any(told)
     }
@@ -178,15 +178,15 @@ impl Frame {
         for column in &mut others.columns {
             let room = column.ports();
             ports.iter().filter(|port| **port < room).for_each(|port| column.set(*port, f32::NAN));
-            for stretch in &mut column.0 {
-                *stretch = stretch.take().filter(|values| values.iter().any(|value| !value.is_nan()));
+            for window in &mut column.0 {
+                *window = window.take().filter(|values| values.iter().any(|value| !value.is_nan()));
             }
         }
         others
     }
 
     /// A signal of every port that has it.
-    pub(crate) fn told(&self, signal: Signal) -> impl Iterator<Item = (Signal, usize, f64)> + '_ {
+    pub(crate) fn values_of(&self, signal: Signal) -> impl Iterator<Item = (Signal, usize, f64)> + '_ {
         let each = self.columns[signal as usize].stretches().flat_map(|(first, values)| (first..).zip(values));
         each.filter(|(_, value)| !value.is_nan()).map(move |(port, value)| (signal, port, f64::from(*value)))
     }

@@ -5,11 +5,11 @@
 //! Each port is compared with those few whose bytes are nearest to its own, so the cost grows with the number of ports
 //! and not with its square. Ports whose pair is known are compared with that alone.
 
+use crate::baseline::window::Window;
 use crate::model::fabric::Fabric;
 use crate::model::ports::Port;
-use crate::baseline::window::Window;
 use crate::model::signal::Signal;
-use crate::model::topology::{Cable, TopologySource, Provenance, Role, CableEnd};
+use crate::model::topology::{Cable, CableEnd, Provenance, Role, TopologySource};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Ticks that are compared.
@@ -59,7 +59,7 @@ pub(crate) struct Cables {
 
 impl Cables {
     /// Looks at the last ticks. Returns whether other cables are known now.
-    pub fn look(&mut self, now: &Window, fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> bool {
+    pub fn update(&mut self, now: &Window, fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> bool {
         let before: Vec<[usize; 2]> = self.known().collect();
         // Who is told more surely needs no guess, and one of two may have proven to be a host.
         let forwards = |port: usize| is_switch(fabric.ports.list[port].end.node);
@@ -76,7 +76,7 @@ impl Cables {
     }
 
     /// Nothing was heard for long of these ports: their cables are known no more. The next look tells.
-    pub fn leave(&mut self, ports: &[usize]) {
+    pub fn forget_ports(&mut self, ports: &[usize]) {
         let pairs: Vec<[usize; 2]> = ports.iter().filter_map(|port| self.of.get(port).copied()).collect();
         for pair in pairs {
             self.fewer |= self.pairs.get(&pair).is_some_and(|pair| pair.known);
@@ -136,7 +136,7 @@ impl Cables {
     }
 
     /// What is known, as a source of topology.
-    pub fn described(&self, fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> TopologySource {
+    pub fn as_source(&self, fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> TopologySource {
         let mut told = TopologySource::new("counters that move together", "counters");
         let mut nodes = BTreeMap::new();
         for ports in self.known() {
@@ -157,7 +157,8 @@ impl Cables {
 /// Nobody tells its cable, or only schedulers and we do.
 fn is_free(fabric: &Fabric, port: usize) -> bool {
     let link = fabric.ports.list[port].link;
-    link.is_none_or(|l| fabric.topology.links[l].known <= Provenance::Counters) && !fabric.ports.list[port].end.is_unknown()
+    link.is_none_or(|l| fabric.topology.links[l].known <= Provenance::Counters)
+        && !fabric.ports.list[port].end.is_unknown()
 }
 
 impl Moving {
@@ -167,7 +168,8 @@ impl Moving {
             let values: Vec<f64> = now.frames().iter().map(|f| f.get(signal, port).unwrap_or(f64::NAN)).collect();
             values.windows(SUMMED).map(|w| w.iter().sum::<f64>() as f32).collect()
         };
-        let mean = |values: &[f32]| crate::model::stats::mean(values.iter().filter(|v| !v.is_nan()).map(|v| f64::from(*v)));
+        let mean =
+            |values: &[f32]| crate::model::stats::mean(values.iter().filter(|v| !v.is_nan()).map(|v| f64::from(*v)));
         let (tx, rx) = (summed(Signal::Tx), summed(Signal::Rx));
         let measured = tx.iter().zip(&rx).filter(|(t, r)| !t.is_nan() && !r.is_nan()).count();
         let mean = [mean(&tx)?, mean(&rx)?];

@@ -75,7 +75,7 @@ impl Ports {
     }
 
     /// A port without a cable is gone.
-    pub(super) fn leave(&mut self, port: usize) {
+    pub(super) fn remove(&mut self, port: usize) {
         let end = &self.list[port].end;
         self.by_node[end.node].retain(|other| *other != port);
         if self.index.remove(end).is_some() {

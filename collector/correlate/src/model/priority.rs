@@ -60,7 +60,7 @@ impl Priorities {
 
     /// Those of both; unknown if one of them is.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn union(self, other: Self) -> Self {
         if self.is_unknown() || other.is_unknown() { Self::UNKNOWN } else { Self(self.0 | other.0) }
     }
 
@@ -116,9 +116,9 @@ mod tests {
     fn what_nobody_says_may_be_any() {
         let [three, four] = [3, 4].map(|priority| Priorities::one(Some(priority)));
         assert!(!three.meets(four) && three.meets(three) && three.meets(Priorities::UNKNOWN));
-        assert_eq!(three.and(four).words(), " in priorities 3 and 4");
-        assert_eq!((three.words(), three.and(Priorities::UNKNOWN).words()), (" in priority 3".into(), String::new()));
-        assert_eq!(serde_json::to_string(&three.and(four)).ok().as_deref(), Some("[3,4]"));
+        assert_eq!(three.union(four).words(), " in priorities 3 and 4");
+        assert_eq!((three.words(), three.union(Priorities::UNKNOWN).words()), (" in priority 3".into(), String::new()));
+        assert_eq!(serde_json::to_string(&three.union(four)).ok().as_deref(), Some("[3,4]"));
         assert_eq!(Priorities::UNKNOWN.each().collect::<Vec<_>>(), [None]);
     }
 }

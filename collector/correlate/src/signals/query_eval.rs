@@ -3,9 +3,9 @@
 use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
 use crate::model::priority;
-use crate::signals::table::SignalSpec;
-use crate::signals::table::LOOK_BACK;
 use crate::model::topology::{LinkEnd, port_name};
+use crate::signals::table::LOOK_BACK;
+use crate::signals::table::SignalSpec;
 use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{Engine, QueryError, Value};
 use std::collections::HashSet;
@@ -46,7 +46,7 @@ pub fn frames(
                 for (time, value) in one.times.iter().zip(&one.values) {
                     let Ok(tick) = ticks_ms.binary_search(time) else { continue };
                     if let Some(priority) = priority.filter(|_| !silent.contains(&(port, tick))) {
-                        frames[tick].set_part(row.signal, priority, port, *value);
+                        frames[tick].set_priority(row.signal, priority, port, *value);
                     }
                     let joined = &mut seen[tick];
                     *joined = if joined.is_nan() { *value } else { row.join.of(*joined, *value) };

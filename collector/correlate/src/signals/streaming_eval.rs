@@ -5,11 +5,11 @@
 //! frame has one sample; frames between the two that have none share it. A counter that falls is a gap, because nobody knows
 //! what it lost.
 
-use crate::signals::late_samples::LateSamples;
 use crate::model::priority;
-use crate::signals::table::{ALL, LOOK_BACK, SignalSpec};
 use crate::model::topology::port_name;
 use crate::signals::frame_sink::FrameSink;
+use crate::signals::late_samples::LateSamples;
+use crate::signals::table::{ALL, LOOK_BACK, SignalSpec};
 use fabriclens_model::{Labels, Matcher, is_absent, is_stale};
 use promql_parser::parser::token::{T_DIV, T_LOR, T_MUL};
 use promql_parser::parser::{Expr, VectorSelector};
@@ -444,7 +444,7 @@ fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), watch: &mut 
         // Hardly any port is paused.
         for one in told().filter(|_| value > 0.0) {
             if let Some(of) = one.priority {
-                into.set_part(row.signal, of.into(), cell.port, one.value);
+                into.set_priority(row.signal, of.into(), cell.port, one.value);
             }
         }
     }

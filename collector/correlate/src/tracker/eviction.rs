@@ -1,9 +1,9 @@
 //! Hosts are replaced and renamed for months: what is gone leaves, and its numbers are used again.
 
+use crate::baseline::removed_ports::RemovedPorts;
+use crate::model::location::LocationId;
 use crate::tracker::incident_tracker::IncidentTracker;
 use crate::tracker::open_incident::OpenIncident;
-use crate::model::location::LocationId;
-use crate::baseline::removed_ports::RemovedPorts;
 use std::collections::HashSet;
 
 impl IncidentTracker {
@@ -23,16 +23,16 @@ impl IncidentTracker {
         let silent = self.eval.fabric.ports.known().filter(|port| !is_heard(*port) && !stays.contains(port));
         let mut silent: Vec<usize> = silent.collect();
         silent.sort_unstable();
-        self.cables.leave(&silent);
+        self.cables.forget_ports(&silent);
         silent.retain(|port| self.eval.fabric.ports.list[*port].link.is_none());
         if silent.is_empty() {
             return silent;
         }
-        self.eval.fabric.leave(&silent, |node| nodes.contains(&node));
-        self.doubts.leave(&silent);
+        self.eval.fabric.remove_ports(&silent, |node| nodes.contains(&node));
+        self.implausible.remove_ports(&silent);
         let mut gone = RemovedPorts::new(silent);
-        self.eval.history.leave(&mut gone);
-        self.open.iter_mut().for_each(|episode| episode.usual = gone.usual(&episode.usual));
+        self.eval.history.remove_ports(&mut gone);
+        self.open.iter_mut().for_each(|episode| episode.baseline = gone.baseline(&episode.baseline));
         gone.ports
     }
 }

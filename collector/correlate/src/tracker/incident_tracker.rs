@@ -4,28 +4,31 @@
 //! Several may be open. Trouble that is seen where it is (a NIC that pauses, a link with errors) is one for each place.
 //! What is inferred from what others suffer has many faces, so it belongs to what is open already.
 
-use crate::signals::frame_sink::FrameSink;
-use crate::tracker::timing::{ALIVE, ASKED, CHECKED, FILLED_S, HEARD_S, HOST_DOWN_S, LAG_S, LEAST, LONGEST, LOOK_S, NEWEST, QUIET_S, SILENT_S, SPLIT_S, STANDING_S, SUFFERED, TURNS, YOUNG_S};
-use crate::tracker::evaluation::{EvaluationCache, Evaluator};
-use crate::tracker::open_incident::OpenIncident;
-use crate::model::inferred_cables::{self, Cables};
-use crate::detectors::detector::Detector;
-use crate::detectors::fault_domain::{FaultDomain, DomainSet};
+use crate::baseline::history::History;
+use crate::baseline::reference::Baseline;
+use crate::baseline::window::Window;
+use crate::detectors::context::{DetectorContext, SlowdownCache};
 use crate::detectors::counter_sanity::{CounterSanity, ImplausibleReason};
+use crate::detectors::detector::Detector;
+use crate::detectors::fault_domain::{DomainSet, FaultDomain};
+use crate::detectors::thresholds::Thresholds;
 use crate::model::fabric::{Fabric, Job};
 use crate::model::finding::Finding;
-use crate::model::kind::IncidentKind;
-use crate::model::location::LocationId;
-use crate::baseline::history::History;
-use crate::baseline::window::Window;
 use crate::model::frame::Frame;
 use crate::model::incident::Incident;
-use crate::detectors::thresholds::Thresholds;
+use crate::model::inferred_cables::{self, Cables};
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
-use crate::detectors::context::{SlowdownCache, DetectorContext};
 use crate::model::signal::Signal;
-use crate::model::topology::{TopologySource, Topology};
-use crate::baseline::reference::Baseline;
+use crate::model::topology::{Topology, TopologySource};
+use crate::signals::frame_sink::FrameSink;
+use crate::tracker::evaluation::{EvaluationCache, Evaluator};
+use crate::tracker::open_incident::OpenIncident;
+use crate::tracker::timing::{
+    ALIVE, ASKED, CHECKED, FILLED_S, HEARD_S, HOST_DOWN_S, LAG_S, LEAST, LONGEST, LOOK_S, NEWEST, QUIET_S, SILENT_S,
+    SPLIT_S, STANDING_S, SUFFERED, TURNS, YOUNG_S,
+};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -79,7 +82,7 @@ pub struct IncidentTracker {
     pub(super) cables: Cables,
     /// When cables were looked for last.
     pub(super) looked_ns: i64,
-    pub(super) doubts: CounterSanity,
+    pub(super) implausible: CounterSanity,
     pub(super) full: bool,
 }
 
@@ -96,14 +99,15 @@ impl IncidentTracker {
             turn: 0,
             cables: Cables::default(),
             looked_ns: never,
-            doubts: CounterSanity::default(),
+            implausible: CounterSanity::default(),
             full: false,
         }
     }
 
     /// A port that gets too much by what is open, of which nobody has told yet who is connected to it.
     pub fn unconnected(&mut self) -> Option<usize> {
-        let receivers = |episode: &OpenIncident| episode.verdict().receivers.iter().take(ASKED).copied().collect::<Vec<_>>();
+        let receivers =
+            |episode: &OpenIncident| episode.verdict().receivers.iter().take(ASKED).copied().collect::<Vec<_>>();
         let all: Vec<usize> = self.open.iter().flat_map(receivers).collect();
         self.eval.fabric.unconnected(&all)
     }
@@ -116,13 +120,13 @@ impl IncidentTracker {
     /// Takes the next frame and judges; what it returns is over.
     pub fn tick(&mut self, frame: Frame) -> Vec<Incident> {
         self.push(frame);
-        self.judge()
+        self.evaluate()
     }
 
     /// Takes the next frame.
     pub fn push(&mut self, frame: Frame) {
         let lag = self.eval.ticks(LAG_S);
-        let calm_ns = self.straight_ns(self.open.iter(), self.calm_ns);
+        let calm_ns = self.frozen_until_ns(self.open.iter(), self.calm_ns);
         self.eval.history.push(frame, lag, calm_ns);
     }
 
@@ -145,8 +149,8 @@ impl IncidentTracker {
     }
 
     /// A frame of before all others, of which it is known that nothing was wrong.
-    pub fn was_calm(&mut self, frame: Frame) {
-        self.eval.history.take_for_usual(Arc::new(frame));
+    pub fn add_baseline_frame(&mut self, frame: Frame) {
+        self.eval.history.add_baseline_frame(Arc::new(frame));
     }
 
     /// The fabric.
@@ -171,7 +175,9 @@ impl IncidentTracker {
         let to_ns = self.looked_ns - NEWEST * step;
         let now = self.eval.history.between(to_ns - (inferred_cables::TICKS as i64) * step, to_ns);
         let is_switch = |node: usize| is_switch(&self.eval.fabric, node);
-        self.cables.look(&now, &self.eval.fabric, is_switch).then(|| self.cables.described(&self.eval.fabric, is_switch))
+        self.cables
+            .update(&now, &self.eval.fabric, is_switch)
+            .then(|| self.cables.as_source(&self.eval.fabric, is_switch))
     }
 
     /// Takes over the cables of another topology.
@@ -194,20 +200,20 @@ impl IncidentTracker {
     }
 
     /// These jobs run now and no others.
-    pub fn employ(&mut self, jobs: Vec<Job>) {
+    pub fn set_jobs(&mut self, jobs: Vec<Job>) {
         let pinned: HashSet<usize> = self.open.iter().flat_map(OpenIncident::jobs).collect();
-        self.eval.fabric.employ(jobs, &pinned);
+        self.eval.fabric.set_jobs(jobs, &pinned);
     }
 
     /// Takes up at an instant (Unix ns) what was open before a restart; those whose place the fabric does not have are
     /// returned.
     pub fn resume<'a>(&mut self, incidents: &'a [Incident], now_ns: i64) -> Vec<&'a Incident> {
-        let usual = self.eval.history.usual(&self.eval.fabric, self.calm_ns);
+        let baseline = self.eval.history.baseline(&self.eval.fabric, self.calm_ns);
         let mut lost = Vec::new();
         for incident in incidents {
-            match OpenIncident::resume(incident, &self.eval.fabric, usual.clone()) {
+            match OpenIncident::resume(incident, &self.eval.fabric, baseline.clone()) {
                 Some(mut episode) => {
-                    episode.goes_on(now_ns);
+                    episode.confirm(now_ns);
                     self.open.push(episode);
                 }
                 None => lost.push(incident),
@@ -217,91 +223,101 @@ impl IncidentTracker {
     }
 
     /// Takes up one that is found to go on, beside what was calm before it; false if the fabric does not have its place.
-    pub fn resume_beside(&mut self, incident: &Incident, calm: Vec<Frame>, now_ns: i64) -> bool {
+    pub fn resume_with_baseline(&mut self, incident: &Incident, calm: Vec<Frame>, now_ns: i64) -> bool {
         let calm = Window::new(calm.into_iter().map(Arc::new).collect());
-        let usual = Arc::new(Baseline::of(calm, &self.eval.fabric, i64::MIN));
-        let Some(mut episode) = OpenIncident::resume(incident, &self.eval.fabric, usual) else { return false };
-        episode.goes_on(now_ns);
+        let baseline = Arc::new(Baseline::of(calm, &self.eval.fabric, i64::MIN));
+        let Some(mut episode) = OpenIncident::resume(incident, &self.eval.fabric, baseline) else { return false };
+        episode.confirm(now_ns);
         self.open.push(episode);
         true
     }
 
     /// The incidents that are open, the oldest first.
     pub fn open(&self) -> Vec<Incident> {
-        self.open.iter().map(|episode| episode.tell(&self.eval.fabric, false)).collect()
+        self.open.iter().map(|episode| episode.to_incident(&self.eval.fabric, false)).collect()
     }
 
     /// Ports whose counters cannot be right, and why.
-    pub fn doubts(&self) -> impl Iterator<Item = (usize, ImplausibleReason)> + '_ {
-        self.doubts.all()
+    pub fn implausible(&self) -> impl Iterator<Item = (usize, ImplausibleReason)> + '_ {
+        self.implausible.all()
     }
 
     /// Whether there was trouble lately that is told by no incident, because so many are open.
-    pub fn is_full(&self) -> bool {
+    pub fn is_at_limit(&self) -> bool {
         self.full
     }
 
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn check_counters(&mut self) {
         let now_ns = self.eval.history.now_ns();
-        for port in self.eval.history.take_back(CHECKED) {
-            self.doubts.note(port, ImplausibleReason::Leaps, now_ns);
+        for port in self.eval.history.correct_glitches(CHECKED) {
+            self.implausible.record(port, ImplausibleReason::Leaps, now_ns);
         }
-        if let Some(ticks) = self.doubts.due(now_ns) {
-            let usual = self.eval.history.usual(&self.eval.fabric, self.calm_ns);
+        if let Some(ticks) = self.implausible.due(now_ns) {
+            let baseline = self.eval.history.baseline(&self.eval.fabric, self.calm_ns);
             let now = self.eval.history.last_since(ticks, i64::MIN);
-            let (fares, step_s) = (SlowdownCache::new(), self.eval.history.step_s());
+            let (slowdowns, step_s) = (SlowdownCache::new(), self.eval.history.step_s());
             let whole = FaultDomain::whole(&self.eval.fabric);
-            let scene = DetectorContext::new(&self.eval.fabric, &self.eval.thresholds, [&now, &now], &usual, step_s, &whole, &fares);
-            self.doubts.look(&scene);
+            let ctx = DetectorContext::new(
+                &self.eval.fabric,
+                &self.eval.thresholds,
+                [&now, &now],
+                &baseline,
+                step_s,
+                &whole,
+                &slowdowns,
+            );
+            self.implausible.look(&ctx);
         }
     }
 
     /// Judges what the frames show by now; what it returns is over.
-    pub fn judge(&mut self) -> Vec<Incident> {
-        self.doubt();
-        let looked = self.look();
-        self.judge_by(&looked)
+    pub fn evaluate(&mut self) -> Vec<Incident> {
+        self.check_counters();
+        let cache = self.new_cache();
+        self.evaluate_with(&cache)
     }
 
-    pub(super) fn judge_by(&mut self, looked: &EvaluationCache) -> Vec<Incident> {
+    pub(super) fn evaluate_with(&mut self, cache: &EvaluationCache) -> Vec<Incident> {
         let all = std::mem::take(&mut self.open);
         let due = self.due(&all);
-        let verdicts: Vec<OpenSummary> = all.iter().map(|episode| self.other(looked, episode)).collect();
+        let verdicts: Vec<OpenSummary> = all.iter().map(|episode| self.summary(cache, episode)).collect();
         let (mut open, mut over, mut calmed) = (Vec::new(), Vec::new(), Vec::new());
         for (at, mut episode) in all.into_iter().enumerate() {
-            if self.standing(&episode) {
-                episode.settle(&self.eval.fabric);
+            if self.is_long_lived(&episode) {
+                episode.shrink_baseline(&self.eval.fabric);
             }
-            let here = self.touched(looked, &episode);
+            let here = self.containing(cache, &episode);
             let other = |other: &&OpenSummary| other.id != episode.id && other.at.meets(&here);
             let others: Vec<&OpenSummary> = verdicts.iter().filter(other).collect();
-            let look = if due.contains(&at) { self.look_again(looked, &mut episode, &others) } else { Reevaluation::Open };
+            let look =
+                if due.contains(&at) { self.reevaluate(cache, &mut episode, &others) } else { Reevaluation::Open };
             match look {
                 Reevaluation::Open => open.push(episode),
                 Reevaluation::Over => {
-                    over.push(episode.tell(&self.eval.fabric, true));
-                    calmed.push(self.is_over(looked, &episode));
+                    over.push(episode.to_incident(&self.eval.fabric, true));
+                    calmed.push(self.close(cache, &episode));
                 }
                 Reevaluation::Parts(parts) => {
-                    over.push(episode.tell(&self.eval.fabric, true));
-                    calmed.push(self.is_over(looked, &episode));
-                    parts.into_iter().for_each(|part| self.open_part(looked, &mut open, &episode, part));
+                    over.push(episode.to_incident(&self.eval.fabric, true));
+                    calmed.push(self.close(cache, &episode));
+                    parts.into_iter().for_each(|part| self.open_split(cache, &mut open, &episode, part));
                 }
             }
         }
-        self.begin(looked, &mut open, &calmed);
+        self.begin(cache, &mut open, &calmed);
         for mut episode in open {
             // More than one place is the same only for the same trouble.
-            let same = |a: &Finding, b: &Finding| a.root == b.root && (a.root != LocationId::Fabric || a.kind == b.kind);
+            let same =
+                |a: &Finding, b: &Finding| a.root == b.root && (a.root != LocationId::Fabric || a.kind == b.kind);
             let one = |other: &&OpenIncident| {
-                self.touched(looked, other).meets(&self.touched(looked, &episode))
+                self.containing(cache, other).meets(&self.containing(cache, &episode))
                     && same(other.verdict(), episode.verdict())
-                    && self.other(looked, other).covers(episode.verdict(), &self.eval.fabric)
+                    && self.summary(cache, other).covers(episode.verdict(), &self.eval.fabric)
             };
             match self.open.iter().find(one) {
                 Some(other) => {
                     episode.part_of = Some(other.id.clone());
-                    over.push(episode.tell(&self.eval.fabric, true));
+                    over.push(episode.to_incident(&self.eval.fabric, true));
                 }
                 None => self.open.push(episode),
             }
@@ -311,7 +327,7 @@ impl IncidentTracker {
 
     /// Which are judged now: some of the old and of the young, in turns.
     pub(super) fn due(&mut self, open: &[OpenIncident]) -> Vec<usize> {
-        let (old, young): (Vec<usize>, Vec<usize>) = (0..open.len()).partition(|at| self.standing(&open[*at]));
+        let (old, young): (Vec<usize>, Vec<usize>) = (0..open.len()).partition(|at| self.is_long_lived(&open[*at]));
         self.turn = self.turn.wrapping_add(1);
         let some = |(all, turns): (Vec<usize>, usize)| {
             let first = self.turn.wrapping_mul(turns);
@@ -320,59 +336,64 @@ impl IncidentTracker {
         [old, young].into_iter().zip(TURNS).flat_map(some).collect()
     }
 
-    pub(super) fn other(&self, looked: &EvaluationCache, episode: &OpenIncident) -> OpenSummary {
+    pub(super) fn summary(&self, cache: &EvaluationCache, episode: &OpenIncident) -> OpenSummary {
         let verdict = episode.verdict();
         OpenSummary {
             id: episode.id.clone(),
             root: verdict.root.clone(),
             kind: verdict.kind,
             priorities: verdict.priorities,
-            chronic: self.standing(episode) && !verdict.kind.spec().freezes_baseline,
-            at: looked.touched(verdict, &self.eval.fabric),
+            chronic: self.is_long_lived(episode) && !verdict.kind.spec().freezes_baseline,
+            at: cache.containing(verdict, &self.eval.fabric),
         }
     }
 
-    pub(super) fn standing(&self, episode: &OpenIncident) -> bool {
-        self.age(episode) > self.eval.ticks(self.stands_s(episode.verdict()))
+    pub(super) fn is_long_lived(&self, episode: &OpenIncident) -> bool {
+        self.age(episode) > self.eval.ticks(self.long_lived_after_s(episode.verdict()))
     }
 
     /// Seconds after which trouble is a part of what is usual.
-    pub(super) fn stands_s(&self, finding: &Finding) -> f64 {
+    pub(super) fn long_lived_after_s(&self, finding: &Finding) -> f64 {
         if finding.is_host_down(&self.eval.fabric) { HOST_DOWN_S } else { STANDING_S }
     }
 
-    pub(super) fn young(&self, episode: &OpenIncident) -> bool {
+    pub(super) fn is_young(&self, episode: &OpenIncident) -> bool {
         self.age(episode) <= self.eval.ticks(YOUNG_S)
     }
 
     /// In ticks, since it was seen.
     pub(super) fn age(&self, episode: &OpenIncident) -> usize {
-        self.since(episode.detected_ns)
+        self.ticks_since(episode.detected_ns)
     }
 
-    pub(super) fn since(&self, time_ns: i64) -> usize {
+    pub(super) fn ticks_since(&self, time_ns: i64) -> usize {
         let seconds = (self.eval.history.now_ns() - time_ns) as f64 / 1e9;
         (seconds / self.eval.history.step_s()).round().max(0.0) as usize
     }
 
     /// Judges an open episode, without what belongs to others.
-    pub(super) fn look_again(&self, looked: &EvaluationCache, episode: &mut OpenIncident, others: &[&OpenSummary]) -> Reevaluation {
-        self.eval.look_before(looked, episode);
-        let (young, at) = (self.young(episode), self.touched(looked, episode));
+    pub(super) fn reevaluate(
+        &self,
+        cache: &EvaluationCache,
+        episode: &mut OpenIncident,
+        others: &[&OpenSummary],
+    ) -> Reevaluation {
+        self.eval.look_before(cache, episode);
+        let (young, at) = (self.is_young(episode), self.containing(cache, episode));
         let root = episode.verdict().root.clone();
         let owner = |f: &Finding| others.iter().find(|other| other.root != root && other.owns(f, &self.eval.fabric));
         let found = |part: f64| {
             let ticks = |d: &Detector| self.eval.ticks(part * d.warm_up_s);
-            let keep = |f: &Finding| (young || episode.knows(f)) && !episode.is_elsewhere(f, &self.eval.fabric);
-            self.eval.findings(looked, (&episode.usual, episode.start_ns, &at), ticks, keep)
+            let keep = |f: &Finding| (young || episode.recognizes(f)) && !episode.is_elsewhere(f, &self.eval.fabric);
+            self.eval.findings(cache, (&episode.baseline, episode.start_ns, &at), ticks, keep)
         };
         let mut own = found(1.0);
         own.retain(|f| owner(f).is_none());
         let (now, all) = (!own.is_empty(), found(ALIVE));
-        if own.iter().any(|f| f.root == root) || !episode.verdict().is_whole() {
+        if own.iter().any(|f| f.root == root) || !episode.verdict().is_aggregate() {
             episode.whole_ns = self.eval.history.now_ns();
         }
-        if now && self.since(episode.whole_ns) > self.eval.ticks(SPLIT_S) {
+        if now && self.ticks_since(episode.whole_ns) > self.eval.ticks(SPLIT_S) {
             let kind = episode.verdict().kind;
             own.retain(|f| f.kind == kind);
             (episode.last_ns, episode.part_of) = (episode.whole_ns, None);
@@ -387,32 +408,33 @@ impl IncidentTracker {
         }
         if now {
             episode.last_ns = self.eval.history.now_ns();
-            let usual = episode.usual.clone();
+            let baseline = episode.baseline.clone();
             let whole = |d: &Detector| if d.looks_back { self.eval.ticks(d.warm_up_s) } else { LONGEST };
             // What is left of a whole for a while makes it no other.
-            let is_whole = episode.verdict().is_whole();
+            let is_whole = episode.verdict().is_aggregate();
             let of_it = |f: &Finding| !is_whole || f.root == root || f.kind != episode.verdict().kind;
             let keep = |f: &Finding| owner(f).is_none() && !episode.is_elsewhere(f, &self.eval.fabric) && of_it(f);
-            let own = self.eval.findings(looked, (&usual, episode.start_ns, &at), whole, keep);
-            let long = self.eval.see(looked, self.eval.history.span_since(SUFFERED, episode.start_ns), &usual, &at);
-            episode.note(own, &self.eval.scene(&long));
+            let own = self.eval.findings(cache, (&baseline, episode.start_ns, &at), whole, keep);
+            let long =
+                self.eval.evaluation(cache, self.eval.history.span_since(SUFFERED, episode.start_ns), &baseline, &at);
+            episode.record(own, &self.eval.context(&long));
         }
         // Who hears nothing of a place knows nothing of its end.
-        if !lately && self.since(episode.last_ns) <= self.eval.ticks(SILENT_S) && !self.hears(episode) {
+        if !lately && self.ticks_since(episode.last_ns) <= self.eval.ticks(SILENT_S) && !self.has_samples(episode) {
             (episode.quiet, episode.alive_ns) = (0, self.eval.history.now_ns());
         }
-        let over = episode.quiet > LEAST && self.since(episode.alive_ns) > self.eval.ticks(QUIET_S);
+        let over = episode.quiet > LEAST && self.ticks_since(episode.alive_ns) > self.eval.ticks(QUIET_S);
         if over { Reevaluation::Over } else { Reevaluation::Open }
     }
 
     /// Whether anything was measured lately of the ports of an incident's place that were measured before it.
-    pub(super) fn hears(&self, episode: &OpenIncident) -> bool {
+    pub(super) fn has_samples(&self, episode: &OpenIncident) -> bool {
         let now = self.eval.history.last_since(self.eval.ticks(HEARD_S), i64::MIN);
-        let tells = |stretch: &Window, port: usize| {
-            [Signal::Tx, Signal::Rx, Signal::Up].iter().any(|signal| stretch.values(*signal, port).next().is_some())
+        let tells = |window: &Window, port: usize| {
+            [Signal::Tx, Signal::Rx, Signal::Up].iter().any(|signal| window.values(*signal, port).next().is_some())
         };
         let ports = episode.verdict().root.ports(&self.eval.fabric);
-        let known: Vec<usize> = ports.into_iter().filter(|port| tells(&episode.usual.stretch, *port)).collect();
+        let known: Vec<usize> = ports.into_iter().filter(|port| tells(&episode.baseline.window, *port)).collect();
         if known.is_empty() {
             return now.frames().iter().any(|frame| !frame.is_empty());
         }

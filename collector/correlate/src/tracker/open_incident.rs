@@ -1,16 +1,16 @@
 //! One trouble from its begin to its end: what was found at each look, how often, and who was seen to suffer.
 
-use crate::model::fabric::Fabric;
-use crate::model::finding::Finding;
-use crate::model::location::LocationId;
-use crate::model::incident::{Incident, Sender};
-use crate::model::location::Location;
-use crate::model::priority::Priorities;
+use crate::baseline::reference::Baseline;
+use crate::detectors::backpressure;
 use crate::detectors::context::DetectorContext;
 use crate::detectors::senders::senders;
-use crate::baseline::reference::Baseline;
 use crate::detectors::victims::{Reach, low, victims};
-use crate::detectors::backpressure;
+use crate::model::fabric::Fabric;
+use crate::model::finding::Finding;
+use crate::model::incident::{Incident, Sender};
+use crate::model::location::Location;
+use crate::model::location::LocationId;
+use crate::model::priority::Priorities;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const NAMED: usize = 256;
 pub(super) struct OpenIncident {
     pub id: String,
     /// Before it began.
-    pub usual: Arc<Baseline>,
+    pub baseline: Arc<Baseline>,
     /// That is of its own place only.
     settled: bool,
     pub start_ns: i64,
@@ -52,10 +52,10 @@ pub(super) struct OpenIncident {
 }
 
 impl OpenIncident {
-    pub fn new(id: String, usual: Arc<Baseline>, finding: &Finding, start_ns: i64, now_ns: i64) -> Self {
+    pub fn new(id: String, baseline: Arc<Baseline>, finding: &Finding, start_ns: i64, now_ns: i64) -> Self {
         Self {
             id,
-            usual,
+            baseline,
             settled: false,
             start_ns: finding.began_ns.unwrap_or(start_ns),
             detected_ns: now_ns,
@@ -75,7 +75,7 @@ impl OpenIncident {
     }
 
     /// Takes up an incident of before a restart: what it said counts as one finding.
-    pub fn resume(incident: &Incident, fabric: &Fabric, usual: Arc<Baseline>) -> Option<Self> {
+    pub fn resume(incident: &Incident, fabric: &Fabric, baseline: Arc<Baseline>) -> Option<Self> {
         let job = |id: &String| fabric.jobs.iter().position(|job| job.id == *id);
         let finding = Finding {
             kind: incident.kind,
@@ -89,9 +89,9 @@ impl OpenIncident {
             explanation: incident.explanation.clone(),
             action: incident.action.clone(),
             inferred: !incident.kind.is_observed(),
-            near: None,
+            observed_at: None,
         };
-        let mut episode = Self::new(incident.id.clone(), usual, &finding, incident.start_ns, incident.detected_ns);
+        let mut episode = Self::new(incident.id.clone(), baseline, &finding, incident.start_ns, incident.detected_ns);
         episode.weight = 1.0;
         episode.split_from.clone_from(&incident.split_from);
         let port = |sender: &Sender| match sender.port.find(fabric)? {
@@ -107,62 +107,63 @@ impl OpenIncident {
     }
 
     /// It is taken as found at an instant.
-    pub fn goes_on(&mut self, now_ns: i64) {
+    pub fn confirm(&mut self, now_ns: i64) {
         (self.alive_ns, self.last_ns, self.whole_ns) = (now_ns, now_ns, now_ns);
     }
 
     /// From now on only what was usual at its own place is kept, if it is seen there. Trouble that lasts for weeks would
     /// each keep a minute of all ports else.
-    pub fn settle(&mut self, fabric: &Fabric) {
+    pub fn shrink_baseline(&mut self, fabric: &Fabric) {
         let Finding { kind, root, .. } = self.verdict();
         if self.settled || !kind.is_observed() || kind.spec().may_spread || *root == LocationId::Fabric {
             return;
         }
         let near = |port: &usize| LocationId::Port(*port).overlaps(root, fabric);
         let ports: Vec<usize> = (0..fabric.ports.list.len()).filter(near).collect();
-        self.usual = Arc::new(self.usual.only(&ports));
+        self.baseline = Arc::new(self.baseline.only(&ports));
         self.settled = true;
     }
 
     /// One that goes on at a part of the place of this, which is over.
-    pub fn part(&self, id: String, finding: &Finding, now_ns: i64) -> Self {
-        let mut part = Self::new(id, self.usual.clone(), finding, self.start_ns, now_ns);
+    pub fn split_off(&self, id: String, finding: &Finding, now_ns: i64) -> Self {
+        let mut part = Self::new(id, self.baseline.clone(), finding, self.start_ns, now_ns);
         part.before.clone_from(&self.before);
         part.split_from = Some(self.id.clone());
         part
     }
 
     /// Gives up a finding that was not what most say, because it is an incident of its own; whether it had it.
-    pub fn cede(&mut self, finding: &Finding) -> bool {
-        let had = !self.verdict().is_of(finding) && self.verdicts.iter().any(|v| v.0.is_of(finding));
+    pub fn give_up(&mut self, finding: &Finding) -> bool {
+        let had = !self.verdict().is_same_as(finding) && self.verdicts.iter().any(|v| v.0.is_same_as(finding));
         if had {
-            self.verdicts.retain(|v| !v.0.is_of(finding));
+            self.verdicts.retain(|v| !v.0.is_same_as(finding));
         }
         had
     }
 
     /// Takes these seconds for the last before it began.
-    pub fn after(mut self, scene: &DetectorContext<'_>) -> Self {
-        self.before = low(scene);
+    pub fn with_losses_before(mut self, ctx: &DetectorContext<'_>) -> Self {
+        self.before = low(ctx);
         self
     }
 
     /// Adds what is surest of what was found to what was found before, and looks who suffers.
-    pub fn note(&mut self, findings: impl IntoIterator<Item = Finding>, scene: &DetectorContext<'_>) {
+    pub fn record(&mut self, findings: impl IntoIterator<Item = Finding>, ctx: &DetectorContext<'_>) {
         // Of those as sure as each other what is known comes first: a second trouble makes no other one of the first.
-        let known = |f: &Finding| self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|v| v.0.is_of(f));
+        let known =
+            |f: &Finding| self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|v| v.0.is_same_as(f));
         let (own, others): (Vec<Finding>, Vec<Finding>) = findings.into_iter().partition(known);
         let Some(found) = best(own.into_iter().chain(others)) else { return };
-        let weight = scene.now.ticks() as f64;
+        let weight = ctx.window.ticks() as f64;
         self.weight += weight;
-        self.paused = held(scene, found.priorities);
-        let reach = Reach::of(scene.fabric, &found, &self.paused);
-        for job in victims(scene, &reach, &found.culprits, &self.before) {
+        self.paused = held(ctx, found.priorities);
+        let reach = Reach::of(ctx.fabric, &found, &self.paused);
+        for job in victims(ctx, &reach, &found.culprits, &self.before) {
             *self.suffer.entry(job).or_insert(0.0) += weight;
         }
-        most(&mut self.paused, scene);
+        most(&mut self.paused, ctx);
         let (kind, root, receivers) = (found.kind, found.root.clone(), found.receivers.clone());
-        match self.verdicts.iter_mut().find(|(old, _)| old.is_of(&found)) {
+        match self.verdicts.iter_mut().find(|(old, _)| old.is_same_as(&found)) {
             Some((old, score)) => {
                 *score += found.confidence;
                 let began_ns = old.began_ns.or(found.began_ns);
@@ -174,7 +175,7 @@ impl OpenIncident {
             }
         }
         if (self.verdict().kind, &self.verdict().root) == (kind, &root) {
-            self.senders = senders(scene, &receivers);
+            self.senders = senders(ctx, &receivers);
         }
     }
 
@@ -191,7 +192,7 @@ impl OpenIncident {
     }
 
     /// It began at an earlier instant than was thought.
-    pub fn begins(&mut self, at_ns: i64) {
+    pub fn backdate(&mut self, at_ns: i64) {
         self.start_ns = self.start_ns.min(at_ns);
         if let Some((verdict, _)) = self.verdicts.iter_mut().max_by(|a, b| a.1.total_cmp(&b.1)) {
             verdict.began_ns = Some(at_ns);
@@ -199,7 +200,7 @@ impl OpenIncident {
     }
 
     /// Whether a finding is of the same kind or place as one of before.
-    pub fn knows(&self, finding: &Finding) -> bool {
+    pub fn recognizes(&self, finding: &Finding) -> bool {
         self.verdicts.iter().any(|(v, _)| v.kind == finding.kind || v.root == finding.root)
     }
 
@@ -243,7 +244,7 @@ impl OpenIncident {
     }
 
     /// As the API tells it.
-    pub fn tell(&self, fabric: &Fabric, over: bool) -> Incident {
+    pub fn to_incident(&self, fabric: &Fabric, over: bool) -> Incident {
         let verdict = self.verdict();
         let id = |job: &usize| fabric.jobs[*job].id.clone();
         let sender = |port: &usize| Sender {
@@ -277,15 +278,15 @@ impl OpenIncident {
 }
 
 /// Ports that are kept from sending, in some of these priorities.
-fn held(scene: &DetectorContext<'_>, priorities: Priorities) -> Vec<usize> {
-    let waits = |p: &usize| backpressure::is_held(scene, *p) && backpressure::priorities(scene, *p).meets(priorities);
-    scene.ports().filter(waits).collect()
+fn held(ctx: &DetectorContext<'_>, priorities: Priorities) -> Vec<usize> {
+    let waits = |p: &usize| backpressure::is_held(ctx, *p) && backpressure::priorities(ctx, *p).meets(priorities);
+    ctx.ports().filter(waits).collect()
 }
 
 /// Leaves those that can be named, which are held most.
-fn most(held: &mut Vec<usize>, scene: &DetectorContext<'_>) {
+fn most(held: &mut Vec<usize>, ctx: &DetectorContext<'_>) {
     if held.len() > NAMED {
-        held.sort_by_cached_key(|port| Reverse(backpressure::held(scene, *port).unwrap_or(0.0).to_bits()));
+        held.sort_by_cached_key(|port| Reverse(backpressure::held(ctx, *port).unwrap_or(0.0).to_bits()));
         held.truncate(NAMED);
     }
 }

@@ -3,7 +3,9 @@
 
 use fabriclens_correlate::Thresholds;
 use fabriclens_correlate::incident::{Incident, Location};
-use fabriclens_correlate::{LinkEnd, Fabric, Frame, Job, Link, Node, Ports, Role, LocationId, Signal, Topology, IncidentTracker};
+use fabriclens_correlate::{
+    Fabric, Frame, IncidentTracker, Job, Link, LinkEnd, LocationId, Node, Ports, Role, Signal, Topology,
+};
 
 /// Bytes a second of every link: 100 Gb/s.
 pub const RATE: f64 = 12.5e9;

@@ -1,7 +1,7 @@
 //! `topology.json` and `jobs.json`.
 
 use super::RecordingError;
-use crate::model::topology::{TopologySource, Id, parse};
+use crate::model::topology::{Id, TopologySource, parse};
 use serde::Deserialize;
 use std::path::Path;
 

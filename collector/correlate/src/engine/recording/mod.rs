@@ -6,7 +6,7 @@ mod files;
 
 use crate::model::fabric::{Fabric, Job};
 use crate::model::ports::Ports;
-use crate::model::topology::{TopologySource, LinkEnd, HostNames, Role, TopologyError, merge, port_name};
+use crate::model::topology::{HostNames, LinkEnd, Role, TopologyError, TopologySource, merge, port_name};
 use fabriclens_model::Memory;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! What agents tell of their ports in `fabric_port_info`: what they are called, which rail they belong to, and the switch
 //! and port that they hear at the other end of the cable (LLDP).
 
-use super::{Cable, TopologySource, Provenance, Role, CableEnd};
+use super::{Cable, CableEnd, Provenance, Role, TopologySource};
 use fabriclens_model::Labels;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

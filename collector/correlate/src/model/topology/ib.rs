@@ -1,6 +1,6 @@
 //! What the tools of InfiniBand have in common: GUIDs, node descriptions, rates, and cables between numbered ports.
 
-use super::{Cable, TopologySource, GBPS, Provenance, Role, CableEnd};
+use super::{Cable, CableEnd, GBPS, Provenance, Role, TopologySource};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What is at an end of a cable.

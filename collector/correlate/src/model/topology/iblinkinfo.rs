@@ -5,7 +5,7 @@
 
 use super::TopologySource;
 use super::described::Wrong;
-use super::ib::{IbPort, NodeType, IbDump, guid, rate};
+use super::ib::{IbDump, IbPort, NodeType, guid, rate};
 use std::collections::HashMap;
 
 pub(super) fn fits(text: &str) -> bool {

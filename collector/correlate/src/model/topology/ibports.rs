@@ -4,7 +4,7 @@
 
 use super::TopologySource;
 use super::described::Wrong;
-use super::ib::{IbPort, NodeType, IbDump, guid, rate};
+use super::ib::{IbDump, IbPort, NodeType, guid, rate};
 
 pub(super) fn fits(text: &str) -> bool {
     text.lines().any(|line| jack(line.split_whitespace()).is_some())

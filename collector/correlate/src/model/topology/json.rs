@@ -3,7 +3,7 @@
 //! so a topology can be taken from one collector to another.
 
 use super::described::Wrong;
-use super::{Cable, TopologySource, GBPS, Provenance, Role, CableEnd};
+use super::{Cable, CableEnd, GBPS, Provenance, Role, TopologySource};
 use serde::Deserialize;
 use std::collections::HashSet;
 

@@ -1,10 +1,10 @@
 //! One topology of all that is said: who is trusted more is believed, port by port, and where others say something else
 //! it is told.
 
-use super::contradiction::{Contradiction, Claim};
-use super::described::{Cable, TopologySource, CableEnd};
+use super::contradiction::{Claim, Contradiction};
+use super::described::{Cable, CableEnd, TopologySource};
 use super::names::{HostNames, ResolvedEnd, short};
-use super::{LinkEnd, Provenance, Link, Node, Role, Topology, UNKNOWN};
+use super::{Link, LinkEnd, Node, Provenance, Role, Topology, UNKNOWN};
 use std::collections::{HashMap, HashSet};
 
 /// Contradictions that are kept: more are a file of another fabric.
@@ -14,7 +14,8 @@ const CONTRADICTIONS: usize = 200;
 pub fn merge(described: &[TopologySource], names: &HostNames) -> Topology {
     let mut build = Build::new(names, described);
     // A source of nothing but schedulers' and inferred cables names switches that may be made up.
-    let vague = |one: &TopologySource| !one.cables.is_empty() && one.cables.iter().all(|c| c.known <= Provenance::Scheduler);
+    let vague =
+        |one: &TopologySource| !one.cables.is_empty() && one.cables.iter().all(|c| c.known <= Provenance::Scheduler);
     let switches =
         described.iter().filter(|d| !vague(d)).flat_map(|d| &d.nodes).filter(|(_, role)| *role != Role::Host);
     build.switches = switches.map(|(name, _)| names.host(name).unwrap_or(name).to_owned()).collect();
@@ -117,8 +118,9 @@ impl<'a> Build<'a> {
 
     fn cable(&mut self, source: usize, cable: &Cable) {
         let places = cable.sides.each_ref().map(|side| self.names.place(side));
-        let host =
-            |side: &CableEnd| if side.description.is_empty() && side.guids.is_empty() { Role::Spine } else { Role::Host };
+        let host = |side: &CableEnd| {
+            if side.description.is_empty() && side.guids.is_empty() { Role::Spine } else { Role::Host }
+        };
         let nodes = [0, 1].map(|n| self.node(&places[n].node, host(&cable.sides[n])));
         if nodes[0] == nodes[1] && places[0].port == places[1].port {
             return;

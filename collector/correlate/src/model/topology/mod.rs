@@ -17,8 +17,8 @@ mod slurm_yaml;
 mod topograph;
 
 pub use agents::{PortInfo, port_name, told};
-pub use contradiction::{Contradiction, Claim};
-pub use described::{Cable, TopologySource, FORMATS, Format, CableEnd, TopologyError, parse};
+pub use contradiction::{Claim, Contradiction};
+pub use described::{Cable, CableEnd, FORMATS, Format, TopologyError, TopologySource, parse};
 pub(crate) use json::Id;
 pub use merge::merge;
 pub use names::HostNames;
@@ -186,7 +186,7 @@ impl Topology {
     }
 
     /// A node is gone, and no link or port is its own: the next that nobody knew has its number.
-    pub(crate) fn leave(&mut self, node: usize) {
+    pub(crate) fn remove_node(&mut self, node: usize) {
         self.by_name.remove(&std::mem::take(&mut self.nodes[node].name));
         self.free.push(node);
     }

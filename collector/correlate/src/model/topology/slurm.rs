@@ -2,7 +2,7 @@
 //! `LinkSpeed` has no unit. Topograph writes this format too, with real names of switches in comments.
 
 use super::described::Wrong;
-use super::{Cable, TopologySource, Provenance, Role, CableEnd};
+use super::{Cable, CableEnd, Provenance, Role, TopologySource};
 use fabriclens_model::hostlist;
 use std::collections::{HashMap, HashSet};
 

@@ -2,7 +2,7 @@
 //! its other engines it writes Slurm's formats.
 
 use super::described::Wrong;
-use super::{Cable, TopologySource, Provenance, Role, CableEnd};
+use super::{Cable, CableEnd, Provenance, Role, TopologySource};
 use serde::Deserialize;
 use std::collections::HashSet;
 
