@@ -7,7 +7,7 @@
 //! that file such a series starts again at the raw value, which a rate function takes for a reset: once, at most
 //! 2^width is over-counted.
 
-use fabriclens_catalog::{Feed, Overflow, Source};
+use fabriclens_catalog::{CounterSource, Overflow, VendorCounter};
 use fabriclens_wire::Value;
 
 /// Growth that needs no history to be believed across a wrap.
@@ -60,7 +60,7 @@ impl Counter {
 
     /// Takes a reading `seconds` after the last one. `ceiling` is the largest believable growth in raw units, `reset`
     /// tells that other counters of the same source were just reset.
-    pub fn advance(&mut self, feed: &Feed, raw: u64, seconds: f64, ceiling: f64, reset: bool) -> Step {
+    pub fn advance(&mut self, feed: &VendorCounter, raw: u64, seconds: f64, ceiling: f64, reset: bool) -> Step {
         if !feed.is_reading(raw) {
             return Step::NotReading;
         }
@@ -87,7 +87,7 @@ impl Counter {
     }
 
     /// Growth across the end of the counter, when its recent pace makes that likelier than a reset.
-    fn wrapped(&self, feed: &Feed, last: u64, raw: u64, seconds: f64) -> Option<u64> {
+    fn wrapped(&self, feed: &VendorCounter, last: u64, raw: u64, seconds: f64) -> Option<u64> {
         if feed.overflow != Overflow::Wrap {
             return None;
         }
@@ -103,13 +103,13 @@ impl Counter {
 }
 
 /// Whether a counter has reached its end and says no more than "at least".
-pub fn is_stuck(feed: &Feed, raw: u64) -> bool {
+pub fn is_stuck(feed: &VendorCounter, raw: u64) -> bool {
     feed.is_saturated(raw) || is_narrow_end(feed, raw)
 }
 
 /// Performance management without extended counters: the 64-bit files are fed from 32-bit ones, which stick.
-fn is_narrow_end(feed: &Feed, raw: u64) -> bool {
-    feed.source == Source::SysfsCounters && feed.width > 32 && raw == u64::from(u32::MAX)
+fn is_narrow_end(feed: &VendorCounter, raw: u64) -> bool {
+    feed.source == CounterSource::SysfsCounters && feed.width > 32 && raw == u64::from(u32::MAX)
 }
 
 /// The exported value of one cumulative column.

@@ -1,7 +1,8 @@
 //! A host whose kernel answers no call: files are all there is. Tests build on it.
 
 use fabriclens_kernel::{
-    CallError, Calls, CmId, Dcb, DriverInfo, Events, LinkState, Module, Qp, QpCounter, RdmaLink, StatNames, VerbsPort,
+    CallError, CmId, Dcb, DriverInfo, EventSource, KernelCalls, LinkState, ModuleDiagnostics, Qp, QpCounter, RdmaLink,
+    StatNames, VerbsPort,
 };
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ fn none<T>(what: &str) -> Result<T, CallError> {
     Err(CallError::Unsupported { what: what.into(), why: "nothing answers calls here".into() })
 }
 
-impl Calls for NoCalls {
+impl KernelCalls for NoCalls {
     fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError> {
         none("rdma links")
     }
@@ -47,7 +48,7 @@ impl Calls for NoCalls {
     fn max_rate_bits(&self, _: &str) -> Result<u64, CallError> {
         none("link modes")
     }
-    fn module(&self, _: &str) -> Result<Module, CallError> {
+    fn module(&self, _: &str) -> Result<ModuleDiagnostics, CallError> {
         none("module")
     }
     fn dcb(&self, _: &str) -> Result<Dcb, CallError> {
@@ -56,7 +57,7 @@ impl Calls for NoCalls {
     fn verbs_port(&self, _: &str, _: u32) -> Result<VerbsPort, CallError> {
         none("verbs")
     }
-    fn events(&self) -> Result<Box<dyn Events>, CallError> {
+    fn events(&self) -> Result<Box<dyn EventSource>, CallError> {
         none("events")
     }
 }

@@ -3,7 +3,7 @@
 //! Every path that the agent reads hangs from one [`Roots`] value, so that a container mount, a recorded host and a
 //! test tree all go through the same code. Built once by `main`; passed to discovery and to every sampler.
 
-use fabriclens_kernel::{Calls, live, recorded};
+use fabriclens_kernel::{KernelCalls, live, recorded};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ pub struct Roots {
     proc: PathBuf,
     run: PathBuf,
     /// `None` = the running kernel.
-    calls: Option<Arc<dyn Calls>>,
+    calls: Option<Arc<dyn KernelCalls>>,
     recorded: bool,
     /// The kernel was asked for all RDMA ports and has not answered.
     asking: Arc<AtomicBool>,
@@ -31,16 +31,16 @@ impl Roots {
     pub fn new(root: Option<PathBuf>) -> Self {
         let base = root.unwrap_or_else(|| PathBuf::from("/"));
         let recorded = !is_sysfs(&base.join("sys"));
-        let calls = recorded.then(|| Arc::new(recorded::Recorded::new(base.clone())) as Arc<dyn Calls>);
+        let calls = recorded.then(|| Arc::new(recorded::RecordedKernel::new(base.clone())) as Arc<dyn KernelCalls>);
         Self::build(base, calls, recorded)
     }
 
     /// A tree whose kernel calls are answered by `calls` (tests, simulators).
-    pub fn with_calls(base: PathBuf, calls: Arc<dyn Calls>) -> Self {
+    pub fn with_calls(base: PathBuf, calls: Arc<dyn KernelCalls>) -> Self {
         Self::build(base, Some(calls), true)
     }
 
-    fn build(base: PathBuf, calls: Option<Arc<dyn Calls>>, recorded: bool) -> Self {
+    fn build(base: PathBuf, calls: Option<Arc<dyn KernelCalls>>, recorded: bool) -> Self {
         Self {
             sys: base.join("sys"),
             proc: base.join("proc"),
@@ -74,10 +74,10 @@ impl Roots {
 
     /// Netlink, ioctl and verbs, live or recorded. Live ones are new sockets each time: a device that hangs then
     /// delays nobody else, so take one for the thread of each device and keep it.
-    pub fn calls(&self) -> Arc<dyn Calls> {
+    pub fn calls(&self) -> Arc<dyn KernelCalls> {
         match &self.calls {
             Some(calls) => Arc::clone(calls),
-            None => Arc::new(live::Live::new(&self.proc)),
+            None => Arc::new(live::LiveKernel::new(&self.proc)),
         }
     }
 

@@ -8,8 +8,8 @@ use crate::microburst::Microburst;
 use crate::rails::Rails;
 use crate::roots::Roots;
 use crate::workload::Jobs;
-use fabriclens_catalog::{Bound, Family, LinkLayer, Source, bind};
-use fabriclens_kernel::{Calls, Neighbour};
+use fabriclens_catalog::{BoundCounter, CounterSource, DriverFamily, LinkLayer, bind};
+use fabriclens_kernel::{KernelCalls, LldpNeighbor};
 use fabriclens_wire::Resource;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Subject {
     /// Where to read.
     pub roots: Arc<Roots>,
     /// Kernel calls of this device alone: one that hangs holds up no other.
-    pub calls: Arc<dyn Calls>,
+    pub calls: Arc<dyn KernelCalls>,
     /// Identity on the wire.
     pub resource: Arc<Resource>,
     /// RDMA device, for devices and ports.
@@ -44,13 +44,13 @@ pub struct Subject {
     /// Which device is on which rail.
     pub rails: Arc<Rails>,
     rate: Arc<AtomicU64>,
-    neighbour: Arc<Mutex<Option<Neighbour>>>,
+    neighbour: Arc<Mutex<Option<LldpNeighbor>>>,
 }
 
 impl Subject {
     fn new(
         roots: &Arc<Roots>,
-        calls: &Arc<dyn Calls>,
+        calls: &Arc<dyn KernelCalls>,
         host: &Arc<str>,
         device: Option<&str>,
         port: Option<u32>,
@@ -170,26 +170,30 @@ impl Subject {
     }
 
     /// The vendor's tables for a source: the RDMA half's or the netdev half's driver decides.
-    pub fn family(&self, source: Source) -> Option<&'static Family> {
-        let of_netdev = || self.netdev.as_ref().and_then(|n| Family::for_driver(&n.driver));
+    pub fn family(&self, source: CounterSource) -> Option<&'static DriverFamily> {
+        let of_netdev = || self.netdev.as_ref().and_then(|n| DriverFamily::for_driver(&n.driver));
         let of_device = || {
             let device = self.device.as_ref()?;
-            Family::for_driver(&device.driver).or_else(|| Family::for_device(&device.name))
+            DriverFamily::for_driver(&device.driver).or_else(|| DriverFamily::for_device(&device.name))
         };
         match source {
-            Source::Ethtool | Source::EthtoolStd | Source::Dcb | Source::NetStatistics | Source::Module => of_netdev()
+            CounterSource::Ethtool
+            | CounterSource::EthtoolStd
+            | CounterSource::Dcb
+            | CounterSource::NetStatistics
+            | CounterSource::Module => of_netdev()
                 .or_else(|| of_device().filter(|_| self.netdev.as_ref().is_some_and(|n| n.driver.is_empty()))),
             _ => of_device().or_else(of_netdev),
         }
     }
 
     /// The canonical row of a vendor's name, or `None`.
-    pub fn bind(&self, source: Source, name: &str) -> Option<Bound> {
+    pub fn bind(&self, source: CounterSource, name: &str) -> Option<BoundCounter> {
         bind(self.family(source), self.link_layer(), source, name)
     }
 
     /// Whether a name is worth reading.
-    pub fn wants(&self, source: Source, name: &str) -> bool {
+    pub fn wants(&self, source: CounterSource, name: &str) -> bool {
         self.passes(name) || self.bind(source, name).is_some()
     }
 
@@ -217,12 +221,12 @@ impl Subject {
     }
 
     /// Who is at the other end of the cable, as last told.
-    pub fn neighbour(&self) -> Option<Neighbour> {
+    pub fn neighbour(&self) -> Option<LldpNeighbor> {
         self.neighbour.lock().clone()
     }
 
     /// Tells who is at the other end of the cable, or that nobody is heard.
-    pub fn tell_neighbour(&self, neighbour: Option<&Neighbour>) {
+    pub fn tell_neighbour(&self, neighbour: Option<&LldpNeighbor>) {
         *self.neighbour.lock() = neighbour.cloned();
     }
 }

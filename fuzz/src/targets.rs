@@ -1,15 +1,20 @@
 //! The table of targets.
 
 use crate::{root, seeds};
-use fabriclens::auth::{Certificate, HostId};
-use fabriclens::{config, forward, ingest, jobs, telemetry::Telemetry};
 use fabriclens_agent::workload::{cgroup, environ};
 use fabriclens_agent::{ebpf, schedule, sysfile, uplink};
+use fabriclens_config as config;
+use fabriclens_config::HostId;
+use fabriclens_core::telemetry::Telemetry;
 use fabriclens_correlate::topology;
+use fabriclens_forward as forward;
+use fabriclens_ingest as ingest;
+use fabriclens_job_sources as jobs;
 use fabriclens_jobs::{Agents, kubernetes, slurm};
 use fabriclens_kernel::{live, lldp, recorded};
 use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
 use fabriclens_promql::{Engine, Limits};
+use fabriclens_server::auth::Certificate;
 use fabriclens_wire::Section;
 use fabriclens_wire::decode::Decoder;
 use std::collections::BTreeMap;
@@ -209,7 +214,7 @@ fn host(bytes: &[u8]) {
 fn of_topology(bytes: &[u8]) {
     text(bytes, |text| {
         if let Ok(described) = topology::parse("fuzz", text) {
-            _ = topology::merge(&[described], &topology::Names::new(&[], &BTreeMap::new()));
+            _ = topology::merge(&[described], &topology::HostNames::new(&[], &BTreeMap::new()));
         }
     });
 }

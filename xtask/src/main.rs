@@ -10,6 +10,7 @@ mod docs;
 mod ebpf;
 mod fuzz;
 mod manifests;
+mod needs;
 mod process;
 mod release;
 mod sbom;

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that CI runs, in the order in which it fails fastest.
 
-use crate::steps::{Steps, cargo, may_unshare, must, root, target};
-use crate::{chaos, deb, docs, ebpf, manifests, release, setup, vm};
+use crate::steps::{Steps, cargo, may_unshare, must, root, skipped, target};
+use crate::{chaos, deb, docs, ebpf, manifests, needs, release, setup, vm};
 use anyhow::Result;
 use std::process::Command;
 
@@ -35,7 +35,7 @@ pub fn run(args: Args) -> Result<()> {
     steps.run("lints", || {
         must(cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
     })?;
-    steps.run("tests", || must(cargo(&["test", "--workspace", "--locked"])))?;
+    steps.run("tests", needs::run)?;
     steps.run("documentation", || must(warnings_are_errors(&["doc", "--workspace", "--no-deps", "--locked"])))?;
     steps.run("pages", || docs::run(docs::Args::default()))?;
     steps.run("compose", compose)?;
@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<()> {
 /// What the compose file wires together, without containers: the programs are those that the pages were run with.
 fn compose() -> Result<()> {
     if !setup::ensure(&setup::JQ)? || !may_unshare() {
-        println!("SKIPPED: without root and jq the wiring of deploy/compose is not tried");
+        skipped("deploy/compose is not tried, which needs root and jq");
         return Ok(());
     }
     let mut run = Command::new(root().join("tests/lab/compose/run"));

@@ -6,9 +6,9 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use fabriclens_kernel::live::Live;
-use fabriclens_kernel::recorded::Recorded;
-use fabriclens_kernel::{CallError, Calls};
+use fabriclens_kernel::live::LiveKernel;
+use fabriclens_kernel::recorded::RecordedKernel;
+use fabriclens_kernel::{CallError, KernelCalls};
 
 /// Prints what `call` answers and how long it took.
 fn show<T: Debug>(what: &str, call: impl FnOnce() -> Result<T, CallError>) -> Option<T> {
@@ -30,9 +30,9 @@ fn show<T: Debug>(what: &str, call: impl FnOnce() -> Result<T, CallError>) -> Op
 
 fn main() -> Result<(), Box<dyn Error>> {
     let seconds = std::env::args().nth(1).map_or(Ok(0), |s| s.parse())?;
-    let calls: Box<dyn Calls> = match std::env::args().nth(2) {
-        Some(root) => Box::new(Recorded::new(root)),
-        None => Box::new(Live::default()),
+    let calls: Box<dyn KernelCalls> = match std::env::args().nth(2) {
+        Some(root) => Box::new(RecordedKernel::new(root)),
+        None => Box::new(LiveKernel::default()),
     };
     let mut events = calls.events()?;
     for link in show("RDMA ports", || calls.rdma_links()).unwrap_or_default() {

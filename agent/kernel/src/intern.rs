@@ -1,5 +1,5 @@
 //! Counter names repeat at every sample and on every device: keep each once in the process. Used by both
-//! implementations of `Calls`.
+//! implementations of `KernelCalls`.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};

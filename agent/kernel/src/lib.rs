@@ -1,6 +1,6 @@
 //! What the agent asks the Linux kernel beside reading files: RDMA netlink, ethtool, DCB, verbs, link events.
 //!
-//! [`Calls`] has two implementations: [`live`] (sockets and ioctls; the only `unsafe` of the workspace beside eBPF)
+//! [`KernelCalls`] has two implementations: [`live`] (sockets and ioctls; the only `unsafe` of the workspace beside eBPF)
 //! and [`recorded`] (the text that `ethtool -S`, `rdma -j` and `dcb -j` print, in a directory). Samplers see only the
 //! trait, so a recorded host exercises the same code as a real one. No call here changes host state.
 
@@ -10,7 +10,7 @@ pub mod lldp;
 pub mod recorded;
 mod table;
 
-pub use lldp::Neighbour;
+pub use lldp::LldpNeighbor;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -159,7 +159,7 @@ pub struct TcpSocket {
     /// processes are in groups of version 1, the root.
     pub cgroup: Option<u64>,
     /// Bytes that the other end has acknowledged, and bytes received; without headers.
-    pub moved: Option<[u64; 2]>,
+    pub transferred: Option<[u64; 2]>,
     /// Smoothed round trip.
     pub rtt: Option<Duration>,
 }
@@ -192,19 +192,19 @@ pub struct LinkState {
 /// Diagnostics of an optical or copper module; absent values are not offered by the module.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
-pub struct Module {
+pub struct ModuleDiagnostics {
     /// Degrees Celsius.
     pub temperature: Option<f64>,
     /// Volts.
     pub supply: Option<f64>,
     /// One entry a lane, from lane 0.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<ModuleLane>,
 }
 
-/// One lane of a [`Module`].
+/// One lane of a [`ModuleDiagnostics`].
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
-pub struct Lane {
+pub struct ModuleLane {
     /// Received optical power, watts.
     pub rx_power: Option<f64>,
     /// Transmitted optical power, watts.
@@ -300,7 +300,7 @@ pub struct InterfaceAddress {
 }
 
 /// Waits for [`Event`]s.
-pub trait Events: Send {
+pub trait EventSource: Send {
     /// The next event, or `None` when `timeout` has passed.
     ///
     /// # Errors
@@ -316,7 +316,7 @@ pub type StatNames = Arc<[Arc<str>]>;
 /// # Errors
 /// Every method returns [`CallError`]; `Unsupported` means absent.
 #[allow(missing_docs, clippy::missing_errors_doc, reason = "documented on the trait")]
-pub trait Calls: Send + Sync + fmt::Debug {
+pub trait KernelCalls: Send + Sync + fmt::Debug {
     /// All RDMA ports.
     fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError>;
     /// Default and enabled optional counters of a port by one `STAT_GET`, appended to `out` as (name, value).
@@ -341,7 +341,7 @@ pub trait Calls: Send + Sync + fmt::Debug {
     /// Fastest supported link mode, bits per second.
     fn max_rate_bits(&self, netdev: &str) -> Result<u64, CallError>;
     /// Module diagnostics. Slow I2C: every 30 s at most. Needs CAP_NET_ADMIN.
-    fn module(&self, netdev: &str) -> Result<Module, CallError>;
+    fn module(&self, netdev: &str) -> Result<ModuleDiagnostics, CallError>;
     /// DCB state.
     fn dcb(&self, netdev: &str) -> Result<Dcb, CallError>;
     /// Port attributes by verbs; `Unsupported` without rdma-core.
@@ -358,10 +358,10 @@ pub trait Calls: Send + Sync + fmt::Debug {
     }
     /// Who sends LLDP to a netdev; `Unsupported` until a frame was heard. The first call begins to listen, which needs
     /// CAP_NET_RAW.
-    fn neighbour(&self, netdev: &str) -> Result<Neighbour, CallError> {
-        let (what, why) = (format!("LLDP neighbour of {netdev}"), "no cable ends at this host".into());
+    fn lldp_neighbor(&self, netdev: &str) -> Result<LldpNeighbor, CallError> {
+        let (what, why) = (format!("LLDP neighbor of {netdev}"), "no cable ends at this host".into());
         Err(CallError::Unsupported { what, why })
     }
     /// A source of events.
-    fn events(&self) -> Result<Box<dyn Events>, CallError>;
+    fn events(&self) -> Result<Box<dyn EventSource>, CallError>;
 }

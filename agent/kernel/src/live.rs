@@ -19,23 +19,23 @@ mod sys;
 mod uevent;
 mod verbs;
 
-pub use sys::Tap;
+pub use sys::PacketSocket;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::{
-    CallError, Calls, CmId, Dcb, DriverInfo, Events, InterfaceAddress, LinkState, Module, Neighbour, Qp, QpCounter,
-    RdmaLink, StatNames, TcpSocket, VerbsPort,
+    CallError, CmId, Dcb, DriverInfo, EventSource, InterfaceAddress, KernelCalls, LinkState, LldpNeighbor,
+    ModuleDiagnostics, Qp, QpCounter, RdmaLink, StatNames, TcpSocket, VerbsPort,
 };
 
 /// The running kernel, seen from this process' network and PID namespace.
 ///
-/// Making one opens nothing: each kind of call opens its socket at its first use and keeps it. Calls of one kind wait
+/// Making one opens nothing: each kind of call opens its socket at its first use and keeps it. KernelCalls of one kind wait
 /// for each other, and a call waits for its driver, which may take a minute when firmware is sick. So make one for the
 /// thread of each device: then a device that hangs delays nobody else.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveKernel {
     proc: PathBuf,
     rdma: netlink::Lazy,
     route: netlink::Lazy,
@@ -45,7 +45,7 @@ pub struct Live {
     lldp: lldp::Lldp,
 }
 
-impl Live {
+impl LiveKernel {
     /// `proc` is where this PID namespace's procfs is: it tells the names of processes.
     pub fn new(proc: impl Into<PathBuf>) -> Self {
         Self {
@@ -65,13 +65,13 @@ impl Live {
     }
 }
 
-impl Default for Live {
+impl Default for LiveKernel {
     fn default() -> Self {
         Self::new("/proc")
     }
 }
 
-impl Calls for Live {
+impl KernelCalls for LiveKernel {
     fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError> {
         rdma::links(&self.rdma)
     }
@@ -116,7 +116,7 @@ impl Calls for Live {
         link::max_rate_bits(&self.ethtool, netdev)
     }
 
-    fn module(&self, netdev: &str) -> Result<Module, CallError> {
+    fn module(&self, netdev: &str) -> Result<ModuleDiagnostics, CallError> {
         module::read(&self.ethtool, netdev)
     }
 
@@ -136,11 +136,11 @@ impl Calls for Live {
         sockets::tcp(&self.sockets)
     }
 
-    fn neighbour(&self, netdev: &str) -> Result<Neighbour, CallError> {
-        self.lldp.neighbour(netdev)
+    fn lldp_neighbor(&self, netdev: &str) -> Result<LldpNeighbor, CallError> {
+        self.lldp.lldp_neighbor(netdev)
     }
 
-    fn events(&self) -> Result<Box<dyn Events>, CallError> {
+    fn events(&self) -> Result<Box<dyn EventSource>, CallError> {
         Ok(Box::new(events::LiveEvents::open()?))
     }
 }

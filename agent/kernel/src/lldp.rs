@@ -1,5 +1,5 @@
 //! LLDP (IEEE 802.1AB): what a frame tells of its sender. Frames come from the wire: whatever they hold, the answer is a
-//! neighbour or none.
+//! neighbor or none.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ const FORWARDS: u16 = 1 << 2 | 1 << 4;
 
 /// What is at the other end of a cable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Neighbour {
+pub struct LldpNeighbor {
     /// Name of the system, or else its chassis' id.
     pub switch: String,
     /// Its port: the name of the interface where it is told.
@@ -32,9 +32,9 @@ pub struct Neighbour {
 
 /// A frame's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advert {
+pub struct Lldpdu {
     /// Who sends it.
-    pub neighbour: Neighbour,
+    pub neighbor: LldpNeighbor,
     /// How long it holds, seconds; 0: the sender goes.
     pub ttl: u16,
     /// The sender says that it forwards, as switches do and hosts do not.
@@ -42,7 +42,7 @@ pub struct Advert {
 }
 
 /// Reads the content of a frame, after its Ethernet header. `None` when it is no LLDP as the standard has it.
-pub fn parse(mut frame: &[u8]) -> Option<Advert> {
+pub fn parse(mut frame: &[u8]) -> Option<Lldpdu> {
     let (mut chassis, mut port, mut ttl) = (None, None, None);
     let (mut name, mut description, mut forwards) = (String::new(), String::new(), false);
     while let [first, second, rest @ ..] = frame {
@@ -67,7 +67,7 @@ pub fn parse(mut frame: &[u8]) -> Option<Advert> {
         return None;
     }
     let port = port_name(id, subtype == PORT_MAC, subtype == PORT_LOCAL, description);
-    Some(Advert { neighbour: Neighbour { switch, port }, ttl, forwards })
+    Some(Lldpdu { neighbor: LldpNeighbor { switch, port }, ttl, forwards })
 }
 
 /// The id of a port, or its description: some number their ports in the id, or give an address, and name them there.
@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn advert(tlvs: &[Vec<u8>]) -> Option<(String, String, u16, bool)> {
-        let Advert { neighbour: Neighbour { switch, port }, ttl, forwards } = parse(&tlvs.concat())?;
+        let Lldpdu { neighbor: LldpNeighbor { switch, port }, ttl, forwards } = parse(&tlvs.concat())?;
         Some((switch, port, ttl, forwards))
     }
 
@@ -154,7 +154,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read(frame in proptest::collection::vec(any::<u8>(), 0..1600)) {
             if let Some(advert) = parse(&frame) {
-                prop_assert!(!advert.neighbour.switch.is_empty());
+                prop_assert!(!advert.neighbor.switch.is_empty());
             }
         }
     }

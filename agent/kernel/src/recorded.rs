@@ -1,4 +1,4 @@
-//! Recorded hosts: [`Calls`] answered from the files that `capture` or a simulator wrote.
+//! RecordedKernel hosts: [`KernelCalls`] answered from the files that `capture` or a simulator wrote.
 //!
 //! Every call reads its file anew, because the tree may be rewritten while the agent runs. Writers should replace a
 //! file by renaming over it; a half-written one reads as `Failed`, for that call only. [`path`] lists the files.
@@ -20,17 +20,17 @@ use std::time::Duration;
 
 use crate::intern;
 use crate::{
-    CallError, Calls, CmId, Dcb, DriverInfo, Event, Events, LinkState, Module, Neighbour, Qp, QpCounter, RdmaLink,
-    StatNames, TcpSocket, VerbsPort,
+    CallError, CmId, Dcb, DriverInfo, Event, EventSource, KernelCalls, LinkState, LldpNeighbor, ModuleDiagnostics, Qp,
+    QpCounter, RdmaLink, StatNames, TcpSocket, VerbsPort,
 };
 
 /// A recorded host. Cheap to make; any number may read one tree.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedKernel {
     root: PathBuf,
 }
 
-impl Recorded {
+impl RecordedKernel {
     /// The host recorded under `root`. Nothing is read yet: files that are missing read as absent.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
@@ -53,7 +53,7 @@ impl Recorded {
     }
 }
 
-impl Calls for Recorded {
+impl KernelCalls for RecordedKernel {
     fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError> {
         let links = self.json(&path::rdma_link(), rdma::rows)?;
         let devices = match self.json(&path::rdma_dev(), rdma::rows) {
@@ -146,7 +146,7 @@ impl Calls for Recorded {
         rate.ok_or_else(|| self.absent(&path::link(netdev), "no `max_rate_bits` in it"))
     }
 
-    fn module(&self, netdev: &str) -> Result<Module, CallError> {
+    fn module(&self, netdev: &str) -> Result<ModuleDiagnostics, CallError> {
         self.json(&path::module(netdev), |text| serde_json::from_str(text))
     }
 
@@ -164,12 +164,12 @@ impl Calls for Recorded {
         Ok(sockets::tcp(&self.json(&path::tcp_sockets(), rdma::rows)?, &self.root))
     }
 
-    fn neighbour(&self, netdev: &str) -> Result<Neighbour, CallError> {
+    fn lldp_neighbor(&self, netdev: &str) -> Result<LldpNeighbor, CallError> {
         let path = path::lldp(netdev);
-        self.json(&path, lldp::neighbour)?.ok_or_else(|| self.absent(&path, "no neighbour in it"))
+        self.json(&path, lldp::neighbor)?.ok_or_else(|| self.absent(&path, "no neighbor in it"))
     }
 
-    fn events(&self) -> Result<Box<dyn Events>, CallError> {
+    fn events(&self) -> Result<Box<dyn EventSource>, CallError> {
         Ok(Box::new(Silence))
     }
 }
@@ -177,7 +177,7 @@ impl Calls for Recorded {
 /// Events of a recorded host: none.
 struct Silence;
 
-impl Events for Silence {
+impl EventSource for Silence {
     fn wait(&mut self, timeout: Duration) -> Result<Option<Event>, CallError> {
         std::thread::sleep(timeout);
         Ok(None)

@@ -1,4 +1,4 @@
-//! Numbers of the RDMA and DCB ABI and the names that iproute2 prints for them. Live calls, the readers of recordings
+//! Numbers of the RDMA and DCB ABI and the names that iproute2 prints for them. LiveKernel calls, the readers of recordings
 //! and their writers share these tables, so that a recording says what the kernel said.
 
 /// Logical port states, by number.

@@ -4,7 +4,7 @@ use super::CaptureError;
 use super::out::Out;
 use crate::inventory::Inventory;
 use fabriclens_kernel::recorded::{path, write};
-use fabriclens_kernel::{CallError, Calls, Neighbour, RdmaLink, VerbsPort};
+use fabriclens_kernel::{CallError, KernelCalls, LldpNeighbor, RdmaLink, VerbsPort};
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Records what the calls answer; returns the processes that are in it.
 pub(super) fn record(
-    calls: &Arc<dyn Calls>,
+    calls: &Arc<dyn KernelCalls>,
     inventory: &Inventory,
     out: &mut Out<'_>,
 ) -> Result<BTreeSet<u32>, CaptureError> {
@@ -59,7 +59,7 @@ pub(super) fn record(
 }
 
 /// Queue pairs, their connections and counters; returns their processes.
-fn queue_pairs(calls: &Arc<dyn Calls>, out: &mut Out<'_>) -> Result<BTreeSet<u32>, CaptureError> {
+fn queue_pairs(calls: &Arc<dyn KernelCalls>, out: &mut Out<'_>) -> Result<BTreeSet<u32>, CaptureError> {
     let mut qps = calls.rdma_qps(None);
     // What a site runs is its own business; whether a process or the kernel owns a queue pair is not.
     for qp in qps.iter_mut().flatten().filter(|_| out.scrubs()) {
@@ -78,7 +78,7 @@ fn queue_pairs(calls: &Arc<dyn Calls>, out: &mut Out<'_>) -> Result<BTreeSet<u32
     Ok(pids)
 }
 
-fn of_netdev(calls: &Arc<dyn Calls>, netdev: &str, out: &mut Out<'_>) -> Result<(), CaptureError> {
+fn of_netdev(calls: &Arc<dyn KernelCalls>, netdev: &str, out: &mut Out<'_>) -> Result<(), CaptureError> {
     put(out, path::ethtool_i(netdev), calls.driver(netdev), write::ethtool_i)?;
     let statistics = calls.stat_names(netdev).and_then(|names| {
         let mut values = Vec::new();
@@ -94,7 +94,7 @@ fn of_netdev(calls: &Arc<dyn Calls>, netdev: &str, out: &mut Out<'_>) -> Result<
     let rate = calls.max_rate_bits(netdev).ok();
     put(out, path::link(netdev), calls.link_state(netdev), |state| write::link(state, rate))?;
     put(out, path::module(netdev), calls.module(netdev), write::module)?;
-    let neighbour = calls.neighbour(netdev).map(|n| Neighbour { switch: out.hidden("switch", &n.switch), ..n });
+    let neighbour = calls.lldp_neighbor(netdev).map(|n| LldpNeighbor { switch: out.hidden("switch", &n.switch), ..n });
     put(out, path::lldp(netdev), neighbour, write::lldp)?;
     put(out, path::dcb(netdev), calls.dcb(netdev), write::dcb)
 }

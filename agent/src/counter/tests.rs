@@ -1,12 +1,12 @@
 //! Any sequence of raw readings: never negative, never a spike, exact where nothing happened.
 
 use super::*;
-use fabriclens_catalog::{Source, metrics::traffic};
+use fabriclens_catalog::{CounterSource, metrics::traffic};
 use proptest::prelude::*;
 
-fn feed(width: u8, overflow: Overflow) -> Feed {
-    Feed {
-        source: Source::HwCounters,
+fn feed(width: u8, overflow: Overflow) -> VendorCounter {
+    VendorCounter {
+        source: CounterSource::HwCounters,
         name: "x",
         metric: &traffic::RDMA_PACKETS,
         labels: fabriclens_catalog::FixedLabels::NONE,
@@ -26,7 +26,7 @@ fn seen(series: &[u64]) -> u64 {
     series.windows(2).map(|w| if w[1] >= w[0] { w[1] - w[0] } else { w[1] }).sum()
 }
 
-fn run(feed: &Feed, raws: &[u64]) -> Vec<u64> {
+fn run(feed: &VendorCounter, raws: &[u64]) -> Vec<u64> {
     let (mut counter, mut total) = (Counter::default(), Total::new(1.0));
     let mut series = Vec::new();
     for &raw in raws {

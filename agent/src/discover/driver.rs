@@ -3,13 +3,13 @@
 use super::{class_dir, followed, link};
 use crate::roots::Roots;
 use crate::sysfile::maybe;
-use fabriclens_catalog::Family;
+use fabriclens_catalog::DriverFamily;
 use std::path::Path;
 
 /// Driver of an RDMA device; empty when nothing tells.
 pub(super) fn rdma(roots: &Roots, name: &str, dir: &Path, netdev: Option<&str>) -> String {
     let by_name =
-        Family::for_device(name).and_then(|family| family.drivers.first()).map(|driver| (*driver).to_string());
+        DriverFamily::for_device(name).and_then(|family| family.drivers.first()).map(|driver| (*driver).to_string());
     // Software devices hang from a netdev (`parent`), whose hardware driver is not theirs.
     if dir.join("parent").exists() && !dir.join("device").exists() {
         return by_name.unwrap_or_else(|| "rdma_rxe".into());

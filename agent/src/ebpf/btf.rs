@@ -180,6 +180,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs: btf"]
     fn the_running_kernel_tells_what_the_probes_want() {
         let roots = Roots::new(None);
         let members = [
@@ -187,10 +188,6 @@ mod tests {
             Member { global: "LENGTH", steps: &[("sk_buff", "len")] },
         ];
         let words = words(&roots, &members);
-        if !roots.sys().join("kernel/btf/vmlinux").exists() {
-            println!("SKIPPED: this kernel has no BTF");
-            return assert!(words.is_empty());
-        }
         assert_eq!(words["CONGESTION"] >> 24, 5, "a bit field of five: {words:?}");
         assert!(words["LENGTH"].is_multiple_of(32) && words["LENGTH"] < 1 << 15, "{words:?}");
     }

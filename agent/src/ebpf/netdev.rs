@@ -13,7 +13,7 @@ use aya::maps::{MapData, PerCpuArray};
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{LinkOrder, SchedClassifier, SocketFilter, TcAttachType};
 use aya::{Ebpf, Pod};
-use fabriclens_kernel::live::Tap;
+use fabriclens_kernel::live::PacketSocket;
 
 /// How a program comes to see packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,11 +21,11 @@ pub enum Way {
     /// Links at both ends of the packet path.
     Links,
     /// The filter of a packet socket.
-    Tap,
+    PacketSocket,
 }
 
 /// The better one first.
-pub const WAYS: &[Way] = &[Way::Links, Way::Tap];
+pub const WAYS: &[Way] = &[Way::Links, Way::PacketSocket];
 
 /// Kinds of links by the kernel's number (`ARPHRD_`), and the bytes in front of IP; others have none.
 const LINKS: &[(&str, u32)] = &[("1", 14), ("772", 14), ("32", 4)];
@@ -62,7 +62,7 @@ pub struct NetdevProbe {
     /// Of its programs.
     pub cost: Cost,
     way: Way,
-    _tap: Option<Tap>,
+    _tap: Option<PacketSocket>,
 }
 
 impl NetdevProbe {
@@ -86,7 +86,7 @@ impl NetdevProbe {
             let mut loaded = load(roots, object, &globals, sizes)?;
             let attached = match way {
                 Way::Links => links(&mut loaded, target).map(|()| None),
-                Way::Tap => tap(&mut loaded, target).map(Some),
+                Way::PacketSocket => tap(&mut loaded, target).map(Some),
             };
             match attached {
                 Ok(tap) => return Ok(Self { cost: Cost::new(&mut loaded)?, loaded, way: *way, _tap: tap }),
@@ -122,9 +122,9 @@ fn links(loaded: &mut Ebpf, target: &Target) -> Result<(), SampleError> {
     Ok(())
 }
 
-fn tap(loaded: &mut Ebpf, target: &Target) -> Result<Tap, SampleError> {
+fn tap(loaded: &mut Ebpf, target: &Target) -> Result<PacketSocket, SampleError> {
     let doing = format!("a packet socket on {}", target.name);
-    let tap = Tap::new().map_err(|e| absent(&doing, &e))?;
+    let tap = PacketSocket::new().map_err(|e| absent(&doing, &e))?;
     let program: &mut SocketFilter = program(loaded, "both")?;
     program.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
     program.attach(&tap).map_err(|e| absent(&doing, &e))?;

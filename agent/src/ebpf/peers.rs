@@ -8,7 +8,7 @@ use aya::Ebpf;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, MapData, MapError};
 use fabriclens_ebpf_abi::{Address, FIRST_EPOCH, INTERFACES, destination, mapped};
-use fabriclens_kernel::{Calls, InterfaceAddress};
+use fabriclens_kernel::{InterfaceAddress, KernelCalls};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -43,7 +43,7 @@ impl Peers {
     ///
     /// # Errors
     /// When the kernel tells no addresses or takes no entries.
-    pub fn refresh(&mut self, roots: &Roots, calls: &dyn Calls, told: &Destinations) -> Result<(), SampleError> {
+    pub fn refresh(&mut self, roots: &Roots, calls: &dyn KernelCalls, told: &Destinations) -> Result<(), SampleError> {
         let own = calls.addresses()?;
         if own == self.own {
             return Ok(());

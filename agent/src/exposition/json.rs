@@ -2,7 +2,7 @@
 
 use super::families;
 use crate::schedule::{Outcome, SourceStatus};
-use fabriclens_catalog::Kind;
+use fabriclens_catalog::MetricKind;
 use fabriclens_wire::{Section, Value};
 use serde_json::{Map, json};
 
@@ -12,10 +12,10 @@ pub fn json(sections: &[Section], sources: &[SourceStatus]) -> serde_json::Value
     let mut series = Vec::new();
     for family in families(sections) {
         let kind = match family.metric.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Info => "info",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Info => "info",
+            MetricKind::Histogram => "histogram",
         };
         for s in &family.samples {
             let mut labels = Map::new();

@@ -1,7 +1,7 @@
 //! Prometheus text 0.0.4 and OpenMetrics 1.0.
 
 use super::{Family, Sample, families};
-use fabriclens_catalog::Kind;
+use fabriclens_catalog::MetricKind;
 use fabriclens_wire::{Histogram, Section, Value};
 use std::fmt::Write as _;
 
@@ -62,11 +62,11 @@ fn header(family: &Family<'_>, format: Format, out: &mut String) {
     let open = format == Format::OpenMetrics;
     // An OpenMetrics family is named without the suffix that its kind gives to the sample.
     let (name, kind) = match metric.kind {
-        Kind::Counter if open => (family.name.strip_suffix("_total"), "counter"),
-        Kind::Counter => (Some(&*family.name), "counter"),
-        Kind::Info if open => (family.name.strip_suffix("_info"), "info"),
-        Kind::Gauge | Kind::Info => (Some(&*family.name), "gauge"),
-        Kind::Histogram => (Some(&*family.name), "histogram"),
+        MetricKind::Counter if open => (family.name.strip_suffix("_total"), "counter"),
+        MetricKind::Counter => (Some(&*family.name), "counter"),
+        MetricKind::Info if open => (family.name.strip_suffix("_info"), "info"),
+        MetricKind::Gauge | MetricKind::Info => (Some(&*family.name), "gauge"),
+        MetricKind::Histogram => (Some(&*family.name), "histogram"),
     };
     let (name, kind) = name.map_or((&*family.name, "unknown"), |n| (n, kind));
     _ = writeln!(out, "# TYPE {name} {kind}");
@@ -150,21 +150,27 @@ fn number(value: &Value, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_catalog::{Metric, Scope, Unit};
+    use fabriclens_catalog::{Metric, MetricUnit, Scope};
     use fabriclens_wire::{Column, Resource};
     use std::sync::Arc;
 
     static IO: Metric = Metric {
         name: "fabric.port.io",
-        unit: Unit::Bytes,
-        kind: Kind::Counter,
+        unit: MetricUnit::Bytes,
+        kind: MetricKind::Counter,
         scope: Scope::Port,
         labels: &["direction"],
         help: "Bytes \"on\" the\\wire.",
     };
-    static INFO: Metric = Metric { name: "fabric.port.info", unit: Unit::None, kind: Kind::Info, help: "Facts.", ..IO };
-    static TEMPERATURE: Metric =
-        Metric { name: "fabric.module.temperature", unit: Unit::Celsius, kind: Kind::Gauge, help: "Heat.", ..IO };
+    static INFO: Metric =
+        Metric { name: "fabric.port.info", unit: MetricUnit::None, kind: MetricKind::Info, help: "Facts.", ..IO };
+    static TEMPERATURE: Metric = Metric {
+        name: "fabric.module.temperature",
+        unit: MetricUnit::Celsius,
+        kind: MetricKind::Gauge,
+        help: "Heat.",
+        ..IO
+    };
 
     fn section(port: u32, end_ns: u64, columns: &[(&'static Metric, &str)], values: &[Value]) -> Section {
         let labels = |v: &str| if v.is_empty() { vec![] } else { vec![("direction".into(), v.into())] };
@@ -208,8 +214,13 @@ mod tests {
 
     #[test]
     fn a_distribution_is_told_in_cumulative_buckets() {
-        static RTT: Metric =
-            Metric { name: "fabric.tcp.rtt", unit: Unit::Seconds, kind: Kind::Histogram, help: "Round trip.", ..IO };
+        static RTT: Metric = Metric {
+            name: "fabric.tcp.rtt",
+            unit: MetricUnit::Seconds,
+            kind: MetricKind::Histogram,
+            help: "Round trip.",
+            ..IO
+        };
         let rtt = Histogram { bounds: Arc::from([0.001, 0.5]), counts: vec![2, 0, 1], sum: 9.25 };
         let section = section(1, 7, &[(&RTT, "x")], &[Value::Histogram(Arc::new(rtt))]);
         let labels = "host=\"h\",device=\"mlx5_0\",port=\"1\",direction=\"x\"";

@@ -5,7 +5,7 @@ use super::line::Key;
 use crate::batch::Batch;
 use crate::counter::is_stuck;
 use crate::subject::Subject;
-use fabriclens_catalog::{Bound, Source};
+use fabriclens_catalog::{BoundCounter, CounterSource};
 use fabriclens_wire::Column;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ pub struct Assigned {
     /// Index in the batch.
     pub raw: usize,
     /// The catalog's row.
-    pub bound: Bound,
+    pub bound: BoundCounter,
 }
 
 /// A source of a subject: what it is, what it read, and its plan so far.
-pub type Line<'a> = (Source, &'a Batch, Option<&'a LinePlan>);
+pub type Line<'a> = (CounterSource, &'a Batch, Option<&'a LinePlan>);
 
 /// The sources of one subject, after a read of each.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub fn assign(candidates: &Candidates<'_>) -> Assignment {
                 continue;
             }
             let key = (bound.metric.name, bound.labels.clone());
-            if value.is_some_and(|value| is_stuck(bound.feed, value)) {
+            if value.is_some_and(|value| is_stuck(bound.counter, value)) {
                 bound.rank |= STUCK;
                 ends.push((line, raw, key.clone(), Column { metric: bound.metric, labels }));
             }
@@ -85,7 +85,7 @@ pub fn assign(candidates: &Candidates<'_>) -> Assignment {
             } else if bound.rank > rank && !found.is_empty() {
                 continue;
             }
-            let joins = found.first().is_none_or(|(l, a)| *l == line && a.bound.feed.adds && bound.feed.adds);
+            let joins = found.first().is_none_or(|(l, a)| *l == line && a.bound.counter.adds && bound.counter.adds);
             if joins {
                 found.push((line, Assigned { raw, bound }));
             }

@@ -6,7 +6,7 @@ use crate::batch::Batch;
 use crate::counter::{Counter, Step, Total, scaled};
 use fabriclens_catalog::metrics::link::COUNTER_SATURATED;
 use fabriclens_catalog::metrics::vendor::VENDOR_COUNTER;
-use fabriclens_catalog::{Feed, Kind, Limit, Overflow, Source};
+use fabriclens_catalog::{CounterSource, GrowthLimit, MetricKind, Overflow, VendorCounter};
 use fabriclens_wire::{Column, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,10 +48,10 @@ struct Slot {
     name: Arc<str>,
     raw: usize,
     col: usize,
-    feed: &'static Feed,
+    feed: &'static VendorCounter,
     scale: f64,
     /// What bounds its growth.
-    limit: Limit,
+    limit: GrowthLimit,
     fast: bool,
     counter: Counter,
 }
@@ -59,7 +59,7 @@ struct Slot {
 #[derive(Debug)]
 struct Col {
     column: Column,
-    kind: Kind,
+    kind: MetricKind,
     total: Total,
     gauge: f64,
     start: u64,
@@ -149,7 +149,7 @@ impl LinePlan {
             plan.slots.push(Slot {
                 raw: *raw,
                 col,
-                feed: bound.feed,
+                feed: bound.counter,
                 scale: bound.scale,
                 limit: bound.metric.limit(),
                 fast: fast && bound.metric.in_congestion_sample(),
@@ -204,7 +204,7 @@ impl LinePlan {
     }
 
     /// Tells these names of the batch raw as well, whatever else they feed.
-    pub fn pass(&mut self, batch: &Batch, raws: Vec<usize>, source: Source) {
+    pub fn pass(&mut self, batch: &Batch, raws: Vec<usize>, source: CounterSource) {
         let labels = |raw: usize| {
             vec![(Arc::from("name"), Arc::clone(&batch.names()[raw])), (Arc::from("source"), Arc::from(source.label()))]
         };
@@ -220,7 +220,7 @@ impl LinePlan {
 
     /// Totals, for the plan that comes after.
     pub fn carry(&self, into: &mut Carried) {
-        for col in self.cols.iter().filter(|c| c.started && c.kind == Kind::Counter) {
+        for col in self.cols.iter().filter(|c| c.started && c.kind == MetricKind::Counter) {
             into.insert(key(&col.column), (col.total, col.start));
         }
     }
@@ -238,7 +238,7 @@ impl LinePlan {
 
     /// For [`LinePlan::recall`].
     pub fn readings(&self) -> HashMap<String, (u64, f64)> {
-        let counters = self.slots.iter().filter(|s| self.cols[s.col].kind == Kind::Counter);
+        let counters = self.slots.iter().filter(|s| self.cols[s.col].kind == MetricKind::Counter);
         counters.filter_map(|s| Some((s.name.to_string(), s.counter.memory()?))).collect()
     }
 
@@ -272,7 +272,7 @@ impl LinePlan {
         for slot in &mut slots[..in_sample] {
             let Some(raw) = batch.values.get(slot.raw).copied().flatten() else { continue };
             let col = &mut cols[slot.col];
-            if col.kind != Kind::Counter {
+            if col.kind != MetricKind::Counter {
                 col.present = true;
                 col.gauge += raw as f64 * slot.scale;
                 continue;
@@ -312,7 +312,7 @@ impl LinePlan {
         let in_sample = if fast_only { self.fast_slots } else { self.slots.len() };
         for slot in &self.slots[..in_sample] {
             let Some(raw) = batch.values.get(slot.raw).copied().flatten() else { continue };
-            if self.cols[slot.col].kind == Kind::Counter && slot.counter.falls(raw) {
+            if self.cols[slot.col].kind == MetricKind::Counter && slot.counter.falls(raw) {
                 let cannot_wrap = slot.feed.overflow == Overflow::Saturate || slot.feed.width >= 64;
                 fell += if cannot_wrap { FELL_TOGETHER } else { 1 };
             }
@@ -458,7 +458,7 @@ impl Col {
         match (self.present, self.saturated) {
             (_, true) => Value::Stale,
             (false, false) => Value::Absent,
-            (true, false) if self.kind == Kind::Counter => self.total.value(),
+            (true, false) if self.kind == MetricKind::Counter => self.total.value(),
             (true, false) if self.gauge.fract() == 0.0 && self.gauge.abs() < 1e15 => scaled_gauge(self.gauge),
             (true, false) => Value::Float(self.gauge),
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::batch::Batch;
-use fabriclens_catalog::{Family, LinkLayer, Source, bind};
+use fabriclens_catalog::{CounterSource, DriverFamily, LinkLayer, bind};
 use fabriclens_wire::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ fn batch(pairs: &[(&str, u64)]) -> Batch {
 }
 
 fn assigned(batch: &Batch) -> Vec<Assigned> {
-    let family = Family::for_driver("mlx5_core");
+    let family = DriverFamily::for_driver("mlx5_core");
     let row = |(raw, name): (usize, &Arc<str>)| {
-        Some(Assigned { raw, bound: bind(family, LinkLayer::Ethernet, Source::Ethtool, name)? })
+        Some(Assigned { raw, bound: bind(family, LinkLayer::Ethernet, CounterSource::Ethtool, name)? })
     };
     batch.names().iter().enumerate().filter_map(row).collect()
 }

@@ -4,14 +4,14 @@
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
-use fabriclens_catalog::{Source, metrics::dcb, metrics::pfc};
+use fabriclens_catalog::{CounterSource, metrics::dcb, metrics::pfc};
 use fabriclens_wire::Value;
 use std::sync::Arc;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "dcb",
-    source: Source::Dcb,
+    source: CounterSource::Dcb,
     period: Period::Slow,
     default: true,
     needs: "",

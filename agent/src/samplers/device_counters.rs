@@ -4,12 +4,12 @@ use super::{Period, Sampler, Spec};
 use crate::batch::SampleError;
 use crate::counter_dir::Files;
 use crate::subject::Subject;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "device_counters",
-    source: Source::DeviceHwCounters,
+    source: CounterSource::DeviceHwCounters,
     period: Period::Full,
     default: true,
     needs: "",
@@ -21,6 +21,6 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let device = subject.device.as_ref().ok_or_else(|| SampleError::Absent("no device".into()))?;
     let dir = device.dir.join("hw_counters");
     let subject = subject.clone();
-    let wanted = move |name: &str| name != "lifespan" && subject.wants(Source::DeviceHwCounters, name);
+    let wanted = move |name: &str| name != "lifespan" && subject.wants(CounterSource::DeviceHwCounters, name);
     Ok(Box::new(Files::open(dir, wanted)?))
 }

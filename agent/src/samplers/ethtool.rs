@@ -4,14 +4,14 @@
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
-use fabriclens_catalog::Source;
-use fabriclens_kernel::{CallError, Calls, StatNames};
+use fabriclens_catalog::CounterSource;
+use fabriclens_kernel::{CallError, KernelCalls, StatNames};
 use std::sync::Arc;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "ethtool",
-    source: Source::Ethtool,
+    source: CounterSource::Ethtool,
     period: Period::Full,
     default: true,
     needs: "",
@@ -33,7 +33,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
 }
 
 struct Ethtool {
-    calls: Arc<dyn Calls>,
+    calls: Arc<dyn KernelCalls>,
     netdev: Arc<str>,
     names: StatNames,
     values: Vec<u64>,

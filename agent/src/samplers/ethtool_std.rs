@@ -4,14 +4,14 @@
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
-use fabriclens_catalog::Source;
-use fabriclens_kernel::Calls;
+use fabriclens_catalog::CounterSource;
+use fabriclens_kernel::KernelCalls;
 use std::sync::Arc;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "ethtool_std",
-    source: Source::EthtoolStd,
+    source: CounterSource::EthtoolStd,
     period: Period::Full,
     default: true,
     needs: "",
@@ -31,7 +31,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
 }
 
 struct Standard {
-    calls: Arc<dyn Calls>,
+    calls: Arc<dyn KernelCalls>,
     netdev: Arc<str>,
     pairs: Vec<(Arc<str>, u64)>,
 }

@@ -6,12 +6,12 @@
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "lldp",
-    source: Source::Other,
+    source: CounterSource::Other,
     period: Period::Slow,
     default: true,
     needs: "CAP_NET_RAW",
@@ -33,7 +33,7 @@ struct Lldp {
 impl Sampler for Lldp {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         let Some(netdev) = &self.subject.netdev else { return Ok(()) };
-        let heard = self.subject.calls.neighbour(&netdev.name);
+        let heard = self.subject.calls.lldp_neighbor(&netdev.name);
         self.subject.tell_neighbour(heard.as_ref().ok());
         let neighbour = heard?;
         out.note = format!("{} {}", neighbour.switch, neighbour.port).trim_end().to_owned();

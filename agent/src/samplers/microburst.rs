@@ -12,7 +12,7 @@ use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray};
 use aya::util::nr_cpus;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::microburst as rows;
 use fabriclens_ebpf_abi::microburst::{BIN, BIN_NS, BINS, BYTES, Block, CE, DIRECTIONS, PACKETS, ROCE, STAMPS, WORDS};
 use fabriclens_wire::Value;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "microburst",
-    source: Source::Ebpf,
+    source: CounterSource::Ebpf,
     period: Period::Full,
     default: false,
     needs: "microburst.netdevs in the config, CAP_BPF and CAP_NET_ADMIN (CAP_NET_RAW before Linux 6.6)",

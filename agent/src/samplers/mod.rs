@@ -30,7 +30,7 @@ mod workload;
 
 use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 
 /// How often a source is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct Spec {
     /// Name in config, `doctor` and self-metrics; the file's name.
     pub name: &'static str,
     /// What it reads, in the catalog's words; decides binding and precedence.
-    pub source: Source,
+    pub source: CounterSource,
     /// How often.
     pub period: Period,
     /// On unless configured otherwise.

@@ -5,14 +5,14 @@ use crate::batch::{Batch, SampleError};
 use crate::counter_dir::CounterDir;
 use crate::inventory::Class;
 use crate::subject::Subject;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::traffic::PORT_IO;
 use fabriclens_wire::Value;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "netdev",
-    source: Source::NetStatistics,
+    source: CounterSource::NetStatistics,
     period: Period::Full,
     default: true,
     needs: "",
@@ -25,7 +25,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let dir = netdev.dir.join("statistics");
     let subject = subject.clone();
     let software = subject.device.as_ref().is_some_and(|device| device.class == Class::Software);
-    let wanted = move |name: &str| subject.wants(Source::NetStatistics, name);
+    let wanted = move |name: &str| subject.wants(CounterSource::NetStatistics, name);
     Ok(Box::new(Statistics { dir: CounterDir::open(dir, &wanted)?, wanted: Box::new(wanted), software }))
 }
 

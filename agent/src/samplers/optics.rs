@@ -3,13 +3,13 @@
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
-use fabriclens_catalog::{Source, metrics::optics};
+use fabriclens_catalog::{CounterSource, metrics::optics};
 use fabriclens_wire::Value;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "optics",
-    source: Source::Module,
+    source: CounterSource::Module,
     period: Period::Slow,
     default: true,
     needs: "CAP_NET_ADMIN",

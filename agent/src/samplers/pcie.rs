@@ -5,7 +5,7 @@ use crate::batch::{Batch, SampleError};
 use crate::discover::bridges;
 use crate::subject::Subject;
 use crate::sysfile::maybe;
-use fabriclens_catalog::{Source, metrics::pcie};
+use fabriclens_catalog::{CounterSource, metrics::pcie};
 use fabriclens_wire::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "pcie",
-    source: Source::Pci,
+    source: CounterSource::Pci,
     period: Period::Slow,
     default: true,
     needs: "",

@@ -5,12 +5,12 @@ use super::{Period, Sampler, Spec};
 use crate::batch::SampleError;
 use crate::counter_dir::Files;
 use crate::subject::Subject;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "port_counters",
-    source: Source::SysfsCounters,
+    source: CounterSource::SysfsCounters,
     period: Period::Full,
     default: true,
     needs: "",
@@ -21,6 +21,6 @@ pub const SPEC: Spec = Spec {
 fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
     let port = subject.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
     let subject = subject.clone();
-    let wanted = move |name: &str| subject.wants(Source::SysfsCounters, name);
+    let wanted = move |name: &str| subject.wants(CounterSource::SysfsCounters, name);
     Ok(Box::new(Files::open(port.dir.join("counters"), wanted)?))
 }

@@ -7,14 +7,14 @@ use crate::inventory::{Class, Netdev, Port, Transport};
 use crate::subject::Subject;
 use crate::sysfile::maybe;
 use fabriclens_catalog::metrics::{dcb, netdev, state};
-use fabriclens_catalog::{Metric, Source};
+use fabriclens_catalog::{CounterSource, Metric};
 use fabriclens_wire::Value;
 use std::path::Path;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "port_info",
-    source: Source::Other,
+    source: CounterSource::Other,
     period: Period::Slow,
     default: true,
     needs: "",

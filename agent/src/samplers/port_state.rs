@@ -7,13 +7,13 @@ use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
 use crate::sysfile::{FileError, Held, number};
 use fabriclens_catalog::metrics::{link, netdev, state};
-use fabriclens_catalog::{Metric, Source};
+use fabriclens_catalog::{CounterSource, Metric};
 use fabriclens_wire::Value;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "port_state",
-    source: Source::Other,
+    source: CounterSource::Other,
     period: Period::Full,
     default: true,
     needs: "",

@@ -9,7 +9,7 @@ use crate::batch::{Batch, SampleError, chain};
 use crate::subject::Subject;
 use crate::workload::background::Background;
 use crate::workload::by_job::{ByJob, Owner, parts};
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::job::{JOB_QUEUE_PAIRS, QUEUE_PAIR_INFO, QUEUE_PAIRS_OMITTED};
 use fabriclens_kernel::{CallError, CmId, Qp, QpCounter};
 use fabriclens_wire::Value;
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "queue_pairs",
-    source: Source::Other,
+    source: CounterSource::Other,
     period: Period::Slow,
     default: true,
     needs: "the host's PID namespace",

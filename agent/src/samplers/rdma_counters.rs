@@ -5,14 +5,14 @@ use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
 use crate::counter_dir::Files;
 use crate::subject::Subject;
-use fabriclens_catalog::Source;
-use fabriclens_kernel::{CallError, Calls, RdmaLink};
+use fabriclens_catalog::CounterSource;
+use fabriclens_kernel::{CallError, KernelCalls, RdmaLink};
 use std::sync::Arc;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "rdma_counters",
-    source: Source::HwCounters,
+    source: CounterSource::HwCounters,
     period: Period::Full,
     default: true,
     needs: "",
@@ -34,12 +34,12 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
         }
     }
     let subject = subject.clone();
-    let wanted = move |name: &str| name != LIFESPAN && subject.wants(Source::HwCounters, name);
+    let wanted = move |name: &str| name != LIFESPAN && subject.wants(CounterSource::HwCounters, name);
     Ok(Box::new(Files::open(port.dir.join("hw_counters"), wanted)?))
 }
 
 struct Netlink {
-    calls: Arc<dyn Calls>,
+    calls: Arc<dyn KernelCalls>,
     link: RdmaLink,
     pairs: Vec<(Arc<str>, u64)>,
 }

@@ -5,14 +5,14 @@ use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
 use crate::sysfile::{FileError, Held};
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "settings",
-    source: Source::Other,
+    source: CounterSource::Other,
     period: Period::Slow,
     default: true,
     needs: "root for debugfs and configfs",
@@ -75,7 +75,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
             }
         }
     }
-    files.retain(|(path, name)| path.is_file() && subject.bind(Source::Other, name).is_some());
+    files.retain(|(path, name)| path.is_file() && subject.bind(CounterSource::Other, name).is_some());
     if files.is_empty() {
         return Err(SampleError::Absent(format!("{}: no such settings on this driver", subject.target())));
     }

@@ -7,7 +7,7 @@ use crate::ebpf::{At, ByPlace, Design, Hook, Member, TRACEPOINTS, bounds, histog
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use aya::util::nr_cpus;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::host::{
     TCP_CONNECTION_ATTEMPTS, TCP_CONNECTION_ESTABLISHED, TCP_CONNECTION_FAILURES, TCP_CONNECTION_LATENCY,
     TCP_CONNECTION_RESETS,
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "tcp_connections",
-    source: Source::Ebpf,
+    source: CounterSource::Ebpf,
     period: Period::Full,
     default: true,
     needs: TRACEPOINTS,

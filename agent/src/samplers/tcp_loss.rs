@@ -7,7 +7,7 @@ use crate::batch::{Batch, SampleError};
 use crate::ebpf::{At, ByPlace, Design, Hook, Member, TRACEPOINTS};
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::host::{TCP_RETRANSMIT_IO, TCP_RETRANSMIT_SEGMENTS};
 use fabriclens_ebpf_abi::tcp_loss::{BYTES, HANDSHAKE, NAMES, SEGMENTS, UNKNOWN, WORDS};
 use fabriclens_wire::Value;
@@ -15,7 +15,7 @@ use fabriclens_wire::Value;
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "tcp_loss",
-    source: Source::Ebpf,
+    source: CounterSource::Ebpf,
     period: Period::Full,
     default: true,
     needs: TRACEPOINTS,

@@ -11,7 +11,7 @@ use crate::batch::{Batch, SampleError, chain};
 use crate::subject::Subject;
 use crate::workload::background::Background;
 use crate::workload::{Jobs, Key};
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::job::{TCP_PEER_IO, TCP_PEER_RTT, TCP_PEERS_OMITTED};
 use fabriclens_kernel::{CallError, TcpSocket};
 use fabriclens_wire::Value;
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "tcp_peers",
-    source: Source::Other,
+    source: CounterSource::Other,
     period: Period::Slow,
     default: true,
     needs: "Linux 5.7 and control groups of version 2",
@@ -118,7 +118,7 @@ impl Talks {
             if let Some(rtt) = socket.rtt {
                 talk.rtts = (talk.rtts.0 + rtt, talk.rtts.1 + 1);
             }
-            if let Some([acked, received]) = socket.moved {
+            if let Some([acked, received]) = socket.transferred {
                 let bytes = acked.saturating_add(received);
                 let before = self.last.get(&socket.cookie).copied().unwrap_or(0);
                 talk.bytes = talk.bytes.saturating_add(bytes.saturating_sub(before));
@@ -173,7 +173,7 @@ mod tests {
             local: "10.0.0.1:5000".parse().unwrap(),
             remote: ([10, 0, 1, peer], 41000).into(),
             cgroup: Some(group),
-            moved: Some([moved, 1]),
+            transferred: Some([moved, 1]),
             rtt: Some(Duration::from_micros(100 * cookie)),
         }
     }

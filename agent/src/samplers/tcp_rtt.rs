@@ -7,7 +7,7 @@ use crate::ebpf::{At, ByPlace, Design, Hook, SOCKETS, bounds, histogram};
 use crate::subject::Subject;
 use aya::include_bytes_aligned;
 use aya::programs::CgroupSkbAttachType;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::host::TCP_RTT;
 use fabriclens_ebpf_abi::histogram::WORDS;
 use fabriclens_wire::Value;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "tcp_rtt",
-    source: Source::Ebpf,
+    source: CounterSource::Ebpf,
     period: Period::Full,
     default: true,
     needs: SOCKETS,

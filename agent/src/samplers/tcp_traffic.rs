@@ -17,7 +17,7 @@ use crate::sysfile::maybe;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
 use aya::programs::CgroupSkbAttachType;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::host::{TCP_IO, TCP_IO_CE, TCP_IO_SEGMENTS, TCP_IO_UNPLACED, TCP_WINDOW_CLOSED};
 use fabriclens_ebpf_abi::INTERFACES;
 use fabriclens_ebpf_abi::destination::CLASSES;
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "tcp_traffic",
-    source: Source::Ebpf,
+    source: CounterSource::Ebpf,
     period: Period::Full,
     default: true,
     needs: SOCKETS,

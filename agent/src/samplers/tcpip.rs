@@ -5,14 +5,14 @@ use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
 use crate::sysfile::text;
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "tcpip",
-    source: Source::ProcNet,
+    source: CounterSource::ProcNet,
     period: Period::Full,
     default: true,
     needs: "",

@@ -3,13 +3,13 @@
 use super::{Period, Sampler, Spec};
 use crate::batch::{Batch, SampleError};
 use crate::subject::Subject;
-use fabriclens_catalog::{Source, metrics::state};
+use fabriclens_catalog::{CounterSource, metrics::state};
 use fabriclens_wire::Value;
 
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "verbs",
-    source: Source::Other,
+    source: CounterSource::Other,
     period: Period::Slow,
     default: true,
     needs: "rdma-core (libibverbs)",

@@ -9,7 +9,7 @@ use crate::workload::mounts::{Hierarchy, hierarchies};
 use crate::workload::scan::Scan;
 use crate::workload::tree::{Budget, Tree};
 use crate::workload::{Jobs, Key};
-use fabriclens_catalog::Source;
+use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::job::{JOB_GROUPS_OMITTED, JOB_PROCESSES};
 use fabriclens_wire::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// See the module.
 pub const SPEC: Spec = Spec {
     name: "workload",
-    source: Source::Other,
+    source: CounterSource::Other,
     period: Period::Full,
     default: true,
     needs: "CAP_SYS_PTRACE for what only the environment of a job's processes tells",

@@ -7,7 +7,7 @@ use super::jobs::Key;
 use crate::batch::Batch;
 use crate::subject::Subject;
 use fabriclens_catalog::metrics::job::BY_JOB;
-use fabriclens_catalog::{Metric, Source};
+use fabriclens_catalog::{CounterSource, Metric};
 use fabriclens_kernel::QpCounter;
 use fabriclens_wire::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -46,16 +46,16 @@ impl ByJob {
             let Some(owner) = self.owners.get(&counter.id) else { continue };
             let totals = self.totals.entry(owner.clone()).or_default();
             for (name, value) in &counter.values {
-                let Some(bound) = subject.bind(Source::HwCounters, name) else { continue };
+                let Some(bound) = subject.bind(CounterSource::HwCounters, name) else { continue };
                 let Some((_, metric)) = BY_JOB.iter().find(|(port, _)| port.name == bound.metric.name) else {
                     continue;
                 };
-                if !bound.feed.is_reading(*value) {
+                if !bound.counter.is_reading(*value) {
                     continue;
                 }
                 let before = self.last.insert((counter.id, Arc::clone(name)), *value);
                 // One that fell was bound anew and counts from zero, as one that is new.
-                let step = before.and_then(|before| bound.feed.step(before, *value)).unwrap_or(*value);
+                let step = before.and_then(|before| bound.counter.step(before, *value)).unwrap_or(*value);
                 let labels = bound.labels.iter().map(|(n, v)| (Arc::from(&**n), Arc::from(&**v))).collect();
                 totals.entry((metric.name, labels)).or_insert((*metric, 0.0)).1 += step as f64 * bound.scale;
             }

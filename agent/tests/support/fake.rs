@@ -1,9 +1,9 @@
 //! Kernel calls of a recorded host that a test can block, break and feed with events.
 
-use fabriclens_kernel::recorded::Recorded;
+use fabriclens_kernel::recorded::RecordedKernel;
 use fabriclens_kernel::{
-    CallError, Calls, CmId, Dcb, DriverInfo, Event, Events, LinkState, Module, Qp, QpCounter, RdmaLink, StatNames,
-    VerbsPort,
+    CallError, CmId, Dcb, DriverInfo, Event, EventSource, KernelCalls, LinkState, ModuleDiagnostics, Qp, QpCounter,
+    RdmaLink, StatNames, VerbsPort,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// See the module.
 #[derive(Debug)]
 pub struct Fake {
-    recorded: Recorded,
+    recorded: RecordedKernel,
     /// Netdev whose `ethtool -S` does not come back.
     pub blocked: Mutex<String>,
     /// Netdev whose `ethtool -S` panics.
@@ -36,7 +36,7 @@ impl Fake {
     pub fn new(root: &Path) -> Arc<Self> {
         let (send, receive) = sync_channel(64);
         Arc::new(Self {
-            recorded: Recorded::new(root),
+            recorded: RecordedKernel::new(root),
             blocked: Mutex::default(),
             panics: Mutex::default(),
             blocked_congestion: Mutex::default(),
@@ -68,7 +68,7 @@ pub const PANICS: &str = "panics";
 
 struct Told(Receiver<Event>);
 
-impl Events for Told {
+impl EventSource for Told {
     fn wait(&mut self, timeout: Duration) -> Result<Option<Event>, CallError> {
         let event = self.0.recv_timeout(timeout).ok();
         assert!(!matches!(&event, Some(Event::DeviceAdded(device)) if device == PANICS), "broken on purpose");
@@ -76,7 +76,7 @@ impl Events for Told {
     }
 }
 
-impl Calls for Fake {
+impl KernelCalls for Fake {
     fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError> {
         self.links_asked.fetch_add(1, Ordering::Relaxed);
         while self.blocked_links.load(Ordering::Relaxed) {
@@ -121,7 +121,7 @@ impl Calls for Fake {
     fn max_rate_bits(&self, netdev: &str) -> Result<u64, CallError> {
         self.recorded.max_rate_bits(netdev)
     }
-    fn module(&self, netdev: &str) -> Result<Module, CallError> {
+    fn module(&self, netdev: &str) -> Result<ModuleDiagnostics, CallError> {
         self.recorded.module(netdev)
     }
     fn dcb(&self, netdev: &str) -> Result<Dcb, CallError> {
@@ -130,7 +130,7 @@ impl Calls for Fake {
     fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError> {
         self.recorded.verbs_port(device, port)
     }
-    fn events(&self) -> Result<Box<dyn Events>, CallError> {
+    fn events(&self) -> Result<Box<dyn EventSource>, CallError> {
         let none = || CallError::Unsupported { what: "events".into(), why: "taken".into() };
         Ok(Box::new(Told(self.receive.lock().unwrap().take().ok_or_else(none)?)))
     }

@@ -1,9 +1,4 @@
 //! A collector that does what a script says, and an uplink that sends to it.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "test support: each file uses its part, and a failure is a failed test"
-)]
 
 use fabriclens_agent::config::{Collector, Compression, Mode, Spool, Tls};
 use fabriclens_agent::ring::Ring;

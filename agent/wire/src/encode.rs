@@ -8,7 +8,7 @@ mod point;
 
 use crate::proto::{Reader, Writer};
 use crate::{Column, Resource, Section, Value};
-use fabriclens_catalog::Kind;
+use fabriclens_catalog::MetricKind;
 use foldhash::{HashMap, HashMapExt as _};
 use layout::Layout;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -42,7 +42,7 @@ pub fn points(section: &Section) -> usize {
     let samples = |(column, value): (&Column, &Value)| match value {
         Value::Absent => 0,
         Value::Histogram(h) => h.bounds.len() + 3,
-        Value::Stale if column.metric.kind == Kind::Histogram => 3,
+        Value::Stale if column.metric.kind == MetricKind::Histogram => 3,
         Value::Stale | Value::Int(_) | Value::Float(_) => 1,
     };
     section.columns.iter().zip(&section.values).map(samples).sum()

@@ -82,7 +82,7 @@ fn side_by_side(lab: &Lab, pair: &Pair) -> Result<()> {
     agent::traffic(&pair.one, &pair.two, "10.77.0.2", 100, "")?;
     pair.one.sh("tc qdisc del dev fab0 root")?;
     let query = include_str!("../../../docs/side-by-side.promql");
-    let losses = ["TCP: segments sent again", "RDMA: told of lost packets"];
+    let losses = ["TCP: segments retransmitted", "RDMA: lost packets reported"];
     let shown = lab.wait("losses of both kinds", ARRIVAL, || {
         let shown = pair.collector.shell(&lab.programs.collector, query)?;
         let lost = |line: &str| line.starts_with("vm1") && !line.ends_with(" 0");

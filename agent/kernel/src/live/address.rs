@@ -1,4 +1,4 @@
-//! IP addresses of the interfaces by rtnetlink. Called by [`super::Live`].
+//! IP addresses of the interfaces by rtnetlink. Called by [`super::LiveKernel`].
 
 use super::netlink::{Lazy, Request, attribute, u32_at};
 use crate::{CallError, InterfaceAddress};

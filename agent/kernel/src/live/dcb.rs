@@ -1,4 +1,4 @@
-//! IEEE DCB state by rtnetlink. Called by [`super::Live`].
+//! IEEE DCB state by rtnetlink. Called by [`super::LiveKernel`].
 //!
 //! mlx5 serves `requests` and `indications` from a cache that only `ethtool -S` refreshes: use them for configuration
 //! there, and the ethtool statistics for counts.

@@ -1,4 +1,4 @@
-//! `ethtool -i` and `-S` by ioctl: drivers' own statistics have no netlink form. Called by [`super::Live`].
+//! `ethtool -i` and `-S` by ioctl: drivers' own statistics have no netlink form. Called by [`super::LiveKernel`].
 //!
 //! Each call takes the kernel's RTNL lock for as long as the driver works.
 

@@ -14,7 +14,7 @@ use super::rdma::{attr, command};
 use super::sys::{Datagram, Socket, poll};
 use super::uevent::{self, Uevent};
 use super::verbs::Monitor;
-use crate::{CallError, Event, Events};
+use crate::{CallError, Event, EventSource};
 
 const RTNLGRP_LINK: u32 = 1;
 const NEWLINK: u16 = 16;
@@ -98,7 +98,7 @@ impl LiveEvents {
     }
 }
 
-impl Events for LiveEvents {
+impl EventSource for LiveEvents {
     fn wait(&mut self, timeout: Duration) -> Result<Option<Event>, CallError> {
         let deadline = Instant::now() + timeout;
         loop {

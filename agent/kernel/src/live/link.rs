@@ -1,5 +1,5 @@
 //! Link state with the reason for being down, and the fastest supported mode, by ethtool netlink. Called by
-//! [`super::Live`].
+//! [`super::LiveKernel`].
 
 use super::ethtool::{Ethtool, Question};
 use super::netlink::{attribute, attributes, text};

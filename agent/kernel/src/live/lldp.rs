@@ -4,7 +4,7 @@
 //! listener gets a copy of a frame, so neither disturbs the other.
 
 use super::sys::{Frames, interface_index};
-use crate::lldp::{Advert, Neighbour, parse};
+use crate::lldp::{LldpNeighbor, Lldpdu, parse};
 use crate::{CallError, live::error::call_error};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -25,13 +25,13 @@ pub struct Lldp(Mutex<HashMap<String, Ear>>);
 struct Ear {
     index: u32,
     frames: Frames,
-    heard: Vec<(Advert, Instant)>,
+    heard: Vec<(Lldpdu, Instant)>,
 }
 
 impl Lldp {
-    /// The neighbour that was heard last, of those that forward if any does. The first call begins to listen.
-    pub fn neighbour(&self, netdev: &str) -> Result<Neighbour, CallError> {
-        let what = || format!("LLDP neighbour of {netdev}");
+    /// The neighbor that was heard last, of those that forward if any does. The first call begins to listen.
+    pub fn lldp_neighbor(&self, netdev: &str) -> Result<LldpNeighbor, CallError> {
+        let what = || format!("LLDP neighbor of {netdev}");
         let index = interface_index(netdev).map_err(|e| call_error(what(), e))?;
         let mut ears = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if ears.get(netdev).is_none_or(|ear| ear.index != index) {
@@ -74,8 +74,8 @@ impl Ear {
     }
 
     /// The newest stands last.
-    fn take(&mut self, advert: Advert, now: Instant) {
-        self.heard.retain(|(old, _)| old.neighbour != advert.neighbour);
+    fn take(&mut self, advert: Lldpdu, now: Instant) {
+        self.heard.retain(|(old, _)| old.neighbor != advert.neighbor);
         if self.heard.len() == MOST {
             self.heard.remove(0);
         }
@@ -84,8 +84,8 @@ impl Ear {
         self.heard.push((advert, until));
     }
 
-    fn best(&self) -> Option<&Neighbour> {
+    fn best(&self) -> Option<&LldpNeighbor> {
         let last = self.heard.iter().rev().find(|(advert, _)| advert.forwards).or(self.heard.last());
-        last.map(|(advert, _)| &advert.neighbour)
+        last.map(|(advert, _)| &advert.neighbor)
     }
 }

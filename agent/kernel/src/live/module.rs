@@ -1,5 +1,5 @@
 //! Diagnostics of optical modules by ethtool netlink: reads the pages that the module's kind has and decodes them.
-//! Called by [`super::Live`]. Slow (I2C) and privileged.
+//! Called by [`super::LiveKernel`]. Slow (I2C) and privileged.
 
 mod cmis;
 mod sff8472;
@@ -7,7 +7,7 @@ mod sff8636;
 
 use super::ethtool::{Ethtool, Question};
 use super::netlink::attribute;
-use crate::{CallError, Module};
+use crate::{CallError, ModuleDiagnostics};
 
 const MODULE_EEPROM_GET: u8 = 31;
 const OFFSET: u16 = 2;
@@ -26,7 +26,7 @@ const A0: u8 = 0x50;
 const A2: u8 = 0x51;
 
 /// Temperature, supply, power and bias of a netdev's module.
-pub fn read(ethtool: &Ethtool, netdev: &str) -> Result<Module, CallError> {
+pub fn read(ethtool: &Ethtool, netdev: &str) -> Result<ModuleDiagnostics, CallError> {
     let what = format!("module of {netdev}");
     let half = |page: u8, bank: u8, address: u8, offset: u32| -> Result<Half, CallError> {
         let question = Question { what: &what, command: MODULE_EEPROM_GET, header: 1, netdev, flags: 0 };
@@ -46,7 +46,7 @@ pub fn read(ethtool: &Ethtool, netdev: &str) -> Result<Module, CallError> {
 pub(super) fn decode(
     what: &str,
     half: impl Fn(u8, u8, u8, u32) -> Result<Half, CallError>,
-) -> Result<Module, CallError> {
+) -> Result<ModuleDiagnostics, CallError> {
     let lower = half(0, 0, A0, 0)?;
     // Identifiers of SFF-8024.
     let module = match lower[0] {
@@ -116,7 +116,7 @@ mod tests {
     type Place = (u8, u8, u8, u32);
 
     /// A module that answers the pages in `halves`, by (page, bank, address, offset).
-    fn module(halves: &[(Place, Half)]) -> Result<Module, CallError> {
+    fn module(halves: &[(Place, Half)]) -> Result<ModuleDiagnostics, CallError> {
         decode("module of eth0", |page, bank, address, offset| {
             let place = (page, bank, address, offset);
             let found = halves.iter().find(|h| h.0 == place);

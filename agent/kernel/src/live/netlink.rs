@@ -225,7 +225,7 @@ enum Dump {
     Interrupted,
 }
 
-/// A channel that is opened at its first use, and again after it broke. Calls of one family wait for each other.
+/// A channel that is opened at its first use, and again after it broke. KernelCalls of one family wait for each other.
 #[derive(Debug)]
 pub struct Lazy {
     protocol: i32,

@@ -1,4 +1,4 @@
-//! RDMA netlink: devices, ports, counters. Reads only. Called by [`super::Live`] and the events; what processes have
+//! RDMA netlink: devices, ports, counters. Reads only. Called by [`super::LiveKernel`] and the events; what processes have
 //! made on a device is in [`super::resources`].
 //!
 //! Numbers are those of the kernel's `rdma/rdma_netlink.h`.

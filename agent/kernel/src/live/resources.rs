@@ -1,5 +1,5 @@
 //! RDMA netlink: what processes and kernel users have made on a device, and the counters bound to it. Reads only. Called
-//! by [`super::Live`].
+//! by [`super::LiveKernel`].
 //!
 //! Numbers are those of the kernel's `rdma/rdma_netlink.h`.
 

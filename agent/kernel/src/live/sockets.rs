@@ -1,4 +1,4 @@
-//! Established TCP sockets by socket diagnosis (`sock_diag`). Reads only. Called by [`super::Live`].
+//! Established TCP sockets by socket diagnosis (`sock_diag`). Reads only. Called by [`super::LiveKernel`].
 //!
 //! Numbers are those of the kernel's `linux/inet_diag.h`, `linux/sock_diag.h` and `linux/tcp.h`.
 
@@ -24,7 +24,7 @@ const RTT_US: usize = 68;
 const BYTES_ACKED: usize = 120;
 const BYTES_RECEIVED: usize = 128;
 
-/// See [`crate::Calls::tcp_sockets`].
+/// See [`crate::KernelCalls::tcp_sockets`].
 pub fn tcp(netlink: &Lazy) -> Result<Vec<TcpSocket>, CallError> {
     let mut all = Vec::new();
     for (family, name) in [(libc::AF_INET, "IPv4"), (libc::AF_INET6, "IPv6")] {
@@ -66,7 +66,7 @@ pub(super) fn parse(message: &[u8]) -> Option<TcpSocket> {
         remote,
         cgroup: attribute(attributes, CGROUP_ID).and_then(|id| u64_at(id, 0)),
         // Older kernels have a shorter structure.
-        moved: u64_at(info, BYTES_ACKED).zip(u64_at(info, BYTES_RECEIVED)).map(Into::into),
+        transferred: u64_at(info, BYTES_ACKED).zip(u64_at(info, BYTES_RECEIVED)).map(Into::into),
         rtt: u32_at(info, RTT_US).filter(|us| *us > 0).map(|us| Duration::from_micros(us.into())),
     })
 }
@@ -101,14 +101,14 @@ mod tests {
             local: "10.0.0.1:5000".parse().unwrap(),
             remote: "10.0.0.2:41000".parse().unwrap(),
             cgroup: Some(4242),
-            moved: Some([1000, 7]),
+            transferred: Some([1000, 7]),
             rtt: Some(Duration::from_micros(250)),
         };
         assert_eq!(v4, want);
         // A socket of IPv6 that speaks IPv4; and a kernel that tells less.
         let mapped: Vec<u8> = "::ffff:10.0.0.2".parse::<Ipv6Addr>().unwrap().octets().to_vec();
         let v6 = parse(&answer(libc::AF_INET6, [(1, &[0xfd; 16]), (2, &mapped)], &info[..104])).unwrap();
-        assert_eq!((v6.remote, v6.moved), ("10.0.0.2:2".parse().unwrap(), None));
+        assert_eq!((v6.remote, v6.transferred), ("10.0.0.2:2".parse().unwrap(), None));
         assert_eq!(parse(&answer(libc::AF_INET, [(1, &[127, 0, 0, 1]), (2, &[127, 0, 0, 1])], &info)), None);
         assert_eq!(parse(&answer(libc::AF_INET, [(1, &[10, 0, 0, 1]), (2, &[10, 0, 0, 1])], &info)), None);
     }

@@ -208,9 +208,9 @@ impl Drop for Ethtool {
 /// A packet socket, for a program that looks at the packets of an interface. The program must take in nothing: nobody
 /// reads here.
 #[derive(Debug)]
-pub struct Tap(OwnedFd);
+pub struct PacketSocket(OwnedFd);
 
-impl Tap {
+impl PacketSocket {
     /// A socket that sees nothing yet.
     ///
     /// # Errors
@@ -235,7 +235,7 @@ impl Tap {
     }
 }
 
-impl AsFd for Tap {
+impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -259,7 +259,7 @@ pub fn interface_index(name: &str) -> io::Result<u32> {
 const NEAREST_BRIDGE: [u8; 8] = [0x01, 0x80, 0xc2, 0, 0, 0x0e, 0, 0];
 /// Type of its frames.
 const ETHERTYPE_LLDP: u16 = 0x88cc;
-/// Bytes of frames that wait to be read: of half a minute with several neighbours.
+/// Bytes of frames that wait to be read: of half a minute with several neighbors.
 const FRAMES_QUEUE: i32 = 32 << 10;
 
 /// A packet socket that takes in the LLDP frames of one interface.

@@ -1,4 +1,4 @@
-//! Port attributes and asynchronous events by libibverbs. Called by [`super::Live`] and [`super::events`].
+//! Port attributes and asynchronous events by libibverbs. Called by [`super::LiveKernel`] and [`super::events`].
 //!
 //! The library is loaded at run time by a small binding of our own. The crate `ibverbs` links it, so an agent built
 //! with it does not start on a host without rdma-core; `rdma-mummy-sys` and `sideway` load it at run time, but need

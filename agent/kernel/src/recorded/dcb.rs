@@ -1,4 +1,4 @@
-//! `DIR/dcb/<netdev>.json`. Called by [`super::Recorded`].
+//! `DIR/dcb/<netdev>.json`. Called by [`super::RecordedKernel`].
 //!
 //! The file is one object with the members `pfc`, `ets`, `app`, `buffer`, each as `dcb -j -s <member> show dev X`
 //! prints it. What a single one of these commands prints is accepted as it is, and so are several, one after another.

@@ -1,4 +1,4 @@
-//! `ethtool -i` and `ethtool -S` as text. Called by [`super::Recorded`].
+//! `ethtool -i` and `ethtool -S` as text. Called by [`super::RecordedKernel`].
 
 use crate::DriverInfo;
 

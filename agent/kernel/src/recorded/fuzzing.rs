@@ -8,7 +8,7 @@ pub fn file(text: &str) {
     _ = ethtool::driver(text);
     _ = ethtool::statistics(text, |_, _| {});
     _ = dcb::parse(text);
-    _ = lldp::neighbour(text);
+    _ = lldp::neighbor(text);
     _ = statistic::of_port(text, "mlx5_0", 1, &mut Vec::new());
     let Ok(rows) = rdma::rows(text) else { return };
     for link in rdma::links(&rows, &rows) {

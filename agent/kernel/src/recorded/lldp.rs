@@ -1,10 +1,10 @@
-//! `lldpctl -f json0 NETDEV`: the neighbour in it. Read by [`super::Recorded`].
+//! `lldpctl -f json0 NETDEV`: the neighbor in it. Read by [`super::RecordedKernel`].
 
-use crate::lldp::{Neighbour, port_name};
+use crate::lldp::{LldpNeighbor, port_name};
 use serde_json::Value;
 
-/// The first neighbour of an answer, if it has one.
-pub fn neighbour(text: &str) -> Result<Option<Neighbour>, serde_json::Error> {
+/// The first neighbor of an answer, if it has one.
+pub fn neighbor(text: &str) -> Result<Option<LldpNeighbor>, serde_json::Error> {
     let answer: Value = serde_json::from_str(text)?;
     // json0 has a list wherever there may be several.
     let of = |value: &Value, key: &str| value[key][0].clone();
@@ -16,5 +16,5 @@ pub fn neighbour(text: &str) -> Result<Option<Neighbour>, serde_json::Error> {
     let switch = if name.is_empty() { id } else { name };
     let (address, local) = (port_id["type"] == "mac", port_id["type"] == "local");
     let port = port_name(text(port_id), address, local, description);
-    Ok((!switch.is_empty()).then_some(Neighbour { switch, port }))
+    Ok((!switch.is_empty()).then_some(LldpNeighbor { switch, port }))
 }

@@ -1,4 +1,4 @@
-//! `rdma -j link|dev|resource show` and the recorded verbs attributes. Called by [`super::Recorded`].
+//! `rdma -j link|dev|resource show` and the recorded verbs attributes. Called by [`super::RecordedKernel`].
 //!
 //! iproute2's members differ between versions, so members are looked up by name and unknown ones are skipped.
 

@@ -1,4 +1,4 @@
-//! The recorded list of TCP sockets. Called by [`super::Recorded`]; [`super::write::tcp_sockets`] has the form.
+//! The recorded list of TCP sockets. Called by [`super::RecordedKernel`]; [`super::write::tcp_sockets`] has the form.
 
 use crate::TcpSocket;
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ pub fn tcp(rows: &[Map<String, Value>], root: &Path) -> Vec<TcpSocket> {
             local: end("local")?,
             remote: end("remote")?,
             cgroup: group.filter(below).and_then(inode),
-            moved: number("acked").zip(number("received")).map(Into::into),
+            transferred: number("acked").zip(number("received")).map(Into::into),
             rtt: number("rtt_us").map(Duration::from_micros),
         })
     };

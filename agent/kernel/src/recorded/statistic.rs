@@ -1,4 +1,4 @@
-//! `rdma -j statistic show`: one object a port, counters as members. Called by [`super::Recorded`].
+//! `rdma -j statistic show`: one object a port, counters as members. Called by [`super::RecordedKernel`].
 //!
 //! The file holds all ports and is read once a port and tick, so it is scanned without building a tree: members of
 //! other ports are skipped as soon as `ifname` and `port` are known, and iproute2 prints these first.

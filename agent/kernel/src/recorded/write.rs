@@ -1,4 +1,4 @@
-//! The texts of a recording, for `capture` and for simulators: what [`super::Recorded`] reads back.
+//! The texts of a recording, for `capture` and for simulators: what [`super::RecordedKernel`] reads back.
 //!
 //! Pure formatting; where each text belongs is in [`super::path`]. Formats of our own are described on their function.
 
@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    CmId, Dcb, DriverInfo, LinkState, Module, Neighbour, Qp, QpCounter, RdmaLink, TcpSocket, VerbsPort, table,
+    CmId, Dcb, DriverInfo, LinkState, LldpNeighbor, ModuleDiagnostics, Qp, QpCounter, RdmaLink, TcpSocket, VerbsPort,
+    table,
 };
 
 /// As `ethtool -i` prints.
@@ -30,7 +31,7 @@ pub fn ethtool_s<'a>(statistics: impl IntoIterator<Item = (&'a str, u64)>) -> St
     text
 }
 
-/// Own format: one object, `"group/attribute": value`, as [`crate::Calls::std_stats`] names them.
+/// Own format: one object, `"group/attribute": value`, as [`crate::KernelCalls::std_stats`] names them.
 pub fn std_stats(statistics: &[(Arc<str>, u64)]) -> String {
     let members: Map<_, _> = statistics.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
     lines(&Value::Object(members))
@@ -43,7 +44,7 @@ pub fn link(state: &LinkState, max_rate_bits: Option<u64>) -> String {
 }
 
 /// Own format: `{"temperature":°C,"supply":V,"lanes":[{"rx_power":W,"tx_power":W,"tx_bias":A}]}`; absent is null.
-pub fn module(module: &Module) -> String {
+pub fn module(module: &ModuleDiagnostics) -> String {
     let lanes: Vec<_> = module
         .lanes
         .iter()
@@ -53,10 +54,10 @@ pub fn module(module: &Module) -> String {
 }
 
 /// As `lldpctl -f json0` prints, as far as we read it.
-pub fn lldp(neighbour: &Neighbour) -> String {
+pub fn lldp(neighbor: &LldpNeighbor) -> String {
     let value = |text: &str| json!([{"value": text}]);
-    let id = json!([{"type": "ifname", "value": neighbour.port}]);
-    let interface = json!({"via": "LLDP", "chassis": [{"name": value(&neighbour.switch)}], "port": [{"id": id}]});
+    let id = json!([{"type": "ifname", "value": neighbor.port}]);
+    let interface = json!({"via": "LLDP", "chassis": [{"name": value(&neighbor.switch)}], "port": [{"id": id}]});
     lines(&json!({"lldp": [{"interface": [interface]}]}))
 }
 
@@ -153,8 +154,8 @@ pub fn tcp_sockets<'a>(sockets: impl IntoIterator<Item = (&'a TcpSocket, &'a str
             ("local", json!(socket.local)),
             ("remote", json!(socket.remote)),
             ("cgroup", json!(group)),
-            ("acked", json!(socket.moved.map(|[acked, _]| acked))),
-            ("received", json!(socket.moved.map(|[_, received]| received))),
+            ("acked", json!(socket.transferred.map(|[acked, _]| acked))),
+            ("received", json!(socket.transferred.map(|[_, received]| received))),
             ("rtt_us", json!(socket.rtt.map(|rtt| rtt.as_micros() as u64))),
         ])
     }))

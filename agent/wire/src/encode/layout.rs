@@ -5,7 +5,7 @@ use super::SCOPE;
 use super::point::Point;
 use crate::proto::{Writer, field_len};
 use crate::{Column, Section};
-use fabriclens_catalog::Kind;
+use fabriclens_catalog::MetricKind;
 use foldhash::{HashMap, HashMapExt as _};
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Layout {
 
 #[derive(Debug)]
 struct Group {
-    kind: Kind,
+    kind: MetricKind,
     places: Range<usize>,
     /// Name, help and unit in `fixed`.
     head: Range<usize>,
@@ -50,9 +50,9 @@ impl Group {
     /// Number of the field that holds the points.
     fn field(&self) -> u32 {
         match self.kind {
-            Kind::Gauge | Kind::Info => 5,
-            Kind::Counter => 7,
-            Kind::Histogram => 9,
+            MetricKind::Gauge | MetricKind::Info => 5,
+            MetricKind::Counter => 7,
+            MetricKind::Histogram => 9,
         }
     }
 }
@@ -93,7 +93,13 @@ impl Layout {
         for ticks in found.chunk_by(|a, b| (a.1, a.2) == (b.1, b.2)) {
             let from = fixed.len();
             for (name, value) in &column(&ticks[0]).labels {
-                fixed.attribute(if metric.kind == Kind::Histogram { 9 } else { 7 }, name, value, &mut pair, &mut any);
+                fixed.attribute(
+                    if metric.kind == MetricKind::Histogram { 9 } else { 7 },
+                    name,
+                    value,
+                    &mut pair,
+                    &mut any,
+                );
             }
             let place = |&(_, _, column, member): &_| Place { member, column, attributes: from..fixed.len() };
             self.places.extend(ticks.iter().map(place));
@@ -103,10 +109,10 @@ impl Layout {
         fixed.string(2, metric.help);
         fixed.string(3, metric.unit.ucum());
         let tail = fixed.len();
-        if matches!(metric.kind, Kind::Counter | Kind::Histogram) {
+        if matches!(metric.kind, MetricKind::Counter | MetricKind::Histogram) {
             fixed.varint_field(2, CUMULATIVE);
         }
-        if metric.kind == Kind::Counter {
+        if metric.kind == MetricKind::Counter {
             fixed.varint_field(3, 1); // monotonic
         }
         let end = fixed.len();
@@ -158,8 +164,8 @@ impl Layout {
 
     /// The points of a metric that are there.
     fn points<'a>(&'a self, group: &'a Group, members: &'a [&Section]) -> impl Iterator<Item = Point<'a>> {
-        let histogram = group.kind == Kind::Histogram;
-        let cumulative = histogram || group.kind == Kind::Counter;
+        let histogram = group.kind == MetricKind::Histogram;
+        let cumulative = histogram || group.kind == MetricKind::Counter;
         let point = move |place: &'a Place| {
             let section = members[place.member];
             let start = section.starts.get(place.column).copied().filter(|_| cumulative);

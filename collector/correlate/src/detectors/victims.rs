@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_loss_must_exceed_what_a_job_differs_by() {
-        let slowdown = |ratio, chance| JobSlowdown { ratio, chance, peak: 1.0 };
+        let slowdown = |ratio, noise| JobSlowdown { ratio, noise, peak: 1.0 };
         let mut limits = Thresholds::default();
         assert!(suffers(&limits, slowdown(0.88, 0.04)), "a steady job");
         assert!(!suffers(&limits, slowdown(0.92, 0.04)), "it lost less than a tenth");

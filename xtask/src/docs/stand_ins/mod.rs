@@ -137,7 +137,11 @@ mod tests {
         std::env::set_current_dir(root()).unwrap();
         for (right, wrong, says) in [
             ("cargo build --release", "cargo build --fast", "--fast"),
-            ("cargo test -p fabriclens --test restore", "cargo test -p fabriclens --test restored", "restored"),
+            (
+                "cargo test -p fabriclens --test integration -- restore",
+                "cargo test -p fabriclens --test restored",
+                "restored",
+            ),
             ("cargo test -p fabriclens-fuzz", "cargo test -p fabriclens-fuss", "fuss"),
             (
                 "cargo run --release -p fabriclens-store --example sled_index -- 3",

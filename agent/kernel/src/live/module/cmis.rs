@@ -1,7 +1,7 @@
 //! QSFP-DD, OSFP and other modules with CMIS: up to four banks of eight lanes, each monitor advertised.
 
 use super::{Half, amperes, celsius, upper, volts, watts, word};
-use crate::{Lane, Module};
+use crate::{ModuleDiagnostics, ModuleLane};
 
 /// Lower memory: bit 7 set when there is nothing but the lower memory and page 0.
 const FLAT: usize = 2;
@@ -34,7 +34,7 @@ pub fn banks(page1: &Half) -> u8 {
 }
 
 /// From the lower memory, page 0, and, unless flat, page 1 and page 0x11 of every bank.
-pub fn decode(lower: &Half, page0: &Half, page1: Option<&Half>, page11: &[Half]) -> Module {
+pub fn decode(lower: &Half, page0: &Half, page1: Option<&Half>, page11: &[Half]) -> ModuleDiagnostics {
     let monitors = page1.map(|page| upper(page, MODULE_MONITORS));
     let raw = word(lower, 14);
     let supply = volts(word(lower, 16)).filter(|_| monitors.is_none_or(|m| m & 2 != 0));
@@ -53,7 +53,7 @@ pub fn decode(lower: &Half, page0: &Half, page1: Option<&Half>, page11: &[Half])
         (0..LANES_PER_BANK).filter(move |lane| bank > 0 || upper(page0, LANES_MISSING) >> lane & 1 == 0).map(
             move |lane| {
                 let raw = |address: usize| word(page, address - 128 + lane * 2);
-                Lane {
+                ModuleLane {
                     rx_power: (has & RX_POWER != 0).then(|| watts(raw(186))),
                     tx_power: (has & TX_POWER != 0).then(|| watts(raw(154))),
                     tx_bias: (has & TX_BIAS != 0).then(|| amperes(raw(170)) * bias_scale),
@@ -62,7 +62,7 @@ pub fn decode(lower: &Half, page0: &Half, page1: Option<&Half>, page11: &[Half])
         )
     });
     let measured = !copper && has & (TX_BIAS | TX_POWER | RX_POWER) != 0;
-    Module { temperature, supply, lanes: if measured { lanes.collect() } else { Vec::new() } }
+    ModuleDiagnostics { temperature, supply, lanes: if measured { lanes.collect() } else { Vec::new() } }
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
         let mut lower = [0; 128];
         set(&mut lower, 14, 0x2a80);
         set(&mut lower, 16, 33_000);
-        assert_eq!(decode(&lower, &[0; 128], Some(&[0; 128]), &[[0; 128]]), Module::default());
+        assert_eq!(decode(&lower, &[0; 128], Some(&[0; 128]), &[[0; 128]]), ModuleDiagnostics::default());
         lower[FLAT] = 0x80;
         assert!(is_flat(&lower));
         assert_eq!(decode(&lower, &[0; 128], None, &[]).temperature, Some(42.5));

@@ -1,7 +1,7 @@
 //! SFP modules (SFF-8472): one lane, diagnostics at a second address, calibrated inside or by constants.
 
 use super::{Half, amperes, celsius, volts, watts, word};
-use crate::{Lane, Module};
+use crate::{ModuleDiagnostics, ModuleLane};
 
 /// Byte of the first address that tells what diagnostics there are.
 const KIND: usize = 92;
@@ -14,11 +14,11 @@ pub fn has_diagnostics(a0: &Half) -> bool {
 }
 
 /// From the lower halves of both addresses.
-pub fn decode(a0: &Half, a2: &Half) -> Module {
+pub fn decode(a0: &Half, a2: &Half) -> ModuleDiagnostics {
     let [temperature, supply, bias, tx, rx] = [96, 98, 100, 102, 104].map(|at| word(a2, at));
     if a0[KIND] & EXTERNAL == 0 {
-        let lane = Lane { rx_power: Some(watts(rx)), tx_power: Some(watts(tx)), tx_bias: Some(amperes(bias)) };
-        return Module { temperature: Some(celsius(temperature)), supply: volts(supply), lanes: vec![lane] };
+        let lane = ModuleLane { rx_power: Some(watts(rx)), tx_power: Some(watts(tx)), tx_bias: Some(amperes(bias)) };
+        return ModuleDiagnostics { temperature: Some(celsius(temperature)), supply: volts(supply), lanes: vec![lane] };
     }
     // Externally calibrated: value = slope * raw + offset; slopes are 8.8 fixed point.
     let linear =
@@ -28,12 +28,12 @@ pub fn decode(a0: &Half, a2: &Half) -> Module {
     let rx = rx_terms.iter().fold(0.0, |sum, term| sum * f64::from(rx) + term);
     // Constants of an unprogrammed module are anything: what cannot be is absent.
     let plausible = |value: f64| Some(value).filter(|v| v.is_finite() && *v >= 0.0);
-    let lane = Lane {
+    let lane = ModuleLane {
         rx_power: plausible(rx / 10_000_000.0),
         tx_power: plausible(linear(f64::from(tx), 80) / 10_000_000.0),
         tx_bias: plausible(linear(f64::from(bias), 76) / 500_000.0),
     };
-    Module {
+    ModuleDiagnostics {
         temperature: Some(linear(f64::from(temperature.cast_signed()), 84) / 256.0),
         supply: plausible(linear(f64::from(supply), 88) / 10_000.0),
         lanes: vec![lane],

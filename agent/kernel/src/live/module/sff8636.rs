@@ -1,7 +1,7 @@
 //! QSFP, QSFP+ and QSFP28 modules (SFF-8636): four lanes in the lower memory.
 
 use super::{Half, amperes, celsius, upper, volts, watts, word};
-use crate::{Lane, Module};
+use crate::{ModuleDiagnostics, ModuleLane};
 
 /// Upper page 0: device technology; transmitter kinds from 10 on are copper.
 const TECHNOLOGY: usize = 147;
@@ -11,18 +11,18 @@ const MONITORING: usize = 220;
 const TX_POWER: u8 = 0x04;
 
 /// From the lower memory and upper page 0.
-pub fn decode(lower: &Half, page0: &Half) -> Module {
+pub fn decode(lower: &Half, page0: &Half) -> ModuleDiagnostics {
     let supply = volts(word(lower, 26));
     let raw = word(lower, 22);
     // Cables without sensors answer zeros: a working sensor never shows exactly 0 degrees without a supply.
     let temperature = (raw != 0 || supply.is_some()).then(|| celsius(raw));
     let optical = upper(page0, TECHNOLOGY) >> 4 < FIRST_COPPER && temperature.is_some();
-    let lane = |lane: usize| Lane {
+    let lane = |lane: usize| ModuleLane {
         rx_power: Some(watts(word(lower, 34 + lane * 2))),
         tx_power: (upper(page0, MONITORING) & TX_POWER != 0).then(|| watts(word(lower, 50 + lane * 2))),
         tx_bias: Some(amperes(word(lower, 42 + lane * 2))),
     };
-    Module { temperature, supply, lanes: if optical { (0..4).map(lane).collect() } else { Vec::new() } }
+    ModuleDiagnostics { temperature, supply, lanes: if optical { (0..4).map(lane).collect() } else { Vec::new() } }
 }
 
 #[cfg(test)]
@@ -66,6 +66,6 @@ mod tests {
         let mut page0 = [0; 128];
         page0[147 - 128] = 0xa0;
         assert_eq!(decode(&measured(), &page0).lanes, []);
-        assert_eq!(decode(&[0; 128], &page0), Module::default());
+        assert_eq!(decode(&[0; 128], &page0), ModuleDiagnostics::default());
     }
 }
