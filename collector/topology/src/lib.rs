@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabriclens_correlate::Topology;
-use fabriclens_correlate::topology::{HostNames, PortInfo, TopologySource, merge, told};
+use fabriclens_correlate::topology::{HostNames, PortInfo, TopologySource, from_agents, merge};
 use fabriclens_promql::{Engine, QueryError, Value};
 use fabriclens_store::Store;
 use parking_lot::{Mutex, RwLock};
@@ -143,7 +143,7 @@ impl Topologies {
             round.heard.hear(reports, now_ms);
         }
         let ports: Vec<PortInfo> = round.heard.ports();
-        let mut described = told(&ports);
+        let mut described = from_agents(&ports);
         described.extend(round.files.described().chain(&round.inferred).cloned());
         let new = merge(&described, &HostNames::new(&ports, &self.aliases));
         let (held, old) = self.current.read().clone();

@@ -5,12 +5,13 @@
 //! Each port is compared with those few whose bytes are nearest to its own, so the cost grows with the number of ports
 //! and not with its square. Ports whose pair is known are compared with that alone.
 
-use crate::baseline::window::Window;
 use crate::model::fabric::Fabric;
+use crate::model::frame::Frame;
 use crate::model::ports::Port;
 use crate::model::signal::Signal;
 use crate::model::topology::{Cable, CableEnd, Provenance, Role, TopologySource};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// Ticks that are compared.
 pub(crate) const TICKS: usize = 20;
@@ -59,7 +60,7 @@ pub(crate) struct Cables {
 
 impl Cables {
     /// Looks at the last ticks. Returns whether other cables are known now.
-    pub fn update(&mut self, now: &Window, fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> bool {
+    pub fn update(&mut self, frames: &[Arc<Frame>], fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> bool {
         let before: Vec<[usize; 2]> = self.known().collect();
         // Who is told more surely needs no guess, and one of two may have proven to be a host.
         let forwards = |port: usize| is_switch(fabric.ports.list[port].end.node);
@@ -69,7 +70,7 @@ impl Cables {
         let free = || (0..fabric.ports.list.len()).filter(|p| is_free(fabric, *p));
         // Most fabrics have no switch that tells its counters.
         if free().any(forwards) {
-            let all: Vec<Moving> = free().filter_map(|p| Moving::new(now, p, forwards(p))).collect();
+            let all: Vec<Moving> = free().filter_map(|p| Moving::new(frames, p, forwards(p))).collect();
             self.vote(&all, fabric);
         }
         std::mem::take(&mut self.fewer) || !self.known().eq(before)
@@ -163,9 +164,9 @@ fn is_free(fabric: &Fabric, port: usize) -> bool {
 
 impl Moving {
     /// `None` where too little was measured or too little moves.
-    fn new(now: &Window, port: usize, is_switch: bool) -> Option<Self> {
+    fn new(frames: &[Arc<Frame>], port: usize, is_switch: bool) -> Option<Self> {
         let summed = |signal| -> Vec<f32> {
-            let values: Vec<f64> = now.frames().iter().map(|f| f.get(signal, port).unwrap_or(f64::NAN)).collect();
+            let values: Vec<f64> = frames.iter().map(|f| f.get(signal, port).unwrap_or(f64::NAN)).collect();
             values.windows(SUMMED).map(|w| w.iter().sum::<f64>() as f32).collect()
         };
         let mean =

@@ -176,7 +176,7 @@ impl IncidentTracker {
         let now = self.eval.history.between(to_ns - (inferred_cables::TICKS as i64) * step, to_ns);
         let is_switch = |node: usize| is_switch(&self.eval.fabric, node);
         self.cables
-            .update(&now, &self.eval.fabric, is_switch)
+            .update(now.frames(), &self.eval.fabric, is_switch)
             .then(|| self.cables.as_source(&self.eval.fabric, is_switch))
     }
 

@@ -1,7 +1,7 @@
 //! Topologies: each format is read, names become those of agents, and sources that do not agree are told.
 
 use fabriclens_correlate::topology::{
-    HostNames, PortInfo, Provenance, Role, Topology, TopologyError, TopologySource, merge, parse, told,
+    HostNames, PortInfo, Provenance, Role, Topology, TopologyError, TopologySource, from_agents, merge, parse,
 };
 use fabriclens_model::Labels;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ fn ports(rows: &[&[(&str, &str)]]) -> Vec<PortInfo> {
 
 /// All that agents and files say.
 fn all(ports: &[PortInfo], files: &[TopologySource]) -> Topology {
-    let mut described = told(ports);
+    let mut described = from_agents(ports);
     described.extend(files.iter().cloned());
     merge(&described, &HostNames::new(ports, &BTreeMap::new()))
 }

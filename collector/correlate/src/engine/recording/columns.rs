@@ -1,6 +1,6 @@
 //! `ports.csv.gz`: which column is which series.
 
-use super::RecordingError;
+use super::error::RecordingError;
 use fabriclens_model::{Labels, Memory, Series, settle};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};

@@ -1,6 +1,6 @@
 //! `topology.json` and `jobs.json`.
 
-use super::RecordingError;
+use super::error::RecordingError;
 use crate::model::topology::{Id, TopologySource, parse};
 use serde::Deserialize;
 use std::path::Path;

@@ -2,47 +2,16 @@
 //! switches would have sent, so that the same questions find them.
 
 mod columns;
+mod error;
 mod files;
+
+pub use error::RecordingError;
 
 use crate::model::fabric::{Fabric, Job};
 use crate::model::ports::Ports;
-use crate::model::topology::{HostNames, LinkEnd, Role, TopologyError, TopologySource, merge, port_name};
+use crate::model::topology::{HostNames, LinkEnd, Role, TopologySource, merge, port_name};
 use fabriclens_model::Memory;
 use std::path::Path;
-
-/// Why a recording is not taken; names the file and what is wrong.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordingError {
-    /// It cannot be read.
-    #[error("cannot read {path}: {error}")]
-    Read {
-        /// Which file.
-        path: String,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// It is not JSON of the expected form.
-    #[error("{path} is not understood: {error}")]
-    Json {
-        /// Which file.
-        path: String,
-        /// Why.
-        error: serde_json::Error,
-    },
-    /// Its topology.
-    #[error(transparent)]
-    Topology(#[from] TopologyError),
-    /// A row of the table.
-    #[error("{path}, line {line}: {what}")]
-    Row {
-        /// Which file.
-        path: String,
-        /// From 1.
-        line: usize,
-        /// What is wrong with it.
-        what: String,
-    },
-}
 
 /// What is left out or changed in reading.
 #[derive(Clone, Copy, Debug)]

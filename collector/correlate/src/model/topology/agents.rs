@@ -1,7 +1,8 @@
 //! What agents tell of their ports in `fabric_port_info`: what they are called, which rail they belong to, and the switch
 //! and port that they hear at the other end of the cable (LLDP).
 
-use super::{Cable, CableEnd, Provenance, Role, TopologySource};
+use super::source::{Cable, CableEnd, TopologySource};
+use super::types::{Provenance, Role};
 use fabriclens_model::Labels;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +68,7 @@ pub fn port_name(labels: &Labels) -> String {
 }
 
 /// What ports hear of their neighbours, and what follows from their rails where they hear nothing.
-pub fn told(ports: &[PortInfo]) -> Vec<TopologySource> {
+pub fn from_agents(ports: &[PortInfo]) -> Vec<TopologySource> {
     let ports: BTreeSet<&PortInfo> = ports.iter().collect();
     let mut heard = TopologySource::new("agents (LLDP)", "LLDP");
     let mut inferred = TopologySource::new("the rails of ports", "rails");

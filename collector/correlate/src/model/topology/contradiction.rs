@@ -1,6 +1,6 @@
 //! Where sources do not agree, and how that is told.
 
-use super::Provenance;
+use super::types::Provenance;
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter};
 

@@ -1,6 +1,7 @@
 //! What the tools of InfiniBand have in common: GUIDs, node descriptions, rates, and cables between numbered ports.
 
-use super::{Cable, CableEnd, GBPS, Provenance, Role, TopologySource};
+use super::source::{Cable, CableEnd, TopologySource};
+use super::types::{GBPS, Provenance, Role};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What is at an end of a cable.

@@ -3,9 +3,8 @@
 //! `  101    4[  ] ==( 4X   53.125 Gbps Active/  LinkUp)==>   8    1[  ] "node08 mlx5_0" ( )`; with `--line` each end has its
 //! GUID and the near one its description before the LID.
 
-use super::TopologySource;
-use super::described::Wrong;
 use super::ib::{IbDump, IbPort, NodeType, guid, rate};
+use super::source::{FormatError, TopologySource};
 use std::collections::HashMap;
 
 pub(super) fn fits(text: &str) -> bool {
@@ -34,7 +33,7 @@ type PortAndLid = (IbPort, u32);
 /// Two ends and what the link carries.
 type LinkRow = (PortAndLid, PortAndLid, Option<f64>);
 
-pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
     let mut of: Option<IbPort> = None;
     let mut rows = Vec::new();
     for (n, line) in text.lines().enumerate() {
@@ -63,7 +62,7 @@ pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
     Ok(())
 }
 
-pub(super) fn read_lines(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+pub(super) fn read_lines(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
     let mut walk = IbDump::default();
     for (n, line) in text.lines().enumerate().filter(|(_, line)| line.contains("==(")) {
         match row(line) {

@@ -1,8 +1,7 @@
 //! `ibnetdiscover`: a block for each node, in it a line for each of its ports that has a cable.
 
-use super::TopologySource;
-use super::described::Wrong;
 use super::ib::{IbDump, IbPort, NodeType, guid, rate};
+use super::source::{FormatError, TopologySource};
 
 pub(super) fn fits(text: &str) -> bool {
     text.lines().any(|line| header(line).is_some())
@@ -19,7 +18,7 @@ fn header(line: &str) -> Option<IbPort> {
     Some(IbPort { kind, guids: vec![node_guid(id)?], description, port: 0 })
 }
 
-pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
     let mut walk = IbDump::default();
     let mut of: Option<IbPort> = None;
     for (n, line) in text.lines().enumerate() {

@@ -2,9 +2,8 @@
 //!
 //! `CA     8  1 0x0002c90300c00081 4x HDR - SW   101  4 0x0002c90300a00002 ( 'node08 mlx5_0' - 'leaf2' )`
 
-use super::TopologySource;
-use super::described::Wrong;
 use super::ib::{IbDump, IbPort, NodeType, guid, rate};
+use super::source::{FormatError, TopologySource};
 
 pub(super) fn fits(text: &str) -> bool {
     text.lines().any(|line| jack(line.split_whitespace()).is_some())
@@ -19,7 +18,7 @@ fn jack<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<IbPort> {
     Some(IbPort { kind: Some(kind), guids: vec![guid], description: String::new(), port })
 }
 
-pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
     let mut walk = IbDump::default();
     for (n, line) in text.lines().enumerate() {
         let Some(mut near) = jack(line.split_whitespace()) else {

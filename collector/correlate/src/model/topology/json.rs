@@ -2,8 +2,8 @@
 //! `b_port`, and if known `rate_gbps` and `rail`). What the API answers (`nodes` in place of the first two) is read too,
 //! so a topology can be taken from one collector to another.
 
-use super::described::Wrong;
-use super::{Cable, CableEnd, GBPS, Provenance, Role, TopologySource};
+use super::source::{Cable, CableEnd, FormatError, TopologySource};
+use super::types::{GBPS, Provenance, Role};
 use serde::Deserialize;
 use std::collections::HashSet;
 
@@ -65,7 +65,7 @@ pub(super) fn fits(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.contains("\"links\"")
 }
 
-pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
     // The API wraps what it answers.
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -94,7 +94,7 @@ pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
             continue;
         }
         let side = |node, port: Option<Id>| {
-            let port = port.map(Id::text).filter(|p| !p.starts_with(super::UNKNOWN)).unwrap_or_default();
+            let port = port.map(Id::text).filter(|p| !p.starts_with(super::types::UNKNOWN)).unwrap_or_default();
             CableEnd { node, port, ..CableEnd::default() }
         };
         let sides = [side(a, a_port), side(b, b_port)];

@@ -2,9 +2,10 @@
 //! it is told.
 
 use super::contradiction::{Claim, Contradiction};
-use super::described::{Cable, CableEnd, TopologySource};
 use super::names::{HostNames, ResolvedEnd, short};
-use super::{Link, LinkEnd, Node, Provenance, Role, Topology, UNKNOWN};
+use super::source::{Cable, CableEnd, TopologySource};
+use super::types::{Link, LinkEnd, Node, Provenance, Role, UNKNOWN};
+use super::wiring::Topology;
 use std::collections::{HashMap, HashSet};
 
 /// Contradictions that are kept: more are a file of another fabric.

@@ -1,7 +1,8 @@
 //! From names that sources use for hosts and their ports to those that agents, and so series, have.
 
-use super::described::CableEnd;
-use super::{PortInfo, ib};
+use super::agents::PortInfo;
+use super::ib;
+use super::source::CableEnd;
 use std::collections::{BTreeMap, HashMap, hash_map::Entry};
 
 /// See the module.

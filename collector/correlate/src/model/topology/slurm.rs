@@ -1,8 +1,8 @@
 //! Slurm's `topology.conf` (tree and block), and what `scontrol show topology` prints. Nobody names ports there, and
 //! `LinkSpeed` has no unit. Topograph writes this format too, with real names of switches in comments.
 
-use super::described::Wrong;
-use super::{Cable, CableEnd, Provenance, Role, TopologySource};
+use super::source::{Cable, CableEnd, FormatError, TopologySource};
+use super::types::{Provenance, Role};
 use fabriclens_model::hostlist;
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub(super) fn fits(text: &str) -> bool {
         .any(|line| first(line).is_some_and(|key| (key == "switchname" || key == "blockname") && line.contains('=')))
 }
 
-pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
     let real = real_names(text);
     let mut from = 1;
     let mut whole = String::new();

@@ -3,9 +3,8 @@
 //! Read line by line, in the block style that both document; quotes and lists in brackets are understood, anchors and
 //! braces are not.
 
-use super::TopologySource;
-use super::described::Wrong;
 use super::slurm;
+use super::source::{FormatError, TopologySource};
 use fabriclens_model::hostlist;
 
 /// A switch or a block, as far as it was read.
@@ -28,7 +27,7 @@ fn pair(line: &str) -> Option<(&str, &str)> {
     (value.is_empty() || value.starts_with(' ')).then_some((key.trim(), value.trim()))
 }
 
-pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
     let mut item: Option<Item> = None;
     // The key whose list goes on over lines.
     let mut list = "";

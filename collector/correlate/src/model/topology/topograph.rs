@@ -1,8 +1,8 @@
 //! What NVIDIA's topograph gives with its `graph` engine: for each instance the switches above it, nearest first. With
 //! its other engines it writes Slurm's formats.
 
-use super::described::Wrong;
-use super::{Cable, CableEnd, Provenance, Role, TopologySource};
+use super::source::{Cable, CableEnd, FormatError, TopologySource};
+use super::types::{Provenance, Role};
 use serde::Deserialize;
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ pub(super) fn fits(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.contains("\"instances\"")
 }
 
-pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), Wrong> {
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
     let graph: Graph = serde_json::from_str(text).map_err(|e| (e.line(), e.to_string()))?;
     let mut told = HashSet::new();
     for (n, instance) in graph.instances.into_iter().enumerate() {
