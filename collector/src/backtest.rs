@@ -1,6 +1,6 @@
 //! `fabriclens backtest`: the detectors over recordings; needs no collector.
 
-use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::Incident;
 use fabriclens_correlate::recording::{ReadAs, Recording, RecordingError};
 use fabriclens_promql::QueryError;
 

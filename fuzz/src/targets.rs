@@ -220,7 +220,7 @@ fn host(bytes: &[u8]) {
 fn of_topology(bytes: &[u8]) {
     text(bytes, |text| {
         if let Ok(described) = topology::parse("fuzz", text) {
-            _ = topology::merge(&[described], &topology::Names::new(&[], &BTreeMap::new()));
+            _ = topology::merge(&[described], &topology::HostNames::new(&[], &BTreeMap::new()));
         }
     });
 }

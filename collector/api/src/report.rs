@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use fabriclens_correlate::Severity;
 use fabriclens_correlate::Topology;
-use fabriclens_correlate::incident::Severity;
-use fabriclens_correlate::topology::{Known, Role};
+use fabriclens_correlate::topology::{Provenance, Role};
 use fabriclens_jobs::{Filter, Job, Key, Registry};
 use fabriclens_model::Budget as _;
 use fabriclens_promql::QueryError;
@@ -81,7 +81,7 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
 /// The switches that hosts are cabled to. What is only guessed from rails is no cable.
 fn leaves(topology: &Topology) -> Leaves {
     let mut leaves = Leaves::new();
-    for link in topology.links.iter().filter(|link| link.known != Known::Inferred) {
+    for link in topology.links.iter().filter(|link| link.known != Provenance::Inferred) {
         let [a, b] = [0, 1].map(|end| &topology.nodes[link.ends[end].node]);
         for (host, leaf) in [(a, b), (b, a)] {
             if host.role == Role::Host && leaf.role != Role::Host {

@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use crate::duration::QuantityError;
 use crate::thresholds::ThresholdError;
-use fabriclens_correlate::Limits as Thresholds;
+use fabriclens_correlate::Thresholds;
 use fabriclens_store::SeriesLimits;
 
 /// Everything the collector can be told, checked.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabriclens_correlate::{LimitError, Limits, limits};
+use fabriclens_correlate::{OverrideError, Thresholds, detectors};
 
 use crate::nearest;
 
@@ -19,7 +19,7 @@ pub enum ThresholdError {
     },
     /// It cannot be so.
     #[error(transparent)]
-    Value(LimitError),
+    Value(OverrideError),
     /// Not of the form.
     #[error("{0:?} is not NAME=NUMBER, as in host_pause.held=0.02")]
     Form(String),
@@ -29,13 +29,13 @@ pub enum ThresholdError {
 ///
 /// # Errors
 /// [`ThresholdError`].
-pub fn set(limits: &mut Limits, name: &str, value: f64) -> Result<(), ThresholdError> {
+pub fn set(limits: &mut Thresholds, name: &str, value: f64) -> Result<(), ThresholdError> {
     limits.set(name, value).map_err(|error| match error {
-        LimitError::Unknown(name) => {
-            let hint = nearest(&name, limits::all().map(|l| l.name));
+        OverrideError::Unknown(name) => {
+            let hint = nearest(&name, detectors::thresholds().map(|l| l.name));
             ThresholdError::Unknown { name, hint }
         }
-        error @ LimitError::Value { .. } => ThresholdError::Value(error),
+        error @ OverrideError::Value { .. } => ThresholdError::Value(error),
     })
 }
 
@@ -43,8 +43,8 @@ pub fn set(limits: &mut Limits, name: &str, value: f64) -> Result<(), ThresholdE
 ///
 /// # Errors
 /// [`ThresholdError`] of the first that is wrong.
-pub fn of_flags(flags: &[String]) -> Result<Limits, ThresholdError> {
-    let mut limits = Limits::default();
+pub fn of_flags(flags: &[String]) -> Result<Thresholds, ThresholdError> {
+    let mut limits = Thresholds::default();
     for flag in flags {
         let form = || ThresholdError::Form(flag.clone());
         let (name, value) = flag.split_once('=').ok_or_else(form)?;
@@ -57,8 +57,8 @@ pub fn of_flags(flags: &[String]) -> Result<Limits, ThresholdError> {
 ///
 /// # Errors
 /// [`ThresholdError`] of the first that is wrong.
-pub fn of_tables(tables: &BTreeMap<String, BTreeMap<String, f64>>) -> Result<Limits, ThresholdError> {
-    let mut limits = Limits::default();
+pub fn of_tables(tables: &BTreeMap<String, BTreeMap<String, f64>>) -> Result<Thresholds, ThresholdError> {
+    let mut limits = Thresholds::default();
     for (detector, numbers) in tables {
         for (name, value) in numbers {
             set(&mut limits, &format!("{detector}.{name}"), *value)?;
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn flags_are_taken_and_wrong_ones_are_explained() {
         let limits = of_flags(&["host_pause.held=0.5".into(), "wait.paused = 0.2".into()]).unwrap();
-        let held = limits::all().find(|l| l.name == "host_pause.held").unwrap();
+        let held = detectors::thresholds().find(|l| l.name == "host_pause.held").unwrap();
         assert_eq!(limits.get(held), 0.5);
         let error = of_flags(&["host_pause.hold=0.5".into()]).unwrap_err();
         assert_eq!(error.to_string(), "there is no threshold host_pause.hold; did you mean host_pause.held?");

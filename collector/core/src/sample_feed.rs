@@ -1,7 +1,7 @@
 //! A copy of what is written, for who judges samples as they arrive. It holds a bounded number of values: who does not
 //! keep up loses the oldest, and ingest never waits.
 
-use fabriclens_correlate::Spans;
+use fabriclens_correlate::TimeSpans;
 use fabriclens_store::RowGroup;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ struct Waiting {
     requests: VecDeque<Vec<RowGroup>>,
     values: usize,
     lost: u64,
-    spans: Spans,
+    spans: TimeSpans,
 }
 
 /// What has come since it was last asked for.

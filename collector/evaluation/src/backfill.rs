@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::Incident;
 use fabriclens_correlate::topology::port_name;
-use fabriclens_correlate::{ALL, Fabric, Frame, Job, Ports, Row, Topology, Watch, ask, frames};
+use fabriclens_correlate::{ALL, Fabric, Frame, IncidentTracker, Job, Ports, SignalSpec, Topology, ask, frames};
 use fabriclens_model::{Matcher, Read};
 use fabriclens_promql::{Engine, QueryError};
 
@@ -27,7 +27,7 @@ const PORTS: &str = "fabric_port_io_bytes_total";
 
 /// A question that is asked now and then; its answer holds until the next.
 struct Asked {
-    row: &'static Row,
+    row: &'static SignalSpec,
     answer: Vec<(usize, f64)>,
 }
 
@@ -35,7 +35,7 @@ struct Asked {
 pub(super) struct Eyes {
     state: AppState,
     engine: Engine,
-    pub(super) watch: Watch,
+    pub(super) watch: IncidentTracker,
     asked: Vec<Asked>,
     /// Which was asked last.
     turn: usize,
@@ -43,10 +43,10 @@ pub(super) struct Eyes {
 
 impl Eyes {
     /// That know nothing yet, and ask these questions.
-    pub(super) fn new(state: &AppState, questions: impl IntoIterator<Item = &'static Row>) -> Self {
+    pub(super) fn new(state: &AppState, questions: impl IntoIterator<Item = &'static SignalSpec>) -> Self {
         let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
         Self {
-            watch: Watch::new(fabric, state.config.thresholds.clone()),
+            watch: IncidentTracker::new(fabric, state.config.thresholds.clone()),
             engine: engine(&state.config.query),
             state: state.clone(),
             asked: questions.into_iter().map(|row| Asked { row, answer: Vec::new() }).collect(),
@@ -110,7 +110,7 @@ impl Eyes {
     /// These jobs run and no others.
     pub(super) fn employ(&mut self, jobs: &[fabriclens_jobs::Job]) {
         let jobs = jobs.iter().map(|job| job_of(self.watch.fabric(), job)).collect();
-        self.watch.employ(jobs);
+        self.watch.set_jobs(jobs);
     }
 
     /// Shows what was calm before what is open at an instant, and says from when on frames are to be shown.
@@ -121,7 +121,7 @@ impl Eyes {
         let young = open.iter().filter(|i| !Self::stands(i, at)).map(begin_ms).min().map(frame_of);
         if !open.is_empty() {
             for frame in self.calm(young.unwrap_or(at))? {
-                self.watch.was_calm(frame);
+                self.watch.add_baseline_frame(frame);
             }
         }
         Ok(young.map_or(at - BEFORE_MS, |first| first.max(at - BEFORE_MS)))
@@ -148,7 +148,7 @@ impl Eyes {
             tracing::warn!(%error, id = incident.id, "what was before an incident cannot be read; it may seem to be over");
             Vec::new()
         });
-        self.watch.resume_beside(incident, calm, now.saturating_mul(1_000_000))
+        self.watch.resume_with_baseline(incident, calm, now.saturating_mul(1_000_000))
     }
 
     /// Whether it began so long before an instant that it is a part of what is usual.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
-use fabriclens_correlate::{End, HostPort, Watch, connected};
+use fabriclens_correlate::{HostPort, IncidentTracker, LinkEnd, connected};
 
 use fabriclens_state::AppState;
 
@@ -29,7 +29,7 @@ struct Asked {
 
 impl Flows {
     /// Tells what was answered, and asks of the next port as of an instant (Unix ms).
-    pub(super) fn round(&mut self, state: &AppState, watch: &mut Watch, now_ms: i64) {
+    pub(super) fn round(&mut self, state: &AppState, watch: &mut IncidentTracker, now_ms: i64) {
         if let Some(asked) = &self.asked {
             let found = match asked.answer.try_recv() {
                 Err(TryRecvError::Empty) => return,
@@ -48,7 +48,7 @@ impl Flows {
             return;
         }
         let Some(port) = watch.unconnected() else { return };
-        let End { node, port: name } = &watch.fabric().ports.list[port].end;
+        let LinkEnd { node, port: name } = &watch.fabric().ports.list[port].end;
         let of = (watch.fabric().topology.nodes[*node].name.clone(), name.clone());
         let (tell, answer) = sync_channel(1);
         let (data, to) = (state.data.clone(), of.clone());
@@ -67,7 +67,7 @@ impl Flows {
     }
 }
 
-fn at(watch: &Watch, (host, port): &HostPort) -> Option<usize> {
+fn at(watch: &IncidentTracker, (host, port): &HostPort) -> Option<usize> {
     let fabric = watch.fabric();
-    fabric.ports.at(&End { node: fabric.topology.node(host)?, port: port.clone() })
+    fabric.ports.at(&LinkEnd { node: fabric.topology.node(host)?, port: port.clone() })
 }

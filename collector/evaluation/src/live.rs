@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabriclens_correlate::incident::Incident;
-use fabriclens_correlate::{DoubtReason, Fabric, Frame, Node, Role, Standing, Topology};
+use fabriclens_correlate::Incident;
+use fabriclens_correlate::{Fabric, Frame, ImplausibleReason, Node, Role, StreamingEval, Topology};
 use fabriclens_promql::QueryError;
 use fabriclens_store::RowGroup;
 use tokio::sync::watch::Receiver;
@@ -65,7 +65,7 @@ pub fn run(state: AppState, stop: Receiver<bool>) -> impl Future<Output = ()> + 
 struct Live {
     state: AppState,
     eyes: Eyes,
-    standing: Standing,
+    standing: StreamingEval,
     /// What came too late for it, and what was found in that.
     late: Arc<Late>,
     /// When the next question is asked, Unix ms.
@@ -90,14 +90,14 @@ struct Live {
     /// Told once, until it is over.
     behind: bool,
     full: bool,
-    doubts: BTreeSet<(usize, DoubtReason)>,
+    doubts: BTreeSet<(usize, ImplausibleReason)>,
     /// When is judged next: large fabrics take their time.
     next: Instant,
 }
 
 impl Live {
     fn new(state: AppState, late: Arc<Late>, open: Vec<Incident>) -> Self {
-        let (standing, asked) = Standing::new(STEP_MS);
+        let (standing, asked) = StreamingEval::new(STEP_MS);
         Self {
             eyes: Eyes::new(&state, asked),
             state,
@@ -146,15 +146,15 @@ impl Live {
         self.flows.round(&self.state, &mut self.eyes.watch, now);
         self.state.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
-        let mut seen = self.eyes.watch.judge();
+        let mut seen = self.eyes.watch.evaluate();
         seen.extend(self.eyes.watch.open());
         self.state.book.update(now.saturating_mul(1_000_000), &seen);
-        if self.eyes.watch.is_full() && !self.full {
+        if self.eyes.watch.is_at_limit() && !self.full {
             tracing::warn!(
                 "so many incidents are open that more trouble is told by none: end what stands for long, or raise its threshold"
             );
         }
-        self.full = self.eyes.watch.is_full();
+        self.full = self.eyes.watch.is_at_limit();
         self.doubt();
         let took = began.elapsed();
         self.state.telemetry.verdict_seconds.with_label_values(&["judge"]).observe(took.as_secs_f64());
@@ -255,12 +255,12 @@ impl Live {
 
     /// Tells whose counters cannot be right, when that changes.
     fn doubt(&mut self) {
-        let doubts: BTreeSet<_> = self.eyes.watch.doubts().collect();
+        let doubts: BTreeSet<_> = self.eyes.watch.implausible().collect();
         if doubts == self.doubts {
             return;
         }
         let fabric = self.eyes.watch.fabric();
-        let labels = |(at, reason): &(usize, DoubtReason)| {
+        let labels = |(at, reason): &(usize, ImplausibleReason)| {
             let end = &fabric.ports.list[*at].end;
             [fabric.topology.nodes[end.node].name.as_str(), end.port.as_str(), reason.name()]
         };
@@ -343,7 +343,7 @@ impl Live {
         for incident in self.late.take_up() {
             let id = incident.id.clone();
             let calm = self.eyes.calm(frame_of(incident.start_ns / 1_000_000)).unwrap_or_default();
-            if !self.eyes.watch.resume_beside(&incident, calm, now.saturating_mul(1_000_000)) {
+            if !self.eyes.watch.resume_with_baseline(&incident, calm, now.saturating_mul(1_000_000)) {
                 tracing::info!(
                     id,
                     "an incident that was found in late samples is over: the fabric no longer has its place"

@@ -1,8 +1,8 @@
 //! An incident as the book keeps it: what the machine says, its history, and what people say, which the machine never
 //! overwrites.
 
-use fabriclens_correlate::Kind;
-use fabriclens_correlate::incident::{Incident, Place, Severity};
+use fabriclens_correlate::IncidentKind;
+use fabriclens_correlate::{Incident, Location, Severity};
 use serde::{Deserialize, Serialize};
 
 use fabriclens_core::time::format_time;
@@ -84,7 +84,7 @@ pub enum Judged {
     /// Nothing that anybody need look at.
     NotAProblem,
     /// Another kind.
-    Kind(Kind),
+    Kind(IncidentKind),
 }
 
 /// How [`Judged::NotAProblem`] is written.
@@ -237,7 +237,7 @@ impl Record {
     }
 
     /// The kind that counts: a person's word is above the machine's. `None`: no problem.
-    pub fn kind(&self) -> Option<Kind> {
+    pub fn kind(&self) -> Option<IncidentKind> {
         match &self.reclassified {
             None => Some(self.incident.kind),
             Some(Reclassified { kind: Judged::Kind(kind), .. }) => Some(*kind),
@@ -257,10 +257,10 @@ impl Record {
 
     /// Whether a node is its root or an end of it, or has a port that it keeps from sending.
     pub fn touches(&self, node: &str) -> bool {
-        let of = |place: &Place| match place {
-            Place::Port { node: n, .. } | Place::Switch { node: n } | Place::Host { node: n } => n == node,
-            Place::Link { a, b, .. } => a == node || b == node,
-            Place::Job { .. } | Place::Fabric => false,
+        let of = |place: &Location| match place {
+            Location::Port { node: n, .. } | Location::Switch { node: n } | Location::Host { node: n } => n == node,
+            Location::Link { a, b, .. } => a == node || b == node,
+            Location::Job { .. } | Location::Fabric => false,
         };
         of(&self.incident.root) || self.incident.victim_ports.iter().any(of)
     }
@@ -268,7 +268,7 @@ impl Record {
     /// What a job has to do with it.
     pub fn role(&self, job: &str) -> Option<&'static str> {
         let incident = &self.incident;
-        let root = matches!(&incident.root, Place::Job { job: j, .. } if j == job);
+        let root = matches!(&incident.root, Location::Job { job: j, .. } if j == job);
         if root || incident.culprit_jobs.iter().any(|j| j == job) {
             Some("culprit")
         } else {
@@ -278,7 +278,7 @@ impl Record {
 }
 
 /// As the API writes it.
-pub fn kind_text(kind: Kind) -> String {
+pub fn kind_text(kind: IncidentKind) -> String {
     // A kind without fields always has a name.
     serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -297,32 +297,32 @@ fn end_text(node: &str, port: &str) -> String {
 }
 
 /// A place in words: `h3 port 1`, `link leaf1 port 5 - spine2 port 1`.
-pub fn root_text(place: &Place) -> String {
+pub fn root_text(place: &Location) -> String {
     match place {
-        Place::Port { node, port, .. } => format!("{node} port {port}"),
-        Place::Link { a, a_port, b, b_port } => format!("link {} - {}", end_text(a, a_port), end_text(b, b_port)),
-        Place::Switch { node } => format!("switch {node}"),
-        Place::Host { node } => format!("host {node}"),
-        Place::Job { job, .. } => format!("job {job}"),
-        Place::Fabric => "fabric".to_owned(),
+        Location::Port { node, port, .. } => format!("{node} port {port}"),
+        Location::Link { a, a_port, b, b_port } => format!("link {} - {}", end_text(a, a_port), end_text(b, b_port)),
+        Location::Switch { node } => format!("switch {node}"),
+        Location::Host { node } => format!("host {node}"),
+        Location::Job { job, .. } => format!("job {job}"),
+        Location::Fabric => "fabric".to_owned(),
     }
 }
 
 /// A place as labels of a series or an alert: `root_type`, and what names it.
-pub fn root_labels(place: &Place) -> Vec<(&'static str, String)> {
+pub fn root_labels(place: &Location) -> Vec<(&'static str, String)> {
     let of = |kind: &str, rest: &[(&'static str, &String)]| {
         let rest = rest.iter().map(|(name, value)| (*name, (*value).clone()));
         std::iter::once(("root_type", kind.to_owned())).chain(rest).collect()
     };
     match place {
-        Place::Port { node, port, .. } => of("port", &[("node", node), ("port", port)]),
-        Place::Link { a, a_port, b, b_port } => {
+        Location::Port { node, port, .. } => of("port", &[("node", node), ("port", port)]),
+        Location::Link { a, a_port, b, b_port } => {
             of("link", &[("node", a), ("port", a_port), ("peer", b), ("peer_port", b_port)])
         }
-        Place::Switch { node } => of("switch", &[("node", node)]),
-        Place::Host { node } => of("host", &[("node", node)]),
-        Place::Job { job, .. } => of("job", &[("job_id", job)]),
-        Place::Fabric => of("fabric", &[]),
+        Location::Switch { node } => of("switch", &[("node", node)]),
+        Location::Host { node } => of("host", &[("node", node)]),
+        Location::Job { job, .. } => of("job", &[("job_id", job)]),
+        Location::Fabric => of("fabric", &[]),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabriclens_correlate::incident::Place;
+use fabriclens_correlate::Location;
 use fabriclens_jobs::Key;
 use fabriclens_model::Labels;
 use fabriclens_store::{Metadata, Store};
@@ -102,7 +102,7 @@ fn series(open: &[Arc<Record>], named: &dyn Fn(&str) -> Key) -> Vec<(Labels, f64
         let of = |n: usize| ("__name__", HELP[n].0.to_owned());
         let kind = record.kind().map(kind_text).unwrap_or_default();
         let info = [of(0), id.clone(), ("kind", kind), ("severity", severity_text(incident.severity).to_owned())];
-        let job = if let Place::Job { job } = &incident.root { of_job(job).to_vec() } else { Vec::new() };
+        let job = if let Location::Job { job } = &incident.root { of_job(job).to_vec() } else { Vec::new() };
         all.push((Labels::new(info.into_iter().chain(root_labels(&incident.root)).chain(job)), 1.0));
         all.push((Labels::new([of(1), id.clone()]), incident.confidence));
         all.push((Labels::new([of(2), id.clone()]), incident.victim_jobs.len() as f64));

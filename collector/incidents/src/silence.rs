@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::record::{Record, Said, kind_text};
-use fabriclens_correlate::Kind;
+use fabriclens_correlate::IncidentKind;
 
 /// Which incidents; all that is given must fit, and something must be given.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Match {
     pub incident: Option<String>,
     /// Of a kind.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Kind>,
+    pub kind: Option<IncidentKind>,
     /// That begin or suffer at a host or switch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,

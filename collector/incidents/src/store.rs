@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabriclens_correlate::Kind;
-use fabriclens_correlate::incident::{Incident, Severity};
+use fabriclens_correlate::IncidentKind;
+use fabriclens_correlate::{Incident, Severity};
 use fabriclens_store::{Clock, Store};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ pub struct Filter {
     /// … to here.
     pub to_ns: Option<i64>,
     /// Of a kind: a person's word counts before the machine's.
-    pub kind: Option<Kind>,
+    pub kind: Option<IncidentKind>,
     /// As bad as this.
     pub severity: Option<Severity>,
     /// That a job causes or suffers from.

@@ -12,8 +12,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use fabriclens_config::{Endpoint, Webhook};
-use fabriclens_correlate::Kind;
-use fabriclens_correlate::incident::{Incident, Place, Severity};
+use fabriclens_correlate::IncidentKind;
+use fabriclens_correlate::{Incident, Location, Severity};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn incident(id: &str) -> Incident {
     let start_ns = now_ns() as i64 - 10 * S;
     Incident {
         id: id.to_owned(),
-        kind: Kind::LossyLink,
+        kind: IncidentKind::LossyLink,
         start_ns,
         detected_ns: start_ns + S,
         end_ns: None,
@@ -31,7 +31,7 @@ fn incident(id: &str) -> Incident {
         split_from: None,
         severity: Severity::Critical,
         confidence: 0.9,
-        root: Place::Link {
+        root: Location::Link {
             a: "leaf1".to_owned(),
             a_port: "5".to_owned(),
             b: "spine2".to_owned(),
@@ -180,7 +180,7 @@ async fn a_real_alertmanager_groups_incidents_and_knows_them_after_its_restart()
     .await;
     let book = c.running.incidents().clone();
     let (one, mut two) = (incident("a"), incident("b"));
-    two.root = Place::Port { node: "h7".to_owned(), port: "mlx5_0/1".to_owned() };
+    two.root = Location::Port { node: "h7".to_owned(), port: "mlx5_0/1".to_owned() };
     let ended = |incident: &Incident| Incident { end_ns: Some(now_ns() as i64), ..incident.clone() };
     book.update(now_ns() as i64, &[one.clone(), two.clone()]);
     let firing = phone.until(|m| named(m) == json!(["a firing", "b firing"])).await;

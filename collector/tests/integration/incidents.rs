@@ -5,8 +5,8 @@ use std::io::{BufRead as _, BufReader};
 use std::time::Duration;
 
 use crate::common::{Collector, incident, now_ns};
-use fabriclens_correlate::Kind;
-use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::Incident;
+use fabriclens_correlate::IncidentKind;
 use serde_json::{Value, json};
 
 const S: i64 = 1_000_000_000;
@@ -25,7 +25,7 @@ fn ids(answer: &(u16, Value)) -> Vec<&str> {
 async fn incidents_are_listed_shown_with_their_series_and_spoken_of() {
     let c = Collector::start().await;
     let now = now_ns() as i64;
-    let over = Incident { end_ns: Some(now - 50 * S), kind: Kind::Incast, ..incident("old", now - 100 * S) };
+    let over = Incident { end_ns: Some(now - 50 * S), kind: IncidentKind::Incast, ..incident("old", now - 100 * S) };
     c.running.incidents().update(now, &[incident("a-1", now - 30 * S), over]);
     let all = c.json("/api/v1/incidents").await;
     assert_eq!((all.0, ids(&all), &all.1["total"]), (200, vec!["a-1", "old"], &json!(2)), "the last one first");
@@ -109,7 +109,7 @@ async fn incidents_are_listed_shown_with_their_series_and_spoken_of() {
 async fn annotations_are_what_grafana_expects() {
     let c = Collector::start().await;
     let now = now_ns() as i64;
-    let over = Incident { end_ns: Some(now - 50 * S), kind: Kind::Incast, ..incident("old", now - 100 * S) };
+    let over = Incident { end_ns: Some(now - 50 * S), kind: IncidentKind::Incast, ..incident("old", now - 100 * S) };
     c.running.incidents().update(now, &[incident("new", now - 30 * S), over]);
     let ask = r#"{"range": {"from": "2020-01-01T00:00:00.000Z", "to": "2100-01-01T00:00:00.000Z", "raw": {"from": "now-1h"}},
         "annotation": {"name": "fabric", "enable": true, "query": "kind=incast node=h3"}}"#;

@@ -59,8 +59,7 @@ async fn a_snapshot_under_load_is_restored_elsewhere_with_all_there_was() {
     say(&c, "/api/v1/jobs/7/end?cluster=c", "").await;
     // One that is over: what is open goes on to be judged.
     let now = now_ns() as i64;
-    let over =
-        |id: &str| fabriclens_correlate::incident::Incident { end_ns: Some(now), ..incident(id, now - 60_000_000_000) };
+    let over = |id: &str| fabriclens_correlate::Incident { end_ns: Some(now), ..incident(id, now - 60_000_000_000) };
     c.running.incidents().update(now, &[over("kept")]);
     say(&c, "/api/v1/incidents/kept/acknowledge", r#"{"by": "ann", "note": "on it"}"#).await;
     say(&c, "/api/v1/silences", r#"{"match": {"kind": "incast"}, "until": "2100-01-01T00:00:00Z"}"#).await;

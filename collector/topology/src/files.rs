@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use fabriclens_correlate::topology::{Described, TopologyError, parse};
+use fabriclens_correlate::topology::{TopologyError, TopologySource, parse};
 
 use super::SourceFile;
 
@@ -20,7 +20,7 @@ struct Watched {
     /// Of the version that was looked at last; `None`: it was not there.
     seen: Option<Stamp>,
     looked: bool,
-    told: Option<Described>,
+    told: Option<TopologySource>,
     error: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Files {
         self.0.iter_mut().for_each(Watched::read);
     }
 
-    pub(super) fn described(&self) -> impl Iterator<Item = &Described> {
+    pub(super) fn described(&self) -> impl Iterator<Item = &TopologySource> {
         self.0.iter().filter_map(|w| w.told.as_ref())
     }
 
@@ -93,7 +93,7 @@ impl Watched {
     }
 }
 
-fn read(path: &Path) -> Result<Described, ReadError> {
+fn read(path: &Path) -> Result<TopologySource, ReadError> {
     let shown = path.display().to_string();
     let failed = |error| ReadError::Io { path: shown.clone(), error };
     let bytes = std::fs::metadata(path).map_err(failed)?.len();

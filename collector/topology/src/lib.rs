@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabriclens_correlate::Topology;
-use fabriclens_correlate::topology::{Described, Names, PortInfo, merge, told};
+use fabriclens_correlate::topology::{HostNames, PortInfo, TopologySource, from_agents, merge};
 use fabriclens_promql::{Engine, QueryError, Value};
 use fabriclens_store::Store;
 use parking_lot::{Mutex, RwLock};
@@ -73,7 +73,7 @@ struct Round {
     files: Files,
     heard: Heard,
     /// What follows from counters.
-    inferred: Option<Described>,
+    inferred: Option<TopologySource>,
     /// Told once, until it is over.
     failing: bool,
 }
@@ -125,7 +125,7 @@ impl Topologies {
     }
 
     /// Takes what follows from counters, from now on.
-    pub fn infer(&self, told: Described) {
+    pub fn infer(&self, told: TopologySource) {
         self.round.lock().inferred = Some(told);
         self.look();
     }
@@ -143,9 +143,9 @@ impl Topologies {
             round.heard.hear(reports, now_ms);
         }
         let ports: Vec<PortInfo> = round.heard.ports();
-        let mut described = told(&ports);
+        let mut described = from_agents(&ports);
         described.extend(round.files.described().chain(&round.inferred).cloned());
-        let new = merge(&described, &Names::new(&ports, &self.aliases));
+        let new = merge(&described, &HostNames::new(&ports, &self.aliases));
         let (held, old) = self.current.read().clone();
         let since = now_ms.saturating_mul(1_000_000);
         // One that holds from later on was made while the clock was ahead: what is asked for now is that of before.

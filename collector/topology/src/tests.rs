@@ -1,7 +1,7 @@
 //! Rounds over time: what is remembered, kept and told.
 
 use super::*;
-use fabriclens_correlate::topology::Known;
+use fabriclens_correlate::topology::Provenance;
 use fabriclens_store::Options;
 use std::path::Path;
 
@@ -142,7 +142,7 @@ fn files_are_read_when_they_change_and_a_bad_version_keeps_the_one_before() {
     write("SwitchName=leaf1 Nodes=h[1-2]\n");
     let t = over(dir.path(), &["topology.conf", "missing.json"], NOW);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 ?h1");
-    assert_eq!(t.current().links[0].known, Known::Scheduler);
+    assert_eq!(t.current().links[0].known, Provenance::Scheduler);
     let [conf, missing] = t.files().try_into().unwrap();
     assert_eq!((conf.format, conf.cables, conf.error), (Some("Slurm topology.conf"), 2, None));
     assert!(missing.error.unwrap().contains("check the path under topology.files"));

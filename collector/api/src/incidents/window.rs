@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
 use fabriclens_correlate::ALL;
-use fabriclens_correlate::incident::Place;
+use fabriclens_correlate::Location;
 use fabriclens_model::Budget as _;
 use fabriclens_promql::{Outcome, QueryError};
 
@@ -130,10 +130,10 @@ fn questions(record: &Record, step_ms: i64) -> Vec<(String, String)> {
 
 /// Hosts and switches of its root, its evidence, and the ports that it keeps from sending, in this order.
 fn nodes(record: &Record) -> Vec<String> {
-    let of = |place: &Place| match place {
-        Place::Port { node, .. } | Place::Switch { node } | Place::Host { node } => vec![node.clone()],
-        Place::Link { a, b, .. } => vec![a.clone(), b.clone()],
-        Place::Job { .. } | Place::Fabric => Vec::new(),
+    let of = |place: &Location| match place {
+        Location::Port { node, .. } | Location::Switch { node } | Location::Host { node } => vec![node.clone()],
+        Location::Link { a, b, .. } => vec![a.clone(), b.clone()],
+        Location::Job { .. } | Location::Fabric => Vec::new(),
     };
     let incident = &record.incident;
     let evidence = incident.evidence.iter().filter_map(|e| Some(e.at.split_once(" port ")?.0.to_owned()));
@@ -187,14 +187,14 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_correlate::incident::{Incident, Severity};
-    use fabriclens_correlate::{Evidence, Kind};
+    use fabriclens_correlate::{Evidence, IncidentKind};
+    use fabriclens_correlate::{Incident, Severity};
 
     /// A slow receiver at h3, since a second.
     fn incident(id: &str) -> Incident {
         Incident {
             id: id.to_owned(),
-            kind: Kind::SlowReceiver,
+            kind: IncidentKind::SlowReceiver,
             start_ns: 1_000_000_000,
             detected_ns: 3_000_000_000,
             end_ns: None,
@@ -202,12 +202,12 @@ mod tests {
             split_from: None,
             severity: Severity::Warning,
             confidence: 0.9,
-            root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
+            root: Location::Port { node: "h3".to_owned(), port: "1".to_owned() },
             priorities: Default::default(),
             culprit_jobs: vec!["a".to_owned()],
             victim_jobs: vec!["b".to_owned()],
             low_before: Default::default(),
-            victim_ports: vec![Place::Port { node: "h7".to_owned(), port: "1".to_owned() }],
+            victim_ports: vec![Location::Port { node: "h7".to_owned(), port: "1".to_owned() }],
             senders: vec![],
             evidence: vec![Evidence {
                 metric: "fabric_pfc_pause_seconds_total".to_owned(),
@@ -233,7 +233,7 @@ mod tests {
             "irate(fabric_pfc_pause_seconds_total{host=~\"h3|h7\",direction=\"transmit\"}[45s]) or \
              irate(fabric_pause_duration_seconds_total{host=~\"h3|h7\",direction=\"transmit\"}[45s])"
         );
-        let odd = Place::Switch { node: "a.b|\"c\\d".to_owned() };
+        let odd = Location::Switch { node: "a.b|\"c\\d".to_owned() };
         let mut of = incident("b");
         of.root = odd;
         of.evidence[0].metric = "fabric_of_another_kind_total".to_owned();

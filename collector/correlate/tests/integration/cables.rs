@@ -1,8 +1,8 @@
 //! Cables that nobody tells, found by what their ends send and receive.
 
 use crate::common::{USUAL, fabric};
-use fabriclens_correlate::topology::{Described, Names, merge};
-use fabriclens_correlate::{Fabric, Frame, Known, Limits, Role, Signal, Topology, Watch};
+use fabriclens_correlate::topology::{HostNames, TopologySource, merge};
+use fabriclens_correlate::{Fabric, Frame, IncidentTracker, Provenance, Role, Signal, Thresholds, Topology};
 use std::collections::BTreeSet;
 
 const S: i64 = 1_000_000_000;
@@ -23,9 +23,9 @@ fn own(second: i64, link: usize, back: bool) -> f64 {
 
 struct Lab {
     truth: Fabric,
-    watch: Watch,
+    watch: IncidentTracker,
     second: i64,
-    told: Option<Described>,
+    told: Option<TopologySource>,
 }
 
 impl Lab {
@@ -34,7 +34,7 @@ impl Lab {
         let truth = fabric();
         let mut bare = truth.clone();
         bare.rewire(&Topology::new(truth.topology.nodes.clone(), Vec::new()));
-        Self { truth, watch: Watch::new(bare, Limits::default()), second: 0, told: None }
+        Self { truth, watch: IncidentTracker::new(bare, Thresholds::default()), second: 0, told: None }
     }
 
     /// So many seconds with traffic by second, link and direction; the other end reads `skew` of a second later.
@@ -63,10 +63,10 @@ impl Lab {
     /// Cables that are known.
     fn known(&self) -> BTreeSet<[String; 2]> {
         let cables = self.told.iter().flat_map(|told| &told.cables);
-        let name = |side: &fabriclens_correlate::topology::Side| format!("{} {}", side.node, side.port);
+        let name = |side: &fabriclens_correlate::topology::CableEnd| format!("{} {}", side.node, side.port);
         cables
             .map(|cable| {
-                assert_eq!(cable.known, Known::Counters);
+                assert_eq!(cable.known, Provenance::Counters);
                 let mut ends = cable.sides.each_ref().map(name);
                 ends.sort();
                 ends
@@ -96,7 +96,7 @@ fn what_moves_together_is_wired_also_if_clocks_differ() {
     }
     let mut lab = Lab::new();
     lab.run(65, 0.0, own);
-    let topology = merge(&[lab.told.clone().unwrap()], &Names::default());
+    let topology = merge(&[lab.told.clone().unwrap()], &HostNames::default());
     let role = |name: &str| topology.nodes[topology.node(name).unwrap()].role;
     assert_eq!([role("h0"), role("leaf0"), role("spine0")], [Role::Host, Role::Leaf, Role::Spine]);
 }

@@ -1,8 +1,8 @@
 //! Verdicts on links: down, flapping, slower than they were, with fewer lanes.
 
 use crate::common::{RATE, fabric, host, link, only, port, rails, watch, watch_on};
-use fabriclens_correlate::incident::Place;
-use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Ports, Signal, Topology};
+use fabriclens_correlate::Location;
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Ports, Signal, Thresholds, Topology};
 
 /// Both ends of the cables at these ports are down and carry nothing.
 fn down(fabric: &Fabric, frame: &mut Frame, ports: &[usize]) {
@@ -16,7 +16,7 @@ fn down(fabric: &Fabric, frame: &mut Frame, ports: &[usize]) {
 #[test]
 fn a_link_that_was_up_is_down() {
     let found = only(watch(60, 20, 30, |fabric, frame| down(fabric, frame, &[fabric.ports.of_node(8)[4]])));
-    assert_eq!((found.kind, found.root), (Kind::LinkDown, link("leaf0", "spine0")));
+    assert_eq!((found.kind, found.root), (IncidentKind::LinkDown, link("leaf0", "spine0")));
     assert_eq!((found.start_ns, found.detected_ns), (60_000_000_000, 61_000_000_000));
     assert!(found.end_ns.is_some());
 }
@@ -24,7 +24,7 @@ fn a_link_that_was_up_is_down() {
 #[test]
 fn a_port_that_was_never_up_is_nothing() {
     let off = |fabric: &Fabric, frame: &mut Frame| down(fabric, frame, &[host(fabric, 2)]);
-    assert_eq!(watch_on(&fabric(), Limits::default(), off, [60, 30, 0], |_, _| ()).len(), 0);
+    assert_eq!(watch_on(&fabric(), Thresholds::default(), off, [60, 30, 0], |_, _| ()).len(), 0);
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn a_switch_that_dies_is_one_incident() {
             frame.set(Signal::Up, port, f64::NAN);
         }
     }));
-    assert_eq!((found.kind, found.root), (Kind::LinkDown, Place::Switch { node: "spine0".into() }));
+    assert_eq!((found.kind, found.root), (IncidentKind::LinkDown, Location::Switch { node: "spine0".into() }));
     let leaf = only(watch(60, 20, 0, |fabric, frame| down(fabric, frame, fabric.ports.of_node(8))));
-    assert_eq!((leaf.kind, leaf.root), (Kind::LinkDown, Place::Switch { node: "leaf0".into() }));
+    assert_eq!((leaf.kind, leaf.root), (IncidentKind::LinkDown, Location::Switch { node: "leaf0".into() }));
 }
 
 #[test]
@@ -50,9 +50,9 @@ fn a_link_that_stays_down_when_its_switch_is_back_is_an_incident_of_its_own() {
         down(fabric, frame, if second < 100 { &spine } else { &spine[..1] });
     });
     let [whole, part] = &found[..] else { panic!("{found:?}") };
-    assert_eq!((whole.kind, &whole.root), (Kind::LinkDown, &Place::Switch { node: "spine0".into() }));
+    assert_eq!((whole.kind, &whole.root), (IncidentKind::LinkDown, &Location::Switch { node: "spine0".into() }));
     assert_eq!((whole.start_ns, whole.end_ns), (60_000_000_000, Some(99_000_000_000)), "as long as it was the switch");
-    assert_eq!((part.kind, &part.root), (Kind::LinkDown, &link("leaf0", "spine0")));
+    assert_eq!((part.kind, &part.root), (IncidentKind::LinkDown, &link("leaf0", "spine0")));
     assert_eq!((part.start_ns, &part.split_from), (60_000_000_000, &Some(whole.id.clone())));
     assert_eq!((&whole.split_from, &whole.merged_into, &part.merged_into), (&None, &None, &None));
     assert!((130..=132).contains(&(part.detected_ns / 1_000_000_000)), "{}", part.detected_ns);
@@ -63,21 +63,21 @@ fn a_link_that_stays_down_when_its_switch_is_back_is_an_incident_of_its_own() {
         let back = (frame.time_ns / 1_000_000_000 - 100).max(0) as usize / 15;
         down(fabric, frame, &spine[..spine.len().saturating_sub(back)]);
     }));
-    assert_eq!((slow.root, slow.split_from), (Place::Switch { node: "spine0".into() }, None));
+    assert_eq!((slow.root, slow.split_from), (Location::Switch { node: "spine0".into() }, None));
 }
 
 #[test]
 fn a_host_that_restarts_is_one_incident() {
     let found = only(watch_on(
         &rails(),
-        Limits::default(),
+        Thresholds::default(),
         |_, _| (),
         [60, 20, 0],
         |fabric, frame| {
             down(fabric, frame, fabric.ports.of_node(1));
         },
     ));
-    assert_eq!((found.kind, found.root), (Kind::LinkDown, Place::Host { node: "h1".into() }));
+    assert_eq!((found.kind, found.root), (IncidentKind::LinkDown, Location::Host { node: "h1".into() }));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_link_that_goes_down_again_and_again_flaps() {
             down(fabric, frame, &[host(fabric, 4)]);
         }
     }));
-    assert_eq!((found.kind, found.root), (Kind::LinkFlap, link("h4", "leaf1")));
+    assert_eq!((found.kind, found.root), (IncidentKind::LinkFlap, link("h4", "leaf1")));
     // Down for less than a sample: the device counts it.
     let counted = |times: f64, day: f64| {
         watch(60, 20, 0, move |fabric, frame| {
@@ -95,8 +95,8 @@ fn a_link_that_goes_down_again_and_again_flaps() {
             frame.set(Signal::LinkDownsDay, host(fabric, 4), day);
         })
     };
-    assert_eq!(only(counted(3.0, 3.0)).kind, Kind::LinkFlap);
-    assert_eq!(only(counted(1.0, 5.0)).kind, Kind::LinkFlap);
+    assert_eq!(only(counted(3.0, 3.0)).kind, IncidentKind::LinkFlap);
+    assert_eq!(only(counted(1.0, 5.0)).kind, IncidentKind::LinkFlap);
     assert_eq!((counted(2.0, 4.0).len(), counted(0.0, 9.0).len()), (0, 0), "seldom, or long ago");
 }
 
@@ -108,9 +108,12 @@ fn a_link_flaps_at_its_third_fall_whether_or_not_an_incident_was_open_meanwhile(
             down(fabric, frame, &[host(fabric, 4)]);
         }
     });
-    let kinds: Vec<(Kind, i64, i64)> =
+    let kinds: Vec<(IncidentKind, i64, i64)> =
         found.iter().map(|i| (i.kind, i.start_ns / 1_000_000_000, i.detected_ns / 1_000_000_000)).collect();
-    assert_eq!(kinds, [(Kind::LinkDown, 60, 61), (Kind::LinkDown, 100, 101), (Kind::LinkFlap, 60, 140)]);
+    assert_eq!(
+        kinds,
+        [(IncidentKind::LinkDown, 60, 61), (IncidentKind::LinkDown, 100, 101), (IncidentKind::LinkFlap, 60, 140)]
+    );
 }
 
 #[test]
@@ -119,9 +122,9 @@ fn a_rate_that_falls_is_told_without_any_cable() {
     let mut bare = bare;
     let at = bare.measured_port("h3", "1").unwrap();
     let slow = |_: &Fabric, frame: &mut Frame| frame.set(Signal::Rate, at, RATE / 2.0);
-    let found = watch_on(&bare, Limits::default(), |_, _| (), [60, 30, 0], slow);
+    let found = watch_on(&bare, Thresholds::default(), |_, _| (), [60, 30, 0], slow);
     let found = only(found);
-    assert_eq!((found.kind, found.root), (Kind::DegradedLink, port("h3", "1")));
+    assert_eq!((found.kind, found.root), (IncidentKind::DegradedLink, port("h3", "1")));
 }
 
 #[test]
@@ -138,13 +141,13 @@ fn a_link_that_loses_lanes_is_told_by_name() {
     let lanes = |left: f64| move |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Width, host(fabric, 3), left);
     let times = [80, 20, 0];
     // Nobody tells the rate.
-    let found = only(watch_on(&fabric(), Limits::default(), silent, times, lanes(1.0)));
-    assert_eq!((found.kind, &found.root), (Kind::DegradedLink, &link("h3", "leaf0")));
+    let found = only(watch_on(&fabric(), Thresholds::default(), silent, times, lanes(1.0)));
+    assert_eq!((found.kind, &found.root), (IncidentKind::DegradedLink, &link("h3", "leaf0")));
     let width = &found.evidence[0];
     assert_eq!((width.metric.as_str(), width.value, width.threshold), ("fabric_port_width", 1.0, 4.0));
     assert!(found.explanation.contains("4x became 1x"), "{}", found.explanation);
     // The rate falls with it: one finding, which names both.
-    let found = only(watch_on(&fabric(), Limits::default(), four, times, |fabric, frame| {
+    let found = only(watch_on(&fabric(), Thresholds::default(), four, times, |fabric, frame| {
         lanes(2.0)(fabric, frame);
         frame.set(Signal::Rate, host(fabric, 3), RATE / 2.0);
     }));
@@ -152,14 +155,14 @@ fn a_link_that_loses_lanes_is_told_by_name() {
     assert_eq!(metrics, ["fabric_port_rate_bytes_per_second", "fabric_port_width"]);
     assert!(found.explanation.contains("50 % of its rate: 4x became 2x"), "{}", found.explanation);
     // As many lanes, or more, are no trouble; a port that is down tells any number.
-    assert_eq!(watch_on(&fabric(), Limits::default(), four, times, lanes(4.0)).len(), 0);
-    assert_eq!(watch_on(&fabric(), Limits::default(), four, times, lanes(12.0)).len(), 0);
-    let off = only(watch_on(&fabric(), Limits::default(), silent, times, |fabric, frame| {
+    assert_eq!(watch_on(&fabric(), Thresholds::default(), four, times, lanes(4.0)).len(), 0);
+    assert_eq!(watch_on(&fabric(), Thresholds::default(), four, times, lanes(12.0)).len(), 0);
+    let off = only(watch_on(&fabric(), Thresholds::default(), silent, times, |fabric, frame| {
         lanes(1.0)(fabric, frame);
         down(fabric, frame, &[host(fabric, 3)]);
     }));
-    assert_eq!(off.kind, Kind::LinkDown);
-    let mut lenient = Limits::default();
+    assert_eq!(off.kind, IncidentKind::LinkDown);
+    let mut lenient = Thresholds::default();
     lenient.set("degraded_link.width", 0.2).unwrap();
     assert_eq!(watch_on(&fabric(), lenient, silent, times, lanes(1.0)).len(), 0, "it is the user's number");
 }
@@ -176,12 +179,12 @@ fn a_link_is_down_even_if_the_newest_sample_is_still_on_its_way() {
             }
         }
     });
-    assert_eq!(only(found).kind, Kind::LinkDown);
+    assert_eq!(only(found).kind, IncidentKind::LinkDown);
 }
 
 #[test]
 fn how_many_that_go_down_together_are_one_is_the_users_number() {
-    let two = |limits: Limits| {
+    let two = |limits: Thresholds| {
         watch_on(
             &fabric(),
             limits,
@@ -190,11 +193,11 @@ fn how_many_that_go_down_together_are_one_is_the_users_number() {
             |fabric, frame| down(fabric, frame, &[host(fabric, 1), host(fabric, 6)]),
         )
     };
-    assert_eq!(two(Limits::default()).len(), 2);
-    let mut one = Limits::default();
+    assert_eq!(two(Thresholds::default()).len(), 2);
+    let mut one = Thresholds::default();
     one.set("link_down.many", 1.0).unwrap();
     let found = only(two(one));
-    assert_eq!((found.kind, &found.root), (Kind::LinkDown, &Place::Fabric));
+    assert_eq!((found.kind, &found.root), (IncidentKind::LinkDown, &Location::Fabric));
     let many = found.evidence.last().unwrap();
     assert_eq!((many.value, many.threshold), (2.0, 1.0), "and it is printed");
 }

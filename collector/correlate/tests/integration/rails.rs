@@ -1,15 +1,15 @@
 //! Verdicts on hosts with several rails.
 
 use crate::common::{USUAL, rails, watch_on};
-use fabriclens_correlate::incident::Place;
-use fabriclens_correlate::{End, Fabric, Kind, Limits, Signal};
+use fabriclens_correlate::Location;
+use fabriclens_correlate::{Fabric, IncidentKind, LinkEnd, Signal, Thresholds};
 
 #[test]
 fn one_rail_that_carries_far_less_while_the_job_loses() {
     let rail = |others: f64| {
         watch_on(
             &rails(),
-            Limits::default(),
+            Thresholds::default(),
             |_, _| (),
             [90, 40, 0],
             move |fabric, frame| {
@@ -23,7 +23,10 @@ fn one_rail_that_carries_far_less_while_the_job_loses() {
         )
     };
     let found = rail(0.6).pop().unwrap();
-    assert_eq!((found.kind, found.root), (Kind::StragglerRail, Place::Port { node: "h2".into(), port: "2".into() }));
+    assert_eq!(
+        (found.kind, found.root),
+        (IncidentKind::StragglerRail, Location::Port { node: "h2".into(), port: "2".into() })
+    );
     assert_eq!(found.victim_jobs, ["all"]);
     assert_eq!(rail(1.2).len(), 0, "the job loses nothing");
 }
@@ -38,13 +41,13 @@ fn rails_are_those_that_agents_name() {
             fabric.jobs[0].ports.push(at);
         }
         for (port, rail) in [("1", "0"), ("2", "1"), ("4", "1")] {
-            fabric.topology.rails.insert(End { node: h, port: port.into() }, rail.into());
+            fabric.topology.rails.insert(LinkEnd { node: h, port: port.into() }, rail.into());
         }
     }
     let moves = |fabric: &Fabric, storage: f64, second: f64| {
         watch_on(
             fabric,
-            Limits::default(),
+            Thresholds::default(),
             |_, _| (),
             [90, 40, 0],
             move |fabric, frame| {

@@ -2,7 +2,7 @@
 //! the repository; `FABRICLENS_SCENARIOS` names their directory.
 
 use fabriclens_correlate::recording::{ReadAs, Recording};
-use fabriclens_correlate::{Limits, backtest};
+use fabriclens_correlate::{Thresholds, backtest};
 use fabriclens_testing::simulations;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,9 +81,11 @@ fn each_fault_is_named_with_its_place_and_who_causes_it_and_nothing_else() {
     let dir = simulations();
     let mut wrong = Vec::new();
     for (kind, run) in one_of_each(&dir) {
-        let found =
-            backtest(Recording::read(&run, ReadAs { stretch: STRETCH, hosts_only: false }).unwrap(), Limits::default())
-                .unwrap();
+        let found = backtest(
+            Recording::read(&run, ReadAs { stretch: STRETCH, hosts_only: false }).unwrap(),
+            Thresholds::default(),
+        )
+        .unwrap();
         let told = serde_json::to_value(&found).unwrap();
         let told = told.as_array().unwrap();
         let Some((_, right)) = RIGHT.iter().find(|(k, _)| *k == kind) else {
@@ -136,7 +138,7 @@ fn samples_that_are_lost_are_no_trouble() {
             let kept = one.times.iter().copied().zip(one.values.iter().copied()).filter(|(time, _)| comes(time));
             (one.times, one.values) = kept.unzip();
         }
-        let found = backtest(recording, Limits::default()).unwrap();
+        let found = backtest(recording, Thresholds::default()).unwrap();
         wrong.extend(found.iter().map(|i| format!("{}: {:?}", run.display(), i.kind)));
     }
     assert!(wrong.is_empty(), "{wrong:?}");

@@ -1,6 +1,6 @@
 //! Signals are answered by series as agents send them.
 
-use fabriclens_correlate::{ALL, End, Fabric, Frame, Link, Node, Ports, Role, Signal, Topology, frames};
+use fabriclens_correlate::{ALL, Fabric, Frame, Link, LinkEnd, Node, Ports, Role, Signal, Topology, frames};
 use fabriclens_model::{Labels, Memory, Series};
 use fabriclens_promql::Engine;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn last(series: &[Told]) -> Frame {
     let mut memory = Memory(series.iter().map(one).collect());
     memory.0.sort_by(|a, b| a.labels.cmp(&b.labels));
     let node = |name: &str, role| Node { name: name.into(), role };
-    let end = |node, port: &str| End { node, port: port.into() };
+    let end = |node, port: &str| LinkEnd { node, port: port.into() };
     let link = Link::new([end(0, "mlx5_0/1"), end(1, "1")], None);
     let topology = Topology::new(vec![node("h0", Role::Host), node("leaf", Role::Leaf)], vec![link]);
     let ports = Ports::new(&topology);

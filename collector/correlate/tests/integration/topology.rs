@@ -1,7 +1,7 @@
 //! Topologies: each format is read, names become those of agents, and sources that do not agree are told.
 
 use fabriclens_correlate::topology::{
-    Described, Known, Names, PortInfo, Role, Topology, TopologyError, merge, parse, told,
+    HostNames, PortInfo, Provenance, Role, Topology, TopologyError, TopologySource, from_agents, merge, parse,
 };
 use fabriclens_model::Labels;
 use std::collections::BTreeMap;
@@ -21,12 +21,12 @@ fn links(topology: &Topology) -> Vec<String> {
     all
 }
 
-fn read(name: &str, text: &str) -> Described {
+fn read(name: &str, text: &str) -> TopologySource {
     parse(name, text).unwrap()
 }
 
-fn alone(described: Described) -> Topology {
-    merge(&[described], &Names::default())
+fn alone(described: TopologySource) -> Topology {
+    merge(&[described], &HostNames::default())
 }
 
 fn ports(rows: &[&[(&str, &str)]]) -> Vec<PortInfo> {
@@ -34,10 +34,10 @@ fn ports(rows: &[&[(&str, &str)]]) -> Vec<PortInfo> {
 }
 
 /// All that agents and files say.
-fn all(ports: &[PortInfo], files: &[Described]) -> Topology {
-    let mut described = told(ports);
+fn all(ports: &[PortInfo], files: &[TopologySource]) -> Topology {
+    let mut described = from_agents(ports);
     described.extend(files.iter().cloned());
-    merge(&described, &Names::new(ports, &BTreeMap::new()))
+    merge(&described, &HostNames::new(ports, &BTreeMap::new()))
 }
 
 const PAIR: [&str; 3] = ["h1:mlx5_0/1 - leaf1:1", "h2:mlx5_0/1 - leaf1:2", "leaf1:3 - spine1:1"];
@@ -86,7 +86,7 @@ fn every_form_of_a_subnets_dump_tells_the_same_fabric() {
         assert_eq!(links(&topology), PAIR, "{name}");
         assert_eq!(topology.contradictions, []);
         for link in &topology.links {
-            assert_eq!((link.rate, link.known), (Some(25e9), Known::SubnetManager), "{name}");
+            assert_eq!((link.rate, link.known), (Some(25e9), Provenance::SubnetManager), "{name}");
         }
         let role = |n: &str| topology.nodes[topology.node(n).unwrap()].role;
         assert_eq!(["h1", "leaf1", "spine1"].map(role), [Role::Host, Role::Leaf, Role::Spine], "{name}");
@@ -135,7 +135,9 @@ fn schedulers_tell_leaves_and_no_ports() {
         assert_eq!(described.complaints.first().map_or("", String::as_str), odd);
         let topology = alone(described);
         assert_eq!(links(&topology), TREE, "{name}");
-        assert!(topology.links.iter().all(|l| l.known == Known::Scheduler && l.ends.iter().all(|e| e.is_unknown())));
+        assert!(
+            topology.links.iter().all(|l| l.known == Provenance::Scheduler && l.ends.iter().all(|e| e.is_unknown()))
+        );
         let role = |n: &str| topology.nodes[topology.node(n).unwrap()].role;
         assert_eq!(["n1", "leaf1", "pod-1"].map(role), [Role::Host, Role::Leaf, Role::Spine], "{name}");
     }
@@ -151,7 +153,7 @@ fn schedulers_tell_leaves_and_no_ports() {
     ] {
         let topology = alone(read("blocks", blocks));
         assert_eq!(links(&topology), ["block b1:?n1 - n1:?block b1", "block b1:?n2 - n2:?block b1"]);
-        assert!(topology.links.iter().all(|l| l.known == Known::Inferred));
+        assert!(topology.links.iter().all(|l| l.known == Provenance::Inferred));
     }
 }
 
@@ -259,7 +261,7 @@ fn sources_that_agree_make_one_fabric_and_fill_each_other_up() {
     assert_eq!(topology.contradictions, []);
     assert_eq!(topology.links.len(), 3);
     let h1 = &topology.links[0];
-    assert_eq!((h1.known, h1.rate, h1.ends[1].port.as_str()), (Known::Lldp, Some(25e9), "1"));
+    assert_eq!((h1.known, h1.rate, h1.ends[1].port.as_str()), (Provenance::Lldp, Some(25e9), "1"));
     assert_eq!(topology.links[1].ends[1].port, "2", "what nobody heard, the file says");
     // A scheduler's tree over the same fabric adds nothing, and its made-up switches go.
     let conf = read("topology.conf", "SwitchName=s1 Nodes=h[1-2]\nSwitchName=top Switches=s1\n");
@@ -310,7 +312,7 @@ fn rails_of_few_hosts_are_a_guess_and_marked() {
     let ports = heard(&[row("h1", "0"), row("h2", "0"), row("h3", "1")]);
     let topology = all(&ports, &[]);
     assert_eq!(links(&topology), ["h1:mlx5_0/1 - rail 0:?h1 mlx5_0/1", "h2:mlx5_0/1 - rail 0:?h2 mlx5_0/1"]);
-    assert!(topology.links.iter().all(|l| l.known == Known::Inferred && l.rail.as_deref() == Some("0")));
+    assert!(topology.links.iter().all(|l| l.known == Provenance::Inferred && l.rail.as_deref() == Some("0")));
     let by_order = |host| [row(host, "0"), vec![("rail_source", "order")]].concat();
     let ordered = all(&heard(&[by_order("h1"), by_order("h2")]), &[]);
     assert!(links(&ordered).is_empty(), "an order of adapters tells of no cable");

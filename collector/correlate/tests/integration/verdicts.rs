@@ -1,11 +1,11 @@
 //! Verdicts on a fabric whose traffic is known.
 
 use crate::common::{RATE, USUAL, egress, fabric, host, link, moves, only, watch, watch_on};
-use fabriclens_correlate::incident::{Place, Severity};
-use fabriclens_correlate::{Fabric, Frame, Kind, Limits, Signal};
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal, Thresholds};
+use fabriclens_correlate::{Location, Severity};
 
-fn port(node: &str) -> Place {
-    Place::Port { node: node.into(), port: "1".into() }
+fn port(node: &str) -> Location {
+    Location::Port { node: node.into(), port: "1".into() }
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn held(frame: &mut Frame, fabric: &Fabric, h: usize, share: f64, frames: f64, b
 #[test]
 fn a_nic_that_pauses_with_a_full_buffer_does_not_drain() {
     let found = only(watch(80, 40, 30, |fabric, frame| held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5))));
-    assert_eq!((found.kind, found.root.clone()), (Kind::SlowReceiver, port("h3")));
+    assert_eq!((found.kind, found.root.clone()), (IncidentKind::SlowReceiver, port("h3")));
     assert_eq!((found.victim_jobs, found.severity), (vec!["odd".to_owned()], Severity::Critical));
     assert_eq!(found.culprit_jobs, [""; 0], "a device is at fault, no job");
     assert_eq!(found.start_ns, 80_000_000_000);
@@ -52,7 +52,7 @@ fn a_job_that_was_low_before_is_no_victim_unless_it_loses_more() {
                 held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5));
             }
         }));
-        assert_eq!((found.kind, found.start_ns), (Kind::SlowReceiver, 100_000_000_000));
+        assert_eq!((found.kind, found.start_ns), (IncidentKind::SlowReceiver, 100_000_000_000));
         found.victim_jobs
     };
     assert_eq!(then(0.6, 0.6), ["odd"]);
@@ -66,16 +66,16 @@ fn a_nic_that_pauses_with_an_empty_buffer_is_a_storm() {
     // 335.5 us each: the longest pause that a frame can ask for at 100 Gb/s.
     let frames = 0.5 / 335.5e-6;
     let with = only(watch(80, 40, 0, |fabric, frame| held(frame, fabric, 3, 0.5, frames, Some(0.0))));
-    assert_eq!((with.kind, with.root), (Kind::PfcStorm, port("h3")));
+    assert_eq!((with.kind, with.root), (IncidentKind::PfcStorm, port("h3")));
     let without = only(watch(80, 40, 0, |fabric, frame| held(frame, fabric, 3, 0.5, frames, None)));
-    assert_eq!(without.kind, Kind::PfcStorm, "no NIC tells its buffer; what a frame comes to must do");
+    assert_eq!(without.kind, IncidentKind::PfcStorm, "no NIC tells its buffer; what a frame comes to must do");
     assert!(without.confidence < with.confidence);
 }
 
 #[test]
 fn a_full_buffer_is_no_storm_however_long_its_pauses_are() {
     let found = only(watch(80, 40, 0, |fabric, frame| held(frame, fabric, 3, 0.5, 0.5 / 335.5e-6, Some(3e5))));
-    assert_eq!(found.kind, Kind::SlowReceiver);
+    assert_eq!(found.kind, IncidentKind::SlowReceiver);
 }
 
 #[test]
@@ -96,13 +96,13 @@ fn a_link_that_says_that_it_is_slow_and_one_that_does_not() {
     let uplink = |fabric: &Fabric| fabric.ports.of_node(8)[4];
     let says = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::Rate, uplink(fabric), RATE / 4.0)));
     let link = link("leaf0", "spine0");
-    assert_eq!((says.kind, &says.root, says.start_ns), (Kind::DegradedLink, &link, 80_000_000_000));
+    assert_eq!((says.kind, &says.root, says.start_ns), (IncidentKind::DegradedLink, &link, 80_000_000_000));
     let shows = only(watch(80, 40, 0, |fabric, frame| {
         frame.set(Signal::Tx, uplink(fabric), RATE / 4.0);
         frame.set(Signal::Queue, uplink(fabric), 4e5);
         frame.set(Signal::Marks, uplink(fabric), 1e5);
     }));
-    assert_eq!((shows.kind, shows.root), (Kind::DegradedLink, link));
+    assert_eq!((shows.kind, shows.root), (IncidentKind::DegradedLink, link));
 }
 
 #[test]
@@ -110,13 +110,13 @@ fn what_waits_for_a_fast_link_must_be_more() {
     let uplink = |fabric: &Fabric| fabric.ports.of_node(8)[4];
     let waits = |queue: f64| {
         let fast = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Rate, uplink(fabric), 4.0 * RATE);
-        watch_on(&fabric(), Limits::default(), fast, [80, 40, 0], |fabric, frame| {
+        watch_on(&fabric(), Thresholds::default(), fast, [80, 40, 0], |fabric, frame| {
             frame.set(Signal::Tx, uplink(fabric), RATE);
             frame.set(Signal::Queue, uplink(fabric), queue);
         })
     };
-    assert!(waits(2e5).iter().all(|i| i.kind != Kind::DegradedLink), "4 µs of 400 Gb/s");
-    assert_eq!(only(waits(8e5)).kind, Kind::DegradedLink);
+    assert!(waits(2e5).iter().all(|i| i.kind != IncidentKind::DegradedLink), "4 µs of 400 Gb/s");
+    assert_eq!(only(waits(8e5)).kind, IncidentKind::DegradedLink);
 }
 
 #[test]
@@ -127,14 +127,14 @@ fn a_full_link_is_not_slow() {
         frame.set(Signal::Queue, uplink, 4e5);
         frame.set(Signal::Marks, uplink, 1e5);
     });
-    assert!(found.iter().all(|i| i.kind != Kind::DegradedLink), "{found:?}");
+    assert!(found.iter().all(|i| i.kind != IncidentKind::DegradedLink), "{found:?}");
 }
 
 #[test]
 fn errors_of_the_wire_name_the_link() {
     let found = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0)));
     let link = link("leaf0", "spine0");
-    assert_eq!((found.kind, found.root, found.victim_jobs.len()), (Kind::LossyLink, link, 0));
+    assert_eq!((found.kind, found.root, found.victim_jobs.len()), (IncidentKind::LossyLink, link, 0));
     assert_eq!(found.severity, Severity::Warning, "nobody suffers");
 }
 
@@ -164,7 +164,7 @@ fn incast(fabric: &Fabric, frame: &mut Frame, marks: f64) {
 #[test]
 fn many_that_send_to_one_are_an_incast_of_their_job() {
     let found = only(watch(80, 40, 0, |fabric, frame| incast(fabric, frame, 2e6)));
-    assert_eq!((found.kind, found.root), (Kind::Incast, port("h5")));
+    assert_eq!((found.kind, found.root), (IncidentKind::Incast, port("h5")));
     assert_eq!(found.culprit_jobs, ["odd"]);
     assert!(
         found.victim_jobs.is_empty(),
@@ -179,7 +179,7 @@ fn pause_without_marks_is_a_switch_that_does_not_mark() {
         incast(fabric, frame, 0.0);
         fabric.ports.of_node(9).iter().for_each(|port| frame.set(Signal::Marks, *port, 0.0));
     }));
-    assert_eq!((found.kind, found.root), (Kind::EcnMisconfigured, Place::Switch { node: "leaf1".into() }));
+    assert_eq!((found.kind, found.root), (IncidentKind::EcnMisconfigured, Location::Switch { node: "leaf1".into() }));
 }
 
 #[test]
@@ -188,12 +188,12 @@ fn a_receiver_that_tells_nobody_is_found() {
         frame.set(Signal::EcnRx, host(fabric, 2), 5_000.0);
         frame.set(Signal::CnpTx, host(fabric, 2), 0.0);
     }));
-    assert_eq!((found.kind, found.root), (Kind::EcnMisconfigured, port("h2")));
+    assert_eq!((found.kind, found.root), (IncidentKind::EcnMisconfigured, port("h2")));
 }
 
 #[test]
 fn senders_that_do_not_slow_down_are_found_by_the_users_numbers() {
-    let deaf = |limits: Limits| {
+    let deaf = |limits: Thresholds| {
         let calm = |_: &Fabric, _: &mut Frame| ();
         watch_on(&fabric(), limits, calm, [80, 60, 0], |fabric, frame| {
             for h in [1, 3, 5, 7] {
@@ -202,8 +202,8 @@ fn senders_that_do_not_slow_down_are_found_by_the_users_numbers() {
             }
         })
     };
-    let found = only(deaf(Limits::default()));
-    assert_eq!(found.kind, Kind::EcnMisconfigured);
+    let found = only(deaf(Thresholds::default()));
+    assert_eq!(found.kind, IncidentKind::EcnMisconfigured);
     let told: Vec<&str> = found.evidence.iter().map(|e| e.metric.as_str()).collect();
     assert_eq!(told, ["fabric_cnp_packets_total", "fabric_port_io_bytes_total"]);
     // What it sends is as much as before, and more than the least that counts.
@@ -215,10 +215,10 @@ fn senders_that_do_not_slow_down_are_found_by_the_users_numbers() {
         ("ecn_reaction.job_least", 1.2),
         ("ecn_reaction.job_most", 0.95),
     ] {
-        let mut limits = Limits::default();
+        let mut limits = Thresholds::default();
         limits.set(name, value).unwrap();
-        let kinds: Vec<Kind> = deaf(limits).into_iter().map(|i| i.kind).collect();
-        assert_eq!(kinds, [Kind::FabricCongestion], "{name}");
+        let kinds: Vec<IncidentKind> = deaf(limits).into_iter().map(|i| i.kind).collect();
+        assert_eq!(kinds, [IncidentKind::FabricCongestion], "{name}");
     }
 }
 
@@ -228,7 +228,7 @@ fn without_any_job_the_place_is_named_all_the_same_and_nobody_accused() {
     nobody.jobs.clear();
     let nobody = Fabric::new(nobody.topology, nobody.ports, Vec::new());
     let run = |fault: &dyn Fn(&Fabric, &mut Frame)| {
-        let found = only(watch_on(&nobody, Limits::default(), |_, _| (), [80, 30, 20], fault));
+        let found = only(watch_on(&nobody, Thresholds::default(), |_, _| (), [80, 30, 20], fault));
         assert_eq!((found.culprit_jobs.len(), found.victim_jobs.len()), (0, 0), "{found:?}");
         (found.kind, found.root)
     };
@@ -237,12 +237,12 @@ fn without_any_job_the_place_is_named_all_the_same_and_nobody_accused() {
         frame.set(Signal::PauseFrames, host(fabric, 3), 1_800.0);
         frame.set(Signal::PauseRx, egress(fabric, 3), 0.6);
     };
-    assert_eq!(run(&storm), (Kind::PfcStorm, port("h3")));
+    assert_eq!(run(&storm), (IncidentKind::PfcStorm, port("h3")));
     let many = |fabric: &Fabric, frame: &mut Frame| incast(fabric, frame, 100.0);
-    assert_eq!(run(&many).0, Kind::Incast);
+    assert_eq!(run(&many).0, IncidentKind::Incast);
     let errors = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0);
-    assert_eq!(run(&errors).0, Kind::LossyLink);
-    assert_eq!(watch_on(&nobody, Limits::default(), |_, _| (), [80, 60, 0], |_, _| ()).len(), 0, "calm");
+    assert_eq!(run(&errors).0, IncidentKind::LossyLink);
+    assert_eq!(watch_on(&nobody, Thresholds::default(), |_, _| (), [80, 60, 0], |_, _| ()).len(), 0, "calm");
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn two_jobs_on_one_uplink_beside_an_idle_one_collide() {
         }
     }));
     let link = link("leaf0", "spine0");
-    assert_eq!((found.kind, found.root), (Kind::EcmpCollision, link));
+    assert_eq!((found.kind, found.root), (IncidentKind::EcmpCollision, link));
     assert_eq!(found.victim_jobs, ["odd"]);
 }
 
@@ -270,7 +270,7 @@ fn a_job_that_takes_far_more_while_others_lose_is_noisy() {
             }
         }
     }));
-    assert_eq!((found.kind, found.root), (Kind::NoisyNeighbour, Place::Job { job: "even".into() }));
+    assert_eq!((found.kind, found.root), (IncidentKind::NoisyNeighbour, Location::Job { job: "even".into() }));
     assert_eq!((found.culprit_jobs, found.victim_jobs), (vec!["even".to_owned()], vec!["odd".to_owned()]));
 }
 
@@ -280,7 +280,7 @@ fn a_nic_that_does_not_count_its_pause_is_told_by_its_switch() {
         held(frame, fabric, 3, 0.5, 0.0, Some(3e5));
         frame.set(Signal::PauseTx, host(fabric, 3), 0.0);
     }));
-    assert_eq!((found.kind, found.root), (Kind::SlowReceiver, port("h3")));
+    assert_eq!((found.kind, found.root), (IncidentKind::SlowReceiver, port("h3")));
     assert!(found.evidence.iter().any(|e| e.at.starts_with("leaf0")), "{:?}", found.evidence);
 }
 
@@ -296,14 +296,14 @@ fn an_agent_that_is_wrong_accuses_nobody() {
     let believed = |calm: fn(&mut Frame, usize)| {
         let calm = move |fabric: &Fabric, frame: &mut Frame| calm(frame, egress(fabric, 3));
         let found =
-            watch_on(&fabric(), Limits::default(), calm, [80, 40, 0], |fabric, frame| says(frame, host(fabric, 3)));
+            watch_on(&fabric(), Thresholds::default(), calm, [80, 40, 0], |fabric, frame| says(frame, host(fabric, 3)));
         assert_eq!(only(found).root, port("h3"));
     };
     believed(|frame, switch| frame.set(Signal::PauseRx, switch, f64::NAN));
     believed(|frame, switch| frame.set(Signal::Tx, switch, USUAL / 2.0));
     // Nor does what that other port feels count.
     let moved = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Tx, egress(fabric, 3), USUAL / 2.0);
-    let found = watch_on(&fabric(), Limits::default(), moved, [80, 40, 0], |fabric, frame| {
+    let found = watch_on(&fabric(), Thresholds::default(), moved, [80, 40, 0], |fabric, frame| {
         frame.set(Signal::PauseRx, egress(fabric, 3), 0.9);
     });
     assert!(found.iter().all(|i| i.root != port("h3")), "{found:?}");
@@ -338,6 +338,6 @@ fn a_host_whose_counters_leap_makes_its_job_not_noisy() {
         })
     };
     let kinds = |leap| moved(leap).iter().map(|i| i.kind).collect::<Vec<_>>();
-    assert_eq!(kinds(6.0), [Kind::NoisyNeighbour], "as much as two links carry");
-    assert!(!kinds(7.0).contains(&Kind::NoisyNeighbour), "more than any can");
+    assert_eq!(kinds(6.0), [IncidentKind::NoisyNeighbour], "as much as two links carry");
+    assert!(!kinds(7.0).contains(&IncidentKind::NoisyNeighbour), "more than any can");
 }

@@ -8,7 +8,7 @@ mod stretches;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::Incident;
 use parking_lot::Mutex;
 use tokio::sync::watch::Receiver;
 

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use fabriclens_correlate::ALL;
-use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::Incident;
 use fabriclens_jobs::{Filter, Job};
 use fabriclens_promql::QueryError;
 

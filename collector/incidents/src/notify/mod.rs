@@ -8,7 +8,7 @@ mod webhook;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabriclens_correlate::Kind;
+use fabriclens_correlate::IncidentKind;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use ureq::http::Response;
@@ -184,7 +184,7 @@ impl Caller {
 }
 
 /// `PfcStorm`
-fn camel(kind: Kind) -> String {
+fn camel(kind: IncidentKind) -> String {
     let word = |w: &str| w.chars().take(1).flat_map(char::to_uppercase).chain(w.chars().skip(1)).collect::<String>();
     kind_text(kind).split('_').map(word).collect()
 }

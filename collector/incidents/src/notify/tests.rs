@@ -4,7 +4,7 @@ use super::*;
 use crate::record::Judged;
 use crate::silence::Match;
 use crate::store::tests::{S, book, incident, said};
-use fabriclens_correlate::incident::{Incident, Severity};
+use fabriclens_correlate::{Incident, Severity};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
@@ -119,7 +119,7 @@ fn a_webhook_is_told_each_state_once_and_again_only_if_it_failed() {
     // A restart does not tell it again, and a message that nobody takes holds up no other.
     let mut webhook = fake.webhook(0);
     now.end_ns = Some(40 * S);
-    let other = Incident { root: fabriclens_correlate::incident::Place::Fabric, ..incident("b") };
+    let other = Incident { root: fabriclens_correlate::Location::Fabric, ..incident("b") };
     book.update(41 * S, &[now, other]);
     *fake.answers.lock() = vec![400];
     turn(&mut webhook, &book, 41);
@@ -226,7 +226,7 @@ fn alertmanager_hears_it_each_minute_and_when_it_ends_even_over_a_restart() {
     turn(&mut am, &book, 67);
     assert_eq!(alerts(&fake.take(), 67), [slow(0)]);
     // Another verdict: the old alert goes on until the new one stands.
-    now.kind = Kind::PfcStorm;
+    now.kind = IncidentKind::PfcStorm;
     now.severity = Severity::Critical;
     book.update(70 * S, std::slice::from_ref(&now));
     assert!(turn(&mut am, &book, 70) && turn(&mut am, &book, 79) && fake.take().is_empty());
@@ -270,6 +270,6 @@ fn two_collectors_that_see_the_same_give_one_alert() {
 
 #[test]
 fn names_of_alerts() {
-    assert_eq!(camel(Kind::PfcStorm), "PfcStorm");
-    assert_eq!(camel(Kind::LinkDown), "LinkDown");
+    assert_eq!(camel(IncidentKind::PfcStorm), "PfcStorm");
+    assert_eq!(camel(IncidentKind::LinkDown), "LinkDown");
 }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use fabriclens_correlate::Kind;
-use fabriclens_correlate::incident::{Incident, Place};
+use fabriclens_correlate::IncidentKind;
+use fabriclens_correlate::{Incident, Location};
 
 use super::{Book, Inner, disk};
 use crate::record::{Moment, Record, State};
@@ -29,26 +29,26 @@ fn overlap(a: &Incident, b: &Incident) -> bool {
 /// Whether two are the same trouble, seen with other samples.
 fn same(a: &Incident, b: &Incident) -> bool {
     let place = match (&a.root, &b.root) {
-        (Place::Fabric, Place::Fabric) => a.kind == b.kind,
-        (one, other) if one == other => a.kind.bends() == b.kind.bends(),
+        (Location::Fabric, Location::Fabric) => a.kind == b.kind,
+        (one, other) if one == other => a.kind.spec().freezes_baseline == b.kind.spec().freezes_baseline,
         // A cable may have been known to one of them only.
         (one, other) => a.kind == b.kind && ends(one).iter().any(|end| ends(other).contains(end)),
     };
     overlap(a, b) && (a.id == b.id || place)
 }
 
-fn ends(place: &Place) -> Vec<(&str, &str)> {
+fn ends(place: &Location) -> Vec<(&str, &str)> {
     let all = match place {
-        Place::Port { node, port } => vec![(node.as_str(), port.as_str())],
-        Place::Link { a, a_port, b, b_port } => vec![(a.as_str(), a_port.as_str()), (b, b_port)],
+        Location::Port { node, port } => vec![(node.as_str(), port.as_str())],
+        Location::Link { a, a_port, b, b_port } => vec![(a.as_str(), a_port.as_str()), (b, b_port)],
         _ => Vec::new(),
     };
     all.into_iter().filter(|end| !end.1.is_empty()).collect()
 }
 
 /// Whether what is only felt was felt because of another.
-fn explains(cause: Kind, felt: &Incident) -> bool {
-    cause.holds() && felt.kind.is_coarse()
+fn explains(cause: IncidentKind, felt: &Incident) -> bool {
+    cause.spec().holds_others_back && felt.kind.spec().is_coarse
 }
 
 impl Inner {

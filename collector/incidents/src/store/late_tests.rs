@@ -1,7 +1,7 @@
 use super::tests::{S, book, incident, said};
 use super::*;
 use crate::record::Judged;
-use fabriclens_correlate::incident::Place;
+use fabriclens_correlate::Location;
 
 const NOW: i64 = 10_000 * S;
 
@@ -29,21 +29,21 @@ fn what_nobody_knew_is_recorded_and_told_only_if_it_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let book = book(dir.path());
     // Another of that name, elsewhere.
-    book.update(900 * S, &[Incident { root: Place::Switch { node: "x".into() }, ..from_to("a", 800, Some(850)) }]);
+    book.update(900 * S, &[Incident { root: Location::Switch { node: "x".into() }, ..from_to("a", 800, Some(850)) }]);
     assert_eq!(again(&book, from_to("a", 1100, Some(1200)), true), [""; 0]);
     assert_eq!((span(&book, "al"), book.get("al").unwrap().incident.detected_ns), ((1100, Some(1200)), NOW));
     let why = "samples of 1970-01-01T00:16:40.000Z to 1970-01-01T00:33:20.000Z came late".to_owned();
     assert_eq!(history(&book, "al"), [(State::Late, why), (State::Ended, String::new())]);
     let quiet = |id: &str| book.threads(NOW, 0).iter().find(|t| t.record.incident.id == id).map(|t| t.quiet);
     assert_eq!((quiet("al"), quiet("a")), (Some(true), Some(false)));
-    let elsewhere = Incident { root: Place::Host { node: "h9".into() }, ..from_to("b", 1100, None) };
+    let elsewhere = Incident { root: Location::Host { node: "h9".into() }, ..from_to("b", 1100, None) };
     assert_eq!(again(&book, elsewhere.clone(), true), ["b"], "somebody must watch it");
     assert_eq!((book.get("b").unwrap().is_open(), quiet("b")), (true, Some(false)));
     // What is judged once more is known.
     let changes = book.changes.after(0).unwrap().len();
     assert_eq!(again(&book, from_to("a", 1101, Some(1198)), true), [""; 0]);
     assert_eq!(again(&book, elsewhere, true), [""; 0]);
-    assert_eq!(again(&book, Incident { root: Place::Fabric, ..from_to("c", 1100, None) }, false), [""; 0]);
+    assert_eq!(again(&book, Incident { root: Location::Fabric, ..from_to("c", 1100, None) }, false), [""; 0]);
     assert_eq!((book.list(&Filter::default()).len(), book.changes.after(0).unwrap().len()), (3, changes));
 }
 
@@ -53,7 +53,7 @@ fn what_was_known_is_corrected_and_people_are_not() {
     let book = book(dir.path());
     book.update(1150 * S, &[from_to("a", 1100, Some(1150))]);
     book.acknowledge("a", said(1160 * S, "ann")).unwrap();
-    book.reclassify("a", Judged::Kind(Kind::Incast), said(1170 * S, "bob")).unwrap();
+    book.reclassify("a", Judged::Kind(IncidentKind::Incast), said(1170 * S, "bob")).unwrap();
     let found = Incident { victim_jobs: vec!["c".to_owned()], ..from_to("x", 1080, Some(1300)) };
     assert_eq!(again(&book, found, true), [""; 0]);
     assert_eq!(span(&book, "a"), (1080, Some(1300)));
@@ -63,7 +63,7 @@ fn what_was_known_is_corrected_and_people_are_not() {
     let begin = history(&book, "a").into_iter().find(|m| m.0 == Begin).unwrap().1;
     assert_eq!(begin, "1970-01-01T00:18:00.000Z, was 1970-01-01T00:18:20.000Z");
     let record = book.get("a").unwrap();
-    assert_eq!((record.kind(), record.incident.detected_ns), (Some(Kind::Incast), 1102 * S));
+    assert_eq!((record.kind(), record.incident.detected_ns), (Some(IncidentKind::Incast), 1102 * S));
     assert_eq!(record.acknowledged.as_ref().unwrap().by, "ann");
     // What went on after all that was judged again ends when it was seen to end.
     assert_eq!(again(&book, from_to("y", 1050, Some(1200)), true), [""; 0]);
@@ -93,7 +93,8 @@ fn what_goes_on_takes_over_what_ended_before_it_for_want_of_samples() {
     let book = book(dir.path());
     book.update(1150 * S, &[from_to("a", 1100, Some(1150))]);
     book.acknowledge("a", said(1160 * S, "ann")).unwrap();
-    let felt = Incident { kind: Kind::FabricCongestion, root: Place::Fabric, ..from_to("felt", 1110, Some(1140)) };
+    let felt =
+        Incident { kind: IncidentKind::FabricCongestion, root: Location::Fabric, ..from_to("felt", 1110, Some(1140)) };
     let live = from_to("b", 5000, None);
     book.update(5000 * S, &[felt, live.clone()]);
     let threads = book.threads(NOW, 0).len();

@@ -2,7 +2,7 @@ use super::*;
 use crate::record::{Judged, Said};
 use crate::silence::Match;
 use fabriclens_correlate::Evidence;
-use fabriclens_correlate::incident::Place;
+use fabriclens_correlate::Location;
 use fabriclens_store::Options;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -13,7 +13,7 @@ pub(crate) const S: i64 = 1_000_000_000;
 pub(crate) fn incident(id: &str) -> Incident {
     Incident {
         id: id.to_owned(),
-        kind: Kind::SlowReceiver,
+        kind: IncidentKind::SlowReceiver,
         start_ns: S,
         detected_ns: 3 * S,
         end_ns: None,
@@ -21,12 +21,12 @@ pub(crate) fn incident(id: &str) -> Incident {
         split_from: None,
         severity: Severity::Warning,
         confidence: 0.9,
-        root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
+        root: Location::Port { node: "h3".to_owned(), port: "1".to_owned() },
         priorities: Default::default(),
         culprit_jobs: vec!["a".to_owned()],
         victim_jobs: vec!["b".to_owned()],
         low_before: Default::default(),
-        victim_ports: vec![Place::Port { node: "h7".to_owned(), port: "1".to_owned() }],
+        victim_ports: vec![Location::Port { node: "h7".to_owned(), port: "1".to_owned() }],
         senders: vec![],
         evidence: vec![Evidence {
             metric: "fabric_pfc_pause_seconds_total".to_owned(),
@@ -86,8 +86,8 @@ fn only_what_changes_in_substance_is_a_change() {
     assert_eq!((stored("severity"), stored("v")), ("critical".into(), 1.into()));
     i.victim_jobs.reverse();
     book.update(9 * S, std::slice::from_ref(&i));
-    i.kind = Kind::PfcStorm;
-    i.root = Place::Switch { node: "leaf1".to_owned() };
+    i.kind = IncidentKind::PfcStorm;
+    i.root = Location::Switch { node: "leaf1".to_owned() };
     book.update(10 * S, std::slice::from_ref(&i));
     book.update(11 * S, &[]);
     assert!(book.get("a").unwrap().is_open(), "what is not named stays");
@@ -108,10 +108,10 @@ fn a_restart_keeps_incidents_and_what_people_said() {
     {
         let book = book(dir.path());
         let over = Incident { id: "b".to_owned(), end_ns: Some(4 * S), ..incident("b") };
-        let other = Incident { root: Place::Fabric, ..incident("c") };
+        let other = Incident { root: Location::Fabric, ..incident("c") };
         book.update(5 * S, &[incident("a"), over, other]);
         book.acknowledge("a", said(6 * S, "ann")).unwrap();
-        book.reclassify("a", Judged::Kind(Kind::Incast), said(7 * S, "bob")).unwrap();
+        book.reclassify("a", Judged::Kind(IncidentKind::Incast), said(7 * S, "bob")).unwrap();
         book.silence(Match { node: Some("h7".to_owned()), ..Match::default() }, 100 * S, said(8 * S, "")).unwrap();
         let i = Incident { confidence: f64::NAN, ..incident("a") };
         book.update(20 * S, &[i]);
@@ -126,7 +126,7 @@ fn a_restart_keeps_incidents_and_what_people_said() {
     open.sort();
     assert_eq!(open, ["a", "c"], "damage is left out");
     let a = book.get("a").unwrap();
-    assert_eq!((a.kind(), a.incident.kind), (Some(Kind::Incast), Kind::SlowReceiver));
+    assert_eq!((a.kind(), a.incident.kind), (Some(IncidentKind::Incast), IncidentKind::SlowReceiver));
     assert_eq!(a.acknowledged.as_ref().unwrap().by, "ann");
     assert_eq!(states(&book, "a"), [State::Opened, State::Acknowledged, State::Reclassified, State::Silenced]);
     assert!(book.silence_of(&a, 99 * S).is_some() && book.silence_of(&a, 100 * S).is_none());
@@ -160,7 +160,7 @@ fn what_recurs_closely_is_one_thread_and_told_less() {
     let c = book.get("c").unwrap();
     assert_eq!((c.recurrences, c.thread(), c.acknowledged.is_some()), (2, "a", true));
     assert_eq!(book.threads(three, i64::MIN).len(), 1);
-    let other = Incident { id: "x".to_owned(), root: Place::Fabric, ..incident("x") };
+    let other = Incident { id: "x".to_owned(), root: Location::Fabric, ..incident("x") };
     book.update(three, &[other]);
     assert_eq!(book.get("x").unwrap().recurrences, 0, "elsewhere");
     cycle("d", 700);
@@ -171,7 +171,7 @@ fn what_recurs_closely_is_one_thread_and_told_less() {
 fn what_turned_out_to_be_another_kind_mutes_nothing_of_the_first() {
     let dir = tempfile::tempdir().unwrap();
     let book = book(dir.path());
-    let felt = |id: &str| Incident { kind: Kind::FabricCongestion, root: Place::Fabric, ..incident(id) };
+    let felt = |id: &str| Incident { kind: IncidentKind::FabricCongestion, root: Location::Fabric, ..incident(id) };
     book.update(3 * S, &[felt("a")]);
     book.update(4 * S, &[incident("a")]);
     book.reclassify("a", Judged::NotAProblem, said(5 * S, "ann")).unwrap();
@@ -189,7 +189,7 @@ fn the_book_is_bounded_and_forgets_what_is_old() {
     let (store, _) = store_with_clock(dir.path(), 3600 * 1000 + 5006 * 1000);
     let book = Book::open(&store, Duration::from_secs(3600)).unwrap();
     let of = |n: usize, over: bool| Incident {
-        root: Place::Switch { node: n.to_string() },
+        root: Location::Switch { node: n.to_string() },
         end_ns: over.then_some((10 + n as i64) * S),
         ..incident(&format!("{n:05}"))
     };
@@ -230,7 +230,7 @@ fn filters_and_silences_fit_what_they_name() {
     let dir = tempfile::tempdir().unwrap();
     let book = book(dir.path());
     let late =
-        Incident { start_ns: 50 * S, end_ns: Some(60 * S), root: Place::Job { job: "z".into() }, ..incident("z") };
+        Incident { start_ns: 50 * S, end_ns: Some(60 * S), root: Location::Job { job: "z".into() }, ..incident("z") };
     book.update(60 * S, &[incident("a"), late]);
     let count = |filter: Filter| book.list(&filter).len();
     let any = Filter::default;
@@ -240,13 +240,13 @@ fn filters_and_silences_fit_what_they_name() {
     assert_eq!(count(Filter { job: Some("z".into()), ..any() }), 1);
     assert_eq!(count(Filter { node: Some("h7".into()), ..any() }), 2);
     assert_eq!(count(Filter { node: Some("h3".into()), ..any() }), 1);
-    assert_eq!(count(Filter { kind: Some(Kind::Incast), ..any() }), 0);
-    book.reclassify("z", Judged::Kind(Kind::Incast), said(61 * S, "")).unwrap();
-    assert_eq!(count(Filter { kind: Some(Kind::Incast), ..any() }), 1);
+    assert_eq!(count(Filter { kind: Some(IncidentKind::Incast), ..any() }), 0);
+    book.reclassify("z", Judged::Kind(IncidentKind::Incast), said(61 * S, "")).unwrap();
+    assert_eq!(count(Filter { kind: Some(IncidentKind::Incast), ..any() }), 1);
 
     let threads = |now: i64| book.threads(now, 0).into_iter().filter(|t| !t.quiet).count();
     assert_eq!(threads(62 * S), 2);
-    let of = Match { kind: Some(Kind::SlowReceiver), node: Some("h3".into()), ..Match::default() };
+    let of = Match { kind: Some(IncidentKind::SlowReceiver), node: Some("h3".into()), ..Match::default() };
     let silence = book.silence(of, 90 * S, said(62 * S, "ann")).unwrap();
     assert_eq!((threads(63 * S), threads(90 * S)), (1, 2));
     assert_eq!(book.silences(63 * S), std::slice::from_ref(&silence));

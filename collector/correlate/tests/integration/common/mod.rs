@@ -1,8 +1,10 @@
 //! A small fabric whose traffic a test decides: two leaves with four hosts each, two spines, two jobs.
 
-use fabriclens_correlate::Limits;
-use fabriclens_correlate::incident::{Incident, Place};
-use fabriclens_correlate::{End, Fabric, Frame, Job, Link, Node, Ports, Role, Root, Signal, Topology, Watch};
+use fabriclens_correlate::Thresholds;
+use fabriclens_correlate::{
+    Fabric, Frame, IncidentTracker, Job, Link, LinkEnd, LocationId, Node, Ports, Role, Signal, Topology,
+};
+use fabriclens_correlate::{Incident, Location};
 
 /// Bytes a second of every link: 100 Gb/s.
 pub const RATE: f64 = 12.5e9;
@@ -15,7 +17,7 @@ pub fn fabric() -> Fabric {
     let mut nodes: Vec<Node> = (0..8).map(|h| node(format!("h{h}"), Role::Host)).collect();
     nodes.extend((0..2).map(|l| node(format!("leaf{l}"), Role::Leaf)));
     nodes.extend((0..2).map(|s| node(format!("spine{s}"), Role::Spine)));
-    let end = |node: usize, port: usize| End { node, port: port.to_string() };
+    let end = |node: usize, port: usize| LinkEnd { node, port: port.to_string() };
     let link = |a, b| Link::new([a, b], Some(RATE));
     let mut links: Vec<Link> = (0..8).map(|h| link(end(h, 1), end(8 + h / 4, 1 + h % 4))).collect();
     links.extend((0..4).map(|i| link(end(8 + i / 2, 5 + i % 2), end(10 + i % 2, 1 + i / 2))));
@@ -41,11 +43,11 @@ pub fn egress(fabric: &Fabric, h: usize) -> usize {
 }
 
 /// The link between two of its nodes.
-pub fn link(a: &str, b: &str) -> Place {
+pub fn link(a: &str, b: &str) -> Location {
     let fabric = fabric();
     let ends = [a, b].map(|name| fabric.topology.node(name).unwrap());
     let between = |l: &Link| l.ends.each_ref().map(|end| end.node) == ends;
-    Place::of(&fabric, &Root::Link(fabric.topology.links.iter().position(between).unwrap()))
+    Location::of(&fabric, &LocationId::Link(fabric.topology.links.iter().position(between).unwrap()))
 }
 
 /// The same with rails: four hosts with two ports each, a leaf for each rail, a spine; job `all` has every host.
@@ -54,7 +56,7 @@ pub fn rails() -> Fabric {
     let mut nodes: Vec<Node> = (0..4).map(|h| node(format!("h{h}"), Role::Host)).collect();
     nodes.extend((0..2).map(|l| node(format!("leaf{l}"), Role::Leaf)));
     nodes.push(node("spine".into(), Role::Spine));
-    let end = |node: usize, port: usize| End { node, port: port.to_string() };
+    let end = |node: usize, port: usize| LinkEnd { node, port: port.to_string() };
     let link = |a, b| Link::new([a, b], Some(RATE));
     let mut links: Vec<Link> = (0..8).map(|i| link(end(i / 2, 1 + i % 2), end(4 + i % 2, 1 + i / 2))).collect();
     links.extend((0..2).map(|l| link(end(4 + l, 5), end(6, 1 + l))));
@@ -71,13 +73,13 @@ pub fn moves(frame: &mut Frame, port: usize, rate: f64) {
 
 /// Calm for `before` seconds, then `fault` on each frame of `during`, then calm; all that was found.
 pub fn watch(before: usize, during: usize, after: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<Incident> {
-    watch_on(&fabric(), Limits::default(), |_, _| (), [before, during, after], fault)
+    watch_on(&fabric(), Thresholds::default(), |_, _| (), [before, during, after], fault)
 }
 
 /// The same on another fabric, by other numbers; `calm` is done to all frames.
 pub fn watch_on(
     fabric: &Fabric,
-    limits: Limits,
+    limits: Thresholds,
     calm: impl Fn(&Fabric, &mut Frame),
     times: [usize; 3],
     fault: impl Fn(&Fabric, &mut Frame),
@@ -88,12 +90,12 @@ pub fn watch_on(
 /// The same, and who watched.
 pub fn watched(
     fabric: &Fabric,
-    limits: Limits,
+    limits: Thresholds,
     calm: impl Fn(&Fabric, &mut Frame),
     [before, during, after]: [usize; 3],
     fault: impl Fn(&Fabric, &mut Frame),
-) -> (Vec<Incident>, Watch) {
-    let mut watch = Watch::new(fabric.clone(), limits);
+) -> (Vec<Incident>, IncidentTracker) {
+    let mut watch = IncidentTracker::new(fabric.clone(), limits);
     let mut found = Vec::new();
     for second in 0..before + during + after {
         let mut frame = Frame::new(second as i64 * 1_000_000_000);
@@ -138,6 +140,6 @@ pub fn only(found: Vec<Incident>) -> Incident {
 }
 
 /// A port's place.
-pub fn port(node: &str, port: &str) -> Place {
-    Place::Port { node: node.into(), port: port.into() }
+pub fn port(node: &str, port: &str) -> Location {
+    Location::Port { node: node.into(), port: port.into() }
 }
