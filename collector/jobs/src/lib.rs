@@ -12,7 +12,6 @@ mod observe;
 mod occupancy;
 mod registry;
 pub mod slurm;
-mod time;
 mod view;
 mod watch;
 
@@ -24,4 +23,8 @@ pub use observe::{Observed, Seen};
 pub use occupancy::{Grade, Occupancy, overlap_ns};
 pub use registry::{Filter, Registry, RegistryError};
 pub use view::Job;
+
 pub use watch::{LastSeen, Look, Sighting, Watch};
+
+/// Nanoseconds of a second.
+pub(crate) const SECOND: i64 = 1_000_000_000;

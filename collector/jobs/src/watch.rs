@@ -1,12 +1,12 @@
 //! When a job is over that agents saw: its processes are gone from all hosts, and agents tell that they looked. An agent
 //! that is silent proves nothing.
 
+use crate::SECOND;
 use crate::facts::{Key, Source};
 use crate::observe::{Observed, Seen};
 use crate::registry::Registry;
 use std::collections::{BTreeMap, HashMap};
 
-const SECOND: i64 = 1_000_000_000;
 /// An agent has looked without finding a process for so long: it is gone.
 const GONE_NS: i64 = 30 * SECOND;
 /// So many of its own samples may be missing before a process counts as gone.

@@ -2,6 +2,7 @@
 //! is cheap, else from a few instants; and single questions in PromQL.
 
 use crate::model::Method;
+use fabriclens_base::escape::{promql_string, regex};
 use fabriclens_jobs::Job;
 use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, ReadError, Rollup, SharedSeries, is_stale};
 use fabriclens_promql::{CancelToken, Engine, QueryError, Sample, Value};
@@ -79,7 +80,7 @@ impl<'a> Source<'a> {
     ) -> Self {
         let hosts: HashSet<&str> = hosts.collect();
         let matcher = (hosts.len() <= MATCHED).then(|| {
-            let mut all: Vec<String> = hosts.iter().map(|h| escape(h)).collect();
+            let mut all: Vec<String> = hosts.iter().map(|h| regex(h)).collect();
             all.sort_unstable();
             all.join("|")
         });
@@ -145,7 +146,7 @@ impl<'a> Source<'a> {
     /// A selector of the job's hosts: `metric{host=~"…",more}`.
     pub fn selector(&self, metric: &str, more: &str) -> String {
         match self.matcher.as_ref().filter(|_| self.hosts.len() <= ASKED) {
-            Some(hosts) => format!("{metric}{{host=~{},{more}}}", quote(hosts)),
+            Some(hosts) => format!("{metric}{{host=~{},{more}}}", promql_string(hosts)),
             None => format!("{metric}{{{more}}}"),
         }
     }
@@ -352,23 +353,6 @@ fn of_read(e: ReadError) -> QueryError {
     }
 }
 
-/// A text as part of a regular expression that matches it alone.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if "\\.+*?()|[]{}^$#&-~".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
-}
-
-/// A text as a string of PromQL.
-pub(crate) fn quote(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -446,6 +430,6 @@ mod tests {
 
     #[test]
     fn names_of_hosts_are_not_patterns() {
-        assert_eq!(quote(&escape("a.b|c\"\\")), r#""a\\.b\\|c\"\\\\""#);
+        assert_eq!(promql_string(&regex("a.b|c\"\\")), r#""a\\.b\\|c\"\\\\""#);
     }
 }

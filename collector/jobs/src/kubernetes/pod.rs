@@ -1,7 +1,7 @@
 //! A pod, as far as jobs need it.
 
 use super::KubernetesError;
-use crate::time;
+use fabriclens_base::time::parse_utc;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -232,7 +232,7 @@ impl Pod {
     /// `None`: it waits. An error is in words.
     pub(super) fn life(&self) -> Option<Result<Life, String>> {
         let Status { phase, start_time, container_statuses } = &self.status;
-        let at = |text: &Option<String>| text.as_deref().and_then(time::parse);
+        let at = |text: &Option<String>| text.as_deref().and_then(parse_utc);
         let spans =
             || container_statuses.iter().filter_map(|c| c.state.running.as_ref().or(c.state.terminated.as_ref()));
         let ran = spans().next().is_some() || matches!(phase.as_str(), "Running" | "Succeeded" | "Failed");

@@ -1,7 +1,7 @@
 //! JSON: of `squeue`, `sacct` and `slurmrestd`, of Slurm 21.08 and later.
 
 use super::{Row, SlurmError};
-use crate::time::SECOND;
+use crate::SECOND;
 use serde::Deserialize;
 
 #[derive(Deserialize)]

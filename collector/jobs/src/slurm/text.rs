@@ -2,7 +2,8 @@
 //! ones: it is run with `TZ=UTC`.
 
 use super::{Row, SlurmError};
-use crate::time;
+use crate::SECOND;
+use fabriclens_base::time::parse_utc;
 
 /// What it prints when there is no job.
 const EMPTY: &str = "No jobs in the system";
@@ -37,7 +38,7 @@ fn row(first: &str, more: &[&str]) -> Row {
     // What users write (command, comment) comes last, so the first counts.
     let get = |key: &str| words().find_map(|w| w.split_once('=').filter(|(k, _)| *k == key)).map_or("", |(_, v)| v);
     let number = |key: &str| get(key).parse::<i64>().ok();
-    let at = |key: &str| time::parse(get(key)).or_else(|| number(key)?.checked_mul(time::SECOND)).filter(|ns| *ns > 0);
+    let at = |key: &str| parse_utc(get(key)).or_else(|| number(key)?.checked_mul(SECOND)).filter(|ns| *ns > 0);
     Row {
         number: number("JobId").unwrap_or(0),
         array: number("ArrayJobId").zip(number("ArrayTaskId")),

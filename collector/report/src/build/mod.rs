@@ -14,7 +14,8 @@ mod traffic;
 mod transport;
 
 use crate::model::{About, Figure, Grade, Incident, Line, Range, Report, Unit, VERSION};
-use crate::read::{Source, quote};
+use crate::read::Source;
+use fabriclens_base::escape::promql_string;
 use fabriclens_jobs::{Job, Occupancy, overlap_ns};
 use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{CancelToken, Engine, QueryError};
@@ -150,7 +151,7 @@ impl Scene<'_> {
 
 /// A selector of a rollup of a job.
 fn rollup(job: &Job, metric: &str, more: &str) -> String {
-    format!("{metric}{{job_id={},cluster={},{more}}}", quote(&job.id), quote(&job.cluster))
+    format!("{metric}{{job_id={},cluster={},{more}}}", promql_string(&job.id), promql_string(&job.cluster))
 }
 
 /// The grade that a rollup has by its label.

@@ -4,8 +4,8 @@
 use super::Scene;
 use super::peers::Seen;
 use crate::model::{Grade, Over, Pair, Unit};
-use crate::read::{escape, quote};
 use crate::render::words::value;
+use fabriclens_base::escape::{promql_string, regex};
 use fabriclens_promql::{QueryError, Sample};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,8 +28,8 @@ struct Talk {
 
 pub(super) fn seen(scene: &Scene<'_>) -> Result<Seen, QueryError> {
     let names = std::iter::once(&scene.job.id).chain(&scene.job.aliases);
-    let names: Vec<String> = names.map(|name| escape(name)).collect();
-    let named = format!("job=~{}", quote(&names.join("|")));
+    let names: Vec<String> = names.map(|name| regex(name)).collect();
+    let named = format!("job=~{}", promql_string(&names.join("|")));
     let told = |metric: &str| -> Result<Vec<Sample>, QueryError> {
         let promql = format!("last_over_time({}{BACK})", scene.source.selector(metric, &named));
         let mut all = scene.source.at(&promql, scene.source.end_ms)?;

@@ -3,6 +3,7 @@
 use super::tables::{self, Cell, Table};
 use super::{svg, words};
 use crate::model::{Figure, Grade, Plot, Report, Severity};
+use fabriclens_base::escape;
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("style.css");
@@ -18,9 +19,9 @@ pub fn html(report: &Report) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
          <title>Communication report: {0}</title><style>{STYLE}</style></head><body>\
          <p class=\"kicker\">Communication report</p><h1>{0}</h1>",
-        escape(&title)
+        escape::html(&title)
     );
-    let about = tables::about(report).into_iter().map(|(n, v)| format!("<span>{n} <b>{}</b></span>", escape(&v)));
+    let about = tables::about(report).into_iter().map(|(n, v)| format!("<span>{n} <b>{}</b></span>", escape::html(&v)));
     _ = write!(out, "<p class=\"about\">{}</p>", about.collect::<String>());
     summary(&mut out, report);
     traffic(&mut out, report);
@@ -32,7 +33,7 @@ pub fn html(report: &Report) -> String {
 fn summary(out: &mut String, report: &Report) {
     out.push_str("<ul class=\"points\">");
     for point in &report.summary.points {
-        _ = write!(out, "<li class=\"{}\">{}</li>", point.severity.text(), escape(&point.text));
+        _ = write!(out, "<li class=\"{}\">{}</li>", point.severity.text(), escape::html(&point.text));
     }
     out.push_str("</ul><div class=\"tiles\">");
     for (name, figure) in tables::tiles(report) {
@@ -48,7 +49,7 @@ fn summary(out: &mut String, report: &Report) {
         out,
         "<p class=\"note\">{}</p><p class=\"note\">Each number carries how surely it is this job's: {} measured \
          where this job was alone, {} counted for its own processes, {} several jobs together. “{}” is not zero.</p>",
-        escape(&report.summary.cost.basis),
+        escape::html(&report.summary.cost.basis),
         grade(Grade::Exclusive),
         grade(Grade::PerProcess),
         grade(Grade::Shared),
@@ -65,8 +66,9 @@ fn traffic(out: &mut String, report: &Report) {
     out.push_str("<h2>Volume and rate</h2>");
     plot(out, &t.plot);
     if let Some(s) = &t.straggler {
-        let place = [Some(&s.host), s.device.as_ref()].into_iter().flatten().map(|p| escape(p)).collect::<Vec<_>>();
-        let text = escape(&s.text);
+        let place =
+            [Some(&s.host), s.device.as_ref()].into_iter().flatten().map(|p| escape::html(p)).collect::<Vec<_>>();
+        let text = escape::html(&s.text);
         _ = write!(out, "<p><span class=\"sev warning\">Stands out</span> <b>{}</b> {text}.</p>", place.join(" "));
     }
     out.push_str("<h3>Balance across rails</h3>");
@@ -116,16 +118,16 @@ fn rest(out: &mut String, report: &Report) {
     table(out, &tables::health(report));
     out.push_str("<h2>RDMA and TCP</h2>");
     if let Some(flag) = &report.transport.red_flag {
-        _ = write!(out, "<p class=\"flag\">{}</p>", escape(flag));
+        _ = write!(out, "<p class=\"flag\">{}</p>", escape::html(flag));
     }
     table(out, &tables::transport(report));
     let p = &report.peers;
-    _ = write!(out, "<h2>Who talks to whom</h2><p><b>{}</b>: {}.</p>", p.pattern.text(), escape(&p.text));
+    _ = write!(out, "<h2>Who talks to whom</h2><p><b>{}</b>: {}.</p>", p.pattern.text(), escape::html(&p.text));
     if !p.list.is_empty() {
         table(out, &tables::pairs(report));
     }
     if !p.suspects.is_empty() {
-        let pairs = escape(&p.suspects.join(", "));
+        let pairs = escape::html(&p.suspects.join(", "));
         _ = write!(
             out,
             "<p>Pairs with a long round trip, or that the host above has part in: {pairs}. Adapters do not count by \
@@ -134,7 +136,7 @@ fn rest(out: &mut String, report: &Report) {
     }
     out.push_str("<h2>What the numbers are worth</h2><ul>");
     for line in tables::quality(report) {
-        _ = write!(out, "<li>{}</li>", escape(&line));
+        _ = write!(out, "<li>{}</li>", escape::html(&line));
     }
     let made = words::time(report.generated_ns);
     _ = write!(out, "</ul><p class=\"note\">Made by Fabriclens, {made}. Times are UTC.</p>");
@@ -152,7 +154,7 @@ fn table(out: &mut String, table: &Table) {
         out.push_str("<tr>");
         for (c, cell) in row.iter().enumerate() {
             let text = match cell {
-                Cell::Text(text) | Cell::Fact(text) => escape(text),
+                Cell::Text(text) | Cell::Fact(text) => escape::html(text),
                 Cell::Number(figure) => number(figure, " "),
                 Cell::Severity(severity) => word(*severity),
             };
@@ -162,7 +164,7 @@ fn table(out: &mut String, table: &Table) {
     }
     out.push_str("</tbody></table></div>");
     if let Some(note) = &table.note {
-        _ = write!(out, "<p class=\"note\">{}</p>", escape(note));
+        _ = write!(out, "<p class=\"note\">{}</p>", escape::html(note));
     }
 }
 
@@ -190,7 +192,7 @@ fn grade(grade: Grade) -> String {
 }
 
 fn plot(out: &mut String, plot: &Plot) {
-    _ = write!(out, "<figure><figcaption>{}</figcaption>", escape(&plot.title));
+    _ = write!(out, "<figure><figcaption>{}</figcaption>", escape::html(&plot.title));
     if plot.lines.iter().all(|l| l.points.iter().all(Option::is_none)) {
         _ = write!(out, "<p class=\"none\">{}</p></figure>", words::NONE);
         return;
@@ -204,28 +206,9 @@ fn plot(out: &mut String, plot: &Plot) {
     out.push_str(&svg::draw(plot));
     out.push_str("<div class=\"legend\">");
     for (n, line) in plot.lines.iter().enumerate() {
-        let (colour, name) = (n % svg::COLOURS, escape(&line.name));
+        let (colour, name) = (n % svg::COLOURS, escape::html(&line.name));
         _ = write!(out, "<span><i class=\"c{colour}\"></i>{name}{}</span>", grade(line.grade));
     }
     let stacked = if svg::stacked(plot) { "stacked; " } else { "" };
     _ = write!(out, "<span>{stacked}each point {}</span></div></figure>", words::duration(plot.step_seconds));
-}
-
-/// Text that stays text.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // Turns the direction of what follows.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -3,6 +3,7 @@
 use super::tables::{self, Cell, Table};
 use super::words;
 use crate::model::{Plot, Report};
+use fabriclens_base::escape::turns_direction;
 use std::fmt::Write as _;
 
 /// Blocks of a drawn line.
@@ -130,7 +131,7 @@ fn escape(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
+            c if turns_direction(c) => out.push('\u{fffd}'),
             c if c.is_control() => out.push(' '),
             c => out.push(c),
         }

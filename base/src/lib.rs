@@ -1,0 +1,20 @@
+//! What the agent and the collector share besides samples: quantities as people write them, files that are reloaded,
+//! host names that a loopback listener answers to, escaping, sealed records. No I/O beyond `stat`, no async.
+//!
+//! ```
+//! use std::time::Duration;
+//! assert_eq!(fabriclens_base::duration::parse("1h30m"), Ok(Duration::from_secs(5400)));
+//! assert_eq!(fabriclens_base::size::parse("100GB"), Ok(100_000_000_000));
+//! assert_eq!(fabriclens_base::nearest("listen.htpp", ["listen.http", "data"]), Some("listen.http"));
+//! ```
+
+pub mod duration;
+pub mod escape;
+pub mod host_check;
+mod nearest;
+pub mod reload;
+pub mod sealed;
+pub mod size;
+pub mod time;
+
+pub use nearest::nearest;
