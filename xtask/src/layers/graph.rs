@@ -52,7 +52,7 @@ fn resolve(modules: &Modules, from: &ModulePath, path: &[String], depth: usize) 
         }
     }
     while let Some((name, after)) = rest.split_first() {
-        let child = [at.as_slice(), &[name.clone()]].concat();
+        let child = [at.as_slice(), std::slice::from_ref(name)].concat();
         if modules.contains_key(&child) {
             at = child;
         } else {
