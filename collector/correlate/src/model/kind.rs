@@ -272,7 +272,7 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Threshold the job's rate or move it; give it a priority of its own.",
+                action: "Limit the job's rate or move it; give it a priority of its own.",
                 docs: "verdicts.md",
             },
             Self::FabricCongestion => &KindSpec {
