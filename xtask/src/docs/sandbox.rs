@@ -126,7 +126,7 @@ pub fn inside(programs: &Path, pages: &[Page]) -> Result<()> {
     }
     if dashboards {
         std::thread::sleep(STORY.saturating_sub(begin.elapsed()));
-        crate::dashboards::ask_demo("http://127.0.0.1:7470")?;
+        crate::dashboards::check_demo("http://127.0.0.1:7470")?;
     }
     println!("{sentences} commands in sentences ran, {} did not:", skipped.len());
     skipped.iter().for_each(|line| println!("    {line}"));
