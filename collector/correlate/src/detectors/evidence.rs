@@ -3,6 +3,7 @@
 use crate::detectors::context::DetectorContext;
 use crate::model::finding::Evidence;
 use crate::model::signal::Signal;
+use crate::signals::table::ALL;
 
 /// A number of a port as evidence.
 pub(super) fn evidence(ctx: &DetectorContext<'_>, signal: Signal, port: usize, value: f64, threshold: f64) -> Evidence {
@@ -30,13 +31,9 @@ pub(super) fn marked_ports(ctx: &DetectorContext<'_>, job: usize, times: f64) ->
     ctx.fabric.jobs[job].ports.iter().copied().filter(grown).collect()
 }
 
-/// The metric behind a signal: the first in its question.
-pub(super) fn metric(signal: Signal) -> &'static str {
-    let query = crate::signals::table::ALL[signal as usize].query;
-    let begin = query.find("fabric_").unwrap_or(0);
-    let end =
-        query[begin..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(query.len(), |n| begin + n);
-    &query[begin..end]
+/// The metric that a signal is named after in evidence.
+fn metric(signal: Signal) -> &'static str {
+    ALL[signal as usize].expression.metric()
 }
 
 /// A port in words.

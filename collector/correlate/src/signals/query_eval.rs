@@ -32,7 +32,7 @@ pub fn frames(
     let silent = silent(engine, read, fabric, ticks_ms, step_ms)?;
     let mut seen = vec![f64::NAN; ticks_ms.len()];
     for row in rows {
-        let query = row.query.replace("$w", &window);
+        let query = row.promql(&window);
         let Value::Matrix(series) = engine.range(read, &query, *first, *last, step_ms)?.value else { continue };
         let mut by_port: Vec<(usize, usize)> =
             series.iter().enumerate().filter_map(|(at, s)| Some((port_of(fabric, &s.labels)?, at))).collect();
@@ -100,7 +100,7 @@ pub fn ask(
     row: &SignalSpec,
     time_ms: i64,
 ) -> Result<Vec<(usize, f64)>, QueryError> {
-    let query = row.query.replace("$w", "30s");
+    let query = row.promql("30s");
     let Value::Vector(samples) = engine.instant(read, &query, time_ms)?.value else { return Ok(Vec::new()) };
     let mut by_port: Vec<(usize, f64)> =
         samples.iter().filter_map(|s| Some((port_of(fabric, &s.labels)?, s.value))).collect();

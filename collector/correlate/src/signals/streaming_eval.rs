@@ -7,12 +7,11 @@
 
 use crate::model::priority;
 use crate::model::topology::port_name;
+use crate::signals::expression::{Alternatives, Divisor, Measure, Term};
 use crate::signals::frame_sink::FrameSink;
 use crate::signals::late_samples::LateSamples;
 use crate::signals::table::{ALL, LOOK_BACK, SignalSpec};
 use fabriclens_model::{Labels, Matcher, is_absent, is_stale};
-use promql_parser::parser::token::{T_DIV, T_LOR, T_MUL};
-use promql_parser::parser::{Expr, VectorSelector};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
@@ -27,21 +26,23 @@ const HOLDS_MS: i64 = 300_000;
 const MANY: usize = 8;
 const NONE: u32 = u32::MAX;
 
-/// A part of a question: a selector, how its series become values, and what they are divided by.
-struct Term {
+/// A term of an expression that is evaluated here.
+struct Reader {
+    /// Row of the signal in [`ALL`].
     row: usize,
     series: Vec<Matcher>,
     rate: bool,
     scale: f64,
+    /// Index of the divisor series.
     over: Option<usize>,
 }
 
-/// Terms and divisors, by the metric's name.
+/// Terms and divisor series, by metric name.
 #[derive(Default)]
-struct Questions {
-    terms: Vec<Term>,
+struct Readers {
+    terms: Vec<Reader>,
     divisors: Vec<Vec<Matcher>>,
-    by_name: HashMap<String, Vec<Use>>,
+    by_metric: HashMap<&'static str, Vec<Use>>,
 }
 
 #[derive(Clone, Copy)]
@@ -50,77 +51,31 @@ enum Use {
     Divisor(usize),
 }
 
-impl Questions {
-    /// Takes a row, if it can be answered here.
-    fn add(&mut self, at: usize, row: &SignalSpec) -> Option<()> {
-        let tree = promql_parser::parser::parse(&row.query.replace("$w", "5s")).ok()?;
-        let mut parts = Vec::new();
-        union(&tree, &mut parts);
-        let before = (self.terms.len(), self.divisors.len());
-        for part in parts {
-            let Some(term) = self.term(at, part) else {
-                self.terms.truncate(before.0);
-                self.divisors.truncate(before.1);
-                return None;
-            };
-            self.terms.push(term);
-        }
+impl Readers {
+    /// Takes the expression of a row, if all of its terms can be evaluated over arriving samples: gauges and rates of now.
+    fn add(&mut self, row: usize, expression: Alternatives) -> bool {
+        let streams = |term: &Term| {
+            let of_now = matches!(term.measure, Measure::Gauge | Measure::Rate) && term.offset.is_none();
+            of_now && term.spread.is_none() && term.unless.is_none()
+        };
+        expression.0.iter().all(streams) && expression.0.iter().all(|term| self.add_term(row, term).is_some())
+    }
+
+    fn add_term(&mut self, row: usize, term: &Term) -> Option<()> {
+        let series = term.selector.matchers().ok()?;
+        let (scale, over) = match term.divisor {
+            None => (1.0, None),
+            Some(Divisor::Number(number)) => (1.0 / number, None),
+            Some(Divisor::Series(selector)) => {
+                self.by_metric.entry(selector.metric).or_default().push(Use::Divisor(self.divisors.len()));
+                self.divisors.push(selector.matchers().ok()?);
+                (1.0, Some(self.divisors.len() - 1))
+            }
+        };
+        self.by_metric.entry(term.selector.metric).or_default().push(Use::Term(self.terms.len()));
+        self.terms.push(Reader { row, series, rate: term.measure == Measure::Rate, scale, over });
         Some(())
     }
-
-    fn term(&mut self, row: usize, part: &Expr) -> Option<Term> {
-        match part {
-            Expr::Paren(inner) => self.term(row, &inner.expr),
-            Expr::VectorSelector(selector) => {
-                Some(Term { row, series: matchers(selector)?, rate: false, scale: 1.0, over: None })
-            }
-            Expr::Call(call) if matches!(call.func.name, "irate" | "rate") => {
-                let Expr::MatrixSelector(range) = &**call.args.args.first()? else { return None };
-                Some(Term { row, series: matchers(&range.vs)?, rate: true, scale: 1.0, over: None })
-            }
-            Expr::Binary(binary) if binary.modifier.is_none() => {
-                let left = self.term(row, &binary.lhs)?;
-                match (binary.op.id(), &*binary.rhs) {
-                    (T_DIV, Expr::NumberLiteral(n)) => Some(Term { scale: left.scale / n.val, ..left }),
-                    (T_MUL, Expr::NumberLiteral(n)) => Some(Term { scale: left.scale * n.val, ..left }),
-                    (T_DIV, Expr::VectorSelector(selector)) if left.over.is_none() => {
-                        self.divisors.push(matchers(selector)?);
-                        Some(Term { over: Some(self.divisors.len() - 1), ..left })
-                    }
-                    _ => None,
-                }
-            }
-            _ => None,
-        }
-    }
-
-    fn index(&mut self) {
-        let name = |matchers: &[Matcher]| matchers.iter().find(|m| m.name == "__name__").map(|m| m.value.clone());
-        let terms = self.terms.iter().enumerate().map(|(at, term)| (name(&term.series), Use::Term(at)));
-        let divisors = self.divisors.iter().enumerate().map(|(at, series)| (name(series), Use::Divisor(at)));
-        for (name, one) in terms.chain(divisors) {
-            self.by_name.entry(name.unwrap_or_default()).or_default().push(one);
-        }
-    }
-}
-
-/// The parts of `a or b or c`.
-fn union<'a>(tree: &'a Expr, parts: &mut Vec<&'a Expr>) {
-    match tree {
-        Expr::Binary(binary) if binary.op.id() == T_LOR => {
-            union(&binary.lhs, parts);
-            union(&binary.rhs, parts);
-        }
-        other => parts.push(other),
-    }
-}
-
-/// Those of a plain selector: of one metric, without offset.
-fn matchers(selector: &VectorSelector) -> Option<Vec<Matcher>> {
-    let plain = selector.offset.is_none() && selector.at.is_none();
-    let matchers = fabriclens_promql::selector(&selector.to_string()).ok()?;
-    let named = matchers.iter().any(|m| m.name == "__name__" && m.op == fabriclens_model::MatchOp::Equal);
-    (plain && named).then_some(matchers)
 }
 
 /// A series in one of its uses.
@@ -172,7 +127,7 @@ struct Plan {
 
 /// See the module.
 pub struct StreamingEval {
-    questions: Questions,
+    readers: Readers,
     plans: HashMap<usize, Plan>,
     /// Plans at which those of lists that are gone are looked for.
     many: usize,
@@ -188,12 +143,11 @@ pub struct StreamingEval {
 impl StreamingEval {
     /// With frames so far apart; also gives the rows that it does not answer.
     pub fn new(step_ms: i64) -> (Self, Vec<&'static SignalSpec>) {
-        let mut questions = Questions::default();
-        let is_asked = |(at, row): &(usize, &SignalSpec)| row.slow || questions.add(*at, row).is_none();
+        let mut readers = Readers::default();
+        let is_asked = |(at, row): &(usize, &SignalSpec)| row.slow || !readers.add(*at, row.expression);
         let rest = ALL.iter().enumerate().filter(is_asked).map(|r| r.1).collect();
-        questions.index();
         let standing = Self {
-            questions,
+            readers,
             plans: HashMap::new(),
             many: PLANS,
             slots: Vec::new(),
@@ -289,7 +243,7 @@ impl StreamingEval {
             let uses = self.plan(series, watch);
             self.plans.insert(address, Plan { list: Arc::downgrade(series), uses });
         }
-        let Self { questions, plans, slots, cells, step_ms, late, .. } = self;
+        let Self { readers, plans, slots, cells, step_ms, late, .. } = self;
         let Some(plan) = plans.get(&address).filter(|plan| !plan.uses.is_empty()) else { return };
         let (first, now_ms) = (plan.uses[0].slot as usize, watch.now_ns() / 1_000_000);
         for (row, time) in times.iter().enumerate() {
@@ -300,7 +254,7 @@ impl StreamingEval {
                 for column in of_cell {
                     let value = values[column.at as usize * times.len() + row];
                     if !is_absent(value) && !is_stale(value) {
-                        any |= sample(slots, column.slot, &questions.terms, (*time, value), (frame, *step_ms));
+                        any |= sample(slots, column.slot, &readers.terms, (*time, value), (frame, *step_ms));
                     }
                 }
                 if let Some(cell) = cells.get(of_cell[0].cell as usize).filter(|_| any) {
@@ -313,7 +267,7 @@ impl StreamingEval {
     fn plan(&mut self, series: &Arc<[Labels]>, watch: &mut dyn FrameSink) -> Vec<Column> {
         let mut uses = Vec::new();
         for (column, labels) in series.iter().enumerate() {
-            let Some(found) = self.questions.by_name.get(labels.metric()) else { continue };
+            let Some(found) = self.readers.by_metric.get(labels.metric()) else { continue };
             for one in found.clone() {
                 if let Some(slot) = self.slot(one, labels, watch) {
                     uses.push(Column { at: column as u32, slot, cell: self.slots[slot as usize].cell });
@@ -326,8 +280,8 @@ impl StreamingEval {
 
     fn slot(&mut self, one: Use, labels: &Labels, watch: &mut dyn FrameSink) -> Option<u32> {
         let (matchers, number) = match one {
-            Use::Term(at) => (&self.questions.terms[at].series, 2 * at as u32),
-            Use::Divisor(at) => (&self.questions.divisors[at], 2 * at as u32 + 1),
+            Use::Term(at) => (&self.readers.terms[at].series, 2 * at as u32),
+            Use::Divisor(at) => (&self.readers.divisors[at], 2 * at as u32 + 1),
         };
         if !matchers.iter().all(|m| m.matches(labels)) {
             return None;
@@ -342,7 +296,7 @@ impl StreamingEval {
         }
         let Use::Term(at) = one else { return Some(self.divisor(number, same)) };
         let port = watch.measured_port(labels.get("host"), &port_name(labels))?;
-        let (row, over) = (self.questions.terms[at].row, self.questions.terms[at].over);
+        let (row, over) = (self.readers.terms[at].row, self.readers.terms[at].over);
         let over = over.map_or(NONE, |divisor| self.divisor(2 * divisor as u32 + 1, same));
         let next = self.cells.len() as u32;
         let cell = *self.of_port.entry((row, port)).or_insert(next);
@@ -405,7 +359,7 @@ fn hash(labels: &Labels) -> u64 {
 }
 
 /// Takes a sample; whether it is a value of its frame.
-fn sample(slots: &mut [Slot], at: u32, terms: &[Term], now: (i64, f64), (frame, step_ms): (i64, i64)) -> bool {
+fn sample(slots: &mut [Slot], at: u32, terms: &[Reader], now: (i64, f64), (frame, step_ms): (i64, i64)) -> bool {
     let over = slots[at as usize].over;
     let divisor = slots.get(over as usize).map(|s| s.newest);
     let slot = &mut slots[at as usize];

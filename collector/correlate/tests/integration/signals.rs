@@ -11,16 +11,12 @@ const OF_SWITCHES: [&str; 2] = ["fabric_port_queue_bytes", "fabric_port_queue_ma
 const STEP: i64 = 10;
 const LAST: i64 = 90_000;
 
-fn metrics(query: &str) -> impl Iterator<Item = &str> {
-    query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| word.starts_with("fabric_"))
-}
-
 #[test]
 fn every_metric_that_is_asked_for_is_one_that_agents_have() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md")).unwrap();
     let known = |metric: &str| page.lines().any(|l| l.strip_prefix("### ").is_some_and(|l| l == format!("`{metric}`")));
     for row in &ALL {
-        for metric in metrics(row.query).filter(|m| !OF_SWITCHES.contains(m)) {
+        for metric in row.expression.metrics().filter(|m| !OF_SWITCHES.contains(m)) {
             assert!(known(metric), "{:?} asks for {metric}", row.signal);
         }
     }
@@ -110,4 +106,11 @@ fn events_of_a_nic_are_told_by_what_they_mean() {
     ]);
     assert_eq!((frame.get(Signal::StormErrors, 0), frame.get(Signal::StormWarnings, 0)), (Some(1.0), Some(0.0)));
     assert!((frame.get(Signal::XmitWait, 0).unwrap() - 0.1).abs() < 1e-6);
+}
+
+#[test]
+fn promql_of_every_signal_is_pinned() {
+    let all: String = ALL.iter().map(|row| format!("{:?}\n    {}\n", row.signal, row.promql("$w"))).collect();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/signals.promql");
+    fabriclens_testing::golden(golden, &all);
 }
