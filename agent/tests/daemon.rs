@@ -1,4 +1,5 @@
-//! The real binary on a recorded host: serves, tells about itself, ends when asked.
+//! The real binary on a recorded host: serves, tells about itself, ends when asked. Its own process: a test lowers the
+//! limit of open files, which all threads share.
 
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 

@@ -1,11 +1,12 @@
-//! The sandbox: what a thread inside can still do, and what it cannot.
+//! The sandbox: what a thread inside can and cannot do. Its own process, because threads are restricted for good.
 
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
 use fabriclens_agent::config::{self, Overrides};
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::sandbox::{Role, Sandbox, State, Walls};
-use fabriclens_agent::{samplers, schedule};
+use fabriclens_agent::schedule;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers as samplers;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
@@ -35,6 +36,7 @@ fn inside<T: Send + 'static>(walls: Walls, look: impl FnOnce() -> T + Send + 'st
 }
 
 #[test]
+#[ignore = "needs: landlock"]
 fn it_reads_writes_and_connects_where_it_must_and_nowhere_else() {
     let dir = tempfile::tempdir().unwrap();
     let [state, elsewhere] = ["state", "elsewhere"].map(|name| dir.path().join(name));
@@ -69,10 +71,7 @@ fn it_reads_writes_and_connects_where_it_must_and_nowhere_else() {
         .join()
         .unwrap()
     });
-    if let Err(why) = state.files {
-        eprintln!("SKIPPED: files are not restricted here: {why}");
-        return;
-    }
+    state.files.unwrap();
     for (what, kind) in done {
         assert_eq!(kind, Some(ErrorKind::PermissionDenied), "it may {what}");
     }

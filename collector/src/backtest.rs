@@ -1,14 +1,14 @@
 //! `fabriclens backtest`: the detectors over recordings; needs no collector.
 
-use fabriclens_correlate::incident::Incident;
+use fabriclens_correlate::Incident;
 use fabriclens_correlate::recording::{ReadAs, Recording, RecordingError};
 use fabriclens_promql::QueryError;
 
-use crate::api::time::format_time;
 use crate::cli::{BacktestArgs, PortsOf, Verdicts};
-use crate::client;
-use crate::incidents::root_text;
-use crate::thresholds;
+use fabriclens_client as client;
+use fabriclens_config::thresholds;
+use fabriclens_core::time::format_time;
+use fabriclens_incidents::root_text;
 
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]

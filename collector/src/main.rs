@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use fabriclens::cli::{Cli, Command, ServeArgs};
-use fabriclens::{auth, backtest, client, config, serve};
+use fabriclens::{backtest, serve, token};
+use fabriclens_client as client;
+use fabriclens_config as config;
 use tracing_subscriber::EnvFilter;
 
 // Others keep, for each thread or in pages that are nearly empty, what requests and queries have freed: as much again as is
@@ -21,7 +23,7 @@ fn main() -> ExitCode {
         Command::Incidents(args) => client::incidents(args).map_err(anyhow::Error::from),
         Command::Jobs(args) => client::jobs(args).map_err(anyhow::Error::from),
         Command::Backtest(args) => backtest::run(args).map_err(anyhow::Error::from),
-        Command::Token(args) => auth::command::run(args).map_err(anyhow::Error::msg),
+        Command::Token(args) => token::run(args).map_err(anyhow::Error::msg),
         Command::Topology(args) => client::topology(args).map_err(anyhow::Error::from),
         Command::Report(args) => client::report(args).map_err(anyhow::Error::from),
     };

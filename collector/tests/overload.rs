@@ -1,4 +1,4 @@
-//! More than it can do: heavy queries hold up nobody who brings samples or waits for a verdict.
+//! Heavy queries delay neither ingest nor light queries. Its own process, because it occupies every CPU.
 #![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 mod common;

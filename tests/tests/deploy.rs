@@ -5,7 +5,8 @@
 
 use clap::Parser as _;
 use fabriclens_agent::cli::Cli as AgentCli;
-use fabriclens_agent::{config as agent_config, samplers};
+use fabriclens_agent::config as agent_config;
+use fabriclens_agent_samplers as samplers;
 use k8s_openapi::api::apps::v1::{DaemonSet, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -114,13 +115,12 @@ fn agent(args: &[String], env: &[(String, String)]) -> Result<agent_config::Conf
 }
 
 /// The same of the collector.
-fn collector(args: &[String], env: &[(String, String)]) -> Result<fabriclens::config::Config, String> {
+fn collector(args: &[String], env: &[(String, String)]) -> Result<fabriclens_config::Config, String> {
     use fabriclens::cli::{Cli, Command};
     let cli = Cli::try_parse_from(std::iter::once("fabriclens".to_owned()).chain(args.to_vec()))
         .map_err(|e| e.to_string())?;
     let Command::Serve(serve) = cli.command else { panic!("{args:?} does not serve") };
-    fabriclens::config::load(serve.config.as_deref(), env.iter().cloned(), &serve.overrides())
-        .map_err(|e| e.to_string())
+    fabriclens_config::load(serve.config.as_deref(), env.iter().cloned(), &serve.overrides()).map_err(|e| e.to_string())
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The repository's root.
@@ -113,9 +114,23 @@ pub fn checksums(dir: &Path, files: &[PathBuf]) -> Result<String> {
     Ok(text)
 }
 
-/// Steps that ran, with their times.
+/// Lines for the final table, of the step that runs.
+static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Adds a line to the final table, below the step that runs.
+pub fn note(line: impl Into<String>) {
+    NOTES.lock().unwrap_or_else(PoisonError::into_inner).push(line.into());
+}
+
+/// Prints that a part of this step is skipped, and why, now and in the final table.
+pub fn skipped(why: impl AsRef<str>) {
+    println!("SKIPPED: {}", why.as_ref());
+    note(format!("skipped: {}", why.as_ref()));
+}
+
+/// Steps that ran, with their times and notes.
 #[derive(Default)]
-pub struct Steps(Vec<(String, Duration)>);
+pub struct Steps(Vec<(String, Duration, Vec<String>)>);
 
 impl Steps {
     /// Runs one step under a headline.
@@ -123,15 +138,17 @@ impl Steps {
         println!("\n=== {name}");
         let begin = Instant::now();
         step().with_context(|| format!("step failed: {name}"))?;
-        self.0.push((name.to_owned(), begin.elapsed()));
+        let notes = std::mem::take(&mut *NOTES.lock().unwrap_or_else(PoisonError::into_inner));
+        self.0.push((name.to_owned(), begin.elapsed(), notes));
         Ok(())
     }
 
     /// Prints the table.
     pub fn summary(&self) {
         println!("\n{:<44} seconds", "step");
-        for (name, took) in &self.0 {
+        for (name, took, notes) in &self.0 {
             println!("{name:<44} {:7.1}", took.as_secs_f64());
+            notes.iter().for_each(|note| println!("    {note}"));
         }
         println!("{:<44} {:7.1}", "total", self.0.iter().map(|s| s.1.as_secs_f64()).sum::<f64>());
     }

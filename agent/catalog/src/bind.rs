@@ -1,30 +1,40 @@
-//! From a vendor's name to the canonical metric with its labels.
-//! Called by the agent whenever a device's list of names is new, so it costs about a microsecond per name.
+//! Binds a vendor's counter name to the canonical metric and its labels. The agent calls it whenever a device's list of
+//! names changes; it takes about a microsecond per name.
 
-use std::collections::HashMap;
-
-use crate::family::{generic_index, source_rank};
+use crate::counters::generic_index;
+use crate::family::{DriverFamily, LinkLayer, source_rank};
+use crate::metric::{Metric, MetricKind};
 use crate::metrics::{congestion, traffic};
-use crate::{CounterSource, DriverFamily, LinkLayer, Metric, MetricKind, VendorCounter};
+use crate::source::CounterSource;
+use crate::vendor_counter::VendorCounter;
 
 /// A vendor counter bound to its metric.
 #[derive(Clone, Debug)]
 pub struct BoundCounter {
-    /// The row that matched (width, overflow, `adds`).
+    /// The matching row of the catalog.
     pub counter: &'static VendorCounter,
-    /// The metric on this kind of link; not always the row's own.
+    /// The metric on this link layer; differs from the row's metric for some InfiniBand counters read on Ethernet.
     pub metric: &'static Metric,
-    /// All labels beside the identity, sorted by name, placeholders resolved (`priority="3"`).
+    /// All labels except the identity labels, sorted by name, with placeholders resolved (`priority="3"`).
     pub labels: Vec<(&'static str, String)>,
     /// Exported value = raw value × scale.
     pub scale: f64,
-    /// Several readings of a port with the same metric and labels: the lowest rank counts; at equal rank
-    /// they add up when the row `adds` and are spellings of one counter (take the first) when not.
+    /// Preference among readings of a port with the same metric and labels: the lowest rank wins. Readings of equal
+    /// rank are summed if the row `adds`; otherwise they are spellings of one counter, and the first one counts.
     pub rank: u16,
 }
 
-/// Binds a vendor's name read from `source` on a port of that link layer; `None` for names no row knows and for
-/// counters that say nothing on that link. Tolerates blanks around the name and hfi1's `,32` behind it.
+/// Binds a vendor's name that was read from `source` on a port of the given link layer. `None` for unknown names, and for
+/// counters that are meaningless on that link layer. Accepts blanks around the name and hfi1's suffix `,32`.
+///
+/// ```
+/// use fabriclens_catalog::{CounterSource, LinkLayer, bind};
+///
+/// // Standard names need no driver family.
+/// let bound = bind(None, LinkLayer::InfiniBand, CounterSource::SysfsCounters, "port_rcv_data").expect("a known counter");
+/// assert_eq!((bound.metric.name, bound.scale), ("fabric.port.io", 4.0));
+/// assert!(bind(None, LinkLayer::InfiniBand, CounterSource::SysfsCounters, "no_such_counter").is_none());
+/// ```
 pub fn bind(
     family: Option<&'static DriverFamily>,
     link: LinkLayer,
@@ -50,15 +60,15 @@ pub fn bind(
     Some(BoundCounter { counter, metric, labels, scale, rank })
 }
 
-/// On RoCE the performance management files count this function's RDMA traffic, and the others of them nothing
-/// dependable: the metric of the row, and the one it is there.
+/// On Ethernet the performance management files count the RDMA traffic of this function, not that of the port. Pairs of
+/// the row's metric and the metric it feeds on Ethernet. The other files hold nothing reliable there.
 pub(crate) static ON_ETHERNET: [(&Metric, &Metric); 3] = [
     (&traffic::PORT_IO, &traffic::RDMA_IO),
     (&traffic::PORT_PACKETS, &traffic::RDMA_PACKETS),
     (&traffic::PORT_PACKETS_CAST, &traffic::RDMA_PACKETS_CAST),
 ];
 
-/// The metric and scale of a row on this link, or `None` where the counter means nothing.
+/// Metric and scale of a row on this link layer; `None` if the counter is meaningless there.
 fn on_link(
     counter: &'static VendorCounter,
     family: Option<&DriverFamily>,
@@ -91,7 +101,7 @@ fn on_link(
     Some((metric, scale))
 }
 
-/// The label a placeholder turns into, if the metric has it.
+/// Name of the label that a placeholder becomes, if the metric has that label.
 pub(crate) fn label_of(placeholder: &str) -> &str {
     match placeholder {
         "prio" => "priority",
@@ -128,91 +138,6 @@ pub(crate) fn snake_case(vendor_name: &str) -> String {
     words.join("_")
 }
 
-type Values = Vec<(&'static str, String)>;
-
-/// Rows by source and by the name with every run of digits replaced, so that a lookup tries a handful of rows.
-pub(crate) struct Index {
-    by_skeleton: HashMap<(CounterSource, String), Vec<&'static VendorCounter>>,
-    /// Rows with a placeholder that is no number (`{reporter}`, `{dev}`); very few.
-    textual: Vec<&'static VendorCounter>,
-}
-
-impl Index {
-    pub(crate) fn new(rows: impl Iterator<Item = &'static VendorCounter>) -> Self {
-        let mut index = Self { by_skeleton: HashMap::new(), textual: Vec::new() };
-        for row in rows {
-            if TEXTUAL.iter().any(|p| row.name.contains(p)) {
-                index.textual.push(row);
-                continue;
-            }
-            let rows = index.by_skeleton.entry((row.source, skeleton(row.name))).or_default();
-            // A literal name wins over a pattern that would match it too.
-            let at = if row.name.contains('{') { rows.len() } else { 0 };
-            rows.insert(at, row);
-        }
-        index
-    }
-
-    /// Port-level tables serve device-level names too, where the driver has but one list.
-    fn find(&self, source: CounterSource, name: &str) -> Option<(&'static VendorCounter, Values)> {
-        let found = self.find_exact(source, name);
-        if found.is_none() && source == CounterSource::DeviceHwCounters {
-            return self.find_exact(CounterSource::HwCounters, name);
-        }
-        found
-    }
-
-    fn find_exact(&self, source: CounterSource, name: &str) -> Option<(&'static VendorCounter, Values)> {
-        let rows = self.by_skeleton.get(&(source, skeleton(name))).map_or(&[][..], Vec::as_slice);
-        let textual = self.textual.iter().filter(|row| row.source == source);
-        rows.iter().chain(textual).find_map(|row| Some((*row, matches(row.name, name)?)))
-    }
-}
-
-const TEXTUAL: [&str; 2] = ["{reporter}", "{dev}"];
-
-/// Every run of digits and every placeholder becomes `#`.
-fn skeleton(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let mut in_placeholder = false;
-    for c in name.chars() {
-        match c {
-            '{' => in_placeholder = true,
-            '}' => in_placeholder = false,
-            _ if in_placeholder => continue,
-            _ if !c.is_ascii_digit() => {
-                out.push(c);
-                continue;
-            }
-            _ => {}
-        }
-        if !out.ends_with('#') {
-            out.push('#');
-        }
-    }
-    out
-}
-
-/// The placeholders' values when `name` fits `pattern`.
-fn matches(pattern: &'static str, name: &str) -> Option<Values> {
-    let mut values = Vec::new();
-    let (mut pattern, mut name) = (pattern, name);
-    while let Some(open) = pattern.find('{') {
-        name = name.strip_prefix(&pattern[..open])?;
-        let close = open + pattern[open..].find('}')?;
-        let placeholder = &pattern[open + 1..close];
-        pattern = &pattern[close + 1..];
-        let textual = TEXTUAL.iter().any(|t| t[1..t.len() - 1] == *placeholder);
-        let end = name.find(|c: char| if textual { c == '/' } else { !c.is_ascii_digit() }).unwrap_or(name.len());
-        if end == 0 {
-            return None;
-        }
-        values.push((placeholder, name[..end].to_owned()));
-        name = &name[end..];
-    }
-    (pattern == name).then_some(values)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,14 +155,5 @@ mod tests {
         ] {
             assert_eq!(snake_case(from), to);
         }
-    }
-
-    #[test]
-    fn placeholders_take_digits_only() {
-        assert_eq!(matches("rx_prio{prio}_bytes", "rx_prio12_bytes"), Some(vec![("prio", "12".into())]));
-        assert_eq!(matches("rx_prio{prio}_bytes", "rx_priox_bytes"), None);
-        assert_eq!(matches("rx_prio{prio}_bytes", "rx_prio_bytes"), None);
-        assert_eq!(matches("rx_prio{prio}_bytes", "rx_prio1_bytes_x"), None);
-        assert_eq!(skeleton("hist_rx[{low}-{high}]"), skeleton("hist_rx[65-127]"));
     }
 }

@@ -1,41 +1,42 @@
-//! Driver families: which tables apply to a device, and what its sources cost and are worth.
-//! Called by the agent when it plans what to read from a device.
+//! Driver families: which counter tables apply to a device, and which of its sources are preferred or cheap enough for
+//! fast sampling. The agent uses them to plan what to read from a device.
 
 use std::sync::OnceLock;
 
-use crate::bind::Index;
-use crate::counters::{FAMILIES, GENERIC};
-use crate::{CounterSource, VendorCounter};
+use crate::name_index::NameIndex;
+use crate::source::CounterSource;
+use crate::vendor_counter::VendorCounter;
 
-/// Link layer of a port as the kernel names it; some files mean something else on Ethernet.
+/// Link layer of a port, as the kernel reports it. Some counter files have another meaning on Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkLayer {
     /// InfiniBand or Omni-Path.
     InfiniBand,
     /// RoCE, iWARP, plain Ethernet.
     Ethernet,
-    /// EFA and others that say nothing.
+    /// EFA and other devices that report no link layer.
     Unspecified,
 }
 
-/// One vendor's drivers, RDMA and network half together, and their counters.
+/// The RDMA and network drivers of one vendor, and their counters.
 pub struct DriverFamily {
-    /// Short name, for instance `mlx5`; on the reference page.
+    /// Short name on the reference page, for instance `mlx5`.
     pub name: &'static str,
-    /// Kernel driver names that select it, RDMA and netdev; the first is that of an RDMA device known by its name only.
+    /// Kernel driver names of this family, RDMA and netdev. The first one is assumed for an RDMA device that is known by
+    /// its name only.
     pub drivers: &'static [&'static str],
-    /// Prefixes of RDMA device names that select it when the driver is unknown.
+    /// Prefixes of RDMA device names that select this family if the driver is unknown.
     pub prefixes: &'static [&'static str],
-    /// Its counters.
+    /// Tables of its counters.
     pub counters: &'static [&'static [VendorCounter]],
-    /// Sources that a congestion sample (100 ms) may read, for the metrics of [`crate::metrics::CONGESTION`] only:
-    /// cheap and really refreshed that often. Of the performance management files that is two or three.
+    /// Sources that are cheap and refreshed often enough for the congestion sample (every 100 ms). Only counters of
+    /// [`crate::metrics::CONGESTION`] are read from them: two or three of the performance management files.
     pub fast: &'static [CounterSource],
-    /// Bytes of one tick of PortXmitWait, where known without asking the device.
+    /// Bytes per tick of PortXmitWait, if known without asking the device.
     pub tick_bytes: Option<f64>,
-    /// Whether DCB netlink counts PFC frames live; mlx5 serves a copy that only ethtool refreshes.
+    /// Whether DCB netlink returns current PFC counts; mlx5 returns a copy that only ethtool refreshes.
     pub dcb_counts: bool,
-    index: OnceLock<Index>,
+    index: OnceLock<NameIndex>,
 }
 
 impl DriverFamily {
@@ -64,24 +65,13 @@ impl DriverFamily {
         self
     }
 
-    /// The family of a kernel driver (`mlx5_core`, `bnxt_en`, `irdma`, `rdma_rxe` …).
-    pub fn for_driver(driver: &str) -> Option<&'static Self> {
-        FAMILIES.iter().copied().find(|f| f.drivers.contains(&driver))
-    }
-
-    /// The family of an RDMA device by its default name (`mlx5_0`, `rxe0`); udev's persistent names
-    /// (`rocep1s0`, `ibp5s0`) tell nothing, ask [`DriverFamily::for_driver`] first.
-    pub fn for_device(device: &str) -> Option<&'static Self> {
-        FAMILIES.iter().copied().find(|f| f.prefixes.iter().any(|p| device.starts_with(p)))
-    }
-
-    /// Every row of the family's own tables.
+    /// All counters of the family.
     pub fn rows(&self) -> impl Iterator<Item = &'static VendorCounter> {
         self.counters.iter().flat_map(|table| table.iter())
     }
 
-    pub(crate) fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::new(self.rows()))
+    pub(crate) fn index(&self) -> &NameIndex {
+        self.index.get_or_init(|| NameIndex::new(self.rows()))
     }
 }
 
@@ -91,15 +81,15 @@ impl std::fmt::Debug for DriverFamily {
     }
 }
 
-/// Whether the source is cheap and fresh enough for a congestion sample every 100 ms on this family.
-/// Unknown drivers: only the netdev's own statistics.
+/// Whether the source is cheap and refreshed often enough for the congestion sample (every 100 ms). For unknown drivers
+/// only the statistics of the netdev are.
 pub fn is_fast(family: Option<&DriverFamily>, source: CounterSource) -> bool {
     source == CounterSource::NetStatistics || family.is_some_and(|f| f.fast.contains(&source))
 }
 
-/// Order of preference when several sources give the same metric and labels for one port; 0 is best.
-/// InfiniBand: performance management first, because the netdev there is only IPoIB. Ethernet: the adapter's own
-/// counts, but RDMA traffic from the performance management files where these can be read every 100 ms.
+/// Preference among sources that give the same metric and labels for one port; 0 is best. InfiniBand: performance
+/// management first, because the netdev carries only IPoIB. Ethernet: the adapter's own counters first, except that RDMA
+/// traffic is read from the performance management files if these are fast.
 pub(crate) fn source_rank(family: Option<&DriverFamily>, link: LinkLayer, source: CounterSource) -> u8 {
     use CounterSource::{
         Dcb, DeviceHwCounters, Ethtool, EthtoolStd, HwCounters, Module, NetStatistics, Other, Pci, PmaMad, ProcNet,
@@ -139,9 +129,4 @@ pub(crate) fn source_rank(family: Option<&DriverFamily>, link: LinkLayer, source
         return position(Ethtool) - 1;
     }
     position(source)
-}
-
-pub(crate) fn generic_index() -> &'static Index {
-    static INDEX: OnceLock<Index> = OnceLock::new();
-    INDEX.get_or_init(|| Index::new(GENERIC.iter().flat_map(|(_, table)| table.iter())))
 }

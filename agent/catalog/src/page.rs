@@ -1,31 +1,42 @@
-//! The reference page `docs/metrics.md`: every metric with the vendor counters behind it, from the tables.
-//! Called by `cargo run -p fabriclens-catalog --example metrics_page` and by the test that keeps the page fresh.
+//! Renders the reference page `docs/metrics.md`: every metric and the vendor counters that feed it. Used by
+//! `cargo run -p fabriclens-catalog --example metrics_page` and by the test that compares the committed page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::bind::ON_ETHERNET;
 use crate::counters::{FAMILIES, GENERIC, facts::FACTS};
-use crate::{CounterSource, Metric, MetricKind, Overflow, Scope, VendorCounter, metrics};
+use crate::metric::{Metric, MetricKind, Scope};
+use crate::metrics;
+use crate::source::CounterSource;
+use crate::vendor_counter::{Overflow, VendorCounter};
 
 const INTRO: &str = "\
 # Metrics
 
 <!-- Written by `cargo run -p fabriclens-catalog --example metrics_page`; change the catalog, not this page. -->
 
-The same question is the same metric on every vendor; a driver that does not count it gives no series, never a zero.
-Names are given as Prometheus and PromQL see them, with the OpenTelemetry name and unit beside.
+Every metric that the agent exports, with the vendor counters that feed it. A metric has the same name, unit and labels on
+every vendor. If a driver does not count something, there is no series; an absent counter is never exported as zero. The
+headings are Prometheus names, as PromQL uses them; the OpenTelemetry name and unit follow.
 
-Identity labels come before those listed: `host` on host metrics; `host`, `device` on device metrics; `host`, `device`,
-`port` on port metrics (a netdev without RDMA is its own `device` and has no `port`). All else about a port is on
+Every series also has identity labels: `host` on host metrics; `host`, `device` on device metrics; `host`, `device`, `port`
+on port metrics. A netdev without RDMA is its own `device` and has no `port`. All other facts about a port are labels of
 `fabric_port_info`.
 
-In the lists of sources `{prio}`, `{queue}`, `{lane}` and the like stand for numbers: a label where the metric has one
-of that name, a sum otherwise. \"Σ\" marks counters that add up to the series; several names without it are spellings of one
-counter. `×` is the factor to the metric's unit; \"32 bits, sticks\" is a counter that stays at its end until it is reset.
+How to read the lists of sources:
+
+| notation | meaning |
+|---|---|
+| `{prio}`, `{queue}`, `{lane}` … | a number: becomes a label if the metric has one of that name; otherwise the counters of all numbers are summed |
+| Σ | the counters are summed into the series; several names without Σ are spellings of one counter |
+| ×4 | factor that converts the raw value to the unit of the metric |
+| 32 bits, wraps | width of the raw counter, which starts again at zero |
+| 32 bits, saturates | width of the raw counter, which stays at its maximum until it is reset |
+| second choice | used only if the first choice is absent |
 ";
 
-/// The whole page as Markdown.
+/// The page as Markdown.
 pub fn render() -> String {
     let sources = sources_by_metric();
     let mut page = INTRO.to_owned();
@@ -37,13 +48,13 @@ pub fn render() -> String {
             let mut lines: Vec<String> = from_rows
                 .map(|(family, source, names)| format!("{family}, {}: {}", source.label(), names.join(", ")))
                 .collect();
-            lines.extend(elsewhere(metric));
+            lines.extend(other_sources(metric));
             lines.extend(FACTS.iter().filter(|f| f.metric == *metric).map(|f| format!("`{}`: {}", f.name, f.becomes)));
             if let Some((why, _)) = metrics::NOT_EXPORTED.iter().find(|(_, unread)| unread.contains(metric)) {
-                lines.insert(0, format!("**not given yet**; needs {why}"));
+                lines.insert(0, format!("**not exported yet**: needs {why}"));
             }
             if lines.is_empty() {
-                lines.push("worked out by the agent".to_owned());
+                lines.push("computed by the agent".to_owned());
             }
             let _ = writeln!(page, "- {}", lines.join("\n- "));
         }
@@ -51,15 +62,15 @@ pub fn render() -> String {
     page
 }
 
-/// Rows of another metric that `bind` turns into this one.
-fn elsewhere(metric: &Metric) -> Option<String> {
+/// Note on counters listed under another metric that `bind` assigns to this one.
+fn other_sources(metric: &Metric) -> Option<String> {
     let port = ON_ETHERNET.iter().find(|(_, rdma)| **rdma == *metric).map(|(port, _)| port);
     if let Some(port) = port {
         return Some(format!("on Ethernet ports, counters: the files of `{}`", port.prometheus_name()));
     }
     let wait = &metrics::congestion::XMIT_WAIT;
     (*metric == metrics::congestion::XMIT_WAIT_TICKS)
-        .then(|| format!("where the tick is not known: the counters of `{}`", wait.prometheus_name()))
+        .then(|| format!("if the length of a tick is not known: the counters of `{}`", wait.prometheus_name()))
 }
 
 fn describe(page: &mut String, metric: &Metric) {
@@ -79,7 +90,7 @@ fn describe(page: &mut String, metric: &Metric) {
         ucum => format!("unit `{ucum}`"),
     };
     let labels = match metric.labels {
-        [] => "no further labels".to_owned(),
+        [] => "no other labels".to_owned(),
         labels => format!("labels `{}`", labels.join("`, `")),
     };
     let _ = writeln!(page, "\n### `{}`\n\n{}", metric.prometheus_name(), metric.help);
@@ -88,7 +99,7 @@ fn describe(page: &mut String, metric: &Metric) {
 
 type SourceList = Vec<(String, CounterSource, Vec<String>)>;
 
-/// Per metric: family, source and the names with their remarks, in table order.
+/// For each metric: family, source, and the names with their remarks, in table order.
 fn sources_by_metric() -> BTreeMap<&'static str, SourceList> {
     let families = FAMILIES.iter().flat_map(|f| f.rows().map(|row| (f.name, row)));
     let generic = GENERIC.iter().flat_map(|(_, rows)| rows.iter().map(|row| ("any driver", row)));
@@ -104,7 +115,7 @@ fn sources_by_metric() -> BTreeMap<&'static str, SourceList> {
     out
 }
 
-/// `` `name` (receive, 3; ×4, 32 bits, sticks) ``
+/// Name and remarks of a counter: `` `name` (receive; ×4, 32 bits, saturates) ``.
 fn remark(counter: &VendorCounter) -> String {
     let labels: Vec<&str> = counter.labels.as_slice().iter().map(|(_, value)| *value).collect();
     let mut facts = Vec::new();
@@ -115,7 +126,7 @@ fn remark(counter: &VendorCounter) -> String {
         facts.push(format!("×{}", counter.scale));
     }
     if counter.width < 64 {
-        let end = if counter.overflow == Overflow::Saturate { "sticks" } else { "wraps" };
+        let end = if counter.overflow == Overflow::Saturate { "saturates" } else { "wraps" };
         facts.push(format!("{} bits, {end}", counter.width));
     }
     if counter.precedence > 0 {

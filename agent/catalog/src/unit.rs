@@ -1,13 +1,13 @@
 //! Units of exported values, as UCUM codes (OpenTelemetry) and Prometheus suffixes.
 
-/// Base units only.
+/// Unit of a metric. Only base units exist. Each variant's text gives the UCUM code and the Prometheus suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetricUnit {
     /// `By`, `_bytes`
     Bytes,
     /// `s`, `_seconds`
     Seconds,
-    /// `1` of a gauge: `_ratio`
+    /// `1`, `_ratio` (gauges only)
     Ratio,
     /// `Cel`, `_celsius`
     Celsius,
@@ -19,9 +19,9 @@ pub enum MetricUnit {
     Amperes,
     /// `By/s`, `_bytes_per_second`
     BytesPerSecond,
-    /// A count of things; the annotation (`{packet}`) has no suffix in Prometheus, `{packet}/s` has `_per_second`.
+    /// A count with its UCUM annotation: `{packet}` has no suffix in Prometheus, `{packet}/s` has `_per_second`.
     Count(&'static str),
-    /// No unit at all.
+    /// No unit.
     None,
 }
 

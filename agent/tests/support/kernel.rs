@@ -1,10 +1,8 @@
 //! What tests of probes set up in the running kernel, all of it gone when it is dropped: two network namespaces with a cable
 //! between them; a view of the kernel without BTF; the kernel's statistics of programs. Needs root, `ip` and `nft`.
 
-#[path = "namespace.rs"]
-mod namespace;
-
-use namespace::run;
+use crate::namespace;
+use crate::namespace::run;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,24 +19,16 @@ pub struct End {
     pub address: String,
 }
 
-/// See the module.
+/// Two network namespaces joined by a veth pair, deleted when dropped.
 pub struct Cable {
     pub near: End,
     pub far: End,
 }
 
 impl Cable {
-    /// `None`, said loudly, where namespaces cannot be had.
-    pub fn new() -> Option<Self> {
+    /// Makes both namespaces and the cable.
+    pub fn new() -> Self {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // Root may not be allowed to either, in a container or where `/` is no mount.
-        let trial = format!("fl-{}-{number}-trial", std::process::id());
-        let made = run("ip", &["netns", "add", &trial]).and_then(|()| run("ip", &["-n", &trial, "link"]));
-        _ = run("ip", &["netns", "del", &trial]);
-        if let Err(why) = made {
-            println!("SKIPPED: no network namespaces: {why}");
-            return None;
-        }
         let end = |side: &str, host: u32| End {
             name: format!("fl-{}-{number}-{side}", std::process::id()),
             address: format!("198.18.{number}.{host}"),
@@ -53,7 +43,7 @@ impl Cable {
             ip(&format!("-n {} link set lo up", end.name));
             ip(&format!("-n {} link set veth0 up", end.name));
         }
-        Some(cable)
+        cable
     }
 
     /// A connection from the near to the far end.
@@ -161,18 +151,14 @@ impl Drop for OwnAddress {
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// The kernel's statistics of programs, on; as they were when it is dropped.
+/// Whether the kernel counts runs of BPF programs; the earlier setting comes back when it is dropped.
 pub struct Statistics(String);
 
 impl Statistics {
-    pub fn new() -> Self {
+    pub fn set(on: bool) -> Self {
         let had = std::fs::read_to_string(STATISTICS).unwrap();
-        std::fs::write(STATISTICS, "1").unwrap();
+        std::fs::write(STATISTICS, if on { "1" } else { "0" }).unwrap();
         Self(had)
-    }
-
-    pub fn are_on() -> bool {
-        std::fs::read_to_string(STATISTICS).is_ok_and(|on| on.trim() == "1")
     }
 }
 

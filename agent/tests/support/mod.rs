@@ -1,30 +1,16 @@
 //! Recorded hosts for tests: those of the repository, and those of a fixture collection whose layouts differ.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "test support: each file uses its part, and a failure is a failed test"
-)]
 
+pub mod agent;
 pub mod fake;
+pub mod otlp;
 
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Outcome, Settings, SourceStatus, once};
+use fabriclens_agent_host::roots::Roots;
 use fabriclens_wire::{Section, Value};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The collection, or `None` after saying loudly that its tests are skipped.
-pub fn collection() -> Option<PathBuf> {
-    let given = std::env::var_os("FABRICLENS_FIXTURES").map(PathBuf::from);
-    let path = given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures"));
-    if path.join("INDEX.csv").exists() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: {} not found; set FABRICLENS_FIXTURES", path.display());
-    None
-}
 
 /// A recorded host of the repository.
 pub fn host(name: &str) -> PathBuf {

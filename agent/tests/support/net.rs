@@ -1,14 +1,11 @@
 //! A second network namespace behind a pair of virtual interfaces, and control groups: real traffic for probes. Needs
-//! root, `ip` and `ethtool`; who has not got them is told so.
-#![allow(dead_code, clippy::unwrap_used, reason = "test support: each file uses its part; a failure is a failed test")]
+//! root, `ip` and `ethtool`.
 
-#[path = "namespace.rs"]
-mod namespace;
-
-use fabriclens_agent::batch::{Batch, SampleError};
-use fabriclens_agent::roots::Roots;
-use fabriclens_agent::samplers::{Sampler, by_name};
-use fabriclens_agent::subject::Subject;
+use crate::namespace;
+use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_wire::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -22,24 +19,9 @@ pub fn tool(line: &str) -> Result<(), String> {
     namespace::run(words[0], &words[1..])
 }
 
-/// Whether this is a reason not to test: root has no excuse but a host without control groups of version 2, or a
-/// container that takes its privileges away.
-pub fn excused(why: &str) -> bool {
-    let lacks = ["no cgroup2 is mounted", "Operation not permitted"];
-    !rustix::process::geteuid().is_root() || lacks.iter().any(|reason| why.contains(reason))
-}
-
-/// The sampler, or `None` where it cannot be, said loudly.
-pub fn opened(name: &str, subject: &Subject) -> Option<Box<dyn Sampler>> {
-    match (by_name(name).unwrap().open)(subject) {
-        Ok(sampler) => Some(sampler),
-        Err(SampleError::Absent(why)) => {
-            assert!(excused(&why), "{name} cannot be had although this is root: {why}");
-            println!("SKIPPED: {name} is not tested here: {why}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+/// Opens the sampler.
+pub fn opened(name: &str, subject: &Subject) -> Box<dyn Sampler> {
+    (by_name(name).unwrap().open)(subject).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// This host.
@@ -72,12 +54,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// `None`, said loudly, where this cannot be.
-    pub fn new(name: &str, net: &str) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            println!("SKIPPED: network namespaces need root");
-            return None;
-        }
+    /// Makes both, in place of a pair of that name that an earlier run left.
+    pub fn new(name: &str, net: &str) -> Self {
         let pair = Self { near: name.to_owned(), net: net.to_owned() };
         _ = tool(&format!("ip netns del {name}"));
         _ = tool(&format!("ip link del {name}"));
@@ -101,12 +79,9 @@ impl Pair {
             format!("ip neigh replace {} lladdr {two} dev {name} nud permanent", pair.v6("2")),
             format!("{far} neigh replace {} lladdr {one} dev far nud permanent", pair.v6("1")),
         ] {
-            if let Err(why) = tool(&line) {
-                println!("SKIPPED: no pair of virtual interfaces: {why}");
-                return None;
-            }
+            tool(&line).unwrap();
         }
-        Some(pair)
+        pair
     }
 
     /// Address of the interface here.
@@ -130,13 +105,11 @@ impl Pair {
         self.inside(|| std::fs::write("/proc/sys/net/ipv6/conf/far/disable_ipv6", "1").unwrap());
     }
 
-    /// Segments leave and come one by one, as from an adapter that counts them: the kernel splits and joins nothing
-    /// below the interfaces' counters. False, said loudly, where this cannot be.
-    pub fn one_by_one(&self) -> bool {
+    /// Turns off segmentation and receive offload, so that the interfaces' counters see each segment.
+    pub fn one_by_one(&self) {
         let off = "tso off gro off";
-        let near = tool(&format!("ethtool -K {} {off}", self.near));
-        let both = near.and_then(|()| tool(&format!("ip netns exec {} ethtool -K far {off}", self.near)));
-        both.inspect_err(|why| println!("SKIPPED: the interfaces' counters are no measure: {why}")).is_ok()
+        tool(&format!("ethtool -K {} {off}", self.near)).unwrap();
+        tool(&format!("ip netns exec {} ethtool -K far {off}", self.near)).unwrap();
     }
 
     /// Runs in the namespace. What it opens stays there.

@@ -2,8 +2,10 @@
 //! --example fleet -- HOSTS [wired]`, eight ports a host, 47 series a port, a sample a second, jobs of 16 hosts. `wired`: cables
 //! are known, a leaf for each rail of 16 hosts and eight spines, so that each job is a part of the fabric by itself.
 
-use fabriclens_correlate::{ALL, Fabric, Frame, Job, Limits, Ports, Signal, Standing, Topology, Watch};
-use fabriclens_correlate::{End, Link, Node, Role};
+use fabriclens_correlate::{
+    ALL, Fabric, Frame, IncidentTracker, Job, Ports, Signal, StreamingEval, Thresholds, Topology,
+};
+use fabriclens_correlate::{Link, LinkEnd, Node, Role};
 use fabriclens_model::Labels;
 use fabriclens_promql::Engine;
 use fabriclens_store::{Options, RowGroup, Store};
@@ -80,8 +82,8 @@ fn main() {
     let lists: Vec<_> = (0..hosts).flat_map(|h| (0..PORTS).map(move |p| series(h, p))).collect();
     let topology = if std::env::args().any(|a| a == "wired") { wired(hosts) } else { Topology::default() };
     let ports = Ports::new(&topology);
-    let mut watch = Watch::new(Fabric::new(topology, ports, Vec::new()), Limits::default());
-    let (mut standing, asked) = Standing::new(1000);
+    let mut watch = IncidentTracker::new(Fabric::new(topology, ports, Vec::new()), Thresholds::default());
+    let (mut standing, asked) = StreamingEval::new(1000);
     let what = |labels: &Labels| match labels.metric() {
         "fabric_pfc_pause_seconds_total" | "fabric_pfc_frames_total" => What::Pause,
         "fabric_port_rate_bytes_per_second" => What::Constant(12.5e9),
@@ -100,7 +102,7 @@ fn main() {
         if tick == 1 {
             let all: Vec<usize> = watch.fabric().host_ports().collect();
             let job = |(at, ports): (usize, &[usize])| Job { id: at.to_string(), ports: ports.to_vec(), since_ns: 0 };
-            watch.employ(all.chunks(JOB * PORTS).enumerate().map(job).collect());
+            watch.set_jobs(all.chunks(JOB * PORTS).enumerate().map(job).collect());
         }
         let before = cpu();
         for (port, list) in lists.iter().enumerate() {
@@ -114,7 +116,7 @@ fn main() {
         }
         let taking = cpu() - before;
         let before = cpu();
-        let over = watch.judge().len();
+        let over = watch.evaluate().len();
         let judging = cpu() - before;
         let Some((what, _)) = stretches.iter().find(|(_, from)| (*from..from + MEASURED).contains(&tick)) else {
             continue;
@@ -147,7 +149,7 @@ fn wired(hosts: usize) -> Topology {
     let mut nodes: Vec<Node> = (0..hosts).map(|h| node(format!("node{h:04}"), Role::Host)).collect();
     nodes.extend((0..leaves).map(|l| node(format!("leaf{l:04}"), Role::Leaf)));
     nodes.extend((0..SPINES).map(|s| node(format!("spine{s}"), Role::Spine)));
-    let end = |node: usize, port: String| End { node, port };
+    let end = |node: usize, port: String| LinkEnd { node, port };
     let link = |a, b| Link::new([a, b], Some(12.5e9));
     let leaf = |host: usize, rail: usize| hosts + host / JOB * PORTS + rail;
     let down = (0..hosts).flat_map(|h| (0..PORTS).map(move |rail| (h, rail)));
@@ -161,7 +163,8 @@ fn wired(hosts: usize) -> Topology {
 /// To find the cables of so many NIC ports, each to a switch's port that tells its counters, where nobody tells them. All
 /// move about the same, as in a large job: each port must be compared with many.
 fn cables(nics: usize) {
-    let mut watch = Watch::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Limits::default());
+    let mut watch =
+        IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
     let ends: Vec<[Option<usize>; 2]> = (0..nics)
         .map(|n| {
             let nic = watch.measured_port(&format!("node{:04}", n / PORTS), &format!("mlx5_{}/1", n % PORTS));

@@ -1,4 +1,4 @@
-//! Whose the directory is, while other threads of the process start programs.
+//! The directory lock while other threads of the process start programs. Its own process: every fork copies descriptors.
 #![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 use fabriclens_store::{Options, Store};

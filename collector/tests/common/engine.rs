@@ -29,20 +29,15 @@ pub struct Engine {
 pub type Samples = BTreeMap<String, Vec<(i64, u64)>>;
 
 impl Engine {
-    /// `None`, said loudly, when it is not installed.
-    pub async fn start(kind: Kind) -> Option<Self> {
-        let program = kind.program();
-        if quiet(Command::new(program).arg("--version")).map(|mut c| c.wait().unwrap()).is_err() {
-            println!("SKIPPED: {program} not found; install it (apt-get install {program}) to compare with it");
-            return None;
-        }
+    /// Starts it; it must be installed.
+    pub async fn start(kind: Kind) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("prometheus.yml"), "global: {evaluation_interval: 1m}\n").unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = spawn(kind, port, dir.path());
         let engine = Self { kind, base: format!("http://127.0.0.1:{port}"), port, child, dir };
         engine.ready().await;
-        Some(engine)
+        engine
     }
 
     async fn ready(&self) {
@@ -129,7 +124,7 @@ fn spawn(kind: Kind, port: u16, dir: &std::path::Path) -> Child {
             .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
             .args(["-retentionPeriod=100y", "-search.latencyOffset=0s", "-memory.allowedBytes=256MB"]),
     };
-    quiet(&mut command).unwrap()
+    quiet(&mut command).unwrap_or_else(|e| panic!("{}: {e}", kind.program()))
 }
 
 /// A label set in one text, sorted by name.

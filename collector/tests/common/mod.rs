@@ -8,11 +8,11 @@ pub mod process;
 use std::io::Write as _;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fabriclens::config::{Config, Endpoint, Forward};
-use fabriclens::ingest::prompb::{Label, Sample, TimeSeries, WriteRequest};
 use fabriclens::serve::{self, Running};
-use fabriclens_correlate::incident::{Incident, Place, Severity};
-use fabriclens_correlate::{Evidence, Kind};
+use fabriclens_config::{Config, Endpoint, Forward};
+use fabriclens_core::prompb::{Label, Sample, TimeSeries, WriteRequest};
+use fabriclens_correlate::{Evidence, IncidentKind};
+use fabriclens_correlate::{Incident, Location, Severity};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
@@ -236,7 +236,7 @@ pub fn series(labels: &[(&str, &str)], samples: &[(i64, f64)]) -> TimeSeries {
 pub fn incident(id: &str, start_ns: i64) -> Incident {
     Incident {
         id: id.to_owned(),
-        kind: Kind::PfcStorm,
+        kind: IncidentKind::PfcStorm,
         start_ns,
         detected_ns: start_ns + 1_000_000_000,
         end_ns: None,
@@ -244,7 +244,7 @@ pub fn incident(id: &str, start_ns: i64) -> Incident {
         split_from: None,
         severity: Severity::Critical,
         confidence: 0.93,
-        root: Place::Port { node: "h3".to_owned(), port: "1".to_owned() },
+        root: Location::Port { node: "h3".to_owned(), port: "1".to_owned() },
         priorities: Default::default(),
         culprit_jobs: vec![],
         victim_jobs: vec!["4711".to_owned()],

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use fabriclens::ingest::prompb::{Label, Sample, TimeSeries, WriteRequest};
+use fabriclens_core::prompb::{Label, Sample, TimeSeries, WriteRequest};
 use prost::Message as _;
 
 /// What is tested.

@@ -58,7 +58,7 @@ fn clock_skew() -> Alert {
         summary: "{{ $labels.host }}: its clock is wrong",
         says: "Its samples carry wrong times, so verdicts about it come late and post-mortems show a wrong order. `chronyc tracking` there; restart chronyd or ntpd.",
         cases: vec![
-            // promtool has no samples of the future and none that come late: a live vmalert is told of those clocks (collector/tests/dashboards.rs).
+            // promtool has no samples of the future and none that come late: a live vmalert is told of those clocks (collector/tests/integration/dashboards.rs).
             fires("70m", &[H1], &[(r#"fabriclens_agent_clock_steps_total{host="h1"}"#, "0x200 1x20 2x80")]).seldom(),
             // Samples up to now; one step; and one that has just gone away.
             silent(

@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn they_are_those_of_the_detectors() {
         for ours in ALL {
-            let theirs = fabriclens_correlate::limits::all().find(|l| l.name == ours.name);
+            let theirs = fabriclens_correlate::detectors::thresholds().find(|l| l.name == ours.name);
             assert_eq!(theirs.map(|l| l.default), Some(ours.at), "{}", ours.name);
         }
     }

@@ -77,8 +77,13 @@ pub fn exists(name: &str) -> bool {
 fn collectors() -> &'static BTreeSet<String> {
     static NAMES: std::sync::OnceLock<BTreeSet<String>> = std::sync::OnceLock::new();
     NAMES.get_or_init(|| {
-        let sources = ["telemetry.rs", "incidents/series.rs", "jobs/series.rs", "jobs/rollup/table.rs"]
-            .map(|f| root().join("collector/src").join(f));
+        let sources = [
+            "core/src/telemetry.rs",
+            "incidents/src/series.rs",
+            "job-sources/src/series.rs",
+            "job-sources/src/rollup/table.rs",
+        ]
+        .map(|f| root().join("collector").join(f));
         let text: String = sources.map(|f| std::fs::read_to_string(f).unwrap()).concat();
         let quoted = text.split('"').skip(1).step_by(2);
         quoted.filter(|w| w.starts_with("fabric") && names(w).contains(*w)).map(str::to_owned).collect()

@@ -1,8 +1,6 @@
 //! Broadcom bnxt_en and bnxt_re, in-tree (old and new names) and out-of-tree.
-//! Used through `counters::FAMILIES` only.
 
 use super::build::{eth, hw};
-use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_IGNORED, CNP_PACKETS, CONGESTION_EVENTS, ECN_PACKETS};
 use crate::metrics::discard::{PORT_BUFFER_EVENTS, PORT_DISCARDS, PORT_QUEUE_DISCARD_IO, PORT_QUEUE_DISCARDS};
 use crate::metrics::fec::{FEC_CORRECTED_BITS, FEC_CORRECTED_BLOCKS, FEC_UNCORRECTABLE_BLOCKS};
@@ -24,8 +22,9 @@ use crate::metrics::transport::{
     OUT_OF_BUFFER, OUT_OF_SEQUENCE, QP_ERRORS, QP_EVENTS, RDMA_DISCARDS, RDMA_ERRORS, RETRIES_EXCEEDED, RNR_NAKS,
     SEQUENCE_NAKS, TRANSPORT_EVENTS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// `ethtool -S`; refreshed by the adapter once a second.
+/// `ethtool -S` counters; the adapter refreshes them once a second.
 pub static ETHTOOL: &[VendorCounter] = &[
     eth("rx_64b_frames", &PORT_FRAMES_SIZE).rx().size("64"),
     eth("rx_65b_127b_frames", &PORT_FRAMES_SIZE).rx().size("127"),
@@ -89,8 +88,8 @@ pub static ETHTOOL: &[VendorCounter] = &[
     eth("tx_stat_discard", &PORT_DISCARDS).tx().reason("buffer"),
     eth("tx_stat_error", &LINK_ERRORS).tx().reason("total"),
     eth("link_down_events", &LINK_DOWNS),
-    // Among the counters of what is received, but of pause that the adapter sends: rings that stand still with pause on, and
-    // PFC that it switches off so that it does not flood (Broadcom's hsi_struct_def).
+    // Named like receive counters, but they count pause that the adapter sends: rings that stall while pause is on, and PFC
+    // that the adapter turns off so that it does not flood the link (Broadcom's hsi_struct_def).
     eth("continuous_pause_events", &STORM_EVENTS).tx().reason("continuous"),
     eth("resume_pause_events", &STORM_EVENTS).tx().reason("resume"),
     eth("continuous_roce_pause_events", &STORM_EVENTS).tx().reason("continuous_roce"),
@@ -144,7 +143,7 @@ pub static ETHTOOL: &[VendorCounter] = &[
     eth("tx_total_discard_pkts", &NETDEV_DISCARD_DETAILS).tx().named(),
 ];
 
-/// `hw_counters` in three generations of names.
+/// `hw_counters`, in three generations of names.
 pub static RDMA: &[VendorCounter] = &[
     hw("active_pds", &OBJECTS).label("object", "pds"),
     hw("active_ahs", &OBJECTS).label("object", "ahs"),

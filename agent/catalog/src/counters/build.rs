@@ -1,6 +1,9 @@
-//! The little language the counter tables are written in: a source with a name and a metric, then what differs.
+//! Builders for the counter tables: a constructor per source takes the vendor's name and the metric; methods add labels,
+//! scale, width and overflow behavior.
 
-use crate::{CounterSource, FixedLabels, Metric, Overflow, VendorCounter};
+use crate::metric::Metric;
+use crate::source::CounterSource;
+use crate::vendor_counter::{FixedLabels, Overflow, VendorCounter};
 
 pub(super) const fn counter(source: CounterSource, name: &'static str, metric: &'static Metric) -> VendorCounter {
     let (labels, overflow) = (FixedLabels::NONE, Overflow::Wrap);
@@ -67,7 +70,7 @@ impl VendorCounter {
         self.label("cast", value)
     }
 
-    /// Upper edge of a size bucket.
+    /// Upper bound of a size bucket, in bytes.
     pub(super) const fn size(self, value: &'static str) -> Self {
         self.label("size", value)
     }
@@ -76,13 +79,13 @@ impl VendorCounter {
         self.label("operation", value)
     }
 
-    /// `reason` is the vendor's name in snake case.
+    /// Sets the label `reason` to the vendor's name in snake case.
     pub(super) const fn named(mut self) -> Self {
         self.named = Some("reason");
         self
     }
 
-    /// `parameter` is the vendor's name in snake case.
+    /// Sets the label `parameter` to the vendor's name in snake case.
     pub(super) const fn parameter(mut self) -> Self {
         self.named = Some("parameter");
         self
@@ -93,38 +96,38 @@ impl VendorCounter {
         self
     }
 
-    /// Microseconds.
+    /// The counter is in microseconds.
     pub(super) const fn us(self) -> Self {
         self.times(1e-6)
     }
 
-    /// A hardware counter of so many bits that starts again at zero.
+    /// A hardware counter of `width` bits that wraps to zero.
     pub(super) const fn bits(mut self, width: u8) -> Self {
         self.width = width;
         self
     }
 
-    /// A hardware counter of so many bits that sticks at all ones.
+    /// A hardware counter of `width` bits that saturates at all ones.
     pub(super) const fn saturates(mut self, width: u8) -> Self {
         self.width = width;
         self.overflow = Overflow::Saturate;
         self
     }
 
-    /// One part of a sum.
+    /// One term of a sum.
     pub(super) const fn adds(mut self) -> Self {
         self.adds = true;
         self
     }
 
-    /// Only stands in when the first choice is absent.
+    /// Used only if the first choice is absent.
     pub(super) const fn second(mut self) -> Self {
         self.precedence = 1;
         self
     }
 }
 
-/// Feeds of one metric whose `reason` is the vendor's own name.
+/// Counters of one metric whose label `reason` is the vendor's own name.
 macro_rules! tail {
     ($source:ident, $metric:path, [$($name:literal),* $(,)?]) => {
         &[$($crate::counters::build::$source($name, &$metric).named()),*]

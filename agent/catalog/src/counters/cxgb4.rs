@@ -1,7 +1,6 @@
-//! Chelsio cxgb4: port statistics and iWARP segments. Loopback names carry a prefix by the section they stand in.
+//! Chelsio cxgb4: port statistics and iWARP segments. Loopback names are prefixed with their section.
 
 use super::build::{eth, hw};
-use crate::VendorCounter;
 use crate::metrics::congestion::RDMA_WAITS;
 use crate::metrics::discard::{LOOPBACK_DISCARDS, PORT_DISCARDS};
 use crate::metrics::link::{CRC_ERRORS, LINK_ERRORS, SYMBOL_ERRORS};
@@ -12,8 +11,9 @@ use crate::metrics::traffic::{
     LOOPBACK_IO, LOOPBACK_PACKETS, PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS, PORT_PACKETS_CAST, RDMA_PACKETS,
 };
 use crate::metrics::transport::{QP_EVENTS, RDMA_DISCARDS, RETRANSMITS};
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     eth("tx_octets_ok", &PORT_IO).tx(),
     eth("tx_frames_ok", &PORT_PACKETS).tx(),

@@ -1,14 +1,14 @@
-//! DCB netlink: PFC counts where the driver keeps them fresh, and the configuration.
+//! DCB netlink: the configuration, and PFC counts if the driver keeps them current.
 
 use super::build::dcb;
-use crate::VendorCounter;
 use crate::metrics::dcb::{
     DCB_BUFFER_SIZE, DCB_DSCP_PRIORITY, DCB_MODE, DCB_PFC_CAPABILITY, DCB_PFC_DELAY, DCB_PFC_MBC, DCB_PRIORITY_BUFFER,
     DCB_PRIORITY_TC, DCB_TC_ALGORITHM, DCB_TC_BANDWIDTH,
 };
 use crate::metrics::pfc::PFC_FRAMES;
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     dcb("ieee_pfc/requests[{prio}]", &PFC_FRAMES).tx(),
     dcb("ieee_pfc/indications[{prio}]", &PFC_FRAMES).rx(),

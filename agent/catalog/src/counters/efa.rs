@@ -1,7 +1,6 @@
 //! AWS: ena netdev and efa RDMA counters.
 
 use super::build::{eth, hw};
-use crate::VendorCounter;
 use crate::metrics::congestion::RDMA_WAITS;
 use crate::metrics::discard::ALLOWANCE_EXCEEDED;
 use crate::metrics::netdev::{
@@ -12,8 +11,9 @@ use crate::metrics::traffic::{RDMA_IO, RDMA_OPERATION_IO, RDMA_OPERATIONS, RDMA_
 use crate::metrics::transport::{
     ACK_TIMEOUTS, QP_ERRORS, QP_EVENTS, RDMA_DISCARDS, RETRANSMIT_IO, RETRANSMITS, TRANSPORT_EVENTS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     eth("tx_timeout", &NETDEV_TIMEOUTS).named(),
     eth("wd_expired", &NETDEV_TIMEOUTS).named(),

@@ -1,11 +1,11 @@
 //! Alibaba erdma.
 
 use super::build::hw;
-use crate::VendorCounter;
 use crate::metrics::traffic::{RDMA_IO, RDMA_OPERATIONS, RDMA_PACKETS};
 use crate::metrics::transport::RDMA_DISCARDS;
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     hw("tx_reqs_cnt", &RDMA_OPERATIONS).tx().op("request"),
     hw("tx_packets_cnt", &RDMA_PACKETS).tx(),

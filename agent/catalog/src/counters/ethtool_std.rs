@@ -1,7 +1,6 @@
-//! Standard ethtool netlink statistics: the same names on every driver that has them.
+//! Standard ethtool netlink statistics: the same names on every driver that supports them.
 
 use super::build::std;
-use crate::VendorCounter;
 use crate::metrics::fec::{
     FEC_CORRECTED_BITS, FEC_CORRECTED_BLOCKS, FEC_LANE_CORRECTED_BITS, FEC_LANE_CORRECTED_BLOCKS,
     FEC_LANE_UNCORRECTABLE_BLOCKS, FEC_UNCORRECTABLE_BLOCKS,
@@ -10,8 +9,9 @@ use crate::metrics::link::{CRC_ERRORS, LINK_DOWNS, LINK_ERRORS};
 use crate::metrics::netdev::{NETDEV_CARRIER, NETDEV_SIGNAL_QUALITY};
 use crate::metrics::pause::{PAUSE_CONTROL_FRAMES, PAUSE_FRAMES, PAUSE_UNSUPPORTED_FRAMES};
 use crate::metrics::traffic::{PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS, PORT_PACKETS_CAST};
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     std("pause/tx_pause_frames", &PAUSE_FRAMES).tx(),
     std("pause/rx_pause_frames", &PAUSE_FRAMES).rx(),

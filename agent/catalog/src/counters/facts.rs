@@ -1,17 +1,17 @@
-//! Facts that are text or sets, not numbers: which label or metric each becomes.
-//! The agent's discovery and configuration samplers follow this table; the coverage test and the reference page read it.
+//! Facts that are not single counters (texts, sets, eBPF probes): which label or metric each becomes. The reference page
+//! and the coverage test are made from this table; the samplers that export the facts keep to it.
 
-use crate::Metric;
+use crate::metric::Metric;
 use crate::metrics::{dcb, host, microburst, netdev, pcie, pfc, state, traffic};
 
-/// One file or attribute and what becomes of it.
+/// One file, attribute or probe, and the metric or label it becomes.
 #[derive(Debug, Clone, Copy)]
 pub struct Fact {
-    /// Where it is read; placeholders as in [`crate::VendorCounter::name`].
+    /// File or attribute; placeholders as in [`crate::VendorCounter::name`].
     pub name: &'static str,
-    /// The metric it ends in.
+    /// The metric it is exported in.
     pub metric: &'static Metric,
-    /// How: the label it becomes, or how the value follows from it.
+    /// Label that it becomes, or how the metric's value is derived from it.
     pub becomes: &'static str,
 }
 
@@ -23,14 +23,14 @@ const fn value(name: &'static str, metric: &'static Metric, becomes: &'static st
     Fact { name, metric, becomes }
 }
 
-/// Every such fact.
+/// All facts.
 pub static FACTS: &[Fact] = &[
     info("ports/{port}/link_layer", "link_layer"),
     value("ports/{port}/rate, in brackets", &state::PORT_WIDTH, "lanes: 4 of `(4X EDR)`"),
-    value("ports/{port}/gids/{index}", &state::PORT_GIDS, "counted when not zero"),
+    value("ports/{port}/gids/{index}", &state::PORT_GIDS, "number of entries that are not zero"),
     value("ports/{port}/gid_attrs/types/{index}", &state::PORT_GIDS, "type"),
     info("ports/{port}/gid_attrs/ndevs/{index}", "netdev"),
-    value("ports/{port}/pkeys/{index}", &state::PORT_PKEYS, "counted when not zero"),
+    value("ports/{port}/pkeys/{index}", &state::PORT_PKEYS, "number of entries that are not zero"),
     info("device/fw_ver", "firmware"),
     info("device/board_id", "board"),
     info("device/hca_type", "model"),
@@ -44,7 +44,7 @@ pub static FACTS: &[Fact] = &[
     value(
         "ebpf/tcp_retransmit_skb",
         &host::TCP_RETRANSMIT_SEGMENTS,
-        "the segments of the buffer, by the connection's state",
+        "segments of the buffer, by the state of the connection",
     ),
     value("ebpf/tcp_retransmit_synack", &host::TCP_RETRANSMIT_SEGMENTS, "kind `handshake`"),
     value("ebpf/tcp_retransmit_skb/len", &host::TCP_RETRANSMIT_IO, "length of the buffer"),
@@ -52,37 +52,41 @@ pub static FACTS: &[Fact] = &[
     value("ebpf/inet_sock_set_state to ESTABLISHED", &host::TCP_CONNECTION_ESTABLISHED, "one each"),
     value("ebpf/inet_sock_set_state SYN_SENT to CLOSE", &host::TCP_CONNECTION_FAILURES, "reason by the socket's error"),
     value("ebpf/inet_sock_set_state SYN_SENT to ESTABLISHED", &host::TCP_CONNECTION_LATENCY, "time between the two"),
-    value("ebpf/tcp_receive_reset", &host::TCP_CONNECTION_RESETS, "direction `receive`, unless it was connecting"),
-    value("ebpf/tcp_send_reset", &host::TCP_CONNECTION_RESETS, "direction `transmit`, when a connection ends by it"),
-    value("ebpf/cgroup_skb/len", &host::TCP_IO, "with the headers of each segment, and the link's"),
-    value("ebpf/cgroup_skb/gso_segs", &host::TCP_IO_SEGMENTS, "as many as the buffer becomes on the wire"),
-    value("ebpf/cgroup_skb/ip_ecn", &host::TCP_IO_CE, "segments whose mark is 3"),
-    value("ebpf/cgroup_skb/window", &host::TCP_WINDOW_CLOSED, "segments whose window is 0, resets left out"),
+    value(
+        "ebpf/tcp_receive_reset",
+        &host::TCP_CONNECTION_RESETS,
+        "direction `receive`, unless the connection was still being opened",
+    ),
+    value("ebpf/tcp_send_reset", &host::TCP_CONNECTION_RESETS, "direction `transmit`, if the reset ends a connection"),
+    value("ebpf/cgroup_skb/len", &host::TCP_IO, "including the IP, TCP and link headers of each segment"),
+    value("ebpf/cgroup_skb/gso_segs", &host::TCP_IO_SEGMENTS, "number of segments that the buffer becomes on the wire"),
+    value("ebpf/cgroup_skb/ip_ecn", &host::TCP_IO_CE, "segments with ECN field 3 (CE)"),
+    value("ebpf/cgroup_skb/window", &host::TCP_WINDOW_CLOSED, "segments that announce a window of 0, except resets"),
     value("ebpf/cgroup_skb/other", &host::TCP_IO_UNPLACED, "segments counted without their control group"),
     value("ebpf/tcx/len", &microburst::BURST_IO_PEAK, "bytes of the fullest millisecond"),
     value("ebpf/tcx/gso_segs", &microburst::BURST_PACKETS_PEAK, "packets of the fullest millisecond"),
     value("net/speed", &microburst::BURST_THRESHOLD, "times `microburst.share`"),
-    value("ebpf/tcx/bursts", &microburst::BURST_TIME, "milliseconds from the threshold on"),
-    value("ebpf/tcx/ip_ecn", &microburst::BURST_CE, "packets whose mark is 3"),
-    value("ebpf/tcx/udp_port", &microburst::BURST_ROCE, "packets to port 4791"),
-    value("ebpf/tcx/missed", &microburst::BURST_MISSED, "milliseconds used again before they were read"),
+    value("ebpf/tcx/bursts", &microburst::BURST_TIME, "milliseconds at or above the threshold"),
+    value("ebpf/tcx/ip_ecn", &microburst::BURST_CE, "packets with ECN field 3 (CE)"),
+    value("ebpf/tcx/udp_port", &microburst::BURST_ROCE, "packets to UDP port 4791"),
+    value("ebpf/tcx/missed", &microburst::BURST_MISSED, "milliseconds overwritten before they were read"),
     value("ebpf/tcx/dumps", &microburst::BURST_DUMPS, "recordings made"),
-    value("net/statistics/rx_bytes", &traffic::PORT_IO, "direction `receive`, where the kernel itself makes RDMA"),
-    value("net/statistics/tx_bytes", &traffic::PORT_IO, "direction `transmit`, the same"),
+    value("net/statistics/rx_bytes", &traffic::PORT_IO, "direction `receive`, for software RDMA (rxe, siw)"),
+    value("net/statistics/tx_bytes", &traffic::PORT_IO, "direction `transmit`, for software RDMA (rxe, siw)"),
     value("net/operstate", &netdev::NETDEV_UP, "1 when `up`"),
     value(
         "net/duplex",
         &netdev::NETDEV_CARRIER,
-        "read only when there is carrier; half duplex does not exist on these links",
+        "readable only with carrier; half duplex does not exist on these links",
     ),
     info("net/phys_port_name", "phys_port_name"),
     info("net/phys_switch_id", "switch_id"),
     info("net/dev_port", "port"),
     info("net/dev_id", "port"),
     info("pci/numa_node", "numa_node"),
-    value("pci/local_cpulist", &state::PORT_INFO, "numa_node, when the function has none"),
-    value("ieee_pfc/pfc_en", &pfc::PFC_ENABLED, "one gauge per bit, `priority` 0 to 7"),
-    value("sysfs net/qos/pfc", &pfc::PFC_ENABLED, "one gauge per entry, where DCB netlink has none"),
+    value("pci/local_cpulist", &state::PORT_INFO, "numa_node, if the function reports none"),
+    value("ieee_pfc/pfc_en", &pfc::PFC_ENABLED, "one gauge per bit: `priority` 0 to 7"),
+    value("sysfs net/qos/pfc", &pfc::PFC_ENABLED, "one gauge per entry, if DCB netlink reports none"),
     value("sysfs net/qos/trust", &dcb::DCB_TRUST, "mode"),
     value("sysfs net/settings/pfc_stall_prevention", &dcb::STALL_PREVENTION, "mode"),
     value("linkstate/ext_state", &netdev::NETDEV_DOWN_REASON, "reason"),

@@ -1,8 +1,6 @@
-//! Intel/Cornelis Omni-Path hfi1: device and port counters, chip diagnostics. Names ending in `,32` bind without it.
-//! Used through `counters::FAMILIES` only.
+//! Intel/Cornelis Omni-Path hfi1: device and port counters, chip diagnostics. The suffix `,32` of names is ignored.
 
 use super::build::{hw, tail};
-use crate::VendorCounter;
 use crate::metrics::congestion::{
     BUBBLES, CNP_PACKETS, CNP_VL_PACKETS, ECN_MARKS, ECN_PACKETS, ECN_VL_MARKS, ECN_VL_PACKETS, FLOW_STALLS,
     RDMA_WAITS, VL_BUBBLES, VL_XMIT_WAIT_TICKS, XMIT_WAIT,
@@ -15,8 +13,9 @@ use crate::metrics::transport::{
     ACK_TIMEOUTS, DUPLICATE_REQUESTS, FIRMWARE_ERRORS, ICRC_ERRORS, RDMA_DISCARDS, RETRANSMITS, RNR_NAKS,
     SEQUENCE_NAKS, TRANSPORT_EVENTS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// Counters with a question of their own.
+/// Counters with a metric of their own.
 pub static COUNTERS: &[VendorCounter] = &[
     hw("RcvOverflow", &PORT_DISCARDS).rx().reason("buffer"),
     hw("RxLenErr", &LINK_ERRORS).rx().named(),
@@ -84,7 +83,7 @@ pub static COUNTERS: &[VendorCounter] = &[
     hw("RcvHdrOvr{ctx}", &CONTEXT_OVERRUNS).adds().bits(32),
 ];
 
-/// Chip diagnostics: one metric, the vendor's name as reason.
+/// Chip diagnostics: one metric with the vendor's name as the label `reason`.
 #[rustfmt::skip]
 pub static FIRMWARE_ERRORS_TAIL: &[VendorCounter] = tail!(hw, FIRMWARE_ERRORS, [
     "CceErrInt", "CceErrStatusAggregatedCnt", "CceMsixCsrParityErr", "CceIntMapUncErr", "CceIntMapCorErr",

@@ -1,7 +1,6 @@
 //! HiSilicon hns3 MAC statistics and hns_roce counters.
 
 use super::build::{eth, hw};
-use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_PACKETS, CONGESTION_EVENTS};
 use crate::metrics::discard::PORT_BUFFER_EVENTS;
 use crate::metrics::link::{CRC_ERRORS, LINK_ERROR_BYTES, LINK_ERRORS};
@@ -13,8 +12,9 @@ use crate::metrics::traffic::{
     RDMA_PACKETS_CLASS,
 };
 use crate::metrics::transport::{QP_ERRORS, QP_EVENTS, RDMA_ERRORS};
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     eth("mac_tx_mac_pause_num", &PAUSE_FRAMES).tx(),
     eth("mac_rx_mac_pause_num", &PAUSE_FRAMES).rx(),

@@ -1,7 +1,6 @@
-//! Intel i40e and iavf: netdev, VSI, physical port (`port.`) and internal switch (`veb.`); also names that ice shares.
+//! Intel i40e and iavf: netdev, VSI, physical port (`port.`) and internal switch (`veb.`), and names that ice shares.
 
 use super::build::eth;
-use crate::VendorCounter;
 use crate::metrics::discard::{PORT_DISCARDS, SWITCH_DISCARDS};
 use crate::metrics::link::{CRC_ERRORS, LINK_ERRORS};
 use crate::metrics::netdev::{
@@ -13,8 +12,9 @@ use crate::metrics::pfc::{PFC_FRAMES, PFC_RESUME_FRAMES, PFC_TRANSITIONS};
 use crate::metrics::traffic::{
     PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS_CAST, SWITCH_IO, SWITCH_PACKETS_CAST, SWITCH_TC_IO, SWITCH_TC_PACKETS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     eth("rx_packets", &NETDEV_PACKETS).rx(),
     eth("tx_packets", &NETDEV_PACKETS).tx(),

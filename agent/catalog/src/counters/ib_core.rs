@@ -1,15 +1,15 @@
 //! State files of `ib_core`, asynchronous events, RDMA-CM defaults.
 
 use super::build::{hw, other};
-use crate::VendorCounter;
 use crate::metrics::dcb::ROCE_TOS;
 use crate::metrics::state::{
     COUNTER_LIFESPAN, PORT_ASYNC_EVENTS, PORT_CAPABILITIES, PORT_LID, PORT_LMC, PORT_PHYSICAL_STATE, PORT_RATE,
     PORT_SM_LID, PORT_SM_SL, PORT_SMI, PORT_STATE,
 };
 use crate::metrics::transport::OBJECTS;
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     other("ports/{port}/state", &PORT_STATE),
     other("ports/{port}/phys_state", &PORT_PHYSICAL_STATE),

@@ -1,14 +1,14 @@
-//! Performance management files of `ports/<n>/counters`; error counters are narrow and stick at their end.
-//! On Ethernet ports the traffic rows count RDMA only and the others are not bound (`bind`).
+//! Performance management files in `ports/<n>/counters`; error counters are narrow and saturate. On Ethernet ports the
+//! traffic counters count only RDMA, and the others are not bound (see `bind`).
 
 use super::build::sys;
-use crate::VendorCounter;
 use crate::metrics::congestion::XMIT_WAIT;
 use crate::metrics::discard::PORT_DISCARDS;
 use crate::metrics::link::{LINK_DOWNS, LINK_ERRORS, LINK_RECOVERIES, RCV_ERRORS, SYMBOL_ERRORS};
 use crate::metrics::traffic::{PORT_IO, PORT_PACKETS, PORT_PACKETS_CAST};
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     sys("symbol_error", &SYMBOL_ERRORS).saturates(16),
     sys("link_error_recovery", &LINK_RECOVERIES).saturates(8),

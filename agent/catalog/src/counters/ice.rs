@@ -1,16 +1,16 @@
 //! Intel ice (E800): the VSI (`rx_bytes`) and the physical port (`….nic`). XOFF frames only, no pause time.
-//! Names it shares with i40e stand there.
+//! Names that it shares with i40e are in that table.
 
 use super::build::eth;
-use crate::VendorCounter;
 use crate::metrics::discard::PORT_DISCARDS;
 use crate::metrics::link::{CRC_ERRORS, LINK_ERRORS};
 use crate::metrics::netdev::{NETDEV_RING_IO, NETDEV_RING_PACKETS, NETDEV_TIMEOUTS};
 use crate::metrics::pause::{PAUSE_FRAMES, PAUSE_RESUME_FRAMES};
 use crate::metrics::pfc::{PFC_FRAMES, PFC_RESUME_FRAMES};
 use crate::metrics::traffic::{PORT_FRAMES_SIZE, PORT_IO, PORT_PACKETS_CAST};
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     eth("rx_bytes.nic", &PORT_IO).rx(),
     eth("tx_bytes.nic", &PORT_IO).tx(),

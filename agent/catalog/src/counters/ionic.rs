@@ -1,7 +1,6 @@
 //! AMD Pensando ionic: LIF and port statistics, RDMA counters whose names come from firmware.
 
 use super::build::{eth, hw};
-use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_PACKETS, ECN_PACKETS};
 use crate::metrics::discard::PORT_DISCARDS;
 use crate::metrics::link::{CRC_ERRORS, LINK_ERRORS};
@@ -19,8 +18,9 @@ use crate::metrics::transport::{
     DUPLICATE_REQUESTS, DUPLICATE_RESPONSES, IMPLIED_NAKS, OUT_OF_BUFFER, OUT_OF_SEQUENCE, QP_ERRORS, RETRIES_EXCEEDED,
     RNR_NAKS, SEQUENCE_NAKS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     eth("tx_packets", &NETDEV_PACKETS).tx(),
     eth("tx_bytes", &NETDEV_IO).tx(),

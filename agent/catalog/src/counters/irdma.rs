@@ -1,8 +1,7 @@
-//! Intel irdma: RDMA counters, names before and after the clean-up of 2025, with those of GEN3.
-//! Its IP counters hold nothing but RDMA, so they are the RDMA bytes and packets.
+//! Intel irdma: RDMA counters with their names before and after the renaming of 2025, and those of GEN3. Its IP counters
+//! count only RDMA, so they feed the RDMA bytes and packets.
 
 use super::build::hw;
-use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_IGNORED, CNP_PACKETS, ECN_PACKETS};
 use crate::metrics::traffic::{
     RDMA_IO, RDMA_IO_CAST, RDMA_OPERATIONS, RDMA_PACKETS, RDMA_PACKETS_CAST, RDMA_PACKETS_CLASS,
@@ -11,8 +10,9 @@ use crate::metrics::transport::{
     ACK_TIMEOUTS, ICRC_ERRORS, IMPLIED_NAKS, OUT_OF_SEQUENCE, QP_ERRORS, QP_EVENTS, RDMA_DISCARDS, RDMA_ERRORS,
     RETRANSMITS, RNR_NAKS, SEQUENCE_NAKS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     hw("ip4InDiscards", &RDMA_DISCARDS).rx().reason("ip").adds(),
     hw("ip4InTruncatedPkts", &RDMA_DISCARDS).rx().reason("truncated").adds(),

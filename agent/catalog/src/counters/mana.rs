@@ -1,7 +1,6 @@
-//! Microsoft mana: netdev (`hc_`) and RDMA counters; the device level repeats some of them.
+//! Microsoft mana: netdev (`hc_`) and RDMA counters. The device level repeats some of them.
 
 use super::build::{dev, eth, hw};
-use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_PACKETS, CONGESTION_EVENTS, CONGESTION_RATE, ECN_PACKETS};
 use crate::metrics::netdev::{
     NETDEV_DISCARD_DETAILS, NETDEV_IO, NETDEV_IO_CAST, NETDEV_OFFLOAD_IO, NETDEV_OFFLOAD_PACKETS, NETDEV_PACKETS_CAST,
@@ -12,8 +11,9 @@ use crate::metrics::transport::{
     ACK_TIMEOUTS, DUPLICATE_REQUESTS, IMPLIED_NAKS, OUT_OF_SEQUENCE, QP_ERRORS, RETRIES_EXCEEDED, RNR_NAKS,
     SEQUENCE_NAKS, TRANSPORT_EVENTS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     eth("stop_queue", &NETDEV_QUEUE_EVENTS).named(),
     eth("wake_queue", &NETDEV_QUEUE_EVENTS).named(),

@@ -1,7 +1,6 @@
 //! mlx4 (ConnectX-3): ethtool and the diagnostic counters of its RDMA half, 32 bits wide.
 
 use super::build::{eth, hw};
-use crate::VendorCounter;
 use crate::metrics::link::LINK_ERRORS;
 use crate::metrics::netdev::{
     NETDEV_DISCARDS, NETDEV_ERROR_DETAILS, NETDEV_ERRORS, NETDEV_IO, NETDEV_OFFLOAD_IO, NETDEV_OFFLOAD_PACKETS,
@@ -18,8 +17,9 @@ use crate::metrics::transport::{
     ACK_TIMEOUTS, DUPLICATE_REQUESTS, OUT_OF_SEQUENCE, QP_ERRORS, RDMA_DISCARDS, RETRIES_EXCEEDED, RNR_NAKS,
     SEQUENCE_NAKS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     eth("rx_packets", &NETDEV_PACKETS).rx(),
     eth("tx_packets", &NETDEV_PACKETS).tx(),

@@ -1,8 +1,6 @@
 //! mlx5 (ConnectX-4 and later): `ethtool -S`, queue and congestion counters, sysfs and debugfs settings.
-//! Used through `counters::FAMILIES` only.
 
 use super::build::{eth, hw, other};
-use crate::VendorCounter;
 use crate::metrics::congestion::{CNP_IGNORED, CNP_PACKETS, CONGESTION_EVENTS, ECN_PACKETS, ECN_PRIORITY_MARKS};
 use crate::metrics::dcb::{CC_PARAMETER, ECN_ENABLED, ECN_SETTING, ROCE_TOS};
 use crate::metrics::discard::{PORT_BUFFER_EVENTS, PORT_DISCARDS, PORT_PRIORITY_DISCARDS};
@@ -29,8 +27,9 @@ use crate::metrics::transport::{
     ACK_TIMEOUTS, ADAPTIVE_RETRANSMITS, DUPLICATE_REQUESTS, ICRC_ERRORS, IMPLIED_NAKS, OUT_OF_BUFFER, OUT_OF_SEQUENCE,
     QP_ERRORS, QP_EVENTS, RETRIES_EXCEEDED, RNR_NAKS, SEQUENCE_NAKS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// `ethtool -S`; the list changes with PFC, channels and kernel.
+/// `ethtool -S` counters; the list depends on the PFC configuration, the number of channels and the kernel.
 pub static ETHTOOL: &[VendorCounter] = &[
     eth("rx_vport_unicast_packets", &NETDEV_PACKETS_CAST).rx().cast("unicast"),
     eth("rx_vport_unicast_bytes", &NETDEV_IO_CAST).rx().cast("unicast"),
@@ -182,7 +181,7 @@ pub static ETHTOOL: &[VendorCounter] = &[
     eth("vport_tx_bytes", &REPRESENTOR_IO).tx(),
 ];
 
-/// `hw_counters`, RDMA netlink, settings. Queue counters have 32 bits and wrap.
+/// `hw_counters`, RDMA netlink and settings. Queue counters are 32 bits wide and wrap.
 pub static RDMA: &[VendorCounter] = &[
     other("hwmon/temp{n}_input", &SENSOR_TEMPERATURE).times(1e-3),
     other("hwmon/temp{n}_crit", &SENSOR_LIMIT).times(1e-3),

@@ -1,9 +1,12 @@
-//! Vendor counters, one file per driver family, and the one table of families.
-//! A new driver is a file of rows and a line in [`FAMILIES`]; a new counter is a row.
+//! Vendor counters, one file per driver family, and the table of all families. A new driver is a file of rows and a row
+//! in [`FAMILIES`]; a new counter is one row.
 
-use crate::CounterSource::{HwCounters, SysfsCounters};
-use crate::VendorCounter;
+use std::sync::OnceLock;
+
 use crate::family::DriverFamily;
+use crate::name_index::NameIndex;
+use crate::source::CounterSource::{HwCounters, SysfsCounters};
+use crate::vendor_counter::VendorCounter;
 
 mod bnxt;
 mod build;
@@ -33,9 +36,10 @@ mod qedr;
 mod qib;
 mod rxe;
 
-// Every 100 ms on InfiniBand: the files of sent, received and waiting, one firmware command of tens to hundreds of
-// microseconds each, so 30 a second and port and about 3 ms a second of the function's command queue. Accepted, because
-// nothing else tells a stall shorter than a second. All 21 files would be seven times that; they are read each second.
+// On InfiniBand the congestion sample reads three performance management files every 100 ms: bytes sent, bytes received,
+// and xmit_wait. Each read is a firmware command of tens to hundreds of microseconds: 30 commands a second per port, about
+// 3 ms a second of the function's command queue. This cost is accepted because no other source shows stalls shorter than a
+// second. Reading all 21 files would cost seven times as much; the others are read once a second.
 static MLX5: DriverFamily =
     DriverFamily::new("mlx5", &["mlx5_core", "mlx5_ib"], &["mlx5_"], &[mlx5::ETHTOOL, mlx5::RDMA])
         .fast(&[HwCounters, SysfsCounters])
@@ -66,14 +70,14 @@ static MANA: DriverFamily = DriverFamily::new("mana", &["mana", "mana_ib"], &["m
 static ERDMA: DriverFamily = DriverFamily::new("erdma", &["erdma"], &["erdma_"], &[erdma::COUNTERS]);
 static RXE: DriverFamily =
     DriverFamily::new("rxe", &["rdma_rxe", "rxe"], &["rxe"], &[rxe::COUNTERS]).fast(&[HwCounters]);
-// Neither siw nor qedr has RDMA counters; knowing them keeps `doctor` from calling them unknown.
+// siw and qedr have no RDMA counters. They are listed so that `doctor` does not report an unknown driver.
 static SIW: DriverFamily = DriverFamily::new("siw", &["siw"], &["siw"], &[]);
 
 /// Every driver family.
 pub static FAMILIES: &[&DriverFamily] =
     &[&MLX5, &MLX4, &BNXT, &INTEL, &IONIC, &EFA, &HFI1, &QIB, &CXGB4, &QEDR, &HNS, &MANA, &ERDMA, &RXE, &SIW];
 
-/// What every driver shares, by title.
+/// Counters that do not depend on the driver, each table with its title.
 pub static GENERIC: &[(&str, &[VendorCounter])] = &[
     ("performance management files", ib_pma::COUNTERS),
     ("performance management MADs", pma_mad::COUNTERS),
@@ -85,3 +89,22 @@ pub static GENERIC: &[(&str, &[VendorCounter])] = &[
     ("module EEPROM", module::COUNTERS),
     ("ib_core", ib_core::COUNTERS),
 ];
+
+impl DriverFamily {
+    /// The family of a kernel driver (`mlx5_core`, `bnxt_en`, `irdma`, `rdma_rxe` …).
+    pub fn for_driver(driver: &str) -> Option<&'static Self> {
+        FAMILIES.iter().copied().find(|f| f.drivers.contains(&driver))
+    }
+
+    /// The family of an RDMA device by its default name (`mlx5_0`, `rxe0`). udev's persistent names (`rocep1s0`,
+    /// `ibp5s0`) do not identify a driver: try [`DriverFamily::for_driver`] first.
+    pub fn for_device(device: &str) -> Option<&'static Self> {
+        FAMILIES.iter().copied().find(|f| f.prefixes.iter().any(|p| device.starts_with(p)))
+    }
+}
+
+/// Index of the counters in [`GENERIC`].
+pub(crate) fn generic_index() -> &'static NameIndex {
+    static INDEX: OnceLock<NameIndex> = OnceLock::new();
+    INDEX.get_or_init(|| NameIndex::new(GENERIC.iter().flat_map(|(_, table)| table.iter())))
+}

@@ -1,10 +1,10 @@
-//! Module EEPROM, already decoded to the raw steps of SFF-8472, SFF-8636 and CMIS.
+//! Module EEPROM, in the integer steps of SFF-8472, SFF-8636 and CMIS.
 
 use super::build::module;
-use crate::VendorCounter;
 use crate::metrics::optics::{MODULE_BIAS, MODULE_RX_POWER, MODULE_SUPPLY, MODULE_TEMPERATURE, MODULE_TX_POWER};
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     module("temperature", &MODULE_TEMPERATURE).times(1e-3),
     module("vcc", &MODULE_SUPPLY).times(1e-4),

@@ -1,14 +1,14 @@
 //! Files of `/sys/class/net/<if>`: statistics, carrier, speed.
 
 use super::build::{net, other};
-use crate::VendorCounter;
 use crate::metrics::link::{CARRIER_CHANGES, CARRIER_TRANSITIONS};
 use crate::metrics::netdev::{
     NETDEV_DISCARD_DETAILS, NETDEV_DISCARDS, NETDEV_ERROR_DETAILS, NETDEV_ERRORS, NETDEV_IO, NETDEV_MTU,
     NETDEV_OFFLOAD_PACKETS, NETDEV_PACKETS, NETDEV_PACKETS_CAST, NETDEV_RATE, NETDEV_VFS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     net("rx_packets", &NETDEV_PACKETS).rx(),
     net("tx_packets", &NETDEV_PACKETS).tx(),

@@ -1,13 +1,13 @@
 //! PCI function files and devlink health.
 
 use super::build::{other, pci};
-use crate::VendorCounter;
 use crate::metrics::pcie::{
     PCIE_AER, PCIE_AER_ROOT, PCIE_AER_TOTAL, PCIE_SPEED, PCIE_SPEED_MAX, PCIE_WIDTH, PCIE_WIDTH_MAX,
 };
 use crate::metrics::transport::{HEALTH_ERRORS, HEALTH_RECOVERIES};
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     pci("aer_dev_correctable/RxErr", &PCIE_AER).label("severity", "correctable").named(),
     pci("aer_dev_correctable/BadTLP", &PCIE_AER).label("severity", "correctable").named(),

@@ -1,8 +1,7 @@
-//! Performance management attributes read by MAD from host ports and switches; all but the extended ones stick.
-//! The classic PortCounters stand in where PortCountersExtended is missing.
+//! Performance management attributes read by MAD from host ports and switches; all but the extended ones saturate.
+//! The classic PortCounters are used if PortCountersExtended is missing.
 
 use super::build::mad;
-use crate::VendorCounter;
 use crate::metrics::congestion::{
     CNP_PACKETS, CNP_SL_PACKETS, CONGESTED_TICKS, CONGESTION_EVENTS, ECN_PACKETS, ECN_SL_PACKETS, VL_CONGESTED_TICKS,
     VL_XMIT_WAIT_TICKS, XMIT_WAIT,
@@ -19,8 +18,9 @@ use crate::metrics::state::WAIT_TICK;
 use crate::metrics::traffic::{
     OPCODE_IO, OPCODE_PACKETS, OPCODE_VL_IO, OPCODE_VL_PACKETS, PORT_IO, PORT_PACKETS, PORT_PACKETS_CAST, SL_IO,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     mad("PortCounters/SymbolErrorCounter", &SYMBOL_ERRORS).second().saturates(16),
     mad("PortCounters/LinkErrorRecoveryCounter", &LINK_RECOVERIES).second().saturates(8),

@@ -1,14 +1,14 @@
 //! `/proc/net/snmp` and `/proc/net/netstat` of the agent's network namespace.
 
 use super::build::proc;
-use crate::VendorCounter;
 use crate::metrics::host::{
     IP_DISCARDS, IP_ECN, IP_ERRORS, IP_IO, IP_IO_CAST, IP_PACKET_DETAILS, IP_PACKETS, IP_PACKETS_CAST,
     TCP_CE_DELIVERED, TCP_DISCARDS, TCP_ERRORS, TCP_RETRANSMIT_DETAILS, TCP_RETRANSMITS, TCP_SEGMENTS, TCP_TIMEOUTS,
     TCP_TRAFFIC_DETAILS, TCP_WINDOW_EVENTS, UDP_DATAGRAMS, UDP_ERRORS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     proc("Tcp/InSegs", &TCP_SEGMENTS).rx(),
     proc("Tcp/OutSegs", &TCP_SEGMENTS).tx(),

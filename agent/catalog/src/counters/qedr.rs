@@ -1,7 +1,6 @@
-//! Marvell qede; qedr has no counters of its own.
+//! Marvell qede. qedr has no counters of its own.
 
 use super::build::eth;
-use crate::VendorCounter;
 use crate::metrics::discard::PORT_DISCARDS;
 use crate::metrics::link::{CRC_ERRORS, LINK_CHANGES, LINK_ERRORS};
 use crate::metrics::netdev::{
@@ -10,8 +9,9 @@ use crate::metrics::netdev::{
 use crate::metrics::pause::{PAUSE_CONTROL_FRAMES, PAUSE_FRAMES};
 use crate::metrics::pfc::PFC_FRAMES_PORT;
 use crate::metrics::traffic::{PORT_FRAMES_SIZE, PORT_IO_CAST, PORT_PACKETS_CAST, PORT_PACKETS_CLASS};
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     eth("rx_ucast_bytes", &PORT_IO_CAST).rx().cast("unicast"),
     eth("rx_mcast_bytes", &PORT_IO_CAST).rx().cast("multicast"),

@@ -1,13 +1,13 @@
-//! QLogic qib: verbs protocol counters; the rest of it comes from performance management.
+//! QLogic qib: verbs protocol counters; its other counters come from performance management.
 
 use super::build::other;
-use crate::VendorCounter;
 use crate::metrics::congestion::RDMA_WAITS;
 use crate::metrics::transport::{
     ACK_TIMEOUTS, DUPLICATE_REQUESTS, RDMA_DISCARDS, RETRANSMITS, RNR_NAKS, SEQUENCE_NAKS, TRANSPORT_EVENTS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     other("ports/{port}/diag_counters/rc_resends", &RETRANSMITS),
     other("ports/{port}/diag_counters/seq_naks", &SEQUENCE_NAKS).rx(),

@@ -1,15 +1,15 @@
 //! Soft-RoCE.
 
 use super::build::hw;
-use crate::VendorCounter;
 use crate::metrics::link::LINK_DOWNS;
 use crate::metrics::traffic::{RDMA_OPERATIONS, RDMA_PACKETS};
 use crate::metrics::transport::{
     ADAPTIVE_RETRANSMITS, DUPLICATE_REQUESTS, OUT_OF_SEQUENCE, QP_ERRORS, QP_EVENTS, RETRIES_EXCEEDED, RNR_NAKS,
     SEQUENCE_NAKS,
 };
+use crate::vendor_counter::VendorCounter;
 
-/// All rows, in the order the driver lists them.
+/// All counters, in the order in which the driver lists them.
 pub static COUNTERS: &[VendorCounter] = &[
     hw("sent_pkts", &RDMA_PACKETS).tx(),
     hw("rcvd_pkts", &RDMA_PACKETS).rx(),

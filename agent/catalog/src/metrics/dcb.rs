@@ -1,10 +1,10 @@
-//! Configuration of DCB and congestion control as found: what the counters are to be read against.
+//! Configuration of DCB and congestion control, needed to interpret the counters.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     DCB_PFC_CAPABILITY, Gauge, Port, "fabric.dcb.pfc.capability", None, [],
-        "How many priorities can have PFC at once.";
+        "Number of priorities that can have PFC at the same time.";
     DCB_PFC_DELAY, Gauge, Port, "fabric.dcb.pfc.delay", Count("{bit-time}"), [],
         "Allowance for the round trip of a pause, in bit times.";
     DCB_PFC_MBC, Gauge, Port, "fabric.dcb.pfc.macsec_bypass", None, [],

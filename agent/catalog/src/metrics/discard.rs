@@ -1,6 +1,6 @@
 //! Packets dropped on the physical port and by its buffers.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     PORT_DISCARDS, Counter, Port, "fabric.port.discards", PACKETS, ["direction", "reason"],
@@ -14,7 +14,7 @@ metrics! {
     PORT_QUEUE_DISCARD_IO, Counter, Port, "fabric.port.queue.discard.io", Bytes, ["direction", "queue"],
         "Bytes dropped per hardware class-of-service queue.";
     PORT_BUFFER_EVENTS, Counter, Port, "fabric.port.buffer.events", EVENTS, ["reason"],
-        "Times a port or device buffer passed its threshold or a device-owned queue ran out.";
+        "Times that a port or device buffer passed its threshold or a queue owned by the device ran empty.";
     VL_DISCARDS, Counter, Port, "fabric.vl.discards", PACKETS, ["direction", "vl"],
         "Packets dropped per virtual lane.";
     CONTEXT_OVERRUNS, Counter, Port, "fabric.port.context_overruns", PACKETS, [],

@@ -1,6 +1,6 @@
-//! Forward error correction. Corrected is normal on fast links; uncorrectable is loss.
+//! Forward error correction. Corrected blocks are normal on fast links; uncorrectable blocks are lost frames.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     FEC_CORRECTED_BLOCKS, Counter, Port, "fabric.fec.corrected.blocks", BLOCKS, [],

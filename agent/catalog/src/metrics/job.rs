@@ -1,28 +1,28 @@
-//! Whose traffic it is: jobs on a host, their processes, their queue pairs.
+//! Jobs on a host: their processes, queue pairs and traffic.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     JOB_PROCESSES, Gauge, Host, "fabric.job.processes", Count("{process}"),
         ["cgroup", "cluster", "job", "scheduler", "task", "user"],
-        "Processes of a job by control group, as the kernel shows them; the group is left out where version 1 alone tells, and where only the environment of the processes does. A job that begins or ends, begins or ends these series.";
+        "Processes of a job by control group. The label `cgroup` is absent if the job is known only from cgroup version 1 or from the environment of its processes. The series begin and end with the job.";
     JOB_GROUPS_OMITTED, Gauge, Host, "fabric.job.omitted", Count("{group}"), [],
-        "Control groups of jobs that are not told because there are too many.";
+        "Control groups of jobs that are not exported because there are too many.";
     JOB_QUEUE_PAIRS, Gauge, Port, "fabric.job.queue_pairs", Count("{queue_pair}"), ["cluster", "job", "scheduler"],
-        "User queue pairs on the port by job; those of processes of no job without job and scheduler.";
+        "User queue pairs on the port by job; queue pairs of processes outside any job have no `job` and `scheduler`.";
     QUEUE_PAIR_INFO, Info, Port, "fabric.queue_pair.info", None,
         ["job", "local", "peer", "pid", "remote", "scheduler", "type"],
-        "A connected user queue pair: its number and the other end's, the process, its job, and the other end's address where the connection manager knows it. Two are a pair when each one's remote is the other's local. At most 512 of a port.";
+        "A connected user queue pair: its number, the peer's number, the process, its job, and the peer's address if the connection manager knows it. Two series describe the ends of one connection if `remote` of each equals `local` of the other. At most 512 per port.";
     QUEUE_PAIRS_OMITTED, Gauge, Port, "fabric.queue_pair.omitted", Count("{queue_pair}"), [],
-        "Connected user queue pairs that are counted and not told one by one because there are too many.";
+        "Connected user queue pairs that have no series of their own because there are too many.";
     TCP_PEER_IO, Counter, Host, "fabric.job.tcp.peer.io", Bytes, ["cluster", "job", "local", "peer", "scheduler"],
-        "Bytes, both directions, of the job's TCP connections between an own address and another host's, without headers: who talks to whom. Connections are listed each 30 s or more seldom, and what others carried in between is missing. At most 128 pairs of a job, those with most.";
+        "Bytes in both directions of the job's TCP connections between a local address and a remote address, without headers. Connections are listed every 30 s or less often; connections that open and close in between are missing. At most 128 address pairs per job, those with the most bytes.";
     TCP_PEER_RTT, Gauge, Host, "fabric.job.tcp.peer.rtt", Seconds, ["cluster", "job", "local", "peer", "scheduler"],
-        "Smoothed round trip of those connections, their mean.";
+        "Mean smoothed round-trip time of the job's TCP connections between two addresses.";
     TCP_PEERS_OMITTED, Gauge, Host, "fabric.job.tcp.peer.omitted", Count("{pair}"), ["cluster", "job", "scheduler"],
-        "Pairs of addresses of the job that are not told because there are too many.";
+        "Address pairs of the job that are not exported because there are too many.";
     JOB_RDMA_IO, Counter, Port, "fabric.job.rdma.io", Bytes, ["cluster", "direction", "job", "scheduler"],
-        "RDMA bytes of the job's queue pairs; like all by job only where somebody has bound counters to queue pairs (`rdma statistic qp`).";
+        "RDMA bytes of the job's queue pairs. Like all RDMA counters by job, it exists only where counters are bound to queue pairs (`rdma statistic qp`).";
     JOB_RDMA_PACKETS, Counter, Port, "fabric.job.rdma.packets", PACKETS, ["cluster", "direction", "job", "scheduler"],
         "RDMA packets of the job's queue pairs.";
     JOB_RDMA_OPERATIONS, Counter, Port, "fabric.job.rdma.operations", Count("{operation}"),
@@ -52,9 +52,9 @@ metrics! {
         "Packets that the job's queue pairs received congestion-marked.";
 }
 
-/// Metrics of a port that are told by job as well, where counters are bound to queue pairs: the same labels and those of
-/// the job.
-pub static BY_JOB: &[(&crate::Metric, &crate::Metric)] = &[
+/// Pairs of a port's metric and its counterpart by job, which has the job's labels in addition. Exported if counters are
+/// bound to queue pairs.
+pub static BY_JOB: &[(&crate::metric::Metric, &crate::metric::Metric)] = &[
     (&super::traffic::RDMA_IO, &JOB_RDMA_IO),
     (&super::traffic::RDMA_PACKETS, &JOB_RDMA_PACKETS),
     (&super::traffic::RDMA_OPERATIONS, &JOB_RDMA_OPERATIONS),

@@ -1,14 +1,14 @@
 //! Errors and events of the physical link.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     LINK_DOWNS, Counter, Port, "fabric.link.downs", EVENTS, [],
-        "Times the link went down, by the device's own count.";
+        "Times the link went down, as counted by the device.";
     LINK_UPS, Counter, Port, "fabric.link.ups", EVENTS, [],
-        "Times the link came up, by the device's own count.";
+        "Times the link came up, as counted by the device.";
     LINK_CHANGES, Counter, Port, "fabric.link.changes", EVENTS, [],
-        "Changes of the link in either direction, where the device counts only these.";
+        "Link changes in either direction, if the device does not count up and down separately.";
     LINK_RECOVERIES, Counter, Port, "fabric.link.recoveries", EVENTS, [],
         "Times the link retrained and recovered without going down.";
     CARRIER_CHANGES, Counter, Port, "fabric.link.carrier.changes", EVENTS, [],
@@ -26,9 +26,9 @@ metrics! {
     LINK_ERROR_BYTES, Counter, Port, "fabric.link.error.io", Bytes, ["direction", "reason"],
         "Bytes in frames with errors, by reason.";
     LANE_ERRORS, Counter, Port, "fabric.link.lane.errors", ERRORS, ["lane"],
-        "Errors detected per lane before correction; one bad lane points at cable or connector.";
+        "Errors detected per lane before correction. Errors on one lane only suggest a bad cable or connector.";
     VL_FLOW_CONTROL_ERRORS, Counter, Port, "fabric.vl.flow_control_errors", ERRORS, ["vl"],
         "Flow-control update errors per virtual lane.";
     COUNTER_SATURATED, Gauge, Port, "fabric.port.counter.saturated", None, ["metric", "reason"],
-        "1 while a counter sticks at its end and says nothing more until it is reset; `metric` is its canonical name, `reason` its label values.";
+        "1 while a hardware counter is saturated and counts nothing until it is reset; `metric` is its canonical name, `reason` its label values.";
 }

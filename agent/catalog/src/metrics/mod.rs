@@ -1,24 +1,24 @@
-//! Canonical metrics, one file per theme. A metric is written here once; the agent, the reference page and the
-//! check of dashboards and rules all read these tables.
+//! Canonical metrics, one file per theme. Each metric is defined once; the agent, the reference page and the checks of
+//! dashboards and alert rules read these tables.
 
-use crate::Metric;
+use crate::metric::Metric;
 
 /// Declares the metrics of one theme, each as a documented `static`, and their slice `ALL`.
 macro_rules! metrics {
     ($($id:ident, $kind:ident, $scope:ident, $name:literal, $unit:expr, [$($label:literal),*], $help:literal;)*) => {
         $(
             #[doc = $help]
-            pub static $id: $crate::Metric = $crate::Metric {
+            pub static $id: $crate::metric::Metric = $crate::metric::Metric {
                 name: $name,
                 unit: $unit,
-                kind: $crate::MetricKind::$kind,
-                scope: $crate::Scope::$scope,
+                kind: $crate::metric::MetricKind::$kind,
+                scope: $crate::metric::Scope::$scope,
                 labels: &[$($label),*],
                 help: $help,
             };
         )*
         /// The metrics of this file, in order.
-        pub static ALL: &[&$crate::Metric] = &[$(&$id),*];
+        pub static ALL: &[&$crate::metric::Metric] = &[$(&$id),*];
     };
 }
 
@@ -40,21 +40,10 @@ pub mod state;
 pub mod storm;
 pub mod traffic;
 pub mod transport;
+mod units;
 pub mod vendor;
 
-/// Units as the tables write them.
-mod words {
-    pub(super) use crate::MetricUnit::{self, *};
-    pub(super) const PACKETS: MetricUnit = Count("{packet}");
-    pub(super) const EVENTS: MetricUnit = Count("{event}");
-    pub(super) const ERRORS: MetricUnit = Count("{error}");
-    pub(super) const BLOCKS: MetricUnit = Count("{block}");
-    pub(super) const SYMBOLS: MetricUnit = Count("{symbol}");
-    pub(super) const BITS: MetricUnit = Count("{bit}");
-    pub(super) const TICKS: MetricUnit = Count("{tick}");
-}
-
-/// Themes in the order of the reference page: title and metrics.
+/// Title and metrics of each theme, in the order of the reference page.
 pub static THEMES: &[(&str, &[&Metric])] = &[
     ("State and identity of ports", state::ALL),
     ("Traffic", traffic::ALL),
@@ -82,12 +71,12 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
     THEMES.iter().flat_map(|(_, metrics)| metrics.iter().copied())
 }
 
-/// The metric of that OpenTelemetry name.
+/// The metric with this OpenTelemetry name.
 pub fn by_name(name: &str) -> Option<&'static Metric> {
     all().find(|m| m.name == name)
 }
 
-/// What the 100 ms congestion sample reads and nothing else, where the driver's source is cheap enough ([`crate::is_fast`]).
+/// The metrics of the congestion sample (every 100 ms), read only from sources that are cheap enough ([`crate::is_fast`]).
 pub static CONGESTION: &[&Metric] = &[
     &traffic::PORT_IO,
     &traffic::PORT_PRIORITY_IO,
@@ -104,8 +93,8 @@ pub static CONGESTION: &[&Metric] = &[
     &congestion::XMIT_WAIT_TICKS,
 ];
 
-/// Metrics that no code of the agent gives yet, and the source that is missing. Their vendor counters are bound, so
-/// that a reader of that source needs no new rows.
+/// Metrics that the agent does not export yet, with the source that is missing. Their vendor counters are in the tables,
+/// so that a sampler of that source needs no new rows.
 pub static NOT_EXPORTED: &[(&str, &[&Metric])] = &[
     (
         "performance MADs, which the agent does not send yet",
@@ -129,3 +118,10 @@ pub static NOT_EXPORTED: &[(&str, &[&Metric])] = &[
     ("devlink, which the agent does not ask yet", &[&transport::HEALTH_ERRORS, &transport::HEALTH_RECOVERIES]),
     ("the DCBX mode, which the agent does not ask yet", &[&dcb::DCB_MODE]),
 ];
+
+impl Metric {
+    /// Whether the congestion sample (every 100 ms) reads this metric.
+    pub fn in_congestion_sample(&self) -> bool {
+        CONGESTION.contains(&self)
+    }
+}

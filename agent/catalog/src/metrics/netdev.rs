@@ -1,6 +1,6 @@
-//! The kernel path of the netdev: on most adapters RDMA traffic is not in it.
+//! The kernel path of the netdev. On most adapters it does not include RDMA traffic.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     NETDEV_IO, Counter, Port, "fabric.netdev.io", Bytes, ["direction"],
@@ -24,9 +24,9 @@ metrics! {
     NETDEV_XSK_PACKETS, Counter, Port, "fabric.netdev.xsk.packets", PACKETS, ["direction"],
         "Packets through AF_XDP rings, all rings together.";
     NETDEV_OFFLOAD_PACKETS, Counter, Port, "fabric.netdev.offload.packets", PACKETS, ["reason"],
-        "Packets by what the driver or adapter did with them (checksum, segmentation, XDP, time stamps), by the vendor's name.";
+        "Packets by driver or adapter processing (checksum, segmentation, XDP, time stamps), by the vendor's name.";
     NETDEV_OFFLOAD_IO, Counter, Port, "fabric.netdev.offload.io", Bytes, ["reason"],
-        "Bytes by what the driver or adapter did with them, by the vendor's name.";
+        "Bytes by driver or adapter processing, by the vendor's name.";
     NETDEV_ERRORS, Counter, Port, "fabric.netdev.errors", PACKETS, ["direction"],
         "Packets with errors on the kernel path, as the netdev totals them.";
     NETDEV_ERROR_DETAILS, Counter, Port, "fabric.netdev.error.details", ERRORS, ["direction", "reason"],
@@ -40,7 +40,7 @@ metrics! {
     NETDEV_QUEUE_EVENTS, Counter, Port, "fabric.netdev.queue.events", EVENTS, ["reason"],
         "Times a send queue of the driver stopped, woke or was congested.";
     NETDEV_RING_QUEUE_EVENTS, Counter, Port, "fabric.netdev.ring.queue.events", EVENTS, ["reason"],
-        "The same per ring, all rings together.";
+        "Times a send queue of a ring stopped, woke or was congested, all rings together.";
     NETDEV_TIMEOUTS, Counter, Port, "fabric.netdev.timeouts", EVENTS, ["reason"],
         "Transmit time-outs and expired watchdogs of the driver.";
     NETDEV_ECN, Counter, Port, "fabric.netdev.ecn.packets", PACKETS, [],

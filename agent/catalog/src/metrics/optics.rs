@@ -1,6 +1,6 @@
 //! Optical modules and temperatures.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     MODULE_TEMPERATURE, Gauge, Port, "fabric.module.temperature", Celsius, [],

@@ -1,6 +1,6 @@
-//! The PCIe path behind the port: negotiated against possible, errors, stalls.
+//! The PCIe path behind the port: negotiated and maximum speed, errors, stalls.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     PCIE_SPEED, Gauge, Device, "fabric.pcie.lane.speed", Count("{transfer}/s"), [],
@@ -14,7 +14,7 @@ metrics! {
     PCIE_RATE, Gauge, Device, "fabric.pcie.rate", BytesPerSecond, [],
         "Bandwidth of the narrowest PCIe link from the adapter to the root, one direction, after line coding.";
     PCIE_RATE_MAX, Gauge, Device, "fabric.pcie.rate.max", BytesPerSecond, [],
-        "Bandwidth of the PCIe path if every link ran at the best that both its ends can do.";
+        "Bandwidth of the PCIe path if every link ran at the highest speed and width that both its ends support.";
     PCIE_BRIDGE_SPEED, Gauge, Device, "fabric.pcie.bridge.lane.speed", Count("{transfer}/s"), ["bridge"],
         "Negotiated speed per lane of the worst link above the adapter; `bridge` is its PCI address.";
     PCIE_BRIDGE_SPEED_MAX, Gauge, Device, "fabric.pcie.bridge.lane.speed.max", Count("{transfer}/s"), ["bridge"],

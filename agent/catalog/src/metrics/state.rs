@@ -1,13 +1,13 @@
-//! What a port is and how it stands; facts that other series are joined with.
+//! State and identity of a port; other series are joined with these facts.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     PORT_INFO, Info, Port, "fabric.port.info", None,
         ["board", "driver", "fabric", "firmware", "function", "gid_types", "hw_rev", "lag", "link_layer", "model", "netdev", "node_desc",
          "node_guid", "node_type", "numa_node", "pci_address", "phys_port_name", "port_guid", "rail", "rail_source", "roce", "switch", "switch_id", "switch_port",
          "system_guid"],
-        "Identity of the port: netdev, kind of fabric (`infiniband`, `roce`, `iwarp`, `efa`, `omnipath`, `ethernet`), driver, firmware, GUIDs, PCI address, NUMA node, rail and how it is known (`config`, or `order` of PCI addresses), RoCE versions, LAG, switch and switch port. A fact that is not known is left out.";
+        "Identity of the port: netdev, kind of fabric (`infiniband`, `roce`, `iwarp`, `efa`, `omnipath`, `ethernet`), driver, firmware, GUIDs, PCI address, NUMA node, rail and how it is known (`config`, or `order` of PCI addresses), RoCE versions, LAG, switch and switch port. Unknown facts are left out.";
     PORT_STATE, Gauge, Port, "fabric.port.state", None, [],
         "Logical state: 1 down, 2 init, 3 armed, 4 active, 5 active-defer.";
     PORT_PHYSICAL_STATE, Gauge, Port, "fabric.port.physical_state", None, [],
@@ -43,7 +43,7 @@ metrics! {
     PORT_ASYNC_EVENTS, Counter, Port, "fabric.port.async_events", EVENTS, ["event"],
         "Asynchronous events of the port or device since the agent started.";
     COUNTER_LIFESPAN, Gauge, Port, "fabric.port.counter.lifespan", Seconds, [],
-        "How long the driver serves cached hardware counters.";
+        "Time for which the driver returns cached hardware counters.";
     WAIT_TICK, Gauge, Port, "fabric.port.wait.tick", None, [],
         "Tick code of the wait counters: a tick is (code + 1) symbol times.";
     HOST_INFO, Info, Host, "fabric.host.info", None, ["arch", "boot_id", "kernel", "os"],

@@ -1,8 +1,8 @@
-//! Pause that the adapter itself judged to be too long.
+//! Pause storms detected by the adapter itself.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     STORM_EVENTS, Counter, Port, "fabric.pause.storm.events", EVENTS, ["direction", "reason"],
-        "Times the adapter found continuous pause beyond its own limit (`warning`, `error`, `continuous`, …) or its end (`resume`).";
+        "Times the adapter detected continuous pause beyond its own limit (`warning`, `error`, `continuous`, …) or the end of it (`resume`).";
 }

@@ -1,6 +1,6 @@
 //! Bytes and packets: of the physical port, of RDMA alone, and of representors.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     PORT_IO, Counter, Port, "fabric.port.io", Bytes, ["direction"],
@@ -14,9 +14,9 @@ metrics! {
     PORT_FRAMES_SIZE, Counter, Port, "fabric.port.frames_by_size", PACKETS, ["direction", "size"],
         "Frames on the physical port by size; `size` is the upper edge of the bucket in bytes (not cumulative; edges differ by vendor), `max` when open.";
     PORT_PACKETS_CLASS, Counter, Port, "fabric.port.packets.by_class", PACKETS, ["class", "direction"],
-        "Frames on the physical port by a class the vendor counts beside the total (tagged, good, all, other); classes overlap.";
+        "Frames on the physical port by a class that the vendor counts in addition to the total (tagged, good, all, other); classes overlap.";
     PORT_IO_CLASS, Counter, Port, "fabric.port.io.by_class", Bytes, ["class", "direction"],
-        "Bytes on the physical port by a class the vendor counts beside the total; classes overlap.";
+        "Bytes on the physical port by a class that the vendor counts in addition to the total; classes overlap.";
     PORT_PRIORITY_IO, Counter, Port, "fabric.port.priority.io", Bytes, ["direction", "priority"],
         "Bytes on the physical port per 802.1p priority.";
     PORT_PRIORITY_PACKETS, Counter, Port, "fabric.port.priority.packets", PACKETS, ["direction", "priority"],
@@ -26,9 +26,9 @@ metrics! {
     PORT_QUEUE_PACKETS, Counter, Port, "fabric.port.queue.packets", PACKETS, ["direction", "queue"],
         "Packets per hardware class-of-service queue of the physical port.";
     PORT_UNTAGGED_IO, Counter, Port, "fabric.port.untagged.io", Bytes, ["direction"],
-        "Bytes of frames without a VLAN tag, where the driver counts them apart from the priorities.";
+        "Bytes of frames without a VLAN tag if the driver counts them separately from the priorities.";
     PORT_UNTAGGED_PACKETS, Counter, Port, "fabric.port.untagged.packets", PACKETS, ["direction"],
-        "Frames without a VLAN tag, where the driver counts them apart from the priorities.";
+        "Frames without a VLAN tag if the driver counts them separately from the priorities.";
     PORT_IO_PEAK, Gauge, Port, "fabric.port.io.peak", BytesPerSecond, ["direction"],
         "Highest rate of the physical port in any congestion sample (100 ms) of the last second.";
     RDMA_IO_PEAK, Gauge, Port, "fabric.rdma.io.peak", BytesPerSecond, ["direction"],
@@ -52,13 +52,13 @@ metrics! {
     RDMA_PACKETS, Counter, Port, "fabric.rdma.packets", PACKETS, ["direction"],
         "RDMA packets of this function.";
     RDMA_PACKETS_CAST, Counter, Port, "fabric.rdma.packets.by_cast", PACKETS, ["cast", "direction"],
-        "RDMA packets by unicast and multicast, where only these are counted beside the total.";
+        "RDMA packets by unicast and multicast, if they are counted in addition to the total.";
     RDMA_IO_CAST, Counter, Port, "fabric.rdma.io.by_cast", Bytes, ["cast", "direction"],
-        "RDMA bytes by unicast and multicast, where these are counted beside the total.";
+        "RDMA bytes by unicast and multicast, if they are counted in addition to the total.";
     RDMA_PACKETS_CLASS, Counter, Port, "fabric.rdma.packets.by_class", PACKETS, ["class", "direction"],
-        "RDMA packets by transport or another class the vendor counts beside the total; classes overlap.";
+        "RDMA packets by transport or another class that the vendor counts in addition to the total; classes overlap.";
     RDMA_IO_CLASS, Counter, Port, "fabric.rdma.io.by_class", Bytes, ["class", "direction"],
-        "RDMA bytes by a class the vendor counts beside the total; classes overlap.";
+        "RDMA bytes by a class that the vendor counts in addition to the total; classes overlap.";
     RDMA_OPERATIONS, Counter, Port, "fabric.rdma.operations", Count("{operation}"), ["direction", "operation"],
         "RDMA operations by kind: requests received or sent, read responses, work requests.";
     RDMA_OPERATION_IO, Counter, Port, "fabric.rdma.operation.io", Bytes, ["direction", "operation"],
@@ -70,13 +70,13 @@ metrics! {
     SL_IO, Counter, Port, "fabric.sl.io", Bytes, ["direction", "sl"],
         "Bytes per service level (InfiniBand).";
     OPCODE_IO, Counter, Port, "fabric.opcode.io", Bytes, ["direction"],
-        "Bytes of the one op code that performance management was told to count (InfiniBand).";
+        "Bytes of the one op code that performance management is configured to count (InfiniBand).";
     OPCODE_PACKETS, Counter, Port, "fabric.opcode.packets", PACKETS, ["direction"],
-        "Packets of the one op code that performance management was told to count (InfiniBand).";
+        "Packets of the one op code that performance management is configured to count (InfiniBand).";
     OPCODE_VL_IO, Counter, Port, "fabric.opcode.vl.io", Bytes, ["vl"],
-        "Bytes per virtual lane of the op code that performance management was told to count (InfiniBand).";
+        "Bytes per virtual lane of the op code that performance management is configured to count (InfiniBand).";
     OPCODE_VL_PACKETS, Counter, Port, "fabric.opcode.vl.packets", PACKETS, ["vl"],
-        "Packets per virtual lane of the op code that performance management was told to count (InfiniBand).";
+        "Packets per virtual lane of the op code that performance management is configured to count (InfiniBand).";
     REPRESENTOR_IO, Counter, Port, "fabric.representor.io", Bytes, ["direction"],
         "Bytes of the function behind a representor, as that function sees them; not part of the uplink.";
     REPRESENTOR_PACKETS, Counter, Port, "fabric.representor.packets", PACKETS, ["direction"],

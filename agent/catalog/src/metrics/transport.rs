@@ -1,20 +1,20 @@
-//! RDMA transport: what went missing, came twice, came late.
+//! RDMA transport: loss, duplicates, time-outs and errors.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     RETRANSMITS, Counter, Port, "fabric.rdma.retransmits", PACKETS, [],
-        "RDMA packets (on iWARP TCP segments) sent again.";
+        "RDMA packets retransmitted (on iWARP: TCP segments).";
     RETRANSMIT_IO, Counter, Port, "fabric.rdma.retransmit.io", Bytes, [],
-        "RDMA bytes sent again.";
+        "RDMA bytes retransmitted.";
     OUT_OF_SEQUENCE, Counter, Port, "fabric.rdma.out_of_sequence", PACKETS, [],
-        "Packets the responder received out of order: loss or reordering on the way here.";
+        "Packets the responder received out of order: loss or reordering on the path to this host.";
     SEQUENCE_NAKS, Counter, Port, "fabric.rdma.sequence_naks", PACKETS, ["direction"],
         "Sequence-error NAKs: received by the requester (the peer missed a packet), or sent by the responder.";
     IMPLIED_NAKS, Counter, Port, "fabric.rdma.implied_naks", EVENTS, [],
         "Responses beyond the expected one: the requester infers that a response was lost.";
     DUPLICATE_REQUESTS, Counter, Port, "fabric.rdma.duplicate_requests", PACKETS, [],
-        "Requests received again after they had been executed: our answers are lost or late.";
+        "Duplicate requests received after their execution: this host's answers are lost or late.";
     DUPLICATE_RESPONSES, Counter, Port, "fabric.rdma.duplicate_responses", PACKETS, [],
         "Responses the requester received twice.";
     ACK_TIMEOUTS, Counter, Port, "fabric.rdma.ack_timeouts", EVENTS, [],
@@ -26,9 +26,9 @@ metrics! {
     OUT_OF_BUFFER, Counter, Port, "fabric.rdma.out_of_buffer", PACKETS, [],
         "RDMA packets dropped because no receive work request was posted.";
     ADAPTIVE_RETRANSMITS, Counter, Port, "fabric.rdma.adaptive_retransmits", EVENTS, ["reason"],
-        "Adaptive retransmission of RoCE: retransmits and its time-outs.";
+        "Adaptive retransmission of RoCE: retransmissions and time-outs.";
     TRANSPORT_EVENTS, Counter, Port, "fabric.rdma.events", EVENTS, ["reason"],
-        "Transport events without a question of their own, by the vendor's name.";
+        "Transport events without a metric of their own, by the vendor's name.";
     RDMA_ERRORS, Counter, Port, "fabric.rdma.errors", ERRORS, ["direction", "reason"],
         "RDMA packets with errors, by reason.";
     ICRC_ERRORS, Counter, Port, "fabric.rdma.icrc_errors", PACKETS, [],
@@ -36,9 +36,9 @@ metrics! {
     RDMA_DISCARDS, Counter, Port, "fabric.rdma.discards", PACKETS, ["direction", "reason"],
         "RDMA packets dropped by this function, by reason.";
     QP_ERRORS, Counter, Port, "fabric.rdma.qp.errors", ERRORS, ["reason"],
-        "Errors of queue pairs, completions and their set-up, by the vendor's name; mostly the program's fault, and what a broken peer leaves behind.";
+        "Errors of queue pairs, completions and their set-up, by the vendor's name; mostly caused by the program, or by a peer that failed.";
     QP_EVENTS, Counter, Port, "fabric.rdma.qp.events", EVENTS, ["reason"],
-        "What queue pairs and their commands did that is no error, by the vendor's name.";
+        "Events of queue pairs and their commands that are not errors, by the vendor's name.";
     OBJECTS, Gauge, Port, "fabric.rdma.objects", Count("{object}"), ["object"],
         "RDMA objects allocated now: queue pairs, completion queues, memory regions and the like.";
     OBJECTS_MAX, Gauge, Port, "fabric.rdma.objects.max", Count("{object}"), ["object"],

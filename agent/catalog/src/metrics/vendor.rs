@@ -1,8 +1,8 @@
-//! Raw vendor counters that a person asked for by name, beside everything canonical.
+//! Raw vendor counters that the configuration selects by name.
 
-use super::words::*;
+use super::units::*;
 
 metrics! {
     VENDOR_COUNTER, Gauge, Port, "fabric.vendor.counter", None, ["name", "source"],
-        "A vendor's counter exactly as read, where `passthrough` names it: no unit, no widening, no judgement of resets.";
+        "A vendor's counter exactly as read, if `passthrough` selects it: no unit, no widening, no reset handling.";
 }

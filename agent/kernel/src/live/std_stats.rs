@@ -206,8 +206,9 @@ mod tests {
         assert_eq!(out, expected);
     }
 
-    /// Asks the running kernel for its names. Needs nothing but a kernel with ethtool netlink.
+    /// Asks the running kernel for its names.
     #[test]
+    #[ignore = "needs: linux-5.13"]
     fn names_are_those_of_the_kernel() {
         use super::super::netlink::text;
         const STRSET_GET: u8 = 1;
@@ -223,7 +224,7 @@ mod tests {
             });
             match answer {
                 Ok(kernel) => assert!(names.iter().zip(&kernel).all(|(a, b)| a == b), "{group_name}: {kernel:?}"),
-                Err(error) => eprintln!("SKIPPED: {group_name}: this kernel tells no string sets: {error}"),
+                Err(error) => panic!("{group_name}: the kernel gives no string set: {error}"),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! OpenTelemetry names to Prometheus names, by OpenTelemetry's own translation rules.
 //!
 //! Used for every metric that arrives, ours included: a catalog row and a row through a stock OpenTelemetry Collector
-//! must end as the same series. `agent/wire/tests/catalog.rs` holds the catalog to it.
+//! must end as the same series. `agent/wire/tests/integration/catalog.rs` holds the catalog to it.
 
 /// What a metric is, as far as its name depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::slowed::{Spell, Step, spells, together};
 use super::{Scene, attributed};
 use crate::model::{Cost, Figure, Grade, Incident, Method, Slowed, Unit};
 use crate::read::Source;
-use fabriclens_correlate::FULL_PACKET;
+use fabriclens_correlate::FULL_PACKET_BYTES;
 use fabriclens_jobs::Job;
 use fabriclens_promql::QueryError;
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ fn of_ports(scene: &Scene<'_>) -> Curves {
 
 /// Bytes a second without those that were sent again, of which each packet is taken to be a full one.
 fn useful(moved: f64, again: Option<f64>) -> f64 {
-    (moved - again.unwrap_or(0.0) * FULL_PACKET).max(0.0)
+    (moved - again.unwrap_or(0.0) * FULL_PACKET_BYTES).max(0.0)
 }
 
 /// From a job's rollups; edges in Unix ms.

@@ -3,7 +3,7 @@
 
 use super::{Scene, sockets};
 use crate::model::{Grade, Over, Pair, Pattern, Peers, Straggler, Transport};
-use fabriclens_correlate::Ends;
+use fabriclens_correlate::QueuePairIndex;
 use fabriclens_model::Labels;
 use fabriclens_promql::{QueryError, Sample};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,7 +90,7 @@ fn mine(scene: &Scene<'_>, s: &Sample) -> bool {
 /// Pairs of hosts, each once, and how many queue pairs found no other end. Numbers are given by each adapter anew, so
 /// that an end that fits to several is none.
 fn edges(pairs: &[Sample]) -> (BTreeSet<(String, String)>, usize) {
-    let ends = Ends::of(pairs.iter().map(|s| &s.labels));
+    let ends = QueuePairIndex::of(pairs.iter().map(|s| &s.labels));
     let (mut edges, mut unmatched) = (BTreeSet::new(), 0);
     for s in pairs {
         match (&hosts(ends.same(&s.labels))[..], &hosts(ends.other(&s.labels))[..]) {

@@ -2,7 +2,7 @@
 //! that moves less while nothing holds it computes, and lost nothing.
 
 use crate::model::Why;
-use fabriclens_correlate::Load;
+use fabriclens_correlate::JobLoad;
 
 /// Signs that something holds a job, each with the least that counts.
 pub(super) const SIGNS: [(Why, f64); 4] = [
@@ -112,13 +112,13 @@ fn spell(steps: &[Step], range: std::ops::Range<usize>, why: Vec<Why>, calm: &[u
     let moved = of.iter().map(|s| s.moved.unwrap_or(0.0) * s.seconds).sum::<f64>() / seconds;
     let held: f64 = of.iter().filter_map(Step::held).sum();
     let near: Vec<f64> = nearest(calm, &range).iter().filter_map(|n| steps[*n].moved).collect();
-    let load = (near.len() >= KNOWN).then(|| Load::of(near, 0)).flatten();
+    let load = (near.len() >= KNOWN).then(|| JobLoad::of(near, 0)).flatten();
     let lost = |of: f64| seconds * (1.0 - of).max(0.0);
     let (at_least, slow) = match &load {
         None => (None, seconds),
         Some(load) => {
             let (ratio, ticks) = (moved / load.mean(), of.len());
-            (Some(lost(ratio + CHANCES * load.chance(ticks))), lost(ratio / load.high(ticks)))
+            (Some(lost(ratio + CHANCES * load.noise(ticks))), lost(ratio / load.peak(ticks)))
         }
     };
     // What ports tell is in what the job moved less, and the other way round: the longer counts, never both.

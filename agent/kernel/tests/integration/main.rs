@@ -1,0 +1,7 @@
+//! Integration tests of the kernel interface: the live kernel, recorded hosts.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod fixtures;
+mod live;
+mod lldp;
+mod recorded;

@@ -1,0 +1,20 @@
+//! Integration tests of the agent: one program, so that its dependencies are linked once.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod capture;
+mod collection;
+mod config;
+mod engine;
+mod golden;
+mod help;
+mod hosts;
+mod http;
+mod restart;
+mod spool;
+mod spool_process;
+mod status;
+mod uplink;
+mod workload;

@@ -1,0 +1,234 @@
+//! The uplink against a collector that is away, slow, busy, strict or small: what was taken is always accounted for.
+
+use crate::support::otlp;
+use crate::support::otlp::{Act, Fake, config, section, sorted, start, until};
+use fabriclens_agent_uplink::config::{Collector, Tls};
+use fabriclens_agent_uplink::ring::Ring;
+use fabriclens_agent_uplink::{State, Uplink};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tonic::Code;
+use tonic::codec::CompressionEncoding;
+
+#[tokio::test]
+async fn calm_ticks_travel_together_and_urgent_ones_at_once() {
+    let fake = Fake::default();
+    let run = start(Collector { flush: Duration::from_secs(10), ..config(fake.zstd().await) });
+    for n in 0..20 {
+        run.ring.push(section(n, false, 3));
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(*fake.requests.lock(), 0, "nothing is urgent, and the flush time is far");
+    let begin = Instant::now();
+    run.ring.push(section(20, true, 3));
+    until("the urgent section", || fake.got.lock().len() == 63).await;
+    assert!(begin.elapsed() < Duration::from_secs(2));
+    assert_eq!(*fake.requests.lock(), 1);
+    // The collector has it a moment before its answer is here.
+    until("the answer", || run.counters.state() == State::Up).await;
+    run.end().await;
+}
+
+#[tokio::test]
+async fn failures_are_tried_again_without_loss_or_repetition() {
+    let refusals = [Code::Unavailable, Code::Aborted, Code::DeadlineExceeded].map(Act::Refuse);
+    let fake = Fake::with(refusals);
+    let run = start(config(fake.zstd().await));
+    for n in 0..5 {
+        run.ring.push(section(n, false, 1));
+    }
+    until("all points", || fake.got.lock().len() >= 5).await;
+    assert_eq!(sorted(&fake), [1.0, 2.0, 3.0, 4.0, 5.0]);
+    let counters = run.end().await;
+    assert_eq!(counters.retries(), 3);
+    assert_eq!(counters.accounts().dropped, 0);
+}
+
+#[tokio::test]
+async fn a_collector_that_starts_late_or_again_is_found() {
+    let fake = Fake::default();
+    let (address, first) = fake.serve("127.0.0.1:0", Some(CompressionEncoding::Zstd), 64 << 20).await;
+    first.abort();
+    _ = first.await;
+    let run = start(config(address));
+    run.ring.push(section(0, true, 1));
+    until("the state", || matches!(run.counters.state(), State::Down { .. })).await;
+    let State::Down { error, .. } = run.counters.state() else { panic!("down") };
+    assert!(error.to_lowercase().contains("refused"), "the cause is told: {error}");
+    run.ring.push(section(1, true, 1));
+    let _again = fake.serve(&address.to_string(), Some(CompressionEncoding::Zstd), 64 << 20).await;
+    until("both points", || fake.got.lock().len() == 2).await;
+    assert_eq!(run.counters.state(), State::Up);
+    assert_eq!(run.end().await.accounts().dropped, 0);
+}
+
+#[tokio::test]
+async fn a_collector_that_hangs_costs_one_timeout() {
+    let fake = Fake::with([Act::Sleep(Duration::from_secs(60))]);
+    let run = start(Collector { timeout: Duration::from_millis(200), ..config(fake.zstd().await) });
+    run.ring.push(section(0, true, 1));
+    until("the point", || fake.got.lock().len() == 1).await;
+    assert_eq!(run.end().await.retries(), 1);
+}
+
+#[tokio::test]
+async fn a_permanent_refusal_drops_that_request_and_counts_it() {
+    let fake = Fake::with([Act::Refuse(Code::InvalidArgument)]);
+    let run = start(config(fake.zstd().await));
+    run.ring.push(section(0, true, 4));
+    until("the refusal", || run.counters.dropped_for("invalid") > 0).await;
+    run.ring.push(section(1, true, 1));
+    until("the next point", || sorted(&fake) == [2.0]).await;
+    let counters = run.end().await;
+    assert!(counters.dropped_for("invalid") >= 4);
+    assert_eq!(counters.retries(), 0);
+}
+
+#[tokio::test]
+async fn partial_success_is_counted_and_not_sent_again() {
+    let fake = Fake::with([Act::Partial(2)]);
+    let run = start(config(fake.zstd().await));
+    run.ring.push(section(0, true, 3));
+    until("the answer", || run.counters.accounts().rejected == 2).await;
+    assert_eq!(run.end().await.retries(), 0);
+    assert_eq!(fake.got.lock().len(), 3);
+}
+
+#[tokio::test]
+async fn a_receiver_without_zstd_gets_gzip_and_one_without_any_gets_plain() {
+    for compression in [Some(CompressionEncoding::Gzip), None] {
+        let fake = Fake::default();
+        let (address, _task) = fake.serve("127.0.0.1:0", compression, 64 << 20).await;
+        let run = start(config(address));
+        run.ring.push(section(0, true, 2));
+        until("the point", || fake.got.lock().len() == 2).await;
+        assert_eq!(run.end().await.accounts().dropped, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_receiver_with_a_small_limit_gets_smaller_requests() {
+    let fake = Fake::default();
+    let (address, _task) = fake.serve("127.0.0.1:0", Some(CompressionEncoding::Zstd), 8 << 10).await;
+    let run = start(config(address));
+    for n in 0..50 {
+        run.ring.push(section(n, n == 49, 10));
+    }
+    until("all points", || fake.got.lock().len() == 500).await;
+    let counters = run.end().await;
+    assert_eq!((counters.accounts().dropped, counters.retries()), (0, 0));
+
+    let tiny = Fake::default();
+    let (address, _task) = tiny.serve("127.0.0.1:0", Some(CompressionEncoding::Zstd), 16).await;
+    let run = start(config(address));
+    run.ring.push(section(0, true, 10));
+    until("the drop", || run.counters.dropped_for("too_large") >= 10).await;
+    run.end().await;
+}
+
+#[tokio::test]
+async fn shutdown_sends_what_is_queued_but_not_for_ever() {
+    let fake = Fake::default();
+    let run = start(Collector { flush: Duration::from_secs(60), ..config(fake.zstd().await) });
+    for n in 0..250 {
+        run.ring.push(section(n, false, 1));
+    }
+    run.end().await;
+    assert_eq!(fake.got.lock().len(), 250);
+
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+    let run = start(Collector { drain: Duration::from_millis(300), ..config(nobody) });
+    for n in 0..10 {
+        run.ring.push(section(n, true, 1));
+    }
+    until("the state", || matches!(run.counters.state(), State::Down { .. })).await;
+    let begin = Instant::now();
+    let counters = run.end().await;
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    assert!(counters.dropped_for("shutdown") >= 10);
+}
+
+#[tokio::test]
+async fn samples_wait_for_a_token_that_is_replaced() {
+    let fake = Fake { wants: Some("Bearer two"), ..Fake::default() };
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("token");
+    std::fs::write(&file, "one\n").expect("written");
+    let run = start(Collector { token_file: Some(file.clone()), ..config(fake.zstd().await) });
+    (0..3).for_each(|n| _ = run.ring.push(section(n, false, 1)));
+    until("a refusal", || *fake.requests.lock() > 1).await;
+    assert!(matches!(run.counters.state(), State::Down { .. }));
+    std::fs::write(&file, "two\n").expect("written");
+    until("delivery", || fake.got.lock().len() == 3).await;
+    run.end().await;
+    assert_eq!(sorted(&fake), [1.0, 2.0, 3.0]);
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_sent_is_named_before_the_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("token");
+    let start = || {
+        let config = Collector { token_file: Some(file.clone()), ..config(([127, 0, 0, 1], 1).into()) };
+        let error =
+            Uplink::new(config, "h", Arc::new(Ring::new(100, 1)).reader(0), None).expect_err("no token").to_string();
+        assert!(error.contains(&*file.to_string_lossy()), "{error}");
+        error
+    };
+    assert!(start().contains("check path and permissions"));
+    for bad in ["\n", "a\nb"] {
+        std::fs::write(&file, bad).expect("written");
+        assert!(start().contains("write it there as it was given"), "{bad:?}");
+    }
+}
+
+/// A certificate and its key, signed by an authority.
+fn issue(ca: &rcgen::CertifiedIssuer<'_, rcgen::KeyPair>) -> (String, String) {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let params = rcgen::CertificateParams::new(names).expect("names");
+    (params.signed_by(&key, ca).expect("a certificate").pem(), key.serialize_pem())
+}
+
+fn authority() -> rcgen::CertifiedIssuer<'static, rcgen::KeyPair> {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).expect("no names");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    rcgen::CertifiedIssuer::self_signed(params, key).expect("an authority")
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_replaced_is_shown_without_a_restart() {
+    let (ca, stranger) = (authority(), authority());
+    let fake = Fake::default();
+    let (cert, key) = issue(&ca);
+    let tls = tonic::transport::ServerTlsConfig::new()
+        .identity(tonic::transport::Identity::from_pem(cert, key))
+        .client_ca_root(tonic::transport::Certificate::from_pem(ca.pem()));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("an address");
+    let service = otlp::MetricsServiceServer::new(fake.clone()).accept_compressed(CompressionEncoding::Zstd);
+    let mut server = tonic::transport::Server::builder().tls_config(tls).expect("certificates");
+    let incoming = tonic::transport::server::TcpIncoming::from(listener);
+    tokio::spawn(async move { server.add_service(service).serve_with_incoming(incoming).await.expect("served") });
+
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name);
+    let write = |(cert, key): (String, String)| {
+        std::fs::write(path("cert"), cert).expect("written");
+        std::fs::write(path("key"), key).expect("written");
+    };
+    std::fs::write(path("ca"), ca.pem()).expect("written");
+    write(issue(&stranger));
+    let tls = Tls { ca: Some(path("ca")), identity: Some((path("cert"), path("key"))) };
+    let run = start(Collector { url: format!("https://{address}"), tls, ..config(address) });
+    run.ring.push(section(0, false, 1));
+    until("a refusal", || matches!(run.counters.state(), State::Down { .. })).await;
+    assert_eq!(*fake.requests.lock(), 0, "a stranger's certificate");
+    // One that does not fit its key first: what was there is kept, and the next change is seen.
+    std::fs::write(path("cert"), issue(&ca).0).expect("written");
+    write(issue(&ca));
+    until("delivery", || fake.got.lock().len() == 1).await;
+    run.end().await;
+}

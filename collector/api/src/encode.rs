@@ -1,0 +1,207 @@
+//! Query results and label sets as the JSON of the Prometheus API, written straight into one string.
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use fabriclens_model::Labels;
+use fabriclens_promql::{Outcome, Value};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use fabriclens_core::json_text::{push_labels, push_text, push_time, push_value};
+
+/// A body that is complete JSON already.
+pub struct Json(pub String);
+
+impl IntoResponse for Json {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "application/json")], self.0).into_response()
+    }
+}
+
+/// `{"status":"success","data":…}` around what `data` writes.
+pub fn success(data: impl FnOnce(&mut String)) -> Json {
+    envelope(data, &[], &[])
+}
+
+/// The same for a list that `limit` may have cut, which the answer then says.
+pub fn success_list<T>(items: &[T], limit: usize, mut warnings: Vec<String>, item: impl Fn(&mut String, &T)) -> Json {
+    let shown = &items[..items.len().min(limit)];
+    if shown.len() < items.len() {
+        warnings.push("results truncated due to limit".to_owned());
+    }
+    envelope(|out| push_list(out, shown, item), &warnings, &[])
+}
+
+/// Where the time of a query went; asked for by `stats`.
+#[derive(Clone, Copy, Debug)]
+pub struct Timings {
+    /// Before its turn came.
+    pub queued: Duration,
+    /// From its turn to its result.
+    pub evaluated: Duration,
+}
+
+/// A query's result; `limit` cuts its series.
+pub fn outcome(outcome: &Outcome, limit: usize, timings: Option<Timings>) -> Json {
+    let mut warnings = outcome.warnings.clone();
+    let series = match &outcome.value {
+        Value::Vector(v) => v.len(),
+        Value::Matrix(m) => m.len(),
+        Value::Scalar { .. } | Value::String { .. } => 0,
+    };
+    if series > limit {
+        warnings.push("results truncated due to limit".to_owned());
+    }
+    let data = |out: &mut String| {
+        push_result(out, &outcome.value, limit);
+        if let Some(timings) = timings {
+            push_stats(out, outcome, timings);
+        }
+        out.push('}');
+    };
+    envelope(data, &warnings, &outcome.infos)
+}
+
+/// About the bytes of [`outcome`]'s JSON, rather more than less.
+pub fn size(outcome: &Outcome) -> usize {
+    let series = |labels: &Labels| 64 + labels.iter().map(|(n, v)| n.len() + v.len() + 6).sum::<usize>();
+    match &outcome.value {
+        Value::Vector(v) => v.iter().map(|s| series(&s.labels) + POINT).sum(),
+        Value::Matrix(m) => m.iter().map(|s| series(&s.labels) + POINT * s.times.len()).sum(),
+        Value::Scalar { .. } | Value::String { .. } => POINT,
+    }
+}
+
+/// `[1700000000.123,"12345.6789"],` and some.
+const POINT: usize = 40;
+
+fn envelope(data: impl FnOnce(&mut String), warnings: &[String], infos: &[String]) -> Json {
+    let mut out = String::from("{\"status\":\"success\",\"data\":");
+    data(&mut out);
+    for (name, list) in [("warnings", warnings), ("infos", infos)] {
+        if !list.is_empty() {
+            out.push_str(",\"");
+            out.push_str(name);
+            out.push_str("\":");
+            push_list(&mut out, list, |out, text| push_text(out, text));
+        }
+    }
+    out.push('}');
+    Json(out)
+}
+
+/// A JSON array.
+pub fn push_list<T>(out: &mut String, items: &[T], item: impl Fn(&mut String, &T)) {
+    out.push('[');
+    for (i, x) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        item(out, x);
+    }
+    out.push(']');
+}
+
+/// `{"resultType":"matrix","result":[…]`, without the last brace; `limit` cuts its series.
+pub fn push_result(out: &mut String, value: &Value, limit: usize) {
+    match value {
+        Value::Scalar { time_ms, value } => {
+            out.push_str("{\"resultType\":\"scalar\",\"result\":");
+            push_point(out, *time_ms, *value);
+        }
+        Value::String { time_ms, value } => {
+            out.push_str("{\"resultType\":\"string\",\"result\":[");
+            push_time(out, *time_ms);
+            out.push(',');
+            push_text(out, value);
+            out.push(']');
+        }
+        Value::Vector(samples) => {
+            out.push_str("{\"resultType\":\"vector\",\"result\":");
+            push_list(out, &samples[..samples.len().min(limit)], |out, s| {
+                out.push_str("{\"metric\":");
+                push_labels(out, &s.labels);
+                out.push_str(",\"value\":");
+                push_point(out, s.time_ms, s.value);
+                out.push('}');
+            });
+        }
+        Value::Matrix(series) => {
+            out.push_str("{\"resultType\":\"matrix\",\"result\":");
+            push_list(out, &series[..series.len().min(limit)], |out, s| {
+                out.push_str("{\"metric\":");
+                push_labels(out, &s.labels);
+                out.push_str(",\"values\":[");
+                for (i, (t, v)) in s.times.iter().zip(&s.values).enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    push_point(out, *t, *v);
+                }
+                out.push_str("]}");
+            });
+        }
+    }
+}
+
+/// `,"stats":…` with Prometheus' names, in seconds. Results leave the engine sorted, so that takes no time of its own.
+fn push_stats(out: &mut String, outcome: &Outcome, timings: Timings) {
+    let (stats, Timings { queued, evaluated }) = (outcome.stats, timings);
+    let seconds = |t: Duration| t.as_secs_f64();
+    let inner = seconds(evaluated.saturating_sub(stats.reading));
+    _ = write!(
+        out,
+        ",\"stats\":{{\"timings\":{{\"evalTotalTime\":{},\"resultSortTime\":0,\"queryPreparationTime\":{},\
+         \"innerEvalTime\":{inner},\"execQueueTime\":{},\"execTotalTime\":{}}},\
+         \"samples\":{{\"totalQueryableSamples\":{},\"peakSamples\":{}}}}}",
+        seconds(evaluated),
+        seconds(stats.reading),
+        seconds(queued),
+        seconds(queued + evaluated),
+        stats.samples,
+        stats.held,
+    );
+}
+
+fn push_point(out: &mut String, time_ms: i64, value: f64) {
+    out.push('[');
+    push_time(out, time_ms);
+    out.push_str(",\"");
+    push_value(out, value);
+    out.push_str("\"]");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_model::Series;
+    use fabriclens_promql::Sample;
+
+    fn result(value: Value, limit: usize) -> String {
+        let stats = fabriclens_promql::Stats::default();
+        outcome(&Outcome { value, warnings: vec![], infos: vec!["i".to_owned()], stats }, limit, None).0
+    }
+
+    #[test]
+    fn each_result_type() {
+        assert_eq!(
+            result(Value::Scalar { time_ms: 1500, value: f64::INFINITY }, 9),
+            r#"{"status":"success","data":{"resultType":"scalar","result":[1.500,"+Inf"]},"infos":["i"]}"#
+        );
+        assert_eq!(
+            result(Value::String { time_ms: 1000, value: "a\"b".to_owned() }, 9),
+            r#"{"status":"success","data":{"resultType":"string","result":[1,"a\"b"]},"infos":["i"]}"#
+        );
+        let labels = Labels::new([("__name__", "m"), ("a", "1")]);
+        let sample = Sample { labels: labels.clone(), time_ms: 1000, value: 0.5 };
+        assert_eq!(
+            result(Value::Vector(vec![sample.clone(), sample]), 1),
+            r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"m","a":"1"},"value":[1,"0.5"]}]},"warnings":["results truncated due to limit"],"infos":["i"]}"#
+        );
+        let series = Series { labels, times: vec![1000, 1001], values: vec![1.0, f64::NAN] };
+        assert_eq!(
+            result(Value::Matrix(vec![series]), 9),
+            r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"m","a":"1"},"values":[[1,"1"],[1.001,"NaN"]]}]},"infos":["i"]}"#
+        );
+    }
+}

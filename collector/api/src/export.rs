@@ -1,0 +1,179 @@
+//! `/api/v1/export`: samples as they are, one JSON line for a stretch of a series, as VictoriaMetrics writes them. Read
+//! and sent piece by piece: the memory is that of two pieces, however much is asked for.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use fabriclens_model::{Budget, Labels, Matcher, ReadError, Series};
+use http_body::Frame;
+use tokio::sync::mpsc;
+
+use super::memory::Grant;
+use super::params::Params;
+use super::{Api, selector};
+use fabriclens_core::jsonl;
+use fabriclens_core::query_thread::on_query_thread;
+use fabriclens_data::Data;
+use fabriclens_server::error::{ApiError, Kind};
+
+/// Memory of one piece; less where queries have little.
+const PIECE: usize = 32 << 20;
+/// A piece is not made shorter than this (ms): rows are read by the chunk, so it would not become smaller.
+const SHORTEST: i64 = 120_000;
+/// Text that is sent at once.
+const CHUNK: usize = 64 << 10;
+/// Chunks that wait for a slow client.
+const AHEAD: usize = 4;
+/// No sample lies beyond (the years 1843 and 2286), so that halving a range comes to an end soon.
+const TIMES: (i64, i64) = (-4_000_000_000_000, 10_000_000_000_000);
+
+/// See the module.
+pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Result<Response, ApiError> {
+    let sets = selector::some(&params)?;
+    let start = params.time_or("start", TIMES.0)?.max(TIMES.0);
+    let end = params.time_or("end", TIMES.1)?.min(TIMES.1);
+    let piece = PIECE.min(api.config.query.memory / 16).max(64 << 10);
+    let closed = || ApiError::new(Kind::Unavailable, "no turn for an export; try again");
+    let entered = tokio::time::timeout(api.config.query.timeout, api.pool.enter(4 * piece)).await;
+    let grant = entered.ok().flatten().ok_or_else(closed)?;
+    if !grant.take(2 * piece) {
+        return Err(ApiError::new(
+            Kind::Execution,
+            "an export needs more memory than is free (query.memory); try again",
+        ));
+    }
+    let (send, receive) = mpsc::channel(AHEAD);
+    let store = api.data.clone();
+    tokio::spawn(on_query_thread(move || {
+        let _grant: Arc<Grant> = grant;
+        let mut out = Out { text: String::new(), send };
+        if let Err(Ended::Failed(e)) = pieces(&store, &sets, start, end, piece, &mut out) {
+            tracing::warn!(error = %e, "export broken off");
+            _ = out.send.blocking_send(Err(e));
+        }
+    }));
+    Ok(([(header::CONTENT_TYPE, "application/stream+json")], Body::new(Stream(receive))).into_response())
+}
+
+/// Why an export ends early.
+enum Ended {
+    Failed(ReadError),
+    /// The client went away.
+    Left,
+}
+
+impl From<ReadError> for Ended {
+    fn from(e: ReadError) -> Self {
+        Self::Failed(e)
+    }
+}
+
+/// Metric by metric, in stretches of time that fit into a piece.
+fn pieces(store: &Data, sets: &[Vec<Matcher>], start: i64, end: i64, piece: usize, out: &mut Out) -> Result<(), Ended> {
+    let mut metrics = std::collections::BTreeSet::new();
+    for set in sets {
+        metrics.extend(store.label_values("__name__", set, start, end)?);
+    }
+    let mut width = end.saturating_sub(start).saturating_add(1);
+    for metric in metrics {
+        let of_metric = |set: &Vec<Matcher>| {
+            let mut all = set.clone();
+            all.push(Matcher::equal("__name__", &metric));
+            all
+        };
+        let sets: Vec<Vec<Matcher>> = sets.iter().map(of_metric).collect();
+        let mut from = start;
+        while from <= end {
+            let to = from.saturating_add(width - 1).min(end);
+            let room = Room { left: AtomicUsize::new(piece), bounded: width > SHORTEST };
+            match union(store, &sets, from, to, &room) {
+                Err(ReadError::Memory | ReadError::Limit(_)) if width > SHORTEST => width = (width / 2).max(SHORTEST),
+                Err(e) => return Err(e.into()),
+                Ok(found) => {
+                    found.values().try_for_each(|s| out.line(s))?;
+                    from = to.saturating_add(1);
+                    if room.left.into_inner() > piece / 4 * 3 {
+                        width = width.saturating_mul(4).min(TIMES.1 - TIMES.0);
+                    }
+                }
+            }
+        }
+    }
+    out.flush()
+}
+
+/// Each series once, even when several selectors fit it.
+fn union(
+    store: &Data,
+    sets: &[Vec<Matcher>],
+    from: i64,
+    to: i64,
+    room: &Room,
+) -> Result<BTreeMap<Labels, Series>, ReadError> {
+    let mut all = BTreeMap::new();
+    for set in sets {
+        all.extend(store.reader().select_within(set, from, to, room)?.into_iter().map(|s| (s.labels.clone(), s)));
+    }
+    Ok(all)
+}
+
+/// The memory of one piece; the shortest may take what it takes.
+#[derive(Debug)]
+struct Room {
+    left: AtomicUsize,
+    bounded: bool,
+}
+
+impl Budget for Room {
+    fn take(&self, bytes: usize) -> bool {
+        let less = |left: usize| if self.bounded { left.checked_sub(bytes) } else { Some(left.saturating_sub(bytes)) };
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
+/// Gathers lines and sends them.
+struct Out {
+    text: String,
+    send: mpsc::Sender<Result<Bytes, ReadError>>,
+}
+
+impl Out {
+    fn line(&mut self, series: &Series) -> Result<(), Ended> {
+        if series.times.is_empty() {
+            return Ok(());
+        }
+        jsonl::push(&mut self.text, series);
+        if self.text.len() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Ended> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        let chunk = std::mem::take(&mut self.text);
+        self.send.blocking_send(Ok(chunk.into())).map_err(|_| Ended::Left)
+    }
+}
+
+/// A body that is made while it is sent; an error breaks the connection, so that nobody takes a part for the whole.
+struct Stream(mpsc::Receiver<Result<Bytes, ReadError>>);
+
+impl HttpBody for Stream {
+    type Data = Bytes;
+    type Error = ReadError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ReadError>>> {
+        self.0.poll_recv(context).map(|chunk| chunk.map(|c| c.map(Frame::data)))
+    }
+}

@@ -1,0 +1,75 @@
+//! `/federate`: the newest sample of each series that fits a `match[]`, as text for another Prometheus to scrape.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use fabriclens_model::{Labels, Matcher, is_stale};
+use fabriclens_promql::{Engine, Outcome, QueryError, Sample, Stats, Value, general};
+
+use super::encode::Json;
+use super::params::Params;
+use super::{Api, selector};
+use fabriclens_core::time;
+use fabriclens_data::Data;
+
+/// Version 0.0.4 of the text format.
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// See the module. No `match[]` is no series.
+pub(super) async fn federate(State(api): State<Arc<Api>>, params: Params) -> Response {
+    let evaluate = async {
+        let (sets, now) = (selector::all(&params)?, time::now_ms());
+        let work = move |engine: &Engine, store: &Data, _: &_| newest(engine, store, &sets, now);
+        let answer = api.evaluate(&params, work, |outcome, _| Json(text(&outcome.value))).await?;
+        Ok(answer.of_type(TEXT))
+    };
+    api.measured("federate", evaluate).await
+}
+
+/// The newest sample of each series, not older than the lookback, unless the series has ended. Sorted by name.
+fn newest(engine: &Engine, store: &Data, sets: &[Vec<Matcher>], now: i64) -> Result<Outcome, QueryError> {
+    let lookback = i64::try_from(engine.limits().lookback.as_millis()).unwrap_or(i64::MAX);
+    let mut found: BTreeMap<Labels, (i64, f64)> = BTreeMap::new();
+    let mut samples = 0;
+    for matchers in sets {
+        for s in store.reader().select_within(matchers, now.saturating_sub(lookback), now, engine.budget())? {
+            samples += s.times.len();
+            if let (Some(&at), Some(&value)) = (s.times.last(), s.values.last())
+                && !is_stale(value)
+            {
+                found.insert(s.labels, (at, value));
+            }
+        }
+    }
+    let sample = |(labels, (time_ms, value))| Sample { labels, time_ms, value };
+    let mut newest: Vec<Sample> = found.into_iter().map(sample).collect();
+    newest.sort_by(|a, b| a.labels.metric().cmp(b.labels.metric()));
+    let stats = Stats { samples: newest.len(), held: samples, ..Stats::default() };
+    Ok(Outcome { value: Value::Vector(newest), warnings: Vec::new(), infos: Vec::new(), stats })
+}
+
+/// One line a series, with an `instance` for those that have none: the scraper would put its own there.
+fn text(value: &Value) -> String {
+    let (mut out, mut last) = (String::new(), "");
+    let Value::Vector(samples) = value else { return out };
+    for s in samples {
+        let metric = s.labels.metric();
+        if last != metric {
+            _ = writeln!(out, "# TYPE {metric} untyped");
+            last = metric;
+        }
+        out.push_str(metric);
+        let mut before = '{';
+        let instance = s.labels.get("instance").is_empty().then_some(("instance", ""));
+        for (name, value) in s.labels.iter().filter(|(name, _)| *name != "__name__").chain(instance) {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            _ = write!(out, "{before}{name}=\"{value}\"");
+            before = ',';
+        }
+        _ = writeln!(out, "}} {} {}", general(s.value), s.time_ms);
+    }
+    out
+}

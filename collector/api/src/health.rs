@@ -1,0 +1,88 @@
+//! Whether it lives, whether it can take samples, and its own metrics.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use fabriclens_store::Stats;
+
+use super::Api;
+use fabriclens_core::pressure::Level;
+use fabriclens_server::startup_listener::ALIVE;
+
+/// The process answers.
+pub(super) async fn alive() -> &'static str {
+    ALIVE
+}
+
+/// Samples are taken and queries answered; otherwise 503 and why. What is worse than usual, and no reason to look
+/// elsewhere, is told behind.
+pub(super) async fn ready(State(api): State<Arc<Api>>) -> Response {
+    let no = |why: String| (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response();
+    if *api.stopping.borrow() {
+        return no("stopping: requests that are under way are answered, others are told to come back".to_owned());
+    }
+    let stats = api.store.stats();
+    if let Some(failure) = stats.log_failure.clone().or_else(|| api.sink.failure()) {
+        return no(format!("samples cannot be stored: {failure}"));
+    }
+    let mut text = "Fabriclens is ready.\n".to_owned();
+    for remark in api.remarks(&stats) {
+        _ = writeln!(text, "{remark}");
+    }
+    text.into_response()
+}
+
+impl Api {
+    /// What is worse than usual.
+    fn remarks(&self, stats: &Stats) -> Vec<String> {
+        let mut all = Vec::new();
+        let (used, limit) = (self.pressure.used() >> 20, self.pressure.limit() >> 20);
+        match self.pressure.level() {
+            Level::Calm => {}
+            Level::Raised => all.push("overload: old samples are told to come back"),
+            Level::High => all.push("overload: all samples but those of congestion and links are told to come back"),
+            Level::Full => all.push("overload: all samples are told to come back"),
+        }
+        let mut all: Vec<String> =
+            all.into_iter().map(|what| format!("{what}, because {used} of {limit} MiB of memory are used")).collect();
+        let away = self.telemetry.senders[1].get();
+        if away > 0 {
+            all.push(format!(
+                "overload: {away} hosts are told to come back, because {limit} MiB of memory hold no more"
+            ));
+        }
+        all.extend(self.queried.missing());
+        if stats.clock_off_ms != 0 {
+            let (seconds, way) =
+                ((stats.clock_off_ms / 1000).abs(), if stats.clock_off_ms > 0 { "ahead" } else { "back" });
+            all.push(format!(
+                "clock: it went {way} by {seconds} s; for an hour nothing is removed for its age, and nobody is too early for it"
+            ));
+        }
+        if let Some(failure) = &stats.maintenance_failure {
+            all.push(format!("blocks cannot be written, and samples not for long any more: {failure}"));
+        }
+        if !stats.damage.is_empty() {
+            let (n, first) = (stats.damage.len(), &stats.damage[0]);
+            all.push(format!(
+                "damage: {n} places of the data directory, first {}: {}",
+                first.path.display(),
+                first.message
+            ));
+        }
+        all
+    }
+}
+
+/// The collector's own metrics in Prometheus' text format.
+pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Response {
+    api.telemetry.observe_store(&api.store.stats());
+    match api.telemetry.text() {
+        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
+        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode metrics: {e}\n")).into_response(),
+    }
+}

@@ -1,0 +1,105 @@
+//! Incidents as Grafana's annotations: by `POST` as its Simple JSON data source asks, by `GET` for Infinity and others.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{blocking, filter, json};
+use crate::Api;
+use crate::encode::Json;
+use crate::params::Params;
+use fabriclens_core::time::{now_ns, parse_time};
+use fabriclens_incidents::{Filter, Record, kind_text, root_text, severity_text};
+use fabriclens_server::error::{ApiError, Kind};
+
+/// Annotations of one answer: more cannot be told apart on a graph.
+const MOST: usize = 1000;
+
+/// What Simple JSON sends; the rest of it is not for us.
+#[derive(Deserialize)]
+struct Asked {
+    range: Range,
+    #[serde(default)]
+    annotation: Value,
+}
+
+#[derive(Deserialize)]
+struct Range {
+    from: String,
+    to: String,
+}
+
+/// One, times in Unix ms.
+#[derive(Serialize)]
+struct Annotation<'a> {
+    #[serde(skip_serializing_if = "Value::is_null")]
+    annotation: &'a Value,
+    id: &'a str,
+    time: i64,
+    #[serde(rename = "timeEnd")]
+    time_end: i64,
+    #[serde(rename = "isRegion")]
+    is_region: bool,
+    title: String,
+    tags: Vec<String>,
+    text: String,
+}
+
+/// As Simple JSON asks: a range, and in `annotation.query` the same filters as in the list (`kind=incast&node=h3`).
+pub(crate) async fn post(State(api): State<Arc<Api>>, body: Bytes) -> Result<Json, ApiError> {
+    let asked: Asked = serde_json::from_slice(&body)
+        .map_err(|e| ApiError::new(Kind::BadData, format!("the body is no question for annotations: {e}")))?;
+    let query = asked.annotation["query"].as_str().unwrap_or_default().trim().replace(' ', "&");
+    let filter = Filter {
+        from_ns: Some(moment("range.from", &asked.range.from)?),
+        to_ns: Some(moment("range.to", &asked.range.to)?),
+        ..filter(&Params::decode(query.as_bytes())?)?
+    };
+    answer(api, filter, asked.annotation).await
+}
+
+/// The same by `GET`: `from` and `to` in Unix ms, as Grafana's `${__from}`, or RFC 3339.
+pub(crate) async fn get(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+    let time = |name: &str| params.get(name).map(|text| moment(name, text)).transpose();
+    let filter = Filter { from_ns: time("from")?, to_ns: time("to")?, ..filter(&params.without(&["from", "to"]))? };
+    answer(api, filter, Value::Null).await
+}
+
+/// Unix ms, or RFC 3339, as Unix ns.
+fn moment(name: &str, text: &str) -> Result<i64, ApiError> {
+    let ms = text.parse::<i64>().ok().or_else(|| parse_time(text).filter(|_| text.contains(':')));
+    let ns = ms.and_then(|ms| ms.checked_mul(1_000_000));
+    ns.ok_or_else(|| ApiError::parameter(name, format!("{text:?} is no time; write Unix milliseconds or RFC 3339")))
+}
+
+async fn answer(api: Arc<Api>, filter: Filter, annotation: Value) -> Result<Json, ApiError> {
+    blocking(move || {
+        let found = api.book.list(&filter);
+        let now = now_ns();
+        let shown: Vec<Annotation<'_>> = found.iter().take(MOST).map(|r| of(r, &annotation, now)).collect();
+        json(&shown)
+    })
+    .await
+}
+
+fn of<'a>(record: &'a Record, annotation: &'a Value, now_ns: i64) -> Annotation<'a> {
+    let incident = &record.incident;
+    let kind = record.kind().unwrap_or(incident.kind);
+    let jobs = incident.culprit_jobs.iter().map(|j| format!("culprit:{j}"));
+    let jobs = jobs.chain(incident.victim_jobs.iter().map(|j| format!("victim:{j}")));
+    let tags =
+        [kind_text(kind), severity_text(incident.severity).to_owned()].into_iter().chain(jobs.take(20)).collect();
+    Annotation {
+        annotation,
+        id: &incident.id,
+        time: incident.start_ns / 1_000_000,
+        time_end: incident.end_ns.unwrap_or(now_ns) / 1_000_000,
+        is_region: true,
+        title: format!("{} at {}", kind_text(kind), root_text(&incident.root)),
+        tags,
+        text: format!("{} {}", incident.explanation, incident.action),
+    }
+}

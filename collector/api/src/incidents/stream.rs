@@ -1,0 +1,106 @@
+//! `/api/v1/incidents/stream`: an event for each change, as server-sent events. Who comes back with `Last-Event-ID` gets
+//! what it missed, or `reset` if that is gone: then the list is to be read again.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::filter;
+use crate::Api;
+use crate::params::Params;
+use fabriclens_core::time::now_ns;
+use fabriclens_incidents::{Change, Filter, Shown, State as Happened};
+use fabriclens_server::error::{ApiError, Kind};
+
+/// What one listener holds.
+struct Listening {
+    api: Arc<Api>,
+    filter: Filter,
+    seq: u64,
+    ready: VecDeque<Event>,
+    follow: watch::Receiver<u64>,
+    stopping: watch::Receiver<bool>,
+    _place: OwnedSemaphorePermit,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    changes: &'a [Happened],
+    incident: Shown<'a>,
+}
+
+/// Listens until the client goes or the collector stops.
+pub(crate) async fn stream(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let filter = filter(&params)?;
+    let full = |_| ApiError::new(Kind::Unavailable, "too many listen already; ask for the list now and then instead");
+    let place = api.listeners.clone().try_acquire_owned().map_err(full)?;
+    let mut follow = api.book.changes.follow();
+    let now = *follow.borrow_and_update();
+    let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let resumed = last.split_once('-').filter(|(of, _)| *of == api.started_ms.to_string());
+    let resumed = resumed.and_then(|(_, seq)| seq.parse().ok());
+    let mut ready = VecDeque::new();
+    if !last.is_empty() && resumed.is_none() {
+        ready.push_back(reset());
+    }
+    let stopping = api.stopping.subscribe();
+    let seq = resumed.unwrap_or(now);
+    // What came while nobody listened is there at once.
+    follow.mark_changed();
+    let listening = Listening { api, filter, seq, ready, follow, stopping, _place: place };
+    let events = stream::unfold(listening, |mut l| async move { Some((Ok::<_, Infallible>(l.next().await?), l)) });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+}
+
+fn reset() -> Event {
+    Event::default().event("reset").data("{}")
+}
+
+impl Listening {
+    /// The next event; `None`: the collector stops.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            tokio::select! {
+                _ = self.stopping.wait_for(|s| *s) => return None,
+                changed = self.follow.changed() => changed.ok()?,
+            }
+            match self.api.book.changes.after(self.seq) {
+                Ok(changes) => {
+                    for change in changes {
+                        self.seq = change.seq;
+                        self.ready.extend(self.event(&change));
+                    }
+                }
+                Err(_) => {
+                    self.seq = *self.follow.borrow();
+                    self.ready.push_back(reset());
+                }
+            }
+        }
+    }
+
+    fn event(&self, change: &Change) -> Option<Event> {
+        if !self.filter.fits(&change.record) {
+            return None;
+        }
+        let incident = super::shown(&self.api.book, &change.record, now_ns());
+        let data = serde_json::to_string(&Told { changes: &change.states, incident }).ok()?;
+        let id = format!("{}-{}", self.api.started_ms, change.seq);
+        Some(Event::default().id(id).event("incident").data(data))
+    }
+}

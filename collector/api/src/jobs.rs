@@ -1,0 +1,148 @@
+//! `/api/v1/jobs`: what schedulers' hooks and people say of jobs, and what is known of them.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use fabriclens_jobs::{Facts, Filter, Job, Key, RegistryError, Source};
+use serde::{Deserialize, Serialize};
+
+use super::Api;
+use super::encode::{self, Json};
+use super::params::Params;
+use fabriclens_core::time::now_ns;
+use fabriclens_job_sources::{Body, BodyError, Change};
+use fabriclens_server::error::{ApiError, Kind};
+
+/// A job runs: 201 when it is new to us, 200 when it is known.
+pub(super) async fn begin(State(api): State<Arc<Api>>, body: Bytes) -> Result<Response, ApiError> {
+    let (key, facts) = Body::read(&body).and_then(Body::facts).map_err(bad)?;
+    let before = api.jobs.registry.get(&key).map(|job| job.run);
+    let job = told(api, move |r| r.begin(Source::Http, &key, facts, now_ns())).await?;
+    let status = if before == Some(job.run) { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, answer(&job)).into_response())
+}
+
+/// Something about its last run is different.
+pub(super) async fn change(
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+    Query(of): Query<Of>,
+    body: Bytes,
+) -> Result<Json, ApiError> {
+    let (key, facts) = of.said(id, &body)?;
+    Ok(answer(&told(api, move |r| r.amend(Source::Http, &key, facts)).await?))
+}
+
+/// It is over: now, or at `end`.
+pub(super) async fn end(
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+    Query(of): Query<Of>,
+    body: Bytes,
+) -> Result<Json, ApiError> {
+    let (key, facts) = of.said(id, &body)?;
+    let at = facts.end_ns.unwrap_or_else(now_ns);
+    Ok(answer(&told(api, move |r| r.end(Source::Http, &key, at)).await?))
+}
+
+/// The last run of one job.
+pub(super) async fn one(
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+    Query(of): Query<Of>,
+) -> Result<Json, ApiError> {
+    let key = of.key(id);
+    Ok(answer(&api.jobs.registry.asked(&key).map_err(refused)?))
+}
+
+/// All that fit, the one that started last first.
+pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+    let own = |name: &str| params.get(name).map(str::to_owned);
+    let ns = |name| params.get(name).map(|_| params.time(name).map(|ms| ms.saturating_mul(1_000_000))).transpose();
+    let running = match params.get("state") {
+        None => None,
+        Some("running") => Some(true),
+        Some("ended") => Some(false),
+        Some(other) => {
+            return Err(ApiError::parameter("state", format!("{other:?} is neither running nor ended")));
+        }
+    };
+    let filter = Filter {
+        from_ns: ns("start")?,
+        to_ns: ns("end")?,
+        running,
+        user: own("user"),
+        host: own("host"),
+        cluster: own("cluster"),
+    };
+    let limit = params.limit()?;
+    let work = tokio::task::spawn_blocking(move || api.jobs.registry.list(&filter));
+    let jobs = work.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
+    Ok(encode::success_list(&jobs, limit, Vec::new(), |out, job| out.push_str(&json(job))))
+}
+
+/// Tells the registry, which syncs to disk.
+async fn told(
+    api: Arc<Api>,
+    say: impl FnOnce(&fabriclens_jobs::Registry) -> Result<Job, RegistryError> + Send + 'static,
+) -> Result<Job, ApiError> {
+    let work = tokio::task::spawn_blocking(move || {
+        let job = say(&api.jobs.registry);
+        api.jobs.changed();
+        job
+    });
+    work.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?.map_err(refused)
+}
+
+/// Whose id it is, where one collector serves several clusters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Of {
+    #[serde(default)]
+    cluster: String,
+}
+
+impl Of {
+    fn key(self, id: String) -> Key {
+        Key { cluster: self.cluster, id }
+    }
+
+    /// Which job, and what a body says of it.
+    fn said(self, id: String, body: &[u8]) -> Result<(Key, Facts), ApiError> {
+        Ok((self.key(id), Change::read(body).and_then(Change::facts).map_err(bad)?))
+    }
+}
+
+fn bad(e: BodyError) -> ApiError {
+    ApiError::new(Kind::BadData, e.to_string())
+}
+
+pub(super) fn refused(e: RegistryError) -> ApiError {
+    let kind = match e {
+        RegistryError::Refused { .. } | RegistryError::Overlap { .. } | RegistryError::Several { .. } => Kind::BadData,
+        RegistryError::Unknown(_) => Kind::NotFound,
+        RegistryError::Disk(_) => Kind::Internal,
+    };
+    ApiError::new(kind, e.to_string())
+}
+
+fn answer(job: &Job) -> Json {
+    encode::success(|out| out.push_str(&json(job)))
+}
+
+/// What is derived, beside what is known.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    job: &'a Job,
+    state: &'static str,
+}
+
+fn json(job: &Job) -> String {
+    let state = if job.end_ns.is_none() { "running" } else { "ended" };
+    // Maps of text and numbers always have a form in JSON.
+    serde_json::to_string(&Shown { job, state }).unwrap_or_default()
+}

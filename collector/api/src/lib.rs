@@ -1,0 +1,168 @@
+//! The Prometheus HTTP API as Grafana calls it, health, the collector's metrics, and a page for people.
+
+#![forbid(unsafe_code)]
+
+mod admin;
+pub mod encode;
+mod explore;
+mod export;
+mod federate;
+mod health;
+mod incidents;
+mod jobs;
+mod memory;
+mod page;
+mod params;
+mod query;
+mod report;
+mod selector;
+mod status;
+mod topology;
+
+use std::sync::Arc;
+
+use axum::http::{Method, Uri};
+use fabriclens_promql::Engine;
+use fabriclens_store::Store;
+use tokio::sync::{Semaphore, watch};
+
+use fabriclens_config::Config;
+use fabriclens_config::Needs;
+use fabriclens_core::pressure::Pressure;
+use fabriclens_core::telemetry::Telemetry;
+use fabriclens_core::time;
+use fabriclens_data::{Data, LOCAL, engine};
+use fabriclens_forward::Sink;
+use fabriclens_incidents::Book;
+use fabriclens_job_sources::Jobs;
+use fabriclens_server::auth::{Route, route};
+use fabriclens_server::error::{ApiError, Kind};
+pub use fabriclens_server::startup_listener::ALIVE;
+use fabriclens_state::AppState;
+use fabriclens_topology::Topologies;
+use memory::Pool;
+use params::Params;
+
+/// Who may listen to changes of incidents at the same time; each holds a connection.
+const LISTENERS: usize = 256;
+
+/// What every handler sees.
+pub struct Api {
+    /// Metadata, and numbers about itself.
+    store: Arc<Store>,
+    /// Samples of this collector.
+    data: Arc<Data>,
+    /// Joined with those of its peers.
+    queried: Arc<Data>,
+    sink: Arc<Sink>,
+    jobs: Arc<Jobs>,
+    book: Arc<Book>,
+    topologies: Arc<Topologies>,
+    pressure: Arc<Pressure>,
+    engine: Engine,
+    telemetry: Telemetry,
+    config: Config,
+    started_ms: i64,
+    pool: Arc<Pool>,
+    stopping: watch::Sender<bool>,
+    /// Places of those who listen to changes of incidents.
+    listeners: Arc<Semaphore>,
+}
+
+impl Api {
+    /// Of the state of a collector.
+    pub fn new(state: AppState) -> Self {
+        let AppState { store, data, queried, sink, jobs, book, topologies, pressure, telemetry, config } = state;
+        Self {
+            store,
+            data,
+            queried,
+            sink,
+            jobs,
+            book,
+            topologies,
+            pressure,
+            engine: engine(&config.query),
+            pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
+            telemetry,
+            config,
+            started_ms: time::now_ms(),
+            stopping: watch::Sender::new(false),
+            listeners: Arc::new(Semaphore::new(LISTENERS)),
+        }
+    }
+
+    /// What a request asks: all there is, or this collector alone.
+    fn data(&self, params: &Params) -> Arc<Data> {
+        if params.get(LOCAL) == Some("true") { self.data.clone() } else { self.queried.clone() }
+    }
+
+    /// From now on `/readyz` says no, so that load balancers look elsewhere, and streams end.
+    pub fn stopping(&self) {
+        self.stopping.send_replace(true);
+    }
+}
+
+const GET: &[Method] = &[Method::GET];
+const POST: &[Method] = &[Method::POST];
+const PATCH: &[Method] = &[Method::PATCH];
+const DELETE: &[Method] = &[Method::DELETE];
+/// Prometheus takes long questions as forms too.
+const GET_POST: &[Method] = &[Method::GET, Method::POST];
+const POST_PUT: &[Method] = &[Method::POST, Method::PUT];
+
+/// What the main listener serves, beside remote write.
+pub fn routes() -> Vec<Route<Arc<Api>>> {
+    use Needs::{Admin, Nothing, Read, Write};
+    vec![
+        route(Read, GET, "/", page::page),
+        route(Read, GET, "/metrics", health::metrics),
+        route(Nothing, GET, "/healthz", health::alive),
+        route(Nothing, GET, "/-/healthy", health::alive),
+        route(Nothing, GET, "/readyz", health::ready),
+        route(Nothing, GET, "/-/ready", health::ready),
+        route(Read, GET, "/federate", federate::federate),
+        route(Read, GET_POST, "/api/v1/export", export::export),
+        route(Read, GET, "/api/v1/annotations", incidents::annotations::get),
+        route(Read, POST, "/api/v1/annotations", incidents::annotations::post),
+        route(Read, GET, "/api/v1/incidents", incidents::list),
+        route(Read, GET, "/api/v1/incidents/stream", incidents::stream::stream),
+        route(Read, GET, "/api/v1/incidents/{id}", incidents::one),
+        route(Write, POST, "/api/v1/incidents/{id}/acknowledge", incidents::actions::acknowledge),
+        route(Write, POST, "/api/v1/incidents/{id}/reclassify", incidents::actions::reclassify),
+        route(Write, POST, "/api/v1/incidents/{id}/silence", incidents::actions::silence),
+        route(Read, GET, "/api/v1/silences", incidents::actions::silences),
+        route(Write, POST, "/api/v1/silences", incidents::actions::silence_all),
+        route(Write, DELETE, "/api/v1/silences/{id}", incidents::actions::unsilence),
+        route(Read, GET, "/api/v1/jobs", jobs::list),
+        route(Write, POST, "/api/v1/jobs", jobs::begin),
+        route(Read, GET, "/api/v1/jobs/{id}", jobs::one),
+        route(Write, PATCH, "/api/v1/jobs/{id}", jobs::change),
+        route(Write, POST, "/api/v1/jobs/{id}/end", jobs::end),
+        route(Read, GET, "/api/v1/jobs/{id}/report", report::report),
+        route(Read, GET, "/api/v1/topology", topology::topology),
+        route(Read, GET_POST, "/api/v1/query", query::instant),
+        route(Read, GET_POST, "/api/v1/query_range", query::range),
+        route(Read, GET_POST, "/api/v1/format_query", query::format),
+        route(Read, GET_POST, "/api/v1/query_exemplars", query::exemplars),
+        route(Read, GET_POST, "/api/v1/series", explore::series),
+        route(Read, GET_POST, "/api/v1/labels", explore::labels),
+        route(Read, GET, "/api/v1/label/{name}/values", explore::label_values),
+        route(Read, GET, "/api/v1/metadata", explore::metadata),
+        route(Read, GET, "/api/v1/rules", status::rules),
+        route(Read, GET, "/api/v1/alerts", status::alerts),
+        route(Read, GET, "/api/v1/targets", status::targets),
+        route(Read, GET, "/api/v1/alertmanagers", status::alertmanagers),
+        route(Admin, POST_PUT, "/api/v1/admin/tsdb/snapshot", admin::snapshot),
+        route(Read, GET, "/api/v1/status/buildinfo", status::buildinfo),
+        route(Read, GET, "/api/v1/status/config", status::config),
+        route(Read, GET, "/api/v1/status/flags", status::flags),
+        route(Read, GET, "/api/v1/status/runtimeinfo", status::runtimeinfo),
+        route(Read, GET, "/api/v1/status/tsdb", status::tsdb),
+    ]
+}
+
+/// All else.
+pub async fn unknown(uri: Uri) -> ApiError {
+    ApiError::new(Kind::NotFound, format!("{} is not served here; see / for what is", uri.path()))
+}

@@ -1,0 +1,121 @@
+//! Parameters of the Prometheus API: URL query and POST form together, repeated names, times, steps, limits.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, Method, header};
+
+use fabriclens_core::time;
+use fabriclens_server::error::{ApiError, Kind};
+
+/// Longest form that is read.
+const FORM_BYTES: usize = 4 << 20;
+
+/// Name and value as sent, form before URL query, as Prometheus reads them.
+#[derive(Clone, Debug, Default)]
+pub struct Params(Vec<(String, String)>);
+
+impl Params {
+    /// Of a query in a URL.
+    ///
+    /// # Errors
+    /// 400 when it is none.
+    pub fn decode(query: &[u8]) -> Result<Self, ApiError> {
+        decode(query).map(Self)
+    }
+
+    /// All but these names.
+    #[must_use]
+    pub fn without(&self, names: &[&str]) -> Self {
+        Self(self.0.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned().collect())
+    }
+
+    /// The first value of a name; empty counts as absent, as in Prometheus.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str()).filter(|v| !v.is_empty())
+    }
+
+    /// All values of a name (`match[]`).
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(k, _)| k == name).map(|(_, v)| v.as_str())
+    }
+
+    /// A time in Unix milliseconds, or the default.
+    ///
+    /// # Errors
+    /// 400 when it is no time.
+    pub fn time_or(&self, name: &str, default: i64) -> Result<i64, ApiError> {
+        let Some(text) = self.get(name) else { return Ok(default) };
+        let bad = || format!("Invalid time value for '{name}': cannot parse {text:?} to a valid timestamp");
+        time::parse_time(text).ok_or_else(|| ApiError::parameter(name, bad()))
+    }
+
+    /// A time that must be there.
+    ///
+    /// # Errors
+    /// 400 when it is missing or no time.
+    pub fn time(&self, name: &str) -> Result<i64, ApiError> {
+        let text = self.get(name).unwrap_or_default();
+        let bad = || format!("cannot parse {text:?} to a valid timestamp");
+        time::parse_time(text).ok_or_else(|| ApiError::parameter(name, bad()))
+    }
+
+    /// A duration; a number alone is seconds.
+    ///
+    /// # Errors
+    /// 400 when it is none.
+    pub fn duration(&self, name: &str) -> Result<Option<Duration>, ApiError> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        time::parse_duration(text)
+            .map(Some)
+            .ok_or_else(|| ApiError::parameter(name, format!("cannot parse {text:?} to a valid duration")))
+    }
+
+    /// `limit`: most entries to return; absent or 0 is no limit.
+    ///
+    /// # Errors
+    /// 400 when it is no whole number.
+    pub fn limit(&self) -> Result<usize, ApiError> {
+        let Some(text) = self.get("limit") else { return Ok(usize::MAX) };
+        match text.parse::<i64>() {
+            Err(_) => Err(ApiError::parameter("limit", format!("{text:?} is not a whole number"))),
+            Ok(n) if n < 0 => Err(ApiError::parameter("limit", "limit must be non-negative")),
+            Ok(0) => Ok(usize::MAX),
+            Ok(n) => Ok(usize::try_from(n).unwrap_or(usize::MAX)),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Params {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let mut pairs = Vec::new();
+        if parts.method == Method::POST && is_form(&parts.headers) {
+            pairs = form(body).await?;
+        }
+        pairs.extend(decode(parts.uri.query().unwrap_or_default().as_bytes())?);
+        Ok(Self(pairs))
+    }
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok())
+        .is_some_and(|v| v.starts_with("application/x-www-form-urlencoded"))
+}
+
+async fn form(body: Body) -> Result<Vec<(String, String)>, ApiError> {
+    let bytes = axum::body::to_bytes(body, FORM_BYTES).await.map_err(|e| {
+        ApiError::new(Kind::BadData, format!("error parsing form values: {e}; at most {FORM_BYTES} bytes"))
+    })?;
+    decode(&bytes)
+}
+
+fn decode(text: &[u8]) -> Result<Vec<(String, String)>, ApiError> {
+    serde_urlencoded::from_bytes(text)
+        .map_err(|e| ApiError::new(Kind::BadData, format!("error parsing form values: {e}")))
+}

@@ -1,0 +1,246 @@
+//! `/api/v1/query`, `query_range`, `format_query`, `query_exemplars`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use fabriclens_model::Budget as _;
+use fabriclens_promql::{CancelToken, Engine, Limits, Outcome, QueryError};
+use prometheus::IntGauge;
+
+use super::Api;
+use super::encode::{self, Json, Timings};
+use super::memory::{Answer, Grant};
+use super::params::Params;
+use fabriclens_core::query_thread::on_query_thread;
+use fabriclens_core::telemetry::Telemetry;
+use fabriclens_core::time;
+use fabriclens_data::{Data, MAX_POINTS};
+use fabriclens_server::error::{ApiError, Kind};
+
+const TOO_MANY_POINTS: &str = "exceeded maximum resolution of 11,000 points per timeseries. \
+                               Try decreasing the query resolution (?step=XX)";
+
+/// Stops the query when its client has gone away.
+struct CancelOnDrop(CancelToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// What work on samples has to work with.
+pub(super) struct Turn<'a> {
+    /// With the limits that are left.
+    pub engine: &'a Engine,
+    pub data: &'a Data,
+    pub cancel: &'a CancelToken,
+    /// What it may take; the engine takes from it too.
+    pub grant: &'a Grant,
+    /// How long the work waited for its turn.
+    pub queued: Duration,
+}
+
+/// Counts a query as long as it is evaluated, whatever ends it.
+struct InFlight(IntGauge);
+
+impl InFlight {
+    fn new(telemetry: &Telemetry) -> Self {
+        telemetry.queries_in_flight.inc();
+        Self(telemetry.queries_in_flight.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// An instant query.
+pub(super) async fn instant(State(api): State<Arc<Api>>, params: Params) -> Response {
+    let evaluate = async {
+        let limit = params.limit()?;
+        let at = params.time_or("time", time::now_ms())?;
+        let query = params.get("query").unwrap_or_default().to_owned();
+        let evaluate = move |engine: &Engine, store: &Data, cancel: &_| {
+            engine.instant_cancellable(store.reader(), &query, at, cancel)
+        };
+        api.evaluate(&params, evaluate, move |outcome, timings| encode::outcome(outcome, limit, timings)).await
+    };
+    api.measured("query", evaluate).await
+}
+
+/// A range query.
+pub(super) async fn range(State(api): State<Arc<Api>>, params: Params) -> Response {
+    let evaluate = async {
+        let limit = params.limit()?;
+        let (start, end) = (params.time("start")?, params.time("end")?);
+        if end < start {
+            return Err(ApiError::parameter("end", "end timestamp must not be before start time"));
+        }
+        let step = step(&params)?;
+        if (end - start) / step > MAX_POINTS {
+            return Err(ApiError::new(Kind::BadData, TOO_MANY_POINTS));
+        }
+        let query = params.get("query").unwrap_or_default().to_owned();
+        let evaluate = move |engine: &Engine, store: &Data, cancel: &_| {
+            engine.range_cancellable(store.reader(), &query, start, end, step, cancel)
+        };
+        api.evaluate(&params, evaluate, move |outcome, timings| encode::outcome(outcome, limit, timings)).await
+    };
+    api.measured("query_range", evaluate).await
+}
+
+/// The step in milliseconds.
+fn step(params: &Params) -> Result<i64, ApiError> {
+    let positive = "zero or negative query resolution step widths are not accepted. Try a positive integer";
+    // Parsed as a duration only what is no number: Prometheus has its own words for numbers below zero.
+    if params.get("step").and_then(|s| s.parse::<f64>().ok()).is_some_and(|s| s <= 0.0) {
+        return Err(ApiError::parameter("step", positive));
+    }
+    let missing = || ApiError::parameter("step", "cannot parse \"\" to a valid duration");
+    let step = params.duration("step")?.ok_or_else(missing)?;
+    match i64::try_from(step.as_millis()) {
+        Ok(ms) if ms > 0 => Ok(ms),
+        _ => Err(ApiError::parameter("step", positive)),
+    }
+}
+
+/// The query, laid out for reading.
+pub(super) async fn format(params: Params) -> Result<Json, ApiError> {
+    let text = read(params.get("query").unwrap_or_default()).await?.map_err(|e| of_query(&e))?;
+    Ok(encode::success(|out| fabriclens_core::json_text::push_text(out, &text)))
+}
+
+/// None are stored, so none are found; but a question that is none is told so.
+pub(super) async fn exemplars(params: Params) -> Result<Json, ApiError> {
+    let (start, end) = (params.time_or("start", i64::MIN)?, params.time_or("end", i64::MAX)?);
+    if end < start {
+        return Err(ApiError::new(Kind::BadData, "end timestamp must not be before start timestamp"));
+    }
+    let bad = |e: QueryError| ApiError::new(Kind::BadData, e.to_string());
+    read(params.get("query").unwrap_or_default()).await?.map_err(bad)?;
+    Ok(encode::success(|out| out.push_str("[]")))
+}
+
+/// A query, laid out for reading, or why it is none.
+async fn read(query: &str) -> Result<Result<String, QueryError>, ApiError> {
+    let query = query.to_owned();
+    let job = tokio::task::spawn_blocking(move || fabriclens_promql::format(&query));
+    job.await.map_err(|e| ApiError::new(Kind::Internal, format!("internal error: {e}; please report it")))
+}
+
+impl Api {
+    /// Runs one query when it is its turn.
+    pub(super) async fn evaluate(
+        &self,
+        params: &Params,
+        work: impl Fn(&Engine, &Data, &CancelToken) -> Result<Outcome, QueryError> + Send + Sync + 'static,
+        encode: impl Fn(&Outcome, Option<Timings>) -> Json + Send + Sync + 'static,
+    ) -> Result<Answer, ApiError> {
+        let told = params.get("stats").is_some();
+        let work = move |turn: &Turn<'_>| {
+            let began = Instant::now();
+            let mut outcome = work(turn.engine, turn.data, turn.cancel)?;
+            outcome.warnings.extend(turn.data.missing());
+            if !turn.grant.take(encode::size(&outcome)) {
+                return Err(QueryError::Memory);
+            }
+            let timings = told.then(|| Timings { queued: turn.queued, evaluated: began.elapsed() });
+            Ok(encode(&outcome, timings))
+        };
+        self.within_limits(params, work).await
+    }
+
+    /// Runs work on samples when it is its turn, and again with more memory set aside if it needs more than is free.
+    pub(super) async fn within_limits(
+        &self,
+        params: &Params,
+        work: impl Fn(&Turn<'_>) -> Result<Json, QueryError> + Send + Sync + 'static,
+    ) -> Result<Answer, ApiError> {
+        let began = Instant::now();
+        let mut limits = self.engine.limits().clone();
+        let timeout = params.duration("timeout")?.map_or(limits.timeout, |t| t.min(limits.timeout));
+        limits.lookback = params.duration("lookback_delta")?.filter(|l| !l.is_zero()).unwrap_or(limits.lookback);
+        let cancel = CancelOnDrop(CancelToken::default());
+        let work = Arc::new(work);
+        let mut set_aside = 0;
+        loop {
+            let left = || timeout.saturating_sub(began.elapsed());
+            let Ok(Some(grant)) = tokio::time::timeout(left(), self.pool.enter(set_aside)).await else {
+                return Err(self.no_turn(set_aside > 0));
+            };
+            let engine = Engine::new(Limits { timeout: left(), ..limits.clone() }).within(grant.clone());
+            let (work, store, token, held) = (work.clone(), self.data(params), cancel.0.clone(), grant.clone());
+            let running = InFlight::new(&self.telemetry);
+            let job = on_query_thread(move || {
+                let _running = running;
+                let queued = began.elapsed();
+                work(&Turn { engine: &engine, data: &store, cancel: &token, grant: &held, queued })
+            });
+            match job.await {
+                Ok(Ok(json)) => return Ok(Answer::new(json, grant)),
+                Ok(Err(QueryError::Memory)) => match grant.more() {
+                    Some(bytes) => set_aside = bytes,
+                    None => return Err(of_query(&QueryError::Memory)),
+                },
+                Ok(Err(e)) => return Err(of_query(&e)),
+                Err(e) => return Err(ApiError::new(Kind::Internal, format!("internal error: {e}; please report it"))),
+            }
+            self.telemetry.query_memory_waits.inc();
+        }
+    }
+
+    pub(super) fn no_turn(&self, heavy: bool) -> ApiError {
+        let config = &self.config.query;
+        let why = if heavy {
+            format!(
+                "others hold what it needs of the {} MiB for all (query.memory); ask for less, later, or raise it",
+                config.memory >> 20
+            )
+        } else {
+            format!("{} are running already (query.concurrency); ask less often or raise it", config.concurrency)
+        };
+        ApiError::new(Kind::Timeout, format!("query timed out in query queue: {why}"))
+    }
+
+    /// Counts and times one answer.
+    pub(super) async fn measured(
+        &self,
+        endpoint: &str,
+        evaluate: impl Future<Output = Result<Answer, ApiError>>,
+    ) -> Response {
+        let began = Instant::now();
+        let result = evaluate.await;
+        let took = began.elapsed();
+        self.telemetry.query_seconds.with_label_values(&[endpoint]).observe(took.as_secs_f64());
+        let word = match &result {
+            Ok(_) => "ok",
+            Err(e) => e.kind.text(),
+        };
+        self.telemetry.queries.with_label_values(&[endpoint, word]).inc();
+        if took > Duration::from_secs(10) {
+            tracing::info!(endpoint, seconds = took.as_secs_f64(), "slow query");
+        }
+        result.into_response()
+    }
+}
+
+fn of_query(e: &QueryError) -> ApiError {
+    match e {
+        QueryError::Parse { .. } => ApiError::parameter("query", e),
+        QueryError::BadRequest(_) => ApiError::new(Kind::BadData, e.to_string()),
+        QueryError::Execution(_) | QueryError::TooManySamples { .. } => ApiError::new(Kind::Execution, e.to_string()),
+        QueryError::Memory => ApiError::new(
+            Kind::Execution,
+            "query processing would load too many samples into memory in query execution (more than query.memory; narrow \
+             the selector or the time range, or raise it)",
+        ),
+        QueryError::Timeout => ApiError::new(Kind::Timeout, e.to_string()),
+        QueryError::Cancelled => ApiError::new(Kind::Canceled, e.to_string()),
+        QueryError::Storage(_) => ApiError::new(Kind::Internal, e.to_string()),
+    }
+}

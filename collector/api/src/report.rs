@@ -1,0 +1,158 @@
+//! `/api/v1/jobs/{id}/report`: what the network did for and to a job, as HTML, Markdown or JSON.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use fabriclens_correlate::Severity;
+use fabriclens_correlate::Topology;
+use fabriclens_correlate::topology::{Provenance, Role};
+use fabriclens_jobs::{Filter, Job, Key, Registry};
+use fabriclens_model::Budget as _;
+use fabriclens_promql::QueryError;
+use fabriclens_report::model::{self, Incident};
+use fabriclens_report::{Input, Leaves, Report};
+
+use super::Api;
+use super::encode::Json;
+use super::jobs::refused;
+use super::params::Params;
+use super::query::Turn;
+use fabriclens_core::time::now_ns;
+use fabriclens_incidents::{Book, Filter as Filters, Record, kind_text};
+use fabriclens_server::error::{ApiError, Kind};
+
+/// Earlier jobs of the user are looked for so far back, ns.
+const BEFORE_NS: i64 = 30 * 86_400_000_000_000;
+/// Incidents of one report.
+const INCIDENTS: usize = 50;
+/// What a browser may do with the page: nothing is loaded from elsewhere and nothing runs.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// A form of the report.
+#[derive(Clone, Copy)]
+struct Form {
+    content_type: &'static str,
+    write: fn(&Report) -> String,
+}
+
+fn form(params: &Params) -> Result<Form, ApiError> {
+    let of = |content_type, write| Ok(Form { content_type, write });
+    match params.get("format") {
+        None | Some("html") => of("text/html; charset=utf-8", fabriclens_report::html),
+        Some("md" | "markdown") => of("text/markdown; charset=utf-8", fabriclens_report::markdown),
+        Some("json") => of("application/json", fabriclens_report::json),
+        Some(other) => Err(ApiError::parameter("format", format!("{other:?} is none of html, md and json"))),
+    }
+}
+
+/// The report of one job: of its last run, or of the one that is asked for.
+pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, params: Params) -> Response {
+    let evaluate = async {
+        let form = form(&params)?;
+        let run = params.get("run").map(|text| text.parse::<u32>().ok().filter(|run| *run > 0).ok_or(text));
+        let run = run.transpose().map_err(|text| {
+            ApiError::parameter("run", format!("{text:?} is no number of a run; they are counted from 1"))
+        })?;
+        let key = Key { cluster: params.get("cluster").unwrap_or_default().to_owned(), id };
+        let (jobs, book) = (api.jobs.clone(), api.book.clone());
+        let found = tokio::task::spawn_blocking(move || look_up(&jobs.registry, &key, run)).await;
+        let found = found.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
+        let (job, others) = found?;
+        let topologies = api.topologies.clone();
+        let write = move |turn: &Turn<'_>| {
+            let (incidents, now_ns) = (incidents(&book, &job), now_ns());
+            let leaves = leaves(&topologies.at(job.end_ns.unwrap_or(now_ns)));
+            let input = Input { job: &job, others: &others, now_ns, incidents, leaves };
+            let report = fabriclens_report::build(turn.engine, turn.data.reader(), turn.cancel, input)?;
+            let text = (form.write)(&report);
+            if turn.grant.take(text.capacity()) { Ok(Json(text)) } else { Err(QueryError::Memory) }
+        };
+        Ok(api.within_limits(&params, write).await?.of_type(form.content_type))
+    };
+    let mut response = api.measured("report", evaluate).await;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// The switches that hosts are cabled to. What is only guessed from rails is no cable.
+fn leaves(topology: &Topology) -> Leaves {
+    let mut leaves = Leaves::new();
+    for link in topology.links.iter().filter(|link| link.known != Provenance::Inferred) {
+        let [a, b] = [0, 1].map(|end| &topology.nodes[link.ends[end].node]);
+        for (host, leaf) in [(a, b), (b, a)] {
+            if host.role == Role::Host && leaf.role != Role::Host {
+                leaves.entry(host.name.clone()).or_default().insert(leaf.name.clone());
+            }
+        }
+    }
+    leaves
+}
+
+/// Incidents at the time of a run that it causes or suffers from, and those at its hosts: the former first, then by time.
+fn incidents(book: &Book, job: &Job) -> Vec<Incident> {
+    let name = job.key().to_string();
+    let found = book.list(&Filters { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filters::default() });
+    let role = |record: &Record| {
+        let beside = || job.hosts.keys().any(|host| record.touches(host)).then_some("bystander");
+        record.role(&name).or_else(beside)
+    };
+    let mut of_job: Vec<Incident> = found
+        .iter()
+        .filter_map(|record| {
+            let (kind, role, incident) = (record.kind()?, role(record)?, &record.incident);
+            Some(Incident {
+                id: incident.id.clone(),
+                kind: kind_text(kind),
+                severity: match incident.severity {
+                    Severity::Warning => model::Severity::Warning,
+                    Severity::Critical => model::Severity::Critical,
+                },
+                start_ns: incident.start_ns,
+                end_ns: incident.end_ns,
+                explanation: incident.explanation.clone(),
+                action: incident.action.clone(),
+                role: role.to_owned(),
+            })
+        })
+        .collect();
+    of_job.sort_by(|a, b| {
+        let key = |i: &Incident| (i.role == "bystander", i.start_ns);
+        key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
+    });
+    of_job.truncate(INCIDENTS);
+    of_job
+}
+
+/// The run, and every job that ran at the same time or is an earlier one of the same user.
+fn look_up(registry: &Registry, key: &Key, run: Option<u32>) -> Result<(Job, Vec<Job>), ApiError> {
+    let last = registry.asked(key).map_err(refused)?;
+    let job = match run.filter(|run| *run != last.run) {
+        None => last,
+        Some(run) => {
+            let filter = Filter { cluster: Some(last.cluster.clone()), ..Filter::default() };
+            let of_run = |job: &Job| job.id == last.id && job.run == run;
+            let text = || format!("job {key} has no run {run}; its last is run {}", last.run);
+            let missing = || ApiError::new(Kind::NotFound, text());
+            registry.list(&filter).into_iter().find(of_run).ok_or_else(missing)?
+        }
+    };
+    let beside = Filter { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filter::default() };
+    let mut others = registry.list(&beside);
+    if !job.user.is_empty() {
+        let before = Filter {
+            from_ns: Some(job.start_ns.saturating_sub(BEFORE_NS)),
+            to_ns: Some(job.start_ns),
+            running: Some(false),
+            user: Some(job.user.clone()),
+            ..Filter::default()
+        };
+        let mut before = registry.list(&before);
+        before.retain(|o| o.end_ns.is_some_and(|end| end < job.start_ns) && o.hosts.len() == job.hosts.len());
+        others.extend(before);
+    }
+    Ok((job, others))
+}

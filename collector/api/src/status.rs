@@ -1,0 +1,113 @@
+//! `/api/v1/status/*`, and the endpoints for things that live elsewhere (rules, alerts, targets): there are none here,
+//! and an empty list says so.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use super::Api;
+use super::encode::{self, Json};
+use super::params::Params;
+use fabriclens_config::duration;
+use fabriclens_core::time;
+use fabriclens_server::error::ApiError;
+
+/// The Prometheus whose API and PromQL this is; Grafana turns features on by it.
+const PROMETHEUS: &str = "2.53.0";
+/// Entries of each list of `status/tsdb`, as in Prometheus.
+const TOP: usize = 10;
+const MAX_TOP: usize = 10_000;
+
+fn success(data: &Value) -> Json {
+    encode::success(|out| out.push_str(&data.to_string()))
+}
+
+/// Version, in the terms of the Prometheus it stands in for.
+pub(super) async fn buildinfo() -> Json {
+    success(&json!({
+        "version": PROMETHEUS,
+        "revision": concat!("fabriclens-", env!("CARGO_PKG_VERSION")),
+        "branch": "", "buildUser": "", "buildDate": "", "goVersion": "",
+    }))
+}
+
+/// The config in force.
+pub(super) async fn config(State(api): State<Arc<Api>>) -> Json {
+    let lines = api.config.shown().into_iter().map(|(key, value)| format!("{key}: {}\n", json!(value)));
+    success(&json!({"yaml": lines.collect::<String>()}))
+}
+
+/// The same as a map.
+pub(super) async fn flags(State(api): State<Arc<Api>>) -> Json {
+    let map: serde_json::Map<String, Value> =
+        api.config.shown().into_iter().map(|(key, value)| (key.to_owned(), Value::String(value))).collect();
+    success(&Value::Object(map))
+}
+
+/// Since when it runs, where, and how well.
+pub(super) async fn runtimeinfo(State(api): State<Arc<Api>>) -> Json {
+    let stats = api.store.stats();
+    let started = time::format_time(api.started_ms);
+    success(&json!({
+        "startTime": started,
+        "CWD": std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
+        "reloadConfigSuccess": true,
+        "lastConfigTime": started,
+        "corruptionCount": stats.damage.len(),
+        "storageRetention": duration::format(api.config.retention.age),
+    }))
+}
+
+/// How many series there are, by what.
+pub(super) async fn tsdb(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+    let limit = match params.limit()? {
+        usize::MAX => TOP,
+        n if n > MAX_TOP => return Err(ApiError::parameter("limit", format!("limit must not exceed {MAX_TOP}"))),
+        n => n,
+    };
+    if let Some(remote) = &api.config.store {
+        let text = format!("series are kept by a remote engine; ask {}/api/v1/status/tsdb", remote.read.url);
+        return Err(ApiError::new(super::Kind::NotFound, text));
+    }
+    let store = api.store.clone();
+    let job = tokio::task::spawn_blocking(move || (store.stats(), store.cardinality(limit)));
+    let (stats, cardinality) = job.await.map_err(|e| ApiError::new(super::Kind::Internal, e.to_string()))?;
+    let list = |entries: &[(String, usize)]| -> Value {
+        entries.iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
+    };
+    let (min, max) = stats.head_range.unwrap_or((0, 0));
+    Ok(success(&json!({
+        "headStats": {
+            "numSeries": cardinality.series,
+            "numLabelPairs": cardinality.label_pairs,
+            "chunkCount": stats.head_layouts,
+            "minTime": min,
+            "maxTime": max,
+        },
+        "seriesCountByMetricName": list(&cardinality.by_metric),
+        "labelValueCountByLabelName": list(&cardinality.by_label),
+        "memoryInBytesByLabelName": [],
+        "seriesCountByLabelValuePair": list(&cardinality.by_pair),
+    })))
+}
+
+/// Rules run where their engine is (Prometheus, vmalert, Mimir).
+pub(super) async fn rules() -> Json {
+    success(&json!({"groups": []}))
+}
+
+/// As for rules.
+pub(super) async fn alerts() -> Json {
+    success(&json!({"alerts": []}))
+}
+
+/// Nothing is scraped; agents push.
+pub(super) async fn targets() -> Json {
+    success(&json!({"activeTargets": [], "droppedTargets": [], "droppedTargetCounts": {}}))
+}
+
+/// None are notified.
+pub(super) async fn alertmanagers() -> Json {
+    success(&json!({"activeAlertmanagers": [], "droppedAlertmanagers": []}))
+}

@@ -1,0 +1,352 @@
+//! `fabriclens incidents`: what is wrong and was, one incident in full, and what people say of it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::layout::{printable, rows};
+use super::{ClientError, Form, ask, pairs, print, report::segment, seconds, time_of, url, width};
+use crate::args::{IncidentsArgs, IncidentsFormat, Say, Server};
+use fabriclens_config::duration;
+use fabriclens_core::time::{format_time, now_ms};
+
+#[derive(Deserialize)]
+struct Listed {
+    total: usize,
+    incidents: Vec<Incident>,
+}
+
+#[derive(Deserialize)]
+struct One {
+    incident: Incident,
+}
+
+/// What is shown of an incident.
+#[derive(Deserialize)]
+struct Incident {
+    id: String,
+    kind: String,
+    severity: String,
+    start_ns: i64,
+    end_ns: Option<i64>,
+    confidence: f64,
+    root: Value,
+    culprit_jobs: Vec<String>,
+    victim_jobs: Vec<String>,
+    victim_ports: Vec<Value>,
+    #[serde(default)]
+    priorities: Vec<u64>,
+    #[serde(default)]
+    senders: Vec<Value>,
+    evidence: Vec<Evidence>,
+    explanation: String,
+    action: String,
+    #[serde(default)]
+    recurrences: u32,
+    acknowledged: Option<Said>,
+    reclassified: Option<Said>,
+    silenced: Option<Said>,
+    #[serde(default)]
+    history: Vec<Moment>,
+}
+
+#[derive(Deserialize)]
+struct Evidence {
+    metric: String,
+    at: String,
+    value: f64,
+    threshold: f64,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    /// A silence's.
+    id: Option<String>,
+    kind: Option<String>,
+    until_ns: Option<i64>,
+    by: String,
+    note: String,
+}
+
+#[derive(Deserialize)]
+struct Moment {
+    at_ns: i64,
+    state: String,
+    #[serde(default)]
+    detail: String,
+}
+
+/// Asks and prints, or says what is to be said.
+///
+/// # Errors
+/// [`ClientError`].
+pub fn incidents(args: &IncidentsArgs) -> Result<(), ClientError> {
+    if let Some(say) = &args.say {
+        return tell(say);
+    }
+    let server = &args.server;
+    let foreign = |e: serde_json::Error| ClientError::Foreign { url: server.url.clone(), message: e.to_string() };
+    let (path, form) = match &args.id {
+        Some(id) => (format!("api/v1/incidents/{}", segment(id)), vec![("series", series(args).to_owned())]),
+        None => ("api/v1/incidents".to_owned(), request(args)?),
+    };
+    let body = ask(server, |agent| agent.get(url(server, &path)).query_pairs(pairs(&form)).call())?;
+    let mut out = std::io::stdout().lock();
+    if args.format == IncidentsFormat::Json {
+        return print(&mut out, &format!("{body}\n"));
+    }
+    let text = match &args.id {
+        Some(_) => in_full(&serde_json::from_str::<One>(&body).map_err(foreign)?.incident, now_ms(), width::columns()),
+        None => table(&serde_json::from_str(&body).map_err(foreign)?, now_ms()),
+    };
+    print(&mut out, &text)
+}
+
+/// People read no series here; programs may want them.
+fn series(args: &IncidentsArgs) -> &'static str {
+    if args.format == IncidentsFormat::Json { "true" } else { "false" }
+}
+
+fn request(args: &IncidentsArgs) -> Result<Form, ClientError> {
+    let since = args.since.as_ref().map(|text| {
+        let ago = duration::parse(text).is_ok();
+        time_of("since", &if ago { format!("-{text}") } else { text.clone() }).map(seconds)
+    });
+    let all = [
+        ("state", args.open.then(|| "open".to_owned())),
+        ("from", since.transpose()?),
+        ("kind", args.kind.clone()),
+        ("node", args.node.clone()),
+        ("job", args.job.clone()),
+    ];
+    Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
+}
+
+/// One request, and a line that says what is so now.
+fn tell(say: &Say) -> Result<(), ClientError> {
+    let post = |server: &Server, path: &str, body: &Value| {
+        let text = body.to_string();
+        ask(server, |agent| agent.post(url(server, path)).header("content-type", "application/json").send(&text))
+    };
+    let of = |id: &str, what: &str| format!("api/v1/incidents/{}/{what}", segment(id));
+    let line = match say {
+        Say::Ack { id, who, server } => {
+            post(server, &of(id, "acknowledge"), &json!({"by": who.by, "note": who.note}))?;
+            format!("{id} is acknowledged")
+        }
+        Say::Reclassify { id, kind, who, server } => {
+            post(server, &of(id, "reclassify"), &json!({"kind": kind, "by": who.by, "note": who.note}))?;
+            format!("{id} is {kind}")
+        }
+        Say::Silence { id, kind, node, job, duration, who, server } => {
+            let mut of = json!({});
+            for (name, value) in [("incident", id), ("kind", kind), ("node", node), ("job", job)] {
+                if let Some(value) = value {
+                    of[name] = json!(value);
+                }
+            }
+            let body = json!({"match": of, "for": duration, "by": who.by, "note": who.note});
+            let body = post(server, "api/v1/silences", &body)?;
+            let silence: Value = serde_json::from_str(&body)
+                .map_err(|e| ClientError::Foreign { url: server.url.clone(), message: e.to_string() })?;
+            let until = clock(silence["until_ns"].as_i64().unwrap_or_default());
+            format!("silence {} until {until}", silence["id"].as_str().unwrap_or_default())
+        }
+        Say::Unsilence { id, server } => {
+            let path = format!("api/v1/silences/{}", segment(id));
+            ask(server, |agent| agent.delete(url(server, &path)).call())?;
+            format!("silence {id} is over")
+        }
+    };
+    print(&mut std::io::stdout().lock(), &format!("{}\n", printable(&line)))
+}
+
+/// A line each.
+fn table(answer: &Listed, now_ms: i64) -> String {
+    if answer.incidents.is_empty() {
+        return "no incidents\n".to_owned();
+    }
+    let head = ["ID", "STATE", "WHAT", "WHERE", "SINCE", "TOOK", "SURE", "VICTIMS", "CAUSED BY"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    lines.extend(answer.incidents.iter().map(|i| row(i, now_ms)));
+    let mut out = rows(&lines).join("\n") + "\n";
+    let more = answer.total - answer.incidents.len().min(answer.total);
+    if more > 0 {
+        out.push_str(&format!("and {more} more; ask for less, for instance --since 1h\n"));
+    }
+    out
+}
+
+fn row(i: &Incident, now_ms: i64) -> Vec<String> {
+    let mut state = vec![i.severity.as_str()];
+    state.extend(i.acknowledged.as_ref().map(|_| "acknowledged"));
+    state.extend(i.silenced.as_ref().map(|_| "silenced"));
+    let what = i.reclassified.as_ref().and_then(|r| r.kind.clone()).unwrap_or_else(|| i.kind.clone());
+    let cells = [
+        i.id.clone(),
+        state.join(", "),
+        what,
+        place(&i.root),
+        clock(i.start_ns),
+        took(i, now_ms),
+        percent(i.confidence),
+        short(&i.victim_jobs),
+        short(&i.culprit_jobs),
+    ];
+    cells.iter().map(|cell| printable(cell)).collect()
+}
+
+fn in_full(i: &Incident, now_ms: i64, columns: usize) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, text: String| {
+        if !text.is_empty() {
+            out.push_str(&wrapped(&format!("{name:<13}"), &printable(&text), columns));
+        }
+    };
+    line("incident", i.id.clone());
+    line("what", format!("{}, {}, {} sure", i.kind, i.severity, percent(i.confidence)));
+    line("where", place(&i.root));
+    line("since", format!("{} ({})", clock(i.start_ns), took(i, now_ms)));
+    line("priority", i.priorities.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));
+    line("caused by", i.culprit_jobs.join(", "));
+    line("senders", i.senders.iter().map(sender).collect::<Vec<_>>().join(", "));
+    line("victims", i.victim_jobs.join(", "));
+    line("held back", i.victim_ports.iter().map(place).collect::<Vec<_>>().join(", "));
+    line("explanation", i.explanation.clone());
+    line("do", i.action.clone());
+    let again = format!("{} times before, closely one after the other", i.recurrences);
+    line("recurs", if i.recurrences > 0 { again } else { String::new() });
+    for (name, said) in
+        [("acknowledged", &i.acknowledged), ("reclassified", &i.reclassified), ("silenced", &i.silenced)]
+    {
+        line(name, said.as_ref().map(words).unwrap_or_default());
+    }
+    for (n, e) in i.evidence.iter().enumerate() {
+        let text = format!("{} at {}: {:.4}, threshold {:.4}", e.metric, e.at, e.value, e.threshold);
+        line(if n == 0 { "evidence" } else { "" }, text);
+    }
+    for (n, m) in i.history.iter().enumerate() {
+        let detail = if m.detail.is_empty() { String::new() } else { format!(": {}", m.detail) };
+        line(if n == 0 { "history" } else { "" }, format!("{} {}{detail}", clock(m.at_ns), m.state));
+    }
+    out
+}
+
+fn words(said: &Said) -> String {
+    let id = said.id.as_ref().map(|id| format!("silence {id}"));
+    let until = said.until_ns.map(|ns| format!("until {}", clock(ns)));
+    let by = Some(&said.by).filter(|by| !by.is_empty()).map(|by| format!("by {by}"));
+    let note = Some(said.note.clone()).filter(|note| !note.is_empty());
+    let all = [said.kind.clone(), until, by, note, id].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if all.is_empty() { "yes".to_owned() } else { all }
+}
+
+/// A text after its name, in lines no wider than the screen where words allow.
+fn wrapped(name: &str, text: &str, columns: usize) -> String {
+    let (mut out, mut at) = (name.to_owned(), name.chars().count());
+    let indent = at;
+    for word in text.split(' ') {
+        let long = word.chars().count();
+        if at > indent && at + 1 + long > columns {
+            out = format!("{}\n{:indent$}", out.trim_end(), "");
+            at = indent;
+        }
+        if at > indent {
+            out.push(' ');
+            at += 1;
+        }
+        out.push_str(word);
+        at += long;
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+/// As the collector says it.
+fn place(root: &Value) -> String {
+    let text = |name: &str| root[name].as_str().map_or_else(|| root[name].to_string(), str::to_owned);
+    match root["type"].as_str() {
+        Some("port") => format!("{} port {}", text("node"), text("port")),
+        Some("link") => {
+            let end = |node: &str, port: &str| {
+                let port = root[port].as_str().map(|port| format!(" port {port}")).unwrap_or_default();
+                format!("{}{port}", text(node))
+            };
+            format!("link {} - {}", end("a", "a_port"), end("b", "b_port"))
+        }
+        Some("job") => format!("job {}", text("job")),
+        Some("fabric") | None => "fabric".to_owned(),
+        Some(other) => format!("{other} {}", text("node")),
+    }
+}
+
+/// A port and whose it is.
+fn sender(port: &Value) -> String {
+    port["job"].as_str().map_or_else(|| place(port), |job| format!("{} ({job})", place(port)))
+}
+
+fn took(i: &Incident, now_ms: i64) -> String {
+    let ms = i.end_ns.map_or(now_ms, |end| end / 1_000_000) - i.start_ns / 1_000_000;
+    let took = duration::format(Duration::from_secs((ms.max(0) / 1000).unsigned_abs()));
+    if i.end_ns.is_none() { format!("{took}, open") } else { took }
+}
+
+fn short(jobs: &[String]) -> String {
+    match jobs {
+        [] => String::new(),
+        [a, b, c, rest @ ..] if !rest.is_empty() => format!("{a} {b} {c} and {} more", rest.len()),
+        all => all.join(" "),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn clock(ns: i64) -> String {
+    format!("{}Z", format_time(ns / 1_000_000).split('.').next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = r#"{"id": "1-1", "kind": "pfc_storm", "severity": "critical", "start_ns": 1000000000, "end_ns": null,
+        "confidence": 0.934, "root": {"type": "port", "node": "h3", "port": "1"}, "culprit_jobs": [],
+        "victim_jobs": ["a", "b", "c", "d"], "victim_ports": [{"type": "port", "node": "h7", "port": "1"}],
+        "priorities": [3, 4], "senders": [{"type": "port", "node": "h7", "port": "1", "job": "a"},
+        {"type": "port", "node": "h8", "port": "2"}],
+        "evidence": [{"metric": "m", "at": "h3 port 1", "value": 0.97, "threshold": 0.01, "window_ns": [0, 1]}],
+        "explanation": "h3 port 1 pauses\u001b its switch.", "action": "Reset it.", "recurrences": 0,
+        "acknowledged": {"at_ns": 0, "by": "ann", "note": "on it"}, "reclassified": null, "silenced": null,
+        "history": [{"at_ns": 0, "state": "opened", "detail": "pfc_storm at h3 port 1"}]}"#;
+
+    #[test]
+    fn a_line_each_and_one_in_full() {
+        let listed: Listed = serde_json::from_str(&format!("{{\"total\": 3, \"incidents\": [{ONE}]}}")).unwrap();
+        assert_eq!(
+            table(&listed, 66_000),
+            "ID   STATE                   WHAT       WHERE      SINCE                 TOOK        SURE  VICTIMS           CAUSED BY\n\
+             1-1  critical, acknowledged  pfc_storm  h3 port 1  1970-01-01T00:00:01Z  1m5s, open  93 %  a b c and 1 more\n\
+             and 2 more; ask for less, for instance --since 1h\n"
+        );
+        let full = in_full(&listed.incidents[0], 66_000, 60);
+        let want = "\
+incident     1-1
+what         pfc_storm, critical, 93 % sure
+where        h3 port 1
+since        1970-01-01T00:00:01Z (1m5s, open)
+priority     3, 4
+senders      h7 port 1 (a), h8 port 2
+victims      a, b, c, d
+held back    h7 port 1
+explanation  h3 port 1 pauses\u{fffd} its switch.
+do           Reset it.
+acknowledged by ann, on it
+evidence     m at h3 port 1: 0.9700, threshold 0.0100
+history      1970-01-01T00:00:00Z opened: pfc_storm at h3
+             port 1
+";
+        assert_eq!(full, want);
+    }
+}

@@ -1,0 +1,267 @@
+//! `fabriclens query`, `jobs`, `incidents`: ask over HTTP. For PromQL any server that is compatible with Prometheus will do.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+pub mod args;
+mod incidents;
+mod jobs;
+mod layout;
+mod print;
+mod report;
+mod topology;
+mod width;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use fabriclens_core::pem::{certificates, private_key, trusting};
+use ureq::http::Request;
+use ureq::http::header::{AUTHORIZATION, HeaderValue};
+use ureq::middleware::MiddlewareNext;
+use ureq::tls::{ClientCert, TlsConfig};
+use ureq::{Agent, SendBody};
+
+use crate::args::{Format, QueryArgs, Server};
+use answer::Answer;
+use fabriclens_core::time;
+use fabriclens_core::time::now_ms;
+pub use incidents::incidents;
+pub use jobs::jobs;
+pub use report::report;
+pub use topology::topology;
+
+/// Longer than a server's own limit for a query.
+const TIMEOUT: Duration = Duration::from_secs(180);
+/// Largest answer that is read.
+const ANSWER_BYTES: u64 = 1 << 30;
+/// Points of a range for which no step was given.
+const POINTS: i64 = 60;
+
+/// Why there is no answer; `Display` names the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody there, or no HTTP.
+    #[error("cannot ask {url}: {message}; is the collector running there? (fabriclens serve, or --url)")]
+    Connect {
+        /// Where.
+        url: String,
+        /// Why not.
+        message: String,
+    },
+    /// The server says no.
+    #[error("{0}")]
+    Refused(String),
+    /// The server does not know who asks, or does not allow it.
+    #[error("{url} refuses: {message}")]
+    Denied {
+        /// Where.
+        url: String,
+        /// What the server says.
+        message: String,
+    },
+    /// The server answers in another language.
+    #[error("{url} gave no Prometheus answer: {message}; check --url")]
+    Foreign {
+        /// Where.
+        url: String,
+        /// What came instead.
+        message: String,
+    },
+    /// A flag's value.
+    #[error("--{flag} {value:?} is {problem}")]
+    Flag {
+        /// Which.
+        flag: &'static str,
+        /// As given.
+        value: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The file that the answer is to be written to.
+    #[error("cannot write {path}: {source}; give a file in a directory where this user may write")]
+    File {
+        /// Which.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Standard output is gone.
+    #[error("cannot write the answer: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+/// Asks and prints.
+///
+/// # Errors
+/// [`ClientError`].
+pub fn query(args: &QueryArgs) -> Result<(), ClientError> {
+    let (path, form) = request(args)?;
+    let body = ask(&args.server, |agent| agent.post(url(&args.server, path)).send_form(pairs(&form)))?;
+    let mut out = std::io::stdout().lock();
+    if args.format == Format::Json {
+        writeln!(out, "{body}")?;
+        return Ok(());
+    }
+    let foreign = |message| ClientError::Foreign { url: args.server.url.clone(), message };
+    let answer: Answer = serde_json::from_str(&body).map_err(|e| foreign(e.to_string()))?;
+    let text = match args.format {
+        Format::Csv => print::csv(&answer),
+        Format::Wide => print::people(&answer, usize::MAX),
+        _ => print::people(&answer, width::columns()),
+    };
+    print(&mut out, &text)?;
+    for remark in answer.remarks() {
+        eprintln!("{remark}");
+    }
+    Ok(())
+}
+
+/// Writes `text` to `out`; a reader that closed the pipe (`| head`) is no error.
+///
+/// # Errors
+/// [`ClientError::Output`].
+pub fn print(out: &mut impl std::io::Write, text: &str) -> Result<(), ClientError> {
+    match out.write_all(text.as_bytes()) {
+        // `| head` has seen enough.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+type Form = Vec<(&'static str, String)>;
+
+/// Path and parameters of what was asked.
+fn request(args: &QueryArgs) -> Result<(&'static str, Form), ClientError> {
+    let query = ("query", args.expression.clone());
+    let at = |flag, text: &Option<String>| text.as_ref().map_or_else(|| Ok(now_ms()), |text| time_of(flag, text));
+    if args.start.is_none() {
+        return Ok(("api/v1/query", vec![query, ("time", seconds(at("time", &args.time)?))]));
+    }
+    let (start, end) = (at("start", &args.start)?, at("end", &args.end)?);
+    let step = match &args.step {
+        None => ((end - start) / POINTS).max(1000) / 1000 * 1000,
+        Some(text) => {
+            let parsed = time::parse_duration(text).map(|d| d.as_millis() as i64).filter(|ms| *ms > 0);
+            parsed.ok_or_else(|| ClientError::Flag {
+                flag: "step",
+                value: text.clone(),
+                problem: "no duration above zero; write for instance 15s".to_owned(),
+            })?
+        }
+    };
+    Ok(("api/v1/query_range", vec![query, ("start", seconds(start)), ("end", seconds(end)), ("step", seconds(step))]))
+}
+
+/// The time that a flag gives.
+fn time_of(flag: &'static str, text: &str) -> Result<i64, ClientError> {
+    moment(text).ok_or_else(|| ClientError::Flag {
+        flag,
+        value: text.to_owned(),
+        problem: "no time; write Unix seconds, RFC 3339 (2026-01-31T12:00:00Z), or how long ago (-15m)".to_owned(),
+    })
+}
+
+/// A time as the API takes it, `now`, or a duration ago: `-15m`.
+fn moment(text: &str) -> Option<i64> {
+    if text == "now" {
+        return Some(now_ms());
+    }
+    let ago = text.strip_prefix('-').and_then(|t| fabriclens_config::duration::parse(t).ok());
+    match ago {
+        Some(ago) => now_ms().checked_sub(i64::try_from(ago.as_millis()).ok()?),
+        None => time::parse_time(text),
+    }
+}
+
+fn seconds(ms: i64) -> String {
+    let mut text = String::new();
+    fabriclens_core::json_text::push_time(&mut text, ms);
+    text
+}
+
+fn url(server: &Server, path: &str) -> String {
+    format!("{}/{path}", server.url.trim_end_matches('/'))
+}
+
+fn pairs(form: &Form) -> impl Iterator<Item = (&'static str, &str)> {
+    form.iter().map(|(k, v)| (*k, v.as_str()))
+}
+
+/// The body of a good answer.
+fn ask(
+    server: &Server,
+    send: impl FnOnce(&Agent) -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+) -> Result<String, ClientError> {
+    // It only hangs up.
+    let wants = server.cert.is_none() && server.url.starts_with("https:");
+    let hint = if wants { " (does it want a certificate? --cert, --key)" } else { "" };
+    let connect = |e: ureq::Error| ClientError::Connect { url: server.url.clone(), message: format!("{e}{hint}") };
+    let mut response = send(&agent(server)?).map_err(connect)?;
+    let status = response.status();
+    let body = response.body_mut().with_config().limit(ANSWER_BYTES).read_to_string().map_err(connect)?;
+    if status.is_success() {
+        return Ok(body);
+    }
+    let error = serde_json::from_str::<serde_json::Value>(&body).ok();
+    match error.as_ref().and_then(|e| e["error"].as_str()) {
+        message if matches!(status.as_u16(), 401 | 403) => Err(ClientError::Denied {
+            url: server.url.clone(),
+            message: message.map_or_else(
+                || format!("HTTP {status}; --token-file or FABRICLENS_TOKEN_FILE names a file with a token"),
+                str::to_owned,
+            ),
+        }),
+        Some(message) => Err(ClientError::Refused(message.to_owned())),
+        None => {
+            let start: String = body.lines().next().unwrap_or_default().chars().take(200).collect();
+            Err(ClientError::Foreign { url: server.url.clone(), message: format!("HTTP {status} {start}") })
+        }
+    }
+}
+
+fn agent(server: &Server) -> Result<Agent, ClientError> {
+    let mut builder = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false);
+    builder = builder.tls_config(tls(server)?);
+    if let Some(path) = &server.token_file {
+        let bad =
+            |problem: String| ClientError::Flag { flag: "token-file", value: path.display().to_string(), problem };
+        let token = std::fs::read_to_string(path).map_err(|e| bad(format!("not readable: {e}")))?;
+        let header = HeaderValue::try_from(format!("Bearer {}", token.trim()));
+        let mut header = header.map_err(|_| bad("no file with one token".to_owned()))?;
+        header.set_sensitive(true);
+        builder = builder.middleware(move |mut request: Request<SendBody<'_>>, next: MiddlewareNext<'_>| {
+            request.headers_mut().insert(AUTHORIZATION, header.clone());
+            next.handle(request)
+        });
+    }
+    Ok(builder.build().new_agent())
+}
+
+/// Whom to trust, and what to show.
+fn tls(server: &Server) -> Result<TlsConfig, ClientError> {
+    fn of<T>(flag: &'static str, path: &Path, read: fn(&Path) -> Result<T, String>) -> Result<T, ClientError> {
+        read(path).map_err(|problem| ClientError::Flag { flag, value: path.display().to_string(), problem })
+    }
+    let trusted = server.ca.as_deref().map_or_else(|| Ok(TlsConfig::default()), |path| of("ca", path, trusting))?;
+    let (Some(cert), Some(key)) = (&server.cert, &server.key) else { return Ok(trusted) };
+    let shown = ClientCert::new_with_certs(&of("cert", cert, certificates)?, of("key", key, private_key)?);
+    Ok(TlsConfig::builder().root_certs(trusted.root_certs().clone()).client_cert(Some(shown)).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_absolute_or_ago() {
+        assert_eq!(moment("1010"), Some(1_010_000));
+        assert_eq!(moment("-1.5"), Some(-1500), "Unix seconds before 1970, as in the API");
+        let near = |got: Option<i64>, ago: i64| (now_ms() - ago - got.unwrap()).abs() < 5000;
+        assert!(near(moment("now"), 0) && near(moment("-15m"), 900_000) && near(moment("-1h30m"), 5_400_000));
+        for bad in ["noon", "15m", "--5m", "-", "-999999999999y"] {
+            assert_eq!(moment(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A trusted reverse proxy (`auth.proxy`): the networks it comes from, the headers it sets, the roles of its groups.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use axum::http::HeaderName;
+
+use crate::Roles;
+
+/// Whom to believe, and what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// Its addresses.
+    pub networks: Vec<Network>,
+    /// Who it is that asks.
+    pub user_header: HeaderName,
+    /// Groups of that user, with commas between them.
+    pub groups_header: Option<HeaderName>,
+    /// By group; `*` is everybody whom the proxy names.
+    pub roles: BTreeMap<String, Roles>,
+}
+
+/// An address and how many of its bits count: `10.0.0.0/8`, `fd00::/8`, or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    bits: u128,
+    mask: u128,
+}
+
+/// IPv4 within IPv6, so that both compare alike.
+fn bits(address: IpAddr) -> u128 {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+impl Network {
+    /// Whether an address is in it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        bits(address) & self.mask == self.bits
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("{text:?} is no network; write for instance 10.0.0.5 or 10.0.0.0/24");
+        let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
+        let address: IpAddr = address.parse().map_err(|_| bad())?;
+        let own = if address.is_ipv4() { 32 } else { 128 };
+        let length: u32 = length.map_or(Ok(own), str::parse).map_err(|_| bad())?;
+        if length > own {
+            return Err(bad());
+        }
+        let mask = u128::MAX.checked_shl(own - length).unwrap_or(0);
+        // All bits before an IPv4 address count too.
+        let mask = if own == 32 { mask | !u128::from(u32::MAX) } else { mask };
+        if bits(address) & !mask != 0 {
+            return Err(format!("{text:?} has bits beyond its length; write the network's own address"));
+        }
+        Ok(Self { bits: bits(address), mask })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_hold_their_addresses() {
+        let holds = |network: &str, ip: &str| network.parse::<Network>().unwrap().contains(ip.parse().unwrap());
+        for (network, ip) in [
+            ("10.0.0.0/8", "10.255.0.1"),
+            ("10.0.0.5", "10.0.0.5"),
+            ("10.0.0.5", "::ffff:10.0.0.5"),
+            ("0.0.0.0/0", "1.2.3.4"),
+            ("fd00::/8", "fd12::1"),
+            ("::1", "::1"),
+            ("::/0", "10.0.0.1"),
+        ] {
+            assert!(holds(network, ip), "{network} {ip}");
+        }
+        for (network, ip) in
+            [("10.0.0.0/8", "11.0.0.1"), ("10.0.0.5", "10.0.0.4"), ("0.0.0.0/0", "fd00::1"), ("::1", "127.0.0.1")]
+        {
+            assert!(!holds(network, ip), "{network} {ip}");
+        }
+        for bad in ["", "10.0.0.0/33", "10.0.0.1/8", "ten", "10.0.0.0/", "fd00::/129", "10.0.0.0/-1"] {
+            assert!(bad.parse::<Network>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Bytes that are held for callers until they are answered: a bound for all of them together, and one for each, so that
+//! no one takes what others need.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use parking_lot::Mutex;
+
+use crate::client_network::client_network;
+
+/// Of all that there is, one caller has at most this part.
+const PART: usize = 2;
+
+/// See the module.
+pub struct ByteQuota {
+    bytes: usize,
+    held: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    all: usize,
+    by: HashMap<IpAddr, usize>,
+}
+
+/// There is none, for this caller or for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl ByteQuota {
+    /// Of so many bytes.
+    pub fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self { bytes, held: Mutex::default() })
+    }
+
+    /// A part of it, for a caller at this address (of IPv6, for its network); nothing yet.
+    pub fn of(self: &Arc<Self>, caller: IpAddr) -> Held {
+        Held { quota: self.clone(), caller: client_network(caller), bytes: 0 }
+    }
+
+    /// Whether more than half of it is taken.
+    pub fn is_short(&self) -> bool {
+        self.held.lock().all > self.bytes / 2
+    }
+}
+
+/// What somebody holds of it; given back when it is dropped.
+pub struct Held {
+    quota: Arc<ByteQuota>,
+    caller: IpAddr,
+    bytes: usize,
+}
+
+impl Held {
+    /// So many bytes in all from now on, more or fewer than before.
+    ///
+    /// # Errors
+    /// [`Full`]; it holds what it held.
+    pub fn hold(&mut self, bytes: usize) -> Result<(), Full> {
+        let mut held = self.quota.held.lock();
+        let own = held.by.get(&self.caller).copied().unwrap_or(0) - self.bytes + bytes;
+        let all = held.all - self.bytes + bytes;
+        if bytes > self.bytes && (all > self.quota.bytes || own > self.quota.bytes / PART) {
+            return Err(Full);
+        }
+        match own {
+            0 => _ = held.by.remove(&self.caller),
+            own => _ = held.by.insert(self.caller, own),
+        }
+        (held.all, self.bytes) = (all, bytes);
+        Ok(())
+    }
+
+    /// So many bytes more.
+    ///
+    /// # Errors
+    /// As of [`Held::hold`].
+    pub fn add(&mut self, bytes: usize) -> Result<(), Full> {
+        self.hold(self.bytes + bytes)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Fewer is never too much.
+        _ = self.hold(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_have_a_bound_and_each_has_half_of_it() {
+        let quota = ByteQuota::new(100);
+        let of = |ip: &str| quota.of(ip.parse().unwrap());
+        let [mut a, mut b, mut c] = ["10.0.0.1", "10.0.0.1", "::ffff:10.0.0.2"].map(of);
+        assert_eq!((a.add(30), b.add(20), b.add(1)), (Ok(()), Ok(()), Err(Full)), "one caller, however it holds it");
+        assert!(!quota.is_short());
+        assert_eq!((c.add(51), c.add(50)), (Err(Full), Ok(())));
+        assert_eq!((of("10.0.0.3").add(1), quota.is_short()), (Err(Full), true), "all of it is taken");
+        assert_eq!((a.hold(10), b.add(20), c.hold(50)), (Ok(()), Ok(()), Ok(())), "what is given back can be had");
+        drop((a, b, c));
+        let left = { quota.held.lock().by.len() };
+        assert_eq!((quota.held.lock().all, left), (0, 0), "nothing is left of who is gone");
+        let (mut near, mut far) = (of("2001:db8::1"), of("2001:db8::2"));
+        assert_eq!((near.add(30), far.add(30)), (Ok(()), Err(Full)), "a network is one caller");
+    }
+}

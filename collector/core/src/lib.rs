@@ -1,0 +1,19 @@
+//! Services that every room of the collector shares: its own metrics, clocks, bounded quotas, periodic tasks, and clients of
+//! other servers.
+#![forbid(unsafe_code)]
+
+pub mod byte_quota;
+pub mod client_network;
+pub mod endpoint;
+pub mod json_text;
+pub mod jsonl;
+pub mod pem;
+pub mod periodic;
+pub mod pressure;
+pub mod prompb;
+pub mod protocol;
+pub mod query_thread;
+pub mod reload;
+pub mod sample_feed;
+pub mod telemetry;
+pub mod time;

@@ -1,0 +1,32 @@
+//! Protocols by which samples enter the collector; the `source` label of its own metrics.
+
+/// By which way samples came; the `source` label of the collector's metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// OTLP over gRPC.
+    OtlpGrpc,
+    /// OTLP over HTTP.
+    OtlpHttp,
+    /// Prometheus remote write.
+    RemoteWrite,
+    /// JSON lines of an export.
+    Import,
+    /// The collector's own metrics.
+    Own,
+}
+
+impl Protocol {
+    /// Every way.
+    pub const ALL: [Self; 5] = [Self::OtlpGrpc, Self::OtlpHttp, Self::RemoteWrite, Self::Import, Self::Own];
+
+    /// Label value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OtlpGrpc => "otlp_grpc",
+            Self::OtlpHttp => "otlp_http",
+            Self::RemoteWrite => "remote_write",
+            Self::Import => "import",
+            Self::Own => "self",
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! The collector's own metrics, `fabriclens_*`: counted here, served at `/metrics`, and stored into its own store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::protocol::Protocol;
+use fabriclens_store::Stats;
+use parking_lot::Mutex;
+use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
+};
+
+/// Picks one number.
+type Pick = fn(&Stats) -> u64;
+
+/// A series' metric name, labels and value.
+pub type OwnSample = (String, Vec<(String, String)>, f64);
+
+/// Gauges read from the store's statistics.
+const STORE: &[(&str, &str, Pick)] = &[
+    ("fabriclens_store_head_series", "Series in memory.", |s| s.head_series as u64),
+    ("fabriclens_store_head_samples", "Samples in memory, not yet in blocks.", |s| s.head_samples),
+    ("fabriclens_store_head_layouts", "Sets of series that share time stamps, in memory.", |s| s.head_layouts as u64),
+    ("fabriclens_store_head_bytes", "Bytes of compressed rows in memory.", |s| s.head_bytes),
+    ("fabriclens_store_wal_bytes", "Bytes of log that are not yet in blocks.", |s| s.wal_bytes),
+    ("fabriclens_store_blocks", "Block files.", |s| s.blocks as u64),
+    ("fabriclens_store_block_bytes", "Bytes of block files.", |s| s.block_bytes),
+    ("fabriclens_store_index_bytes", "Memory that the indexes of blocks in use take.", |s| s.index_bytes),
+    ("fabriclens_store_block_samples", "Samples in block files.", |s| s.block_samples),
+    ("fabriclens_store_damage", "Damaged places found since the start.", |s| s.damage.len() as u64),
+    ("fabriclens_store_log_failing", "1 when samples cannot be made durable.", |s| u64::from(s.log_failure.is_some())),
+    ("fabriclens_store_maintenance_failing", "1 when blocks cannot be written, merged or removed.", |s| {
+        u64::from(s.maintenance_failure.is_some())
+    }),
+];
+
+/// Every metric of the collector; cloning shares them.
+#[derive(Clone)]
+pub struct Telemetry {
+    registry: Registry,
+    /// Samples made durable, by way in (`otlp_grpc`, `otlp_http`, `remote_write`, `import`, `self`).
+    pub samples: IntCounterVec,
+    /// Requests by way in and result (`ok`, `partial`, `invalid`, `unavailable`).
+    pub requests: IntCounterVec,
+    /// Points not taken, by way in and reason.
+    pub rejected: IntCounterVec,
+    /// Request bytes after decompression, by way in.
+    pub bytes: IntCounterVec,
+    /// Time to make one request durable.
+    pub append_seconds: Histogram,
+    /// Requests being handled.
+    pub in_flight: IntGauge,
+    /// Requests that wait for their turn.
+    pub waiting: IntGauge,
+    /// Requests told to come back, by way in, rank (see [`fabriclens_ingest::gate`]) and reason.
+    pub shed: IntCounterVec,
+    /// Senders that are served, and those that are turned away.
+    pub senders: [IntGauge; 2],
+    /// The process' memory, and what it may have, bytes.
+    pub memory: [IntGauge; 2],
+    /// Evidence that two agents use one host name.
+    pub host_conflicts: IntCounterVec,
+    /// Connections that were closed because their address had too many.
+    pub connections_refused: IntCounter,
+    /// Requests that were refused before anything was done, by reason.
+    pub denied: IntCounterVec,
+    /// End of the server's certificate, Unix seconds.
+    pub certificate_expiry: IntGauge,
+    /// Files that changed and were read again, by what they are and result (`ok`, `failed`).
+    pub reloads: IntCounterVec,
+    /// 1 while files as they are cannot be used, by what they are.
+    pub reload_failing: IntGaugeVec,
+    /// Queries by endpoint and result.
+    pub queries: IntCounterVec,
+    /// Time of queries by endpoint.
+    pub query_seconds: HistogramVec,
+    /// Time that verdicts take, by part: `take` (samples into frames) and `judge`.
+    pub verdict_seconds: HistogramVec,
+    /// Queries being evaluated.
+    pub queries_in_flight: IntGauge,
+    /// Bytes that queries hold, their answers included.
+    pub query_memory: IntGauge,
+    /// How often a query had to wait until memory was free.
+    pub query_memory_waits: IntCounter,
+    /// Messages to Alertmanagers and webhooks, by receiver and outcome (`sent`, `failed`, `refused`).
+    pub notifications: IntCounterVec,
+    doubted_counters: IntGaugeVec,
+    incidents_open: IntGaugeVec,
+    /// Kinds that were open at some time.
+    kinds: Arc<Mutex<BTreeSet<String>>>,
+    store: Vec<(IntGauge, Pick)>,
+    /// How far this host's clock is ahead of what is believed, seconds.
+    clock_off: IntGauge,
+    forward: Forward,
+}
+
+/// Metrics of all forward queues; the label `queue` has a queue's name.
+#[derive(Clone)]
+struct Forward {
+    samples: IntCounterVec,
+    bytes: IntCounterVec,
+    failed: IntCounterVec,
+    dropped: IntCounterVec,
+    pending_samples: IntGaugeVec,
+    pending_bytes: IntGaugeVec,
+    queued_timestamp: GaugeVec,
+    sent_timestamp: GaugeVec,
+}
+
+/// The metrics of one forward queue.
+#[derive(Clone)]
+pub struct ForwardTelemetry {
+    queue: String,
+    all: Forward,
+}
+
+impl ForwardTelemetry {
+    /// The receiver took a request of so many samples and (compressed) bytes.
+    pub fn sent(&self, samples: u64, bytes: u64, newest_ms: i64) {
+        self.all.samples.with_label_values(&[&self.queue]).inc_by(samples);
+        self.all.bytes.with_label_values(&[&self.queue]).inc_by(bytes);
+        raise(&self.all.sent_timestamp.with_label_values(&[&self.queue]), newest_ms);
+    }
+
+    /// A request failed and will be sent again.
+    pub fn failed(&self) {
+        self.all.failed.with_label_values(&[&self.queue]).inc();
+    }
+
+    /// Samples that will never be sent, and why (`size`, `age`, `rejected`, `damaged`).
+    pub fn dropped(&self, reason: &str, samples: u64) {
+        self.all.dropped.with_label_values(&[self.queue.as_str(), reason]).inc_by(samples);
+    }
+
+    /// What waits.
+    pub fn pending(&self, samples: u64, bytes: u64) {
+        let whole = |n| i64::try_from(n).unwrap_or(i64::MAX);
+        self.all.pending_samples.with_label_values(&[&self.queue]).set(whole(samples));
+        self.all.pending_bytes.with_label_values(&[&self.queue]).set(whole(bytes));
+    }
+
+    /// Samples up to this time (Unix ms) were queued.
+    pub fn queued(&self, newest_ms: Option<i64>) {
+        if let Some(ms) = newest_ms {
+            raise(&self.all.queued_timestamp.with_label_values(&[&self.queue]), ms);
+        }
+    }
+}
+
+fn raise(gauge: &Gauge, ms: i64) {
+    let seconds = ms as f64 / 1000.0;
+    if seconds > gauge.get() {
+        gauge.set(seconds);
+    }
+}
+
+/// Why a sample of a forward queue may never be sent.
+const DROPS: [&str; 4] = ["size", "age", "rejected", "damaged"];
+
+impl Telemetry {
+    /// The metrics of a forward queue, there from now on.
+    pub fn forward(&self, queue: &str) -> ForwardTelemetry {
+        let forward = ForwardTelemetry { queue: queue.to_owned(), all: self.forward.clone() };
+        forward.pending(0, 0);
+        DROPS.iter().for_each(|reason| forward.dropped(reason, 0));
+        let f = &forward.all;
+        [&f.samples, &f.bytes, &f.failed].iter().for_each(|c| c.with_label_values(&[queue]).inc_by(0));
+        forward
+    }
+
+    /// All metrics, at zero.
+    ///
+    /// # Errors
+    /// When a metric is declared wrongly or twice, which a test rules out.
+    pub fn new() -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            let c = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(c.clone()))?;
+            Ok::<_, prometheus::Error>(c)
+        };
+        let gauge = |name: &str, help: &str| {
+            let g = IntGauge::new(name, help)?;
+            registry.register(Box::new(g.clone()))?;
+            Ok::<_, prometheus::Error>(g)
+        };
+        let queues = |name: &str, help: &str| {
+            let g = IntGaugeVec::new(Opts::new(name, help), &["queue"])?;
+            registry.register(Box::new(g.clone()))?;
+            Ok::<_, prometheus::Error>(g)
+        };
+        let counter = |name: &str, help: &str| {
+            let c = IntCounter::new(name, help)?;
+            registry.register(Box::new(c.clone()))?;
+            Ok::<_, prometheus::Error>(c)
+        };
+        let times = |name: &str, help: &str| {
+            let g = GaugeVec::new(Opts::new(name, format!("{help} Unix time.")), &["queue"])?;
+            registry.register(Box::new(g.clone()))?;
+            Ok::<_, prometheus::Error>(g)
+        };
+        let telemetry = Self {
+            samples: counters("fabriclens_ingest_samples_total", "Samples made durable.", &["source"])?,
+            requests: counters("fabriclens_ingest_requests_total", "Write requests answered.", &["source", "result"])?,
+            rejected: counters("fabriclens_ingest_rejected_total", "Points not taken.", &["source", "reason"])?,
+            bytes: counters("fabriclens_ingest_bytes_total", "Request bytes, decompressed.", &["source"])?,
+            append_seconds: Histogram::with_opts(
+                HistogramOpts::new("fabriclens_ingest_append_seconds", "Time until a request is durable.")
+                    .buckets(vec![0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0]),
+            )?,
+            in_flight: gauge("fabriclens_ingest_in_flight", "Write requests being handled.")?,
+            waiting: gauge("fabriclens_ingest_waiting", "Write requests that wait for their turn.")?,
+            shed: counters(
+                "fabriclens_ingest_shed_total",
+                "Write requests told to come back, because not all could be taken.",
+                &["source", "rank", "reason"],
+            )?,
+            senders: [
+                gauge("fabriclens_ingest_senders", "Hosts (or addresses, for several) whose samples are taken.")?,
+                gauge(
+                    "fabriclens_ingest_senders_away",
+                    "Hosts (or addresses, for several) told to come back, because memory is short for more of them.",
+                )?,
+            ],
+            memory: [
+                gauge("fabriclens_memory_bytes", "Memory of the process, files that are mapped apart.")?,
+                gauge("fabriclens_memory_limit_bytes", "Memory that it may have.")?,
+            ],
+            host_conflicts: counters(
+                "fabriclens_ingest_host_conflicts_total",
+                "Signs that two agents send under one host name.",
+                &["host"],
+            )?,
+            connections_refused: counter(
+                "fabriclens_connections_refused_total",
+                "Connections closed because their address had too many.",
+            )?,
+            denied: counters(
+                "fabriclens_requests_denied_total",
+                "Requests refused by who made them, or how often.",
+                &["reason"],
+            )?,
+            certificate_expiry: gauge(
+                "fabriclens_tls_certificate_expiry_timestamp_seconds",
+                "End of the server's certificate, or of one that it rests on. Unix time; 0 without TLS.",
+            )?,
+            reloads: counters(
+                "fabriclens_reloads_total",
+                "Changed files (certificates, tokens, authorities of other servers) that were read again.",
+                &["what", "result"],
+            )?,
+            reload_failing: {
+                let g = IntGaugeVec::new(
+                    Opts::new(
+                        "fabriclens_reload_failing",
+                        "Files that changed and cannot be used: those before are in force.",
+                    ),
+                    &["what"],
+                )?;
+                registry.register(Box::new(g.clone()))?;
+                g
+            },
+            queries: counters("fabriclens_queries_total", "Queries answered.", &["endpoint", "result"])?,
+            query_seconds: HistogramVec::new(
+                HistogramOpts::new("fabriclens_query_seconds", "Time of queries.")
+                    .buckets(vec![0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0]),
+                &["endpoint"],
+            )?,
+            queries_in_flight: gauge("fabriclens_queries_in_flight", "Queries being evaluated.")?,
+            query_memory: gauge("fabriclens_query_memory_bytes", "Memory that queries hold, their answers included.")?,
+            verdict_seconds: HistogramVec::new(
+                HistogramOpts::new("fabriclens_verdict_seconds", "Time of one look at live data, by part.")
+                    .buckets(vec![0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]),
+                &["part"],
+            )?,
+            query_memory_waits: counter(
+                "fabriclens_query_memory_waits_total",
+                "How often a query had to wait until memory was free.",
+            )?,
+            notifications: counters(
+                "fabriclens_notifications_total",
+                "Messages about incidents to Alertmanagers and webhooks.",
+                &["receiver", "outcome"],
+            )?,
+            doubted_counters: {
+                let g = IntGaugeVec::new(
+                    Opts::new("fabriclens_doubted_counters", "A port whose counters cannot be right, and why; 1."),
+                    &["node", "port", "reason"],
+                )?;
+                registry.register(Box::new(g.clone()))?;
+                g
+            },
+            incidents_open: {
+                let g =
+                    IntGaugeVec::new(Opts::new("fabriclens_incidents_open", "Incidents that are open."), &["kind"])?;
+                registry.register(Box::new(g.clone()))?;
+                g
+            },
+            kinds: Arc::default(),
+            clock_off: gauge(
+                "fabriclens_clock_off_seconds",
+                "How far this host's clock leapt ahead (or, negative, back), while that is in doubt; else 0.",
+            )?,
+            store: STORE
+                .iter()
+                .map(|(name, help, read)| Ok((gauge(name, help)?, *read)))
+                .collect::<Result<_, prometheus::Error>>()?,
+            forward: Forward {
+                samples: counters("fabriclens_forward_samples_total", "Samples that the remote took.", &["queue"])?,
+                bytes: counters("fabriclens_forward_bytes_total", "Bytes that the remote took.", &["queue"])?,
+                failed: counters(
+                    "fabriclens_forward_failed_total",
+                    "Requests that failed and are sent again.",
+                    &["queue"],
+                )?,
+                dropped: counters(
+                    "fabriclens_forward_dropped_total",
+                    "Queued samples that are never sent.",
+                    &["queue", "reason"],
+                )?,
+                pending_samples: queues("fabriclens_forward_pending_samples", "Samples that wait to be sent.")?,
+                pending_bytes: queues("fabriclens_forward_pending_bytes", "Bytes on disk that wait to be sent.")?,
+                queued_timestamp: times("fabriclens_forward_queued_timestamp_seconds", "Newest sample queued.")?,
+                sent_timestamp: times("fabriclens_forward_sent_timestamp_seconds", "Newest sample the remote took.")?,
+            },
+            registry: registry.clone(),
+        };
+        // Counters that exist from the start have a rate from the start.
+        for way in Protocol::ALL {
+            telemetry.samples.with_label_values(&[way.name()]);
+            telemetry.bytes.with_label_values(&[way.name()]);
+        }
+        registry.register(Box::new(telemetry.append_seconds.clone()))?;
+        registry.register(Box::new(telemetry.query_seconds.clone()))?;
+        registry.register(Box::new(telemetry.verdict_seconds.clone()))?;
+        let start = IntGauge::new("fabriclens_start_time_seconds", "Start of the process, Unix time.")?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        start.set(i64::try_from(now).unwrap_or(i64::MAX));
+        registry.register(Box::new(start))?;
+        let build = IntGauge::with_opts(
+            Opts::new("fabriclens_build_info", "1; the version is in the label.")
+                .const_label("version", env!("CARGO_PKG_VERSION")),
+        )?;
+        build.set(1);
+        registry.register(Box::new(build))?;
+        Ok(telemetry)
+    }
+
+    /// Ports whose counters cannot be right: node, port, reason.
+    pub fn doubted_counters<'a>(&self, all: impl Iterator<Item = [&'a str; 3]>) {
+        self.doubted_counters.reset();
+        all.for_each(|labels| self.doubted_counters.with_label_values(&labels).set(1));
+    }
+
+    /// Open incidents by kind; a kind that had some and has none stays, at zero.
+    pub fn incidents_open(&self, kinds: &BTreeMap<String, i64>) {
+        let mut all: BTreeMap<&str, i64> = kinds.iter().map(|(kind, n)| (kind.as_str(), *n)).collect();
+        let known = self.kinds.lock().iter().cloned().collect::<Vec<_>>();
+        known.iter().for_each(|kind| _ = all.entry(kind).or_insert(0));
+        for (kind, n) in all {
+            self.incidents_open.with_label_values(&[kind]).set(n);
+        }
+        self.kinds.lock().extend(kinds.keys().cloned());
+    }
+
+    /// Takes over the store's own numbers; call before reading.
+    pub fn observe_store(&self, stats: &Stats) {
+        for (gauge, read) in &self.store {
+            gauge.set(i64::try_from(read(stats)).unwrap_or(i64::MAX));
+        }
+        self.clock_off.set(stats.clock_off_ms / 1000);
+    }
+
+    /// Prometheus text format.
+    ///
+    /// # Errors
+    /// When a metric cannot be encoded.
+    pub fn text(&self) -> Result<String, prometheus::Error> {
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+
+    /// Name, labels and value of every series, histograms as `_bucket`, `_sum` and `_count`.
+    pub fn samples(&self) -> Vec<OwnSample> {
+        let mut out = Vec::new();
+        for family in self.registry.gather() {
+            for metric in family.get_metric() {
+                let labels: Vec<(String, String)> =
+                    metric.get_label().iter().map(|l| (l.name().to_owned(), l.value().to_owned())).collect();
+                let mut put = |suffix: &str, extra: Option<String>, value: f64| {
+                    let mut labels = labels.clone();
+                    labels.extend(extra.map(|le| ("le".to_owned(), le)));
+                    out.push((format!("{}{suffix}", family.name()), labels, value));
+                };
+                match family.get_field_type() {
+                    prometheus::proto::MetricType::HISTOGRAM => {
+                        let h = metric.get_histogram();
+                        for b in h.get_bucket() {
+                            put("_bucket", Some(b.upper_bound().to_string()), b.cumulative_count() as f64);
+                        }
+                        put("_bucket", Some("+Inf".to_owned()), h.get_sample_count() as f64);
+                        put("_sum", None, h.get_sample_sum());
+                        put("_count", None, h.get_sample_count() as f64);
+                    }
+                    prometheus::proto::MetricType::COUNTER => put("", None, metric.get_counter().get_value()),
+                    _ => put("", None, metric.get_gauge().get_value()),
+                }
+            }
+        }
+        out
+    }
+
+    /// Name, kind (`counter` …) and help of each metric.
+    pub fn metadata(&self) -> Vec<(String, String, String)> {
+        let kind = |f: &prometheus::proto::MetricFamily| format!("{:?}", f.get_field_type()).to_lowercase();
+        self.registry.gather().iter().map(|f| (f.name().to_owned(), kind(f), f.help().to_owned())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declared_once_and_named_as_prometheus_wants() {
+        let t = Telemetry::new().unwrap();
+        t.samples.with_label_values(&["self"]).inc_by(3);
+        t.append_seconds.observe(0.003);
+        let names: Vec<String> = t.samples().into_iter().map(|s| s.0).collect();
+        assert!(names.iter().all(|n| n.starts_with("fabriclens_")), "{names:?}");
+        assert!(t.samples().contains(&(
+            "fabriclens_ingest_samples_total".to_owned(),
+            vec![("source".to_owned(), "self".to_owned())],
+            3.0
+        )));
+        let bucket = |le: &str| {
+            let labels = vec![("le".to_owned(), le.to_owned())];
+            t.samples()
+                .into_iter()
+                .find(|s| s.0 == "fabriclens_ingest_append_seconds_bucket" && s.1 == labels)
+                .unwrap()
+                .2
+        };
+        assert_eq!((bucket("0.002"), bucket("0.005"), bucket("+Inf")), (0.0, 1.0, 1.0));
+        assert!(t.text().unwrap().contains("# TYPE fabriclens_ingest_samples_total counter"));
+        t.query_seconds.with_label_values(&["query"]).observe(0.1);
+        let of = |name: &str| t.metadata().into_iter().find(|m| m.0 == name).map(|m| m.1);
+        assert_eq!(of("fabriclens_query_seconds").as_deref(), Some("histogram"));
+        assert_eq!(of("fabriclens_build_info").as_deref(), Some("gauge"));
+    }
+}

@@ -1,0 +1,323 @@
+//! Signals over time: the last few minutes, a stretch of them, and what was usual.
+
+use crate::baseline::reference::Baseline;
+use crate::baseline::removed_ports::RemovedPorts;
+use crate::baseline::window::Window;
+use crate::model::fabric::Fabric;
+use crate::model::frame::Frame;
+use crate::model::signal::Signal;
+use crate::signals::table::{ALL, LOOK_BACK};
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Ticks that are kept.
+const KEPT: usize = 128;
+/// Ticks that tell what is usual.
+const USUAL: usize = 60;
+
+/// The last frames, and those among them and before that tell what is usual.
+#[derive(Default)]
+pub struct History {
+    frames: VecDeque<Arc<Frame>>,
+    /// Of each port's link, bytes a second, as last told: it comes seldom. 0 where it never was.
+    rates: Vec<f64>,
+    calm: VecDeque<Arc<Frame>>,
+    /// Grows with each frame that becomes usual.
+    calmed: u64,
+    /// What is usual, and of which calm and jobs: it holds for a second, or as long as trouble lasts. By what is known.
+    baseline: ((u64, u64), HashMap<usize, Arc<Baseline>>),
+    /// The same where trouble elsewhere stops nothing, and of which last instant and jobs.
+    there: Option<((i64, u64), Arc<Baseline>)>,
+}
+
+impl History {
+    /// Takes a frame; the oldest leaves. The frame of `lag` ticks ago becomes usual, if it is not of before `calm_ns`.
+    pub fn push(&mut self, frame: Frame, lag: usize, calm_ns: i64) {
+        if self.frames.len() == KEPT {
+            self.frames.pop_front();
+        }
+        let (time_ns, rates) = (frame.time_ns, ALL.iter().filter(|row| row.is_rate()).map(|row| row.signal));
+        let told: Vec<(Signal, usize, f64)> = rates.flat_map(|signal| frame.values_of(signal)).collect();
+        self.frames.push_back(Arc::new(frame));
+        told.into_iter().for_each(|(signal, port, value)| self.fill(time_ns, signal, port, value));
+        let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= calm_ns && !f.is_empty());
+        let next = past.filter(|f| self.calm.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
+        if let Some(frame) = next {
+            self.add_baseline_frame(frame);
+        }
+    }
+
+    /// Takes back, of the last frames, the rates of ports whose counters leapt, and returns these ports. Where counters stood
+    /// still before, what came at once belongs to that time.
+    pub fn correct_glitches(&mut self, ticks: usize) -> Vec<usize> {
+        let mut ports = Vec::new();
+        for at in self.frames.len().saturating_sub(ticks)..self.frames.len() {
+            for (_, port, rate) in self.frames[at].values_of(Signal::Rate) {
+                if self.rates.len() <= port {
+                    self.rates.resize(port + 1, 0.0);
+                }
+                self.rates[port] = rate;
+            }
+            for (port, times) in self.frames[at].implausible_rates(&self.rates) {
+                let still = |k: &usize| {
+                    let moved = |signal| self.frames[at - k].get(signal, port);
+                    [Signal::Tx, Signal::Rx].iter().all(|signal| moved(*signal).is_some_and(|rate| rate <= 0.0))
+                };
+                let before = (1..=at).take_while(still).count();
+                self.spread_rate(if times <= (before + 1) as f64 { at - before } else { at }, at, port);
+                ports.push(port);
+            }
+        }
+        ports
+    }
+
+    /// Gives the rates of a port in one frame to all from an earlier one on; to none if there is no earlier one.
+    fn spread_rate(&mut self, since: usize, at: usize, port: usize) {
+        for row in ALL.iter().filter(|row| row.is_rate()) {
+            let Some(rate) = self.frames[at].get(row.signal, port) else { continue };
+            let parts: Vec<(usize, f64)> = self.frames[at].priority_values(row.signal, port).collect();
+            let each = |rate: f64| if since < at { rate / (at - since + 1) as f64 } else { f64::NAN };
+            for time_ns in (since..=at).map(|k| self.frames[k].time_ns).collect::<Vec<_>>() {
+                if let Some(frame) = self.at(time_ns) {
+                    frame.set(row.signal, port, each(rate));
+                    parts.iter().for_each(|(of, part)| frame.set_priority(row.signal, *of, port, each(*part)));
+                }
+            }
+        }
+    }
+
+    /// These ports are gone: what was measured of them is nothing of those that have their numbers next.
+    pub fn remove_ports(&mut self, gone: &mut RemovedPorts) {
+        self.frames.iter_mut().chain(&mut self.calm).for_each(|frame| *frame = gone.frame(frame));
+        for port in &gone.ports {
+            if let Some(rate) = self.rates.get_mut(*port) {
+                *rate = 0.0;
+            }
+        }
+        (self.baseline, self.there) = Default::default();
+    }
+
+    /// A frame of before that is known to be calm.
+    pub fn add_baseline_frame(&mut self, frame: Arc<Frame>) {
+        if self.calm.len() == USUAL {
+            self.calm.pop_front();
+        }
+        self.calm.push_back(frame);
+        self.calmed += 1;
+    }
+
+    /// The frame of an instant, if there is one: data that comes late belongs to it.
+    pub fn at(&mut self, time_ns: i64) -> Option<&mut Frame> {
+        let at = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns).ok()?;
+        let frame = Arc::make_mut(self.frames.get_mut(at)?);
+        frame.clear_cache();
+        Some(frame)
+    }
+
+    /// A rate that begins with the last sample before it is that of the frames between, which have none, as well.
+    pub fn fill(&mut self, time_ns: i64, signal: Signal, port: usize, rate: f64) {
+        let Ok(at) = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns) else { return };
+        let missing = |k: &usize| self.frames[at - k].get(signal, port).is_none();
+        let gap = (1..=at.min(LOOK_BACK as usize)).take_while(missing).count();
+        // Without a sample before there is no rate over them.
+        if gap == at || gap >= LOOK_BACK as usize {
+            return;
+        }
+        let parts: Vec<(usize, f64)> = self.frames[at].priority_values(signal, port).collect();
+        for k in 1..=gap {
+            if let Some(frame) = self.at(self.frames[at - k].time_ns) {
+                frame.set(signal, port, rate);
+                parts.iter().for_each(|(of, part)| frame.set_priority(signal, *of, port, *part));
+            }
+        }
+    }
+
+    /// The newest, Unix nanoseconds.
+    pub fn now_ns(&self) -> i64 {
+        self.frames.back().map_or(0, |f| f.time_ns)
+    }
+
+    /// Which are the last frames that are not of before an instant.
+    pub fn span_since(&self, ticks: usize, time_ns: i64) -> Range<usize> {
+        let begin = self.frames.partition_point(|f| f.time_ns < time_ns);
+        begin.max(self.frames.len().saturating_sub(ticks))..self.frames.len()
+    }
+
+    /// Which are those from one instant until before another.
+    pub fn span_between(&self, from_ns: i64, to_ns: i64) -> Range<usize> {
+        let at = |time_ns: i64| self.frames.partition_point(|f| f.time_ns < time_ns);
+        at(from_ns).min(at(to_ns))..at(to_ns)
+    }
+
+    /// Whether any of these before an instant (Unix ns) came when it had been judged long since.
+    pub fn has_late_frames(&self, span: Range<usize>, before_ns: i64) -> bool {
+        self.frames.range(span).any(|frame| frame.late && frame.time_ns < before_ns)
+    }
+
+    /// These frames.
+    pub fn window(&self, span: Range<usize>) -> Window {
+        Window::new(self.frames.range(span).cloned().collect())
+    }
+
+    /// The last frames that are not of before an instant.
+    pub fn last_since(&self, ticks: usize, time_ns: i64) -> Window {
+        self.window(self.span_since(ticks, time_ns))
+    }
+
+    /// The frames from one instant until before another.
+    pub fn between(&self, from_ns: i64, to_ns: i64) -> Window {
+        self.window(self.span_between(from_ns, to_ns))
+    }
+
+    /// Seconds from one frame to the next: the shortest lately, because some may be missing.
+    pub fn step_s(&self) -> f64 {
+        let steps = self.frames.iter().zip(self.frames.iter().skip(1)).map(|(a, b)| b.time_ns - a.time_ns);
+        steps.min().map_or(1.0, |ns| ns as f64 / 1e9)
+    }
+
+    /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
+    pub fn baseline(&mut self, fabric: &Fabric, fresh_ns: i64) -> Arc<Baseline> {
+        let of = (self.calmed, fabric.revision());
+        if self.baseline.0 != of {
+            self.baseline = (of, HashMap::new());
+        }
+        let fresh = self.calm.iter().filter(|frame| frame.time_ns >= fresh_ns).count();
+        let any = self.baseline.1.values().next().cloned();
+        let calm = || Window::new(self.calm.iter().cloned().collect());
+        let new =
+            || Arc::new(any.map_or_else(|| Baseline::of(calm(), fabric, fresh_ns), |baseline| baseline.known(fresh)));
+        self.baseline.1.entry(fresh).or_insert_with(new).clone()
+    }
+
+    /// What is usual where nothing has been wrong since an instant (Unix ns), although it may be elsewhere: the last frames but
+    /// for `lag`. Where these are fewer, or something was wrong, what is usual for all; `fresh_ns` as there.
+    pub fn local_baseline(&mut self, fabric: &Fabric, lag: usize, since_ns: i64, fresh_ns: i64) -> Arc<Baseline> {
+        let mut recent: Vec<Arc<Frame>> = self.frames.iter().rev().skip(lag).cloned().collect();
+        recent.retain(|frame| !frame.is_empty());
+        recent.truncate(USUAL);
+        recent.reverse();
+        let (first, last) = (recent.first().map(|f| f.time_ns), recent.last().map(|f| f.time_ns));
+        let stopped = self.calm.back().is_some_and(|calm| Some(calm.time_ns) < last);
+        let Some(last) = last.filter(|_| stopped && recent.len() >= self.calm.len() && first >= Some(since_ns)) else {
+            return self.baseline(fabric, fresh_ns);
+        };
+        let of = (last, fabric.revision());
+        if let Some((_, baseline)) = self.there.as_ref().filter(|(known, _)| *known == of) {
+            return baseline.clone();
+        }
+        let baseline = Baseline::of(Window::new(recent), fabric, i64::MIN);
+        self.there.insert((of, Arc::new(baseline))).1.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::frame::Column;
+    use crate::model::ports::Ports;
+    use crate::model::topology::Topology;
+
+    #[test]
+    fn what_is_usual_of_few_ports_is_as_it_was_and_of_others_nothing() {
+        let mut history = History::default();
+        for second in 0..40 {
+            let mut frame = Frame::new(second * 1_000_000_000);
+            (0..300).for_each(|port| frame.set(Signal::Tx, port, (port * 2) as f64 + second as f64));
+            history.push(frame, 1, i64::MIN);
+        }
+        let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
+        let all = history.baseline(&fabric, 0);
+        assert!(Arc::ptr_eq(&all, &history.baseline(&fabric, 0)), "it is worked out once");
+        history.push(Frame::new(40_000_000_000), 1, i64::MIN);
+        assert!(!Arc::ptr_eq(&all, &history.baseline(&fabric, 0)), "one more frame is usual");
+        let few = all.only(&[7, 130]);
+        assert_eq!((few.fresh, few.window.ticks()), (all.fresh, all.window.ticks()));
+        for port in [0, 6, 7, 8, 129, 130, 299, 300] {
+            let kept = [7, 130].contains(&port);
+            let of =
+                |baseline: &Baseline| (baseline.window.mean(Signal::Tx, port), baseline.window.max(Signal::Tx, port));
+            assert_eq!(of(&few), if kept { of(&all) } else { (None, None) }, "{port}");
+        }
+        let stretches = few.window.frames().iter().flat_map(|f| &f.columns).flat_map(Column::stretches).count();
+        assert_eq!(stretches, 2 * few.window.ticks(), "what is not kept takes no room");
+    }
+
+    #[test]
+    fn means_are_the_same_whatever_is_known_of_the_last_frames() {
+        let mut history = History::default();
+        for second in 0..30_i64 {
+            let mut frame = Frame::new(second * 1_000_000_000);
+            for port in (0..300).filter(|port| !(port + second as usize).is_multiple_of(7)) {
+                frame.set(Signal::Tx, port, (port as i64 * second) as f64);
+                frame.set(Signal::PauseRx, port, 0.5);
+                if port % 2 == 0 && second > 20 {
+                    frame.set_priority(Signal::PauseRx, 3, port, 0.5);
+                }
+            }
+            history.push(frame, 1, i64::MIN);
+        }
+        let shortest = Arc::new(history.window(25..30));
+        let shorter = Arc::new(history.window(18..30).with_suffix(Some(shortest)));
+        let (plain, known) = (history.window(3..30), history.window(3..30).with_suffix(Some(shorter)));
+        for port in 0..400 {
+            let of = |window: &Window| {
+                let mean = |signal| window.mean(signal, port).map(|mean| (mean * 1e6).round());
+                (
+                    mean(Signal::Tx),
+                    mean(Signal::PauseRx),
+                    window.priority_mean(Signal::PauseRx, 3, port).map(|m| (m * 1e6).round()),
+                )
+            };
+            assert_eq!(of(&plain), of(&known), "{port}");
+        }
+        assert_eq!(plain.priority_mean(Signal::PauseRx, 3, 2).map(|m| m > 0.1 && m < 0.2), Some(true), "of all frames");
+    }
+
+    #[test]
+    fn a_port_that_moved_more_than_its_link_can_was_not_measured() {
+        let moved = |rates: [f64; 5]| {
+            let mut history = History::default();
+            for (second, rate) in rates.into_iter().enumerate() {
+                let mut frame = Frame::new(second as i64 * 1_000_000_000);
+                for port in 0..2 {
+                    let leaps = if port == 0 { rate } else { 11.0 };
+                    [Signal::Tx, Signal::Rx, Signal::CnpRx].iter().for_each(|signal| frame.set(*signal, port, leaps));
+                    frame.set(Signal::Queue, port, 7.0);
+                    if second == 0 {
+                        frame.set(Signal::Rate, port, 10.0);
+                    }
+                }
+                history.push(frame, 20, i64::MIN);
+                history.correct_glitches(2);
+            }
+            assert!(history.frames.iter().all(|f| f.get(Signal::Queue, 0) == Some(7.0)), "it is no rate");
+            assert!(history.frames.iter().all(|f| f.get(Signal::Tx, 1) == Some(11.0)), "nor that port");
+            [Signal::Tx, Signal::CnpRx].map(|s| history.frames.iter().map(|f| f.get(s, 0)).collect::<Vec<_>>())
+        };
+        let one = vec![Some(11.0), Some(11.0), Some(12.0), Some(12.0), Some(11.0)];
+        assert_eq!(moved([11.0, 11.0, 30.0, 12.0, 11.0]), [one.clone(), one], "not measured: as in the frame after it");
+        let late = vec![Some(11.0), Some(10.0), Some(10.0), Some(10.0), Some(11.0)];
+        assert_eq!(moved([11.0, 0.0, 0.0, 30.0, 11.0]), [late.clone(), late], "it moved that while they stood still");
+        let more = vec![Some(11.0), Some(0.0), Some(0.0), Some(11.0), Some(11.0)];
+        assert_eq!(moved([11.0, 0.0, 0.0, 99.0, 11.0]), [more.clone(), more], "nor can it have moved that");
+    }
+
+    #[test]
+    fn a_rate_over_several_frames_is_that_of_each() {
+        let mut history = History::default();
+        let mut push = |second: i64, rate: Option<f64>| {
+            let mut frame = Frame::new(second * 1_000_000_000);
+            rate.into_iter().for_each(|rate| frame.set(Signal::Tx, 0, rate));
+            frame.set(Signal::Queue, 0, 7.0);
+            history.push(frame, 20, i64::MIN);
+        };
+        // The first sample has no rate, nor does what comes after a long silence.
+        let told = [None, Some(4.0), None, None, Some(1.0), None, None, None, None, None, Some(9.0)];
+        told.iter().enumerate().for_each(|(second, rate)| push(second as i64, *rate));
+        let rates: Vec<Option<f64>> = history.frames.iter().map(|f| f.get(Signal::Tx, 0)).collect();
+        let ones = [Some(1.0); 3];
+        assert_eq!(rates[..5], [&[None, Some(4.0)][..], &ones].concat());
+        assert_eq!(rates[5..], [None, None, None, None, None, Some(9.0)]);
+    }
+}

@@ -1,0 +1,153 @@
+//! A window of consecutive frames, with sums per signal and port worked out once.
+
+use crate::model::fabric::Fabric;
+use crate::model::frame::{Column, Frame};
+use crate::model::priority::{COLUMNS, column, whole};
+use crate::model::signal::Signal;
+use std::sync::{Arc, OnceLock};
+
+/// Consecutive frames. Means are worked out once, for all ports: every detector asks for them.
+#[derive(Clone, Debug)]
+pub struct Window {
+    frames: Vec<Arc<Frame>>,
+    totals: Vec<OnceLock<Totals>>,
+    /// Some of its last frames, of which more is known already.
+    end: Option<Arc<Window>>,
+}
+
+/// Of a column: sums, and of how many values each is, by port.
+type Totals = (Box<[f64]>, Box<[u32]>);
+
+impl Default for Window {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl Window {
+    pub(crate) fn new(frames: Vec<Arc<Frame>>) -> Self {
+        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None }
+    }
+
+    /// The same, whose last frames are these.
+    #[must_use]
+    pub(crate) fn with_suffix(self, end: Option<Arc<Window>>) -> Self {
+        Self { end, ..self }
+    }
+
+    /// In the order of time.
+    pub fn frames(&self) -> &[Arc<Frame>] {
+        &self.frames
+    }
+
+    /// How many frames.
+    pub fn ticks(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Of these ports only.
+    #[must_use]
+    pub fn only(&self, ports: &[usize]) -> Self {
+        Self::new(self.frames.iter().map(|frame| Arc::new(frame.only(ports))).collect())
+    }
+
+    /// With other frames of the same instants.
+    #[must_use]
+    pub fn map(&self, other: impl FnMut(&Arc<Frame>) -> Arc<Frame>) -> Self {
+        Self::new(self.frames.iter().map(other).collect())
+    }
+
+    /// Its last frames.
+    #[must_use]
+    pub fn last(&self, ticks: usize) -> Self {
+        Self::new(self.frames[self.frames.len().saturating_sub(ticks)..].to_vec())
+    }
+
+    /// First and last instant, Unix nanoseconds.
+    pub fn time_range_ns(&self) -> [i64; 2] {
+        [self.frames.first(), self.frames.last()].map(|f| f.map_or(0, |f| f.time_ns))
+    }
+
+    /// Values of a signal, those that were measured.
+    pub fn values(&self, signal: Signal, port: usize) -> impl Iterator<Item = f64> + '_ {
+        self.frames.iter().filter_map(move |f| f.get(signal, port))
+    }
+
+    /// Their mean; `None` if nothing was measured.
+    pub fn mean(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.mean_of(signal as usize, port)
+    }
+
+    /// What of that mean is one priority's; `None` if nothing is.
+    pub fn priority_mean(&self, signal: Signal, priority: usize, port: usize) -> Option<f64> {
+        self.mean_of(column(signal, priority)?, port).filter(|mean| *mean > 0.0)
+    }
+
+    fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
+        let (sums, counts) = self.totals(column);
+        // A part is kept where there is any: where the whole was measured and no part is, it was none.
+        let sum = sums.get(port)?;
+        let counts = whole(column).map_or(counts, |whole| &self.totals(whole as usize).1);
+        let count = counts.get(port).copied().filter(|count| *count > 0)?;
+        Some(sum / f64::from(count))
+    }
+
+    fn totals(&self, column: usize) -> &Totals {
+        self.totals[column].get_or_init(|| self.total(column))
+    }
+
+    fn total(&self, column: usize) -> Totals {
+        let end = self.end.as_ref().map(|end| (end.ticks(), end.totals(column)));
+        let before = self.ticks() - end.map_or(0, |(ticks, _)| ticks);
+        let columns = || self.frames[..before].iter().map(|frame| &frame.columns[column]);
+        let (mut sums, mut counts) = end.map_or_else(Default::default, |(_, (s, c))| (s.to_vec(), c.to_vec()));
+        let ports = columns().map(Column::ports).fold(sums.len(), usize::max);
+        sums.resize(ports, 0.0);
+        counts.resize(ports, 0);
+        for (first, values) in columns().flat_map(Column::stretches) {
+            for ((sum, count), value) in sums[first..].iter_mut().zip(&mut counts[first..]).zip(values) {
+                let measured = !value.is_nan();
+                *sum += if measured { f64::from(*value) } else { 0.0 };
+                *count += u32::from(measured);
+            }
+        }
+        (sums.into(), counts.into())
+    }
+
+    /// The last of them; `None` if nothing was measured. Most ports have no value of most signals, and the mean knows.
+    pub fn last_value(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.mean(signal, port)?;
+        self.frames.iter().rev().find_map(|f| f.get(signal, port))
+    }
+
+    /// The highest of them; `None` if nothing was measured.
+    pub fn max(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.values(signal, port).reduce(f64::max)
+    }
+
+    /// Bytes a second that the ports of a job receive and send together, by tick since it began, without what was sent again
+    /// or came out of sequence; ticks without any are left out.
+    pub fn load(&self, fabric: &Fabric, job: usize) -> Vec<f64> {
+        let since_ns = fabric.jobs[job].since_ns;
+        let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
+        frames.map(|f| f.job_loads(fabric)[job]).filter(|load| !load.is_nan()).collect()
+    }
+
+    /// The same of some ports.
+    pub fn load_of_ports(&self, ports: &[usize], since_ns: i64) -> Vec<f64> {
+        let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
+        frames.map(|f| f.load(ports)).filter(|load| !load.is_nan()).collect()
+    }
+
+    /// Whether all that a port counts stood still for so many ticks in a row: it moved nothing, is not down, and nobody kept it
+    /// from that.
+    pub fn stalled(&self, port: usize, ticks: usize) -> bool {
+        const MOVES: [Signal; 4] = [Signal::Tx, Signal::Rx, Signal::PauseRx, Signal::XmitWait];
+        let still = |f: &Arc<Frame>| {
+            f.get(Signal::Tx, port).is_some()
+                && f.get(Signal::Up, port) != Some(0.0)
+                && MOVES.iter().all(|s| f.get(*s, port).is_none_or(|rate| rate <= 0.0))
+        };
+        self.frames.windows(ticks).any(|frames| frames.iter().all(still))
+    }
+}

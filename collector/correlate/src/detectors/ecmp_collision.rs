@@ -1,0 +1,112 @@
+//! Flows that share one of several equal links out of a leaf while the others idle: the leaf sends no more than before,
+//! one of its uplinks got more and a larger part of it, and somebody loses.
+
+use crate::detectors::context::DetectorContext;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::thresholds::thresholds;
+use crate::model::finding::Finding;
+use crate::model::frame::Frame;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::signal::Signal;
+use crate::model::stats::mean;
+use crate::model::topology::Role;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "ecmp_collision",
+    warm_up_s: 20.0,
+    baseline_s: 40.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
+    /// how much a link's part of its leaf's traffic must have grown
+    SHIFT = "ecmp_collision.shift", 0.1, "share of leaf";
+    /// the same, of what it was
+    TIMES = "ecmp_collision.times", 1.35, "times usual";
+    /// of what it carried itself: flows that came to it bring their bytes, or somebody else merely carries less
+    MORE = "ecmp_collision.more", 1.2, "times usual";
+    /// how much more it must be than it ever was in a stretch as long
+    BEYOND = "ecmp_collision.beyond", 0.03, "share of leaf";
+    /// of what was usual: a leaf that sends more has more to do, and no collision
+    SAME = "ecmp_collision.same", 1.15, "times usual";
+    /// of the most it ever moved: a job that moves so much more is why, and no collision
+    LOUD = "ecmp_collision.loud", 1.3, "times";
+    /// what somebody must have lost
+    LOSS = "ecmp_collision.loss", 0.05, "share of usual bytes";
+}
+
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let fabric = ctx.fabric;
+    let leaves = ctx.domain.nodes.iter().copied().filter(|n| fabric.topology.nodes[*n].role == Role::Leaf);
+    let mut found: Vec<Collision> = leaves.filter_map(|leaf| judge(ctx, leaf)).collect();
+    found.sort_by(|a, b| b.grown.total_cmp(&a.grown));
+    // Who loses at one leaf sends less at its others too: there it is no second collision.
+    let mut lose = BTreeSet::new();
+    found.retain(|one| {
+        let is_first = one.lose.is_disjoint(&lose);
+        lose.extend(one.lose.iter().copied());
+        is_first
+    });
+    found.into_iter().map(|one| one.finding).collect()
+}
+
+struct Collision {
+    finding: Finding,
+    /// The link's part of the leaf's traffic, by this.
+    grown: f64,
+    /// Jobs of the leaf.
+    lose: BTreeSet<usize>,
+}
+
+fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
+    let fabric = ctx.fabric;
+    let limit = |row| ctx.threshold(row);
+    let up = |port: &usize| fabric.peer_node(*port).is_some_and(|n| fabric.topology.nodes[n].role != Role::Host);
+    let ports: Vec<usize> = fabric.ports.of_node(leaf).iter().copied().filter(up).collect();
+    let (now, baseline) =
+        (ctx.sum(Signal::Tx, ports.iter().copied()), ctx.baseline_sum(Signal::Tx, ports.iter().copied()));
+    if ports.len() < 2 || now <= 0.0 || baseline <= 0.0 || now > limit(&SAME) * baseline {
+        return None;
+    }
+    let shift = |port: usize| Some(ctx.mean(Signal::Tx, port)? / now - ctx.baseline_mean(Signal::Tx, port)? / baseline);
+    let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (sent, before) = (ctx.mean(Signal::Tx, port)?, ctx.baseline_mean(Signal::Tx, port)?);
+    if grown < limit(&SHIFT) || sent < limit(&MORE) * before {
+        return None;
+    }
+    // Parts differ from one stretch to the next as jobs take turns.
+    let part = |stretch: &[Arc<Frame>]| {
+        let sent = |p: &usize| mean(stretch.iter().filter_map(|f| f.get(Signal::Tx, *p)));
+        Some(sent(&port)? / ports.iter().filter_map(sent).sum::<f64>())
+    };
+    let long = ctx.window.ticks().min(ctx.baseline.window.ticks() / 2).max(1);
+    let highest = ctx.baseline.window.frames().windows(long).filter_map(part).fold(0.0, f64::max);
+    let is = part(ctx.window.frames())?;
+    // Whose flows leave this leaf.
+    let own = || {
+        ctx.slowdowns().filter(|(job, _)| fabric.jobs[*job].ports.iter().any(|p| fabric.peer_node(*p) == Some(leaf)))
+    };
+    let loud = own().any(|(_, slowdown)| slowdown.ratio >= limit(&LOUD) * slowdown.peak);
+    let lose: BTreeSet<usize> =
+        own().filter(|(_, slowdown)| slowdown.lost_more_than(limit(&LOSS))).map(|(job, _)| job).collect();
+    if is < limit(&TIMES) * before / baseline || is < highest + limit(&BEYOND) || loud || lose.is_empty() {
+        return None;
+    }
+    let evidence = evidence(ctx, Signal::Tx, port, sent, limit(&MORE) * before);
+    let text = format!(
+        "{} carries {} more of what its leaf sends than before, although the leaf sends no more: flows share it while links \
+         beside it have room.",
+        name(ctx, port),
+        percent(grown)
+    );
+    let link = fabric.ports.list[port].link?;
+    let finding = Finding::new(IncidentKind::EcmpCollision, LocationId::Link(link), 0.75, evidence, text);
+    Some(Collision { finding, grown, lose })
+}

@@ -1,0 +1,194 @@
+//! A NIC that holds its switch back. A host forwards nothing, so a host that pauses is a root: either it does not drain
+//! what it gets (`slow_receiver`), or it pauses without need (`pfc_storm`).
+//!
+//! The two look alike in time paused. What tells them: a receiver that is slow has a full buffer when it pauses, and takes
+//! the pause back as soon as there is room, so one frame stands for a short time. A storm repeats the longest pause. A NIC
+//! with stall prevention says by itself that its pause is a storm.
+
+use crate::detectors::context::DetectorContext;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::pcie;
+use crate::detectors::thresholds::thresholds;
+use crate::model::finding::{Evidence, Finding};
+use crate::model::frame::Frame;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::priority::Priorities;
+use crate::model::signal::Signal;
+use crate::model::stats::mean;
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "host_pause",
+    warm_up_s: 3.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
+    /// from here on a NIC's pause is more than a hiccup
+    HELD = "host_pause.held", 0.01, "share of time";
+    /// the same where a driver counts frames and no time: each is taken for the longest pause, so this is the most it can be
+    ESTIMATED = "host_pause.held_estimated", 0.1, "share of time";
+    /// samples that it must last
+    SAMPLES = "host_pause.samples", 2.0, "samples";
+    /// nothing gets through: a storm, if nothing is received (SONiC's watchdog: 0.99, formerly 0.8)
+    DEAD = "host_pause.dead", 0.95, "share of time";
+    /// of the longest pause: what a frame comes to that is never taken back
+    LONG = "host_pause.long", 0.8, "share of 65,535 quanta";
+    /// in a NIC's buffer: above, it has something to drain
+    FILLED = "host_pause.filled", 16_384.0, "bytes";
+    /// of its link: what a NIC receives at most while it stands still
+    STILL = "host_pause.still", 0.02, "share of rate";
+}
+
+/// Quanta of the longest pause that one frame asks for, times bits in one.
+const LONGEST_BITS: f64 = 65_535.0 * 512.0;
+
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let of = |port| {
+        let events = storm_events(ctx, port);
+        let judged = judge(ctx, port, events.is_some());
+        events.into_iter().chain(judged)
+    };
+    ctx.host_ports().flat_map(of).collect()
+}
+
+/// What the NIC itself calls a storm.
+fn storm_events(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
+    let events = |signal| Some(ctx.mean(signal, port)? * ctx.seconds()).filter(|n| *n > 0.0);
+    let (signal, events, sure, what) = match (events(Signal::StormErrors), events(Signal::StormWarnings)) {
+        (Some(n), _) => (Signal::StormErrors, n, 0.98, "found itself pausing without end, and stopped that by force"),
+        (None, Some(n)) => (Signal::StormWarnings, n, 0.7, "warns that it pauses for too long without a break"),
+        (None, None) => return None,
+    };
+    let began = ctx.first_time(|f| f.get(signal, port).is_some_and(|n| n > 0.0));
+    let evidence = evidence(ctx, signal, port, events, 0.0);
+    let text = format!("{} {what}: its own storm events tell.", name(ctx, port));
+    let which = ctx.priorities(Signal::PauseTx, port, ctx.threshold(&HELD));
+    Some(
+        Finding::new(IncidentKind::PfcStorm, LocationId::Port(port), sure, evidence, text)
+            .in_priorities(which)
+            .began_at(began),
+    )
+}
+
+/// Share of time for which a port kept its peer from sending: as measured at either end, or at most.
+struct Held {
+    /// The switch's port, if traffic shows that the two are wired to each other; a file may be of yesterday.
+    peer: Option<usize>,
+    estimated: bool,
+    least: f64,
+    /// Seconds that the longest pause of one frame lasts.
+    longest: Option<f64>,
+}
+
+impl Held {
+    fn new(ctx: &DetectorContext<'_>, port: usize) -> Option<Self> {
+        let longest = ctx.line_rate(port).map(|rate| LONGEST_BITS / (rate * 8.0));
+        let peer = ctx.confirmed_peer(port);
+        let felt = peer.and_then(|peer| ctx.mean(Signal::PauseRx, peer));
+        let estimated = ctx.mean(Signal::PauseTx, port).is_none() && felt.is_none();
+        if estimated && (longest.is_none() || ctx.mean(Signal::PauseFrames, port).is_none()) {
+            return None;
+        }
+        let least = ctx.threshold(if estimated { &ESTIMATED } else { &HELD });
+        // Who was not kept from sending knows: what the NIC says is wrong.
+        felt.is_none_or(|share| share >= least).then_some(Self { peer, estimated, least, longest })
+    }
+
+    fn share(&self, frame: &Frame, port: usize) -> Option<f64> {
+        if self.estimated {
+            return Some((frame.largest_priority(Signal::PauseFrames, port)? * self.longest?).min(1.0));
+        }
+        // A broken NIC may pause and not count it.
+        let felt = self.peer.and_then(|peer| frame.get(Signal::PauseRx, peer));
+        felt.into_iter().chain(frame.get(Signal::PauseTx, port)).reduce(f64::max)
+    }
+
+    fn holds(&self, frame: &Frame, port: usize) -> bool {
+        self.share(frame, port).is_some_and(|share| share >= self.least)
+    }
+
+    /// In which priorities, by the counter that tells it.
+    fn priorities(&self, ctx: &DetectorContext<'_>, signal: Signal, at: usize) -> Priorities {
+        let each = if self.estimated { self.longest.unwrap_or(0.0) } else { 1.0 };
+        ctx.priorities(signal, at, self.least / each)
+    }
+
+    /// The counter that tells it, and whose.
+    fn told(&self, ctx: &DetectorContext<'_>, port: usize) -> (Signal, usize) {
+        let counts = ctx.mean(Signal::PauseTx, port).is_some_and(|share| share >= self.least);
+        match self.peer {
+            _ if self.estimated => (Signal::PauseFrames, port),
+            Some(peer) if !counts => (Signal::PauseRx, peer),
+            _ => (Signal::PauseTx, port),
+        }
+    }
+}
+
+fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding> {
+    let how = Held::new(ctx, port)?;
+    let frames = || ctx.window.frames().iter();
+    let held = mean(frames().filter_map(|f| how.share(f, port)))?;
+    let samples = frames().filter(|f| how.holds(f, port)).count();
+    if held < how.least || (samples as f64) < ctx.threshold(&SAMPLES) {
+        return None;
+    }
+    let (signal, at) = how.told(ctx, port);
+    let which = how.priorities(ctx, signal, at);
+    let (storm, sure, cause) = is_storm(ctx, port, &how, held, warns);
+    let (kind, what) = if storm {
+        (IncidentKind::PfcStorm, "without need: what it got did not fill its buffer")
+    } else {
+        (IncidentKind::SlowReceiver, "because it does not drain what it gets")
+    };
+    let began = ctx.first_time(|f| how.holds(f, port));
+    let mut own = evidence(ctx, signal, at, held, how.least);
+    let (most, sure) = if how.estimated { ("at most (estimated from frames) ", sure - 0.2) } else { ("", sure) };
+    if how.estimated {
+        "estimated_pause_share".clone_into(&mut own.metric);
+    }
+    let text = format!(
+        "{} pauses its switch{} {most}{} of the time, {what}.",
+        name(ctx, port),
+        which.words(),
+        percent(held.min(1.0))
+    );
+    let found = Finding::new(kind, LocationId::Port(port), sure, own, text).in_priorities(which).began_at(began);
+    let found = cause.into_iter().fold(found, Finding::with_evidence);
+    Some(if storm { found } else { pcie::refine(ctx, port, found) })
+}
+
+/// Whether a NIC pauses without need (it may warn of that itself), how sure that is, and what tells the two apart.
+fn is_storm(ctx: &DetectorContext<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64, Vec<Evidence>) {
+    let rate = ctx.line_rate(port).unwrap_or(f64::NAN);
+    // A NIC that counts none of its pauses tells nothing of them.
+    let (signal, at) = how.told(ctx, port);
+    let counted = |of| ctx.mean_in_priority(Signal::PauseFrames, port, of).filter(|n| *n > 0.0);
+    let frames = counted(ctx.dominant_priority(signal, at)).unwrap_or(f64::NAN);
+    // Of the longest pause: what one frame came to. An estimate has that built in, and tells nothing.
+    let each = if how.estimated { f64::NAN } else { held / frames / how.longest.unwrap_or(f64::NAN) };
+    // While it pauses; before that it may have worked, also in a part of the first sample.
+    let all = ctx.window.frames();
+    let whole = || all.windows(2).filter(|pair| how.holds(&pair[0], port)).map(|pair| &pair[1]);
+    let paused = || whole().filter(|f| how.holds(f, port));
+    let share = mean(paused().filter_map(|f| how.share(f, port))).unwrap_or(f64::NAN);
+    let received = mean(paused().filter_map(|f| f.get(Signal::Rx, port))).unwrap_or(f64::NAN);
+    let dead = share >= ctx.threshold(&DEAD) && received < ctx.threshold(&STILL) * rate;
+    let fullest = ctx.window.max(Signal::QueueMax, port);
+    let filled = fullest.map(|bytes| bytes >= ctx.threshold(&FILLED));
+    let long = each >= ctx.threshold(&LONG);
+    let storm = filled != Some(true) && (long || dead || warns);
+    let buffer = fullest.map(|bytes| evidence(ctx, Signal::QueueMax, port, bytes, ctx.threshold(&FILLED)));
+    let frame = each.is_finite().then(|| Evidence {
+        metric: "pause_of_a_frame".to_owned(),
+        ..evidence(ctx, Signal::PauseFrames, port, each, ctx.threshold(&LONG))
+    });
+    let nothing = (storm && dead).then(|| evidence(ctx, Signal::Rx, port, received, ctx.threshold(&STILL) * rate));
+    let cause = buffer.into_iter().chain(frame).chain(nothing).collect();
+    (storm, if filled == Some(!storm) { 0.96 } else { 0.94 }, cause)
+}

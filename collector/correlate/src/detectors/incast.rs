@@ -1,0 +1,122 @@
+//! Many send to one: the port towards one host is full while that host takes all it gets.
+
+use crate::detectors::context::DetectorContext;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name};
+use crate::detectors::hold_signal::PAUSED;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::wait_graph::{CongestionRoot, congestion_roots};
+use crate::model::finding::{Evidence, Finding};
+use crate::model::frame::Frame;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::priority::Priorities;
+use crate::model::signal::Signal;
+use std::sync::Arc;
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "incast",
+    warm_up_s: 8.0,
+    baseline_s: 10.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
+    /// of the next longest queue towards a host: how much longer one must be to be the one
+    ALONE = "incast.alone", 3.0, "times the next";
+    /// of the longest queue towards a host: an uplink's that is so much longer is the narrower place
+    LONGER = "incast.longer", 2.0, "times";
+    /// of the next, and of what was usual: so many more marks tell it without any pause
+    FAR = "incast.far_alone", 10.0, "times the next";
+    /// share of what it gets that must be marked, seen from hosts alone
+    MARKED = "incast.marked", 0.2, "share of packets";
+    /// samples with so many marks, where nobody is paused: bursts of a few seconds are what traffic does
+    SAMPLES = "incast.samples", 4.0, "samples";
+    /// of what was usual: how many more marked packets the one gets, seen from hosts alone
+    MORE = "incast.more", 4.0, "times usual";
+}
+
+/// The port that too much is sent to, in which priorities, what tells it, and how sure that is.
+type Target = (usize, Priorities, Evidence, f64);
+
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let measured = ctx.switch_ports().any(|p| ctx.mean(Signal::Tx, p).is_some());
+    let targets = if measured { from_switches(ctx) } else { from_hosts(ctx).into_iter().collect() };
+    let found = |(port, which, evidence, sure): Target| {
+        let culprits: Vec<usize> = ctx.fabric.job_of(port).into_iter().collect();
+        let whose = culprits.first().map_or_else(String::new, |j| format!(" of {}", ctx.fabric.jobs[*j].id));
+        let text = format!(
+            "more is sent to {}{whose} than its link carries; it takes all it gets, and its switch pauses the senders{}.",
+            name(ctx, port),
+            which.words()
+        );
+        Finding::new(IncidentKind::Incast, LocationId::Port(port), sure, evidence, text)
+            .with_culprits(culprits)
+            .with_receivers(vec![port])
+            .in_priorities(which)
+    };
+    targets.into_iter().map(found).collect()
+}
+
+/// In each priority the host port behind the one long queue.
+fn from_switches(ctx: &DetectorContext<'_>) -> Vec<Target> {
+    let mut targets: Vec<Target> = Vec::new();
+    for (priority, congestion_roots) in congestion_roots(ctx) {
+        let Some((host, evidence)) = alone(ctx, &congestion_roots, priority) else { continue };
+        let which = Priorities::one(priority);
+        match targets.iter_mut().find(|(port, ..)| *port == host) {
+            Some((_, known, ..)) if known.is_unknown() => *known = which,
+            Some((_, known, ..)) if !which.is_unknown() => *known = known.union(which),
+            Some(_) => {}
+            None => targets.push((host, which, evidence, 0.9)),
+        }
+    }
+    targets
+}
+
+fn alone(
+    ctx: &DetectorContext<'_>,
+    congestion_roots: &[CongestionRoot],
+    priority: Option<usize>,
+) -> Option<(usize, Evidence)> {
+    let pauses = |host: usize| ctx.mean_in_priority(Signal::PauseTx, host, priority).unwrap_or(0.0);
+    let towards: Vec<(usize, f64)> = congestion_roots
+        .iter()
+        .filter_map(|t| Some((ctx.fabric.ports.list[t.port].peer.filter(|p| ctx.fabric.is_host(*p))?, t.queue)))
+        .filter(|(host, _)| pauses(*host) < ctx.threshold(&PAUSED))
+        .collect();
+    let alone = ctx.threshold(&ALONE);
+    let (host, queue) = *towards.first()?;
+    let next = towards.get(1).map_or(0.0, |t| t.1);
+    let egress = ctx.fabric.ports.list[host].peer?;
+    // An uplink with a longer queue that nobody holds back is the narrower place.
+    let longer = congestion_roots.first().is_some_and(|t| t.queue > ctx.threshold(&LONGER) * queue);
+    (queue > 0.0 && queue >= alone * next && !longer)
+        .then(|| (host, evidence(ctx, Signal::Queue, egress, queue, alone * next)))
+}
+
+/// The one that gets far more marked packets than all others, while switches pause senders.
+fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
+    let limit = |row| ctx.threshold(row);
+    let paused =
+        ctx.host_ports().any(|p| ctx.mean(Signal::PauseRx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED)));
+    let mut marked: Vec<(usize, f64)> =
+        ctx.host_ports().filter_map(|p| Some((p, ctx.mean(Signal::EcnRx, p)?))).collect();
+    marked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let ((host, most), next) = (*marked.first()?, marked.get(1).map_or(0.0, |m| m.1));
+    let baseline = ctx.baseline_mean(Signal::EcnRx, host).unwrap_or(0.0);
+    let own = ctx.mean(Signal::PauseTx, host).unwrap_or(0.0) < ctx.threshold(&PAUSED);
+    let alone = most >= limit(&ALONE) * next && most >= limit(&MORE) * baseline;
+    let share = most / ctx.mean(Signal::RxPackets, host).unwrap_or(f64::INFINITY);
+    let is_long = || {
+        let part = |f: &Frame| Some(f.get(Signal::EcnRx, host)? / f.get(Signal::RxPackets, host)?);
+        let marked = |f: &&Arc<Frame>| part(f).is_some_and(|part| part >= limit(&MARKED));
+        ctx.window.frames().iter().filter(marked).count() as f64 >= limit(&SAMPLES)
+    };
+    let far_alone = most >= limit(&FAR) * next && most >= limit(&FAR) * baseline && is_long();
+    (own && share >= limit(&MARKED) && (far_alone || (paused && alone)))
+        .then(|| (host, Priorities::UNKNOWN, evidence(ctx, Signal::EcnRx, host, most, limit(&ALONE) * next), 0.8))
+}

@@ -1,0 +1,192 @@
+//! Links that go down: one that is, one that flaps, and all links of a node at once, which is one event and not many.
+
+use crate::detectors::context::DetectorContext;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name};
+use crate::detectors::thresholds::thresholds;
+use crate::model::finding::{Evidence, Finding};
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::signal::Signal;
+use std::collections::HashSet;
+
+pub(super) const FLAP: Detector = Detector {
+    name: "link_flap",
+    warm_up_s: 120.0,
+    baseline_s: 0.0,
+    looks_back: true,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run: flap,
+};
+
+pub(super) const DOWN: Detector = Detector {
+    name: "link_down",
+    warm_up_s: 4.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run: down,
+};
+
+thresholds! {
+    /// samples in a row that a port must be down
+    SAMPLES = "link_down.samples", 2.0, "samples";
+    /// of a node's links: if so many are down at once, it is the node
+    WHOLE = "link_down.whole", 0.8, "share of links";
+    /// hosts, switches and links that go down together: more are one finding, because whatever it is, it is none of them
+    MANY = "link_down.many", 16.0, "places";
+    /// times that a link went down in ten minutes: it flaps
+    SHORT = "link_flap.in_10m", 3.0, "times";
+    /// the same in a day, if it did in the last ten minutes
+    DAY = "link_flap.in_24h", 5.0, "times";
+}
+
+/// A cable or, where none is known, a port.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Line {
+    port: usize,
+    link: Option<usize>,
+}
+
+/// Each link once, by its first port.
+fn lines(ctx: &DetectorContext<'_>) -> Vec<Line> {
+    let ports = ctx.fabric.ports.list.iter().enumerate();
+    let first = |(at, port): &(usize, &crate::model::ports::Port)| port.peer.is_none_or(|peer| *at < peer);
+    ports.filter(first).map(|(port, p)| Line { port, link: p.link }).collect()
+}
+
+fn ends(ctx: &DetectorContext<'_>, line: Line) -> impl Iterator<Item = usize> {
+    [Some(line.port), ctx.fabric.ports.list[line.port].peer].into_iter().flatten()
+}
+
+fn root(line: Line) -> LocationId {
+    line.link.map_or(LocationId::Port(line.port), LocationId::Link)
+}
+
+/// Whether a port was up at any time that is known.
+fn was_up(ctx: &DetectorContext<'_>, port: usize) -> bool {
+    let top = |stretch: &crate::baseline::window::Window| stretch.max(Signal::Up, port) == Some(1.0);
+    top(&ctx.baseline.window) || top(ctx.window)
+}
+
+/// Whether a port was up all the time, as nearly all are.
+fn always_up(ctx: &DetectorContext<'_>, port: usize) -> bool {
+    ctx.mean(Signal::Up, port) == Some(1.0)
+}
+
+/// Since when a port is down that was up.
+fn fell(ctx: &DetectorContext<'_>, port: usize) -> Option<i64> {
+    if always_up(ctx, port) {
+        return None;
+    }
+    let frames = || ctx.window.frames().iter().rev().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?)));
+    let down = frames().take_while(|(_, up)| *up == 0.0);
+    let (samples, began) = down.fold((0, None), |(n, _), (time, _)| (n + 1, Some(time)));
+    (f64::from(samples) >= ctx.threshold(&SAMPLES) && was_up(ctx, port)).then_some(began)?
+}
+
+fn down(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let fell_line =
+        |line: &Line| Some((*line, ends(ctx, *line).filter_map(|p| Some((p, fell(ctx, p)?))).min_by_key(|f| f.1)?));
+    let all = lines(ctx);
+    let mut fallen: Vec<(Line, (usize, i64))> = all.iter().filter_map(fell_line).collect();
+    let mut had = vec![0usize; ctx.fabric.topology.nodes.len()];
+    if fallen.len() > 1 {
+        for line in all.iter().filter(|l| ends(ctx, **l).any(|p| was_up(ctx, p))) {
+            ends(ctx, *line).for_each(|p| had[ctx.fabric.ports.list[p].end.node] += 1);
+        }
+    }
+    let mut found = Vec::new();
+    while let Some((node, lines)) = whole(ctx, &had, &fallen) {
+        let (port, began) =
+            fallen.iter().filter(|(l, _)| lines.contains(l)).map(|f| f.1).min_by_key(|f| f.1).unwrap_or((0, 0));
+        fallen.retain(|(line, _)| !lines.contains(line));
+        let evidence = evidence(ctx, Signal::Up, port, 0.0, 1.0);
+        let (named, n) = (&ctx.fabric.topology.nodes[node], lines.len());
+        let (root, why) = match named.role {
+            crate::model::topology::Role::Host => (LocationId::Host(node), "the host is down, or restarts"),
+            _ => (LocationId::Switch(node), "the switch is down, or restarts"),
+        };
+        let text = format!("{n} links of {} went down together: {why}.", named.name);
+        found.push(Finding::new(IncidentKind::LinkDown, root, 0.97, evidence, text).began_at(Some(began)));
+    }
+    found.extend(fallen.into_iter().map(|(line, (port, began))| {
+        let evidence = evidence(ctx, Signal::Up, port, 0.0, 1.0);
+        let text = format!("the link at {} is down; it was up before.", name(ctx, port));
+        Finding::new(IncidentKind::LinkDown, root(line), 0.95, evidence, text).began_at(Some(began))
+    }));
+    if found.len() as f64 <= ctx.threshold(&MANY) { found } else { together(ctx, found) }
+}
+
+/// One finding of many: what took so many at once is none of them.
+fn together(ctx: &DetectorContext<'_>, found: Vec<Finding>) -> Vec<Finding> {
+    let n = found.len();
+    let explanation =
+        format!("{n} hosts, switches or links went down together: look at power, cooling and what they share.");
+    let first = found.into_iter().min_by_key(|finding| finding.began_ns);
+    let together = |first: Finding| {
+        let many = Evidence {
+            at: "fabric".to_owned(),
+            value: n as f64,
+            threshold: ctx.threshold(&MANY),
+            ..first.evidence[0].clone()
+        };
+        Finding { root: LocationId::Fabric, explanation, ..first }.with_evidence(many)
+    };
+    first.map(together).into_iter().collect()
+}
+
+/// The node that most of these lines have in common, if nearly all of the lines that it had are among them.
+fn whole(ctx: &DetectorContext<'_>, had: &[usize], fallen: &[(Line, (usize, i64))]) -> Option<(usize, HashSet<Line>)> {
+    let list = &ctx.fabric.ports.list;
+    let mut lost = vec![0usize; had.len()];
+    for (line, _) in fallen {
+        ends(ctx, *line).for_each(|p| lost[list[p].end.node] += 1);
+    }
+    let nearly_all = |n: &usize| lost[*n] >= 2 && lost[*n] as f64 >= ctx.threshold(&WHOLE) * had[*n] as f64;
+    let node = (0..had.len()).filter(nearly_all).max_by_key(|n| lost[*n])?;
+    let of_node = |line: &Line| ends(ctx, *line).any(|p| list[p].end.node == node);
+    Some((node, fallen.iter().map(|(line, _)| *line).filter(of_node).collect()))
+}
+
+fn flap(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    lines(ctx).into_iter().filter_map(|line| flaps(ctx, line)).collect()
+}
+
+fn flaps(ctx: &DetectorContext<'_>, line: Line) -> Option<Finding> {
+    let last = |signal, port| ctx.window.last_value(signal, port).unwrap_or(0.0);
+    let of_port = |port: usize| {
+        // Those between two samples are seen by the device alone; its count tells once it is known for ten minutes.
+        let fell = falls(ctx, port);
+        let seen = (fell.len() as f64).max(last(Signal::LinkDowns, port));
+        let day = last(Signal::LinkDownsDay, port);
+        let (short, long) = (ctx.threshold(&SHORT), ctx.threshold(&DAY));
+        if seen >= short {
+            return Some((port, Signal::LinkDowns, seen, short, "10 minutes", fell.first().copied()));
+        }
+        (seen >= 1.0 && day >= long).then_some((port, Signal::LinkDownsDay, day, long, "24 hours", None))
+    };
+    let worst = ends(ctx, line).filter_map(of_port).max_by(|a, b| a.2.total_cmp(&b.2));
+    let (port, signal, times, limit, time, began) = worst?;
+    let evidence = evidence(ctx, signal, port, times, limit);
+    let text = format!("the link at {} went down {times:.0} times in {time}.", name(ctx, port));
+    Some(Finding::new(IncidentKind::LinkFlap, root(line), 0.96, evidence, text).began_at(began))
+}
+
+/// When a port was seen to go down, Unix nanoseconds.
+fn falls(ctx: &DetectorContext<'_>, port: usize) -> Vec<i64> {
+    let mut up = 0.0;
+    let mut fell = Vec::new();
+    if always_up(ctx, port) {
+        return fell;
+    }
+    for (time_ns, now) in ctx.window.frames().iter().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?))) {
+        if now < up {
+            fell.push(time_ns);
+        }
+        up = now;
+    }
+    fell
+}

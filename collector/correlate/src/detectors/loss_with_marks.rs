@@ -1,0 +1,64 @@
+//! Jobs that lose while more of their packets are marked.
+
+use crate::detectors::context::DetectorContext;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{marked_ports, of_job, percent};
+use crate::detectors::thresholds::thresholds;
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::signal::Signal;
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "loss_with_marks",
+    warm_up_s: 30.0,
+    baseline_s: 45.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
+    /// what a job must have lost for it to be congestion that somebody suffers from
+    LOSS = "loss_with_marks.loss", 0.15, "share of usual bytes";
+    /// how much a job may differ by chance for its loss to tell anything of the fabric
+    STEADY = "loss_with_marks.steady", 0.1, "share of usual bytes";
+    /// how often its chance a loss must be: a job that only does something else is none
+    CHANCES = "loss_with_marks.chances", 2.0, "chances";
+    /// of what was usual: how many more packets come marked
+    GROWN = "loss_with_marks.grown", 1.5, "times usual";
+}
+
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    congested_job(ctx).into_iter().collect()
+}
+
+/// Jobs lose, and more packets are marked on the way to them.
+fn congested_job(ctx: &DetectorContext<'_>) -> Option<Finding> {
+    let limit = |row| ctx.threshold(row);
+    let lost = |job: usize| {
+        let slowdown = ctx
+            .slowdown(job)
+            .filter(|f| f.noise < limit(&STEADY) && f.ratio + limit(&CHANCES) * f.noise < 1.0 - limit(&LOSS))?;
+        let ports = || ctx.fabric.jobs[job].ports.iter().copied();
+        let signals = [Signal::EcnRx, Signal::CnpRx];
+        let grown = signals.map(|s| ctx.sum(s, ports()) / ctx.baseline_sum(s, ports())).into_iter().fold(0.0, f64::max);
+        (grown >= limit(&GROWN)).then_some((job, slowdown.ratio, grown))
+    };
+    let (job, ratio, grown) = ctx.jobs().filter_map(lost).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let fabric = ctx.fabric;
+    let id = &fabric.jobs[job].id;
+    let met = of_job(ctx, Signal::EcnRx, job, grown, limit(&GROWN));
+    let moved = of_job(ctx, Signal::Tx, job, ratio, 1.0 - limit(&LOSS));
+    let text = format!(
+        "{id} moves {} of what it did, while {grown:.1} times as many of its packets meet congestion; where that is, the \
+         counters at hand do not tell.",
+        percent(ratio)
+    );
+    let senders = marked_ports(ctx, job, limit(&GROWN));
+    let found = Finding::new(IncidentKind::FabricCongestion, LocationId::Fabric, 0.3, met, text)
+        .with_evidence(moved)
+        .with_receivers(senders);
+    Some(Finding { observed_at: fabric.jobs[job].ports.first().copied(), ..found })
+}

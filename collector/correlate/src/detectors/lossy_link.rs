@@ -1,0 +1,104 @@
+//! A link that corrupts frames. The receiving end counts them; the link is named, not the end, because a counter cannot
+//! tell the cable from the transceivers at its ends.
+//!
+//! Two ways: errors that come in a burst, beside what is usual; and those that trickle, counted over 12 and 125 minutes
+//! against what the link's own rate allows (an error rate of 1e-14 and 1e-15, as for links of 400 Gb/s that are accepted).
+
+use crate::detectors::context::DetectorContext;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name};
+use crate::detectors::thresholds::thresholds;
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::signal::Signal;
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "lossy_link",
+    warm_up_s: 20.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
+    /// errors that are no accident
+    ERRORS = "lossy_link.errors", 2.0, "frames";
+    /// beside what is usual
+    MORE = "lossy_link.more", 3.0, "times usual";
+    /// bit error rate over 12 minutes: beyond, a link is bad
+    BER_SHORT = "lossy_link.ber_12m", 1e-14, "errors per bit";
+    /// bit error rate over 125 minutes: beyond, a link becomes bad
+    BER_LONG = "lossy_link.ber_125m", 1e-15, "errors per bit";
+    /// code words that error correction gave up
+    LOST = "lossy_link.fec_lost", 1.0, "code words";
+}
+
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let find = |port: usize| {
+        let link = ctx.fabric.ports.list[port].link;
+        let root = link.map_or(LocationId::Port(port), LocationId::Link);
+        burst(ctx, port, root.clone())
+            .or_else(|| uncorrectable(ctx, port, root.clone()))
+            .or_else(|| trickle(ctx, port, root))
+    };
+    ctx.ports().filter_map(find).collect()
+}
+
+fn burst(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
+    let errors = ctx.mean(Signal::WireErrors, port)? * ctx.seconds();
+    if errors < ctx.threshold(&ERRORS) {
+        return None;
+    }
+    let before = ctx.baseline_mean(Signal::WireErrors, port).unwrap_or(0.0) * ctx.seconds();
+    if errors < ctx.threshold(&MORE) * before {
+        return None;
+    }
+    let began = ctx.first_time(|f| f.get(Signal::WireErrors, port).is_some_and(|rate| rate > 0.0));
+    let evidence = evidence(ctx, Signal::WireErrors, port, errors, ctx.threshold(&ERRORS));
+    let peer = ctx.fabric.ports.list[port].peer;
+    let both = peer.is_some_and(|p| ctx.mean(Signal::WireErrors, p).is_some_and(|rate| rate > 0.0));
+    let whose = if both { "; so did the other end: it is the cable" } else { "" };
+    let text = format!("{} received {errors:.0} frames that the link had corrupted{whose}.", name(ctx, port));
+    Some(Finding::new(IncidentKind::LossyLink, root, 0.92, evidence, text).began_at(began))
+}
+
+/// Frames were lost that error correction could not mend.
+fn uncorrectable(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
+    let lost = ctx.mean(Signal::FecLost, port)? * ctx.seconds();
+    if lost < ctx.threshold(&LOST) {
+        return None;
+    }
+    let began = ctx.first_time(|f| f.get(Signal::FecLost, port).is_some_and(|rate| rate > 0.0));
+    let evidence = evidence(ctx, Signal::FecLost, port, lost, ctx.threshold(&LOST));
+    let text = format!(
+        "{} could not mend {lost:.0} code words that the link had corrupted: frames were lost.",
+        name(ctx, port)
+    );
+    Some(Finding::new(IncidentKind::LossyLink, root, 0.7, evidence, text).began_at(began))
+}
+
+/// More errors in a long time than a good link of this rate has.
+fn trickle(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
+    let bits = ctx.line_rate(port)? * 8.0;
+    let windows = [
+        (Signal::WireErrorsShort, 720.0, &BER_SHORT, 0.75, "12 minutes: it is bad"),
+        (Signal::WireErrorsLong, 7500.0, &BER_LONG, 0.6, "125 minutes: it becomes bad"),
+    ];
+    windows.into_iter().find_map(|(signal, seconds, limit, sure, told)| {
+        let errors = ctx.window.last_value(signal, port)?;
+        // A single error is an accident, however slow the link.
+        let most = (bits * seconds * ctx.threshold(limit)).max(ctx.threshold(&ERRORS));
+        if errors < most {
+            return None;
+        }
+        let evidence = evidence(ctx, signal, port, errors, most);
+        let text = format!(
+            "{} received {errors:.0} errors of the wire, where a good link of its rate has {most:.1} at most in {told}.",
+            name(ctx, port)
+        );
+        Some(Finding::new(IncidentKind::LossyLink, root.clone(), sure, evidence, text))
+    })
+}

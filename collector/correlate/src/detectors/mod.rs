@@ -1,0 +1,113 @@
+//! The detectors, pure functions from a [`context::DetectorContext`] to findings, and what they share. A new detector is one
+//! file with one `Detector` constant, and one row in [`ALL`].
+
+pub mod backpressure;
+pub mod context;
+pub mod counter_sanity;
+mod credits;
+mod deadlock;
+mod degraded_link;
+pub mod detector;
+mod ecmp_collision;
+mod ecn_marking;
+mod ecn_reaction;
+mod evidence;
+pub mod fault_domain;
+pub mod fault_partition;
+mod hold_signal;
+mod host_pause;
+mod incast;
+mod link;
+mod loss_with_marks;
+mod lossy_link;
+mod noisy_neighbour;
+mod optics;
+mod pause;
+mod pcie;
+pub mod senders;
+mod straggler_rail;
+mod tcp_fallback;
+pub mod thresholds;
+mod transport;
+pub mod victims;
+mod wait_graph;
+
+use detector::Detector;
+use thresholds::{OverrideError, Threshold, Thresholds};
+
+/// All detectors. Of findings with equal confidence, that of the earlier row wins.
+pub const ALL: [Detector; 19] = [
+    link::FLAP,
+    link::DOWN,
+    host_pause::DETECTOR,
+    credits::HOT_ROW,
+    credits::WARM_ROW,
+    degraded_link::DETECTOR,
+    lossy_link::DETECTOR,
+    ecn_marking::DETECTOR,
+    ecn_reaction::DETECTOR,
+    incast::DETECTOR,
+    pcie::DETECTOR,
+    optics::DETECTOR,
+    tcp_fallback::DETECTOR,
+    straggler_rail::DETECTOR,
+    noisy_neighbour::DETECTOR,
+    ecmp_collision::DETECTOR,
+    pause::DETECTOR,
+    transport::DETECTOR,
+    loss_with_marks::DETECTOR,
+];
+
+/// Thresholds of files that several detectors use.
+const SHARED: [&[&Threshold]; 3] = [hold_signal::THRESHOLDS, backpressure::THRESHOLDS, victims::THRESHOLDS];
+
+/// Every threshold once: those of the detectors in the order of [`ALL`], then the shared ones.
+pub fn thresholds() -> impl Iterator<Item = &'static Threshold> {
+    let mut seen: Vec<&'static str> = Vec::new();
+    let each = ALL.into_iter().map(|detector| detector.thresholds).chain(SHARED);
+    // Two detectors of one file share its list.
+    each.flatten().copied().filter(move |threshold| {
+        let new = !seen.contains(&threshold.name);
+        seen.push(threshold.name);
+        new
+    })
+}
+
+impl Thresholds {
+    /// Overrides a threshold by its name.
+    ///
+    /// # Errors
+    /// [`OverrideError`] if no threshold has that name, or the value is not finite.
+    pub fn set(&mut self, name: &str, value: f64) -> Result<(), OverrideError> {
+        let known = thresholds().find(|threshold| threshold.name == name);
+        let Some(threshold) = known else { return Err(OverrideError::Unknown(name.to_owned())) };
+        self.override_value(threshold, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_of_a_detector() {
+        let names: Vec<&str> = thresholds().map(|l| l.name).collect();
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[..at].contains(name), "{name} twice");
+            let detector = name.split_once('.').unwrap().0;
+            assert!(["wait", "victims"].contains(&detector) || ALL.iter().any(|d| d.name == detector), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_override_counts_and_a_wrong_one_is_refused() {
+        let first = thresholds().next().unwrap();
+        let mut overrides = Thresholds::default();
+        assert_eq!(overrides.get(first), first.default);
+        overrides.set(first.name, 0.5).unwrap();
+        overrides.set(first.name, 0.25).unwrap();
+        assert_eq!(overrides.get(first), 0.25);
+        assert_eq!(overrides.set("host_pause.hled", 1.0), Err(OverrideError::Unknown("host_pause.hled".into())));
+        assert!(matches!(overrides.set(first.name, f64::NAN), Err(OverrideError::Value { .. })));
+    }
+}

@@ -1,0 +1,84 @@
+//! Transceivers on their way out: too hot, or with less and less light.
+
+use crate::detectors::context::DetectorContext;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name};
+use crate::detectors::thresholds::thresholds;
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::signal::Signal;
+use crate::model::stats::mean;
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "optics",
+    warm_up_s: 60.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
+    /// hotter than this a module ages fast (UFM's link validation)
+    HOT = "optics.temperature", 70.0, "degrees Celsius";
+    /// less light than a day ago, or than usual
+    LESS = "optics.light_lost", 3.0, "decibels";
+    /// less light than most receivers need
+    DARK = "optics.light", -11.0, "dBm";
+    /// below is no light but a cable without optics, or a number that nobody measured
+    NONE = "optics.no_light", -40.0, "dBm";
+}
+
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let judge = |port: usize| {
+        if ctx.window.last_value(Signal::Up, port) == Some(0.0) {
+            return None;
+        }
+        dark(ctx, port).or_else(|| hot(ctx, port))
+    };
+    ctx.ports().filter_map(judge).collect()
+}
+
+/// Decibels of a ratio.
+fn decibels(ratio: f64) -> f64 {
+    10.0 * ratio.log10()
+}
+
+/// Watts of so many dBm.
+fn watts(dbm: f64) -> f64 {
+    10f64.powf(dbm / 10.0) / 1e3
+}
+
+fn dark(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
+    let none = watts(ctx.threshold(&NONE));
+    let light = mean(ctx.window.values(Signal::RxPower, port).filter(|watts| *watts > none))?;
+    let before =
+        ctx.window.last_value(Signal::RxPowerBefore, port).or_else(|| ctx.baseline_mean(Signal::RxPower, port));
+    let dbm = decibels(light * 1e3);
+    let lost = before.filter(|watts| *watts > none).map_or(0.0, |before| decibels(before / light));
+    let (least, most) = (ctx.threshold(&DARK), ctx.threshold(&LESS));
+    if dbm > least && lost < most {
+        return None;
+    }
+    let threshold = if dbm <= least { watts(least) } else { light * 10f64.powf((lost - most) / 10.0) };
+    let evidence = evidence(ctx, Signal::RxPower, port, light, threshold);
+    let text = format!(
+        "the weakest lane at {} receives {dbm:.1} dBm, {lost:.1} dB less than before: dirt, a bent fibre, or a laser at the \
+         other end that fades.",
+        name(ctx, port)
+    );
+    let root = ctx.fabric.ports.list[port].link.map_or(LocationId::Port(port), LocationId::Link);
+    Some(Finding::new(IncidentKind::OpticsDegraded, root, 0.55, evidence, text))
+}
+
+fn hot(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
+    let (degrees, most) = (ctx.mean(Signal::ModuleTemperature, port)?, ctx.threshold(&HOT));
+    if degrees <= most {
+        return None;
+    }
+    let evidence = evidence(ctx, Signal::ModuleTemperature, port, degrees, most);
+    let text = format!("the module at {} is {degrees:.0} degrees hot.", name(ctx, port));
+    Some(Finding::new(IncidentKind::OpticsDegraded, LocationId::Port(port), 0.55, evidence, text))
+}

@@ -1,0 +1,88 @@
+//! Pause that no other detector explains.
+
+use crate::detectors::backpressure::{HoldSignal, Onset};
+use crate::detectors::context::DetectorContext;
+use crate::detectors::deadlock;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name};
+use crate::detectors::hold_signal::PAUSED;
+use crate::detectors::wait_graph::WaitGraph;
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::priority::Priorities;
+use crate::model::signal::Signal;
+use std::collections::BTreeMap;
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "pause",
+    warm_up_s: 4.0,
+    baseline_s: 0.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: &[],
+    run,
+};
+
+/// Ports that are held, the most: of these is looked which was first.
+const LOOKED_AT: usize = 256;
+
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let mut held: BTreeMap<Option<usize>, Vec<(usize, f64)>> = BTreeMap::new();
+    for port in ctx.ports() {
+        let least = ctx.threshold(&PAUSED);
+        if ctx.mean(Signal::PauseRx, port).is_none_or(|share| share < least) {
+            continue;
+        }
+        for priority in ctx.priorities(Signal::PauseRx, port, least).each() {
+            let share = ctx.mean_in_priority(Signal::PauseRx, port, priority).unwrap_or(0.0);
+            held.entry(priority).or_default().push((port, share));
+        }
+    }
+    let worst = |(priority, held)| Some((priority, first(ctx, held, priority)?));
+    let mut worst: Vec<_> = held.into_iter().filter_map(worst).collect();
+    worst.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+    worst.into_iter().map(|(priority, (port, share))| paused(ctx, port, share, priority)).collect()
+}
+
+/// Of ports that are held in a priority, the one that is held most of those that were held first.
+fn first(ctx: &DetectorContext<'_>, mut held: Vec<(usize, f64)>, priority: Option<usize>) -> Option<(usize, f64)> {
+    held.sort_by(|a, b| b.1.total_cmp(&a.1));
+    held.truncate(LOOKED_AT);
+    let began = |port| HoldSignal::of(ctx, port).and_then(|hold| hold.onset(ctx, priority));
+    let held: Vec<_> = held.into_iter().map(|one| (one, began(one.0))).collect();
+    let first_ns = held.iter().filter_map(|(_, began)| *began).map(|began| began.at_ns).min();
+    let later = |began: Option<Onset>| began.zip(first_ns).is_some_and(|(began, first)| began.is_later(ctx, first));
+    held.into_iter().find(|(_, began)| !later(*began)).map(|one| one.0)
+}
+
+/// A port is kept from sending, in a priority the most.
+fn paused(ctx: &DetectorContext<'_>, worst: usize, share: f64, priority: Option<usize>) -> Finding {
+    let fabric = ctx.fabric;
+    let least = ctx.threshold(&PAUSED);
+    let began = ctx.first_time(|f| f.in_priority(Signal::PauseRx, worst, priority).is_some_and(|share| share >= least));
+    let evidence = evidence(ctx, Signal::PauseRx, worst, share, least);
+    let which = Priorities::one(priority);
+    if let Some(found) = deadlock::find(ctx, worst, priority, &evidence) {
+        return found.began_at(began);
+    }
+    let between =
+        |port: usize| !fabric.is_host(port) && fabric.ports.list[port].peer.is_some_and(|p| !fabric.is_host(p));
+    let begin = WaitGraph::from(ctx, worst, priority).ends(ctx).first().filter(|t| between(t.port)).map(|t| t.port);
+    let found = match begin.and_then(|port| Some((port, fabric.ports.list[port].link?))) {
+        Some((port, link)) => {
+            let text = format!(
+                "more goes out of {} than its link carries; its switch pauses those before it{}.",
+                name(ctx, port),
+                which.words()
+            );
+            Finding::new(IncidentKind::UplinkCongestion, LocationId::Link(link), 0.5, evidence, text)
+        }
+        None => {
+            let text =
+                format!("{} is kept from sending{}; where that begins is not seen.", name(ctx, worst), which.words());
+            Finding::new(IncidentKind::FabricCongestion, LocationId::Fabric, 0.4, evidence, text).observed_at(worst)
+        }
+    };
+    found.in_priorities(which).began_at(began)
+}

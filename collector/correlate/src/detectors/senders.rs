@@ -1,0 +1,54 @@
+//! Who sends what is too much. Congestion that is only marked shows at its receiver, which notifies those who send: their
+//! counters name them. Queue pairs tell who is connected to it; where these are not known, or none of those is notified
+//! more than usual (the kernel's own queue pairs, for storage, are not told), it is all who are if only one receiver
+//! notifies more than usual, otherwise those of its own jobs.
+
+use crate::detectors::context::DetectorContext;
+use crate::model::signal::Signal;
+use std::collections::BTreeSet;
+
+/// Named at most, the loudest.
+const NAMED: usize = 256;
+/// Of all notifications beyond what is usual: a receiver that sends so many is the only one.
+const ALONE: f64 = 0.8;
+/// Of the loudest sender's notifications: who gets fewer more than usual may get them from elsewhere.
+const PART: f64 = 0.05;
+
+/// Ports that send to these, the loudest first; none where neither counters nor jobs tell.
+pub fn senders(ctx: &DetectorContext<'_>, receivers: &[usize]) -> Vec<usize> {
+    if receivers.is_empty() {
+        return Vec::new();
+    }
+    let fabric = ctx.fabric;
+    let more = |signal, port| {
+        let now = ctx.mean(signal, port)?;
+        Some((now - ctx.baseline_mean(signal, port).unwrap_or(0.0)).max(0.0))
+    };
+    let told = |ports: &mut dyn Iterator<Item = usize>| ports.filter_map(|p| more(Signal::CnpTx, p)).sum::<f64>();
+    let (own, all) = (told(&mut receivers.iter().copied()), told(&mut ctx.host_ports()));
+    let alone = own > 0.0 && own >= ALONE * all;
+    let jobs = fabric.jobs.iter().filter(|job| receivers.iter().any(|port| job.ports.contains(port)));
+    let members: BTreeSet<usize> = jobs.flat_map(|job| job.ports.iter().copied()).collect();
+    // Among several, each may send to another of them.
+    let sends = |port: &usize| receivers != [*port];
+    let loudest_first = |mut ports: Vec<(usize, f64)>| {
+        ports.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let least = PART * ports.first().map_or(0.0, |first| first.1);
+        let loud = ports.into_iter().filter(|(_, more)| *more > 0.0 && *more >= least);
+        loud.map(|(port, _)| port).take(NAMED).collect::<Vec<_>>()
+    };
+    let connected = fabric.connected_to(receivers).unwrap_or_default();
+    let connected = || connected.iter().copied().filter(sends);
+    let notified = |port| Some((port, more(Signal::CnpRx, port)?));
+    let most = ctx.host_ports().filter_map(notified).map(|(_, more)| more).fold(0.0, f64::max);
+    let near = ctx.host_ports().filter(|port| alone || members.contains(port)).filter(sends);
+    // Nobody is notified, or nobody counts it.
+    let sent = |port| Some((port, ctx.mean(Signal::Tx, port)?));
+    let guesses: [Vec<_>; 4] = [
+        connected().filter_map(notified).filter(|(_, more)| *more >= PART * most).collect(),
+        near.filter_map(notified).collect(),
+        connected().filter_map(sent).collect(),
+        members.iter().copied().filter(sends).filter_map(sent).collect(),
+    ];
+    guesses.into_iter().map(loudest_first).find(|ports| !ports.is_empty()).unwrap_or_default()
+}

@@ -1,0 +1,94 @@
+//! Who suffers: jobs that move less than they did, by more than they usually differ. A job that merely runs at the time
+//! is no victim, nor is one that has no host where the trouble can reach.
+
+use crate::detectors::context::{DetectorContext, JobSlowdown};
+use crate::detectors::thresholds::{Thresholds, thresholds};
+use crate::model::fabric::Fabric;
+use crate::model::finding::Finding;
+use crate::model::location::LocationId;
+use crate::model::topology::Role;
+use std::collections::{BTreeMap, BTreeSet};
+
+thresholds! {
+    /// what a job must have lost to be a victim
+    LOSS = "victims.loss", 0.1, "share of usual bytes";
+    /// jobs that differ by no more than this by chance are steady: what they lose, they lose
+    STEADY = "victims.steady", 0.05, "share of usual bytes";
+    /// how often its chance the loss of any other must exceed that
+    CHANCES = "victims.chances", 2.0, "chances";
+}
+
+/// Leaves whose hosts trouble can touch.
+pub struct Reach {
+    /// `None`: all.
+    leaves: Option<BTreeSet<usize>>,
+}
+
+impl Reach {
+    /// Of a finding that keeps these ports from sending: leaves of its place, of those who cause it, and of these ports.
+    pub fn of(fabric: &Fabric, found: &Finding, held: &[usize]) -> Self {
+        if found.root == LocationId::Fabric {
+            return Self { leaves: None };
+        }
+        let jobs = found.culprits.iter().flat_map(|job| fabric.jobs[*job].ports.iter().copied());
+        let place = found.ports(fabric).into_iter().chain(found.receivers.iter().copied());
+        let leaf = |node: Option<usize>| node.filter(|node| fabric.topology.nodes[*node].role == Role::Leaf);
+        let near = |port: usize| leaf(Some(fabric.ports.list[port].end.node)).or_else(|| leaf(fabric.peer_node(port)));
+        let leaves: Option<BTreeSet<usize>> = place.chain(jobs).chain(held.iter().copied()).map(near).collect();
+        Self { leaves: leaves.filter(|leaves| !leaves.is_empty()) }
+    }
+
+    /// Whether a job has a host there, or one of which nobody knows where it is.
+    fn has(&self, fabric: &Fabric, job: usize) -> bool {
+        let here =
+            |leaves: &BTreeSet<usize>, port: usize| fabric.peer_node(port).is_none_or(|leaf| leaves.contains(&leaf));
+        self.leaves.as_ref().is_none_or(|leaves| fabric.jobs[job].ports.iter().any(|port| here(leaves, *port)))
+    }
+}
+
+/// Jobs within reach that lose; those who cause it are left out. `before` is what jobs moved of their usual just before, where that was
+/// less already: they lose what they lose beyond that.
+pub fn victims(
+    ctx: &DetectorContext<'_>,
+    reach: &Reach,
+    culprits: &[usize],
+    before: &BTreeMap<usize, f64>,
+) -> Vec<usize> {
+    let lost = |job: &usize| {
+        let part = before.get(job).copied().unwrap_or(1.0);
+        let slowdown = ctx.slowdown(*job).map(|f| JobSlowdown { ratio: f.ratio / part, noise: f.noise / part, ..f });
+        // Who moved next to nothing has nothing more to lose.
+        part > ctx.threshold(&LOSS)
+            && !culprits.contains(job)
+            && slowdown.is_some_and(|slowdown| suffers(ctx.thresholds, slowdown))
+    };
+    ctx.jobs().filter(lost).filter(|job| reach.has(ctx.fabric, *job)).collect()
+}
+
+/// What jobs that lose already move of their usual.
+pub fn low(ctx: &DetectorContext<'_>) -> BTreeMap<usize, f64> {
+    let low = ctx.slowdowns().filter(|(_, slowdown)| suffers(ctx.thresholds, *slowdown));
+    low.map(|(job, slowdown)| (job, slowdown.ratio)).collect()
+}
+
+fn suffers(limits: &Thresholds, slowdown: JobSlowdown) -> bool {
+    let doubt = if slowdown.noise > limits.get(&STEADY) { limits.get(&CHANCES) * slowdown.noise } else { 0.0 };
+    slowdown.ratio + doubt < 1.0 - limits.get(&LOSS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_must_exceed_what_a_job_differs_by() {
+        let slowdown = |ratio, noise| JobSlowdown { ratio, noise, peak: 1.0 };
+        let mut limits = Thresholds::default();
+        assert!(suffers(&limits, slowdown(0.88, 0.04)), "a steady job");
+        assert!(!suffers(&limits, slowdown(0.92, 0.04)), "it lost less than a tenth");
+        assert!(!suffers(&limits, slowdown(0.78, 0.09)), "its traffic differs as much by chance");
+        assert!(suffers(&limits, slowdown(0.6, 0.09)));
+        limits.set("victims.loss", 0.2).unwrap();
+        assert!(!suffers(&limits, slowdown(0.88, 0.04)), "it is the user's number");
+    }
+}

@@ -1,0 +1,34 @@
+//! The detectors over a recording, as a live collector would have run them: each tick sees only what was before it.
+
+use crate::detectors::thresholds::Thresholds;
+use crate::engine::recording::Recording;
+use crate::model::incident::Incident;
+use crate::model::topology::{HostNames, Role, TopologySource, merge};
+use crate::signals::query_eval::frames;
+use crate::signals::table::ALL;
+use crate::tracker::incident_tracker::IncidentTracker;
+use fabriclens_promql::{Engine, QueryError};
+
+/// What a recording holds, in the order in which it began; those that were open at its end have none.
+///
+/// # Errors
+/// [`QueryError`] when a signal cannot be asked for.
+pub fn backtest(recording: Recording, thresholds: Thresholds) -> Result<Vec<Incident>, QueryError> {
+    let ticks = &recording.ticks_ms;
+    let step_ms = ticks.windows(2).map(|w| w[1] - w[0]).min().unwrap_or(1000);
+    let limits = fabriclens_promql::Limits { max_steps: usize::MAX, max_samples: usize::MAX, ..Default::default() };
+    let engine = Engine::new(limits);
+    let all = frames(&engine, &recording.memory, &recording.fabric, ALL.iter(), ticks, step_ms)?;
+    let mut watch = IncidentTracker::new(recording.fabric, thresholds);
+    let mut incidents = Vec::new();
+    for frame in all {
+        watch.push(frame);
+        if let Some(inferred) = watch.cables(|fabric, node| fabric.topology.nodes[node].role != Role::Host) {
+            let all: Vec<TopologySource> = recording.described.iter().cloned().chain([inferred]).collect();
+            watch.rewire(&merge(&all, &HostNames::default()));
+        }
+        incidents.extend(watch.evaluate());
+    }
+    incidents.extend(watch.open());
+    Ok(incidents)
+}

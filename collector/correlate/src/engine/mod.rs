@@ -1,0 +1,4 @@
+//! Runs the detectors over recordings. The live engine is the collector's, around [`crate::IncidentTracker`].
+
+pub mod backtest;
+pub mod recording;

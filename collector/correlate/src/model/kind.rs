@@ -1,0 +1,376 @@
+//! Kinds of incidents, and every property in which they differ as one exhaustive row each. A new variant does not compile
+//! until [`IncidentKind::spec`] decides all of its properties.
+
+use serde::{Deserialize, Serialize};
+
+/// Kind of an incident. Its JSON value is the variant in snake case.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[serde(rename_all = "snake_case")]
+pub enum IncidentKind {
+    /// A broken NIC sends pause frames without a full buffer.
+    PfcStorm,
+    /// A NIC pauses its switch because its host drains the receive buffer too slowly.
+    SlowReceiver,
+    /// Many senders exceed the link rate of one receiver.
+    Incast,
+    /// A link carries less than its nominal rate.
+    DegradedLink,
+    /// A link corrupts frames.
+    LossyLink,
+    /// A link goes down and up repeatedly.
+    LinkFlap,
+    /// A link is down.
+    LinkDown,
+    /// Links between switches are full.
+    UplinkCongestion,
+    /// Flows share one of several equal-cost links while the others idle.
+    EcmpCollision,
+    /// Congestion is not marked, not notified, or not reacted to.
+    EcnMisconfigured,
+    /// One job sends so much that others lose throughput.
+    NoisyNeighbour,
+    /// Congestion whose cause the counters do not show.
+    FabricCongestion,
+    /// RDMA retransmits, times out or gives up.
+    TransportErrors,
+    /// The PCIe path of an adapter is slower than its link.
+    PcieBottleneck,
+    /// A transceiver overheats or receives too little light.
+    OpticsDegraded,
+    /// One rail of a job lags behind the others.
+    StragglerRail,
+    /// A job's traffic uses TCP instead of RDMA.
+    TcpFallback,
+}
+
+/// Severity of an incident.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// No job loses throughput yet.
+    Warning,
+    /// Jobs lose throughput.
+    Critical,
+}
+
+/// How the severity of a kind follows from its victims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeverityRule {
+    /// Critical as soon as one job loses throughput.
+    ByVictims,
+}
+
+impl SeverityRule {
+    /// Severity of an incident from which so many jobs suffer.
+    pub fn severity(self, victims: usize) -> Severity {
+        match self {
+            Self::ByVictims if victims == 0 => Severity::Warning,
+            Self::ByVictims => Severity::Critical,
+        }
+    }
+}
+
+/// What a kind is recognized by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObservedBy {
+    /// Counters at the location itself: two locations are two incidents.
+    Location,
+    /// The effect on other ports and jobs: several such findings are likely faces of one incident.
+    Effects,
+}
+
+/// All properties of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct KindSpec {
+    /// JSON value.
+    pub name: &'static str,
+    /// How severe its incidents are.
+    pub severity: SeverityRule,
+    /// What it is recognized by, unless a finding says otherwise.
+    pub observed_by: ObservedBy,
+    /// Traffic changes while it lasts, so the baseline stops learning.
+    pub freezes_baseline: bool,
+    /// Kinds that follow from it anywhere in the fabric: frames lost on one link are retransmitted elsewhere.
+    pub explains: &'static [IncidentKind],
+    /// It may show at several links one after the other: a dying switch takes seconds to lose all of them.
+    pub may_spread: bool,
+    /// It keeps senders from sending, so that they are paused because of it.
+    pub holds_others_back: bool,
+    /// It only states that something suffers; a finer kind explains it.
+    pub is_coarse: bool,
+    /// What an operator should do next.
+    pub action: &'static str,
+    /// Page of the documentation, relative to `docs/`.
+    pub docs: &'static str,
+}
+
+impl IncidentKind {
+    /// Every kind.
+    pub const ALL: [Self; 17] = [
+        Self::PfcStorm,
+        Self::SlowReceiver,
+        Self::Incast,
+        Self::DegradedLink,
+        Self::LossyLink,
+        Self::LinkFlap,
+        Self::LinkDown,
+        Self::UplinkCongestion,
+        Self::EcmpCollision,
+        Self::EcnMisconfigured,
+        Self::NoisyNeighbour,
+        Self::FabricCongestion,
+        Self::TransportErrors,
+        Self::PcieBottleneck,
+        Self::OpticsDegraded,
+        Self::StragglerRail,
+        Self::TcpFallback,
+    ];
+
+    /// Whether counters at the location itself show it.
+    pub fn is_observed(self) -> bool {
+        self.spec().observed_by == ObservedBy::Location
+    }
+
+    /// Whether `other`, wherever it is, follows from this kind.
+    pub fn explains(self, other: Self) -> bool {
+        self.spec().explains.contains(&other)
+    }
+
+    /// The row of the kind.
+    pub const fn spec(self) -> &'static KindSpec {
+        use ObservedBy::{Effects, Location};
+        use SeverityRule::ByVictims;
+        match self {
+            Self::PfcStorm => &KindSpec {
+                name: "pfc_storm",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: true,
+                is_coarse: false,
+                action: "Take the host out of service and reset its NIC; check its firmware, and PFC watchdog and stall prevention, \
+             which would have contained it.",
+                docs: "runbooks/pfc-storm.md",
+            },
+            Self::SlowReceiver => &KindSpec {
+                name: "slow_receiver",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: true,
+                is_coarse: false,
+                action: "Look at the host: PCIe width and speed, stalls, IOMMU, memory and CPU pressure, receive buffers.",
+                docs: "runbooks/pause-sustained.md",
+            },
+            Self::Incast => &KindSpec {
+                name: "incast",
+                severity: ByVictims,
+                observed_by: Effects,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: true,
+                is_coarse: false,
+                action: "Look at the job's pattern: fewer senders at once, more receivers, or smaller bursts.",
+                docs: "verdicts.md",
+            },
+            Self::DegradedLink => &KindSpec {
+                name: "degraded_link",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: true,
+                is_coarse: false,
+                action: "Check cable and transceivers at both ends; take the link out of ECMP until it is mended.",
+                docs: "runbooks/link-degraded.md",
+            },
+            Self::LossyLink => &KindSpec {
+                name: "lossy_link",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: false,
+                explains: &[Self::TransportErrors],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Clean or replace cable and transceivers; until then take the link out of service.",
+                docs: "runbooks/link-ber-high.md",
+            },
+            Self::LinkFlap => &KindSpec {
+                name: "link_flap",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: false,
+                explains: &[Self::TransportErrors],
+                may_spread: true,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Replace the cable or transceiver; until then keep the link down.",
+                docs: "runbooks/link-flapping.md",
+            },
+            Self::LinkDown => &KindSpec {
+                name: "link_down",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: true,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Check cable, transceivers and the port at the other end.",
+                docs: "runbooks/link-down.md",
+            },
+            Self::UplinkCongestion => &KindSpec {
+                name: "uplink_congestion",
+                severity: ByVictims,
+                observed_by: Effects,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: true,
+                action: "Spread jobs over leaves, or add links; check that traffic uses all uplinks.",
+                docs: "verdicts.md",
+            },
+            Self::EcmpCollision => &KindSpec {
+                name: "ecmp_collision",
+                severity: ByVictims,
+                observed_by: Effects,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Change the entropy of the flows (source ports, more queue pairs) or use adaptive routing; restart one of the \
+             jobs if it cannot wait.",
+                docs: "verdicts.md",
+            },
+            Self::EcnMisconfigured => &KindSpec {
+                name: "ecn_misconfigured",
+                severity: ByVictims,
+                observed_by: Effects,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Compare ECN marking on the switches and DCQCN on the NICs with the rest of the fabric, for this priority.",
+                docs: "runbooks/pause-without-ecn.md",
+            },
+            Self::NoisyNeighbour => &KindSpec {
+                name: "noisy_neighbour",
+                severity: ByVictims,
+                observed_by: Effects,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Limit the job's rate or move it; give it a priority of its own.",
+                docs: "verdicts.md",
+            },
+            Self::FabricCongestion => &KindSpec {
+                name: "fabric_congestion",
+                severity: ByVictims,
+                observed_by: Effects,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: true,
+                action: "See which ports are paused; counters of the switches would tell where it begins.",
+                docs: "verdicts.md",
+            },
+            Self::TransportErrors => &KindSpec {
+                name: "transport_errors",
+                severity: ByVictims,
+                observed_by: Effects,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Look for lost packets on the way: discards of switches, errors of links, PFC missing on one hop; on one host \
+             alone its NIC, firmware and QP time-outs.",
+                docs: "runbooks/retransmit-surge.md",
+            },
+            Self::PcieBottleneck => &KindSpec {
+                name: "pcie_bottleneck",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: false,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Reseat the adapter, or move it to a slot of full width; check BIOS settings, payload size, relaxed ordering and \
+             NUMA placement.",
+                docs: "runbooks/pcie-degraded.md",
+            },
+            Self::OpticsDegraded => &KindSpec {
+                name: "optics_degraded",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: false,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Clean the connectors and reseat the module; check its cooling; replace it before it fails.",
+                docs: "verdicts.md",
+            },
+            Self::StragglerRail => &KindSpec {
+                name: "straggler_rail",
+                severity: ByVictims,
+                observed_by: Effects,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Look at this rail's NIC, cable and switch port; check that the job's library uses all rails.",
+                docs: "verdicts.md",
+            },
+            Self::TcpFallback => &KindSpec {
+                name: "tcp_fallback",
+                severity: ByVictims,
+                observed_by: Effects,
+                freezes_baseline: true,
+                explains: &[],
+                may_spread: false,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Check the job's library and its log (NCCL_IB_DISABLE, GIDs, memlock limits, plugins, device in the container): \
+             RDMA was not used.",
+                docs: "runbooks/tcp-fallback.md",
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_json() {
+        for (at, kind) in IncidentKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, at, "{kind:?} is out of order");
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.spec().name);
+        }
+    }
+
+    #[test]
+    fn every_kind_is_documented() {
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        for spec in IncidentKind::ALL.map(IncidentKind::spec) {
+            assert!(docs.join(spec.docs).exists(), "{} is described by {}, which does not exist", spec.name, spec.docs);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Ports and their cables. A port keeps its index while the fabric grows and is rewired.
+
+use crate::model::topology::{Link, LinkEnd, Topology};
+use std::collections::HashMap;
+
+/// A port that is measured or has a cable.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Where it is.
+    pub end: LinkEnd,
+    /// The port at the other end of its cable.
+    pub peer: Option<usize>,
+    /// Index of its link.
+    pub link: Option<usize>,
+}
+
+/// All ports.
+#[derive(Clone, Debug, Default)]
+pub struct Ports {
+    /// In no order. Those that are gone are at no end any more, and nothing is measured of them.
+    pub list: Vec<Port>,
+    index: HashMap<LinkEnd, usize>,
+    by_node: Vec<Vec<usize>>,
+    /// Those that are gone: their numbers are for others.
+    free: Vec<usize>,
+    added: u64,
+}
+
+impl Ports {
+    /// Those of a topology.
+    pub fn new(topology: &Topology) -> Self {
+        let mut ports = Self::default();
+        ports.wire(&topology.links);
+        ports
+    }
+
+    /// The port at this end.
+    pub fn at(&self, end: &LinkEnd) -> Option<usize> {
+        self.index.get(end).copied()
+    }
+
+    /// Those of a node.
+    pub fn of_node(&self, node: usize) -> &[usize] {
+        self.by_node.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// The port at this end, from now on if it was none.
+    pub(crate) fn add(&mut self, end: &LinkEnd) -> usize {
+        if let Some(port) = self.at(end) {
+            return port;
+        }
+        let new = Port { end: end.clone(), peer: None, link: None };
+        let port = self.free.pop().unwrap_or(self.list.len());
+        match self.list.get_mut(port) {
+            Some(gone) => *gone = new,
+            None => self.list.push(new),
+        }
+        self.index.insert(end.clone(), port);
+        if self.by_node.len() <= end.node {
+            self.by_node.resize_with(end.node + 1, Vec::new);
+        }
+        self.by_node[end.node].push(port);
+        self.added += 1;
+        port
+    }
+
+    /// Numbers of those that are not gone.
+    pub(crate) fn known(&self) -> impl Iterator<Item = usize> + '_ {
+        self.index.values().copied()
+    }
+
+    /// Grows with each port that nobody knew.
+    pub fn added(&self) -> u64 {
+        self.added
+    }
+
+    /// A port without a cable is gone.
+    pub(super) fn remove(&mut self, port: usize) {
+        let end = &self.list[port].end;
+        self.by_node[end.node].retain(|other| *other != port);
+        if self.index.remove(end).is_some() {
+            self.free.push(port);
+        }
+    }
+
+    /// These cables and no others.
+    pub(super) fn wire(&mut self, links: &[Link]) {
+        for port in &mut self.list {
+            (port.peer, port.link) = (None, None);
+        }
+        for (at, link) in links.iter().enumerate() {
+            let [a, b] = link.ends.each_ref().map(|end| self.add(end));
+            (self.list[a].peer, self.list[a].link) = (Some(b), Some(at));
+            (self.list[b].peer, self.list[b].link) = (Some(a), Some(at));
+        }
+    }
+}

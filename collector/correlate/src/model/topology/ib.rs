@@ -1,0 +1,204 @@
+//! What the tools of InfiniBand have in common: GUIDs, node descriptions, rates, and cables between numbered ports.
+
+use super::source::{Cable, CableEnd, TopologySource};
+use super::types::{GBPS, Provenance, Role};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// What is at an end of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NodeType {
+    Ca,
+    Switch,
+}
+
+impl NodeType {
+    /// `CA`, `SW`, `Ca`, `Switch`; routers have ports like HCAs.
+    pub(super) fn of(word: &str) -> Option<Self> {
+        match word.to_ascii_uppercase().as_str() {
+            "CA" | "RT" => Some(Self::Ca),
+            "SW" | "SWITCH" => Some(Self::Switch),
+            _ => None,
+        }
+    }
+}
+
+/// An end of a cable.
+#[derive(Clone, Debug, Default)]
+pub(super) struct IbPort {
+    /// `None`: the format does not say.
+    pub kind: Option<NodeType>,
+    /// Of the node first, then of the port.
+    pub guids: Vec<u64>,
+    pub description: String,
+    pub port: u32,
+}
+
+/// All cables of a dump.
+#[derive(Default)]
+pub(super) struct IbDump(Vec<(usize, [IbPort; 2], Option<f64>)>);
+
+impl IbDump {
+    /// A cable told on a line.
+    pub(super) fn cable(&mut self, line: usize, ends: [IbPort; 2], rate: Option<f64>) {
+        self.0.push((line, ends, rate));
+    }
+
+    /// HostNames nodes and hands on all cables between them.
+    pub(super) fn finish(mut self, out: &mut TopologySource) {
+        self.tell_kinds();
+        let names = self.switch_names();
+        let sorted: BTreeSet<&String> = names.values().collect();
+        out.nodes.extend(sorted.into_iter().map(|name| (name.clone(), Role::Spine)));
+        for (line, ends, rate) in self.0 {
+            // SHARP's own node inside a switch: no cable, no host.
+            if ends.iter().any(|jack| jack.description.contains("Aggregation Node")) {
+                continue;
+            }
+            let sides = ends.map(|jack| side(jack, &names));
+            out.cable(line, Cable { sides, rate, rail: None, known: Provenance::SubnetManager });
+        }
+    }
+
+    /// Formats that do not say what a node is show a switch under one GUID with several ports; a description like a
+    /// host's settles the rest.
+    fn tell_kinds(&mut self) {
+        let mut ports: HashMap<u64, HashSet<u32>> = HashMap::new();
+        for jack in self.0.iter().flat_map(|(_, ends, _)| ends) {
+            if let Some(guid) = jack.guids.first() {
+                ports.entry(*guid).or_default().insert(jack.port);
+            }
+        }
+        for jack in self.0.iter_mut().flat_map(|(_, ends, _)| ends) {
+            let several = jack.guids.first().and_then(|g| ports.get(g)).is_some_and(|p| p.len() > 1);
+            let host = !several && (host(&jack.description).is_some_and(|(_, device)| !device.is_empty()));
+            jack.kind = jack.kind.or(Some(if host { NodeType::Ca } else { NodeType::Switch }));
+        }
+    }
+
+    /// By GUID. Switches that share a description have their GUID in their name.
+    fn switch_names(&self) -> HashMap<u64, String> {
+        let mut of: HashMap<u64, String> = HashMap::new();
+        for jack in self.0.iter().flat_map(|(_, ends, _)| ends).filter(|j| j.kind == Some(NodeType::Switch)) {
+            if let Some(guid) = jack.guids.first() {
+                let name = of.entry(*guid).or_default();
+                if name.is_empty() {
+                    *name = switch(&jack.description);
+                }
+            }
+        }
+        let mut times: HashMap<String, usize> = HashMap::new();
+        for name in of.values() {
+            *times.entry(name.clone()).or_default() += 1;
+        }
+        for (guid, name) in &mut of {
+            if name.is_empty() {
+                *name = hex(*guid);
+            } else if times[name] > 1 || is_factory(name) {
+                *name = format!("{name} {}", hex(*guid));
+            }
+        }
+        of
+    }
+}
+
+fn side(jack: IbPort, switches: &HashMap<u64, String>) -> CableEnd {
+    let IbPort { kind, guids, description, port } = jack;
+    let port = port.to_string();
+    if kind == Some(NodeType::Ca) {
+        let (node, device) = host(&description).unwrap_or_default();
+        let (node, device) = (node.to_owned(), device.to_owned());
+        return CableEnd { node, device, port, guids, description };
+    }
+    let named = guids.first().and_then(|g| switches.get(g)).cloned();
+    let node = named.unwrap_or_else(|| switch(&description));
+    CableEnd { node, port, ..CableEnd::default() }
+}
+
+/// Host and device of an HCA's description: `node08 mlx5_0`, `node08 HCA-1`, `node08`. `None` for what is left as the
+/// factory set it.
+pub(super) fn host(description: &str) -> Option<(&str, &str)> {
+    let mut words = description.split_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (Some(host), Some(device), None) if is_device(device) => Some((host, device)),
+        (Some(host), None, None) => Some((host, "")),
+        _ => None,
+    }
+}
+
+fn is_device(word: &str) -> bool {
+    let rdma = word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    let old = word.strip_prefix("HCA-").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    old || rdma && word.starts_with(|c: char| c.is_ascii_lowercase()) && word.ends_with(|c: char| c.is_ascii_digit())
+}
+
+/// What people call a switch: `MF0;leaf1:MQM9700/U1` is `leaf1`; of a director's chips the board is kept, `ib1/L03/U1`.
+fn switch(description: &str) -> String {
+    let text = description.trim();
+    let Some((_, rest)) = text.split_once(';').filter(|(mf, _)| mf.starts_with("MF")) else { return text.to_owned() };
+    let Some((name, chip)) = rest.rsplit_once(':') else { return rest.to_owned() };
+    match chip.split_once('/') {
+        Some((_, board)) if board != "U1" => format!("{name}/{board}"),
+        _ => name.to_owned(),
+    }
+}
+
+fn is_factory(name: &str) -> bool {
+    name.ends_with("Mellanox Technologies")
+}
+
+/// `0x0002c90300c00081`.
+pub(super) fn hex(guid: u64) -> String {
+    format!("0x{guid:016x}")
+}
+
+/// `0x2c90300c00081`, `0002c90300c00081`, `0c42:a103:0065:0001`; 0 is none.
+pub(super) fn guid(text: &str) -> Option<u64> {
+    let digits: String = text.trim().trim_start_matches("0x").chars().filter(|c| *c != ':').collect();
+    u64::from_str_radix(&digits, 16).ok().filter(|g| *g != 0)
+}
+
+/// Bytes a second of `4xHDR`, or `4X` and `53.125`, as the kernel's own `rate` counts them.
+pub(super) fn rate(width: &str, speed: &str) -> Option<f64> {
+    let lanes: u32 = width.trim_end_matches(['x', 'X']).parse().ok()?;
+    let lane = LANES.iter().find(|(name, signal, _)| *name == speed || *signal == speed)?.2;
+    Some(f64::from(lanes) * lane * GBPS)
+}
+
+/// Speed of a lane by name, by what iblinkinfo prints, and in Gb/s as the kernel's `rate` counts.
+const LANES: [(&str, &str, f64); 9] = [
+    ("SDR", "2.5", 2.5),
+    ("DDR", "5.0", 5.0),
+    ("QDR", "10.0", 10.0),
+    ("FDR10", "10.3125", 10.0),
+    ("FDR", "14.0625", 14.0),
+    ("EDR", "25.78125", 25.0),
+    ("HDR", "53.125", 50.0),
+    ("NDR", "106.25", 100.0),
+    ("XDR", "212.5", 200.0),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_name_hosts_and_switches() {
+        assert_eq!(host("node08 mlx5_0"), Some(("node08", "mlx5_0")));
+        assert_eq!(host(" o0001  HCA-1 "), Some(("o0001", "HCA-1")));
+        assert_eq!(host("alone"), Some(("alone", "")));
+        assert_eq!(host("MT4129 ConnectX7   Mellanox Technologies"), None);
+        assert_eq!(host(""), None);
+        assert_eq!(switch("MF0;A09-P1-IBLEAF-04-04:MQM9701/U1"), "A09-P1-IBLEAF-04-04");
+        assert_eq!(switch("MF0;sx01:SX6536/L03/U1"), "sx01/L03/U1");
+        assert_eq!(switch(" leaf1 "), "leaf1");
+    }
+
+    #[test]
+    fn guids_and_rates_in_all_spellings() {
+        let all = ["0x0002c90300c00081", "2c90300c00081", "0002:c903:00c0:0081"];
+        assert_eq!(all.map(guid), [Some(0x2_c903_00c0_0081); 3]);
+        assert_eq!([guid(""), guid("0x0"), guid("zz")], [None; 3]);
+        assert_eq!([rate("4x", "HDR"), rate("4X", "53.125")], [Some(25e9); 2]);
+        assert_eq!([rate("4x", "???"), rate("x", "HDR")], [None; 2]);
+    }
+}

@@ -1,0 +1,105 @@
+//! Our own format, also that of recordings: `hosts` and `switches` (each with `id`), `links` (`a`, `a_port`, `b`,
+//! `b_port`, and if known `rate_gbps` and `rail`). What the API answers (`nodes` in place of the first two) is read too,
+//! so a topology can be taken from one collector to another.
+
+use super::source::{Cable, CableEnd, FormatError, TopologySource};
+use super::types::{GBPS, Provenance, Role};
+use serde::Deserialize;
+use std::collections::HashSet;
+
+/// A node id or a port, given as number or text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Id {
+    Number(u64),
+    Text(String),
+}
+
+impl Id {
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::Number(n) => n.to_string(),
+            Self::Text(t) => t,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    hosts: Vec<NodeRow>,
+    #[serde(default)]
+    switches: Vec<NodeRow>,
+    #[serde(default)]
+    nodes: Vec<NamedRow>,
+    links: Vec<LinkRow>,
+}
+
+#[derive(Deserialize)]
+struct NodeRow {
+    /// Links have it; without it the name.
+    #[serde(alias = "node")]
+    id: Option<Id>,
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct NamedRow {
+    name: String,
+    role: Role,
+}
+
+#[derive(Deserialize)]
+struct LinkRow {
+    a: Id,
+    a_port: Option<Id>,
+    b: Id,
+    b_port: Option<Id>,
+    rate_gbps: Option<f64>,
+    rail: Option<Id>,
+    #[serde(default)]
+    known: Provenance,
+}
+
+pub(super) fn fits(text: &str) -> bool {
+    text.trim_start().starts_with('{') && text.contains("\"links\"")
+}
+
+pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
+    // The API wraps what it answers.
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Plain(File),
+        Answer { data: File },
+    }
+    let file = match serde_json::from_str(text) {
+        Ok(file) => file,
+        Err(plain) => match serde_json::from_str(text) {
+            Ok(Either::Answer { data: file } | Either::Plain(file)) => file,
+            Err(_) => return Err((plain.line(), plain.to_string())),
+        },
+    };
+    let File { hosts, switches, nodes, links } = file;
+    for (rows, role) in [(hosts, Role::Host), (switches, Role::Spine)] {
+        out.nodes.extend(rows.into_iter().filter_map(|row| Some((row.id.map(Id::text).or(row.name)?, role))));
+    }
+    out.nodes.extend(nodes.into_iter().map(|n| (n.name, n.role)));
+    let known: HashSet<String> = out.nodes.iter().map(|n| n.0.clone()).collect();
+    for (n, row) in links.into_iter().enumerate() {
+        let LinkRow { a, a_port, b, b_port, rate_gbps, rail, known: by } = row;
+        let (a, b) = (a.text(), b.text());
+        if let Some(stranger) = [&a, &b].into_iter().find(|name| !known.contains(*name)) {
+            out.complain_at(format_args!("link {}", n + 1), format_args!("{stranger} is neither host nor switch"));
+            continue;
+        }
+        let side = |node, port: Option<Id>| {
+            let port = port.map(Id::text).filter(|p| !p.starts_with(super::types::UNKNOWN)).unwrap_or_default();
+            CableEnd { node, port, ..CableEnd::default() }
+        };
+        let sides = [side(a, a_port), side(b, b_port)];
+        let rate = rate_gbps.filter(|gbps| *gbps > 0.0).map(|gbps| gbps * GBPS);
+        out.cable(n + 1, Cable { sides, rate, rail: rail.map(Id::text), known: by });
+    }
+    Ok(())
+}

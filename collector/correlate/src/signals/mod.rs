@@ -1,0 +1,8 @@
+//! How each signal is measured: one typed expression, evaluated over arriving samples or asked in PromQL.
+
+pub mod frame_sink;
+pub mod late_samples;
+pub mod query_eval;
+pub mod queue_pairs;
+pub mod streaming_eval;
+pub mod table;

@@ -1,0 +1,122 @@
+//! Asks for every signal in PromQL and gives the answers by instant and port.
+
+use crate::model::fabric::Fabric;
+use crate::model::frame::Frame;
+use crate::model::priority;
+use crate::model::topology::{LinkEnd, port_name};
+use crate::signals::table::LOOK_BACK;
+use crate::signals::table::SignalSpec;
+use fabriclens_model::{Labels, Read};
+use fabriclens_promql::{Engine, QueryError, Value};
+use std::collections::HashSet;
+
+/// When a port was last heard of: every one has this.
+const HEARD: &str = r#"timestamp(fabric_port_io_bytes_total{direction="transmit"})"#;
+
+/// The frames at these instants (Unix ms, ascending), which are `step_ms` apart or multiples of it, with the signals of these
+/// rows.
+///
+/// # Errors
+/// [`QueryError`] of the first question that fails.
+pub fn frames(
+    engine: &Engine,
+    read: &dyn Read,
+    fabric: &Fabric,
+    rows: impl Iterator<Item = &'static SignalSpec>,
+    ticks_ms: &[i64],
+    step_ms: i64,
+) -> Result<Vec<Frame>, QueryError> {
+    let (Some(first), Some(last)) = (ticks_ms.first(), ticks_ms.last()) else { return Ok(Vec::new()) };
+    let mut frames: Vec<Frame> = ticks_ms.iter().map(|t| Frame::new(t * 1_000_000)).collect();
+    let window = format!("{}ms", step_ms * LOOK_BACK);
+    let silent = silent(engine, read, fabric, ticks_ms, step_ms)?;
+    let mut seen = vec![f64::NAN; ticks_ms.len()];
+    for row in rows {
+        let query = row.query.replace("$w", &window);
+        let Value::Matrix(series) = engine.range(read, &query, *first, *last, step_ms)?.value else { continue };
+        let mut by_port: Vec<(usize, usize)> =
+            series.iter().enumerate().filter_map(|(at, s)| Some((port_of(fabric, &s.labels)?, at))).collect();
+        by_port.sort_unstable();
+        for of_port in by_port.chunk_by(|a, b| a.0 == b.0) {
+            let port = of_port[0].0;
+            seen.fill(f64::NAN);
+            for (_, at) in of_port {
+                let one = &series[*at];
+                let priority = priority::of_series(row.signal, &one.labels);
+                for (time, value) in one.times.iter().zip(&one.values) {
+                    let Ok(tick) = ticks_ms.binary_search(time) else { continue };
+                    if let Some(priority) = priority.filter(|_| !silent.contains(&(port, tick))) {
+                        frames[tick].set_priority(row.signal, priority, port, *value);
+                    }
+                    let joined = &mut seen[tick];
+                    *joined = if joined.is_nan() { *value } else { row.join.of(*joined, *value) };
+                }
+            }
+            for (tick, (frame, value)) in frames.iter_mut().zip(&seen).enumerate() {
+                if !silent.contains(&(port, tick)) {
+                    frame.set(row.signal, port, *value);
+                }
+            }
+        }
+    }
+    Ok(frames)
+}
+
+/// Ports and instants without a sample since the instant before: the engine repeats what was last, and a repeated value is
+/// no second one.
+fn silent(
+    engine: &Engine,
+    read: &dyn Read,
+    fabric: &Fabric,
+    ticks_ms: &[i64],
+    step_ms: i64,
+) -> Result<HashSet<(usize, usize)>, QueryError> {
+    let (Some(first), Some(last)) = (ticks_ms.first(), ticks_ms.last()) else { return Ok(HashSet::new()) };
+    let Value::Matrix(series) = engine.range(read, HEARD, *first, *last, step_ms)?.value else {
+        return Ok(HashSet::new());
+    };
+    let mut silent = HashSet::new();
+    for one in &series {
+        let Some(port) = port_of(fabric, &one.labels) else { continue };
+        for (time, heard_s) in one.times.iter().zip(&one.values) {
+            if heard_s * 1000.0 <= (time - step_ms) as f64
+                && let Ok(tick) = ticks_ms.binary_search(time)
+            {
+                silent.insert((port, tick));
+            }
+        }
+    }
+    Ok(silent)
+}
+
+/// The answer to one row at an instant (Unix ms), by port.
+///
+/// # Errors
+/// [`QueryError`].
+pub fn ask(
+    engine: &Engine,
+    read: &dyn Read,
+    fabric: &Fabric,
+    row: &SignalSpec,
+    time_ms: i64,
+) -> Result<Vec<(usize, f64)>, QueryError> {
+    let query = row.query.replace("$w", "30s");
+    let Value::Vector(samples) = engine.instant(read, &query, time_ms)?.value else { return Ok(Vec::new()) };
+    let mut by_port: Vec<(usize, f64)> =
+        samples.iter().filter_map(|s| Some((port_of(fabric, &s.labels)?, s.value))).collect();
+    by_port.sort_unstable_by_key(|v| v.0);
+    by_port.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 = row.join.of(kept.1, next.1);
+        }
+        same
+    });
+    Ok(by_port)
+}
+
+/// Whose a series is.
+fn port_of(fabric: &Fabric, labels: &Labels) -> Option<usize> {
+    let node = fabric.topology.node(labels.get("host"))?;
+    fabric.ports.at(&LinkEnd { node, port: port_name(labels) })
+}

@@ -1,0 +1,133 @@
+//! Who is connected to a port, by the queue pairs that agents tell. A large fleet has millions of these, so they are asked for
+//! of ports that get too much alone.
+
+use crate::model::topology::port_name;
+use fabriclens_model::{Labels, MatchOp, Matcher, Purse, Read, ReadError, Series, is_stale};
+use std::collections::{BTreeSet, HashMap};
+
+const INFO: &str = "fabric_queue_pair_info";
+/// More than zero where not all are told.
+const OMITTED: &str = "fabric_queue_pair_omitted";
+/// How long the last sample of a series stands, ms.
+const STANDS: i64 = 300_000;
+/// What reading them may take. Where ten thousand hosts number theirs alike, all fit, which tells nothing.
+const BYTES: usize = 16 << 20;
+
+/// A host and its port, as [`port_name`] has it.
+pub type HostPort = (String, String);
+
+/// Ports with a queue pair that may be the other end of one of this port's at an instant (Unix ms); none where nobody tells,
+/// or not all of the port's own. Numbers are given by each adapter anew, so that an end may fit to several: then those of the
+/// same job, or all.
+///
+/// # Errors
+/// [`ReadError`].
+pub fn connected(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<BTreeSet<HostPort>, ReadError> {
+    let purse = Purse::new(BYTES);
+    let standing = |name: &str, more: Vec<Matcher>| -> Result<Vec<Labels>, ReadError> {
+        let matchers: Vec<Matcher> = [Matcher::equal("__name__", name)].into_iter().chain(more).collect();
+        let all = read.select_within(&matchers, time_ms - STANDS, time_ms, &purse)?;
+        let stands = |s: &Series| s.values.last().is_some_and(|v| !is_stale(*v) && *v > 0.0);
+        Ok(all.into_iter().filter(stands).map(|s| s.labels).collect())
+    };
+    let of_port = |name| -> Result<Vec<Labels>, ReadError> {
+        let mut all = standing(name, vec![Matcher::equal("host", &to.0)])?;
+        all.retain(|labels| place(labels) == *to);
+        Ok(all)
+    };
+    let own = of_port(INFO)?;
+    if own.is_empty() || !of_port(OMITTED)?.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let others = standing(INFO, vec![any("local", &own, "remote")?, any("remote", &own, "local")?])?;
+    let ends = QueuePairIndex::of(&others);
+    let mut all = BTreeSet::new();
+    for pair in &own {
+        let fit = || ends.other(pair).iter().filter(|other| place(other) != *to);
+        let of_job = |other: &&&Labels| other.get("job") == pair.get("job");
+        let alike = fit().any(|one| of_job(&one));
+        all.extend(fit().filter(|one| !alike || of_job(one)).map(|one| place(one)));
+    }
+    Ok(all)
+}
+
+/// QueuePairIndex of queue pairs by their numbers: two are a pair when each one's `remote` is the other's `local`.
+pub struct QueuePairIndex<'a>(HashMap<[&'a str; 2], Vec<&'a Labels>>);
+
+impl<'a> QueuePairIndex<'a> {
+    /// Of series of `fabric_queue_pair_info`.
+    pub fn of(all: impl IntoIterator<Item = &'a Labels>) -> Self {
+        let mut ends: HashMap<_, Vec<_>> = HashMap::new();
+        for one in all {
+            ends.entry([one.get("local"), one.get("remote")]).or_default().push(one);
+        }
+        Self(ends)
+    }
+
+    /// Those with the numbers of this one, which may be several.
+    pub fn same<'s>(&'s self, as_this: &'s Labels) -> &'s [&'a Labels] {
+        self.at([as_this.get("local"), as_this.get("remote")])
+    }
+
+    /// Those that may be the other end of this one.
+    pub fn other<'s>(&'s self, than: &'s Labels) -> &'s [&'a Labels] {
+        self.at([than.get("remote"), than.get("local")])
+    }
+
+    fn at<'s>(&'s self, numbers: [&'s str; 2]) -> &'s [&'a Labels] {
+        self.0.get(&numbers).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Whose a series is.
+fn place(labels: &Labels) -> HostPort {
+    (labels.get("host").to_owned(), port_name(labels))
+}
+
+/// A label with any of the numbers that these have as another.
+fn any(label: &str, of: &[Labels], other: &str) -> Result<Matcher, ReadError> {
+    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let mut numbers: Vec<&str> = of.iter().map(|labels| labels.get(other)).filter(is_number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    Matcher::new(label, MatchOp::Regex, numbers.join("|")).map_err(|e| ReadError::Storage(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_model::{Memory, stale};
+
+    const NOW: i64 = 1_000_000;
+
+    fn series(name: &str, more: &[(&str, &str)], values: [f64; 2]) -> Series {
+        let labels = [("__name__", name), ("device", "mlx5_0"), ("port", "1")].into_iter().chain(more.iter().copied());
+        Series { labels: Labels::new(labels), times: vec![NOW - 60_000, NOW - 30_000], values: values.to_vec() }
+    }
+
+    fn pair(host: &str, job: &str, [local, remote]: [&str; 2]) -> Series {
+        series(INFO, &[("host", host), ("job", job), ("local", local), ("remote", remote)], [1.0; 2])
+    }
+
+    /// HostNames of those that are connected to `a`.
+    fn told(all: Vec<Series>) -> Vec<String> {
+        let found = connected(&Memory(all), &("a".to_owned(), "mlx5_0/1".to_owned()), NOW).unwrap();
+        found.into_iter().map(|(host, _)| host).collect()
+    }
+
+    #[test]
+    fn the_other_end_is_who_names_this_one() {
+        let own = || vec![pair("a", "1", ["10", "20"]), pair("a", "2", ["11", "20"])];
+        let with = |more: Vec<Series>| told(own().into_iter().chain(more).collect());
+        assert_eq!(with(vec![pair("b", "9", ["20", "10"]), pair("c", "1", ["20", "12"])]), ["b"], "whosever job it is");
+        let both = || vec![pair("b", "1", ["20", "10"]), pair("c", "3", ["20", "10"])];
+        assert_eq!(with(both()), ["b"], "of two that fit the one of the same job");
+        assert_eq!(with(vec![pair("b", "8", ["20", "11"]), pair("c", "9", ["20", "11"])]), ["b", "c"], "or both");
+        assert_eq!(with(vec![pair("a", "1", ["20", "10"])]), [""; 0], "itself is no other");
+        let gone = Series { values: vec![1.0, stale()], ..pair("b", "1", ["20", "10"]) };
+        assert_eq!(with(vec![gone]), [""; 0]);
+        let omitted = |n| series(OMITTED, &[("host", "a")], [n; 2]);
+        assert_eq!(with(both().into_iter().chain([omitted(0.0)]).collect()), ["b"]);
+        assert_eq!(with(both().into_iter().chain([omitted(7.0)]).collect()), [""; 0], "another may send as well");
+    }
+}

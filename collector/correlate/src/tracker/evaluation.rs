@@ -1,0 +1,227 @@
+//! What all detectors find: each in a stretch of its own length, if enough is known of what is usual.
+
+use crate::baseline::history::History;
+use crate::baseline::reference::Baseline;
+use crate::baseline::window::Window;
+use crate::detectors;
+use crate::detectors::context::{DetectorContext, SlowdownCache};
+use crate::detectors::detector::Detector;
+use crate::detectors::fault_domain::{DomainSet, FaultDomain};
+use crate::detectors::fault_partition::FaultDomains;
+use crate::detectors::thresholds::Thresholds;
+use crate::model::fabric::Fabric;
+use crate::model::finding::Finding;
+use crate::tracker::open_incident::OpenIncident;
+use crate::tracker::timing::{LEAST, QUIET_S};
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Ticks of a window, and whether it may begin before the incident.
+pub(super) type Length = (usize, bool);
+
+/// What detectors are run on.
+pub(super) struct Evaluator {
+    pub fabric: Fabric,
+    pub thresholds: Thresholds,
+    pub history: History,
+}
+
+/// Frames, and the address of what is usual.
+type Beside = (Range<usize>, *const Baseline);
+
+/// What was worked out at one look at the frames. Incidents that are judged at it ask for much of the same: what all
+/// detectors find in the last seconds, beside what is usual for all of them.
+#[derive(Default)]
+pub(super) struct EvaluationCache {
+    pub domains: FaultDomains,
+    pub(super) windows: RefCell<HashMap<Range<usize>, Arc<Window>>>,
+    slowdowns: RefCell<HashMap<Beside, Rc<SlowdownCache>>>,
+    pub(super) seen: RefCell<HashMap<(Beside, *const FaultDomain), Rc<Evaluation>>>,
+}
+
+impl EvaluationCache {
+    /// By the parts of the fabric.
+    pub fn of(domains: FaultDomains) -> Self {
+        Self { domains, ..Self::default() }
+    }
+
+    /// Parts of the fabric that a finding touches.
+    pub fn containing(&self, finding: &Finding, fabric: &Fabric) -> DomainSet {
+        self.domains.containing(finding.ports(fabric))
+    }
+}
+
+/// A stretch beside what is usual, and what was found there.
+pub(super) struct Evaluation {
+    pub window: Arc<Window>,
+    /// All that is known of what was, for who was first.
+    pub history: Arc<Window>,
+    /// Also so that no other can have its address.
+    pub baseline: Arc<Baseline>,
+    pub domain: Arc<FaultDomain>,
+    slowdowns: Rc<SlowdownCache>,
+    pub(super) found: [OnceCell<Vec<Finding>>; detectors::ALL.len()],
+}
+
+impl Evaluator {
+    /// A stretch beside what is usual, in some parts of the fabric.
+    pub(super) fn evaluation(
+        &self,
+        cache: &EvaluationCache,
+        span: Range<usize>,
+        baseline: &Arc<Baseline>,
+        at: &DomainSet,
+    ) -> Rc<Evaluation> {
+        let (beside, domain) = ((span.clone(), Arc::as_ptr(baseline)), cache.domains.union(at));
+        let slowdowns = || cache.slowdowns.borrow_mut().entry(beside.clone()).or_default().clone();
+        let window = |span: Range<usize>| {
+            let mut known = cache.windows.borrow_mut();
+            // What is known of its last frames need not be added up again.
+            let ends = known.iter().filter(|(other, _)| other.end == span.end && other.start > span.start);
+            let end = ends.min_by_key(|(other, _)| other.start).map(|(_, end)| end.clone());
+            let new = || Arc::new(self.history.window(span.clone()).with_suffix(end));
+            known.entry(span.clone()).or_insert_with(new).clone()
+        };
+        let seen = || Evaluation {
+            window: window(span.clone()),
+            history: window(self.history.span_since(usize::MAX, i64::MIN)),
+            baseline: baseline.clone(),
+            domain: domain.clone(),
+            slowdowns: slowdowns(),
+            found: [const { OnceCell::new() }; detectors::ALL.len()],
+        };
+        let key = (beside.clone(), Arc::as_ptr(&domain));
+        cache.seen.borrow_mut().entry(key).or_insert_with(|| Rc::new(seen())).clone()
+    }
+
+    pub(super) fn context<'a>(&'a self, seen: &'a Evaluation) -> DetectorContext<'a> {
+        let windows = [&*seen.window, &*seen.history];
+        let step_s = self.history.step_s();
+        DetectorContext::new(
+            &self.fabric,
+            &self.thresholds,
+            windows,
+            &seen.baseline,
+            step_s,
+            &seen.domain,
+            &seen.slowdowns,
+        )
+    }
+
+    /// What a detector finds in a stretch that touches some parts of the fabric.
+    pub(super) fn run(
+        &self,
+        cache: &EvaluationCache,
+        (span, baseline, at): (Range<usize>, &Arc<Baseline>, &DomainSet),
+        detector: &Detector,
+    ) -> Vec<Finding> {
+        let found = |at: &DomainSet, keep: &dyn Fn(&&Finding) -> bool| {
+            let seen = self.evaluation(cache, span, baseline, at);
+            let all = seen.found[row(detector)].get_or_init(|| (detector.run)(&self.context(&seen)));
+            all.iter().filter(keep).cloned().collect()
+        };
+        if detector.per_fault_domain {
+            return found(at, &|_| true);
+        }
+        found(&DomainSet::default(), &|finding| cache.containing(finding, &self.fabric).meets(at))
+    }
+
+    /// Detectors for which enough is known of what is usual.
+    pub(super) fn ready_detectors<'a>(
+        &'a self,
+        baseline: &'a Baseline,
+    ) -> impl Iterator<Item = &'static Detector> + 'a {
+        detectors::ALL.iter().filter(|d| d.baseline_s <= 0.0 || baseline.fresh >= self.ticks(d.baseline_s))
+    }
+
+    /// The same as time.
+    pub(super) fn nanoseconds(&self, seconds: f64) -> i64 {
+        (self.ticks(seconds) as f64 * self.history.step_s() * 1e9) as i64
+    }
+
+    /// So many seconds in ticks. Ticks of less than a second count as seconds: simulators are fast.
+    pub(super) fn ticks(&self, seconds: f64) -> usize {
+        ((seconds / self.history.step_s().max(1.0)).ceil() as usize).max(LEAST)
+    }
+
+    /// What all detectors find and `keep` lets pass, each in a stretch of its own length that does not begin before an instant
+    /// (Unix ns).
+    pub(super) fn findings(
+        &self,
+        cache: &EvaluationCache,
+        (baseline, since_ns, at): (&Arc<Baseline>, i64, &DomainSet),
+        ticks: impl Fn(&Detector) -> usize,
+        keep: impl Fn(&Finding) -> bool,
+    ) -> Vec<Finding> {
+        let mut all = Vec::new();
+        for (length, detectors) in self.by_length(baseline, ticks) {
+            let span = self.span(length, since_ns);
+            let found = detectors.into_iter().flat_map(|d| self.run(cache, (span.clone(), baseline, at), d));
+            all.extend(found.filter(|f| keep(f)));
+        }
+        all
+    }
+
+    pub(super) fn span(&self, (ticks, looks_back): Length, since_ns: i64) -> Range<usize> {
+        self.history.span_since(ticks, if looks_back { i64::MIN } else { since_ns })
+    }
+
+    /// Detectors by the stretch that they need, because means over one are worked out once.
+    pub(super) fn by_length(
+        &self,
+        baseline: &Baseline,
+        ticks: impl Fn(&Detector) -> usize,
+    ) -> BTreeMap<Length, Vec<&'static Detector>> {
+        let mut by_length: BTreeMap<Length, Vec<_>> = BTreeMap::new();
+        for detector in self.ready_detectors(baseline) {
+            by_length.entry((ticks(detector), detector.looks_back)).or_default().push(detector);
+        }
+        by_length
+    }
+
+    /// Where frames of just before its begin came late, it may have begun in these: what is found within the time in which
+    /// it would not have been over is of it.
+    pub(super) fn look_before(&self, cache: &EvaluationCache, episode: &mut OpenIncident) {
+        while let Some(began_ns) = self.began_before(cache, episode) {
+            episode.backdate(began_ns);
+        }
+    }
+
+    fn began_before(&self, cache: &EvaluationCache, episode: &OpenIncident) -> Option<i64> {
+        let (begin_ns, step_ns) = (episode.begin_ns(), (self.history.step_s() * 1e9) as i64);
+        let known = episode.verdict();
+        // One sample that is next to its first is enough, of others a detector must be sure.
+        let before = [(begin_ns - self.nanoseconds(QUIET_S), begin_ns), (begin_ns - step_ns, begin_ns + step_ns)];
+        before.into_iter().find_map(|(from_ns, to_ns)| {
+            let span = self.history.span_between(from_ns, to_ns);
+            if span.len() < LEAST || !self.history.has_late_frames(span.clone(), begin_ns) {
+                return None;
+            }
+            self.began(cache, &episode.baseline, known, span).filter(|began_ns| *began_ns < begin_ns)
+        })
+    }
+
+    /// When it began, by the frames of a span.
+    pub(super) fn began(
+        &self,
+        cache: &EvaluationCache,
+        baseline: &Arc<Baseline>,
+        finding: &Finding,
+        span: Range<usize>,
+    ) -> Option<i64> {
+        let at = cache.containing(finding, &self.fabric);
+        let all = self
+            .ready_detectors(baseline)
+            .flat_map(|detector| self.run(cache, (span.clone(), baseline, &at), detector));
+        all.filter(|f| f.kind == finding.kind && f.root == finding.root).filter_map(|f| f.began_ns).min()
+    }
+}
+
+/// Which of all detectors it is.
+pub(super) fn row(detector: &Detector) -> usize {
+    // Not by address: a constant has as many as it has users.
+    detectors::ALL.iter().position(|d| d.name == detector.name).unwrap_or_default()
+}

@@ -1,0 +1,38 @@
+//! Hosts are replaced and renamed for months: what is gone leaves, and its numbers are used again.
+
+use crate::baseline::removed_ports::RemovedPorts;
+use crate::model::location::LocationId;
+use crate::tracker::incident_tracker::IncidentTracker;
+use crate::tracker::open_incident::OpenIncident;
+use std::collections::HashSet;
+
+impl IncidentTracker {
+    /// Lets ports go that were not heard of for long, as `is_heard` tells, unless they have a cable, a job or an open
+    /// incident; and nodes of which nothing is left. Returns these ports: others get their numbers.
+    pub fn forget(&mut self, is_heard: impl Fn(usize) -> bool) -> Vec<usize> {
+        let roots: Vec<&LocationId> = self.open.iter().flat_map(OpenIncident::roots).collect();
+        let named: HashSet<usize> = roots.iter().flat_map(|root| root.ports(&self.eval.fabric)).collect();
+        let held = self.open.iter().flat_map(OpenIncident::paused);
+        let of_jobs = self.eval.fabric.jobs.iter().flat_map(|job| job.ports.iter().copied());
+        let stays: HashSet<usize> = named.into_iter().chain(held).chain(of_jobs).collect();
+        let node = |root: &&LocationId| match root {
+            LocationId::Switch(node) | LocationId::Host(node) => Some(*node),
+            _ => None,
+        };
+        let nodes: HashSet<usize> = roots.iter().filter_map(node).collect();
+        let silent = self.eval.fabric.ports.known().filter(|port| !is_heard(*port) && !stays.contains(port));
+        let mut silent: Vec<usize> = silent.collect();
+        silent.sort_unstable();
+        self.cables.forget_ports(&silent);
+        silent.retain(|port| self.eval.fabric.ports.list[*port].link.is_none());
+        if silent.is_empty() {
+            return silent;
+        }
+        self.eval.fabric.remove_ports(&silent, |node| nodes.contains(&node));
+        self.implausible.remove_ports(&silent);
+        let mut gone = RemovedPorts::new(silent);
+        self.eval.history.remove_ports(&mut gone);
+        self.open.iter_mut().for_each(|episode| episode.baseline = gone.baseline(&episode.baseline));
+        gone.ports
+    }
+}

@@ -1,0 +1,461 @@
+//! From frames to incidents: opens one when a detector is sure that something began, keeps what was usual before as its
+//! yardstick, lets the detectors judge again at each tick, and closes it when nothing has been found for a while.
+//!
+//! Several may be open. Trouble that is seen where it is (a NIC that pauses, a link with errors) is one for each place.
+//! What is inferred from what others suffer has many faces, so it belongs to what is open already.
+
+use crate::baseline::history::History;
+use crate::baseline::reference::Baseline;
+use crate::baseline::window::Window;
+use crate::detectors::context::{DetectorContext, SlowdownCache};
+use crate::detectors::counter_sanity::{CounterSanity, ImplausibleReason};
+use crate::detectors::detector::Detector;
+use crate::detectors::fault_domain::{DomainSet, FaultDomain};
+use crate::detectors::thresholds::Thresholds;
+use crate::model::fabric::{Fabric, Job};
+use crate::model::finding::Finding;
+use crate::model::frame::Frame;
+use crate::model::incident::Incident;
+use crate::model::inferred_cables::{self, Cables};
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::priority::Priorities;
+use crate::model::signal::Signal;
+use crate::model::topology::{Topology, TopologySource};
+use crate::signals::frame_sink::FrameSink;
+use crate::tracker::evaluation::{EvaluationCache, Evaluator};
+use crate::tracker::open_incident::OpenIncident;
+use crate::tracker::timing::{
+    ALIVE, ASKED, CHECKED, FILLED_S, HEARD_S, HOST_DOWN_S, LAG_S, LEAST, LONGEST, LOOK_S, NEWEST, QUIET_S, SILENT_S,
+    SPLIT_S, STANDING_S, SUFFERED, TURNS, YOUNG_S,
+};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+/// What an open incident says to the others.
+pub(super) struct OpenSummary {
+    pub id: String,
+    pub root: LocationId,
+    pub kind: IncidentKind,
+    pub priorities: Priorities,
+    /// It has been bad for long and bends nothing.
+    pub chronic: bool,
+    /// Parts of the fabric.
+    pub at: DomainSet,
+}
+
+impl OpenSummary {
+    /// Whether a finding is of its place. What is chronic hides no storm there.
+    pub(super) fn covers(&self, finding: &Finding, fabric: &Fabric) -> bool {
+        let hides = !self.chronic || !finding.kind.spec().freezes_baseline;
+        let all = self.root == LocationId::Fabric && self.kind.spec().may_spread && self.kind == finding.kind;
+        hides && (all || self.root == finding.root || self.root.overlaps(&finding.root, fabric))
+    }
+
+    /// Whether a finding is of its place, or only felt, which it explains.
+    pub(super) fn owns(&self, finding: &Finding, fabric: &Fabric) -> bool {
+        let holds = || self.kind.spec().holds_others_back && self.priorities.meets(finding.priorities);
+        (self.root != LocationId::Fabric && self.covers(finding, fabric)) || (finding.kind.spec().is_coarse && holds())
+    }
+}
+
+/// What a look at an open incident comes to.
+pub(super) enum Reevaluation {
+    Open,
+    Over,
+    /// Over as a whole; these parts of it go on.
+    Parts(Vec<Finding>),
+}
+
+/// See the module.
+pub struct IncidentTracker {
+    pub(super) eval: Evaluator,
+    /// The oldest first.
+    pub(super) open: Vec<OpenIncident>,
+    pub(super) opened: usize,
+    /// From when on all is usual again.
+    pub(super) calm_ns: i64,
+    /// Ports of the places of incidents that are over, and when they were, Unix ns, the last ones.
+    pub(super) ended: VecDeque<(Vec<usize>, i64)>,
+    /// Whose turn it is.
+    pub(super) turn: usize,
+    pub(super) cables: Cables,
+    /// When cables were looked for last.
+    pub(super) looked_ns: i64,
+    pub(super) implausible: CounterSanity,
+    pub(super) full: bool,
+}
+
+impl IncidentTracker {
+    /// Of a fabric.
+    pub fn new(fabric: Fabric, thresholds: Thresholds) -> Self {
+        let never = i64::MIN;
+        Self {
+            eval: Evaluator { fabric, thresholds, history: History::default() },
+            open: Vec::new(),
+            opened: 0,
+            calm_ns: never,
+            ended: VecDeque::new(),
+            turn: 0,
+            cables: Cables::default(),
+            looked_ns: never,
+            implausible: CounterSanity::default(),
+            full: false,
+        }
+    }
+
+    /// A port that gets too much by what is open, of which nobody has told yet who is connected to it.
+    pub fn unconnected(&mut self) -> Option<usize> {
+        let receivers =
+            |episode: &OpenIncident| episode.verdict().receivers.iter().take(ASKED).copied().collect::<Vec<_>>();
+        let all: Vec<usize> = self.open.iter().flat_map(receivers).collect();
+        self.eval.fabric.unconnected(&all)
+    }
+
+    /// Takes down who is connected to one.
+    pub fn connect(&mut self, port: usize, others: BTreeSet<usize>) {
+        self.eval.fabric.connect(port, others);
+    }
+
+    /// Takes the next frame and judges; what it returns is over.
+    pub fn tick(&mut self, frame: Frame) -> Vec<Incident> {
+        self.push(frame);
+        self.evaluate()
+    }
+
+    /// Takes the next frame.
+    pub fn push(&mut self, frame: Frame) {
+        let lag = self.eval.ticks(LAG_S);
+        let calm_ns = self.frozen_until_ns(self.open.iter(), self.calm_ns);
+        self.eval.history.push(frame, lag, calm_ns);
+    }
+
+    /// The newest instant that was pushed, Unix nanoseconds.
+    pub fn now_ns(&self) -> i64 {
+        self.eval.history.now_ns()
+    }
+
+    /// The frame of an instant that was pushed, for data that comes late.
+    pub fn frame(&mut self, time_ns: i64) -> Option<&mut Frame> {
+        let late = self.eval.history.now_ns().saturating_sub(time_ns) as f64 > FILLED_S * 1e9;
+        let frame = self.eval.history.at(time_ns)?;
+        frame.late |= late;
+        Some(frame)
+    }
+
+    /// Gives a rate that came with the frame of an instant to frames just before it that have none: it is theirs too.
+    pub fn fill(&mut self, time_ns: i64, signal: Signal, port: usize, rate: f64) {
+        self.eval.history.fill(time_ns, signal, port, rate);
+    }
+
+    /// A frame of before all others, of which it is known that nothing was wrong.
+    pub fn add_baseline_frame(&mut self, frame: Frame) {
+        self.eval.history.add_baseline_frame(Arc::new(frame));
+    }
+
+    /// The fabric.
+    pub fn fabric(&self) -> &Fabric {
+        &self.eval.fabric
+    }
+
+    /// A port that is measured, from now on if nobody knew it.
+    pub fn measured_port(&mut self, node: &str, port: &str) -> Option<usize> {
+        self.eval.fabric.measured_port(node, port)
+    }
+
+    /// Looks for cables that nobody tells, now and then; what is known if that has changed. `is_switch` tells nodes that
+    /// forward, of those that the fabric takes for hosts too.
+    pub fn cables(&mut self, is_switch: impl Fn(&Fabric, usize) -> bool) -> Option<TopologySource> {
+        let (due, step) = (self.eval.nanoseconds(LOOK_S), (self.eval.history.step_s() * 1e9) as i64);
+        if self.eval.history.now_ns().saturating_sub(self.looked_ns) < due {
+            return None;
+        }
+        self.looked_ns = self.eval.history.now_ns();
+        // The newest are not whole: agents are still telling.
+        let to_ns = self.looked_ns - NEWEST * step;
+        let now = self.eval.history.between(to_ns - (inferred_cables::TICKS as i64) * step, to_ns);
+        let is_switch = |node: usize| is_switch(&self.eval.fabric, node);
+        self.cables
+            .update(now.frames(), &self.eval.fabric, is_switch)
+            .then(|| self.cables.as_source(&self.eval.fabric, is_switch))
+    }
+
+    /// Takes over the cables of another topology.
+    pub fn rewire(&mut self, topology: &Topology) {
+        let old: Vec<_> = self.eval.fabric.topology.links.iter().map(|link| link.ends.clone()).collect();
+        self.eval.fabric.rewire(topology);
+        let new: HashMap<_, usize> =
+            self.eval.fabric.topology.links.iter().enumerate().map(|(at, link)| (link.ends.clone(), at)).collect();
+        // One that nobody tells of any more (a cable was pulled, or leads elsewhere) is what is left of it: a port.
+        let list = &self.eval.fabric.ports.list;
+        let left = |link: usize| {
+            let ports: Vec<usize> = old[link].iter().filter_map(|end| self.eval.fabric.ports.at(end)).collect();
+            let linked = ports.iter().find_map(|port| list[*port].link).map(LocationId::Link);
+            let host = || ports.iter().find(|port| self.eval.fabric.is_host(**port)).or(ports.first());
+            linked.or_else(|| host().map(|port| LocationId::Port(*port))).unwrap_or(LocationId::Fabric)
+        };
+        for episode in &mut self.open {
+            episode.renumber(|link| new.get(&old[link]).map_or_else(|| left(link), |at| LocationId::Link(*at)));
+        }
+    }
+
+    /// These jobs run now and no others.
+    pub fn set_jobs(&mut self, jobs: Vec<Job>) {
+        let pinned: HashSet<usize> = self.open.iter().flat_map(OpenIncident::jobs).collect();
+        self.eval.fabric.set_jobs(jobs, &pinned);
+    }
+
+    /// Takes up at an instant (Unix ns) what was open before a restart; those whose place the fabric does not have are
+    /// returned.
+    pub fn resume<'a>(&mut self, incidents: &'a [Incident], now_ns: i64) -> Vec<&'a Incident> {
+        let baseline = self.eval.history.baseline(&self.eval.fabric, self.calm_ns);
+        let mut lost = Vec::new();
+        for incident in incidents {
+            match OpenIncident::resume(incident, &self.eval.fabric, baseline.clone()) {
+                Some(mut episode) => {
+                    episode.confirm(now_ns);
+                    self.open.push(episode);
+                }
+                None => lost.push(incident),
+            }
+        }
+        lost
+    }
+
+    /// Takes up one that is found to go on, beside what was calm before it; false if the fabric does not have its place.
+    pub fn resume_with_baseline(&mut self, incident: &Incident, calm: Vec<Frame>, now_ns: i64) -> bool {
+        let calm = Window::new(calm.into_iter().map(Arc::new).collect());
+        let baseline = Arc::new(Baseline::of(calm, &self.eval.fabric, i64::MIN));
+        let Some(mut episode) = OpenIncident::resume(incident, &self.eval.fabric, baseline) else { return false };
+        episode.confirm(now_ns);
+        self.open.push(episode);
+        true
+    }
+
+    /// The incidents that are open, the oldest first.
+    pub fn open(&self) -> Vec<Incident> {
+        self.open.iter().map(|episode| episode.to_incident(&self.eval.fabric, false)).collect()
+    }
+
+    /// Ports whose counters cannot be right, and why.
+    pub fn implausible(&self) -> impl Iterator<Item = (usize, ImplausibleReason)> + '_ {
+        self.implausible.all()
+    }
+
+    /// Whether there was trouble lately that is told by no incident, because so many are open.
+    pub fn is_at_limit(&self) -> bool {
+        self.full
+    }
+
+    pub(super) fn check_counters(&mut self) {
+        let now_ns = self.eval.history.now_ns();
+        for port in self.eval.history.correct_glitches(CHECKED) {
+            self.implausible.record(port, ImplausibleReason::Leaps, now_ns);
+        }
+        if let Some(ticks) = self.implausible.due(now_ns) {
+            let baseline = self.eval.history.baseline(&self.eval.fabric, self.calm_ns);
+            let now = self.eval.history.last_since(ticks, i64::MIN);
+            let (slowdowns, step_s) = (SlowdownCache::new(), self.eval.history.step_s());
+            let whole = FaultDomain::whole(&self.eval.fabric);
+            let ctx = DetectorContext::new(
+                &self.eval.fabric,
+                &self.eval.thresholds,
+                [&now, &now],
+                &baseline,
+                step_s,
+                &whole,
+                &slowdowns,
+            );
+            self.implausible.look(&ctx);
+        }
+    }
+
+    /// Judges what the frames show by now; what it returns is over.
+    pub fn evaluate(&mut self) -> Vec<Incident> {
+        self.check_counters();
+        let cache = self.new_cache();
+        self.evaluate_with(&cache)
+    }
+
+    pub(super) fn evaluate_with(&mut self, cache: &EvaluationCache) -> Vec<Incident> {
+        let all = std::mem::take(&mut self.open);
+        let due = self.due(&all);
+        let verdicts: Vec<OpenSummary> = all.iter().map(|episode| self.summary(cache, episode)).collect();
+        let (mut open, mut over, mut calmed) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, mut episode) in all.into_iter().enumerate() {
+            if self.is_long_lived(&episode) {
+                episode.shrink_baseline(&self.eval.fabric);
+            }
+            let here = self.containing(cache, &episode);
+            let other = |other: &&OpenSummary| other.id != episode.id && other.at.meets(&here);
+            let others: Vec<&OpenSummary> = verdicts.iter().filter(other).collect();
+            let look =
+                if due.contains(&at) { self.reevaluate(cache, &mut episode, &others) } else { Reevaluation::Open };
+            match look {
+                Reevaluation::Open => open.push(episode),
+                Reevaluation::Over => {
+                    over.push(episode.to_incident(&self.eval.fabric, true));
+                    calmed.push(self.close(cache, &episode));
+                }
+                Reevaluation::Parts(parts) => {
+                    over.push(episode.to_incident(&self.eval.fabric, true));
+                    calmed.push(self.close(cache, &episode));
+                    parts.into_iter().for_each(|part| self.open_split(cache, &mut open, &episode, part));
+                }
+            }
+        }
+        self.begin(cache, &mut open, &calmed);
+        for mut episode in open {
+            // More than one place is the same only for the same trouble.
+            let same =
+                |a: &Finding, b: &Finding| a.root == b.root && (a.root != LocationId::Fabric || a.kind == b.kind);
+            let one = |other: &&OpenIncident| {
+                self.containing(cache, other).meets(&self.containing(cache, &episode))
+                    && same(other.verdict(), episode.verdict())
+                    && self.summary(cache, other).covers(episode.verdict(), &self.eval.fabric)
+            };
+            match self.open.iter().find(one) {
+                Some(other) => {
+                    episode.part_of = Some(other.id.clone());
+                    over.push(episode.to_incident(&self.eval.fabric, true));
+                }
+                None => self.open.push(episode),
+            }
+        }
+        over
+    }
+
+    /// Which are judged now: some of the old and of the young, in turns.
+    pub(super) fn due(&mut self, open: &[OpenIncident]) -> Vec<usize> {
+        let (old, young): (Vec<usize>, Vec<usize>) = (0..open.len()).partition(|at| self.is_long_lived(&open[*at]));
+        self.turn = self.turn.wrapping_add(1);
+        let some = |(all, turns): (Vec<usize>, usize)| {
+            let first = self.turn.wrapping_mul(turns);
+            (0..turns.min(all.len())).map(|k| all[first.wrapping_add(k) % all.len()]).collect::<Vec<_>>()
+        };
+        [old, young].into_iter().zip(TURNS).flat_map(some).collect()
+    }
+
+    pub(super) fn summary(&self, cache: &EvaluationCache, episode: &OpenIncident) -> OpenSummary {
+        let verdict = episode.verdict();
+        OpenSummary {
+            id: episode.id.clone(),
+            root: verdict.root.clone(),
+            kind: verdict.kind,
+            priorities: verdict.priorities,
+            chronic: self.is_long_lived(episode) && !verdict.kind.spec().freezes_baseline,
+            at: cache.containing(verdict, &self.eval.fabric),
+        }
+    }
+
+    pub(super) fn is_long_lived(&self, episode: &OpenIncident) -> bool {
+        self.age(episode) > self.eval.ticks(self.long_lived_after_s(episode.verdict()))
+    }
+
+    /// Seconds after which trouble is a part of what is usual.
+    pub(super) fn long_lived_after_s(&self, finding: &Finding) -> f64 {
+        if finding.is_host_down(&self.eval.fabric) { HOST_DOWN_S } else { STANDING_S }
+    }
+
+    pub(super) fn is_young(&self, episode: &OpenIncident) -> bool {
+        self.age(episode) <= self.eval.ticks(YOUNG_S)
+    }
+
+    /// In ticks, since it was seen.
+    pub(super) fn age(&self, episode: &OpenIncident) -> usize {
+        self.ticks_since(episode.detected_ns)
+    }
+
+    pub(super) fn ticks_since(&self, time_ns: i64) -> usize {
+        let seconds = (self.eval.history.now_ns() - time_ns) as f64 / 1e9;
+        (seconds / self.eval.history.step_s()).round().max(0.0) as usize
+    }
+
+    /// Judges an open episode, without what belongs to others.
+    pub(super) fn reevaluate(
+        &self,
+        cache: &EvaluationCache,
+        episode: &mut OpenIncident,
+        others: &[&OpenSummary],
+    ) -> Reevaluation {
+        self.eval.look_before(cache, episode);
+        let (young, at) = (self.is_young(episode), self.containing(cache, episode));
+        let root = episode.verdict().root.clone();
+        let owner = |f: &Finding| others.iter().find(|other| other.root != root && other.owns(f, &self.eval.fabric));
+        let found = |part: f64| {
+            let ticks = |d: &Detector| self.eval.ticks(part * d.warm_up_s);
+            let keep = |f: &Finding| (young || episode.recognizes(f)) && !episode.is_elsewhere(f, &self.eval.fabric);
+            self.eval.findings(cache, (&episode.baseline, episode.start_ns, &at), ticks, keep)
+        };
+        let mut own = found(1.0);
+        own.retain(|f| owner(f).is_none());
+        let (now, all) = (!own.is_empty(), found(ALIVE));
+        if own.iter().any(|f| f.root == root) || !episode.verdict().is_aggregate() {
+            episode.whole_ns = self.eval.history.now_ns();
+        }
+        if now && self.ticks_since(episode.whole_ns) > self.eval.ticks(SPLIT_S) {
+            let kind = episode.verdict().kind;
+            own.retain(|f| f.kind == kind);
+            (episode.last_ns, episode.part_of) = (episode.whole_ns, None);
+            return Reevaluation::Parts(own);
+        }
+        let lately = all.iter().any(|f| owner(f).is_none());
+        episode.part_of = all.iter().filter(|_| !lately).find_map(owner).map(|other| other.id.clone());
+        episode.quiet += 1;
+        if lately {
+            episode.quiet = 0;
+            episode.alive_ns = self.eval.history.now_ns();
+        }
+        if now {
+            episode.last_ns = self.eval.history.now_ns();
+            let baseline = episode.baseline.clone();
+            let whole = |d: &Detector| if d.looks_back { self.eval.ticks(d.warm_up_s) } else { LONGEST };
+            // What is left of a whole for a while makes it no other.
+            let is_whole = episode.verdict().is_aggregate();
+            let of_it = |f: &Finding| !is_whole || f.root == root || f.kind != episode.verdict().kind;
+            let keep = |f: &Finding| owner(f).is_none() && !episode.is_elsewhere(f, &self.eval.fabric) && of_it(f);
+            let own = self.eval.findings(cache, (&baseline, episode.start_ns, &at), whole, keep);
+            let long =
+                self.eval.evaluation(cache, self.eval.history.span_since(SUFFERED, episode.start_ns), &baseline, &at);
+            episode.record(own, &self.eval.context(&long));
+        }
+        // Who hears nothing of a place knows nothing of its end.
+        if !lately && self.ticks_since(episode.last_ns) <= self.eval.ticks(SILENT_S) && !self.has_samples(episode) {
+            (episode.quiet, episode.alive_ns) = (0, self.eval.history.now_ns());
+        }
+        let over = episode.quiet > LEAST && self.ticks_since(episode.alive_ns) > self.eval.ticks(QUIET_S);
+        if over { Reevaluation::Over } else { Reevaluation::Open }
+    }
+
+    /// Whether anything was measured lately of the ports of an incident's place that were measured before it.
+    pub(super) fn has_samples(&self, episode: &OpenIncident) -> bool {
+        let now = self.eval.history.last_since(self.eval.ticks(HEARD_S), i64::MIN);
+        let tells = |window: &Window, port: usize| {
+            [Signal::Tx, Signal::Rx, Signal::Up].iter().any(|signal| window.values(*signal, port).next().is_some())
+        };
+        let ports = episode.verdict().root.ports(&self.eval.fabric);
+        let known: Vec<usize> = ports.into_iter().filter(|port| tells(&episode.baseline.window, *port)).collect();
+        if known.is_empty() {
+            return now.frames().iter().any(|frame| !frame.is_empty());
+        }
+        known.into_iter().any(|port| tells(&now, port))
+    }
+}
+
+impl FrameSink for IncidentTracker {
+    fn now_ns(&self) -> i64 {
+        self.now_ns()
+    }
+
+    fn measured_port(&mut self, node: &str, port: &str) -> Option<usize> {
+        self.measured_port(node, port)
+    }
+
+    fn frame(&mut self, time_ns: i64) -> Option<&mut Frame> {
+        self.frame(time_ns)
+    }
+
+    fn fill(&mut self, time_ns: i64, signal: Signal, port: usize, rate: f64) {
+        self.fill(time_ns, signal, port, rate);
+    }
+}

@@ -1,0 +1,297 @@
+//! One trouble from its begin to its end: what was found at each look, how often, and who was seen to suffer.
+
+use crate::baseline::reference::Baseline;
+use crate::detectors::backpressure;
+use crate::detectors::context::DetectorContext;
+use crate::detectors::senders::senders;
+use crate::detectors::victims::{Reach, low, victims};
+use crate::model::fabric::Fabric;
+use crate::model::finding::Finding;
+use crate::model::incident::{Incident, Sender};
+use crate::model::location::Location;
+use crate::model::location::LocationId;
+use crate::model::priority::Priorities;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Ports of an incident that are kept from sending and named, those that are kept most.
+const NAMED: usize = 256;
+
+/// See the module.
+pub(super) struct OpenIncident {
+    pub id: String,
+    /// Before it began.
+    pub baseline: Arc<Baseline>,
+    /// That is of its own place only.
+    settled: bool,
+    pub start_ns: i64,
+    pub detected_ns: i64,
+    /// The last instant at which something was found.
+    pub last_ns: i64,
+    /// The last instant at which it was not over.
+    pub alive_ns: i64,
+    /// The last instant at which it was found at its very place, and not at a part of that.
+    pub whole_ns: i64,
+    /// The incident that it was taken for a part of.
+    pub split_from: Option<String>,
+    /// Another incident, if all that was found lately belongs to that.
+    pub part_of: Option<String>,
+    /// Looks in a row at which nothing was found.
+    pub quiet: usize,
+    /// What was found, and how often and surely.
+    verdicts: Vec<(Finding, f64)>,
+    /// What jobs that lost already before it began moved of their usual.
+    before: BTreeMap<usize, f64>,
+    /// How long each job was seen to suffer, in ticks judged.
+    suffer: BTreeMap<usize, f64>,
+    /// Ticks judged.
+    weight: f64,
+    paused: Vec<usize>,
+    senders: Vec<usize>,
+}
+
+impl OpenIncident {
+    pub fn new(id: String, baseline: Arc<Baseline>, finding: &Finding, start_ns: i64, now_ns: i64) -> Self {
+        Self {
+            id,
+            baseline,
+            settled: false,
+            start_ns: finding.began_ns.unwrap_or(start_ns),
+            detected_ns: now_ns,
+            last_ns: now_ns,
+            alive_ns: now_ns,
+            whole_ns: now_ns,
+            split_from: None,
+            part_of: None,
+            quiet: 0,
+            verdicts: Vec::new(),
+            before: BTreeMap::new(),
+            suffer: BTreeMap::new(),
+            weight: 0.0,
+            paused: Vec::new(),
+            senders: Vec::new(),
+        }
+    }
+
+    /// Takes up an incident of before a restart: what it said counts as one finding.
+    pub fn resume(incident: &Incident, fabric: &Fabric, baseline: Arc<Baseline>) -> Option<Self> {
+        let job = |id: &String| fabric.jobs.iter().position(|job| job.id == *id);
+        let finding = Finding {
+            kind: incident.kind,
+            root: incident.root.find(fabric)?,
+            confidence: incident.confidence,
+            culprits: incident.culprit_jobs.iter().filter_map(job).collect(),
+            receivers: Vec::new(),
+            priorities: incident.priorities,
+            began_ns: Some(incident.start_ns),
+            evidence: incident.evidence.clone(),
+            explanation: incident.explanation.clone(),
+            action: incident.action.clone(),
+            inferred: !incident.kind.is_observed(),
+            observed_at: None,
+        };
+        let mut episode = Self::new(incident.id.clone(), baseline, &finding, incident.start_ns, incident.detected_ns);
+        episode.weight = 1.0;
+        episode.split_from.clone_from(&incident.split_from);
+        let port = |sender: &Sender| match sender.port.find(fabric)? {
+            LocationId::Port(port) => Some(port),
+            _ => None,
+        };
+        episode.senders = incident.senders.iter().filter_map(port).collect();
+        episode.suffer = incident.victim_jobs.iter().filter_map(job).map(|job| (job, 1.0)).collect();
+        episode.before = incident.low_before.iter().filter_map(|(id, part)| Some((job(id)?, *part))).collect();
+        let score = finding.confidence;
+        episode.verdicts.push((finding, score));
+        Some(episode)
+    }
+
+    /// It is taken as found at an instant.
+    pub fn confirm(&mut self, now_ns: i64) {
+        (self.alive_ns, self.last_ns, self.whole_ns) = (now_ns, now_ns, now_ns);
+    }
+
+    /// From now on only what was usual at its own place is kept, if it is seen there. Trouble that lasts for weeks would
+    /// each keep a minute of all ports else.
+    pub fn shrink_baseline(&mut self, fabric: &Fabric) {
+        let Finding { kind, root, .. } = self.verdict();
+        if self.settled || !kind.is_observed() || kind.spec().may_spread || *root == LocationId::Fabric {
+            return;
+        }
+        let near = |port: &usize| LocationId::Port(*port).overlaps(root, fabric);
+        let ports: Vec<usize> = (0..fabric.ports.list.len()).filter(near).collect();
+        self.baseline = Arc::new(self.baseline.only(&ports));
+        self.settled = true;
+    }
+
+    /// One that goes on at a part of the place of this, which is over.
+    pub fn split_off(&self, id: String, finding: &Finding, now_ns: i64) -> Self {
+        let mut part = Self::new(id, self.baseline.clone(), finding, self.start_ns, now_ns);
+        part.before.clone_from(&self.before);
+        part.split_from = Some(self.id.clone());
+        part
+    }
+
+    /// Gives up a finding that was not what most say, because it is an incident of its own; whether it had it.
+    pub fn give_up(&mut self, finding: &Finding) -> bool {
+        let had = !self.verdict().is_same_as(finding) && self.verdicts.iter().any(|v| v.0.is_same_as(finding));
+        if had {
+            self.verdicts.retain(|v| !v.0.is_same_as(finding));
+        }
+        had
+    }
+
+    /// Takes these seconds for the last before it began.
+    pub fn with_losses_before(mut self, ctx: &DetectorContext<'_>) -> Self {
+        self.before = low(ctx);
+        self
+    }
+
+    /// Adds what is surest of what was found to what was found before, and looks who suffers.
+    pub fn record(&mut self, findings: impl IntoIterator<Item = Finding>, ctx: &DetectorContext<'_>) {
+        // Of those as sure as each other what is known comes first: a second trouble makes no other one of the first.
+        let known =
+            |f: &Finding| self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|v| v.0.is_same_as(f));
+        let (own, others): (Vec<Finding>, Vec<Finding>) = findings.into_iter().partition(known);
+        let Some(found) = best(own.into_iter().chain(others)) else { return };
+        let weight = ctx.window.ticks() as f64;
+        self.weight += weight;
+        self.paused = held(ctx, found.priorities);
+        let reach = Reach::of(ctx.fabric, &found, &self.paused);
+        for job in victims(ctx, &reach, &found.culprits, &self.before) {
+            *self.suffer.entry(job).or_insert(0.0) += weight;
+        }
+        most(&mut self.paused, ctx);
+        let (kind, root, receivers) = (found.kind, found.root.clone(), found.receivers.clone());
+        match self.verdicts.iter_mut().find(|(old, _)| old.is_same_as(&found)) {
+            Some((old, score)) => {
+                *score += found.confidence;
+                let began_ns = old.began_ns.or(found.began_ns);
+                *old = Finding { began_ns, ..found };
+            }
+            None => {
+                let score = found.confidence;
+                self.verdicts.push((found, score));
+            }
+        }
+        if (self.verdict().kind, &self.verdict().root) == (kind, &root) {
+            self.senders = senders(ctx, &receivers);
+        }
+    }
+
+    /// What most findings say.
+    pub fn verdict(&self) -> &Finding {
+        let verdict = self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|v| &v.0);
+        #[expect(clippy::expect_used, reason = "an episode begins with a finding")]
+        verdict.expect("a first finding")
+    }
+
+    /// When it began, by what most findings say, Unix nanoseconds.
+    pub fn begin_ns(&self) -> i64 {
+        self.verdict().began_ns.unwrap_or(self.start_ns)
+    }
+
+    /// It began at an earlier instant than was thought.
+    pub fn backdate(&mut self, at_ns: i64) {
+        self.start_ns = self.start_ns.min(at_ns);
+        if let Some((verdict, _)) = self.verdicts.iter_mut().max_by(|a, b| a.1.total_cmp(&b.1)) {
+            verdict.began_ns = Some(at_ns);
+        }
+    }
+
+    /// Whether a finding is of the same kind or place as one of before.
+    pub fn recognizes(&self, finding: &Finding) -> bool {
+        self.verdicts.iter().any(|(v, _)| v.kind == finding.kind || v.root == finding.root)
+    }
+
+    /// Whether a finding is of trouble at another place: what is seen where it is stays there, unless it spreads, or
+    /// whoever pauses proves to be paused by another. Who pauses in another priority is another.
+    pub fn is_elsewhere(&self, finding: &Finding, fabric: &Fabric) -> bool {
+        let both = |is: fn(&Finding) -> bool| is(self.verdict()) && is(finding);
+        let apart = !self.verdict().priorities.meets(finding.priorities);
+        (apart || both(|f| !f.inferred) && !both(|f| f.kind.spec().may_spread || f.kind.spec().holds_others_back))
+            && !self.verdict().root.overlaps(&finding.root, fabric)
+    }
+
+    /// Places that it named.
+    pub fn roots(&self) -> impl Iterator<Item = &LocationId> {
+        self.verdicts.iter().map(|(finding, _)| &finding.root)
+    }
+
+    /// Ports that were kept from sending when it was looked at last.
+    pub fn paused(&self) -> impl Iterator<Item = usize> + '_ {
+        self.paused.iter().copied()
+    }
+
+    /// Jobs that it names.
+    pub fn jobs(&self) -> impl Iterator<Item = usize> + '_ {
+        let seen = self.suffer.keys().chain(self.before.keys()).copied();
+        self.verdicts.iter().flat_map(|v| v.0.culprits.iter().copied()).chain(seen)
+    }
+
+    /// The links of the fabric have other numbers now, or are gone.
+    pub fn renumber(&mut self, link: impl Fn(usize) -> LocationId) {
+        for (finding, _) in &mut self.verdicts {
+            if let LocationId::Link(at) = finding.root {
+                finding.root = link(at);
+            }
+        }
+    }
+
+    /// Jobs that were seen to suffer most of the time.
+    fn suffering(&self) -> impl Iterator<Item = usize> + '_ {
+        self.suffer.iter().filter(|(_, weight)| **weight * 2.0 > self.weight).map(|(job, _)| *job)
+    }
+
+    /// As the API tells it.
+    pub fn to_incident(&self, fabric: &Fabric, over: bool) -> Incident {
+        let verdict = self.verdict();
+        let id = |job: &usize| fabric.jobs[*job].id.clone();
+        let sender = |port: &usize| Sender {
+            port: Location::of(fabric, &LocationId::Port(*port)),
+            job: fabric.job_of(*port).map(|job| id(&job)),
+        };
+        let suffer: Vec<String> =
+            self.suffering().filter(|job| !verdict.culprits.contains(job)).map(|job| id(&job)).collect();
+        Incident {
+            id: self.id.clone(),
+            kind: verdict.kind,
+            start_ns: self.begin_ns().min(self.detected_ns),
+            detected_ns: self.detected_ns,
+            end_ns: over.then_some(self.last_ns),
+            merged_into: self.part_of.clone().filter(|_| over),
+            split_from: self.split_from.clone(),
+            severity: verdict.kind.spec().severity.severity(suffer.len()),
+            confidence: verdict.confidence,
+            root: Location::of(fabric, &verdict.root),
+            priorities: verdict.priorities,
+            culprit_jobs: verdict.culprits.iter().map(id).collect(),
+            victim_jobs: suffer,
+            low_before: self.before.iter().map(|(job, part)| (id(job), *part)).collect(),
+            victim_ports: self.paused.iter().map(|p| Location::of(fabric, &LocationId::Port(*p))).collect(),
+            senders: self.senders.iter().map(sender).collect(),
+            evidence: verdict.evidence.clone(),
+            explanation: verdict.explanation.clone(),
+            action: verdict.action.clone(),
+        }
+    }
+}
+
+/// Ports that are kept from sending, in some of these priorities.
+fn held(ctx: &DetectorContext<'_>, priorities: Priorities) -> Vec<usize> {
+    let waits = |p: &usize| backpressure::is_held(ctx, *p) && backpressure::priorities(ctx, *p).meets(priorities);
+    ctx.ports().filter(waits).collect()
+}
+
+/// Leaves those that can be named, which are held most.
+fn most(held: &mut Vec<usize>, ctx: &DetectorContext<'_>) {
+    if held.len() > NAMED {
+        held.sort_by_cached_key(|port| Reverse(backpressure::held(ctx, *port).unwrap_or(0.0).to_bits()));
+        held.truncate(NAMED);
+    }
+}
+
+/// The surest; of those as sure as each other the first.
+pub(super) fn best(findings: impl IntoIterator<Item = Finding>) -> Option<Finding> {
+    findings.into_iter().reduce(|best, next| if next.confidence > best.confidence { next } else { best })
+}

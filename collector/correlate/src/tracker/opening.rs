@@ -1,0 +1,149 @@
+//! What opens an incident: findings that no other explains, where there is room.
+
+use crate::baseline::reference::Baseline;
+use crate::detectors::fault_domain::DomainSet;
+use crate::model::finding::Finding;
+use crate::model::location::LocationId;
+use crate::tracker::evaluation::{EvaluationCache, row};
+use crate::tracker::incident_tracker::{IncidentTracker, OpenSummary};
+use crate::tracker::open_incident::OpenIncident;
+use crate::tracker::timing::{BEFORE_S, COMPARES_S, LAG_S, LEAST, MOST, SETTLE_S, YOUNG_S};
+use std::sync::Arc;
+
+impl IncidentTracker {
+    /// Opens what is not open yet, in each part of the fabric where nothing was over just now.
+    pub(super) fn begin(&mut self, cache: &EvaluationCache, open: &mut Vec<OpenIncident>, over: &[DomainSet]) {
+        self.full = false;
+        for at in cache.domains.each().filter(|at| !over.iter().any(|over| over.meets(at))) {
+            self.begin_at(cache, open, &at);
+        }
+    }
+
+    fn begin_at(&mut self, cache: &EvaluationCache, open: &mut Vec<OpenIncident>, at: &DomainSet) {
+        let over_ns = self.over_ns(cache, at);
+        let calm_ns = over_ns.saturating_add((SETTLE_S * 1e9) as i64);
+        let near: Vec<&OpenIncident> =
+            open.iter().filter(|episode| self.containing(cache, episode).meets(at)).collect();
+        let (lag, frozen_until_ns) = (self.eval.ticks(LAG_S), self.frozen_until_ns(near.iter().copied(), calm_ns));
+        let baseline = self.eval.history.local_baseline(&self.eval.fabric, lag, frozen_until_ns, calm_ns);
+        // Links and adapters that are bad for weeks hide nothing.
+        let others: Vec<OpenSummary> = near.iter().map(|episode| self.summary(cache, episode)).collect();
+        let first = others.iter().all(|other| other.chronic);
+        // What is open bends nothing, or is a part of what is usual by now.
+        let straight = near.iter().all(|e| self.is_long_lived(e) || !e.verdict().kind.spec().freezes_baseline);
+        let mut found: Vec<(Finding, usize, i64)> = Vec::new();
+        for (length, detectors) in self.eval.by_length(&baseline, |d| self.eval.ticks(d.warm_up_s)) {
+            // What needs no comparison needs no calm before it.
+            for compares in [false, true] {
+                let span = self.eval.span(length, if compares { calm_ns } else { over_ns });
+                if span.len() < LEAST {
+                    continue;
+                }
+                let since_ns = self.eval.evaluation(cache, span.clone(), &baseline, at).window.time_range_ns()[0];
+                for detector in detectors.iter().filter(|d| (d.baseline_s > 0.0) == compares) {
+                    let apart = |f: &Finding| {
+                        let owned = |o: &OpenSummary| o.covers(f, &self.eval.fabric) || o.kind.explains(f.kind);
+                        let inferred = || straight && detector.baseline_s >= COMPARES_S && f.root != LocationId::Fabric;
+                        // What waits in another priority waits for another.
+                        let apart =
+                            || !f.kind.spec().is_coarse && !others.iter().any(|o| o.priorities.meets(f.priorities));
+                        (first || !f.inferred || inferred() || apart()) && !others.iter().any(owned)
+                    };
+                    let findings =
+                        self.eval.run(cache, (span.clone(), &baseline, at), detector).into_iter().filter(apart);
+                    found.extend(findings.map(|f| (f, row(detector), since_ns)));
+                }
+            }
+        }
+        found.sort_by(|a, b| b.0.confidence.total_cmp(&a.0.confidence).then(a.1.cmp(&b.1)));
+        if first {
+            found.truncate(1);
+        }
+        for (finding, _, since_ns) in found {
+            self.open_one(cache, open, &baseline, (finding, since_ns));
+        }
+    }
+
+    /// Opens what is left of one that is over.
+    pub(super) fn open_split(
+        &mut self,
+        cache: &EvaluationCache,
+        open: &mut Vec<OpenIncident>,
+        whole: &OpenIncident,
+        finding: Finding,
+    ) {
+        if !self.has_room(open, &finding) {
+            return;
+        }
+        let since = self.eval.history.span_since(usize::MAX, whole.begin_ns());
+        let at = cache.containing(&finding, &self.eval.fabric);
+        let seen = self.eval.evaluation(cache, since.clone(), &whole.baseline, &at);
+        // As long as is known: then it began with the whole.
+        let began = self.eval.began(cache, &whole.baseline, &finding, since);
+        let began = began.map(|ns| if ns <= seen.window.time_range_ns()[0] { whole.begin_ns() } else { ns });
+        let finding = Finding { began_ns: began.or(finding.began_ns), ..finding };
+        let (id, now_ns) = (self.new_id(), self.eval.history.now_ns());
+        let mut part = whole.split_off(id, &finding, now_ns);
+        part.record([finding], &self.eval.context(&seen));
+        open.push(part);
+    }
+
+    fn has_room(&mut self, open: &[OpenIncident], finding: &Finding) -> bool {
+        let alike =
+            |e: &&OpenIncident| e.verdict().kind.spec().freezes_baseline == finding.kind.spec().freezes_baseline;
+        let room = open.iter().filter(alike).count() < MOST;
+        self.full |= !room;
+        room
+    }
+
+    fn new_id(&mut self) -> String {
+        self.opened += 1;
+        format!("{}-{}", self.eval.history.now_ns() / 1_000_000, self.opened)
+    }
+
+    fn open_one(
+        &mut self,
+        cache: &EvaluationCache,
+        open: &mut Vec<OpenIncident>,
+        baseline: &Arc<Baseline>,
+        (mut finding, since_ns): (Finding, i64),
+    ) {
+        let at = cache.containing(&finding, &self.eval.fabric);
+        let near = |e: &&OpenIncident| self.containing(cache, e).meets(&at);
+        if open.iter().filter(near).any(|e| self.summary(cache, e).covers(&finding, &self.eval.fabric)) {
+            return;
+        }
+        if !self.has_room(open, &finding) {
+            return;
+        }
+        // What the first findings are of may still show; those that are seen where they are are two from the start.
+        let one = |young: &Finding| {
+            young.inferred || finding.inferred || (young.kind.spec().may_spread && finding.kind.spec().may_spread)
+        };
+        let faces = |young: &Finding| young.priorities.meets(finding.priorities) && one(young);
+        let near = |e: &&OpenIncident| self.containing(cache, e).meets(&at);
+        if open.iter().filter(near).any(|e| self.is_young(e) && faces(e.verdict())) {
+            return;
+        }
+        let waited = open.iter().filter(near).any(|e| self.age(e) <= self.eval.ticks(YOUNG_S) + LEAST);
+        let (id, now_ns) = (self.new_id(), self.eval.history.now_ns());
+        // It had to wait until the last that opened was no longer young.
+        if waited && finding.began_ns == Some(since_ns) {
+            let waited = self.eval.history.span_between(since_ns - self.eval.nanoseconds(YOUNG_S), now_ns + 1);
+            finding.began_ns = self.eval.began(cache, baseline, &finding, waited).or(finding.began_ns);
+        }
+        // Where its begin does not show, it may be earlier than what was judged.
+        let to_ns = finding.began_ns.unwrap_or(since_ns - self.eval.nanoseconds(LAG_S));
+        let before = self.eval.history.span_between(to_ns - self.eval.nanoseconds(BEFORE_S), to_ns);
+        let before = self.eval.evaluation(cache, before, baseline, &at);
+        let mut episode = OpenIncident::new(id, baseline.clone(), &finding, since_ns, now_ns)
+            .with_losses_before(&self.eval.context(&before));
+        // Of those that it was taken for a part of, the first.
+        let had = open.iter_mut().filter_map(|e| e.give_up(&finding).then(|| e.id.clone()));
+        episode.split_from = had.reduce(|first, _| first);
+        let long = self.eval.evaluation(cache, self.eval.history.span_since(usize::MAX, since_ns), baseline, &at);
+        episode.record([finding], &self.eval.context(&long));
+        self.eval.look_before(cache, &mut episode);
+        open.push(episode);
+    }
+}

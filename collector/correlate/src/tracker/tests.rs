@@ -1,0 +1,72 @@
+//! Tests of what one tick evaluates, which need private fields.
+
+use crate::detectors;
+use crate::detectors::context::{DetectorContext, SlowdownCache};
+use crate::detectors::thresholds::Thresholds;
+use crate::model::fabric::Fabric;
+use crate::model::frame::Frame;
+use crate::model::ports::Ports;
+use crate::model::signal::Signal;
+use crate::model::topology::Topology;
+use crate::tracker::evaluation::EvaluationCache;
+use crate::tracker::incident_tracker::IncidentTracker;
+
+/// Twelve hosts, some of which pause their switch for the last seconds, and what was worked out at the last look.
+fn look(paused: usize) -> (IncidentTracker, EvaluationCache) {
+    let mut watch =
+        IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
+    let ports: Vec<usize> = (0..12).filter_map(|h| watch.measured_port(&format!("h{h}"), "mlx5_0/1")).collect();
+    let mut cache = watch.new_cache();
+    for second in 0..96 {
+        let mut frame = Frame::new(second * 1_000_000_000);
+        for port in &ports {
+            let pauses = second >= 80 && *port < paused;
+            let told = [
+                (Signal::Tx, 4e9),
+                (Signal::Rx, 4e9),
+                (Signal::Rate, 12.5e9),
+                (Signal::Up, 1.0),
+                (Signal::PauseTx, if pauses { 0.5 } else { 0.0 }),
+                (Signal::PauseFrames, if pauses { 12_000.0 } else { 0.0 }),
+                (Signal::QueueMax, if pauses { 3e5 } else { 0.0 }),
+            ];
+            told.iter().for_each(|(signal, value)| frame.set(*signal, *port, *value));
+        }
+        watch.push(frame);
+        cache = watch.new_cache();
+        watch.evaluate_with(&cache);
+    }
+    (watch, cache)
+}
+
+#[test]
+fn incidents_of_one_time_need_no_more_than_one_of_them() {
+    let ((one, of_one), (many, of_many)) = (look(1), look(8));
+    assert_eq!((one.open.len(), many.open.len()), (1, 8));
+    let worked_out = |cache: &EvaluationCache| (cache.windows.borrow().len(), cache.seen.borrow().len());
+    assert_eq!(worked_out(&of_one), worked_out(&of_many));
+}
+
+#[test]
+fn what_was_found_once_is_what_is_found_again() {
+    let (watch, cache) = look(2);
+    let seen = cache.seen.borrow();
+    let found = seen.values().flat_map(|seen| detectors::ALL.iter().zip(&seen.found).map(move |(d, f)| (seen, d, f)));
+    let mut findings = 0;
+    for (seen, detector, kept) in found.filter_map(|(seen, d, kept)| Some((seen, d, kept.get()?))) {
+        let slowdowns = SlowdownCache::new();
+        let baseline = &*seen.baseline;
+        let ctx = DetectorContext::new(
+            &watch.eval.fabric,
+            &watch.eval.thresholds,
+            [&seen.window, &seen.history],
+            baseline,
+            watch.eval.history.step_s(),
+            &seen.domain,
+            &slowdowns,
+        );
+        assert_eq!(format!("{kept:?}"), format!("{:?}", (detector.run)(&ctx)), "{}", detector.name);
+        findings += kept.len();
+    }
+    assert!(findings > 2, "{findings}");
+}

@@ -1,0 +1,203 @@
+//! Verdicts on links: down, flapping, slower than they were, with fewer lanes.
+
+use crate::common::{RATE, fabric, host, link, only, port, rails, watch, watch_on};
+use fabriclens_correlate::Location;
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Ports, Signal, Thresholds, Topology};
+
+/// Both ends of the cables at these ports are down and carry nothing.
+fn down(fabric: &Fabric, frame: &mut Frame, ports: &[usize]) {
+    for port in ports.iter().flat_map(|p| [Some(*p), fabric.ports.list[*p].peer]).flatten() {
+        for signal in [Signal::Up, Signal::Tx, Signal::Rx, Signal::RxPackets] {
+            frame.set(signal, port, 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_link_that_was_up_is_down() {
+    let found = only(watch(60, 20, 30, |fabric, frame| down(fabric, frame, &[fabric.ports.of_node(8)[4]])));
+    assert_eq!((found.kind, found.root), (IncidentKind::LinkDown, link("leaf0", "spine0")));
+    assert_eq!((found.start_ns, found.detected_ns), (60_000_000_000, 61_000_000_000));
+    assert!(found.end_ns.is_some());
+}
+
+#[test]
+fn a_port_that_was_never_up_is_nothing() {
+    let off = |fabric: &Fabric, frame: &mut Frame| down(fabric, frame, &[host(fabric, 2)]);
+    assert_eq!(watch_on(&fabric(), Thresholds::default(), off, [60, 30, 0], |_, _| ()).len(), 0);
+}
+
+#[test]
+fn a_switch_that_dies_is_one_incident() {
+    let found = only(watch(60, 20, 0, |fabric, frame| {
+        let spine = fabric.ports.of_node(10).to_vec();
+        down(fabric, frame, &spine);
+        // Its own counters are gone with it.
+        for port in spine {
+            frame.set(Signal::Up, port, f64::NAN);
+        }
+    }));
+    assert_eq!((found.kind, found.root), (IncidentKind::LinkDown, Location::Switch { node: "spine0".into() }));
+    let leaf = only(watch(60, 20, 0, |fabric, frame| down(fabric, frame, fabric.ports.of_node(8))));
+    assert_eq!((leaf.kind, leaf.root), (IncidentKind::LinkDown, Location::Switch { node: "leaf0".into() }));
+}
+
+#[test]
+fn a_link_that_stays_down_when_its_switch_is_back_is_an_incident_of_its_own() {
+    let found = watch(60, 130, 30, |fabric, frame| {
+        let spine = fabric.ports.of_node(10).to_vec();
+        let second = frame.time_ns / 1_000_000_000;
+        down(fabric, frame, if second < 100 { &spine } else { &spine[..1] });
+    });
+    let [whole, part] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((whole.kind, &whole.root), (IncidentKind::LinkDown, &Location::Switch { node: "spine0".into() }));
+    assert_eq!((whole.start_ns, whole.end_ns), (60_000_000_000, Some(99_000_000_000)), "as long as it was the switch");
+    assert_eq!((part.kind, &part.root), (IncidentKind::LinkDown, &link("leaf0", "spine0")));
+    assert_eq!((part.start_ns, &part.split_from), (60_000_000_000, &Some(whole.id.clone())));
+    assert_eq!((&whole.split_from, &whole.merged_into, &part.merged_into), (&None, &None, &None));
+    assert!((130..=132).contains(&(part.detected_ns / 1_000_000_000)), "{}", part.detected_ns);
+    assert_eq!(part.end_ns, Some(189_000_000_000));
+    // A switch whose links come back one after the other restarts, and is one.
+    let slow = only(watch(60, 70, 30, |fabric, frame| {
+        let spine = fabric.ports.of_node(10).to_vec();
+        let back = (frame.time_ns / 1_000_000_000 - 100).max(0) as usize / 15;
+        down(fabric, frame, &spine[..spine.len().saturating_sub(back)]);
+    }));
+    assert_eq!((slow.root, slow.split_from), (Location::Switch { node: "spine0".into() }, None));
+}
+
+#[test]
+fn a_host_that_restarts_is_one_incident() {
+    let found = only(watch_on(
+        &rails(),
+        Thresholds::default(),
+        |_, _| (),
+        [60, 20, 0],
+        |fabric, frame| {
+            down(fabric, frame, fabric.ports.of_node(1));
+        },
+    ));
+    assert_eq!((found.kind, found.root), (IncidentKind::LinkDown, Location::Host { node: "h1".into() }));
+}
+
+#[test]
+fn a_link_that_goes_down_again_and_again_flaps() {
+    let found = only(watch(60, 60, 0, |fabric, frame| {
+        if frame.time_ns / 1_000_000_000 % 10 < 3 {
+            down(fabric, frame, &[host(fabric, 4)]);
+        }
+    }));
+    assert_eq!((found.kind, found.root), (IncidentKind::LinkFlap, link("h4", "leaf1")));
+    // Down for less than a sample: the device counts it.
+    let counted = |times: f64, day: f64| {
+        watch(60, 20, 0, move |fabric, frame| {
+            frame.set(Signal::LinkDowns, host(fabric, 4), times);
+            frame.set(Signal::LinkDownsDay, host(fabric, 4), day);
+        })
+    };
+    assert_eq!(only(counted(3.0, 3.0)).kind, IncidentKind::LinkFlap);
+    assert_eq!(only(counted(1.0, 5.0)).kind, IncidentKind::LinkFlap);
+    assert_eq!((counted(2.0, 4.0).len(), counted(0.0, 9.0).len()), (0, 0), "seldom, or long ago");
+}
+
+#[test]
+fn a_link_flaps_at_its_third_fall_whether_or_not_an_incident_was_open_meanwhile() {
+    // Down for 3 s each 40 s: each time its incident is over before the next.
+    let found = watch(60, 100, 0, |fabric, frame| {
+        if (frame.time_ns / 1_000_000_000 - 60) % 40 < 3 {
+            down(fabric, frame, &[host(fabric, 4)]);
+        }
+    });
+    let kinds: Vec<(IncidentKind, i64, i64)> =
+        found.iter().map(|i| (i.kind, i.start_ns / 1_000_000_000, i.detected_ns / 1_000_000_000)).collect();
+    assert_eq!(
+        kinds,
+        [(IncidentKind::LinkDown, 60, 61), (IncidentKind::LinkDown, 100, 101), (IncidentKind::LinkFlap, 60, 140)]
+    );
+}
+
+#[test]
+fn a_rate_that_falls_is_told_without_any_cable() {
+    let bare = Fabric::new(Topology::new(fabric().topology.nodes, Vec::new()), Ports::default(), Vec::new());
+    let mut bare = bare;
+    let at = bare.measured_port("h3", "1").unwrap();
+    let slow = |_: &Fabric, frame: &mut Frame| frame.set(Signal::Rate, at, RATE / 2.0);
+    let found = watch_on(&bare, Thresholds::default(), |_, _| (), [60, 30, 0], slow);
+    let found = only(found);
+    assert_eq!((found.kind, found.root), (IncidentKind::DegradedLink, port("h3", "1")));
+}
+
+#[test]
+fn a_link_that_loses_lanes_is_told_by_name() {
+    let four = |fabric: &Fabric, frame: &mut Frame| {
+        if frame.time_ns / 1_000_000_000 % 30 == 0 {
+            (0..fabric.ports.list.len()).for_each(|port| frame.set(Signal::Width, port, 4.0));
+        }
+    };
+    let silent = |fabric: &Fabric, frame: &mut Frame| {
+        four(fabric, frame);
+        (0..fabric.ports.list.len()).for_each(|port| frame.set(Signal::Rate, port, f64::NAN));
+    };
+    let lanes = |left: f64| move |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Width, host(fabric, 3), left);
+    let times = [80, 20, 0];
+    // Nobody tells the rate.
+    let found = only(watch_on(&fabric(), Thresholds::default(), silent, times, lanes(1.0)));
+    assert_eq!((found.kind, &found.root), (IncidentKind::DegradedLink, &link("h3", "leaf0")));
+    let width = &found.evidence[0];
+    assert_eq!((width.metric.as_str(), width.value, width.threshold), ("fabric_port_width", 1.0, 4.0));
+    assert!(found.explanation.contains("4x became 1x"), "{}", found.explanation);
+    // The rate falls with it: one finding, which names both.
+    let found = only(watch_on(&fabric(), Thresholds::default(), four, times, |fabric, frame| {
+        lanes(2.0)(fabric, frame);
+        frame.set(Signal::Rate, host(fabric, 3), RATE / 2.0);
+    }));
+    let metrics: Vec<&str> = found.evidence.iter().map(|e| e.metric.as_str()).collect();
+    assert_eq!(metrics, ["fabric_port_rate_bytes_per_second", "fabric_port_width"]);
+    assert!(found.explanation.contains("50 % of its rate: 4x became 2x"), "{}", found.explanation);
+    // As many lanes, or more, are no trouble; a port that is down tells any number.
+    assert_eq!(watch_on(&fabric(), Thresholds::default(), four, times, lanes(4.0)).len(), 0);
+    assert_eq!(watch_on(&fabric(), Thresholds::default(), four, times, lanes(12.0)).len(), 0);
+    let off = only(watch_on(&fabric(), Thresholds::default(), silent, times, |fabric, frame| {
+        lanes(1.0)(fabric, frame);
+        down(fabric, frame, &[host(fabric, 3)]);
+    }));
+    assert_eq!(off.kind, IncidentKind::LinkDown);
+    let mut lenient = Thresholds::default();
+    lenient.set("degraded_link.width", 0.2).unwrap();
+    assert_eq!(watch_on(&fabric(), lenient, silent, times, lanes(1.0)).len(), 0, "it is the user's number");
+}
+
+#[test]
+fn a_link_is_down_even_if_the_newest_sample_is_still_on_its_way() {
+    let found = watch(60, 20, 0, |fabric, frame| {
+        let at = fabric.ports.of_node(8)[4];
+        down(fabric, frame, &[at]);
+        // Every other second nothing is known of it.
+        if frame.time_ns / 1_000_000_000 % 2 == 1 {
+            for port in [at, fabric.ports.list[at].peer.unwrap()] {
+                frame.set(Signal::Up, port, f64::NAN);
+            }
+        }
+    });
+    assert_eq!(only(found).kind, IncidentKind::LinkDown);
+}
+
+#[test]
+fn how_many_that_go_down_together_are_one_is_the_users_number() {
+    let two = |limits: Thresholds| {
+        watch_on(
+            &fabric(),
+            limits,
+            |_, _| (),
+            [60, 20, 0],
+            |fabric, frame| down(fabric, frame, &[host(fabric, 1), host(fabric, 6)]),
+        )
+    };
+    assert_eq!(two(Thresholds::default()).len(), 2);
+    let mut one = Thresholds::default();
+    one.set("link_down.many", 1.0).unwrap();
+    let found = only(two(one));
+    assert_eq!((found.kind, &found.root), (IncidentKind::LinkDown, &Location::Fabric));
+    let many = found.evidence.last().unwrap();
+    assert_eq!((many.value, many.threshold), (2.0, 1.0), "and it is printed");
+}

@@ -1,0 +1,20 @@
+//! Integration tests of the detectors and of incident tracking.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod backtest;
+mod cables;
+mod common;
+mod concurrent;
+mod counter_sanity;
+mod devices;
+mod docs;
+mod eviction;
+mod fault_domains;
+mod links;
+mod rails;
+mod scenarios;
+mod signals;
+mod streaming_eval;
+mod topology;
+mod verdicts;
+mod wait_graph;

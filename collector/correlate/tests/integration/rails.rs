@@ -1,0 +1,67 @@
+//! Verdicts on hosts with several rails.
+
+use crate::common::{USUAL, rails, watch_on};
+use fabriclens_correlate::Location;
+use fabriclens_correlate::{Fabric, IncidentKind, LinkEnd, Signal, Thresholds};
+
+#[test]
+fn one_rail_that_carries_far_less_while_the_job_loses() {
+    let rail = |others: f64| {
+        watch_on(
+            &rails(),
+            Thresholds::default(),
+            |_, _| (),
+            [90, 40, 0],
+            move |fabric, frame| {
+                for port in fabric.jobs[0].ports.clone() {
+                    let slow = port == fabric.ports.of_node(2)[1];
+                    let moves = USUAL * if slow { 0.1 } else { others };
+                    frame.set(Signal::Tx, port, moves);
+                    frame.set(Signal::Rx, port, moves);
+                }
+            },
+        )
+    };
+    let found = rail(0.6).pop().unwrap();
+    assert_eq!(
+        (found.kind, found.root),
+        (IncidentKind::StragglerRail, Location::Port { node: "h2".into(), port: "2".into() })
+    );
+    assert_eq!(found.victim_jobs, ["all"]);
+    assert_eq!(rail(1.2).len(), 0, "the job loses nothing");
+}
+
+#[test]
+fn rails_are_those_that_agents_name() {
+    // Each host has a third port, for storage, and one port of each rail is quiet: the rail's other port carries it.
+    let mut fabric = rails();
+    for h in 0..4 {
+        for port in ["3", "4"] {
+            let at = fabric.measured_port(&format!("h{h}"), port).unwrap();
+            fabric.jobs[0].ports.push(at);
+        }
+        for (port, rail) in [("1", "0"), ("2", "1"), ("4", "1")] {
+            fabric.topology.rails.insert(LinkEnd { node: h, port: port.into() }, rail.into());
+        }
+    }
+    let moves = |fabric: &Fabric, storage: f64, second: f64| {
+        watch_on(
+            fabric,
+            Thresholds::default(),
+            |_, _| (),
+            [90, 40, 0],
+            move |fabric, frame| {
+                for h in 0..4 {
+                    for (at, part) in fabric.ports.of_node(h).iter().zip([0.7, second, storage, 0.7]) {
+                        frame.set(Signal::Tx, *at, part * USUAL);
+                        frame.set(Signal::Rx, *at, part * USUAL);
+                    }
+                }
+            },
+        )
+    };
+    let told = |fabric: &Fabric| [moves(fabric, 0.0, 0.7).len(), moves(fabric, 0.9, 0.1).len()];
+    assert_eq!(told(&fabric), [0, 0], "storage is no rail, and a rail may have two ports");
+    fabric.topology.rails.clear();
+    assert_eq!(told(&fabric), [1, 1], "nobody names rails: each port is one");
+}

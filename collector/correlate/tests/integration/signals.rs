@@ -1,0 +1,113 @@
+//! Signals are answered by series as agents send them.
+
+use fabriclens_correlate::{ALL, Fabric, Frame, Link, LinkEnd, Node, Ports, Role, Signal, Topology, frames};
+use fabriclens_model::{Labels, Memory, Series};
+use fabriclens_promql::Engine;
+use std::path::Path;
+
+/// Metrics of switches, which no agent sends.
+const OF_SWITCHES: [&str; 2] = ["fabric_port_queue_bytes", "fabric_port_queue_max_bytes"];
+/// Seconds between samples, and the last of them: just over a day.
+const STEP: i64 = 10;
+const LAST: i64 = 90_000;
+
+fn metrics(query: &str) -> impl Iterator<Item = &str> {
+    query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| word.starts_with("fabric_"))
+}
+
+#[test]
+fn every_metric_that_is_asked_for_is_one_that_agents_have() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md")).unwrap();
+    let known = |metric: &str| page.lines().any(|l| l.strip_prefix("### ").is_some_and(|l| l == format!("`{metric}`")));
+    for row in &ALL {
+        for metric in metrics(row.query).filter(|m| !OF_SWITCHES.contains(m)) {
+            assert!(known(metric), "{:?} asks for {metric}", row.signal);
+        }
+    }
+}
+
+/// Labels, and a value by second.
+type Told = (&'static [(&'static str, &'static str)], fn(i64) -> f64);
+
+/// What is told last of one host with one port that has these series.
+fn last(series: &[Told]) -> Frame {
+    let times: Vec<i64> = (0..=LAST / STEP).map(|i| i * STEP * 1000).collect();
+    let one = |(labels, value): &Told| Series {
+        labels: Labels::new([("host", "h0")].into_iter().chain(labels.iter().copied())),
+        times: times.clone(),
+        values: times.iter().map(|t| value(t / 1000)).collect(),
+    };
+    let mut memory = Memory(series.iter().map(one).collect());
+    memory.0.sort_by(|a, b| a.labels.cmp(&b.labels));
+    let node = |name: &str, role| Node { name: name.into(), role };
+    let end = |node, port: &str| LinkEnd { node, port: port.into() };
+    let link = Link::new([end(0, "mlx5_0/1"), end(1, "1")], None);
+    let topology = Topology::new(vec![node("h0", Role::Host), node("leaf", Role::Leaf)], vec![link]);
+    let ports = Ports::new(&topology);
+    let fabric = Fabric::new(topology, ports, Vec::new());
+    let all = frames(&Engine::default(), &memory, &fabric, ALL.iter(), &[LAST * 1000], STEP * 1000).unwrap();
+    all.into_iter().next().unwrap()
+}
+
+macro_rules! port {
+    ($name:literal $(, $key:literal = $value:literal)*) => {
+        &[("__name__", $name), ("device", "mlx5_0"), ("port", "1") $(, ($key, $value))*]
+    };
+}
+
+#[test]
+fn what_grew_over_minutes_and_days_is_told_as_it_grew() {
+    let frame = last(&[
+        // Once at noon, twice just now.
+        (port!("fabric_link_downs_total"), |t| {
+            if t >= 89_700 {
+                7.0
+            } else if t >= 43_200 {
+                5.0
+            } else {
+                4.0
+            }
+        }),
+        (port!("fabric_link_symbol_errors_total"), |t| (t / 1000) as f64),
+        // The same bad frames, as another counter has them.
+        (port!("fabric_link_crc_errors_total", "direction" = "receive"), |t| (t / 1000) as f64),
+        (port!("fabric_fec_corrected_bits_total"), |t| if t > 80_000 { t as f64 * 50.0 } else { t as f64 }),
+    ]);
+    let get = |signal| frame.get(signal, 0);
+    assert_eq!((get(Signal::LinkDowns), get(Signal::LinkDownsDay)), (Some(2.0), Some(3.0)));
+    assert_eq!((get(Signal::WireErrorsShort), get(Signal::WireErrorsLong)), (Some(1.0), Some(8.0)));
+    assert_eq!((get(Signal::FecMended), get(Signal::FecMendedBefore)), (Some(50.0), Some(1.0)));
+    let netdev = last(&[(port!("fabric_link_carrier_changes_total"), |t| if t >= 89_700 { 6.0 } else { 0.0 })]);
+    assert_eq!(netdev.get(Signal::LinkDowns, 0), Some(3.0), "it counts down and up");
+}
+
+#[test]
+fn what_is_told_of_the_device_is_its_ports_and_of_lanes_the_weakest() {
+    let frame = last(&[
+        (port!("fabric_port_up"), |_| 1.0),
+        (&[("__name__", "fabric_pcie_rate_bytes_per_second"), ("device", "mlx5_0")], |_| 8e9),
+        (&[("__name__", "fabric_pcie_rate_max_bytes_per_second"), ("device", "mlx5_0")], |_| 16e9),
+        (port!("fabric_module_receive_power_watts", "lane" = "0"), |_| 1e-3),
+        (port!("fabric_module_receive_power_watts", "lane" = "1"), |t| if t > 80_000 { 2e-4 } else { 9e-4 }),
+        (port!("fabric_pcie_stall_seconds_total", "direction" = "receive"), |t| t as f64 * 0.4),
+        (port!("fabric_pcie_stall_seconds_total", "direction" = "transmit"), |_| 0.0),
+    ]);
+    let get = |signal| frame.get(signal, 0).map(|v| (v * 1e9).round() / 1e9);
+    assert_eq!((get(Signal::PcieRate), get(Signal::PcieRateMax)), (Some(8e9), Some(16e9)));
+    assert_eq!((get(Signal::RxPower), get(Signal::RxPowerBefore)), (Some(2e-4), Some(9e-4)));
+    assert!((get(Signal::PcieStall).unwrap() - 0.4).abs() < 1e-6);
+}
+
+#[test]
+fn events_of_a_nic_are_told_by_what_they_mean() {
+    let frame = last(&[
+        (port!("fabric_pause_storm_events_total", "direction" = "transmit", "reason" = "error"), |t| t as f64),
+        (port!("fabric_pause_storm_events_total", "direction" = "transmit", "reason" = "warning"), |_| 3.0),
+        // The other end's storm, and the end of one, are none of ours.
+        (port!("fabric_pause_storm_events_total", "direction" = "receive", "reason" = "continuous"), |t| t as f64),
+        (port!("fabric_port_xmit_wait_bytes_total"), |t| t as f64 * 1e9),
+        (port!("fabric_port_rate_bytes_per_second"), |_| 1e10),
+    ]);
+    assert_eq!((frame.get(Signal::StormErrors, 0), frame.get(Signal::StormWarnings, 0)), (Some(1.0), Some(0.0)));
+    assert!((frame.get(Signal::XmitWait, 0).unwrap() - 0.1).abs() < 1e-6);
+}

@@ -1,0 +1,282 @@
+//! A Prometheus-compatible engine that keeps the samples. Ours asks it for samples, not for results: so every query means
+//! what it means here, and only samples whose end is told can be evaluated right. A range selector of its query API
+//! leaves staleness markers out, so that way is not used. Prometheus and Mimir give them by remote read, VictoriaMetrics
+//! by its export.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series, settle};
+use parking_lot::Mutex;
+use prost::Message as _;
+use ureq::Body;
+use ureq::http::{Response, StatusCode};
+
+use super::LOCAL;
+use super::protocol::{LabelMatcher, Query, ReadRequest, ReadResponse, selector};
+use fabriclens_config as config;
+use fabriclens_core::endpoint;
+use fabriclens_core::endpoint::{Client, FileError};
+use fabriclens_core::json_text::push_time;
+use fabriclens_core::jsonl;
+use fabriclens_core::telemetry::Telemetry;
+
+/// Bytes of a sample and of a series in an answer, as the store counts them.
+const SAMPLE: usize = 16;
+const SERIES: usize = 512;
+/// Bytes of a compressed answer that are read between two looks at the budget.
+const STEP: u64 = 1 << 20;
+/// Bytes of a list (of series, names, values) that are read.
+const LISTED: u64 = 1 << 30;
+/// Times that every engine takes: VictoriaMetrics finds nothing from 0 on.
+const TIMES: (i64, i64) = (1000, 4_102_444_800_000);
+
+/// See the module.
+pub struct Remote {
+    client: Client,
+    /// It has no remote read, as VictoriaMetrics; found out by asking.
+    exports: AtomicBool,
+    /// A collector as this one, which is asked for what it has itself.
+    peer: bool,
+    /// Why it did not answer when it was asked last.
+    away: Mutex<Option<String>>,
+}
+
+impl Remote {
+    /// Nothing is asked yet.
+    ///
+    /// # Errors
+    /// [`FileError`] naming the file that cannot be read.
+    pub fn new(endpoint: &config::Endpoint, telemetry: &Telemetry) -> Result<Self, FileError> {
+        Ok(Self {
+            client: Client::new(endpoint, telemetry)?,
+            exports: AtomicBool::new(false),
+            peer: false,
+            away: Mutex::default(),
+        })
+    }
+
+    /// Another collector: it has no remote read, and must not ask its own peers in turn.
+    ///
+    /// # Errors
+    /// As of [`Remote::new`].
+    pub fn peer(endpoint: &config::Endpoint, telemetry: &Telemetry) -> Result<Self, FileError> {
+        Ok(Self { exports: AtomicBool::new(true), peer: true, ..Self::new(endpoint, telemetry)? })
+    }
+
+    /// Why it did not answer when it was asked last.
+    pub(super) fn away(&self) -> Option<String> {
+        self.away.lock().clone()
+    }
+
+    /// Where it is.
+    pub(super) fn url(&self) -> &str {
+        self.client.url()
+    }
+
+    /// Label sets, sorted.
+    pub(super) fn series(&self, matchers: &[Matcher], start: i64, end: i64) -> Result<Vec<Labels>, ReadError> {
+        let found: Vec<BTreeMap<String, String>> = self.list("series", matchers, start, end)?;
+        let mut all: Vec<Labels> = found.into_iter().map(Labels::new).collect();
+        all.sort();
+        Ok(all)
+    }
+
+    /// A sorted list of texts.
+    pub(super) fn names(
+        &self,
+        what: &str,
+        matchers: &[Matcher],
+        start: i64,
+        end: i64,
+    ) -> Result<Vec<String>, ReadError> {
+        let mut all: Vec<String> = self.list(what, matchers, start, end)?;
+        all.sort();
+        Ok(all)
+    }
+
+    /// `data` of an endpoint that lists things.
+    fn list<T: serde::de::DeserializeOwned>(
+        &self,
+        what: &str,
+        matchers: &[Matcher],
+        start: i64,
+        end: i64,
+    ) -> Result<Vec<T>, ReadError> {
+        #[derive(serde::Deserialize)]
+        struct Answer<T> {
+            data: Vec<T>,
+        }
+        let form = self.form(matchers, start, end);
+        let query = serde_urlencoded::to_string(&form).map_err(|e| self.failed(e))?;
+        let request = self.client.get(&format!("{}/api/v1/{what}?{query}", self.client.url()));
+        let mut response = request.map_err(|e| self.failed(e))?.call().map_err(|e| self.failed(e))?;
+        if !response.status().is_success() {
+            return Err(self.failed(endpoint::said(&mut response)));
+        }
+        let answer: Answer<T> = {
+            let reader = response.body_mut().with_config().limit(LISTED).reader();
+            serde_json::from_reader(BufReader::new(reader)).map_err(|e| self.failed(e))?
+        };
+        *self.away.lock() = None;
+        Ok(answer.data)
+    }
+
+    /// Remote read; `None` when the engine has none.
+    fn read(
+        &self,
+        matchers: &[Matcher],
+        (start_ms, end_ms): (i64, i64),
+        budget: &dyn Budget,
+    ) -> Result<Option<Vec<Series>>, ReadError> {
+        let query = Query { start_ms, end_ms, matchers: matchers.iter().map(LabelMatcher::from).collect() };
+        let plain = ReadRequest { queries: vec![query] }.encode_to_vec();
+        let body = snap::raw::Encoder::new().compress_vec(&plain).map_err(|e| self.failed(e))?;
+        let mut response = self.send("read", "application/x-protobuf", &body)?;
+        if response.status() != StatusCode::OK {
+            let why = endpoint::said(&mut response);
+            let unknown = response.status() == StatusCode::NOT_FOUND || why.contains("unsupported path");
+            return if unknown { Ok(None) } else { Err(self.failed(why)) };
+        }
+        let (mut bytes, mut reader) = (Vec::new(), response.body_mut().as_reader());
+        while reader.by_ref().take(STEP).read_to_end(&mut bytes).map_err(|e| self.failed(e))? > 0 {
+            take(budget, STEP as usize)?;
+        }
+        let size = snap::raw::decompress_len(&bytes).map_err(|e| self.failed(e))?;
+        // Once as it came, once as messages, once as what is returned.
+        take(budget, 4 * size)?;
+        let plain = snap::raw::Decoder::new().decompress_vec(&bytes).map_err(|e| self.failed(e))?;
+        let answer = ReadResponse::decode(&plain[..]).map_err(|e| self.failed(e))?;
+        let series = answer.results.into_iter().flat_map(|r| r.timeseries).map(|s| {
+            let labels = Labels::new(s.labels.into_iter().map(|l| (l.name, l.value)));
+            let (times, values) = s.samples.iter().map(|p| (p.timestamp, p.value)).unzip();
+            Series { labels, times, values }
+        });
+        Ok(Some(series.collect()))
+    }
+
+    /// VictoriaMetrics' export.
+    fn export(
+        &self,
+        matchers: &[Matcher],
+        (start, end): (i64, i64),
+        budget: &dyn Budget,
+    ) -> Result<Vec<Series>, ReadError> {
+        let form = serde_urlencoded::to_string(self.form(matchers, start, end)).map_err(|e| self.failed(e))?;
+        let mut response = self.send("export", "application/x-www-form-urlencoded", form.as_bytes())?;
+        if response.status() != StatusCode::OK {
+            // Whoever answers there now may have remote read.
+            self.exports.store(response.status() != StatusCode::NOT_FOUND, Ordering::Relaxed);
+            return Err(self.failed(endpoint::said(&mut response)));
+        }
+        let mut all: BTreeMap<Labels, Series> = BTreeMap::new();
+        for line in BufReader::new(response.body_mut().as_reader()).lines() {
+            let line = line.map_err(|e| self.failed(e))?;
+            if line.is_empty() {
+                continue;
+            }
+            let stretch = jsonl::read(&line).map_err(|e| self.failed(e))?;
+            take(budget, SERIES + SAMPLE * stretch.times.len())?;
+            let series = all.entry(stretch.labels.clone()).or_default();
+            series.labels = stretch.labels;
+            series.times.extend(stretch.times);
+            series.values.extend(stretch.values);
+        }
+        Ok(all.into_values().collect())
+    }
+
+    fn send(&self, path: &str, kind: &str, body: &[u8]) -> Result<Response<Body>, ReadError> {
+        let request = self.client.post(&format!("{}/api/v1/{path}", self.client.url())).map_err(|e| self.failed(e))?;
+        let request = request.header("content-type", kind);
+        let request = match path {
+            "read" => request.header("content-encoding", "snappy").header("x-prometheus-remote-read-version", "0.1.0"),
+            _ => request,
+        };
+        request.send(body).map_err(|e| self.failed(e))
+    }
+
+    /// `match[]`, `start` and `end`.
+    fn form(&self, matchers: &[Matcher], start: i64, end: i64) -> Vec<(&'static str, String)> {
+        let seconds = |ms: i64| {
+            let mut text = String::new();
+            push_time(&mut text, ms.clamp(TIMES.0, TIMES.1));
+            text
+        };
+        let mut form = vec![("start", seconds(start)), ("end", seconds(end))];
+        if !matchers.is_empty() {
+            form.push(("match[]", selector(matchers)));
+        }
+        if self.peer {
+            form.push((LOCAL, "true".to_owned()));
+        }
+        form
+    }
+
+    fn failed(&self, why: impl std::fmt::Display) -> ReadError {
+        let what = if self.peer { "peer" } else { "remote engine" };
+        let why = format!("{what} {}: {why}", self.client.url());
+        *self.away.lock() = Some(why.clone());
+        ReadError::Storage(why)
+    }
+}
+
+impl Read for Remote {
+    fn select_within(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<Series>, ReadError> {
+        let range = (start_ms.max(TIMES.0), end_ms.min(TIMES.1));
+        if range.1 < range.0 {
+            return Ok(Vec::new());
+        }
+        let known = self.exports.load(Ordering::Relaxed);
+        let read = if known { None } else { self.read(matchers, range, budget)? };
+        let mut found = match read {
+            Some(found) => found,
+            None => {
+                let found = self.export(matchers, range, budget)?;
+                self.exports.store(true, Ordering::Relaxed);
+                found
+            }
+        };
+        *self.away.lock() = None;
+        found.iter_mut().for_each(|s| within(s, range));
+        found.retain(|s| !s.times.is_empty());
+        found.sort_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(found)
+    }
+}
+
+/// In order of time, each time once, within the range: stretches may overlap, and samples come twice where a request
+/// was sent twice.
+fn within(series: &mut Series, (start, end): (i64, i64)) {
+    let (times, values) = (std::mem::take(&mut series.times), std::mem::take(&mut series.values));
+    (series.times, series.values) = settle(times, values);
+    let from = series.times.partition_point(|t| *t < start);
+    let to = series.times.partition_point(|t| *t <= end);
+    series.times.truncate(to);
+    series.values.truncate(to);
+    series.times.drain(..from);
+    series.values.drain(..from);
+}
+
+fn take(budget: &dyn Budget, bytes: usize) -> Result<(), ReadError> {
+    if budget.take(bytes) { Ok(()) } else { Err(ReadError::Memory) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_stretches_become_one_series() {
+        let mut s =
+            Series { labels: Labels::default(), times: vec![5, 6, 7, 3, 5], values: vec![1.0, 2.0, 3.0, 4.0, 5.0] };
+        within(&mut s, (3, 6));
+        assert_eq!((s.times, s.values), (vec![3, 5, 6], vec![4.0, 1.0, 2.0]));
+    }
+}

@@ -1,0 +1,54 @@
+//! What metrics mean, told to a receiver now and then: remote write 1.0 carries it beside the samples, and a receiver
+//! that does not want it ignores it. Nothing of it is queued, since it is told again a minute later.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use fabriclens_model::Matcher;
+use fabriclens_store::Store;
+use prost::Message as _;
+
+use fabriclens_core::prompb::{MetricMetadata, WriteRequest};
+
+/// As often as Prometheus.
+const EVERY: Duration = Duration::from_secs(60);
+/// Metrics of one request.
+const BATCH: usize = 1000;
+
+/// Tells one receiver.
+pub(super) struct Teller {
+    /// Its thread may wait for a receiver while the collector stops; the store is free for the next one then.
+    store: Weak<Store>,
+    select: Vec<Vec<Matcher>>,
+    last: Option<Instant>,
+}
+
+impl Teller {
+    pub(super) fn new(store: &Arc<Store>, select: Vec<Vec<Matcher>>) -> Self {
+        Self { store: Arc::downgrade(store), select, last: None }
+    }
+
+    /// Requests to send now, as protobuf; mostly none.
+    pub(super) fn due(&mut self) -> Vec<Vec<u8>> {
+        if self.last.is_some_and(|at| at.elapsed() < EVERY) {
+            return Vec::new();
+        }
+        self.last = Some(Instant::now());
+        let Some(all) = self.store.upgrade().map(|store| store.metadata()) else { return Vec::new() };
+        let wanted = all.iter().filter(|(name, _)| self.wants(name)).map(|(name, m)| MetricMetadata {
+            kind: MetricMetadata::kind_number(&m.kind),
+            name: name.clone(),
+            help: m.help.clone(),
+            unit: m.unit.clone(),
+        });
+        let metadata: Vec<MetricMetadata> = wanted.collect();
+        let request = |part: &[MetricMetadata]| WriteRequest { timeseries: vec![], metadata: part.to_vec() };
+        metadata.chunks(BATCH).map(|part| request(part).encode_to_vec()).collect()
+    }
+
+    /// Whether series of this metric may be selected.
+    fn wants(&self, metric: &str) -> bool {
+        let fits = |m: &Matcher| m.name != "__name__" || m.matches_value(metric);
+        self.select.is_empty() || self.select.iter().any(|list| list.iter().all(fits))
+    }
+}

@@ -1,0 +1,182 @@
+//! What a queue keeps under its mutex: segments, the file being written, records that wait for it.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use fabriclens_model::{Labels, Matcher, present};
+use fabriclens_store::io::{Files, Output};
+use fabriclens_store::{RowGroup, log_record};
+
+use super::segment::{self, Cursor, Segment};
+use fabriclens_core::time::now_ms;
+
+#[derive(Default)]
+pub(super) struct State {
+    /// Oldest first; new records go to the last one, if `open`.
+    pub(super) segments: VecDeque<Segment>,
+    /// The file of the last segment; a writer has it while `busy`.
+    pub(super) out: Option<Box<dyn Output>>,
+    /// The last segment takes records.
+    pub(super) open: bool,
+    /// Column lists by address, and what is taken of them in this segment. Each keeps its list, hence its address.
+    pub(super) known: HashMap<usize, Known>,
+    pub(super) layouts: u32,
+    /// Records that nobody has written yet, and their samples.
+    pub(super) pending: Vec<u8>,
+    pub(super) pending_samples: u64,
+    pub(super) appended: u64,
+    pub(super) durable: u64,
+    pub(super) busy: bool,
+    pub(super) failure: Option<String>,
+    /// Samples ever made durable.
+    pub(super) total: u64,
+    pub(super) at: Cursor,
+    pub(super) stopped: bool,
+}
+
+pub(super) struct Known {
+    pub(super) _list: Arc<[Labels]>,
+    /// Its number and what is taken of it, if anything.
+    layout: Option<(u32, Taken)>,
+}
+
+/// The selected part of a column list.
+struct Taken {
+    /// `None`: all of it.
+    columns: Option<Vec<usize>>,
+    series: Arc<[Labels]>,
+}
+
+/// What a writer takes out of the mutex.
+pub(super) struct Work {
+    pub(super) out: Option<Box<dyn Output>>,
+    /// Header and layouts when a new segment begins.
+    pub(super) head: Vec<u8>,
+    pub(super) number: u64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) samples: u64,
+    pub(super) upto: u64,
+}
+
+impl State {
+    /// Adds the records of a group; `false` when nothing of it is selected.
+    pub(super) fn encode(&mut self, group: &RowGroup, select: &[Vec<Matcher>]) -> bool {
+        let address = Arc::as_ptr(&group.series).cast::<Labels>() as usize;
+        let fresh = !self.known.contains_key(&address);
+        if fresh {
+            let layout = taken(&group.series, select).map(|taken| (self.layouts, taken));
+            if let Some((number, taken)) = layout.as_ref() {
+                self.layouts += 1;
+                log_record::put_layout(&mut self.pending, *number, &taken.series);
+            }
+            self.known.insert(address, Known { _list: group.series.clone(), layout });
+        }
+        let Some(Known { layout: Some((number, taken)), .. }) = self.known.get(&address) else { return false };
+        let rows = group.times.len();
+        let values = match &taken.columns {
+            None => &group.values,
+            Some(columns) => &columns.iter().flat_map(|c| &group.values[c * rows..(c + 1) * rows]).copied().collect(),
+        };
+        self.pending_samples += present(values);
+        log_record::put_rows(&mut self.pending, *number, &group.times, values);
+        true
+    }
+
+    pub(super) fn last_len(&self) -> u64 {
+        self.segments.back().map_or(0, |g| g.len)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.segments.iter().map(|g| g.len).sum()
+    }
+
+    /// The next record begins a new segment.
+    pub(super) fn seal(&mut self) {
+        (self.out, self.open, self.layouts) = (None, false, 0);
+        self.known.clear();
+    }
+
+    pub(super) fn take(&mut self) -> Work {
+        self.busy = true;
+        let newest = self.segments.back().map_or(0, |g| g.number);
+        let (mut head, mut number) = (Vec::new(), newest);
+        if !self.open {
+            number = newest.max(self.at.segment.saturating_sub(1)) + 1;
+            head = segment::header(number, self.total, now_ms());
+            for (number, taken) in self.known.values().filter_map(|k| k.layout.as_ref()) {
+                log_record::put_layout(&mut head, *number, &taken.series);
+            }
+        }
+        Work {
+            out: self.out.take(),
+            head,
+            number,
+            bytes: std::mem::take(&mut self.pending),
+            samples: std::mem::take(&mut self.pending_samples),
+            upto: self.appended,
+        }
+    }
+
+    pub(super) fn done(&mut self, mut work: Work, result: io::Result<()>, dir: &Path) {
+        self.busy = false;
+        match result {
+            Ok(()) => {
+                if !self.open {
+                    let segment = Segment { number: work.number, len: 0, first: self.total, last_ms: 0 };
+                    self.segments.push_back(segment);
+                    self.open = true;
+                }
+                if let Some(last) = self.segments.back_mut() {
+                    last.len += (work.head.len() + work.bytes.len()) as u64;
+                    last.last_ms = now_ms();
+                }
+                (self.out, self.durable) = (work.out, work.upto);
+                self.total = self.total.saturating_add(work.samples);
+            }
+            Err(e) => {
+                tracing::error!(queue = %dir.display(), error = %e, "forward queue cannot be made durable");
+                work.bytes.append(&mut self.pending);
+                self.pending = work.bytes;
+                self.pending_samples += work.samples;
+                self.failure = Some(e.to_string());
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Writes and syncs, into a new segment if there is none.
+    pub(super) fn run(&mut self, files: &dyn Files, dir: &Path) -> io::Result<()> {
+        if self.out.is_none() {
+            let path = dir.join(segment::name(self.number));
+            // What a failed attempt has left.
+            match files.remove(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+            let mut out = files.create(&path)?;
+            out.append(&self.head)?;
+            files.sync_dir(dir)?;
+            self.out = Some(out);
+        }
+        let Some(out) = self.out.as_mut() else { return Err(io::ErrorKind::NotFound.into()) };
+        out.append(&self.bytes)?;
+        out.sync()
+    }
+}
+
+/// What is selected of a column list; `None` when nothing is.
+fn taken(series: &Arc<[Labels]>, select: &[Vec<Matcher>]) -> Option<Taken> {
+    let fits = |labels: &Labels| select.is_empty() || select.iter().any(|list| list.iter().all(|m| m.matches(labels)));
+    let columns: Vec<usize> = (0..series.len()).filter(|c| fits(&series[*c])).collect();
+    if columns.is_empty() {
+        return None;
+    }
+    if columns.len() == series.len() {
+        return Some(Taken { columns: None, series: series.clone() });
+    }
+    let labels = columns.iter().map(|c| series[*c].clone()).collect();
+    Some(Taken { columns: Some(columns), series: labels })
+}

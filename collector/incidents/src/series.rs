@@ -1,0 +1,126 @@
+//! Incidents as series, so that dashboards, rules and annotation queries of Prometheus can use them:
+//! `fabric_incident_info` is 1 while an incident is open, and what else is said of it hangs on `id`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabriclens_correlate::Location;
+use fabriclens_jobs::Key;
+use fabriclens_model::Labels;
+use fabriclens_store::{Metadata, Store};
+use tokio::sync::{Notify, watch};
+
+use super::record::{Record, kind_text, root_labels, severity_text};
+use crate::store::{Book, Filter};
+use fabriclens_core::periodic::{Trigger, periodic};
+use fabriclens_core::telemetry::Telemetry;
+use fabriclens_core::time::now_ms;
+use fabriclens_forward::SeriesWriter;
+use fabriclens_forward::Sink;
+use fabriclens_job_sources::Jobs;
+
+/// How often they are written when nothing changes: well within the time that a query looks back.
+const EVERY: Duration = Duration::from_secs(10);
+/// Incidents, and jobs of each: series must have a bound.
+const MOST: usize = 1000;
+const JOBS: usize = 64;
+
+/// Name and meaning of each.
+const HELP: [(&str, &str); 4] = [
+    ("fabric_incident_info", "An incident that is open; 1."),
+    ("fabric_incident_confidence", "How sure the verdict is, 0 to 1."),
+    ("fabric_incident_victims", "Jobs that suffer."),
+    ("fabric_incident_job_info", "A job that causes (role culprit) or suffers from (role victim) an open incident; 1."),
+];
+
+/// Writes the series and forgets old incidents, until `stop` becomes true.
+pub async fn run(
+    book: Arc<Book>,
+    jobs: Arc<Jobs>,
+    store: Arc<Store>,
+    sink: Arc<Sink>,
+    telemetry: Telemetry,
+    stop: watch::Receiver<bool>,
+) {
+    let wake = woken_by(&book);
+    let mut written = SeriesWriter::default();
+    let work = move |why| {
+        if why == Trigger::Interval
+            && let Err(error) = book.expire()
+        {
+            tracing::warn!(%error, "cannot forget old incidents");
+        }
+        let open = if why == Trigger::Stop { Vec::new() } else { problems(&book) };
+        count(&telemetry, &open);
+        let (labels, values) = series(&open, &|name| jobs.registry.named(name)).into_iter().unzip();
+        if written.write(&sink, "incidents as series", labels, values, now_ms()) {
+            describe(&store);
+        }
+    };
+    periodic(EVERY, wake, stop, "incidents are no longer written as series", work).await;
+}
+
+/// Is notified of each change of the book, as long as the book is there.
+pub(super) fn woken_by(book: &Book) -> Arc<Notify> {
+    let (wake, mut changes) = (Arc::new(Notify::new()), book.changes.follow());
+    let woken = wake.clone();
+    tokio::spawn(async move {
+        while changes.changed().await.is_ok() {
+            wake.notify_one();
+        }
+    });
+    woken
+}
+
+/// What is open and nobody says that it is no problem; the last that began if there are too many.
+fn problems(book: &Book) -> Vec<Arc<Record>> {
+    let mut open = book.list(&Filter { open: Some(true), ..Filter::default() });
+    open.retain(|r| r.kind().is_some());
+    open.truncate(MOST);
+    open
+}
+
+fn count(telemetry: &Telemetry, open: &[Arc<Record>]) {
+    let mut kinds: BTreeMap<String, i64> = BTreeMap::new();
+    for kind in open.iter().filter_map(|r| r.kind()) {
+        *kinds.entry(kind_text(kind)).or_default() += 1;
+    }
+    telemetry.incidents_open(&kinds);
+}
+
+/// Series and their values, sorted by series; jobs with the labels that their own series have.
+fn series(open: &[Arc<Record>], named: &dyn Fn(&str) -> Key) -> Vec<(Labels, f64)> {
+    let of_job = |name: &String| {
+        let Key { cluster, id } = named(name);
+        [("cluster", cluster), ("job_id", id)]
+    };
+    let mut all = Vec::new();
+    for record in open {
+        let incident = &record.incident;
+        let id = ("id", incident.id.clone());
+        let of = |n: usize| ("__name__", HELP[n].0.to_owned());
+        let kind = record.kind().map(kind_text).unwrap_or_default();
+        let info = [of(0), id.clone(), ("kind", kind), ("severity", severity_text(incident.severity).to_owned())];
+        let job = if let Location::Job { job } = &incident.root { of_job(job).to_vec() } else { Vec::new() };
+        all.push((Labels::new(info.into_iter().chain(root_labels(&incident.root)).chain(job)), 1.0));
+        all.push((Labels::new([of(1), id.clone()]), incident.confidence));
+        all.push((Labels::new([of(2), id.clone()]), incident.victim_jobs.len() as f64));
+        for (role, jobs) in [("culprit", &incident.culprit_jobs), ("victim", &incident.victim_jobs)] {
+            let one = |job: &String| {
+                Labels::new([of(3), id.clone(), ("role", role.to_owned())].into_iter().chain(of_job(job)))
+            };
+            all.extend(jobs.iter().take(JOBS).map(|job| (one(job), 1.0)));
+        }
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.dedup_by(|a, b| a.0 == b.0);
+    all
+}
+
+fn describe(store: &Store) {
+    let of = |help: &str| Metadata { kind: "gauge".into(), unit: String::new(), help: help.into() };
+    if let Err(error) = store.put_metadata(HELP.map(|(name, help)| (name, of(help)))) {
+        tracing::warn!(%error, "cannot store metadata of incidents");
+    }
+}

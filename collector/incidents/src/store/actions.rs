@@ -1,0 +1,133 @@
+//! What people say of incidents. It stands beside what the machine says, and is on the disk before the answer.
+
+use std::sync::Arc;
+
+use super::{Book, BookError, Inner, disk, encode};
+use crate::record::{Judged, Reclassified, Record, Said, State};
+use crate::silence::{Match, Silence};
+
+/// Silences that are in force at once.
+const MOST: usize = 1000;
+
+impl Book {
+    /// Somebody looks after it.
+    ///
+    /// # Errors
+    /// [`BookError`].
+    pub fn acknowledge(&self, id: &str, said: Said) -> Result<Arc<Record>, BookError> {
+        self.say(id, said.at_ns, State::Acknowledged, line(&said, ""), |r| r.acknowledged = Some(said))
+    }
+
+    /// What it really is.
+    ///
+    /// # Errors
+    /// [`BookError`].
+    pub fn reclassify(&self, id: &str, kind: Judged, said: Said) -> Result<Arc<Record>, BookError> {
+        let detail = line(&said, &String::from(kind));
+        let set = |r: &mut Record| r.reclassified = Some(Reclassified { kind, said: said.clone() });
+        self.say(id, said.at_ns, State::Reclassified, detail, set)
+    }
+
+    fn say(
+        &self,
+        id: &str,
+        at_ns: i64,
+        state: State,
+        detail: String,
+        set: impl FnOnce(&mut Record),
+    ) -> Result<Arc<Record>, BookError> {
+        let mut inner = self.inner.lock();
+        let entry = inner.entries.get(id).ok_or_else(|| BookError::Unknown(id.to_owned()))?;
+        let mut record = (*entry.record).clone();
+        set(&mut record);
+        record.note(at_ns, state, detail);
+        let record = self.put(&mut inner, record, at_ns, &[state])?;
+        drop(inner);
+        self.tree.flush().map_err(disk)?;
+        Ok(record)
+    }
+
+    /// Nobody is told of what fits until a time.
+    ///
+    /// # Errors
+    /// [`BookError`].
+    pub fn silence(&self, of: Match, until_ns: i64, said: Said) -> Result<Silence, BookError> {
+        let bad = |text: &str| Err(BookError::Silence(text.to_owned()));
+        if of.is_empty() {
+            return bad("that fits everything is refused; give incident, kind, node or job");
+        }
+        if until_ns <= said.at_ns {
+            return bad("would be over already; give a time that is to come");
+        }
+        let mut inner = self.inner.lock();
+        if let Some(id) = of.incident.as_ref().filter(|id| !inner.entries.contains_key(*id)) {
+            return Err(BookError::Unknown(id.clone()));
+        }
+        self.drop_silences(&mut inner, said.at_ns)?;
+        if inner.silences.len() >= MOST {
+            return bad("more is too many; end some first (DELETE /api/v1/silences/ID)");
+        }
+        let free = |n: &i64| !inner.silences.contains_key(&n.to_string());
+        let number = (said.at_ns / 1_000_000..).find(free).unwrap_or_default();
+        let silence = Silence { id: number.to_string(), of, until_ns, said };
+        self.silences.insert(silence.id.as_bytes(), encode(&silence)?).map_err(disk)?;
+        inner.silences.insert(silence.id.clone(), silence.clone());
+        self.note_silence(&mut inner, &silence, State::Silenced)?;
+        drop(inner);
+        self.silences.flush().map_err(disk)?;
+        Ok(silence)
+    }
+
+    /// Ends a silence before its time.
+    ///
+    /// # Errors
+    /// [`BookError`].
+    pub fn unsilence(&self, id: &str, now_ns: i64) -> Result<Silence, BookError> {
+        let mut inner = self.inner.lock();
+        let unknown = || BookError::UnknownSilence(id.to_owned());
+        let mut silence = inner.silences.remove(id).filter(|s| s.until_ns > now_ns).ok_or_else(unknown)?;
+        self.silences.remove(id).map_err(disk)?;
+        silence.until_ns = now_ns;
+        self.note_silence(&mut inner, &silence, State::Unsilenced)?;
+        drop(inner);
+        self.silences.flush().map_err(disk)?;
+        Ok(silence)
+    }
+
+    /// Silences in force, the one that ends first first.
+    pub fn silences(&self, now_ns: i64) -> Vec<Silence> {
+        let mut all: Vec<Silence> =
+            self.inner.lock().silences.values().filter(|s| s.until_ns > now_ns).cloned().collect();
+        all.sort_by_key(|s| s.until_ns);
+        all
+    }
+
+    /// A silence is part of the history of those that it fits now.
+    fn note_silence(&self, inner: &mut Inner, silence: &Silence, state: State) -> Result<(), BookError> {
+        let open: Vec<Arc<Record>> = inner.entries.values().map(|e| e.record.clone()).collect();
+        for record in open.into_iter().filter(|r| r.is_open() && silence.of.fits(r)) {
+            let mut record = (*record).clone();
+            let at_ns = if state == State::Silenced { silence.said.at_ns } else { silence.until_ns };
+            record.note(at_ns, state, line(&silence.said, &silence.of.words()));
+            self.put(inner, record, at_ns, &[state])?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn drop_silences(&self, inner: &mut Inner, now_ns: i64) -> Result<(), BookError> {
+        let over: Vec<String> =
+            inner.silences.values().filter(|s| s.until_ns <= now_ns).map(|s| s.id.clone()).collect();
+        for id in over {
+            inner.silences.remove(&id);
+            self.silences.remove(&id).map_err(disk)?;
+        }
+        Ok(())
+    }
+}
+
+/// Who said what, in a line.
+fn line(said: &Said, what: &str) -> String {
+    let by = if said.by.is_empty() { String::new() } else { format!("by {}", said.by) };
+    let parts = [what, &by, &said.note];
+    parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,136 @@
+//! A host writes only as itself: series of a caller that is bound to hosts must name one of them in `host`.
+
+use std::sync::{Arc, Weak};
+
+use fabriclens_model::Labels;
+use fabriclens_store::RowGroup;
+use foldhash::HashMap;
+
+use super::Report;
+use fabriclens_server::auth::{Caller, Hosts};
+
+/// Column lists that are remembered; beyond it all are forgotten.
+const LISTS: usize = 200_000;
+/// Bytes of a foreign name that are told.
+const TOLD: usize = 200;
+
+/// The host of each column list that was seen. Senders send the same lists again and again (`layouts.rs`), so labels are
+/// looked at once, and then one word a list is compared.
+#[derive(Default)]
+pub(super) struct Owners(HashMap<usize, Owned>);
+
+/// A list, of which so much is kept that its address stays its own, and the host that all its series name.
+struct Owned {
+    list: Weak<[Labels]>,
+    host: Result<Arc<str>, Mixed>,
+}
+
+/// Its series name several hosts, or one of them none.
+#[derive(Clone, Copy)]
+struct Mixed;
+
+impl Owners {
+    /// Forgets lists that nobody has any more.
+    pub(super) fn forget_unused(&mut self) {
+        self.0.retain(|_, owned| owned.list.strong_count() > 0);
+        self.0.shrink_to(2 * self.0.len());
+    }
+
+    /// Drops and reports the groups with a series that the caller may not write. True when there are none.
+    pub(super) fn keep_own(&mut self, groups: &mut Vec<RowGroup>, caller: &Caller, report: &mut Report) -> bool {
+        let Hosts::Only(own) = &caller.hosts else { return true };
+        let before = groups.len();
+        groups.retain(|group| {
+            let host = self.host(&group.series);
+            if host.as_ref().is_ok_and(|host| caller.hosts.has(host)) {
+                return true;
+            }
+            let points = group.values.iter().filter(|v| !fabriclens_model::is_absent(**v)).count();
+            let said = match host {
+                Ok(host) => format!("host {:?} is none of them", host.chars().take(TOLD).collect::<String>()),
+                Err(Mixed) => "each series must have that name in its label host".to_owned(),
+            };
+            let (who, own) = (caller.who(), own.join(" or "));
+            let remedy = "who writes for others has a role in auth.certificates, or a token without host";
+            report.reject("host", points as u64, format!("{who} writes as {own} only, and {said}; {remedy}"));
+            false
+        });
+        groups.len() == before
+    }
+
+    fn host(&mut self, list: &Arc<[Labels]>) -> Result<Arc<str>, Mixed> {
+        if self.0.len() >= LISTS {
+            self.0.clear();
+        }
+        let owned = self.0.entry(list.as_ptr() as usize).or_insert_with(|| {
+            let mut hosts = list.iter().map(|labels| labels.get("host"));
+            let first = hosts.next().unwrap_or_default();
+            let host = if first.is_empty() || hosts.any(|host| host != first) { Err(Mixed) } else { Ok(first.into()) };
+            Owned { list: Arc::downgrade(list), host }
+        });
+        owned.host.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(hosts: &[&str]) -> RowGroup {
+        let series =
+            hosts.iter().enumerate().map(|(i, host)| Labels::new([("__name__", &*format!("m{i}")), ("host", *host)]));
+        RowGroup { series: series.collect(), times: vec![1], values: vec![1.0; hosts.len()] }
+    }
+
+    #[test]
+    fn lists_that_nobody_has_any_more_are_forgotten() {
+        let (mut owners, kept) = (Owners::default(), group(&["gpu-01"]));
+        let gone = group(&["gpu-02"]);
+        let lists = [&kept, &gone].map(|group| owners.host(&group.series).is_ok());
+        drop(gone);
+        owners.forget_unused();
+        assert!(lists == [true; 2] && owners.0.len() == 1);
+        assert!(owners.0.contains_key(&(kept.series.as_ptr() as usize)));
+    }
+
+    #[test]
+    fn groups_of_others_are_dropped_and_told_and_lists_are_looked_at_once() {
+        let bound = |hosts: &[&str]| {
+            let hosts = hosts.iter().map(|h| (*h).to_owned()).collect();
+            Caller { hosts: Hosts::Only(hosts), ..Caller::anybody([127, 0, 0, 1].into()) }
+        };
+        let caller = bound(&["gpu-01.example", "gpu-01"]);
+        let mut owners = Owners::default();
+        let all = [
+            group(&["gpu-01", "gpu-01"]),
+            group(&["GPU-01.example"]),
+            group(&["gpu-02"]),
+            group(&["gpu-01", "gpu-02"]),
+            group(&["gpu-01", ""]),
+        ];
+        for _ in 0..2 {
+            let (mut groups, mut report) = (all.to_vec(), Report::default());
+            assert!(!owners.keep_own(&mut groups, &caller, &mut report));
+            assert!(
+                groups.iter().zip(&all).all(|(kept, own)| Arc::ptr_eq(&kept.series, &own.series)) && groups.len() == 2
+            );
+            assert_eq!(
+                (report.rejected(), report.reasons().map(|r| r.0).collect::<Vec<_>>()),
+                (5, vec!["host", "host"])
+            );
+            let text = report.message();
+            assert!(
+                text.contains("\"gpu-02\"")
+                    && text.contains("gpu-01.example or gpu-01")
+                    && text.contains("auth.certificates"),
+                "{text}"
+            );
+        }
+        assert_eq!(owners.0.len(), all.len());
+        let mut groups = all.to_vec();
+        assert!(owners.keep_own(&mut groups, &Caller::anybody([127, 0, 0, 1].into()), &mut Report::default()));
+        assert_eq!(groups.len(), all.len());
+        let mut groups = all[..1].to_vec();
+        assert!(!owners.keep_own(&mut groups, &bound(&[]), &mut Report::default()), "who is no host");
+    }
+}

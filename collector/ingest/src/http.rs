@@ -1,0 +1,267 @@
+//! OTLP over HTTP (`/v1/metrics`, protobuf or JSON) and Prometheus remote write (`/api/v1/write`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use prost::Message;
+use tonic::Code;
+
+use super::import::import;
+use super::unpack::Packing;
+use super::{Ingest, IngestError, grpc};
+use fabriclens_config::Needs;
+use fabriclens_core::protocol::Protocol;
+use fabriclens_server::auth::{Caller, Route, route};
+use fabriclens_server::body;
+use fabriclens_server::body::BodyError;
+use fabriclens_server::retry;
+use fabriclens_server::retry::RpcStatus;
+
+/// What the OTLP/HTTP listener serves.
+pub fn otlp_routes() -> Vec<Route<Arc<Ingest>>> {
+    vec![route(Needs::Ingest, &[Method::POST], "/v1/metrics", otlp)]
+}
+
+/// Remote write and import, for the main listener.
+pub fn write_routes() -> Vec<Route<Arc<Ingest>>> {
+    vec![
+        route(Needs::Ingest, &[Method::POST], "/api/v1/write", remote_write),
+        route(Needs::Ingest, &[Method::POST], "/api/v1/import", import),
+    ]
+}
+
+/// A request that was not taken: what the client is told.
+pub(super) struct Refusal {
+    status: StatusCode,
+    pub(super) reason: &'static str,
+    message: String,
+    /// When it may be sent again, where that can help.
+    after: Option<Duration>,
+}
+
+impl Refusal {
+    /// Nothing came for so long.
+    pub(super) fn slow(limit: Duration) -> Self {
+        Self {
+            message: format!("the request was not complete within {} s; send it again", limit.as_secs()),
+            ..IngestError::Slow.into()
+        }
+    }
+
+    /// In plain text, for senders that know nothing of OTLP.
+    pub(super) fn into_text(self) -> Response {
+        // Prometheus drops what is refused with 429 unless it is told otherwise, and retries 503.
+        let status = if self.after.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { self.status };
+        self.answer((status, format!("{}\n", self.message)).into_response())
+    }
+
+    /// With leave to come back.
+    fn answer(&self, mut response: Response) -> Response {
+        let value = self.after.and_then(|after| HeaderValue::try_from(retry::seconds(after)).ok());
+        if let Some(value) = value {
+            response.headers_mut().insert(header::RETRY_AFTER, value);
+        }
+        response
+    }
+}
+
+impl From<BodyError> for Refusal {
+    fn from(e: BodyError) -> Self {
+        IngestError::from(e).into()
+    }
+}
+
+impl From<IngestError> for Refusal {
+    fn from(e: IngestError) -> Self {
+        let status = match &e {
+            IngestError::Malformed(_) => StatusCode::BAD_REQUEST,
+            IngestError::Body(e) => e.status(),
+            IngestError::Away { .. } => StatusCode::TOO_MANY_REQUESTS,
+            IngestError::Unavailable(_) | IngestError::Slow => StatusCode::SERVICE_UNAVAILABLE,
+            IngestError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self { status, reason: e.reason(), message: e.to_string(), after: e.after() }
+    }
+}
+
+/// Which of OTLP's two encodings a request uses, and its answer too.
+#[derive(Clone, Copy, PartialEq)]
+enum Encoding {
+    Protobuf,
+    Json,
+}
+
+async fn otlp(
+    State(ingest): State<Arc<Ingest>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let Some(encoding) = encoding_of(&headers) else {
+        ingest.refused(Protocol::OtlpHttp, "encoding");
+        let text = "content-type must be application/x-protobuf or application/json\n";
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
+    };
+    match take_otlp(&ingest, caller, &headers, body, encoding).await {
+        Ok(bytes) => answer(StatusCode::OK, encoding, bytes),
+        Err(refusal) => refuse_otlp(refusal, encoding),
+    }
+}
+
+async fn take_otlp(
+    ingest: &Arc<Ingest>,
+    caller: Caller,
+    headers: &HeaderMap,
+    body: Body,
+    encoding: Encoding,
+) -> Result<Vec<u8>, Refusal> {
+    let count = |r: Refusal| {
+        ingest.refused(Protocol::OtlpHttp, r.reason);
+        r
+    };
+    let (compression, limit) = (body::encoding(headers), ingest.message_size());
+    let packed = |bytes: &Bytes| match (encoding, compression.as_str()) {
+        (Encoding::Protobuf, "identity" | "") => Some((Packing::None, bytes.clone())),
+        (Encoding::Protobuf, "gzip" | "x-gzip") => Some((Packing::Gzip, bytes.clone())),
+        _ => None,
+    };
+    let json = encoding == Encoding::Json;
+    let received = ingest.receive(Protocol::OtlpHttp, &caller, headers, body, json, packed).await;
+    let mut received = received.map_err(|e| count(e.into()))?;
+    let (bytes, alone) = (received.bytes.clone(), received.alone.take());
+    let plain = move || -> Result<Bytes, Refusal> {
+        let _alone = alone;
+        let plain = body::gunzip(&compression, bytes, limit)?;
+        if encoding == Encoding::Protobuf {
+            return Ok(plain);
+        }
+        from_json(&plain)
+    };
+    let joined = tokio::task::spawn_blocking(plain).await;
+    let plain = joined.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string()).into())).map_err(count)?;
+    let report = ingest.otlp(Protocol::OtlpHttp, caller, Packing::None, plain).await?;
+    let response = grpc::answer(&report);
+    match encoding {
+        Encoding::Protobuf => Ok(response.encode_to_vec()),
+        Encoding::Json => Ok(match response.partial_success {
+            None => b"{}".to_vec(),
+            Some(partial) => serde_json::json!({"partialSuccess": {
+                // 64-bit integers are text in protobuf's JSON.
+                "rejectedDataPoints": partial.rejected_data_points.to_string(),
+                "errorMessage": partial.error_message,
+            }})
+            .to_string()
+            .into_bytes(),
+        }),
+    }
+}
+
+/// A body in JSON, in the other form.
+pub(super) fn from_json(plain: &[u8]) -> Result<Bytes, Refusal> {
+    body::few_parts(plain)?;
+    let request: ExportMetricsServiceRequest = serde_json::from_slice(plain).map_err(|e| {
+        IngestError::Malformed(format!(
+            "malformed OTLP metrics request: {e}; send an ExportMetricsServiceRequest in JSON"
+        ))
+    })?;
+    Ok(request.encode_to_vec().into())
+}
+
+fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    match kind.split(';').next().unwrap_or_default().trim() {
+        "application/x-protobuf" | "application/protobuf" => Some(Encoding::Protobuf),
+        "application/json" => Some(Encoding::Json),
+        _ => None,
+    }
+}
+
+fn refuse_otlp(refusal: Refusal, encoding: Encoding) -> Response {
+    let code = match refusal.status {
+        _ if refusal.after.is_some() => Code::Unavailable,
+        StatusCode::REQUEST_TIMEOUT => Code::Unavailable,
+        StatusCode::INTERNAL_SERVER_ERROR => Code::Internal,
+        _ => Code::InvalidArgument,
+    };
+    let body = match encoding {
+        Encoding::Protobuf => RpcStatus::new(code, &refusal.message, refusal.after).encode_to_vec(),
+        Encoding::Json => serde_json::json!({"code": code as i32, "message": refusal.message}).to_string().into_bytes(),
+    };
+    refusal.answer(answer(refusal.status, encoding, body))
+}
+
+fn answer(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
+    let kind = match encoding {
+        Encoding::Protobuf => "application/x-protobuf",
+        Encoding::Json => "application/json",
+    };
+    (status, [(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+/// All else on the port of OTLP.
+pub async fn other() -> Response {
+    let text = "this port takes OTLP metrics at /v1/metrics; queries and pages are on the main port (7470 unless configured)\n";
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+async fn remote_write(
+    State(ingest): State<Arc<Ingest>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    if is_version_2(&headers) {
+        ingest.refused(Protocol::RemoteWrite, "encoding");
+        return Refusal {
+            status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            reason: "encoding",
+            message: "remote write 2.0 is not supported; set protobuf_message: prometheus.WriteRequest (1.0)"
+                .to_owned(),
+            after: None,
+        }
+        .into_text();
+    }
+    match take_remote_write(&ingest, caller, &headers, body).await {
+        Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
+        // All that could be stored is stored; sending the rest again cannot help, which is what 400 says.
+        Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
+        Err(refusal) => refusal.into_text(),
+    }
+}
+
+async fn take_remote_write(
+    ingest: &Arc<Ingest>,
+    caller: Caller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<String, Refusal> {
+    let count = |r: Refusal| {
+        ingest.refused(Protocol::RemoteWrite, r.reason);
+        r
+    };
+    let (compression, limit) = (body::encoding(headers), ingest.message_size());
+    let packing = if compression == "snappy" { Packing::Snappy } else { Packing::None };
+    let packed = |bytes: &Bytes| Some((packing, bytes.clone()));
+    let received = ingest
+        .receive(Protocol::RemoteWrite, &caller, headers, body, false, packed)
+        .await
+        .map_err(|e| count(e.into()))?;
+    let bytes = received.bytes.clone();
+    let joined = tokio::task::spawn_blocking(move || body::unsnap(&compression, &bytes, limit)).await;
+    let plain = joined.map_err(|e| count(IngestError::Internal(e.to_string()).into()))?.map_err(|e| count(e.into()))?;
+    let report = ingest.remote_write(Protocol::RemoteWrite, caller, plain).await?;
+    Ok(report.message())
+}
+
+fn is_version_2(headers: &HeaderMap) -> bool {
+    let says = |name: header::HeaderName, what: &str| {
+        headers.get(name).and_then(|v| v.to_str().ok()).is_some_and(|v| v.contains(what))
+    };
+    says(header::CONTENT_TYPE, "io.prometheus.write.v2")
+}

@@ -1,0 +1,168 @@
+//! `/api/v1/import`: JSON lines as `/api/v1/export` writes them, ours or VictoriaMetrics'. Read line by line and stored
+//! batch by batch, through the same checks as remote write.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt as _;
+
+use super::http::Refusal;
+use super::{Ingest, IngestError, Report, gate};
+use fabriclens_core::jsonl;
+use fabriclens_core::protocol::Protocol;
+use fabriclens_forward::request;
+use fabriclens_forward::request::Point;
+use fabriclens_server::auth::Caller;
+use fabriclens_server::body;
+
+/// Bytes after which a batch is stored.
+const BATCH: usize = 1 << 20;
+/// How long a client may send nothing.
+const STALL: Duration = Duration::from_secs(60);
+
+/// Lines that are stored together.
+#[derive(Default)]
+struct Batch {
+    series: Vec<Vec<u8>>,
+    points: Vec<Point>,
+}
+
+impl Batch {
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        let line = jsonl::read(text)?;
+        let series = self.series.len() as u32;
+        self.series.push(request::labels(&line.labels));
+        let points = line.times.iter().zip(&line.values);
+        self.points.extend(points.map(|(time, value)| Point { series, time: *time, value: *value }));
+        Ok(())
+    }
+}
+
+/// A `WriteRequest` of some lines; the error names the line by its number in the request.
+pub(super) fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
+    let mut batch = Batch::default();
+    for (line, number) in lines.split(|b| *b == b'\n').zip(before + 1..) {
+        let malformed = |what: String| {
+            let format = "{\"metric\":{…},\"values\":[…],\"timestamps\":[…]}";
+            IngestError::Malformed(format!("line {number}: {what}; each must be {format}; lines before may be stored"))
+        };
+        let text = std::str::from_utf8(line).map_err(|e| malformed(e.to_string()))?.trim();
+        if !text.is_empty() {
+            batch.add(text).map_err(malformed)?;
+        }
+    }
+    Ok(request::encode(&batch.points, &batch.series))
+}
+
+/// What is under way of one import.
+struct Import {
+    ingest: Arc<Ingest>,
+    caller: Caller,
+    /// Bytes that are not stored yet, and the room that they have.
+    rest: Vec<u8>,
+    room: gate::Body,
+    /// Lines that are.
+    lines: u64,
+    report: Report,
+}
+
+impl Import {
+    /// Takes plain bytes; stores whole lines whenever there is a batch of them.
+    async fn feed(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        self.keep(self.rest.len() + bytes.len())?;
+        self.rest.extend_from_slice(bytes);
+        if self.rest.len() < BATCH {
+            return Ok(());
+        }
+        let limit = self.ingest.message_size();
+        match self.rest.iter().rposition(|b| *b == b'\n') {
+            Some(last) => {
+                let rest = self.rest.split_off(last + 1);
+                let lines = std::mem::replace(&mut self.rest, rest);
+                self.store(lines).await?;
+                self.keep(self.rest.len())
+            }
+            None if self.rest.len() > limit => Err(body::BodyError::TooLarge { when: "line", limit }.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, bytes: usize) -> Result<(), Refusal> {
+        Ok(self.room.keep(bytes).map_err(|away| self.ingest.away(Protocol::Import, None, away))?)
+    }
+
+    async fn store(&mut self, lines: Vec<u8>) -> Result<(), Refusal> {
+        let _turn = self.ingest.enter(Protocol::Import).await?;
+        let before = self.lines;
+        self.lines += lines.iter().filter(|b| **b == b'\n').count() as u64;
+        let parsed = tokio::task::spawn_blocking(move || parse(&lines, before)).await;
+        let request = parsed.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string())))?;
+        self.report.join(self.ingest.remote_write(Protocol::Import, self.caller.clone(), request).await?);
+        Ok(())
+    }
+}
+
+/// See the module. 204 when all is stored; 400 tells what is not, and all else is.
+pub(super) async fn import(
+    State(ingest): State<Arc<Ingest>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let counted = ingest.clone();
+    let room = ingest.gate.body(caller.address).map_err(|away| ingest.away(Protocol::Import, None, away).into());
+    let taken = match room {
+        Ok(room) => {
+            let lines = Import { ingest, caller, rest: vec![], room, lines: 0, report: Report::default() };
+            take(lines, &headers, body).await
+        }
+        Err(away) => Err(away),
+    };
+    match taken.map(|report| report.message()) {
+        Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
+        Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
+        Err(refusal) => {
+            counted.refused(Protocol::Import, refusal.reason);
+            refusal.into_text()
+        }
+    }
+}
+
+async fn take(mut import: Import, headers: &HeaderMap, mut body: Body) -> Result<Report, Refusal> {
+    let mut gzip = match body::encoding(headers).as_str() {
+        "identity" | "" => None,
+        "gzip" | "x-gzip" => Some(flate2::write::MultiGzDecoder::new(Vec::new())),
+        other => return Err(body::BodyError::Encoding(other.to_owned(), "gzip or none").into()),
+    };
+    loop {
+        let Ok(frame) = tokio::time::timeout(STALL, body.frame()).await else {
+            return Err(Refusal::slow(STALL));
+        };
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|e| body::BodyError::Cut(e.to_string()))?;
+        let Some(data) = frame.data_ref() else { continue };
+        match &mut gzip {
+            None => import.feed(data).await?,
+            Some(decoder) => {
+                // In small steps, so that a bomb is stopped by the length of a line.
+                for part in data.chunks(1024) {
+                    decoder.write_all(part).map_err(|e| body::BodyError::Corrupt("gzip", e.to_string()))?;
+                    let plain = std::mem::take(decoder.get_mut());
+                    import.feed(&plain).await?;
+                }
+            }
+        }
+    }
+    if let Some(decoder) = gzip {
+        let plain = decoder.finish().map_err(|e| body::BodyError::Corrupt("gzip", e.to_string()))?;
+        import.feed(&plain).await?;
+    }
+    let last = std::mem::take(&mut import.rest);
+    import.store(last).await?;
+    Ok(import.report)
+}

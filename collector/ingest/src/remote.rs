@@ -1,0 +1,395 @@
+//! Remote write 1.0 bytes to the store's rows. Label sets are remembered by the bytes that told them, so that a sample
+//! of a known series costs one look-up and no text is parsed twice.
+
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+
+use fabriclens_model::Labels;
+use fabriclens_store::RowGroup;
+use fabriclens_wire::decode::{DecodeError, Meta};
+use fabriclens_wire::proto::{Field, Reader, text};
+use foldhash::HashMap;
+use foldhash::fast::RandomState;
+use prost::Message as _;
+
+use super::hosts::Owners;
+use super::layouts::Layouts;
+use super::report::{IngestError, Report};
+use fabriclens_core::prompb::MetricMetadata;
+
+/// Label sets beyond which all are forgotten and built again.
+const SERIES: usize = 2_000_000;
+/// The same of the bytes that told them.
+const BYTES: usize = 512 << 20;
+/// Labels of one series, `__name__` included.
+const LABELS: usize = 64;
+/// Bytes of a label's name or value.
+const LABEL_BYTES: usize = 4096;
+
+/// Series with equal values of these belong to one source and tend to come together.
+const SOURCE: [&str; 5] = ["host", "device", "port", "job", "instance"];
+
+const HISTOGRAM: &str = "native histograms are not supported; send classic buckets";
+
+/// One request, ready to be stored.
+#[derive(Default)]
+pub(super) struct Rows {
+    pub(super) groups: Vec<RowGroup>,
+    pub(super) metadata: Vec<Meta>,
+    /// What could not be used.
+    pub(super) report: Report,
+}
+
+/// Remembers label sets and column lists of its senders.
+#[derive(Default)]
+pub(super) struct Decoder {
+    by_key: HashMap<Arc<[u8]>, u32>,
+    series: Vec<Known>,
+    /// Of all keys.
+    bytes: usize,
+    /// The series before.
+    last: u32,
+    layouts: Layouts,
+    key: Vec<u8>,
+    requests: u64,
+    /// The same when idle series were forgotten last.
+    told: u64,
+    hash: RandomState,
+    /// Of which hosts its lists are.
+    pub(super) owners: Owners,
+}
+
+/// A label set, its source, and where the current request used it.
+struct Known {
+    /// The bytes that told it.
+    key: Arc<[u8]>,
+    labels: Labels,
+    source: u64,
+    used: (u64, usize),
+    /// The series that came next the last time: senders tell theirs in one order, which saves a look-up.
+    next: u32,
+}
+
+/// A row group in the making.
+struct Pending {
+    source: u64,
+    times: Vec<i64>,
+    series: Vec<Labels>,
+    values: Vec<f64>,
+}
+
+impl Decoder {
+    pub(super) fn decode(&mut self, body: &[u8]) -> Result<Rows, IngestError> {
+        if self.series.len() > SERIES || self.bytes > BYTES {
+            self.series.clear();
+            self.by_key.clear();
+            self.bytes = 0;
+        }
+        self.requests += 1;
+        let mut rows = Rows::default();
+        let mut groups = Groups::default();
+        for field in Reader::new(body) {
+            match field.map_err(malformed)? {
+                (1, Field::Bytes(series)) => self.series(series, &mut groups, &mut rows.report).map_err(malformed)?,
+                (3, Field::Bytes(meta)) => {
+                    let m = MetricMetadata::decode(meta).map_err(|e| not_a_request(&e))?;
+                    let kind = m.kind_word();
+                    rows.metadata.push(Meta { name: m.name, kind, unit: m.unit, help: m.help });
+                }
+                _ => {}
+            }
+        }
+        rows.groups = groups.list.into_iter().map(|g| g.finish(&mut self.layouts)).collect();
+        Ok(rows)
+    }
+
+    /// Forgets series that no request was of since the call before.
+    pub(super) fn forget_idle(&mut self) {
+        self.series.retain(|known| known.used.0 > self.told);
+        self.series.shrink_to(2 * self.series.len());
+        self.bytes = self.series.iter().map(|known| known.key.len()).sum();
+        self.by_key = (0..).zip(&self.series).map(|(number, known)| (known.key.clone(), number)).collect();
+        // Who comes next is found again.
+        self.series.iter_mut().for_each(|known| known.next = 0);
+        (self.last, self.told) = (0, self.requests);
+        self.layouts.forget_unused();
+        self.owners.forget_unused();
+    }
+
+    fn series(&mut self, body: &[u8], groups: &mut Groups, report: &mut Report) -> Result<(), DecodeError> {
+        self.key.clear();
+        groups.samples.clear();
+        let mut histograms = 0;
+        for field in Reader::new(body) {
+            match field? {
+                (1, Field::Bytes(label)) => {
+                    self.key.extend_from_slice(&(label.len() as u32).to_le_bytes());
+                    self.key.extend_from_slice(label);
+                }
+                (2, Field::Bytes(sample)) => groups.samples.push(sample_of(sample)?),
+                (4, _) => histograms += 1,
+                _ => {}
+            }
+        }
+        report.reject("unusable", histograms, HISTOGRAM);
+        if groups.samples.is_empty() {
+            return Ok(());
+        }
+        let number = match self.number()? {
+            Ok(number) => number,
+            Err(why) => {
+                report.reject("unusable", groups.samples.len() as u64, why);
+                return Ok(());
+            }
+        };
+        let Some(known) = self.series.get_mut(number as usize) else { return Ok(()) };
+        groups.settle(report);
+        let taken = (known.used.0 == self.requests).then_some(known.used.1);
+        known.used = (self.requests, groups.add(known.source, &known.labels, taken));
+        Ok(())
+    }
+
+    /// Number of the series that `key` tells. The inner error says why it cannot be stored; that is not remembered.
+    fn number(&mut self) -> Result<Result<u32, String>, DecodeError> {
+        let next = self.series.get(self.last as usize).map_or(0, |last| last.next);
+        if self.series.get(next as usize).is_some_and(|known| *known.key == *self.key) {
+            self.last = next;
+            return Ok(Ok(next));
+        }
+        let number = match self.by_key.get(self.key.as_slice()) {
+            Some(number) => *number,
+            None => {
+                let labels = match labels_of(&self.key)? {
+                    Ok(labels) => labels,
+                    Err(why) => return Ok(Err(why)),
+                };
+                let source = self.hash.hash_one(SOURCE.map(|name| labels.get(name)));
+                let key: Arc<[u8]> = self.key.as_slice().into();
+                let number = self.series.len() as u32;
+                self.by_key.insert(key.clone(), number);
+                self.bytes += key.len();
+                self.series.push(Known { key, labels, source, used: (0, 0), next: number + 1 });
+                number
+            }
+        };
+        if let Some(last) = self.series.get_mut(self.last as usize) {
+            last.next = number;
+        }
+        self.last = number;
+        Ok(Ok(number))
+    }
+}
+
+/// The groups of one request.
+#[derive(Default)]
+struct Groups {
+    list: Vec<Pending>,
+    by_times: HashMap<(u64, Vec<i64>), usize>,
+    last: usize,
+    samples: Vec<(i64, f64)>,
+}
+
+impl Groups {
+    /// Puts the samples of one series in order and drops repetitions.
+    fn settle(&mut self, report: &mut Report) {
+        if self.samples.len() < 2 {
+            return;
+        }
+        if !self.samples.is_sorted_by_key(|s| s.0) {
+            self.samples.sort_by_key(|s| s.0);
+        }
+        let mut conflicts = 0;
+        self.samples.dedup_by(|later, earlier| {
+            let same_time = later.0 == earlier.0;
+            conflicts += u64::from(same_time && later.1.to_bits() != earlier.1.to_bits());
+            same_time
+        });
+        report.reject("conflict", conflicts, "a series has two values at one time in one request, the first one stays");
+    }
+
+    /// Adds a series; `taken` is the group that holds it already, in which it must not come twice.
+    fn add(&mut self, source: u64, labels: &Labels, taken: Option<usize>) -> usize {
+        let fits = |g: &Pending| g.source == source && g.times.iter().eq(self.samples.iter().map(|s| &s.0));
+        if taken == Some(self.last) || !self.list.get(self.last).is_some_and(fits) {
+            let times: Vec<i64> = self.samples.iter().map(|s| s.0).collect();
+            let fresh = self.list.len();
+            let entry = self.by_times.entry((source, times.clone())).or_insert(fresh);
+            if taken == Some(*entry) {
+                *entry = fresh;
+            }
+            self.last = *entry;
+            if self.last == fresh {
+                self.list.push(Pending { source, times, series: Vec::new(), values: Vec::new() });
+            }
+        }
+        let group = &mut self.list[self.last];
+        group.series.push(labels.clone());
+        group.values.extend(self.samples.iter().map(|s| s.1));
+        self.last
+    }
+}
+
+impl Pending {
+    fn finish(self, layouts: &mut Layouts) -> RowGroup {
+        RowGroup { series: layouts.intern(&self.series), times: self.times, values: self.values }
+    }
+}
+
+fn malformed(e: DecodeError) -> IngestError {
+    let DecodeError::Malformed(what) = e;
+    not_a_request(&what)
+}
+
+fn not_a_request(what: &dyn std::fmt::Display) -> IngestError {
+    IngestError::Malformed(format!(
+        "malformed remote write request: {what}; send a snappy-compressed prometheus.WriteRequest (remote write 1.0)"
+    ))
+}
+
+fn sample_of(body: &[u8]) -> Result<(i64, f64), DecodeError> {
+    let (mut time, mut value) = (0, 0.0);
+    for field in Reader::new(body) {
+        match field? {
+            (1, Field::Fixed64(bits)) => value = f64::from_bits(bits),
+            (2, Field::Varint(v)) => time = v.cast_signed(),
+            _ => {}
+        }
+    }
+    // A sender's odd NaN must not be taken for our own "no sample here".
+    let value = if fabriclens_model::is_absent(value) { f64::NAN } else { value };
+    Ok((time, value))
+}
+
+/// The label set that a key's bytes tell; the inner error says why it cannot be stored.
+fn labels_of(mut key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
+    let mut pairs = Vec::new();
+    while let Some((length, rest)) = key.split_first_chunk::<4>() {
+        let (label, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
+        key = rest;
+        let (mut name, mut value) = ("", "");
+        for field in Reader::new(label) {
+            match field? {
+                (1, Field::Bytes(b)) => name = text(b)?,
+                (2, Field::Bytes(b)) => value = text(b)?,
+                _ => {}
+            }
+        }
+        pairs.push((name, value));
+    }
+    let long = |(n, v): &&(&str, &str)| n.len().max(v.len()) > LABEL_BYTES;
+    if pairs.len() > LABELS {
+        return Ok(Err(format!("a series has more than {LABELS} labels")));
+    }
+    if let Some((name, _)) = pairs.iter().find(long) {
+        let name: String = name.chars().take(40).collect();
+        return Ok(Err(format!("label {name} is longer than {LABEL_BYTES} bytes")));
+    }
+    if pairs.iter().any(|(n, _)| n.is_empty()) {
+        return Ok(Err("a label has no name".to_owned()));
+    }
+    let mut names: Vec<&str> = pairs.iter().map(|p| p.0).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
+        return Ok(Err(format!("label {} occurs twice in a series", twice[0])));
+    }
+    let labels = Labels::new(pairs);
+    if labels.metric().is_empty() {
+        return Ok(Err("a series has no metric name (__name__)".to_owned()));
+    }
+    Ok(Ok(labels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_core::prompb::{Label, Sample, TimeSeries, Unread, WriteRequest};
+
+    fn series(labels: &[(&str, &str)], samples: &[(i64, f64)]) -> TimeSeries {
+        TimeSeries {
+            labels: labels.iter().map(|(n, v)| Label { name: (*n).into(), value: (*v).into() }).collect(),
+            samples: samples.iter().map(|(t, v)| Sample { value: *v, timestamp: *t }).collect(),
+            histograms: vec![],
+        }
+    }
+
+    fn decode(d: &mut Decoder, timeseries: Vec<TimeSeries>) -> Rows {
+        d.decode(&WriteRequest { timeseries, metadata: vec![] }.encode_to_vec()).unwrap()
+    }
+
+    #[test]
+    fn series_of_one_source_and_time_share_a_group_and_its_list_is_the_same_each_time() {
+        let request = |t| {
+            vec![
+                series(&[("__name__", "a"), ("host", "h1")], &[(t, 1.0)]),
+                series(&[("__name__", "b"), ("host", "h1")], &[(t, 2.0)]),
+                series(&[("__name__", "a"), ("host", "h2")], &[(t, 3.0)]),
+                series(&[("__name__", "c"), ("host", "h1")], &[(t, 4.0)]),
+            ]
+        };
+        let mut d = Decoder::default();
+        let first = decode(&mut d, request(1)).groups;
+        assert_eq!(first.iter().map(|g| g.series.len()).collect::<Vec<_>>(), [3, 1]);
+        assert_eq!(first[0].values, [1.0, 2.0, 4.0]);
+        let second = decode(&mut d, request(2)).groups;
+        assert!(first.iter().zip(&second).all(|(a, b)| Arc::ptr_eq(&a.series, &b.series)));
+    }
+
+    #[test]
+    fn repeated_series_and_unordered_samples_are_settled() {
+        let a = || [("__name__", "a")];
+        let rows = decode(
+            &mut Decoder::default(),
+            vec![series(&a(), &[(2, 2.0), (1, 1.0), (2, 9.0), (1, 1.0)]), series(&a(), &[(1, 1.0), (2, 2.0)])],
+        );
+        assert_eq!(rows.groups.len(), 2, "a series never comes twice in one group");
+        assert_eq!((&rows.groups[0].times[..], &rows.groups[0].values[..]), (&[1, 2][..], &[1.0, 2.0][..]));
+        assert_eq!(rows.report.rejected(), 1);
+    }
+
+    #[test]
+    fn unusable_series_are_counted_and_the_rest_is_taken() {
+        let long = "x".repeat(5000);
+        let mut histogram = series(&[("__name__", "h")], &[]);
+        histogram.histograms.push(Unread {});
+        let many: Vec<(String, String)> = (0..65).map(|i| (format!("l{i}"), "v".into())).collect();
+        let many: Vec<(&str, &str)> = many.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let rows = decode(
+            &mut Decoder::default(),
+            vec![
+                series(&[("job", "x")], &[(1, 1.0)]),
+                series(&[("__name__", "a"), ("x", "1"), ("x", "2")], &[(1, 1.0)]),
+                series(&[("__name__", "a"), ("l", &long)], &[(1, 1.0)]),
+                series(&[("__name__", "a"), ("", "v")], &[(1, 1.0)]),
+                series(&many, &[(1, 1.0)]),
+                histogram,
+                series(&[("__name__", "good")], &[(1, 1.0)]),
+            ],
+        );
+        assert_eq!((rows.groups.len(), rows.report.rejected()), (1, 6));
+        assert!(rows.report.message().contains("no metric name"), "{}", rows.report.message());
+    }
+
+    #[test]
+    fn refused_series_are_not_remembered() {
+        let mut d = Decoder::default();
+        let long = "x".repeat(5000);
+        let request =
+            || vec![series(&[("__name__", "a"), ("l", &long)], &[(1, 1.0)]), series(&[("__name__", "b")], &[(1, 1.0)])];
+        for _ in 0..3 {
+            assert_eq!(decode(&mut d, request()).report.rejected(), 1);
+            assert!((d.series.len(), d.by_key.len()) == (1, 1) && d.bytes < 100, "{}", d.bytes);
+        }
+        d.forget_idle();
+        d.forget_idle();
+        assert_eq!((d.series.len(), d.bytes), (0, 0));
+    }
+
+    #[test]
+    fn staleness_passes_and_damage_is_an_error() {
+        let rows =
+            decode(&mut Decoder::default(), vec![series(&[("__name__", "a")], &[(1, fabriclens_model::stale())])]);
+        assert!(fabriclens_model::is_stale(rows.groups[0].values[0]));
+        let error = Decoder::default().decode(b"\x0a\xff\x01oops").err().unwrap().to_string();
+        assert!(error.starts_with("malformed remote write request") && error.contains("WriteRequest"), "{error}");
+    }
+}

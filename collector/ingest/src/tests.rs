@@ -1,0 +1,168 @@
+//! What one sender can do to others, beside the ways in.
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use fabriclens_store::{Options, Store};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use prost::Message as _;
+use serde_json::{Value, json};
+
+use super::*;
+use fabriclens_config::Config;
+
+struct Bench {
+    ingest: Arc<Ingest>,
+    _dir: tempfile::TempDir,
+}
+
+fn bench() -> Bench {
+    let (dir, telemetry) = (tempfile::tempdir().unwrap(), Telemetry::new().unwrap());
+    let store = Arc::new(Store::open(&dir.path().join("data"), Options::default()).unwrap());
+    let config = Config::default();
+    let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap());
+    let pressure = Arc::new(Pressure::fixed(0, 1 << 30));
+    Bench { ingest: Arc::new(Ingest::new(store, sink, telemetry, config.ingest, pressure)), _dir: dir }
+}
+
+fn anybody() -> Caller {
+    Caller::anybody([10, 0, 0, 1].into())
+}
+
+fn bound(host: &str) -> Caller {
+    Caller { hosts: Hosts::Only([host.to_owned()].into()), ..anybody() }
+}
+
+static NOW: LazyLock<i64> = LazyLock::new(now_ms);
+
+/// A resource with a sum of one point, always of the same time.
+fn resource(host: &str, metric: &str, temporality: i32, value: u64) -> Value {
+    let text = |key, text| json!({"key": key, "value": {"stringValue": text}});
+    let point = json!({"timeUnixNano": (*NOW * 1_000_000).to_string(), "asDouble": value as f64});
+    let sum = json!({"dataPoints": [point], "aggregationTemporality": temporality, "isMonotonic": true});
+    json!({
+        "resource": {"attributes": [text("host", host)]},
+        "scopeMetrics": [{"metrics": [{"name": metric, "description": "what it is", "sum": sum}]}],
+    })
+}
+
+fn request(resources: &[Value]) -> Bytes {
+    let request = json!({ "resourceMetrics": resources });
+    serde_json::from_value::<ExportMetricsServiceRequest>(request).unwrap().encode_to_vec().into()
+}
+
+impl Bench {
+    async fn send(&self, caller: &Caller, resources: &[Value]) -> Report {
+        self.ingest.otlp(Protocol::OtlpGrpc, caller.clone(), Packing::None, request(resources)).await.unwrap()
+    }
+
+    fn metadata(&self) -> Vec<String> {
+        self.ingest.store.metadata().keys().cloned().collect()
+    }
+
+    /// Hosts of which two agents are said to send.
+    fn conflicts(&self) -> usize {
+        self.ingest.telemetry.samples().iter().filter(|s| s.0.contains("host_conflicts")).count()
+    }
+}
+
+const CUMULATIVE: i32 = 2;
+const DELTA: i32 = 1;
+
+#[tokio::test]
+async fn a_request_that_another_took_down_with_it_may_come_again() {
+    let bench = bench();
+    let desk = &bench.ingest.otlp[shard(anybody().address)];
+    let (answer, _answered) = oneshot::channel();
+    let caller = anybody();
+    let work =
+        desk.put(otlp::Job { way: Protocol::OtlpGrpc, caller, packing: Packing::None, body: Bytes::new(), answer });
+    assert!(work, "and nobody comes to do it");
+    let waits = bench.ingest.otlp(Protocol::OtlpGrpc, anybody(), Packing::None, Bytes::new());
+    let dies = async {
+        tokio::task::yield_now().await;
+        desk.clear();
+    };
+    let (error, ()) = tokio::join!(waits, dies);
+    let error = error.unwrap_err();
+    assert!(error.after().is_some() && error.reason() == "unavailable", "{error}");
+}
+
+#[tokio::test]
+async fn who_is_one_host_says_nothing_of_others() {
+    let bench = bench();
+    let victim = |temporality, value| resource("victim", "m", temporality, value);
+    bench.send(&anybody(), &[victim(CUMULATIVE, 1)]).await;
+    let before = bench.ingest.admission.count();
+    for _ in 0..2 {
+        // Nothing at all, nothing that can be used, and that beside something of its own.
+        for value in [7, 8, 9] {
+            bench.send(&bound("own"), &[json!({"resource": victim(DELTA, 0)["resource"]})]).await;
+            bench.send(&bound("own"), &[victim(DELTA, value)]).await;
+            let own = resource("own", "m", CUMULATIVE, 1);
+            bench.send(&bound("own"), &[own, victim(DELTA, value)]).await;
+        }
+    }
+    assert_eq!(bench.conflicts(), 0);
+    assert_eq!(bench.ingest.admission.count(), [before[0] + 1, 0], "its address, and no name that it invents");
+    bench.send(&anybody(), &[victim(CUMULATIVE, 2)]).await;
+    assert_eq!(bench.conflicts(), 1, "who may say it is believed");
+}
+
+#[tokio::test]
+async fn metadata_come_with_samples_and_are_few_and_short() {
+    let bench = bench();
+    let refused = bench.send(&anybody(), &[resource("h", "delta", DELTA, 1)]).await;
+    let foreign = bench.send(&bound("own"), &[resource("other", "foreign", CUMULATIVE, 1)]).await;
+    assert_eq!((refused.rejected(), foreign.rejected(), bench.metadata().len()), (1, 1, 0));
+    bench.send(&anybody(), &[resource("other", "foreign", CUMULATIVE, 1)]).await;
+    assert_eq!(bench.metadata(), ["foreign_total"], "whose samples are taken tells it again");
+
+    let meta = |i: usize| Meta { name: format!("m{i}"), kind: "gauge", unit: String::new(), help: "ü".repeat(TEXT) };
+    let mut many: Vec<Meta> = (0..METRICS + 10).map(meta).collect();
+    many[0].name = "x".repeat(TEXT + 1);
+    bench.ingest.remember(&many);
+    let kept = bench.ingest.store.metadata();
+    assert_eq!((kept.len(), kept["m1"].help.len()), (METRICS, TEXT));
+    bench.ingest.remember(&[Meta { help: "new".to_owned(), ..meta(1) }]);
+    assert_eq!(bench.ingest.store.metadata()["m1"].help, "new", "what is known may change");
+}
+
+#[test]
+fn a_sender_that_is_gone_is_forgotten_without_waiting_for_who_is_at_work() {
+    let bench = bench();
+    let desk = &bench.ingest.otlp[0];
+    let busy = desk.hold();
+    bench.ingest.forget_idle();
+    assert!(desk.forgets());
+    drop(busy);
+    desk.work(&bench.ingest);
+    assert!(!desk.forgets(), "who is at work does it");
+}
+
+#[tokio::test]
+async fn many_requests_in_json_take_no_turns_of_others() {
+    let bench = Arc::new(bench());
+    let receive = |json| {
+        let bench = bench.clone();
+        async move {
+            let (headers, body) = (HeaderMap::new(), axum::body::Body::from("{}"));
+            bench.ingest.receive(Protocol::OtlpHttp, &anybody(), &headers, body, json, |_| None).await
+        }
+    };
+    let first = receive(true).await.unwrap();
+    let turns = bench.ingest.limits.in_flight;
+    let waits: Vec<_> = (0..2 * turns).map(|_| tokio::spawn(receive(true))).collect();
+    let all_wait = async {
+        // Each that waits holds it too.
+        while Arc::strong_count(&bench.ingest.json) < 2 + 2 * turns {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), all_wait).await.expect("some wait for a turn");
+    assert_eq!((bench.ingest.gate.waiting(), receive(false).await.is_ok()), (0, true));
+    drop(first);
+    for one in waits {
+        drop(one.await.unwrap().unwrap());
+    }
+}

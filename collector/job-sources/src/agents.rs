@@ -1,0 +1,274 @@
+//! What agents see of jobs, read from their samples: the store's own or a remote engine's. It also learns there what
+//! agents call their hosts and devices.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use fabriclens_jobs::{Agents, LastSeen, Look, Observed, Place, Registry, Seen, Sighting, Watch};
+use fabriclens_model::{Labels, MatchOp, Matcher, ReadError, Series, is_stale};
+
+use super::{Ask, Opened, Opening};
+use fabriclens_core::time::now_ms;
+use fabriclens_data::Data;
+
+/// What is looked at, milliseconds: agents that send late are seen too.
+const WINDOW: i64 = 60_000;
+/// What is looked at after a start, and how long is remembered when agents looked, milliseconds.
+const REMEMBERED: i64 = 300_000;
+/// Looks of an agent that are nearer to each other are one, nanoseconds.
+const LOOK: i64 = 2_000_000_000;
+/// How far back hosts and the last sight of a job are looked for after a start, milliseconds.
+const BACK: i64 = 86_400_000;
+/// Names of one job that are looked for in the past.
+const NAMES: usize = 200;
+/// Nanoseconds of a millisecond.
+const MS: i64 = 1_000_000;
+
+/// Processes of each job in each control group.
+const PROCESSES: &str = "fabric_job_processes";
+/// Its queue pairs by device.
+const QUEUE_PAIRS: &str = "fabric_job_queue_pairs";
+/// Told whenever an agent looks for processes of jobs, also when it finds none.
+const LOOKS: &str = "fabric_job_omitted";
+/// Each port, with its PCI address.
+const PORTS: &str = "fabric_port_info";
+/// Each agent.
+const INFO: &str = "fabriclens_agent_info";
+
+/// See the module.
+struct Seeing {
+    data: Arc<Data>,
+    /// Pods are listed by Kubernetes, so those that it does not tell of are of no job.
+    pods_are_listed: bool,
+    watch: Watch,
+    agents: Agents,
+    ports: Vec<Labels>,
+    /// When the agent of each host looked, ascending, Unix nanoseconds.
+    looked: HashMap<String, Vec<i64>>,
+    began: bool,
+    /// Told once, not each time.
+    failing: bool,
+}
+
+/// Always: whether agents tell of jobs is up to them.
+pub(super) fn open(opening: &Opening<'_>) -> Opened {
+    let jobs = &opening.config.jobs;
+    Ok(Some(Box::new(Seeing {
+        data: opening.data.clone(),
+        pods_are_listed: jobs.kubernetes.is_some(),
+        watch: Watch::default(),
+        agents: Agents::new(jobs.hosts.clone()),
+        ports: Vec::new(),
+        looked: HashMap::new(),
+        began: false,
+        failing: false,
+    })))
+}
+
+impl Ask for Seeing {
+    fn ask(&mut self, registry: &Registry) -> bool {
+        match self.look(registry) {
+            Ok(changed) => {
+                self.failing = false;
+                changed
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!(%error, "cannot read what agents see of jobs");
+                }
+                false
+            }
+        }
+    }
+}
+
+impl Seeing {
+    fn look(&mut self, registry: &Registry) -> Result<bool, ReadError> {
+        let now = now_ms();
+        let from = now - if self.began { WINDOW } else { REMEMBERED };
+        let mut changed = self.learn_names(registry, now)?;
+        let select = |matchers: &[Matcher]| self.data.reader().select(matchers, from, now);
+        let name = |name: &str| Matcher::equal("__name__", name);
+        let of_a_job = matcher("job", MatchOp::NotEqual, "")?;
+        let processes = select(&[name(PROCESSES), of_a_job.clone()])?;
+        let pairs = if processes.is_empty() { Vec::new() } else { select(&[name(QUEUE_PAIRS), of_a_job])? };
+        let looks = select(&[name(LOOKS)])?;
+        remember(&mut self.looked, &looks, now - REMEMBERED);
+        let look = Look { sightings: sightings(&processes, &pairs), looked: self.looked.clone() };
+        // Which pods are jobs their list tells; without one, those that use the fabric are.
+        let alone = |seen: &Seen| {
+            let rdma = || seen.hosts.values().any(|place| !place.devices.is_empty());
+            seen.scheduler != "kubernetes" || (!self.pods_are_listed && rdma())
+        };
+        let before = |job: &Observed| seen_before(&self.data, job, now);
+        changed |= self.watch.round(registry, &look, now.saturating_mul(MS), &alone, &before);
+        Ok(changed)
+    }
+
+    /// Hosts and devices as agents call them.
+    fn learn_names(&mut self, registry: &Registry, now: i64) -> Result<bool, ReadError> {
+        let from = now - if self.began { REMEMBERED } else { BACK };
+        let hosts = self.data.label_values("host", &[Matcher::equal("__name__", INFO)], from, now)?;
+        let ports = self.data.series(&[Matcher::equal("__name__", PORTS)], now - REMEMBERED, now)?;
+        let new = self.agents.add(hosts.iter().map(String::as_str)) || !self.began;
+        let changed = new || ports != self.ports;
+        if changed {
+            self.agents.set_devices(ports.iter().map(|p| (p.get("host"), p.get("device"), p.get("pci_address"))));
+            registry.set_agents(self.agents.clone());
+            self.ports = ports;
+        }
+        self.began = true;
+        Ok(changed)
+    }
+}
+
+/// When each host of a job saw it last, for one that ended while nobody looked.
+fn seen_before(data: &Data, job: &Observed, now: i64) -> BTreeMap<String, LastSeen> {
+    let names: Vec<String> = job.names.iter().rev().take(NAMES).map(|name| escape(name)).collect();
+    let from = (job.start_ns / MS).max(now - BACK);
+    let read = matcher("job", MatchOp::Regex, &names.join("|"))
+        .and_then(|names| data.reader().select(&[Matcher::equal("__name__", PROCESSES), names], from, now));
+    let series = read.unwrap_or_else(|error| {
+        tracing::warn!(job = %job.key, %error, "cannot read when agents saw a job last");
+        Vec::new()
+    });
+    let of_cluster = |s: &&Series| {
+        let cluster = s.labels.get("cluster");
+        cluster.is_empty() || job.key.cluster.is_empty() || cluster == job.key.cluster
+    };
+    let mut all: BTreeMap<String, LastSeen> = BTreeMap::new();
+    for series in series.iter().filter(of_cluster) {
+        let times = times(series);
+        let host = series.labels.get("host");
+        if let Some(last) = times.last().filter(|_| job.hosts.iter().any(|h| h == host)) {
+            let there = all.entry(host.to_owned()).or_default();
+            there.at_ns = there.at_ns.max(last * MS);
+            there.gap_ns = there.gap_ns.max(gap(&times) * MS);
+        }
+    }
+    all
+}
+
+fn matcher(label: &str, op: MatchOp, value: &str) -> Result<Matcher, ReadError> {
+    Matcher::new(label, op, value).map_err(|e| ReadError::Storage(e.to_string()))
+}
+
+/// So that a regular expression means the text itself.
+fn escape(text: &str) -> String {
+    let special = |c: char| !c.is_alphanumeric() && !c.is_whitespace() && c != '_';
+    text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
+}
+
+/// When there was at least one.
+fn times(series: &Series) -> Vec<i64> {
+    let there = |v: f64| !is_stale(v) && v > 0.0;
+    series.times.iter().zip(&series.values).filter(|(_, v)| there(**v)).map(|(at, _)| *at).collect()
+}
+
+fn gap(times: &[i64]) -> i64 {
+    times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+}
+
+/// Host, scheduler and number of a series.
+fn whose(series: &Series) -> [&str; 3] {
+    ["host", "scheduler", "job"].map(|label| series.labels.get(label))
+}
+
+fn sightings(processes: &[Series], pairs: &[Series]) -> Vec<Sighting> {
+    let mut devices: HashMap<[&str; 3], Vec<&str>> = HashMap::new();
+    for series in pairs.iter().filter(|s| !times(s).is_empty()) {
+        devices.entry(whose(series)).or_default().push(series.labels.get("device"));
+    }
+    let mut of: BTreeMap<([&str; 3], &str), Vec<&Series>> = BTreeMap::new();
+    for series in processes {
+        of.entry((whose(series), series.labels.get("cluster"))).or_default().push(series);
+    }
+    let sighting = |((whose, cluster), all): (([&str; 3], &str), Vec<&Series>)| {
+        let [host, scheduler, native] = whose;
+        // Steps and containers come and go: it is there while one of them is.
+        let mut when: Vec<i64> = all.iter().flat_map(|s| times(s)).collect();
+        when.sort_unstable();
+        when.dedup();
+        let own = |label| all.iter().map(move |s| s.labels.get(label)).find(|v| !v.is_empty() && *v != native);
+        let mut devices: Vec<String> = devices.get(&whose).into_iter().flatten().map(|d| (*d).to_owned()).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        let seen = Seen {
+            scheduler: scheduler.to_owned(),
+            cluster: cluster.to_owned(),
+            native: native.to_owned(),
+            task: own("task").unwrap_or(native).to_owned(),
+            user: own("user").unwrap_or_default().to_owned(),
+            hosts: [(host.to_owned(), Place { devices, pids: Vec::new() })].into(),
+            first_ns: when.first()? * MS,
+            last_ns: when.last()? * MS,
+        };
+        Some(Sighting { seen, gap_ns: gap(&when) * MS })
+    };
+    of.into_iter().filter_map(sighting).collect()
+}
+
+/// Adds looks, and forgets those before a time, Unix milliseconds.
+fn remember(looked: &mut HashMap<String, Vec<i64>>, looks: &[Series], from: i64) {
+    for series in looks {
+        let all = looked.entry(series.labels.get("host").to_owned()).or_default();
+        for (at, _) in series.times.iter().zip(&series.values).filter(|(_, v)| !is_stale(**v)) {
+            if all.last().is_none_or(|last| at * MS >= last + LOOK) {
+                all.push(at * MS);
+            }
+        }
+    }
+    looked.retain(|_, all| {
+        all.retain(|at| *at >= from * MS);
+        !all.is_empty()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(labels: &[(&str, &str)], samples: &[(i64, f64)]) -> Series {
+        let (times, values) = samples.iter().copied().unzip();
+        Series { labels: Labels::new(labels.iter().copied()), times, values }
+    }
+
+    #[test]
+    fn control_groups_of_a_job_on_a_host_are_one_sight_of_it() {
+        let of = |cgroup, task, samples: &[(i64, f64)]| {
+            let labels = [("host", "h"), ("scheduler", "slurm"), ("job", "7"), ("cgroup", cgroup), ("task", task)];
+            series(&labels, samples)
+        };
+        let stale = fabriclens_model::stale();
+        let processes =
+            [of("/a", "7", &[(10, 1.0), (20, 2.0), (30, stale)]), of("/b", "5_2", &[(30, 1.0), (70, 1.0), (80, 0.0)])];
+        let pair = |device, value| {
+            let labels = [("host", "h"), ("scheduler", "slurm"), ("cluster", "x"), ("job", "7"), ("device", device)];
+            series(&labels, &[(20, value)])
+        };
+        let all = sightings(&processes, &[pair("mlx5_1", 3.0), pair("mlx5_0", 1.0), pair("mlx5_2", 0.0)]);
+        let [Sighting { seen, gap_ns }] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((seen.task.as_str(), seen.native.as_str(), *gap_ns), ("5_2", "7", 40 * MS));
+        assert_eq!((seen.first_ns, seen.last_ns), (10 * MS, 70 * MS));
+        assert_eq!(seen.hosts["h"].devices, ["mlx5_0", "mlx5_1"]);
+        assert_eq!(sightings(&[of("/a", "7", &[(10, stale)])], &[]), []);
+    }
+
+    #[test]
+    fn looks_are_remembered_for_a_while_and_nothing_found_is_one() {
+        let mut all = HashMap::new();
+        let of = |samples: &[(i64, f64)]| [series(&[("host", "h")], samples)];
+        remember(&mut all, &of(&[(1000, 0.0), (2000, 0.0), (3000, 4.0), (9000, fabriclens_model::stale())]), 0);
+        remember(&mut all, &of(&[(2000, 0.0), (3000, 4.0), (8000, 0.0)]), 2000);
+        assert_eq!(all["h"], [3000 * MS, 8000 * MS]);
+        remember(&mut all, &[], 9000);
+        assert!(all.is_empty());
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        assert_eq!(escape("4710+1"), "4710\\+1");
+        let regex = Matcher::new("job", MatchOp::Regex, escape("ml/job/a.b|c_1 é")).unwrap();
+        assert!(regex.matches_value("ml/job/a.b|c_1 é") && !regex.matches_value("ml/job/aXb"));
+    }
+}

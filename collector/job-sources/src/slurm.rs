@@ -1,0 +1,142 @@
+//! Asks Slurm for its jobs: `squeue`, `scontrol` or slurmrestd. Hooks may be lost and are not everywhere; the queue is
+//! always there.
+
+use std::path::PathBuf;
+
+use fabriclens_jobs::slurm::{self, SlurmError};
+use fabriclens_jobs::{List, Registry, Source};
+use tokio::sync::watch;
+
+use super::command::{self, CommandError};
+use super::http::{self, GetError};
+use super::{Ask, Opened, Opening};
+use crate::reconciler::Book;
+use fabriclens_core::endpoint::Client;
+
+/// Largest answer of slurmrestd, bytes: some kilobytes a job.
+const ANSWER: u64 = 256 << 20;
+
+/// Why there is no list.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error(transparent)]
+    Get(#[from] GetError),
+    #[error("{path}: {source}; jobs.slurmrestd.token_file must be readable")]
+    Token { path: String, source: std::io::Error },
+    #[error(transparent)]
+    Answer(#[from] SlurmError),
+}
+
+/// How it is asked.
+enum Way {
+    /// By a command line whose words are parted by spaces, as long as the collector runs.
+    Command(String, watch::Receiver<bool>),
+    /// Over HTTP, with the file of a token.
+    Rest(Box<Client>, Option<PathBuf>),
+}
+
+/// See the module.
+pub(super) struct Slurm {
+    way: Way,
+    book: Book,
+}
+
+/// If the config says how.
+pub(super) fn open(opening: &Opening<'_>) -> Opened {
+    let jobs = &opening.config.jobs;
+    let way = match (&jobs.squeue, &jobs.slurmrestd) {
+        (Some(command), _) => Way::Command(command.clone(), opening.stop.clone()),
+        (None, Some(rest)) => {
+            Way::Rest(Box::new(Client::new(&rest.endpoint, opening.telemetry)?), rest.token_file.clone())
+        }
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(Box::new(Slurm { way, book: Book::new(Source::Slurm) })))
+}
+
+impl Way {
+    fn list(&self) -> Result<List, AskError> {
+        let answer = match self {
+            Self::Command(line, stop) => command::run(line, stop)?,
+            Self::Rest(client, token) => {
+                let read = |path: &PathBuf| {
+                    let text = std::fs::read_to_string(path);
+                    // `scontrol token` prints it as an assignment.
+                    let text = text.map(|t| t.trim().trim_start_matches("SLURM_JWT=").to_owned());
+                    text.map_err(|source| AskError::Token { path: path.display().to_string(), source })
+                };
+                let token = token.as_ref().map(read).transpose()?;
+                http::get(client, client.url(), ANSWER, |request| match token {
+                    Some(token) => request.header("X-SLURM-USER-TOKEN", token),
+                    None => request,
+                })?
+            }
+        };
+        Ok(slurm::jobs(&answer, "")?)
+    }
+}
+
+impl Slurm {
+    fn ask_registry(&mut self, registry: &Registry) -> bool {
+        self.book.tell(registry, self.way.list())
+    }
+}
+
+impl Ask for Slurm {
+    fn ask(&mut self, registry: &Registry) -> bool {
+        self.ask_registry(registry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_jobs::Filter;
+
+    fn registry(dir: &tempfile::TempDir) -> Registry {
+        let store = fabriclens_store::Store::open(dir.path(), fabriclens_store::Options::default()).unwrap();
+        Registry::open(store.table("jobs").unwrap()).unwrap()
+    }
+
+    /// `squeue` that prints what is in a file.
+    fn slurm(dir: &tempfile::TempDir) -> (Slurm, impl Fn(&str)) {
+        let path = dir.path().join("queue.json");
+        let (_stop, stop) = watch::channel(false);
+        let slurm =
+            Slurm { way: Way::Command(format!("cat {}", path.display()), stop), book: Book::new(Source::Slurm) };
+        (slurm, move |json: &str| std::fs::write(&path, json).unwrap())
+    }
+
+    #[test]
+    fn jobs_begin_end_are_requeued_and_forgotten() {
+        let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let registry = registry(&data);
+        let (mut slurm, queue) = slurm(&dir);
+        let job = |id: u32, state: &str, start: u32, end: u32| {
+            format!(
+                r#"{{"job_id": {id}, "job_state": "{state}", "nodes": "n[1-2]", "start_time": {start}, "end_time": {end}}}"#
+            )
+        };
+        let spans = |id: &str| -> Vec<(i64, Option<i64>)> {
+            let mut all = registry.list(&Filter::default());
+            all.retain(|j| j.id == id);
+            all.iter().map(|j| (j.start_ns / 1_000_000_000, j.end_ns.map(|e| e / 1_000_000_000))).collect()
+        };
+        queue(&format!(r#"{{"jobs": [{}, {}]}}"#, job(1, "RUNNING", 100, 900), job(2, "RUNNING", 100, 900)));
+        assert!(slurm.ask_registry(&registry) && !slurm.ask_registry(&registry), "nothing new");
+        assert_eq!((spans("1"), spans("2")), (vec![(100, None)], vec![(100, None)]));
+        queue(&format!(r#"{{"jobs": [{}, {}]}}"#, job(1, "NODE_FAIL", 100, 150), job(2, "RUNNING", 100, 900)));
+        assert!(slurm.ask_registry(&registry));
+        queue(&format!(r#"{{"jobs": [{}]}}"#, job(1, "RUNNING", 160, 900)));
+        assert!(slurm.ask_registry(&registry));
+        assert_eq!((spans("1"), spans("2")), (vec![(160, None), (100, Some(150))], vec![(100, None)]));
+        // Without an answer no job ends; a second answer without it ends it.
+        queue("slurm_load_jobs error: Unable to contact slurm controller (connect failure)");
+        assert!(!slurm.ask_registry(&registry) && slurm.book.is_failing());
+        queue(&format!(r#"{{"jobs": [{}]}}"#, job(1, "RUNNING", 160, 900)));
+        assert!(slurm.ask_registry(&registry) && !slurm.book.is_failing());
+        assert!(spans("2")[0].1.is_some() && spans("1")[0].1.is_none());
+    }
+}

@@ -1,0 +1,8 @@
+//! Integration tests of the job registry and of scheduler formats.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+mod kubernetes;
+mod observed;
+mod recorded;
+mod registry;

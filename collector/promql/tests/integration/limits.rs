@@ -1,0 +1,213 @@
+//! What a query may not do: take too long, too much memory or the stack, or go on when nobody waits for it.
+
+use crate::common::Memory;
+use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
+use fabriclens_promql::{CancelToken, Engine, Limits, QueryError, ValueKind, check, selector};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+fn store(series: usize, samples: i64) -> Memory {
+    let one = |i: usize| Series {
+        labels: Labels::new([("__name__", "m".to_owned()), ("i", i.to_string())]),
+        times: (0..samples).map(|t| t * 1000).collect(),
+        values: vec![1.0; samples as usize],
+    };
+    Memory((0..series).map(one).collect())
+}
+
+fn engine(change: impl FnOnce(&mut Limits)) -> Engine {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    Engine::new(limits)
+}
+
+#[test]
+fn samples_and_series_are_limited() {
+    let store = store(10, 100);
+    let e = engine(|l| l.max_samples = 500);
+    let err = e.range(&store, "m", 0, 99_000, 1000).unwrap_err();
+    assert_eq!((err.clone(), err.kind()), (QueryError::TooManySamples { limit: 500 }, "execution"));
+    assert!(e.instant(&store, "m", 1000).is_ok());
+    // A subquery that would take a billion steps must not take the memory first.
+    let err = engine(|_| ()).instant(&store, "sum_over_time(vector(1)[100y:1ms])", 0).unwrap_err();
+    assert!(matches!(err, QueryError::TooManySamples { .. }), "{err}");
+    let err = engine(|l| l.max_series = 9).instant(&store, "m", 1000).unwrap_err();
+    assert!(err.kind() == "execution" && err.to_string().contains("limit of 9"), "{err}");
+}
+
+/// Refuses what goes beyond so many bytes, and remembers what was asked for.
+#[derive(Debug)]
+struct Purse {
+    bytes: usize,
+    asked: AtomicUsize,
+}
+
+impl Budget for Purse {
+    fn take(&self, bytes: usize) -> bool {
+        self.asked.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.bytes
+    }
+}
+
+#[test]
+fn memory_is_asked_for_before_it_is_taken() {
+    let store = store(10, 100);
+    let ask = |query: &str, bytes: usize| {
+        let purse = Arc::new(Purse { bytes, asked: AtomicUsize::new(0) });
+        let outcome = Engine::default().within(purse.clone()).range(&store, query, 0, 99_000, 1000);
+        (outcome.map(|_| ()), purse.asked.load(Ordering::Relaxed))
+    };
+    let (samples, steps) = (16 * 10 * 100, 8 * 100);
+    // Ten columns, one sum, and once more for the answer's own times.
+    let needed = samples + 10 * steps + 2 * steps;
+    assert_eq!(ask("sum(m)", needed), (Ok(()), needed));
+    assert_eq!(ask("sum(m)", needed - 1), (Err(QueryError::Memory), needed));
+    assert_eq!(ask("sum(m)", samples - 1), (Err(QueryError::Memory), samples));
+    assert_eq!((QueryError::Memory).kind(), "execution");
+    // A day of seconds is refused before it is laid out.
+    let (outcome, asked) = ask("sum_over_time(vector(1)[1d:1s])", 100_000);
+    assert!(outcome == Err(QueryError::Memory) && asked < 2_000_000, "{outcome:?} {asked}");
+}
+
+#[test]
+fn labels_that_functions_make_are_bounded_and_counted() {
+    let (store, e) = (store(10, 100), Engine::default());
+    let nested = |open: &str, close: &str| format!("{}m{}", open.repeat(20), close.repeat(20));
+    for (function, query) in [
+        ("label_replace", nested("label_replace(", r#", "i", "$1$1", "i", "(.*)")"#)),
+        ("label_join", nested("label_join(", r#", "i", "-", "i", "i")"#)),
+        ("label_replace", format!(r#"label_replace(m, "{}", "x", "i", ".*")"#, "n".repeat(20_000))),
+    ] {
+        let err = e.instant(&store, &query, 1000).map(|_| ()).unwrap_err();
+        let text = err.to_string();
+        assert!(err.kind() == "execution" && text.starts_with(function) && text.contains("16384 bytes"), "{text}");
+        assert!(text.len() < 300, "{}", text.len());
+    }
+    let asked = |query: &str| {
+        let purse = Arc::new(Purse { bytes: usize::MAX, asked: AtomicUsize::new(0) });
+        Engine::default().within(purse.clone()).instant(&store, query, 1000).unwrap();
+        purse.asked.load(Ordering::Relaxed)
+    };
+    let value = "v".repeat(10_000);
+    let more = asked(&format!(r#"label_replace(m, "a", "{value}", "i", ".*")"#)) - asked("m");
+    assert!(more > 10 * 10_000, "{more}");
+    let more = asked(&format!(r#"label_join(m, "a", "{value}", "i", "i")"#)) - asked("m");
+    assert!(more > 10 * 10_000, "{more}");
+}
+
+#[test]
+fn values_that_are_counted_ask_for_memory_as_they_come() {
+    let at = |t: i64| (t * 1000, t as f64);
+    let (times, values) = (0..2000).map(at).unzip();
+    let store = Memory(vec![Series { labels: Labels::new([("__name__", "m")]), times, values }]);
+    let purse = Arc::new(Purse { bytes: 1 << 20, asked: AtomicUsize::new(0) });
+    let outcome = Engine::default().within(purse.clone()).range(&store, r#"count_values("v", m)"#, 0, 1_999_000, 1000);
+    // One series has 2,000 values at as many steps, which is 32 MB.
+    let asked = purse.asked.load(Ordering::Relaxed);
+    assert!(outcome.is_err_and(|e| e == QueryError::Memory) && asked < 2 << 20, "{asked}");
+}
+
+#[test]
+fn ranges_are_checked() {
+    let (store, e) = (store(1, 1), Engine::default());
+    for (start, end, step, words) in [
+        (0, 10, 0, "zero or negative query resolution"),
+        (0, 10, -5, "zero or negative query resolution"),
+        (10, 0, 1, "end timestamp must not be before start time"),
+        (0, 11_000, 1, "exceeded maximum resolution of 11000 points"),
+        (-(1 << 60), 1 << 60, 1, "exceeded maximum resolution"),
+        (i64::MIN, i64::MAX, 1, "out of range"),
+    ] {
+        let err = e.range(&store, "m", start, end, step).unwrap_err();
+        assert!(err.kind() == "bad_data" && err.to_string().contains(words), "{err}");
+    }
+    assert!(e.range(&store, "m", 0, 10_999, 1).is_ok());
+}
+
+#[test]
+fn extreme_times_do_not_overflow() {
+    let (store, e) = (store(2, 3), Engine::default());
+    for at in [i64::MIN, -(1 << 60), -1, 1 << 60, i64::MAX] {
+        for query in
+            ["m", "m offset 200y", "m offset -200y", "rate(m[100y])", "m @ 9e15", "max_over_time(m[1h:1m])", "year()"]
+        {
+            // An answer or a refusal, but no panic.
+            let _ = e.instant(&store, query, at);
+        }
+    }
+}
+
+#[test]
+fn time_runs_out_and_callers_go_away() {
+    let store = store(1, 1);
+    let err = engine(|l| l.timeout = Duration::ZERO).instant(&store, "m", 0).unwrap_err();
+    assert_eq!((err.clone(), err.kind()), (QueryError::Timeout, "timeout"));
+    let cancel = CancelToken::default();
+    cancel.cancel();
+    let err = Engine::default().instant_cancellable(&store, "m", 0, &cancel).unwrap_err();
+    assert_eq!((err.clone(), err.kind()), (QueryError::Cancelled, "canceled"));
+}
+
+#[test]
+fn nesting_cannot_overflow_the_stack() {
+    let (store, e) = (store(1, 1), Engine::default());
+    let wide = vec!["1"; 4_000].join("+");
+    let deep = format!("{}m{}", "(".repeat(450), ")".repeat(450));
+    let calls = format!("{}m{}", "abs(".repeat(450), ")".repeat(450));
+    let sums = format!("{}m{}", "sum(".repeat(450), ")".repeat(450));
+    let signs = format!("{}m", "-".repeat(450));
+    let powers = vec!["-1"; 4_000].join("^");
+    for query in [&wide, &deep, &calls, &sums, &signs, &powers] {
+        assert!(e.instant(&store, query, 0).is_ok() && check(query).is_ok(), "{}…", &query[..20]);
+    }
+    for query in
+        ["(".repeat(100_000), "-".repeat(100_000), "1+".repeat(100_000) + "1", format!("m{}", "[5m:]".repeat(5_000))]
+    {
+        let err = e.instant(&store, &query, 0).unwrap_err();
+        assert_eq!(err.kind(), "bad_data", "{}…", &query[..20]);
+    }
+    assert_eq!(e.instant(&store, &" ".repeat(2 << 20), 0).unwrap_err().kind(), "bad_data");
+}
+
+#[test]
+fn laying_out_is_bounded_as_parsing_is() {
+    assert_eq!(fabriclens_promql::format("sum(up)by(job)").unwrap(), "sum by (job) (up)");
+    for query in [vec!["m"; 1_000].join("+"), format!("{}m{}", "(".repeat(450), ")".repeat(450))] {
+        assert!(fabriclens_promql::format(&query).is_ok(), "{}…", &query[..20]);
+    }
+    for query in ["(".repeat(100_000), "m+".repeat(100_000) + "m", "sum(".to_owned()] {
+        assert_eq!(fabriclens_promql::format(&query).unwrap_err().kind(), "bad_data");
+    }
+}
+
+#[test]
+fn an_end_that_comes_too_early_is_told_with_its_place() {
+    for query in ["up == 1 and", "up *"] {
+        let want = format!("1:{}: parse error: unexpected end of input", query.len() + 1);
+        assert_eq!(check(query).unwrap_err().to_string(), want);
+    }
+}
+
+#[test]
+fn failures_of_the_store_keep_their_kind() {
+    struct Broken(ReadError);
+    impl Read for Broken {
+        fn select_within(&self, _: &[Matcher], _: i64, _: i64, _: &dyn Budget) -> Result<Vec<Series>, ReadError> {
+            Err(self.0.clone())
+        }
+    }
+    let ask = |e| Engine::default().instant(&Broken(e), "sum(m)", 0).unwrap_err();
+    assert_eq!(ask(ReadError::Storage("disk".into())).kind(), "internal");
+    assert_eq!(ask(ReadError::Limit("too much".into())).kind(), "execution");
+}
+
+#[test]
+fn selectors_and_types_are_told_without_reading() {
+    assert_eq!(selector(r#"up{job="x", i=~"a.*"}"#).unwrap().len(), 3);
+    for bad in ["up offset 5m", "rate(up[5m])", "{}", "up[5m]", "1", ""] {
+        assert_eq!(selector(bad).unwrap_err().kind(), "bad_data", "{bad}");
+    }
+    assert_eq!(check("1 + time()"), Ok(ValueKind::Scalar));
+    assert_eq!(check("up[5m]"), Ok(ValueKind::Matrix));
+    assert_eq!(check("'x'"), Ok(ValueKind::String));
+}

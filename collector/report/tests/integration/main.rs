@@ -1,0 +1,6 @@
+//! Integration tests of job reports.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+mod cost;
+mod report;

@@ -1,0 +1,363 @@
+//! One connection: which version of HTTP it speaks, how long it may take for what, and what ends it.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::ConnectInfo;
+use axum::http::Request;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::{http1, http2};
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
+use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+
+use crate::listener::Peer;
+
+/// A client that has not said what it speaks, handshake included, in this time is dropped.
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
+/// A client that takes nothing of its answer for so long is cut off: the answer is memory that others wait for.
+const STALL: Duration = Duration::from_secs(60);
+/// Until the head of the next request of HTTP/1 is complete; so long does an idle connection live.
+const HEAD: Duration = Duration::from_secs(60);
+/// The same of HTTP/2, whose clients answer pings for ever and send in batches: a connection is a slot that others want.
+const IDLE: Duration = Duration::from_secs(120);
+/// Bytes of a head. HTTP/2 has its own, 16 KiB.
+const HEAD_BYTES: usize = 64 << 10;
+/// A peer over HTTP/2 that is silent is asked whether it lives.
+const PING: Duration = Duration::from_secs(30);
+/// What is under way when a connection is to end has so long to be answered.
+const GRACE: Duration = Duration::from_secs(30);
+/// How HTTP/2 begins.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Serves a connection until it ends, or, once `end` ends, what is under way then.
+pub async fn serve(mut connection: Connection, peer: Peer, router: Router, end: impl Future<Output = ()>) {
+    let http2 = match tokio::time::timeout(HANDSHAKE, connection.speaks_http2()).await {
+        Ok(Ok(http2)) => http2,
+        Ok(Err(error)) => return tracing::debug!(peer = %peer.address, %error, "connection ended before a request"),
+        Err(_) => return tracing::debug!(peer = %peer.address, "connection without a request timed out"),
+    };
+    speak(connection, http2, peer, router, end).await;
+}
+
+/// The same once it is known what is spoken.
+async fn speak<T>(stream: T, http2: bool, peer: Peer, router: Router, end: impl Future<Output = ()>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let address = peer.address;
+    let routed = TowerToHyperService::new(router);
+    let busy = Busy::default();
+    let requests = busy.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer.clone()));
+        let (answer, under_way) = (routed.call(request.map(Body::new)), requests.begin());
+        async move { answer.await.map(|response| response.map(|body| Answer { body, _under_way: under_way })) }
+    });
+    let io = TokioIo::new(stream);
+    let ended = if http2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).keep_alive_interval(PING);
+        let end = async {
+            tokio::select! {
+                () = end => {}
+                () = busy.idle() => {}
+            }
+        };
+        until(end, builder.serve_connection(io, service)).await
+    } else {
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
+        until(end, builder.serve_connection(io, service)).await
+    };
+    if let Err(error) = ended {
+        tracing::debug!(peer = %address, %error, "connection ended");
+    }
+}
+
+async fn until<C: GracefulConnection>(end: impl Future<Output = ()>, connection: C) -> Result<(), C::Error> {
+    tokio::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        () = end => connection.as_mut().graceful_shutdown(),
+    }
+    tokio::time::timeout(GRACE, connection).await.unwrap_or(Ok(()))
+}
+
+/// How many requests of a connection are under way, and when the last one ended.
+#[derive(Clone)]
+struct Busy(Arc<Mutex<(usize, Instant)>>);
+
+impl Default for Busy {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new((0, Instant::now()))))
+    }
+}
+
+impl Busy {
+    fn begin(&self) -> UnderWay {
+        self.0.lock().0 += 1;
+        UnderWay(self.clone())
+    }
+
+    /// Until there has been none for [`IDLE`].
+    async fn idle(&self) {
+        loop {
+            let (requests, since) = *self.0.lock();
+            let left = if requests > 0 { IDLE } else { IDLE.saturating_sub(since.elapsed()) };
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
+    }
+}
+
+/// A request, until the last of its answer is gone.
+struct UnderWay(Busy);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut busy = self.0.0.lock();
+        *busy = (busy.0 - 1, Instant::now());
+    }
+}
+
+/// What a request is answered with.
+struct Answer {
+    body: Body,
+    _under_way: UnderWay,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: Context<'_, '_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A connection with what was read of it to see what it speaks.
+pub struct Connection {
+    stream: Stream,
+    begin: Vec<u8>,
+    patience: Patience,
+}
+
+/// With TLS or without.
+pub enum Stream {
+    /// Without.
+    Plain(TcpStream),
+    /// With it; the handshake is over.
+    Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>),
+}
+
+impl Connection {
+    /// Nothing is read yet.
+    pub fn new(stream: Stream) -> Self {
+        Self { stream, begin: Vec::new(), patience: Patience::default() }
+    }
+
+    /// Reads until what came is the preface of HTTP/2, or cannot become it.
+    async fn speaks_http2(&mut self) -> io::Result<bool> {
+        let mut begin = Vec::with_capacity(PREFACE.len());
+        while begin.len() < PREFACE.len() && PREFACE.starts_with(&begin) {
+            let wanted = (PREFACE.len() - begin.len()) as u64;
+            if (&mut *self).take(wanted).read_buf(&mut begin).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let http2 = begin == PREFACE;
+        self.begin = begin;
+        Ok(http2)
+    }
+}
+
+/// Ends writes to who takes nothing.
+#[derive(Default)]
+struct Patience(Option<Pin<Box<Sleep>>>);
+
+impl Patience {
+    /// What a write gave, or the end of it after [`STALL`] in which all writes gave nothing.
+    fn watch<T>(&mut self, cx: Context<'_, '_>, polled: Poll<T>) -> Poll<T> {
+        if polled.is_ready() {
+            self.0 = None;
+            return polled;
+        }
+        let stalled = self.0.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
+        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// Calls the same method of whichever stream it is.
+macro_rules! either {
+    ($self:ident, $method:ident $(, $arg:expr)*) => {
+        match &mut $self.stream {
+            Stream::Plain(s) => Pin::new(s).$method($($arg),*),
+            Stream::Tls(s) => Pin::new(s.as_mut()).$method($($arg),*),
+        }
+    };
+}
+
+type Context<'a, 'b> = &'a mut std::task::Context<'b>;
+type Poll<T> = std::task::Poll<io::Result<T>>;
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: Context<'_, '_>, buf: &mut ReadBuf<'_>) -> Poll<()> {
+        if self.begin.is_empty() {
+            return either!(self, poll_read, cx, buf);
+        }
+        let read = self.begin.len().min(buf.remaining());
+        buf.put_slice(&self.begin[..read]);
+        self.begin.drain(..read);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: Context<'_, '_>, buf: &[u8]) -> Poll<usize> {
+        let polled = either!(self, poll_write, cx, buf);
+        self.patience.watch(cx, polled)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: Context<'_, '_>, bufs: &[io::IoSlice<'_>]) -> Poll<usize> {
+        let polled = either!(self, poll_write_vectored, cx, bufs);
+        self.patience.watch(cx, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.stream {
+            Stream::Plain(s) => s.is_write_vectored(),
+            Stream::Tls(s) => s.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: Context<'_, '_>) -> Poll<()> {
+        let polled = either!(self, poll_flush, cx);
+        self.patience.watch(cx, polled)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: Context<'_, '_>) -> Poll<()> {
+        either!(self, poll_shutdown, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::{sleep, timeout};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_cut_off_and_a_slow_one_is_not() {
+        let mut patience = Patience::default();
+        for _ in 0..3 {
+            let write = std::future::poll_fn(|cx| patience.watch(cx, Poll::<()>::Pending));
+            assert!(timeout(STALL * 2 / 3, write).await.is_err(), "cut off too early");
+            let taken = std::future::poll_fn(|cx| patience.watch(cx, Poll::Ready(Ok(1)))).await;
+            assert_eq!(taken.unwrap(), 1);
+            sleep(STALL).await;
+        }
+        let began = Instant::now();
+        let write = std::future::poll_fn(|cx| patience.watch(cx, Poll::<()>::Pending));
+        let end = timeout(STALL * 2, write).await.expect("never cut off");
+        assert_eq!((end.unwrap_err().kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL.as_secs()));
+    }
+
+    fn site(address: std::net::SocketAddr) -> (Peer, Router) {
+        let slow = || async {
+            sleep(2 * IDLE).await;
+            "at last"
+        };
+        let router = Router::new().route("/", axum::routing::get(|| async { "here" }));
+        let router = router.route("/slow", axum::routing::get(slow));
+        (Peer { address, loopback: true, certificate: None }, router)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_nothing_more_over_http2_gives_its_slot_to_others() {
+        // In memory: what a socket has under way is not seen by a clock that runs as fast as it can.
+        let (client, stream) = tokio::io::duplex(1 << 16);
+        let (peer, router) = site(([127, 0, 0, 1], 1).into());
+        tokio::spawn(speak(stream, true, peer, router, std::future::pending()));
+        let io = TokioIo::new(client);
+        let (mut ask, connection) =
+            hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), io).await.unwrap();
+        let began = Instant::now();
+        let ends = tokio::spawn(async move {
+            _ = connection.await;
+            began.elapsed()
+        });
+        let mut get = async |path: &str| {
+            let request = Request::get(format!("http://x{path}")).body(Body::empty()).unwrap();
+            let answer = ask.send_request(request).await.unwrap();
+            axum::body::to_bytes(Body::new(answer.into_body()), 100).await.unwrap()
+        };
+        for _ in 0..3 {
+            assert_eq!(get("/").await, "here");
+            sleep(IDLE * 2 / 3).await;
+        }
+        assert_eq!(get("/slow").await, "at last", "who waits for an answer is not idle");
+        let asked = began.elapsed();
+        let ended = timeout(10 * IDLE, ends).await.expect("it never ends").unwrap() - asked;
+        assert!(ended <= 2 * IDLE + GRACE, "{ended:?} after its last request");
+    }
+
+    /// What a client gets that sends this and then nothing more, and after how long.
+    async fn answer(sent: &[u8]) -> (String, u64) {
+        use tokio::io::AsyncWriteExt as _;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, address) = listener.accept().await.unwrap();
+        let (peer, router) = site(address);
+        tokio::spawn(serve(Connection::new(Stream::Plain(stream)), peer, router, std::future::pending()));
+        client.write_all(sent).await.unwrap();
+        let began = Instant::now();
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.unwrap();
+        (String::from_utf8_lossy(&got).into_owned(), began.elapsed().as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_nothing_or_half_of_a_head_is_cut_off() {
+        for begin in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n"] {
+            assert_eq!(answer(begin).await, (String::new(), HANDSHAKE.as_secs()), "{begin:?}");
+        }
+        let (got, after) = answer(b"GET / HTTP/1.1\r\nHost: x\r\nX: ").await;
+        assert!(!got.contains("here") && after == HEAD.as_secs(), "{after}: {got}");
+        // A whole request is answered, and its idle connection lives as long as a head may take.
+        let (got, after) = answer(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert!(got.ends_with("here") && after == HEAD.as_secs(), "{after}: {got}");
+        let (got, _) = answer(b"PUT").await;
+        assert!(!got.contains("here"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_has_an_end() {
+        let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(HEAD_BYTES));
+        assert!(answer(long.as_bytes()).await.0.starts_with("HTTP/1.1 431"));
+        let many = format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "X: y\r\n".repeat(1000));
+        assert!(answer(many.as_bytes()).await.0.starts_with("HTTP/1.1 431"));
+    }
+}

@@ -1,0 +1,226 @@
+//! Listeners: bind with a clear error, TLS when configured, a bounded number of connections.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+
+use super::connection::{self, Connection, HANDSHAKE, Stream};
+use super::tls::{Acceptor, refused};
+use crate::auth::{Certificate, Guard};
+use fabriclens_config::ConnectionLimits;
+use fabriclens_core::client_network::client_network;
+use fabriclens_core::telemetry::Telemetry;
+
+/// Why a listener cannot be had; `Display` names the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The port is taken.
+    #[error(
+        "{key}: port {port} of {ip} is in use; stop the process that holds it (ss -ltnp 'sport = :{port}'), or set another address"
+    )]
+    InUse {
+        /// Config key.
+        key: &'static str,
+        /// Port.
+        port: u16,
+        /// Address.
+        ip: IpAddr,
+    },
+    /// Any other failure to bind.
+    #[error(
+        "{key}: cannot listen on {address}: {source}; set an address of this host and a port that this user may bind"
+    )]
+    Bind {
+        /// Config key.
+        key: &'static str,
+        /// Address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Certificate, key or CA cannot be used.
+    #[error("{key} {path}: {message}; give a PEM file that this user can read")]
+    Tls {
+        /// Config key.
+        key: &'static str,
+        /// File.
+        path: std::path::PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// Binds one address.
+///
+/// # Errors
+/// [`ListenError`] naming key, port and remedy.
+pub async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
+    TcpListener::bind(address).await.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => ListenError::InUse { key, port: address.port(), ip: address.ip() },
+        _ => ListenError::Bind { key, address, source },
+    })
+}
+
+/// Who is at the other end.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// It came by a listener that this host alone can reach.
+    pub loopback: bool,
+    /// What it showed in the handshake, verified.
+    pub certificate: Option<Arc<Certificate>>,
+}
+
+/// What connections of a listener need.
+#[derive(Clone)]
+pub struct Listener {
+    /// Reads certificates.
+    pub guard: Arc<Guard>,
+    /// Makes TLS of what is accepted.
+    pub tls: Option<Arc<Acceptor>>,
+    /// How many connections there may be.
+    pub limits: ConnectionLimits,
+    /// Counts those that are refused.
+    pub telemetry: Telemetry,
+}
+
+impl Listener {
+    /// Accepts connections, whose requests `router` answers, until `stop` becomes true, then waits until all requests are answered.
+    pub async fn run(self, socket: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
+        let slots = Arc::new(Semaphore::new(self.limits.all));
+        let places = Places::default();
+        let loopback = socket.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        loop {
+            let accept = async {
+                let slot = slots.clone().acquire_owned().await;
+                (slot, socket.accept().await)
+            };
+            let (slot, accepted) = tokio::select! {
+                accepted = accept => accepted,
+                _ = stop.wait_for(|s| *s) => break,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of descriptors, most likely: waiting is all that helps, spinning harms.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    continue;
+                }
+            };
+            let Some(place) = places.take(peer.ip(), self.limits.of_address) else {
+                self.telemetry.connections_refused.inc();
+                tracing::debug!(%peer, most = self.limits.of_address, "closed: listen.connections_per_address");
+                continue;
+            };
+            _ = stream.set_nodelay(true);
+            let (listener, router, stop) = (self.clone(), router.clone(), stop.clone());
+            tokio::spawn(async move {
+                let _held = (slot, place);
+                listener.serve(stream, peer, loopback, router, stop).await;
+            });
+        }
+        drop(socket);
+        // Nobody has a slot who is not served.
+        _ = slots.acquire_many(u32::try_from(self.limits.all).unwrap_or(u32::MAX)).await;
+    }
+
+    async fn serve(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        loopback: bool,
+        router: Router,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let Some((stream, shown)) = self.greet(stream, address).await else { return };
+        let certificate = shown.first().and_then(|der| self.guard.certificate(der));
+        let end = async {
+            tokio::select! {
+                _ = stop.wait_for(|s| *s) => {}
+                () = refused(self.tls.as_deref(), shown) => {}
+            }
+        };
+        connection::serve(Connection::new(stream), Peer { address, loopback, certificate }, router, end).await;
+    }
+
+    /// With the certificates that the client showed. Handshakes are off the accept loop, so that a slow client delays nobody.
+    async fn greet(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Stream, Vec<CertificateDer<'static>>)> {
+        let Some(tls) = &self.tls else { return Some((Stream::Plain(stream), Vec::new())) };
+        match tokio::time::timeout(HANDSHAKE, tls.get().accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let shown = stream.get_ref().1.peer_certificates().unwrap_or_default().to_vec();
+                return Some((Stream::Tls(Box::new(stream)), shown));
+            }
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "tls handshake failed"),
+            Err(_) => tracing::debug!(%peer, "tls handshake timed out"),
+        }
+        None
+    }
+}
+
+/// Connections by address; of IPv6, by its network.
+#[derive(Clone, Default)]
+struct Places(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// One of them, until it is dropped.
+struct Place {
+    of: Places,
+    address: IpAddr,
+}
+
+impl Places {
+    fn take(&self, address: IpAddr, most: usize) -> Option<Place> {
+        let (own, address) = (address.to_canonical().is_loopback(), client_network(address));
+        let mut all = self.0.lock();
+        let taken = all.entry(address).or_default();
+        if *taken >= most && !own {
+            return None;
+        }
+        *taken += 1;
+        Some(Place { of: self.clone(), address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.of.0.lock();
+        if let Some(taken) = all.get_mut(&self.address) {
+            *taken -= 1;
+            if *taken == 0 {
+                all.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_so_many_places_and_this_host_all() {
+        let places = Places::default();
+        let take = |ip: &str| places.take(ip.parse().unwrap(), 2);
+        let held = [take("10.0.0.1"), take("::ffff:10.0.0.1")];
+        assert!(held.iter().all(Option::is_some) && take("10.0.0.1").is_none(), "one address in two forms");
+        let network = [take("2001:db8::1"), take("2001:db8::ffff:2")];
+        assert!(network.iter().all(Option::is_some) && take("2001:db8:0:0:1::").is_none(), "one network");
+        assert!(take("2001:db8:0:1::1").is_some());
+        assert!(take("10.0.0.2").is_some());
+        let own: Vec<_> = ["127.0.0.1", "::1"].iter().flat_map(|ip| (0..5).map(|_| take(ip))).collect();
+        assert!(own.iter().all(Option::is_some));
+        drop((held, network, own));
+        assert!(take("10.0.0.1").is_some());
+        assert!(places.0.lock().is_empty(), "nothing is left of who is gone");
+    }
+}

@@ -1,0 +1,10 @@
+//! Integration tests of the storage engine.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod blocks;
+mod damage;
+mod faults;
+mod formats;
+mod kill;
+mod model;
+mod rollups;

@@ -1,0 +1,132 @@
+//! Jobs told by requests and by files: what is answered, what becomes of it in series, and after a restart.
+
+use crate::common;
+use std::time::{Duration, Instant};
+
+use crate::common::Collector;
+use serde_json::{Value, json};
+
+async fn post(c: &Collector, path: &str, body: &str) -> (u16, Value) {
+    let url = format!("http://{}{path}", c.running.http);
+    let (status, answer) = common::post(url, &[("content-type", "application/json")], body.as_bytes().to_vec()).await;
+    (status, serde_json::from_str(&answer).unwrap_or_else(|e| panic!("{path}: {e}: {answer}")))
+}
+
+/// Waits until an instant query has this many series.
+async fn until(c: &Collector, query: &str, series: usize) -> Vec<Value> {
+    let patience = Instant::now() + Duration::from_secs(30);
+    loop {
+        let (_, answer) = c.form("/api/v1/query", &[("query", query)]).await;
+        let found = answer["data"]["result"].as_array().unwrap().clone();
+        if found.len() == series {
+            return found;
+        }
+        assert!(Instant::now() < patience, "{query}: {} series, not {series}", found.len());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_told_is_seen_in_queries_and_ends() {
+    let c = Collector::start().await;
+    let job = r#"{"id": 4711, "user": "ann", "name": "bert", "hosts": ["n1", "n2"], "start": 1700000000}"#;
+    let (status, first) = post(&c, "/api/v1/jobs", job).await;
+    assert_eq!(
+        (status, &first["data"]["state"], &first["data"]["start_ns"]),
+        (201, &json!("running"), &json!(1_700_000_000_000_000_000_i64))
+    );
+    assert_eq!(post(&c, "/api/v1/jobs", job).await, (200, first.clone()), "said twice is said once");
+    let (status, _) =
+        post(&c, "/api/v1/jobs", r#"{"id": "7", "cluster": "west", "user": "bob", "hosts": ["n2"]}"#).await;
+    assert_eq!(status, 201);
+
+    let found = until(&c, "fabric_job_info", 3).await;
+    let labels: Vec<&Value> = found.iter().map(|s| &s["metric"]).collect();
+    let of = |job: &str, host: &str| labels.iter().find(|l| l["job_id"] == job && l["host"] == host).copied().unwrap();
+    assert_eq!(
+        of("4711", "n1"),
+        &json!({"__name__": "fabric_job_info", "attribution": "exclusive", "host": "n1", "job_id": "4711", "job_name": "bert", "user": "ann"})
+    );
+    assert_eq!((&of("4711", "n2")["attribution"], &of("7", "n2")["cluster"]), (&json!("shared"), &json!("west")));
+
+    // What docs/jobs.md asks: two ports of the host that one job has alone.
+    let sent = |at: i64, port: &'static str, value: f64| {
+        let labels = [("__name__", "fabric_port_io_bytes_total"), ("host", "n1"), ("port", port)];
+        common::series(&labels, &[(at - 30_000, 0.0), (at, value)])
+    };
+    let now = common::now_ms();
+    assert_eq!(c.remote_write(vec![sent(now, "1", 600.0), sent(now, "2", 1200.0)]).await.0, 204);
+    let by_job = r#"sum by (job_id, job_name) (sum by (host) (rate(fabric_port_io_bytes_total[1m]))
+        * on (host) group_right () fabric_job_info{attribution="exclusive"})"#;
+    let found = until(&c, by_job, 1).await;
+    assert_eq!(found[0]["metric"], json!({"job_id": "4711", "job_name": "bert"}));
+    let rate: f64 = found[0]["value"][1].as_str().unwrap().parse().unwrap();
+    assert!((rate - 30.0).abs() < 1.0, "{rate}: half a minute's bytes over a minute");
+
+    // Once the other job is over, the host is one job's alone.
+    assert_eq!(post(&c, "/api/v1/jobs/7/end", "").await.0, 404, "the id alone is another cluster's");
+    assert_eq!(post(&c, "/api/v1/jobs/7/end?cluster=west", "").await.0, 200);
+    until(&c, r#"fabric_job_info{attribution="shared"}"#, 0).await;
+    until(&c, r#"fabric_job_info{job_id="4711",attribution="exclusive"}"#, 2).await;
+
+    let (status, all) = c.json("/api/v1/jobs").await;
+    let ids: Vec<&Value> = all["data"].as_array().unwrap().iter().map(|j| &j["id"]).collect();
+    assert_eq!((status, ids), (200, vec![&json!("7"), &json!("4711")]), "the last one first");
+    let some = |query: &str| {
+        let path = format!("/api/v1/jobs?{query}");
+        let c = &c;
+        async move { c.json(&path).await.1["data"].as_array().unwrap().len() }
+    };
+    assert_eq!([some("state=running").await, some("state=ended").await, some("user=ann&host=n1").await], [1, 1, 1]);
+    assert_eq!([some("end=1600000000").await, some("limit=1").await, some("cluster=east").await], [0, 1, 0]);
+
+    // A restart forgets nothing, and the job goes on.
+    let Collector { running, dir } = c;
+    running.stop().await;
+    let c = Collector::over(dir, |_| {}).await;
+    assert_eq!(c.json("/api/v1/jobs/4711").await.1["data"], first["data"]);
+    until(&c, "fabric_job_info", 2).await;
+    let (status, ended) = post(&c, "/api/v1/jobs/4711/end", r#"{"end": "2023-11-14T22:13:21Z"}"#).await;
+    assert_eq!((status, &ended["data"]["end_ns"]), (200, &json!(1_700_000_001_000_000_000_i64)));
+    until(&c, "fabric_job_info", 0).await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_job_is_said_and_nothing_is_kept() {
+    let c = Collector::start().await;
+    let error = |answer: (u16, Value)| (answer.0, answer.1["error"].as_str().unwrap().to_owned());
+    let (status, message) = error(post(&c, "/api/v1/jobs", r#"{"id": "1", "node": "n1"}"#).await);
+    assert!(status == 400 && message.starts_with("unknown field `node`"), "{status} {message}");
+    let (status, message) = error(post(&c, "/api/v1/jobs", r#"{"id": "1", "hosts": [""]}"#).await);
+    assert!(status == 400 && message.starts_with("job 1: host \"\" is not a name"), "{status} {message}");
+    let (status, message) = error(post(&c, "/api/v1/jobs/1/end", "").await);
+    assert!(status == 404 && message.starts_with("there is no job 1; GET /api/v1/jobs"), "{status} {message}");
+    let (status, message) = error(c.json("/api/v1/jobs?state=odd").await);
+    assert!(status == 400 && message.contains("neither running nor ended"), "{status} {message}");
+    assert_eq!(c.json("/api/v1/jobs").await.1["data"], json!([]));
+}
+
+#[tokio::test]
+async fn a_directory_of_files_tells_of_jobs() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::write(path("a.json"), r#"{"id": "a", "user": "ann", "hosts": {"n1": {"devices": ["mlx5_0"]}}}"#).unwrap();
+    std::fs::write(path("bad.json"), "{").unwrap();
+    std::fs::write(path("note.txt"), "not a job").unwrap();
+    let jobs = dir.path().to_owned();
+    let c = Collector::with(|config| config.jobs.dir = Some(jobs)).await;
+    until(&c, "fabric_job_info", 1).await;
+    let job = c.json("/api/v1/jobs/a").await.1["data"].clone();
+    assert_eq!((&job["sources"], &job["hosts"]), (&json!(["file"]), &json!({"n1": {"devices": ["mlx5_0"]}})));
+    // A request that knows better, and a file that goes: the job is over.
+    let patch = format!("http://{}/api/v1/jobs/a", c.running.http);
+    let call = tokio::task::spawn_blocking(move || ureq::patch(&patch).send(r#"{"user": "root"}"#).unwrap().status());
+    assert_eq!(call.await.unwrap(), 200);
+    std::fs::remove_file(path("a.json")).unwrap();
+    std::fs::write(path("bad.json"), r#"{"id": "b", "hosts": ["n2"]}"#).unwrap();
+    until(&c, r#"fabric_job_info{job_id="b"}"#, 1).await;
+    until(&c, r#"fabric_job_info{job_id="a"}"#, 0).await;
+    let job = c.json("/api/v1/jobs/a").await.1["data"].clone();
+    assert_eq!((&job["state"], &job["user"]), (&json!("ended"), &json!("root")));
+    assert_eq!(job["disagreements"], json!(["user: file says ann, http says root"]));
+}

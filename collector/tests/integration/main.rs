@@ -1,0 +1,30 @@
+//! Integration tests of the collector: one program, so that its dependencies are linked once.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod alertmanager;
+mod api;
+mod auth;
+mod config;
+mod crash;
+mod dashboards;
+mod engines;
+mod export;
+mod forward;
+mod incidents;
+mod ingest;
+mod job_sources;
+mod jobs;
+mod late;
+mod live;
+mod peers;
+mod process;
+mod prometheus;
+mod queries;
+mod report;
+mod restart;
+mod restore;
+mod tls;
+mod topology;

@@ -1,0 +1,15 @@
+//! Helpers that the tests of several crates share: golden files, waiting for a condition, and recordings that are kept
+//! outside the repository.
+//!
+//! A test that needs more than the repository and a Linux kernel is ignored with the reason `needs: NAME`;
+//! `xtask/src/needs.rs` lists the names and runs such tests where the need is met.
+
+mod golden;
+mod recordings;
+mod wait;
+
+pub use golden::{blesses, golden};
+pub use recordings::{recordings, reference, scenarios, simulations};
+pub use wait::eventually;
+#[cfg(feature = "tokio")]
+pub use wait::eventually_async;

@@ -1,0 +1,29 @@
+//! Recordings and simulations that are too large for the repository. Each collection has an environment variable; without
+//! it, it is looked for in `../shared`, next to the repository.
+
+use std::path::{Path, PathBuf};
+
+fn beside(variable: &str, name: &str) -> PathBuf {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(name);
+    std::env::var_os(variable).map_or_else(default, PathBuf::from)
+}
+
+/// Recorded hosts and tool outputs: `FABRICLENS_FIXTURES`. May not exist.
+pub fn recordings() -> PathBuf {
+    beside("FABRICLENS_FIXTURES", "fixtures")
+}
+
+/// Reference lists of vendor counters: `FABRICLENS_REFERENCE`. May not exist.
+pub fn reference() -> PathBuf {
+    beside("FABRICLENS_REFERENCE", "reference")
+}
+
+/// Packet-level simulations with ground truth: `FABRICLENS_SCENARIOS`. May not exist.
+pub fn simulations() -> PathBuf {
+    beside("FABRICLENS_SCENARIOS", "scenarios")
+}
+
+/// The small simulated scenarios of the repository, which always exist.
+pub fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/scenarios")
+}
