@@ -1,7 +1,7 @@
 //! The truth about the agent in one word and its reasons.
 
 use crate::schedule::{Outcome, SourceStatus};
-use crate::uplink::{Counters, State};
+use fabriclens_agent_uplink::Counters;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -41,37 +41,8 @@ pub fn health(sources: &[SourceStatus], uplinks: &[Arc<Counters>]) -> Health {
 
 impl Health {
     fn add(&mut self, uplink: &Counters) {
-        let of = uplink.name().map(|name| format!(" {name}")).unwrap_or_default();
-        if let State::Down { since, error, refused } = uplink.state() {
-            let secs = since.elapsed().as_secs();
-            let what = if refused { "refused this agent" } else { "been away" };
-            self.reasons.push(format!("the collector{of} has {what} for {secs} s: {error}"));
-        }
-        if let Some(error) = uplink.reload_failure() {
-            self.reasons.push(format!("certificates or token{of} changed and are not in force: {error}"));
-        }
-        if let Some((reason, points)) = uplink.losing() {
-            self.reasons
-                .push(format!("samples{of} were lost in the last ten minutes: {points} points by now, {reason}"));
-        }
+        self.reasons.extend(uplink.problems());
         let (accounts, disk) = (uplink.accounts(), uplink.disk());
-        if let Some(error) = &disk.failure {
-            self.reasons.push(format!("the spool{of} takes nothing: {error}"));
-        }
-        if let Some(error) = &disk.stuck {
-            self.reasons.push(format!("the spool{of} gives nothing of what waits there: {error}"));
-        }
-        if disk.held.aside > 0 {
-            let parts = disk.held.aside;
-            self.reasons.push(format!(
-                "parts of the spool{of} are set aside: {parts}; a later release wrote them, or the disk does not give them, see the log"
-            ));
-        }
-        if accounts.unaccounted > 0 {
-            let points = accounts.unaccounted;
-            self.reasons
-                .push(format!("the accounts of samples{of} are off by {points}: an error of the agent, see its log"));
-        }
         let held = disk.held;
         let spool = disk.limit.map(
             |limit| json!({ "points": accounts.spooled, "bytes": held.bytes, "limit": limit, "aside": held.aside }),

@@ -5,9 +5,9 @@
 //! whoever reaches the listener may ask anyway, and with TLS the browser compares names itself.
 
 use crate::config::Http;
-use crate::sysfile::maybe;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
+use fabriclens_agent_host::sysfile::maybe;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! TLS for the agent's own server.
 
-use crate::changed::Changed;
+use fabriclens_agent_uplink::changed::Changed;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;

@@ -1,7 +1,8 @@
 //! The agent's config: what ships is valid and complete, mistakes name the remedy, flags beat environment beat file.
 
 use fabriclens_agent::config::raw::KEYS;
-use fabriclens_agent::config::{Compression, Config, ConfigError, Overrides, load};
+use fabriclens_agent::config::{Config, ConfigError, Overrides, load};
+use fabriclens_agent_uplink::config::Compression;
 use std::path::Path;
 use std::time::Duration;
 
