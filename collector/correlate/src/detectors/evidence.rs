@@ -1,11 +1,11 @@
-//! Evidence and words that detectors share.
+//! Evidence and phrases that detectors share.
 
 use crate::detectors::context::DetectorContext;
 use crate::model::finding::Evidence;
 use crate::model::signal::Signal;
 use crate::signals::table::ALL;
 
-/// A number of a port as evidence.
+/// A value of a port as evidence.
 pub(super) fn evidence(ctx: &DetectorContext<'_>, signal: Signal, port: usize, value: f64, threshold: f64) -> Evidence {
     Evidence {
         metric: metric(signal).to_owned(),
@@ -16,13 +16,13 @@ pub(super) fn evidence(ctx: &DetectorContext<'_>, signal: Signal, port: usize, v
     }
 }
 
-/// A number of a job as evidence.
+/// A value of a job as evidence.
 pub(super) fn of_job(ctx: &DetectorContext<'_>, signal: Signal, job: usize, value: f64, threshold: f64) -> Evidence {
     let at = ctx.fabric.jobs[job].id.clone();
     Evidence { metric: metric(signal).to_owned(), at, value, threshold, window_ns: ctx.window.time_range_ns() }
 }
 
-/// Ports of a job that get so many times the marked packets that are usual.
+/// Ports of a job that receive at least `times` their baseline of marked packets.
 pub(super) fn marked_ports(ctx: &DetectorContext<'_>, job: usize, times: f64) -> Vec<usize> {
     let grown = |port: &usize| {
         let baseline = ctx.baseline_mean(Signal::EcnRx, *port).unwrap_or(0.0);
@@ -36,18 +36,18 @@ fn metric(signal: Signal) -> &'static str {
     ALL[signal as usize].expression.metric()
 }
 
-/// A port in words.
+/// Name of a port in explanations.
 pub(super) fn name(ctx: &DetectorContext<'_>, port: usize) -> String {
     let end = &ctx.fabric.ports.list[port].end;
     format!("{} port {}", ctx.fabric.topology.nodes[end.node].name, end.port)
 }
 
-/// A share in words.
+/// A share in percent for explanations.
 pub(super) fn percent(share: f64) -> String {
     if share < 0.095 { format!("{:.1} %", share * 100.0) } else { format!("{:.0} %", share * 100.0) }
 }
 
-/// The first of a list that is longer than a part of it.
+/// Element at a quantile of a sorted list.
 pub(super) fn nth<T>(list: &[T], part: f64) -> Option<&T> {
     list.get((list.len() as f64 * part) as usize)
 }

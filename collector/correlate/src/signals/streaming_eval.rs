@@ -1,9 +1,9 @@
-//! The signals' questions, answered from samples as they arrive: to ask a store each second for every series of a large
-//! fabric would take longer than a second. What is too complicated for it says so and is asked in PromQL.
+//! Evaluates signals over samples as they arrive, because querying a store for every series of a large fabric takes
+//! longer than one second. Signals that need history or joins are left to PromQL.
 //!
-//! `irate` is here the rate from the last sample of one frame to the newest of the next, which is what it is where a
-//! frame has one sample; frames between the two that have none share it. A counter that falls is a gap, because nobody knows
-//! what it lost.
+//! A rate is the growth from the last sample of one frame to the newest sample of the next, which equals `irate` if a
+//! frame has one sample. Frames without samples in between share it. A falling counter gives no value, because the
+//! growth before its reset is unknown.
 
 use crate::model::priority;
 use crate::model::topology::port_name;
@@ -16,19 +16,19 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
-/// Label lists that are known before those that are gone are looked for.
+/// Known label lists before dropped lists are looked for.
 const PLANS: usize = 4096;
-/// Series that are followed at most.
+/// Limit of series.
 const SERIES: usize = 8_000_000;
-/// Milliseconds for which a divisor holds.
+/// How long the value of a divisor stays valid, ms.
 const HOLDS_MS: i64 = 300_000;
-/// One of so many is enough that series which are gone are forgotten.
+/// Series are evicted once one in this many is silent.
 const MANY: usize = 8;
 const NONE: u32 = u32::MAX;
 
-/// A term of an expression that is evaluated here.
+/// A term that is evaluated here.
 struct Reader {
-    /// Row of the signal in [`ALL`].
+    /// Row of its signal in [`ALL`].
     row: usize,
     series: Vec<Matcher>,
     rate: bool,
@@ -83,20 +83,20 @@ struct Slot {
     cell: u32,
     term: u32,
     over: u32,
-    /// That it is of, where that counts.
+    /// Priority of the series, if the signal is kept per priority.
     priority: Option<u8>,
-    /// Of its labels but the name.
+    /// Hash of its labels without the name.
     same: u64,
-    /// Unix ms and value: the last sample of an earlier frame, and the newest.
+    /// Unix ms and value: the last sample of an earlier frame, and the newest sample.
     before: (i64, f64),
     newest: (i64, f64),
-    /// LinkEnd of the frame of `value`, Unix ms.
+    /// Instant of the frame of `value`, Unix ms.
     frame: i64,
     value: f64,
 }
 
 impl Slot {
-    /// A series that nobody has told of and that is no part of a signal.
+    /// A slot without samples that belongs to no signal.
     fn of_nothing(same: u64) -> Self {
         let never = (i64::MIN, 0.0);
         let (frame, value) = (i64::MIN, f64::NAN);
@@ -104,32 +104,32 @@ impl Slot {
     }
 }
 
-/// A signal of a port: series that become one value.
+/// One signal at one port: series that become one value.
 struct Cell {
     row: usize,
     port: usize,
     members: Vec<u32>,
 }
 
-/// A column of a list that is of use.
+/// A column of a label list that some term reads.
 struct Column {
     at: u32,
     slot: u32,
     cell: u32,
 }
 
-/// All of them, by cell; divisors, which have none, come first.
+/// What a label list is used for, by cell; divisors, which have no cell, come first.
 struct Plan {
-    /// Keeps the list's address from being used again, and nothing else of it.
+    /// Keeps the address of the list from being reused, but not the list itself.
     list: Weak<[Labels]>,
     uses: Vec<Column>,
 }
 
-/// See the module.
+/// The streaming evaluator.
 pub struct StreamingEval {
     readers: Readers,
     plans: HashMap<usize, Plan>,
-    /// Plans at which those of lists that are gone are looked for.
+    /// Number of plans at which dropped lists are looked for.
     many: usize,
     slots: Vec<Slot>,
     cells: Vec<Cell>,
@@ -141,7 +141,7 @@ pub struct StreamingEval {
 }
 
 impl StreamingEval {
-    /// With frames so far apart; also gives the rows that it does not answer.
+    /// Creates an evaluator for frames `step_ms` apart, and returns the signals that it cannot evaluate.
     pub fn new(step_ms: i64) -> (Self, Vec<&'static SignalSpec>) {
         let mut readers = Readers::default();
         let is_asked = |(at, row): &(usize, &SignalSpec)| row.slow || !readers.add(*at, row.expression);
@@ -161,24 +161,24 @@ impl StreamingEval {
         (standing, rest)
     }
 
-    /// LinkEnd of the frame in which an instant lies, Unix ms.
+    /// Instant of the frame that contains a time, Unix ms.
     pub fn frame_of(&self, time_ms: i64) -> i64 {
         frame_of(time_ms, self.step_ms)
     }
 
-    /// Cables have changed: a port that nobody knew may be known now.
+    /// Drops what is known about label lists after the topology has changed, because unknown ports may be known now.
     pub fn rewired(&mut self) {
         self.plans.clear();
     }
 
-    /// Ports of which a sample came since an instant (Unix ms).
+    /// Ports with a sample since an instant (Unix ms).
     pub fn heard(&self, since_ms: i64) -> HashSet<usize> {
         let newer = self.slots.iter().filter(|slot| slot.newest.0 >= since_ms);
         newer.filter_map(|slot| Some(self.cells.get(slot.cell as usize)?.port)).collect()
     }
 
-    /// Forgets series of which nothing has come since an instant (Unix ms), once they are many: hosts come and go for
-    /// months. Those of ports that are `gone` are forgotten at once.
+    /// Evicts series without samples since an instant (Unix ms) once they are many, because hosts come and go for
+    /// months. Series of ports in `gone` are evicted at once.
     pub fn forget(&mut self, before_ms: i64, gone: &HashSet<usize>) {
         let is_gone = |slot: &Slot| self.cells.get(slot.cell as usize).is_some_and(|cell| gone.contains(&cell.port));
         let mut stays: Vec<bool> = self.slots.iter().map(|slot| slot.newest.0 >= before_ms && !is_gone(slot)).collect();
@@ -217,22 +217,23 @@ impl StreamingEval {
         self.full = false;
     }
 
-    /// First and last instant (Unix ms) of each stretch of which samples came too late to be judged, since the last time.
+    /// Time spans (Unix ms) of samples that arrived too late for live evaluation, since the last call.
     pub fn late(&mut self) -> Vec<[i64; 2]> {
         self.late.take()
     }
 
-    /// Series that are followed.
+    /// Number of series.
     pub fn series(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there are more series than it follows.
+    /// Whether series were ignored because of the limit.
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Takes rows of samples (as the store does: column-major) into the frames of a watch; what lies in none is left out.
+    /// Writes samples (column-major, as the store has them) into the frames of `watch`; drops samples that no frame
+    /// covers.
     pub fn take(&mut self, series: &Arc<[Labels]>, times: &[i64], values: &[f64], watch: &mut dyn FrameSink) {
         let address = series.as_ptr() as usize;
         if !self.plans.contains_key(&address) {
@@ -321,7 +322,7 @@ impl StreamingEval {
     }
 }
 
-/// Where things of a list are when those that do not stay are gone.
+/// New indices of list entries after removals.
 struct Moved(Vec<u32>);
 
 impl Moved {
@@ -334,7 +335,7 @@ impl Moved {
         self.0.get(at as usize).copied().unwrap_or(NONE)
     }
 
-    /// Whether it stays.
+    /// Updates an index; returns whether its entry stays.
     fn moves(&self, at: &mut u32) -> bool {
         *at = self.to(*at);
         *at != NONE
@@ -351,14 +352,14 @@ fn frame_of(time_ms: i64, step_ms: i64) -> i64 {
     time_ms.saturating_sub(1).div_euclid(step_ms).saturating_add(1).saturating_mul(step_ms)
 }
 
-/// Of all labels but the name.
+/// Hash of all labels but the name.
 fn hash(labels: &Labels) -> u64 {
     let mut hasher = DefaultHasher::new();
     labels.iter().filter(|(name, _)| *name != "__name__").for_each(|pair| pair.hash(&mut hasher));
     hasher.finish()
 }
 
-/// Takes a sample; whether it is a value of its frame.
+/// Takes a sample; returns whether it gives its frame a value.
 fn sample(slots: &mut [Slot], at: u32, terms: &[Reader], now: (i64, f64), (frame, step_ms): (i64, i64)) -> bool {
     let over = slots[at as usize].over;
     let divisor = slots.get(over as usize).map(|s| s.newest);
@@ -388,7 +389,7 @@ fn sample(slots: &mut [Slot], at: u32, terms: &[Reader], now: (i64, f64), (frame
 fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), watch: &mut dyn FrameSink) {
     let row = &ALL[cell.row];
     let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
-    // As `or` has it: of series that differ in nothing but the name, the first question's.
+    // As with PromQL's `or`: of series that differ only in the name, that of the first term counts.
     let first = |slot: &&Slot| !here().any(|other| other.same == slot.same && other.term < slot.term);
     let told = || here().filter(first);
     let Some(value) = told().map(|s| s.value).reduce(|a, b| row.join.of(a, b)) else { return };

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_in_the_order_of_signals_and_parse() {
+    fn rows_are_ordered_and_parse() {
         for (at, row) in ALL.iter().enumerate() {
             assert_eq!(row.signal as usize, at, "{:?}", row.signal);
             fabriclens_promql::check(&row.promql("5s")).unwrap();
