@@ -33,7 +33,6 @@ const ALLOWED: &[(&str, usize)] = &[
     ("collector/store", 14),
     ("collector/topology", 2),
     ("fuzz", 3),
-    ("xtask", 14),
 ];
 
 /// Options of `layers`.

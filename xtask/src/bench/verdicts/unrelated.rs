@@ -1,5 +1,4 @@
-//! Another run in another part of the same fabric: trouble that has nothing to do with what is judged. No job has hosts in both
-//! parts, and no cable joins them.
+//! Adds an unrelated simulation as another part of the same fabric. No job has hosts in both parts, no cable joins them.
 
 use anyhow::{Context, Result};
 use flate2::Compression;
@@ -10,13 +9,16 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Write as _};
 use std::path::Path;
 
-/// Added to the numbers of its nodes.
+/// Offset of its node numbers.
 const NODES: i64 = 1_000;
-/// Before the names of its jobs.
+/// Prefix of its job names.
 const JOBS: &str = "beside-";
 
-/// Puts the run of `other` beside that of `dir`; both have the same columns and instants.
-pub fn put(dir: &Path, other: &Path) -> Result<()> {
+/// Merges the simulation of `other` into `dir`; both have the same columns and sample times.
+///
+/// # Errors
+/// When a file cannot be read or written.
+pub fn merge(dir: &Path, other: &Path) -> Result<()> {
     both(dir, other, "topology.json", &["hosts", "switches", "links"], |entry| {
         for key in ["id", "leaf", "a", "b"] {
             if let Some(node) = entry[key].as_i64() {
@@ -54,11 +56,11 @@ pub fn put(dir: &Path, other: &Path) -> Result<()> {
         }
     }
     output.finish()?;
-    std::fs::remove_file(&old).context("remove what was there alone")
+    std::fs::remove_file(&old).context("remove the unmerged file")
 }
 
-/// Whether an incident is of the other run: by its place, or by where its first evidence is.
-pub fn is_of_it(root: &Value, evidence_at: &str) -> bool {
+/// Whether an incident belongs to the unrelated part, by its location or the location of its first evidence.
+pub fn contains(root: &Value, evidence_at: &str) -> bool {
     let node = |text: &str| text.parse::<i64>().is_ok_and(|node| node >= NODES) || text.starts_with(JOBS);
     let root = ["node", "a", "job"].iter().filter_map(|key| root[*key].as_str()).any(node);
     root || evidence_at.split(' ').next().is_some_and(node)

@@ -1,14 +1,29 @@
-//! The table of `bench agent`: figures, ratios to the rival, and the goals beside what was measured.
+//! The table of `bench agent`: figures, ratios to node_exporter, and goals.
 
-use super::agent::Figure;
 use super::judged;
+use super::syscalls::Calls;
+use crate::process::Size;
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
 const MB: f64 = 1e6;
 
-/// Prints all rows; the first is the agent as the rival (the second) is used.
+/// One row of the table.
+pub struct Figure {
+    /// Row name.
+    pub name: &'static str,
+    /// Counters read per second.
+    pub counters: f64,
+    /// CPU microseconds per second.
+    pub cpu_us: f64,
+    /// Memory and threads at the end.
+    pub size: Size,
+    /// System calls; none if they could not be counted.
+    pub calls: Option<Calls>,
+}
+
+/// Prints all rows. The first is the agent and the second node_exporter, both scraped each second.
 pub fn print(figures: &[Figure]) {
     println!(
         "\n{:<36}{:>11}{:>11}{:>12}{:>9}{:>9}{:>9}{:>9}{:>10}",
@@ -48,7 +63,7 @@ pub fn print(figures: &[Figure]) {
     println!("sending costs {:.0} µs a second", sending.cpu_us - reading.cpu_us);
 }
 
-/// Prints what the program weighs.
+/// Prints the size of the program.
 pub fn sizes(agent: &Path, dir: &Path) -> Result<()> {
     let stripped = dir.join("stripped");
     if Command::new("strip").arg(agent).arg("-o").arg(&stripped).status().is_ok_and(|s| s.success()) {
@@ -61,7 +76,7 @@ fn per_counter(f: &Figure) -> f64 {
     f.cpu_us / f.counters
 }
 
-/// Per cent of one core.
+/// Percent of one core.
 fn share(f: &Figure) -> f64 {
     f.cpu_us / 1e4
 }

@@ -1,34 +1,36 @@
-//! What was injected into a run.
+//! Ground truth of a simulation: the injected fault, its culprit and its victims.
 
-use super::STRETCH;
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// A fault.
+/// One simulated millisecond stands for a second.
+pub const STRETCH: i64 = 1000;
+
+/// The injected fault.
 pub struct Fault {
-    /// When, nanoseconds, stretched.
+    /// Begin and end in nanoseconds, stretched.
     pub time_ns: [i64; 2],
     element: Value,
 }
 
-/// See the module.
+/// Ground truth of one simulation.
 pub struct Truth {
-    /// What, by the simulation's name.
+    /// Kind of fault, as the simulator names it.
     pub kind: String,
-    /// Nanoseconds from one sample to the next, stretched.
+    /// Sample interval in nanoseconds, stretched.
     pub tick_ns: i64,
-    /// `None`: nothing was.
+    /// None for a healthy run.
     pub fault: Option<Fault>,
     culprit: Value,
-    /// Jobs that suffer for sure.
+    /// Jobs that certainly suffer.
     pub victims: BTreeSet<String>,
-    /// Jobs of which nobody can say.
+    /// Jobs that may or may not suffer; not scored.
     pub marginal: BTreeSet<String>,
     peers: HashMap<(String, String), String>,
-    /// Nodes that are hosts.
+    /// Names of the hosts.
     pub hosts: Vec<String>,
 }
 
@@ -37,7 +39,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     serde_json::from_slice(&text).with_context(|| format!("understand {}", path.display()))
 }
 
-/// A node or a port, which may be a number or a text.
+/// Name of a node or port, which is a number or a text.
 fn name(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -47,7 +49,10 @@ fn names(value: &Value) -> impl Iterator<Item = String> + '_ {
 }
 
 impl Truth {
-    /// Reads `truth.json`, and of `topology.json` what is needed to compare places.
+    /// Reads `truth.json`, and from `topology.json` the cables and hosts.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
     pub fn read(dir: &Path) -> Result<Self> {
         let truth: Value = read(&dir.join("truth.json"))?;
         let topology: Value = read(&dir.join("topology.json"))?;
@@ -84,19 +89,19 @@ impl Truth {
         })
     }
 
-    /// Whether nobody suffers: then the fault may go unseen.
+    /// Whether no job suffers; then the fault need not be detected.
     pub fn harmless(&self) -> bool {
         self.victims.is_empty() && self.marginal.is_empty()
     }
 
-    /// Nodes that the fault is at.
+    /// Nodes of the fault.
     pub fn nodes(&self) -> BTreeSet<String> {
         let Some(fault) = &self.fault else { return BTreeSet::new() };
         let one = ["host", "a", "b"].iter().filter_map(|k| fault.element.get(k)).map(name);
         one.chain(names(&fault.element["hosts"])).chain(names(&fault.element["switches"])).collect()
     }
 
-    /// Whether a place is that of the fault.
+    /// Whether a location is that of the fault.
     pub fn is_root(&self, root: &Value) -> bool {
         let Some(fault) = &self.fault else { return false };
         let (element, what) = (&fault.element, root["type"].as_str().unwrap_or_default());
@@ -129,7 +134,7 @@ impl Truth {
         }
     }
 
-    /// Whether these jobs are rightly accused, where the root is right or not.
+    /// Whether the named culprit jobs are right, given whether the location is right.
     pub fn is_culprit(&self, jobs: &BTreeSet<String>, root_right: bool) -> bool {
         if self.culprit["type"] == "job" {
             return jobs.len() == 1 && jobs.contains(&name(&self.culprit["id"]));

@@ -1,21 +1,23 @@
-//! `bench report`: how long the communication report of a job takes, by hosts, and what a round of jobs' rollups costs. There
-//! is no rival that makes either.
+//! `bench report`: time to make a job's communication report by number of hosts, and cost of a round of job rollups.
 
 use crate::steps::{cargo, must};
 use anyhow::Result;
 
-/// Hosts, hours, and seconds between samples: of many hosts fewer samples fit on a disk, and as many are read.
+/// Hosts, hours and sample interval in seconds. More hosts have a longer interval, so that the data fits on a disk.
 const SIZES: [[&str; 3]; 4] = [["2", "24", "1"], ["64", "24", "15"], ["512", "24", "60"], ["4096", "24", "240"]];
 
 /// Options of `bench report`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only up to so many hosts
+    /// Largest number of hosts
     #[arg(long, default_value_t = 4096)]
     hosts: u32,
 }
 
-/// Runs all sizes, one after the other.
+/// Runs all sizes in turn.
+///
+/// # Errors
+/// When a benchmark fails.
 pub fn run(args: &Args) -> Result<()> {
     let program = ["run", "--release", "--locked", "-p", "fabriclens-report", "--example", "cost", "--"];
     for size in SIZES {
