@@ -106,7 +106,7 @@ pub(crate) struct Channel {
 impl Channel {
     pub(crate) fn new(config: &Collector) -> Result<Self, ConnectError> {
         // Before they are read: what changes meanwhile is found by the next look.
-        let files = WatchedFiles::new(config.files().into_iter().map(Path::to_owned).collect());
+        let files = WatchedFiles::new(config.files().map(Path::to_owned).collect());
         Ok(Self {
             shared: Arc::new(Shared(Mutex::new((Link::new(config)?, files)))),
             compression: config.compression,
