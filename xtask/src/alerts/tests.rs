@@ -54,8 +54,8 @@ fn promtool_checks_the_rules_and_their_cases() {
         ["test", "rules", "slow.test.yml"],
     ] {
         let out = promtool(&args).expect("promtool is installed");
-        let said = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "promtool {args:?}\n{said:.4000}");
+        let printed = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "promtool {args:?}\n{printed:.4000}");
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }

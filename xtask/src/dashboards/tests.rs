@@ -93,15 +93,15 @@ fn collector_series() -> &'static BTreeSet<String> {
 
 #[test]
 fn every_query_parses_and_names_existing_series() {
-    for (whose, promql) in queries() {
+    for (place, promql) in queries() {
         if let Err(error) = fabriclens_promql::check(&promql) {
-            panic!("{whose}: {error}\n{promql}");
+            panic!("{place}: {error}\n{promql}");
         }
-        assert!(!promql.replace("\"$1\"", "").contains('$'), "{whose}: a variable is left in {promql}");
+        assert!(!promql.replace("\"$1\"", "").contains('$'), "{place}: a variable is left in {promql}");
         let named = names(&promql);
-        assert!(!named.is_empty(), "{whose}: {promql}");
+        assert!(!named.is_empty(), "{place}: {promql}");
         for name in named {
-            assert!(exists(&name), "{whose}: unknown series {name}");
+            assert!(exists(&name), "{place}: unknown series {name}");
         }
     }
     assert!(!exists("fabric_no_such_thing_total"));

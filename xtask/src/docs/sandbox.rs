@@ -205,8 +205,8 @@ fn fleet(programs: &Path, scratch: &Path) -> Result<(Child, String)> {
             bail!("the demo ended with {status}");
         }
         let Ok(answer) = ureq::get("http://127.0.0.1:7470/api/v1/incidents").call() else { continue };
-        let told: serde_json::Value = serde_json::from_str(&answer.into_body().read_to_string()?)?;
-        if let Some(id) = told["incidents"][0]["id"].as_str() {
+        let answer: serde_json::Value = serde_json::from_str(&answer.into_body().read_to_string()?)?;
+        if let Some(id) = answer["incidents"][0]["id"].as_str() {
             println!("job {FIRST_JOB}, incident {id}");
             return Ok((demo, id.to_owned()));
         }
