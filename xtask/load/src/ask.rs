@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_relative_difference_counts_and_other_series_are_infinitely_far() {
+    fn differing_series_are_infinitely_far() {
         assert_eq!(difference(&answer("4"), &answer("4")), 0.0);
         assert_eq!(difference(&answer("4"), &answer("5")), 0.2);
         let mut fewer = answer("4");

@@ -231,7 +231,7 @@ mod tests {
     use fabriclens_wire::decode::Decoder;
 
     #[test]
-    fn another_name_in_the_template_is_another_host_and_nothing_else() {
+    fn the_template_changes_only_the_host_name() {
         let rails = Rails::new(true).unwrap();
         let mut host = Hosts::new(&rails, 1234, 1, false);
         let shapes: Vec<Shape> = host.ports.iter().map(|p| Shape::new(p, &host_name(TEMPLATE), 10_000_000)).collect();

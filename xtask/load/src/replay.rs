@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_stretched_gauges_are_not_and_each_part_has_its_own_recordings() {
+    fn counters_are_stretched_gauges_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let text = "tick_ns,node,port,tx_bytes,q_bytes\n1,0,1,10,5\n1,7,2,20,6\n2,0,1,11,7\n2,7,2,22,8\n";
         write(dir.path(), "a", text);
@@ -143,10 +143,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_named() {
+    fn bad_recordings_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let why = |dir: &Path| format!("{:#}", Recorded::read(dir, 1).err().unwrap());
-        assert!(why(dir.path()).contains("holds no folder"), "{}", why(dir.path()));
+        assert!(why(dir.path()).contains("has no directory"), "{}", why(dir.path()));
         write(dir.path(), "a", "tick_ns,node,port,tx_bytes\n1,0,1,ten\n");
         assert!(why(dir.path()).contains("\"ten\" is no number"), "{}", why(dir.path()));
         write(dir.path(), "a", "tick_ns,node,port,tx_bytes\n1,0,1,1\n2,0,1\n");

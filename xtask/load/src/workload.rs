@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_counts_the_same_whoever_it_is_sent_with() {
+    fn a_host_is_independent_of_the_others() {
         let rails = Rails::new(false).unwrap();
         let (mut all, mut one) = (Hosts::new(&rails, 0, 4, false), Hosts::new(&rails, 2, 1, false));
         for _ in 0..100 {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn each_minute_a_tenth_of_the_ports_has_a_new_job() {
+    fn churn_replaces_a_tenth_of_the_ports() {
         let mut hosts = Hosts::new(&Rails::new(false).unwrap(), 0, 16, true);
         let jobs = |hosts: &Hosts| hosts.ports.iter().map(|p| p.job.clone()).collect::<Vec<_>>();
         let mut before = jobs(&hosts);

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_each_series_once_with_its_labels_in_order() {
+    fn a_request_has_each_series_once() {
         let rails = Rails::new(false).unwrap();
         let hosts = Hosts::new(&rails, 3, 2, true);
         let series = hosts.ports.iter().flat_map(port_series).collect();

@@ -42,7 +42,7 @@ fn every_page_is_rendered_without_a_warning() {
 }
 
 #[test]
-fn the_page_of_a_configuration_has_every_key_with_what_it_says() {
+fn configuration_pages_have_every_key() {
     let dir = written();
     for program in PROGRAMS {
         let name = (program.command)().get_name().to_owned();
