@@ -10,12 +10,12 @@ use crate::model::topology::port_name;
 use crate::signals::frame_sink::FrameSink;
 use crate::signals::late_samples::LateSamples;
 use crate::signals::table::{ALL, LOOK_BACK, SignalSpec};
-use fabriclens_model::{Labels, Matcher, is_absent, is_stale};
+use fabriclens_model::{Labels, Layout, LayoutId, Matcher, is_absent, is_stale};
 use promql_parser::parser::token::{T_DIV, T_LOR, T_MUL};
 use promql_parser::parser::{Expr, VectorSelector};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// Label lists that are known before those that are gone are looked for.
 const PLANS: usize = 4096;
@@ -165,7 +165,7 @@ struct Column {
 
 /// All of them, by cell; divisors, which have none, come first.
 struct Plan {
-    /// Keeps the list's address from being used again, and nothing else of it.
+    /// For dropping the plan when the list is gone.
     list: Weak<[Labels]>,
     uses: Vec<Column>,
 }
@@ -173,7 +173,7 @@ struct Plan {
 /// See the module.
 pub struct StreamingEval {
     questions: Questions,
-    plans: HashMap<usize, Plan>,
+    plans: HashMap<LayoutId, Plan>,
     /// Plans at which those of lists that are gone are looked for.
     many: usize,
     slots: Vec<Slot>,
@@ -279,18 +279,18 @@ impl StreamingEval {
     }
 
     /// Takes rows of samples (as the store does: column-major) into the frames of a watch; what lies in none is left out.
-    pub fn take(&mut self, series: &Arc<[Labels]>, times: &[i64], values: &[f64], watch: &mut dyn FrameSink) {
-        let address = series.as_ptr() as usize;
-        if !self.plans.contains_key(&address) {
+    pub fn take(&mut self, series: &Layout, times: &[i64], values: &[f64], watch: &mut dyn FrameSink) {
+        let id = series.id();
+        if !self.plans.contains_key(&id) {
             if self.plans.len() >= self.many {
                 self.plans.retain(|_, plan| plan.list.strong_count() > 0);
                 self.many = PLANS.max(2 * self.plans.len());
             }
             let uses = self.plan(series, watch);
-            self.plans.insert(address, Plan { list: Arc::downgrade(series), uses });
+            self.plans.insert(id, Plan { list: series.downgrade(), uses });
         }
         let Self { questions, plans, slots, cells, step_ms, late, .. } = self;
-        let Some(plan) = plans.get(&address).filter(|plan| !plan.uses.is_empty()) else { return };
+        let Some(plan) = plans.get(&id).filter(|plan| !plan.uses.is_empty()) else { return };
         let (first, now_ms) = (plan.uses[0].slot as usize, watch.now_ns() / 1_000_000);
         for (row, time) in times.iter().enumerate() {
             let frame = frame_of(*time, *step_ms);
@@ -310,7 +310,7 @@ impl StreamingEval {
         }
     }
 
-    fn plan(&mut self, series: &Arc<[Labels]>, watch: &mut dyn FrameSink) -> Vec<Column> {
+    fn plan(&mut self, series: &Layout, watch: &mut dyn FrameSink) -> Vec<Column> {
         let mut uses = Vec::new();
         for (column, labels) in series.iter().enumerate() {
             let Some(found) = self.questions.by_name.get(labels.metric()) else { continue };

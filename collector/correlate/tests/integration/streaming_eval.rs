@@ -3,10 +3,9 @@
 use fabriclens_correlate::{
     ALL, Fabric, Frame, IncidentTracker, Ports, Signal, SignalSpec, StreamingEval, Thresholds, Topology, frames,
 };
-use fabriclens_model::{Labels, Memory, Series, absent};
+use fabriclens_model::{Labels, Layout, Memory, Series, absent};
 use fabriclens_promql::Engine;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 /// A number in [0, 1), the same each time.
 fn noise(n: u64) -> f64 {
@@ -45,7 +44,7 @@ fn lists() -> Vec<Vec<Labels>> {
 
 #[test]
 fn samples_as_they_arrive_say_what_promql_says() {
-    let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
+    let lists: Vec<Layout> = lists().into_iter().map(Into::into).collect();
     let empty = || Fabric::new(Topology::default(), Ports::default(), Vec::new());
     let (mut watch, (mut standing, rest)) =
         (IncidentTracker::new(empty(), Thresholds::default()), StreamingEval::new(1000));
@@ -117,7 +116,7 @@ fn samples_as_they_arrive_say_what_promql_says() {
 
 #[test]
 fn series_that_are_gone_are_forgotten_and_nothing_else_changes() {
-    let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
+    let lists: Vec<Layout> = lists().into_iter().map(Into::into).collect();
     let new = || {
         let watch =
             IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
@@ -161,7 +160,7 @@ fn series_that_are_gone_are_forgotten_and_nothing_else_changes() {
 
 #[test]
 fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
-    let list: Arc<[Labels]> = Arc::new([Labels::new([
+    let list: Layout = Layout::new([Labels::new([
         ("__name__", "fabric_port_io_bytes_total"),
         ("host", "a"),
         ("device", "mlx5_0"),
@@ -198,7 +197,7 @@ fn a_switch_port_is_followed_once_its_cable_is_known() {
         let links = cabled.then(|| Link::new(ends, None)).into_iter().collect();
         Topology::new(vec![node("a", Role::Host), node("leaf", Role::Leaf)], links)
     };
-    let list: Arc<[Labels]> = Arc::new([Labels::new([
+    let list: Layout = Layout::new([Labels::new([
         ("__name__", "fabric_port_io_bytes_total"),
         ("host", "leaf"),
         ("port", "7"),
@@ -229,7 +228,7 @@ fn only_what_is_slow_is_asked_of_the_store() {
 #[test]
 fn a_counter_that_is_reset_amid_an_incident_neither_ends_nor_repeats_it() {
     use fabriclens_correlate::IncidentKind;
-    let list: Arc<[Labels]> = ["fabric_port_io_bytes_total", "fabric_pfc_pause_seconds_total"]
+    let list: Layout = ["fabric_port_io_bytes_total", "fabric_pfc_pause_seconds_total"]
         .into_iter()
         .flat_map(|name| ["transmit", "receive"].map(|direction| (name, direction)))
         .map(|(name, direction)| {
