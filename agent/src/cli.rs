@@ -91,7 +91,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "N")]
     pub ticks: Option<u32>,
     /// Time between two ticks
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = config::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = fabriclens_base::duration::parse)]
     pub interval: Duration,
     /// Replace addresses, GUIDs, serial numbers and host names, the same one always by the same
     #[arg(long)]

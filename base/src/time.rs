@@ -23,6 +23,12 @@ pub fn parse_rfc3339(text: &str) -> Option<i64> {
     i64::try_from(time.as_nanosecond()).ok()
 }
 
+/// The same in Unix milliseconds, for the years from 0 to 9999.
+pub fn parse_rfc3339_ms(text: &str) -> Option<i64> {
+    let time: Timestamp = date_and_time(text)?.parse().ok()?;
+    i64::try_from(time.as_nanosecond().div_euclid(1_000_000)).ok()
+}
+
 /// The same, where a text without a zone (`2026-01-31T12:00:00`, as Slurm prints it) is UTC.
 pub fn parse_utc(text: &str) -> Option<i64> {
     parse_rfc3339(text).or_else(|| {

@@ -267,7 +267,7 @@ async fn watch_memory(
     let mut before = Level::Calm;
     let mut told = Instant::now();
     loop {
-        pressure.look();
+        pressure.refresh();
         let full = ingest.admission().look(Instant::now());
         telemetry.memory[0].set(whole(pressure.used()));
         ingest.admission().count().iter().zip(&telemetry.senders).for_each(|(n, gauge)| gauge.set(whole(*n as u64)));

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::cli::{NewToken, TokenArgs, TokenCommand};
-use fabriclens_config::duration;
+use fabriclens_base::duration;
 use fabriclens_core::time::now_ms;
 use fabriclens_server::auth::Tokens;
 

@@ -1,13 +1,14 @@
 //! From file, environment and flags to a checked [`Config`].
 
 use super::raw::{Form, KEYS, RawConfig};
-use super::{Config, ConfigError, Http, nearest, units};
+use super::{Config, ConfigError, Http};
 use crate::budget::Budget;
 use crate::schedule::Settings;
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_probes::destinations::{Destinations, Network};
 use fabriclens_agent_samplers::microburst::{Dumps, Microburst};
 use fabriclens_agent_uplink::config::{Collector, Compression, Mode, Spool, Tls};
+use fabriclens_base::{duration, nearest};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
@@ -203,7 +204,7 @@ fn budget(raw: &super::raw::Budget) -> Result<Budget, ConfigError> {
         budget.cpu = share.ok_or_else(|| ConfigError::Value { key: "budget.cpu", message: why() })? / 100.0;
     }
     if let Some(text) = &raw.memory {
-        budget.memory = units::size(text).map_err(|source| ConfigError::Quantity { key: "budget.memory", source })?;
+        budget.memory = parse_size("budget.memory", text)?;
         needs("budget.memory", budget.memory >= 16 << 20, "at least 16MiB")?;
     }
     Ok(budget)
@@ -225,8 +226,7 @@ fn microburst(raw: super::raw::Microburst) -> Result<Microburst, ConfigError> {
     needs("microburst.dumps", dumps <= 256, "at most 256")?;
     let few = format!("more than {MOST_NETDEVS} interfaces; each takes memory in the kernel for each CPU");
     needs("microburst.netdevs", raw.netdevs.len() <= MOST_NETDEVS, &few)?;
-    let size =
-        |text: &String| units::size(text).map_err(|source| ConfigError::Quantity { key: "microburst.bytes", source });
+    let size = |text: &String| parse_size("microburst.bytes", text);
     let bytes = raw.bytes.as_ref().filter(|text| !text.is_empty()).map(size).transpose()?;
     Ok(Microburst { netdevs: raw.netdevs, share, bytes, dumps: Dumps::new(dumps) })
 }
@@ -361,15 +361,19 @@ fn time(
     millis: std::ops::RangeInclusive<u128>,
 ) -> Result<(), ConfigError> {
     let Some(text) = text else { return Ok(()) };
-    *slot = units::duration(&text).map_err(|source| ConfigError::Quantity { key, source })?;
+    *slot = duration::parse(&text).map_err(|source| ConfigError::Duration { key, source })?;
     let range = format!("{text} is not from {}ms to {}ms", millis.start(), millis.end());
     needs(key, millis.contains(&slot.as_millis()), &range)
 }
 
 fn size(slot: &mut u64, text: Option<String>, key: &'static str) -> Result<(), ConfigError> {
     let Some(text) = text else { return Ok(()) };
-    *slot = units::size(&text).map_err(|source| ConfigError::Quantity { key, source })?;
+    *slot = parse_size(key, &text)?;
     Ok(())
+}
+
+fn parse_size(key: &'static str, text: &str) -> Result<u64, ConfigError> {
+    fabriclens_base::size::parse(text).map_err(|source| ConfigError::Size { key, source })
 }
 
 fn needs(key: &'static str, ok: bool, message: &str) -> Result<(), ConfigError> {

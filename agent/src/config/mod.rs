@@ -2,17 +2,14 @@
 //! defaults. `main` loads it once; nothing is opened, bound or started before all of it is valid.
 
 mod load;
-mod nearest;
 pub mod raw;
-mod units;
 
 pub use load::{Overrides, load};
-pub use nearest::nearest;
-pub use units::{QuantityError, duration, size};
 
 use crate::schedule::Settings;
 use axum::http::Uri;
 use fabriclens_agent_uplink::config::{Collector, Spool};
+use fabriclens_base::{duration::DurationError, size::SizeError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -103,14 +100,23 @@ pub enum ConfigError {
         /// The nearest valid one.
         hint: Option<String>,
     },
-    /// A duration that is none.
+    /// The value is not a duration.
     #[error("{key}")]
-    Quantity {
+    Duration {
         /// The key.
         key: &'static str,
-        /// Why.
+        /// The text, and what a duration looks like.
         #[source]
-        source: QuantityError,
+        source: DurationError,
+    },
+    /// The value is not a size in bytes.
+    #[error("{key}")]
+    Size {
+        /// The key.
+        key: &'static str,
+        /// The text, and what a size looks like.
+        #[source]
+        source: SizeError,
     },
     /// A value outside what makes sense.
     #[error("{key}: {message}")]

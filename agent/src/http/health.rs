@@ -2,6 +2,7 @@
 
 use crate::schedule::{Outcome, SourceStatus};
 use fabriclens_agent_uplink::Counters;
+use fabriclens_base::escape;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -73,21 +74,17 @@ impl Health {
     pub fn page(&self, host: &str) -> String {
         let mut items = String::new();
         for reason in &self.reasons {
-            _ = write!(items, "<li>{}", escape(reason));
+            _ = write!(items, "<li>{}", escape::html(reason));
         }
         format!(
             "<!doctype html><html lang=en><meta charset=utf-8><title>Fabriclens agent</title>\
              <style>body{{font:16px system-ui;margin:3em auto;max-width:45em;padding:0 1em}}</style>\
              <h1>Fabriclens agent on {}</h1><p>{}; {} sources give data, {} are not on this host.<ul>{items}</ul>\
              <p><a href=/metrics>/metrics</a> · <a href=/healthz>/healthz</a> · <a href=/readyz>/readyz</a></html>\n",
-            escape(host),
+            escape::html(host),
             self.status(),
             self.data,
             self.absent
         )
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

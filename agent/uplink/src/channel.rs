@@ -1,10 +1,10 @@
 //! One gRPC channel to the collector: connects when first used, and again whenever it must.
 
-use crate::changed::Changed;
 use crate::codec::Answer;
 use crate::config::{Collector, Compression};
 use crate::frame::{Frame, Framer, plain};
 use crate::response::{self, Verdict};
+use fabriclens_base::reload::WatchedFiles;
 use http_body_util::Full;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use parking_lot::Mutex;
@@ -64,15 +64,15 @@ impl Link {
 
 /// The connection of all tasks that send to one collector; its files are looked at once for all of them.
 #[derive(Debug)]
-pub(crate) struct Shared(Mutex<(Link, Changed)>);
+pub(crate) struct Shared(Mutex<(Link, WatchedFiles)>);
 
 impl Shared {
     /// The link with certificates and token as they are now. What cannot be used is told, and what was used before goes on:
     /// it may still be good.
     fn link(&self, config: &Collector) -> Link {
-        let (link, changed) = &mut *self.0.lock();
+        let (link, files) = &mut *self.0.lock();
         let collector = &config.url;
-        match changed.reload(|| Link::new(config)) {
+        match files.poll_if_due(|| Link::new(config)) {
             None => {}
             Some(Ok(new)) => {
                 *link = new;
@@ -106,9 +106,9 @@ pub(crate) struct Channel {
 impl Channel {
     pub(crate) fn new(config: &Collector) -> Result<Self, ConnectError> {
         // Before they are read: what changes meanwhile is found by the next look.
-        let changed = Changed::new(config.files());
+        let files = WatchedFiles::new(config.files().map(Path::to_owned).collect());
         Ok(Self {
-            shared: Arc::new(Shared(Mutex::new((Link::new(config)?, changed)))),
+            shared: Arc::new(Shared(Mutex::new((Link::new(config)?, files)))),
             compression: config.compression,
             framer: Framer::default(),
             config: config.clone(),

@@ -6,7 +6,6 @@
 //! spool + in flight.
 
 mod backfill;
-pub mod changed;
 mod channel;
 mod codec;
 pub mod config;

@@ -19,7 +19,7 @@ pub(super) async fn page(State(api): State<Arc<Api>>) -> Response {
     let listen = api.config.listen;
     let page = PAGE
         .replace("{{version}}", env!("CARGO_PKG_VERSION"))
-        .replace("{{retention}}", &fabriclens_config::duration::format(api.config.retention.age))
+        .replace("{{retention}}", &fabriclens_base::duration::format(api.config.retention.age))
         .replace("{{otlp_grpc}}", &listen.otlp_grpc.to_string())
         .replace("{{otlp_http}}", &listen.otlp_http.to_string());
     let headers = [

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Api;
 use super::encode::{self, Json};
 use super::params::Params;
-use fabriclens_config::duration;
+use fabriclens_base::duration;
 use fabriclens_core::time;
 use fabriclens_server::error::ApiError;
 

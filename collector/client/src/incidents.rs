@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::layout::{printable, rows};
 use super::{ClientError, Form, ask, pairs, print, report::segment, seconds, time_of, url, width};
 use crate::args::{IncidentsArgs, IncidentsFormat, Say, Server};
-use fabriclens_config::duration;
+use fabriclens_base::duration;
 use fabriclens_core::time::{format_time, now_ms};
 
 #[derive(Deserialize)]

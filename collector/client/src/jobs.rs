@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::layout::{printable, rows};
 use super::{ClientError, Form, ask, pairs, print, seconds, time_of, url};
 use crate::args::{JobsArgs, State};
-use fabriclens_config::duration;
+use fabriclens_base::duration;
 use fabriclens_core::time::{format_time, now_ms};
 
 /// Hosts that are named; of more it is said how many.

@@ -168,7 +168,7 @@ fn moment(text: &str) -> Option<i64> {
     if text == "now" {
         return Some(now_ms());
     }
-    let ago = text.strip_prefix('-').and_then(|t| fabriclens_config::duration::parse(t).ok());
+    let ago = text.strip_prefix('-').and_then(|t| fabriclens_base::duration::parse(t).ok());
     match ago {
         Some(ago) => now_ms().checked_sub(i64::try_from(ago.as_millis()).ok()?),
         None => time::parse_time(text),

@@ -4,11 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod auth;
-pub mod duration;
 mod host_id;
 mod jobs;
 mod load;
-mod nearest_word;
 mod notify;
 mod proxy;
 mod raw;
@@ -22,7 +20,6 @@ pub use auth::Auth;
 pub use host_id::HostId;
 pub use jobs::{Jobs, Kubernetes, Pods, Slurmrestd};
 pub use load::{Overrides, load};
-pub use nearest_word::nearest;
 pub use notify::{Alertmanager, Webhook};
 pub use proxy::{Network, Proxy};
 pub use remote::{Endpoint, Forward, Remote};
@@ -32,8 +29,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::duration::QuantityError;
 use crate::thresholds::ThresholdError;
+use fabriclens_base::duration;
 use fabriclens_correlate::Thresholds;
 use fabriclens_store::SeriesLimits;
 
@@ -297,14 +294,6 @@ pub enum ConfigError {
         key: String,
         /// The nearest valid key.
         hint: Option<&'static str>,
-    },
-    /// A duration or size that is none.
-    #[error("{key}: {source}")]
-    Quantity {
-        /// The key.
-        key: &'static str,
-        /// Why.
-        source: QuantityError,
     },
     /// A number of a detector.
     #[error("verdicts.thresholds: {0}")]

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::raw::{Form, KEYS, RawConfig, SERVER_KEYS, TABLE_KEYS};
-use super::{Config, ConfigError, Tls, auth, jobs, nearest, notify, remote};
-use crate::{duration, thresholds};
+use crate::thresholds;
+use fabriclens_base::{duration, nearest, size};
+
+use super::{Config, ConfigError, Tls, auth, jobs, notify, remote};
 
 /// What flags override; `None` leaves file, environment or default in force.
 #[derive(Clone, Debug, Default)]
@@ -218,13 +220,17 @@ fn address(slot: &mut SocketAddr, text: Option<String>, key: &'static str) -> Re
 
 pub(super) fn time(slot: &mut Duration, text: Option<String>, key: &'static str) -> Result<(), ConfigError> {
     if let Some(text) = text {
-        *slot = duration::parse(&text).map_err(|source| ConfigError::Quantity { key, source })?;
+        let bad = |message: String| ConfigError::Value { key, message };
+        *slot = duration::parse(&text).map_err(|e| bad(e.to_string()))?;
+        if !slot.subsec_nanos().is_multiple_of(1_000_000) {
+            return Err(bad(format!("{text:?} is not a whole number of milliseconds")));
+        }
     }
     Ok(())
 }
 
 pub(super) fn size(text: &str, key: &'static str) -> Result<u64, ConfigError> {
-    duration::parse_size(text).map_err(|source| ConfigError::Quantity { key, source })
+    size::parse(text).map_err(|e| ConfigError::Value { key, message: e.to_string() })
 }
 
 fn tls(cert: Option<String>, key: Option<String>, ca: Option<String>) -> Result<Option<Tls>, ConfigError> {

@@ -130,7 +130,6 @@ pub(super) fn check_store(raw: RawStore) -> Result<Option<Remote>, ConfigError> 
     };
     let of_store = |e: ConfigError| match e {
         ConfigError::Value { key, message } => ConfigError::Value { key: here(key), message },
-        ConfigError::Quantity { key, source } => ConfigError::Quantity { key: here(key), source },
         other => other,
     };
     let write = target(STORE_QUEUE.to_owned(), table).map_err(of_store)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fabriclens_correlate::{OverrideError, Thresholds, detectors};
 
-use crate::nearest;
+use fabriclens_base::nearest;
 
 /// Why a threshold is not taken.
 #[derive(Debug, thiserror::Error, PartialEq)]

@@ -65,7 +65,7 @@ impl Client {
     /// # Errors
     /// [`FileError`] when a password or token can no longer be read.
     pub fn post(&self, url: &str) -> Result<RequestBuilder<WithBody>, FileError> {
-        self.agent.look();
+        self.agent.poll();
         self.dressed(self.agent.get().post(url))
     }
 
@@ -74,7 +74,7 @@ impl Client {
     /// # Errors
     /// As there.
     pub fn get(&self, url: &str) -> Result<RequestBuilder<WithoutBody>, FileError> {
-        self.agent.look();
+        self.agent.poll();
         self.dressed(self.agent.get().get(url))
     }
 

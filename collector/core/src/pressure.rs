@@ -35,7 +35,7 @@ impl Pressure {
         let root = Path::new("/");
         let limit = limit.or_else(|| of_group(root)).unwrap_or(UNLIMITED).min(of_machine(root).unwrap_or(UNLIMITED));
         let pressure = Self { limit, used: AtomicU64::new(0) };
-        pressure.look();
+        pressure.refresh();
         pressure
     }
 
@@ -50,7 +50,7 @@ impl Pressure {
     }
 
     /// Reads what the process has now; told a few times a second.
-    pub fn look(&self) {
+    pub fn refresh(&self) {
         if let Some(used) = resident() {
             self.used.store(used, Ordering::Relaxed);
         }

@@ -1,139 +1,114 @@
-//! What is read from files that others change while the collector runs: certificates, tokens, whom it trusts. Files are looked at, not
-//! watched: a volume of Kubernetes swaps a link, an editor renames, and both show in what `stat` tells.
+//! Values loaded from files that are replaced while the collector runs: certificates, tokens, authorities of other servers.
+//! Each is polled; a file that cannot be used is logged and counted, and the value before it stays in force.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
+use fabriclens_base::reload::{POLL_INTERVAL, WatchedFiles};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::periodic::periodic;
 use crate::telemetry::Telemetry;
 
-/// Between two looks.
-const PACE: Duration = Duration::from_secs(5);
-
-/// What tells a file from the one that was there before: device, inode, length, times of contents and of mode.
-type Print = Option<[i64; 5]>;
-
-/// A value made of files, as they were when it last could be made.
+/// A value loaded from files, as of the last load that succeeded.
 pub struct Reloaded<T> {
-    /// For the log and the metrics.
-    what: &'static str,
-    files: Vec<PathBuf>,
-    load: Box<dyn Fn() -> Result<T, String> + Send + Sync>,
-    now: watch::Sender<Arc<T>>,
-    seen: Mutex<Seen>,
+    /// Names the value in logs and metrics.
+    name: &'static str,
+    load: Box<dyn Fn() -> Result<T, LoadError> + Send + Sync>,
+    current: watch::Sender<Arc<T>>,
+    files: Mutex<WatchedFiles>,
     telemetry: Telemetry,
 }
 
-struct Seen {
-    prints: Vec<Print>,
-    /// Trigger the files as they are cannot be used.
-    failure: Option<String>,
-}
+/// The files cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct LoadError(String);
 
-/// Something whose files may change.
+/// A value that is polled for changes of its files.
 pub trait Reload: Send + Sync {
-    /// Takes over what changed; what cannot be used is told once, and the value before stays in force.
-    fn look(&self);
+    /// Reloads the value if its files changed. If they cannot be used, logs and counts it once and keeps the value.
+    fn poll(&self);
 }
 
 impl<T: Send + Sync> Reloaded<T> {
-    /// Loads for the first time.
+    /// Loads the value for the first time.
     ///
     /// # Errors
-    /// What `load` says.
+    /// The error of `load`.
     pub fn new<E: std::fmt::Display>(
-        what: &'static str,
+        name: &'static str,
         files: Vec<PathBuf>,
         telemetry: &Telemetry,
         load: impl Fn() -> Result<T, E> + Send + Sync + 'static,
     ) -> Result<Arc<Self>, E> {
-        // Before the load: what changes meanwhile is found by the next look.
-        let prints = prints(&files);
-        let now = watch::Sender::new(Arc::new(load()?));
-        // There from now on; several may be of one name.
-        telemetry.reload_failing.with_label_values(&[what]).add(0);
-        let load = Box::new(move || load().map_err(|e| e.to_string()));
-        let seen = Mutex::new(Seen { prints, failure: None });
-        Ok(Arc::new(Self { what, files, load, now, seen, telemetry: telemetry.clone() }))
+        // Fingerprints before the load, so that the next poll finds a change made in between.
+        let files = Mutex::new(WatchedFiles::new(files));
+        let current = watch::Sender::new(Arc::new(load()?));
+        // Creates the series; several values may share a name.
+        telemetry.reload_failing.with_label_values(&[name]).add(0);
+        let load = Box::new(move || load().map_err(|e| LoadError(e.to_string())));
+        Ok(Arc::new(Self { name, load, current, files, telemetry: telemetry.clone() }))
     }
 
-    /// The value in force.
+    /// Returns the current value.
     pub fn get(&self) -> Arc<T> {
-        self.now.borrow().clone()
+        self.current.borrow().clone()
     }
 
-    /// The value in force, and to be told of those after it.
-    pub fn follow(&self) -> watch::Receiver<Arc<T>> {
-        self.now.subscribe()
+    /// Returns a receiver of the current value and of all later ones.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<T>> {
+        self.current.subscribe()
     }
 }
 
 impl<T: Send + Sync> Reload for Reloaded<T> {
-    fn look(&self) {
-        let mut seen = self.seen.lock();
-        let prints = prints(&self.files);
-        // After a failure each look tries again: it may have been for want of a descriptor.
-        if prints == seen.prints && seen.failure.is_none() {
-            return;
-        }
-        seen.prints = prints;
-        let count = |result: &str| self.telemetry.reloads.with_label_values(&[self.what, result]).inc();
-        let failing = self.telemetry.reload_failing.with_label_values(&[self.what]);
-        match (self.load)() {
+    fn poll(&self) {
+        let mut files = self.files.lock();
+        let was_failing = files.failure().is_some();
+        let Some(loaded) = files.poll(|| (self.load)()) else { return };
+        let failing = self.telemetry.reload_failing.with_label_values(&[self.name]);
+        let result = match loaded {
             Ok(value) => {
-                self.now.send_replace(Arc::new(value));
-                if seen.failure.take().is_some() {
+                self.current.send_replace(Arc::new(value));
+                if was_failing {
                     failing.dec();
                 }
-                count("ok");
-                tracing::info!(what = self.what, "files changed and are in force");
+                tracing::info!(what = self.name, "files reloaded");
+                "ok"
             }
-            Err(error) if seen.failure.as_ref() != Some(&error) => {
+            Err(error) => {
                 tracing::error!(
-                    what = self.what,
+                    what = self.name,
                     error,
-                    "files changed and cannot be used; those before stay in force"
+                    "files changed and cannot be used; the previous ones stay in force"
                 );
-                if seen.failure.replace(error).is_none() {
+                if !was_failing {
                     failing.inc();
                 }
-                count("failed");
+                "failed"
             }
-            Err(_) => {}
-        }
+        };
+        self.telemetry.reloads.with_label_values(&[self.name, result]).inc();
     }
 }
 
-fn prints(files: &[PathBuf]) -> Vec<Print> {
-    let print = |path: &PathBuf| {
-        let m = fs::metadata(path).ok()?;
-        let ns = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
-        let (written, changed) = (ns(m.mtime(), m.mtime_nsec()), ns(m.ctime(), m.ctime_nsec()));
-        Some([m.dev().cast_signed(), m.ino().cast_signed(), m.len().cast_signed(), written, changed])
-    };
-    files.iter().map(print).collect()
-}
-
-/// Looks at all of them at a pace and when told to, until `stop` becomes true.
-pub async fn run(all: Vec<Arc<dyn Reload>>, told: Arc<Notify>, stop: watch::Receiver<bool>) {
+/// Polls all values every [`POLL_INTERVAL`] and on each notification, until `stop` becomes true.
+pub async fn run(all: Vec<Arc<dyn Reload>>, notified: Arc<Notify>, stop: watch::Receiver<bool>) {
     if !all.is_empty() {
-        let lost = "files are no longer looked at; restart the collector after changing them";
-        periodic(PACE, told, stop, lost, move |_| all.iter().for_each(|r| r.look())).await;
+        let lost = "changed files are no longer reloaded; restart the collector after changing them";
+        periodic(POLL_INTERVAL, notified, stop, lost, move |_| all.iter().for_each(|r| r.poll())).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
-    fn a_changed_file_is_taken_and_a_bad_one_leaves_the_one_before() {
+    fn bad_files_keep_the_previous_value() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("n");
         let telemetry = Telemetry::new().unwrap();
@@ -150,20 +125,20 @@ mod tests {
         let number = Reloaded::new("number", vec![path.clone()], &telemetry, read).unwrap();
         let count = |result| telemetry.reloads.with_label_values(&["number", result]).get();
         let failing = || telemetry.reload_failing.with_label_values(&["number"]).get();
-        number.look();
+        number.poll();
         assert_eq!((*number.get(), count("ok")), (1, 0), "nothing changed");
         write("2");
-        number.look();
+        number.poll();
         assert_eq!((*number.get(), count("ok"), failing()), (2, 1, 0));
         write("two");
-        number.look();
-        number.look();
+        number.poll();
+        number.poll();
         assert_eq!((*number.get(), count("failed"), failing()), (2, 1, 1), "told once");
         fs::remove_file(&path).unwrap();
-        number.look();
+        number.poll();
         assert_eq!((*number.get(), failing()), (2, 1));
         write("3");
-        number.look();
+        number.poll();
         assert_eq!((*number.get(), count("ok"), failing()), (3, 2, 0));
     }
 }

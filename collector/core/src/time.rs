@@ -1,18 +1,15 @@
 //! Times and durations of API parameters: Unix seconds with fraction, RFC 3339, `15s`. The shell client shares them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+pub use fabriclens_base::time::now_ms;
+use fabriclens_base::{duration, time};
 use fabriclens_model::CivilDate;
 
 /// Largest time that JSON clients and the store carry: Prometheus' own bounds are wider, nobody needs them.
 const MAX_MS: f64 = 9.2e15;
 
-/// Now, in Unix milliseconds.
-pub fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// Now, in Unix nanoseconds.
+/// Now, in Unix nanoseconds, in steps of a millisecond: what the API writes as milliseconds reads back as the same instant.
 pub fn now_ns() -> i64 {
     now_ms().saturating_mul(1_000_000)
 }
@@ -24,7 +21,7 @@ pub fn parse_time(text: &str) -> Option<i64> {
         // NaN fails the comparison too.
         return (ms.abs() <= MAX_MS).then_some(ms as i64);
     }
-    rfc3339(text)
+    time::parse_rfc3339_ms(text)
 }
 
 /// Seconds (`0.5`, `15`) or `1h30m`.
@@ -35,7 +32,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
             .flatten()
             .map(|d| Duration::from_millis(d.as_millis() as u64));
     }
-    fabriclens_config::duration::parse(text).ok()
+    duration::parse_prometheus(text).ok()
 }
 
 /// `2023-11-14T22:13:20.500Z`, for people.
@@ -44,60 +41,6 @@ pub fn format_time(ms: i64) -> String {
     let CivilDate { year, month, day } = CivilDate::of(days);
     let (s, fraction) = (in_day / 1000, in_day % 1000);
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{fraction:03}Z", s / 3600, s / 60 % 60, s % 60)
-}
-
-fn rfc3339(text: &str) -> Option<i64> {
-    let number = |range: std::ops::Range<usize>| -> Option<i64> {
-        let part = text.get(range)?;
-        part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse().ok())?
-    };
-    let at = |i: usize, want: &[u8]| text.as_bytes().get(i).is_some_and(|b| want.contains(b));
-    if !(at(4, b"-") && at(7, b"-") && at(10, b"Tt") && at(13, b":") && at(16, b":")) {
-        return None;
-    }
-    let (y, m, d) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let (h, min, s) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    let last = [31, 28 + i64::from(leap(y)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let month = usize::try_from(m - 1).ok()?;
-    if d < 1 || d > *last.get(month)? || h > 23 || min > 59 || s > 59 {
-        return None;
-    }
-    let mut rest = &text[19..];
-    let mut fraction_ms = 0;
-    if let Some(tail) = rest.strip_prefix('.') {
-        let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
-        if digits == 0 {
-            return None;
-        }
-        fraction_ms = format!("{:0<3}", &tail[..digits])[..3].parse().ok()?;
-        rest = &tail[digits..];
-    }
-    let offset = match rest.as_bytes() {
-        b"Z" | b"z" => 0,
-        [sign @ (b'+' | b'-'), _, _, b':', _, _] => {
-            let from = text.len() - 5;
-            let (oh, om) = (number(from..from + 2)?, number(from + 3..from + 5)?);
-            if oh > 23 || om > 59 {
-                return None;
-            }
-            (if *sign == b'-' { -1 } else { 1 }) * (oh * 60 + om)
-        }
-        _ => return None,
-    };
-    let seconds = days(y, m, d) * 86_400 + h * 3600 + min * 60 + s - offset * 60;
-    Some(seconds * 1000 + fraction_ms)
-}
-
-fn leap(y: i64) -> bool {
-    y % 4 == 0 && (y % 100 != 0 || y % 400 == 0)
-}
-
-/// Days since 1970 of a date; years begin in March so that the leap day is the last.
-fn days(y: i64, m: i64, d: i64) -> i64 {
-    let y = if m <= 2 { y - 1 } else { y };
-    let (era, yoe) = (y.div_euclid(400), y.rem_euclid(400));
-    let doy = (153 * ((m + 9) % 12) + 2) / 5 + d - 1;
-    era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468
 }
 
 #[cfg(test)]

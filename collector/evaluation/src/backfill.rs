@@ -77,7 +77,7 @@ impl Eyes {
         let one = &mut self.asked[one];
         match ask(&self.engine, self.state.data.reader(), self.watch.fabric(), one.row, at) {
             Ok(answer) => one.answer = answer,
-            Err(error) => tracing::debug!(%error, query = one.row.query, "cannot ask"),
+            Err(error) => tracing::debug!(%error, query = one.row.promql("30s"), "cannot ask"),
         }
     }
 

@@ -46,7 +46,7 @@ pub async fn refused(acceptor: Option<&Acceptor>, shown: Vec<CertificateDer<'sta
     let (Some(acceptor), Some((own, chain))) = (acceptor, shown.split_first()) else {
         return std::future::pending().await;
     };
-    let mut files = acceptor.follow();
+    let mut files = acceptor.subscribe();
     loop {
         let clients = files.borrow_and_update().clients.clone();
         let verified = clients.map(|clients| clients.verify_client_cert(own, chain, UnixTime::now()));

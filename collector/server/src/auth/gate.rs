@@ -14,13 +14,14 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, any, on};
 use tonic::{Code, Status};
 
-use super::{Caller, Denied, Guard, host};
+use super::{Caller, Denied, Guard};
 use crate::body;
 use crate::body::BODY_TIME;
 use crate::body::BodyError;
 use crate::error::{ApiError, Kind};
 use crate::listener::Peer;
 use crate::retry;
+use fabriclens_base::host_check;
 use fabriclens_config::Needs;
 use fabriclens_core::byte_quota::{Full, Held};
 use fabriclens_core::endpoint::jitter;
@@ -104,7 +105,7 @@ async fn pass(
         Err(denied) => return refuse(&denied, form),
     };
     let names = guard.names.as_deref().filter(|_| peer.loopback && needs != Needs::Nothing);
-    if let Some(host) = names.and_then(|names| host::foreign(request.headers(), request.uri(), names)) {
+    if let Some(host) = names.and_then(|names| host_check::foreign_host(request.headers(), request.uri(), names)) {
         let denied = Denied::Host { host };
         guard.note(caller.address, &denied);
         return refuse(&denied, form);
@@ -211,7 +212,7 @@ pub(super) fn origin_of(url: &str) -> String {
 /// The origin of the page that made a browser ask, if it is none of ours. Other clients send no origin.
 fn foreign(headers: &HeaderMap, uri: &Uri, own: Option<&str>) -> Option<String> {
     let origin = String::from_utf8_lossy(headers.get(header::ORIGIN)?.as_bytes()).into_owned();
-    let host = host::asked(headers, uri).unwrap_or_default();
+    let host = host_check::requested_authority(headers, uri).unwrap_or_default();
     let same = origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(&host));
     (!same && own.is_none_or(|own| !own.eq_ignore_ascii_case(&origin))).then_some(origin)
 }

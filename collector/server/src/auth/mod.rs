@@ -6,7 +6,6 @@
 mod certificate;
 mod denied;
 mod gate;
-mod host;
 mod proxy;
 mod rate;
 mod tokens;
@@ -20,12 +19,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 
 use crate::listener::Peer;
+use fabriclens_base::host_check;
 use fabriclens_config as config;
 use fabriclens_config::{Config, Needs, Role, Roles};
 use fabriclens_core::byte_quota::ByteQuota;
@@ -106,7 +106,7 @@ impl Guard {
             rates: Rates::new(config.listen.requests),
             own_origin: config.external_url.as_deref().map(gate::origin_of),
             // A certificate is for its names, and browsers look.
-            names: (!config.asks_who() && config.tls.is_none()).then(|| host::names(config.external_url.as_deref())),
+            names: (!config.asks_who() && config.tls.is_none()).then(|| own_names(config.external_url.as_deref())),
             bodies: ByteQuota::new(gate::BODIES),
             telemetry: telemetry.clone(),
             logged: Mutex::default(),
@@ -231,6 +231,11 @@ impl Guard {
         }
         Caller { address, name: Some(certificate.name().clone()), roles, hosts }
     }
+}
+
+/// Names by which this collector may be reached: the machine's, and the host of `external_url`.
+fn own_names(external_url: Option<&str>) -> Vec<String> {
+    host_check::own_names(external_url.and_then(|url| url.parse::<Uri>().ok()?.host().map(str::to_owned)))
 }
 
 /// The token of a request: a bearer's, or the password of a browser or a client that knows only those.
