@@ -11,7 +11,7 @@ use fabriclens_correlate::topology;
 use fabriclens_forward as forward;
 use fabriclens_ingest as ingest;
 use fabriclens_job_sources as jobs;
-use fabriclens_jobs::{Agents, kubernetes, slurm};
+use fabriclens_jobs::{HostNames, kubernetes, slurm};
 use fabriclens_kernel::{live, lldp, recorded};
 use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
 use fabriclens_promql::{Engine, Limits};
@@ -228,10 +228,10 @@ fn of_topology(bytes: &[u8]) {
 fn of_jobs(bytes: &[u8]) {
     _ = slurm::jobs(bytes, "lab");
     if let Ok((pods, _)) = kubernetes::page(bytes) {
-        _ = kubernetes::jobs(&pods, "lab", &Agents::default());
+        _ = kubernetes::jobs(&pods, "lab", &HostNames::default());
     }
-    _ = jobs::Body::read(bytes).and_then(jobs::Body::facts);
-    _ = jobs::Change::read(bytes).and_then(jobs::Change::facts);
+    _ = jobs::Body::read(bytes).and_then(jobs::Body::record);
+    _ = jobs::Change::read(bytes).and_then(jobs::Change::record);
 }
 
 /// Configurations are files: this one is written over again and again.

@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use fabriclens_jobs::{Facts, Filter, Job, Key, RegistryError, Source};
+use fabriclens_jobs::{Filter, Job, JobKey, JobRecord, RegistryError, Source};
 use serde::{Deserialize, Serialize};
 
 use super::Api;
@@ -18,9 +18,9 @@ use fabriclens_server::error::{ApiError, Kind};
 
 /// A job runs: 201 when it is new to us, 200 when it is known.
 pub(super) async fn begin(State(api): State<Arc<Api>>, body: Bytes) -> Result<Response, ApiError> {
-    let (key, facts) = Body::read(&body).and_then(Body::facts).map_err(bad)?;
+    let (key, record) = Body::read(&body).and_then(Body::record).map_err(bad)?;
     let before = api.jobs.registry.get(&key).map(|job| job.run);
-    let job = told(api, move |r| r.begin(Source::Http, &key, facts, now_ns())).await?;
+    let job = told(api, move |r| r.begin(Source::Http, &key, record, now_ns())).await?;
     let status = if before == Some(job.run) { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, answer(&job)).into_response())
 }
@@ -32,8 +32,8 @@ pub(super) async fn change(
     Query(of): Query<Of>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let (key, facts) = of.said(id, &body)?;
-    Ok(answer(&told(api, move |r| r.amend(Source::Http, &key, facts)).await?))
+    let (key, record) = of.said(id, &body)?;
+    Ok(answer(&told(api, move |r| r.amend(Source::Http, &key, record)).await?))
 }
 
 /// It is over: now, or at `end`.
@@ -43,8 +43,8 @@ pub(super) async fn end(
     Query(of): Query<Of>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let (key, facts) = of.said(id, &body)?;
-    let at = facts.end_ns.unwrap_or_else(now_ns);
+    let (key, record) = of.said(id, &body)?;
+    let at = record.end_ns.unwrap_or_else(now_ns);
     Ok(answer(&told(api, move |r| r.end(Source::Http, &key, at)).await?))
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn one(
     Query(of): Query<Of>,
 ) -> Result<Json, ApiError> {
     let key = of.key(id);
-    Ok(answer(&api.jobs.registry.asked(&key).map_err(refused)?))
+    Ok(answer(&api.jobs.registry.find(&key).map_err(refused)?))
 }
 
 /// All that fit, the one that started last first.
@@ -106,13 +106,13 @@ pub(super) struct Of {
 }
 
 impl Of {
-    fn key(self, id: String) -> Key {
-        Key { cluster: self.cluster, id }
+    fn key(self, id: String) -> JobKey {
+        JobKey { cluster: self.cluster, id }
     }
 
     /// Which job, and what a body says of it.
-    fn said(self, id: String, body: &[u8]) -> Result<(Key, Facts), ApiError> {
-        Ok((self.key(id), Change::read(body).and_then(Change::facts).map_err(bad)?))
+    fn said(self, id: String, body: &[u8]) -> Result<(JobKey, JobRecord), ApiError> {
+        Ok((self.key(id), Change::read(body).and_then(Change::record).map_err(bad)?))
     }
 }
 
@@ -122,7 +122,9 @@ fn bad(e: BodyError) -> ApiError {
 
 pub(super) fn refused(e: RegistryError) -> ApiError {
     let kind = match e {
-        RegistryError::Refused { .. } | RegistryError::Overlap { .. } | RegistryError::Several { .. } => Kind::BadData,
+        RegistryError::Refused { .. } | RegistryError::Overlap { .. } | RegistryError::Ambiguous { .. } => {
+            Kind::BadData
+        }
         RegistryError::Unknown(_) => Kind::NotFound,
         RegistryError::Disk(_) => Kind::Internal,
     };

@@ -8,7 +8,7 @@ use axum::response::Response;
 use fabriclens_correlate::Severity;
 use fabriclens_correlate::Topology;
 use fabriclens_correlate::topology::{Provenance, Role};
-use fabriclens_jobs::{Filter, Job, Key, Registry};
+use fabriclens_jobs::{Filter, Job, JobKey, Registry};
 use fabriclens_model::Budget as _;
 use fabriclens_promql::QueryError;
 use fabriclens_report::model::{self, Incident};
@@ -55,7 +55,7 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
         let run = run.transpose().map_err(|text| {
             ApiError::parameter("run", format!("{text:?} is no number of a run; they are counted from 1"))
         })?;
-        let key = Key { cluster: params.get("cluster").unwrap_or_default().to_owned(), id };
+        let key = JobKey { cluster: params.get("cluster").unwrap_or_default().to_owned(), id };
         let (jobs, book) = (api.jobs.clone(), api.book.clone());
         let found = tokio::task::spawn_blocking(move || look_up(&jobs.registry, &key, run)).await;
         let found = found.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
@@ -128,8 +128,8 @@ fn incidents(book: &Book, job: &Job) -> Vec<Incident> {
 }
 
 /// The run, and every job that ran at the same time or is an earlier one of the same user.
-fn look_up(registry: &Registry, key: &Key, run: Option<u32>) -> Result<(Job, Vec<Job>), ApiError> {
-    let last = registry.asked(key).map_err(refused)?;
+fn look_up(registry: &Registry, key: &JobKey, run: Option<u32>) -> Result<(Job, Vec<Job>), ApiError> {
+    let last = registry.find(key).map_err(refused)?;
     let job = match run.filter(|run| *run != last.run) {
         None => last,
         Some(run) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabriclens_correlate::Location;
-use fabriclens_jobs::Key;
+use fabriclens_jobs::JobKey;
 use fabriclens_model::Labels;
 use fabriclens_store::{Metadata, Store};
 use tokio::sync::{Notify, watch};
@@ -53,7 +53,7 @@ pub async fn run(
         }
         let open = if why == Trigger::Stop { Vec::new() } else { problems(&book) };
         count(&telemetry, &open);
-        let (labels, values) = series(&open, &|name| jobs.registry.named(name)).into_iter().unzip();
+        let (labels, values) = series(&open, &|name| jobs.registry.parse_key(name)).into_iter().unzip();
         if written.write(&sink, "incidents as series", labels, values, now_ms()) {
             describe(&store);
         }
@@ -90,9 +90,9 @@ fn count(telemetry: &Telemetry, open: &[Arc<Record>]) {
 }
 
 /// Series and their values, sorted by series; jobs with the labels that their own series have.
-fn series(open: &[Arc<Record>], named: &dyn Fn(&str) -> Key) -> Vec<(Labels, f64)> {
+fn series(open: &[Arc<Record>], named: &dyn Fn(&str) -> JobKey) -> Vec<(Labels, f64)> {
     let of_job = |name: &String| {
-        let Key { cluster, id } = named(name);
+        let JobKey { cluster, id } = named(name);
         [("cluster", cluster), ("job_id", id)]
     };
     let mut all = Vec::new();

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use fabriclens_jobs::{Agents, LastSeen, Look, Observed, Place, Registry, Seen, Sighting, Watch};
+use fabriclens_jobs::{
+    AgentScan, EndDetector, HostAllocation, HostNames, LastSeen, OpenRun, Registry, SeenJob, Sighting,
+};
 use fabriclens_model::{Labels, MatchOp, Matcher, ReadError, Series, is_stale};
 
 use super::{Ask, Opened, Opening};
@@ -40,8 +42,8 @@ struct Seeing {
     data: Arc<Data>,
     /// Pods are listed by Kubernetes, so those that it does not tell of are of no job.
     pods_are_listed: bool,
-    watch: Watch,
-    agents: Agents,
+    watch: EndDetector,
+    agents: HostNames,
     ports: Vec<Labels>,
     /// When the agent of each host looked, ascending, Unix nanoseconds.
     looked: HashMap<String, Vec<i64>>,
@@ -56,8 +58,8 @@ pub(super) fn open(opening: &Opening<'_>) -> Opened {
     Ok(Some(Box::new(Seeing {
         data: opening.data.clone(),
         pods_are_listed: jobs.kubernetes.is_some(),
-        watch: Watch::default(),
-        agents: Agents::new(jobs.hosts.clone()),
+        watch: EndDetector::default(),
+        agents: HostNames::new(jobs.hosts.clone()),
         ports: Vec::new(),
         looked: HashMap::new(),
         began: false,
@@ -94,14 +96,14 @@ impl Seeing {
         let pairs = if processes.is_empty() { Vec::new() } else { select(&[name(QUEUE_PAIRS), of_a_job])? };
         let looks = select(&[name(LOOKS)])?;
         remember(&mut self.looked, &looks, now - REMEMBERED);
-        let look = Look { sightings: sightings(&processes, &pairs), looked: self.looked.clone() };
+        let look = AgentScan { sightings: sightings(&processes, &pairs), scans: self.looked.clone() };
         // Which pods are jobs their list tells; without one, those that use the fabric are.
-        let alone = |seen: &Seen| {
+        let alone = |seen: &SeenJob| {
             let rdma = || seen.hosts.values().any(|place| !place.devices.is_empty());
             seen.scheduler != "kubernetes" || (!self.pods_are_listed && rdma())
         };
-        let before = |job: &Observed| seen_before(&self.data, job, now);
-        changed |= self.watch.round(registry, &look, now.saturating_mul(MS), &alone, &before);
+        let before = |job: &OpenRun| seen_before(&self.data, job, now);
+        changed |= self.watch.update(registry, &look, now.saturating_mul(MS), &alone, &before);
         Ok(changed)
     }
 
@@ -110,11 +112,11 @@ impl Seeing {
         let from = now - if self.began { REMEMBERED } else { BACK };
         let hosts = self.data.label_values("host", &[Matcher::equal("__name__", INFO)], from, now)?;
         let ports = self.data.series(&[Matcher::equal("__name__", PORTS)], now - REMEMBERED, now)?;
-        let new = self.agents.add(hosts.iter().map(String::as_str)) || !self.began;
+        let new = self.agents.add_hosts(hosts.iter().map(String::as_str)) || !self.began;
         let changed = new || ports != self.ports;
         if changed {
             self.agents.set_devices(ports.iter().map(|p| (p.get("host"), p.get("device"), p.get("pci_address"))));
-            registry.set_agents(self.agents.clone());
+            registry.set_host_names(self.agents.clone());
             self.ports = ports;
         }
         self.began = true;
@@ -123,7 +125,7 @@ impl Seeing {
 }
 
 /// When each host of a job saw it last, for one that ended while nobody looked.
-fn seen_before(data: &Data, job: &Observed, now: i64) -> BTreeMap<String, LastSeen> {
+fn seen_before(data: &Data, job: &OpenRun, now: i64) -> BTreeMap<String, LastSeen> {
     let names: Vec<String> = job.names.iter().rev().take(NAMES).map(|name| escape(name)).collect();
     let from = (job.start_ns / MS).max(now - BACK);
     let read = matcher("job", MatchOp::Regex, &names.join("|"))
@@ -193,13 +195,13 @@ fn sightings(processes: &[Series], pairs: &[Series]) -> Vec<Sighting> {
         let mut devices: Vec<String> = devices.get(&whose).into_iter().flatten().map(|d| (*d).to_owned()).collect();
         devices.sort_unstable();
         devices.dedup();
-        let seen = Seen {
+        let seen = SeenJob {
             scheduler: scheduler.to_owned(),
             cluster: cluster.to_owned(),
             native: native.to_owned(),
             task: own("task").unwrap_or(native).to_owned(),
             user: own("user").unwrap_or_default().to_owned(),
-            hosts: [(host.to_owned(), Place { devices, pids: Vec::new() })].into(),
+            hosts: [(host.to_owned(), HostAllocation { devices, pids: Vec::new() })].into(),
             first_ns: when.first()? * MS,
             last_ns: when.last()? * MS,
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fabriclens_jobs::hostlist::{self, HostlistError};
-use fabriclens_jobs::{Facts, Key, Place};
+use fabriclens_jobs::{HostAllocation, JobKey, JobRecord};
 use serde::Deserialize;
 
 use fabriclens_core::time;
@@ -74,7 +74,7 @@ enum Time {
 enum Hosts {
     Text(String),
     List(Vec<String>),
-    Places(BTreeMap<String, Place>),
+    Places(BTreeMap<String, HostAllocation>),
 }
 
 impl Default for Hosts {
@@ -129,14 +129,16 @@ impl Change {
     ///
     /// # Errors
     /// [`BodyError::Time`], [`BodyError::Hosts`].
-    pub fn facts(self) -> Result<Facts, BodyError> {
+    pub fn record(self) -> Result<JobRecord, BodyError> {
         let Self { user, name, labels, aliases, start, end, hosts } = self;
         let hosts = match hosts {
-            Hosts::Text(text) => hostlist::expand(&text)?.into_iter().map(|host| (host, Place::default())).collect(),
-            Hosts::List(list) => list.into_iter().map(|host| (host, Place::default())).collect(),
+            Hosts::Text(text) => {
+                hostlist::expand(&text)?.into_iter().map(|host| (host, HostAllocation::default())).collect()
+            }
+            Hosts::List(list) => list.into_iter().map(|host| (host, HostAllocation::default())).collect(),
             Hosts::Places(places) => places,
         };
-        Ok(Facts {
+        Ok(JobRecord {
             // A hook that does not know a name sends an empty variable.
             user: user.filter(|u| !u.is_empty()),
             name: name.filter(|n| !n.is_empty()),
@@ -162,10 +164,10 @@ impl Body {
     ///
     /// # Errors
     /// [`BodyError::Time`], [`BodyError::Hosts`].
-    pub fn facts(self) -> Result<(Key, Facts), BodyError> {
+    pub fn record(self) -> Result<(JobKey, JobRecord), BodyError> {
         let Self { id, cluster, user, name, labels, aliases, start, end, hosts } = self;
         let change = Change { user, name, labels, aliases, start, end, hosts };
-        Ok((Key { cluster, id: id.text() }, change.facts()?))
+        Ok((JobKey { cluster, id: id.text() }, change.record()?))
     }
 }
 
@@ -175,26 +177,26 @@ mod tests {
 
     #[test]
     fn what_hooks_write_is_understood() {
-        let of = |json: &str| Body::read(json.as_bytes()).unwrap().facts().unwrap();
-        let (key, facts) =
+        let of = |json: &str| Body::read(json.as_bytes()).unwrap().record().unwrap();
+        let (key, record) =
             of(r#"{"id": 4711, "user": "", "start": 1.5, "end": "1970-01-01T00:01:00Z", "hosts": ["b", "a"]}"#);
-        assert_eq!((key.cluster.as_str(), key.id.as_str(), facts.user), ("", "4711", None));
-        assert_eq!((facts.start_ns, facts.end_ns), (Some(1_500_000_000), Some(60_000_000_000)));
-        assert_eq!(facts.hosts.keys().collect::<Vec<_>>(), ["a", "b"]);
-        let (key, facts) = of(
+        assert_eq!((key.cluster.as_str(), key.id.as_str(), record.user), ("", "4711", None));
+        assert_eq!((record.start_ns, record.end_ns), (Some(1_500_000_000), Some(60_000_000_000)));
+        assert_eq!(record.hosts.keys().collect::<Vec<_>>(), ["a", "b"]);
+        let (key, record) = of(
             r#"{"id": "12_3", "aliases": [15, ""], "cluster": "c", "hosts": {"a": {"devices": ["mlx5_0"], "pids": [17]}}}"#,
         );
-        assert_eq!((key.cluster.as_str(), key.id.as_str(), &facts.aliases[..]), ("c", "12_3", &["15".to_owned()][..]));
-        assert_eq!(facts.hosts["a"], Place { devices: vec!["mlx5_0".into()], pids: vec![17] });
-        let (_, facts) = of(r#"{"id": 1, "hosts": "n[1-2],x"}"#);
-        assert_eq!(facts.hosts.keys().collect::<Vec<_>>(), ["n1", "n2", "x"]);
-        assert_eq!(Change::read(b" ").unwrap().facts().unwrap(), Facts::default());
+        assert_eq!((key.cluster.as_str(), key.id.as_str(), &record.aliases[..]), ("c", "12_3", &["15".to_owned()][..]));
+        assert_eq!(record.hosts["a"], HostAllocation { devices: vec!["mlx5_0".into()], pids: vec![17] });
+        let (_, record) = of(r#"{"id": 1, "hosts": "n[1-2],x"}"#);
+        assert_eq!(record.hosts.keys().collect::<Vec<_>>(), ["n1", "n2", "x"]);
+        assert_eq!(Change::read(b" ").unwrap().record().unwrap(), JobRecord::default());
     }
 
     #[test]
     fn what_is_wrong_is_named() {
         let why = |json: &str| match Body::read(json.as_bytes()) {
-            Ok(body) => body.facts().unwrap_err().to_string(),
+            Ok(body) => body.record().unwrap_err().to_string(),
             Err(e) => e.to_string(),
         };
         assert!(why(r#"{"id": "1", "host": ["a"]}"#).starts_with("unknown field `host`, expected one of"));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use fabriclens_jobs::{Key, Registry, RegistryError, Source};
+use fabriclens_jobs::{JobKey, Registry, RegistryError, Source};
 
 use super::body::{Body, BodyError};
 use super::{Ask, Opened, Opening};
@@ -29,7 +29,7 @@ struct Seen {
     changed: Option<SystemTime>,
     bytes: u64,
     /// `None`: it says nothing that can be understood.
-    job: Option<Key>,
+    job: Option<JobKey>,
 }
 
 /// Why a file says nothing.
@@ -120,16 +120,16 @@ fn list(dir: &Path) -> std::io::Result<Listed> {
     Ok(all)
 }
 
-fn tell(registry: &Registry, path: &Path, bytes: u64) -> Result<Key, ReadError> {
+fn tell(registry: &Registry, path: &Path, bytes: u64) -> Result<JobKey, ReadError> {
     if bytes > SIZE {
         return Err(ReadError::Large(bytes));
     }
-    let (key, facts) = Body::read(&std::fs::read(path)?)?.facts()?;
-    registry.begin(Source::File, &key, facts, now_ns())?;
+    let (key, record) = Body::read(&std::fs::read(path)?)?.record()?;
+    registry.begin(Source::File, &key, record, now_ns())?;
     Ok(key)
 }
 
-fn end(registry: &Registry, job: &Key) {
+fn end(registry: &Registry, job: &JobKey) {
     if let Err(error) = registry.end(Source::File, job, now_ns()) {
         tracing::warn!(%error, "cannot end the job of a file that is gone");
     }

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use fabriclens_jobs::kubernetes::{self, KubernetesError, Pod};
-use fabriclens_jobs::{List, Registry, Source};
+use fabriclens_jobs::{JobList, Registry, Source};
 
 use super::http::{self, GetError};
 use super::{Ask, Opened, Opening};
@@ -79,8 +79,8 @@ impl Way {
         }
     }
 
-    fn list(&self, cluster: &str, registry: &Registry) -> Result<List, AskError> {
-        Ok(kubernetes::jobs(&self.pods()?, cluster, &registry.agents()))
+    fn list(&self, cluster: &str, registry: &Registry) -> Result<JobList, AskError> {
+        Ok(kubernetes::jobs(&self.pods()?, cluster, &registry.host_names()))
     }
 }
 

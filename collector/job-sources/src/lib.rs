@@ -152,7 +152,7 @@ pub async fn run(jobs: Arc<Jobs>, sink: Arc<Sink>, config: Config, stop: watch::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_jobs::{Facts, Filter, Key, Source};
+    use fabriclens_jobs::{Filter, JobKey, JobRecord, Source};
     use fabriclens_store::Options;
     use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -170,8 +170,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (store, now) = store_with_clock(dir.path(), 60_000);
         let jobs = Jobs::open(&store).unwrap();
-        let key = Key { cluster: String::new(), id: "7".into() };
-        jobs.registry.begin(Source::Http, &key, Facts::default(), 1).unwrap();
+        let key = JobKey { cluster: String::new(), id: "7".into() };
+        jobs.registry.begin(Source::Http, &key, JobRecord::default(), 1).unwrap();
         jobs.registry.end(Source::Http, &key, 2).unwrap();
         let known = || {
             jobs.forget(KEEP);

@@ -3,16 +3,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fabriclens_jobs::{Facts, Filter, Key, List, Listed, Registry, Source};
+use fabriclens_jobs::{Filter, JobKey, JobList, JobRecord, ListedJob, Registry, Source};
 
 use fabriclens_core::time::now_ns;
 
 /// See the module.
 pub(super) struct Book {
     source: Source,
-    told: HashMap<Key, Facts>,
+    told: HashMap<JobKey, JobRecord>,
     /// Jobs that were not listed any more, and since when.
-    missing: HashMap<Key, i64>,
+    missing: HashMap<JobKey, i64>,
     /// Told once, not each time.
     failing: bool,
 }
@@ -24,7 +24,7 @@ impl Book {
     }
 
     /// Tells the registry of an answer. True when something is new, different or over.
-    pub(super) fn tell(&mut self, registry: &Registry, answer: Result<List, impl std::fmt::Display>) -> bool {
+    pub(super) fn tell(&mut self, registry: &Registry, answer: Result<JobList, impl std::fmt::Display>) -> bool {
         let source = self.source.text();
         let (listed, odd) = match answer {
             Ok(list) => list,
@@ -41,17 +41,17 @@ impl Book {
         for (job, error) in odd {
             tracing::debug!(source, job, error, "a job is not understood");
         }
-        let there: HashSet<Key> = listed.iter().map(|l| l.key.clone()).collect();
+        let there: HashSet<JobKey> = listed.iter().map(|l| l.key.clone()).collect();
         let before = std::mem::take(&mut self.told);
         let mut changed = false;
-        for Listed { key, facts } in listed {
-            if before.get(&key) != Some(&facts) {
+        for ListedJob { key, record } in listed {
+            if before.get(&key) != Some(&record) {
                 changed = true;
-                if let Err(error) = registry.begin(self.source, &key, facts.clone(), now_ns()) {
+                if let Err(error) = registry.begin(self.source, &key, record.clone(), now_ns()) {
                     tracing::warn!(source, %error, "a job is not kept");
                 }
             }
-            self.told.insert(key, facts);
+            self.told.insert(key, record);
         }
         changed | self.end_missing(registry, &there)
     }
@@ -64,7 +64,7 @@ impl Book {
 
     /// A job that is not listed twice in a row is over since the first time: schedulers forget jobs after some minutes,
     /// and nobody may have asked meanwhile.
-    fn end_missing(&mut self, registry: &Registry, there: &HashSet<Key>) -> bool {
+    fn end_missing(&mut self, registry: &Registry, there: &HashSet<JobKey>) -> bool {
         let now = now_ns();
         let running = registry.list(&Filter { running: Some(true), ..Filter::default() });
         let gone = running

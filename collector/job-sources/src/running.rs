@@ -35,7 +35,7 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_jobs::{Facts, Key, Source};
+    use fabriclens_jobs::{JobKey, JobRecord, Source};
 
     #[test]
     fn a_job_that_is_told_ahead_runs_when_its_time_has_come() {
@@ -44,8 +44,8 @@ mod tests {
         let store = fabriclens_store::Store::open(dir.path(), options).unwrap();
         let registry = Registry::open(store.table("jobs").unwrap()).unwrap();
         let begin = |id: &str, start_ms: i64| {
-            let facts = Facts { start_ns: Some(start_ms * 1_000_000), ..Facts::default() };
-            registry.begin(Source::Http, &Key { cluster: String::new(), id: id.into() }, facts, 0).unwrap();
+            let record = JobRecord { start_ns: Some(start_ms * 1_000_000), ..JobRecord::default() };
+            registry.begin(Source::Http, &JobKey { cluster: String::new(), id: id.into() }, record, 0).unwrap();
         };
         let mut running = Running::default();
         assert!(running.update(&registry, 0) && !running.update(&registry, 1));

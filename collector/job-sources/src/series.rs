@@ -70,13 +70,13 @@ fn within(jobs: &[Job], hosts: usize) -> &[Job] {
 
 /// Series of these jobs, sorted.
 fn info(jobs: &[Job]) -> Vec<Labels> {
-    let on = Occupancy::of(jobs);
+    let on = Occupancy::new(jobs);
     let mut all = Vec::new();
     for (n, job) in jobs.iter().enumerate() {
         all.extend(job.hosts.keys().map(|host| {
             Labels::new([
                 ("__name__", NAME),
-                ("attribution", on.place(n, host).text()),
+                ("attribution", on.allocation(n, host).text()),
                 ("cluster", &job.cluster),
                 ("host", host),
                 ("job_id", &job.id),
@@ -93,12 +93,12 @@ fn info(jobs: &[Job]) -> Vec<Labels> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_jobs::{Facts, Key, Source};
+    use fabriclens_jobs::{JobKey, JobRecord, Source};
 
     fn job(id: &str, hosts: usize) -> Job {
-        let hosts = (0..hosts).map(|h| (format!("{id}-{h}"), fabriclens_jobs::Place::default())).collect();
-        let facts = Facts { hosts, ..Facts::default() };
-        Job::of(&Key { cluster: String::new(), id: id.into() }, 1, &[(Source::Http, facts)].into())
+        let hosts = (0..hosts).map(|h| (format!("{id}-{h}"), fabriclens_jobs::HostAllocation::default())).collect();
+        let record = JobRecord { hosts, ..JobRecord::default() };
+        Job::from_records(&JobKey { cluster: String::new(), id: id.into() }, 1, &[(Source::Http, record)].into())
     }
 
     #[test]

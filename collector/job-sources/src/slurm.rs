@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use fabriclens_jobs::slurm::{self, SlurmError};
-use fabriclens_jobs::{List, Registry, Source};
+use fabriclens_jobs::{JobList, Registry, Source};
 use tokio::sync::watch;
 
 use super::command::{self, CommandError};
@@ -57,7 +57,7 @@ pub(super) fn open(opening: &Opening<'_>) -> Opened {
 }
 
 impl Way {
-    fn list(&self) -> Result<List, AskError> {
+    fn list(&self) -> Result<JobList, AskError> {
         let answer = match self {
             Self::Command(line, stop) => command::run(line, stop)?,
             Self::Rest(client, token) => {

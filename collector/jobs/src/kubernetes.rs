@@ -1,31 +1,31 @@
-//! What Kubernetes' list of pods says of jobs, from the API server or from kubelets. A job is what owns its pods in the
-//! end: a Job, PyTorchJob, JobSet, RayCluster and the like, a StatefulSet, or a pod of nobody.
+//! Parses pod lists of the Kubernetes API server or of kubelets. A job is the top-level owner of its pods: a Job,
+//! PyTorchJob, JobSet, RayCluster and the like, a StatefulSet, or a pod without owner.
 
 mod owner;
 mod pod;
 
-use crate::agents::Agents;
-use crate::facts::{Facts, Key, Place};
-use crate::listed::{List, Listed};
+use crate::host_names::HostNames;
+use crate::job_list::{JobList, ListedJob};
+use crate::record::{HostAllocation, JobKey, JobRecord};
 pub use pod::Pod;
 use std::collections::BTreeMap;
 
-/// Pods of one owner that begin within this time after all others have ended are of the same run: a Job waits up to six
-/// minutes before it tries again.
+/// A pod that begins within this time after all others of its owner have ended belongs to the same run: a Job waits up
+/// to six minutes before a retry.
 const RETRY_NS: i64 = 600_000_000_000;
 
-/// Why nothing can be learned of an answer.
+/// Why an answer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
-    /// No JSON of pods.
+    /// Not a JSON pod list.
     #[error("this is no list of pods: {0}; ask the API server for /api/v1/pods or a kubelet for /pods")]
-    Form(String),
-    /// The server says why.
+    Format(String),
+    /// The server reported an error.
     #[error("Kubernetes says: {0}")]
-    Told(String),
+    Reported(String),
 }
 
-/// One part of a list, and how to ask for the next (`continue`).
+/// One page of a list, and the `continue` token of the next page.
 ///
 /// # Errors
 /// [`KubernetesError`].
@@ -33,63 +33,65 @@ pub fn page(json: &[u8]) -> Result<(Vec<Pod>, Option<String>), KubernetesError> 
     pod::page(json)
 }
 
-/// Jobs of a whole list. Devices are told as agents know them, if they do.
-pub fn jobs(pods: &[Pod], cluster: &str, agents: &Agents) -> List {
-    let mut of: BTreeMap<String, Vec<(owner::Owner, pod::Life, &Pod)>> = BTreeMap::new();
-    let mut odd = Vec::new();
+/// Jobs of a complete list, and pods that cannot be parsed. Devices get the agents' names if `agents` knows them.
+pub fn jobs(pods: &[Pod], cluster: &str, agents: &HostNames) -> JobList {
+    let mut by_id: BTreeMap<String, Vec<(owner::Owner, pod::Lifetime, &Pod)>> = BTreeMap::new();
+    let mut unparsed = Vec::new();
     for pod in pods {
-        let Some(owner) = owner::of(pod) else { continue };
-        match pod.life() {
-            Some(Ok(life)) => of.entry(owner.id(pod)).or_default().push((owner, life, pod)),
-            // It waits.
+        let Some(owner) = owner::find(pod) else { continue };
+        match pod.lifetime() {
+            Some(Ok(lifetime)) => by_id.entry(owner.id(pod)).or_default().push((owner, lifetime, pod)),
+            // The pod waits.
             None => {}
-            Some(Err(why)) => odd.push((pod.name(), why)),
+            Some(Err(why)) => unparsed.push((pod.name(), why)),
         }
     }
-    let listed = of.into_iter().map(|(id, mut pods)| {
-        pods.sort_by_key(|(_, life, _)| life.start_ns);
+    let listed = by_id.into_iter().map(|(id, mut pods)| {
+        pods.sort_by_key(|(_, lifetime, _)| lifetime.start_ns);
         let run = last_run(&pods);
-        Listed { key: Key { cluster: cluster.to_owned(), id }, facts: facts(run, agents) }
+        ListedJob { key: JobKey { cluster: cluster.to_owned(), id }, record: record(run, agents) }
     });
-    (listed.collect(), odd)
+    (listed.collect(), unparsed)
 }
 
-/// The pods that are of the last run, of pods by their start.
-fn last_run<'a, 'p>(pods: &'a [(owner::Owner, pod::Life, &'p Pod)]) -> &'a [(owner::Owner, pod::Life, &'p Pod)] {
+/// Pods of the last run; `pods` are sorted by start.
+fn last_run<'a, 'p>(
+    pods: &'a [(owner::Owner, pod::Lifetime, &'p Pod)],
+) -> &'a [(owner::Owner, pod::Lifetime, &'p Pod)] {
     let (mut from, mut over) = (0, i64::MIN);
-    for (n, (_, life, pod)) in pods.iter().enumerate() {
-        let again = n > 0 && pod.owner_uid() != pods[n - 1].2.owner_uid();
-        // Another object of the same name, or the same long after.
-        let apart = life.start_ns >= if again { over } else { over.saturating_add(RETRY_NS) };
-        if n > 0 && apart {
+    for (n, (_, lifetime, pod)) in pods.iter().enumerate() {
+        let new_object = n > 0 && pod.owner_uid() != pods[n - 1].2.owner_uid();
+        // Another object of the same name, or a start long after the last end.
+        let separate = lifetime.start_ns >= if new_object { over } else { over.saturating_add(RETRY_NS) };
+        if n > 0 && separate {
             (from, over) = (n, i64::MIN);
         }
-        over = over.max(life.end_ns.unwrap_or(i64::MAX));
+        over = over.max(lifetime.end_ns.unwrap_or(i64::MAX));
     }
     &pods[from..]
 }
 
-fn facts(run: &[(owner::Owner, pod::Life, &Pod)], agents: &Agents) -> Facts {
-    let mut facts = Facts::default();
-    for (owner, life, pod) in run {
-        facts.start_ns = facts.start_ns.into_iter().chain([life.start_ns]).min();
-        facts.user = facts.user.or_else(|| pod.user());
-        facts.name.get_or_insert_with(|| owner.name.clone());
-        facts.labels.extend(pod.told_labels());
-        facts.labels.insert("kind".to_owned(), owner.kind.clone());
-        facts.labels.extend(owner.cron.clone().map(|cron| ("cronjob".to_owned(), cron)));
-        facts.aliases.push(pod.uid().to_owned());
+fn record(run: &[(owner::Owner, pod::Lifetime, &Pod)], agents: &HostNames) -> JobRecord {
+    let mut record = JobRecord::default();
+    for (owner, lifetime, pod) in run {
+        record.start_ns = record.start_ns.into_iter().chain([lifetime.start_ns]).min();
+        record.user = record.user.or_else(|| pod.user());
+        record.name.get_or_insert_with(|| owner.name.clone());
+        record.labels.extend(pod.job_labels());
+        record.labels.insert("kind".to_owned(), owner.kind.clone());
+        record.labels.extend(owner.cron.clone().map(|cron| ("cronjob".to_owned(), cron)));
+        record.aliases.push(pod.uid().to_owned());
         let Some(node) = pod.node() else { continue };
-        let place: &mut Place = facts.hosts.entry(node.to_owned()).or_default();
+        let allocation: &mut HostAllocation = record.hosts.entry(node.to_owned()).or_default();
         for names in pod.devices() {
             let known = names.iter().find_map(|n| agents.device(agents.host(node), n).map(str::to_owned));
             let device = known.unwrap_or_else(|| names[0].clone());
-            if !place.devices.contains(&device) {
-                place.devices.push(device);
+            if !allocation.devices.contains(&device) {
+                allocation.devices.push(device);
             }
         }
     }
-    let ends: Option<Vec<i64>> = run.iter().map(|(_, life, _)| life.end_ns).collect();
-    facts.end_ns = ends.and_then(|ends| ends.into_iter().max());
-    facts
+    let ends: Option<Vec<i64>> = run.iter().map(|(_, lifetime, _)| lifetime.end_ns).collect();
+    record.end_ns = ends.and_then(|ends| ends.into_iter().max());
+    record
 }

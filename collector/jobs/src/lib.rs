@@ -1,30 +1,50 @@
-//! Which job ran where: what each source says of a job, merged into one view, and kept in `sled`. The collector's HTTP
-//! interface, its directory of files, its questions to Slurm and Kubernetes and what agents see are sources; attribution
-//! and reports read the view. No clock and no network here.
+//! Which job ran where. Sources (the HTTP API, job files, Slurm, Kubernetes, agents) report records of a job; the
+//! [`Registry`] stores them and merges them into one [`Job`]. Attribution and reports read that view. This crate uses no
+//! clock and no network.
+//!
+//! ```
+//! use fabriclens_jobs::{JobKey, JobRecord, Registry, Source};
+//!
+//! let dir = tempfile::tempdir()?;
+//! let registry = Registry::open(sled::open(dir.path())?.open_tree("jobs")?)?;
+//! let key = JobKey { cluster: String::new(), id: "4711".into() };
+//! let record = JobRecord {
+//!     user: Some("ann".into()),
+//!     hosts: [("gpu-01".to_owned(), Default::default())].into(),
+//!     ..JobRecord::default()
+//! };
+//! registry.begin(Source::Http, &key, record, 1_000_000_000)?;
+//! registry.end(Source::Http, &key, 61_000_000_000)?;
+//!
+//! let job = registry.find(&key)?;
+//! assert_eq!((job.user.as_str(), job.start_ns, job.end_ns), ("ann", 1_000_000_000, Some(61_000_000_000)));
+//! assert!(job.hosts.contains_key("gpu-01"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
-mod agents;
-mod differ;
-mod facts;
+mod disagreements;
+mod end_detector;
+mod host_names;
+mod job_list;
 pub mod kubernetes;
-mod listed;
 mod observe;
 mod occupancy;
+mod record;
 mod registry;
+mod sighting;
 pub mod slurm;
 mod view;
-mod watch;
 
-pub use agents::Agents;
+pub use end_detector::{AgentScan, EndDetector, LastSeen};
 pub use fabriclens_model::hostlist;
-pub use facts::{Facts, FactsError, Key, Place, Source};
-pub use listed::{List, Listed, Odd};
-pub use observe::{Observed, Seen};
-pub use occupancy::{Grade, Occupancy, overlap_ns};
+pub use host_names::HostNames;
+pub use job_list::{JobList, ListedJob, Unparsed};
+pub use occupancy::{Attribution, Occupancy, overlap_ns};
+pub use record::{HostAllocation, JobKey, JobRecord, RecordError, Source};
 pub use registry::{Filter, Registry, RegistryError};
+pub use sighting::{OpenRun, SeenJob, Sighting};
 pub use view::Job;
 
-pub use watch::{LastSeen, Look, Sighting, Watch};
-
-/// Nanoseconds of a second.
+/// One second in nanoseconds.
 pub(crate) const SECOND: i64 = 1_000_000_000;

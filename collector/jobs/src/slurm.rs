@@ -1,17 +1,17 @@
-//! What Slurm says of its jobs, in any of its forms: JSON of `squeue`, `sacct` and `slurmrestd` (numbers became objects
-//! that may be unset, states lists), or the text of `scontrol show job`.
+//! Parses Slurm's job lists: JSON of `squeue`, `sacct` and `slurmrestd` (whose numbers became objects that may be
+//! unset, and whose states became lists), or the text of `scontrol show job`.
 
 mod json;
 mod text;
 
-use crate::facts::{Facts, Key, Place};
 use crate::hostlist::{self, HostlistError};
-use crate::listed::{List, Listed};
+use crate::job_list::{JobList, ListedJob};
+use crate::record::{HostAllocation, JobKey, JobRecord};
 
-/// States of a job that has its hosts.
-const RUNS: [&str; 7] = ["RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"];
-/// States of one that waits; all others are ends.
-const WAITS: [&str; 10] = [
+/// States of a job that holds its hosts.
+const RUNNING: [&str; 7] = ["RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"];
+/// States of a waiting job; all other states are final.
+const WAITING: [&str; 10] = [
     "PENDING",
     "CONFIGURING",
     "REQUEUED",
@@ -23,10 +23,10 @@ const WAITS: [&str; 10] = [
     "LAUNCH_FAILED",
     "RECONFIG_FAIL",
 ];
-/// What stands for no hosts, no account and the like.
+/// Values that mean none.
 const NONE: [&str; 4] = ["", "(null)", "None assigned", "N/A"];
 
-/// Why nothing can be learned of an answer.
+/// Why an answer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SlurmError {
     /// Neither JSON nor text of jobs.
@@ -34,36 +34,36 @@ pub enum SlurmError {
         "Slurm's answer is no list of jobs: {0}; ask by `squeue --json --states=all` (Slurm 21.08 or later), \
          `scontrol show job` or slurmrestd's …/jobs"
     )]
-    Form(String),
-    /// Slurm says why.
+    Format(String),
+    /// Slurm reported an error.
     #[error("Slurm says: {0}")]
-    Told(String),
+    Reported(String),
 }
 
-/// Jobs of an answer, and single ones that are not understood. `cluster` is used where Slurm names none.
+/// Jobs of an answer, and jobs that cannot be parsed. `cluster` is used if Slurm names none.
 ///
 /// # Errors
 /// [`SlurmError`].
-pub fn jobs(answer: &[u8], cluster: &str) -> Result<List, SlurmError> {
+pub fn jobs(answer: &[u8], cluster: &str) -> Result<JobList, SlurmError> {
     let rows = if answer.trim_ascii_start().starts_with(b"{") { json::rows(answer)? } else { text::rows(answer)? };
-    let (mut listed, mut odd) = (Vec::new(), Vec::new());
+    let (mut listed, mut unparsed) = (Vec::new(), Vec::new());
     for row in rows {
         match row.listed(cluster) {
             Ok(some) => listed.extend(some),
-            Err(e) => odd.push((row.number.to_string(), e.to_string())),
+            Err(e) => unparsed.push((row.number.to_string(), e.to_string())),
         }
     }
-    Ok((listed, odd))
+    Ok((listed, unparsed))
 }
 
-/// A job in any form.
+/// A job in any of the formats.
 #[derive(Default)]
 struct Row {
-    /// Its own, whatever it is a part of.
+    /// Its own job id, also for array tasks and parts of heterogeneous jobs.
     number: i64,
-    /// Array and task.
+    /// Array job id and task id.
     array: Option<(i64, i64)>,
-    /// First of the parts, and which part this is.
+    /// Id of the first part, and offset of this part.
     het: Option<(i64, i64)>,
     states: Vec<String>,
     /// Unix nanoseconds.
@@ -82,32 +82,32 @@ impl Row {
         self.states.iter().any(|s| of.contains(&s.as_str()))
     }
 
-    fn listed(&self, cluster: &str) -> Result<Option<Listed>, HostlistError> {
-        let told = |text: &str| Some(text.to_owned()).filter(|t| !NONE.contains(&t.as_str()));
-        // Without hosts it was cancelled while it waited.
-        let (Some(start), Some(nodes), false) = (self.start, told(&self.nodes), self.is_any(&WAITS)) else {
+    fn listed(&self, cluster: &str) -> Result<Option<ListedJob>, HostlistError> {
+        let present = |text: &str| Some(text.to_owned()).filter(|t| !NONE.contains(&t.as_str()));
+        // A job without hosts was canceled while it waited.
+        let (Some(start), Some(nodes), false) = (self.start, present(&self.nodes), self.is_any(&WAITING)) else {
             return Ok(None);
         };
-        // While it runs, its end is only the limit of its time.
-        let end = if self.is_any(&RUNS) { None } else { Some(self.end.unwrap_or(start).max(start)) };
-        let labels = [("partition", told(&self.partition)), ("account", told(&self.account))];
+        // While a job runs, its end time is only its time limit.
+        let end = if self.is_any(&RUNNING) { None } else { Some(self.end.unwrap_or(start).max(start)) };
+        let labels = [("partition", present(&self.partition)), ("account", present(&self.account))];
         let id = self.id();
         let own = self.number.to_string();
-        let facts = Facts {
-            user: told(&self.user),
-            name: told(&self.name),
+        let record = JobRecord {
+            user: present(&self.user),
+            name: present(&self.name),
             labels: labels.into_iter().filter_map(|(n, v)| Some((n.to_owned(), v?))).collect(),
-            // Control groups and SLURM_JOB_ID have the own number.
+            // Control groups and SLURM_JOB_ID carry the job's own number.
             aliases: if own == id { Vec::new() } else { vec![own] },
             start_ns: Some(start),
             end_ns: end,
-            hosts: hostlist::expand(&nodes)?.into_iter().map(|h| (h, Place::default())).collect(),
+            hosts: hostlist::expand(&nodes)?.into_iter().map(|h| (h, HostAllocation::default())).collect(),
         };
-        let cluster = told(&self.cluster).unwrap_or_else(|| cluster.to_owned());
-        Ok(Some(Listed { key: Key { cluster, id }, facts }))
+        let cluster = present(&self.cluster).unwrap_or_else(|| cluster.to_owned());
+        Ok(Some(ListedJob { key: JobKey { cluster, id }, record }))
     }
 
-    /// As `squeue` prints it.
+    /// The id as `squeue` prints it.
     fn id(&self) -> String {
         match (self.array, self.het) {
             (Some((array, task)), _) => format!("{array}_{task}"),

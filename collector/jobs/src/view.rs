@@ -1,56 +1,60 @@
-//! One view of a job from all that is said of it.
+//! One view of a job, merged from the records of all sources.
 
-use crate::agents::Agents;
-use crate::differ;
-use crate::facts::{Facts, Key, Place, Source};
+use crate::SECOND;
+use crate::disagreements;
+use crate::host_names::HostNames;
+use crate::record::{HostAllocation, JobKey, JobRecord, Source};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-const SECOND_NS: i64 = 1_000_000_000;
-
-/// A run of a job, as far as it is known.
+/// A run of a job, merged from all sources.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// `""` where there is one cluster.
+    /// `""` in a single-cluster setup.
     pub cluster: String,
-    /// The scheduler's.
+    /// The scheduler's id.
     pub id: String,
-    /// Which run under this id, from 1: a requeued job runs again, and schedulers give numbers again.
+    /// Number of the run under this id, from 1: requeued jobs run again, and schedulers reuse ids.
     pub run: u32,
-    /// Whose; `""` if nobody says.
+    /// Owner; `""` if unknown.
     pub user: String,
-    /// What its owner calls it; `""` if nobody says.
+    /// Display name; `""` if unknown.
     pub name: String,
     /// Partition, account, namespace and the like.
     pub labels: BTreeMap<String, String>,
-    /// Other names that hosts know it by, such as the number of an array's task and the UIDs of pods; sorted.
+    /// Other ids that hosts have for it, such as the number of an array task and the UIDs of pods; sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
     /// Unix nanoseconds.
     pub start_ns: i64,
-    /// Unix nanoseconds; `None`: it runs.
+    /// Unix nanoseconds; `None` while it runs.
     pub end_ns: Option<i64>,
-    /// By host.
-    pub hosts: BTreeMap<String, Place>,
-    /// Who said something of it.
+    /// Allocation by the agent's name of the host.
+    pub hosts: BTreeMap<String, HostAllocation>,
+    /// Sources with a record of it.
     pub sources: Vec<Source>,
-    /// Where they differ, in words.
+    /// Differences between sources, as text.
     pub disagreements: Vec<String>,
 }
 
 impl Job {
-    /// Its name in all sources.
-    pub fn key(&self) -> Key {
-        Key { cluster: self.cluster.clone(), id: self.id.clone() }
+    /// Its identity.
+    pub fn key(&self) -> JobKey {
+        JobKey { cluster: self.cluster.clone(), id: self.id.clone() }
     }
 
-    /// Of what was said; the earliest start counts, the hosts of all, and of names the later source's.
-    pub fn of(key: &Key, run: u32, said: &BTreeMap<Source, Facts>) -> Self {
-        Self::among(key, run, said, &Agents::default())
+    /// Merges records: the earliest start, the hosts of all, and of names the later source's.
+    pub fn from_records(key: &JobKey, run: u32, records: &BTreeMap<Source, JobRecord>) -> Self {
+        Self::with_host_names(key, run, records, &HostNames::default())
     }
 
-    /// The same, with hosts and devices as these agents call them.
-    pub(crate) fn among(key: &Key, run: u32, said: &BTreeMap<Source, Facts>, agents: &Agents) -> Self {
+    /// The same, with the agents' names of hosts and devices.
+    pub(crate) fn with_host_names(
+        key: &JobKey,
+        run: u32,
+        records: &BTreeMap<Source, JobRecord>,
+        agents: &HostNames,
+    ) -> Self {
         let mut job = Self {
             cluster: key.cluster.clone(),
             id: key.id.clone(),
@@ -59,63 +63,63 @@ impl Job {
             name: String::new(),
             labels: BTreeMap::new(),
             aliases: Vec::new(),
-            start_ns: start_of(said),
-            end_ns: end_of(said).map(|end| last_seen_in(end, said).unwrap_or(end)),
+            start_ns: run_start(records),
+            end_ns: run_end(records).map(|end| refined_end(end, records).unwrap_or(end)),
             hosts: BTreeMap::new(),
-            sources: said.keys().copied().collect(),
+            sources: records.keys().copied().collect(),
             disagreements: Vec::new(),
         };
         let mut aliases = BTreeSet::new();
-        for facts in said.values() {
-            facts.user.iter().for_each(|user| job.user.clone_from(user));
-            facts.name.iter().for_each(|name| job.name.clone_from(name));
-            job.labels.extend(facts.labels.clone());
-            aliases.extend(facts.aliases.iter().filter(|alias| **alias != key.id).cloned());
-            for (told, place) in &facts.hosts {
-                let host = agents.host(told);
-                let there = job.hosts.entry(host.to_owned()).or_default();
-                for told in &place.devices {
-                    let device = agents.device(host, told).unwrap_or(told);
-                    if !there.devices.iter().any(|d| d == device) {
-                        there.devices.push(device.to_owned());
+        for record in records.values() {
+            record.user.iter().for_each(|user| job.user.clone_from(user));
+            record.name.iter().for_each(|name| job.name.clone_from(name));
+            job.labels.extend(record.labels.clone());
+            aliases.extend(record.aliases.iter().filter(|alias| **alias != key.id).cloned());
+            for (name, allocation) in &record.hosts {
+                let host = agents.host(name);
+                let merged = job.hosts.entry(host.to_owned()).or_default();
+                for name in &allocation.devices {
+                    let device = agents.device(host, name).unwrap_or(name);
+                    if !merged.devices.iter().any(|d| d == device) {
+                        merged.devices.push(device.to_owned());
                     }
                 }
-                let pids = &mut there.pids;
-                pids.extend(place.pids.iter().filter(|p| !pids.contains(p)).copied().collect::<Vec<_>>());
+                let pids = &mut merged.pids;
+                pids.extend(allocation.pids.iter().filter(|p| !pids.contains(p)).copied().collect::<Vec<_>>());
             }
         }
         job.aliases = aliases.into_iter().collect();
-        job.disagreements = differ::disagreements(said, agents);
+        job.disagreements = disagreements::disagreements(records, agents);
         job
     }
 
-    /// Whether it has this name, or hosts know it by it.
-    pub fn is_called(&self, name: &str) -> bool {
+    /// Whether this is its id or an alias.
+    pub fn has_name(&self, name: &str) -> bool {
         self.id == name || self.aliases.binary_search_by(|alias| alias.as_str().cmp(name)).is_ok()
     }
 
-    /// Whether it ran at a time, Unix nanoseconds.
+    /// Whether it ran at this time, Unix nanoseconds.
     pub fn ran_at(&self, ns: i64) -> bool {
         self.start_ns <= ns && self.end_ns.is_none_or(|end| ns < end)
     }
 }
 
-/// When a run began, Unix nanoseconds.
-pub(crate) fn start_of(said: &BTreeMap<Source, Facts>) -> i64 {
-    said.values().filter_map(|f| f.start_ns).min().unwrap_or(0)
+/// Earliest start in Unix nanoseconds; 0 if unknown.
+pub(crate) fn run_start(records: &BTreeMap<Source, JobRecord>) -> i64 {
+    records.values().filter_map(|f| f.start_ns).min().unwrap_or(0)
 }
 
-/// When a run was over, Unix nanoseconds: the earliest end; `None`: it runs. Processes may be gone for a while and come
-/// back, so what agents see ends no job that a scheduler keeps.
-pub(crate) fn end_of(said: &BTreeMap<Source, Facts>) -> Option<i64> {
-    let asked = said.keys().any(|source| source.is_asked());
-    said.iter().filter(|(source, _)| !asked || **source != Source::Agent).filter_map(|(_, f)| f.end_ns).min()
+/// Earliest end in Unix nanoseconds; `None` while it runs. Processes may vanish and return, so the agents' record ends
+/// no job that a scheduler lists.
+pub(crate) fn run_end(records: &BTreeMap<Source, JobRecord>) -> Option<i64> {
+    let polled = records.keys().any(|source| source.is_polled());
+    records.iter().filter(|(source, _)| !polled || **source != Source::Agent).filter_map(|(_, f)| f.end_ns).min()
 }
 
-/// A scheduler cuts an end to whole seconds: when agents last saw the job, if that was in the second that it began with.
-fn last_seen_in(end: i64, said: &BTreeMap<Source, Facts>) -> Option<i64> {
-    let seen = said.get(&Source::Agent)?.end_ns?;
-    (end % SECOND_NS == 0 && (end..=end.saturating_add(SECOND_NS)).contains(&seen)).then_some(seen)
+/// A scheduler truncates the end to whole seconds. Returns the agents' last sighting if it lies within that second.
+fn refined_end(end: i64, records: &BTreeMap<Source, JobRecord>) -> Option<i64> {
+    let seen = records.get(&Source::Agent)?.end_ns?;
+    (end % SECOND == 0 && (end..=end.saturating_add(SECOND)).contains(&seen)).then_some(seen)
 }
 
 #[cfg(test)]
@@ -123,15 +127,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_second_of_a_job_is_its_own_where_agents_saw_it() {
+    fn agents_refine_the_last_second() {
         let end = |slurm: i64, agent: i64| {
-            let ended = |end_ns| Facts { end_ns: Some(end_ns), ..Facts::default() };
-            let said = BTreeMap::from([(Source::Agent, ended(agent)), (Source::Slurm, ended(slurm))]);
-            Job::of(&Key { cluster: String::new(), id: "1".into() }, 1, &said).end_ns
+            let ended = |end_ns| JobRecord { end_ns: Some(end_ns), ..JobRecord::default() };
+            let records = BTreeMap::from([(Source::Agent, ended(agent)), (Source::Slurm, ended(slurm))]);
+            Job::from_records(&JobKey { cluster: String::new(), id: "1".into() }, 1, &records).end_ns
         };
         assert_eq!(end(7_000_000_000, 7_600_000_000), Some(7_600_000_000));
-        assert_eq!(end(7_000_000_000, 8_100_000_000), Some(7_000_000_000), "a process that stayed behind is no job");
+        assert_eq!(
+            end(7_000_000_000, 8_100_000_000),
+            Some(7_000_000_000),
+            "a leftover process does not extend the job"
+        );
         assert_eq!(end(7_000_000_000, 6_900_000_000), Some(7_000_000_000));
-        assert_eq!(end(7_000_000_001, 7_600_000_000), Some(7_000_000_001), "told to the nanosecond, and so believed");
+        assert_eq!(end(7_000_000_001, 7_600_000_000), Some(7_000_000_001), "exact end time");
     }
 }

@@ -1,7 +1,7 @@
 //! What a report takes: a job of HOSTS hosts with 8 ports of 19 series each, for HOURS, one sample each SECONDS, over a
 //! store on disk; a fourth argument is a file for the page. `cargo xtask bench report` runs it for several sizes.
 
-use fabriclens_jobs::{Facts, Job, Key, Place, Source};
+use fabriclens_jobs::{HostAllocation, Job, JobKey, JobRecord, Source};
 use fabriclens_model::{Labels, Layout};
 use fabriclens_promql::{CancelToken, Engine};
 use fabriclens_report::{Input, build, html, json, markdown};
@@ -120,16 +120,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(dir.path(), Options { retention: None, clock, ..Options::default() })?;
     fill(&store, hosts, end, interval)?;
     let samples = store.stats().block_samples;
-    let facts = Facts {
+    let record = JobRecord {
         user: Some("ann".into()),
         name: Some("pretrain".into()),
         start_ns: Some(BEGIN * 1_000_000),
         end_ns: Some(end * 1_000_000),
-        hosts: (0..hosts).map(|h| (format!("gpu-{h:04}"), Place::default())).collect(),
-        ..Facts::default()
+        hosts: (0..hosts).map(|h| (format!("gpu-{h:04}"), HostAllocation::default())).collect(),
+        ..JobRecord::default()
     };
-    let key = Key { cluster: String::new(), id: "4711".into() };
-    let job = Job::of(&key, 1, &[(Source::Slurm, facts)].into());
+    let key = JobKey { cluster: String::new(), id: "4711".into() };
+    let job = Job::from_records(&key, 1, &[(Source::Slurm, record)].into());
     for what in ["first", "again", "again"] {
         let (began, before) = (Instant::now(), processor()?);
         let input = Input {

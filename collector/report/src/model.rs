@@ -5,7 +5,7 @@ mod evidence;
 
 pub use cost::{Cost, Slowed, Why};
 pub use evidence::{Finding, Health, Neighbour, Over, Pair, Pattern, Peers, Quality, Shares, Transport};
-use fabriclens_jobs::Grade as Surely;
+use fabriclens_jobs::Attribution as Surely;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

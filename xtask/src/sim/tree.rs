@@ -183,7 +183,7 @@ impl HostTree {
         for dir in [&bridge, &pci] {
             link.iter().try_for_each(|(f, v)| put(&dir.join(f), v))?;
         }
-        let facts = [
+        let record = [
             ("vendor", "0x15b3"),
             ("device", "0x1021"),
             ("numa_node", if rail < RAILS / 2 { "0" } else { "1" }),
@@ -192,7 +192,7 @@ impl HostTree {
             ("aer_dev_nonfatal", "CmpltTO 0\nTOTAL_ERR_NONFATAL 0"),
             ("aer_dev_fatal", "DLP 0\nTOTAL_ERR_FATAL 0"),
         ];
-        facts.iter().try_for_each(|(f, v)| put(&pci.join(f), v))?;
+        record.iter().try_for_each(|(f, v)| put(&pci.join(f), v))?;
         let net = pci.join("net").join(&netdev);
         for (f, v) in [
             ("operstate", "up"),

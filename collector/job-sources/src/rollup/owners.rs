@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use fabriclens_jobs::{Grade, Job, Occupancy};
+use fabriclens_jobs::{Attribution, Job, Occupancy};
 use fabriclens_model::Labels;
 use fabriclens_promql::Sample;
 
@@ -24,7 +24,7 @@ pub(super) struct Owners<'a> {
 impl<'a> Owners<'a> {
     /// `processes` are samples of `fabric_job_processes`, `ports` those of `fabric_port_info` that have a rail.
     pub(super) fn new(jobs: &'a [Job], processes: &[Sample], ports: &[Sample]) -> Self {
-        let on = Occupancy::of(jobs);
+        let on = Occupancy::new(jobs);
         let (mut cgroups, mut seen) = (HashMap::new(), std::collections::HashSet::new());
         for s in processes {
             let l = |name| s.labels.get(name);
@@ -43,7 +43,7 @@ impl<'a> Owners<'a> {
     }
 
     /// The jobs to which a value with these labels belongs, and how surely.
-    pub(super) fn of(&self, by: By, labels: &Labels) -> (Grade, Vec<usize>) {
+    pub(super) fn of(&self, by: By, labels: &Labels) -> (Attribution, Vec<usize>) {
         let host = labels.get("host");
         match by {
             By::Port => {
@@ -53,7 +53,7 @@ impl<'a> Owners<'a> {
             By::Host => (self.on.host(host), self.on.on_host(host).collect()),
             By::Cgroup => {
                 if let Some(job) = self.cgroups.get(&(host.to_owned(), labels.get("cgroup").to_owned())) {
-                    return (Grade::PerProcess, vec![*job]);
+                    return (Attribution::PerProcess, vec![*job]);
                 }
                 // What is outside the groups of a job that is seen is somebody else's.
                 let unseen = |job: &usize| !self.seen.contains(&(host.to_owned(), *job));
@@ -73,5 +73,5 @@ impl<'a> Owners<'a> {
 /// Whether what an agent sees is this job: an array's task has a number of its own beside the name that it is listed by.
 fn is(job: &Job, cluster: &str, number: &str, task: &str) -> bool {
     let same_cluster = cluster.is_empty() || job.cluster.is_empty() || cluster == job.cluster;
-    same_cluster && (job.is_called(task) || job.is_called(number))
+    same_cluster && (job.has_name(task) || job.has_name(number))
 }

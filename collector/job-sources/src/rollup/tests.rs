@@ -3,7 +3,7 @@
 use super::*;
 use fabriclens_config::Config;
 use fabriclens_core::telemetry::Telemetry;
-use fabriclens_jobs::{Facts, Key, Place, Source};
+use fabriclens_jobs::{HostAllocation, JobKey, JobRecord, Source};
 use fabriclens_store::Options;
 use fabriclens_store::RowGroup;
 
@@ -33,13 +33,14 @@ impl Lab {
     }
 
     fn tell(&self, rollup: &Rollup, id: &str, start_s: i64, hosts: &[(&str, &[&str])]) {
-        let place = |devices: &[&str]| Place { devices: devices.iter().map(|d| (*d).into()).collect(), pids: vec![] };
-        let facts = Facts {
+        let place =
+            |devices: &[&str]| HostAllocation { devices: devices.iter().map(|d| (*d).into()).collect(), pids: vec![] };
+        let record = JobRecord {
             start_ns: Some((self.begin + start_s * 1000) * 1_000_000),
             hosts: hosts.iter().map(|(h, d)| ((*h).to_owned(), place(d))).collect(),
-            ..Facts::default()
+            ..JobRecord::default()
         };
-        rollup.jobs.registry.begin(Source::Http, &key(id), facts, 0).unwrap();
+        rollup.jobs.registry.begin(Source::Http, &key(id), record, 0).unwrap();
     }
 
     /// A counter of ports: a sample each five seconds.
@@ -74,8 +75,8 @@ impl Lab {
     }
 }
 
-fn key(id: &str) -> Key {
-    Key { cluster: String::new(), id: id.into() }
+fn key(id: &str) -> JobKey {
+    JobKey { cluster: String::new(), id: id.into() }
 }
 
 fn is(found: &[(String, f64)], want: &[(&str, f64)]) {

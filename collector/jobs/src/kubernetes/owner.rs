@@ -1,9 +1,9 @@
-//! Whose job a pod is of. The list of pods has only their first owner, so labels tell of those above it.
+//! Finds the top-level owner of a pod. The pod list names only the direct owner; labels name those above.
 
 use super::pod::Pod;
 
-/// Labels with the name of what a pod belongs to in the end, and its kind; `""`: the kind of its owner. What stands
-/// higher comes first: a JobSet's pods have a Job's labels too.
+/// Labels with the name of a top-level owner, and its kind (`""`: the kind of the direct owner). Higher owners come
+/// first: the pods of a JobSet have the labels of a Job too.
 const LABELS: [(&str, &str); 7] = [
     ("ray.io/originated-from-cr-name", "RayJob"),
     ("ray.io/cluster", "RayCluster"),
@@ -13,7 +13,8 @@ const LABELS: [(&str, &str); 7] = [
     ("volcano.sh/job-name", "VolcanoJob"),
     ("job-name", "Job"),
 ];
-/// Kinds by the name of their operator, where the owner has another: a launcher of MPI is a Job.
+/// Kind by prefix of the Kubeflow operator's name, for pods whose direct owner has another kind: an MPI launcher is a
+/// Job.
 const OPERATORS: [(&str, &str); 6] = [
     ("mpi", "MPIJob"),
     ("pytorch", "PyTorchJob"),
@@ -23,11 +24,11 @@ const OPERATORS: [(&str, &str); 6] = [
     ("jax", "JAXJob"),
 ];
 
-/// What a pod belongs to in the end.
+/// Top-level owner of a pod.
 pub(super) struct Owner {
     pub(super) kind: String,
     pub(super) name: String,
-    /// The CronJob that made it.
+    /// The CronJob that created it.
     pub(super) cron: Option<String>,
 }
 
@@ -36,14 +37,14 @@ impl Owner {
         Self { kind: kind.to_owned(), name: name.to_owned(), cron: None }
     }
 
-    /// As one would ask `kubectl` for it: `ml/pytorchjob/llama`.
+    /// In the form of a `kubectl` argument with namespace: `ml/pytorchjob/llama`.
     pub(super) fn id(&self, pod: &Pod) -> String {
         format!("{}/{}/{}", pod.namespace(), self.kind.to_lowercase(), self.name)
     }
 }
 
-/// `None`: the pod is the machine's or a service's, of no job.
-pub(super) fn of(pod: &Pod) -> Option<Owner> {
+/// `None` for pods of the node or of a service, which belong to no job.
+pub(super) fn find(pod: &Pod) -> Option<Owner> {
     let owner = pod.owner();
     if pod.is_static() || owner.is_some_and(|o| o.kind == "DaemonSet" || o.kind == "Node") {
         return None;
@@ -54,7 +55,7 @@ pub(super) fn of(pod: &Pod) -> Option<Owner> {
     }
     match owner {
         None => Some(Owner::new("Pod", pod.plain_name())),
-        // Services: whoever talks over RDMA matters to the fabric, all others would be noise.
+        // A service: of interest to the fabric only if it uses RDMA.
         Some(set) if set.kind == "ReplicaSet" => {
             let hash = pod.label("pod-template-hash").map(|hash| format!("-{hash}")).unwrap_or_default();
             let name = set.name.strip_suffix(&hash).unwrap_or(&set.name);
@@ -64,7 +65,7 @@ pub(super) fn of(pod: &Pod) -> Option<Owner> {
     }
 }
 
-/// Which kind of Kubeflow's.
+/// Kind of a Kubeflow job.
 fn kubeflow(pod: &Pod) -> &str {
     let of_owner = pod.owner().map(|o| o.kind.as_str()).filter(|kind| kind.ends_with("Job") && *kind != "Job");
     let operator = pod.label("training.kubeflow.org/operator-name").unwrap_or_default();
@@ -72,7 +73,7 @@ fn kubeflow(pod: &Pod) -> &str {
     of_owner.or_else(of_operator).unwrap_or("Job")
 }
 
-/// A CronJob's Jobs have its name and the minute.
+/// The name of a CronJob's Job is the CronJob's name and the minute.
 fn cron(kind: &str, name: &str) -> Option<String> {
     let (cron, minute) = name.rsplit_once('-').filter(|_| kind == "Job")?;
     (minute.len() == 8 && minute.bytes().all(|b| b.is_ascii_digit())).then(|| cron.to_owned())

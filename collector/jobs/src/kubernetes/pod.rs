@@ -1,17 +1,17 @@
-//! A pod, as far as jobs need it.
+//! The fields of a pod that jobs need.
 
 use super::KubernetesError;
 use fabriclens_base::time::parse_utc;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Labels and annotations by which people, and tools that start pods for them, say whose a pod is.
+/// Labels and annotations by which people and tools name the user of a pod.
 const USERS: [&str; 7] =
     ["ceems.io/created-by", "hub.jupyter.org/username", "submitted-by", "created-by", "username", "user", "owner"];
-/// Labels that are taken over, and how they are called then.
+/// Labels to copy, and their names in the job's labels.
 const LABELS: [(&str, &str); 2] =
     [("kueue.x-k8s.io/queue-name", "queue"), ("training.kubeflow.org/operator-name", "operator")];
-/// What networks gave the pod, as its JSON; the second is the old spelling.
+/// Annotations with the pod's networks as JSON; the second is the old spelling.
 const NETWORKS: [&str; 2] = ["k8s.v1.cni.cncf.io/network-status", "k8s.v1.cni.cncf.io/networks-status"];
 
 #[derive(Deserialize)]
@@ -31,7 +31,7 @@ struct PageMeta {
     next: String,
 }
 
-/// See the module.
+/// A pod of a list.
 #[derive(Deserialize, Debug)]
 pub struct Pod {
     metadata: Meta,
@@ -58,7 +58,7 @@ struct Meta {
     owner_references: Vec<Reference>,
 }
 
-/// Who made a pod.
+/// Owner reference.
 #[derive(Deserialize, Debug)]
 pub(super) struct Reference {
     pub(super) kind: String,
@@ -117,7 +117,7 @@ struct Span {
     finished_at: Option<String>,
 }
 
-/// Networks' status, of which only devices matter.
+/// Network status of the pod; only its devices matter.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Network {
@@ -138,25 +138,25 @@ struct Pci {
     pf_pci_address: Option<String>,
 }
 
-/// When its containers ran, Unix nanoseconds.
+/// Time in which the containers ran, Unix nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Life {
+pub(super) struct Lifetime {
     pub(super) start_ns: i64,
-    /// `None`: it runs.
+    /// `None` while it runs.
     pub(super) end_ns: Option<i64>,
 }
 
 pub(super) fn page(json: &[u8]) -> Result<(Vec<Pod>, Option<String>), KubernetesError> {
-    let page: Page = serde_json::from_slice(json).map_err(|e| KubernetesError::Form(e.to_string()))?;
+    let page: Page = serde_json::from_slice(json).map_err(|e| KubernetesError::Format(e.to_string()))?;
     match page.items {
         Some(pods) => Ok((pods, Some(page.metadata.next).filter(|next| !next.is_empty()))),
-        None if page.kind == "Status" => Err(KubernetesError::Told(page.message)),
-        None => Err(KubernetesError::Form("it has no items".to_owned())),
+        None if page.kind == "Status" => Err(KubernetesError::Reported(page.message)),
+        None => Err(KubernetesError::Format("it has no items".to_owned())),
     }
 }
 
 impl Pod {
-    /// With its namespace.
+    /// Namespace and name.
     pub(super) fn name(&self) -> String {
         format!("{}/{}", self.metadata.namespace, self.metadata.name)
     }
@@ -181,7 +181,7 @@ impl Pod {
         self.metadata.labels.get(name).map(String::as_str).filter(|v| !v.is_empty())
     }
 
-    /// Made by a kubelet from a file: the machine's own.
+    /// Created by a kubelet from a file: belongs to the node.
     pub(super) fn is_static(&self) -> bool {
         self.metadata.annotations.contains_key("kubernetes.io/config.source")
             && self.metadata.annotations.get("kubernetes.io/config.source").is_none_or(|from| from != "api")
@@ -199,20 +199,20 @@ impl Pod {
 
     pub(super) fn user(&self) -> Option<String> {
         let Meta { labels, annotations, .. } = &self.metadata;
-        let mut said = USERS.iter().filter_map(|key| annotations.get(*key).or(labels.get(*key)));
-        // A controller is nobody.
-        said.find(|user| !user.is_empty() && !user.starts_with("system:")).cloned()
+        let mut users = USERS.iter().filter_map(|key| annotations.get(*key).or(labels.get(*key)));
+        // A controller is not a user.
+        users.find(|user| !user.is_empty() && !user.starts_with("system:")).cloned()
     }
 
-    pub(super) fn told_labels(&self) -> impl Iterator<Item = (String, String)> {
+    pub(super) fn job_labels(&self) -> impl Iterator<Item = (String, String)> {
         let own = LABELS.iter().filter_map(|(key, name)| Some(((*name).to_owned(), self.label(key)?.to_owned())));
         own.chain([("namespace".to_owned(), self.metadata.namespace.clone())]).filter(|(_, v)| !v.is_empty())
     }
 
-    /// Names of each device that its networks gave it: the RDMA device, the virtual function, the card it is of.
+    /// Names of each device that a network gave to the pod: RDMA device, virtual function, physical adapter.
     pub(super) fn devices(&self) -> Vec<Vec<String>> {
         let text = NETWORKS.iter().find_map(|key| self.metadata.annotations.get(*key));
-        // What is no such list tells of no devices.
+        // Anything but such a list means no devices.
         let all: Vec<Network> = text.and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
         let devices = all.into_iter().filter_map(|network| network.device_info);
         let names = devices.filter_map(|d| d.pci.or(d.vdpa)).map(|pci| {
@@ -222,15 +222,15 @@ impl Pod {
         names.filter(|names| !names.is_empty()).collect()
     }
 
-    /// Whether it was given what only RDMA needs.
+    /// Whether it has a resource or device that only RDMA needs.
     pub(super) fn has_rdma(&self) -> bool {
         let asked = self.spec.containers.iter().flat_map(|c| c.resources.limits.keys());
         asked.into_iter().any(|name| ["rdma", "hca", "infiniband", "/roce"].iter().any(|part| name.contains(part)))
             || !self.devices().is_empty()
     }
 
-    /// `None`: it waits. An error is in words.
-    pub(super) fn life(&self) -> Option<Result<Life, String>> {
+    /// `None` while the pod waits. The error is a text.
+    pub(super) fn lifetime(&self) -> Option<Result<Lifetime, String>> {
         let Status { phase, start_time, container_statuses } = &self.status;
         let at = |text: &Option<String>| text.as_deref().and_then(parse_utc);
         let spans =
@@ -239,15 +239,15 @@ impl Pod {
         if !ran {
             return None;
         }
-        // A container that was started again tells its last start only; the pod's is before the first.
+        // A restarted container shows only its last start; the pod's start is before the first.
         let first = container_statuses.iter().all(|c| c.restart_count == 0);
         let began = spans().filter_map(|s| at(&s.started_at)).min().filter(|_| first);
         let Some(start_ns) = began.or_else(|| at(start_time)) else {
-            // One that failed before it began, for instance because its host had no room.
-            return (phase != "Failed").then(|| Err("it tells no start".to_owned()));
+            // A pod that failed before it started, for example because its host had no room.
+            return (phase != "Failed").then(|| Err("it has no start time".to_owned()));
         };
         let over = matches!(phase.as_str(), "Succeeded" | "Failed");
         let end = || spans().filter_map(|s| at(&s.finished_at)).max().or_else(|| at(&self.metadata.deletion_timestamp));
-        Some(Ok(Life { start_ns, end_ns: over.then(|| end().unwrap_or(start_ns).max(start_ns)) }))
+        Some(Ok(Lifetime { start_ns, end_ns: over.then(|| end().unwrap_or(start_ns).max(start_ns)) }))
     }
 }

@@ -1,4 +1,4 @@
-//! JSON: of `squeue`, `sacct` and `slurmrestd`, of Slurm 21.08 and later.
+//! JSON of `squeue`, `sacct` and `slurmrestd`, Slurm 21.08 and later.
 
 use super::{Row, SlurmError};
 use crate::SECOND;
@@ -11,7 +11,7 @@ struct Answer {
     jobs: Vec<Job>,
 }
 
-/// As the controller has it; fields that accounting has otherwise are in [`Account`].
+/// Fields of the controller's form; fields of the accounting form are in [`Account`].
 #[derive(Deserialize)]
 struct Job {
     job_id: i64,
@@ -39,7 +39,7 @@ struct Job {
     accounting: Account,
 }
 
-/// As `sacct` and `slurmdb` have it.
+/// Fields of the form of `sacct` and `slurmdb`.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Account {
@@ -77,7 +77,7 @@ struct Current {
     current: States,
 }
 
-/// A number of any version.
+/// A number in the form of any version.
 #[derive(Deserialize, Default)]
 #[serde(untagged)]
 enum Number {
@@ -93,7 +93,7 @@ enum Number {
     Other(serde::de::IgnoredAny),
 }
 
-/// States of any version.
+/// States in the form of any version.
 #[derive(Deserialize, Default)]
 #[serde(untagged)]
 enum States {
@@ -129,10 +129,10 @@ impl States {
 
 /// Jobs of an answer.
 pub(super) fn rows(json: &[u8]) -> Result<Vec<Row>, SlurmError> {
-    let answer: Answer = serde_json::from_slice(json).map_err(|e| SlurmError::Form(e.to_string()))?;
+    let answer: Answer = serde_json::from_slice(json).map_err(|e| SlurmError::Format(e.to_string()))?;
     if let (true, Some(first)) = (answer.jobs.is_empty(), answer.errors.first()) {
-        let said: Vec<&str> = ["description", "error"].iter().filter_map(|field| first[field].as_str()).collect();
-        return Err(SlurmError::Told(if said.is_empty() { first.to_string() } else { said.join(": ") }));
+        let texts: Vec<&str> = ["description", "error"].iter().filter_map(|field| first[field].as_str()).collect();
+        return Err(SlurmError::Reported(if texts.is_empty() { first.to_string() } else { texts.join(": ") }));
     }
     Ok(answer.jobs.into_iter().map(Job::row).collect())
 }
@@ -168,17 +168,17 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listed::Listed;
+    use crate::job_list::ListedJob;
     use crate::slurm::jobs;
 
-    fn of(json: &str) -> Vec<Listed> {
-        let (jobs, odd) = jobs(json.as_bytes(), "").unwrap();
-        assert_eq!(odd, [] as [(String, String); 0]);
+    fn of(json: &str) -> Vec<ListedJob> {
+        let (jobs, unparsed) = jobs(json.as_bytes(), "").unwrap();
+        assert_eq!(unparsed, [] as [(String, String); 0]);
         jobs
     }
 
     #[test]
-    fn both_forms_of_numbers_and_states_mean_the_same() {
+    fn old_and_new_json_are_equal() {
         let old = r#"{"job_id": 5, "array_job_id": 4, "array_task_id": 1, "het_job_id": 0, "job_state": "RUNNING", "cluster": "lab",
             "start_time": 100, "end_time": 9999, "nodes": "n[1-2]", "user_name": "ann", "name": "sweep", "partition": "p", "account": ""}"#;
         let new = r#"{"job_id": 5, "array_job_id": {"set": true, "infinite": false, "number": 4},
@@ -189,14 +189,14 @@ mod tests {
         let (old, new) = (of(&format!("{{\"jobs\": [{old}]}}")), of(&format!("{{\"jobs\": [{new}], \"errors\": []}}")));
         assert_eq!(old, new);
         assert_eq!((old[0].key.cluster.as_str(), old[0].key.id.as_str()), ("lab", "4_1"));
-        let facts = &old[0].facts;
-        assert_eq!((facts.start_ns, facts.end_ns, facts.user.as_deref()), (Some(100 * SECOND), None, Some("ann")));
-        assert_eq!(facts.hosts.keys().collect::<Vec<_>>(), ["n1", "n2"]);
-        assert_eq!(facts.labels.iter().collect::<Vec<_>>(), [(&"partition".to_owned(), &"p".to_owned())]);
+        let record = &old[0].record;
+        assert_eq!((record.start_ns, record.end_ns, record.user.as_deref()), (Some(100 * SECOND), None, Some("ann")));
+        assert_eq!(record.hosts.keys().collect::<Vec<_>>(), ["n1", "n2"]);
+        assert_eq!(record.labels.iter().collect::<Vec<_>>(), [(&"partition".to_owned(), &"p".to_owned())]);
     }
 
     #[test]
-    fn jobs_that_wait_are_none_and_those_that_are_over_have_an_end() {
+    fn waiting_jobs_are_skipped_and_ended_jobs_end() {
         let job = |id: i64, state: &str, more: &str| {
             format!(
                 r#"{{"job_id": {id}, "job_state": {state}, "nodes": "n1", "start_time": 100, "end_time": 160 {more}}}"#
@@ -216,12 +216,12 @@ mod tests {
             job(7, r#""CANCELLED""#, r#", "array_job_id": 0, "array_task_id": null"#),
         ];
         let listed = of(&format!("{{\"jobs\": [{}]}}", all.join(",")));
-        let ends: Vec<_> = listed.iter().map(|l| (l.key.id.as_str(), l.facts.end_ns.map(|e| e / SECOND))).collect();
+        let ends: Vec<_> = listed.iter().map(|l| (l.key.id.as_str(), l.record.end_ns.map(|e| e / SECOND))).collect();
         assert_eq!(ends, [("2", Some(160)), ("3", None), ("5+0", Some(160)), ("5+1", Some(160)), ("7", Some(160))]);
     }
 
     #[test]
-    fn an_error_is_said_and_one_odd_job_spoils_no_other() {
+    fn errors_show_and_bad_job_spoils_no_other() {
         let why = |json: &str| jobs(json.as_bytes(), "").unwrap_err().to_string();
         assert!(why("slurm_load_jobs error").contains("ask by `squeue --json"));
         assert_eq!(
@@ -232,7 +232,7 @@ mod tests {
         );
         let json = r#"{"jobs": [{"job_id": 1, "job_state": "RUNNING", "nodes": "n[1", "start_time": 1},
             {"job_id": 2, "job_state": "RUNNING", "nodes": "n1", "start_time": 1}]}"#;
-        let (listed, odd) = jobs(json.as_bytes(), "here").unwrap();
-        assert_eq!((listed.len(), listed[0].key.cluster.as_str(), odd[0].0.as_str()), (1, "here", "1"));
+        let (listed, unparsed) = jobs(json.as_bytes(), "here").unwrap();
+        assert_eq!((listed.len(), listed[0].key.cluster.as_str(), unparsed[0].0.as_str()), (1, "here", "1"));
     }
 }

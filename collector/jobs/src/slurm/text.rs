@@ -1,11 +1,11 @@
-//! The text of `scontrol show job`, on one line or several for each job, where `squeue` has no JSON. Its times are local
-//! ones: it is run with `TZ=UTC`.
+//! Text of `scontrol show job`, one or several lines per job, for `squeue` without JSON. It prints local times, so it
+//! must run with `TZ=UTC`.
 
 use super::{Row, SlurmError};
 use crate::SECOND;
 use fabriclens_base::time::parse_utc;
 
-/// What it prints when there is no job.
+/// Printed if there is no job.
 const EMPTY: &str = "No jobs in the system";
 
 /// Jobs of an answer.
@@ -17,16 +17,16 @@ pub(super) fn rows(answer: &[u8]) -> Result<Vec<Row>, SlurmError> {
             (true, _) => rows.push((line, Vec::new())),
             (false, _) if line.trim().is_empty() || line.trim() == EMPTY => {}
             (false, Some((_, more))) => more.push(line),
-            (false, None) => return Err(SlurmError::Form(line.chars().take(80).collect())),
+            (false, None) => return Err(SlurmError::Format(line.chars().take(80).collect())),
         }
     }
     if rows.is_empty() && !text.contains(EMPTY) {
-        return Err(SlurmError::Form("it is empty".to_owned()));
+        return Err(SlurmError::Format("it is empty".to_owned()));
     }
     Ok(rows.into_iter().map(|(first, more)| row(first, &more)).collect())
 }
 
-/// A name may hold anything, so it is cut out first: it is the last of its line, or ends before the user.
+/// A job name may contain anything, so it is cut out first: it extends to the end of its line, or to the user.
 fn row(first: &str, more: &[&str]) -> Row {
     let (before, rest) = first.split_once(" JobName=").unwrap_or((first, ""));
     let (name, after) = match rest.split_once(" UserId=") {
@@ -35,7 +35,7 @@ fn row(first: &str, more: &[&str]) -> Row {
     };
     let all = || before.split_whitespace().chain(after.split_whitespace());
     let words = || all().chain(more.iter().flat_map(|line| line.split_whitespace()));
-    // What users write (command, comment) comes last, so the first counts.
+    // Text that users write (command, comment) comes last, so the first occurrence counts.
     let get = |key: &str| words().find_map(|w| w.split_once('=').filter(|(k, _)| *k == key)).map_or("", |(_, v)| v);
     let number = |key: &str| get(key).parse::<i64>().ok();
     let at = |key: &str| parse_utc(get(key)).or_else(|| number(key)?.checked_mul(SECOND)).filter(|ns| *ns > 0);
@@ -73,31 +73,31 @@ JobId=14 ArrayJobId=14 ArrayTaskId=1-4%1 JobName=waits
 ";
 
     #[test]
-    fn both_layouts_mean_the_same() {
+    fn one_line_and_multi_line_are_equal() {
         let lines = jobs(LINES.as_bytes(), "lab").unwrap();
         let one: String = LINES.replace("\n   ", " ").replace("my job UserId=root(0)", "my job");
-        let (listed, odd) = jobs(one.as_bytes(), "lab").unwrap();
-        assert!(odd.is_empty() && lines.1.is_empty());
+        let (listed, unparsed) = jobs(one.as_bytes(), "lab").unwrap();
+        assert!(unparsed.is_empty() && lines.1.is_empty());
         assert_eq!(lines.0[1], listed[1]);
         let (named, plain) = (&lines.0[0], &listed[0]);
-        assert_eq!(named.facts.name.as_deref(), Some("my job UserId=root(0)"), "a name is no user");
-        assert_eq!((named.facts.user.as_deref(), &named.facts.hosts), (Some("ann"), &plain.facts.hosts));
+        assert_eq!(named.record.name.as_deref(), Some("my job UserId=root(0)"), "UserId= inside a name");
+        assert_eq!((named.record.user.as_deref(), &named.record.hosts), (Some("ann"), &plain.record.hosts));
         assert_eq!((plain.key.cluster.as_str(), plain.key.id.as_str()), ("lab", "10_2"));
-        assert_eq!((plain.facts.aliases.as_slice(), plain.facts.end_ns), (&["12".to_owned()][..], None));
-        assert_eq!(plain.facts.start_ns, Some(1_767_323_045_000_000_000));
-        assert_eq!(plain.facts.hosts.keys().collect::<Vec<_>>(), ["n1", "n2"]);
-        assert_eq!(plain.facts.labels.iter().collect::<Vec<_>>(), [(&"partition".to_owned(), &"gpu".to_owned())]);
+        assert_eq!((plain.record.aliases.as_slice(), plain.record.end_ns), (&["12".to_owned()][..], None));
+        assert_eq!(plain.record.start_ns, Some(1_767_323_045_000_000_000));
+        assert_eq!(plain.record.hosts.keys().collect::<Vec<_>>(), ["n1", "n2"]);
+        assert_eq!(plain.record.labels.iter().collect::<Vec<_>>(), [(&"partition".to_owned(), &"gpu".to_owned())]);
         let het = &listed[1];
-        assert_eq!((het.key.id.as_str(), het.facts.aliases.as_slice()), ("13+0", &["13".to_owned()][..]));
-        assert_eq!(het.facts.end_ns.unwrap() - het.facts.start_ns.unwrap(), 60_000_000_000);
-        assert_eq!(listed.len(), 2, "who waits is none");
+        assert_eq!((het.key.id.as_str(), het.record.aliases.as_slice()), ("13+0", &["13".to_owned()][..]));
+        assert_eq!(het.record.end_ns.unwrap() - het.record.start_ns.unwrap(), 60_000_000_000);
+        assert_eq!(listed.len(), 2, "waiting job is skipped");
     }
 
     #[test]
-    fn no_jobs_are_told_from_no_answer() {
+    fn no_jobs_differs_from_no_answer() {
         assert_eq!(jobs(b"No jobs in the system\n", "").unwrap().0, []);
         for none in ["", "\n", "slurm_load_jobs error: Unable to contact slurm controller", "123,RUNNING\n"] {
-            assert!(matches!(jobs(none.as_bytes(), ""), Err(SlurmError::Form(_))), "{none:?}");
+            assert!(matches!(jobs(none.as_bytes(), ""), Err(SlurmError::Format(_))), "{none:?}");
         }
     }
 }

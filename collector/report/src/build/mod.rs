@@ -60,7 +60,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
     let end_ms = end_ms.max(start_ms + 1);
     let same = |o: &&Job| (&o.cluster, &o.id, o.run) == (&job.cluster, &job.id, job.run);
     let beside: Vec<&Job> = others.iter().filter(|o| !same(o) && overlap_ns(job, o, now_ns) > 0).collect();
-    let on = Occupancy::of(std::iter::once(job).chain(beside.iter().copied()));
+    let on = Occupancy::new(std::iter::once(job).chain(beside.iter().copied()));
 
     let hosts = job.hosts.keys().map(String::as_str);
     let mut source = Source::new((engine, read, cancel), hosts, (start_ms, end_ms));

@@ -73,7 +73,7 @@ fn queue_pairs(scene: &Scene<'_>) -> Result<Seen, QueryError> {
     }
     let (edges, unmatched) = edges(&pairs);
     // Where an agent did not tell whose a queue pair is, the job had the host alone.
-    let named = pairs.iter().all(|s| scene.job.is_called(s.labels.get("job")));
+    let named = pairs.iter().all(|s| scene.job.has_name(s.labels.get("job")));
     let grade = if named { Grade::PerProcess } else { Grade::Exclusive };
     let pair = |(a, b)| Pair { a, b, over: Over::Rdma, grade, bytes: None, rtt_seconds: None };
     let text = format!("{} connected queue pairs", pairs.len());
@@ -83,8 +83,8 @@ fn queue_pairs(scene: &Scene<'_>) -> Result<Seen, QueryError> {
 /// On a host that others have too, only what the agent saw of this job.
 fn mine(scene: &Scene<'_>, s: &Sample) -> bool {
     let (host, job) = (s.labels.get("host"), s.labels.get("job"));
-    let alone = scene.on.place(0, host) == fabriclens_jobs::Grade::Exclusive;
-    scene.on.on_device(host, s.labels.get("device")).any(|j| j == 0) && (alone || scene.job.is_called(job))
+    let alone = scene.on.allocation(0, host) == fabriclens_jobs::Attribution::Exclusive;
+    scene.on.on_device(host, s.labels.get("device")).any(|j| j == 0) && (alone || scene.job.has_name(job))
 }
 
 /// Pairs of hosts, each once, and how many queue pairs found no other end. Numbers are given by each adapter anew, so

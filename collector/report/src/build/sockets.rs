@@ -67,7 +67,7 @@ pub(super) fn seen(scene: &Scene<'_>) -> Result<Seen, QueryError> {
 
 fn mine(scene: &Scene<'_>, s: &Sample) -> bool {
     let (cluster, job) = (s.labels.get("cluster"), s.labels.get("job"));
-    scene.job.is_called(job) && (cluster.is_empty() || scene.job.cluster.is_empty() || cluster == scene.job.cluster)
+    scene.job.has_name(job) && (cluster.is_empty() || scene.job.cluster.is_empty() || cluster == scene.job.cluster)
 }
 
 /// Pairs of hosts, and how many pairs of addresses lead elsewhere. An address that several hosts have, as each has that

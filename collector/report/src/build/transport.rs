@@ -57,7 +57,7 @@ fn tcp(scene: &Scene<'_>) -> Result<Figure, QueryError> {
         let l = |name| s.labels.get(name);
         let cluster =
             [l("cluster"), &scene.job.cluster].iter().any(|c| c.is_empty()) || l("cluster") == scene.job.cluster;
-        if cluster && [l("job"), l("task")].iter().any(|name| scene.job.is_called(name)) {
+        if cluster && [l("job"), l("task")].iter().any(|name| scene.job.has_name(name)) {
             groups.entry(l("host").to_owned()).or_default().insert(l("cgroup").to_owned());
         }
     }

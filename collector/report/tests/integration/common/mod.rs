@@ -1,6 +1,6 @@
 //! A store that is filled by hand, and jobs.
 
-use fabriclens_jobs::{Facts, Job, Key, Place, Source};
+use fabriclens_jobs::{HostAllocation, Job, JobKey, JobRecord, Source};
 use fabriclens_model::Labels;
 use fabriclens_promql::{CancelToken, Engine};
 use fabriclens_report::model::Incident;
@@ -66,14 +66,15 @@ fn ns(s: i64) -> i64 {
 
 /// A job on hosts with devices, from and to seconds after the begin.
 pub fn job(id: &str, name: &str, span: (i64, Option<i64>), hosts: &[(&str, &[&str])]) -> Job {
-    let place = |devices: &[&str]| Place { devices: devices.iter().map(|d| (*d).to_owned()).collect(), pids: vec![] };
-    let facts = Facts {
+    let place =
+        |devices: &[&str]| HostAllocation { devices: devices.iter().map(|d| (*d).to_owned()).collect(), pids: vec![] };
+    let record = JobRecord {
         user: Some("ann".into()),
         name: Some(name.into()),
         start_ns: Some(ns(span.0)),
         end_ns: span.1.map(ns),
         hosts: hosts.iter().map(|(h, d)| ((*h).to_owned(), place(d))).collect(),
-        ..Facts::default()
+        ..JobRecord::default()
     };
-    Job::of(&Key { cluster: String::new(), id: id.into() }, 1, &[(Source::Http, facts)].into())
+    Job::from_records(&JobKey { cluster: String::new(), id: id.into() }, 1, &[(Source::Http, record)].into())
 }

@@ -1,4 +1,4 @@
-//! What a source says of a job, and the limits of what it may say.
+//! What one source reports of a job, and the limits of a report.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Hosts of one job.
 const HOSTS: usize = 65_536;
-/// Other names of one job: pods, of which a host may have some.
+/// Aliases of one job: a host may have several pods.
 const ALIASES: usize = HOSTS;
 /// Labels of one job; each may become a label of a series.
 const LABELS: usize = 32;
@@ -15,24 +15,24 @@ const TEXT: usize = 512;
 /// Devices or processes of a job on one host.
 const PER_HOST: usize = 4096;
 
-/// Who says it. Of two that differ in a name the later row counts: schedulers know names best.
+/// Where a record comes from. If names differ, the later variant wins: schedulers know names best.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Agents, who see its processes and queue pairs: they know where and when it runs, and names hardly.
+    /// Agents, which see processes and queue pairs: reliable for place and time, hardly for names.
     Agent,
-    /// A file in the directory of jobs.
+    /// A file in the job directory.
     File,
     /// `POST /api/v1/jobs`.
     Http,
     /// `squeue`, `scontrol` or `slurmrestd`.
     Slurm,
-    /// The list of pods.
+    /// The pod list.
     Kubernetes,
 }
 
 impl Source {
-    /// As in JSON.
+    /// Name in JSON.
     pub fn text(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -43,22 +43,22 @@ impl Source {
         }
     }
 
-    /// Whether it is asked again and again, so that a job of which it tells no end does run.
-    pub(crate) fn is_asked(self) -> bool {
+    /// Whether the source is polled, so that a job without an end is running.
+    pub(crate) fn is_polled(self) -> bool {
         matches!(self, Self::Slurm | Self::Kubernetes)
     }
 }
 
-/// A job's name in all sources: schedulers give the same number again, but not to two jobs of a cluster at one time.
+/// Identity of a job in all sources. Schedulers reuse ids, but never for two jobs of a cluster at one time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// `""` where there is one.
+pub struct JobKey {
+    /// `""` in a single-cluster setup.
     pub cluster: String,
-    /// The scheduler's: `4711`, `4711_3` of an array, `4711+1` of a heterogeneous job, a pod's owner.
+    /// The scheduler's id: `4711`, `4711_3` (array task), `4711+1` (part of a heterogeneous job), or a pod's owner.
     pub id: String,
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for JobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cluster.as_str() {
             "" => write!(f, "{}", self.id),
@@ -67,10 +67,10 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a job has of one host; empty lists: not known, or all of it.
+/// Devices and processes of a job on one host; an empty list means unknown, or all.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
-pub struct Place {
+pub struct HostAllocation {
     /// RDMA devices.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
@@ -79,106 +79,108 @@ pub struct Place {
     pub pids: Vec<u32>,
 }
 
-/// What one source says; what it does not know is `None` or empty.
+/// One source's report of a job; unknown fields are `None` or empty.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
-pub struct Facts {
-    /// Whose job it is.
+pub struct JobRecord {
+    /// Owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// What its owner calls it.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Partition, account, namespace and the like.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Other names of the same job, as hosts know it: the number of an array's task, the UIDs of its pods.
+    /// Other ids of the job, as hosts have them: the number of an array task, the UIDs of pods.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
     /// Unix nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<i64>,
-    /// Unix nanoseconds; `None`: it runs.
+    /// Unix nanoseconds; `None` while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_ns: Option<i64>,
-    /// By host, as agents name it.
+    /// Allocation by host name, as this source names the host.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub hosts: BTreeMap<String, Place>,
+    pub hosts: BTreeMap<String, HostAllocation>,
 }
 
-/// Why something is not taken; names the field and the limit.
+/// Why a record is refused; names the field and the limit.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum FactsError {
+pub enum RecordError {
     /// Empty, too long, or with control characters.
     #[error("{field} {value:?} is not a name: give 1 to {TEXT} bytes without control characters")]
     Text {
-        /// Which.
+        /// Field name.
         field: &'static str,
-        /// The beginning of what it was.
+        /// The first 40 characters.
         value: String,
     },
-    /// Too many of something.
-    #[error("{count} {what} are more than {most}")]
-    Many {
-        /// Of what.
+    /// Too many entries.
+    #[error("{count} {what} are more than {limit}")]
+    TooMany {
+        /// Entries of what.
         what: &'static str,
-        /// How many.
+        /// Actual number.
         count: usize,
-        /// How many there may be.
-        most: usize,
+        /// Limit.
+        limit: usize,
     },
-    /// It ends before it starts.
+    /// The end is before the start; the difference in seconds.
     #[error("it would end {0} s before it starts")]
     Backwards(i64),
 }
 
-fn text(field: &'static str, value: &str) -> Result<(), FactsError> {
+fn check_text(field: &'static str, value: &str) -> Result<(), RecordError> {
     if !value.is_empty() && value.len() <= TEXT && !value.chars().any(char::is_control) {
         return Ok(());
     }
-    Err(FactsError::Text { field, value: value.chars().take(40).collect() })
+    Err(RecordError::Text { field, value: value.chars().take(40).collect() })
 }
 
-fn many(what: &'static str, count: usize, most: usize) -> Result<(), FactsError> {
-    if count <= most { Ok(()) } else { Err(FactsError::Many { what, count, most }) }
+fn check_count(what: &'static str, count: usize, limit: usize) -> Result<(), RecordError> {
+    if count <= limit { Ok(()) } else { Err(RecordError::TooMany { what, count, limit }) }
 }
 
-impl Key {
+impl JobKey {
+    /// Checks length and characters of cluster and id.
     /// # Errors
-    /// [`FactsError`].
-    pub fn check(&self) -> Result<(), FactsError> {
-        text("id", &self.id)?;
-        if self.cluster.is_empty() { Ok(()) } else { text("cluster", &self.cluster) }
+    /// [`RecordError`].
+    pub fn check(&self) -> Result<(), RecordError> {
+        check_text("id", &self.id)?;
+        if self.cluster.is_empty() { Ok(()) } else { check_text("cluster", &self.cluster) }
     }
 }
 
-impl Facts {
+impl JobRecord {
+    /// Checks all limits.
     /// # Errors
-    /// [`FactsError`].
-    pub fn check(&self) -> Result<(), FactsError> {
-        self.user.iter().try_for_each(|user| text("user", user))?;
-        self.name.iter().try_for_each(|name| text("name", name))?;
-        many("labels", self.labels.len(), LABELS)?;
+    /// [`RecordError`].
+    pub fn check(&self) -> Result<(), RecordError> {
+        self.user.iter().try_for_each(|user| check_text("user", user))?;
+        self.name.iter().try_for_each(|name| check_text("name", name))?;
+        check_count("labels", self.labels.len(), LABELS)?;
         for (name, value) in &self.labels {
-            text("label", name)?;
-            text("value of a label", value)?;
+            check_text("label", name)?;
+            check_text("value of a label", value)?;
         }
-        many("aliases", self.aliases.len(), ALIASES)?;
-        self.aliases.iter().try_for_each(|alias| text("alias", alias))?;
-        many("hosts", self.hosts.len(), HOSTS)?;
-        for (host, place) in &self.hosts {
-            text("host", host)?;
-            many("devices of a host", place.devices.len(), PER_HOST)?;
-            many("pids of a host", place.pids.len(), PER_HOST)?;
-            place.devices.iter().try_for_each(|device| text("device", device))?;
+        check_count("aliases", self.aliases.len(), ALIASES)?;
+        self.aliases.iter().try_for_each(|alias| check_text("alias", alias))?;
+        check_count("hosts", self.hosts.len(), HOSTS)?;
+        for (host, allocation) in &self.hosts {
+            check_text("host", host)?;
+            check_count("devices of a host", allocation.devices.len(), PER_HOST)?;
+            check_count("pids of a host", allocation.pids.len(), PER_HOST)?;
+            allocation.devices.iter().try_for_each(|device| check_text("device", device))?;
         }
         match (self.start_ns, self.end_ns) {
-            (Some(start), Some(end)) if end < start => Err(FactsError::Backwards((start - end) / 1_000_000_000)),
+            (Some(start), Some(end)) if end < start => Err(RecordError::Backwards((start - end) / 1_000_000_000)),
             _ => Ok(()),
         }
     }
 
-    /// Takes over what `later` says; a host it names has what it says of that host.
+    /// Merges a later record: its fields win, and a host that it has replaces the known one.
     pub fn amend(&mut self, later: Self) {
         let Self { user, name, labels, aliases, start_ns, end_ns, hosts } = later;
         self.user = user.or(self.user.take());
@@ -187,7 +189,7 @@ impl Facts {
         let known: HashSet<&String> = self.aliases.iter().collect();
         let new: Vec<String> = aliases.into_iter().filter(|alias| !known.contains(alias)).collect();
         self.aliases.extend(new);
-        // A job whose pods fail for ever has ever new ones; the last are those that hosts still show.
+        // A job whose pods keep failing gets new pods without end; hosts still show the last ones.
         self.aliases.drain(..self.aliases.len().saturating_sub(ALIASES));
         self.start_ns = start_ns.or(self.start_ns);
         self.end_ns = end_ns.or(self.end_ns);
