@@ -1,4 +1,4 @@
-//! Gives equal column lists the same allocation each time, by which the store recognises them without hashing labels.
+//! Returns the same allocation for equal column lists, by which the store recognizes them without hashing labels.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher as _};
@@ -8,10 +8,11 @@ use fabriclens_model::Labels;
 use fabriclens_wire::decode;
 use foldhash::fast::RandomState;
 
-/// Column lists beyond which all are forgotten; senders whose lists never repeat must not fill memory.
+/// Most column lists that are remembered; beyond it all are forgotten, because senders whose lists never repeat must
+/// not fill memory.
 const LISTS: usize = 200_000;
 
-/// Hash is a key already.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 struct Ready(u64);
 
@@ -24,20 +25,20 @@ impl std::hash::Hasher for Ready {
     }
 }
 
-/// A decoder's list and the one that stands for it.
+/// A decoder's list and its canonical list.
 type Twins = (Arc<[decode::Labels]>, Arc<[Labels]>);
 
-/// Lists by the addresses of their label sets. A list keeps its label sets alive, so no address is ever reused.
+/// Canonical lists by the addresses of their label sets. A list keeps its label sets alive, so no address is reused.
 #[derive(Default)]
 pub(super) struct Layouts {
     known: HashMap<u64, Vec<Arc<[Labels]>>, BuildHasherDefault<Ready>>,
-    /// By the address of a decoder's list, which is kept alive too.
+    /// By the address of a decoder's list, which is kept alive, too.
     lists: foldhash::HashMap<usize, Twins>,
     hash: RandomState,
 }
 
 impl Layouts {
-    /// The one allocation that stands for what a decoder gave.
+    /// Returns the canonical list for a decoder's list.
     pub(super) fn of_decoded(&mut self, series: Arc<[decode::Labels]>) -> Arc<[Labels]> {
         let address = series.as_ptr() as usize;
         if let Some((_, list)) = self.lists.get(&address) {
@@ -45,7 +46,7 @@ impl Layouts {
         }
         let labels: Vec<Labels> = series.iter().cloned().map(Labels::from_sorted).collect();
         let list = self.intern(&labels);
-        // A list that the decoder keeps is one that it gives again.
+        // Only lists that the decoder keeps will come again.
         if Arc::strong_count(&series) > 1 {
             if self.lists.len() > LISTS {
                 self.lists.clear();
@@ -55,7 +56,7 @@ impl Layouts {
         list
     }
 
-    /// Forgets lists that neither a decoder nor the store has any more.
+    /// Forgets lists that neither a decoder nor the store uses.
     pub(super) fn forget_unused(&mut self) {
         self.lists.retain(|_, (series, _)| Arc::strong_count(series) > 1);
         self.lists.shrink_to(2 * self.lists.len());
@@ -66,7 +67,7 @@ impl Layouts {
         self.known.shrink_to(2 * self.known.len());
     }
 
-    /// The one allocation that stands for these label sets, in this order.
+    /// Returns the canonical list of these label sets, in this order.
     pub(super) fn intern(&mut self, series: &[Labels]) -> Arc<[Labels]> {
         if self.known.len() > LISTS {
             self.known.clear();
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_label_sets_are_the_same_list() {
+    fn equal_label_sets_share_a_list() {
         let (a, b) = (Labels::new([("__name__", "a")]), Labels::new([("__name__", "b")]));
         let mut layouts = Layouts::default();
         let first = layouts.intern(&[a.clone(), b.clone()]);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_forgotten_when_nobody_else_has_them() {
+    fn unused_lists_are_forgotten() {
         let mut layouts = Layouts::default();
         let mut of = |name: &str| {
             let labels: decode::Labels = [("__name__".into(), name.into())].into();

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use crate::common::{Collector, now_ms, now_ns, otlp, until};
 use axum::http::Method;
 use fabriclens_api as api;
-use fabriclens_config::{Needs, Proxy, ROLES, Role, Roles};
+use fabriclens_config::{Access, Proxy, ROLES, Role, Roles};
 use fabriclens_ingest as ingest;
 use fabriclens_server::auth::new_token;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
@@ -69,14 +69,14 @@ async fn with_tokens() -> (Collector, BTreeMap<String, String>) {
 }
 
 /// Every route of every listener: address, method, path, what it needs.
-fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Needs)> {
+fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Access)> {
     fn rows<S>(
         at: SocketAddr,
-        routes: Vec<fabriclens_server::auth::Route<S>>,
-    ) -> Vec<(SocketAddr, Method, String, Needs)> {
+        routes: Vec<fabriclens_server::route::Route<S>>,
+    ) -> Vec<(SocketAddr, Method, String, Access)> {
         let path = |path: &str| path.replace("{id}", "x").replace("{name}", "host");
-        let of = |route: &fabriclens_server::auth::Route<S>| {
-            route.methods.iter().map(|m| (at, m.clone(), path(route.path), route.needs)).collect::<Vec<_>>()
+        let of = |route: &fabriclens_server::route::Route<S>| {
+            route.methods.iter().map(|m| (at, m.clone(), path(route.path), route.access)).collect::<Vec<_>>()
         };
         routes.iter().flat_map(of).collect()
     }
@@ -92,12 +92,12 @@ fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Needs)> {
 async fn every_route_for_every_role_and_for_nobody() {
     let (c, tokens) = with_tokens().await;
     // Written out once more, so that a slip in the table or in the roles shows.
-    let may = |role: &str, needs: Needs| match role {
+    let may = |role: &str, access: Access| match role {
         "admin" => true,
-        "write" => matches!(needs, Needs::Nothing | Needs::Write | Needs::Ingest),
-        "ingest" => matches!(needs, Needs::Nothing | Needs::Ingest),
-        "read" => matches!(needs, Needs::Nothing | Needs::Read),
-        _ => needs == Needs::Nothing,
+        "write" => matches!(needs, Access::Public | Access::Write | Access::Ingest),
+        "ingest" => matches!(needs, Access::Public | Access::Ingest),
+        "read" => matches!(needs, Access::Public | Access::Read),
+        _ => needs == Access::Public,
     };
     let mut asked = 0;
     for (at, method, path, needs) in all(&c) {
@@ -131,7 +131,7 @@ async fn every_route_for_every_role_and_for_nobody() {
     // What is not read alone is written out.
     let special: Vec<String> = all(&c)
         .into_iter()
-        .filter(|r| r.3 != Needs::Read)
+        .filter(|r| r.3 != Access::Read)
         .map(|(_, method, path, needs)| format!("{needs:?} {method} {path}"))
         .collect();
     assert_eq!(

@@ -250,11 +250,11 @@ fn who_may_do_what_is_checked_under_its_own_keys() {
         assert!(got.contains(error), "{text}: {got}");
     }
     let plain = from_text("").unwrap();
-    assert!(!plain.asks_who());
-    assert!(from_text("[auth]\ntokens = 't'").unwrap().asks_who());
+    assert!(!plain.requires_authentication());
+    assert!(from_text("[auth]\ntokens = 't'").unwrap().requires_authentication());
     let tls = from_text("[tls]\ncert = 'c'\nkey = 'k'\nclient_ca = 'a'\n[auth.certificates]\n'OPS.example' = 'admin'")
         .unwrap();
-    assert!(tls.asks_who() && tls.certificates_only());
+    assert!(tls.requires_authentication() && tls.certificates_only());
     assert_eq!(tls.auth.certificates.keys().collect::<Vec<_>>(), ["ops.example"]);
 }
 
