@@ -36,7 +36,7 @@ impl Cost {
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let seconds = u64::try_from(cpu.tv_sec).unwrap_or_default();
         // Pages: size, resident, … `status` tells more and takes ten times as long to print. Always the real `/proc`.
-        let pages = crate::sysfile::maybe(std::path::Path::new("/proc/self/statm"))
+        let pages = fabriclens_agent_host::sysfile::maybe(std::path::Path::new("/proc/self/statm"))
             .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
         Self {
             cpu: Duration::new(seconds, u32::try_from(cpu.tv_nsec).unwrap_or_default()),

@@ -2,11 +2,12 @@
 
 use crate::config::{self, Config, Overrides};
 use crate::exposition::{self, Format};
-use crate::roots::Roots;
 use crate::schedule::Settings;
-use crate::{capture, doctor, run, samplers, schedule, status};
+use crate::{capture, doctor, run, schedule, status};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers as samplers;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -90,7 +91,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "N")]
     pub ticks: Option<u32>,
     /// Time between two ticks
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = config::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = fabriclens_base::duration::parse)]
     pub interval: Duration,
     /// Replace addresses, GUIDs, serial numbers and host names, the same one always by the same
     #[arg(long)]

@@ -6,14 +6,14 @@ mod account;
 
 pub use account::{Account, Shared};
 
-use crate::batch::{Batch, SampleError};
-use crate::clock::Clock;
-use crate::counter::Total;
-use crate::plan::{Assigned, Assignment, Candidates, Carried, LinePlan, Now, assign, saturated};
-use crate::samplers::{ALL, Period, Sampler, Spec};
 use crate::schedule::{Outcome, Settings};
 use crate::state::{Series, Target, boot_ns};
-use crate::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_samplers::counter::Total;
+use fabriclens_agent_samplers::plan::{Assigned, Assignment, Candidates, Carried, LinePlan, Now, assign, saturated};
+use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::{ALL, Period, Sampler, Spec};
 use fabriclens_catalog::is_fast;
 use fabriclens_catalog::metrics::{by_name, state::PORT_ASYNC_EVENTS};
 use fabriclens_wire::{Column, Section, Value};

@@ -2,15 +2,15 @@
 //!
 //! `doctor` prints it as a table of at most [`WIDTH`] columns or as JSON.
 
-use crate::batch::chain;
 use crate::budget::{Budget, text};
 use crate::config::Config;
 use crate::exposition;
-use crate::roots::Roots;
-use crate::samplers;
 use crate::sandbox::{self, Walls};
 use crate::schedule::{self, Outcome, Settings, SourceStatus};
-use crate::spool;
+use fabriclens_agent_host::batch::chain;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers as samplers;
+use fabriclens_agent_uplink::spool;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,15 +1,15 @@
 //! The agent about itself, and facts of the host: ordinary rows, sent and stored like the rest.
 //! Called each second by the host's thread of `schedule`.
 
-use crate::batch::Batch;
 use crate::budget::{Cost, Used};
-use crate::clock::Clock;
 use crate::device::Account;
-use crate::inventory::{Class, Inventory};
-use crate::roots::Roots;
 use crate::sandbox;
 use crate::schedule::Outcome;
-use crate::sysfile::maybe;
+use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_host::inventory::{Class, Inventory};
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::sysfile::maybe;
 use fabriclens_catalog::metrics::{self_, state};
 use fabriclens_wire::{Column, Resource, Section, Value};
 use std::collections::BTreeMap;

@@ -2,13 +2,13 @@
 
 use crate::config::Config;
 use crate::http::{App, Counters, Server, View};
-use crate::privileges;
-use crate::roots::Roots;
 use crate::sandbox::{Role, Sandbox, Walls};
 use crate::schedule::Engine;
-use crate::uplink::Uplink;
-use crate::ways;
+use crate::uplinks::uplinks;
 use anyhow::Context as _;
+use fabriclens_agent_host::capabilities;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_uplink::Uplink;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const HTTP: Duration = Duration::from_secs(1);
 pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     start_log(&config.log)?;
     raise_open_files();
-    privileges::of_agent();
+    capabilities::of_agent();
     // One thread is enough: sampling has its own, and this one waits for sockets.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -74,14 +74,14 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     let sandbox = if config.sandbox { Sandbox::new(Walls::of(&roots, &config)) } else { Sandbox::default() };
     settings.sandbox = sandbox.clone();
     let engine = Arc::new(Engine::start(roots, settings)?);
-    privileges::without_probes();
+    capabilities::without_probes();
     sandbox.enter(Role::Plain);
     let (stop, stopped) = watch::channel(false);
     let (stop_http, http_stopped) = watch::channel(false);
 
     let http_counters = Arc::new(Counters::default());
     let uplinks = match &config.collector {
-        Some(collector) => ways::uplinks(collector, &config.spool, &host, &engine, &http_counters)?,
+        Some(collector) => uplinks(collector, &config.spool, &host, &engine, &http_counters)?,
         None => Vec::new(),
     };
     let counters = uplinks.iter().map(Uplink::counters).collect();
@@ -162,8 +162,32 @@ fn warn_of_plain_text(config: &Config) {
     }
 }
 
+/// Modules of this crate that became crates: old log target and new one.
+const MOVED_TARGETS: &[(&str, &str)] = &[
+    ("fabriclens_agent::discover", "fabriclens_agent_host::discover"),
+    ("fabriclens_agent::privileges", "fabriclens_agent_host::capabilities"),
+    ("fabriclens_agent::ebpf", "fabriclens_agent_probes"),
+    ("fabriclens_agent::samplers", "fabriclens_agent_samplers::sources"),
+    ("fabriclens_agent::spool", "fabriclens_agent_uplink::spool"),
+    ("fabriclens_agent::uplink", "fabriclens_agent_uplink"),
+    ("fabriclens_agent::workload", "fabriclens_agent_workload"),
+];
+
+/// Rewrites old module names in a log filter, so that filters in existing configurations keep their effect.
+fn current_targets(filter: &str) -> String {
+    let rewrite = |directive: &str| {
+        let directive = directive.trim();
+        let moved = MOVED_TARGETS.iter().find_map(|(old, new)| {
+            let rest = directive.strip_prefix(old)?;
+            (rest.is_empty() || rest.starts_with(['=', '[', ':'])).then(|| format!("{new}{rest}"))
+        });
+        moved.unwrap_or_else(|| directive.to_owned())
+    };
+    filter.split(',').map(rewrite).collect::<Vec<_>>().join(",")
+}
+
 fn start_log(filter: &str) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(filter)
+    let filter = tracing_subscriber::EnvFilter::try_new(current_targets(filter))
         .with_context(|| format!("log = {filter:?} is no log filter; write for instance info"))?;
     let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
@@ -176,6 +200,13 @@ fn start_log(filter: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn old_module_names_in_log_filters_keep_their_effect() {
+        let old = "warn, fabriclens_agent::uplink=debug,fabriclens_agent::uplinks=info,fabriclens_agent::uplink::live";
+        let new = "warn,fabriclens_agent_uplink=debug,fabriclens_agent::uplinks=info,fabriclens_agent_uplink::live";
+        assert_eq!(current_targets(old), new);
+    }
 
     #[tokio::test]
     async fn an_uplink_that_fails_ends_the_agent_and_says_so() {

@@ -5,8 +5,8 @@
 //! incarnation of a device: after anything else counters begin anew, and so do their series. A file that does not fit
 //! is never an error of the agent: it says so and starts fresh.
 
-use crate::roots::Roots;
-use crate::sysfile::maybe;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::sysfile::maybe;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
@@ -113,7 +113,7 @@ impl State {
                 tracing::info!(file = %state.file().display(), "the state is not used: {why}")
             }
             Err(why) => {
-                let why = crate::batch::chain(&why);
+                let why = fabriclens_agent_host::batch::chain(&why);
                 tracing::warn!(file = %state.file().display(), "the state is not used: {why}; extended counters start anew, and the file is replaced");
             }
         }

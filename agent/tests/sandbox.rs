@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
 use fabriclens_agent::config::{self, Overrides};
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::sandbox::{Role, Sandbox, State, Walls};
-use fabriclens_agent::{samplers, schedule};
+use fabriclens_agent::schedule;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers as samplers;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};

@@ -2,14 +2,14 @@
 
 use crate::root;
 use crate::targets::{hosts as fixtures, scratch};
-use fabriclens_agent::clock::Clock;
 use fabriclens_agent::device::{Runner, Tick};
-use fabriclens_agent::discover::discover;
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule;
-use fabriclens_agent::spool::{Limits, Now, Spool};
 use fabriclens_agent::state::{self, State};
-use fabriclens_agent::subject::Subject;
+use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_host::discover::discover;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_uplink::spool::{Limits, Now, Spool};
 use fabriclens_core::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
 use fabriclens_kernel::live;
 use fabriclens_model::Labels;

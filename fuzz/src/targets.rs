@@ -1,8 +1,9 @@
 //! The table of targets.
 
 use crate::{root, seeds};
-use fabriclens_agent::workload::{cgroup, environ};
-use fabriclens_agent::{ebpf, schedule, sysfile, uplink};
+use fabriclens_agent::schedule;
+use fabriclens_agent_host::sysfile;
+use fabriclens_agent_workload::{cgroup, environ};
 use fabriclens_config as config;
 use fabriclens_config::HostId;
 use fabriclens_core::telemetry::Telemetry;
@@ -53,7 +54,12 @@ pub const ALL: &[Target] = &[
     row("log", "the disk: the store's log", seeds::logs, fabriclens_store::fuzzing::log),
     row("forward", "the disk: queues to other servers", seeds::queues, forward),
     row("spool", "the disk: what waits on an agent's", seeds::spools, waiting),
-    row("kept", "the disk: a request as an agent's spool gives it back", seeds::kept, uplink::fuzzing::kept),
+    row(
+        "kept",
+        "the disk: a request as an agent's spool gives it back",
+        seeds::kept,
+        fabriclens_agent_uplink::fuzzing::kept,
+    ),
     row("state", "the disk: what an agent remembers over a restart", seeds::states, remembered),
     row("netlink", "the kernel: netlink, ethtool, DCB and uevents", seeds::answers, live::fuzzing::answer),
     row("module", "optical modules: their memory", seeds::modules, live::fuzzing::module),
@@ -187,9 +193,9 @@ fn certificate(bytes: &[u8]) {
 }
 
 fn of_kernel(bytes: &[u8]) {
-    ebpf::fuzzing::btf(bytes);
-    ebpf::fuzzing::record(bytes);
-    text(bytes, ebpf::fuzzing::tracepoint);
+    fabriclens_agent_probes::fuzzing::btf(bytes);
+    fabriclens_agent_probes::fuzzing::record(bytes);
+    text(bytes, fabriclens_agent_probes::fuzzing::tracepoint);
 }
 
 fn of_processes(bytes: &[u8]) {
@@ -237,7 +243,7 @@ fn with_file(bytes: &[u8], read: impl FnOnce(&std::path::Path)) {
 }
 
 fn agent_config(bytes: &[u8]) {
-    let samplers: Vec<&str> = fabriclens_agent::samplers::ALL.iter().map(|s| s.name).collect();
+    let samplers: Vec<&str> = fabriclens_agent_samplers::ALL.iter().map(|s| s.name).collect();
     with_file(bytes, |path| _ = fabriclens_agent::config::load(Some(path), [], &Default::default(), &samplers));
 }
 

@@ -5,7 +5,8 @@
 
 use clap::Parser as _;
 use fabriclens_agent::cli::Cli as AgentCli;
-use fabriclens_agent::{config as agent_config, samplers};
+use fabriclens_agent::config as agent_config;
+use fabriclens_agent_samplers as samplers;
 use k8s_openapi::api::apps::v1::{DaemonSet, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;

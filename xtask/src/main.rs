@@ -9,7 +9,9 @@ mod demo;
 mod docs;
 mod ebpf;
 mod fuzz;
+mod layers;
 mod manifests;
+mod msrv;
 mod needs;
 mod process;
 mod release;
@@ -19,6 +21,7 @@ mod sim;
 mod steps;
 mod test;
 mod third_party;
+mod tools;
 mod vm;
 
 use clap::{Parser, Subcommand};
@@ -34,7 +37,9 @@ struct Cli {
 enum Command {
     /// Starts a collector, an agent on this host and 16 simulated hosts, and tells the story of three faults
     Demo(demo::Args),
-    /// Everything that CI runs
+    /// Runs the fast checks: format, layers, spelling, lints and unit tests
+    Check,
+    /// Runs everything that CI runs
     Test(test::Args),
     /// Writes Grafana's dashboards and the alert rules from their source
     Dashboards(dashboards::Args),
@@ -50,6 +55,8 @@ enum Command {
     Chaos(chaos::Args),
     /// Measures, side by side with a rival in the same run
     Bench(bench::Args),
+    /// Refuses circles between the files of a crate
+    Layers(layers::Args),
     /// Compiles the probes that the agent loads into the kernel
     Ebpf(ebpf::Args),
     /// Feeds every reader of foreign bytes with mutated ones, under coverage
@@ -63,7 +70,8 @@ fn main() -> anyhow::Result<()> {
     setup::ensure(&setup::MAKE)?;
     match command {
         Command::Demo(args) => demo::run(args),
-        Command::Test(args) => test::run(args),
+        Command::Check => test::check(),
+        Command::Test(args) => test::run(&args),
         Command::Dashboards(args) => dashboards::run(&args),
         Command::Docs(args) => docs::run(args),
         Command::Deb(args) => deb::run(&args),
@@ -71,6 +79,7 @@ fn main() -> anyhow::Result<()> {
         Command::Manifests(args) => manifests::run(&args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Bench(args) => bench::run(args),
+        Command::Layers(args) => layers::run(&args),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Vm(args) => vm::run(args),

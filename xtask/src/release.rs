@@ -4,13 +4,11 @@
 use crate::deb::{self, PACKAGES};
 use crate::sbom::sbom;
 use crate::setup;
-use crate::steps::{Steps, VERSION, cargo, copy, must, output, root, target};
+use crate::steps::{Steps, VERSION, copy, must, output, root, target};
+use crate::tools;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::process::Command;
-
-/// What `deny.toml` is written for.
-const DENY_VERSION: &str = "0.20";
 
 /// Options of `release`.
 #[derive(clap::Args)]
@@ -33,7 +31,8 @@ pub fn run(args: &Args) -> Result<()> {
     let changed = output(changed)?;
     ensure!(args.dirty || changed.is_empty(), "commit or stash first, or say --dirty:\n{changed}");
     let mut steps = Steps::default();
-    steps.run("what may be shipped", deny)?;
+    steps.run("dependencies", tools::dependencies)?;
+    steps.run("advisories", tools::advisories)?;
     let dist = target()?.join("dist");
     if dist.exists() {
         fs::remove_dir_all(&dist).with_context(|| format!("removing {}", dist.display()))?;
@@ -62,33 +61,4 @@ pub fn run(args: &Args) -> Result<()> {
     print!("{}", fs::read_to_string(dist.join("SHA256SUMS"))?);
     steps.summary();
     Ok(())
-}
-
-/// What may be linked must be so, where `cargo deny` is installed: to build it takes longer than all lints.
-pub fn may_be_linked() -> Result<()> {
-    if !can_deny() {
-        println!("SKIPPED: licences and sources of crates are not checked; cargo install --locked cargo-deny");
-        return Ok(());
-    }
-    must(cargo(&["deny", "check", "licenses", "bans", "sources"]))
-}
-
-fn can_deny() -> bool {
-    cargo(&["deny", "--version"]).output().is_ok_and(|o| o.status.success())
-}
-
-/// The same for sure; and no known vulnerabilities, where their database can be had.
-fn deny() -> Result<()> {
-    if !can_deny() {
-        must(cargo(&["install", "--locked", "--debug", &format!("cargo-deny@^{DENY_VERSION}")]))?;
-    }
-    may_be_linked()?;
-    let fetched = cargo(&["deny", "fetch", "db"]).status()?.success();
-    if !fetched {
-        println!(
-            "SKIPPED: known vulnerabilities are not looked up, their database cannot be reached. Run where it can: cargo deny check advisories"
-        );
-        return Ok(());
-    }
-    must(cargo(&["deny", "check", "advisories"]))
 }

@@ -51,9 +51,6 @@ pub const CURL: Need = Need {
     packages: &["curl", "openssl"],
     proof: &["/usr/bin/curl", "/usr/bin/openssl"],
 };
-/// Reads the role, in the pages for people.
-pub const ANSIBLE: Need =
-    Need { without: "no playbook is read", packages: &["ansible-core"], proof: &["/usr/bin/ansible-playbook"] };
 /// Reads Alertmanager's answers.
 pub const JQ: Need =
     Need { without: "the wiring of deploy/compose is not tried", packages: &["jq"], proof: &["/usr/bin/jq"] };

@@ -67,6 +67,11 @@ pub fn output(mut command: Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
+/// Runs a program; an error has its output.
+pub fn call(program: &str, args: &[&str]) -> Result<()> {
+    output(command(program, args)).map(drop)
+}
+
 /// Runs a command to its end; an error names it.
 pub fn must(mut command: Command) -> Result<()> {
     let status = command.status().with_context(|| format!("start {command:?}"))?;

@@ -2,7 +2,7 @@
 
 use super::CaptureError;
 use super::out::Out;
-use crate::inventory::Inventory;
+use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_kernel::recorded::{path, write};
 use fabriclens_kernel::{CallError, KernelCalls, LldpNeighbor, RdmaLink, VerbsPort};
 use std::collections::BTreeSet;

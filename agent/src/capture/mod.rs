@@ -10,10 +10,10 @@ mod scrub;
 mod sysfs;
 mod workload;
 
-use crate::clock::Clock;
-use crate::discover::discover;
 use crate::health::OS_RELEASE;
-use crate::roots::Roots;
+use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_host::discover::discover;
+use fabriclens_agent_host::roots::Roots;
 use out::Out;
 use scrub::Scrub;
 use std::fmt;

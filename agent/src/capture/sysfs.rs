@@ -2,8 +2,8 @@
 
 use super::CaptureError;
 use super::out::Out;
-use crate::inventory::Inventory;
-use crate::roots::Roots;
+use fabriclens_agent_host::inventory::Inventory;
+use fabriclens_agent_host::roots::Roots;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

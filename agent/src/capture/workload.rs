@@ -3,15 +3,15 @@
 
 use super::CaptureError;
 use super::out::Out;
-use crate::roots::Roots;
-use crate::sysfile::text;
-use crate::workload::details::{environment, uid};
-use crate::workload::environ::{kept, of_environment};
-use crate::workload::mounts::hierarchies;
-use crate::workload::scan::Scan;
-use crate::workload::tree::{Budget, Tree};
-use crate::workload::users::Users;
-use crate::workload::{Key, cgroup};
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::sysfile::text;
+use fabriclens_agent_workload::details::{environment, uid};
+use fabriclens_agent_workload::environ::{kept, of_environment};
+use fabriclens_agent_workload::mounts::hierarchies;
+use fabriclens_agent_workload::scan::Scan;
+use fabriclens_agent_workload::tree::{Budget, Tree};
+use fabriclens_agent_workload::users::Users;
+use fabriclens_agent_workload::{Key, cgroup};
 use fabriclens_kernel::TcpSocket;
 use fabriclens_kernel::recorded::{path, write};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,12 +1,14 @@
 //! From file, environment and flags to a checked [`Config`].
 
 use super::raw::{Form, KEYS, RawConfig};
-use super::{Collector, Compression, Config, ConfigError, Http, Mode, Spool, Tls, nearest, units};
+use super::{Config, ConfigError, Http};
 use crate::budget::Budget;
-use crate::ebpf::networks::{Destinations, Network};
-use crate::microburst::{Dumps, Microburst};
-use crate::rails::Rails;
 use crate::schedule::Settings;
+use fabriclens_agent_host::rails::Rails;
+use fabriclens_agent_probes::destinations::{Destinations, Network};
+use fabriclens_agent_samplers::microburst::{Dumps, Microburst};
+use fabriclens_agent_uplink::config::{Collector, Compression, Mode, Spool, Tls};
+use fabriclens_base::{duration, nearest};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,8 +18,6 @@ use std::time::Duration;
 
 /// On a file system that does not outlive the boot.
 const STATE_DIR: &str = "/run/fabriclens-agent";
-/// The package's unit makes it; where it is not, there is no spool.
-const SPOOL_DIR: &str = "/var/lib/fabriclens-agent";
 /// Interfaces that are looked at closely.
 const MOST_NETDEVS: usize = 8;
 /// Every variable with this prefix must be a key.
@@ -204,7 +204,7 @@ fn budget(raw: &super::raw::Budget) -> Result<Budget, ConfigError> {
         budget.cpu = share.ok_or_else(|| ConfigError::Value { key: "budget.cpu", message: why() })? / 100.0;
     }
     if let Some(text) = &raw.memory {
-        budget.memory = units::size(text).map_err(|source| ConfigError::Quantity { key: "budget.memory", source })?;
+        budget.memory = parse_size("budget.memory", text)?;
         needs("budget.memory", budget.memory >= 16 << 20, "at least 16MiB")?;
     }
     Ok(budget)
@@ -226,29 +226,18 @@ fn microburst(raw: super::raw::Microburst) -> Result<Microburst, ConfigError> {
     needs("microburst.dumps", dumps <= 256, "at most 256")?;
     let few = format!("more than {MOST_NETDEVS} interfaces; each takes memory in the kernel for each CPU");
     needs("microburst.netdevs", raw.netdevs.len() <= MOST_NETDEVS, &few)?;
-    let size =
-        |text: &String| units::size(text).map_err(|source| ConfigError::Quantity { key: "microburst.bytes", source });
+    let size = |text: &String| parse_size("microburst.bytes", text);
     let bytes = raw.bytes.as_ref().filter(|text| !text.is_empty()).map(size).transpose()?;
     Ok(Microburst { netdevs: raw.netdevs, share, bytes, dumps: Dumps::new(dumps) })
 }
 
 fn spool(raw: super::raw::Spool) -> Result<Spool, ConfigError> {
-    let bytes = |text: Option<String>, key, default| match text {
-        Some(text) => units::size(&text).map_err(|source| ConfigError::Quantity { key, source }),
-        None => Ok(default),
-    };
-    let limits =
-        crate::spool::Limits { bytes: bytes(raw.size, "spool.size", 256 << 20)?, age: Duration::from_secs(86_400) };
-    let dir = raw.dir.unwrap_or_else(|| SPOOL_DIR.to_owned());
-    let asked = dir != SPOOL_DIR;
-    let mut s = Spool {
-        dir: (!dir.is_empty()).then(|| PathBuf::from(dir)),
-        asked,
-        limits,
-        after: Duration::from_secs(30),
-        rate: bytes(raw.rate, "spool.rate", 64 << 10)?,
-        jitter: Duration::from_secs(30),
-    };
+    let mut s = Spool::default();
+    if let Some(dir) = raw.dir.map(PathBuf::from).filter(|dir| Some(dir) != s.dir.as_ref()) {
+        (s.asked, s.dir) = (true, Some(dir).filter(|dir| !dir.as_os_str().is_empty()));
+    }
+    size(&mut s.limits.bytes, raw.size, "spool.size")?;
+    size(&mut s.rate, raw.rate, "spool.rate")?;
     time(&mut s.limits.age, raw.age, "spool.age", 60_000..=3_153_600_000_000)?;
     time(&mut s.after, raw.after, "spool.after", 0..=3_600_000)?;
     time(&mut s.jitter, raw.jitter, "spool.jitter", 0..=3_600_000)?;
@@ -266,30 +255,23 @@ fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigErro
         "collector.url is set too; put all into collector.urls",
     )?;
     let mut urls = one.into_iter().chain(raw.urls);
-    let mut c = Collector {
-        url: urls.next().unwrap_or_default(),
-        others: urls.collect(),
-        mode: match raw.mode.as_deref() {
-            None | Some("failover") => Mode::Failover,
-            Some("duplicate") => Mode::Duplicate,
-            Some(other) => return bad("collector.mode", &format!("{other:?} is not failover or duplicate")),
-        },
-        steady: Duration::from_secs(30),
-        compression: match raw.compression.as_deref() {
-            None | Some("zstd") => Compression::Zstd,
-            Some("gzip") => Compression::Gzip,
-            Some("none") => Compression::None,
-            Some(other) => return bad("collector.compression", &format!("{other:?} is not zstd, gzip or none")),
-        },
-        flush: Duration::from_secs(1),
-        urgent: Duration::from_millis(200),
-        timeout: Duration::from_secs(10),
-        drain: Duration::from_secs(5),
-        batch: raw.batch.unwrap_or(4096),
-        insecure: raw.insecure.unwrap_or(false),
-        tls: Tls { ca: raw.ca.map(PathBuf::from), identity },
-        token_file: raw.token_file.map(PathBuf::from),
+    let mut c = Collector::new(urls.next().unwrap_or_default());
+    c.others = urls.collect();
+    c.mode = match raw.mode.as_deref() {
+        None | Some("failover") => Mode::Failover,
+        Some("duplicate") => Mode::Duplicate,
+        Some(other) => return bad("collector.mode", &format!("{other:?} is not failover or duplicate")),
     };
+    c.compression = match raw.compression.as_deref() {
+        None | Some("zstd") => Compression::Zstd,
+        Some("gzip") => Compression::Gzip,
+        Some("none") => Compression::None,
+        Some(other) => return bad("collector.compression", &format!("{other:?} is not zstd, gzip or none")),
+    };
+    c.batch = raw.batch.unwrap_or(c.batch);
+    c.insecure = raw.insecure.unwrap_or(false);
+    c.tls = Tls { ca: raw.ca.map(PathBuf::from), identity };
+    c.token_file = raw.token_file.map(PathBuf::from);
     time(&mut c.flush, raw.flush, "collector.flush", 10..=60_000)?;
     time(&mut c.urgent, raw.urgent, "collector.urgent", 0..=60_000)?;
     time(&mut c.timeout, raw.timeout, "collector.timeout", 100..=300_000)?;
@@ -379,9 +361,19 @@ fn time(
     millis: std::ops::RangeInclusive<u128>,
 ) -> Result<(), ConfigError> {
     let Some(text) = text else { return Ok(()) };
-    *slot = units::duration(&text).map_err(|source| ConfigError::Quantity { key, source })?;
+    *slot = duration::parse(&text).map_err(|source| ConfigError::Duration { key, source })?;
     let range = format!("{text} is not from {}ms to {}ms", millis.start(), millis.end());
     needs(key, millis.contains(&slot.as_millis()), &range)
+}
+
+fn size(slot: &mut u64, text: Option<String>, key: &'static str) -> Result<(), ConfigError> {
+    let Some(text) = text else { return Ok(()) };
+    *slot = parse_size(key, &text)?;
+    Ok(())
+}
+
+fn parse_size(key: &'static str, text: &str) -> Result<u64, ConfigError> {
+    fabriclens_base::size::parse(text).map_err(|source| ConfigError::Size { key, source })
 }
 
 fn needs(key: &'static str, ok: bool, message: &str) -> Result<(), ConfigError> {

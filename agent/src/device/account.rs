@@ -1,9 +1,9 @@
 //! What each source of a subject has done, and what other threads may look at.
 
-use crate::batch::Batch;
-use crate::plan::Discontinuities;
-use crate::samplers::Spec;
 use crate::schedule::{Outcome, SourceStatus};
+use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_samplers::Spec;
+use fabriclens_agent_samplers::plan::Discontinuities;
 use fabriclens_wire::Section;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_source_that_comes_and_goes_is_told_once_in_a_while() {
-        let mut account = Account::new(&crate::samplers::ALL[0], "mlx5_0/1");
+        let mut account = Account::new(&fabriclens_agent_samplers::ALL[0], "mlx5_0/1");
         let (begin, fails) = (Instant::now(), |why: &str| Outcome::Error(why.into()));
         assert!(account.is_news(&fails("a"), begin));
         for s in 1..600 {

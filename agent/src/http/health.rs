@@ -1,7 +1,8 @@
 //! The truth about the agent in one word and its reasons.
 
 use crate::schedule::{Outcome, SourceStatus};
-use crate::uplink::{Counters, State};
+use fabriclens_agent_uplink::Counters;
+use fabriclens_base::escape;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -41,37 +42,8 @@ pub fn health(sources: &[SourceStatus], uplinks: &[Arc<Counters>]) -> Health {
 
 impl Health {
     fn add(&mut self, uplink: &Counters) {
-        let of = uplink.name().map(|name| format!(" {name}")).unwrap_or_default();
-        if let State::Down { since, error, refused } = uplink.state() {
-            let secs = since.elapsed().as_secs();
-            let what = if refused { "refused this agent" } else { "been away" };
-            self.reasons.push(format!("the collector{of} has {what} for {secs} s: {error}"));
-        }
-        if let Some(error) = uplink.reload_failure() {
-            self.reasons.push(format!("certificates or token{of} changed and are not in force: {error}"));
-        }
-        if let Some((reason, points)) = uplink.losing() {
-            self.reasons
-                .push(format!("samples{of} were lost in the last ten minutes: {points} points by now, {reason}"));
-        }
+        self.reasons.extend(uplink.problems());
         let (accounts, disk) = (uplink.accounts(), uplink.disk());
-        if let Some(error) = &disk.failure {
-            self.reasons.push(format!("the spool{of} takes nothing: {error}"));
-        }
-        if let Some(error) = &disk.stuck {
-            self.reasons.push(format!("the spool{of} gives nothing of what waits there: {error}"));
-        }
-        if disk.held.aside > 0 {
-            let parts = disk.held.aside;
-            self.reasons.push(format!(
-                "parts of the spool{of} are set aside: {parts}; a later release wrote them, or the disk does not give them, see the log"
-            ));
-        }
-        if accounts.unaccounted > 0 {
-            let points = accounts.unaccounted;
-            self.reasons
-                .push(format!("the accounts of samples{of} are off by {points}: an error of the agent, see its log"));
-        }
         let held = disk.held;
         let spool = disk.limit.map(
             |limit| json!({ "points": accounts.spooled, "bytes": held.bytes, "limit": limit, "aside": held.aside }),
@@ -102,21 +74,17 @@ impl Health {
     pub fn page(&self, host: &str) -> String {
         let mut items = String::new();
         for reason in &self.reasons {
-            _ = write!(items, "<li>{}", escape(reason));
+            _ = write!(items, "<li>{}", escape::html(reason));
         }
         format!(
             "<!doctype html><html lang=en><meta charset=utf-8><title>Fabriclens agent</title>\
              <style>body{{font:16px system-ui;margin:3em auto;max-width:45em;padding:0 1em}}</style>\
              <h1>Fabriclens agent on {}</h1><p>{}; {} sources give data, {} are not on this host.<ul>{items}</ul>\
              <p><a href=/metrics>/metrics</a> · <a href=/healthz>/healthz</a> · <a href=/readyz>/readyz</a></html>\n",
-            escape(host),
+            escape::html(host),
             self.status(),
             self.data,
             self.absent
         )
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

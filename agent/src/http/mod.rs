@@ -13,18 +13,19 @@ pub use counters::Counters;
 pub use health::{Health, health};
 pub use tls::TlsError;
 
-use crate::clock::Clock;
 use crate::config::Http;
 use crate::exposition::{self, Format};
-use crate::microburst::Dump;
 use crate::schedule::{Engine, SourceStatus};
-use crate::uplink;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use bytes::Bytes;
+use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_samplers::microburst::Dump;
+use fabriclens_agent_uplink as uplink;
+use fabriclens_base::host_check;
 use fabriclens_wire::{Resource, Section};
 use std::future::Future;
 use std::io::Write as _;
@@ -196,7 +197,9 @@ async fn count(State(app): State<App>, request: Request, next: axum::middleware:
 
 /// Refuses requests by names that are not this agent's.
 async fn own(State(names): State<Arc<[String]>>, request: Request, next: axum::middleware::Next) -> Response {
-    let Some(name) = host::foreign(request.headers(), request.uri(), &names) else { return next.run(request).await };
+    let Some(name) = host_check::foreign_host(request.headers(), request.uri(), &names) else {
+        return next.run(request).await;
+    };
     let text = format!(
         "this agent does not answer to {name:?}; ask by address, or set http.names where a proxy on this host asks so\n"
     );

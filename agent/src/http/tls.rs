@@ -1,6 +1,6 @@
 //! TLS for the agent's own server.
 
-use crate::changed::Changed;
+use fabriclens_base::reload::WatchedFiles;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
@@ -11,20 +11,20 @@ use tokio_rustls::rustls::{self, ServerConfig, crypto};
 /// Accepts with certificate and key as they are in their files.
 pub(super) struct Acceptor {
     identity: (PathBuf, PathBuf),
-    changed: Changed,
+    files: WatchedFiles,
     now: TlsAcceptor,
 }
 
 impl Acceptor {
     pub(super) fn new(identity: &(PathBuf, PathBuf)) -> Result<Self, TlsError> {
-        let changed = Changed::new([identity.0.as_path(), identity.1.as_path()]);
-        Ok(Self { now: acceptor(&identity.0, &identity.1)?, identity: identity.clone(), changed })
+        let files = WatchedFiles::new(vec![identity.0.clone(), identity.1.clone()]);
+        Ok(Self { now: acceptor(&identity.0, &identity.1)?, identity: identity.clone(), files })
     }
 
     /// For the next connection. Files that changed and cannot be used are told, and those before go on.
     pub(super) fn get(&mut self) -> &TlsAcceptor {
         let (cert, key) = &self.identity;
-        match self.changed.reload(|| acceptor(cert, key)) {
+        match self.files.poll_if_due(|| acceptor(cert, key)) {
             None => {}
             Some(Ok(new)) => {
                 self.now = new;

@@ -3,8 +3,8 @@
 //! where the file may be replaced (certificates, `resolv.conf`): a rule follows what it was made for.
 
 use crate::config::Config;
-use crate::roots::Roots;
-use crate::workload::mounts::hierarchies;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_workload::mounts::hierarchies;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope,

@@ -1,12 +1,12 @@
 //! One pass over everything, for `once` and `doctor`: each device in its own thread, none waited for beyond the deadline.
 
 use super::{Settings, SourceStatus, spawn};
-use crate::clock::Clock;
 use crate::device::{Runner, Tick};
-use crate::discover::discover;
 use crate::health;
-use crate::roots::Roots;
-use crate::subject::Subject;
+use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_host::discover::discover;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers::target::Subject;
 use fabriclens_wire::Section;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;

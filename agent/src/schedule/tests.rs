@@ -1,5 +1,5 @@
 use super::*;
-use crate::roots::Roots;
+use fabriclens_agent_host::roots::Roots;
 
 fn core() -> Arc<Core> {
     let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/rxe");

@@ -4,14 +4,14 @@ use super::congestion::{self, Lane};
 use super::core::Core;
 use super::guarded;
 use super::worker::{self, Control};
-use crate::batch::chain;
 use crate::device::{Runner, Shared};
-use crate::discover::{class_names, discover};
-use crate::inventory::Inventory;
-use crate::privileges;
 use crate::sandbox::Role;
-use crate::subject::Subject;
-use crate::sysfile::shortages;
+use fabriclens_agent_host::batch::chain;
+use fabriclens_agent_host::capabilities;
+use fabriclens_agent_host::discover::{class_names, discover};
+use fabriclens_agent_host::inventory::Inventory;
+use fabriclens_agent_host::sysfile::shortages;
+use fabriclens_agent_samplers::target::Subject;
 use fabriclens_kernel::Event;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ type Workers = BTreeMap<String, Worker>;
 
 /// Body of the thread.
 pub(super) fn run(core: &Arc<Core>) {
-    privileges::without_probes();
+    capabilities::without_probes();
     core.settings.sandbox.enter(Role::Plain);
     let workers = Arc::new(parking_lot::Mutex::new(Workers::new()));
     let dirty = Arc::new(AtomicBool::new(true));
@@ -234,8 +234,8 @@ fn route(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::roots::Roots;
     use crate::schedule::Settings;
+    use fabriclens_agent_host::roots::Roots;
 
     #[test]
     fn a_device_whose_thread_has_failed_gets_another_one() {

@@ -5,9 +5,9 @@ use super::core::{Core, Signal};
 use crate::budget::Cost;
 use crate::device::{Runner, Tick};
 use crate::health;
-use crate::privileges;
 use crate::sandbox::Role;
-use crate::subject::Subject;
+use fabriclens_agent_host::capabilities;
+use fabriclens_agent_samplers::target::Subject;
 use fabriclens_wire::Section;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,8 +88,8 @@ pub(super) fn host(core: &Arc<Core>) {
         });
         if ticks == 0 {
             let again = !core.settings.microburst.netdevs.is_empty();
-            privileges::of_attached_probes(again, core.settings.looks_for_jobs());
-            core.settings.sandbox.enter(Role::Probes { processes: privileges::may_look() });
+            capabilities::of_attached_probes(again, core.settings.looks_for_jobs());
+            core.settings.sandbox.enter(Role::Probes { processes: capabilities::may_look() });
         }
         // Not before the other threads have read: what they recall would be lost with a crash.
         if tick == Tick::Slow && ticks > 0 {

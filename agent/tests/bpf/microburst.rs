@@ -5,12 +5,12 @@ use crate::net::{Pair, opened, send, sum, this_host, told, tool};
 use crate::turn;
 use aya::maps::MapData;
 use aya::programs::{SchedClassifier, TcAttachType};
-use fabriclens_agent::batch::{Batch, SampleError};
-use fabriclens_agent::ebpf::netdev::{NetdevProbe, Target, Way};
-use fabriclens_agent::microburst::Microburst;
-use fabriclens_agent::roots::Roots;
-use fabriclens_agent::samplers::by_name;
-use fabriclens_agent::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_probes::netdev::{NetdevProbe, Target, Way};
+use fabriclens_agent_samplers::by_name;
+use fabriclens_agent_samplers::microburst::Microburst;
+use fabriclens_agent_samplers::target::Subject;
 use fabriclens_ebpf_abi::microburst::{BINS, BYTES, Block, CE, PACKETS, RECEIVED, ROCE, SENT, word};
 use fabriclens_wire::Value;
 use std::net::UdpSocket;
@@ -146,7 +146,7 @@ fn a_burst_shows_and_is_recorded() {
     let packets: u64 = window.bins.iter().map(|bin| bin[word(0, SENT, PACKETS)]).sum();
     let bytes: u64 = window.bins.iter().map(|bin| bin[word(0, SENT, BYTES)]).sum();
     assert_eq!((packets, bytes), (100, 104_200));
-    let age = fabriclens_agent::clock::Clock::new().now() - dumps[0].begin_ns;
+    let age = fabriclens_agent_host::clock::Clock::new().now() - dumps[0].begin_ns;
     assert!((900_000_000..3_000_000_000).contains(&age), "it began {age} ns ago");
     assert_eq!(dumps[0].json()["trigger"]["direction"], "transmit");
 }

@@ -2,10 +2,10 @@
 
 use crate::net::{Group, Pair, opened, send, sum, this_host};
 use crate::turn;
-use fabriclens_agent::batch::Batch;
-use fabriclens_agent::ebpf::mount;
-use fabriclens_agent::roots::Roots;
-use fabriclens_agent::workload::Key;
+use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_probes::mount;
+use fabriclens_agent_workload::Key;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 

@@ -2,11 +2,11 @@
 
 use crate::kernel::{Cable, NETWORK, OwnAddress, Statistics, Undescribed};
 use crate::turn;
-use fabriclens_agent::batch::{Batch, SampleError};
-use fabriclens_agent::ebpf::networks::Destinations;
-use fabriclens_agent::roots::Roots;
-use fabriclens_agent::samplers::{Sampler, by_name};
-use fabriclens_agent::subject::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_probes::destinations::Destinations;
+use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_ebpf_abi::tcp_rtt::GAP;
 use fabriclens_wire::{Histogram, Value};
 use rustix::process::{Pid, Signal, kill_process};

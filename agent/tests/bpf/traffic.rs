@@ -4,11 +4,11 @@
 use crate::net::{Group, Pair, opened, send, sum, this_host, told, tool};
 use crate::turn;
 use aya::maps::MapData;
-use fabriclens_agent::batch::Batch;
-use fabriclens_agent::ebpf::{Probe, mount};
-use fabriclens_agent::roots::Roots;
-use fabriclens_agent::samplers::Sampler;
-use fabriclens_agent::samplers::tcp_traffic::DESIGN;
+use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_probes::{Probe, mount};
+use fabriclens_agent_samplers::Sampler;
+use fabriclens_agent_samplers::sources::tcp_traffic::DESIGN;
 use fabriclens_ebpf_abi::tcp_traffic::{Key, RECEIVED_SEGMENTS, Record, SENT_SEGMENTS};
 use std::net::{TcpListener, TcpStream};
 

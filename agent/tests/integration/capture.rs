@@ -2,8 +2,8 @@
 
 use fabriclens_agent::capture::{Options, Summary, capture};
 use fabriclens_agent::exposition::{Format, render};
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Settings, once};
+use fabriclens_agent_host::roots::Roots;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

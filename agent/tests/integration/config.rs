@@ -1,7 +1,8 @@
 //! The agent's config: what ships is valid and complete, mistakes name the remedy, flags beat environment beat file.
 
 use fabriclens_agent::config::raw::KEYS;
-use fabriclens_agent::config::{Compression, Config, ConfigError, Overrides, load};
+use fabriclens_agent::config::{Config, ConfigError, Overrides, load};
+use fabriclens_agent_uplink::config::Compression;
 use std::path::Path;
 use std::time::Duration;
 
@@ -107,7 +108,14 @@ fn values_out_of_range_are_refused() {
     }
     let e = from("[sampling]\nfull = \"fast\"", &[], &Overrides::default()).unwrap_err();
     let source = std::error::Error::source(&e).unwrap().to_string();
-    assert!(e.to_string() == "sampling.full" && source.contains("100ms"), "{e}: {source}");
+    assert!(e.to_string() == "sampling.full" && source.contains("500ms"), "{e}: {source}");
+}
+
+#[test]
+fn quantities_take_the_forms_of_the_documentation() {
+    let text = "[sampling]\nfull = \"1.5s\"\n[spool]\nsize = \"1GB\"\nage = \"1h30m\"";
+    let loaded = from(text, &[], &Overrides::default());
+    assert!(loaded.is_ok(), "{:?}", loaded.err());
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use crate::support::fake::{Fake, PANICS};
 use crate::support::{series, value};
 use fabriclens_agent::budget::{Budget, Cost};
-use fabriclens_agent::discover::discover;
 use fabriclens_agent::http::View;
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Engine, Outcome, Settings};
+use fabriclens_agent_host::discover::discover;
+use fabriclens_agent_host::roots::Roots;
 use fabriclens_kernel::Event;
 use fabriclens_wire::{Section, Value};
 use std::fs;

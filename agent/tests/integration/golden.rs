@@ -3,8 +3,8 @@
 
 use fabriclens_agent::capture::{Options, capture};
 use fabriclens_agent::exposition::{Format, render};
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Settings, once};
+use fabriclens_agent_host::roots::Roots;
 use fabriclens_catalog::metrics;
 use fabriclens_wire::{Section, Value};
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! The repository's own recorded hosts: what each must give, and what the broken one must survive.
 
 use crate::support::{failures, host, names, sample, series, value};
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Engine, Outcome, Settings, SourceStatus, once};
+use fabriclens_agent_host::roots::Roots;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 use fabriclens_agent::config::Http;
 use fabriclens_agent::http::{App, Counters, Server, View};
-use fabriclens_agent::microburst::{Dump, Window};
 use fabriclens_agent::schedule::{Outcome, SourceStatus};
+use fabriclens_agent_samplers::microburst::{Dump, Window};
 use fabriclens_catalog::metrics::traffic;
 use fabriclens_wire::{Column, Resource, Section, Value};
 use std::net::SocketAddr;

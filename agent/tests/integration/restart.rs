@@ -1,8 +1,8 @@
 //! Series go on over a restart of the agent, and a state file that does not fit costs nothing but that.
 
 use crate::support::{series, value};
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Engine, Settings};
+use fabriclens_agent_host::roots::Roots;
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};

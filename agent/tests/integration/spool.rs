@@ -1,11 +1,11 @@
 //! The uplink with a spool, and with several collectors: nothing is lost, nothing is counted twice.
 
 use crate::support::otlp::{Act, Fake, Run, config, section, sorted, spool, start, start_with, until};
-use fabriclens_agent::clock::Clock;
-use fabriclens_agent::config::{Collector, Mode, Spool};
-use fabriclens_agent::ring::Ring;
-use fabriclens_agent::spool::{Limits, Now, Spool as Opened};
-use fabriclens_agent::uplink::{State, Uplink};
+use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_uplink::config::{Collector, Mode, Spool};
+use fabriclens_agent_uplink::ring::Ring;
+use fabriclens_agent_uplink::spool::{Limits, Now, Spool as Opened};
+use fabriclens_agent_uplink::{State, Uplink};
 use fabriclens_wire::Section;
 use std::net::SocketAddr;
 use std::sync::Arc;

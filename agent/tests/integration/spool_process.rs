@@ -2,8 +2,8 @@
 
 use crate::support::agent::{Agent, command, program};
 use crate::support::otlp::{Fake, until};
-use fabriclens_agent::clock::Clock;
-use fabriclens_agent::spool::{Limits, Lost, Now, Spool, SpoolError};
+use fabriclens_agent_host::clock::Clock;
+use fabriclens_agent_uplink::spool::{Limits, Lost, Now, Spool, SpoolError};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;

@@ -2,9 +2,9 @@
 
 use crate::support::otlp;
 use crate::support::otlp::{Act, Fake, config, section, sorted, start, until};
-use fabriclens_agent::config::{Collector, Tls};
-use fabriclens_agent::ring::Ring;
-use fabriclens_agent::uplink::{State, Uplink};
+use fabriclens_agent_uplink::config::{Collector, Tls};
+use fabriclens_agent_uplink::ring::Ring;
+use fabriclens_agent_uplink::{State, Uplink};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,12 +1,12 @@
 //! Jobs of real hosts, recorded by others, and of this one: real control groups with real processes in them.
 
-use fabriclens_agent::batch::{Batch, SampleError};
-use fabriclens_agent::roots::Roots;
-use fabriclens_agent::samplers::{Sampler, by_name};
-use fabriclens_agent::subject::Subject;
-use fabriclens_agent::workload::cgroup::of_process;
-use fabriclens_agent::workload::environ::of_environment;
-use fabriclens_agent::workload::mounts::hierarchies;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::{Sampler, by_name};
+use fabriclens_agent_workload::cgroup::of_process;
+use fabriclens_agent_workload::environ::of_environment;
+use fabriclens_agent_workload::mounts::hierarchies;
 use fabriclens_wire::Value;
 use std::collections::BTreeMap;
 use std::fs;

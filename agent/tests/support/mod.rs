@@ -4,8 +4,8 @@ pub mod agent;
 pub mod fake;
 pub mod otlp;
 
-use fabriclens_agent::roots::Roots;
 use fabriclens_agent::schedule::{Outcome, Settings, SourceStatus, once};
+use fabriclens_agent_host::roots::Roots;
 use fabriclens_wire::{Section, Value};
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -2,10 +2,10 @@
 //! root, `ip` and `ethtool`.
 
 use crate::namespace;
-use fabriclens_agent::batch::Batch;
-use fabriclens_agent::roots::Roots;
-use fabriclens_agent::samplers::{Sampler, by_name};
-use fabriclens_agent::subject::Subject;
+use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_wire::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,9 +1,9 @@
 //! A collector that does what a script says, and an uplink that sends to it.
 
-use fabriclens_agent::config::{Collector, Compression, Mode, Spool, Tls};
-use fabriclens_agent::ring::Ring;
-use fabriclens_agent::spool::Limits;
-use fabriclens_agent::uplink::{Counters, Uplink};
+use fabriclens_agent_uplink::config::{Collector, Compression, Mode, Spool, Tls};
+use fabriclens_agent_uplink::ring::Ring;
+use fabriclens_agent_uplink::spool::Limits;
+use fabriclens_agent_uplink::{Counters, Uplink};
 use fabriclens_catalog::metrics::traffic;
 use fabriclens_wire::{Column, Resource, Section, Value};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::MetricsService;

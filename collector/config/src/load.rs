@@ -222,7 +222,7 @@ pub(super) fn time(slot: &mut Duration, text: Option<String>, key: &'static str)
     if let Some(text) = text {
         let bad = |message: String| ConfigError::Value { key, message };
         *slot = duration::parse(&text).map_err(|e| bad(e.to_string()))?;
-        if slot.subsec_nanos() % 1_000_000 != 0 {
+        if !slot.subsec_nanos().is_multiple_of(1_000_000) {
             return Err(bad(format!("{text:?} is not a whole number of milliseconds")));
         }
     }

@@ -1,6 +1,6 @@
-//! What each tick of live verdicts costs on a fleet, in time of one core: `cargo run --release -p fabriclens-correlate
-//! --example fleet -- HOSTS [wired]`, eight ports a host, 47 series a port, a sample a second, jobs of 16 hosts. `wired`: cables
-//! are known, a leaf for each rail of 16 hosts and eight spines, so that each job is a part of the fabric by itself.
+//! Measures the CPU time of live evaluation per tick on a fleet: `cargo run --release -p fabriclens-correlate --example
+//! fleet -- HOSTS [wired]`, with eight ports a host, 47 series a port, a sample a second, and jobs of 16 hosts.
+//! `wired`: cables are known, a leaf for each rail of 16 hosts and eight spines, so that each job is a fault domain.
 
 use fabriclens_correlate::{
     ALL, Fabric, Frame, IncidentTracker, Job, Ports, Signal, StreamingEval, Thresholds, Topology,
@@ -56,7 +56,7 @@ fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// What a series does.
+/// Value of a series at a time.
 #[derive(Clone, Copy)]
 enum What {
     Pause,
@@ -64,14 +64,14 @@ enum What {
     Traffic,
 }
 
-/// Ticks that are measured, after those that tell what is usual.
+/// Measured ticks, after those of the baseline.
 const MEASURED: usize = 20;
 const WARM: usize = 90;
-/// NICs that pause their switches in the last stretch, each on a host of its own, and ticks from one that begins to the next.
+/// NICs that pause their switches in the last phase, each on a host of its own, and ticks between two onsets.
 const STORMS: usize = 9;
 const APART: usize = 3;
 
-/// Since when a port pauses its switch: one of them for two stretches, the others one after the other.
+/// Since when a port pauses its switch: one for two phases, the others one after the other.
 fn pauses_since(port: usize) -> Option<usize> {
     let nth = (port % 100 == 77).then_some(port / 100).filter(|nth| *nth < STORMS)?;
     Some(WARM + MEASURED + if nth == 0 { 0 } else { MEASURED + APART * (nth - 1) })
@@ -141,7 +141,7 @@ fn main() {
     by_promql(&lists.into_iter().take(2000).collect::<Vec<_>>());
 }
 
-/// See the module.
+/// Runs all phases and prints their times.
 fn wired(hosts: usize) -> Topology {
     const SPINES: usize = 8;
     let leaves = hosts.div_ceil(JOB) * PORTS;
@@ -160,7 +160,8 @@ fn wired(hosts: usize) -> Topology {
     Topology::new(nodes, links)
 }
 
-/// To find the cables of so many NIC ports, each to a switch's port that tells its counters, where nobody tells them. All
+/// Time to infer the cables of so many NIC ports to monitored switch ports. All move about the same, as in a large job,
+/// so each port must be compared with many.
 /// move about the same, as in a large job: each port must be compared with many.
 fn cables(nics: usize) {
     let mut watch =
@@ -194,7 +195,7 @@ fn cables(nics: usize) {
     println!("{nics} cables that nobody tells: {:?} each 10 s to look (worst {worst:?}), {known} known", looks / 8);
 }
 
-/// The same by asking PromQL of a store, for a part of the ports: that takes long.
+/// Time of PromQL queries to a store, for some of the ports because that takes long.
 #[expect(clippy::expect_used, reason = "a measurement ends at what is wrong")]
 fn by_promql(lists: &[Arc<[Labels]>]) {
     let dir = tempfile::tempdir().expect("a directory");
@@ -211,7 +212,7 @@ fn by_promql(lists: &[Arc<[Labels]>]) {
     let engine = Engine::new(fabriclens_promql::Limits { max_samples: usize::MAX, ..Default::default() });
     let before = cpu();
     for row in ALL.iter().filter(|row| !row.slow) {
-        engine.instant(&store, &row.query.replace("$w", "5s"), now - 1000).expect("an answer");
+        engine.instant(&store, &row.promql("5s"), now - 1000).expect("an answer");
     }
     println!("{} ports, every signal asked in PromQL: {:?}", lists.len(), cpu() - before);
 }

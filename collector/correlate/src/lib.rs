@@ -27,6 +27,7 @@ pub use model::priority::Priorities;
 pub use model::signal::Signal;
 pub use model::topology;
 pub use model::topology::{Link, LinkEnd, Node, Provenance, Role, Topology};
+pub use signals::expression::{Alternatives, Divisor, Measure, Selector, Spread, Term};
 pub use signals::frame_sink::FrameSink;
 pub use signals::late_samples::TimeSpans;
 pub use signals::query_eval::{ask, frames};

@@ -77,7 +77,7 @@ impl Backfill {
         let one = &mut self.signals[one];
         match ask(&self.engine, self.state.data.reader(), self.tracker.fabric(), one.row, at) {
             Ok(answer) => one.answer = answer,
-            Err(error) => tracing::debug!(%error, query = one.row.query, "cannot query a signal"),
+            Err(error) => tracing::debug!(%error, query = one.row.promql("30s"), "cannot query a signal"),
         }
     }
 

@@ -68,7 +68,7 @@ async fn with_tokens() -> (Collector, BTreeMap<String, String>) {
     (Collector::over(dir, |config| config.auth.tokens = Some(file)).await, tokens)
 }
 
-/// Every route of every listener: address, method, path, what it needs.
+/// Every route of every listener: address, method, path, what it access.
 fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Access)> {
     fn rows<S>(
         at: SocketAddr,
@@ -94,13 +94,13 @@ async fn every_route_for_every_role_and_for_nobody() {
     // Written out once more, so that a slip in the table or in the roles shows.
     let may = |role: &str, access: Access| match role {
         "admin" => true,
-        "write" => matches!(needs, Access::Public | Access::Write | Access::Ingest),
-        "ingest" => matches!(needs, Access::Public | Access::Ingest),
-        "read" => matches!(needs, Access::Public | Access::Read),
-        _ => needs == Access::Public,
+        "write" => matches!(access, Access::Public | Access::Write | Access::Ingest),
+        "ingest" => matches!(access, Access::Public | Access::Ingest),
+        "read" => matches!(access, Access::Public | Access::Read),
+        _ => access == Access::Public,
     };
     let mut asked = 0;
-    for (at, method, path, needs) in all(&c) {
+    for (at, method, path, access) in all(&c) {
         for role in ["admin", "write", "ingest", "read", "late", "stranger", "nobody"] {
             let token = tokens.get(role).map_or("flt_unknown", String::as_str);
             let header = bearer(token);
@@ -111,7 +111,7 @@ async fn every_route_for_every_role_and_for_nobody() {
                 .split_once("grpc-status: ")
                 .map(|(_, rest)| rest.split("\r\n").next().unwrap().to_owned());
             let wanted = match role {
-                _ if may(role, needs) => None,
+                _ if may(role, access) => None,
                 "late" | "stranger" | "nobody" => Some((401, "16")),
                 _ => Some((403, "7")),
             };
@@ -132,7 +132,7 @@ async fn every_route_for_every_role_and_for_nobody() {
     let special: Vec<String> = all(&c)
         .into_iter()
         .filter(|r| r.3 != Access::Read)
-        .map(|(_, method, path, needs)| format!("{needs:?} {method} {path}"))
+        .map(|(_, method, path, access)| format!("{access:?} {method} {path}"))
         .collect();
     assert_eq!(
         special,
@@ -181,7 +181,7 @@ async fn a_refusal_says_what_helps_and_a_browser_is_asked_for_the_token() {
     assert!(get(&[(name, &value)]).await.contains("the token late expired at 20"));
     let (name, value) = bearer(&tokens["write"]);
     assert!(
-        get(&[(name, &value)]).await.contains("write may write, and this needs read; give it the role in auth.tokens")
+        get(&[(name, &value)]).await.contains("write may write, and this access read; give it the role in auth.tokens")
     );
     let basic = |password: &str| {
         use base64::Engine as _;
@@ -433,7 +433,7 @@ async fn the_client_shows_its_token_and_says_what_is_missing() {
     let (good, text) = client(&c, &[]).await;
     assert!(!good && text.contains("refuses: ") && text.contains("fabriclens --token-file FILE"), "{text}");
     let (good, text) = client(&c, &["--token-file", &file("ingest")]).await;
-    assert!(!good && text.contains("ingest may ingest, and this needs read"), "{text}");
+    assert!(!good && text.contains("ingest may ingest, and this access read"), "{text}");
     let (good, text) = client(&c, &["--token-file", "/nonexistent"]).await;
     assert!(!good && text.contains("--token-file \"/nonexistent\" is not readable"), "{text}");
 }

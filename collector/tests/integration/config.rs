@@ -33,7 +33,7 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     let (shipped, servers) = shipped.split_once("# [[forward]]\n").unwrap();
     let (forward, servers) = servers.split_once("# [peers]\n").unwrap();
     let (peers, servers) = servers.split_once("# [store]\n").unwrap();
-    let (store, servers) = servers.split_once("# Numbers that detectors judge by").unwrap();
+    let (store, servers) = servers.split_once("# Thresholds of detectors").unwrap();
     let (thresholds, servers) = servers.split_once("# [alertmanager]\n").unwrap();
     let thresholds: Vec<&str> = thresholds.lines().skip(1).filter_map(|l| l.strip_prefix("# ")).take(3).collect();
     assert_ne!(from_text(&thresholds.join("\n")).unwrap().thresholds, Config::default().thresholds);

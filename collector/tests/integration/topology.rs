@@ -72,7 +72,7 @@ async fn files_and_agents_make_one_topology_that_outlives_the_process() {
     assert_eq!((&two["b"], &two["b_port"], &two["known"]), (&json!("leaf2"), &json!("swp7"), &json!("lldp")));
     let message = answer["data"]["contradictions"][0]["message"].as_str().unwrap();
     assert!(
-        message.starts_with("h2.example port mlx5_0/1 is wired to leaf2 port swp7 (agents (LLDP)), not to leaf1"),
+        message.starts_with("h2.example port mlx5_0/1 is cabled to leaf2 port swp7 (agents (LLDP)), not to leaf1"),
         "{message}"
     );
     let nodes = answer["data"]["nodes"].as_array().unwrap();

@@ -56,7 +56,7 @@ fn the_page_of_a_configuration_has_every_key_with_what_it_says() {
             }
         }
         assert!(keys > 25, "{name}: {keys}");
-        let sentence = "How long a shutdown may take to send what is queued.";
+        let sentence = "How long a shutdown may take to send queued samples.";
         assert_eq!(plain.contains(sentence), name == "fabriclens-agent", "{plain}");
     }
 }

@@ -1,14 +1,13 @@
-//! The agent beside node_exporter: the same tree of 8 HCAs, a sample a second each, all in the same seconds.
+//! `bench agent`: the agent and node_exporter on the same tree of 8 HCAs, each with a sample per second, at the same time.
 //!
-//! The tree is plain files that a simulated fabric moves on each second. Kernel and firmware cost nothing there, for
-//! either program; what is left is the programs' own cost. node_exporter's ethtool collector asks the kernel by ioctl
-//! and finds none of the tree's netdevs: it adds no series. The agent stands in for ioctls with recorded text, whose
-//! parsing is a cost of the recording and not of a host, so the comparison is on a tree without any; one row has them.
+//! The tree is plain files that a simulated fabric updates each second, so kernel and firmware cost nothing and only the
+//! programs are measured. node_exporter's ethtool collector asks the kernel by ioctl and finds no netdev of the tree. The agent
+//! reads recorded text instead of ioctls; parsing it is no cost of a real host, so only the last row has such text.
 
-use super::report;
-use super::scrape::{Sources, counters_per_second, rival_series, scrape, sources, wait_for};
-use super::syscalls::{self, Calls};
-use crate::process::{Process, Size};
+use super::agent_table::{self, Figure};
+use super::scrape::{Sources, counters_per_second, node_exporter_series, scrape, sources, wait_for};
+use super::syscalls;
+use crate::process::Process;
 use crate::setup;
 use crate::sim::fabric::Fabric;
 use crate::sim::tree::HostTree;
@@ -19,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const NODE_EXPORTER: &str = "/usr/bin/prometheus-node-exporter";
-/// The agent looks at itself each fifth second: whole multiples of it make its counts exact.
+/// Interval in seconds of the agent's self-metrics; a multiple of it makes the counts exact.
 const GRAIN: u64 = 5;
 
 /// Options of `bench agent`.
@@ -36,45 +35,43 @@ pub struct Args {
     collector: Option<PathBuf>,
 }
 
-/// What a program does with what it reads.
+/// Where the samples go.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
-    Nobody,
+enum Output {
+    None,
     Scraped,
     Sent,
 }
 
-/// One row of the table, before it runs.
+/// Set-up of one row of the table.
 struct Plan {
     name: &'static str,
     rival: bool,
     recorded: bool,
     fast: bool,
-    way: Way,
+    output: Output,
 }
 
 const PLANS: [Plan; 6] = [
-    Plan { name: "agent, 1 s, scraped each second", rival: false, recorded: false, fast: false, way: Way::Scraped },
-    Plan { name: "node_exporter, scraped each second", rival: true, recorded: false, fast: false, way: Way::Scraped },
-    Plan { name: "agent, 1 s, only reading", rival: false, recorded: false, fast: false, way: Way::Nobody },
-    Plan { name: "agent, 1 s, sends OTLP", rival: false, recorded: false, fast: false, way: Way::Sent },
-    Plan { name: "agent, 1 s + 100 ms, sends OTLP", rival: false, recorded: false, fast: true, way: Way::Sent },
-    Plan { name: "the same, with ethtool as text", rival: false, recorded: true, fast: true, way: Way::Sent },
+    Plan {
+        name: "agent, 1 s, scraped each second",
+        rival: false,
+        recorded: false,
+        fast: false,
+        output: Output::Scraped,
+    },
+    Plan {
+        name: "node_exporter, scraped each second",
+        rival: true,
+        recorded: false,
+        fast: false,
+        output: Output::Scraped,
+    },
+    Plan { name: "agent, 1 s, only reading", rival: false, recorded: false, fast: false, output: Output::None },
+    Plan { name: "agent, 1 s, sends OTLP", rival: false, recorded: false, fast: false, output: Output::Sent },
+    Plan { name: "agent, 1 s + 100 ms, sends OTLP", rival: false, recorded: false, fast: true, output: Output::Sent },
+    Plan { name: "the same, with ethtool as text", rival: false, recorded: true, fast: true, output: Output::Sent },
 ];
-
-/// One row of the table.
-pub struct Figure {
-    /// What ran.
-    pub name: &'static str,
-    /// Counters read per second.
-    pub counters: f64,
-    /// CPU per second, microseconds.
-    pub cpu_us: f64,
-    /// Memory and threads at the end.
-    pub size: Size,
-    /// System calls, where they could be counted.
-    pub calls: Option<Calls>,
-}
 
 struct Running {
     plan: &'static Plan,
@@ -84,10 +81,13 @@ struct Running {
     before: Sources,
 }
 
-/// Builds, measures, prints.
+/// Builds, measures and prints.
+///
+/// # Errors
+/// When a program does not build or start.
 pub fn run(args: Args) -> Result<()> {
     if !setup::ensure(&setup::NODE_EXPORTER)? {
-        bail!("no rival to measure against");
+        bail!("node_exporter is not installed");
     }
     let strace = setup::ensure(&setup::STRACE)?;
     let seconds = args.seconds.div_ceil(GRAIN).max(1) * GRAIN;
@@ -100,7 +100,7 @@ pub fn run(args: Args) -> Result<()> {
 
     let mut fabric = Fabric::new();
     let mut tree = HostTree::create(&dir.join("recorded"), 0)?;
-    // The same files without the recorded calls: what the kernel itself shows as files.
+    // The same files without the recorded system calls.
     std::fs::create_dir(dir.join("sysfs"))?;
     for part in ["sys", "proc"] {
         symlink(dir.join("recorded").join(part), dir.join("sysfs").join(part))?;
@@ -137,8 +137,8 @@ pub fn run(args: Args) -> Result<()> {
     for (r, cpu) in running.iter_mut().zip(cpu) {
         figures.push(r.figure(cpu, took, strace)?);
     }
-    report::print(&figures);
-    report::sizes(&agent, &dir)
+    agent_table::print(&figures);
+    agent_table::sizes(&agent, &dir)
 }
 
 fn build(profile: &str, package: &str) -> Result<PathBuf> {
@@ -169,14 +169,14 @@ fn start(plan: &'static Plan, agent: &Path, dir: &Path, grpc: u16) -> Result<Run
     let process = if plan.rival {
         Process::start(Path::new(NODE_EXPORTER), &rival(&tree, &http), &log)?
     } else {
-        // A congestion sample as rare as the full one is none. The host's name sets the phase of the samples.
+        // A congestion interval of 1 s means no congestion samples. The host name sets the phase of the samples.
         let config = log.with_extension("toml");
         let fast = if plan.fast { "100ms" } else { "1s" };
         std::fs::write(&config, format!("host = {:?}\n[sampling]\nfast = {fast:?}\n", plan.name))?;
         let (root, config) = (tree.display().to_string(), config.display().to_string());
         let mut args = vec!["run", "--root", &root, "--http", &http, "--config", &config];
         let url = format!("http://{}", local(grpc));
-        if plan.way == Way::Sent {
+        if plan.output == Output::Sent {
             args.extend(["--collector", &url]);
         }
         Process::start(agent, &args.into_iter().map(String::from).collect::<Vec<_>>(), &log)?
@@ -206,7 +206,7 @@ fn rival(tree: &Path, http: &str) -> Vec<String> {
 }
 
 fn each_second(running: &[Running]) -> Result<()> {
-    running.iter().filter(|r| r.plan.way == Way::Scraped).try_for_each(|r| scrape(&r.url).map(drop))
+    running.iter().filter(|r| r.plan.output == Output::Scraped).try_for_each(|r| scrape(&r.url).map(drop))
 }
 
 impl Running {
@@ -216,7 +216,7 @@ impl Running {
         }
         let text = scrape(&self.url)?;
         let counters = if self.plan.rival {
-            rival_series(&text) as f64
+            node_exporter_series(&text) as f64
         } else {
             counters_per_second(&self.before, &sources(&text), took)
         };
@@ -224,7 +224,7 @@ impl Running {
             bail!("{} read nothing from the tree", self.plan.name);
         }
         let size = self.process.size()?;
-        let mut scraped = || if self.plan.way == Way::Scraped { scrape(&self.url).map(drop) } else { Ok(()) };
+        let mut scraped = || if self.plan.output == Output::Scraped { scrape(&self.url).map(drop) } else { Ok(()) };
         let calls = if strace { syscalls::count(self.process.id(), GRAIN, &mut scraped)? } else { None };
         Ok(Figure { name: self.plan.name, counters, cpu_us: (cpu - self.cpu) as f64 / 1e3 / took, size, calls })
     }

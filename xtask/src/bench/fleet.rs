@@ -1,7 +1,6 @@
-//! `bench fleet`: thousands of simulated agents and one collector, on this machine, for minutes.
+//! `bench fleet`: thousands of simulated agents and one collector on this machine, for minutes.
 //!
-//! The sender shares the machine's cores with the collector, so both are told: what the sender takes, a fleet's hosts
-//! would take from nobody here.
+//! The sender shares the cores with the collector, so the CPU of both is shown; in a real fleet the hosts carry the sender's.
 
 use super::judged;
 use super::store::empty;
@@ -14,9 +13,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Seconds between two rows.
+/// Seconds per row.
 const EVERY: u64 = 10;
-/// What is asked while it runs: two questions over all ports.
+/// Queries over all ports that run with each row.
 const QUERIES: [(&str, &str); 2] = [
     (
         "by rail",
@@ -28,10 +27,10 @@ const QUERIES: [(&str, &str); 2] = [
 /// Options of `bench fleet`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Hosts, each with 8 ports of 62 series
+    /// Number of hosts, each with 8 ports of 62 series
     #[arg(long, default_value_t = 2000)]
     hosts: u64,
-    /// How long
+    /// Duration in minutes
     #[arg(long, default_value_t = 10)]
     minutes: u64,
     /// Measures this collector instead of building one with the release profile
@@ -39,7 +38,7 @@ pub struct Args {
     collector: Option<PathBuf>,
 }
 
-/// What the sender counts, see `xtask/load/src/fleet.rs`.
+/// Counters of the sender, see `xtask/load/src/fleet.rs`.
 #[derive(serde::Deserialize, Clone, Copy, Default)]
 struct Sent {
     connected: u64,
@@ -51,13 +50,13 @@ struct Sent {
     lag_ms: u64,
 }
 
-/// One row.
-struct Moment {
+/// Figures of one row.
+struct Snapshot {
     size: Size,
     slowest_ms: f64,
 }
 
-/// Ends the sender with us.
+/// The sender, killed on drop.
 pub(super) struct Sender(pub(super) Child);
 
 impl Drop for Sender {
@@ -67,7 +66,10 @@ impl Drop for Sender {
     }
 }
 
-/// Builds, runs, judges.
+/// Builds, runs and compares with the goals.
+///
+/// # Errors
+/// When a program does not build or start, or the sender fails.
 pub fn run(args: &Args) -> Result<()> {
     println!("building the collector and the sender (release profile; the first time takes minutes)");
     must(cargo(&["build", "--release", "--locked", "-p", "fabriclens-load"]))?;
@@ -103,9 +105,9 @@ pub fn run(args: &Args) -> Result<()> {
     );
     let (begin, mut last, mut at) = (Instant::now(), Sent::default(), Instant::now());
     let mut cpu = (server.process().cpu_total_ns()?, sender_cpu());
-    let mut moments = Vec::new();
+    let mut rows = Vec::new();
     for line in lines {
-        let sent: Sent = serde_json::from_str(&line?).context("read what the sender tells")?;
+        let sent: Sent = serde_json::from_str(&line?).context("read the report of the sender")?;
         let took = at.elapsed().as_secs_f64();
         at = Instant::now();
         let now = (server.process().cpu_total_ns()?, sender_cpu());
@@ -127,24 +129,24 @@ pub fn run(args: &Args) -> Result<()> {
             ms[0],
             ms[1]
         );
-        // The sender is gone at its last line, and that one stands for less than a whole row.
+        // The last row is shorter, and the sender has ended.
         if took > EVERY as f64 * 0.9 && sent.acked > last.acked {
-            moments.push(Moment { size, slowest_ms: ms[0].max(ms[1]) });
+            rows.push(Snapshot { size, slowest_ms: ms[0].max(ms[1]) });
         }
         (cpu, last) = (now, sent);
     }
     ensure!(sender.0.wait()?.success(), "the sender failed");
-    judge(&moments, &last, begin.elapsed());
+    judge(&rows, &last, begin.elapsed());
     drop(server);
     empty(&dir)
 }
 
-fn judge(moments: &[Moment], sent: &Sent, took: Duration) {
-    let most = moments.iter().map(|m| m.slowest_ms).fold(0.0, f64::max);
+fn judge(rows: &[Snapshot], sent: &Sent, took: Duration) {
+    let most = rows.iter().map(|m| m.slowest_ms).fold(0.0, f64::max);
     let mean = sent.acked as f64 / took.as_secs_f64();
-    // The first half fills caches and the head; from then on memory must come back to where it was.
-    let peak = |part: &[Moment]| part.iter().map(|m| m.size.rss).max().unwrap_or(0) as f64 / 1e6;
-    let (early, late) = moments.split_at(moments.len() / 2);
+    // The first half fills caches and the head; after that memory must not grow.
+    let peak = |part: &[Snapshot]| part.iter().map(|m| m.size.rss).max().unwrap_or(0) as f64 / 1e6;
+    let (early, late) = rows.split_at(rows.len() / 2);
     let lost = sent.samples - sent.acked.min(sent.samples);
     println!("\n{:<36}{mean:>14.0}", "samples acknowledged a second");
     println!("{:<36}{lost:>14}  goal 0: {}", "samples sent and not acknowledged", judged(lost == 0));
@@ -158,7 +160,7 @@ fn judge(moments: &[Moment], sent: &Sent, took: Duration) {
     );
 }
 
-/// Milliseconds until the whole answer is there; infinitely many for an error.
+/// Milliseconds until the answer is complete; infinity for an error.
 fn ask(server: &Server, query: &str) -> f64 {
     let agent = ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(60))).build().new_agent();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
@@ -168,7 +170,7 @@ fn ask(server: &Server, query: &str) -> f64 {
     match request.call().and_then(|mut answer| answer.body_mut().read_to_string()) {
         Ok(_) => begin.elapsed().as_secs_f64() * 1e3,
         Err(error) => {
-            println!("not answered: {query}: {error}");
+            println!("query failed: {query}: {error}");
             f64::INFINITY
         }
     }

@@ -1,6 +1,6 @@
-//! `bench herd`: a collector that is gone for minutes, and thousands of agents that find it again in one moment.
+//! `bench herd`: a collector outage of minutes, after which thousands of agents reconnect at once.
 //!
-//! The agents are real uplinks with real spools, all in one process beside the collector on this machine.
+//! The agents are real uplinks with real spools, all in one process on this machine.
 
 use super::fleet::Sender;
 use super::judged;
@@ -14,35 +14,35 @@ use std::path::PathBuf;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Seconds between two rows.
+/// Seconds per row.
 const EVERY: u64 = 5;
-/// Seconds before the outage, and after the last sample of it was delivered.
+/// Seconds before the outage and after the last spooled sample was delivered.
 const CALM: u64 = 20;
-/// How many of the past pass in one: as in `fabriclens-load herd`, which has a little less to catch up.
+/// Seconds of the past that are simulated per second; `fabriclens-load herd` uses 60.
 const PACE: u64 = 59;
-/// What agents may take to deliver everything: as long again as the outage was, and this.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Timeout of the delivery, in addition to the duration of the outage.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Options of `bench herd`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Agents, each with 8 ports of 62 series
+    /// Number of agents, each with 8 ports of 62 series
     #[arg(long, default_value_t = 2000)]
     hosts: u64,
-    /// How many seconds the collector is away
+    /// Duration of the outage in seconds
     #[arg(long, default_value_t = 300)]
     away: u64,
-    /// It was away for so many seconds before, of which the agents have samples: they pass 60 times as fast
+    /// Seconds of an outage in the past, which are simulated 60 times as fast
     #[arg(long, default_value_t = 0)]
     past: u64,
-    /// Measures this collector, and takes `fabriclens-load` from beside it, instead of building both
+    /// Measures this collector, with `fabriclens-load` from the same directory, instead of building both
     #[arg(long)]
     collector: Option<PathBuf>,
 }
 
-/// What all agents count together, see `xtask/load/src/herd.rs`.
+/// Counters of all agents together, see `xtask/load/src/herd.rs`.
 #[derive(serde::Deserialize, Clone, Copy, Default)]
-struct Told {
+struct Counters {
     up: u64,
     taken: u64,
     acked: u64,
@@ -54,7 +54,7 @@ struct Told {
     behind_s: f64,
 }
 
-/// The run so far.
+/// State of the run.
 struct Run {
     begin: Instant,
     lines: Lines<BufReader<ChildStdout>>,
@@ -62,7 +62,10 @@ struct Run {
     largest: u64,
 }
 
-/// Builds, runs, judges.
+/// Builds, runs and compares with the goals.
+///
+/// # Errors
+/// When a program does not build or start.
 pub fn run(args: &Args) -> Result<()> {
     let ours = match &args.collector {
         Some(ours) => ours.clone(),
@@ -97,29 +100,29 @@ pub fn run(args: &Args) -> Result<()> {
     if args.past == 0 {
         run.rows(|run, _| run.begin.elapsed() >= Duration::from_secs(CALM))?;
         run.collector = None;
-        println!("the collector is killed");
+        println!("collector killed");
     }
     let gone = Instant::now();
     let away = if args.past == 0 { args.away } else { args.past / PACE + CALM };
     run.rows(|_, _| gone.elapsed() >= Duration::from_secs(away))?;
     run.collector = Some(start()?);
-    println!("the collector is back");
+    println!("collector started");
     let back = Instant::now();
     let mut latest = 0.0_f64;
-    let patience = gone.elapsed() + PATIENCE;
-    run.rows(|run, told| {
-        if told.up == args.hosts && back.elapsed().as_secs() > 2 * EVERY {
-            latest = latest.max(told.behind_s);
+    let timeout = gone.elapsed() + TIMEOUT;
+    run.rows(|run, counters| {
+        if counters.up == args.hosts && back.elapsed().as_secs() > 2 * EVERY {
+            latest = latest.max(counters.behind_s);
         }
-        told.spooled == 0 || back.elapsed() > patience || run.size().is_none()
+        counters.spooled == 0 || back.elapsed() > timeout || run.size().is_none()
     })?;
     let delivered = back.elapsed();
     let end = Instant::now();
-    let told = run.rows(|_, _| end.elapsed() >= Duration::from_secs(CALM))?;
+    let counters = run.rows(|_, _| end.elapsed() >= Duration::from_secs(CALM))?;
 
-    let lost = told.dropped + told.rejected + told.unaccounted + told.spooled;
+    let lost = counters.dropped + counters.rejected + counters.unaccounted + counters.spooled;
     println!("\n{:<44}{lost:>10}  goal 0: {}", "points that were not delivered", judged(lost == 0));
-    println!("{:<44}{:>10} of {}", "points acknowledged", told.acked, told.taken);
+    println!("{:<44}{:>10} of {}", "points acknowledged", counters.acked, counters.taken);
     println!("{:<44}{:>8.0} s", "all spools empty after", delivered.as_secs_f64());
     println!("{:<44}{latest:>8.1} s  goal 10 s: {}", "live samples waited meanwhile", judged(latest <= 10.0));
     println!("{:<44}{:>8.0} MB", "highest RSS of the collector", run.largest as f64 / 1e6);
@@ -129,12 +132,12 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 impl Run {
-    /// A row for each line that the agents tell, until one at which `until` is true.
-    fn rows(&mut self, mut until: impl FnMut(&Self, &Told) -> bool) -> Result<Told> {
+    /// Prints a row for each report of the agents until `until` is true.
+    fn rows(&mut self, mut until: impl FnMut(&Self, &Counters) -> bool) -> Result<Counters> {
         let mut cpu = (Instant::now(), self.cpu());
         loop {
-            let told: Told = serde_json::from_str(&self.lines.next().context("the agents have ended")??)
-                .context("read what the agents tell")?;
+            let counters: Counters = serde_json::from_str(&self.lines.next().context("the agents have ended")??)
+                .context("read the counters of the agents")?;
             let rss = self.size().map_or(0, |size| size.rss);
             self.largest = self.largest.max(rss);
             let now = (Instant::now(), self.cpu());
@@ -142,22 +145,22 @@ impl Run {
             println!(
                 "{:>6.0}{:>7}{:>13}{:>13}{:>7.1} s{:>9}{:>9}{cores:>8.0} %{:>6.0} MB",
                 self.begin.elapsed().as_secs_f64(),
-                told.up,
-                told.taken,
-                told.spooled,
-                told.behind_s,
-                told.retries,
-                told.dropped + told.rejected,
+                counters.up,
+                counters.taken,
+                counters.spooled,
+                counters.behind_s,
+                counters.retries,
+                counters.dropped + counters.rejected,
                 rss as f64 / 1e6,
             );
             cpu = now;
-            if until(self, &told) {
-                return Ok(told);
+            if until(self, &counters) {
+                return Ok(counters);
             }
         }
     }
 
-    /// `None` while there is no collector.
+    /// None while the collector does not run.
     fn size(&self) -> Option<Size> {
         self.collector.as_ref()?.process().size().ok()
     }

@@ -1,12 +1,12 @@
-//! `cargo xtask bench`: figures for performance claims, always beside a rival in the same run, as ratios.
+//! `cargo xtask bench`: benchmarks for the performance claims, compared with another program in the same run.
 
 mod agent;
+mod agent_table;
 mod detect;
 mod fleet;
 mod herd;
-mod jobs;
+mod job_report;
 mod probes;
-mod report;
 mod scrape;
 mod store;
 mod syscalls;
@@ -24,25 +24,28 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// CPU per counter read, RSS and system calls of the agent on 8 HCAs, beside node_exporter
+    /// Agent on 8 HCAs: CPU per counter, RSS and system calls, compared with node_exporter
     Agent(agent::Args),
-    /// Nanoseconds an event and loss of throughput of the probes in the kernel, beside bpftrace
+    /// Kernel probes: nanoseconds per event and loss of throughput, compared with bpftrace
     Ebpf(probes::Args),
-    /// Ingest, disk, memory, start-up and queries of the collector, beside VictoriaMetrics and Prometheus
+    /// Collector: ingest, disk, memory, start-up and queries, compared with VictoriaMetrics and Prometheus
     Store(store::Args),
     /// 2,000 simulated hosts and one collector: loss, lag, memory and queries
     Fleet(fleet::Args),
-    /// 2,000 real uplinks and a collector that was away: what is lost, what waits, how long all takes
+    /// 2,000 real uplinks and a collector outage: loss, backlog and time to recover
     Herd(herd::Args),
-    /// How long the communication report of a job takes: 2, 64, 512 and 4,096 hosts of 8 ports for a day
-    Report(jobs::Args),
-    /// How right verdicts are on simulations with known truth, with all that could be read and with less
+    /// Time to make a job's communication report: 2, 64, 512 and 4,096 hosts with 8 ports for a day
+    Report(job_report::Args),
+    /// Accuracy of the verdicts on simulations with known ground truth, with complete and degraded input
     Verdicts(verdicts::Args),
-    /// From a fault at a port to its open incident: real agents, the real collector, the wire between them
+    /// Time from a fault at a port to its open incident, with real agents and a real collector
     Detect(detect::Args),
 }
 
 /// Runs the chosen benchmark.
+///
+/// # Errors
+/// When a program does not build or start.
 pub fn run(args: Args) -> Result<()> {
     match args.what {
         What::Agent(args) => agent::run(args),
@@ -50,13 +53,13 @@ pub fn run(args: Args) -> Result<()> {
         What::Store(args) => store::run(&args),
         What::Fleet(args) => fleet::run(&args),
         What::Herd(args) => herd::run(&args),
-        What::Report(args) => jobs::run(&args),
+        What::Report(args) => job_report::run(&args),
         What::Verdicts(args) => verdicts::run(&args),
         What::Detect(args) => detect::run(&args),
     }
 }
 
-/// How a figure stands to its goal.
+/// Result of a comparison with a goal.
 fn judged(reached: bool) -> &'static str {
     if reached { "reached" } else { "MISSED" }
 }

@@ -1,8 +1,8 @@
-//! `bench ebpf`: what a probe in the kernel costs, beside a bpftrace one-liner for the same question.
+//! `bench ebpf`: cost of the kernel probes, compared with bpftrace one-liners that measure the same.
 //!
-//! Nanoseconds an event are the kernel's own count (`kernel.bpf_stats_enabled`, on for the bench only), of both programs
-//! during the same traffic. Throughput is iperf3 over a veth pair between two network namespaces, in rounds that go
-//! through all ways one after the other, so that a slow moment of the machine meets each.
+//! Nanoseconds per event come from the kernel (`kernel.bpf_stats_enabled`, on during the benchmark only), for both programs
+//! under the same traffic. Throughput is iperf3 over a veth pair between two network namespaces, in rounds that alternate
+//! between the set-ups, so that a slow moment of the machine affects all of them.
 
 use super::traffic::{Link, connections};
 use crate::process::Process;
@@ -16,23 +16,22 @@ use std::time::{Duration, Instant};
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 const BPFTRACE: &str = "/usr/bin/bpftrace";
-/// Programs must be in the kernel by then.
+/// Timeout for attaching the programs.
 const ATTACHED: Duration = Duration::from_secs(30);
 
-/// Both ends share this machine's cores: at full speed each nanosecond shows, at the pace of a link those that are left
-/// over do not.
+/// Bit rates: unlimited, where both ends compete for the cores and every nanosecond shows, and that of a real link.
 const FULL: &str = "0";
 const PACE: &str = "10G";
-/// Streams differ by more than a probe costs; the median of so many more rounds, of half the seconds, tells.
+/// Streams differ by more than a probe costs: the throughput is the median of this many more rounds, each half as long.
 const STREAMS: u32 = 3;
 
 /// Options of `bench ebpf`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Seconds of traffic for each figure
+    /// Seconds of traffic per figure
     #[arg(long, default_value_t = 4)]
     seconds: u32,
-    /// Rounds; the median counts
+    /// Number of rounds, of which the median is shown
     #[arg(long, default_value_t = 5)]
     rounds: u32,
     /// Measures this agent instead of building one with the release profile
@@ -40,17 +39,17 @@ pub struct Args {
     agent: Option<PathBuf>,
 }
 
-/// What makes a probe run.
+/// Traffic that triggers a probe.
 enum Load {
-    /// One stream as fast as it goes.
+    /// One unlimited stream.
     Stream,
     /// The same over a link that loses packets.
     Lossy,
-    /// Connections that are made and closed.
+    /// Connections that are opened and closed.
     Connections,
 }
 
-/// A probe, and how one would ask the same with bpftrace.
+/// A probe, and a bpftrace script that measures the same.
 struct Row {
     sampler: &'static str,
     rival: &'static str,
@@ -81,9 +80,12 @@ const ROWS: [Row; 4] = [
     },
 ];
 
-/// Builds, measures, prints.
+/// Builds, measures and prints.
+///
+/// # Errors
+/// Without root, or when a program does not build or attach.
 pub fn run(args: Args) -> Result<()> {
-    ensure!(setup::is_root(), "programs in the kernel and network namespaces need root: run it with sudo");
+    ensure!(setup::is_root(), "BPF and network namespaces need root; run sudo cargo xtask bench ebpf");
     for need in [&setup::IPERF3, &setup::NETWORK, &setup::BPFTRACE] {
         ensure!(setup::ensure(need)?, "{}", need.without);
     }
@@ -104,8 +106,8 @@ pub fn run(args: Args) -> Result<()> {
     throughput(&agent, &dir, &link, &args, PACE)
 }
 
-/// Nanoseconds an event of each row, the median over the rounds; beside it what the kernel's count takes by itself, which
-/// an empty program shows and which is in the other figures.
+/// Prints nanoseconds per event of each row, the median of the rounds. An empty program shows the cost of counting itself,
+/// which the other figures include.
 fn events(agent: &Path, dir: &Path, link: &Link, seconds: u32, rounds: u32) -> Result<()> {
     let _statistics = Statistics::on()?;
     println!(
@@ -142,7 +144,7 @@ fn events(agent: &Path, dir: &Path, link: &Link, seconds: u32, rounds: u32) -> R
         let ratio = (ours - empty) / (rival - empty);
         println!("{:<18}{events:>12}{empty:>9.0} ns{ours:>9.0} ns{rival:>9.0} ns{ratio:>9.2}", row.sampler);
     }
-    println!("the ratio is without the cost of counting");
+    println!("the ratio excludes the cost of counting");
     Ok(())
 }
 
@@ -155,7 +157,7 @@ fn median(mut of: Vec<f64>) -> f64 {
     of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Throughput with all probes of a running agent, and with all one-liners, each beside a stream alone just before.
+/// Prints the throughput with all probes and with all bpftrace scripts, each after a stream without them.
 fn throughput(agent: &Path, dir: &Path, link: &Link, args: &Args, pace: &str) -> Result<()> {
     let title = if pace == FULL { "as fast as it goes".into() } else { format!("at {pace}bit/s") };
     println!("\n{title:<22}{:>14}{:>18}{:>14}{:>18}", "alone", "fabriclens", "alone", "bpftrace");
@@ -180,7 +182,7 @@ fn throughput(agent: &Path, dir: &Path, link: &Link, args: &Args, pace: &str) ->
     Ok(())
 }
 
-/// The kernel counts runs and time of programs for as long as it lives, and as before afterwards.
+/// Enables the kernel's BPF statistics; restores the setting on drop.
 struct Statistics(String);
 
 impl Statistics {
@@ -201,7 +203,7 @@ impl Drop for Statistics {
 
 fn start_agent(agent: &Path, dir: &Path, samplers: &[&str]) -> Result<Process> {
     let config = dir.join("agent.toml");
-    // All are on unless they are said to be off, and would be in the figures of each other.
+    // Probes are on by default and would disturb each other's figures.
     let on = ROWS.map(|row| format!("{} = {}\n", row.sampler, samplers.contains(&row.sampler))).concat();
     fs::write(&config, format!("[samplers]\n{on}"))?;
     let args = ["run", "--http", "127.0.0.1:0", "--config", &config.display().to_string()].map(String::from);
@@ -213,7 +215,7 @@ fn start_rival(dir: &Path, script: &str) -> Result<Process> {
     attached(Process::start(Path::new(BPFTRACE), &["-e".into(), script.into()], &log)?, 1, &log)
 }
 
-/// Waits until a process holds so many programs and their number stays.
+/// Waits until a process holds at least `programs` BPF programs and their number is stable.
 fn attached(mut process: Process, programs: usize, log: &Path) -> Result<Process> {
     let begin = Instant::now();
     let mut last = 0;
@@ -225,18 +227,18 @@ fn attached(mut process: Process, programs: usize, log: &Path) -> Result<Process
         }
         last = now;
     }
-    bail!("no program in the kernel within {ATTACHED:?}; its log: {}", log.display())
+    bail!("no BPF program attached within {ATTACHED:?}; log: {}", log.display())
 }
 
-/// Runs and nanoseconds by program number.
+/// Runs and nanoseconds by program id.
 type Costs = BTreeMap<u64, (u64, u64)>;
 
-/// Of the programs that a process holds.
+/// Costs of the programs that a process holds.
 fn costs(process: &Process) -> Result<Costs> {
     let dir = format!("/proc/{}/fdinfo", process.id());
     let mut costs = Costs::new();
     for entry in fs::read_dir(&dir).with_context(|| format!("list {dir}"))? {
-        // A file may be closed meanwhile.
+        // A file may have been closed.
         let text = fs::read_to_string(entry?.path()).unwrap_or_default();
         let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name))?.trim().parse::<u64>().ok();
         if let (Some(id), Some(ns), Some(runs)) = (field("prog_id:"), field("run_time_ns:"), field("run_cnt:")) {
@@ -251,7 +253,7 @@ struct Mean {
     ns: f64,
 }
 
-/// What all programs of a process cost together, for each event.
+/// Cost per event of all programs of a process together.
 fn mean(before: &Costs, after: &Costs) -> Mean {
     let since = |id: &u64, now: (u64, u64)| before.get(id).map_or(now, |was| (now.0 - was.0, now.1 - was.1));
     let all = after.iter().map(|(id, now)| since(id, *now));

@@ -1,4 +1,4 @@
-//! Fetches `/metrics`, and counts what stands in it.
+//! Fetches `/metrics` and counts series and counters in it.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -21,15 +21,15 @@ pub fn wait_for(url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Series of node_exporter that stand for something read from the host.
-pub fn rival_series(text: &str) -> usize {
+/// Number of node_exporter series that were read from the host.
+pub fn node_exporter_series(text: &str) -> usize {
     text.lines().filter(|l| l.starts_with("node_") && !l.starts_with("node_scrape_")).count()
 }
 
-/// What the agent says about each of its sources: counters per read, and reads so far.
+/// Counters per read and number of reads, by source of the agent.
 pub type Sources = BTreeMap<String, (f64, f64)>;
 
-/// The agent's own account of what it reads, from its self-metrics.
+/// Reads the agent's sources from its self-metrics.
 pub fn sources(text: &str) -> Sources {
     let mut found = Sources::new();
     for line in text.lines() {
@@ -45,8 +45,8 @@ pub fn sources(text: &str) -> Sources {
     found
 }
 
-/// Counters that full samples read per second, between two looks. Congestion samples, which read a source more often
-/// than once a second and only a part of it, count as the full sample that the source got in the same second.
+/// Counters read per second between two scrapes. Congestion samples read a part of a source several times a second; each
+/// source counts at most once a second.
 pub fn counters_per_second(before: &Sources, after: &Sources, seconds: f64) -> f64 {
     let per_source = after.iter().map(|(source, (counters, reads))| {
         let had = before.get(source).map_or(0.0, |(_, reads)| *reads);
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_counts_once_a_second_or_less() {
+    fn a_source_counts_at_most_once_a_second() {
         let text = |reads: [u32; 2]| {
             format!(
                 "# TYPE x counter\nfabriclens_agent_sampler_counters{{sampler=\"a\",target=\"h\"}} 30\n\
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rivals_own_series_do_not_count() {
-        assert_eq!(rival_series("# HELP a b\nnode_infiniband_x{a=\"b\"} 1\nnode_scrape_y 1\ngo_z 1\n"), 1);
+    fn self_metrics_of_node_exporter_do_not_count() {
+        assert_eq!(node_exporter_series("# HELP a b\nnode_infiniband_x{a=\"b\"} 1\nnode_scrape_y 1\ngo_z 1\n"), 1);
     }
 }

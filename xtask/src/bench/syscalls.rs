@@ -1,18 +1,18 @@
-//! System calls of a running process, counted by strace. Called after the measurement: tracing slows the process down.
+//! Counts the system calls of a running process with strace. Called after the measurement: tracing slows the process down.
 
 use anyhow::Result;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Calls per second, and which.
+/// System calls per second.
 pub struct Calls {
-    /// All of them.
+    /// Total.
     pub per_second: f64,
-    /// The most frequent ones by name.
+    /// The most frequent, by name.
     pub most: Vec<(String, f64)>,
 }
 
-/// Counts for `seconds`, doing `each_second` once in each of them. `None` when strace may not trace here.
+/// Counts for `seconds` and calls `each_second` in each of them; none if strace may not trace here.
 pub fn count(pid: u32, seconds: u64, each_second: &mut dyn FnMut() -> Result<()>) -> Result<Option<Calls>> {
     let pid = pid.to_string();
     let child = Command::new("timeout")
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_with_and_without_errors() {
+    fn rows_parse_with_and_without_errors() {
         let text = "strace: Process 7 attached with 2 threads\n\
             % time     seconds  usecs/call     calls    errors syscall\n\
             ------ ----------- ----------- --------- --------- ----------------\n \

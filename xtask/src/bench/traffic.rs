@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 const A: &str = "fabriclens-bench-a";
 const B: &str = "fabriclens-bench-b";
-/// Of documentation networks, so that no route of this host is hidden.
+/// Documentation addresses, which hide no route of this host.
 const ADDRESSES: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
 
-/// Two namespaces with a link; gone when it goes out of scope.
+/// Two namespaces with a link, removed on drop.
 pub struct Link {
     server: Child,
 }
 
 impl Link {
-    /// Makes it, with an iperf3 server at its far end. Leftovers of a killed run are removed first.
+    /// Creates the link with an iperf3 server at its far end; removes leftovers of a killed run first.
     pub fn new() -> Result<Self> {
         remove();
         for name in [A, B] {
@@ -35,18 +35,18 @@ impl Link {
         Ok(link)
     }
 
-    /// Bits a second of one stream that lasts so long, as fast as it goes (`"0"`) or at a pace, for instance `"10G"`.
+    /// Bits per second of one stream, unlimited (`"0"`) or at a bit rate such as `"10G"`.
     pub fn stream(&self, seconds: u32, pace: &str) -> Result<f64> {
         let time = seconds.to_string();
         let client = ["iperf3", "--json", "--client", ADDRESSES[1], "--time", &time, "--bitrate", pace];
         let args = [&["netns", "exec", A][..], &client].concat();
         let done = Command::new("ip").args(args).output().context("start iperf3")?;
-        let told: serde_json::Value = serde_json::from_slice(&done.stdout).context("read what iperf3 tells")?;
-        let bits = told["end"]["sum_received"]["bits_per_second"].as_f64();
-        bits.with_context(|| format!("iperf3: {}", told["error"].as_str().unwrap_or("no result")))
+        let report: serde_json::Value = serde_json::from_slice(&done.stdout).context("read the report of iperf3")?;
+        let bits = report["end"]["sum_received"]["bits_per_second"].as_f64();
+        bits.with_context(|| format!("iperf3: {}", report["error"].as_str().unwrap_or("no result")))
     }
 
-    /// From now on the far end loses one packet in a hundred, or none.
+    /// Drops one packet in a hundred at the far end, or none.
     pub fn lossy(&self, on: bool) -> Result<()> {
         let rules = "add table inet bench; \
                      add chain inet bench lose { type filter hook input priority 0; }; \
@@ -83,7 +83,7 @@ fn ip(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Makes and closes connections over loopback for so long.
+/// Opens and closes loopback connections for a number of seconds.
 pub fn connections(seconds: u32) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").context("listen on loopback")?;
     let address = listener.local_addr()?;
@@ -91,7 +91,7 @@ pub fn connections(seconds: u32) -> Result<()> {
     while begin.elapsed() < Duration::from_secs(u64::from(seconds)) {
         let client = TcpStream::connect(address).context("connect over loopback")?;
         let (server, _) = listener.accept()?;
-        // The client closes first, so that ports in TIME_WAIT are spread over many.
+        // The client closes first, so that TIME_WAIT is spread over many ports.
         drop(client);
         drop(server);
     }

@@ -1,4 +1,4 @@
-//! Asks the collector in PromQL and prints the answer with a bar a row.
+//! Queries the collector and prints the answers, PromQL as a bar chart.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -26,14 +26,14 @@ pub fn query(url: &str, promql: &str) -> Result<Vec<Row>> {
         .collect())
 }
 
-/// The start page with this question asked and drawn.
+/// Link to the start page with this query.
 pub fn link(url: &str, promql: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~()*,:".contains(&b);
     let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
     format!("{url}/?q={}", promql.bytes().map(byte).collect::<String>())
 }
 
-/// Prints rows by host, device or job with bars against the largest, values scaled to `unit`.
+/// Prints the five largest rows with bars, values scaled to `unit`.
 pub fn show(url: &str, promql: &str, scale: f64, unit: &str) -> Result<Vec<Row>> {
     let mut rows = query(url, promql)?;
     rows.sort_by(|a, b| b.value.total_cmp(&a.value));
@@ -51,15 +51,15 @@ pub fn show(url: &str, promql: &str, scale: f64, unit: &str) -> Result<Vec<Row>>
     Ok(rows)
 }
 
-/// Prints what the collector says is wrong: incidents that are open, or all of them.
+/// Prints the open incidents, or all.
 pub fn verdicts(url: &str, open: bool) -> Result<()> {
     let state = if open { "?state=open" } else { "" };
     let mut answer = ureq::get(format!("{url}/api/v1/incidents{state}")).call().context("ask for incidents")?;
     let body: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
     let incidents = body["incidents"].as_array().cloned().unwrap_or_default();
-    println!("   the verdict ({url}/api/v1/incidents):");
+    println!("   incidents ({url}/api/v1/incidents):");
     if incidents.is_empty() {
-        println!("       nothing is wrong");
+        println!("       no incident");
     }
     for one in incidents.iter().rev() {
         let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
@@ -70,12 +70,16 @@ pub fn verdicts(url: &str, open: bool) -> Result<()> {
         let seconds =
             |to: &str| one[to].as_i64().zip(one["start_ns"].as_i64()).map(|(to, from)| (to - from) / 100_000_000);
         let tenths = |t: Option<i64>| t.map_or("?".to_owned(), |t| format!("{}.{} s", t / 10, t % 10));
-        let end = seconds("end_ns").map_or("still open".to_owned(), |t| format!("over after {}", tenths(Some(t))));
+        let end = seconds("end_ns").map_or("still open".to_owned(), |t| format!("ended after {}", tenths(Some(t))));
         let sure = one["confidence"].as_f64().unwrap_or(f64::NAN) * 100.0;
-        println!("       {} ({sure:.0} % sure), seen after {}, {end}", text("kind"), tenths(seconds("detected_ns")));
+        println!(
+            "       {} (confidence {sure:.0} %), detected after {}, {end}",
+            text("kind"),
+            tenths(seconds("detected_ns"))
+        );
         println!("         {}", text("explanation"));
-        println!("         caused by {}; suffering: {}", jobs("culprit_jobs"), jobs("victim_jobs"));
-        println!("         do: {}", text("action"));
+        println!("         culprits: {}; victims: {}", jobs("culprit_jobs"), jobs("victim_jobs"));
+        println!("         action: {}", text("action"));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! The processes of the demo: built, started, watched and stopped together.
+//! The processes of the demo: builds, starts, monitors and stops them.
 
-use crate::sim::HOSTS;
 use crate::sim::fabric::Job;
+use crate::sim::layout::HOSTS;
 use crate::sim::tree::host_name;
 use crate::steps::{cargo, must, target};
 use anyhow::{Context, Result, bail};
@@ -11,30 +11,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where the two programs are.
+/// Paths of the two programs.
 pub struct Binaries {
     pub collector: PathBuf,
     pub agent: PathBuf,
 }
 
 impl Binaries {
-    /// Those in this directory.
+    /// The programs in a directory.
     pub fn of(dir: &Path) -> Self {
         Self { collector: dir.join("fabriclens"), agent: dir.join("fabriclens-agent") }
     }
 }
 
-/// Builds both programs with the `demo` profile, and tells where; cargo shows its own progress.
+/// Builds both programs with the `demo` profile; gives their directory.
+///
+/// # Errors
+/// When they do not build.
 pub fn build() -> Result<PathBuf> {
     println!("building the collector and the agent (the first time takes some minutes)");
     must(cargo(&["build", "--profile", "demo", "--locked", "-p", "fabriclens", "-p", "fabriclens-agent"]))?;
     Ok(target()?.join("demo"))
 }
 
-/// Number of the first job.
+/// Id of the first job.
 pub const FIRST_JOB: usize = 4711;
 
-/// Everything that runs.
+/// The running processes.
 pub struct Fleet {
     children: Vec<(String, Child)>,
     pub collector_url: String,
@@ -42,7 +45,7 @@ pub struct Fleet {
     logs: PathBuf,
 }
 
-/// The product's own port where it is free, else any free one.
+/// The wanted port if it is free, else any free port.
 fn free_port(wanted: u16) -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", wanted)).or_else(|_| TcpListener::bind(("127.0.0.1", 0)));
     Ok(listener.and_then(|l| l.local_addr()).context("find a free port on 127.0.0.1")?.port())
@@ -86,7 +89,7 @@ impl Fleet {
         for host in 0..HOSTS {
             let name = host_name(host);
             let tree = dir.join("hosts").join(&name).display().to_string();
-            // Nobody asks it, so any port: one that was free a moment ago may be another agent's way out by now.
+            // Port 0: a port that was free a moment ago may be in use as another agent's source port.
             let http = local(0);
             fleet.spawn(
                 &name,
@@ -99,7 +102,7 @@ impl Fleet {
 
     fn spawn(&mut self, name: &str, program: &Path, args: &[&str]) -> Result<()> {
         let log = File::create(self.logs.join(format!("{}.log", name.replace(' ', "-"))))?;
-        // setpriv (util-linux) makes the kernel end the child with us, whatever happens to us.
+        // setpriv (util-linux): the kernel ends the child when this process ends.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "TERM", "--"])
             .arg(program)
@@ -125,19 +128,19 @@ impl Fleet {
         Ok(())
     }
 
-    /// Tells the collector which jobs run where, as a scheduler's hook would.
-    pub fn tell_jobs(&self, jobs: &[Job]) -> Result<()> {
+    /// Reports the jobs and their hosts to the collector, as a scheduler's hook does.
+    pub fn register_jobs(&self, jobs: &[Job]) -> Result<()> {
         for (id, job) in (FIRST_JOB..).zip(jobs) {
             let hosts: Vec<String> = job.hosts.iter().map(|h| host_name(*h)).collect();
             let body = serde_json::json!({"id": id, "user": job.user, "name": job.name, "hosts": hosts});
             ureq::post(format!("{}/api/v1/jobs", self.collector_url))
                 .send(body.to_string())
-                .with_context(|| format!("tell the collector of job {}", job.name))?;
+                .with_context(|| format!("report job {}", job.name))?;
         }
         Ok(())
     }
 
-    /// Writes the report of each job, as far as it has come.
+    /// Writes the reports of the jobs.
     pub fn write_reports(&self, jobs: usize) -> Result<()> {
         let dir = self.logs.with_file_name("reports");
         std::fs::create_dir_all(&dir)?;
@@ -149,12 +152,12 @@ impl Fleet {
         Ok(())
     }
 
-    /// Where the report of a job is.
+    /// URL of a job's report.
     pub fn report(&self, id: usize) -> String {
         format!("{}/api/v1/jobs/{id}/report", self.collector_url)
     }
 
-    /// An error if anything has ended on its own.
+    /// Fails if a process has ended.
     pub fn check(&mut self) -> Result<()> {
         for (name, child) in &mut self.children {
             if let Some(status) = child.try_wait()? {
@@ -164,7 +167,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// What is running, for the person in front of it.
+    /// Overview of what runs and where to look.
     pub fn welcome(&self) -> String {
         let query = "topk(5,rate(fabric_port_io_bytes_total[10s]))";
         format!(
@@ -184,7 +187,7 @@ impl Fleet {
         )
     }
 
-    /// Ends all: a polite signal first, then not.
+    /// Stops all processes with SIGTERM, and with SIGKILL after 10 s.
     pub fn stop(mut self) -> Result<()> {
         let early = self.check();
         for (_, child) in self.children.iter().rev() {

@@ -1,7 +1,7 @@
-//! `cargo xtask demo`: the whole path on this machine, from counter to query, and a story to watch.
+//! `cargo xtask demo`: the whole product on this machine, from counter to verdict, with a script of faults.
 //!
-//! A collector, an agent that reads this host, and 16 agents that read simulated hosts; `story` injects three faults
-//! and asks the collector what it saw. Everything it prints about the fabric is an answer to a query.
+//! Starts a collector, an agent for this host and 16 agents for simulated hosts. `story` injects three faults and prints the
+//! collector's answers.
 
 mod ask;
 mod fleet;
@@ -9,8 +9,8 @@ mod story;
 
 pub use fleet::{Binaries, FIRST_JOB, build};
 
-use crate::sim::HOSTS;
 use crate::sim::fabric::Fabric;
+use crate::sim::layout::HOSTS;
 use crate::sim::tree::{HostTree, host_name};
 use crate::steps::root;
 use anyhow::{Context, Result};
@@ -22,21 +22,24 @@ use std::time::Duration;
 /// Options of `demo`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Ends by itself after this many seconds (default: runs until Ctrl-C)
+    /// Stops after this many seconds [default: on Ctrl-C]
     #[arg(long, value_name = "SECONDS")]
     r#for: Option<u64>,
-    /// Uses the programs in this directory and builds none
+    /// Takes the programs from this directory instead of building them
     #[arg(long, value_name = "DIR")]
     programs: Option<std::path::PathBuf>,
-    /// Where hosts and data are written (emptied at the start)
+    /// Directory of hosts and data (emptied at the start)
     #[arg(long, value_name = "DIR")]
     dir: Option<std::path::PathBuf>,
 }
 
-/// How often the simulated NICs' files are brought up to date.
+/// Update interval of the simulated counters.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Builds, starts, tells, and stops everything.
+/// Builds, starts and stops everything, and runs the story.
+///
+/// # Errors
+/// When a program does not build or start, or ends early.
 pub fn run(args: Args) -> Result<()> {
     let binaries = Binaries::of(&args.programs.map_or_else(build, Ok)?);
     let dir = args.dir.unwrap_or_else(|| root().join("target/demo-run"));
@@ -63,20 +66,20 @@ pub fn run(args: Args) -> Result<()> {
     println!("{}", fleet.welcome());
     let jobs = {
         let fabric = fabric.lock().map_err(|_| anyhow::anyhow!("the simulator panicked"))?;
-        fleet.tell_jobs(&fabric.jobs)?;
+        fleet.register_jobs(&fabric.jobs)?;
         fabric.jobs.len()
     };
-    let told = story::tell(&fleet.collector_url, &fabric, &stop, args.r#for.map(Duration::from_secs));
-    let told = told.and_then(|()| fleet.write_reports(jobs));
+    let result = story::run(&fleet.collector_url, &fabric, &stop, args.r#for.map(Duration::from_secs));
+    let result = result.and_then(|()| fleet.write_reports(jobs));
     stop.store(true, Ordering::SeqCst);
     let simulated = simulator.join();
     let ended = fleet.stop();
-    told?;
+    result?;
     simulated.unwrap_or_else(|_| Err(anyhow::anyhow!("the simulator panicked")))?;
     ended
 }
 
-/// The files of so many hosts, below `hosts` of a directory.
+/// Creates the trees of a number of hosts in `dir/hosts`.
 pub fn create_trees(dir: &Path, hosts: usize) -> Result<Vec<HostTree>> {
     (0..hosts).map(|h| HostTree::create(&dir.join("hosts").join(host_name(h)), h)).collect()
 }

@@ -1,36 +1,39 @@
-//! A page as a script: what each of its blocks is held to, in the order in which a reader meets them.
+//! Turns a page into one shell script that checks its code blocks, in their order.
 
 use super::page::{Block, Page};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write as _;
 
-/// What a block of one language becomes in the script of its page.
+/// How the blocks of one language are checked.
 struct Language {
     name: &'static str,
     lines: fn(&Block) -> Result<String>,
 }
 
 const LANGUAGES: &[Language] = &[
-    // Runs and ends well; `sh service`: runs on; `sh not run: WHY`: it is only read by bash.
+    // Must succeed; `sh service`: must keep running; `sh not run: WHY`: is only parsed by bash.
     Language { name: "sh", lines: shell },
-    // `toml agent` and `toml collector`, and where the reader is told to put it.
+    // `toml agent [PATH]` or `toml collector [PATH]`: is checked by the program and written to PATH.
     Language { name: "toml", lines: toml },
     Language { name: "promql", lines: promql },
     Language { name: "json", lines: json },
-    // What is printed, and formats of others.
+    // Output, and formats of other projects.
     Language { name: "text", lines: nothing },
     Language { name: "yaml", lines: nothing },
     Language { name: "rust", lines: nothing },
 ];
 
-/// Commands that hold a page to what it says; each `begin` line names the block that comes.
+/// Script that checks a page; it prints the place of each block first.
+///
+/// # Errors
+/// When a block has no language, or one that is not known.
 pub fn script(page: &Page) -> Result<String> {
     let mut script = "set -euo pipefail\n".to_owned();
     for block in &page.blocks {
         let place = format!("{}:{}", page.path.display(), block.line);
         let Some(language) = LANGUAGES.iter().find(|l| l.name == block.language()) else {
             let known: Vec<_> = LANGUAGES.iter().map(|l| l.name).collect();
-            bail!("{place}: a block must say behind its fence what it is: {}", known.join(", "));
+            bail!("{place}: a code block needs a language behind its fence: {}", known.join(", "));
         };
         let lines = (language.lines)(block).with_context(|| place.clone())?;
         if !lines.is_empty() {
@@ -45,28 +48,28 @@ fn shell(block: &Block) -> Result<String> {
         "" => block.text.clone(),
         "service" => format!("{{\n{}\n}} &\nservice=$!; sleep 2; kill -0 $service\n", block.text),
         why if why.starts_with("not run: ") => format!("not_run() {{\n{}\n}}\n", block.text),
-        other => bail!("`sh {other}`: say nothing, `service` or `not run: WHY`"),
+        other => bail!("`sh {other}`: use `sh`, `sh service` or `sh not run: WHY`"),
     })
 }
 
 fn toml(block: &Block) -> Result<String> {
-    let (whose, path) = block.says().split_once(' ').unwrap_or((block.says(), ""));
-    let check = match whose {
+    let (program, path) = block.says().split_once(' ').unwrap_or((block.says(), ""));
+    let check = match program {
         "agent" => "fabriclens-agent run",
         "collector" => "fabriclens serve",
-        _ => bail!("say whose it is: `toml agent` or `toml collector`"),
+        _ => bail!("use `toml agent` or `toml collector`"),
     };
-    ensure!(path.is_empty() || path.starts_with('/'), "`{path}`: say where it belongs by a path from /");
+    ensure!(path.is_empty() || path.starts_with('/'), "`{path}`: the path must start with /");
     let file = if path.is_empty() { "$(mktemp)" } else { path };
     Ok(format!("file={file}; install -D /dev/stdin $file {}{check} --config $file --check-config\n", here(&block.text)))
 }
 
 fn promql(block: &Block) -> Result<String> {
-    Ok(format!("question=$(cat {})\nfabriclens query \"$question\"\n", here(&block.text).trim_end()))
+    Ok(format!("query=$(cat {})\nfabriclens query \"$query\"\n", here(&block.text).trim_end()))
 }
 
 fn json(block: &Block) -> Result<String> {
-    // What an example leaves out.
+    // Left out in an example.
     let whole = block.text.replace("{…}", "{}").replace("[…]", "[]");
     serde_json::from_str::<serde_json::Value>(&whole).context("this is not JSON")?;
     Ok(String::new())
@@ -76,7 +79,7 @@ fn nothing(_: &Block) -> Result<String> {
     Ok(String::new())
 }
 
-/// `text` as what a command reads.
+/// `text` as a here-document.
 fn here(text: &str) -> String {
     format!("<<'END_OF_BLOCK'\n{text}END_OF_BLOCK\n")
 }
@@ -97,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_run_in_order_and_in_one_shell() {
+    fn commands_run_in_order_in_one_shell() {
         assert!(
             run("```sh\nx=1\n```\n\n```sh not run: no such thing\nno-such-program\n```\n\n```sh\ntest $x = 1\n```\n")
                 .unwrap()
@@ -107,22 +110,22 @@ mod tests {
     }
 
     #[test]
-    fn services_must_stay() {
+    fn services_must_keep_running() {
         assert!(run("```sh service\nsleep 60\n```\n\n```sh\nkill $service\n```\n").unwrap());
         assert!(!run("```sh service\ntrue\n```\n").unwrap());
     }
 
     #[test]
-    fn blocks_that_do_not_say_what_they_are_are_errors() {
+    fn unknown_blocks_are_errors() {
         for (text, says) in [
-            ("    ls\n", "a.md:1: a block must say"),
+            ("    ls\n", "a.md:1: a code block needs"),
             ("```\nls\n```\n", "behind its fence"),
             ("```sh later\nls\n```\n", "not run: WHY"),
             ("```toml\na = 1\n```\n", "toml agent"),
             ("```json\n{\"a\": 1, …}\n```\n", "not JSON"),
         ] {
-            let told = format!("{:#}", run(text).unwrap_err());
-            assert!(told.contains(says), "{told}");
+            let error = format!("{:#}", run(text).unwrap_err());
+            assert!(error.contains(says), "{error}");
         }
     }
 }

@@ -1,19 +1,20 @@
-//! `cargo xtask docs`: what the pages for people say, done.
+//! `cargo xtask docs`: checks the documentation by doing what it says.
 //!
-//! Every block of every page says what it is, and is held to it (`check.rs`): commands run, in order, in a network
-//! and under an /etc of their own, beside the demo's fleet, so that addresses, ports and names of jobs are those that the
-//! reader types; configuration goes through the programs' own check; PromQL is asked; links lead somewhere. So are commands
-//! within sentences (`inline.rs`). Programs that cannot be there have stand-ins, which read their command lines.
+//! Each code block of a page says its language behind the fence (`check.rs`). Shell blocks run in order, in a sandbox with
+//! its own network, /etc and /var next to the demo's fleet, so that the addresses, ports and job names are those on the page.
+//! Configuration goes through the programs' own `--check-config`, PromQL is evaluated, links and `cargo` commands are
+//! resolved. Commands within sentences run too (`inline.rs`). Programs that are not installed there are fakes (`fakes.rs`).
 
+mod cargo;
 mod check;
+mod fakes;
 mod inline;
 pub mod page;
 mod recording;
 mod sandbox;
-mod stand_ins;
 
 use crate::steps::root;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use page::Page;
 use std::path::{Path, PathBuf};
 
@@ -22,25 +23,22 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     /// Pages to check, by their path in the repository; all if none is named
     pages: Vec<PathBuf>,
-    /// Uses the programs in this directory and builds none
+    /// Takes the programs from this directory instead of building them
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
-    /// How the sandbox calls itself: this process is already inside
+    /// This process runs inside the sandbox
     #[arg(long, hide = true)]
     inside: bool,
-    /// How programs that stand in for others call themselves: the command line
-    #[arg(long, hide = true)]
-    stand_in: Option<String>,
 }
 
-/// Directories whose pages people read; the README and its neighbours come first.
+/// Directories with pages; README, ARCHITECTURE and CONTRIBUTING come first.
 const PAGES: &[&str] = &["docs", "docs/runbooks", "deploy"];
 
 /// Checks the pages.
+///
+/// # Errors
+/// When a link is dead, a command fails, or a configuration is refused.
 pub fn run(args: Args) -> Result<()> {
-    if let Some(line) = &args.stand_in {
-        return stand_ins::run(line);
-    }
     let programs = match &args.programs {
         Some(dir) => dir.canonicalize().with_context(|| format!("find {}", dir.display()))?,
         None => crate::demo::build()?,
@@ -49,7 +47,10 @@ pub fn run(args: Args) -> Result<()> {
     if args.inside {
         return sandbox::inside(&programs, &read(&named)?);
     }
-    links(&read(&pages()?)?)?;
+    let all = read(&pages()?)?;
+    links(&all)?;
+    let wrong = cargo::wrong_commands(&all);
+    ensure!(wrong.is_empty(), "cargo commands that cannot work:\n  {}", wrong.join("\n  "));
     sandbox::enter(&programs, &named)
 }
 
@@ -77,13 +78,13 @@ fn read(paths: &[PathBuf]) -> Result<Vec<Page>> {
     paths.iter().map(|path| Page::read(&root(), path)).collect()
 }
 
-/// An error that names each link to a file or headline that is not there.
+/// Fails with all links to a missing file or headline.
 fn links(pages: &[Page]) -> Result<()> {
     let dead: Vec<String> = pages.iter().flat_map(|page| page.dead_links(pages)).collect();
     if !dead.is_empty() {
-        bail!("links that lead nowhere:\n  {}", dead.join("\n  "));
+        bail!("dead links:\n  {}", dead.join("\n  "));
     }
-    println!("{} pages, every link between them leads somewhere", pages.len());
+    println!("{} pages, no dead link between them", pages.len());
     Ok(())
 }
 
@@ -92,43 +93,42 @@ mod tests {
     use super::*;
     use crate::dashboards::tests::{exists, names};
 
-    /// What looks like a series and is none: a kind of incident, names of files, variables of Ansible's role.
+    /// Not a series although it looks like one: an incident kind, a file name, a variable of the Ansible role.
     fn other(page: &Page, name: &str) -> bool {
         name == "fabric_congestion" || name.contains(char::is_uppercase) || page.path.starts_with("deploy/ansible")
     }
 
     #[test]
-    fn every_question_in_a_sentence_parses() {
-        let (mut asked, mut wrong) = (0, Vec::new());
+    fn every_query_in_a_sentence_parses() {
+        let (mut queries, mut wrong) = (0, Vec::new());
         for page in read(&pages().unwrap()).unwrap() {
-            // `…_total` and `fabric_job_*` name many, `name{label}` tells which labels there are; a path asks nothing.
+            // `…_total` and `fabric_job_*` are patterns, `name{label}` lists labels, a path is no query.
             let lists = |text: &str| text.contains('{') && !text.contains('=');
-            let asks = |text: &str| !text.contains(['…', '*', '/']) && !text.ends_with('_') && !lists(text);
-            let whole = |code: &&page::Block| asks(&code.text);
-            for code in page.code.iter().filter(whole) {
+            let is_query = |text: &str| !text.contains(['…', '*', '/']) && !text.ends_with('_') && !lists(text);
+            for code in page.code.iter().filter(|code| is_query(&code.text)) {
                 if names(&code.text).iter().any(|name| !other(&page, name)) && !code.text.starts_with("fabriclens ") {
-                    asked += 1;
+                    queries += 1;
                     let error = fabriclens_promql::check(&code.text).err();
                     wrong.extend(error.map(|e| format!("{}:{}: `{}`: {e}", page.path.display(), code.line, code.text)));
                 }
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        assert!(asked > 100, "{asked}");
+        assert!(queries > 100, "{queries}");
         assert!(fabriclens_promql::check("rate(fabric_port_up[5m)").is_err());
     }
 
     #[test]
-    fn every_series_that_a_page_names_is_written_by_somebody() {
-        let mut nobody = Vec::new();
+    fn every_series_named_in_a_page_exists() {
+        let mut unknown = Vec::new();
         for page in read(&pages().unwrap()).unwrap() {
             let code = page.code.iter().chain(&page.blocks).map(|b| &b.text);
-            // `fabric_job_*` and `fabric_job_…` name many.
+            // `fabric_job_*` and `fabric_job_…` are patterns.
             let named = code
                 .flat_map(|text| names(text))
                 .filter(|name| !name.ends_with('_') && !other(&page, name) && !exists(name));
-            nobody.extend(named.map(|name| format!("{}: {name}", page.path.display())));
+            unknown.extend(named.map(|name| format!("{}: {name}", page.path.display())));
         }
-        assert!(nobody.is_empty(), "nobody writes\n{}", nobody.join("\n"));
+        assert!(unknown.is_empty(), "unknown series:\n{}", unknown.join("\n"));
     }
 }

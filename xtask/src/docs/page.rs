@@ -1,26 +1,26 @@
-//! One Markdown page: its blocks of code, links and headlines.
+//! Parses one Markdown page: code blocks, code spans, links and headings.
 
 use anyhow::{Context, Result};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use std::path::{Component, Path, PathBuf};
 
-/// A block of code.
+/// A code block or code span.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// What stands behind the fence: a language, and words that say more. Empty: nothing does.
+    /// Text behind the fence: the language and options. Empty for spans and indented blocks.
     pub info: String,
     pub text: String,
-    /// Where it begins in its page, from 1.
+    /// First line, from 1.
     pub line: usize,
 }
 
 impl Block {
-    /// The first word behind the fence.
+    /// First word behind the fence.
     pub fn language(&self) -> &str {
         self.info.split_whitespace().next().unwrap_or_default()
     }
 
-    /// The words after it.
+    /// Words after the language.
     pub fn says(&self) -> &str {
         self.info.strip_prefix(self.language()).unwrap_or_default().trim()
     }
@@ -28,10 +28,10 @@ impl Block {
 
 /// A page.
 pub struct Page {
-    /// In the repository.
+    /// Path in the repository.
     pub path: PathBuf,
     pub blocks: Vec<Block>,
-    /// Code within sentences; nothing says what it is.
+    /// Code spans within sentences.
     pub code: Vec<Block>,
     links: Vec<String>,
     anchors: Vec<String>,
@@ -40,12 +40,15 @@ pub struct Page {
 
 impl Page {
     /// Reads `path` of the repository at `root`.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
     pub fn read(root: &Path, path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(root.join(path)).with_context(|| format!("read {}", path.display()))?;
         Ok(Self::parse(root, path, &text))
     }
 
-    /// A page that is no file: `path` is what it is called.
+    /// Parses text; `path` is its name.
     pub fn parse(root: &Path, path: &Path, text: &str) -> Self {
         let mut page = Self {
             path: path.to_owned(),
@@ -56,7 +59,7 @@ impl Page {
             root: root.to_owned(),
         };
         let line = |at: usize| text.get(..at).unwrap_or_default().matches('\n').count() + 1;
-        let (mut block, mut headline) = (None::<Block>, None::<String>);
+        let (mut block, mut heading) = (None::<Block>, None::<String>);
         for (event, at) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
             match event {
                 Event::Start(Tag::CodeBlock(kind)) => {
@@ -70,11 +73,11 @@ impl Page {
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                     page.links.push(dest_url.into_string());
                 }
-                Event::Start(Tag::Heading { .. }) => headline = Some(String::new()),
-                Event::End(TagEnd::Heading(_)) => page.anchors.extend(headline.take().map(|h| anchor(&h))),
-                Event::Text(t) => put(&t, &mut block, &mut headline),
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => page.anchors.extend(heading.take().map(|h| anchor(&h))),
+                Event::Text(t) => put(&t, &mut block, &mut heading),
                 Event::Code(t) => {
-                    put(&t, &mut block, &mut headline);
+                    put(&t, &mut block, &mut heading);
                     page.code.push(Block { info: String::new(), text: t.into_string(), line: line(at.start) });
                 }
                 _ => {}
@@ -83,26 +86,26 @@ impl Page {
         page
     }
 
-    /// Links of this page to files that are not there, or to headlines that no page of `pages` has.
+    /// Links of this page to missing files, or to headings that no page of `pages` has.
     pub fn dead_links(&self, pages: &[Self]) -> Vec<String> {
         let dead = |link: &&String| {
-            let (file, headline) = link.split_once('#').unwrap_or((link, ""));
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
             let to = match file {
                 "" => self.path.clone(),
                 _ => normal(&self.path.parent().unwrap_or(Path::new("")).join(file)),
             };
             let page = pages.iter().find(|p| p.path == to);
             !self.root.join(&to).exists()
-                || !headline.is_empty() && page.is_some_and(|p| !p.anchors.iter().any(|a| a == headline))
+                || !heading.is_empty() && page.is_some_and(|p| !p.anchors.iter().any(|a| a == heading))
         };
         let own = self.links.iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:"));
         own.filter(dead).map(|link| format!("{}: {link}", self.path.display())).collect()
     }
 }
 
-/// Words are of the block or the headline in which they stand.
-fn put(words: &str, block: &mut Option<Block>, headline: &mut Option<String>) {
-    for into in [block.as_mut().map(|b| &mut b.text), headline.as_mut()].into_iter().flatten() {
+/// Appends text to the code block or heading that is open.
+fn put(words: &str, block: &mut Option<Block>, heading: &mut Option<String>) {
+    for into in [block.as_mut().map(|b| &mut b.text), heading.as_mut()].into_iter().flatten() {
         into.push_str(words);
     }
 }
@@ -119,9 +122,9 @@ fn normal(path: &Path) -> PathBuf {
     })
 }
 
-/// The address of a headline, as forges make it.
-fn anchor(headline: &str) -> String {
-    let kept = headline.to_lowercase();
+/// Anchor of a heading, as GitHub and GitLab make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase();
     kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
@@ -133,20 +136,20 @@ mod tests {
         "# A page\n\n[here](#a-page) [there](no.md) [where](#nowhere)\n\n```sh not run: why\nls\n```\n\n    ls\n";
 
     #[test]
-    fn blocks_say_what_they_are_and_where() {
+    fn blocks_have_language_options_and_line() {
         let page = Page::parse(Path::new("/"), Path::new("docs/a.md"), TEXT);
-        let told: Vec<_> = page.blocks.iter().map(|b| (b.language(), b.says(), &*b.text, b.line)).collect();
-        assert_eq!(told, [("sh", "not run: why", "ls\n", 5), ("", "", "ls\n", 9)]);
+        let blocks: Vec<_> = page.blocks.iter().map(|b| (b.language(), b.says(), &*b.text, b.line)).collect();
+        assert_eq!(blocks, [("sh", "not run: why", "ls\n", 5), ("", "", "ls\n", 9)]);
     }
 
     #[test]
-    fn dead_links_are_told() {
+    fn dead_links_are_found() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(dir.path().join("docs")).expect("made");
         std::fs::write(dir.path().join("docs/a.md"), TEXT).expect("written");
         let page = Page::read(dir.path(), Path::new("docs/a.md")).expect("a page");
-        let told = page.dead_links(std::slice::from_ref(&page));
-        assert_eq!(told, ["docs/a.md: no.md", "docs/a.md: #nowhere"]);
+        let dead = page.dead_links(std::slice::from_ref(&page));
+        assert_eq!(dead, ["docs/a.md: no.md", "docs/a.md: #nowhere"]);
         assert_eq!(normal(Path::new("docs/../deploy/./slurm")), Path::new("deploy/slurm"));
     }
 }

@@ -1,8 +1,9 @@
-//! A recording of the demo's fabric, for those who read how one is judged: calm, then a storm, a row a second and port.
+//! Writes a recording of the demo's fabric, a calm minute and then a pause storm, for the pages that back-test one.
 
-use crate::sim::fabric::{Fabric, Fault, Nic, index};
+use crate::sim::fabric::{Fabric, Fault};
+use crate::sim::layout::{HOSTS, RAILS, index};
+use crate::sim::nic::Nic;
 use crate::sim::tree::host_name;
-use crate::sim::{HOSTS, RAILS};
 use anyhow::Result;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -11,13 +12,13 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Seconds of calm, and of all.
+/// Seconds before the storm, and of the whole recording.
 const CALM: u64 = 60;
 const LASTS: u64 = 90;
-/// Steps of the simulator in each second.
+/// Simulator steps per second.
 const STEPS: u64 = 10;
 
-/// Columns of `ports.csv.gz`.
+/// A column of `ports.csv.gz`.
 type Column = (&'static str, fn(&Nic) -> f64);
 const COLUMNS: &[Column] = &[
     ("tx_bytes", |n| n.tx_bytes),
@@ -37,7 +38,10 @@ fn device(rail: usize) -> String {
     format!("mlx5_{rail}")
 }
 
-/// Writes it: hosts below a leaf a pod and rail, the demo's jobs, and the demo's storm.
+/// Writes topology (one leaf per pod and rail), jobs and one row per second and port into `dir`.
+///
+/// # Errors
+/// When a file cannot be written.
 pub fn write(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir)?;
     let mut fabric = Fabric::new();

@@ -1,25 +1,24 @@
-//! A crowd of senders before one link, in steps of 50 µs: a queue that marks what is sent on, senders that slow down when
-//! they are told and then recover, and the pause that keeps the queue from overflowing until they did. `fabric` asks it
-//! where more is sent to a NIC than its link carries.
+//! Incast at one link in steps of 50 µs: a queue with ECN marking, senders with DCQCN, and PFC pause that keeps the queue from
+//! overflowing until the senders have slowed down. `fabric` uses it for a NIC that receives more than its link carries.
 
-use super::fabric::{FRAME, LINE};
+use super::layout::{FRAME, LINE};
 
-/// A receiver tells each sender once at most in this time.
+/// Step in seconds; a receiver sends each sender at most one CNP per step.
 pub const STEP_S: f64 = 50e-6;
-/// Bytes in the queue from which packets are marked, and from which all are.
+/// Queue sizes in bytes at which marking starts and at which every packet is marked.
 const MARK: [f64; 2] = [0.4e6, 1.6e6];
-/// Bytes at which the switch pauses those who send.
+/// Queue size in bytes at which the switch pauses the senders.
 const PAUSE: f64 = 4e6;
-/// How fast a sender's opinion of the congestion follows the notifications.
+/// DCQCN gain `g`: weight of the newest step in the congestion estimate.
 const GAIN: f64 = 1.0 / 16.0;
-/// Steps without notification between two steps of recovery.
+/// Steps without CNP between two rate increases.
 const RECOVERS: u32 = 2;
-/// Bytes a second that a sender tries beyond its old rate at each step of recovery.
+/// Additive increase in bytes per second at each rate increase.
 const MORE: f64 = LINE / 200.0;
-/// No sender is slower.
+/// Minimum rate in bytes per second.
 const LEAST: f64 = LINE / 1000.0;
 
-/// What a sender does about notifications (DCQCN): a cut at each, then back to the old rate by halves, then beyond.
+/// DCQCN sender: cuts its rate at each CNP, returns to the old rate by halves, then increases it.
 #[derive(Clone, Copy)]
 pub struct Sender {
     rate: f64,
@@ -29,16 +28,16 @@ pub struct Sender {
 }
 
 impl Default for Sender {
-    /// A queue pair begins at the full rate.
+    /// A queue pair starts at the line rate.
     fn default() -> Self {
         Self { rate: LINE, target: LINE, alpha: 1.0, calm: 0 }
     }
 }
 
 impl Sender {
-    fn step(&mut self, told: bool) {
-        self.alpha += GAIN * (f64::from(u8::from(told)) - self.alpha);
-        if told {
+    fn step(&mut self, notified: bool) {
+        self.alpha += GAIN * (f64::from(u8::from(notified)) - self.alpha);
+        if notified {
             (self.target, self.calm) = (self.rate, 0);
             self.rate = (self.rate * (1.0 - self.alpha / 2.0)).max(LEAST);
             return;
@@ -51,39 +50,39 @@ impl Sender {
     }
 }
 
-/// One of the crowd.
+/// A sender of the incast.
 #[derive(Clone, Copy)]
 pub struct Member {
     pub sender: Sender,
-    /// Queue pairs at that rate, which share the line.
+    /// Queue pairs at that rate; together they are limited by the line rate.
     pairs: f64,
-    /// Bytes that it still has to send.
+    /// Bytes left to send.
     pub left: f64,
-    /// Bytes of it in the queue.
+    /// Bytes in the queue.
     queued: f64,
-    /// Bytes that came through, packets marked of these, and notifications: since the begin.
+    /// Bytes delivered, packets marked and CNPs since the start.
     pub through: f64,
     pub marks: f64,
-    pub told: f64,
+    pub cnps: f64,
 }
 
 impl Member {
-    /// One that has so many bytes to send, over so many queue pairs.
+    /// A sender with bytes to send over a number of queue pairs.
     pub fn new(sender: Sender, left: f64, pairs: f64) -> Self {
-        Self { sender, pairs, left, queued: 0.0, through: 0.0, marks: 0.0, told: 0.0 }
+        Self { sender, pairs, left, queued: 0.0, through: 0.0, marks: 0.0, cnps: 0.0 }
     }
 }
 
-/// One step before a link of so many bytes a second; returns the share of it for which senders were paused.
-pub fn step(crowd: &mut [Member], capacity: f64) -> f64 {
+/// Simulates one step at a link with a capacity in bytes per second; gives the share of it in which senders were paused.
+pub fn step(members: &mut [Member], capacity: f64) -> f64 {
     let wants = |m: &Member| ((m.sender.rate * m.pairs).min(LINE) * STEP_S).min(m.left - m.queued);
-    let (wanted, queued): (f64, f64) = crowd.iter().fold((0.0, 0.0), |(w, q), m| (w + wants(m), q + m.queued));
+    let (wanted, queued): (f64, f64) = members.iter().fold((0.0, 0.0), |(w, q), m| (w + wants(m), q + m.queued));
     let room = (PAUSE + capacity * STEP_S - queued).max(0.0);
     let taken = if wanted > room { room / wanted } else { 1.0 };
     let full = queued + wanted * taken;
     let sent = if full > 0.0 { (capacity * STEP_S / full).min(1.0) } else { 0.0 };
     let marked = ((full * (1.0 - sent) - MARK[0]) / (MARK[1] - MARK[0])).clamp(0.0, 1.0);
-    for m in crowd {
+    for m in members {
         m.queued += wants(m) * taken;
         let through = m.queued * sent;
         m.queued -= through;
@@ -91,7 +90,7 @@ pub fn step(crowd: &mut [Member], capacity: f64) -> f64 {
         m.through += through;
         let marks = through / FRAME * marked;
         m.marks += marks;
-        m.told += marks.min(m.pairs);
+        m.cnps += marks.min(m.pairs);
         m.sender.step(marks >= m.pairs);
     }
     1.0 - taken
@@ -101,18 +100,18 @@ pub fn step(crowd: &mut [Member], capacity: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What so many senders of endless data come to in a second: share of the link used, marked, paused; last rates.
+    /// Simulates a second of endless senders: share of the link used, share of packets marked, share of time paused, last rates.
     fn second(senders: usize) -> (f64, f64, f64, Vec<f64>) {
-        let mut crowd = vec![Member::new(Sender::default(), f64::INFINITY, 1.0); senders];
+        let mut members = vec![Member::new(Sender::default(), f64::INFINITY, 1.0); senders];
         let steps = (1.0 / STEP_S) as usize;
-        let paused = (0..steps).map(|_| step(&mut crowd, LINE)).sum::<f64>() / steps as f64;
-        let sum = |of: fn(&Member) -> f64| crowd.iter().map(of).sum::<f64>();
-        let rates = crowd.iter().map(|m| m.sender.rate).collect();
+        let paused = (0..steps).map(|_| step(&mut members, LINE)).sum::<f64>() / steps as f64;
+        let sum = |of: fn(&Member) -> f64| members.iter().map(of).sum::<f64>();
+        let rates = members.iter().map(|m| m.sender.rate).collect();
         (sum(|m| m.through) / LINE, sum(|m| m.marks) / (sum(|m| m.through) / FRAME), paused, rates)
     }
 
     #[test]
-    fn senders_share_the_link_by_marks_and_hardly_any_pause() {
+    fn senders_share_the_link_with_little_pause() {
         let (used, marked, paused, rates) = second(5);
         assert!((0.8..=1.0).contains(&used), "the link is used: {used}");
         assert!(marked > 0.0 && paused > 0.0 && paused < 0.01, "marked {marked}, paused {paused}");
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sender_alone_is_never_told() {
+    fn a_single_sender_gets_no_cnp() {
         let (used, marked, paused, _) = second(1);
         assert_eq!((used.round(), marked, paused), (1.0, 0.0, 0.0));
     }

@@ -1,89 +1,42 @@
-//! The fabric: two pods of eight hosts, eight rails, a leaf a pod and rail, four spines; 400 Gb/s everywhere.
+//! The simulated fabric: two pods of eight hosts, eight rails, one leaf per pod and rail, four spines, 400 Gb/s links.
 //!
-//! Flows share links max-min fairly every tick; where many send to one NIC, `dcqcn` says what comes through. Faults change
-//! what a link may carry and what NICs count; jobs feel them through a barrier at the end of each all-reduce. It is a
-//! model to show the product with, not evidence.
+//! In each step flows share the links max-min fairly; an incast is simulated by `dcqcn`. Faults change the capacity of links
+//! and the counters of NICs; jobs slow down because each all-reduce ends with a barrier. The model demonstrates the product
+//! and is no evidence of its accuracy.
 
 use super::dcqcn::{self, Member, STEP_S, Sender};
-use super::{HOSTS, RAILS};
+use super::layout::{HOSTS, LINE, LINKS, Port, RAILS, SPINES, downlink, from_spine, index, leaf, to_spine, uplink};
+use super::nic::Nic;
 
-const POD: usize = 8;
-const SPINES: usize = 4;
-const LEAVES: usize = HOSTS / POD * RAILS;
-/// 400 Gb/s in bytes a second.
-pub const LINE: f64 = 50e9;
-/// One full RoCE frame.
-pub const FRAME: f64 = 4132.0;
-/// mlx5 refreshes a pause well before its quanta end; about one frame in 8 µs of pause at 400 Gb/s.
-const PAUSE_REFRESH_S: f64 = 8e-6;
-/// Share of the line that data has, without what frames have around it.
+/// Share of the line rate that carries data, without frame overhead.
 const DATA: f64 = 0.96;
-/// Bytes that each sender of an incast has for the one, over so many queue pairs that begin at the full rate, and seconds
-/// until they all come again: as a shuffle does.
+/// Incast, as in a shuffle: bytes per sender and message, queue pairs per sender (each starts at the full rate), and seconds
+/// between two messages.
 const MESSAGE: f64 = 8e6;
 const PAIRS: f64 = 4.0;
 const GAP_S: f64 = 200e-6;
 
-/// What one NIC has counted since the start; frames, bytes and seconds as real numbers, cut when written.
-#[derive(Clone, Default)]
-pub struct Nic {
-    pub tx_bytes: f64,
-    pub rx_bytes: f64,
-    pub rx_pause_s: f64,
-    pub tx_pause_s: f64,
-    pub ecn_marked: f64,
-    pub cnp_sent: f64,
-    pub cnp_handled: f64,
-    pub out_of_sequence: f64,
-    pub packet_seq_err: f64,
-    pub adp_retrans: f64,
-    pub ack_timeouts: f64,
-    pub symbol_errors: f64,
-    pub crc_errors: f64,
-    pub corrected_bits: f64,
-    pub storm_warnings: f64,
-    pub link_downs: f64,
-}
-
-impl Nic {
-    pub fn tx_packets(&self) -> f64 {
-        self.tx_bytes / FRAME
-    }
-    pub fn rx_packets(&self) -> f64 {
-        self.rx_bytes / FRAME
-    }
-    pub fn rx_pause_frames(&self) -> f64 {
-        self.rx_pause_s / PAUSE_REFRESH_S
-    }
-    pub fn tx_pause_frames(&self) -> f64 {
-        self.tx_pause_s / PAUSE_REFRESH_S
-    }
-}
-
-/// A host's NIC.
-pub type Port = (usize, usize);
-
-/// What is wrong right now.
+/// The injected fault.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Fault {
-    /// Every other host of the job sends to this NIC at once.
+    /// All other hosts of the job send to this NIC at the same time.
     Incast { job: usize, to: Port },
-    /// This NIC keeps pausing its switch.
+    /// This NIC pauses its switch without end.
     Storm { nic: Port },
-    /// Frames towards this NIC arrive broken.
+    /// Frames to this NIC arrive corrupted.
     BadLink { nic: Port },
 }
 
-/// Work that runs on some hosts.
+/// A job that alternates computing and a ring all-reduce.
 pub struct Job {
     pub user: &'static str,
     pub name: &'static str,
     pub hosts: Vec<usize>,
-    /// Bytes each NIC sends to its ring neighbour in one all-reduce.
+    /// Bytes that each NIC sends to its ring neighbor per all-reduce.
     volume: f64,
     compute_s: f64,
-    /// Seconds of computing left; all-reduce runs once it is spent.
-    thinking: f64,
+    /// Seconds of computing left before the next all-reduce.
+    computing: f64,
 }
 
 struct Flow {
@@ -97,8 +50,8 @@ struct Flow {
     sender: Sender,
 }
 
-/// What a tick did to a flow of a crowd.
-struct Crowded {
+/// What one step moved of a flow of an incast.
+struct IncastFlow {
     flow: usize,
     bytes: f64,
     marks: f64,
@@ -111,34 +64,12 @@ pub struct Fabric {
     pub fault: Option<Fault>,
     pub jobs: Vec<Job>,
     flows: Vec<Flow>,
-    /// Seconds since the messages of an incast were through.
+    /// Seconds since all messages of an incast arrived.
     gap_s: f64,
 }
 
-/// Index of a NIC in [`Fabric::nics`].
-pub fn index((host, rail): Port) -> usize {
-    host * RAILS + rail
-}
-
-fn uplink(port: Port) -> usize {
-    index(port)
-}
-fn downlink(port: Port) -> usize {
-    HOSTS * RAILS + index(port)
-}
-fn leaf((host, rail): Port) -> usize {
-    host / POD * RAILS + rail
-}
-fn to_spine(leaf: usize, spine: usize) -> usize {
-    2 * HOSTS * RAILS + leaf * SPINES + spine
-}
-fn from_spine(leaf: usize, spine: usize) -> usize {
-    2 * HOSTS * RAILS + (LEAVES + leaf) * SPINES + spine
-}
-const LINKS: usize = 2 * HOSTS * RAILS + 2 * LEAVES * SPINES;
-
 impl Fabric {
-    /// Three jobs: the second crosses the spines.
+    /// A fabric with three jobs, of which the second crosses the spines.
     pub fn new() -> Self {
         let job = |user, name, hosts: std::ops::Range<usize>, volume, compute_s| Job {
             user,
@@ -146,7 +77,7 @@ impl Fabric {
             hosts: hosts.collect(),
             volume,
             compute_s,
-            thinking: 0.0,
+            computing: 0.0,
         };
         Self {
             nics: vec![Nic::default(); HOSTS * RAILS],
@@ -175,13 +106,13 @@ impl Fabric {
     pub fn step(&mut self, dt: f64) {
         self.start_flows(dt);
         let mut pause = self.pauses();
-        let (crowd, paused) = self.crowd(dt);
-        crowd.iter().for_each(|c| pause[uplink(self.flows[c.flow].src)] = paused);
+        let (incast, paused) = self.incast(dt);
+        incast.iter().for_each(|c| pause[uplink(self.flows[c.flow].src)] = paused);
         let mut capacity: Vec<f64> = pause.iter().map(|p| LINE * DATA * (1.0 - p)).collect();
-        for c in &crowd {
+        for c in &incast {
             self.flows[c.flow].path.iter().for_each(|l| capacity[*l] = (capacity[*l] - c.bytes / dt).max(0.0));
         }
-        self.share(&capacity, &crowd);
+        self.share(&capacity, &incast);
         for f in &mut self.flows {
             let loss = match self.fault {
                 Some(Fault::BadLink { nic }) if nic == f.dst => 0.35, // go-back-N sends a third twice
@@ -202,7 +133,7 @@ impl Fabric {
                 dst.out_of_sequence += 40.0 * dt;
             }
         }
-        for c in &crowd {
+        for c in &incast {
             let (src, dst) = (index(self.flows[c.flow].src), index(self.flows[c.flow].dst));
             self.nics[src].tx_bytes += c.bytes;
             self.nics[src].cnp_handled += c.cnps;
@@ -228,39 +159,38 @@ impl Fabric {
             }
             _ => {}
         }
-        let incast = matches!(self.fault, Some(Fault::Incast { .. }));
-        self.flows.retain(|f| if f.ring { f.left > 1.0 } else { incast });
+        let keeps_sending = matches!(self.fault, Some(Fault::Incast { .. }));
+        self.flows.retain(|f| if f.ring { f.left > 1.0 } else { keeps_sending });
     }
 
-    /// What comes through to a NIC that many send to, flow by flow, and the share of time for which their NICs were
-    /// paused.
-    fn crowd(&mut self, dt: f64) -> (Vec<Crowded>, f64) {
+    /// Simulates the flows of an incast; gives them and the share of time in which their senders were paused.
+    fn incast(&mut self, dt: f64) -> (Vec<IncastFlow>, f64) {
         let Some(Fault::Incast { to, .. }) = self.fault else { return (Vec::new(), 0.0) };
         let at: Vec<usize> = (0..self.flows.len()).filter(|i| self.flows[*i].dst == to).collect();
         let member = |i: &usize| {
             let f = &self.flows[*i];
             Member::new(f.sender, f.left, if f.ring { 1.0 } else { PAIRS })
         };
-        let mut crowd: Vec<Member> = at.iter().map(member).collect();
+        let mut members: Vec<Member> = at.iter().map(member).collect();
         let ring: Vec<bool> = at.iter().map(|i| self.flows[*i].ring).collect();
         let steps = (dt / STEP_S).round().max(1.0);
         let mut paused = 0.0;
         for _ in 0..steps as usize {
-            paused += dcqcn::step(&mut crowd, LINE * DATA);
-            if crowd.iter().zip(&ring).any(|(m, ring)| !ring && m.left > 1.0) {
+            paused += dcqcn::step(&mut members, LINE * DATA);
+            if members.iter().zip(&ring).any(|(m, ring)| !ring && m.left > 1.0) {
                 continue;
             }
             self.gap_s += STEP_S;
             if self.gap_s >= GAP_S {
                 self.gap_s = 0.0;
-                let burst = crowd.iter_mut().zip(&ring).filter(|(_, ring)| !**ring);
+                let burst = members.iter_mut().zip(&ring).filter(|(_, ring)| !**ring);
                 burst.for_each(|(m, _)| (m.left, m.sender) = (MESSAGE, Sender::default()));
             }
         }
         let mut through = Vec::new();
-        for (flow, m) in at.into_iter().zip(crowd) {
+        for (flow, m) in at.into_iter().zip(members) {
             (self.flows[flow].left, self.flows[flow].sender) = (m.left, m.sender);
-            through.push(Crowded { flow, bytes: m.through, marks: m.marks, cnps: m.told });
+            through.push(IncastFlow { flow, bytes: m.through, marks: m.marks, cnps: m.cnps });
         }
         (through, paused / steps)
     }
@@ -270,11 +200,11 @@ impl Fabric {
             if self.flows.iter().any(|f| f.job == j && f.ring) {
                 continue; // barrier: the all-reduce ends when its slowest flow ends
             }
-            self.jobs[j].thinking -= dt;
-            if self.jobs[j].thinking > 0.0 {
+            self.jobs[j].computing -= dt;
+            if self.jobs[j].computing > 0.0 {
                 continue;
             }
-            self.jobs[j].thinking = self.jobs[j].compute_s;
+            self.jobs[j].computing = self.jobs[j].compute_s;
             let (hosts, volume) = (self.jobs[j].hosts.clone(), self.jobs[j].volume);
             for (i, &h) in hosts.iter().enumerate() {
                 let next = hosts[(i + 1) % hosts.len()];
@@ -295,14 +225,14 @@ impl Fabric {
         }
     }
 
-    /// Share of the tick in which each link may not send because its far end pauses it.
+    /// Share of the step in which each link is paused by its far end.
     fn pauses(&self) -> Vec<f64> {
         let mut pause = vec![0.0_f64; LINKS];
         let mut hold = |link: usize, share: f64| pause[link] = pause[link].max(share);
         for f in &self.flows {
             match self.fault {
                 Some(Fault::Storm { nic }) if nic == f.dst => {
-                    // Back-pressure walks from the NIC that cannot drain to every sender.
+                    // Back-pressure spreads from the NIC that cannot drain to every sender.
                     for (hops, link) in f.path.iter().rev().enumerate() {
                         hold(*link, [0.99, 0.93, 0.6, 0.5][hops.min(3)]);
                     }
@@ -319,15 +249,15 @@ impl Fabric {
         n
     }
 
-    /// Max-min fair rates of all but the crowd: fill the tightest link, freeze its flows, repeat.
-    fn share(&mut self, capacity: &[f64], crowd: &[Crowded]) {
+    /// Max-min fair rates of all flows outside the incast: fill the tightest link, freeze its flows, repeat.
+    fn share(&mut self, capacity: &[f64], incast: &[IncastFlow]) {
         let mut free = capacity.to_vec();
         let mut open = self.senders();
-        for c in crowd {
+        for c in incast {
             self.flows[c.flow].rate = 0.0;
             self.flows[c.flow].path.iter().for_each(|l| open[*l] -= 1);
         }
-        let mut waiting: Vec<usize> = (0..self.flows.len()).filter(|i| crowd.iter().all(|c| c.flow != *i)).collect();
+        let mut waiting: Vec<usize> = (0..self.flows.len()).filter(|i| incast.iter().all(|c| c.flow != *i)).collect();
         while !waiting.is_empty() {
             let tightest = (0..LINKS)
                 .filter(|l| open[*l] > 0)
@@ -362,17 +292,17 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_stops_its_own_job_and_pauses_its_senders() {
+    fn a_storm_stops_its_job_and_pauses_its_senders() {
         let (calm, storm) = (run(None, 10), run(Some(Fault::Storm { nic: (12, 2) }), 10));
         let sent = |f: &Fabric, host: usize| f.nics[index((host, 5))].tx_bytes;
         assert!(sent(&storm, 14) < 0.2 * sent(&calm, 14), "other rails of the job wait at the barrier");
-        assert!(sent(&storm, 2) > 0.9 * sent(&calm, 2), "a job in the other pod goes on");
+        assert!(sent(&storm, 2) > 0.9 * sent(&calm, 2), "a job in the other pod is not affected");
         assert!(storm.nics[index((12, 2))].tx_pause_s > 9.0 && storm.nics[index((11, 2))].rx_pause_s > 8.0);
         assert_eq!(calm.nics.iter().map(|n| n.rx_pause_s).sum::<f64>(), 0.0);
     }
 
     #[test]
-    fn bytes_sent_are_bytes_received_and_no_link_carries_more_than_its_line() {
+    fn bytes_are_conserved_and_line_rates_hold() {
         let f = run(Some(Fault::Incast { job: 1, to: (7, 3) }), 10);
         let (tx, rx): (f64, f64) = f.nics.iter().fold((0.0, 0.0), |a, n| (a.0 + n.tx_bytes, a.1 + n.rx_bytes));
         assert!((tx - rx).abs() < 1.0 && tx > 1e12);
@@ -381,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incast_is_marked_and_slows_its_senders_before_it_pauses_them() {
+    fn an_incast_marks_before_it_pauses() {
         let (calm, incast) = (run(None, 10), run(Some(Fault::Incast { job: 1, to: (7, 3) }), 10));
         let (victim, sender) = (&incast.nics[index((7, 3))], &incast.nics[index((5, 3))]);
         let marked = victim.ecn_marked / victim.rx_packets();
@@ -393,9 +323,12 @@ mod tests {
         );
         assert!(marked > 0.3, "most packets are marked: {marked}");
         let paused = sender.rx_pause_s / 10.0;
-        assert!((0.01..0.2).contains(&paused), "hiccups of pause: {paused}");
+        assert!((0.01..0.2).contains(&paused), "short pauses: {paused}");
         let sends = sender.tx_bytes / calm.nics[index((5, 3))].tx_bytes;
         assert!(sends < 0.85, "senders slow down: {sends}");
-        assert!(victim.tx_pause_s == 0.0 && victim.rx_bytes > 0.4 * 10.0 * LINE, "it takes what its link carries");
+        assert!(
+            victim.tx_pause_s == 0.0 && victim.rx_bytes > 0.4 * 10.0 * LINE,
+            "it receives at a good part of the line rate"
+        );
     }
 }

@@ -1,25 +1,26 @@
-//! A small flow-level RoCE fabric and the host trees that show it: what `demo`, `chaos` and `bench` let the real agent read.
+//! A flow-level simulator of a RoCE fabric, whose hosts the real agent reads in `demo`, `chaos` and `bench`.
 //!
-//! `fabric` moves bytes and counts what mlx5 NICs would count (`dcqcn`: how senders react to congestion); `tree` keeps that
-//! in files as the kernel would.
+//! `layout` has the hosts and links, `nic` the counters of an mlx5 NIC, `fabric` moves the bytes (with `dcqcn` for an incast),
+//! `tree` writes the counters to files as the kernel shows them.
 
 mod dcqcn;
 pub mod fabric;
+pub mod layout;
+pub mod nic;
 pub mod tree;
 
 use anyhow::Result;
 use fabric::Fabric;
+use layout::RAILS;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tree::HostTree;
 
-/// Simulated hosts.
-pub const HOSTS: usize = 16;
-/// NICs a host, one a rail.
-pub const RAILS: usize = 8;
-
-/// Keeps the files of hosts moving until `stop`. Hosts that the fabric has no place for move as those at its begin do.
+/// Simulates and updates the host trees until `stop`. More hosts than the fabric has repeat the first ones.
+///
+/// # Errors
+/// When a file cannot be written.
 pub fn run(fabric: &Mutex<Fabric>, trees: &mut [HostTree], tick: Duration, stop: &AtomicBool) -> Result<()> {
     let mut last = Instant::now();
     while !stop.load(Ordering::SeqCst) {
@@ -27,7 +28,7 @@ pub fn run(fabric: &Mutex<Fabric>, trees: &mut [HostTree], tick: Duration, stop:
         let dt = last.elapsed();
         last += dt;
         let nics: Vec<_> = {
-            let mut f = fabric.lock().map_err(|_| anyhow::anyhow!("who tells the fabric what to do panicked"))?;
+            let mut f = fabric.lock().map_err(|_| anyhow::anyhow!("the thread that injects faults panicked"))?;
             f.step(dt.as_secs_f64());
             f.nics.iter().cycle().take(trees.len() * RAILS).cloned().collect()
         };

@@ -1,9 +1,9 @@
-//! Host trees as the kernel shows mlx5 NICs: `sys`, `proc`, and the recorded calls of a host without real ones.
+//! Host trees as the kernel shows mlx5 NICs: `sys`, `proc`, and recorded system calls for the agent's `--root`.
 //!
-//! Single numbers are written in place (the agent keeps files open); `ethtool -S` text is replaced whole.
+//! Single numbers are written in place because the agent keeps their files open; `ethtool -S` text is replaced as a whole.
 
-use super::RAILS;
-use super::fabric::{Nic, Port, index};
+use super::layout::{Port, RAILS, index};
+use super::nic::Nic;
 use anyhow::{Context, Result};
 use rustix::fs::{Mode, OFlags, openat};
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A counter file and how it follows from what the NIC counted.
+/// A counter file and its value.
 type Row = (&'static str, fn(&Nic) -> f64);
 
 const COUNTERS: &[Row] = &[
@@ -24,7 +24,7 @@ const COUNTERS: &[Row] = &[
     ("unicast_xmit_packets", Nic::tx_packets),
     ("unicast_rcv_packets", Nic::rx_packets),
 ];
-/// The rest of `counters/`: constant on this Ethernet fabric.
+/// The other files of `counters/`, constant on this Ethernet fabric.
 const QUIET_COUNTERS: &[&str] = &[
     "VL15_dropped",
     "excessive_buffer_overrun_errors",
@@ -106,10 +106,11 @@ const ETHTOOL: &[Row] = &[
     ("tx_prio3_pause_duration", |n| n.tx_pause_s * 1e6),
 ];
 
+/// A counter file that changes.
 struct Live {
     rail: usize,
-    /// Its folder is held open and not itself: hundreds of hosts have more counters than a process may have files. By the
-    /// open folder and not by its path, which may lead through a file system that a test has stopped.
+    /// The open directory of the file: hundreds of hosts have more counters than a process may have open files, and the path
+    /// may lead through a file system that a fault has stopped.
     dir: Arc<OwnedFd>,
     name: &'static str,
     value: fn(&Nic) -> f64,
@@ -126,19 +127,19 @@ impl Live {
     }
 }
 
-/// One host's files.
+/// Files of one host.
 pub struct HostTree {
     host: usize,
     root: PathBuf,
     live: Vec<Live>,
 }
 
-/// What a NIC tells of its link.
+/// Link state of a NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Link {
     /// No carrier.
     Down,
-    /// Up, with so many Gb/s.
+    /// Up, with a rate in Gb/s.
     Up(u32),
 }
 
@@ -148,13 +149,13 @@ pub fn host_name(host: usize) -> String {
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {
-    let dir = path.parent().context("a file has a folder")?;
+    let dir = path.parent().context("a file has a directory")?;
     fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
     fs::write(path, format!("{text}\n")).with_context(|| format!("write {}", path.display()))
 }
 
 impl HostTree {
-    /// Creates every file below `root`.
+    /// Creates all files below `root`.
     pub fn create(root: &Path, host: usize) -> Result<Self> {
         let mut tree = Self { host, root: root.to_path_buf(), live: Vec::new() };
         put(&root.join("proc/sys/kernel/hostname"), &host_name(host))?;
@@ -265,7 +266,7 @@ impl HostTree {
         )
     }
 
-    /// The files that tell of a NIC's link, after it went down so many times.
+    /// Writes the files with the link state; `downs` is how often the link went down so far.
     pub fn set_link(&self, rail: usize, link: Link, downs: u32) -> Result<()> {
         let (port, net) = (
             self.root.join(format!("sys/class/infiniband/mlx5_{rail}/ports/1")),
@@ -286,7 +287,7 @@ impl HostTree {
             (&port, "phys_state", or("5: LinkUp", "3: Disabled")),
             (&port, "state", or("4: ACTIVE", "1: DOWN")),
         ];
-        // In place and in one call: whoever reads meanwhile finds the old text or the new.
+        // In place and in one call, so that a reader finds either the old or the new text.
         let write = |path: &Path, text: &str| {
             File::options().write(true).open(path)?.write_all_at(format!("{text:\n<24}").as_bytes(), 0)
         };
@@ -296,7 +297,7 @@ impl HostTree {
         })
     }
 
-    /// Brings every file up to what the NICs have counted.
+    /// Writes the counters of the NICs into the files.
     pub fn write(&mut self, nics: &[Nic]) -> Result<()> {
         let host = self.host;
         let nic = |rail: usize| &nics[index((host, rail) as Port)];

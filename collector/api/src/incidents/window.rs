@@ -118,10 +118,11 @@ fn queries(record: &Record, step_ms: i64) -> Vec<(String, String)> {
     let plain = |m: &str| m.starts_with("fabric_") && m.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let mut all = Vec::new();
     for metric in metrics.into_iter().filter(|m| plain(m)) {
-        let signals: Vec<&str> = ALL.iter().map(|row| row.query).filter(|q| names(q, metric)).collect();
-        let own = if metric.ends_with("_total") { format!("rate({metric}[$w])") } else { metric.to_owned() };
-        let queries = if signals.is_empty() { vec![own.as_str()] } else { signals };
-        let of = |query: &str| (metric.to_owned(), narrow(&query.replace("$w", &window), &hosts));
+        let signals: Vec<String> =
+            ALL.iter().filter(|row| row.expression.reads(metric)).map(|row| row.promql(&window)).collect();
+        let own = if metric.ends_with("_total") { format!("rate({metric}[{window}])") } else { metric.to_owned() };
+        let queries = if signals.is_empty() { vec![own] } else { signals };
+        let of = |query: String| (metric.to_owned(), narrow(&query, &hosts));
         all.extend(queries.into_iter().map(of));
     }
     all.truncate(QUERIES);
@@ -141,12 +142,6 @@ fn nodes(record: &Record) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let all = of(&incident.root).into_iter().chain(evidence).chain(victims);
     all.filter(|node| seen.insert(node.clone())).take(NODES).collect()
-}
-
-/// Whether a query reads a metric.
-fn names(query: &str, metric: &str) -> bool {
-    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    query.split(|c: char| !part(c)).any(|word| word == metric)
 }
 
 /// Adds a matcher to each selector of a query.
@@ -245,7 +240,7 @@ mod tests {
         of.evidence[0].metric = "up) or vector(1".to_owned();
         assert!(queries(&Record::new(of, 0), 1000).is_empty(), "no metric");
         for row in &ALL {
-            let query = narrow(&row.query.replace("$w", "5s"), "host=~\"h3\"");
+            let query = narrow(&row.promql("5s"), "host=~\"h3\"");
             fabriclens_promql::check(&query).unwrap();
             assert_eq!(query.matches("host=~").count(), query.matches("fabric_").count());
         }

@@ -1,4 +1,4 @@
-//! Signals over time: the last few minutes, a stretch of them, and what was usual.
+//! The latest frames, and the frames that the baseline is made of.
 
 use crate::baseline::reference::Baseline;
 use crate::baseline::removed_ports::RemovedPorts;
@@ -11,28 +11,29 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Ticks that are kept.
+/// Frames that are kept.
 const KEPT: usize = 128;
-/// Ticks that tell what is usual.
+/// Frames of a baseline.
 const USUAL: usize = 60;
 
-/// The last frames, and those among them and before that tell what is usual.
+/// The latest frames and the baseline frames.
 #[derive(Default)]
 pub struct History {
     frames: VecDeque<Arc<Frame>>,
-    /// Of each port's link, bytes a second, as last told: it comes seldom. 0 where it never was.
+    /// Last known line rate of each port, bytes per second; 0 if it was never reported. It is reported seldom.
     rates: Vec<f64>,
     calm: VecDeque<Arc<Frame>>,
-    /// Grows with each frame that becomes usual.
+    /// Incremented with each new baseline frame.
     calmed: u64,
-    /// What is usual, and of which calm and jobs: it holds for a second, or as long as trouble lasts. By what is known.
+    /// Cached baselines by number of fresh frames, with the revisions of frames and jobs that they are made of.
     baseline: ((u64, u64), HashMap<usize, Arc<Baseline>>),
-    /// The same where trouble elsewhere stops nothing, and of which last instant and jobs.
+    /// Cached local baseline, with its last instant and the revision of jobs.
     there: Option<((i64, u64), Arc<Baseline>)>,
 }
 
 impl History {
-    /// Takes a frame; the oldest leaves. The frame of `lag` ticks ago becomes usual, if it is not of before `calm_ns`.
+    /// Appends a frame and drops the oldest. The frame of `lag` frames ago joins the baseline, unless it is older than
+    /// `calm_ns`.
     pub fn push(&mut self, frame: Frame, lag: usize, calm_ns: i64) {
         if self.frames.len() == KEPT {
             self.frames.pop_front();
@@ -48,8 +49,8 @@ impl History {
         }
     }
 
-    /// Takes back, of the last frames, the rates of ports whose counters leapt, and returns these ports. Where counters stood
-    /// still before, what came at once belongs to that time.
+    /// Corrects rates in the latest frames that exceed what the links can carry, and returns their ports. If the
+    /// counters stood still before, the growth is spread over that time; otherwise the rates are removed.
     pub fn correct_glitches(&mut self, ticks: usize) -> Vec<usize> {
         let mut ports = Vec::new();
         for at in self.frames.len().saturating_sub(ticks)..self.frames.len() {
@@ -72,7 +73,7 @@ impl History {
         ports
     }
 
-    /// Gives the rates of a port in one frame to all from an earlier one on; to none if there is no earlier one.
+    /// Spreads the rates of a port in frame `at` over all frames from `since` on; removes them if `since` is `at`.
     fn spread_rate(&mut self, since: usize, at: usize, port: usize) {
         for row in ALL.iter().filter(|row| row.is_rate()) {
             let Some(rate) = self.frames[at].get(row.signal, port) else { continue };
@@ -87,7 +88,7 @@ impl History {
         }
     }
 
-    /// These ports are gone: what was measured of them is nothing of those that have their numbers next.
+    /// Clears the samples of removed ports, so that a reused port index starts empty.
     pub fn remove_ports(&mut self, gone: &mut RemovedPorts) {
         self.frames.iter_mut().chain(&mut self.calm).for_each(|frame| *frame = gone.frame(frame));
         for port in &gone.ports {
@@ -98,7 +99,7 @@ impl History {
         (self.baseline, self.there) = Default::default();
     }
 
-    /// A frame of before that is known to be calm.
+    /// Adds a frame that is known to be free of incidents.
     pub fn add_baseline_frame(&mut self, frame: Arc<Frame>) {
         if self.calm.len() == USUAL {
             self.calm.pop_front();
@@ -107,7 +108,7 @@ impl History {
         self.calmed += 1;
     }
 
-    /// The frame of an instant, if there is one: data that comes late belongs to it.
+    /// The frame of an instant, for samples that arrive after it was pushed.
     pub fn at(&mut self, time_ns: i64) -> Option<&mut Frame> {
         let at = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns).ok()?;
         let frame = Arc::make_mut(self.frames.get_mut(at)?);
@@ -115,12 +116,12 @@ impl History {
         Some(frame)
     }
 
-    /// A rate that begins with the last sample before it is that of the frames between, which have none, as well.
+    /// Copies a rate to the frames just before that have none, because it covers the time since the previous sample.
     pub fn fill(&mut self, time_ns: i64, signal: Signal, port: usize, rate: f64) {
         let Ok(at) = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns) else { return };
         let missing = |k: &usize| self.frames[at - k].get(signal, port).is_none();
         let gap = (1..=at.min(LOOK_BACK as usize)).take_while(missing).count();
-        // Without a sample before there is no rate over them.
+        // Without a previous sample the start of the rate is unknown.
         if gap == at || gap >= LOOK_BACK as usize {
             return;
         }
@@ -133,50 +134,50 @@ impl History {
         }
     }
 
-    /// The newest, Unix nanoseconds.
+    /// Instant of the newest frame, Unix nanoseconds.
     pub fn now_ns(&self) -> i64 {
         self.frames.back().map_or(0, |f| f.time_ns)
     }
 
-    /// Which are the last frames that are not of before an instant.
+    /// Indices of the last `ticks` frames that are not older than an instant.
     pub fn span_since(&self, ticks: usize, time_ns: i64) -> Range<usize> {
         let begin = self.frames.partition_point(|f| f.time_ns < time_ns);
         begin.max(self.frames.len().saturating_sub(ticks))..self.frames.len()
     }
 
-    /// Which are those from one instant until before another.
+    /// Indices of the frames from one instant up to another.
     pub fn span_between(&self, from_ns: i64, to_ns: i64) -> Range<usize> {
         let at = |time_ns: i64| self.frames.partition_point(|f| f.time_ns < time_ns);
         at(from_ns).min(at(to_ns))..at(to_ns)
     }
 
-    /// Whether any of these before an instant (Unix ns) came when it had been judged long since.
+    /// Whether any of these frames before an instant (Unix ns) got samples after it had been evaluated.
     pub fn has_late_frames(&self, span: Range<usize>, before_ns: i64) -> bool {
         self.frames.range(span).any(|frame| frame.late && frame.time_ns < before_ns)
     }
 
-    /// These frames.
+    /// The frames of a span.
     pub fn window(&self, span: Range<usize>) -> Window {
         Window::new(self.frames.range(span).cloned().collect())
     }
 
-    /// The last frames that are not of before an instant.
+    /// The last `ticks` frames that are not older than an instant.
     pub fn last_since(&self, ticks: usize, time_ns: i64) -> Window {
         self.window(self.span_since(ticks, time_ns))
     }
 
-    /// The frames from one instant until before another.
+    /// The frames from one instant up to another.
     pub fn between(&self, from_ns: i64, to_ns: i64) -> Window {
         self.window(self.span_between(from_ns, to_ns))
     }
 
-    /// Seconds from one frame to the next: the shortest lately, because some may be missing.
+    /// Seconds between frames: the shortest recent distance, because some frames may be missing.
     pub fn step_s(&self) -> f64 {
         let steps = self.frames.iter().zip(self.frames.iter().skip(1)).map(|(a, b)| b.time_ns - a.time_ns);
         steps.min().map_or(1.0, |ns| ns as f64 / 1e9)
     }
 
-    /// What is usual. What was before `fresh_ns` stays a yardstick, but does not count as known.
+    /// The global baseline. Frames before `fresh_ns` are compared with, but do not count as known traffic.
     pub fn baseline(&mut self, fabric: &Fabric, fresh_ns: i64) -> Arc<Baseline> {
         let of = (self.calmed, fabric.revision());
         if self.baseline.0 != of {
@@ -190,8 +191,8 @@ impl History {
         self.baseline.1.entry(fresh).or_insert_with(new).clone()
     }
 
-    /// What is usual where nothing has been wrong since an instant (Unix ns), although it may be elsewhere: the last frames but
-    /// for `lag`. Where these are fewer, or something was wrong, what is usual for all; `fresh_ns` as there.
+    /// The baseline of a fault domain without incidents since an instant (Unix ns): the latest frames but the last
+    /// `lag`. Falls back to the global baseline, with `fresh_ns`, if that has more frames or incidents occurred.
     pub fn local_baseline(&mut self, fabric: &Fabric, lag: usize, since_ns: i64, fresh_ns: i64) -> Arc<Baseline> {
         let mut recent: Vec<Arc<Frame>> = self.frames.iter().rev().skip(lag).cloned().collect();
         recent.retain(|frame| !frame.is_empty());
@@ -219,7 +220,7 @@ mod tests {
     use crate::model::topology::Topology;
 
     #[test]
-    fn what_is_usual_of_few_ports_is_as_it_was_and_of_others_nothing() {
+    fn baseline_of_some_ports_keeps_only_their_samples() {
         let mut history = History::default();
         for second in 0..40 {
             let mut frame = Frame::new(second * 1_000_000_000);
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_the_same_whatever_is_known_of_the_last_frames() {
+    fn means_do_not_depend_on_cached_suffixes() {
         let mut history = History::default();
         for second in 0..30_i64 {
             let mut frame = Frame::new(second * 1_000_000_000);
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_moved_more_than_its_link_can_was_not_measured() {
+    fn implausible_rates_are_corrected() {
         let moved = |rates: [f64; 5]| {
             let mut history = History::default();
             for (second, rate) in rates.into_iter().enumerate() {
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_over_several_frames_is_that_of_each() {
+    fn rate_fills_the_frames_it_covers() {
         let mut history = History::default();
         let mut push = |second: i64, rate: Option<f64>| {
             let mut frame = Frame::new(second * 1_000_000_000);
@@ -312,7 +313,7 @@ mod tests {
             frame.set(Signal::Queue, 0, 7.0);
             history.push(frame, 20, i64::MIN);
         };
-        // The first sample has no rate, nor does what comes after a long silence.
+        // The first sample has no rate, nor has a sample after a long gap.
         let told = [None, Some(4.0), None, None, Some(1.0), None, None, None, None, None, Some(9.0)];
         told.iter().enumerate().for_each(|(second, rate)| push(second as i64, *rate));
         let rates: Vec<Option<f64>> = history.frames.iter().map(|f| f.get(Signal::Tx, 0)).collect();

@@ -1,25 +1,25 @@
-//! What was usual before trouble: frames that tell it, and what each job moved.
+//! The baseline: frames and job throughput from before an incident.
 
 use crate::baseline::job_load::JobLoad;
 use crate::baseline::window::Window;
 use crate::model::fabric::Fabric;
 use std::sync::Arc;
 
-/// Ticks without which nothing is known of a job; half of what is known of others will do where that is less.
+/// Frames that a job's throughput needs to count as known, or half of the frames if those are fewer.
 const KNOWN: usize = 10;
 
-/// What was usual, before trouble.
+/// Frames and job throughput from before an incident.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    /// The frames that tell it.
+    /// Its frames.
     pub window: Arc<Window>,
-    /// How many of them are of after the last trouble, when jobs may have changed their ways.
+    /// How many of them are newer than the last incident, after which jobs may behave differently.
     pub fresh: usize,
     pub(super) jobs: Arc<[Option<JobLoad>]>,
 }
 
 impl Baseline {
-    /// Of frames that are calm. What was before `fresh_ns` stays a yardstick, but does not count as known.
+    /// Builds a baseline of frames without incidents. Frames before `fresh_ns` do not count as fresh.
     pub fn of(window: Window, fabric: &Fabric, fresh_ns: i64) -> Self {
         let least = KNOWN.min(window.ticks().div_ceil(2));
         let load = |job: usize| {
@@ -31,19 +31,19 @@ impl Baseline {
         Self { window: Arc::new(window), fresh, jobs }
     }
 
-    /// The same, of which so many frames are of after the last trouble.
+    /// A copy with another number of fresh frames.
     #[must_use]
     pub fn known(&self, fresh: usize) -> Self {
         Self { fresh, ..self.clone() }
     }
 
-    /// Of these ports only, and of all jobs: a fraction of the memory.
+    /// A copy with the samples of these ports only, and with all jobs, to save memory.
     #[must_use]
     pub fn only(&self, ports: &[usize]) -> Self {
         Self { window: Arc::new(self.window.only(ports)), fresh: self.fresh, jobs: self.jobs.clone() }
     }
 
-    /// Of a job; `None` if nothing of it was measured, or if its number was another job's then.
+    /// Usual throughput of a job; `None` if it was not measured or the index belonged to another job then.
     pub fn job(&self, fabric: &Fabric, job: usize) -> Option<&JobLoad> {
         let load = self.jobs.get(job)?.as_ref();
         load.filter(|load| load.since_ns == fabric.jobs[job].since_ns)

@@ -5,22 +5,22 @@ use crate::model::frame::Frame;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Ports that are gone, and what was measured without them. What several share they share afterwards too.
+/// Removed ports, and copies of frames and baselines without their samples. Preserves `Arc` sharing between baselines.
 pub struct RemovedPorts {
-    /// Their numbers.
+    /// Indices of the removed ports.
     pub ports: Vec<usize>,
-    /// By address, which the old one has as long as it is kept here; and the new one.
+    /// Old and new frame by the address of the old one, which is kept so that the address stays unique.
     frames: HashMap<*const Frame, [Arc<Frame>; 2]>,
     baseline: HashMap<*const Baseline, [Arc<Baseline>; 2]>,
 }
 
 impl RemovedPorts {
-    /// Of these ports.
+    /// For these ports.
     pub fn new(ports: Vec<usize>) -> Self {
         Self { ports, frames: HashMap::new(), baseline: HashMap::new() }
     }
 
-    /// A frame without them.
+    /// A frame without their samples.
     pub fn frame(&mut self, frame: &Arc<Frame>) -> Arc<Frame> {
         if !frame.has_any_of(&self.ports) {
             return frame.clone();
@@ -29,7 +29,7 @@ impl RemovedPorts {
         self.frames.entry(Arc::as_ptr(frame)).or_insert_with(without)[1].clone()
     }
 
-    /// What was usual without them.
+    /// A baseline without their samples.
     pub fn baseline(&mut self, baseline: &Arc<Baseline>) -> Arc<Baseline> {
         if !baseline.window.frames().iter().any(|frame| frame.has_any_of(&self.ports)) {
             return baseline.clone();
@@ -54,7 +54,7 @@ mod tests {
     use crate::model::topology::Topology;
 
     #[test]
-    fn nothing_is_left_of_ports_that_are_gone_and_all_of_the_others() {
+    fn only_removed_ports_lose_their_samples() {
         let mut history = History::default();
         for second in 0..40 {
             let mut frame = Frame::new(second * 1_000_000_000);

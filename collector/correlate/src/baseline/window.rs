@@ -6,16 +6,16 @@ use crate::model::priority::{COLUMNS, column, whole};
 use crate::model::signal::Signal;
 use std::sync::{Arc, OnceLock};
 
-/// Consecutive frames. Means are worked out once, for all ports: every detector asks for them.
+/// Consecutive frames, with means computed once for all ports, because every detector asks for them.
 #[derive(Clone, Debug)]
 pub struct Window {
     frames: Vec<Arc<Frame>>,
     totals: Vec<OnceLock<Totals>>,
-    /// Some of its last frames, of which more is known already.
+    /// A window of its last frames, whose sums are already known.
     end: Option<Arc<Window>>,
 }
 
-/// Of a column: sums, and of how many values each is, by port.
+/// Sums and counts of a column, by port.
 type Totals = (Box<[f64]>, Box<[u32]>);
 
 impl Default for Window {
@@ -29,29 +29,29 @@ impl Window {
         Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None }
     }
 
-    /// The same, whose last frames are these.
+    /// Attaches a window of its last frames, whose sums need not be computed again.
     #[must_use]
     pub(crate) fn with_suffix(self, end: Option<Arc<Window>>) -> Self {
         Self { end, ..self }
     }
 
-    /// In the order of time.
+    /// Frames in order of time.
     pub fn frames(&self) -> &[Arc<Frame>] {
         &self.frames
     }
 
-    /// How many frames.
+    /// Number of frames.
     pub fn ticks(&self) -> usize {
         self.frames.len()
     }
 
-    /// Of these ports only.
+    /// A copy with the samples of these ports only.
     #[must_use]
     pub fn only(&self, ports: &[usize]) -> Self {
         Self::new(self.frames.iter().map(|frame| Arc::new(frame.only(ports))).collect())
     }
 
-    /// With other frames of the same instants.
+    /// A window with each frame replaced.
     #[must_use]
     pub fn map(&self, other: impl FnMut(&Arc<Frame>) -> Arc<Frame>) -> Self {
         Self::new(self.frames.iter().map(other).collect())
@@ -68,24 +68,24 @@ impl Window {
         [self.frames.first(), self.frames.last()].map(|f| f.map_or(0, |f| f.time_ns))
     }
 
-    /// Values of a signal, those that were measured.
+    /// Measured values of a signal.
     pub fn values(&self, signal: Signal, port: usize) -> impl Iterator<Item = f64> + '_ {
         self.frames.iter().filter_map(move |f| f.get(signal, port))
     }
 
-    /// Their mean; `None` if nothing was measured.
+    /// Mean of a signal; `None` if nothing was measured.
     pub fn mean(&self, signal: Signal, port: usize) -> Option<f64> {
         self.mean_of(signal as usize, port)
     }
 
-    /// What of that mean is one priority's; `None` if nothing is.
+    /// Mean of a signal in one priority; `None` if that is zero or unknown.
     pub fn priority_mean(&self, signal: Signal, priority: usize, port: usize) -> Option<f64> {
         self.mean_of(column(signal, priority)?, port).filter(|mean| *mean > 0.0)
     }
 
     fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
         let (sums, counts) = self.totals(column);
-        // A part is kept where there is any: where the whole was measured and no part is, it was none.
+        // Zero parts are not stored: a frame with the total but no part counts as zero.
         let sum = sums.get(port)?;
         let counts = whole(column).map_or(counts, |whole| &self.totals(whole as usize).1);
         let count = counts.get(port).copied().filter(|count| *count > 0)?;
@@ -114,33 +114,32 @@ impl Window {
         (sums.into(), counts.into())
     }
 
-    /// The last of them; `None` if nothing was measured. Most ports have no value of most signals, and the mean knows.
+    /// The last value of a signal. Checks the mean first, because most ports have no value of most signals.
     pub fn last_value(&self, signal: Signal, port: usize) -> Option<f64> {
         self.mean(signal, port)?;
         self.frames.iter().rev().find_map(|f| f.get(signal, port))
     }
 
-    /// The highest of them; `None` if nothing was measured.
+    /// The highest value of a signal.
     pub fn max(&self, signal: Signal, port: usize) -> Option<f64> {
         self.values(signal, port).reduce(f64::max)
     }
 
-    /// Bytes a second that the ports of a job receive and send together, by tick since it began, without what was sent again
-    /// or came out of sequence; ticks without any are left out.
+    /// Bytes per second that a job's ports send and receive, per frame since the job began, without retransmitted and
+    /// out-of-sequence packets. Frames without samples are left out.
     pub fn load(&self, fabric: &Fabric, job: usize) -> Vec<f64> {
         let since_ns = fabric.jobs[job].since_ns;
         let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
         frames.map(|f| f.job_loads(fabric)[job]).filter(|load| !load.is_nan()).collect()
     }
 
-    /// The same of some ports.
+    /// The same for some ports.
     pub fn load_of_ports(&self, ports: &[usize], since_ns: i64) -> Vec<f64> {
         let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
         frames.map(|f| f.load(ports)).filter(|load| !load.is_nan()).collect()
     }
 
-    /// Whether all that a port counts stood still for so many ticks in a row: it moved nothing, is not down, and nobody kept it
-    /// from that.
+    /// Whether the port's counters stood still for so many consecutive frames although it was up and not paused.
     pub fn stalled(&self, port: usize, ticks: usize) -> bool {
         const MOVES: [Signal; 4] = [Signal::Tx, Signal::Rx, Signal::PauseRx, Signal::XmitWait];
         let still = |f: &Arc<Frame>| {

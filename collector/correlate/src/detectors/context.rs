@@ -1,4 +1,4 @@
-//! What a detector is given: a stretch of time, what was usual before it, and the fabric. It asks; it keeps nothing.
+//! The input of a detector: a window of frames, the baseline before it, and the fabric. Detectors only read it.
 
 use crate::baseline::job_load::JobLoad;
 use crate::baseline::reference::Baseline;
@@ -13,36 +13,36 @@ use crate::model::stats::mean;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 
-/// Ticks in a row in which a port that always moves something moves nothing, and its counters are no longer believed.
+/// Consecutive frames without traffic after which the counters of a usually busy port are not trusted.
 const STILL: usize = 5;
-/// Bytes a second that tell who is wired to whom, and what part of them both ends must have counted.
+/// Traffic in bytes per second from which two ends can be compared, and the share of it that both must have counted.
 const MOVES: f64 = 1e6;
 const SAME: f64 = 0.9;
 
-/// See the module. Values are `None` where nothing was measured.
+/// The input of a detector. Values are `None` where nothing was measured.
 pub struct DetectorContext<'a> {
-    /// Ports, cables and jobs.
+    /// Topology, ports and jobs.
     pub fabric: &'a Fabric,
-    /// What is judged.
+    /// The window to evaluate.
     pub window: &'a Window,
-    /// The same and what was before it, as far as it is known: who was first.
+    /// All known frames up to the end of the window, to see what began first.
     pub history: &'a Window,
-    /// Before trouble.
+    /// Frames and job throughput from before the incident.
     pub baseline: &'a Baseline,
-    /// Seconds from one tick to the next.
+    /// Seconds between frames.
     pub step_s: f64,
-    /// The part of the fabric that is judged.
+    /// The fault domain to evaluate.
     pub domain: &'a FaultDomain,
-    /// Numbers to compare with.
+    /// Thresholds with the user's overrides.
     pub thresholds: &'a Thresholds,
     slowdowns: &'a SlowdownCache,
 }
 
-/// How all jobs fare, once it was asked.
+/// Slowdown of every job, computed on first use.
 pub type SlowdownCache = OnceCell<Vec<Option<JobSlowdown>>>;
 
 impl<'a> DetectorContext<'a> {
-    /// Of its parts, of ticks that are so many seconds apart. `fares` is of no other stretch, usual or fabric.
+    /// Creates a context. `slowdowns` must not be shared between windows, baselines or fabrics.
     pub fn new(
         fabric: &'a Fabric,
         thresholds: &'a Thresholds,
@@ -55,47 +55,47 @@ impl<'a> DetectorContext<'a> {
         Self { fabric, window, history, baseline, step_s, domain, thresholds, slowdowns }
     }
 
-    /// All ports.
+    /// Ports of the fault domain.
     pub fn ports(&self) -> impl Iterator<Item = usize> + '_ {
         self.domain.ports.iter().copied()
     }
 
-    /// All ports of hosts.
+    /// Host ports of the fault domain.
     pub fn host_ports(&self) -> impl Iterator<Item = usize> + '_ {
         self.domain.hosts.iter().copied()
     }
 
-    /// All ports of switches.
+    /// Switch ports of the fault domain.
     pub fn switch_ports(&self) -> impl Iterator<Item = usize> + '_ {
         self.domain.switches.iter().copied()
     }
 
-    /// All jobs.
+    /// Jobs of the fault domain.
     pub fn jobs(&self) -> impl Iterator<Item = usize> + '_ {
         self.domain.jobs.iter().copied()
     }
 
-    /// The same of its last ticks alone. `fares` is of no other.
+    /// The same with another window. `slowdowns` must belong to that window.
     pub fn with_window<'b>(&'b self, window: &'b Window, slowdowns: &'b SlowdownCache) -> DetectorContext<'b> {
         DetectorContext { window, slowdowns, ..*self }
     }
 
-    /// Seconds of the stretch.
+    /// Length of the window in seconds.
     pub fn seconds(&self) -> f64 {
         self.window.ticks() as f64 * self.step_s
     }
 
-    /// A number to compare with.
+    /// Value of a threshold.
     pub fn threshold(&self, threshold: &Threshold) -> f64 {
         self.thresholds.get(threshold)
     }
 
-    /// Mean of a signal.
+    /// Mean of a signal in the window.
     pub fn mean(&self, signal: Signal, port: usize) -> Option<f64> {
         self.window.mean(signal, port)
     }
 
-    /// Mean of a signal as far as it may be of a priority: all of it where nobody says whose it is.
+    /// Mean for one priority, or the port total if the driver does not count by priority.
     pub fn mean_in_priority(&self, signal: Signal, port: usize, priority: Option<usize>) -> Option<f64> {
         let all = self.mean(signal, port)?;
         let Some(priority) = priority.filter(|_| all > 0.0) else { return Some(all) };
@@ -105,38 +105,38 @@ impl<'a> DetectorContext<'a> {
         Some(if known { own.unwrap_or(0.0) } else { all })
     }
 
-    /// Priorities of which a signal's mean is at least so much, or those with most of it if none is.
+    /// Priorities whose mean is at least `least`, or the largest ones if none is.
     pub fn priorities(&self, signal: Signal, port: usize, least: f64) -> Priorities {
         let most = self.priority_means(signal, port).map(|(_, mean)| mean).fold(0.0, f64::max);
         self.priority_means(signal, port).filter(|(_, mean)| *mean >= least.min(most)).map(|(of, _)| of).collect()
     }
 
-    /// The priority that has most of a signal's mean; `None` where nobody says.
+    /// The priority with the largest mean; `None` if the driver does not count by priority.
     pub fn dominant_priority(&self, signal: Signal, port: usize) -> Option<usize> {
         self.priority_means(signal, port).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(of, _)| of)
     }
 
-    /// What of a signal's mean is whose.
+    /// Means by priority.
     fn priority_means(&self, signal: Signal, port: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         (0..PRIORITIES).filter_map(move |of| Some((of, self.window.priority_mean(signal, of, port)?)))
     }
 
-    /// Sum of a signal's means over ports; those that were not measured add nothing.
+    /// Sum of a signal's means over ports; ports without samples add nothing.
     pub fn sum(&self, signal: Signal, ports: impl Iterator<Item = usize>) -> f64 {
         ports.filter_map(|p| self.mean(signal, p)).sum()
     }
 
-    /// What was usual on average.
+    /// Mean of a signal in the baseline.
     pub fn baseline_mean(&self, signal: Signal, port: usize) -> Option<f64> {
         self.baseline.window.mean(signal, port)
     }
 
-    /// The same over ports.
+    /// Sum of a signal's baseline means over ports.
     pub fn baseline_sum(&self, signal: Signal, ports: impl Iterator<Item = usize>) -> f64 {
         ports.filter_map(|p| self.baseline_mean(signal, p)).sum()
     }
 
-    /// Bytes a second of a port's link: as measured before trouble, or as the topology has it.
+    /// Line rate in bytes per second: from the baseline, the topology, or the window, in this order.
     pub fn line_rate(&self, port: usize) -> Option<f64> {
         let baseline = self.baseline_mean(Signal::Rate, port).filter(|r| *r > 0.0);
         baseline
@@ -145,31 +145,31 @@ impl<'a> DetectorContext<'a> {
             .filter(|r| *r > 0.0)
     }
 
-    /// The port at the other end of the cable, if traffic shows that what the topology says is so: one usually receives what the
-    /// other sends.
+    /// The port at the other end of the cable, if the traffic in the baseline confirms the topology: one end received
+    /// what the other sent.
     pub fn confirmed_peer(&self, port: usize) -> Option<usize> {
         let peer = self.fabric.ports.list[port].peer?;
         let [sent, got] = [self.baseline_mean(Signal::Tx, peer)?, self.baseline_mean(Signal::Rx, port)?];
         (sent.max(got) >= MOVES && sent.min(got) >= SAME * sent.max(got)).then_some(peer)
     }
 
-    /// When something was first so, Unix nanoseconds.
+    /// First frame of the window for which a condition holds, Unix nanoseconds.
     pub fn first_time(&self, so: impl Fn(&Frame) -> bool) -> Option<i64> {
         self.window.frames().iter().find(|f| so(f)).map(|f| f.time_ns)
     }
 
-    /// How a job fares; `None` if that cannot be told.
+    /// Throughput of a job against its baseline; `None` if unknown.
     pub fn slowdown(&self, job: usize) -> Option<JobSlowdown> {
         self.slowdowns.get_or_init(|| (0..self.fabric.jobs.len()).map(|job| self.compare_job(job)).collect())[job]
     }
 
-    /// How all jobs fare of which that can be told.
+    /// Throughput of all jobs against their baselines, where known.
     pub fn slowdowns(&self) -> impl Iterator<Item = (usize, JobSlowdown)> + '_ {
         self.jobs().filter_map(|job| Some((job, self.slowdown(job)?)))
     }
 
-    /// Ports of a job that stood still for so many ticks in a row, while a port of that name on another of its hosts went on:
-    /// where a whole rail rests, that is no wonder.
+    /// Ports of a job that stalled for so many consecutive frames while a port of the same name on another host went
+    /// on. If a whole rail rests, its ports are not stalled.
     pub fn stalled_alone(&self, job: &Job, ticks: usize) -> Vec<usize> {
         let end = |port: &usize| &self.fabric.ports.list[*port].end;
         let (still, moving): (Vec<usize>, Vec<usize>) = job.ports.iter().partition(|p| self.window.stalled(**p, ticks));
@@ -187,7 +187,8 @@ impl<'a> DetectorContext<'a> {
         if all.ratio >= 1.0 {
             return Some(all);
         }
-        // One that stands still alone is an agent's or a driver's trouble: a job whose port moves nothing waits for it.
+        // A single stalled port is a fault of its agent or driver: a job with a blocked port waits for it on all
+        // others.
         let job = &self.fabric.jobs[job];
         let still = self.stalled_alone(job, STILL);
         let stuck = |p: &usize| still.contains(p) && !self.baseline.window.stalled(*p, STILL);
@@ -202,19 +203,19 @@ impl<'a> DetectorContext<'a> {
     }
 }
 
-/// A job's traffic beside what was usual of it. All are relative to its mean.
+/// A job's throughput against its baseline. All values are relative to the baseline mean.
 #[derive(Clone, Copy, Debug)]
 pub struct JobSlowdown {
-    /// Now.
+    /// Throughput in the window.
     pub ratio: f64,
-    /// How much it differs by chance over a time as long.
+    /// Standard deviation of the baseline over windows of this length.
     pub noise: f64,
-    /// The highest that it was over a time as long.
+    /// Highest baseline throughput over windows of this length.
     pub peak: f64,
 }
 
 impl JobSlowdown {
-    /// Whether it lost more than a part, for sure.
+    /// Whether it lost more than a share, beyond its noise.
     pub fn lost_more_than(&self, part: f64) -> bool {
         self.ratio + self.noise < 1.0 - part
     }

@@ -1,5 +1,5 @@
-//! Counters that cannot be right. They accuse nobody (what is judged leaves them out, or hears the other end); whose they are
-//! is kept for a while, because somebody should look at that agent, driver or cable.
+//! Detects implausible counters. Detectors already ignore them or trust the other end of the cable; the ports are
+//! listed so that someone checks the agent, driver or cable.
 
 use crate::baseline::window::Window;
 use crate::detectors::context::DetectorContext;
@@ -10,38 +10,38 @@ use crate::model::stats::mean;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Seconds from one look to the next, and seconds without a sign after which nothing is in doubt any more.
+/// Seconds between checks, and seconds after which a reason expires.
 const LOOK_S: f64 = 5.0;
 const KEPT_S: f64 = 300.0;
-/// Ticks that are looked at, and those of them in which all stands still. What is usual begins twenty ticks ago, so it is
-/// still of before.
+/// Frames that are checked, and consecutive frames without traffic that count as stalled. The baseline lags twenty
+/// frames behind, so it still shows the time before.
 const LOOK: usize = 18;
 const STILL: usize = 15;
 const BRIEF: usize = 5;
-/// Ticks that tell what a port usually does.
+/// Baseline frames from which the usual traffic of a port is known.
 const KNOWN: usize = 45;
-/// Of what its ports usually move: what a job must move for one of them to be odd.
+/// Share of its usual throughput that a job must move for one stalled port to be implausible.
 const GOES_ON: f64 = 0.5;
-/// Times what one end of a cable says of pause: the other end does not mean the same.
+/// Factor from which the two ends of a cable contradict each other about pause.
 const DIFFERS: f64 = 2.0;
-/// Ports in doubt at most: with more, what all have in common is wrong.
+/// Limit of listed ports. More than that have a common cause.
 const MOST: usize = 100;
 
-/// What is wrong with them.
+/// Why counters are implausible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ImplausibleReason {
-    /// A port that always moved something moves nothing, and the rest of its job goes on.
+    /// A usually busy port moves nothing while the rest of its job goes on.
     StandsStill,
-    /// It moved more than twice what its link carries.
+    /// It moved more than twice its line rate.
     Leaps,
-    /// A NIC says that it pauses, and its switch was not kept from sending.
+    /// A NIC counts pause that its switch did not receive.
     PauseNotFelt,
-    /// A switch is kept from sending, by a NIC that counts no pause.
+    /// A switch counts pause from a NIC that counts none.
     PauseNotCounted,
 }
 
 impl ImplausibleReason {
-    /// Name in labels.
+    /// Label value.
     pub fn name(self) -> &'static str {
         match self {
             Self::StandsStill => "stands_still",
@@ -51,44 +51,44 @@ impl ImplausibleReason {
         }
     }
 
-    /// In plain words.
+    /// Explanation for an operator.
     pub fn text(self) -> &'static str {
         match self {
-            Self::StandsStill => "it moves nothing while the rest of its job goes on as before",
-            Self::Leaps => "it moved more than twice what its link carries",
-            Self::PauseNotFelt => "it says that it pauses its switch, which was not kept from sending",
-            Self::PauseNotCounted => "its switch was kept from sending by it, and it counts no pause",
+            Self::StandsStill => "it counts no traffic while the rest of its job goes on as before",
+            Self::Leaps => "it counted more than twice its line rate",
+            Self::PauseNotFelt => "it counts pause that its switch did not receive",
+            Self::PauseNotCounted => "its switch was paused by it, but it counts no pause",
         }
     }
 }
 
-/// Ports and what is wrong with them, as lately seen.
+/// Ports with implausible counters, and why.
 #[derive(Default)]
 pub struct CounterSanity {
-    /// When there was a sign last, Unix ns.
+    /// Last time of each reason, Unix nanoseconds.
     seen_ns: BTreeMap<(usize, ImplausibleReason), i64>,
     looked_ns: i64,
 }
 
 impl CounterSanity {
-    /// Those of now.
+    /// Current ports and reasons.
     pub fn all(&self) -> impl Iterator<Item = (usize, ImplausibleReason)> + '_ {
         self.seen_ns.keys().copied()
     }
 
-    /// Takes over a sign.
+    /// Records a reason.
     pub fn record(&mut self, port: usize, reason: ImplausibleReason, now_ns: i64) {
         if self.seen_ns.len() < MOST || self.seen_ns.contains_key(&(port, reason)) {
             self.seen_ns.insert((port, reason), now_ns);
         }
     }
 
-    /// These ports are gone.
+    /// Drops removed ports.
     pub fn remove_ports(&mut self, ports: &[usize]) {
         self.seen_ns.retain(|(port, _), _| !ports.contains(port));
     }
 
-    /// Ticks that a look needs, if one is due.
+    /// Frames that a check needs, if one is due.
     pub fn due(&mut self, now_ns: i64) -> Option<usize> {
         let due = now_ns.saturating_sub(self.looked_ns) as f64 >= LOOK_S * 1e9;
         due.then(|| {
@@ -97,7 +97,7 @@ impl CounterSanity {
         })
     }
 
-    /// Looks for signs, and forgets what had none for a while.
+    /// Checks all ports, and drops expired reasons.
     pub fn look(&mut self, ctx: &DetectorContext<'_>) {
         let now_ns = self.looked_ns;
         for port in ctx.host_ports() {
@@ -112,7 +112,7 @@ impl CounterSanity {
     }
 }
 
-/// Whether the two ends of a cable say of pause what cannot both be.
+/// Whether the two ends of a cable contradict each other about pause.
 fn pause(ctx: &DetectorContext<'_>, port: usize) -> Option<ImplausibleReason> {
     let peer = ctx.confirmed_peer(port)?;
     let both = |f: &Arc<Frame>| Some((f.get(Signal::PauseTx, port)?, f.get(Signal::PauseRx, peer)?));
@@ -123,7 +123,7 @@ fn pause(ctx: &DetectorContext<'_>, port: usize) -> Option<ImplausibleReason> {
     beyond(says.max(felt), says.min(felt)).then_some(reason)
 }
 
-/// Ports that stand still alone; what is `known` may have become usual.
+/// Ports that stalled alone. The stall of a `known` port may have become part of the baseline.
 fn still(ctx: &DetectorContext<'_>, known: impl Fn(usize) -> bool) -> Vec<usize> {
     let before: &Window = &ctx.baseline.window;
     if before.ticks() < KNOWN {

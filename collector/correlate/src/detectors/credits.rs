@@ -1,5 +1,5 @@
-//! InfiniBand: no pause, but credits. A port that has data and no credits (or loses arbitration) counts what it could not
-//! send. Alone that only says "could not send"; with the counters of the switches, who waits for whom names the place.
+//! InfiniBand congestion. There is no pause but credits: a port with data and without credits (or that loses
+//! arbitration) counts what it could not send. With switch counters the wait graph names the location.
 
 use crate::detectors::backpressure::{FULL, load_while, waited_for};
 use crate::detectors::context::DetectorContext;
@@ -34,9 +34,9 @@ pub(super) const WARM_ROW: Detector = Detector {
 };
 
 thresholds! {
-    /// could not send, over half a minute
+    /// share of the line rate that could not be sent, over half a minute
     HOT = "credits_hot.held", 0.2, "share of line rate";
-    /// could not send, over a minute
+    /// share of the line rate that could not be sent, over a minute
     WARM = "credits.held", 0.05, "share of line rate";
 }
 
@@ -52,7 +52,7 @@ fn judge(ctx: &DetectorContext<'_>, limit: &Threshold) -> Vec<Finding> {
     let fabric = ctx.fabric;
     let least = ctx.threshold(limit);
     let waits = |port: usize| {
-        // RoCE adapters have this counter too, and there it tells nothing.
+        // RoCE adapters have this counter too, but its value means nothing there.
         let share = ctx.mean(Signal::XmitWait, port).filter(|_| ctx.mean(Signal::PauseRx, port).is_none());
         share.filter(|share| *share >= least)
     };
@@ -64,12 +64,12 @@ fn judge(ctx: &DetectorContext<'_>, limit: &Threshold) -> Vec<Finding> {
             .began_at(began)
             .observed_at(at)
     };
-    // A host forwards nothing: if its switch has no credits for it, it is the reason.
+    // A host forwards nothing: a host that gives its switch no credits is the cause.
     let slow = |port: usize| {
         let switch = fabric.ports.list[port].peer?;
         let share = waits(switch)?;
         let text = format!(
-            "{} gives its switch no credits: what is for it cannot be sent {} of the time. It does not drain what it gets.",
+            "{} gives its switch no credits {} of the time: its host does not drain the receive buffer.",
             name(ctx, port),
             percent(share)
         );
@@ -81,7 +81,7 @@ fn judge(ctx: &DetectorContext<'_>, limit: &Threshold) -> Vec<Finding> {
         return hosts.into_iter().map(|(found, _)| found).collect();
     }
     let of = |port: usize| Some((port, fabric.ports.list[port].peer.filter(|_| !fabric.is_host(port))?));
-    // The narrowest place: the port that sends most of its rate while others wait for its switch.
+    // The bottleneck: the port with the highest load while others wait for its switch.
     let load = |port: usize| {
         let waits = waited_for(ctx, fabric.ports.list[port].end.node);
         load_while(ctx, &waits, port).filter(|share| *share >= ctx.threshold(&FULL))
@@ -97,7 +97,7 @@ fn judge(ctx: &DetectorContext<'_>, limit: &Threshold) -> Vec<Finding> {
     let one = match full {
         Some((_, host)) if fabric.is_host(host) => {
             let text = format!(
-                "more is sent to {} than its link carries; it takes all it gets, and senders wait for credits.",
+                "the traffic to {} exceeds its link rate; the host takes everything, and senders wait for credits.",
                 name(ctx, host)
             );
             let culprits = fabric.job_of(host).into_iter().collect();
@@ -105,16 +105,14 @@ fn judge(ctx: &DetectorContext<'_>, limit: &Threshold) -> Vec<Finding> {
         }
         Some((port, _)) => {
             let root = fabric.ports.list[port].link.map_or(LocationId::Fabric, LocationId::Link);
-            let text = format!(
-                "more goes out of {} than its link carries; those before it wait for credits.",
-                name(ctx, port)
-            );
+            let text =
+                format!("the traffic out of {} exceeds its link rate; the senders wait for credits.", name(ctx, port));
             found(IncidentKind::UplinkCongestion, root, 0.6, worst, share, text)
         }
         None => {
             let text = format!(
-                "{} could not send {} of what its link carries (no credits, or lost arbitration); where that begins is not \
-                 seen.",
+                "{} could not send {} of its link rate (no credits, or lost arbitration); the counters do not show \
+                 where that begins.",
                 name(ctx, worst),
                 percent(share)
             );

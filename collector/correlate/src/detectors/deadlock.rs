@@ -1,5 +1,5 @@
-//! Switches that hold each other back in a circle, so that nobody begins it: what each could send waits for the next. Routes
-//! that go down and up again make such circles; once all buffers in one are full, nothing moves in it any more.
+//! Deadlock (cyclic buffer dependency): switches that hold each other back in a cycle, so that no port is the cause.
+//! Routes that go down and up again create such cycles; once all buffers are full, nothing moves.
 
 use crate::detectors::backpressure::{DEAD, HoldSignal};
 use crate::detectors::context::{DetectorContext, SlowdownCache};
@@ -10,15 +10,15 @@ use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
 
-/// Ticks that tell whether anything moves there by now.
+/// Latest frames that show whether anything still moves.
 const LATELY: usize = 3;
 
-/// What to do about it.
-const ACTION: &str = "Break the circle: let the PFC watchdog of these switches drop what stands, or take one of the links \
-                      down for a moment. Then look for routes that go down and up again (around a failed link, or in a \
-                      loop): without them there is no circle.";
+/// Action for a deadlock.
+const ACTION: &str = "Break the cycle: let the PFC watchdog of these switches drop the stuck packets, or take one \
+ of the links down for a moment. Then find the routes that go down and up again (around a failed link, or in a \
+ loop): without them there is no cycle.";
 
-/// If this port waits for such a circle in a priority; evidence is what tells that it waits.
+/// The finding if this port waits for a cycle in a priority; `evidence` shows that it waits.
 pub(super) fn find(
     ctx: &DetectorContext<'_>,
     port: usize,
@@ -35,18 +35,18 @@ pub(super) fn find(
         cycle.iter().map(|p| fabric.topology.nodes[fabric.ports.list[*p].end.node].name.as_str()).collect();
     let share = |port: &usize| HoldSignal::of(&lately, *port).map_or(0.0, |hold| hold.share(&lately, priority));
     let dead = cycle.iter().all(|port| share(port) >= ctx.threshold(&DEAD));
-    // Who stands still waits for the next by now, whatever came first.
+    // In a deadlock every port waits for the next, whatever began first.
     if !dead && !WaitGraph::from(ctx, port, priority).ends(ctx).is_empty() {
         return None;
     }
     let (sure, how) = if dead {
-        (0.9, "nothing moves there any more: a deadlock (cyclic buffer dependency)")
+        (0.9, "nothing moves any more: a deadlock (cyclic buffer dependency)")
     } else {
         (0.45, "none of them is full by itself: a cyclic buffer dependency")
     };
     let which = Priorities::one(priority);
     let text = format!(
-        "{} hold each other back in a circle{}, each waits for the next, and {how}. {} was held first.",
+        "{} hold each other back in a cycle{}: each waits for the next, and {how}. {} was held back first.",
         nodes.join(", "),
         which.words(),
         name(ctx, first)

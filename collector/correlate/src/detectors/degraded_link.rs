@@ -1,5 +1,5 @@
-//! A link that carries less than it should: it says so itself (its rate fell, or lanes are gone), or it shows: data waits all
-//! the time and still no more goes out than a part of the rate; or error correction has ever more to mend.
+//! A link that carries less than its nominal rate. Either it reports that (its rate fell, or lanes are missing), or
+//! data waits for it all the time while less than its rate goes out, or error correction has more and more to correct.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -23,27 +23,27 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// of its rate before, or of the topology's: below this a link is degraded
+    /// rate below which a link is degraded, relative to its former or nominal rate
     LESS = "degraded_link.rate", 0.9, "share of rate";
-    /// of the lanes that it had before: with fewer a link is degraded
+    /// lanes below which a link is degraded, relative to its former lanes
     LANES = "degraded_link.width", 1.0, "share of lanes";
-    /// how long its rate needs for what waits at both ends of a tick in which the port had something to send all the time
+    /// time to send the queue at both ends of a sample, above which the port had data to send all the time
     BACKLOG = "degraded_link.backlog", 5e-6, "seconds";
-    /// such ticks that are needed of a link that was seen to carry more
+    /// such samples that a link needs if it once carried more
     TICKS = "degraded_link.samples", 4.0, "samples";
-    /// of these: how many are needed of another
+    /// factor on these samples if it never carried more
     UNSEEN = "degraded_link.unseen", 3.0, "times";
-    /// of what it sends at most now: what it once did
+    /// factor by which its highest rate must have been above its present highest rate to count as once carried
     FELL = "degraded_link.fell", 1.25, "times";
-    /// of its rate: what a port sends at most in such ticks, for the link to be degraded
+    /// highest load in such samples at which the link is degraded
     SERVED = "degraded_link.served", 0.8, "share of rate";
-    /// of its rate: how much more it may send in any other tick
+    /// how much higher its load may be in other samples
     ABOVE = "degraded_link.above", 0.05, "share of rate";
-    /// paused more than this it is another that is slow
+    /// share of time paused above which another port is the slow one
     PAUSED = "degraded_link.paused", 0.01, "share of time";
-    /// what error correction mends, beside a day ago: a link that soon loses
+    /// growth of FEC corrections since a day ago above which the link is about to fail
     TREND = "degraded_link.mended", 10.0, "times";
-    /// below this nobody cares
+    /// FEC corrections below which the link is healthy
     MENDED = "degraded_link.mended_least", 100.0, "per second";
 }
 
@@ -53,7 +53,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         let ends = link.ends.each_ref().map(|end| ports.at(end));
         (LocationId::Link(at), ends.into_iter().flatten().collect())
     });
-    // Where nobody knows the cables, a port stands for its own.
+    // Without known cables each port stands for its own link.
     let alone = (0..ports.list.len()).filter(|p| ports.list[*p].link.is_none()).map(|p| (LocationId::Port(p), vec![p]));
     let judge = |(root, ports): (LocationId, Vec<usize>)| {
         let first = |judge: Judge| ports.iter().find_map(|p| judge(ctx, &root, *p));
@@ -64,7 +64,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 
 type Judge = fn(&DetectorContext<'_>, &LocationId, usize) -> Option<Finding>;
 
-/// Its rate fell.
+/// The reported rate fell.
 fn says(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     let rate = ctx.window.last_value(Signal::Rate, port)?;
     let should = ctx.line_rate(port)?.max(ctx.fabric.nominal_rate(port).unwrap_or(0.0));
@@ -81,12 +81,12 @@ fn says(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Fin
     Some(lost.into_iter().fold(found, |found, (width, _)| found.with_evidence(width)))
 }
 
-/// A port that is down tells any rate and width.
+/// A port that is down reports arbitrary rates and widths.
 fn is_down(ctx: &DetectorContext<'_>, port: usize) -> bool {
     ctx.window.last_value(Signal::Up, port) == Some(0.0)
 }
 
-/// Lanes are gone, though nobody tells the rate, or it is what it was.
+/// Lanes are missing, while the rate is unknown or unchanged.
 fn narrows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     let (width, what) = lanes(ctx, port).filter(|_| !is_down(ctx, port))?;
     let began = ctx.first_time(|f| f.get(Signal::Width, port).is_some_and(|lanes| lanes < width.threshold));
@@ -94,7 +94,7 @@ fn narrows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<
     Some(Finding::new(IncidentKind::DegradedLink, root.clone(), 0.97, width, text).began_at(began))
 }
 
-/// Lanes of a port, if it had more, and how that is called.
+/// Lanes of a port, if it had more before, and a description of the change.
 fn lanes(ctx: &DetectorContext<'_>, port: usize) -> Option<(Evidence, String)> {
     let is = ctx.window.last_value(Signal::Width, port)?;
     let was = ctx.baseline_mean(Signal::Width, port)?;
@@ -103,9 +103,9 @@ fn lanes(ctx: &DetectorContext<'_>, port: usize) -> Option<(Evidence, String)> {
     (is > 0.0 && is < least).then(|| (evidence(ctx, Signal::Width, port, is, least), what))
 }
 
-/// It does not carry what waits.
+/// Data waits for the link, but it sends less than its rate.
 fn shows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
-    // Few ports tell their queue.
+    // Few ports report their queue.
     ctx.mean(Signal::Queue, port)?;
     let rate = ctx.line_rate(port)?;
     let paused = ctx.mean(Signal::PauseRx, port).unwrap_or(0.0);
@@ -122,7 +122,7 @@ fn shows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Fi
     }
     let fast = served.iter().copied().fold(0.0, f64::max);
     let top = ctx.window.max(Signal::Tx, port)? / rate;
-    // It once carried more: fewer such ticks are enough.
+    // A link that once carried more needs fewer such samples.
     let fell =
         ctx.baseline.window.max(Signal::Tx, port).is_some_and(|baseline| baseline >= ctx.threshold(&FELL) * top * rate);
     let enough = ctx.threshold(&TICKS) * if fell { 1.0 } else { ctx.threshold(&UNSEEN) };
@@ -134,17 +134,18 @@ fn shows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Fi
     let sent = evidence(ctx, Signal::Tx, port, share * rate, most * rate);
     let queue = evidence(ctx, Signal::Queue, port, waited, backlog);
     let text = format!(
-        "the link at {} carries {} of its rate while data waits for it, and nobody pauses it: it is slower than it says.",
+        "the link at {} carries {} of its rate while data waits for it and it is not paused: it is slower than it \
+         reports.",
         name(ctx, port),
         percent(share)
     );
     Some(Finding::new(IncidentKind::DegradedLink, root.clone(), 0.9, sent, text).with_evidence(queue).as_inferred())
 }
 
-/// Error correction mends far more than it did a day ago.
+/// Error correction corrects far more than a day ago.
 fn wears(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     let last = |signal| ctx.window.last_value(signal, port);
-    // Minutes say nothing: rates over five of them grow as a collector or an agent begins.
+    // Minutes prove nothing: rates over five minutes rise while a collector or an agent starts.
     let before = last(Signal::FecMendedBefore)?;
     let (mended, least) = (last(Signal::FecMended)?, ctx.threshold(&MENDED).max(ctx.threshold(&TREND) * before));
     if mended < least {
@@ -152,7 +153,8 @@ fn wears(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Fi
     }
     let evidence = evidence(ctx, Signal::FecMended, port, mended, least);
     let text = format!(
-        "error correction at {} mends {mended:.0} a second, {:.0} times what it did: the link wears out, and loses nothing yet.",
+        "error correction at {} corrects {mended:.0} errors per second, {:.0} times as many as a day ago: the link \
+         is wearing out, but loses nothing yet.",
         name(ctx, port),
         mended / before.max(1.0)
     );

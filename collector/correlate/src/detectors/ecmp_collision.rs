@@ -1,5 +1,5 @@
-//! Flows that share one of several equal links out of a leaf while the others idle: the leaf sends no more than before,
-//! one of its uplinks got more and a larger part of it, and somebody loses.
+//! Flows share one of several equal-cost uplinks of a leaf while the others idle: the leaf sends no more than before,
+//! one uplink carries more and a larger share, and jobs lose.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -26,19 +26,19 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// how much a link's part of its leaf's traffic must have grown
+    /// growth of a link's share of its leaf's traffic
     SHIFT = "ecmp_collision.shift", 0.1, "share of leaf";
-    /// the same, of what it was
+    /// the same growth, relative to the former share
     TIMES = "ecmp_collision.times", 1.35, "times usual";
-    /// of what it carried itself: flows that came to it bring their bytes, or somebody else merely carries less
+    /// growth of the link's own traffic: new flows bring their bytes, otherwise another link merely carries less
     MORE = "ecmp_collision.more", 1.2, "times usual";
-    /// how much more it must be than it ever was in a stretch as long
+    /// how far the share must exceed the highest share in any baseline window of this length
     BEYOND = "ecmp_collision.beyond", 0.03, "share of leaf";
-    /// of what was usual: a leaf that sends more has more to do, and no collision
+    /// growth of the leaf's traffic up to which it is no additional load
     SAME = "ecmp_collision.same", 1.15, "times usual";
-    /// of the most it ever moved: a job that moves so much more is why, and no collision
+    /// throughput of a job relative to its highest from which the job is the cause, not a collision
     LOUD = "ecmp_collision.loud", 1.3, "times";
-    /// what somebody must have lost
+    /// what a job must have lost
     LOSS = "ecmp_collision.loss", 0.05, "share of usual bytes";
 }
 
@@ -47,7 +47,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let leaves = ctx.domain.nodes.iter().copied().filter(|n| fabric.topology.nodes[*n].role == Role::Leaf);
     let mut found: Vec<Collision> = leaves.filter_map(|leaf| judge(ctx, leaf)).collect();
     found.sort_by(|a, b| b.grown.total_cmp(&a.grown));
-    // Who loses at one leaf sends less at its others too: there it is no second collision.
+    // A job that loses at one leaf sends less at its other leaves too, which is no second collision.
     let mut lose = BTreeSet::new();
     found.retain(|one| {
         let is_first = one.lose.is_disjoint(&lose);
@@ -59,9 +59,9 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 
 struct Collision {
     finding: Finding,
-    /// The link's part of the leaf's traffic, by this.
+    /// Growth of the link's share of the leaf's traffic.
     grown: f64,
-    /// Jobs of the leaf.
+    /// Jobs of the leaf that lose.
     lose: BTreeSet<usize>,
 }
 
@@ -81,7 +81,7 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     if grown < limit(&SHIFT) || sent < limit(&MORE) * before {
         return None;
     }
-    // Parts differ from one stretch to the next as jobs take turns.
+    // Shares vary from one window to the next as jobs take turns.
     let part = |stretch: &[Arc<Frame>]| {
         let sent = |p: &usize| mean(stretch.iter().filter_map(|f| f.get(Signal::Tx, *p)));
         Some(sent(&port)? / ports.iter().filter_map(sent).sum::<f64>())
@@ -89,7 +89,7 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     let long = ctx.window.ticks().min(ctx.baseline.window.ticks() / 2).max(1);
     let highest = ctx.baseline.window.frames().windows(long).filter_map(part).fold(0.0, f64::max);
     let is = part(ctx.window.frames())?;
-    // Whose flows leave this leaf.
+    // Jobs whose flows leave this leaf.
     let own = || {
         ctx.slowdowns().filter(|(job, _)| fabric.jobs[*job].ports.iter().any(|p| fabric.peer_node(*p) == Some(leaf)))
     };
@@ -101,8 +101,8 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     }
     let evidence = evidence(ctx, Signal::Tx, port, sent, limit(&MORE) * before);
     let text = format!(
-        "{} carries {} more of what its leaf sends than before, although the leaf sends no more: flows share it while links \
-         beside it have room.",
+        "{} carries {} more of its leaf's traffic than before, although the leaf sends no more: flows share this \
+         uplink while parallel ones have room.",
         name(ctx, port),
         percent(grown)
     );

@@ -1,4 +1,5 @@
-//! Switches that do not mark congestion.
+//! Switches that do not mark congestion. Marking starts long before pause (DCQCN is tuned for that), so pause without
+//! marks is a misconfiguration.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -23,21 +24,21 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// times in a row that a queue was long enough to be marked and nothing was
+    /// consecutive samples in which a queue was long enough to be marked and nothing was marked
     UNMARKED = "ecn_marking.unmarked", 6.0, "samples";
-    /// of the queues with marks: those that are shorter than what this fabric marks for sure
+    /// quantile of marked queues above which this fabric marks for certain
     LENGTH = "ecn_marking.shorter", 0.75, "share of queues";
-    /// queues with marks that must have been seen to know at which length this fabric marks
+    /// marked queues that are needed to know at which length this fabric marks
     SEEN = "ecn_marking.seen", 20.0, "samples";
-    /// of its rate: what a port with a long queue sends at least, if it is free to
+    /// load from which a port with a long queue counts as sending freely
     MOVES = "ecn_marking.moves", 0.3, "share of rate";
-    /// share of time in which it may be held
+    /// share of time that such a port may be paused
     HELD = "ecn_marking.held", 0.3, "share of time";
-    /// of what was usual: below this, marks have ceased
+    /// marked packets, relative to the baseline, below which marking has stopped
     CEASED = "ecn_marking.ceased", 0.02, "times usual";
-    /// the same of marked packets that arrive anywhere, if only one leaf does not mark: others still do
+    /// marked packets in the whole fabric that must still arrive if only one leaf does not mark
     OTHERS = "ecn_marking.others", 0.3, "times usual";
-    /// of what was usual: notifications of hosts that a leaf pauses; with fewer it does not mark
+    /// notifications to the hosts that a leaf pauses, below which it does not mark
     UNTOLD = "ecn_marking.untold", 0.3, "times usual";
 }
 
@@ -49,7 +50,7 @@ fn found(root: LocationId, confidence: f64, evidence: Evidence, explanation: Str
     Finding::new(IncidentKind::EcnMisconfigured, root, confidence, evidence, explanation)
 }
 
-/// The queue at which this fabric marks: the longer ones of those that had marks before trouble.
+/// The queue length at which this fabric marks: a high quantile of the marked queues in the baseline.
 fn marking_queue(ctx: &DetectorContext<'_>) -> Option<f64> {
     let mut queues: Vec<f64> = Vec::new();
     for frame in ctx.baseline.window.frames() {
@@ -63,7 +64,7 @@ fn marking_queue(ctx: &DetectorContext<'_>) -> Option<f64> {
 /// Switches with long queues and no marks.
 fn switches(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let long = marking_queue(ctx)?;
-    // By switch: how often since its last mark a queue was long enough, and where last.
+    // By switch: samples with a long queue since the last mark, and the last such port.
     let mut unmarked: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for frame in ctx.window.frames() {
         for node in ctx.domain.nodes.iter().copied() {
@@ -82,7 +83,7 @@ fn switches(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let some_mark = unmarked.values().any(|(times, _)| *times == 0);
     unmarked.retain(|_, (times, _)| *times as f64 >= ctx.threshold(&UNMARKED));
     if some_mark && unmarked.len() > 1 {
-        // Some mark: it is not the whole fabric, so it is the one that had most to mark.
+        // Some switches mark, so it is not the whole fabric but the switch with most to mark.
         let most = unmarked.iter().max_by_key(|(_, (times, _))| *times).map(|(node, _)| *node);
         unmarked.retain(|node, _| Some(*node) == most);
     }
@@ -93,14 +94,14 @@ fn switches(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let names: Vec<&str> = unmarked.keys().map(named).collect();
     let root = if unmarked.len() == 1 { LocationId::Switch(*first) } else { LocationId::Fabric };
     let text = format!(
-        "queues on {} were longer than those that this fabric marks, and not one packet was marked: senders are never told \
-         to slow down.",
+        "queues on {} were longer than those that this fabric marks, but no packet was marked: senders are not \
+         notified to slow down.",
         names.join(", ")
     );
     Some(found(root, 0.93, evidence, text).observed_at(*port))
 }
 
-/// Whether a port sends freely: packets are marked on their way out, so a port that stands still marks nothing.
+/// Whether a port sends freely. Packets are marked on egress, so a port that stands still marks nothing.
 fn moves(ctx: &DetectorContext<'_>, frame: &Frame, port: usize) -> bool {
     let sends = frame
         .get(Signal::Tx, port)
@@ -109,7 +110,7 @@ fn moves(ctx: &DetectorContext<'_>, frame: &Frame, port: usize) -> bool {
     sends && frame.get(Signal::PauseRx, port).unwrap_or(0.0) <= ctx.threshold(&HELD)
 }
 
-/// Seen from hosts alone: switches pause them, and marked packets no longer arrive.
+/// Without switch counters: switches pause hosts, and marked packets no longer arrive.
 fn hosts_see_no_marks(ctx: &DetectorContext<'_>) -> Option<Finding> {
     if ctx.switch_ports().any(|p| ctx.mean(Signal::Marks, p).is_some()) {
         return None;
@@ -135,14 +136,15 @@ fn hosts_see_no_marks(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let (now, baseline) = sums(Signal::EcnRx, &mut ctx.host_ports());
     if baseline > 0.0 && now <= ctx.threshold(&CEASED) * baseline {
         let text = format!(
-            "switches pause hosts ({} {} of the time), and marked packets, which came before, no longer arrive anywhere.",
+            "switches pause hosts ({} {} of the time), and marked packets, which arrived before, no longer arrive \
+             at any host.",
             name(ctx, worst),
             percent(share)
         );
         let marked = fewer(Signal::EcnRx, now, ctx.threshold(&CEASED) * baseline);
         return Some(found(LocationId::Fabric, 0.85, paused_by, text).with_evidence(marked).observed_at(worst));
     }
-    // One leaf: the hosts that it pauses are no longer told, others still are.
+    // One leaf: the hosts that it pauses get no notifications any more, others still do.
     let leaf = ctx.fabric.peer_node(worst)?;
     if paused.iter().any(|p| ctx.fabric.peer_node(*p) != Some(leaf)) || now < ctx.threshold(&OTHERS) * baseline {
         return None;
@@ -151,8 +153,10 @@ fn hosts_see_no_marks(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let most = ctx.threshold(&UNTOLD) * before;
     (before > 0.0 && told <= most).then(|| {
         let leaf_name = &ctx.fabric.topology.nodes[leaf].name;
-        let text =
-            format!("{leaf_name} pauses its hosts, and these are no longer told of congestion: it does not mark.");
+        let text = format!(
+            "{leaf_name} pauses its hosts, and these no longer get congestion notifications: the switch \
+             does not mark."
+        );
         found(LocationId::Switch(leaf), 0.75, paused_by, text).with_evidence(fewer(Signal::CnpRx, told, most))
     })
 }

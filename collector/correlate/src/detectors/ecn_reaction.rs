@@ -1,4 +1,4 @@
-//! Receivers that do not notify, senders that do not slow down.
+//! Receivers that do not notify senders of congestion, and senders that do not slow down.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -23,25 +23,26 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// of samples with marks: the part with fewer, after which none need follow
+    /// quantile of samples by number of marks below which a notification need not follow
     FAINT = "ecn_reaction.faint", 0.5, "share of samples";
-    /// how often a sample with marks passes without a notification, at least: a few seconds tell no smaller chance
+    /// lowest chance that a marked sample passes without a notification; a few seconds of baseline cannot prove a
+    /// smaller one
     CHANCE = "ecn_reaction.chance", 0.05, "chance";
-    /// a chance that nobody would believe in, among many hosts and many seconds
+    /// chance below which silence is no coincidence, among many hosts and many seconds
     IMPOSSIBLE = "ecn_reaction.impossible", 1e-8, "chance";
-    /// of what was usual: senders that get so many more notifications should send less
+    /// growth of notifications from which a sender should send less
     MORE = "ecn_reaction.more", 3.0, "times usual";
-    /// notifications to one port below which nobody must react
+    /// notifications to one port below which it need not react
     FEW = "ecn_reaction.notifications", 2_000.0, "per second";
-    /// of what was usual: a sender that sends as much did not react
+    /// share of its former rate from which a sender did not react
     SAME = "ecn_reaction.same", 0.85, "times usual";
-    /// of its rate: what it sends at least, for it to matter
+    /// load below which a sender does not matter
     SENDS = "ecn_reaction.sends", 0.1, "share of rate";
-    /// ports of which that is so at a time
+    /// ports that fail to react at the same time
     PORTS = "ecn_reaction.ports", 2.0, "ports";
-    /// of what was usual: what their job moves at least
+    /// least throughput of their job
     LEAST = "ecn_reaction.job_least", 0.9, "times usual";
-    /// the same at most: a job that sends more is told more often, and that is no fault
+    /// highest throughput of their job: a job that sends more is notified more often, which is no fault
     MOST = "ecn_reaction.job_most", 1.3, "times usual";
 }
 
@@ -53,9 +54,9 @@ fn found(root: LocationId, confidence: f64, evidence: Evidence, explanation: Str
     Finding::new(IncidentKind::EcnMisconfigured, root, confidence, evidence, explanation)
 }
 
-/// Receivers that get marks and tell nobody, so often that it is no chance.
+/// Receivers that get marked packets and send no notification, for too long to be a coincidence.
 fn silent_receivers(ctx: &DetectorContext<'_>) -> Option<Finding> {
-    // Few are, and what is usual of all is long to look through.
+    // Candidates are few, and the baseline of all hosts is expensive to read.
     let never = |port: &usize| {
         ctx.mean(Signal::CnpTx, *port) == Some(0.0) && ctx.mean(Signal::EcnRx, *port).is_some_and(|marks| marks > 0.0)
     };
@@ -63,7 +64,7 @@ fn silent_receivers(ctx: &DetectorContext<'_>) -> Option<Finding> {
     if suspects.is_empty() {
         return None;
     }
-    // How often a tick with that many marks usually passes without a notification, on any host.
+    // How often a sample with that many marks usually passes without a notification, on any host.
     let marked = |frame: &Frame, port| frame.get(Signal::EcnRx, port).filter(|marks| *marks > 0.0);
     let quiet = |frame: &Frame, port| frame.get(Signal::CnpTx, port) == Some(0.0);
     let mut baseline: Vec<(f64, bool)> = Vec::new();
@@ -85,15 +86,15 @@ fn silent_receivers(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let got = evidence(ctx, Signal::EcnRx, port, marks, faint);
     let passed = evidence(ctx, Signal::CnpTx, port, chance.powi(ticks as i32), ctx.threshold(&IMPOSSIBLE));
     let text = format!(
-        "{} got marked packets in {ticks} samples and sent not one notification: its senders are never told to slow down.",
+        "{} received marked packets in {ticks} samples and sent no notification: its senders are not notified to \
+         slow down.",
         name(ctx, port)
     );
     let passed = Evidence { metric: "chance_of_no_notification".to_owned(), ..passed };
     Some(found(LocationId::Port(port), 0.9, got, text).with_evidence(passed).with_receivers(vec![port]))
 }
 
-/// A port that sends as before although it is told to send less: how often it is told and what it sends, each beside the
-/// least that counts.
+/// A port that sends as before although it is notified: its notifications and rate, each with the threshold.
 struct Deaf {
     port: usize,
     told: f64,
@@ -102,7 +103,7 @@ struct Deaf {
     same: f64,
 }
 
-/// Senders that are told to slow down and do not.
+/// Senders that are notified to slow down and do not.
 fn deaf_senders(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let pauses = ctx.ports().any(|p| ctx.mean(Signal::PauseRx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED)));
     if !pauses {
@@ -118,7 +119,7 @@ fn deaf_senders(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let mut ports: Vec<Deaf> = ctx.host_ports().filter_map(deaf).collect();
     ports.sort_by(|a, b| b.told.total_cmp(&a.told));
     let &Deaf { port: worst, told, many, sent, same } = ports.first()?;
-    // A job that sends more than before is told more often; that is no fault.
+    // A job that sends more than before is notified more often, which is no fault.
     let job = ctx.fabric.job_of(worst)?;
     let slowdown = ctx.slowdown(job)?;
     let as_before = ctx.threshold(&LEAST)..ctx.threshold(&MOST);
@@ -128,8 +129,8 @@ fn deaf_senders(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let told_of = evidence(ctx, Signal::CnpRx, worst, told, many);
     let sends = evidence(ctx, Signal::Tx, worst, sent, same);
     let text = format!(
-        "{} and {} more ports of {} are told to slow down {told:.0} times a second and send as much as before, until they \
-         are paused: they do not react to congestion notifications.",
+        "{} and {} more ports of {} get {told:.0} congestion notifications per second and send as much as before, \
+         until they are paused: they do not react to notifications.",
         name(ctx, worst),
         ports.len() - 1,
         ctx.fabric.jobs[job].id

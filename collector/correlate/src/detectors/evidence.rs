@@ -1,10 +1,11 @@
-//! Evidence and words that detectors share.
+//! Evidence and phrases that detectors share.
 
 use crate::detectors::context::DetectorContext;
 use crate::model::finding::Evidence;
 use crate::model::signal::Signal;
+use crate::signals::table::ALL;
 
-/// A number of a port as evidence.
+/// A value of a port as evidence.
 pub(super) fn evidence(ctx: &DetectorContext<'_>, signal: Signal, port: usize, value: f64, threshold: f64) -> Evidence {
     Evidence {
         metric: metric(signal).to_owned(),
@@ -15,13 +16,13 @@ pub(super) fn evidence(ctx: &DetectorContext<'_>, signal: Signal, port: usize, v
     }
 }
 
-/// A number of a job as evidence.
+/// A value of a job as evidence.
 pub(super) fn of_job(ctx: &DetectorContext<'_>, signal: Signal, job: usize, value: f64, threshold: f64) -> Evidence {
     let at = ctx.fabric.jobs[job].id.clone();
     Evidence { metric: metric(signal).to_owned(), at, value, threshold, window_ns: ctx.window.time_range_ns() }
 }
 
-/// Ports of a job that get so many times the marked packets that are usual.
+/// Ports of a job that receive at least `times` their baseline of marked packets.
 pub(super) fn marked_ports(ctx: &DetectorContext<'_>, job: usize, times: f64) -> Vec<usize> {
     let grown = |port: &usize| {
         let baseline = ctx.baseline_mean(Signal::EcnRx, *port).unwrap_or(0.0);
@@ -30,27 +31,23 @@ pub(super) fn marked_ports(ctx: &DetectorContext<'_>, job: usize, times: f64) ->
     ctx.fabric.jobs[job].ports.iter().copied().filter(grown).collect()
 }
 
-/// The metric behind a signal: the first in its question.
-pub(super) fn metric(signal: Signal) -> &'static str {
-    let query = crate::signals::table::ALL[signal as usize].query;
-    let begin = query.find("fabric_").unwrap_or(0);
-    let end =
-        query[begin..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(query.len(), |n| begin + n);
-    &query[begin..end]
+/// The metric that a signal is named after in evidence.
+fn metric(signal: Signal) -> &'static str {
+    ALL[signal as usize].expression.metric()
 }
 
-/// A port in words.
+/// Name of a port in explanations.
 pub(super) fn name(ctx: &DetectorContext<'_>, port: usize) -> String {
     let end = &ctx.fabric.ports.list[port].end;
     format!("{} port {}", ctx.fabric.topology.nodes[end.node].name, end.port)
 }
 
-/// A share in words.
+/// A share in percent for explanations.
 pub(super) fn percent(share: f64) -> String {
     if share < 0.095 { format!("{:.1} %", share * 100.0) } else { format!("{:.0} %", share * 100.0) }
 }
 
-/// The first of a list that is longer than a part of it.
+/// Element at a quantile of a sorted list.
 pub(super) fn nth<T>(list: &[T], part: f64) -> Option<&T> {
     list.get((list.len() as f64 * part) as usize)
 }

@@ -3,23 +3,23 @@
 use crate::model::fabric::Fabric;
 use std::collections::BTreeSet;
 
-/// One part, or several that one trouble touches.
+/// A connected component of the fabric, or several that one incident touches.
 #[derive(Clone, Debug, Default)]
 pub struct FaultDomain {
-    /// In order.
+    /// Its ports, ascending.
     pub ports: Vec<usize>,
-    /// Those of them that are hosts'.
+    /// Its host ports.
     pub hosts: Vec<usize>,
-    /// Those of them that are switches'.
+    /// Its switch ports.
     pub switches: Vec<usize>,
-    /// Nodes that have any of them, in order.
+    /// Nodes of its ports, ascending.
     pub nodes: Vec<usize>,
-    /// That have any of them.
+    /// Jobs with any of its ports.
     pub jobs: Vec<usize>,
 }
 
 impl FaultDomain {
-    /// All there is.
+    /// The whole fabric.
     pub fn whole(fabric: &Fabric) -> Self {
         let (hosts, switches) = (fabric.host_ports().collect(), fabric.switch_ports().collect());
         let ports = (0..fabric.ports.list.len()).collect();
@@ -28,12 +28,12 @@ impl FaultDomain {
     }
 }
 
-/// Parts of a fabric that something touches; none in particular: all.
+/// A set of fault domains; empty: all of them.
 #[derive(Clone, Debug, Default)]
 pub struct DomainSet(pub(super) BTreeSet<usize>);
 
 impl DomainSet {
-    /// Whether two have a part in common.
+    /// Whether two sets share a domain.
     pub fn meets(&self, other: &Self) -> bool {
         self.0.is_empty() || other.0.is_empty() || !self.0.is_disjoint(&other.0)
     }

@@ -1,8 +1,9 @@
-//! Parts of the fabric between which nothing passes. A fleet always has some trouble somewhere: what is told of one part by
-//! comparing (the longest queue, the loudest job, who loses) must not be drowned by what happens in another.
+//! Partitions the fabric into fault domains from the current job placement and pause relations. A large fleet always
+//! has some incident: detectors that compare ports (the longest queue, the largest job, who loses) must not be misled
+//! by another domain.
 //!
-//! Two leaves are in one part if a job has hosts at both, or if pause goes between them. Their cables to the same spines join
-//! them only where somebody moves data of whom no job is known: then nobody can tell where it goes.
+//! Two leaves share a domain if a job has hosts at both, or if pause passes between them. Cables to common spines join
+//! them only if ports without a known job move data, because then its path is unknown.
 
 use crate::baseline::reference::Baseline;
 use crate::baseline::window::Window;
@@ -16,23 +17,23 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Of its rate: a port that moves more carries somebody's work. Hosts that rest still talk a little.
+/// Load above which a port carries the traffic of some job. Idle hosts still talk a little.
 const BUSY: f64 = 0.01;
 
-/// All parts of a fabric at one time.
+/// All fault domains at one time.
 #[derive(Default)]
 pub struct FaultDomains {
-    /// By port.
+    /// Domain of each port.
     of_port: Vec<usize>,
-    /// Each port and job is in one.
+    /// The domains; each port and job is in exactly one.
     each: Vec<Arc<FaultDomain>>,
     whole: Arc<FaultDomain>,
-    /// Several together, by their numbers.
+    /// Cached unions of domains.
     several: RefCell<HashMap<BTreeSet<usize>, Arc<FaultDomain>>>,
 }
 
 impl FaultDomains {
-    /// As jobs run and pause goes now, in the last seconds; what was usual tells who moves data.
+    /// Partitions the fabric. `now` holds the last seconds; the baseline shows which ports move data.
     pub fn of(fabric: &Fabric, thresholds: &Thresholds, now: &Window, baseline: &Baseline) -> Self {
         let whole = Arc::new(FaultDomain::whole(fabric));
         let moves = |port: usize| {
@@ -49,7 +50,7 @@ impl FaultDomains {
         };
         for port in fabric.switch_ports().filter(|port| held(*port)) {
             let peer = fabric.peer_node(port).filter(|peer| fabric.topology.nodes[*peer].role != Role::Host);
-            // A switch that holds one back may do so because of any other.
+            // A switch that pauses one port may do so because of any other.
             peer.into_iter().for_each(|peer| parts.join_all(fabric, peer));
         }
         for job in &fabric.jobs {
@@ -73,7 +74,7 @@ impl FaultDomains {
             }
             each[number].jobs.push(at);
         }
-        // Where no job is, nobody is harmed: all of that is one.
+        // Ports without jobs, whose loss harms nobody, share one domain.
         let of_port: Vec<usize> = (0..fabric.ports.list.len())
             .map(|port| known.get(&parts.top(parts.node(fabric, port))).copied().unwrap_or(0))
             .collect();
@@ -91,25 +92,25 @@ impl FaultDomains {
             domain.nodes.sort_unstable();
             domain.nodes.dedup();
         }
-        // What is worked out for all is then worked out for the one.
+        // With a single domain, results for the whole fabric are reused.
         let one = each.iter().filter(|domain| !domain.ports.is_empty()).count() == 1;
         let of = |d: FaultDomain| if one && !d.ports.is_empty() { whole.clone() } else { Arc::new(d) };
         let each = each.into_iter().map(of).collect();
         Self { of_port, each, whole, several: RefCell::default() }
     }
 
-    /// Each by itself.
+    /// Each domain with ports, as a set of one.
     pub fn each(&self) -> impl Iterator<Item = DomainSet> + '_ {
         let some = |n: &usize| !self.each[*n].ports.is_empty();
         (0..self.each.len()).filter(some).map(|n| DomainSet([n].into()))
     }
 
-    /// Those that have any of these ports; of none, all of them.
+    /// Domains of these ports; of no ports, all domains.
     pub fn containing(&self, ports: impl IntoIterator<Item = usize>) -> DomainSet {
         DomainSet(ports.into_iter().filter_map(|port| self.of_port.get(port).copied()).collect())
     }
 
-    /// Those that are touched, as one.
+    /// Union of the domains of a set.
     pub fn union(&self, DomainSet(numbers): &DomainSet) -> Arc<FaultDomain> {
         match numbers.first() {
             None => self.whole.clone(),
@@ -133,16 +134,16 @@ impl FaultDomains {
     }
 }
 
-/// The tier of hosts is 0.
+/// Tier of leaves; the tier of hosts is 0.
 const LEAF: usize = 1;
 
-/// By node: how many cables away the next host is, if there is one.
+/// Cables from each node to the nearest host, if any.
 fn tiers(fabric: &Fabric) -> Vec<Option<usize>> {
     let hosts = (0..fabric.topology.nodes.len()).filter(|n| fabric.topology.nodes[*n].role == Role::Host);
     let mut tiers = vec![None; fabric.topology.nodes.len()];
     let mut next: Vec<usize> = hosts.collect();
     for tier in 0.. {
-        // Each once: a switch is reached from all that are wired to it.
+        // Keeps each node once: a switch is reached from all of its peers.
         next.retain(|node| {
             let new = tiers[*node].is_none();
             tiers[*node].get_or_insert(tier);
@@ -157,15 +158,15 @@ fn tiers(fabric: &Fabric) -> Vec<Option<usize>> {
     tiers
 }
 
-/// Nodes that belong together; each knows one that is nearer to the top of its part.
+/// Union-find over nodes.
 struct Parts {
     up: Vec<usize>,
-    /// Switches at the top, which only join what is below: their ports are of what is at the other end.
+    /// Switches of the top tier, which join only what is below: their ports belong to the domain at the other end.
     crosses: Vec<bool>,
 }
 
 impl Parts {
-    /// By cables alone, where these host ports move data for nobody knows whom.
+    /// Joins nodes by cables alone; `stray` host ports move data without a known job.
     fn of(fabric: &Fabric, stray: &[usize]) -> Self {
         let n = fabric.topology.nodes.len();
         let tiers = tiers(fabric);
@@ -173,7 +174,7 @@ impl Parts {
         let is_top = |node: usize| tiers[node] > Some(LEAF) && peers(node).all(|peer| tiers[peer] < tiers[node]);
         let crosses: Vec<bool> = (0..n).map(is_top).collect();
         let cables = || fabric.topology.links.iter().map(|link| link.ends.each_ref().map(|end| end.node));
-        // One more for those of whom no cable is known.
+        // One extra node for ports without a known cable.
         let mut islands = Self { up: (0..=n).collect(), crosses: vec![false; n] };
         cables().for_each(|[a, b]| islands.join(a, b));
         let mixed: HashSet<usize> = stray.iter().map(|port| islands.top(fabric.ports.list[*port].end.node)).collect();
@@ -191,13 +192,13 @@ impl Parts {
         parts
     }
 
-    /// The node that tells whose a port is.
+    /// Node that decides the domain of a port.
     fn node(&self, fabric: &Fabric, port: usize) -> usize {
         let own = fabric.ports.list[port].end.node;
         if self.crosses[own] { fabric.peer_node(port).unwrap_or(own) } else { own }
     }
 
-    /// All that has a cable to a switch.
+    /// Joins all nodes that are cabled to a switch.
     fn join_all(&mut self, fabric: &Fabric, switch: usize) {
         for port in fabric.ports.of_node(switch) {
             if let Some(peer) = fabric.peer_node(*port) {
@@ -227,8 +228,8 @@ mod tests {
     use crate::model::ports::Ports;
     use crate::model::topology::{Link, LinkEnd, Node, Topology};
 
-    /// Two pods of two leaves under a core, a job with a host at each leaf of the first, and one at a leaf of the second; and
-    /// hosts of which no cable is known.
+    /// Two pods of two leaves under a core. One job has a host at each leaf of the first pod, another at one leaf of
+    /// the second; two hosts have no known cable.
     fn pods(unwired: [usize; 2]) -> Fabric {
         let names =
             ["a1", "a2", "b1", "b2", "x", "y", "leaf-a1", "leaf-a2", "leaf-b1", "leaf-b2", "pod-a", "pod-b", "core"];
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_apart_and_those_of_whom_no_cable_is_known_are_together() {
+    fn pods_are_separate_domains() {
         let all = parts(&pods([4, 5]));
         let expected: [&[&str]; 3] = [
             &["a1", "a2", "leaf-a1", "leaf-a2", "pod-a", "core"],

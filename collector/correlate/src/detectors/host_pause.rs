@@ -1,9 +1,9 @@
-//! A NIC that holds its switch back. A host forwards nothing, so a host that pauses is a root: either it does not drain
-//! what it gets (`slow_receiver`), or it pauses without need (`pfc_storm`).
+//! A NIC that pauses its switch. A host forwards nothing, so a pausing host is the cause: either it drains its receive
+//! buffer too slowly (`slow_receiver`), or it pauses without need (`pfc_storm`).
 //!
-//! The two look alike in time paused. What tells them: a receiver that is slow has a full buffer when it pauses, and takes
-//! the pause back as soon as there is room, so one frame stands for a short time. A storm repeats the longest pause. A NIC
-//! with stall prevention says by itself that its pause is a storm.
+//! Both pause for the same share of time. The difference: a slow receiver has a full buffer when it pauses, and resumes
+//! as soon as there is room, so one pause frame stands for a short time. A storm repeats the longest pause. A NIC with
+//! stall prevention reports its own storms.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -29,23 +29,25 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// from here on a NIC's pause is more than a hiccup
+    /// share of time from which a NIC's pause counts
     HELD = "host_pause.held", 0.01, "share of time";
-    /// the same where a driver counts frames and no time: each is taken for the longest pause, so this is the most it can be
+    /// the same where a driver counts frames but no time: each frame is taken for the longest pause, so this is an
+    /// upper bound
     ESTIMATED = "host_pause.held_estimated", 0.1, "share of time";
     /// samples that it must last
     SAMPLES = "host_pause.samples", 2.0, "samples";
-    /// nothing gets through: a storm, if nothing is received (SONiC's watchdog: 0.99, formerly 0.8)
+    /// share of time from which nothing gets through, a storm if nothing is received (SONiC's watchdog: 0.99, formerly
+    /// 0.8)
     DEAD = "host_pause.dead", 0.95, "share of time";
-    /// of the longest pause: what a frame comes to that is never taken back
+    /// pause per frame, relative to the longest pause, from which it is never resumed early
     LONG = "host_pause.long", 0.8, "share of 65,535 quanta";
-    /// in a NIC's buffer: above, it has something to drain
+    /// bytes in a NIC's buffer above which it has something to drain
     FILLED = "host_pause.filled", 16_384.0, "bytes";
-    /// of its link: what a NIC receives at most while it stands still
+    /// highest receive load of a NIC that stands still
     STILL = "host_pause.still", 0.02, "share of rate";
 }
 
-/// Quanta of the longest pause that one frame asks for, times bits in one.
+/// Bits of time of the longest pause that one frame asks for: 65,535 quanta of 512 bits.
 const LONGEST_BITS: f64 = 65_535.0 * 512.0;
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
@@ -57,17 +59,17 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     ctx.host_ports().flat_map(of).collect()
 }
 
-/// What the NIC itself calls a storm.
+/// Storms that the NIC itself reports.
 fn storm_events(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
     let events = |signal| Some(ctx.mean(signal, port)? * ctx.seconds()).filter(|n| *n > 0.0);
     let (signal, events, sure, what) = match (events(Signal::StormErrors), events(Signal::StormWarnings)) {
-        (Some(n), _) => (Signal::StormErrors, n, 0.98, "found itself pausing without end, and stopped that by force"),
-        (None, Some(n)) => (Signal::StormWarnings, n, 0.7, "warns that it pauses for too long without a break"),
+        (Some(n), _) => (Signal::StormErrors, n, 0.98, "detected that it paused without end, and stopped the pause"),
+        (None, Some(n)) => (Signal::StormWarnings, n, 0.7, "warns that it pauses for too long without interruption"),
         (None, None) => return None,
     };
     let began = ctx.first_time(|f| f.get(signal, port).is_some_and(|n| n > 0.0));
     let evidence = evidence(ctx, signal, port, events, 0.0);
-    let text = format!("{} {what}: its own storm events tell.", name(ctx, port));
+    let text = format!("{} {what} (its own storm events).", name(ctx, port));
     let which = ctx.priorities(Signal::PauseTx, port, ctx.threshold(&HELD));
     Some(
         Finding::new(IncidentKind::PfcStorm, LocationId::Port(port), sure, evidence, text)
@@ -76,9 +78,9 @@ fn storm_events(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
     )
 }
 
-/// Share of time for which a port kept its peer from sending: as measured at either end, or at most.
+/// Share of time for which a port paused its peer: measured at either end, or an upper bound.
 struct Held {
-    /// The switch's port, if traffic shows that the two are wired to each other; a file may be of yesterday.
+    /// The switch port, if traffic confirms the cable; a topology file may be outdated.
     peer: Option<usize>,
     estimated: bool,
     least: f64,
@@ -96,7 +98,7 @@ impl Held {
             return None;
         }
         let least = ctx.threshold(if estimated { &ESTIMATED } else { &HELD });
-        // Who was not kept from sending knows: what the NIC says is wrong.
+        // A switch port that was not paused disproves the NIC's counter.
         felt.is_none_or(|share| share >= least).then_some(Self { peer, estimated, least, longest })
     }
 
@@ -104,7 +106,7 @@ impl Held {
         if self.estimated {
             return Some((frame.largest_priority(Signal::PauseFrames, port)? * self.longest?).min(1.0));
         }
-        // A broken NIC may pause and not count it.
+        // A broken NIC may pause without counting it.
         let felt = self.peer.and_then(|peer| frame.get(Signal::PauseRx, peer));
         felt.into_iter().chain(frame.get(Signal::PauseTx, port)).reduce(f64::max)
     }
@@ -113,13 +115,13 @@ impl Held {
         self.share(frame, port).is_some_and(|share| share >= self.least)
     }
 
-    /// In which priorities, by the counter that tells it.
+    /// Priorities, by the counter that shows the pause.
     fn priorities(&self, ctx: &DetectorContext<'_>, signal: Signal, at: usize) -> Priorities {
         let each = if self.estimated { self.longest.unwrap_or(0.0) } else { 1.0 };
         ctx.priorities(signal, at, self.least / each)
     }
 
-    /// The counter that tells it, and whose.
+    /// The counter that shows the pause, and its port.
     fn told(&self, ctx: &DetectorContext<'_>, port: usize) -> (Signal, usize) {
         let counts = ctx.mean(Signal::PauseTx, port).is_some_and(|share| share >= self.least);
         match self.peer {
@@ -142,9 +144,9 @@ fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding>
     let which = how.priorities(ctx, signal, at);
     let (storm, sure, cause) = is_storm(ctx, port, &how, held, warns);
     let (kind, what) = if storm {
-        (IncidentKind::PfcStorm, "without need: what it got did not fill its buffer")
+        (IncidentKind::PfcStorm, "without need: its receive buffer was not full")
     } else {
-        (IncidentKind::SlowReceiver, "because it does not drain what it gets")
+        (IncidentKind::SlowReceiver, "because its host does not drain the receive buffer")
     };
     let began = ctx.first_time(|f| how.holds(f, port));
     let mut own = evidence(ctx, signal, at, held, how.least);
@@ -163,16 +165,17 @@ fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding>
     Some(if storm { found } else { pcie::refine(ctx, port, found) })
 }
 
-/// Whether a NIC pauses without need (it may warn of that itself), how sure that is, and what tells the two apart.
+/// Whether a NIC pauses without need (it may warn about that itself), the confidence, and the evidence that separates
+/// the two kinds.
 fn is_storm(ctx: &DetectorContext<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64, Vec<Evidence>) {
     let rate = ctx.line_rate(port).unwrap_or(f64::NAN);
-    // A NIC that counts none of its pauses tells nothing of them.
+    // A NIC that does not count its own pause has no usable frame counter either.
     let (signal, at) = how.told(ctx, port);
     let counted = |of| ctx.mean_in_priority(Signal::PauseFrames, port, of).filter(|n| *n > 0.0);
     let frames = counted(ctx.dominant_priority(signal, at)).unwrap_or(f64::NAN);
-    // Of the longest pause: what one frame came to. An estimate has that built in, and tells nothing.
+    // Pause per frame, relative to the longest pause. For an estimate that is 1 by construction and says nothing.
     let each = if how.estimated { f64::NAN } else { held / frames / how.longest.unwrap_or(f64::NAN) };
-    // While it pauses; before that it may have worked, also in a part of the first sample.
+    // Only whole frames of pause count: in the first one it may still have worked for a while.
     let all = ctx.window.frames();
     let whole = || all.windows(2).filter(|pair| how.holds(&pair[0], port)).map(|pair| &pair[1]);
     let paused = || whole().filter(|f| how.holds(f, port));

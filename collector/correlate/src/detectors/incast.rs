@@ -1,4 +1,5 @@
-//! Many send to one: the port towards one host is full while that host takes all it gets.
+//! Many senders exceed the link rate of one receiver: the switch port to a host is full while the host takes
+//! everything.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -25,21 +26,21 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// of the next longest queue towards a host: how much longer one must be to be the one
+    /// how much longer than the next queue to a host its queue must be
     ALONE = "incast.alone", 3.0, "times the next";
-    /// of the longest queue towards a host: an uplink's that is so much longer is the narrower place
+    /// factor from which an uplink's longer queue is the bottleneck instead
     LONGER = "incast.longer", 2.0, "times";
-    /// of the next, and of what was usual: so many more marks tell it without any pause
+    /// growth of marks, against the next port and its own baseline, that proves it without any pause
     FAR = "incast.far_alone", 10.0, "times the next";
-    /// share of what it gets that must be marked, seen from hosts alone
+    /// share of packets that must be marked, seen from hosts alone
     MARKED = "incast.marked", 0.2, "share of packets";
-    /// samples with so many marks, where nobody is paused: bursts of a few seconds are what traffic does
+    /// samples with so many marks if no port is paused: bursts of a few seconds are normal traffic
     SAMPLES = "incast.samples", 4.0, "samples";
-    /// of what was usual: how many more marked packets the one gets, seen from hosts alone
+    /// growth of marked packets at the receiver, seen from hosts alone
     MORE = "incast.more", 4.0, "times usual";
 }
 
-/// The port that too much is sent to, in which priorities, what tells it, and how sure that is.
+/// The overloaded port, priorities, evidence and confidence.
 type Target = (usize, Priorities, Evidence, f64);
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
@@ -49,7 +50,8 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         let culprits: Vec<usize> = ctx.fabric.job_of(port).into_iter().collect();
         let whose = culprits.first().map_or_else(String::new, |j| format!(" of {}", ctx.fabric.jobs[*j].id));
         let text = format!(
-            "more is sent to {}{whose} than its link carries; it takes all it gets, and its switch pauses the senders{}.",
+            "the traffic to {}{whose} exceeds its link rate; the host takes everything, and its switch pauses the \
+             senders{}.",
             name(ctx, port),
             which.words()
         );
@@ -92,13 +94,13 @@ fn alone(
     let (host, queue) = *towards.first()?;
     let next = towards.get(1).map_or(0.0, |t| t.1);
     let egress = ctx.fabric.ports.list[host].peer?;
-    // An uplink with a longer queue that nobody holds back is the narrower place.
+    // An uplink with a longer queue that is not paused is the bottleneck.
     let longer = congestion_roots.first().is_some_and(|t| t.queue > ctx.threshold(&LONGER) * queue);
     (queue > 0.0 && queue >= alone * next && !longer)
         .then(|| (host, evidence(ctx, Signal::Queue, egress, queue, alone * next)))
 }
 
-/// The one that gets far more marked packets than all others, while switches pause senders.
+/// The port that receives far more marked packets than all others, while switches pause senders.
 fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
     let limit = |row| ctx.threshold(row);
     let paused =

@@ -1,4 +1,4 @@
-//! Links that go down: one that is, one that flaps, and all links of a node at once, which is one event and not many.
+//! Links that are down or flap. All links of a node at once are one finding.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -31,15 +31,16 @@ pub(super) const DOWN: Detector = Detector {
 };
 
 thresholds! {
-    /// samples in a row that a port must be down
+    /// consecutive samples for which a port must be down
     SAMPLES = "link_down.samples", 2.0, "samples";
-    /// of a node's links: if so many are down at once, it is the node
+    /// share of a node's links that are down at once from which the node is down
     WHOLE = "link_down.whole", 0.8, "share of links";
-    /// hosts, switches and links that go down together: more are one finding, because whatever it is, it is none of them
+    /// hosts, switches and links that go down together from which they are one finding, because their cause is
+    /// elsewhere
     MANY = "link_down.many", 16.0, "places";
-    /// times that a link went down in ten minutes: it flaps
+    /// how often a link went down in ten minutes to count as flapping
     SHORT = "link_flap.in_10m", 3.0, "times";
-    /// the same in a day, if it did in the last ten minutes
+    /// the same in a day, if it also did in the last ten minutes
     DAY = "link_flap.in_24h", 5.0, "times";
 }
 
@@ -65,7 +66,7 @@ fn root(line: Line) -> LocationId {
     line.link.map_or(LocationId::Port(line.port), LocationId::Link)
 }
 
-/// Whether a port was up at any time that is known.
+/// Whether a port was up at any known time.
 fn was_up(ctx: &DetectorContext<'_>, port: usize) -> bool {
     let top = |stretch: &crate::baseline::window::Window| stretch.max(Signal::Up, port) == Some(1.0);
     top(&ctx.baseline.window) || top(ctx.window)
@@ -76,7 +77,7 @@ fn always_up(ctx: &DetectorContext<'_>, port: usize) -> bool {
     ctx.mean(Signal::Up, port) == Some(1.0)
 }
 
-/// Since when a port is down that was up.
+/// Since when a port that was up is down.
 fn fell(ctx: &DetectorContext<'_>, port: usize) -> Option<i64> {
     if always_up(ctx, port) {
         return None;
@@ -106,8 +107,8 @@ fn down(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         let evidence = evidence(ctx, Signal::Up, port, 0.0, 1.0);
         let (named, n) = (&ctx.fabric.topology.nodes[node], lines.len());
         let (root, why) = match named.role {
-            crate::model::topology::Role::Host => (LocationId::Host(node), "the host is down, or restarts"),
-            _ => (LocationId::Switch(node), "the switch is down, or restarts"),
+            crate::model::topology::Role::Host => (LocationId::Host(node), "the host is down or restarts"),
+            _ => (LocationId::Switch(node), "the switch is down or restarts"),
         };
         let text = format!("{n} links of {} went down together: {why}.", named.name);
         found.push(Finding::new(IncidentKind::LinkDown, root, 0.97, evidence, text).began_at(Some(began)));
@@ -120,11 +121,11 @@ fn down(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     if found.len() as f64 <= ctx.threshold(&MANY) { found } else { together(ctx, found) }
 }
 
-/// One finding of many: what took so many at once is none of them.
+/// Merges many findings into one, because their cause is elsewhere.
 fn together(ctx: &DetectorContext<'_>, found: Vec<Finding>) -> Vec<Finding> {
     let n = found.len();
     let explanation =
-        format!("{n} hosts, switches or links went down together: look at power, cooling and what they share.");
+        format!("{n} hosts, switches or links went down together: check power, cooling and what they share.");
     let first = found.into_iter().min_by_key(|finding| finding.began_ns);
     let together = |first: Finding| {
         let many = Evidence {
@@ -138,7 +139,7 @@ fn together(ctx: &DetectorContext<'_>, found: Vec<Finding>) -> Vec<Finding> {
     first.map(together).into_iter().collect()
 }
 
-/// The node that most of these lines have in common, if nearly all of the lines that it had are among them.
+/// The node that most of the fallen links share, if nearly all of its links are among them.
 fn whole(ctx: &DetectorContext<'_>, had: &[usize], fallen: &[(Line, (usize, i64))]) -> Option<(usize, HashSet<Line>)> {
     let list = &ctx.fabric.ports.list;
     let mut lost = vec![0usize; had.len()];
@@ -158,7 +159,8 @@ fn flap(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 fn flaps(ctx: &DetectorContext<'_>, line: Line) -> Option<Finding> {
     let last = |signal, port| ctx.window.last_value(signal, port).unwrap_or(0.0);
     let of_port = |port: usize| {
-        // Those between two samples are seen by the device alone; its count tells once it is known for ten minutes.
+        // Short falls between two samples are seen by the device alone; its counter is usable once it is ten minutes
+        // old.
         let fell = falls(ctx, port);
         let seen = (fell.len() as f64).max(last(Signal::LinkDowns, port));
         let day = last(Signal::LinkDownsDay, port);
@@ -175,7 +177,7 @@ fn flaps(ctx: &DetectorContext<'_>, line: Line) -> Option<Finding> {
     Some(Finding::new(IncidentKind::LinkFlap, root(line), 0.96, evidence, text).began_at(began))
 }
 
-/// When a port was seen to go down, Unix nanoseconds.
+/// Instants at which a port went down, Unix nanoseconds.
 fn falls(ctx: &DetectorContext<'_>, port: usize) -> Vec<i64> {
     let mut up = 0.0;
     let mut fell = Vec::new();

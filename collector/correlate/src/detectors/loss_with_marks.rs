@@ -20,13 +20,13 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// what a job must have lost for it to be congestion that somebody suffers from
+    /// what a job must have lost
     LOSS = "loss_with_marks.loss", 0.15, "share of usual bytes";
-    /// how much a job may differ by chance for its loss to tell anything of the fabric
+    /// noise up to which a job's loss says something about the fabric
     STEADY = "loss_with_marks.steady", 0.1, "share of usual bytes";
-    /// how often its chance a loss must be: a job that only does something else is none
+    /// how many times its noise the loss must exceed: otherwise the job merely behaves differently
     CHANCES = "loss_with_marks.chances", 2.0, "chances";
-    /// of what was usual: how many more packets come marked
+    /// growth of marked packets
     GROWN = "loss_with_marks.grown", 1.5, "times usual";
 }
 
@@ -34,7 +34,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     congested_job(ctx).into_iter().collect()
 }
 
-/// Jobs lose, and more packets are marked on the way to them.
+/// The job that loses most while more of its packets are marked.
 fn congested_job(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let limit = |row| ctx.threshold(row);
     let lost = |job: usize| {
@@ -52,8 +52,8 @@ fn congested_job(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let met = of_job(ctx, Signal::EcnRx, job, grown, limit(&GROWN));
     let moved = of_job(ctx, Signal::Tx, job, ratio, 1.0 - limit(&LOSS));
     let text = format!(
-        "{id} moves {} of what it did, while {grown:.1} times as many of its packets meet congestion; where that is, the \
-         counters at hand do not tell.",
+        "{id} moves {} of its former throughput, while {grown:.1} times as many of its packets meet congestion; \
+         the counters do not show where.",
         percent(ratio)
     );
     let senders = marked_ports(ctx, job, limit(&GROWN));

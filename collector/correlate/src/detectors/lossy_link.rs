@@ -1,8 +1,8 @@
-//! A link that corrupts frames. The receiving end counts them; the link is named, not the end, because a counter cannot
+//! A link that corrupts frames. The receiving end counts them, but the finding names the link, because a counter cannot
 //! tell the cable from the transceivers at its ends.
 //!
-//! Two ways: errors that come in a burst, beside what is usual; and those that trickle, counted over 12 and 125 minutes
-//! against what the link's own rate allows (an error rate of 1e-14 and 1e-15, as for links of 400 Gb/s that are accepted).
+//! Errors come either in a burst above the baseline, or in a trickle, counted over 12 and 125 minutes against what the
+//! line rate allows (bit error rates of 1e-14 and 1e-15, as accepted for links of 400 Gb/s).
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -24,15 +24,15 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// errors that are no accident
+    /// errors in the window from which they are no coincidence
     ERRORS = "lossy_link.errors", 2.0, "frames";
-    /// beside what is usual
+    /// growth of errors against the baseline
     MORE = "lossy_link.more", 3.0, "times usual";
-    /// bit error rate over 12 minutes: beyond, a link is bad
+    /// bit error rate over 12 minutes above which a link is bad
     BER_SHORT = "lossy_link.ber_12m", 1e-14, "errors per bit";
-    /// bit error rate over 125 minutes: beyond, a link becomes bad
+    /// bit error rate over 125 minutes above which a link is getting bad
     BER_LONG = "lossy_link.ber_125m", 1e-15, "errors per bit";
-    /// code words that error correction gave up
+    /// code words that error correction could not correct
     LOST = "lossy_link.fec_lost", 1.0, "code words";
 }
 
@@ -60,12 +60,12 @@ fn burst(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Fin
     let evidence = evidence(ctx, Signal::WireErrors, port, errors, ctx.threshold(&ERRORS));
     let peer = ctx.fabric.ports.list[port].peer;
     let both = peer.is_some_and(|p| ctx.mean(Signal::WireErrors, p).is_some_and(|rate| rate > 0.0));
-    let whose = if both { "; so did the other end: it is the cable" } else { "" };
+    let whose = if both { "; so did the other end, so it is the cable" } else { "" };
     let text = format!("{} received {errors:.0} frames that the link had corrupted{whose}.", name(ctx, port));
     Some(Finding::new(IncidentKind::LossyLink, root, 0.92, evidence, text).began_at(began))
 }
 
-/// Frames were lost that error correction could not mend.
+/// Error correction failed, so frames were lost.
 fn uncorrectable(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
     let lost = ctx.mean(Signal::FecLost, port)? * ctx.seconds();
     if lost < ctx.threshold(&LOST) {
@@ -74,7 +74,7 @@ fn uncorrectable(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Op
     let began = ctx.first_time(|f| f.get(Signal::FecLost, port).is_some_and(|rate| rate > 0.0));
     let evidence = evidence(ctx, Signal::FecLost, port, lost, ctx.threshold(&LOST));
     let text = format!(
-        "{} could not mend {lost:.0} code words that the link had corrupted: frames were lost.",
+        "{} could not correct {lost:.0} code words that the link had corrupted: frames were lost.",
         name(ctx, port)
     );
     Some(Finding::new(IncidentKind::LossyLink, root, 0.7, evidence, text).began_at(began))
@@ -84,19 +84,19 @@ fn uncorrectable(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Op
 fn trickle(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
     let bits = ctx.line_rate(port)? * 8.0;
     let windows = [
-        (Signal::WireErrorsShort, 720.0, &BER_SHORT, 0.75, "12 minutes: it is bad"),
-        (Signal::WireErrorsLong, 7500.0, &BER_LONG, 0.6, "125 minutes: it becomes bad"),
+        (Signal::WireErrorsShort, 720.0, &BER_SHORT, 0.75, "12 minutes: the link is bad"),
+        (Signal::WireErrorsLong, 7500.0, &BER_LONG, 0.6, "125 minutes: the link is getting bad"),
     ];
     windows.into_iter().find_map(|(signal, seconds, limit, sure, told)| {
         let errors = ctx.window.last_value(signal, port)?;
-        // A single error is an accident, however slow the link.
+        // A single error is a coincidence, however slow the link.
         let most = (bits * seconds * ctx.threshold(limit)).max(ctx.threshold(&ERRORS));
         if errors < most {
             return None;
         }
         let evidence = evidence(ctx, signal, port, errors, most);
         let text = format!(
-            "{} received {errors:.0} errors of the wire, where a good link of its rate has {most:.1} at most in {told}.",
+            "{} received {errors:.0} errors, while a good link of its rate has at most {most:.1} in {told}.",
             name(ctx, port)
         );
         Some(Finding::new(IncidentKind::LossyLink, root.clone(), sure, evidence, text))

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_of_a_detector() {
+    fn threshold_names_are_unique() {
         let names: Vec<&str> = thresholds().map(|l| l.name).collect();
         for (at, name) in names.iter().enumerate() {
             assert!(!names[..at].contains(name), "{name} twice");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_override_counts_and_a_wrong_one_is_refused() {
+    fn bad_overrides_are_rejected() {
         let first = thresholds().next().unwrap();
         let mut overrides = Thresholds::default();
         assert_eq!(overrides.get(first), first.default);

@@ -1,4 +1,4 @@
-//! A job that takes much more than it did, while others lose.
+//! A job that moves much more than before while other jobs lose.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -20,9 +20,9 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// of the most it ever moved: a job that moves so much more is loud
+    /// throughput of a job relative to its highest from which it is noisy
     LOUD = "noisy_neighbour.loud", 1.4, "times";
-    /// of what was usual: how much congestion must have grown
+    /// growth of congestion notifications
     GROWN = "noisy_neighbour.grown", 1.4, "times usual";
     /// what another job must have lost
     LOSS = "noisy_neighbour.loss", 0.05, "share of usual bytes";
@@ -47,7 +47,8 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let moved = of_job(ctx, Signal::Tx, job, slowdown.ratio, ctx.threshold(&LOUD) * slowdown.peak);
     let told = Evidence { at: "fabric".to_owned(), ..of_job(ctx, Signal::CnpRx, job, grown, ctx.threshold(&GROWN)) };
     let text = format!(
-        "{id} moves {:.1} times what it did, congestion notifications grew {grown:.1} times, and other jobs lose.",
+        "{id} moves {:.1} times its former throughput, congestion notifications grew {grown:.1} times, and other \
+         jobs lose throughput.",
         slowdown.ratio
     );
     let ports = marked_ports(ctx, job, 1.0);

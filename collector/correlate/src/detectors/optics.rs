@@ -1,4 +1,4 @@
-//! Transceivers on their way out: too hot, or with less and less light.
+//! Failing transceivers: too hot, or with less and less receive power.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -21,13 +21,13 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// hotter than this a module ages fast (UFM's link validation)
+    /// temperature above which a module ages fast (UFM's link validation)
     HOT = "optics.temperature", 70.0, "degrees Celsius";
-    /// less light than a day ago, or than usual
+    /// loss of receive power since a day ago, or against the baseline
     LESS = "optics.light_lost", 3.0, "decibels";
-    /// less light than most receivers need
+    /// receive power below which most receivers fail
     DARK = "optics.light", -11.0, "dBm";
-    /// below is no light but a cable without optics, or a number that nobody measured
+    /// receive power below which there is no light but a copper cable, or no measurement
     NONE = "optics.no_light", -40.0, "dBm";
 }
 
@@ -41,12 +41,12 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     ctx.ports().filter_map(judge).collect()
 }
 
-/// Decibels of a ratio.
+/// A ratio in decibels.
 fn decibels(ratio: f64) -> f64 {
     10.0 * ratio.log10()
 }
 
-/// Watts of so many dBm.
+/// Watts of a power in dBm.
 fn watts(dbm: f64) -> f64 {
     10f64.powf(dbm / 10.0) / 1e3
 }
@@ -65,8 +65,8 @@ fn dark(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
     let threshold = if dbm <= least { watts(least) } else { light * 10f64.powf((lost - most) / 10.0) };
     let evidence = evidence(ctx, Signal::RxPower, port, light, threshold);
     let text = format!(
-        "the weakest lane at {} receives {dbm:.1} dBm, {lost:.1} dB less than before: dirt, a bent fibre, or a laser at the \
-         other end that fades.",
+        "the weakest lane at {} receives {dbm:.1} dBm, {lost:.1} dB less than before: dirt, a bent fiber, or a \
+         fading laser at the other end.",
         name(ctx, port)
     );
     let root = ctx.fabric.ports.list[port].link.map_or(LocationId::Port(port), LocationId::Link);
@@ -79,6 +79,6 @@ fn hot(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
         return None;
     }
     let evidence = evidence(ctx, Signal::ModuleTemperature, port, degrees, most);
-    let text = format!("the module at {} is {degrees:.0} degrees hot.", name(ctx, port));
+    let text = format!("the module at {} has {degrees:.0} degrees Celsius.", name(ctx, port));
     Some(Finding::new(IncidentKind::OpticsDegraded, LocationId::Port(port), 0.55, evidence, text))
 }

@@ -1,4 +1,4 @@
-//! Pause that no other detector explains.
+//! Pause that no other detector explains: full links between switches, or pause whose cause is not visible.
 
 use crate::detectors::backpressure::{HoldSignal, Onset};
 use crate::detectors::context::DetectorContext;
@@ -24,7 +24,7 @@ pub(super) const DETECTOR: Detector = Detector {
     run,
 };
 
-/// Ports that are held, the most: of these is looked which was first.
+/// Paused ports whose onset is compared, those paused most.
 const LOOKED_AT: usize = 256;
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
@@ -45,7 +45,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     worst.into_iter().map(|(priority, (port, share))| paused(ctx, port, share, priority)).collect()
 }
 
-/// Of ports that are held in a priority, the one that is held most of those that were held first.
+/// Of the ports that were paused first in a priority, the one paused most.
 fn first(ctx: &DetectorContext<'_>, mut held: Vec<(usize, f64)>, priority: Option<usize>) -> Option<(usize, f64)> {
     held.sort_by(|a, b| b.1.total_cmp(&a.1));
     held.truncate(LOOKED_AT);
@@ -56,7 +56,7 @@ fn first(ctx: &DetectorContext<'_>, mut held: Vec<(usize, f64)>, priority: Optio
     held.into_iter().find(|(_, began)| !later(*began)).map(|one| one.0)
 }
 
-/// A port is kept from sending, in a priority the most.
+/// The finding for the port paused most in a priority.
 fn paused(ctx: &DetectorContext<'_>, worst: usize, share: f64, priority: Option<usize>) -> Finding {
     let fabric = ctx.fabric;
     let least = ctx.threshold(&PAUSED);
@@ -72,7 +72,7 @@ fn paused(ctx: &DetectorContext<'_>, worst: usize, share: f64, priority: Option<
     let found = match begin.and_then(|port| Some((port, fabric.ports.list[port].link?))) {
         Some((port, link)) => {
             let text = format!(
-                "more goes out of {} than its link carries; its switch pauses those before it{}.",
+                "the traffic to {} exceeds its link rate; its switch pauses the senders{}.",
                 name(ctx, port),
                 which.words()
             );
@@ -80,7 +80,7 @@ fn paused(ctx: &DetectorContext<'_>, worst: usize, share: f64, priority: Option<
         }
         None => {
             let text =
-                format!("{} is kept from sending{}; where that begins is not seen.", name(ctx, worst), which.words());
+                format!("{} is paused{}; the counters do not show where that begins.", name(ctx, worst), which.words());
             Finding::new(IncidentKind::FabricCongestion, LocationId::Fabric, 0.4, evidence, text).observed_at(worst)
         }
     };

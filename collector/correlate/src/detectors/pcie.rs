@@ -1,5 +1,5 @@
-//! An adapter whose way to memory is slower than its link: its PCIe path was trained to less than both ends can, or its
-//! requests to memory stall. Such a NIC is a slow receiver in the making; of one that is, this tells why.
+//! An adapter whose path to memory is slower than its link: its PCIe path is trained below what both ends support, or
+//! its memory requests stall. Such a NIC becomes a slow receiver; for one that is, this explains why.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -21,9 +21,9 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// of what its ends can: below this a PCIe path is not as it should be
+    /// PCIe rate, relative to what its ends support, below which the path is degraded
     TRAINED = "pcie.trained", 0.9, "share of best";
-    /// of the seconds of half a minute: those with stalls
+    /// share of seconds with stalls in half a minute
     STALLED = "pcie.stalled", 0.2, "share of time";
 }
 
@@ -38,21 +38,22 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     ctx.host_ports().filter_map(judge).collect()
 }
 
-/// The same finding, with what its PCIe path has to do with it.
+/// Adds the state of the PCIe path to a finding.
 pub(super) fn refine(ctx: &DetectorContext<'_>, port: usize, mut found: Finding) -> Finding {
     for (evidence, text) in trained(ctx, port).into_iter().chain(stalled(ctx, port)) {
-        found.explanation = format!("{} Why: {text}.", found.explanation);
+        found.explanation = format!("{} Reason: {text}.", found.explanation);
         found = found.with_evidence(evidence);
     }
     found
 }
 
-/// The path carries less than it could, and less than the link.
+/// The path carries less than its ends support, and less than the link.
 fn trained(ctx: &DetectorContext<'_>, port: usize) -> Option<(Evidence, String)> {
     let last = |signal| ctx.window.last_value(signal, port);
     let (is, best, link) = (last(Signal::PcieRate)?, last(Signal::PcieRateMax)?, ctx.line_rate(port)?);
     let least = ctx.threshold(&TRAINED) * best;
-    let text = format!("its PCIe path runs at {} of what it could, which is less than its link", percent(is / best));
+    let text =
+        format!("its PCIe path runs at {} of its possible rate, which is less than its link rate", percent(is / best));
     (is > 0.0 && is < least && is < link).then(|| (evidence(ctx, Signal::PcieRate, port, is, least), text))
 }
 

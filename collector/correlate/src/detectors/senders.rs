@@ -1,20 +1,20 @@
-//! Who sends what is too much. Congestion that is only marked shows at its receiver, which notifies those who send: their
-//! counters name them. Queue pairs tell who is connected to it; where these are not known, or none of those is notified
-//! more than usual (the kernel's own queue pairs, for storage, are not told), it is all who are if only one receiver
-//! notifies more than usual, otherwise those of its own jobs.
+//! Finds the senders of an overloaded receiver. A receiver of marked packets notifies its senders, whose counters show
+//! that. Queue pairs name its peers. If those are unknown, or none of them gets more notifications than usual (queue
+//! pairs of the kernel, for storage, are not exported), the senders are all notified ports if only one receiver sends
+//! more notifications than usual, or else those of the receiver's own jobs.
 
 use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
 use std::collections::BTreeSet;
 
-/// Named at most, the loudest.
+/// Senders that are named, the largest first.
 const NAMED: usize = 256;
-/// Of all notifications beyond what is usual: a receiver that sends so many is the only one.
+/// Share of all additional notifications from which a receiver is the only one.
 const ALONE: f64 = 0.8;
-/// Of the loudest sender's notifications: who gets fewer more than usual may get them from elsewhere.
+/// Share of the largest sender's notifications below which a port is likely notified by another receiver.
 const PART: f64 = 0.05;
 
-/// Ports that send to these, the loudest first; none where neither counters nor jobs tell.
+/// Ports that send to these receivers, the largest first. Empty if neither counters nor jobs name any.
 pub fn senders(ctx: &DetectorContext<'_>, receivers: &[usize]) -> Vec<usize> {
     if receivers.is_empty() {
         return Vec::new();
@@ -29,7 +29,7 @@ pub fn senders(ctx: &DetectorContext<'_>, receivers: &[usize]) -> Vec<usize> {
     let alone = own > 0.0 && own >= ALONE * all;
     let jobs = fabric.jobs.iter().filter(|job| receivers.iter().any(|port| job.ports.contains(port)));
     let members: BTreeSet<usize> = jobs.flat_map(|job| job.ports.iter().copied()).collect();
-    // Among several, each may send to another of them.
+    // With several receivers, each may send to another of them.
     let sends = |port: &usize| receivers != [*port];
     let loudest_first = |mut ports: Vec<(usize, f64)>| {
         ports.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -42,7 +42,7 @@ pub fn senders(ctx: &DetectorContext<'_>, receivers: &[usize]) -> Vec<usize> {
     let notified = |port| Some((port, more(Signal::CnpRx, port)?));
     let most = ctx.host_ports().filter_map(notified).map(|(_, more)| more).fold(0.0, f64::max);
     let near = ctx.host_ports().filter(|port| alone || members.contains(port)).filter(sends);
-    // Nobody is notified, or nobody counts it.
+    // No port is notified, or none counts notifications.
     let sent = |port| Some((port, ctx.mean(Signal::Tx, port)?));
     let guesses: [Vec<_>; 4] = [
         connected().filter_map(notified).filter(|(_, more)| *more >= PART * most).collect(),

@@ -1,4 +1,4 @@
-//! A job whose hosts have several rails, and one of them carries much less than the others while the job loses.
+//! A job loses because one rail of its hosts carries much less than the other rails.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -22,7 +22,7 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// of what the host's other rails carry: a rail with less lags behind
+    /// traffic of a rail, relative to the host's other rails, below which it lags behind
     LAGS = "straggler_rail.carries", 0.5, "share of siblings";
     /// the same before: a rail that never carried as much is no straggler
     KEPT = "straggler_rail.carried", 0.8, "share of siblings";
@@ -59,15 +59,15 @@ fn judge(ctx: &DetectorContext<'_>, job: usize) -> Option<Finding> {
     let moved = ctx.slowdown(job).map_or(f64::NAN, |slowdown| slowdown.ratio);
     let loses = of_job(ctx, Signal::Tx, job, moved, 1.0 - ctx.threshold(&LOSS));
     let text = format!(
-        "{} carries {} of what the other rails of its host carry, and {id} loses{more}.",
+        "{} carries {} of what the other rails of its host carry, and {id} loses throughput{more}.",
         name(ctx, worst),
         percent(share)
     );
     Some(Finding::new(IncidentKind::StragglerRail, root, 0.6, carries, text).with_evidence(loses))
 }
 
-/// Ports of a host by rail. Where some have a rail, those without are none (storage, management); where nobody says,
-/// each port is one.
+/// Ports of a host by rail. If some ports have a rail, those without are left out (storage, management); if none has,
+/// each port is a rail.
 fn rails(fabric: &Fabric, ports: &[usize]) -> Vec<Vec<usize>> {
     let mut rails: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for port in ports {
@@ -78,7 +78,7 @@ fn rails(fabric: &Fabric, ports: &[usize]) -> Vec<Vec<usize>> {
     if rails.is_empty() { ports.iter().map(|p| vec![*p]).collect() } else { rails.into_values().collect() }
 }
 
-/// The first ports of those rails of a host that carry much less than the others, and did not before.
+/// First ports of the rails of a host that carry much less than the others, and did not before.
 fn behind(ctx: &DetectorContext<'_>, rails: &[Vec<usize>]) -> Vec<(usize, f64)> {
     let moved = |of: &dyn Fn(Signal, usize) -> Option<f64>, rail: &[usize]| {
         let each = rail.iter().map(|port| Some(of(Signal::Tx, *port)? + of(Signal::Rx, *port)?));

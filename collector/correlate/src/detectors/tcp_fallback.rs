@@ -1,4 +1,5 @@
-//! A job whose RDMA has ceased while its TCP took over, or that never used RDMA: it runs, many times slower than it could.
+//! A job whose RDMA stopped while its TCP took over, or that never used RDMA. It runs, but many times slower than it
+//! could.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -20,11 +21,11 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// of what it was: RDMA of a job has ceased
+    /// RDMA traffic, relative to the baseline, below which it has stopped
     CEASED = "tcp_fallback.rdma_left", 0.1, "times usual";
-    /// of what RDMA was: what TCP must have taken over
+    /// growth of TCP traffic, relative to former RDMA traffic
     TAKEN = "tcp_fallback.tcp_grown", 0.1, "share of usual RDMA";
-    /// of its links: what a job that never used RDMA moves over TCP
+    /// TCP load of the job's links from which a job without RDMA should use it
     ALL = "tcp_fallback.tcp_only", 0.05, "share of rate";
 }
 
@@ -34,7 +35,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 
 fn judge(ctx: &DetectorContext<'_>, job: usize) -> Option<Finding> {
     let ports = || ctx.fabric.jobs[job].ports.iter().copied();
-    // Without RDMA ports there is nothing that it should have used.
+    // Without RDMA ports the job has nothing else to use.
     ports().find(|p| ctx.mean(Signal::RdmaTx, *p).is_some())?;
     let (rdma, tcp) = (ctx.sum(Signal::RdmaTx, ports()), ctx.sum(Signal::NetdevTx, ports()));
     let (rdma_before, tcp_before) =
@@ -44,8 +45,10 @@ fn judge(ctx: &DetectorContext<'_>, job: usize) -> Option<Finding> {
     if rdma_before > tcp_before && rdma < ctx.threshold(&CEASED) * rdma_before && tcp - tcp_before >= taken {
         let grown = of_job(ctx, Signal::NetdevTx, job, tcp, tcp_before + taken);
         let ceased = of_job(ctx, Signal::RdmaTx, job, rdma, ctx.threshold(&CEASED) * rdma_before);
-        let text =
-            format!("RDMA of {id} has ceased, and TCP carries {:.1} times what it did.", tcp / tcp_before.max(1.0));
+        let text = format!(
+            "RDMA of {id} has stopped, and TCP carries {:.1} times its former traffic.",
+            tcp / tcp_before.max(1.0)
+        );
         let found = Finding::new(IncidentKind::TcpFallback, LocationId::Job(job), 0.7, grown, text);
         return Some(found.with_evidence(ceased).with_culprits(vec![job]));
     }
@@ -54,7 +57,7 @@ fn judge(ctx: &DetectorContext<'_>, job: usize) -> Option<Finding> {
     let never = rdma <= 0.0 && rdma_before <= 0.0;
     (never && least > 0.0 && tcp >= least).then(|| {
         let evidence = of_job(ctx, Signal::NetdevTx, job, tcp, least);
-        let text = format!("{id} moves all its bytes over TCP, although its hosts have RDMA ports.");
+        let text = format!("{id} sends everything over TCP, although its hosts have RDMA ports.");
         Finding::new(IncidentKind::TcpFallback, LocationId::Job(job), 0.45, evidence, text).with_culprits(vec![job])
     })
 }

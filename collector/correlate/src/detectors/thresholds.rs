@@ -1,36 +1,36 @@
-//! Numbers that detectors compare with. Each is a row beside the detector that reads it, so that it can be listed, printed
-//! and overridden; there is no other place where such a number lives.
+//! Thresholds of detectors. Each is defined beside the detector that uses it, so that all of them can be listed and
+//! overridden.
 
-/// A number that a user may want to change.
+/// A threshold that users may override.
 #[derive(Debug)]
 pub struct Threshold {
-    /// `detector.number`, as the configuration has it.
+    /// `detector.number`, as in the configuration.
     pub name: &'static str,
-    /// Where nobody says otherwise.
+    /// Value without an override.
     pub default: f64,
-    /// Of what.
+    /// Unit of the value.
     pub unit: &'static str,
-    /// What it means, in plain words.
+    /// What it means.
     pub help: &'static str,
 }
 
-/// Why an override is not taken.
+/// Why an override is rejected.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum OverrideError {
-    /// There is none of that name.
+    /// No threshold has this name.
     #[error("there is no threshold {0}")]
     Unknown(String),
-    /// It must be a finite number.
-    #[error("threshold {name} is {value}, which is no number to compare with")]
+    /// The value is not finite.
+    #[error("threshold {name} is {value}; it must be a finite number")]
     Value {
-        /// Which.
+        /// Name of the threshold.
         name: &'static str,
-        /// What was given.
+        /// The rejected value.
         value: f64,
     },
 }
 
-/// What differs from the defaults.
+/// Overrides of thresholds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thresholds(Vec<(&'static str, f64)>);
 
@@ -48,19 +48,19 @@ impl Thresholds {
         Ok(())
     }
 
-    /// What counts.
+    /// Value of a threshold: the override, or the default.
     pub fn get(&self, limit: &Threshold) -> f64 {
         self.0.iter().find(|(name, _)| *name == limit.name).map_or(limit.default, |(_, value)| *value)
     }
 }
 
-/// Rows of one file: a constant each, and all of them as `THRESHOLDS`. The comment is the help.
+/// Defines the thresholds of one file: a static for each, and `THRESHOLDS` for all. The doc comment is the help text.
 macro_rules! thresholds {
     ($($(#[doc = $help:literal])+ $name:ident = $key:literal, $default:expr, $unit:literal;)+) => {
         $($(#[doc = $help])+
         pub(crate) static $name: $crate::detectors::thresholds::Threshold =
             $crate::detectors::thresholds::Threshold { name: $key, default: $default, unit: $unit, help: concat!($($help),+) };)+
-        /// All of this file.
+        /// All thresholds of this file.
         pub(crate) const THRESHOLDS: &[&$crate::detectors::thresholds::Threshold] = &[$(&$name),+];
     };
 }

@@ -1,8 +1,8 @@
-//! RDMA that waits in vain for acknowledgements, sends again and again, or gives up: packets are lost, and no counter of a
-//! link or a switch says where. Seen on one host it is that host or its NIC; seen on several it is the network.
+//! RDMA that times out, retransmits or gives up: packets are lost, but no counter of a link or a switch shows where. On
+//! one host the cause is that host or its NIC; on several hosts it is the network.
 //!
-//! Where pause or credits keep buffers from overflowing, and neither was needed nor anything discarded, what is lost was
-//! corrupted: a lossy link, even if nobody reads the counters at its ends.
+//! If pause or credits prevent overflow, and neither was needed nor anything discarded, the packets were corrupted: a
+//! lossy link, even if the counters at its ends are not read.
 
 use crate::detectors::backpressure::{held, is_held};
 use crate::detectors::context::DetectorContext;
@@ -27,21 +27,21 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// acknowledgements of a port that did not come in time
+    /// acknowledgment timeouts of a port
     TIMEOUTS = "transport.timeouts", 3.0, "events in 20 s";
-    /// of what was usual
+    /// growth against the baseline
     MORE = "transport.more", 3.0, "times usual";
-    /// packets of a port that were sent again
+    /// retransmitted packets of a port
     AGAIN = "transport.retransmits", 0.02, "share of bytes sent";
-    /// packets that the other end of a port's queue pairs missed, where what is sent again is not counted
+    /// negative acknowledgments of a port, where retransmissions are not counted
     NAKS = "transport.naks", 10.0, "events in 20 s";
-    /// packets sent again, out of sequence or unacknowledged: a port with so many tells where packets are lost
+    /// packets retransmitted, out of sequence or unacknowledged, from which a port shows where packets are lost
     TELLS = "transport.tells", 3.0, "events in 20 s";
-    /// queue pairs that gave up
+    /// queue pairs that exhausted their retries
     GAVE_UP = "transport.retries_exceeded", 1.0, "queue pairs in 20 s";
 }
 
-/// What a port shows: which signal, its value, its limit.
+/// Port, signal, value and threshold of a symptom.
 type Symptom = (usize, Signal, f64, f64);
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
@@ -52,22 +52,23 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let again = matches!(signal, Signal::Retransmits | Signal::SequenceNaks);
     let corrupted = again && nothing_was_full(ctx);
     let (kind, sure, why) = if corrupted {
-        let why = " Nobody was paused and nothing was discarded, so a link on the way corrupts packets.";
+        let why = " No port was paused and nothing was discarded, so a link on the path corrupts packets.";
         (IncidentKind::LossyLink, sure + 0.15, why)
     } else {
         (IncidentKind::TransportErrors, sure, "")
     };
     let what = match signal {
-        Signal::Timeouts => format!("waited {value:.0} times in vain for an acknowledgement"),
-        Signal::SequenceNaks => format!("was told {value:.0} times that packets are missing"),
-        Signal::RetriesExceeded => format!("has {value:.0} queue pairs that gave up"),
-        _ => format!("sends {} of its bytes again", percent(value)),
+        Signal::Timeouts => format!("had {value:.0} acknowledgment timeouts"),
+        Signal::SequenceNaks => format!("got {value:.0} negative acknowledgments for missing packets"),
+        Signal::RetriesExceeded => format!("has {value:.0} queue pairs that exhausted their retries"),
+        _ => format!("retransmits {} of its bytes", percent(value)),
     };
     let text = format!("{} {what}; {whose}.{why}", name(ctx, worst));
     vec![Finding::new(kind, root, sure, evidence(ctx, signal, worst, value, limit), text).observed_at(worst)]
 }
 
-/// Where packets are lost: what the flows that lose some have in common. All who send again count, not the worst alone.
+/// Where packets are lost: what the affected flows have in common. All ports that retransmit count, not the worst
+/// alone.
 fn place(ctx: &DetectorContext<'_>, worst: usize) -> (LocationId, f64, String) {
     let tells = |signal, port| count(ctx, signal, port, ctx.threshold(&TELLS)).is_some();
     let telling = |signals: &[Signal]| -> BTreeSet<usize> {
@@ -87,39 +88,41 @@ fn place(ctx: &DetectorContext<'_>, worst: usize) -> (LocationId, f64, String) {
         return (
             LocationId::Port(worst),
             0.4,
-            "no other host has that: it is this host, its NIC or its link".to_owned(),
+            "no other host does: the cause is this host, its NIC or its link".to_owned(),
         );
     }
     if let (1, Some(port)) = (to.len(), to.first()) {
-        let whose = format!("{many} hosts that send to {} have that: it is that host or its link", name(ctx, *port));
+        let whose =
+            format!("{many} hosts that send to {} are affected: the cause is that host or its link", name(ctx, *port));
         return (LocationId::Port(*port), 0.38, whose);
     }
     if let (1, Some(host)) = (many, hosts.first()) {
-        let whose = format!("other ports of {} have that too, and no other host: it is this host", named(*host));
+        let whose =
+            format!("other ports of {} are affected too, but no other host: the cause is this host", named(*host));
         return (LocationId::Host(*host), 0.39, whose);
     }
     if let Some(leaf) = leaf(&from) {
-        let whose = format!("{many} hosts of {} have that, and no others", named(leaf));
+        let whose = format!("{many} hosts of {} are affected, and no others", named(leaf));
         return (LocationId::Switch(leaf), 0.38, whose);
     }
     if let Some(leaf) = leaf(&to) {
-        let whose = format!("{many} hosts have that, and all that is lost was for hosts of {}", named(leaf));
+        let whose = format!("{many} hosts are affected, and all lost packets were for hosts of {}", named(leaf));
         return (LocationId::Switch(leaf), 0.37, whose);
     }
-    (LocationId::Fabric, 0.36, format!("{many} hosts in several places have that: it is the network"))
+    (LocationId::Fabric, 0.36, format!("{many} hosts in several places are affected: the cause is the network"))
 }
 
-/// Events of a stretch and what they are measured by: at least so many, and more than is usual.
+/// Number of events in the window, if it exceeds both `least` and the baseline.
 fn count(ctx: &DetectorContext<'_>, signal: Signal, port: usize, least: f64) -> Option<Symptom> {
-    // Hardly any port has any: what is usual is looked up of those alone.
-    // Samples are not a second apart to the millisecond: an event is one, not 0.99.
+    // Checks events first, because hardly any port has any. Samples are not exactly a second apart, so the count is
+    // rounded: one event is 1, not 0.99.
     let seen = ctx.mean(signal, port).map(|n| (n * ctx.seconds()).round()).filter(|n| *n >= least)?;
     let baseline = ctx.baseline_mean(signal, port).unwrap_or(0.0) * ctx.seconds();
     let limit = least.max(ctx.threshold(&MORE) * baseline);
     (seen >= limit).then_some((port, signal, seen, limit))
 }
 
-/// Whether no buffer was full: somebody would have been paused or kept without credits, or packets discarded.
+/// Whether no buffer was full: otherwise some port would have been paused or without credits, or packets discarded.
 fn nothing_was_full(ctx: &DetectorContext<'_>) -> bool {
     let ports = || ctx.ports();
     let told = ctx.host_ports().all(|p| held(ctx, p).is_some() || ctx.mean(Signal::Tx, p).is_none());

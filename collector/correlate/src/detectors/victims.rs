@@ -1,5 +1,5 @@
-//! Who suffers: jobs that move less than they did, by more than they usually differ. A job that merely runs at the time
-//! is no victim, nor is one that has no host where the trouble can reach.
+//! Victims: jobs that lose throughput beyond their noise. A job that merely runs at the time is no victim, nor is one
+//! without a host that the incident can reach.
 
 use crate::detectors::context::{DetectorContext, JobSlowdown};
 use crate::detectors::thresholds::{Thresholds, thresholds};
@@ -12,20 +12,20 @@ use std::collections::{BTreeMap, BTreeSet};
 thresholds! {
     /// what a job must have lost to be a victim
     LOSS = "victims.loss", 0.1, "share of usual bytes";
-    /// jobs that differ by no more than this by chance are steady: what they lose, they lose
+    /// noise up to which a job is steady: any loss counts
     STEADY = "victims.steady", 0.05, "share of usual bytes";
-    /// how often its chance the loss of any other must exceed that
+    /// how many times its noise the loss of another job must exceed
     CHANCES = "victims.chances", 2.0, "chances";
 }
 
-/// Leaves whose hosts trouble can touch.
+/// Leaves that an incident can reach.
 pub struct Reach {
-    /// `None`: all.
+    /// `None`: all leaves.
     leaves: Option<BTreeSet<usize>>,
 }
 
 impl Reach {
-    /// Of a finding that keeps these ports from sending: leaves of its place, of those who cause it, and of these ports.
+    /// Leaves of a finding's location, of its culprits and of the ports that it holds back.
     pub fn of(fabric: &Fabric, found: &Finding, held: &[usize]) -> Self {
         if found.root == LocationId::Fabric {
             return Self { leaves: None };
@@ -38,7 +38,7 @@ impl Reach {
         Self { leaves: leaves.filter(|leaves| !leaves.is_empty()) }
     }
 
-    /// Whether a job has a host there, or one of which nobody knows where it is.
+    /// Whether a job has a host at these leaves, or a host whose leaf is unknown.
     fn has(&self, fabric: &Fabric, job: usize) -> bool {
         let here =
             |leaves: &BTreeSet<usize>, port: usize| fabric.peer_node(port).is_none_or(|leaf| leaves.contains(&leaf));
@@ -46,8 +46,8 @@ impl Reach {
     }
 }
 
-/// Jobs within reach that lose; those who cause it are left out. `before` is what jobs moved of their usual just before, where that was
-/// less already: they lose what they lose beyond that.
+/// Jobs within reach that lose throughput, without the culprits. `before` has the throughput, relative to the baseline,
+/// of jobs that were low already before; they must lose more than that.
 pub fn victims(
     ctx: &DetectorContext<'_>,
     reach: &Reach,
@@ -57,7 +57,7 @@ pub fn victims(
     let lost = |job: &usize| {
         let part = before.get(job).copied().unwrap_or(1.0);
         let slowdown = ctx.slowdown(*job).map(|f| JobSlowdown { ratio: f.ratio / part, noise: f.noise / part, ..f });
-        // Who moved next to nothing has nothing more to lose.
+        // A job that hardly moved anything has nothing to lose.
         part > ctx.threshold(&LOSS)
             && !culprits.contains(job)
             && slowdown.is_some_and(|slowdown| suffers(ctx.thresholds, slowdown))
@@ -65,7 +65,7 @@ pub fn victims(
     ctx.jobs().filter(lost).filter(|job| reach.has(ctx.fabric, *job)).collect()
 }
 
-/// What jobs that lose already move of their usual.
+/// Throughput, relative to the baseline, of jobs that already lose.
 pub fn low(ctx: &DetectorContext<'_>) -> BTreeMap<usize, f64> {
     let low = ctx.slowdowns().filter(|(_, slowdown)| suffers(ctx.thresholds, *slowdown));
     low.map(|(job, slowdown)| (job, slowdown.ratio)).collect()
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_must_exceed_what_a_job_differs_by() {
+    fn loss_must_exceed_noise() {
         let slowdown = |ratio, noise| JobSlowdown { ratio, noise, peak: 1.0 };
         let mut limits = Thresholds::default();
         assert!(suffers(&limits, slowdown(0.88, 0.04)), "a steady job");

@@ -1,7 +1,7 @@
-//! Who waits for whom. A switch holds back those before it because one of its ports out is full; that port is full because
-//! it is held back itself, or because more comes than its link carries. Walked to its end, this names where congestion
-//! begins. What waits in one priority does not wait for another, and nobody waits for who was held only later. Where the way
-//! leads back to where it began, nobody begins it: each waits for the next.
+//! The graph of ports that wait for each other. A switch holds back its peers because one of its egress ports is full;
+//! that port is full because it is held back itself, or because it gets more than its link carries. The end of this
+//! path is the root of the congestion. Traffic of one priority does not wait for another, and no port waits for one
+//! that was held back later. A path that returns to its start is a cycle without a root.
 
 use crate::detectors::backpressure::{EXPLAINED, FULL, HoldSignal, Onset, PART, is_held, load, load_while, waited_for};
 use crate::detectors::context::DetectorContext;
@@ -10,39 +10,39 @@ use crate::model::stats::mean;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A switch that holds others back in a priority; `None`: nobody says in which.
+/// A switch that holds others back in a priority; `None` if drivers do not count by priority.
 type State = (usize, Option<usize>);
 
-/// A port at which congestion ends: nobody holds it back.
+/// A port where congestion starts: nothing holds it back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CongestionRoot {
-    /// Sends as fast as it can, or is a host's that holds its switch back.
+    /// A switch port at full load, or a host port that pauses its switch.
     pub port: usize,
-    /// Bytes that wait there, on average; 0 if not measured.
+    /// Mean queue in bytes; 0 if not measured.
     pub queue: f64,
     began: Option<Onset>,
 }
 
-/// Why a port does not send what waits for it.
+/// Why a port does not send its queue.
 enum Cause {
-    /// It sends as fast as it can.
+    /// It sends at full load.
     Full,
-    /// Its peer does not let it.
+    /// Its peer holds it back.
     Peer(usize),
-    /// What waits there waits in another priority, or came later.
+    /// Its queue is of another priority, or was held back later.
     Another,
 }
 
-/// See the module.
+/// The wait graph from one or more starting points.
 #[derive(Default)]
 pub struct WaitGraph {
-    /// By switch and priority: the ports through which it waits for another switch, and for which.
+    /// By switch and priority: the ports that wait for other switches, and for which.
     waits: BTreeMap<State, Vec<(usize, State)>>,
     ends: Vec<CongestionRoot>,
 }
 
-/// Where the holding back that is seen anywhere comes from, by priority (`None`: nobody says in which), the longest queue
-/// first.
+/// Roots of all backpressure in the fault domain by priority (`None` if drivers do not count by priority), the longest
+/// queue first.
 pub fn congestion_roots(ctx: &DetectorContext<'_>) -> BTreeMap<Option<usize>, Vec<CongestionRoot>> {
     let mut starts: BTreeMap<Option<usize>, BTreeSet<State>> = BTreeMap::new();
     for port in ctx.switch_ports() {
@@ -56,12 +56,12 @@ pub fn congestion_roots(ctx: &DetectorContext<'_>) -> BTreeMap<Option<usize>, Ve
 }
 
 impl WaitGraph {
-    /// From this port that is kept from sending in a priority, along what began no later.
+    /// The graph behind a port that is held back in a priority, along what began no later.
     pub fn from(ctx: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Self {
         Self::of(ctx, behind(ctx, port, priority), true)
     }
 
-    /// The same as it stands now, whatever began first.
+    /// The same without regard to what began first.
     pub fn unordered(ctx: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Self {
         Self::of(ctx, behind(ctx, port, priority), false)
     }
@@ -100,7 +100,7 @@ impl WaitGraph {
         graph
     }
 
-    /// Where it ends: of several those that began first, the longest queue first.
+    /// The roots that began first, the longest queue first.
     pub fn ends(mut self, ctx: &DetectorContext<'_>) -> Vec<CongestionRoot> {
         self.ends.sort_by(|a, b| b.queue.total_cmp(&a.queue));
         let mut seen = BTreeSet::new();
@@ -110,12 +110,12 @@ impl WaitGraph {
         self.ends
     }
 
-    /// Ports of a circle in which each waits for the next, the one first that was held first; if it ends nowhere.
+    /// Ports of a wait cycle, starting with the one held back first; `None` if the graph has a root.
     pub fn cycle(&self, ctx: &DetectorContext<'_>) -> Option<Vec<usize>> {
         if !self.ends.is_empty() {
             return None;
         }
-        // Who waits for nobody that waits is in no circle.
+        // Removes states that wait for nothing: they are in no cycle.
         let mut left = self.waits.clone();
         loop {
             let all: BTreeSet<State> = left.keys().copied().collect();
@@ -146,21 +146,21 @@ impl WaitGraph {
     }
 }
 
-/// What holds this port back, if it is a switch.
+/// The switch that holds a port back.
 fn behind(ctx: &DetectorContext<'_>, port: usize, priority: Option<usize>) -> Option<State> {
     let peer = ctx.fabric.ports.list[port].peer.filter(|peer| !ctx.fabric.is_host(*peer))?;
     Some((ctx.fabric.ports.list[peer].end.node, priority))
 }
 
-/// Since when a switch holds others back.
+/// When a switch began to hold others back.
 fn began(ctx: &DetectorContext<'_>, (node, priority): State) -> Option<Onset> {
     let held = |port: &usize| HoldSignal::of_peer(ctx, *port).filter(|hold| hold.holds(ctx, priority));
     let holds = ctx.fabric.ports.of_node(node).iter().filter_map(held);
     holds.filter_map(|hold| hold.onset(ctx, priority)).min_by_key(|began| began.at_ns)
 }
 
-/// Ports of a switch that are full, and why: those with the long queues, or where no queue is told those that are busy or
-/// held. Of those that are held none may be held only since it began to hold others back, if that is to count.
+/// Full ports of a switch and the cause: those with long queues or, without queue counters, those that are busy or held
+/// back. With `began`, ports that were held back only after the switch began to hold others back do not count.
 fn exits(ctx: &DetectorContext<'_>, state: State, began: Option<Onset>) -> Vec<(usize, Cause)> {
     let of = |port: &usize| (*port, cause(ctx, *port, state, began));
     let ports = ctx.fabric.ports.of_node(state.0).iter().map(of);
@@ -182,8 +182,8 @@ fn exits(ctx: &DetectorContext<'_>, state: State, began: Option<Onset>) -> Vec<(
     ports
 }
 
-/// Whether a switch holds others back in another priority too, in which none of its ports is held: then what is full by itself
-/// (nobody counts queues by priority) is why it does that.
+/// Whether a switch also holds others back in another priority, in which none of its ports is held back. Then a port
+/// that is full by itself causes that, because queues are not counted by priority.
 fn leaves_one_without(ctx: &DetectorContext<'_>, (node, priority): State) -> bool {
     let Some(own) = priority else { return false };
     let ports = || ctx.fabric.ports.of_node(node).iter().copied();
@@ -193,7 +193,7 @@ fn leaves_one_without(ctx: &DetectorContext<'_>, (node, priority): State) -> boo
     others.into_iter().any(|of| !held(of))
 }
 
-/// Why a port does not send more, to a switch that holds others back since then.
+/// Why a port does not send more, on a switch that holds others back since then.
 fn cause(ctx: &DetectorContext<'_>, port: usize, (node, priority): State, since: Option<Onset>) -> Cause {
     let Some(hold) = HoldSignal::of(ctx, port) else { return Cause::Full };
     let idle = 1.0 - load(ctx, port).unwrap_or(0.0).min(1.0);
@@ -212,7 +212,7 @@ fn cause(ctx: &DetectorContext<'_>, port: usize, (node, priority): State, since:
     }
 }
 
-/// Whether a port was full from one instant until before another.
+/// Whether a port was full between two instants.
 fn was_full(ctx: &DetectorContext<'_>, node: usize, port: usize, [from_ns, to_ns]: [i64; 2]) -> bool {
     let before = || ctx.history.frames().iter().filter(|frame| (from_ns..to_ns).contains(&frame.time_ns));
     let baseline = |signal, port| mean(before().filter_map(|frame| frame.get(signal, port)));

@@ -1,4 +1,4 @@
-//! The detectors over a recording, as a live collector would have run them: each tick sees only what was before it.
+//! Runs the detectors over a recording as a live collector would: each tick sees only earlier samples.
 
 use crate::detectors::thresholds::Thresholds;
 use crate::engine::recording::Recording;
@@ -9,10 +9,10 @@ use crate::signals::table::ALL;
 use crate::tracker::incident_tracker::IncidentTracker;
 use fabriclens_promql::{Engine, QueryError};
 
-/// What a recording holds, in the order in which it began; those that were open at its end have none.
+/// Incidents of a recording in the order in which they began. Incidents that are open at its end have no end.
 ///
 /// # Errors
-/// [`QueryError`] when a signal cannot be asked for.
+/// [`QueryError`] if a signal cannot be queried.
 pub fn backtest(recording: Recording, thresholds: Thresholds) -> Result<Vec<Incident>, QueryError> {
     let ticks = &recording.ticks_ms;
     let step_ms = ticks.windows(2).map(|w| w[1] - w[0]).min().unwrap_or(1000);

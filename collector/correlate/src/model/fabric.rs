@@ -1,42 +1,41 @@
-//! Ports with their cables, and jobs with their ports: what every detector needs beside the signals. A live fabric grows
-//! and is wired anew while it is watched; what has a number keeps it.
+//! Ports with their cables and jobs with their ports: what every detector needs besides the signals.
 
 use crate::model::ports::{Port, Ports};
 use crate::model::topology::{Link, LinkEnd, Node, Role, Topology};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// A job as correlation sees it.
+/// A running job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// As incidents name it.
+    /// Job id, as incidents name it.
     pub id: String,
-    /// The host ports that it has; none: it is over, and its number waits for another.
+    /// Its host ports. Empty once the job has ended and its index waits for reuse.
     pub ports: Vec<usize>,
-    /// When it began, Unix nanoseconds: what its ports did before was another's.
+    /// Start, Unix nanoseconds. Earlier traffic of its ports belongs to other jobs.
     pub since_ns: i64,
 }
 
-/// Topology, ports and jobs.
+/// Topology, ports and jobs. Indices are stable while the fabric grows and is rewired.
 #[derive(Clone, Debug)]
 pub struct Fabric {
-    /// Who is wired to whom.
+    /// Nodes and links.
     pub topology: Topology,
-    /// Of all nodes.
+    /// Ports of all nodes.
     pub ports: Ports,
-    /// Those that run.
+    /// Running jobs.
     pub jobs: Vec<Job>,
-    /// By port: whose it is; `None`: nobody's, or more than one job's.
+    /// Owner of each port; `None` if no job or more than one job uses it.
     owner: Vec<Option<usize>>,
-    /// Nodes that the topology told last, by node.
+    /// Whether the last topology names a node, by node.
     described: Vec<bool>,
-    /// Of the jobs.
+    /// Revision of `jobs`.
     revision: u64,
-    /// By port, of those that were asked for.
+    /// Queue-pair peers of the ports that were looked up.
     connected: HashMap<usize, BTreeSet<usize>>,
 }
 
 impl Fabric {
-    /// Of its parts.
+    /// Builds a fabric and works out which job owns which port.
     pub fn new(topology: Topology, ports: Ports, jobs: Vec<Job>) -> Self {
         let described = vec![true; topology.nodes.len()];
         let mut fabric =
@@ -58,7 +57,8 @@ impl Fabric {
         shared.into_iter().for_each(|port| self.owner[port] = None);
     }
 
-    /// A port that is measured, from now on if nobody knew it; a node that nobody knew is taken for a host. `None` without a name.
+    /// Index of a port, which is added if it is new. An unknown node is added as a host. `None` without a node or port
+    /// name.
     pub fn measured_port(&mut self, node: &str, port: &str) -> Option<usize> {
         if node.is_empty() || port.is_empty() {
             return None;
@@ -67,8 +67,8 @@ impl Fabric {
         Some(self.ports.add(&LinkEnd { node, port: port.to_owned() }))
     }
 
-    /// These ports, which have no cable and no job, are gone, and so are nodes of which nothing is left: neither port nor
-    /// anybody who tells of them. `keeps` tells nodes that somebody still names.
+    /// Removes ports that have neither cable nor job, and nodes that are left without ports. A node stays if the
+    /// topology names it or `keeps` returns true.
     pub(crate) fn remove_ports(&mut self, ports: &[usize], keeps: impl Fn(usize) -> bool) {
         ports.iter().for_each(|port| self.ports.remove(*port));
         self.connected.clear();
@@ -81,7 +81,7 @@ impl Fabric {
         }
     }
 
-    /// Takes over the cables of another topology, which may have other nodes in another order.
+    /// Takes over the links of another topology, whose nodes may be in another order.
     pub fn rewire(&mut self, topology: &Topology) {
         let mut nodes = std::mem::take(&mut self.topology.nodes);
         let known = nodes.iter().enumerate().filter(|(_, node)| !node.is_gone());
@@ -108,7 +108,7 @@ impl Fabric {
         self.index_owners();
     }
 
-    /// These jobs run and no others. Those that are known keep their numbers, and so do the `pinned` that are over.
+    /// Replaces the running jobs. Known jobs keep their index, and so do ended jobs in `pinned`.
     pub fn set_jobs(&mut self, jobs: Vec<Job>, pinned: &HashSet<usize>) {
         self.revision += 1;
         let mut index: HashMap<(&str, i64), usize> = HashMap::new();
@@ -134,67 +134,67 @@ impl Fabric {
         self.index_owners();
     }
 
-    /// Grows whenever jobs change.
+    /// Incremented whenever the jobs change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What the node of a port is.
+    /// Role of the node of a port.
     pub fn role(&self, port: usize) -> Role {
         self.topology.nodes[self.ports.list[port].end.node].role
     }
 
-    /// Whether a port is a host's.
+    /// Whether a port belongs to a host.
     pub fn is_host(&self, port: usize) -> bool {
         self.role(port) == Role::Host
     }
 
-    /// The node at the other end of a port's cable.
+    /// Node at the other end of a port's cable.
     pub fn peer_node(&self, port: usize) -> Option<usize> {
         self.ports.list[port].peer.map(|p| self.ports.list[p].end.node)
     }
 
-    /// The job that has a host port for itself.
+    /// The only job that uses a host port.
     pub fn job_of(&self, port: usize) -> Option<usize> {
         self.owner.get(port).copied().flatten()
     }
 
-    /// Takes down who is connected to a port ([`crate::connected`]).
+    /// Stores the queue-pair peers of a port ([`crate::connected_ports`]).
     pub fn connect(&mut self, port: usize, others: BTreeSet<usize>) {
         self.connected.insert(port, others);
     }
 
-    /// The first of these ports of which nobody took down who is connected to it; what is known of others is forgotten.
+    /// The first of these ports whose queue-pair peers are not stored yet. Forgets the peers of all other ports.
     pub(crate) fn unconnected(&mut self, ports: &[usize]) -> Option<usize> {
         self.connected.retain(|port, _| ports.contains(port));
         ports.iter().copied().find(|port| !self.connected.contains_key(port))
     }
 
-    /// Who is connected to any of these ports, if that is known of each of them.
+    /// Queue-pair peers of any of these ports; `None` if they are unknown for one of them.
     pub(crate) fn connected_to(&self, ports: &[usize]) -> Option<BTreeSet<usize>> {
         let of = |port: &usize| self.connected.get(port).filter(|others| !others.is_empty());
         let known: Option<Vec<_>> = ports.iter().map(of).collect();
         known.map(|known| known.into_iter().flatten().copied().collect())
     }
 
-    /// Bytes a second that a port's link should carry, if the topology says.
+    /// Nominal rate of a port's link in bytes per second, if the topology states it.
     pub fn nominal_rate(&self, port: usize) -> Option<f64> {
         self.ports.list[port].link.and_then(|l| self.topology.links[l].rate)
     }
 
-    /// The rail of a port, if somebody says.
+    /// Rail of a port, from the topology or from agents.
     pub fn rail(&self, port: usize) -> Option<&str> {
         let Port { end, link, .. } = &self.ports.list[port];
         let own = || self.topology.rails.get(end).map(String::as_str);
         link.and_then(|l| self.topology.links[l].rail.as_deref()).or_else(own)
     }
 
-    /// All ports of hosts.
+    /// Indices of all host ports.
     pub fn host_ports(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.ports.list.len()).filter(|p| self.is_host(*p))
     }
 
-    /// All ports of switches.
+    /// Indices of all switch ports.
     pub fn switch_ports(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.ports.list.len()).filter(|p| !self.is_host(*p))
     }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_when_a_fabric_grows_and_is_wired_anew() {
+    fn rewiring_keeps_indices() {
         let first = topology(&[("h0", "leaf0"), ("h1", "leaf0")]);
         let ports = Ports::new(&first);
         let mut fabric = Fabric::new(first, ports, Vec::new());
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_keep_their_numbers_and_a_shared_port_is_nobodys() {
+    fn jobs_keep_indices_and_shared_ports_have_no_owner() {
         let first = topology(&[("h0", "leaf0"), ("h1", "leaf0")]);
         let ports = Ports::new(&first);
         let mut fabric = Fabric::new(first, ports, Vec::new());

@@ -1,4 +1,4 @@
-//! All that was measured at one instant.
+//! All signals of all ports at one instant.
 
 use crate::model::fabric::Fabric;
 use crate::model::priority::{COLUMNS, PRIORITIES, column};
@@ -7,15 +7,15 @@ use crate::model::stats::mean;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of a packet that is sent again: those that matter are full, and most fabrics have this MTU.
+/// Assumed size of a retransmitted packet, bytes: most fabrics have this MTU, and the packets that matter are full.
 pub const FULL_PACKET_BYTES: f64 = 4096.0;
-/// Times its link's rate: a port that moved more did not. Its counters stood still before, or leapt.
+/// Rates above this multiple of the line rate are counter glitches: the counters stood still before, or jumped.
 const BEYOND: f64 = 2.0;
 
-/// Ports whose values are kept together: those of some hosts.
+/// Ports in one block of a column.
 const STRETCH: usize = 128;
 
-/// A signal by port, in stretches of ports; those without a value take no room.
+/// One signal by port, in blocks of ports. Blocks without values are not allocated.
 #[derive(Clone, Debug, Default)]
 pub struct Column(Vec<Option<Box<[f32; STRETCH]>>>);
 
@@ -28,18 +28,18 @@ impl Column {
         self.0[at].get_or_insert_with(|| Box::new([f32::NAN; STRETCH]))[port % STRETCH] = value;
     }
 
-    /// `NaN` where nothing was measured.
+    /// The value of a port; `NaN` if it was not measured.
     fn get(&self, port: usize) -> f32 {
         let window = self.0.get(port / STRETCH).and_then(Option::as_deref);
         window.map_or(f32::NAN, |values| values[port % STRETCH])
     }
 
-    /// Ports that it has room for.
+    /// Ports that fit into the allocated blocks.
     pub fn ports(&self) -> usize {
         self.0.len() * STRETCH
     }
 
-    /// Stretches with a value, and the first port of each.
+    /// Blocks with values, and the first port of each.
     pub fn stretches(&self) -> impl Iterator<Item = (usize, &[f32; STRETCH])> {
         self.0.iter().enumerate().filter_map(|(at, values)| Some((at * STRETCH, values.as_deref()?)))
     }
@@ -50,42 +50,43 @@ impl Column {
 pub struct Frame {
     /// Unix nanoseconds.
     pub time_ns: i64,
-    /// By signal, then by those of one priority.
+    /// By signal, then by signal and priority.
     pub(crate) columns: Vec<Column>,
-    /// What each job moves, for the jobs of this revision of the fabric: asked for again and again.
+    /// Cached load of each job, with the revision of the jobs.
     loads: Loads,
-    /// Some of it came when it had been judged long since.
+    /// Some values arrived after the frame had been evaluated.
     pub(crate) late: bool,
 }
 
 type Loads = Arc<Mutex<Option<(u64, Arc<[f64]>)>>>;
 
 impl Frame {
-    /// Nothing measured yet.
+    /// An empty frame.
     pub fn new(time_ns: i64) -> Self {
         Self { time_ns, columns: vec![Column::default(); COLUMNS], loads: Loads::default(), late: false }
     }
 
-    /// Whether nothing was measured: nobody was there to do it.
+    /// Whether nothing was measured, because no collector ran.
     pub fn is_empty(&self) -> bool {
         self.columns.iter().all(|column| column.0.is_empty())
     }
 
-    /// Before it changes: what was worked out of it is another's.
+    /// Drops cached loads before a value changes.
     pub(crate) fn clear_cache(&mut self) {
         match Arc::get_mut(&mut self.loads) {
             Some(own) => *own.get_mut().unwrap_or_else(PoisonError::into_inner) = None,
-            // A copy that others hold keeps what it has.
+            // Other holders of the frame keep their cache.
             None => self.loads = Loads::default(),
         }
     }
 
-    /// Takes over a value.
+    /// Sets the value of a signal at a port.
     pub fn set(&mut self, signal: Signal, port: usize, value: f64) {
         self.columns[signal as usize].set(port, value as f32);
     }
 
-    /// Takes over what of a value is one priority's. Ports that nobody pauses take no room.
+    /// Sets the part of a value that belongs to one priority. Zero parts are not stored, because most ports are never
+    /// paused.
     pub fn set_priority(&mut self, signal: Signal, priority: usize, port: usize, value: f64) {
         let Some(column) = column(signal, priority) else { return };
         let column = &mut self.columns[column];
@@ -94,19 +95,19 @@ impl Frame {
         }
     }
 
-    /// What of a value is whose: priorities that have a part in it.
+    /// Parts of a value by priority.
     pub fn priority_values(&self, signal: Signal, port: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let part = move |priority| Some((priority, f64::from(self.columns[column(signal, priority)?].get(port))));
         (0..PRIORITIES).filter_map(part).filter(|(_, value)| !value.is_nan())
     }
 
-    /// A value of the priority that has most of it: all of it where nobody says whose it is.
+    /// The largest part of a value, or the whole value if the driver does not count by priority.
     pub fn largest_priority(&self, signal: Signal, port: usize) -> Option<f64> {
         let all = self.get(signal, port)?;
         Some(self.priority_values(signal, port).map(|(_, value)| value).reduce(f64::max).unwrap_or(all))
     }
 
-    /// A value as far as it may be of a priority: all of it where nobody says whose it is.
+    /// The part of a value that may belong to a priority, or the whole value if the driver does not count by priority.
     pub fn in_priority(&self, signal: Signal, port: usize, priority: Option<usize>) -> Option<f64> {
         let all = self.get(signal, port)?;
         let Some(column) = priority.and_then(|of| column(signal, of)).filter(|_| all > 0.0) else { return Some(all) };
@@ -121,7 +122,7 @@ impl Frame {
         })
     }
 
-    /// What each job moves, in bytes a second; `NaN` where nothing of it was measured.
+    /// Bytes per second that each job sends and receives; `NaN` where nothing was measured.
     pub(crate) fn job_loads(&self, fabric: &Fabric) -> Arc<[f64]> {
         let mut known = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, loads)) = known.as_ref().filter(|(of, _)| *of == fabric.revision()) {
@@ -132,18 +133,18 @@ impl Frame {
         loads
     }
 
-    /// What these ports move together, in bytes a second; `NaN` where nothing was measured.
+    /// Bytes per second that these ports send and receive; `NaN` if nothing was measured.
     pub(crate) fn load(&self, ports: &[usize]) -> f64 {
         let wasted = |signal, port| self.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL_PACKET_BYTES);
         let moved = |p: &usize| {
             let useful = |all, lost| Some((self.get(all, *p)? - wasted(lost, *p)).max(0.0));
             [useful(Signal::Rx, Signal::OutOfSequence), useful(Signal::Tx, Signal::Retransmits)]
         };
-        // Ports that are silent for a tick count as the others do.
+        // A port without values in this frame counts as the mean of the others.
         mean(ports.iter().flat_map(moved).flatten()).map_or(f64::NAN, |m| m * ports.len() as f64 * 2.0)
     }
 
-    /// Ports that moved more than their links can (`rates`, by port), and how many times what is believed at most.
+    /// Ports that moved more than their links can carry (`rates`, by port), and by how many times the limit.
     pub(crate) fn implausible_rates(&self, rates: &[f64]) -> BTreeMap<usize, f64> {
         let mut leapt = BTreeMap::new();
         for (_, port, moved) in [Signal::Tx, Signal::Rx].into_iter().flat_map(|signal| self.values_of(signal)) {
@@ -155,7 +156,7 @@ impl Frame {
         leapt
     }
 
-    /// What was measured at these ports.
+    /// A copy with the values of these ports only.
     pub(crate) fn only(&self, ports: &[usize]) -> Self {
         let mut few = Self::new(self.time_ns);
         for (from, to) in self.columns.iter().zip(&mut few.columns) {
@@ -165,13 +166,13 @@ impl Frame {
         few
     }
 
-    /// Whether anything was measured at any of these ports.
+    /// Whether any of these ports has a value.
     pub fn has_any_of(&self, ports: &[usize]) -> bool {
         let told = |column: &Column| ports.iter().any(|port| !column.get(*port).is_nan());
         self.columns.iter().any(told)
     }
 
-    /// The same without what was measured at these ports.
+    /// A copy without the values of these ports.
     #[must_use]
     pub fn without(&self, ports: &[usize]) -> Self {
         let mut others = Self { loads: Loads::default(), ..self.clone() };
@@ -185,13 +186,13 @@ impl Frame {
         others
     }
 
-    /// A signal of every port that has it.
+    /// Values of one signal, by port.
     pub(crate) fn values_of(&self, signal: Signal) -> impl Iterator<Item = (Signal, usize, f64)> + '_ {
         let each = self.columns[signal as usize].stretches().flat_map(|(first, values)| (first..).zip(values));
         each.filter(|(_, value)| !value.is_nan()).map(move |(port, value)| (signal, port, f64::from(*value)))
     }
 
-    /// A value, if it was measured.
+    /// The value of a signal at a port, if it was measured.
     pub fn get(&self, signal: Signal, port: usize) -> Option<f64> {
         let value = self.columns[signal as usize].get(port);
         (!value.is_nan()).then(|| f64::from(value))

@@ -1,4 +1,4 @@
-//! An incident as the API and a back-test tell it.
+//! An incident as the API and a back-test return it.
 
 use crate::model::finding::Evidence;
 use crate::model::kind::{IncidentKind, Severity};
@@ -7,61 +7,62 @@ use crate::model::priority::Priorities;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A port that sends, and whose it is.
+/// A port that sends to an overloaded receiver.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// Where.
+    /// The port.
     #[serde(flatten)]
     pub port: Location,
-    /// Its job, if it has one alone.
+    /// The only job that uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
 }
 
-/// See the module. Times are Unix nanoseconds.
+/// An incident. Times are Unix nanoseconds.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Incident {
-    /// Unique, and the same as long as it lives.
+    /// Unique and stable id.
     pub id: String,
-    /// What.
+    /// Kind, by the majority of its findings.
     pub kind: IncidentKind,
-    /// When it began.
+    /// Start.
     pub start_ns: i64,
-    /// When it was seen.
+    /// When it was detected.
     pub detected_ns: i64,
-    /// When it was over; `None`: it is not.
+    /// End; `None` while it is open.
     pub end_ns: Option<i64>,
-    /// The id of another that it proved to be a part of; it ended then.
+    /// Id of the incident that this one, now ended, turned out to be part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged_into: Option<String>,
-    /// The id of another that it was taken for a part of until it opened.
+    /// Id of the incident that this one was attributed to before it opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_from: Option<String>,
-    /// How bad.
+    /// Severity.
     pub severity: Severity,
-    /// 0 to 1.
+    /// Probability that the verdict is right, 0 to 1.
     pub confidence: f64,
-    /// Where.
+    /// Location of the cause.
     pub root: Location,
-    /// Priorities that are paused because of it; none where counters do not say.
+    /// Priorities that are paused because of it; empty if drivers do not count by priority.
     #[serde(default, skip_serializing_if = "Priorities::is_unknown")]
     pub priorities: Priorities,
     /// Jobs that cause it.
     pub culprit_jobs: Vec<String>,
-    /// Jobs that suffer.
+    /// Jobs that lose throughput.
     pub victim_jobs: Vec<String>,
-    /// Jobs that moved less than usual already before it began, and the share of it: only what they lose beyond that counts.
+    /// Jobs that were below their baseline already before it began, with the share they moved. Only what they lose
+    /// beyond that counts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub low_before: BTreeMap<String, f64>,
     /// Ports that are kept from sending.
     pub victim_ports: Vec<Location>,
-    /// Ports that send what is too much for a receiver, the loudest first.
+    /// Ports that send to an overloaded receiver, the largest sender first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub senders: Vec<Sender>,
-    /// What speaks for it.
+    /// Values that support it.
     pub evidence: Vec<Evidence>,
-    /// In plain words.
+    /// Explanation for an operator.
     pub explanation: String,
-    /// What to do next.
+    /// What the operator should do next.
     pub action: String,
 }

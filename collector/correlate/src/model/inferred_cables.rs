@@ -1,9 +1,9 @@
-//! Cables that nobody tells, from counters that move together: what a port sends, the other end of its cable receives, and
-//! the reverse. A pair must be much nearer to each other than either is to any other port, several times in a row; it is
-//! given up when it no longer moves together, or when somebody tells who is wired to whom.
+//! Infers cables from counters that move together: what one port sends, the other end of its cable receives, and the
+//! reverse. A pair is accepted when both ports are much closer to each other than to any other port, several times in a
+//! row. It is dropped when they diverge, or when a better source names the cable.
 //!
-//! Each port is compared with those few whose bytes are nearest to its own, so the cost grows with the number of ports
-//! and not with its square. Ports whose pair is known are compared with that alone.
+//! Each port is compared with the few ports whose byte counts are closest, so the cost grows linearly with the number
+//! of ports. Ports of an accepted pair are only compared with each other.
 
 use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
@@ -13,62 +13,62 @@ use crate::model::topology::{Cable, CableEnd, Provenance, Role, TopologySource};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Ticks that are compared.
+/// Frames that are compared.
 pub(crate) const TICKS: usize = 20;
-/// Ticks that are summed, because nodes do not read their counters at the same instant.
+/// Frames that are summed, because nodes do not read their counters at the same instant.
 const SUMMED: usize = 3;
-/// Ports that one is compared with at most, those whose bytes are nearest.
+/// Candidates per port, those with the closest byte counts.
 const NEAREST: usize = 32;
-/// How much the bytes of both ends may differ, of what they move.
+/// Accepted difference between two ends, as a share of the bytes that they move.
 const APART: f64 = 0.05;
-/// How many times as far any other port must be.
+/// How many times farther every other port must be.
 const MARGIN: f64 = 3.0;
-/// Nearer than this is the same.
+/// Differences below this share count as equal.
 const SAME: f64 = 0.002;
-/// Bytes a second below which traffic is the chatter of switches.
+/// Bytes per second below which traffic is control traffic of switches.
 const ACTIVE: f64 = 1e6;
-/// Looks in a row that make a pair known, and that end it.
+/// Consecutive votes that accept a pair, and that drop it.
 const LOOKS: u8 = 3;
 
-/// A port that is compared.
+/// A port with enough traffic to be compared.
 struct Moving {
     port: usize,
     is_switch: bool,
-    /// Bytes a second, summed over some ticks: sent, received; `NaN` where a tick is missing.
+    /// Bytes per second, summed over some frames: sent, received; `NaN` where a frame is missing.
     tx: Vec<f32>,
     rx: Vec<f32>,
     mean: [f64; 2],
 }
 
-/// What speaks for a pair.
+/// Votes for a pair.
 #[derive(Default)]
 struct Pair {
     votes: u8,
     known: bool,
 }
 
-/// See the module.
+/// Pairs of ports that likely share a cable.
 #[derive(Default)]
 pub(crate) struct Cables {
     /// By its ports, the lower first.
     pairs: BTreeMap<[usize; 2], Pair>,
-    /// The pair of a port: it has one cable.
+    /// The pair of each port.
     of: HashMap<usize, [usize; 2]>,
-    /// One that was known was given up since the last look.
+    /// An accepted pair was dropped since the last update.
     fewer: bool,
 }
 
 impl Cables {
-    /// Looks at the last ticks. Returns whether other cables are known now.
+    /// Compares the latest frames. Returns whether the accepted pairs have changed.
     pub fn update(&mut self, frames: &[Arc<Frame>], fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> bool {
         let before: Vec<[usize; 2]> = self.known().collect();
-        // Who is told more surely needs no guess, and one of two may have proven to be a host.
+        // A better source needs no guess, and one of two supposed switches may have turned out to be a host.
         let forwards = |port: usize| is_switch(fabric.ports.list[port].end.node);
         let fits = |pair: &[usize; 2]| pair.iter().all(|p| is_free(fabric, *p)) && pair.iter().any(|p| forwards(*p));
         let gone: Vec<[usize; 2]> = self.pairs.keys().filter(|pair| !fits(pair)).copied().collect();
         gone.into_iter().for_each(|pair| self.forget(pair));
         let free = || (0..fabric.ports.list.len()).filter(|p| is_free(fabric, *p));
-        // Most fabrics have no switch that tells its counters.
+        // Most fabrics have no switch whose counters are read.
         if free().any(forwards) {
             let all: Vec<Moving> = free().filter_map(|p| Moving::new(frames, p, forwards(p))).collect();
             self.vote(&all, fabric);
@@ -76,7 +76,7 @@ impl Cables {
         std::mem::take(&mut self.fewer) || !self.known().eq(before)
     }
 
-    /// Nothing was heard for long of these ports: their cables are known no more. The next look tells.
+    /// Drops the pairs of ports without recent samples. The next update reports the change.
     pub fn forget_ports(&mut self, ports: &[usize]) {
         let pairs: Vec<[usize; 2]> = ports.iter().filter_map(|port| self.of.get(port).copied()).collect();
         for pair in pairs {
@@ -101,7 +101,7 @@ impl Cables {
         let mut settled = HashSet::new();
         let mut against = Vec::new();
         for (ports, pair) in &mut self.pairs {
-            // One that stands still for now says nothing.
+            // A pair without traffic gives no evidence.
             let [Some(a), Some(b)] = ports.map(|p| at.get(&p)) else { continue };
             let far = distance(a, b);
             if far > 2.0 * APART {
@@ -112,7 +112,7 @@ impl Cables {
             }
         }
         let found = matches(all, &settled, fabric);
-        // What a port fits now speaks against what it fitted before.
+        // A new match of a port is evidence against its old pair.
         let others = found.iter().flat_map(|pair| pair.map(|p| self.of.get(&p).filter(|of| *of != pair).copied()));
         against.extend(others.flatten());
         against.sort_unstable();
@@ -136,7 +136,7 @@ impl Cables {
         }
     }
 
-    /// What is known, as a source of topology.
+    /// The accepted pairs as a source of topology.
     pub fn as_source(&self, fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> TopologySource {
         let mut told = TopologySource::new("counters that move together", "counters");
         let mut nodes = BTreeMap::new();
@@ -144,7 +144,7 @@ impl Cables {
             let sides = ports.map(|port| {
                 let Port { end, .. } = &fabric.ports.list[port];
                 let node = fabric.topology.nodes[end.node].name.clone();
-                // Leaf or spine is worked out of the cables later.
+                // `merge` decides between leaf and spine.
                 nodes.insert(node.clone(), if is_switch(end.node) { Role::Spine } else { Role::Host });
                 CableEnd { node, port: end.port.clone(), ..CableEnd::default() }
             });
@@ -155,7 +155,7 @@ impl Cables {
     }
 }
 
-/// Nobody tells its cable, or only schedulers and we do.
+/// No source names its cable, or only schedulers or this inference do.
 fn is_free(fabric: &Fabric, port: usize) -> bool {
     let link = fabric.ports.list[port].link;
     link.is_none_or(|l| fabric.topology.links[l].known <= Provenance::Counters)
@@ -163,7 +163,7 @@ fn is_free(fabric: &Fabric, port: usize) -> bool {
 }
 
 impl Moving {
-    /// `None` where too little was measured or too little moves.
+    /// `None` if too little was measured or too little moves.
     fn new(frames: &[Arc<Frame>], port: usize, is_switch: bool) -> Option<Self> {
         let summed = |signal| -> Vec<f32> {
             let values: Vec<f64> = frames.iter().map(|f| f.get(signal, port).unwrap_or(f64::NAN)).collect();
@@ -179,7 +179,7 @@ impl Moving {
     }
 }
 
-/// How much two ports differ as ends of one cable, of all that they move; 0 if each receives what the other sends.
+/// Difference of two ports as ends of one cable, relative to what they move; 0 if each receives what the other sends.
 fn distance(a: &Moving, b: &Moving) -> f64 {
     let (mut apart, mut moved) = (0.0, 0.0);
     for (sent, received) in [(&a.tx, &b.rx), (&b.tx, &a.rx)] {
@@ -191,14 +191,14 @@ fn distance(a: &Moving, b: &Moving) -> f64 {
     if moved > 0.0 { apart / moved } else { f64::INFINITY }
 }
 
-/// Pairs that are each other's nearest by far; ports that are `settled` have theirs.
+/// Pairs that are each other's closest by far. Ports in `settled` already have a pair.
 fn matches(all: &[Moving], settled: &HashSet<usize>, fabric: &Fabric) -> Vec<[usize; 2]> {
     let order = |which: fn(&&Moving) -> bool| {
         let mut order: Vec<&Moving> = all.iter().filter(which).collect();
         order.sort_by(|a, b| a.mean[1].total_cmp(&b.mean[1]));
         order
     };
-    // A cable has a switch at one end at least.
+    // At least one end of a cable is a switch.
     let (switches, every) = (order(|m| m.is_switch), order(|_| true));
     let node = |m: &Moving| fabric.ports.list[m.port].end.node;
     let nearest = |a: &Moving| {
@@ -215,7 +215,7 @@ fn matches(all: &[Moving], settled: &HashSet<usize>, fabric: &Fabric) -> Vec<[us
     best.iter().filter(|(a, b)| a < b && best.get(b) == Some(a)).map(|(a, b)| [*a, *b]).collect()
 }
 
-/// Those of a list in the order of what they receive, from the nearest to a number outwards, as long as they are near.
+/// Ports ordered by distance of their received bytes from `sent`, closest first, within reach.
 fn near<'a>(order: &'a [&'a Moving], sent: f64) -> impl Iterator<Item = &'a Moving> {
     let mut up = order.partition_point(|m| m.mean[1] < sent);
     let mut down = up;

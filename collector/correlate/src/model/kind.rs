@@ -150,8 +150,8 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: true,
                 is_coarse: false,
-                action: "Take the host out of service and reset its NIC; check its firmware, and PFC watchdog and stall prevention, \
-             which would have contained it.",
+                action: "Drain the host and reset its NIC. Check the NIC firmware, the PFC watchdog of the switch \
+                 and the stall prevention of the NIC, which would have contained the storm.",
                 docs: "runbooks/pfc-storm.md",
             },
             Self::SlowReceiver => &KindSpec {
@@ -163,7 +163,8 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: true,
                 is_coarse: false,
-                action: "Look at the host: PCIe width and speed, stalls, IOMMU, memory and CPU pressure, receive buffers.",
+                action: "Check the host: PCIe width and speed, PCIe stalls, IOMMU, memory and CPU pressure, \
+                 receive buffers.",
                 docs: "runbooks/pause-sustained.md",
             },
             Self::Incast => &KindSpec {
@@ -175,7 +176,8 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: true,
                 is_coarse: false,
-                action: "Look at the job's pattern: fewer senders at once, more receivers, or smaller bursts.",
+                action: "Change the job's traffic pattern: fewer senders at a time, more receivers, or smaller \
+                 bursts.",
                 docs: "verdicts.md",
             },
             Self::DegradedLink => &KindSpec {
@@ -187,7 +189,8 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: true,
                 is_coarse: false,
-                action: "Check cable and transceivers at both ends; take the link out of ECMP until it is mended.",
+                action: "Check the cable and the transceivers at both ends. Take the link out of ECMP until it is \
+                 repaired.",
                 docs: "runbooks/link-degraded.md",
             },
             Self::LossyLink => &KindSpec {
@@ -199,7 +202,7 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Clean or replace cable and transceivers; until then take the link out of service.",
+                action: "Clean or replace the cable and the transceivers. Take the link out of service until then.",
                 docs: "runbooks/link-ber-high.md",
             },
             Self::LinkFlap => &KindSpec {
@@ -211,7 +214,7 @@ impl IncidentKind {
                 may_spread: true,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Replace the cable or transceiver; until then keep the link down.",
+                action: "Replace the cable or the transceiver. Keep the link down until then.",
                 docs: "runbooks/link-flapping.md",
             },
             Self::LinkDown => &KindSpec {
@@ -223,7 +226,7 @@ impl IncidentKind {
                 may_spread: true,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Check cable, transceivers and the port at the other end.",
+                action: "Check the cable, the transceivers and the port at the other end.",
                 docs: "runbooks/link-down.md",
             },
             Self::UplinkCongestion => &KindSpec {
@@ -235,7 +238,7 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: true,
-                action: "Spread jobs over leaves, or add links; check that traffic uses all uplinks.",
+                action: "Spread jobs over more leaves, or add links. Check that traffic uses all uplinks.",
                 docs: "verdicts.md",
             },
             Self::EcmpCollision => &KindSpec {
@@ -247,8 +250,8 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Change the entropy of the flows (source ports, more queue pairs) or use adaptive routing; restart one of the \
-             jobs if it cannot wait.",
+                action: "Increase the entropy of the flows (source ports, more queue pairs) or use adaptive \
+                 routing. If that has to wait, restart one of the jobs.",
                 docs: "verdicts.md",
             },
             Self::EcnMisconfigured => &KindSpec {
@@ -272,7 +275,7 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Limit the job's rate or move it; give it a priority of its own.",
+                action: "Limit the job's rate, move it, or give it a priority of its own.",
                 docs: "verdicts.md",
             },
             Self::FabricCongestion => &KindSpec {
@@ -284,7 +287,7 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: true,
-                action: "See which ports are paused; counters of the switches would tell where it begins.",
+                action: "Check which ports are paused. Counters of the switches would show where it begins.",
                 docs: "verdicts.md",
             },
             Self::TransportErrors => &KindSpec {
@@ -296,8 +299,8 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Look for lost packets on the way: discards of switches, errors of links, PFC missing on one hop; on one host \
-             alone its NIC, firmware and QP time-outs.",
+                action: "Find where packets are lost: switch discards, link errors, a hop without PFC. If only one \
+                 host is affected, check its NIC, firmware and queue pair timeouts.",
                 docs: "runbooks/retransmit-surge.md",
             },
             Self::PcieBottleneck => &KindSpec {
@@ -309,8 +312,8 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Reseat the adapter, or move it to a slot of full width; check BIOS settings, payload size, relaxed ordering and \
-             NUMA placement.",
+                action: "Reseat the adapter, or move it to a slot of full width. Check BIOS settings, payload \
+                 size, relaxed ordering and NUMA placement.",
                 docs: "runbooks/pcie-degraded.md",
             },
             Self::OpticsDegraded => &KindSpec {
@@ -322,7 +325,7 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Clean the connectors and reseat the module; check its cooling; replace it before it fails.",
+                action: "Clean the connectors, reseat the module and check its cooling. Replace it before it fails.",
                 docs: "verdicts.md",
             },
             Self::StragglerRail => &KindSpec {
@@ -334,7 +337,8 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Look at this rail's NIC, cable and switch port; check that the job's library uses all rails.",
+                action: "Check this rail's NIC, cable and switch port, and that the job's communication library \
+                 uses all rails.",
                 docs: "verdicts.md",
             },
             Self::TcpFallback => &KindSpec {
@@ -346,8 +350,8 @@ impl IncidentKind {
                 may_spread: false,
                 holds_others_back: false,
                 is_coarse: false,
-                action: "Check the job's library and its log (NCCL_IB_DISABLE, GIDs, memlock limits, plugins, device in the container): \
-             RDMA was not used.",
+                action: "RDMA was not used: check the job's communication library and its log (NCCL_IB_DISABLE, \
+                 GIDs, memlock limits, plugins, RDMA device in the container).",
                 docs: "runbooks/tcp-fallback.md",
             },
         }
@@ -359,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_json() {
+    fn names_equal_json_values() {
         for (at, kind) in IncidentKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, at, "{kind:?} is out of order");
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.spec().name);

@@ -6,45 +6,45 @@ use std::collections::HashMap;
 /// A port that is measured or has a cable.
 #[derive(Clone, Debug)]
 pub struct Port {
-    /// Where it is.
+    /// Node and port name.
     pub end: LinkEnd,
-    /// The port at the other end of its cable.
+    /// Index of the port at the other end of its cable.
     pub peer: Option<usize>,
     /// Index of its link.
     pub link: Option<usize>,
 }
 
-/// All ports.
+/// All ports, by index.
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
-    /// In no order. Those that are gone are at no end any more, and nothing is measured of them.
+    /// In no order. Removed ports stay as unused entries without samples.
     pub list: Vec<Port>,
     index: HashMap<LinkEnd, usize>,
     by_node: Vec<Vec<usize>>,
-    /// Those that are gone: their numbers are for others.
+    /// Indices of removed ports, for reuse.
     free: Vec<usize>,
     added: u64,
 }
 
 impl Ports {
-    /// Those of a topology.
+    /// The ports of a topology's links.
     pub fn new(topology: &Topology) -> Self {
         let mut ports = Self::default();
         ports.wire(&topology.links);
         ports
     }
 
-    /// The port at this end.
+    /// Index of the port at a link end.
     pub fn at(&self, end: &LinkEnd) -> Option<usize> {
         self.index.get(end).copied()
     }
 
-    /// Those of a node.
+    /// Ports of a node.
     pub fn of_node(&self, node: usize) -> &[usize] {
         self.by_node.get(node).map_or(&[], Vec::as_slice)
     }
 
-    /// The port at this end, from now on if it was none.
+    /// Index of the port at a link end, which is added if it is new.
     pub(crate) fn add(&mut self, end: &LinkEnd) -> usize {
         if let Some(port) = self.at(end) {
             return port;
@@ -64,17 +64,17 @@ impl Ports {
         port
     }
 
-    /// Numbers of those that are not gone.
+    /// Indices of all ports that are not removed.
     pub(crate) fn known(&self) -> impl Iterator<Item = usize> + '_ {
         self.index.values().copied()
     }
 
-    /// Grows with each port that nobody knew.
+    /// How many ports were ever added.
     pub fn added(&self) -> u64 {
         self.added
     }
 
-    /// A port without a cable is gone.
+    /// Removes a port that has no cable.
     pub(super) fn remove(&mut self, port: usize) {
         let end = &self.list[port].end;
         self.by_node[end.node].retain(|other| *other != port);
@@ -83,7 +83,7 @@ impl Ports {
         }
     }
 
-    /// These cables and no others.
+    /// Replaces all cables.
     pub(super) fn wire(&mut self, links: &[Link]) {
         for port in &mut self.list {
             (port.peer, port.link) = (None, None);

@@ -1,75 +1,75 @@
-//! Priorities: PFC holds back one of eight, and what waits in one does not wait for another. Of the signals of pause each
-//! frame keeps, beside the whole, what is one priority's.
+//! Traffic priorities: PFC pauses one of eight, and traffic of one priority does not wait for another. Frames keep
+//! pause signals per priority beside their total.
 
 use crate::model::signal::Signal;
 use fabriclens_model::Labels;
 use serde::{Deserialize, Serialize};
 
-/// How many there are.
+/// Priorities of an Ethernet port.
 pub const PRIORITIES: usize = 8;
-/// Signals that are kept by priority too.
+/// Signals that are also kept per priority.
 const SPLIT: [Signal; 3] = [Signal::PauseTx, Signal::PauseRx, Signal::PauseFrames];
-/// Columns of a frame: one for each signal, then those of its priorities.
+/// Columns of a frame: one for each signal, then one for each signal and priority of `SPLIT`.
 pub(crate) const COLUMNS: usize = Signal::COUNT + SPLIT.len() * PRIORITIES;
 
-/// The column of a signal's part in a priority; `None` if it has none.
+/// Column of a signal in one priority; `None` if it is not kept per priority.
 pub(crate) fn column(signal: Signal, priority: usize) -> Option<usize> {
     let at = SPLIT.iter().position(|split| *split == signal)?;
     (priority < PRIORITIES).then_some(Signal::COUNT + at * PRIORITIES + priority)
 }
 
-/// The signal of which a column is a part.
+/// The signal of a per-priority column.
 pub(crate) fn whole(column: usize) -> Option<Signal> {
     SPLIT.get(column.checked_sub(Signal::COUNT)? / PRIORITIES).copied()
 }
 
-/// The priority that a series of a signal is of; `None` if the signal is not kept by priority, or nobody says.
+/// Priority of a series; `None` if the signal is not kept per priority or the series has no such label.
 pub(crate) fn of_series(signal: Signal, labels: &Labels) -> Option<usize> {
     column(signal, 0)?;
     labels.get("priority").parse().ok().filter(|priority| *priority < PRIORITIES)
 }
 
-/// Some of them. None at all: nobody says which, so it may be any. In JSON a list of numbers.
+/// A set of priorities. Empty: unknown, which may be any. In JSON a list of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<usize>", into = "Vec<usize>")]
 pub struct Priorities(u8);
 
 impl Priorities {
-    /// Nobody says which.
+    /// The driver does not count by priority.
     pub const UNKNOWN: Self = Self(0);
 
-    /// Of one; `None`: nobody says which.
+    /// One priority, or unknown for `None`.
     pub fn one(priority: Option<usize>) -> Self {
         priority.into_iter().collect()
     }
 
-    /// Whether nobody says which.
+    /// Whether the priorities are unknown.
     pub fn is_unknown(&self) -> bool {
         self.0 == 0
     }
 
-    /// Those that are known, ascending.
+    /// Known priorities, ascending.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..PRIORITIES).filter(move |priority| self.0 >> priority & 1 == 1)
     }
 
-    /// Each that is known; where nobody says which, `None` alone.
+    /// Each known priority, or one `None` if they are unknown.
     pub fn each(self) -> impl Iterator<Item = Option<usize>> {
         self.iter().map(Some).chain(self.is_unknown().then_some(None))
     }
 
-    /// Those of both; unknown if one of them is.
+    /// Union of two sets; unknown if either is unknown.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         if self.is_unknown() || other.is_unknown() { Self::UNKNOWN } else { Self(self.0 | other.0) }
     }
 
-    /// Whether a priority may be in both.
+    /// Whether two sets may share a priority; unknown may be any.
     pub fn meets(self, other: Self) -> bool {
         self.is_unknown() || other.is_unknown() || self.0 & other.0 != 0
     }
 
-    /// In words, to follow others: `" in priority 3"`; nothing where nobody says.
+    /// As the end of a sentence: `" in priority 3"`; empty if unknown.
     pub fn words(self) -> String {
         let all: Vec<String> = self.iter().map(|priority| priority.to_string()).collect();
         match &all[..] {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_part_has_a_column_of_its_own() {
+    fn priorities_have_separate_columns() {
         let parts: Vec<usize> =
             SPLIT.iter().flat_map(|signal| (0..PRIORITIES).filter_map(|p| column(*signal, p))).collect();
         assert_eq!(parts, (Signal::COUNT..COLUMNS).collect::<Vec<_>>());
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_says_may_be_any() {
+    fn unknown_priority_meets_any() {
         let [three, four] = [3, 4].map(|priority| Priorities::one(Some(priority)));
         assert!(!three.meets(four) && three.meets(three) && three.meets(Priorities::UNKNOWN));
         assert_eq!(three.union(four).words(), " in priorities 3 and 4");

@@ -3,89 +3,89 @@
 /// A quantity of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Bytes a second sent.
+    /// Bytes per second sent.
     Tx,
-    /// Bytes a second received.
+    /// Bytes per second received.
     Rx,
-    /// Packets a second received.
+    /// Packets per second received.
     RxPackets,
-    /// Share of time in which this port kept its peer from sending.
+    /// Share of time in which this port paused its peer.
     PauseTx,
-    /// Share of time in which this port was kept from sending.
+    /// Share of time in which this port was paused.
     PauseRx,
-    /// Pause frames a second sent.
+    /// Pause frames per second sent.
     PauseFrames,
-    /// Packets a second that this port marked on their way out.
+    /// Packets per second that this port marked on egress (ECN).
     Marks,
-    /// Marked packets a second that arrived at their destination.
+    /// Marked packets per second that arrived at their destination.
     EcnRx,
-    /// Congestion notifications a second sent.
+    /// Congestion notification packets per second sent.
     CnpTx,
-    /// Congestion notifications a second received.
+    /// Congestion notification packets per second received.
     CnpRx,
-    /// RDMA packets a second sent again.
+    /// RDMA packets per second retransmitted.
     Retransmits,
-    /// RDMA packets a second that came out of sequence.
+    /// RDMA packets per second received out of sequence.
     OutOfSequence,
-    /// Host: negative acknowledgements of packets that the other end missed, received a second.
+    /// Negative acknowledgments per second received for packets that the other end missed.
     SequenceNaks,
-    /// Acknowledgements a second that did not come in time.
+    /// Acknowledgment timeouts per second.
     Timeouts,
-    /// Frames a second received with errors of the wire.
+    /// Frames per second received with errors of the physical link.
     WireErrors,
-    /// Packets a second dropped for want of buffer.
+    /// Packets per second dropped because a buffer was full.
     Discards,
-    /// Bytes that wait at this port: a switch's queue out, a NIC's receive buffer.
+    /// Bytes queued at this port: the egress queue of a switch, the receive buffer of a NIC.
     Queue,
-    /// The most that waited since the sample before.
+    /// Highest queue since the sample before, bytes.
     QueueMax,
-    /// Bytes a second that the link could carry.
+    /// Line rate in bytes per second.
     Rate,
     /// 1 if the link is up.
     Up,
-    /// Share of the line rate that could not be sent for want of credits, or because arbitration was lost.
+    /// Share of the line rate that could not be sent because credits were missing or arbitration was lost.
     XmitWait,
-    /// Pause of its own that a NIC found to be a storm, and ended by force: times a second.
+    /// Pause storms per second that the NIC detected in its own pause and stopped.
     StormErrors,
-    /// Pause of its own that a NIC found too long: times a second.
+    /// Warnings per second of the NIC about its own long pause.
     StormWarnings,
-    /// Times that the link went down in the last ten minutes.
+    /// How often the link went down in the last 10 minutes.
     LinkDowns,
-    /// The same in the last day.
+    /// How often the link went down in the last day.
     LinkDownsDay,
-    /// Errors of the wire in the last 12 minutes.
+    /// Errors of the physical link in the last 12 minutes.
     WireErrorsShort,
-    /// The same in the last 125 minutes.
+    /// Errors of the physical link in the last 125 minutes.
     WireErrorsLong,
-    /// Code words a second that error correction could not mend.
+    /// Uncorrectable FEC code words per second.
     FecLost,
-    /// What error correction mended a second: code words, or bits.
+    /// FEC corrections per second: code words, or bits.
     FecMended,
-    /// The same a day ago.
+    /// FEC corrections per second, a day ago.
     FecMendedBefore,
-    /// Bytes a second that the narrowest link between adapter and processor carries.
+    /// Bytes per second that the narrowest PCIe link between adapter and processor carries.
     PcieRate,
-    /// The same, if each such link ran as well as its ends can.
+    /// The same if each PCIe link ran as its two ends are able to.
     PcieRateMax,
-    /// Share of seconds in which the adapter's requests to memory stalled.
+    /// Share of seconds in which the adapter's memory requests stalled.
     PcieStall,
-    /// Watts of light that the weakest lane receives.
+    /// Receive power of the weakest lane, watts.
     RxPower,
-    /// The same a day ago.
+    /// Receive power of the weakest lane a day ago, watts.
     RxPowerBefore,
-    /// Degrees Celsius of the pluggable module.
+    /// Temperature of the pluggable module, degrees Celsius.
     ModuleTemperature,
-    /// Bytes a second that RDMA sent.
+    /// Bytes per second sent by RDMA.
     RdmaTx,
-    /// Bytes a second that the kernel sent: TCP and the like.
+    /// Bytes per second sent by the kernel's network stack, such as TCP.
     NetdevTx,
-    /// Queue pairs a second that gave up.
+    /// Queue pairs per second that exhausted their retries.
     RetriesExceeded,
-    /// Lanes that the link runs on.
+    /// Lanes of the link.
     Width,
 }
 
 impl Signal {
-    /// How many signals there are.
+    /// Number of signals.
     pub const COUNT: usize = Self::Width as usize + 1;
 }

@@ -1,35 +1,35 @@
-//! Samples that come too late to be judged as they arrive: what stretches of time they tell of, so that these are judged
-//! again. Agents send what is live first and what they kept beside it, so what is late is older than what its series has told
-//! already. Others send all in order and catch up; a clock that is wrong does neither, and makes nothing late.
+//! Finds samples that arrive too late for live evaluation, so that their time spans can be evaluated again. An agent
+//! sends live samples first and its spooled ones in parallel, so its late samples are older than the newest sample of
+//! their series. Other senders send everything in order and catch up. A wrong clock does neither, so its samples do not
+//! count as late.
 
 use std::collections::HashMap;
 
-/// Samples out of order that are older than this were kept by an agent while nobody took them, ms. What is younger is judged
-/// as it comes.
+/// Out-of-order samples older than this come from an agent's spool, ms. Younger ones still reach their frame.
 const KEPT_MS: i64 = 20_000;
-/// Samples in order that are older than this find no frame, ms.
+/// In-order samples older than this no longer reach a frame, ms.
 const BEHIND_MS: i64 = 120_000;
-/// Stretches that are nearer to each other than this are one, ms.
+/// Spans closer to each other than this are joined, ms.
 const JOIN_MS: i64 = 60_000;
-/// Stretches until somebody takes them, and senders that are behind, at most: what finds no room is not judged again.
+/// Limits of pending spans and of senders that are behind. What exceeds them is not evaluated again.
 const MOST: usize = 64;
 const MOST_BEHIND: usize = 1 << 17;
 
-/// See the module. Instants are Unix ms.
+/// Late samples by sender. Times are Unix ms.
 #[derive(Default)]
 pub(crate) struct LateSamples {
-    /// First and last instant that was told by those who are behind and may catch up.
+    /// First and last sample of senders that are behind and may catch up.
     behind: HashMap<u64, [i64; 2]>,
     told: TimeSpans,
 }
 
-/// Stretches of time, from their first to their last instant (Unix ms): those that are near to each other are one, and what
-/// finds no room is left out.
+/// Time spans, each from its first to its last instant in Unix ms. Spans close to each other are joined; spans beyond
+/// the limit are dropped.
 #[derive(Default)]
 pub struct TimeSpans(Vec<[i64; 2]>);
 
 impl TimeSpans {
-    /// One more.
+    /// Adds a span.
     pub fn add(&mut self, [from, to]: [i64; 2]) {
         let near = |one: &&mut [i64; 2]| from <= one[1] + JOIN_MS && to >= one[0] - JOIN_MS;
         if let Some(one) = self.0.iter_mut().find(near) {
@@ -39,14 +39,14 @@ impl TimeSpans {
         }
     }
 
-    /// Those since the last time.
+    /// Removes and returns all spans.
     pub fn take(&mut self) -> Vec<[i64; 2]> {
         std::mem::take(&mut self.0)
     }
 }
 
 impl LateSamples {
-    /// A sample of `who`, whose newest before it and the frame of now are given.
+    /// Records a sample of sender `who`, the newest sample it sent before, and the time of the newest frame.
     pub(crate) fn note(&mut self, who: u64, time_ms: i64, newest_ms: i64, now_ms: i64) {
         let age = now_ms.saturating_sub(time_ms);
         if time_ms < newest_ms {
@@ -64,7 +64,7 @@ impl LateSamples {
         }
     }
 
-    /// First and last instant of each stretch since the last time.
+    /// Removes and returns all spans of late samples.
     pub(crate) fn take(&mut self) -> Vec<[i64; 2]> {
         self.told.take()
     }
@@ -77,7 +77,7 @@ mod tests {
     const NOW: i64 = 10_000_000;
 
     #[test]
-    fn what_was_kept_comes_beside_what_is_live() {
+    fn spooled_samples_are_late() {
         let mut late = LateSamples::default();
         for ago in (60..600).rev() {
             late.note(1, NOW - ago * 1000, NOW - 1000, NOW);
@@ -85,18 +85,18 @@ mod tests {
         }
         assert_eq!(late.take(), [[NOW - 599_000, NOW - 60_000]]);
         assert!(late.take().is_empty(), "told once");
-        // A little out of order, or the same again.
+        // Slightly out of order, or a repetition.
         late.note(1, NOW - 15_000, NOW - 1000, NOW);
         late.note(1, NOW - 90_000, NOW - 90_000, NOW);
         assert!(late.take().is_empty());
     }
 
     #[test]
-    fn who_sends_in_order_is_late_once_it_has_caught_up_and_a_wrong_clock_never_is() {
+    fn late_sender_reports_once_caught_up() {
         let mut late = LateSamples::default();
         let mut newest = i64::MIN;
         for second in 0..700 {
-            // Ten seconds of samples in each second.
+            // Ten seconds of samples arrive per second.
             let now = NOW + second * 1000;
             let time = (NOW - 600_000 + second * 10_000).min(now);
             late.note(1, time, newest, now);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded() {
+    fn spans_are_bounded() {
         let mut late = LateSamples::default();
         (0..1000).for_each(|n| late.note(1, n * 1_000_000, NOW * 1000, NOW * 1000));
         assert_eq!(late.take().len(), MOST);

@@ -1,5 +1,6 @@
 //! How each signal is measured: one typed expression, evaluated over arriving samples or asked in PromQL.
 
+pub mod expression;
 pub mod frame_sink;
 pub mod late_samples;
 pub mod query_eval;

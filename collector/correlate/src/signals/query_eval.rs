@@ -1,4 +1,4 @@
-//! Asks for every signal in PromQL and gives the answers by instant and port.
+//! Evaluates signals by PromQL queries to the store.
 
 use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
@@ -10,14 +10,14 @@ use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{Engine, QueryError, Value};
 use std::collections::HashSet;
 
-/// When a port was last heard of: every one has this.
+/// When a port was last sampled; every port has this metric.
 const HEARD: &str = r#"timestamp(fabric_port_io_bytes_total{direction="transmit"})"#;
 
-/// The frames at these instants (Unix ms, ascending), which are `step_ms` apart or multiples of it, with the signals of these
-/// rows.
+/// Queries signals at instants (Unix ms, ascending), which are `step_ms` or multiples of it apart, and returns a frame
+/// for each.
 ///
 /// # Errors
-/// [`QueryError`] of the first question that fails.
+/// [`QueryError`] of the first query that fails.
 pub fn frames(
     engine: &Engine,
     read: &dyn Read,
@@ -32,7 +32,7 @@ pub fn frames(
     let silent = silent(engine, read, fabric, ticks_ms, step_ms)?;
     let mut seen = vec![f64::NAN; ticks_ms.len()];
     for row in rows {
-        let query = row.query.replace("$w", &window);
+        let query = row.promql(&window);
         let Value::Matrix(series) = engine.range(read, &query, *first, *last, step_ms)?.value else { continue };
         let mut by_port: Vec<(usize, usize)> =
             series.iter().enumerate().filter_map(|(at, s)| Some((port_of(fabric, &s.labels)?, at))).collect();
@@ -62,8 +62,8 @@ pub fn frames(
     Ok(frames)
 }
 
-/// Ports and instants without a sample since the instant before: the engine repeats what was last, and a repeated value is
-/// no second one.
+/// Ports and instants without a sample since the previous instant. The engine repeats the last value there, which is no
+/// new measurement.
 fn silent(
     engine: &Engine,
     read: &dyn Read,
@@ -89,10 +89,10 @@ fn silent(
     Ok(silent)
 }
 
-/// The answer to one row at an instant (Unix ms), by port.
+/// Queries one signal at an instant (Unix ms); returns ports with their values.
 ///
 /// # Errors
-/// [`QueryError`].
+/// [`QueryError`] if the query fails.
 pub fn ask(
     engine: &Engine,
     read: &dyn Read,
@@ -100,7 +100,7 @@ pub fn ask(
     row: &SignalSpec,
     time_ms: i64,
 ) -> Result<Vec<(usize, f64)>, QueryError> {
-    let query = row.query.replace("$w", "30s");
+    let query = row.promql("30s");
     let Value::Vector(samples) = engine.instant(read, &query, time_ms)?.value else { return Ok(Vec::new()) };
     let mut by_port: Vec<(usize, f64)> =
         samples.iter().filter_map(|s| Some((port_of(fabric, &s.labels)?, s.value))).collect();
@@ -115,7 +115,7 @@ pub fn ask(
     Ok(by_port)
 }
 
-/// Whose a series is.
+/// Port of a series.
 fn port_of(fabric: &Fabric, labels: &Labels) -> Option<usize> {
     let node = fabric.topology.node(labels.get("host"))?;
     fabric.ports.at(&LinkEnd { node, port: port_name(labels) })

@@ -1,27 +1,28 @@
-//! Who is connected to a port, by the queue pairs that agents tell. A large fleet has millions of these, so they are asked for
-//! of ports that get too much alone.
+//! Queue-pair peers of a port, from the series that agents export. A large fleet has millions of queue pairs, so they
+//! are only read for ports that receive too much.
 
 use crate::model::topology::port_name;
 use fabriclens_model::{Labels, MatchOp, Matcher, Purse, Read, ReadError, Series, is_stale};
 use std::collections::{BTreeSet, HashMap};
 
 const INFO: &str = "fabric_queue_pair_info";
-/// More than zero where not all are told.
+/// Greater than zero if an agent exports only some of its queue pairs.
 const OMITTED: &str = "fabric_queue_pair_omitted";
-/// How long the last sample of a series stands, ms.
+/// How long the last sample of a series stays valid, ms.
 const STANDS: i64 = 300_000;
-/// What reading them may take. Where ten thousand hosts number theirs alike, all fit, which tells nothing.
+/// Bytes that the query may read. Queue pair numbers are not unique across hosts: if ten thousand hosts use the same
+/// numbers, every match is ambiguous and worth nothing.
 const BYTES: usize = 16 << 20;
 
-/// A host and its port, as [`port_name`] has it.
+/// Host and port name, as [`port_name`] writes it.
 pub type HostPort = (String, String);
 
-/// Ports with a queue pair that may be the other end of one of this port's at an instant (Unix ms); none where nobody tells,
-/// or not all of the port's own. Numbers are given by each adapter anew, so that an end may fit to several: then those of the
-/// same job, or all.
+/// Ports with a queue pair that may be the other end of one of this port's queue pairs at an instant (Unix ms). Empty
+/// if agents export none, or only some, of the port's own. Queue pair numbers are not unique across hosts: of several
+/// matches those of the same job count, or else all.
 ///
 /// # Errors
-/// [`ReadError`].
+/// [`ReadError`] if the store cannot be read.
 pub fn connected(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<BTreeSet<HostPort>, ReadError> {
     let purse = Purse::new(BYTES);
     let standing = |name: &str, more: Vec<Matcher>| -> Result<Vec<Labels>, ReadError> {
@@ -51,11 +52,11 @@ pub fn connected(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<BTreeSe
     Ok(all)
 }
 
-/// QueuePairIndex of queue pairs by their numbers: two are a pair when each one's `remote` is the other's `local`.
+/// Queue pairs by their numbers: two are the ends of one connection if each one's `remote` is the other's `local`.
 pub struct QueuePairIndex<'a>(HashMap<[&'a str; 2], Vec<&'a Labels>>);
 
 impl<'a> QueuePairIndex<'a> {
-    /// Of series of `fabric_queue_pair_info`.
+    /// Indexes series of `fabric_queue_pair_info`.
     pub fn of(all: impl IntoIterator<Item = &'a Labels>) -> Self {
         let mut ends: HashMap<_, Vec<_>> = HashMap::new();
         for one in all {
@@ -64,12 +65,12 @@ impl<'a> QueuePairIndex<'a> {
         Self(ends)
     }
 
-    /// Those with the numbers of this one, which may be several.
+    /// Queue pairs with the same numbers as this one; several if numbers repeat across hosts.
     pub fn same<'s>(&'s self, as_this: &'s Labels) -> &'s [&'a Labels] {
         self.at([as_this.get("local"), as_this.get("remote")])
     }
 
-    /// Those that may be the other end of this one.
+    /// Queue pairs that may be the other end of this one.
     pub fn other<'s>(&'s self, than: &'s Labels) -> &'s [&'a Labels] {
         self.at([than.get("remote"), than.get("local")])
     }
@@ -79,12 +80,12 @@ impl<'a> QueuePairIndex<'a> {
     }
 }
 
-/// Whose a series is.
+/// Host and port of a series.
 fn place(labels: &Labels) -> HostPort {
     (labels.get("host").to_owned(), port_name(labels))
 }
 
-/// A label with any of the numbers that these have as another.
+/// Matches a label against all numbers that these series have in another label.
 fn any(label: &str, of: &[Labels], other: &str) -> Result<Matcher, ReadError> {
     let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let mut numbers: Vec<&str> = of.iter().map(|labels| labels.get(other)).filter(is_number).collect();
@@ -109,14 +110,14 @@ mod tests {
         series(INFO, &[("host", host), ("job", job), ("local", local), ("remote", remote)], [1.0; 2])
     }
 
-    /// HostNames of those that are connected to `a`.
+    /// Hosts connected to `a`.
     fn told(all: Vec<Series>) -> Vec<String> {
         let found = connected(&Memory(all), &("a".to_owned(), "mlx5_0/1".to_owned()), NOW).unwrap();
         found.into_iter().map(|(host, _)| host).collect()
     }
 
     #[test]
-    fn the_other_end_is_who_names_this_one() {
+    fn peer_has_reversed_numbers() {
         let own = || vec![pair("a", "1", ["10", "20"]), pair("a", "2", ["11", "20"])];
         let with = |more: Vec<Series>| told(own().into_iter().chain(more).collect());
         assert_eq!(with(vec![pair("b", "9", ["20", "10"]), pair("c", "1", ["20", "12"])]), ["b"], "whosever job it is");

@@ -1,47 +1,48 @@
-//! The signals' questions, answered from samples as they arrive: to ask a store each second for every series of a large
-//! fabric would take longer than a second. What is too complicated for it says so and is asked in PromQL.
+//! Evaluates signals over samples as they arrive, because querying a store for every series of a large fabric takes
+//! longer than one second. Signals that need history or joins are left to PromQL.
 //!
-//! `irate` is here the rate from the last sample of one frame to the newest of the next, which is what it is where a
-//! frame has one sample; frames between the two that have none share it. A counter that falls is a gap, because nobody knows
-//! what it lost.
+//! A rate is the growth from the last sample of one frame to the newest sample of the next, which equals `irate` if a
+//! frame has one sample. Frames without samples in between share it. A falling counter gives no value, because the
+//! growth before its reset is unknown.
 
 use crate::model::priority;
 use crate::model::topology::port_name;
+use crate::signals::expression::{Alternatives, Divisor, Measure, Term};
 use crate::signals::frame_sink::FrameSink;
 use crate::signals::late_samples::LateSamples;
 use crate::signals::table::{ALL, LOOK_BACK, SignalSpec};
 use fabriclens_model::{Labels, Matcher, is_absent, is_stale};
-use promql_parser::parser::token::{T_DIV, T_LOR, T_MUL};
-use promql_parser::parser::{Expr, VectorSelector};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
-/// Label lists that are known before those that are gone are looked for.
+/// Known label lists before dropped lists are looked for.
 const PLANS: usize = 4096;
-/// Series that are followed at most.
+/// Limit of series.
 const SERIES: usize = 8_000_000;
-/// Milliseconds for which a divisor holds.
+/// How long the value of a divisor stays valid, ms.
 const HOLDS_MS: i64 = 300_000;
-/// One of so many is enough that series which are gone are forgotten.
+/// Series are evicted once one in this many is silent.
 const MANY: usize = 8;
 const NONE: u32 = u32::MAX;
 
-/// A part of a question: a selector, how its series become values, and what they are divided by.
-struct Term {
+/// A term that is evaluated here.
+struct Reader {
+    /// Row of its signal in [`ALL`].
     row: usize,
     series: Vec<Matcher>,
     rate: bool,
     scale: f64,
+    /// Index of the divisor series.
     over: Option<usize>,
 }
 
-/// Terms and divisors, by the metric's name.
+/// Terms and divisor series, by metric name.
 #[derive(Default)]
-struct Questions {
-    terms: Vec<Term>,
+struct Readers {
+    terms: Vec<Reader>,
     divisors: Vec<Vec<Matcher>>,
-    by_name: HashMap<String, Vec<Use>>,
+    by_metric: HashMap<&'static str, Vec<Use>>,
 }
 
 #[derive(Clone, Copy)]
@@ -50,77 +51,31 @@ enum Use {
     Divisor(usize),
 }
 
-impl Questions {
-    /// Takes a row, if it can be answered here.
-    fn add(&mut self, at: usize, row: &SignalSpec) -> Option<()> {
-        let tree = promql_parser::parser::parse(&row.query.replace("$w", "5s")).ok()?;
-        let mut parts = Vec::new();
-        union(&tree, &mut parts);
-        let before = (self.terms.len(), self.divisors.len());
-        for part in parts {
-            let Some(term) = self.term(at, part) else {
-                self.terms.truncate(before.0);
-                self.divisors.truncate(before.1);
-                return None;
-            };
-            self.terms.push(term);
-        }
+impl Readers {
+    /// Takes the expression of a row, if all of its terms can be evaluated over arriving samples: gauges and rates of now.
+    fn add(&mut self, row: usize, expression: Alternatives) -> bool {
+        let streams = |term: &Term| {
+            let of_now = matches!(term.measure, Measure::Gauge | Measure::Rate) && term.offset.is_none();
+            of_now && term.spread.is_none() && term.unless.is_none()
+        };
+        expression.0.iter().all(streams) && expression.0.iter().all(|term| self.add_term(row, term).is_some())
+    }
+
+    fn add_term(&mut self, row: usize, term: &Term) -> Option<()> {
+        let series = term.selector.matchers().ok()?;
+        let (scale, over) = match term.divisor {
+            None => (1.0, None),
+            Some(Divisor::Number(number)) => (1.0 / number, None),
+            Some(Divisor::Series(selector)) => {
+                self.by_metric.entry(selector.metric).or_default().push(Use::Divisor(self.divisors.len()));
+                self.divisors.push(selector.matchers().ok()?);
+                (1.0, Some(self.divisors.len() - 1))
+            }
+        };
+        self.by_metric.entry(term.selector.metric).or_default().push(Use::Term(self.terms.len()));
+        self.terms.push(Reader { row, series, rate: term.measure == Measure::Rate, scale, over });
         Some(())
     }
-
-    fn term(&mut self, row: usize, part: &Expr) -> Option<Term> {
-        match part {
-            Expr::Paren(inner) => self.term(row, &inner.expr),
-            Expr::VectorSelector(selector) => {
-                Some(Term { row, series: matchers(selector)?, rate: false, scale: 1.0, over: None })
-            }
-            Expr::Call(call) if matches!(call.func.name, "irate" | "rate") => {
-                let Expr::MatrixSelector(range) = &**call.args.args.first()? else { return None };
-                Some(Term { row, series: matchers(&range.vs)?, rate: true, scale: 1.0, over: None })
-            }
-            Expr::Binary(binary) if binary.modifier.is_none() => {
-                let left = self.term(row, &binary.lhs)?;
-                match (binary.op.id(), &*binary.rhs) {
-                    (T_DIV, Expr::NumberLiteral(n)) => Some(Term { scale: left.scale / n.val, ..left }),
-                    (T_MUL, Expr::NumberLiteral(n)) => Some(Term { scale: left.scale * n.val, ..left }),
-                    (T_DIV, Expr::VectorSelector(selector)) if left.over.is_none() => {
-                        self.divisors.push(matchers(selector)?);
-                        Some(Term { over: Some(self.divisors.len() - 1), ..left })
-                    }
-                    _ => None,
-                }
-            }
-            _ => None,
-        }
-    }
-
-    fn index(&mut self) {
-        let name = |matchers: &[Matcher]| matchers.iter().find(|m| m.name == "__name__").map(|m| m.value.clone());
-        let terms = self.terms.iter().enumerate().map(|(at, term)| (name(&term.series), Use::Term(at)));
-        let divisors = self.divisors.iter().enumerate().map(|(at, series)| (name(series), Use::Divisor(at)));
-        for (name, one) in terms.chain(divisors) {
-            self.by_name.entry(name.unwrap_or_default()).or_default().push(one);
-        }
-    }
-}
-
-/// The parts of `a or b or c`.
-fn union<'a>(tree: &'a Expr, parts: &mut Vec<&'a Expr>) {
-    match tree {
-        Expr::Binary(binary) if binary.op.id() == T_LOR => {
-            union(&binary.lhs, parts);
-            union(&binary.rhs, parts);
-        }
-        other => parts.push(other),
-    }
-}
-
-/// Those of a plain selector: of one metric, without offset.
-fn matchers(selector: &VectorSelector) -> Option<Vec<Matcher>> {
-    let plain = selector.offset.is_none() && selector.at.is_none();
-    let matchers = fabriclens_promql::selector(&selector.to_string()).ok()?;
-    let named = matchers.iter().any(|m| m.name == "__name__" && m.op == fabriclens_model::MatchOp::Equal);
-    (plain && named).then_some(matchers)
 }
 
 /// A series in one of its uses.
@@ -128,20 +83,20 @@ struct Slot {
     cell: u32,
     term: u32,
     over: u32,
-    /// That it is of, where that counts.
+    /// Priority of the series, if the signal is kept per priority.
     priority: Option<u8>,
-    /// Of its labels but the name.
+    /// Hash of its labels without the name.
     same: u64,
-    /// Unix ms and value: the last sample of an earlier frame, and the newest.
+    /// Unix ms and value: the last sample of an earlier frame, and the newest sample.
     before: (i64, f64),
     newest: (i64, f64),
-    /// LinkEnd of the frame of `value`, Unix ms.
+    /// Instant of the frame of `value`, Unix ms.
     frame: i64,
     value: f64,
 }
 
 impl Slot {
-    /// A series that nobody has told of and that is no part of a signal.
+    /// A slot without samples that belongs to no signal.
     fn of_nothing(same: u64) -> Self {
         let never = (i64::MIN, 0.0);
         let (frame, value) = (i64::MIN, f64::NAN);
@@ -149,32 +104,32 @@ impl Slot {
     }
 }
 
-/// A signal of a port: series that become one value.
+/// One signal at one port: series that become one value.
 struct Cell {
     row: usize,
     port: usize,
     members: Vec<u32>,
 }
 
-/// A column of a list that is of use.
+/// A column of a label list that some term reads.
 struct Column {
     at: u32,
     slot: u32,
     cell: u32,
 }
 
-/// All of them, by cell; divisors, which have none, come first.
+/// What a label list is used for, by cell; divisors, which have no cell, come first.
 struct Plan {
-    /// Keeps the list's address from being used again, and nothing else of it.
+    /// Keeps the address of the list from being reused, but not the list itself.
     list: Weak<[Labels]>,
     uses: Vec<Column>,
 }
 
-/// See the module.
+/// The streaming evaluator.
 pub struct StreamingEval {
-    questions: Questions,
+    readers: Readers,
     plans: HashMap<usize, Plan>,
-    /// Plans at which those of lists that are gone are looked for.
+    /// Number of plans at which dropped lists are looked for.
     many: usize,
     slots: Vec<Slot>,
     cells: Vec<Cell>,
@@ -186,14 +141,13 @@ pub struct StreamingEval {
 }
 
 impl StreamingEval {
-    /// With frames so far apart; also gives the rows that it does not answer.
+    /// Creates an evaluator for frames `step_ms` apart, and returns the signals that it cannot evaluate.
     pub fn new(step_ms: i64) -> (Self, Vec<&'static SignalSpec>) {
-        let mut questions = Questions::default();
-        let is_asked = |(at, row): &(usize, &SignalSpec)| row.slow || questions.add(*at, row).is_none();
+        let mut readers = Readers::default();
+        let is_asked = |(at, row): &(usize, &SignalSpec)| row.slow || !readers.add(*at, row.expression);
         let rest = ALL.iter().enumerate().filter(is_asked).map(|r| r.1).collect();
-        questions.index();
         let standing = Self {
-            questions,
+            readers,
             plans: HashMap::new(),
             many: PLANS,
             slots: Vec::new(),
@@ -207,24 +161,24 @@ impl StreamingEval {
         (standing, rest)
     }
 
-    /// LinkEnd of the frame in which an instant lies, Unix ms.
+    /// Instant of the frame that contains a time, Unix ms.
     pub fn frame_of(&self, time_ms: i64) -> i64 {
         frame_of(time_ms, self.step_ms)
     }
 
-    /// Cables have changed: a port that nobody knew may be known now.
+    /// Drops what is known about label lists after the topology has changed, because unknown ports may be known now.
     pub fn rewired(&mut self) {
         self.plans.clear();
     }
 
-    /// Ports of which a sample came since an instant (Unix ms).
+    /// Ports with a sample since an instant (Unix ms).
     pub fn heard(&self, since_ms: i64) -> HashSet<usize> {
         let newer = self.slots.iter().filter(|slot| slot.newest.0 >= since_ms);
         newer.filter_map(|slot| Some(self.cells.get(slot.cell as usize)?.port)).collect()
     }
 
-    /// Forgets series of which nothing has come since an instant (Unix ms), once they are many: hosts come and go for
-    /// months. Those of ports that are `gone` are forgotten at once.
+    /// Evicts series without samples since an instant (Unix ms) once they are many, because hosts come and go for
+    /// months. Series of ports in `gone` are evicted at once.
     pub fn forget(&mut self, before_ms: i64, gone: &HashSet<usize>) {
         let is_gone = |slot: &Slot| self.cells.get(slot.cell as usize).is_some_and(|cell| gone.contains(&cell.port));
         let mut stays: Vec<bool> = self.slots.iter().map(|slot| slot.newest.0 >= before_ms && !is_gone(slot)).collect();
@@ -263,22 +217,23 @@ impl StreamingEval {
         self.full = false;
     }
 
-    /// First and last instant (Unix ms) of each stretch of which samples came too late to be judged, since the last time.
+    /// Time spans (Unix ms) of samples that arrived too late for live evaluation, since the last call.
     pub fn late(&mut self) -> Vec<[i64; 2]> {
         self.late.take()
     }
 
-    /// Series that are followed.
+    /// Number of series.
     pub fn series(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there are more series than it follows.
+    /// Whether series were ignored because of the limit.
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Takes rows of samples (as the store does: column-major) into the frames of a watch; what lies in none is left out.
+    /// Writes samples (column-major, as the store has them) into the frames of `watch`; drops samples that no frame
+    /// covers.
     pub fn take(&mut self, series: &Arc<[Labels]>, times: &[i64], values: &[f64], watch: &mut dyn FrameSink) {
         let address = series.as_ptr() as usize;
         if !self.plans.contains_key(&address) {
@@ -289,7 +244,7 @@ impl StreamingEval {
             let uses = self.plan(series, watch);
             self.plans.insert(address, Plan { list: Arc::downgrade(series), uses });
         }
-        let Self { questions, plans, slots, cells, step_ms, late, .. } = self;
+        let Self { readers, plans, slots, cells, step_ms, late, .. } = self;
         let Some(plan) = plans.get(&address).filter(|plan| !plan.uses.is_empty()) else { return };
         let (first, now_ms) = (plan.uses[0].slot as usize, watch.now_ns() / 1_000_000);
         for (row, time) in times.iter().enumerate() {
@@ -300,7 +255,7 @@ impl StreamingEval {
                 for column in of_cell {
                     let value = values[column.at as usize * times.len() + row];
                     if !is_absent(value) && !is_stale(value) {
-                        any |= sample(slots, column.slot, &questions.terms, (*time, value), (frame, *step_ms));
+                        any |= sample(slots, column.slot, &readers.terms, (*time, value), (frame, *step_ms));
                     }
                 }
                 if let Some(cell) = cells.get(of_cell[0].cell as usize).filter(|_| any) {
@@ -313,7 +268,7 @@ impl StreamingEval {
     fn plan(&mut self, series: &Arc<[Labels]>, watch: &mut dyn FrameSink) -> Vec<Column> {
         let mut uses = Vec::new();
         for (column, labels) in series.iter().enumerate() {
-            let Some(found) = self.questions.by_name.get(labels.metric()) else { continue };
+            let Some(found) = self.readers.by_metric.get(labels.metric()) else { continue };
             for one in found.clone() {
                 if let Some(slot) = self.slot(one, labels, watch) {
                     uses.push(Column { at: column as u32, slot, cell: self.slots[slot as usize].cell });
@@ -326,8 +281,8 @@ impl StreamingEval {
 
     fn slot(&mut self, one: Use, labels: &Labels, watch: &mut dyn FrameSink) -> Option<u32> {
         let (matchers, number) = match one {
-            Use::Term(at) => (&self.questions.terms[at].series, 2 * at as u32),
-            Use::Divisor(at) => (&self.questions.divisors[at], 2 * at as u32 + 1),
+            Use::Term(at) => (&self.readers.terms[at].series, 2 * at as u32),
+            Use::Divisor(at) => (&self.readers.divisors[at], 2 * at as u32 + 1),
         };
         if !matchers.iter().all(|m| m.matches(labels)) {
             return None;
@@ -342,7 +297,7 @@ impl StreamingEval {
         }
         let Use::Term(at) = one else { return Some(self.divisor(number, same)) };
         let port = watch.measured_port(labels.get("host"), &port_name(labels))?;
-        let (row, over) = (self.questions.terms[at].row, self.questions.terms[at].over);
+        let (row, over) = (self.readers.terms[at].row, self.readers.terms[at].over);
         let over = over.map_or(NONE, |divisor| self.divisor(2 * divisor as u32 + 1, same));
         let next = self.cells.len() as u32;
         let cell = *self.of_port.entry((row, port)).or_insert(next);
@@ -367,7 +322,7 @@ impl StreamingEval {
     }
 }
 
-/// Where things of a list are when those that do not stay are gone.
+/// New indices of list entries after removals.
 struct Moved(Vec<u32>);
 
 impl Moved {
@@ -380,7 +335,7 @@ impl Moved {
         self.0.get(at as usize).copied().unwrap_or(NONE)
     }
 
-    /// Whether it stays.
+    /// Updates an index; returns whether its entry stays.
     fn moves(&self, at: &mut u32) -> bool {
         *at = self.to(*at);
         *at != NONE
@@ -397,15 +352,15 @@ fn frame_of(time_ms: i64, step_ms: i64) -> i64 {
     time_ms.saturating_sub(1).div_euclid(step_ms).saturating_add(1).saturating_mul(step_ms)
 }
 
-/// Of all labels but the name.
+/// Hash of all labels but the name.
 fn hash(labels: &Labels) -> u64 {
     let mut hasher = DefaultHasher::new();
     labels.iter().filter(|(name, _)| *name != "__name__").for_each(|pair| pair.hash(&mut hasher));
     hasher.finish()
 }
 
-/// Takes a sample; whether it is a value of its frame.
-fn sample(slots: &mut [Slot], at: u32, terms: &[Term], now: (i64, f64), (frame, step_ms): (i64, i64)) -> bool {
+/// Takes a sample; returns whether it gives its frame a value.
+fn sample(slots: &mut [Slot], at: u32, terms: &[Reader], now: (i64, f64), (frame, step_ms): (i64, i64)) -> bool {
     let over = slots[at as usize].over;
     let divisor = slots.get(over as usize).map(|s| s.newest);
     let slot = &mut slots[at as usize];
@@ -434,7 +389,7 @@ fn sample(slots: &mut [Slot], at: u32, terms: &[Term], now: (i64, f64), (frame, 
 fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), watch: &mut dyn FrameSink) {
     let row = &ALL[cell.row];
     let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
-    // As `or` has it: of series that differ in nothing but the name, the first question's.
+    // As with PromQL's `or`: of series that differ only in the name, that of the first term counts.
     let first = |slot: &&Slot| !here().any(|other| other.same == slot.same && other.term < slot.term);
     let told = || here().filter(first);
     let Some(value) = told().map(|s| s.value).reduce(|a, b| row.join.of(a, b)) else { return };

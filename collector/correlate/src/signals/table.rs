@@ -1,18 +1,23 @@
-//! What detectors look at: one row for each quantity of a port, with the question in PromQL that gives it.
+//! The table of signals: the expression that measures each of them, and how series of one port are combined.
 
 use crate::model::signal::Signal;
+use crate::signals::expression::{Alternatives, Divisor, Selector, Spread, Term};
+use fabriclens_model::MatchOp::{Equal, Regex};
 
-/// How series of one port become one value: those of several priorities, for instance.
+/// Frames that a rate looks back over, because an agent may miss some samples.
+pub const LOOK_BACK: i64 = 5;
+
+/// How several series of one port, such as those of its priorities, become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
-    /// Together.
+    /// Their sum.
     Sum,
-    /// The worst.
+    /// The highest.
     Max,
 }
 
 impl Join {
-    /// Of two values.
+    /// Combines two values.
     pub fn of(self, a: f64, b: f64) -> f64 {
         match self {
             Self::Sum => a + b,
@@ -23,148 +28,156 @@ impl Join {
 
 /// A row of [`ALL`].
 pub struct SignalSpec {
-    /// Which.
+    /// The signal that is measured.
     pub signal: Signal,
-    /// PromQL; `$w` stands for a window of a few samples.
-    pub query: &'static str,
-    /// Over series of a port.
+    /// How it is measured.
+    pub expression: Alternatives,
+    /// How series of one port are combined.
     pub join: Join,
-    /// It changes over minutes: who asks all the time may ask this seldom, and carry the answer on.
+    /// It changes over minutes, so a live evaluation may ask for it seldom and reuse the answer.
     pub slow: bool,
 }
 
 impl SignalSpec {
-    /// Whether its values are means over the time since the sample before.
+    /// Whether values are rates since the sample before.
     pub fn is_rate(&self) -> bool {
-        self.query.starts_with("irate(")
+        self.expression.is_rate()
+    }
+
+    /// The query in PromQL; `window` is the range of its rates, such as `5s`.
+    pub fn promql(&self, window: &str) -> String {
+        self.expression.promql(window)
     }
 }
 
-const fn row(signal: Signal, join: Join, query: &'static str) -> SignalSpec {
-    SignalSpec { signal, query, join, slow: false }
+const fn fast(signal: Signal, join: Join, terms: &'static [Term]) -> SignalSpec {
+    SignalSpec { signal, expression: Alternatives(terms), join, slow: false }
 }
 
-const fn slow(signal: Signal, join: Join, query: &'static str) -> SignalSpec {
-    SignalSpec { signal, query, join, slow: true }
+const fn slow(signal: Signal, join: Join, terms: &'static [Term]) -> SignalSpec {
+    SignalSpec { signal, expression: Alternatives(terms), join, slow: true }
 }
 
-/// How much a counter grew over a long time: a difference of two samples, which costs two, however long. A reset is no growth.
-macro_rules! grown {
-    ($series:literal, $time:literal) => {
-        concat!("clamp_min(", $series, " - ", $series, " offset ", $time, ", 0)")
-    };
+const fn all(metric: &'static str) -> Selector {
+    Selector { metric, labels: &[] }
 }
 
-/// Times that a link went down, by whichever of these the driver counts.
-macro_rules! downs {
-    ($time:literal) => {
-        concat!(
-            grown!("fabric_link_downs_total", $time),
-            " or ",
-            grown!(r#"fabric_link_carrier_transitions_total{state="down"}"#, $time),
-            " or ",
-            grown!("fabric_link_carrier_changes_total", $time),
-            " / 2"
-        )
-    };
+const fn sent(metric: &'static str) -> Selector {
+    Selector { metric, labels: &[("direction", Equal, "transmit")] }
 }
 
-/// Errors of the wire.
-macro_rules! wire_errors {
-    ($time:literal) => {
-        concat!(
-            grown!(r#"fabric_link_crc_errors_total{direction="receive"}"#, $time),
-            " or ",
-            grown!("fabric_link_symbol_errors_total", $time)
-        )
-    };
+const fn received(metric: &'static str) -> Selector {
+    Selector { metric, labels: &[("direction", Equal, "receive")] }
 }
+
+/// How often a link went down in a time, by whichever counter the driver has. A carrier change is half of a fall.
+const fn link_downs(time: &'static str) -> [Term; 3] {
+    let down = Selector { metric: "fabric_link_carrier_transitions_total", labels: &[("state", Equal, "down")] };
+    [
+        Term::growth(all("fabric_link_downs_total"), time),
+        Term::growth(down, time),
+        Term::growth(all("fabric_link_carrier_changes_total"), time).over(Divisor::Number(2.0)),
+    ]
+}
+
+/// Frames or symbols that a link corrupted in a time.
+const fn wire_errors(time: &'static str) -> [Term; 2] {
+    [
+        Term::growth(received("fabric_link_crc_errors_total"), time),
+        Term::growth(all("fabric_link_symbol_errors_total"), time),
+    ]
+}
+
+const STORM_ERRORS: Selector = Selector {
+    metric: "fabric_pause_storm_events_total",
+    labels: &[("direction", Equal, "transmit"), ("reason", Regex, "error|continuous.*")],
+};
+const STORM_WARNINGS: Selector = Selector {
+    metric: "fabric_pause_storm_events_total",
+    labels: &[("direction", Equal, "transmit"), ("reason", Equal, "warning")],
+};
+const LINE_RATE: Selector = all("fabric_port_rate_bytes_per_second");
+const FEC_BLOCKS: Selector = all("fabric_fec_corrected_blocks_total");
+const FEC_BITS: Selector = all("fabric_fec_corrected_bits_total");
+const RX_POWER: Selector = all("fabric_module_receive_power_watts");
 
 use Join::{Max, Sum};
-
-/// Frames that a rate looks back over, because an agent may miss some samples.
-pub const LOOK_BACK: i64 = 5;
+use Spread::{LowestLane, PortsOfDevice};
 
 /// Every signal, in the order of [`Signal`].
 pub const ALL: [SignalSpec; Signal::COUNT] = [
-    row(Signal::Tx, Sum, r#"irate(fabric_port_io_bytes_total{direction="transmit"}[$w])"#),
-    row(Signal::Rx, Sum, r#"irate(fabric_port_io_bytes_total{direction="receive"}[$w])"#),
-    row(Signal::RxPackets, Sum, r#"irate(fabric_port_packets_total{direction="receive"}[$w])"#),
-    row(
+    fast(Signal::Tx, Sum, &[Term::rate(sent("fabric_port_io_bytes_total"))]),
+    fast(Signal::Rx, Sum, &[Term::rate(received("fabric_port_io_bytes_total"))]),
+    fast(Signal::RxPackets, Sum, &[Term::rate(received("fabric_port_packets_total"))]),
+    fast(
         Signal::PauseTx,
         Max,
-        r#"irate(fabric_pfc_pause_seconds_total{direction="transmit"}[$w]) or irate(fabric_pause_duration_seconds_total{direction="transmit"}[$w])"#,
+        &[Term::rate(sent("fabric_pfc_pause_seconds_total")), Term::rate(sent("fabric_pause_duration_seconds_total"))],
     ),
-    row(
+    fast(
         Signal::PauseRx,
         Max,
-        r#"irate(fabric_pfc_pause_seconds_total{direction="receive"}[$w]) or irate(fabric_pause_duration_seconds_total{direction="receive"}[$w])"#,
+        &[
+            Term::rate(received("fabric_pfc_pause_seconds_total")),
+            Term::rate(received("fabric_pause_duration_seconds_total")),
+        ],
     ),
-    row(Signal::PauseFrames, Sum, r#"irate(fabric_pfc_frames_total{direction="transmit"}[$w])"#),
-    row(Signal::Marks, Sum, "irate(fabric_ecn_marks_total[$w])"),
-    row(Signal::EcnRx, Sum, "irate(fabric_ecn_packets_total[$w])"),
-    row(Signal::CnpTx, Sum, r#"irate(fabric_cnp_packets_total{direction="transmit"}[$w])"#),
-    row(Signal::CnpRx, Sum, r#"irate(fabric_cnp_packets_total{direction="receive"}[$w])"#),
-    row(Signal::Retransmits, Sum, "irate(fabric_rdma_retransmits_total[$w])"),
-    row(Signal::OutOfSequence, Sum, "irate(fabric_rdma_out_of_sequence_total[$w])"),
-    row(Signal::SequenceNaks, Sum, r#"irate(fabric_rdma_sequence_naks_total{direction="receive"}[$w])"#),
-    row(Signal::Timeouts, Sum, "irate(fabric_rdma_ack_timeouts_total[$w])"),
-    row(
-        // One bad frame moves several of them.
+    fast(Signal::PauseFrames, Sum, &[Term::rate(sent("fabric_pfc_frames_total"))]),
+    fast(Signal::Marks, Sum, &[Term::rate(all("fabric_ecn_marks_total"))]),
+    fast(Signal::EcnRx, Sum, &[Term::rate(all("fabric_ecn_packets_total"))]),
+    fast(Signal::CnpTx, Sum, &[Term::rate(sent("fabric_cnp_packets_total"))]),
+    fast(Signal::CnpRx, Sum, &[Term::rate(received("fabric_cnp_packets_total"))]),
+    fast(Signal::Retransmits, Sum, &[Term::rate(all("fabric_rdma_retransmits_total"))]),
+    fast(Signal::OutOfSequence, Sum, &[Term::rate(all("fabric_rdma_out_of_sequence_total"))]),
+    fast(Signal::SequenceNaks, Sum, &[Term::rate(received("fabric_rdma_sequence_naks_total"))]),
+    fast(Signal::Timeouts, Sum, &[Term::rate(all("fabric_rdma_ack_timeouts_total"))]),
+    // One bad frame moves several of these counters.
+    fast(
         Signal::WireErrors,
         Max,
-        r#"irate(fabric_link_crc_errors_total{direction="receive"}[$w]) or irate(fabric_link_symbol_errors_total[$w]) or irate(fabric_link_receive_errors_total[$w])"#,
+        &[
+            Term::rate(received("fabric_link_crc_errors_total")),
+            Term::rate(all("fabric_link_symbol_errors_total")),
+            Term::rate(all("fabric_link_receive_errors_total")),
+        ],
     ),
-    row(Signal::Discards, Sum, "irate(fabric_port_discards_total[$w])"),
-    row(Signal::Queue, Sum, "fabric_port_queue_bytes"),
-    row(Signal::QueueMax, Max, "fabric_port_queue_max_bytes"),
-    row(Signal::Rate, Max, "fabric_port_rate_bytes_per_second"),
-    row(Signal::Up, Max, "fabric_port_up or fabric_netdev_carrier"),
-    row(Signal::XmitWait, Max, "irate(fabric_port_xmit_wait_bytes_total[$w]) / fabric_port_rate_bytes_per_second"),
-    row(
-        Signal::StormErrors,
-        Sum,
-        r#"irate(fabric_pause_storm_events_total{direction="transmit",reason=~"error|continuous.*"}[$w])"#,
+    fast(Signal::Discards, Sum, &[Term::rate(all("fabric_port_discards_total"))]),
+    fast(Signal::Queue, Sum, &[Term::gauge(all("fabric_port_queue_bytes"))]),
+    fast(Signal::QueueMax, Max, &[Term::gauge(all("fabric_port_queue_max_bytes"))]),
+    fast(Signal::Rate, Max, &[Term::gauge(LINE_RATE)]),
+    fast(Signal::Up, Max, &[Term::gauge(all("fabric_port_up")), Term::gauge(all("fabric_netdev_carrier"))]),
+    fast(
+        Signal::XmitWait,
+        Max,
+        &[Term::rate(all("fabric_port_xmit_wait_bytes_total")).over(Divisor::Series(LINE_RATE))],
     ),
-    row(
-        Signal::StormWarnings,
-        Sum,
-        r#"irate(fabric_pause_storm_events_total{direction="transmit",reason="warning"}[$w])"#,
-    ),
-    slow(Signal::LinkDowns, Max, downs!("10m")),
-    slow(Signal::LinkDownsDay, Max, downs!("1d")),
-    slow(Signal::WireErrorsShort, Max, wire_errors!("12m")),
-    slow(Signal::WireErrorsLong, Max, wire_errors!("125m")),
-    row(Signal::FecLost, Sum, "irate(fabric_fec_uncorrectable_blocks_total[$w])"),
+    fast(Signal::StormErrors, Sum, &[Term::rate(STORM_ERRORS)]),
+    fast(Signal::StormWarnings, Sum, &[Term::rate(STORM_WARNINGS)]),
+    slow(Signal::LinkDowns, Max, &link_downs("10m")),
+    slow(Signal::LinkDownsDay, Max, &link_downs("1d")),
+    slow(Signal::WireErrorsShort, Max, &wire_errors("12m")),
+    slow(Signal::WireErrorsLong, Max, &wire_errors("125m")),
+    fast(Signal::FecLost, Sum, &[Term::rate(all("fabric_fec_uncorrectable_blocks_total"))]),
     slow(
         Signal::FecMended,
         Max,
-        "rate(fabric_fec_corrected_blocks_total[5m]) or rate(fabric_fec_corrected_bits_total[5m]) unless on (host, device, port) fabric_fec_corrected_blocks_total",
+        &[Term::mean_rate(FEC_BLOCKS, "5m"), Term::mean_rate(FEC_BITS, "5m").unless(FEC_BLOCKS)],
     ),
     slow(
         Signal::FecMendedBefore,
         Max,
-        "rate(fabric_fec_corrected_blocks_total[5m] offset 1d) or rate(fabric_fec_corrected_bits_total[5m] offset 1d) unless on (host, device, port) fabric_fec_corrected_blocks_total offset 1d",
+        &[Term::mean_rate(FEC_BLOCKS, "5m").ago("1d"), Term::mean_rate(FEC_BITS, "5m").ago("1d").unless(FEC_BLOCKS)],
     ),
-    // These are told by device; ports of the device have them.
-    slow(
-        Signal::PcieRate,
-        Max,
-        "0 * fabric_port_up + on (host, device) group_left () fabric_pcie_rate_bytes_per_second",
-    ),
-    slow(
-        Signal::PcieRateMax,
-        Max,
-        "0 * fabric_port_up + on (host, device) group_left () fabric_pcie_rate_max_bytes_per_second",
-    ),
-    row(Signal::PcieStall, Max, "irate(fabric_pcie_stall_seconds_total[$w])"),
-    slow(Signal::RxPower, Max, "min by (host, device, port) (fabric_module_receive_power_watts)"),
-    slow(Signal::RxPowerBefore, Max, "min by (host, device, port) (fabric_module_receive_power_watts offset 1d)"),
-    slow(Signal::ModuleTemperature, Max, "fabric_module_temperature_celsius"),
-    row(Signal::RdmaTx, Sum, r#"irate(fabric_rdma_io_bytes_total{direction="transmit"}[$w])"#),
-    row(Signal::NetdevTx, Sum, r#"irate(fabric_netdev_io_bytes_total{direction="transmit"}[$w])"#),
-    row(Signal::RetriesExceeded, Sum, "irate(fabric_rdma_retries_exceeded_total[$w])"),
-    row(Signal::Width, Max, "fabric_port_width"),
+    slow(Signal::PcieRate, Max, &[Term::gauge(all("fabric_pcie_rate_bytes_per_second")).spread(PortsOfDevice)]),
+    slow(Signal::PcieRateMax, Max, &[Term::gauge(all("fabric_pcie_rate_max_bytes_per_second")).spread(PortsOfDevice)]),
+    fast(Signal::PcieStall, Max, &[Term::rate(all("fabric_pcie_stall_seconds_total"))]),
+    slow(Signal::RxPower, Max, &[Term::gauge(RX_POWER).spread(LowestLane)]),
+    slow(Signal::RxPowerBefore, Max, &[Term::gauge(RX_POWER).ago("1d").spread(LowestLane)]),
+    slow(Signal::ModuleTemperature, Max, &[Term::gauge(all("fabric_module_temperature_celsius"))]),
+    fast(Signal::RdmaTx, Sum, &[Term::rate(sent("fabric_rdma_io_bytes_total"))]),
+    fast(Signal::NetdevTx, Sum, &[Term::rate(sent("fabric_netdev_io_bytes_total"))]),
+    fast(Signal::RetriesExceeded, Sum, &[Term::rate(all("fabric_rdma_retries_exceeded_total"))]),
+    fast(Signal::Width, Max, &[Term::gauge(all("fabric_port_width"))]),
 ];
 
 #[cfg(test)]
@@ -172,10 +185,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_in_the_order_of_signals_and_parse() {
+    fn rows_are_ordered_and_parse() {
         for (at, row) in ALL.iter().enumerate() {
             assert_eq!(row.signal as usize, at, "{:?}", row.signal);
-            fabriclens_promql::check(&row.query.replace("$w", "5s")).unwrap();
+            fabriclens_promql::check(&row.promql("5s")).unwrap();
+            assert!(row.expression.0.iter().all(|term| term.selector.matchers().is_ok()));
         }
     }
 }

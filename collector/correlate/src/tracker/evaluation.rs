@@ -1,4 +1,4 @@
-//! What all detectors find: each in a stretch of its own length, if enough is known of what is usual.
+//! Runs detectors over windows, each with its own length, and caches their findings for one tick.
 
 use crate::baseline::history::History;
 use crate::baseline::reference::Baseline;
@@ -19,21 +19,21 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Ticks of a window, and whether it may begin before the incident.
+/// Frames of a window, and whether it may start before the incident.
 pub(super) type Length = (usize, bool);
 
-/// What detectors are run on.
+/// What detectors run on.
 pub(super) struct Evaluator {
     pub fabric: Fabric,
     pub thresholds: Thresholds,
     pub history: History,
 }
 
-/// Frames, and the address of what is usual.
+/// Frames of a window, and the address of a baseline.
 type Beside = (Range<usize>, *const Baseline);
 
-/// What was worked out at one look at the frames. Incidents that are judged at it ask for much of the same: what all
-/// detectors find in the last seconds, beside what is usual for all of them.
+/// Results of one tick. Incidents that are evaluated in it need much of the same: what all detectors find in the last
+/// seconds against the global baseline.
 #[derive(Default)]
 pub(super) struct EvaluationCache {
     pub domains: FaultDomains,
@@ -43,23 +43,23 @@ pub(super) struct EvaluationCache {
 }
 
 impl EvaluationCache {
-    /// By the parts of the fabric.
+    /// An empty cache for these fault domains.
     pub fn of(domains: FaultDomains) -> Self {
         Self { domains, ..Self::default() }
     }
 
-    /// Parts of the fabric that a finding touches.
+    /// Fault domains that a finding touches.
     pub fn containing(&self, finding: &Finding, fabric: &Fabric) -> DomainSet {
         self.domains.containing(finding.ports(fabric))
     }
 }
 
-/// A stretch beside what is usual, and what was found there.
+/// A window with a baseline, and what detectors found in it.
 pub(super) struct Evaluation {
     pub window: Arc<Window>,
-    /// All that is known of what was, for who was first.
+    /// All known frames up to the end of the window.
     pub history: Arc<Window>,
-    /// Also so that no other can have its address.
+    /// Kept so that its address stays unique.
     pub baseline: Arc<Baseline>,
     pub domain: Arc<FaultDomain>,
     slowdowns: Rc<SlowdownCache>,
@@ -67,7 +67,7 @@ pub(super) struct Evaluation {
 }
 
 impl Evaluator {
-    /// A stretch beside what is usual, in some parts of the fabric.
+    /// The evaluation of a span with a baseline, in some fault domains.
     pub(super) fn evaluation(
         &self,
         cache: &EvaluationCache,
@@ -79,7 +79,7 @@ impl Evaluator {
         let slowdowns = || cache.slowdowns.borrow_mut().entry(beside.clone()).or_default().clone();
         let window = |span: Range<usize>| {
             let mut known = cache.windows.borrow_mut();
-            // What is known of its last frames need not be added up again.
+            // Sums of the last frames may already be known.
             let ends = known.iter().filter(|(other, _)| other.end == span.end && other.start > span.start);
             let end = ends.min_by_key(|(other, _)| other.start).map(|(_, end)| end.clone());
             let new = || Arc::new(self.history.window(span.clone()).with_suffix(end));
@@ -111,7 +111,7 @@ impl Evaluator {
         )
     }
 
-    /// What a detector finds in a stretch that touches some parts of the fabric.
+    /// Findings of one detector in a span, for some fault domains.
     pub(super) fn run(
         &self,
         cache: &EvaluationCache,
@@ -129,7 +129,7 @@ impl Evaluator {
         found(&DomainSet::default(), &|finding| cache.containing(finding, &self.fabric).meets(at))
     }
 
-    /// Detectors for which enough is known of what is usual.
+    /// Detectors whose baseline is long enough.
     pub(super) fn ready_detectors<'a>(
         &'a self,
         baseline: &'a Baseline,
@@ -137,18 +137,18 @@ impl Evaluator {
         detectors::ALL.iter().filter(|d| d.baseline_s <= 0.0 || baseline.fresh >= self.ticks(d.baseline_s))
     }
 
-    /// The same as time.
+    /// Seconds in whole ticks, as nanoseconds.
     pub(super) fn nanoseconds(&self, seconds: f64) -> i64 {
         (self.ticks(seconds) as f64 * self.history.step_s() * 1e9) as i64
     }
 
-    /// So many seconds in ticks. Ticks of less than a second count as seconds: simulators are fast.
+    /// Seconds in ticks. Shorter ticks count as seconds, because simulators are fast.
     pub(super) fn ticks(&self, seconds: f64) -> usize {
         ((seconds / self.history.step_s().max(1.0)).ceil() as usize).max(LEAST)
     }
 
-    /// What all detectors find and `keep` lets pass, each in a stretch of its own length that does not begin before an instant
-    /// (Unix ns).
+    /// Findings of all detectors that `keep` accepts, each in a window of its own length that starts no earlier than an
+    /// instant (Unix ns).
     pub(super) fn findings(
         &self,
         cache: &EvaluationCache,
@@ -169,7 +169,7 @@ impl Evaluator {
         self.history.span_since(ticks, if looks_back { i64::MIN } else { since_ns })
     }
 
-    /// Detectors by the stretch that they need, because means over one are worked out once.
+    /// Detectors by the window that they need, because means of a window are computed once.
     pub(super) fn by_length(
         &self,
         baseline: &Baseline,
@@ -182,8 +182,8 @@ impl Evaluator {
         by_length
     }
 
-    /// Where frames of just before its begin came late, it may have begun in these: what is found within the time in which
-    /// it would not have been over is of it.
+    /// Moves the start back if frames just before it arrived late: a finding in the quiet time before belongs to the
+    /// incident.
     pub(super) fn look_before(&self, cache: &EvaluationCache, episode: &mut OpenIncident) {
         while let Some(began_ns) = self.began_before(cache, episode) {
             episode.backdate(began_ns);
@@ -193,7 +193,7 @@ impl Evaluator {
     fn began_before(&self, cache: &EvaluationCache, episode: &OpenIncident) -> Option<i64> {
         let (begin_ns, step_ns) = (episode.begin_ns(), (self.history.step_s() * 1e9) as i64);
         let known = episode.verdict();
-        // One sample that is next to its first is enough, of others a detector must be sure.
+        // One sample next to its start is enough; for earlier ones a detector must be sure.
         let before = [(begin_ns - self.nanoseconds(QUIET_S), begin_ns), (begin_ns - step_ns, begin_ns + step_ns)];
         before.into_iter().find_map(|(from_ns, to_ns)| {
             let span = self.history.span_between(from_ns, to_ns);
@@ -204,7 +204,7 @@ impl Evaluator {
         })
     }
 
-    /// When it began, by the frames of a span.
+    /// When a finding began, by the frames of a span.
     pub(super) fn began(
         &self,
         cache: &EvaluationCache,
@@ -220,8 +220,8 @@ impl Evaluator {
     }
 }
 
-/// Which of all detectors it is.
+/// Row of a detector in [`detectors::ALL`].
 pub(super) fn row(detector: &Detector) -> usize {
-    // Not by address: a constant has as many as it has users.
+    // Compares names, because a constant has one address per use.
     detectors::ALL.iter().position(|d| d.name == detector.name).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Hosts are replaced and renamed for months: what is gone leaves, and its numbers are used again.
+//! Evicts ports and nodes that are gone, so that their indices are reused: fleets replace and rename hosts for months.
 
 use crate::baseline::removed_ports::RemovedPorts;
 use crate::model::location::LocationId;
@@ -7,8 +7,8 @@ use crate::tracker::open_incident::OpenIncident;
 use std::collections::HashSet;
 
 impl IncidentTracker {
-    /// Lets ports go that were not heard of for long, as `is_heard` tells, unless they have a cable, a job or an open
-    /// incident; and nodes of which nothing is left. Returns these ports: others get their numbers.
+    /// Removes ports without samples, as `is_heard` reports, unless they have a cable, a job or an open incident; and
+    /// nodes without ports. Returns the removed ports, whose indices will be reused.
     pub fn forget(&mut self, is_heard: impl Fn(usize) -> bool) -> Vec<usize> {
         let roots: Vec<&LocationId> = self.open.iter().flat_map(OpenIncident::roots).collect();
         let named: HashSet<usize> = roots.iter().flat_map(|root| root.ports(&self.eval.fabric)).collect();

@@ -1,8 +1,9 @@
-//! From frames to incidents: opens one when a detector is sure that something began, keeps what was usual before as its
-//! yardstick, lets the detectors judge again at each tick, and closes it when nothing has been found for a while.
+//! Turns frames into incidents. It opens an incident when a detector is sure that something began, keeps the baseline
+//! from before, runs the detectors again at each tick, and closes the incident when they have found nothing for a
+//! while.
 //!
-//! Several may be open. Trouble that is seen where it is (a NIC that pauses, a link with errors) is one for each place.
-//! What is inferred from what others suffer has many faces, so it belongs to what is open already.
+//! Several incidents may be open. Each location with a directly observed problem (a NIC that pauses, a link with
+//! errors) has its own. Findings inferred from effects take many forms, so they belong to an open incident.
 
 use crate::baseline::history::History;
 use crate::baseline::reference::Baseline;
@@ -32,34 +33,34 @@ use crate::tracker::timing::{
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// What an open incident says to the others.
+/// What one open incident means for the others.
 pub(super) struct OpenSummary {
     pub id: String,
     pub root: LocationId,
     pub kind: IncidentKind,
     pub priorities: Priorities,
-    /// It has been bad for long and bends nothing.
+    /// Open for long, and it does not freeze the baseline.
     pub chronic: bool,
-    /// Parts of the fabric.
+    /// Fault domains that it touches.
     pub at: DomainSet,
 }
 
 impl OpenSummary {
-    /// Whether a finding is of its place. What is chronic hides no storm there.
+    /// Whether a finding is at its location. A chronic incident does not hide a storm there.
     pub(super) fn covers(&self, finding: &Finding, fabric: &Fabric) -> bool {
         let hides = !self.chronic || !finding.kind.spec().freezes_baseline;
         let all = self.root == LocationId::Fabric && self.kind.spec().may_spread && self.kind == finding.kind;
         hides && (all || self.root == finding.root || self.root.overlaps(&finding.root, fabric))
     }
 
-    /// Whether a finding is of its place, or only felt, which it explains.
+    /// Whether a finding is at its location, or a coarse one that it explains.
     pub(super) fn owns(&self, finding: &Finding, fabric: &Fabric) -> bool {
         let holds = || self.kind.spec().holds_others_back && self.priorities.meets(finding.priorities);
         (self.root != LocationId::Fabric && self.covers(finding, fabric)) || (finding.kind.spec().is_coarse && holds())
     }
 }
 
-/// What a look at an open incident comes to.
+/// Result of evaluating an open incident again.
 pub(super) enum Reevaluation {
     Open,
     Over,
@@ -67,27 +68,27 @@ pub(super) enum Reevaluation {
     Parts(Vec<Finding>),
 }
 
-/// See the module.
+/// Open incidents and their life cycle.
 pub struct IncidentTracker {
     pub(super) eval: Evaluator,
-    /// The oldest first.
+    /// Open incidents, the oldest first.
     pub(super) open: Vec<OpenIncident>,
     pub(super) opened: usize,
-    /// From when on all is usual again.
+    /// When the baseline may learn again, Unix ns.
     pub(super) calm_ns: i64,
-    /// Ports of the places of incidents that are over, and when they were, Unix ns, the last ones.
+    /// Ports and end (Unix ns) of the latest closed incidents.
     pub(super) ended: VecDeque<(Vec<usize>, i64)>,
-    /// Whose turn it is.
+    /// Counts ticks, to take turns.
     pub(super) turn: usize,
     pub(super) cables: Cables,
-    /// When cables were looked for last.
+    /// When cables were last inferred, Unix ns.
     pub(super) looked_ns: i64,
     pub(super) implausible: CounterSanity,
     pub(super) full: bool,
 }
 
 impl IncidentTracker {
-    /// Of a fabric.
+    /// A tracker without incidents.
     pub fn new(fabric: Fabric, thresholds: Thresholds) -> Self {
         let never = i64::MIN;
         Self {
@@ -104,7 +105,7 @@ impl IncidentTracker {
         }
     }
 
-    /// A port that gets too much by what is open, of which nobody has told yet who is connected to it.
+    /// A port that receives too much and whose queue-pair peers are still unknown.
     pub fn unconnected(&mut self) -> Option<usize> {
         let receivers =
             |episode: &OpenIncident| episode.verdict().receivers.iter().take(ASKED).copied().collect::<Vec<_>>();
@@ -112,30 +113,30 @@ impl IncidentTracker {
         self.eval.fabric.unconnected(&all)
     }
 
-    /// Takes down who is connected to one.
+    /// Sets the queue-pair peers of a port.
     pub fn connect(&mut self, port: usize, others: BTreeSet<usize>) {
         self.eval.fabric.connect(port, others);
     }
 
-    /// Takes the next frame and judges; what it returns is over.
+    /// Adds a frame and evaluates it. Returns the incidents that closed.
     pub fn tick(&mut self, frame: Frame) -> Vec<Incident> {
         self.push(frame);
         self.evaluate()
     }
 
-    /// Takes the next frame.
+    /// Adds a frame.
     pub fn push(&mut self, frame: Frame) {
         let lag = self.eval.ticks(LAG_S);
         let calm_ns = self.frozen_until_ns(self.open.iter(), self.calm_ns);
         self.eval.history.push(frame, lag, calm_ns);
     }
 
-    /// The newest instant that was pushed, Unix nanoseconds.
+    /// Instant of the newest frame, Unix nanoseconds.
     pub fn now_ns(&self) -> i64 {
         self.eval.history.now_ns()
     }
 
-    /// The frame of an instant that was pushed, for data that comes late.
+    /// The frame of an instant, for samples that arrive late.
     pub fn frame(&mut self, time_ns: i64) -> Option<&mut Frame> {
         let late = self.eval.history.now_ns().saturating_sub(time_ns) as f64 > FILLED_S * 1e9;
         let frame = self.eval.history.at(time_ns)?;
@@ -143,12 +144,12 @@ impl IncidentTracker {
         Some(frame)
     }
 
-    /// Gives a rate that came with the frame of an instant to frames just before it that have none: it is theirs too.
+    /// Copies a rate to the frames just before an instant that have none, because the rate covers them too.
     pub fn fill(&mut self, time_ns: i64, signal: Signal, port: usize, rate: f64) {
         self.eval.history.fill(time_ns, signal, port, rate);
     }
 
-    /// A frame of before all others, of which it is known that nothing was wrong.
+    /// Adds an older frame that is known to be free of incidents.
     pub fn add_baseline_frame(&mut self, frame: Frame) {
         self.eval.history.add_baseline_frame(Arc::new(frame));
     }
@@ -158,20 +159,20 @@ impl IncidentTracker {
         &self.eval.fabric
     }
 
-    /// A port that is measured, from now on if nobody knew it.
+    /// Index of a port, which is added if it is new.
     pub fn measured_port(&mut self, node: &str, port: &str) -> Option<usize> {
         self.eval.fabric.measured_port(node, port)
     }
 
-    /// Looks for cables that nobody tells, now and then; what is known if that has changed. `is_switch` tells nodes that
-    /// forward, of those that the fabric takes for hosts too.
+    /// Infers cables now and then; returns them if they have changed. `is_switch` is true for nodes that forward,
+    /// including those that the fabric takes for hosts.
     pub fn cables(&mut self, is_switch: impl Fn(&Fabric, usize) -> bool) -> Option<TopologySource> {
         let (due, step) = (self.eval.nanoseconds(LOOK_S), (self.eval.history.step_s() * 1e9) as i64);
         if self.eval.history.now_ns().saturating_sub(self.looked_ns) < due {
             return None;
         }
         self.looked_ns = self.eval.history.now_ns();
-        // The newest are not whole: agents are still telling.
+        // The newest frames are incomplete: samples are still arriving.
         let to_ns = self.looked_ns - NEWEST * step;
         let now = self.eval.history.between(to_ns - (inferred_cables::TICKS as i64) * step, to_ns);
         let is_switch = |node: usize| is_switch(&self.eval.fabric, node);
@@ -180,13 +181,13 @@ impl IncidentTracker {
             .then(|| self.cables.as_source(&self.eval.fabric, is_switch))
     }
 
-    /// Takes over the cables of another topology.
+    /// Takes over the links of another topology. Incidents keep their links.
     pub fn rewire(&mut self, topology: &Topology) {
         let old: Vec<_> = self.eval.fabric.topology.links.iter().map(|link| link.ends.clone()).collect();
         self.eval.fabric.rewire(topology);
         let new: HashMap<_, usize> =
             self.eval.fabric.topology.links.iter().enumerate().map(|(at, link)| (link.ends.clone(), at)).collect();
-        // One that nobody tells of any more (a cable was pulled, or leads elsewhere) is what is left of it: a port.
+        // A link that no source names any more is replaced by one of its ports.
         let list = &self.eval.fabric.ports.list;
         let left = |link: usize| {
             let ports: Vec<usize> = old[link].iter().filter_map(|end| self.eval.fabric.ports.at(end)).collect();
@@ -199,14 +200,14 @@ impl IncidentTracker {
         }
     }
 
-    /// These jobs run now and no others.
+    /// Replaces the running jobs.
     pub fn set_jobs(&mut self, jobs: Vec<Job>) {
         let pinned: HashSet<usize> = self.open.iter().flat_map(OpenIncident::jobs).collect();
         self.eval.fabric.set_jobs(jobs, &pinned);
     }
 
-    /// Takes up at an instant (Unix ns) what was open before a restart; those whose place the fabric does not have are
-    /// returned.
+    /// Resumes incidents that were open before a restart, at an instant (Unix ns). Returns those whose location the
+    /// fabric does not have.
     pub fn resume<'a>(&mut self, incidents: &'a [Incident], now_ns: i64) -> Vec<&'a Incident> {
         let baseline = self.eval.history.baseline(&self.eval.fabric, self.calm_ns);
         let mut lost = Vec::new();
@@ -222,7 +223,7 @@ impl IncidentTracker {
         lost
     }
 
-    /// Takes up one that is found to go on, beside what was calm before it; false if the fabric does not have its place.
+    /// Resumes an incident with the baseline from before it. False if the fabric does not have its location.
     pub fn resume_with_baseline(&mut self, incident: &Incident, calm: Vec<Frame>, now_ns: i64) -> bool {
         let calm = Window::new(calm.into_iter().map(Arc::new).collect());
         let baseline = Arc::new(Baseline::of(calm, &self.eval.fabric, i64::MIN));
@@ -232,17 +233,17 @@ impl IncidentTracker {
         true
     }
 
-    /// The incidents that are open, the oldest first.
+    /// Open incidents, the oldest first.
     pub fn open(&self) -> Vec<Incident> {
         self.open.iter().map(|episode| episode.to_incident(&self.eval.fabric, false)).collect()
     }
 
-    /// Ports whose counters cannot be right, and why.
+    /// Ports with implausible counters, and why.
     pub fn implausible(&self) -> impl Iterator<Item = (usize, ImplausibleReason)> + '_ {
         self.implausible.all()
     }
 
-    /// Whether there was trouble lately that is told by no incident, because so many are open.
+    /// Whether findings were lately suppressed because of the limit of open incidents.
     pub fn is_at_limit(&self) -> bool {
         self.full
     }
@@ -270,7 +271,7 @@ impl IncidentTracker {
         }
     }
 
-    /// Judges what the frames show by now; what it returns is over.
+    /// Evaluates all frames so far. Returns the incidents that closed.
     pub fn evaluate(&mut self) -> Vec<Incident> {
         self.check_counters();
         let cache = self.new_cache();
@@ -306,7 +307,7 @@ impl IncidentTracker {
         }
         self.begin(cache, &mut open, &calmed);
         for mut episode in open {
-            // More than one place is the same only for the same trouble.
+            // Two incidents of the whole fabric are the same only if their kinds are.
             let same =
                 |a: &Finding, b: &Finding| a.root == b.root && (a.root != LocationId::Fabric || a.kind == b.kind);
             let one = |other: &&OpenIncident| {
@@ -325,7 +326,7 @@ impl IncidentTracker {
         over
     }
 
-    /// Which are judged now: some of the old and of the young, in turns.
+    /// Incidents that are evaluated in this tick: some long-lived ones and some young ones, in turns.
     pub(super) fn due(&mut self, open: &[OpenIncident]) -> Vec<usize> {
         let (old, young): (Vec<usize>, Vec<usize>) = (0..open.len()).partition(|at| self.is_long_lived(&open[*at]));
         self.turn = self.turn.wrapping_add(1);
@@ -352,7 +353,7 @@ impl IncidentTracker {
         self.age(episode) > self.eval.ticks(self.long_lived_after_s(episode.verdict()))
     }
 
-    /// Seconds after which trouble is a part of what is usual.
+    /// Seconds after which an incident counts as part of the baseline.
     pub(super) fn long_lived_after_s(&self, finding: &Finding) -> f64 {
         if finding.is_host_down(&self.eval.fabric) { HOST_DOWN_S } else { STANDING_S }
     }
@@ -361,7 +362,7 @@ impl IncidentTracker {
         self.age(episode) <= self.eval.ticks(YOUNG_S)
     }
 
-    /// In ticks, since it was seen.
+    /// Ticks since it was detected.
     pub(super) fn age(&self, episode: &OpenIncident) -> usize {
         self.ticks_since(episode.detected_ns)
     }
@@ -371,7 +372,7 @@ impl IncidentTracker {
         (seconds / self.eval.history.step_s()).round().max(0.0) as usize
     }
 
-    /// Judges an open episode, without what belongs to others.
+    /// Evaluates an open incident again, without findings that belong to other incidents.
     pub(super) fn reevaluate(
         &self,
         cache: &EvaluationCache,
@@ -410,7 +411,7 @@ impl IncidentTracker {
             episode.last_ns = self.eval.history.now_ns();
             let baseline = episode.baseline.clone();
             let whole = |d: &Detector| if d.looks_back { self.eval.ticks(d.warm_up_s) } else { LONGEST };
-            // What is left of a whole for a while makes it no other.
+            // A part that remains of an aggregate for a while does not change the incident.
             let is_whole = episode.verdict().is_aggregate();
             let of_it = |f: &Finding| !is_whole || f.root == root || f.kind != episode.verdict().kind;
             let keep = |f: &Finding| owner(f).is_none() && !episode.is_elsewhere(f, &self.eval.fabric) && of_it(f);
@@ -419,7 +420,7 @@ impl IncidentTracker {
                 self.eval.evaluation(cache, self.eval.history.span_since(SUFFERED, episode.start_ns), &baseline, &at);
             episode.record(own, &self.eval.context(&long));
         }
-        // Who hears nothing of a place knows nothing of its end.
+        // Without samples of the location its end cannot be detected.
         if !lately && self.ticks_since(episode.last_ns) <= self.eval.ticks(SILENT_S) && !self.has_samples(episode) {
             (episode.quiet, episode.alive_ns) = (0, self.eval.history.now_ns());
         }
@@ -427,7 +428,7 @@ impl IncidentTracker {
         if over { Reevaluation::Over } else { Reevaluation::Open }
     }
 
-    /// Whether anything was measured lately of the ports of an incident's place that were measured before it.
+    /// Whether ports of the location that were measured in the baseline had samples lately.
     pub(super) fn has_samples(&self, episode: &OpenIncident) -> bool {
         let now = self.eval.history.last_since(self.eval.ticks(HEARD_S), i64::MIN);
         let tells = |window: &Window, port: usize| {

@@ -1,4 +1,4 @@
-//! One trouble from its begin to its end: what was found at each look, how often, and who was seen to suffer.
+//! An open incident: what each evaluation found, how often, and which jobs lost throughput.
 
 use crate::baseline::reference::Baseline;
 use crate::detectors::backpressure;
@@ -15,37 +15,37 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Ports of an incident that are kept from sending and named, those that are kept most.
+/// Ports held back that are named, those held back most.
 const NAMED: usize = 256;
 
-/// See the module.
+/// An open incident.
 pub(super) struct OpenIncident {
     pub id: String,
-    /// Before it began.
+    /// Baseline from before it began.
     pub baseline: Arc<Baseline>,
-    /// That is of its own place only.
+    /// The baseline holds the ports of its location only.
     settled: bool,
     pub start_ns: i64,
     pub detected_ns: i64,
-    /// The last instant at which something was found.
+    /// Last instant with a finding.
     pub last_ns: i64,
-    /// The last instant at which it was not over.
+    /// Last instant at which it was not over.
     pub alive_ns: i64,
-    /// The last instant at which it was found at its very place, and not at a part of that.
+    /// Last instant with a finding at its own location, as opposed to a part of it.
     pub whole_ns: i64,
-    /// The incident that it was taken for a part of.
+    /// Id of the incident that it was attributed to before.
     pub split_from: Option<String>,
-    /// Another incident, if all that was found lately belongs to that.
+    /// Id of another incident, if that owns all recent findings.
     pub part_of: Option<String>,
-    /// Looks in a row at which nothing was found.
+    /// Consecutive evaluations without a finding.
     pub quiet: usize,
-    /// What was found, and how often and surely.
+    /// Findings, each with the sum of its confidences.
     verdicts: Vec<(Finding, f64)>,
-    /// What jobs that lost already before it began moved of their usual.
+    /// Throughput, relative to the baseline, of jobs that were low already before it began.
     before: BTreeMap<usize, f64>,
-    /// How long each job was seen to suffer, in ticks judged.
+    /// Evaluated ticks in which each job lost throughput.
     suffer: BTreeMap<usize, f64>,
-    /// Ticks judged.
+    /// Evaluated ticks.
     weight: f64,
     paused: Vec<usize>,
     senders: Vec<usize>,
@@ -74,7 +74,7 @@ impl OpenIncident {
         }
     }
 
-    /// Takes up an incident of before a restart: what it said counts as one finding.
+    /// Resumes an incident from before a restart; its verdict counts as one finding.
     pub fn resume(incident: &Incident, fabric: &Fabric, baseline: Arc<Baseline>) -> Option<Self> {
         let job = |id: &String| fabric.jobs.iter().position(|job| job.id == *id);
         let finding = Finding {
@@ -106,13 +106,13 @@ impl OpenIncident {
         Some(episode)
     }
 
-    /// It is taken as found at an instant.
+    /// Counts as found at an instant.
     pub fn confirm(&mut self, now_ns: i64) {
         (self.alive_ns, self.last_ns, self.whole_ns) = (now_ns, now_ns, now_ns);
     }
 
-    /// From now on only what was usual at its own place is kept, if it is seen there. Trouble that lasts for weeks would
-    /// each keep a minute of all ports else.
+    /// Reduces the baseline to the ports of its location, if it is observed there. Otherwise incidents that last for
+    /// weeks would each keep a minute of all ports.
     pub fn shrink_baseline(&mut self, fabric: &Fabric) {
         let Finding { kind, root, .. } = self.verdict();
         if self.settled || !kind.is_observed() || kind.spec().may_spread || *root == LocationId::Fabric {
@@ -124,7 +124,7 @@ impl OpenIncident {
         self.settled = true;
     }
 
-    /// One that goes on at a part of the place of this, which is over.
+    /// A new incident for a part of the location of this one, which is over.
     pub fn split_off(&self, id: String, finding: &Finding, now_ns: i64) -> Self {
         let mut part = Self::new(id, self.baseline.clone(), finding, self.start_ns, now_ns);
         part.before.clone_from(&self.before);
@@ -132,7 +132,7 @@ impl OpenIncident {
         part
     }
 
-    /// Gives up a finding that was not what most say, because it is an incident of its own; whether it had it.
+    /// Removes a minority finding that has become an incident of its own; returns whether there was one.
     pub fn give_up(&mut self, finding: &Finding) -> bool {
         let had = !self.verdict().is_same_as(finding) && self.verdicts.iter().any(|v| v.0.is_same_as(finding));
         if had {
@@ -141,15 +141,15 @@ impl OpenIncident {
         had
     }
 
-    /// Takes these seconds for the last before it began.
+    /// Takes the losses in this context as those from before it began.
     pub fn with_losses_before(mut self, ctx: &DetectorContext<'_>) -> Self {
         self.before = low(ctx);
         self
     }
 
-    /// Adds what is surest of what was found to what was found before, and looks who suffers.
+    /// Records the finding with the highest confidence, and the jobs that lose throughput.
     pub fn record(&mut self, findings: impl IntoIterator<Item = Finding>, ctx: &DetectorContext<'_>) {
-        // Of those as sure as each other what is known comes first: a second trouble makes no other one of the first.
+        // At equal confidence the known finding wins, so that a second problem does not rename the first.
         let known =
             |f: &Finding| self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|v| v.0.is_same_as(f));
         let (own, others): (Vec<Finding>, Vec<Finding>) = findings.into_iter().partition(known);
@@ -179,19 +179,19 @@ impl OpenIncident {
         }
     }
 
-    /// What most findings say.
+    /// The finding with the highest total confidence.
     pub fn verdict(&self) -> &Finding {
         let verdict = self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|v| &v.0);
         #[expect(clippy::expect_used, reason = "an episode begins with a finding")]
         verdict.expect("a first finding")
     }
 
-    /// When it began, by what most findings say, Unix nanoseconds.
+    /// When it began according to the verdict, Unix nanoseconds.
     pub fn begin_ns(&self) -> i64 {
         self.verdict().began_ns.unwrap_or(self.start_ns)
     }
 
-    /// It began at an earlier instant than was thought.
+    /// Moves the start back.
     pub fn backdate(&mut self, at_ns: i64) {
         self.start_ns = self.start_ns.min(at_ns);
         if let Some((verdict, _)) = self.verdicts.iter_mut().max_by(|a, b| a.1.total_cmp(&b.1)) {
@@ -199,13 +199,14 @@ impl OpenIncident {
         }
     }
 
-    /// Whether a finding is of the same kind or place as one of before.
+    /// Whether a finding has the kind or location of an earlier one.
     pub fn recognizes(&self, finding: &Finding) -> bool {
         self.verdicts.iter().any(|(v, _)| v.kind == finding.kind || v.root == finding.root)
     }
 
-    /// Whether a finding is of trouble at another place: what is seen where it is stays there, unless it spreads, or
-    /// whoever pauses proves to be paused by another. Who pauses in another priority is another.
+    /// Whether a finding is a different problem at another location. Directly observed faults never change location,
+    /// unless they spread, or a port that pauses turns out to be paused by another. Other priorities are other
+    /// problems.
     pub fn is_elsewhere(&self, finding: &Finding, fabric: &Fabric) -> bool {
         let both = |is: fn(&Finding) -> bool| is(self.verdict()) && is(finding);
         let apart = !self.verdict().priorities.meets(finding.priorities);
@@ -213,12 +214,12 @@ impl OpenIncident {
             && !self.verdict().root.overlaps(&finding.root, fabric)
     }
 
-    /// Places that it named.
+    /// Locations of all its findings.
     pub fn roots(&self) -> impl Iterator<Item = &LocationId> {
         self.verdicts.iter().map(|(finding, _)| &finding.root)
     }
 
-    /// Ports that were kept from sending when it was looked at last.
+    /// Ports that were held back at the last evaluation.
     pub fn paused(&self) -> impl Iterator<Item = usize> + '_ {
         self.paused.iter().copied()
     }
@@ -229,7 +230,7 @@ impl OpenIncident {
         self.verdicts.iter().flat_map(|v| v.0.culprits.iter().copied()).chain(seen)
     }
 
-    /// The links of the fabric have other numbers now, or are gone.
+    /// Updates link indices after the topology has changed.
     pub fn renumber(&mut self, link: impl Fn(usize) -> LocationId) {
         for (finding, _) in &mut self.verdicts {
             if let LocationId::Link(at) = finding.root {
@@ -238,12 +239,12 @@ impl OpenIncident {
         }
     }
 
-    /// Jobs that were seen to suffer most of the time.
+    /// Jobs that lost throughput in most evaluations.
     fn suffering(&self) -> impl Iterator<Item = usize> + '_ {
         self.suffer.iter().filter(|(_, weight)| **weight * 2.0 > self.weight).map(|(job, _)| *job)
     }
 
-    /// As the API tells it.
+    /// The incident as the API returns it.
     pub fn to_incident(&self, fabric: &Fabric, over: bool) -> Incident {
         let verdict = self.verdict();
         let id = |job: &usize| fabric.jobs[*job].id.clone();
@@ -277,13 +278,13 @@ impl OpenIncident {
     }
 }
 
-/// Ports that are kept from sending, in some of these priorities.
+/// Ports that are held back in some of these priorities.
 fn held(ctx: &DetectorContext<'_>, priorities: Priorities) -> Vec<usize> {
     let waits = |p: &usize| backpressure::is_held(ctx, *p) && backpressure::priorities(ctx, *p).meets(priorities);
     ctx.ports().filter(waits).collect()
 }
 
-/// Leaves those that can be named, which are held most.
+/// Keeps the `NAMED` ports that are held back most.
 fn most(held: &mut Vec<usize>, ctx: &DetectorContext<'_>) {
     if held.len() > NAMED {
         held.sort_by_cached_key(|port| Reverse(backpressure::held(ctx, *port).unwrap_or(0.0).to_bits()));
@@ -291,7 +292,7 @@ fn most(held: &mut Vec<usize>, ctx: &DetectorContext<'_>) {
     }
 }
 
-/// The surest; of those as sure as each other the first.
+/// The finding with the highest confidence; of equal ones the first.
 pub(super) fn best(findings: impl IntoIterator<Item = Finding>) -> Option<Finding> {
     findings.into_iter().reduce(|best, next| if next.confidence > best.confidence { next } else { best })
 }

@@ -1,4 +1,4 @@
-//! What opens an incident: findings that no other explains, where there is room.
+//! Opens incidents for findings that no open incident explains.
 
 use crate::baseline::reference::Baseline;
 use crate::detectors::fault_domain::DomainSet;
@@ -11,7 +11,7 @@ use crate::tracker::timing::{BEFORE_S, COMPARES_S, LAG_S, LEAST, MOST, SETTLE_S,
 use std::sync::Arc;
 
 impl IncidentTracker {
-    /// Opens what is not open yet, in each part of the fabric where nothing was over just now.
+    /// Opens incidents in each fault domain in which none has just closed.
     pub(super) fn begin(&mut self, cache: &EvaluationCache, open: &mut Vec<OpenIncident>, over: &[DomainSet]) {
         self.full = false;
         for at in cache.domains.each().filter(|at| !over.iter().any(|over| over.meets(at))) {
@@ -26,14 +26,14 @@ impl IncidentTracker {
             open.iter().filter(|episode| self.containing(cache, episode).meets(at)).collect();
         let (lag, frozen_until_ns) = (self.eval.ticks(LAG_S), self.frozen_until_ns(near.iter().copied(), calm_ns));
         let baseline = self.eval.history.local_baseline(&self.eval.fabric, lag, frozen_until_ns, calm_ns);
-        // Links and adapters that are bad for weeks hide nothing.
+        // Long-lived faults that do not change traffic hide nothing.
         let others: Vec<OpenSummary> = near.iter().map(|episode| self.summary(cache, episode)).collect();
         let first = others.iter().all(|other| other.chronic);
-        // What is open bends nothing, or is a part of what is usual by now.
+        // No open incident changes traffic, or all that do are part of the baseline by now.
         let straight = near.iter().all(|e| self.is_long_lived(e) || !e.verdict().kind.spec().freezes_baseline);
         let mut found: Vec<(Finding, usize, i64)> = Vec::new();
         for (length, detectors) in self.eval.by_length(&baseline, |d| self.eval.ticks(d.warm_up_s)) {
-            // What needs no comparison needs no calm before it.
+            // Detectors that compare nothing need no calm time before.
             for compares in [false, true] {
                 let span = self.eval.span(length, if compares { calm_ns } else { over_ns });
                 if span.len() < LEAST {
@@ -44,7 +44,7 @@ impl IncidentTracker {
                     let apart = |f: &Finding| {
                         let owned = |o: &OpenSummary| o.covers(f, &self.eval.fabric) || o.kind.explains(f.kind);
                         let inferred = || straight && detector.baseline_s >= COMPARES_S && f.root != LocationId::Fabric;
-                        // What waits in another priority waits for another.
+                        // Traffic of another priority waits for another cause.
                         let apart =
                             || !f.kind.spec().is_coarse && !others.iter().any(|o| o.priorities.meets(f.priorities));
                         (first || !f.inferred || inferred() || apart()) && !others.iter().any(owned)
@@ -64,7 +64,7 @@ impl IncidentTracker {
         }
     }
 
-    /// Opens what is left of one that is over.
+    /// Opens an incident for a remaining part of one that is over.
     pub(super) fn open_split(
         &mut self,
         cache: &EvaluationCache,
@@ -78,7 +78,7 @@ impl IncidentTracker {
         let since = self.eval.history.span_since(usize::MAX, whole.begin_ns());
         let at = cache.containing(&finding, &self.eval.fabric);
         let seen = self.eval.evaluation(cache, since.clone(), &whole.baseline, &at);
-        // As long as is known: then it began with the whole.
+        // If all known frames show it, it began with the whole.
         let began = self.eval.began(cache, &whole.baseline, &finding, since);
         let began = began.map(|ns| if ns <= seen.window.time_range_ns()[0] { whole.begin_ns() } else { ns });
         let finding = Finding { began_ns: began.or(finding.began_ns), ..finding };
@@ -116,7 +116,7 @@ impl IncidentTracker {
         if !self.has_room(open, &finding) {
             return;
         }
-        // What the first findings are of may still show; those that are seen where they are are two from the start.
+        // The first findings may still change form; two directly observed problems are two from the start.
         let one = |young: &Finding| {
             young.inferred || finding.inferred || (young.kind.spec().may_spread && finding.kind.spec().may_spread)
         };
@@ -127,18 +127,18 @@ impl IncidentTracker {
         }
         let waited = open.iter().filter(near).any(|e| self.age(e) <= self.eval.ticks(YOUNG_S) + LEAST);
         let (id, now_ns) = (self.new_id(), self.eval.history.now_ns());
-        // It had to wait until the last that opened was no longer young.
+        // It had to wait until the last opened incident was no longer young.
         if waited && finding.began_ns == Some(since_ns) {
             let waited = self.eval.history.span_between(since_ns - self.eval.nanoseconds(YOUNG_S), now_ns + 1);
             finding.began_ns = self.eval.began(cache, baseline, &finding, waited).or(finding.began_ns);
         }
-        // Where its begin does not show, it may be earlier than what was judged.
+        // If the samples do not show the start, it may be before the window.
         let to_ns = finding.began_ns.unwrap_or(since_ns - self.eval.nanoseconds(LAG_S));
         let before = self.eval.history.span_between(to_ns - self.eval.nanoseconds(BEFORE_S), to_ns);
         let before = self.eval.evaluation(cache, before, baseline, &at);
         let mut episode = OpenIncident::new(id, baseline.clone(), &finding, since_ns, now_ns)
             .with_losses_before(&self.eval.context(&before));
-        // Of those that it was taken for a part of, the first.
+        // The first of the incidents that it was attributed to.
         let had = open.iter_mut().filter_map(|e| e.give_up(&finding).then(|| e.id.clone()));
         episode.split_from = had.reduce(|first, _| first);
         let long = self.eval.evaluation(cache, self.eval.history.span_since(usize::MAX, since_ns), baseline, &at);

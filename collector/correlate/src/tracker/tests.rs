@@ -1,4 +1,4 @@
-//! Tests of what one tick evaluates, which need private fields.
+//! Tests that need private fields of the cache.
 
 use crate::detectors;
 use crate::detectors::context::{DetectorContext, SlowdownCache};
@@ -11,7 +11,7 @@ use crate::model::topology::Topology;
 use crate::tracker::evaluation::EvaluationCache;
 use crate::tracker::incident_tracker::IncidentTracker;
 
-/// Twelve hosts, some of which pause their switch for the last seconds, and what was worked out at the last look.
+/// Twelve hosts of which `paused` pause their switch at last, and the cache of the last tick.
 fn look(paused: usize) -> (IncidentTracker, EvaluationCache) {
     let mut watch =
         IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
@@ -40,7 +40,7 @@ fn look(paused: usize) -> (IncidentTracker, EvaluationCache) {
 }
 
 #[test]
-fn incidents_of_one_time_need_no_more_than_one_of_them() {
+fn incidents_share_cached_windows() {
     let ((one, of_one), (many, of_many)) = (look(1), look(8));
     assert_eq!((one.open.len(), many.open.len()), (1, 8));
     let worked_out = |cache: &EvaluationCache| (cache.windows.borrow().len(), cache.seen.borrow().len());
@@ -48,7 +48,7 @@ fn incidents_of_one_time_need_no_more_than_one_of_them() {
 }
 
 #[test]
-fn what_was_found_once_is_what_is_found_again() {
+fn cached_findings_equal_fresh_ones() {
     let (watch, cache) = look(2);
     let seen = cache.seen.borrow();
     let found = seen.values().flat_map(|seen| detectors::ALL.iter().zip(&seen.found).map(move |(d, f)| (seen, d, f)));

@@ -2,47 +2,48 @@
 
 /// Seconds without a finding after which an incident is over.
 pub(super) const QUIET_S: f64 = 12.0;
-/// Seconds without samples of its place after which nobody waits any more for word of it, and seconds that tell whether there
-/// are any.
+/// Seconds without samples of its location after which an incident may end anyway, and seconds that decide whether
+/// there are samples.
 pub(super) const SILENT_S: f64 = 600.0;
 pub(super) const HEARD_S: f64 = 5.0;
-/// Seconds after the end of an incident that are not usual yet.
+/// Seconds after the end of an incident that do not join the baseline.
 pub(super) const SETTLE_S: f64 = 20.0;
-/// Of the time that a detector needs to see a beginning: the time in which it must find something again.
+/// Re-detection timeout, as a multiple of the detector's warm-up.
 pub(super) const ALIVE: f64 = 2.0;
-/// Seconds until what was measured is usual: trouble that begins slowly must be seen before it is its own yardstick.
+/// Seconds until frames join the baseline: a slow onset must be detected before it becomes its own baseline.
 pub(super) const LAG_S: f64 = 20.0;
-/// Seconds before an incident in which jobs that are low have another reason for that.
+/// Seconds before an incident in which low throughput has another cause.
 pub(super) const BEFORE_S: f64 = 10.0;
-/// Seconds after which what fills a frame is late: it was judged without that.
+/// Seconds after which a sample is late: its frame was evaluated without it.
 pub(super) const FILLED_S: f64 = 10.0;
-/// Seconds from one look for cables to the next.
+/// Seconds between inferences of cables.
 pub(super) const LOOK_S: f64 = 10.0;
-/// Ticks that may still be on their way.
+/// Newest frames that may still be incomplete.
 pub(super) const NEWEST: i64 = 2;
-/// Ticks that are looked at for counters that leapt: what comes later is late by more than agents are.
+/// Newest frames that are checked for counter glitches; agents are never later than that.
 pub(super) const CHECKED: usize = 5;
-/// Least ticks of any stretch.
+/// Frames that any window needs.
 pub(super) const LEAST: usize = 2;
-/// Ticks that are judged at most: what was long ago says little of what is wrong now.
+/// Frames that are evaluated at most: older ones say little about the present.
 pub(super) const LONGEST: usize = 60;
-/// The same for who suffers: jobs take turns, and need some time to show what they lose.
+/// The same for victims: jobs take turns and need time to show a loss.
 pub(super) const SUFFERED: usize = 120;
-/// Seconds in which the first finding may give way to another kind: trouble shows itself bit by bit.
+/// Seconds in which the first finding may change its kind, because symptoms appear one after the other.
 pub(super) const YOUNG_S: f64 = 10.0;
-/// Seconds without the whole of a place after which its parts are each for themselves: a switch that restarts takes its time.
+/// Seconds without a finding for the whole location after which its parts become incidents: a switch takes time to
+/// restart.
 pub(super) const SPLIT_S: f64 = 30.0;
-/// Seconds after which trouble is a part of what is usual for all others: a link may be bad for weeks.
+/// Seconds after which an incident counts as part of the baseline for all others: a link may be bad for weeks.
 pub(super) const STANDING_S: f64 = 300.0;
-/// The same where a host is down: in a large fleet one always reboots, and it concerns its own job.
+/// The same for a host that is down: in a large fleet one always reboots, which affects its own job alone.
 pub(super) const HOST_DOWN_S: f64 = 60.0;
-/// Incidents that are open at most, of those that bend what is usual and of the others each: hundreds of adapters that
-/// are slow for weeks must not hide a storm. What comes then is told by none.
+/// Limit of open incidents, of those that freeze the baseline and of the others each: hundreds of slow adapters must
+/// not hide a storm. Further incidents are suppressed.
 pub(super) const MOST: usize = 64;
-/// Old and young incidents that are judged at one look; the others wait for their turn.
+/// Long-lived and young incidents that are evaluated per tick; the others take turns.
 pub(super) const TURNS: [usize; 2] = [1, 8];
-/// Receivers of an incident of which is asked who is connected to them.
+/// Receivers per incident whose queue-pair peers are looked up.
 pub(super) const ASKED: usize = 16;
-/// Seconds of calm that a detector needs to tell trouble beside what is open: it compares, so what is usual by now says
-/// nothing.
+/// Baseline seconds of a detector that may open an incident besides others: it compares, and what is part of the
+/// baseline no longer counts.
 pub(super) const COMPARES_S: f64 = 10.0;

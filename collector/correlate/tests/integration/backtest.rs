@@ -1,12 +1,13 @@
-//! Verdicts on counters of real adapters: two ports cabled to each other under load, each ten seconds, while one packet is
-//! corrupted on purpose. The recording is no part of the repository; `FABRICLENS_FIXTURES` names its directory.
+//! Detectors on counters of real adapters: two cabled ports under load, sampled every ten seconds, while one packet is
+//! corrupted on purpose. The recording is not part of the repository; `FABRICLENS_FIXTURES` names its directory.
 
 use fabriclens_correlate::recording::Recording;
 use fabriclens_correlate::{Fabric, Link, LinkEnd, Node, Ports, Role, Thresholds, Topology, backtest};
 use fabriclens_model::{Labels, Memory, Series};
 use std::collections::BTreeMap;
 
-/// Counters, as series: metric, direction, factor to its unit. The adapter's tick is not told; one word is the usual one.
+/// Counters and their series: metric, direction, factor to the metric's unit. The adapter's unit of time is
+/// undocumented; one word is the common one.
 const COUNTERS: [(&str, &str, Option<&str>, f64); 7] = [
     ("port_xmit_data", "fabric_port_io_bytes_total", Some("transmit"), 4.0),
     ("port_rcv_data", "fabric_port_io_bytes_total", Some("receive"), 4.0),
@@ -22,7 +23,8 @@ fn notes() -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// A part of the notes, as a recording: `port_xmit_wait  mlx4_0  1  5040994(+4995058)` under `Statistics after 90 seconds`.
+/// A section of the notes as a recording: `port_xmit_wait  mlx4_0  1  5040994(+4995058)` under `Statistics after 90
+/// seconds`.
 fn recording(part: &str, rate: f64) -> Recording {
     let mut series: BTreeMap<(&str, String), Series> = BTreeMap::new();
     let mut ms = 0;
@@ -34,7 +36,7 @@ fn recording(part: &str, rate: f64) -> Recording {
         let cells: Vec<&str> = line.split_whitespace().collect();
         let row = COUNTERS.iter().find(|c| cells.len() > 2 && cells[0] == c.0 && cells[1] == "mlx4_0");
         let Some((name, metric, direction, factor)) = row else { continue };
-        // Counters of the device have no port; the first stands for both.
+        // Counters of the device have no port; the first port stands for both.
         let (port, cell) = if cells.len() == 4 { (cells[2], cells[3]) } else { ("1", cells[2]) };
         let (value, delta) = cell.split_once("(+").unwrap_or((cell, "0)"));
         let value: f64 = value.parse().unwrap();
@@ -87,7 +89,7 @@ fn parts(notes: &str) -> Vec<&str> {
 
 #[test]
 #[ignore = "needs: recordings"]
-fn one_corrupted_packet_is_an_accident() {
+fn one_corrupted_packet_is_no_incident() {
     let notes = notes();
     let parts = parts(&notes);
     for (part, rate) in [(parts[0], 4e9), (parts[1], 1.25e9)] {
@@ -100,14 +102,14 @@ fn one_corrupted_packet_is_an_accident() {
 
 #[test]
 #[ignore = "needs: recordings"]
-fn the_wait_that_it_caused_is_seen_by_who_looks_closer() {
+fn xmit_wait_shows_at_a_lower_threshold() {
     let notes = notes();
     let mut close = Thresholds::default();
     for name in ["credits_hot.held", "wait.credits"] {
         close.set(name, 2e-4).unwrap();
     }
     let found = backtest(recording(parts(&notes)[0], 4e9), close).unwrap();
-    // The packet was corrupted between 80 and 90 seconds; senders waited for it to be sent again.
+    // The packet was corrupted between 80 and 90 seconds; senders waited for its retransmission.
     assert_eq!(found.iter().map(|i| i.detected_ns / 1_000_000_000).collect::<Vec<_>>(), [90], "{found:?}");
     assert_eq!(found[0].evidence[0].metric, "fabric_port_xmit_wait_bytes_total");
 }

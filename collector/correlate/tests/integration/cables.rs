@@ -1,4 +1,4 @@
-//! Cables that nobody tells, found by what their ends send and receive.
+//! Cables inferred from what both ends send and receive.
 
 use crate::common::{USUAL, fabric};
 use fabriclens_correlate::topology::{HostNames, TopologySource, merge};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 const S: i64 = 1_000_000_000;
 
-/// A number in [0, 1), the same each time.
+/// A reproducible number in [0, 1).
 fn chance(n: i64) -> f64 {
     let mut x = (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x ^= x >> 31;
@@ -15,7 +15,7 @@ fn chance(n: i64) -> f64 {
     (x >> 40) as f64 / (1 << 24) as f64
 }
 
-/// Every link's traffic is its own: a level and what it differs by from second to second.
+/// Traffic of a link: a level of its own, which varies from second to second.
 fn own(second: i64, link: usize, back: bool) -> f64 {
     let n = link as i64 * 2 + i64::from(back);
     USUAL * (0.5 + 0.1 * chance(n) + 0.5 * chance(second * 1000 + n))
@@ -29,7 +29,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// Nobody tells of any cable.
+    /// A fabric without known cables.
     fn new() -> Self {
         let truth = fabric();
         let mut bare = truth.clone();
@@ -37,7 +37,7 @@ impl Lab {
         Self { truth, watch: IncidentTracker::new(bare, Thresholds::default()), second: 0, told: None }
     }
 
-    /// So many seconds with traffic by second, link and direction; the other end reads `skew` of a second later.
+    /// Seconds of traffic by second, link and direction; the other end is sampled `skew` of a second later.
     fn run(&mut self, seconds: i64, skew: f64, traffic: impl Fn(i64, usize, bool) -> f64) {
         for second in self.second..self.second + seconds {
             let mut frame = Frame::new(second * S);
@@ -60,7 +60,7 @@ impl Lab {
         self.second += seconds;
     }
 
-    /// Cables that are known.
+    /// Known cables.
     fn known(&self) -> BTreeSet<[String; 2]> {
         let cables = self.told.iter().flat_map(|told| &told.cables);
         let name = |side: &fabriclens_correlate::topology::CableEnd| format!("{} {}", side.node, side.port);
@@ -86,7 +86,7 @@ impl Lab {
 }
 
 #[test]
-fn what_moves_together_is_wired_also_if_clocks_differ() {
+fn equal_traffic_infers_cables() {
     for skew in [0.0, 0.2] {
         let mut lab = Lab::new();
         lab.run(35, skew, own);
@@ -102,7 +102,7 @@ fn what_moves_together_is_wired_also_if_clocks_differ() {
 }
 
 #[test]
-fn what_is_alike_or_hardly_moves_tells_nothing() {
+fn ambiguous_or_idle_ports_get_no_cable() {
     let alike: fn(i64, usize, bool) -> f64 = |second, _, _| USUAL * (0.5 + 0.5 * chance(second));
     let hum: fn(i64, usize, bool) -> f64 = |second, link, back| own(second, link, back) / USUAL * 1e4;
     for traffic in [alike, hum] {
@@ -113,11 +113,11 @@ fn what_is_alike_or_hardly_moves_tells_nothing() {
 }
 
 #[test]
-fn a_cable_that_was_moved_is_given_up_and_found_again() {
+fn moved_cable_is_found_again() {
     let mut lab = Lab::new();
     lab.run(65, 0.0, own);
     let before = lab.known();
-    // h0 and h1 change places.
+    // h0 and h1 swap their ports.
     let mut moved = lab.truth.topology.clone();
     let [a, b] = [0, 1].map(|link: usize| moved.links[link].ends[1].clone());
     (moved.links[0].ends[1], moved.links[1].ends[1]) = (b, a);
@@ -129,7 +129,7 @@ fn a_cable_that_was_moved_is_given_up_and_found_again() {
 }
 
 #[test]
-fn who_is_told_better_needs_no_guess_and_one_that_stands_still_keeps_its_cable() {
+fn better_sources_win_and_idle_cables_stay() {
     let mut lab = Lab::new();
     lab.run(65, 0.0, own);
     lab.run(60, 0.0, |second, link, back| if link == 2 { 0.0 } else { own(second, link, back) });

@@ -1,4 +1,4 @@
-//! More than one trouble at a time, trouble that stands for long, and a watch that begins amid trouble.
+//! Several incidents at a time, long-lived incidents, and a tracker that starts during an incident.
 
 use crate::common::{RATE, USUAL, egress, fabric, host, moves, watch};
 use fabriclens_correlate::{
@@ -8,7 +8,7 @@ use fabriclens_correlate::{Incident, Location};
 
 const S: i64 = 1_000_000_000;
 
-/// A NIC holds its switch half of the time, because it does not drain.
+/// A NIC pauses its switch half of the time, because its host drains the buffer too slowly.
 fn held(fabric: &Fabric, frame: &mut Frame, h: usize) {
     frame.set(Signal::PauseTx, host(fabric, h), 0.5);
     frame.set(Signal::PauseFrames, host(fabric, h), 12_000.0);
@@ -20,7 +20,7 @@ fn errors(fabric: &Fabric, frame: &mut Frame) {
     frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0);
 }
 
-/// IncidentKind, node or end of the root, begin and whether it is over, by begin.
+/// Kind, node or link end, start, and whether it is over, by start.
 fn told(mut found: Vec<Incident>) -> Vec<(IncidentKind, String, i64, bool)> {
     found.sort_by_key(|i| i.start_ns);
     let root = |i: &Incident| serde_json::to_value(&i.root).unwrap();
@@ -29,7 +29,7 @@ fn told(mut found: Vec<Incident>) -> Vec<(IncidentKind, String, i64, bool)> {
 }
 
 #[test]
-fn trouble_that_is_seen_in_two_places_is_two_incidents() {
+fn two_locations_are_two_incidents() {
     let found = watch(80, 60, 40, |fabric, frame| {
         held(fabric, frame, 3);
         if frame.time_ns >= 100 * S {
@@ -44,7 +44,7 @@ fn trouble_that_is_seen_in_two_places_is_two_incidents() {
 }
 
 #[test]
-fn two_that_are_seen_where_they_are_are_two_from_the_start() {
+fn observed_faults_open_at_once() {
     let found = watch(80, 8, 0, |fabric, frame| {
         held(fabric, frame, 3);
         if frame.time_ns >= 82 * S {
@@ -56,7 +56,7 @@ fn two_that_are_seen_where_they_are_are_two_from_the_start() {
 }
 
 #[test]
-fn one_ends_while_the_other_goes_on() {
+fn incidents_end_independently() {
     let found = watch(80, 100, 0, |fabric, frame| {
         errors(fabric, frame);
         if (110 * S..130 * S).contains(&frame.time_ns) {
@@ -71,7 +71,7 @@ fn one_ends_while_the_other_goes_on() {
 }
 
 #[test]
-fn what_stands_for_long_does_not_hide_what_is_inferred_elsewhere() {
+fn long_lived_incident_hides_no_inferred_one() {
     let collision = 500 * S;
     let found = watch(60, 520, 0, |fabric, frame| {
         errors(fabric, frame);
@@ -93,7 +93,7 @@ fn what_stands_for_long_does_not_hide_what_is_inferred_elsewhere() {
 }
 
 #[test]
-fn a_host_that_is_down_hides_what_is_inferred_elsewhere_for_a_minute_only() {
+fn down_host_hides_inferred_ones_for_a_minute() {
     let found = watch(60, 200, 0, |fabric, frame| {
         [host(fabric, 4), egress(fabric, 4)].iter().for_each(|port| frame.set(Signal::Up, *port, 0.0));
         if frame.time_ns >= 170 * S {
@@ -110,12 +110,12 @@ fn a_host_that_is_down_hides_what_is_inferred_elsewhere_for_a_minute_only() {
 }
 
 #[test]
-fn what_stands_for_long_does_not_hide_what_needs_no_comparison() {
+fn long_lived_incident_hides_no_absolute_one() {
     let told = |since: i64| {
         let found = watch(60, 520, 0, |fabric, frame| {
             errors(fabric, frame);
             if frame.time_ns >= since * S {
-                // Somebody is paused, and nobody tells by whom.
+                // A port is paused, and no counter shows by which.
                 [1, 5, 7].iter().for_each(|h| frame.set(Signal::PauseRx, host(fabric, *h), 0.3));
             }
         });
@@ -126,7 +126,7 @@ fn what_stands_for_long_does_not_hide_what_needs_no_comparison() {
 }
 
 #[test]
-fn what_is_bad_for_weeks_hides_no_storm_at_its_own_place() {
+fn chronic_fault_hides_no_storm() {
     let found = watch(60, 420, 0, |fabric, frame| {
         frame.set(Signal::WireErrors, host(fabric, 3), 3.0);
         if frame.time_ns >= 420 * S {
@@ -137,7 +137,7 @@ fn what_is_bad_for_weeks_hides_no_storm_at_its_own_place() {
     assert_eq!(kinds, [IncidentKind::LossyLink, IncidentKind::SlowReceiver]);
 }
 
-/// A hundred hosts with a port each, and one leaf.
+/// A hundred hosts with one port each, and one leaf.
 fn wide() -> Fabric {
     let node = |name: String, role| Node { name, role };
     let mut nodes: Vec<Node> = (0..100).map(|h| node(format!("h{h}"), Role::Host)).collect();
@@ -149,7 +149,7 @@ fn wide() -> Fabric {
 }
 
 #[test]
-fn many_that_go_down_together_are_one_incident() {
+fn many_links_down_are_one_incident() {
     let fabric = wide();
     let mut watch = IncidentTracker::new(fabric.clone(), Thresholds::default());
     for second in 0..110 {
@@ -171,7 +171,7 @@ fn many_that_go_down_together_are_one_incident() {
 }
 
 #[test]
-fn of_many_that_went_down_those_that_stay_so_are_each_for_themselves() {
+fn remaining_links_split_off() {
     let fabric = wide();
     let mut watch = IncidentTracker::new(fabric.clone(), Thresholds::default());
     let mut over = Vec::new();
@@ -192,7 +192,7 @@ fn of_many_that_went_down_those_that_stay_so_are_each_for_themselves() {
 }
 
 #[test]
-fn two_links_that_go_down_within_seconds_are_told_apart() {
+fn two_links_down_are_separated() {
     let found = watch(80, 60, 0, |fabric, frame| {
         let since = [(6, 80), (1, 83)];
         let now_ns = frame.time_ns;
@@ -205,7 +205,7 @@ fn two_links_that_go_down_within_seconds_are_told_apart() {
 }
 
 #[test]
-fn what_was_taken_for_a_part_of_what_came_after_it_is_split_from_that() {
+fn earlier_cause_splits_from_its_effect() {
     let found = watch(80, 60, 0, |fabric, frame| {
         let second = frame.time_ns / S;
         let spine = fabric.ports.of_node(10);
@@ -216,7 +216,7 @@ fn what_was_taken_for_a_part_of_what_came_after_it_is_split_from_that() {
         }
         down.iter().for_each(|port| frame.set(Signal::Up, *port, 0.0));
     });
-    // It was known before its verdict was.
+    // The incident was known before its verdict was.
     let links =
         [("h6", 80), ("spine0", 81)].map(|(name, begin)| (IncidentKind::LinkDown, name.to_owned(), begin, false));
     assert_eq!(told(found.clone()), links);
@@ -225,7 +225,7 @@ fn what_was_taken_for_a_part_of_what_came_after_it_is_split_from_that() {
 }
 
 #[test]
-fn silence_ends_no_incident_at_once() {
+fn missing_samples_do_not_end_incidents() {
     let fabric = fabric();
     let mut watch = IncidentTracker::new(fabric.clone(), Thresholds::default());
     let mut over = Vec::new();
@@ -243,7 +243,7 @@ fn silence_ends_no_incident_at_once() {
         over.len()
     };
     (0..100).for_each(|second| assert_eq!(tick(second, false, second >= 80), 0));
-    // Nobody tells anything for five minutes, then all goes on as it was.
+    // No samples for five minutes, then everything as before.
     (100..400).for_each(|second| assert_eq!(tick(second, true, false), 0, "{second}"));
     (400..410).for_each(|second| assert_eq!(tick(second, false, true), 0, "{second}"));
     (410..440).for_each(|second| _ = tick(second, false, false));
@@ -253,7 +253,7 @@ fn silence_ends_no_incident_at_once() {
 }
 
 #[test]
-fn hundreds_that_are_bad_for_weeks_leave_room_for_a_storm_and_what_is_left_out_is_told() {
+fn limit_of_chronic_faults_leaves_room_for_a_storm() {
     let fabric = wide();
     let (mut watch, mut full) = (IncidentTracker::new(fabric.clone(), Thresholds::default()), false);
     for second in 0..60 {
@@ -276,7 +276,7 @@ fn hundreds_that_are_bad_for_weeks_leave_room_for_a_storm_and_what_is_left_out_i
 }
 
 #[test]
-fn an_incident_whose_link_nobody_tells_of_any_more_stays_at_its_port() {
+fn removed_link_leaves_incident_at_its_port() {
     let fabric = fabric();
     let mut watch = IncidentTracker::new(fabric.clone(), Thresholds::default());
     let tick = |watch: &mut IncidentTracker, second: i64| {
@@ -290,25 +290,25 @@ fn an_incident_whose_link_nobody_tells_of_any_more_stays_at_its_port() {
     (0..90).for_each(|second| assert!(tick(&mut watch, second).is_empty()));
     let before = watch.open();
     assert_eq!((before.len(), before[0].kind), (1, IncidentKind::LinkDown));
-    // What tells of cables no longer has that one.
+    // The topology no longer has that cable.
     let mut topology = fabric.topology.clone();
     let [a, b] = [host(&fabric, 3), egress(&fabric, 3)].map(|port| fabric.ports.list[port].end.clone());
     topology.links.retain(|link| !(link.ends.contains(&a) || link.ends.contains(&b)));
     watch.rewire(&topology);
     let over: Vec<Incident> = (90..150).flat_map(|second| tick(&mut watch, second)).collect();
     assert!(over.is_empty(), "{over:?}");
-    // Nobody knows any more that the switch's port is its other end.
+    // The switch's port is no longer known as its other end.
     let after = watch.open();
     let nodes: Vec<_> = after.iter().map(|i| serde_json::to_value(&i.root).unwrap()["node"].take()).collect();
     assert_eq!((&after[0].id, nodes), (&before[0].id, vec!["h3".into(), "leaf0".into()]));
 }
 
 #[test]
-fn errors_of_a_link_take_nothing_from_what_is_usual() {
+fn lossy_link_does_not_freeze_the_baseline() {
     let found = watch(60, 80, 0, |fabric, frame| match frame.time_ns / S {
         ..80 => errors(fabric, frame),
         80..100 => {}
-        // One host gets all the marks: more is sent to it than it can take.
+        // One host gets all the marks: its receivers get more than they can take.
         _ => {
             let full = egress(fabric, 5);
             for (signal, value) in [(Signal::Tx, 0.99 * RATE), (Signal::Queue, 3e6), (Signal::Marks, 2e6)] {
@@ -325,9 +325,9 @@ fn errors_of_a_link_take_nothing_from_what_is_usual() {
 }
 
 #[test]
-fn what_is_only_felt_ends_when_its_cause_is_seen() {
+fn coarse_incident_ends_with_its_cause() {
     let found = watch(80, 70, 0, |fabric, frame| {
-        // Somebody is paused, and only 30 s later a NIC's own counter tells who does it.
+        // A port is paused, and only 30 s later a NIC's own counter shows the cause.
         for h in [1, 5, 7] {
             frame.set(Signal::PauseRx, host(fabric, h), 0.3);
         }
@@ -344,8 +344,8 @@ fn what_is_only_felt_ends_when_its_cause_is_seen() {
 }
 
 #[test]
-fn who_was_low_before_a_restart_is_no_victim_after_it() {
-    // Half of its traffic is gone for a reason of its own, ten seconds before.
+fn low_jobs_stay_no_victims_after_restart() {
+    // Half of its traffic stopped for a reason of its own, ten seconds before.
     let low = |fabric: &Fabric, frame: &mut Frame| {
         for port in &fabric.jobs[1].ports {
             moves(frame, *port, USUAL / 2.0);
@@ -385,7 +385,7 @@ fn who_was_low_before_a_restart_is_no_victim_after_it() {
 }
 
 #[test]
-fn a_watch_that_begins_amid_trouble_goes_on_with_what_was_told() {
+fn restart_resumes_open_incidents() {
     let before = watch(80, 20, 0, |fabric, frame| held(fabric, frame, 3));
     let fabric = fabric();
     let mut anew = IncidentTracker::new(fabric.clone(), Thresholds::default());
@@ -410,10 +410,10 @@ fn a_watch_that_begins_amid_trouble_goes_on_with_what_was_told() {
 }
 
 #[test]
-fn what_is_seen_at_many_places_stays_where_it_is() {
+fn fabric_wide_incident_keeps_its_location() {
     let found = watch(80, 14, 0, |fabric, frame| {
         let at = frame.time_ns / S - 80;
-        // Six links lose a few frames, each once; then a NIC of another host holds its switch, which is surer.
+        // Six links lose a few frames once each; then a NIC of another host pauses its switch, with higher confidence.
         for h in 0..6 {
             let lost = if at == i64::from(h % 3) { 4.0 } else { 0.0 };
             frame.set(Signal::WireErrors, host(fabric, h as usize), lost);
@@ -428,7 +428,7 @@ fn what_is_seen_at_many_places_stays_where_it_is() {
 }
 
 #[test]
-fn what_fills_frames_of_before_it_tells_when_it_began() {
+fn late_samples_backdate_the_start() {
     let began = |[since, until]: [i64; 2]| {
         let fabric = fabric();
         let mut watch = IncidentTracker::new(fabric.clone(), Thresholds::default());
@@ -437,7 +437,7 @@ fn what_fills_frames_of_before_it_tells_when_it_began() {
             for port in 0..fabric.ports.list.len() {
                 frame.set(Signal::Rate, port, RATE);
                 moves(&mut frame, port, USUAL);
-                // Of one host and its switch port nothing comes for half a minute.
+                // One host and its switch port have no samples for half a minute.
                 let silent = (70..100).contains(&second) && [host(&fabric, 3), egress(&fabric, 3)].contains(&port);
                 frame.set(Signal::PauseTx, port, if silent { f64::NAN } else { 0.0 });
             }

@@ -1,23 +1,23 @@
-//! Whose counters cannot be right is told.
+//! Ports with implausible counters are listed.
 
 use crate::common::{RATE, USUAL, egress, fabric, host, moves, watched};
 use fabriclens_correlate::{Fabric, Frame, ImplausibleReason, Signal, Thresholds};
 
-/// HostNames of what is wrong, at ports that are so; `fault` changes seconds 80 to 120 of so many.
+/// Ports and reasons; `fault` changes seconds 80 to 120.
 fn doubts(seconds: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<(usize, &'static str)> {
     doubts_at([80, 40, seconds - 120], fault)
 }
 
-/// The same, with so many seconds before it, of it and after it.
+/// The same, with given seconds before, during and after the fault.
 fn doubts_at(times: [usize; 3], fault: impl Fn(&Fabric, &mut Frame)) -> Vec<(usize, &'static str)> {
     let watch = watched(&fabric(), Thresholds::default(), |_, _| (), times, fault).1;
     watch.implausible().map(|(port, reason)| (port, reason.name())).collect()
 }
 
 #[test]
-fn counters_that_may_be_right_are_not_in_doubt() {
+fn plausible_counters_are_not_listed() {
     assert_eq!(doubts(300, |_, _| ()), []);
-    // A whole job that rests, a port that is kept from sending, a pause that both ends tell of.
+    // A job that rests as a whole, a port that is paused, a pause that both ends count.
     let rests = |fabric: &Fabric, frame: &mut Frame| {
         fabric.jobs[0].ports.iter().for_each(|port| moves(frame, *port, 0.0));
     };
@@ -32,7 +32,7 @@ fn counters_that_may_be_right_are_not_in_doubt() {
         frame.set(Signal::PauseRx, egress(fabric, 3), 0.4);
     };
     assert_eq!(doubts(120, agree), []);
-    // Where no switch is read nobody says otherwise.
+    // Without switch counters nothing contradicts the NIC.
     let alone = |fabric: &Fabric, frame: &mut Frame| {
         frame.set(Signal::PauseTx, host(fabric, 3), 0.5);
         frame.set(Signal::PauseRx, egress(fabric, 3), f64::NAN);
@@ -41,7 +41,7 @@ fn counters_that_may_be_right_are_not_in_doubt() {
 }
 
 #[test]
-fn a_port_that_stands_still_alone_is_in_doubt_until_it_has_moved_for_minutes() {
+fn stalled_port_is_listed_until_it_recovers() {
     let stuck = |fabric: &Fabric, frame: &mut Frame| moves(frame, host(fabric, 4), 0.0);
     let told = [(host(&fabric(), 4), ImplausibleReason::StandsStill.name())];
     assert_eq!(doubts(120, stuck), told);
@@ -58,14 +58,14 @@ fn a_port_that_stands_still_alone_is_in_doubt_until_it_has_moved_for_minutes() {
 }
 
 #[test]
-fn a_port_that_moves_more_than_its_link_carries_is_in_doubt() {
+fn rate_above_line_rate_is_listed() {
     let leaps = |times: f64| move |fabric: &Fabric, frame: &mut Frame| moves(frame, host(fabric, 4), times * RATE);
     assert_eq!(doubts(120, leaps(2.1)), [(host(&fabric(), 4), ImplausibleReason::Leaps.name())]);
     assert_eq!(doubts(120, leaps(1.9)), []);
 }
 
 #[test]
-fn ends_of_a_cable_that_say_different_of_pause_are_in_doubt() {
+fn contradicting_pause_counters_are_listed() {
     let pause = |says: f64, felt: f64, moved: f64| {
         doubts(120, move |fabric, frame| {
             frame.set(Signal::PauseTx, host(fabric, 3), says);

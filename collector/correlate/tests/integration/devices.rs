@@ -1,11 +1,11 @@
-//! Verdicts on adapters, modules and transport, and on InfiniBand, on a fabric whose traffic is known.
+//! Detectors for adapters, modules, transport and InfiniBand, on a small fabric.
 
 use crate::common::{RATE, USUAL, egress, fabric, host, link, only, port, watch, watch_on};
 use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal, Thresholds};
 use fabriclens_correlate::{Incident, Location};
 
 #[test]
-fn a_nic_that_finds_itself_storming_is_believed_at_once() {
+fn storm_events_are_believed_at_once() {
     let error = only(watch(60, 3, 0, |fabric, frame| frame.set(Signal::StormErrors, host(fabric, 3), 1.0)));
     assert_eq!((error.kind, &error.root), (IncidentKind::PfcStorm, &port("h3", "1")));
     assert!(error.detected_ns - error.start_ns <= 2_000_000_000, "{}", error.detected_ns - error.start_ns);
@@ -14,7 +14,7 @@ fn a_nic_that_finds_itself_storming_is_believed_at_once() {
     assert!(warning.confidence < error.confidence);
 }
 
-/// A driver that counts pause frames and no time.
+/// A driver that counts pause frames but no time.
 fn no_durations(fabric: &Fabric, frame: &mut Frame) {
     for port in 0..fabric.ports.list.len() {
         frame.set(Signal::PauseTx, port, f64::NAN);
@@ -23,7 +23,7 @@ fn no_durations(fabric: &Fabric, frame: &mut Frame) {
 }
 
 #[test]
-fn frames_alone_are_an_estimate_that_needs_more() {
+fn pause_frames_alone_are_an_estimate() {
     let frames = |share: f64| {
         let fault = move |fabric: &Fabric, frame: &mut Frame| {
             frame.set(Signal::PauseFrames, host(fabric, 3), share / 335.5e-6);
@@ -37,7 +37,7 @@ fn frames_alone_are_an_estimate_that_needs_more() {
 }
 
 #[test]
-fn a_storm_is_of_the_priority_that_frames_are_counted_in() {
+fn storm_has_the_priority_of_its_frames() {
     let found = only(watch_on(&fabric(), Thresholds::default(), no_durations, [60, 30, 0], |fabric, frame| {
         let frames = 0.5 / 335.5e-6;
         frame.set(Signal::PauseFrames, host(fabric, 3), frames + 1.0);
@@ -48,7 +48,7 @@ fn a_storm_is_of_the_priority_that_frames_are_counted_in() {
     assert!(found.explanation.contains("in priority 3"), "{}", found.explanation);
 }
 
-/// InfiniBand: no pause, no marks, no queues that anybody tells.
+/// InfiniBand: no pause, no marks, no queue counters.
 fn infiniband(fabric: &Fabric, frame: &mut Frame) {
     let ethernet = [
         Signal::PauseTx,
@@ -72,18 +72,18 @@ fn watch_credits(fault: impl Fn(&Fabric, &mut Frame)) -> Vec<Incident> {
 }
 
 #[test]
-fn infiniband_without_waiting_is_quiet() {
+fn idle_infiniband_is_quiet() {
     assert_eq!(watch_credits(|_, _| ()).len(), 0);
     let busy = watch_credits(|fabric, frame| frame.set(Signal::XmitWait, host(fabric, 1), 0.03));
     assert_eq!(busy.len(), 0, "ports that share a link wait a little");
 }
 
 #[test]
-fn an_adapter_that_gives_no_credits_does_not_drain() {
+fn missing_credits_are_a_slow_receiver() {
     let found = only(watch_credits(|fabric, frame| {
         frame.set(Signal::XmitWait, egress(fabric, 3), 0.7);
         frame.set(Signal::Tx, egress(fabric, 3), 0.2 * RATE);
-        // What is for it waits at the other leaf, and at its senders.
+        // Its traffic waits at the other leaf and at its senders.
         frame.set(Signal::XmitWait, fabric.ports.of_node(10)[0], 0.4);
         frame.set(Signal::XmitWait, host(fabric, 5), 0.4);
     }));
@@ -92,7 +92,7 @@ fn an_adapter_that_gives_no_credits_does_not_drain() {
 }
 
 #[test]
-fn senders_that_wait_for_a_full_port_or_for_nobody_knows_whom() {
+fn waiting_senders_name_the_full_port() {
     let full = |at: fn(&Fabric) -> usize| {
         watch_credits(move |fabric, frame| {
             frame.set(Signal::Tx, at(fabric), 0.99 * RATE);
@@ -110,7 +110,7 @@ fn senders_that_wait_for_a_full_port_or_for_nobody_knows_whom() {
 }
 
 #[test]
-fn switches_without_credits_in_a_circle_are_a_deadlock_here_too() {
+fn credit_cycle_is_a_deadlock() {
     let waits = |share: f64| {
         only(watch_credits(move |fabric, frame| {
             // leaf1, spine1, leaf0, spine0.
@@ -129,8 +129,8 @@ fn switches_without_credits_in_a_circle_are_a_deadlock_here_too() {
 }
 
 #[test]
-fn a_trickle_of_errors_is_judged_by_the_rate_of_the_link() {
-    // 100 Gb/s: 0.72 errors in 12 minutes at 1e-14, but one error is an accident; 400 Gb/s: 2.88.
+fn error_trickle_depends_on_line_rate() {
+    // At 100 Gb/s 1e-14 is 0.72 errors in 12 minutes, but one error is a coincidence; at 400 Gb/s it is 2.88.
     let errors = |short: f64, long: f64, rate: f64| {
         let calm = move |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Rate, host(fabric, 6), rate);
         watch_on(&fabric(), Thresholds::default(), calm, [60, 20, 0], move |fabric, frame| {
@@ -147,7 +147,7 @@ fn a_trickle_of_errors_is_judged_by_the_rate_of_the_link() {
 }
 
 #[test]
-fn error_correction_that_gives_up_loses_and_one_that_works_harder_wears() {
+fn fec_failures_and_fec_wear() {
     let lost = only(watch(60, 20, 0, |fabric, frame| frame.set(Signal::FecLost, host(fabric, 6), 0.5)));
     assert_eq!((lost.kind, lost.root), (IncidentKind::LossyLink, link("h6", "leaf1")));
     let mends = |now: f64, before: f64| {
@@ -158,7 +158,7 @@ fn error_correction_that_gives_up_loses_and_one_that_works_harder_wears() {
     };
     assert_eq!(only(mends(5000.0, 400.0)).kind, IncidentKind::DegradedLink);
     assert_eq!((mends(3000.0, 400.0).len(), mends(50.0, 1.0).len()), (0, 0));
-    // Without a day ago, what the last minutes say: a rate over five of them, which grows with what is known.
+    // Without a value of a day ago, minutes prove nothing: a rate over five minutes grows while history grows.
     let begins = |fabric: &Fabric, frame: &mut Frame| {
         frame.set(Signal::FecMended, host(fabric, 6), if frame.time_ns < 60_000_000_000 { 15.0 } else { 210.0 });
     };
@@ -169,7 +169,7 @@ fn error_correction_that_gives_up_loses_and_one_that_works_harder_wears() {
 }
 
 #[test]
-fn timeouts_on_one_host_are_its_own_and_on_several_the_networks() {
+fn timeouts_of_one_host_and_of_several() {
     let timeouts = |hosts: &'static [usize]| {
         watch(60, 30, 0, move |fabric, frame| {
             hosts.iter().for_each(|h| frame.set(Signal::Timeouts, host(fabric, *h), 0.5));
@@ -184,12 +184,12 @@ fn timeouts_on_one_host_are_its_own_and_on_several_the_networks() {
 }
 
 #[test]
-fn a_storm_that_begins_within_a_sample_is_none_the_less_one() {
+fn storm_may_begin_within_a_sample() {
     let found = watch(60, 20, 0, |fabric, frame| {
         let began = frame.time_ns == 60_000_000_000;
         frame.set(Signal::PauseTx, host(fabric, 2), if began { 0.4 } else { 1.01 });
         frame.set(Signal::PauseRx, egress(fabric, 2), if began { 0.4 } else { 1.01 });
-        // Refreshed twice as often as needed: no frame comes to its longest.
+        // Refreshed twice as often as needed: no frame lasts its longest.
         frame.set(Signal::PauseFrames, host(fabric, 2), if began { 2400.0 } else { 6000.0 });
         frame.set(Signal::Rx, host(fabric, 2), if began { 0.6 * USUAL } else { 0.0 });
     });
@@ -198,7 +198,7 @@ fn a_storm_that_begins_within_a_sample_is_none_the_less_one() {
 }
 
 #[test]
-fn an_adapter_that_does_not_count_what_it_sends_again_tells_by_naks() {
+fn naks_replace_missing_retransmit_counter() {
     let naks = |a_second: f64| {
         watch(60, 30, 0, move |fabric, frame| frame.set(Signal::SequenceNaks, host(fabric, 2), a_second))
     };
@@ -208,8 +208,8 @@ fn an_adapter_that_does_not_count_what_it_sends_again_tells_by_naks() {
 }
 
 #[test]
-fn flows_that_lose_are_told_by_what_they_have_in_common() {
-    // One sends a twentieth of its bytes again, others hardly any, which is more than usual.
+fn lossy_flows_name_their_common_place() {
+    // One port retransmits a twentieth of its bytes; others hardly any, but more than usual.
     let lost = |worst: usize, few: &'static [usize], to: &'static [usize]| {
         only(watch(60, 30, 0, move |fabric, frame| {
             frame.set(Signal::Retransmits, host(fabric, worst), 0.05 * USUAL / 4096.0);
@@ -226,7 +226,7 @@ fn flows_that_lose_are_told_by_what_they_have_in_common() {
 }
 
 #[test]
-fn what_is_sent_again_while_nothing_was_full_was_corrupted() {
+fn loss_without_full_buffers_is_corruption() {
     let again = |paused: f64| {
         watch(60, 30, 0, move |fabric, frame| {
             // A twentieth of what it sends.
@@ -241,8 +241,8 @@ fn what_is_sent_again_while_nothing_was_full_was_corrupted() {
 }
 
 #[test]
-fn a_burst_of_marks_that_is_over_soon_is_what_traffic_does() {
-    // Seen from hosts alone, with nobody paused.
+fn short_burst_of_marks_is_normal() {
+    // Seen from hosts alone, without any paused port.
     let marks = |seconds: usize| {
         let blind = |fabric: &Fabric, frame: &mut Frame| {
             for port in fabric.switch_ports() {
@@ -260,7 +260,7 @@ fn a_burst_of_marks_that_is_over_soon_is_what_traffic_does() {
 }
 
 #[test]
-fn a_narrow_pcie_path_is_told_alone_and_as_the_reason_of_a_slow_receiver() {
+fn narrow_pcie_path_explains_slow_receiver() {
     let narrow = |fabric: &Fabric, frame: &mut Frame| {
         frame.set(Signal::PcieRate, host(fabric, 3), 7.8e9);
         frame.set(Signal::PcieRateMax, host(fabric, 3), 15.7e9);
@@ -292,7 +292,7 @@ fn a_narrow_pcie_path_is_told_alone_and_as_the_reason_of_a_slow_receiver() {
 }
 
 #[test]
-fn modules_that_get_dark_or_hot() {
+fn dark_or_hot_modules() {
     let light = |now: f64| {
         let calm = |fabric: &Fabric, frame: &mut Frame| {
             frame.set(Signal::RxPower, host(fabric, 6), 1e-3);
@@ -310,7 +310,7 @@ fn modules_that_get_dark_or_hot() {
 }
 
 #[test]
-fn a_job_that_falls_back_to_tcp() {
+fn tcp_fallback_is_found() {
     let calm = |fabric: &Fabric, frame: &mut Frame| {
         for port in fabric.host_ports() {
             frame.set(Signal::RdmaTx, port, USUAL);
@@ -339,7 +339,7 @@ fn a_job_that_falls_back_to_tcp() {
 }
 
 #[test]
-fn numbers_are_the_users() {
+fn thresholds_can_be_overridden() {
     let mut strict = Thresholds::default();
     strict.set("host_pause.held", 0.6).unwrap();
     let held = |limits: Thresholds| {

@@ -28,7 +28,7 @@ fn list(host: &str) -> Arc<[Labels]> {
     ["transmit", "receive"].map(of).concat().into()
 }
 
-/// A collector that watches for weeks, and what it found.
+/// A tracker that runs for weeks, and the incidents it found.
 struct Weeks {
     watch: IncidentTracker,
     standing: StreamingEval,
@@ -47,7 +47,7 @@ impl Weeks {
         Self { watch, standing: StreamingEval::new(1000).0, now_ms: 1_000_000 * HOUR, over: Vec::new() }
     }
 
-    /// So many seconds of these hosts, the first of which pauses its switch from the fifth second on if it shall.
+    /// Seconds of these hosts; if `pauses`, the first pauses its switch from the fifth second on.
     fn pass(&mut self, hosts: &[Arc<[Labels]>], seconds: i64, pauses: bool) {
         for second in 0..seconds {
             self.now_ms += 1000;
@@ -61,7 +61,7 @@ impl Weeks {
         }
     }
 
-    /// What was not heard of for two hours leaves; how many.
+    /// Evicts ports without samples for two hours; returns how many.
     fn forget(&mut self) -> usize {
         let heard = self.standing.heard(self.now_ms - 2 * HOUR);
         let gone: HashSet<usize> = self.watch.forget(|port| heard.contains(&port)).into_iter().collect();
@@ -80,7 +80,7 @@ fn hosts(week: usize) -> Vec<Arc<[Labels]>> {
 }
 
 #[test]
-fn what_is_gone_leaves_and_its_numbers_are_used_again() {
+fn silent_ports_are_evicted() {
     let mut weeks = Weeks::new();
     for week in 0..20 {
         let hosts = hosts(week);
@@ -95,7 +95,7 @@ fn what_is_gone_leaves_and_its_numbers_are_used_again() {
         assert!(weeks.standing.series() <= 2 * 4 * HOSTS, "{} series", weeks.standing.series());
         assert_eq!(weeks.named().len(), HOSTS + 2, "those of this week, and what the topology tells");
     }
-    // Those that have old numbers are judged as what they are.
+    // Ports that reuse an index are evaluated as what they are.
     let told: Vec<(IncidentKind, Location)> = weeks.over.iter().map(|i| (i.kind, i.root.clone())).collect();
     let port = |week: usize| Location::Port { node: format!("week{week}-host0"), port: "mlx5_0/1".into() };
     let expected: Vec<_> =
@@ -104,7 +104,7 @@ fn what_is_gone_leaves_and_its_numbers_are_used_again() {
 }
 
 #[test]
-fn what_has_a_cable_a_job_or_an_incident_stays() {
+fn used_ports_are_not_evicted() {
     let mut weeks = Weeks::new();
     let mut hosts = hosts(0);
     hosts.push(list("wired"));

@@ -1,4 +1,4 @@
-//! Parts of a fabric between which nothing passes: trouble in one is none of the other's.
+//! Fault domains: an incident in one does not affect the other.
 
 use crate::common::{USUAL, egress, fabric, host, moves, only, watch_on};
 use fabriclens_correlate::Incident;
@@ -6,7 +6,7 @@ use fabriclens_correlate::{Fabric, Frame, IncidentKind, Job, Role, Signal, Thres
 
 const S: i64 = 1_000_000_000;
 
-/// Job `left` has the hosts of one leaf, `right` those of the other but for so many, which move data too.
+/// Job `left` has the hosts of one leaf, `right` those of the other except some, which move data too.
 fn parted(stray: usize) -> Fabric {
     let fabric = fabric();
     let mut jobs = fabric.jobs.clone();
@@ -21,7 +21,7 @@ fn watch(fabric: &Fabric, times: [usize; 3], fault: impl Fn(&Fabric, &mut Frame)
     watch_on(fabric, Thresholds::default(), |_, _| (), times, fault)
 }
 
-/// A NIC of `left` does not drain.
+/// A NIC of `left` is a slow receiver.
 fn held(fabric: &Fabric, frame: &mut Frame) {
     frame.set(Signal::PauseTx, host(fabric, 1), 0.5);
     frame.set(Signal::PauseFrames, host(fabric, 1), 12_000.0);
@@ -29,32 +29,32 @@ fn held(fabric: &Fabric, frame: &mut Frame) {
     frame.set(Signal::PauseRx, egress(fabric, 1), 0.5);
 }
 
-/// A job moves six tenths of what it did.
+/// A job moves six tenths of its former throughput.
 fn loses(fabric: &Fabric, frame: &mut Frame, job: usize) {
     fabric.jobs[job].ports.iter().for_each(|port| moves(frame, *port, 0.6 * USUAL));
 }
 
-/// And more of its packets meet congestion.
+/// And more of its packets are marked.
 fn is_marked(fabric: &Fabric, frame: &mut Frame, job: usize) {
     loses(fabric, frame, job);
     fabric.jobs[job].ports.iter().for_each(|port| frame.set(Signal::EcnRx, *port, 400.0));
 }
 
-/// Flows of a leaf share one of its two links to the spines.
+/// Flows of a leaf share one of its two uplinks.
 fn share_a_link(fabric: &Fabric, frame: &mut Frame, leaf: usize) {
     let up = &fabric.ports.of_node(leaf)[4..];
     frame.set(Signal::Tx, up[0], 0.1 * USUAL);
     frame.set(Signal::Tx, up[1], 1.7 * USUAL);
 }
 
-/// IncidentKind and victims, and in which second they were found, in that order.
+/// Kind, victims and second of detection, in that order.
 fn told(mut found: Vec<Incident>) -> Vec<(IncidentKind, Vec<String>, i64)> {
     found.sort_by_key(|i| i.detected_ns);
     found.into_iter().map(|i| (i.kind, i.victim_jobs, i.detected_ns / S)).collect()
 }
 
 #[test]
-fn who_loses_in_another_part_is_no_victim() {
+fn jobs_of_other_domains_are_no_victims() {
     let found = watch(&parted(0), [80, 40, 0], |fabric, frame| {
         held(fabric, frame);
         (0..2).for_each(|job| loses(fabric, frame, job));
@@ -62,9 +62,9 @@ fn who_loses_in_another_part_is_no_victim() {
     assert_eq!(only(found).victim_jobs, ["left"]);
 }
 
-/// A job has hosts at both leaves, another at the second alone.
+/// One job has hosts at both leaves, another at the second alone.
 #[test]
-fn who_has_no_host_where_trouble_reaches_is_no_victim() {
+fn jobs_out_of_reach_are_no_victims() {
     let mut fabric = fabric();
     let jobs = [("wide", &[0, 1, 4, 5][..]), ("right", &[6, 7]), ("left", &[2, 3])].map(|(id, hosts)| Job {
         id: id.to_owned(),
@@ -88,11 +88,11 @@ fn who_has_no_host_where_trouble_reaches_is_no_victim() {
 }
 
 #[test]
-fn where_pause_goes_between_them_they_are_one() {
+fn pause_joins_domains() {
     let found = watch(&parted(0), [80, 40, 0], |fabric, frame| {
         held(fabric, frame);
         (0..2).for_each(|job| loses(fabric, frame, job));
-        // One leaf holds the spines, and these the other.
+        // One leaf pauses the spines, and these pause the other leaf.
         for port in fabric.switch_ports().filter(|port| fabric.peer_node(*port).is_some_and(|n| n >= 8)) {
             let node = &fabric.topology.nodes[fabric.ports.list[port].end.node];
             let towards_left = node.role == Role::Spine && fabric.peer_node(port) == Some(8);
@@ -106,7 +106,7 @@ fn where_pause_goes_between_them_they_are_one() {
 }
 
 #[test]
-fn where_somebody_moves_data_of_whom_no_job_is_known_all_is_one() {
+fn unknown_traffic_joins_domains() {
     let found = watch(&parted(1), [100, 80, 0], |fabric, frame| (0..2).for_each(|job| is_marked(fabric, frame, job)));
     assert_eq!(only(found).victim_jobs, ["left", "right"], "where its data goes nobody can tell");
 
@@ -120,7 +120,7 @@ fn where_somebody_moves_data_of_whom_no_job_is_known_all_is_one() {
 }
 
 #[test]
-fn what_is_inferred_in_two_parts_is_two_incidents() {
+fn inferred_incidents_are_per_domain() {
     let found = watch(&parted(0), [100, 80, 0], |fabric, frame| {
         is_marked(fabric, frame, 0);
         if frame.time_ns >= 104 * S {
@@ -135,7 +135,7 @@ fn what_is_inferred_in_two_parts_is_two_incidents() {
 }
 
 #[test]
-fn what_is_over_in_one_part_blinds_nobody_in_the_other() {
+fn closed_incident_affects_its_domain_only() {
     let found = watch(&parted(0), [100, 140, 0], |fabric, frame| {
         if frame.time_ns < 120 * S {
             held(fabric, frame);
@@ -152,7 +152,7 @@ fn what_is_over_in_one_part_blinds_nobody_in_the_other() {
 }
 
 #[test]
-fn who_loses_elsewhere_tells_of_no_collision() {
+fn loss_elsewhere_is_no_collision() {
     let jobs = |fabric: &Fabric| {
         let of = |(id, hosts): (&str, std::ops::Range<usize>)| Job {
             id: id.to_owned(),
@@ -176,7 +176,7 @@ fn who_loses_elsewhere_tells_of_no_collision() {
 }
 
 #[test]
-fn collisions_at_two_leaves_are_two() {
+fn two_collisions_are_two_incidents() {
     let found = watch(&parted(0), [100, 80, 0], |fabric, frame| {
         (0..2).for_each(|n| {
             share_a_link(fabric, frame, 8 + n);
@@ -189,10 +189,10 @@ fn collisions_at_two_leaves_are_two() {
 }
 
 #[test]
-fn what_is_usual_goes_on_where_nothing_is_wrong() {
+fn baseline_goes_on_in_healthy_domains() {
     let found = watch(&parted(0), [80, 200, 0], |fabric, frame| {
         held(fabric, frame);
-        // A job moves twice what it did, until it loses four tenths of that.
+        // A job doubles its throughput before it loses four tenths of that.
         let times = if frame.time_ns < 220 * S { 2.0 } else { 1.2 };
         for port in &fabric.jobs[1].ports {
             moves(frame, *port, times * USUAL);

@@ -1,4 +1,4 @@
-//! Verdicts on links: down, flapping, slower than they were, with fewer lanes.
+//! Detectors for links: down, flapping, slow, with fewer lanes.
 
 use crate::common::{RATE, fabric, host, link, only, port, rails, watch, watch_on};
 use fabriclens_correlate::Location;
@@ -14,7 +14,7 @@ fn down(fabric: &Fabric, frame: &mut Frame, ports: &[usize]) {
 }
 
 #[test]
-fn a_link_that_was_up_is_down() {
+fn link_down_is_found() {
     let found = only(watch(60, 20, 30, |fabric, frame| down(fabric, frame, &[fabric.ports.of_node(8)[4]])));
     assert_eq!((found.kind, found.root), (IncidentKind::LinkDown, link("leaf0", "spine0")));
     assert_eq!((found.start_ns, found.detected_ns), (60_000_000_000, 61_000_000_000));
@@ -22,13 +22,13 @@ fn a_link_that_was_up_is_down() {
 }
 
 #[test]
-fn a_port_that_was_never_up_is_nothing() {
+fn unused_port_is_no_incident() {
     let off = |fabric: &Fabric, frame: &mut Frame| down(fabric, frame, &[host(fabric, 2)]);
     assert_eq!(watch_on(&fabric(), Thresholds::default(), off, [60, 30, 0], |_, _| ()).len(), 0);
 }
 
 #[test]
-fn a_switch_that_dies_is_one_incident() {
+fn dead_switch_is_one_incident() {
     let found = only(watch(60, 20, 0, |fabric, frame| {
         let spine = fabric.ports.of_node(10).to_vec();
         down(fabric, frame, &spine);
@@ -43,7 +43,7 @@ fn a_switch_that_dies_is_one_incident() {
 }
 
 #[test]
-fn a_link_that_stays_down_when_its_switch_is_back_is_an_incident_of_its_own() {
+fn link_still_down_splits_off() {
     let found = watch(60, 130, 30, |fabric, frame| {
         let spine = fabric.ports.of_node(10).to_vec();
         let second = frame.time_ns / 1_000_000_000;
@@ -57,7 +57,7 @@ fn a_link_that_stays_down_when_its_switch_is_back_is_an_incident_of_its_own() {
     assert_eq!((&whole.split_from, &whole.merged_into, &part.merged_into), (&None, &None, &None));
     assert!((130..=132).contains(&(part.detected_ns / 1_000_000_000)), "{}", part.detected_ns);
     assert_eq!(part.end_ns, Some(189_000_000_000));
-    // A switch whose links come back one after the other restarts, and is one.
+    // A switch whose links come back one after the other is restarting, which is one incident.
     let slow = only(watch(60, 70, 30, |fabric, frame| {
         let spine = fabric.ports.of_node(10).to_vec();
         let back = (frame.time_ns / 1_000_000_000 - 100).max(0) as usize / 15;
@@ -67,7 +67,7 @@ fn a_link_that_stays_down_when_its_switch_is_back_is_an_incident_of_its_own() {
 }
 
 #[test]
-fn a_host_that_restarts_is_one_incident() {
+fn restarting_host_is_one_incident() {
     let found = only(watch_on(
         &rails(),
         Thresholds::default(),
@@ -81,14 +81,14 @@ fn a_host_that_restarts_is_one_incident() {
 }
 
 #[test]
-fn a_link_that_goes_down_again_and_again_flaps() {
+fn repeated_falls_are_a_flap() {
     let found = only(watch(60, 60, 0, |fabric, frame| {
         if frame.time_ns / 1_000_000_000 % 10 < 3 {
             down(fabric, frame, &[host(fabric, 4)]);
         }
     }));
     assert_eq!((found.kind, found.root), (IncidentKind::LinkFlap, link("h4", "leaf1")));
-    // Down for less than a sample: the device counts it.
+    // Down for less than a sample: only the device counts it.
     let counted = |times: f64, day: f64| {
         watch(60, 20, 0, move |fabric, frame| {
             frame.set(Signal::LinkDowns, host(fabric, 4), times);
@@ -101,8 +101,8 @@ fn a_link_that_goes_down_again_and_again_flaps() {
 }
 
 #[test]
-fn a_link_flaps_at_its_third_fall_whether_or_not_an_incident_was_open_meanwhile() {
-    // Down for 3 s each 40 s: each time its incident is over before the next.
+fn third_fall_is_a_flap() {
+    // Down for 3 s every 40 s: each time the incident is over before the next.
     let found = watch(60, 100, 0, |fabric, frame| {
         if (frame.time_ns / 1_000_000_000 - 60) % 40 < 3 {
             down(fabric, frame, &[host(fabric, 4)]);
@@ -117,7 +117,7 @@ fn a_link_flaps_at_its_third_fall_whether_or_not_an_incident_was_open_meanwhile(
 }
 
 #[test]
-fn a_rate_that_falls_is_told_without_any_cable() {
+fn fallen_rate_needs_no_cable() {
     let bare = Fabric::new(Topology::new(fabric().topology.nodes, Vec::new()), Ports::default(), Vec::new());
     let mut bare = bare;
     let at = bare.measured_port("h3", "1").unwrap();
@@ -128,7 +128,7 @@ fn a_rate_that_falls_is_told_without_any_cable() {
 }
 
 #[test]
-fn a_link_that_loses_lanes_is_told_by_name() {
+fn lost_lanes_are_named() {
     let four = |fabric: &Fabric, frame: &mut Frame| {
         if frame.time_ns / 1_000_000_000 % 30 == 0 {
             (0..fabric.ports.list.len()).for_each(|port| frame.set(Signal::Width, port, 4.0));
@@ -140,13 +140,13 @@ fn a_link_that_loses_lanes_is_told_by_name() {
     };
     let lanes = |left: f64| move |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Width, host(fabric, 3), left);
     let times = [80, 20, 0];
-    // Nobody tells the rate.
+    // The rate is unknown.
     let found = only(watch_on(&fabric(), Thresholds::default(), silent, times, lanes(1.0)));
     assert_eq!((found.kind, &found.root), (IncidentKind::DegradedLink, &link("h3", "leaf0")));
     let width = &found.evidence[0];
     assert_eq!((width.metric.as_str(), width.value, width.threshold), ("fabric_port_width", 1.0, 4.0));
     assert!(found.explanation.contains("4x became 1x"), "{}", found.explanation);
-    // The rate falls with it: one finding, which names both.
+    // The rate falls too: one finding with both values.
     let found = only(watch_on(&fabric(), Thresholds::default(), four, times, |fabric, frame| {
         lanes(2.0)(fabric, frame);
         frame.set(Signal::Rate, host(fabric, 3), RATE / 2.0);
@@ -154,7 +154,7 @@ fn a_link_that_loses_lanes_is_told_by_name() {
     let metrics: Vec<&str> = found.evidence.iter().map(|e| e.metric.as_str()).collect();
     assert_eq!(metrics, ["fabric_port_rate_bytes_per_second", "fabric_port_width"]);
     assert!(found.explanation.contains("50 % of its rate: 4x became 2x"), "{}", found.explanation);
-    // As many lanes, or more, are no trouble; a port that is down tells any number.
+    // Equal or more lanes are no incident; a port that is down reports any number.
     assert_eq!(watch_on(&fabric(), Thresholds::default(), four, times, lanes(4.0)).len(), 0);
     assert_eq!(watch_on(&fabric(), Thresholds::default(), four, times, lanes(12.0)).len(), 0);
     let off = only(watch_on(&fabric(), Thresholds::default(), silent, times, |fabric, frame| {
@@ -168,11 +168,11 @@ fn a_link_that_loses_lanes_is_told_by_name() {
 }
 
 #[test]
-fn a_link_is_down_even_if_the_newest_sample_is_still_on_its_way() {
+fn link_down_without_the_newest_sample() {
     let found = watch(60, 20, 0, |fabric, frame| {
         let at = fabric.ports.of_node(8)[4];
         down(fabric, frame, &[at]);
-        // Every other second nothing is known of it.
+        // Every other second has no sample of it.
         if frame.time_ns / 1_000_000_000 % 2 == 1 {
             for port in [at, fabric.ports.list[at].peer.unwrap()] {
                 frame.set(Signal::Up, port, f64::NAN);
@@ -183,7 +183,7 @@ fn a_link_is_down_even_if_the_newest_sample_is_still_on_its_way() {
 }
 
 #[test]
-fn how_many_that_go_down_together_are_one_is_the_users_number() {
+fn limit_of_links_down_can_be_overridden() {
     let two = |limits: Thresholds| {
         watch_on(
             &fabric(),

@@ -1,11 +1,11 @@
-//! Verdicts on hosts with several rails.
+//! Detectors for hosts with several rails.
 
 use crate::common::{USUAL, rails, watch_on};
 use fabriclens_correlate::Location;
 use fabriclens_correlate::{Fabric, IncidentKind, LinkEnd, Signal, Thresholds};
 
 #[test]
-fn one_rail_that_carries_far_less_while_the_job_loses() {
+fn slow_rail_is_a_straggler() {
     let rail = |others: f64| {
         watch_on(
             &rails(),
@@ -32,8 +32,9 @@ fn one_rail_that_carries_far_less_while_the_job_loses() {
 }
 
 #[test]
-fn rails_are_those_that_agents_name() {
-    // Each host has a third port, for storage, and one port of each rail is quiet: the rail's other port carries it.
+fn rails_come_from_agents() {
+    // Each host has a third port, for storage, and one port of each rail is quiet because the rail's other port carries
+    // its traffic.
     let mut fabric = rails();
     for h in 0..4 {
         for port in ["3", "4"] {

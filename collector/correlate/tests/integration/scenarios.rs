@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-/// 1 ms of simulated time stands for a sample each second.
+/// 1 ms of simulated time becomes 1 s.
 const STRETCH: i64 = 1000;
-/// Kinds that say what each simulated fault is.
+/// Kinds that name each simulated fault correctly.
 const RIGHT: [(&str, &[&str]); 8] = [
     ("incast", &["incast"]),
     ("slow_receiver", &["slow_receiver"]),
@@ -34,7 +34,7 @@ fn one_of_each(dir: &Path) -> BTreeMap<String, PathBuf> {
     runs
 }
 
-/// Whether a verdict names the element that is at fault, or the job that causes it.
+/// Whether a verdict names the faulty element, or the job that causes it.
 fn names_root(truth: &Value, root: &Value) -> bool {
     let element = &truth["fault"]["element"];
     let id = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -57,7 +57,7 @@ fn names_root(truth: &Value, root: &Value) -> bool {
     }
 }
 
-/// Whether those who are accused are those who cause it: the job, or nobody beside whose the element is.
+/// Whether the culprits are right: the job that causes it, or else only the job of the element.
 fn names_culprit(truth: &Value, verdict: &Value) -> bool {
     let culprit = &truth["culprit"];
     let accused: Vec<&Value> = verdict["culprit_jobs"].as_array().unwrap().iter().collect();
@@ -77,7 +77,7 @@ fn truth(run: &Path) -> Value {
 
 #[test]
 #[ignore = "needs: simulations"]
-fn each_fault_is_named_with_its_place_and_who_causes_it_and_nothing_else() {
+fn simulated_faults_are_found() {
     let dir = simulations();
     let mut wrong = Vec::new();
     for (kind, run) in one_of_each(&dir) {
@@ -117,10 +117,11 @@ fn each_fault_is_named_with_its_place_and_who_causes_it_and_nothing_else() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// A tenth of the samples of each node never comes: what is missing is no loss, and what was last is not said twice.
+/// A tenth of the samples of each node is lost: a missing sample is no loss of traffic, and the last one does not count
+/// twice.
 #[test]
 #[ignore = "needs: simulations"]
-fn samples_that_are_lost_are_no_trouble() {
+fn lost_samples_are_no_incident() {
     let dir = simulations();
     let mut wrong = Vec::new();
     for run in std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).filter(|d| d.join("truth.json").is_file()) {

@@ -1,35 +1,31 @@
-//! Signals are answered by series as agents send them.
+//! Signals find the series that agents send.
 
 use fabriclens_correlate::{ALL, Fabric, Frame, Link, LinkEnd, Node, Ports, Role, Signal, Topology, frames};
 use fabriclens_model::{Labels, Memory, Series};
 use fabriclens_promql::Engine;
 use std::path::Path;
 
-/// Metrics of switches, which no agent sends.
+/// Metrics of switches, which agents do not send.
 const OF_SWITCHES: [&str; 2] = ["fabric_port_queue_bytes", "fabric_port_queue_max_bytes"];
 /// Seconds between samples, and the last of them: just over a day.
 const STEP: i64 = 10;
 const LAST: i64 = 90_000;
 
-fn metrics(query: &str) -> impl Iterator<Item = &str> {
-    query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| word.starts_with("fabric_"))
-}
-
 #[test]
-fn every_metric_that_is_asked_for_is_one_that_agents_have() {
+fn agents_export_every_metric() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md")).unwrap();
     let known = |metric: &str| page.lines().any(|l| l.strip_prefix("### ").is_some_and(|l| l == format!("`{metric}`")));
     for row in &ALL {
-        for metric in metrics(row.query).filter(|m| !OF_SWITCHES.contains(m)) {
+        for metric in row.expression.metrics().filter(|m| !OF_SWITCHES.contains(m)) {
             assert!(known(metric), "{:?} asks for {metric}", row.signal);
         }
     }
 }
 
-/// Labels, and a value by second.
+/// Labels, and the value at a second.
 type Told = (&'static [(&'static str, &'static str)], fn(i64) -> f64);
 
-/// What is told last of one host with one port that has these series.
+/// The last frame of one host with one port that has these series.
 fn last(series: &[Told]) -> Frame {
     let times: Vec<i64> = (0..=LAST / STEP).map(|i| i * STEP * 1000).collect();
     let one = |(labels, value): &Told| Series {
@@ -56,7 +52,7 @@ macro_rules! port {
 }
 
 #[test]
-fn what_grew_over_minutes_and_days_is_told_as_it_grew() {
+fn growth_over_minutes_and_days() {
     let frame = last(&[
         // Once at noon, twice just now.
         (port!("fabric_link_downs_total"), |t| {
@@ -69,7 +65,7 @@ fn what_grew_over_minutes_and_days_is_told_as_it_grew() {
             }
         }),
         (port!("fabric_link_symbol_errors_total"), |t| (t / 1000) as f64),
-        // The same bad frames, as another counter has them.
+        // The same bad frames in another counter.
         (port!("fabric_link_crc_errors_total", "direction" = "receive"), |t| (t / 1000) as f64),
         (port!("fabric_fec_corrected_bits_total"), |t| if t > 80_000 { t as f64 * 50.0 } else { t as f64 }),
     ]);
@@ -82,7 +78,7 @@ fn what_grew_over_minutes_and_days_is_told_as_it_grew() {
 }
 
 #[test]
-fn what_is_told_of_the_device_is_its_ports_and_of_lanes_the_weakest() {
+fn device_and_lane_series_reach_ports() {
     let frame = last(&[
         (port!("fabric_port_up"), |_| 1.0),
         (&[("__name__", "fabric_pcie_rate_bytes_per_second"), ("device", "mlx5_0")], |_| 8e9),
@@ -99,15 +95,22 @@ fn what_is_told_of_the_device_is_its_ports_and_of_lanes_the_weakest() {
 }
 
 #[test]
-fn events_of_a_nic_are_told_by_what_they_mean() {
+fn storm_events_are_classified() {
     let frame = last(&[
         (port!("fabric_pause_storm_events_total", "direction" = "transmit", "reason" = "error"), |t| t as f64),
         (port!("fabric_pause_storm_events_total", "direction" = "transmit", "reason" = "warning"), |_| 3.0),
-        // The other end's storm, and the end of one, are none of ours.
+        // A storm of the other end, or the end of a storm, does not count.
         (port!("fabric_pause_storm_events_total", "direction" = "receive", "reason" = "continuous"), |t| t as f64),
         (port!("fabric_port_xmit_wait_bytes_total"), |t| t as f64 * 1e9),
         (port!("fabric_port_rate_bytes_per_second"), |_| 1e10),
     ]);
     assert_eq!((frame.get(Signal::StormErrors, 0), frame.get(Signal::StormWarnings, 0)), (Some(1.0), Some(0.0)));
     assert!((frame.get(Signal::XmitWait, 0).unwrap() - 0.1).abs() < 1e-6);
+}
+
+#[test]
+fn promql_is_pinned() {
+    let all: String = ALL.iter().map(|row| format!("{:?}\n    {}\n", row.signal, row.promql("$w"))).collect();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/signals.promql");
+    fabriclens_testing::golden(golden, &all);
 }

@@ -1,4 +1,4 @@
-//! What is answered as samples arrive is what PromQL answers from a store.
+//! The streaming evaluator gives the same values as PromQL over a store.
 
 use fabriclens_correlate::{
     ALL, Fabric, Frame, IncidentTracker, Ports, Signal, SignalSpec, StreamingEval, Thresholds, Topology, frames,
@@ -8,7 +8,7 @@ use fabriclens_promql::Engine;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// A number in [0, 1), the same each time.
+/// A reproducible number in [0, 1).
 fn noise(n: u64) -> f64 {
     let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x ^= x >> 31;
@@ -16,7 +16,7 @@ fn noise(n: u64) -> f64 {
     (x >> 40) as f64 / (1 << 24) as f64
 }
 
-/// Lists of series as agents send them: of each host's ports, in two sections.
+/// Label lists as agents send them: of each host's ports, in two sections.
 fn lists() -> Vec<Vec<Labels>> {
     let mut lists = Vec::new();
     for host in ["a", "b"] {
@@ -44,7 +44,7 @@ fn lists() -> Vec<Vec<Labels>> {
 }
 
 #[test]
-fn samples_as_they_arrive_say_what_promql_says() {
+fn streaming_equals_promql() {
     let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
     let empty = || Fabric::new(Topology::default(), Ports::default(), Vec::new());
     let (mut watch, (mut standing, rest)) =
@@ -54,7 +54,7 @@ fn samples_as_they_arrive_say_what_promql_says() {
     let ticks: Vec<i64> = (1..40).map(|tick| tick * 1000).collect();
     for time in &ticks {
         watch.push(Frame::new(time * 1_000_000));
-        // Now and then an agent misses a tick; the second section comes before the first.
+        // Agents miss a tick now and then; the second section arrives before the first.
         if noise(*time as u64 * 31) < 0.1 {
             continue;
         }
@@ -66,7 +66,7 @@ fn samples_as_they_arrive_say_what_promql_says() {
                 if labels.metric().ends_with("_total") {
                     *total += (noise(seed * 97 + column as u64) * 1e9).floor();
                 }
-                // What is absent from a row is no sample of anything.
+                // An absent value is no sample.
                 let here = labels.metric() != "fabric_port_discards_total" || noise(seed * 89) >= 0.2;
                 values.push(if here { *total } else { absent() });
                 if here {
@@ -86,7 +86,7 @@ fn samples_as_they_arrive_say_what_promql_says() {
     assert_eq!(ports, 2);
     let mut other = IncidentTracker::new(watch.fabric().clone(), Thresholds::default());
     asked.into_iter().for_each(|frame| other.push(frame));
-    // PromQL repeats what was before where one column is absent and the others are there.
+    // PromQL repeats the value before if one column is absent and the others are not.
     let compared = |row: &&SignalSpec| row.signal != Signal::Discards && !rest.iter().any(|r| r.signal == row.signal);
     let (mut same, mut of_priorities) = (0, 0);
     for time_ns in ticks.iter().map(|time| time * 1_000_000) {
@@ -116,7 +116,7 @@ fn samples_as_they_arrive_say_what_promql_says() {
 }
 
 #[test]
-fn series_that_are_gone_are_forgotten_and_nothing_else_changes() {
+fn silent_series_are_evicted() {
     let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
     let new = || {
         let watch =
@@ -160,7 +160,7 @@ fn series_that_are_gone_are_forgotten_and_nothing_else_changes() {
 }
 
 #[test]
-fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
+fn reset_is_a_gap() {
     let list: Arc<[Labels]> = Arc::new([Labels::new([
         ("__name__", "fabric_port_io_bytes_total"),
         ("host", "a"),
@@ -189,7 +189,7 @@ fn a_counter_that_falls_is_a_gap_and_rows_of_several_ticks_fill_their_frames() {
 }
 
 #[test]
-fn a_switch_port_is_followed_once_its_cable_is_known() {
+fn switch_port_is_read_once_cabled() {
     use fabriclens_correlate::Signal;
     use fabriclens_correlate::topology::{Link, LinkEnd, Node, Role};
     let fabric = |cabled: bool| {
@@ -220,14 +220,14 @@ fn a_switch_port_is_followed_once_its_cable_is_known() {
 }
 
 #[test]
-fn only_what_is_slow_is_asked_of_the_store() {
+fn only_slow_signals_are_queried() {
     let (_, rest) = StreamingEval::new(1000);
     let quick: Vec<String> = rest.iter().filter(|row| !row.slow).map(|row| format!("{:?}", row.signal)).collect();
     assert_eq!(quick, [""; 0], "these cannot be answered as samples arrive");
 }
 
 #[test]
-fn a_counter_that_is_reset_amid_an_incident_neither_ends_nor_repeats_it() {
+fn reset_does_not_end_an_incident() {
     use fabriclens_correlate::IncidentKind;
     let list: Arc<[Labels]> = ["fabric_port_io_bytes_total", "fabric_pfc_pause_seconds_total"]
         .into_iter()
@@ -243,7 +243,7 @@ fn a_counter_that_is_reset_amid_an_incident_neither_ends_nor_repeats_it() {
     let (mut moved, mut paused, mut told) = (9e15, 4e6, Vec::new());
     for second in 1..=130 {
         (moved, paused) = (moved + 1e9, paused + if second > 80 { 0.5 } else { 0.0 });
-        // The driver is loaded anew, twice.
+        // The driver is reloaded twice.
         if second == 95 || second == 110 {
             (moved, paused) = (1e6, 0.1);
         }

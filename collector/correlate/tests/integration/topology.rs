@@ -1,4 +1,4 @@
-//! Topologies: each format is read, names become those of agents, and sources that do not agree are told.
+//! Topology files in every format, names that follow the agents, and contradictions between sources.
 
 use fabriclens_correlate::topology::{
     HostNames, PortInfo, Provenance, Role, Topology, TopologyError, TopologySource, from_agents, merge, parse,
@@ -6,7 +6,7 @@ use fabriclens_correlate::topology::{
 use fabriclens_model::Labels;
 use std::collections::BTreeMap;
 
-/// Links as `a:port - b:port`, sorted; the side whose name comes first stands first.
+/// Links as `a:port - b:port`, sorted; the end whose name sorts first stands first.
 fn links(topology: &Topology) -> Vec<String> {
     let mut all: Vec<String> = topology
         .links
@@ -33,7 +33,7 @@ fn ports(rows: &[&[(&str, &str)]]) -> Vec<PortInfo> {
     rows.iter().map(|row| PortInfo::of(&Labels::new(row.iter().copied())).unwrap()).collect()
 }
 
-/// All that agents and files say.
+/// All cables from agents and files.
 fn all(ports: &[PortInfo], files: &[TopologySource]) -> Topology {
     let mut described = from_agents(ports);
     described.extend(files.iter().cloned());
@@ -76,7 +76,7 @@ const IBLINKINFO_LINES: &str = "0x0000000000000011 \"              h1 mlx5_0\"  
 0x00000000000000a1 \"                  leaf1\"    100    4[  ] ==( torn\n";
 
 #[test]
-fn every_form_of_a_subnets_dump_tells_the_same_fabric() {
+fn infiniband_dumps_agree() {
     for (name, text) in [("disc", IBNETDISCOVER), ("ports", IBPORTS), ("info", IBLINKINFO), ("lines", IBLINKINFO_LINES)]
     {
         let described = read(name, text);
@@ -94,7 +94,7 @@ fn every_form_of_a_subnets_dump_tells_the_same_fabric() {
 }
 
 #[test]
-fn our_own_file_names_rails_and_what_the_api_answers_is_read_back() {
+fn json_round_trips() {
     let text = r#"{"hosts":[{"id":"h1","name":"first"},{"node":2}],"switches":[{"name":"leaf1"}],"links":[
         {"a":"h1","a_port":"mlx5_0/1","b":"leaf1","b_port":1,"rate_gbps":200,"rail":0},
         {"a":2,"a_port":"mlx5_0/1","b":"leaf1","b_port":2},
@@ -125,7 +125,7 @@ const TREE: [&str; 5] = [
 ];
 
 #[test]
-fn schedulers_tell_leaves_and_no_ports() {
+fn schedulers_name_leaves_without_ports() {
     for (name, text, odd) in [
         ("conf", CONF, "conf, line 6: neither SwitchName=… nor BlockName=…"),
         ("yaml", YAML, ""),
@@ -141,7 +141,7 @@ fn schedulers_tell_leaves_and_no_ports() {
         let role = |n: &str| topology.nodes[topology.node(n).unwrap()].role;
         assert_eq!(["n1", "leaf1", "pod-1"].map(role), [Role::Host, Role::Leaf, Role::Spine], "{name}");
     }
-    // What scontrol prints lists all hosts below a switch at that switch.
+    // scontrol lists all hosts below a switch at that switch.
     let shown = "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-2] Switches=leaf1\n";
     assert_eq!(
         links(&alone(read("scontrol", shown))),
@@ -158,17 +158,17 @@ fn schedulers_tell_leaves_and_no_ports() {
 }
 
 #[test]
-fn a_host_that_a_scheduler_names_twice_has_one_cable() {
+fn repeated_host_has_one_cable() {
     let topology = alone(read("topology.conf", "SwitchName=leaf1 Nodes=n1,n[1-2],n2\n"));
     assert_eq!(links(&topology), ["leaf1:?n1 - n1:?leaf1", "leaf1:?n2 - n2:?leaf1"]);
 }
 
 #[test]
-fn what_is_no_topology_is_refused_with_a_remedy() {
+fn invalid_files_are_rejected() {
     let why = |text: &str| parse("t.txt", text).unwrap_err().to_string();
     let unknown = why("\n# x\nhello\n");
     assert!(
-        unknown.starts_with("t.txt, line 3: no topology in a format that is known; give one of: JSON of hosts"),
+        unknown.starts_with("t.txt, line 3: unknown topology format; supported formats: JSON of hosts"),
         "{unknown}"
     );
     assert!(unknown.ends_with("Slurm topology.conf, Slurm topology.yaml"), "{unknown}");
@@ -176,13 +176,13 @@ fn what_is_no_topology_is_refused_with_a_remedy() {
     let torn = why("{\"hosts\":[],\n\"links\":[{\"a\":1]}");
     assert!(torn.starts_with("t.txt, line 2: ") && torn.contains("(JSON of hosts, switches and links)"), "{torn}");
     let empty = why("Ca\t1 \"H-b8e92403009ca838\"\t\t# \"n01-c1 HCA-1\"\n");
-    assert!(empty.starts_with("t.txt: no cable in it (ibnetdiscover); was the fabric down"), "{empty}");
+    assert!(empty.starts_with("t.txt: the file has no cables (ibnetdiscover); was the fabric down"), "{empty}");
     let first = why("SwitchName=s Nodes=n[1\n");
     assert!(first.contains("t.txt, line 1: ") && first.contains("host list"), "{first}");
 }
 
 #[test]
-fn hosts_and_ports_get_the_names_of_agents() {
+fn names_follow_agents() {
     let ports = ports(&[
         &[
             ("host", "h1.example.com"),
@@ -203,7 +203,7 @@ fn hosts_and_ports_get_the_names_of_agents() {
         &[("host", "h2"), ("device", "mlx5_1"), ("port", "1"), ("netdev", "ens2np0"), ("rail", "1")],
         &[("host", "h2"), ("device", "eno1")],
     ]);
-    // By GUID, whatever they are called; the factory's text says nothing.
+    // By GUID, whatever their names are; the factory default says nothing.
     let text =
         IBNETDISCOVER.replace("h1 mlx5_0", "MT4129 ConnectX7   Mellanox Technologies").replace("h2 mlx5_0", "h9 HCA-7");
     let topology = all(&ports, &[read("disc", &text)]);
@@ -221,7 +221,7 @@ fn hosts_and_ports_get_the_names_of_agents() {
     assert_eq!(file("h2", "mlx5_1"), "h2:mlx5_1/1 - s:7");
     assert_eq!(file("h2", "eno1"), "h2:eno1 - s:7");
     assert_eq!(file("h2", "1"), "h2:1 - s:7", "which of two it is, nobody knows");
-    // A host that no agent runs on keeps its name; one whose ports nobody names is wired by each of its HCAs.
+    // A host without an agent keeps its name; one whose ports are not named is cabled by each of its HCAs.
     let conf = read("conf", "SwitchName=leaf1 Nodes=h[1-3]\n");
     let expected = [
         "h1.example.com:mlx5_0/1 - leaf1:?h1.example.com mlx5_0/1",
@@ -253,9 +253,9 @@ const FILE: &str = r#"{"hosts":[{"id":"h1"},{"id":"h2"}],"switches":[{"id":"leaf
     {"a":"leaf1","a_port":"3","b":"spine1","b_port":"1","rate_gbps":400}]}"#;
 
 #[test]
-fn sources_that_agree_make_one_fabric_and_fill_each_other_up() {
+fn agreeing_sources_complete_each_other() {
     let file = read("f.json", FILE);
-    // Switches tell their names with a domain, and their ports by other words; or no port at all.
+    // Switches name themselves with a domain, and their ports differently or not at all.
     let ports = heard(&[lldp("h1", "leaf1.example.com", "Ethernet1/1"), lldp("h2", "Leaf1", "")]);
     let topology = all(&ports, std::slice::from_ref(&file));
     assert_eq!(topology.contradictions, []);
@@ -263,18 +263,18 @@ fn sources_that_agree_make_one_fabric_and_fill_each_other_up() {
     let h1 = &topology.links[0];
     assert_eq!((h1.known, h1.rate, h1.ends[1].port.as_str()), (Provenance::Lldp, Some(25e9), "1"));
     assert_eq!(topology.links[1].ends[1].port, "2", "what nobody heard, the file says");
-    // A scheduler's tree over the same fabric adds nothing, and its made-up switches go.
+    // A scheduler's tree over the same fabric adds nothing, and its made-up switches are dropped.
     let conf = read("topology.conf", "SwitchName=s1 Nodes=h[1-2]\nSwitchName=top Switches=s1\n");
     let with = all(&ports, &[file.clone(), conf.clone()]);
     assert_eq!(with, topology);
-    // Where nobody wires a host, it is all that is known.
+    // For a host that no other source cables it is the only source.
     let more = read("topology.conf", "SwitchName=s1 Nodes=h[1-3]\nSwitchName=top Switches=s1\n");
     let with = all(&ports, &[file, more]);
     assert_eq!(links(&with)[2..], ["h3:?s1 - s1:?h3", "leaf1:3 - spine1:1", "s1:?top - top:?s1"]);
 }
 
 #[test]
-fn a_cable_that_moved_is_believed_where_it_is_and_told() {
+fn moved_cable_is_a_contradiction() {
     let file = read("f.json", FILE);
     // The cable of h2 went to another leaf; that of h1 to the port of h2.
     let ports = heard(&[lldp("h1", "leaf1", "swp2"), lldp("h2", "leaf2", "swp9")]);
@@ -284,28 +284,28 @@ fn a_cable_that_moved_is_believed_where_it_is_and_told() {
     assert_eq!(
         told,
         [
-            "h1 port mlx5_0/1 is wired to leaf1 port swp2 (agents (LLDP)), not to leaf1 port 1 (f.json); check the cable, or \
-             correct the latter",
-            "h2 port mlx5_0/1 is wired to leaf2 port swp9 (agents (LLDP)), not to leaf1 port 2 (f.json); check the cable, or \
-             correct the latter",
-            "leaf1 port 2 is wired to h1 port mlx5_0/1 (agents (LLDP)), not to h2 port mlx5_0/1 (f.json); check the cable, or \
-             correct the latter",
+            "h1 port mlx5_0/1 is cabled to leaf1 port swp2 (agents (LLDP)), not to leaf1 port 1 (f.json); check the cable, or \
+             correct the second source",
+            "h2 port mlx5_0/1 is cabled to leaf2 port swp9 (agents (LLDP)), not to leaf1 port 2 (f.json); check the cable, or \
+             correct the second source",
+            "leaf1 port 2 is cabled to h1 port mlx5_0/1 (agents (LLDP)), not to h2 port mlx5_0/1 (f.json); check the cable, or \
+             correct the second source",
         ]
     );
-    // A scheduler that places a host under another leaf than it is on, by names that are real.
+    // A scheduler that places a host below the wrong leaf, by its real name.
     let conf = read("topology.conf", "SwitchName=leaf1 Nodes=h2\n");
     let topology = all(&ports, &[conf]);
     assert_eq!(topology.contradictions.len(), 1);
     assert_eq!(topology.contradictions[0].rejected.source, "topology.conf");
     assert_eq!(links(&topology).len(), 2);
-    // One file that says both of one port: the first.
+    // One file with two claims about one port: the first wins.
     let twice = FILE.replace("\"b_port\":\"2\"", "\"b_port\":\"1\"");
     let topology = alone(read("f.json", &twice));
     assert_eq!((topology.links.len(), topology.contradictions.len()), (2, 1));
 }
 
 #[test]
-fn rails_of_few_hosts_are_a_guess_and_marked() {
+fn cables_are_inferred_from_small_rails() {
     let row = |host: &'static str, rail: &'static str| {
         vec![("host", host), ("device", "mlx5_0"), ("port", "1"), ("rail", rail)]
     };
@@ -317,15 +317,15 @@ fn rails_of_few_hosts_are_a_guess_and_marked() {
     let ordered = all(&heard(&[by_order("h1"), by_order("h2")]), &[]);
     assert!(links(&ordered).is_empty(), "an order of adapters tells of no cable");
     assert_eq!(topology.nodes.len(), 4, "a host without a cable is a host: {:?}", topology.nodes);
-    // Whoever says something is believed.
+    // A single source is believed.
     let topology = all(&ports, &[read("f.json", FILE)]);
     assert_eq!(links(&topology), PAIR);
     assert_eq!(topology.contradictions, []);
 }
 
 #[test]
-fn what_two_are_called_is_the_name_of_neither() {
-    // Switches as the factory left them.
+fn ambiguous_names_resolve_to_none() {
+    // Switches with factory defaults.
     let text = IBPORTS.replace("'leaf1'", "'Quantum'").replace("'spine1'", "'Quantum'");
     let expected = [
         "Quantum 0x00000000000000a1:1 - h1:mlx5_0/1",
@@ -342,7 +342,7 @@ fn what_two_are_called_is_the_name_of_neither() {
 }
 
 #[test]
-fn a_switch_on_which_an_agent_runs_is_a_switch() {
+fn switch_with_agent_stays_a_switch() {
     let mut rows = vec![lldp("h1", "leaf1", "swp1"), lldp("h2", "leaf1", "swp2")];
     rows.push(vec![("host", "leaf1"), ("device", "swp1")]);
     let topology = all(&heard(&rows), &[read("f.json", FILE)]);
@@ -351,7 +351,7 @@ fn a_switch_on_which_an_agent_runs_is_a_switch() {
 }
 
 #[test]
-fn a_large_fabric_is_merged_in_a_time_that_grows_with_it() {
+fn merge_time_grows_linearly() {
     let hosts = 2_000;
     let rows: Vec<PortInfo> = (0..hosts * 8)
         .map(|n| {
@@ -375,7 +375,7 @@ fn a_large_fabric_is_merged_in_a_time_that_grows_with_it() {
 
 #[test]
 #[ignore = "needs: recordings"]
-fn recorded_fabrics_are_read() {
+fn recorded_topologies_parse() {
     let dir = fabriclens_testing::recordings();
     let topology = |file: &str| {
         let described = read(file, &std::fs::read_to_string(dir.join(file)).unwrap());

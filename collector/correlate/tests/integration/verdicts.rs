@@ -1,4 +1,4 @@
-//! Verdicts on a fabric whose traffic is known.
+//! Detectors on a small fabric whose traffic the test decides.
 
 use crate::common::{RATE, USUAL, egress, fabric, host, link, moves, only, watch, watch_on};
 use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal, Thresholds};
@@ -9,11 +9,11 @@ fn port(node: &str) -> Location {
 }
 
 #[test]
-fn a_healthy_fabric_yields_nothing() {
+fn healthy_fabric_has_no_incidents() {
     assert_eq!(watch(300, 0, 0, |_, _| ()).len(), 0);
 }
 
-/// A NIC holds its switch half of the time: what it gets falls to a half, and so does all of its job.
+/// A NIC pauses its switch half of the time: its traffic halves, and so does that of its job.
 fn held(frame: &mut Frame, fabric: &Fabric, h: usize, share: f64, frames: f64, buffer: Option<f64>) {
     let (nic, switch) = (host(fabric, h), egress(fabric, h));
     frame.set(Signal::PauseTx, nic, share);
@@ -28,7 +28,7 @@ fn held(frame: &mut Frame, fabric: &Fabric, h: usize, share: f64, frames: f64, b
 }
 
 #[test]
-fn a_nic_that_pauses_with_a_full_buffer_does_not_drain() {
+fn full_buffer_is_a_slow_receiver() {
     let found = only(watch(80, 40, 30, |fabric, frame| held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5))));
     assert_eq!((found.kind, found.root.clone()), (IncidentKind::SlowReceiver, port("h3")));
     assert_eq!((found.victim_jobs, found.severity), (vec!["odd".to_owned()], Severity::Critical));
@@ -40,7 +40,7 @@ fn a_nic_that_pauses_with_a_full_buffer_does_not_drain() {
 }
 
 #[test]
-fn a_job_that_was_low_before_is_no_victim_unless_it_loses_more() {
+fn low_job_is_no_victim_unless_it_loses_more() {
     let then = |before: f64, after: f64| {
         let found = only(watch(80, 80, 0, |fabric, frame| {
             let late = frame.time_ns >= 100_000_000_000;
@@ -62,7 +62,7 @@ fn a_job_that_was_low_before_is_no_victim_unless_it_loses_more() {
 }
 
 #[test]
-fn a_nic_that_pauses_with_an_empty_buffer_is_a_storm() {
+fn empty_buffer_is_a_storm() {
     // 335.5 us each: the longest pause that a frame can ask for at 100 Gb/s.
     let frames = 0.5 / 335.5e-6;
     let with = only(watch(80, 40, 0, |fabric, frame| held(frame, fabric, 3, 0.5, frames, Some(0.0))));
@@ -73,14 +73,14 @@ fn a_nic_that_pauses_with_an_empty_buffer_is_a_storm() {
 }
 
 #[test]
-fn a_full_buffer_is_no_storm_however_long_its_pauses_are() {
+fn full_buffer_is_never_a_storm() {
     let found = only(watch(80, 40, 0, |fabric, frame| held(frame, fabric, 3, 0.5, 0.5 / 335.5e-6, Some(3e5))));
     assert_eq!(found.kind, IncidentKind::SlowReceiver);
 }
 
 #[test]
-fn what_was_trouble_does_not_become_usual() {
-    // Long enough to fill what is remembered; then calm for hardly longer than an incident takes to be over.
+fn incident_does_not_join_the_baseline() {
+    // Long enough to fill the history; then calm for little longer than an incident takes to end.
     let gap = 200_000_000_000..224_000_000_000;
     let found = watch(80, 160, 30, |fabric, frame| {
         if !gap.contains(&frame.time_ns) {
@@ -92,7 +92,7 @@ fn what_was_trouble_does_not_become_usual() {
 }
 
 #[test]
-fn a_link_that_says_that_it_is_slow_and_one_that_does_not() {
+fn slow_links_with_and_without_reported_rate() {
     let uplink = |fabric: &Fabric| fabric.ports.of_node(8)[4];
     let says = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::Rate, uplink(fabric), RATE / 4.0)));
     let link = link("leaf0", "spine0");
@@ -106,7 +106,7 @@ fn a_link_that_says_that_it_is_slow_and_one_that_does_not() {
 }
 
 #[test]
-fn what_waits_for_a_fast_link_must_be_more() {
+fn fast_links_need_longer_queues() {
     let uplink = |fabric: &Fabric| fabric.ports.of_node(8)[4];
     let waits = |queue: f64| {
         let fast = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Rate, uplink(fabric), 4.0 * RATE);
@@ -120,7 +120,7 @@ fn what_waits_for_a_fast_link_must_be_more() {
 }
 
 #[test]
-fn a_full_link_is_not_slow() {
+fn full_link_is_not_degraded() {
     let found = watch(80, 40, 0, |fabric, frame| {
         let uplink = fabric.ports.of_node(8)[4];
         frame.set(Signal::Tx, uplink, 0.98 * RATE);
@@ -131,14 +131,14 @@ fn a_full_link_is_not_slow() {
 }
 
 #[test]
-fn errors_of_the_wire_name_the_link() {
+fn wire_errors_name_the_link() {
     let found = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0)));
     let link = link("leaf0", "spine0");
     assert_eq!((found.kind, found.root, found.victim_jobs.len()), (IncidentKind::LossyLink, link, 0));
     assert_eq!(found.severity, Severity::Warning, "nobody suffers");
 }
 
-/// Hosts of job `odd` send to h5 more than it can take; the switch pauses them.
+/// Hosts of job `odd` send more to h5 than it can take; the switch pauses them.
 fn incast(fabric: &Fabric, frame: &mut Frame, marks: f64) {
     let full = egress(fabric, 5);
     frame.set(Signal::Tx, full, 0.99 * RATE);
@@ -154,7 +154,7 @@ fn incast(fabric: &Fabric, frame: &mut Frame, marks: f64) {
         frame.set(Signal::Tx, host(fabric, h), USUAL / 3.0);
         frame.set(Signal::CnpRx, host(fabric, h), marks / 100.0);
     }
-    // What leaf0 sends to leaf1 waits for leaf1.
+    // Traffic from leaf0 to leaf1 waits for leaf1.
     for port in [fabric.ports.of_node(8)[4], fabric.ports.of_node(10)[1]] {
         frame.set(Signal::PauseRx, port, 0.2);
         frame.set(Signal::PauseTx, fabric.ports.list[port].peer.unwrap(), 0.2);
@@ -162,7 +162,7 @@ fn incast(fabric: &Fabric, frame: &mut Frame, marks: f64) {
 }
 
 #[test]
-fn many_that_send_to_one_are_an_incast_of_their_job() {
+fn many_to_one_is_an_incast() {
     let found = only(watch(80, 40, 0, |fabric, frame| incast(fabric, frame, 2e6)));
     assert_eq!((found.kind, found.root), (IncidentKind::Incast, port("h5")));
     assert_eq!(found.culprit_jobs, ["odd"]);
@@ -174,7 +174,7 @@ fn many_that_send_to_one_are_an_incast_of_their_job() {
 }
 
 #[test]
-fn pause_without_marks_is_a_switch_that_does_not_mark() {
+fn pause_without_marks_names_the_switch() {
     let found = only(watch(80, 40, 0, |fabric, frame| {
         incast(fabric, frame, 0.0);
         fabric.ports.of_node(9).iter().for_each(|port| frame.set(Signal::Marks, *port, 0.0));
@@ -183,7 +183,7 @@ fn pause_without_marks_is_a_switch_that_does_not_mark() {
 }
 
 #[test]
-fn a_receiver_that_tells_nobody_is_found() {
+fn silent_receiver_is_found() {
     let found = only(watch(80, 40, 0, |fabric, frame| {
         frame.set(Signal::EcnRx, host(fabric, 2), 5_000.0);
         frame.set(Signal::CnpTx, host(fabric, 2), 0.0);
@@ -192,7 +192,7 @@ fn a_receiver_that_tells_nobody_is_found() {
 }
 
 #[test]
-fn senders_that_do_not_slow_down_are_found_by_the_users_numbers() {
+fn deaf_senders_depend_on_thresholds() {
     let deaf = |limits: Thresholds| {
         let calm = |_: &Fabric, _: &mut Frame| ();
         watch_on(&fabric(), limits, calm, [80, 60, 0], |fabric, frame| {
@@ -206,7 +206,7 @@ fn senders_that_do_not_slow_down_are_found_by_the_users_numbers() {
     assert_eq!(found.kind, IncidentKind::EcnMisconfigured);
     let told: Vec<&str> = found.evidence.iter().map(|e| e.metric.as_str()).collect();
     assert_eq!(told, ["fabric_cnp_packets_total", "fabric_port_io_bytes_total"]);
-    // What it sends is as much as before, and more than the least that counts.
+    // It sends as much as before, and more than the least that counts.
     assert!(found.evidence.iter().all(|e| e.value >= e.threshold), "{:?}", found.evidence);
     for (name, value) in [
         ("ecn_reaction.same", 1.5),
@@ -223,7 +223,7 @@ fn senders_that_do_not_slow_down_are_found_by_the_users_numbers() {
 }
 
 #[test]
-fn without_any_job_the_place_is_named_all_the_same_and_nobody_accused() {
+fn without_jobs_there_are_no_culprits() {
     let mut nobody = fabric();
     nobody.jobs.clear();
     let nobody = Fabric::new(nobody.topology, nobody.ports, Vec::new());
@@ -246,7 +246,7 @@ fn without_any_job_the_place_is_named_all_the_same_and_nobody_accused() {
 }
 
 #[test]
-fn two_jobs_on_one_uplink_beside_an_idle_one_collide() {
+fn shared_uplink_is_an_ecmp_collision() {
     let found = only(watch(80, 60, 0, |fabric, frame| {
         let leaf = fabric.ports.of_node(8);
         frame.set(Signal::Tx, leaf[4], 1.7 * USUAL);
@@ -261,7 +261,7 @@ fn two_jobs_on_one_uplink_beside_an_idle_one_collide() {
 }
 
 #[test]
-fn a_job_that_takes_far_more_while_others_lose_is_noisy() {
+fn loud_job_is_a_noisy_neighbor() {
     let found = only(watch(80, 60, 0, |fabric, frame| {
         for (job, times) in [(0, 2.2), (1, 0.6)] {
             for port in &fabric.jobs[job].ports {
@@ -275,7 +275,7 @@ fn a_job_that_takes_far_more_while_others_lose_is_noisy() {
 }
 
 #[test]
-fn a_nic_that_does_not_count_its_pause_is_told_by_its_switch() {
+fn uncounted_pause_shows_at_the_switch() {
     let found = only(watch(80, 40, 0, |fabric, frame| {
         held(frame, fabric, 3, 0.5, 0.0, Some(3e5));
         frame.set(Signal::PauseTx, host(fabric, 3), 0.0);
@@ -285,14 +285,14 @@ fn a_nic_that_does_not_count_its_pause_is_told_by_its_switch() {
 }
 
 #[test]
-fn an_agent_that_is_wrong_accuses_nobody() {
-    // Its NIC pauses all the time, says one agent. Its switch felt nothing of it, and sends on.
+fn wrong_agent_causes_no_incident() {
+    // The agent reports that its NIC pauses all the time. Its switch received no pause and sends on.
     let says = |frame: &mut Frame, nic| {
         frame.set(Signal::PauseTx, nic, 0.99);
         frame.set(Signal::PauseFrames, nic, 500.0);
     };
     assert_eq!(watch(80, 40, 30, |fabric, frame| says(frame, host(fabric, 3))).len(), 0);
-    // Without a word of its switch it is believed, and where another port is its switch's: a cable was moved.
+    // Without its switch it is believed, and also if its switch has another port: the cable was moved.
     let believed = |calm: fn(&mut Frame, usize)| {
         let calm = move |fabric: &Fabric, frame: &mut Frame| calm(frame, egress(fabric, 3));
         let found =
@@ -301,7 +301,7 @@ fn an_agent_that_is_wrong_accuses_nobody() {
     };
     believed(|frame, switch| frame.set(Signal::PauseRx, switch, f64::NAN));
     believed(|frame, switch| frame.set(Signal::Tx, switch, USUAL / 2.0));
-    // Nor does what that other port feels count.
+    // Nor does the pause of that other port count.
     let moved = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Tx, egress(fabric, 3), USUAL / 2.0);
     let found = watch_on(&fabric(), Thresholds::default(), moved, [80, 40, 0], |fabric, frame| {
         frame.set(Signal::PauseRx, egress(fabric, 3), 0.9);
@@ -310,7 +310,7 @@ fn an_agent_that_is_wrong_accuses_nobody() {
 }
 
 #[test]
-fn a_host_that_stands_still_alone_makes_its_job_no_victim() {
+fn stalled_host_makes_no_victim() {
     let beside = |paused: f64| {
         let found = only(watch(80, 40, 30, |fabric, frame| {
             held(frame, fabric, 3, 0.5, 12_000.0, Some(3e5));
@@ -324,7 +324,7 @@ fn a_host_that_stands_still_alone_makes_its_job_no_victim() {
 }
 
 #[test]
-fn a_host_whose_counters_leap_makes_its_job_not_noisy() {
+fn counter_glitch_makes_no_noisy_job() {
     let moved = |leap: f64| {
         watch(80, 60, 0, |fabric, frame| {
             let times = |port: &usize| if *port == host(fabric, 4) { leap } else { 1.0 };

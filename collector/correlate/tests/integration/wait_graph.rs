@@ -1,4 +1,4 @@
-//! Who waits for whom, by priority and by who was held first.
+//! The wait graph, by priority and by onset.
 
 use crate::common::{RATE, USUAL, egress, fabric, host, link, moves, watch, watch_on};
 use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal, Thresholds};
@@ -9,7 +9,7 @@ const S: i64 = 1_000_000_000;
 const LEAVES: [usize; 2] = [8, 9];
 const SPINES: [usize; 2] = [10, 11];
 
-/// A port is kept from sending by its peer; where nobody says in which priority, that is `None`.
+/// A port is held back by its peer; `None` if drivers do not count by priority.
 fn paused(fabric: &Fabric, frame: &mut Frame, port: usize, priority: Option<usize>, share: f64) {
     let peer = fabric.ports.list[port].peer.unwrap();
     for (signal, at) in [(Signal::PauseRx, port), (Signal::PauseTx, peer)] {
@@ -46,7 +46,7 @@ fn priorities(incident: &Incident) -> Vec<usize> {
     incident.priorities.iter().collect()
 }
 
-/// h3 does not drain what it gets in one priority; h6 gets more than its link carries in another.
+/// h3 is a slow receiver in one priority; the traffic to h6 exceeds its link in another.
 fn two(fabric: &Fabric, frame: &mut Frame, [slow, many]: [Option<usize>; 2]) {
     paused(fabric, frame, egress(fabric, 3), slow, 0.5);
     frame.set(Signal::PauseFrames, host(fabric, 3), 12_000.0);
@@ -67,7 +67,7 @@ fn two(fabric: &Fabric, frame: &mut Frame, [slow, many]: [Option<usize>; 2]) {
 }
 
 #[test]
-fn two_priorities_that_are_paused_at_once_are_two_chains() {
+fn two_priorities_are_two_chains() {
     let found = watch(80, 40, 0, |fabric, frame| two(fabric, frame, [Some(3), Some(4)]));
     let expected = [(IncidentKind::SlowReceiver, port("h3")), (IncidentKind::Incast, port("h6"))];
     assert_eq!(told(&found), expected);
@@ -80,7 +80,7 @@ fn two_priorities_that_are_paused_at_once_are_two_chains() {
 }
 
 #[test]
-fn one_priority_is_one_chain_and_so_is_what_nobody_tells_apart() {
+fn unknown_priorities_are_one_chain() {
     for which in [[Some(3); 2], [None; 2]] {
         let found = watch(80, 40, 0, |fabric, frame| two(fabric, frame, which));
         assert_eq!(told(&found), [(IncidentKind::SlowReceiver, port("h3"))]);
@@ -90,8 +90,9 @@ fn one_priority_is_one_chain_and_so_is_what_nobody_tells_apart() {
 }
 
 #[test]
-fn a_chain_goes_on_in_its_own_priority_alone() {
-    // What leaf0 holds back waits for leaf0's link to spine0. That is held too, in another priority, by what waits for leaf1.
+fn chain_stays_in_its_priority() {
+    // leaf0's backpressure is caused by its link to spine0. That is held back too, in another priority, by backpressure
+    // of leaf1.
     let found = |second: usize| {
         let found = watch(80, 40, 0, |fabric, frame| {
             for h in 0..3 {
@@ -131,25 +132,25 @@ fn circle(fabric: &Fabric, frame: &mut Frame, priorities: [usize; 4], share: f64
 }
 
 #[test]
-fn a_circle_that_stands_still_is_a_deadlock() {
+fn stalled_cycle_is_a_deadlock() {
     let found = watch(80, 60, 0, |fabric, frame| circle(fabric, frame, [3; 4], 1.0));
     assert_eq!(told(&found), [(IncidentKind::FabricCongestion, link("leaf1", "spine1"))]);
     let text = &found[0].explanation;
     assert!(text.contains("a deadlock") && text.contains("in priority 3"), "{text}");
     assert!(text.starts_with("leaf1, spine1, leaf0, spine0 hold"), "{text}");
-    assert!(text.ends_with("leaf1 port 6 was held first."), "{text}");
+    assert!(text.ends_with("leaf1 port 6 was held back first."), "{text}");
     assert!(found[0].action.contains("down and up again"), "{}", found[0].action);
     assert_eq!(found[0].victim_jobs, ["even", "odd"]);
 }
 
 #[test]
-fn a_circle_of_two_priorities_is_none() {
+fn mixed_priorities_are_no_cycle() {
     let found = watch(80, 60, 0, |fabric, frame| circle(fabric, frame, [3, 3, 4, 4], 1.0));
-    assert!(found.iter().all(|i| !i.explanation.contains("circle")), "{:?}", found[0].explanation);
+    assert!(found.iter().all(|i| !i.explanation.contains("cycle")), "{:?}", found[0].explanation);
 }
 
 #[test]
-fn a_later_pause_is_not_why_others_were_paused_before() {
+fn later_pause_is_not_the_cause() {
     let found = watch(80, 70, 0, |fabric, frame| {
         for h in 0..3 {
             paused(fabric, frame, host(fabric, h), Some(3), 0.3);
@@ -168,7 +169,7 @@ fn a_later_pause_is_not_why_others_were_paused_before() {
 }
 
 #[test]
-fn of_two_that_get_too_much_the_first_is_the_root() {
+fn first_of_two_incasts_is_the_root() {
     let found = watch(80, 55, 0, |fabric, frame| {
         let second = frame.time_ns / S;
         let mut many = |to: usize, from: [usize; 2]| {
@@ -185,7 +186,7 @@ fn of_two_that_get_too_much_the_first_is_the_root() {
     assert_eq!(told(&found), [(IncidentKind::Incast, port("h5"))]);
 }
 
-/// h5 of job `odd` gets more than it can take; `told` are notified for it, the first the most.
+/// h5 of job `odd` gets more than it can take; the hosts in `told` are notified for it, the first the most.
 fn marked(fabric: &Fabric, frame: &mut Frame, told: &[usize]) {
     let full = egress(fabric, 5);
     waits(frame, full, 3e6);
@@ -215,12 +216,12 @@ fn senders(found: &[Incident]) -> Vec<String> {
 }
 
 #[test]
-fn who_sends_to_the_one_that_is_marked_is_named_the_loudest_first() {
+fn senders_are_sorted_by_size() {
     let found = watch(80, 40, 0, |fabric, frame| marked(fabric, frame, &[7, 2, 1]));
     assert_eq!(senders(&found), ["h7 1 of odd", "h2 1 of even", "h1 1 of odd"], "only h5 notifies anybody");
     let found = watch(80, 40, 0, |fabric, frame| {
         marked(fabric, frame, &[7, 2, 1]);
-        // Another notifies too: whose h2 gets nobody knows.
+        // Another receiver notifies too: the peers of h2 are unknown.
         frame.set(Signal::CnpTx, host(fabric, 6), 15_000.0);
     });
     assert_eq!(senders(&found), ["h7 1 of odd", "h1 1 of odd"], "those of its own job");
@@ -238,7 +239,7 @@ fn who_sends_to_the_one_that_is_marked_is_named_the_loudest_first() {
 }
 
 #[test]
-fn who_is_connected_to_the_one_that_is_marked_is_known_by_queue_pairs() {
+fn queue_pairs_name_the_senders() {
     let found = |others: &[usize], told: &[usize], also: usize| {
         let mut fabric = fabric();
         let port = host(&fabric, 5);

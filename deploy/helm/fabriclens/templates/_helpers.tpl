@@ -5,7 +5,7 @@
 {{- end }}
 {{- end }}
 
-{{/* What pods are found by; (list . "agent") */}}
+{{/* Selector labels; (list . "agent") */}}
 {{- define "fabriclens.selector" -}}
 {{- $top := index . 0 -}}
 app.kubernetes.io/name: fabriclens
@@ -13,7 +13,7 @@ app.kubernetes.io/instance: {{ $top.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
-{{/* Labels of everything; (list . "agent") */}}
+{{/* Common labels; (list . "agent") */}}
 {{- define "fabriclens.labels" -}}
 {{- $top := index . 0 -}}
 {{ include "fabriclens.selector" . }}
@@ -32,22 +32,22 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{ $top.Values.image.registry }}/{{ index . 1 }}:{{ $top.Values.image.tag | default $top.Chart.AppVersion }}
 {{- end }}
 
-{{/* http or https of the collector's listeners. */}}
+{{/* Scheme of the collector's listeners: http or https. */}}
 {{- define "fabriclens.scheme" -}}
 {{ ternary "https" "http" (ne .Values.tls.secret "") }}
 {{- end }}
 
-{{/* True where the collector asks who it is that asks. */}}
+{{/* True if the collector requires authentication. */}}
 {{- define "fabriclens.asks" -}}
 {{- if or .Values.tokens.secret (and .Values.tls.secret .Values.tls.agentSecret) }}true{{ end }}
 {{- end }}
 
-{{/* Name of the collector within the cluster. */}}
+{{/* DNS name of the collector in the cluster. */}}
 {{- define "fabriclens.host" -}}
 {{ include "fabriclens.name" . }}.{{ .Release.Namespace }}.svc
 {{- end }}
 
-{{/* Pod Security "restricted" of a container without any privilege. */}}
+{{/* Security context for Pod Security "restricted". */}}
 {{- define "fabriclens.restricted" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true

@@ -1,7 +1,7 @@
-//! `bench store`: our collector beside VictoriaMetrics and Prometheus, on the same bytes in the same run.
+//! `bench store`: our collector, VictoriaMetrics and Prometheus on the same bytes in the same run.
 //!
-//! Each server starts from an empty directory and gets the same requests as fast as it takes them, one server after the
-//! other. Then all three run side by side over what they keep, and are asked what dashboards ask, in turns.
+//! Each server in turn starts with an empty directory and gets the same requests as fast as it accepts them. Then all three
+//! run at the same time on their data and answer dashboard queries in turns.
 
 pub mod server;
 mod table;
@@ -26,10 +26,10 @@ pub struct Args {
     /// Workloads to measure [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Workload>,
-    /// Times that each question is asked
+    /// Repetitions of each query
     #[arg(long, default_value_t = 15)]
     rounds: u32,
-    /// Folder of recordings, each a folder with a `ports.csv.gz`, for the workload `replay`
+    /// Directory of recordings, each a directory with a `ports.csv.gz`, for the workload `replay`
     #[arg(long, env = "FABRICLENS_RECORDINGS", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/scenarios"))]
     recordings: PathBuf,
     /// Measures this collector instead of building one with the release profile
@@ -37,12 +37,12 @@ pub struct Args {
     collector: Option<PathBuf>,
 }
 
-/// What is sent.
+/// The samples that are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Workload {
-    /// 32 hosts x 8 ports x 60 counters that last; the dashboards' questions are asked of it
+    /// 32 hosts x 8 ports x 60 counters, and the dashboard queries
     Steady,
-    /// The same, and a tenth of the series is replaced each minute
+    /// The same, with a tenth of the series replaced each minute
     Churn,
     /// Recorded or simulated ports
     Replay,
@@ -60,20 +60,20 @@ impl Workload {
     }
 }
 
-/// What one server cost.
+/// Costs of one server.
 pub struct Figures {
     sent: Sent,
     ingest_cpu: Duration,
-    /// Of replaying the log, and of writing and merging all that was taken.
+    /// CPU of replaying the log, and of writing and merging all samples.
     flush_cpu: Duration,
     size: Size,
     disk: u64,
-    /// Right after ingest, logs included.
+    /// Bytes right after ingest, with logs.
     disk_early: u64,
     start_s: f64,
 }
 
-/// What the sender says.
+/// Report of the sender.
 #[derive(serde::Deserialize)]
 pub struct Sent {
     ticks: u64,
@@ -85,7 +85,7 @@ pub struct Sent {
     seconds: f64,
 }
 
-/// Programs, places and how much.
+/// Programs, directories and options.
 struct Bench<'a> {
     args: &'a Args,
     ours: PathBuf,
@@ -93,7 +93,10 @@ struct Bench<'a> {
     dir: PathBuf,
 }
 
-/// Builds, measures, prints.
+/// Builds, measures and prints.
+///
+/// # Errors
+/// When a program does not build or start, or the servers got different samples.
 pub fn run(args: &Args) -> Result<()> {
     for need in [&setup::VICTORIA_METRICS, &setup::PROMETHEUS] {
         ensure!(setup::ensure(need)?, "{}", need.without);
@@ -113,7 +116,7 @@ pub fn run(args: &Args) -> Result<()> {
     for workload in Workload::ALL.into_iter().filter(|w| args.only.is_empty() || args.only.contains(w)) {
         if workload == Workload::Replay && !args.recordings.is_dir() {
             println!(
-                "SKIPPED: {} not found, so nothing is replayed; set FABRICLENS_RECORDINGS",
+                "SKIPPED: the workload replay, because {} does not exist; set FABRICLENS_RECORDINGS",
                 args.recordings.display()
             );
             continue;
@@ -132,7 +135,7 @@ impl Bench<'_> {
         for kind in Kind::ALL {
             let (server, figure) = self.ingest(kind, Some(workload), end)?;
             figures.push(figure);
-            // One at a time: the others' work must not disturb.
+            // One server at a time, so that they do not disturb each other.
             drop(server);
         }
         table::print(&figures)?;
@@ -142,7 +145,7 @@ impl Bench<'_> {
             table::otlp(&figures, &otlp)?;
         }
         if workload == Workload::Steady {
-            println!("\nquestions of dashboards, cold");
+            println!("\ndashboard queries, cold");
             let mut cold = Vec::new();
             for kind in Kind::ALL {
                 let server = Server::start(kind, &self.ours, &self.dir.join(kind.name()))?;
@@ -151,7 +154,7 @@ impl Bench<'_> {
                 cold.push(self.ask(std::slice::from_ref(&server), end, 1)?);
                 servers.push(server);
             }
-            println!("questions of dashboards, {} times in turns", self.args.rounds);
+            println!("dashboard queries, {} times in turns", self.args.rounds);
             let warm = self.ask(&servers, end, self.args.rounds)?;
             table::questions(&cold, &warm)?;
         }
@@ -159,8 +162,8 @@ impl Bench<'_> {
         empty(&self.dir)
     }
 
-    /// Feeds one server, lets it crash and come back, and makes it write everything. By remote write, or, without a
-    /// workload, the steady one as agents send it.
+    /// Sends a workload to one server by remote write, crashes and restarts it, and flushes it. Without a workload: the steady
+    /// one by OTLP, as agents send it.
     fn ingest(&self, kind: Kind, workload: Option<Workload>, end: u64) -> Result<(Server, Figures)> {
         let name = if workload.is_some() { kind.name() } else { "fabriclens, OTLP" };
         let server = Server::start(kind, &self.ours, &self.dir.join(name))?;
@@ -184,7 +187,7 @@ impl Bench<'_> {
         eprint!(", restart");
         let (server, start_s) = server.crash_and_restart(end as i64)?;
         eprint!(", flush and merge");
-        // A restarted server that replays its log does so in the end for the disk.
+        // Our collector writes blocks from its log at the restart, which counts as flush.
         let before = if kind == Kind::Fabriclens { 0 } else { server.process().cpu_total_ns()? };
         let disk = server.flush()?;
         let flush_cpu = Duration::from_nanos(server.process().cpu_total_ns()? - before);
@@ -203,14 +206,17 @@ impl Bench<'_> {
     }
 }
 
-/// Runs the sender; what it prints is JSON.
+/// Runs the sender and parses its report.
 fn json<T: serde::de::DeserializeOwned>(mut load: Command) -> Result<T> {
     let done = load.stderr(Stdio::inherit()).output().with_context(|| format!("start {load:?}"))?;
     ensure!(done.status.success(), "{load:?} ended with {}", done.status);
-    serde_json::from_slice(&done.stdout).context("read what the sender tells")
+    serde_json::from_slice(&done.stdout).context("read the report of the sender")
 }
 
-/// Removes a folder of an earlier run, or of this one.
+/// Removes a directory of an earlier run, or of this one.
+///
+/// # Errors
+/// When it cannot be removed.
 pub fn empty(dir: &Path) -> Result<()> {
     match fs::remove_dir_all(dir) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! The three servers under test: how each is started, stopped, made to write everything to disk, and weighed.
+//! The three servers under test: start, crash, restart, flush, and size on disk.
 
 use crate::process::Process;
 use crate::steps::local_port;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Who is measured.
+/// A measured server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Our collector.
@@ -23,7 +23,7 @@ impl Kind {
     /// All, ours first.
     pub const ALL: [Self; 3] = [Self::Fabriclens, Self::VictoriaMetrics, Self::Prometheus];
 
-    /// For people, and for the names of folders.
+    /// Name in tables and of directories.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fabriclens => "fabriclens",
@@ -35,7 +35,6 @@ impl Kind {
 
 /// A running server and its directory.
 pub struct Server {
-    /// Which.
     pub kind: Kind,
     process: Process,
     ours: PathBuf,
@@ -44,30 +43,33 @@ pub struct Server {
     otlp: String,
 }
 
-/// Longest time for anything that a server is waited for.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// Longest wait for a server.
+const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Twice the time after which VictoriaMetrics writes to disk what it has in memory.
-const VOLATILE: Duration = Duration::from_secs(12);
+/// Twice the flush interval of VictoriaMetrics.
+const VICTORIA_METRICS_FLUSH: Duration = Duration::from_secs(12);
 
 impl Server {
-    /// Starts it over what its directory holds; returns when it takes connections.
+    /// Starts a server on its directory; returns when it accepts connections.
+    ///
+    /// # Errors
+    /// When it does not start.
     pub fn start(kind: Kind, ours: &Path, dir: &Path) -> Result<Self> {
         Self::start_with(kind, ours, dir, None)
     }
 
-    /// As [`Server::start`], ours with a configuration.
+    /// As [`Server::start`]; ours with a configuration file.
     pub fn start_with(kind: Kind, ours: &Path, dir: &Path, own: Option<&Path>) -> Result<Self> {
         Self::start_at(kind, ours, dir, own, Self::addresses()?)
     }
 
-    /// Addresses that nobody has yet: HTTP, OTLP over gRPC, OTLP over HTTP.
+    /// Free addresses: HTTP, OTLP over gRPC, OTLP over HTTP.
     pub fn addresses() -> Result<[String; 3]> {
         let local = || Ok::<_, anyhow::Error>(format!("127.0.0.1:{}", local_port()?));
         Ok([local()?, local()?, local()?])
     }
 
-    /// As [`Server::start_with`], at [`Server::addresses`].
+    /// As [`Server::start_with`], on the addresses of [`Server::addresses`].
     pub fn start_at(
         kind: Kind,
         ours: &Path,
@@ -115,7 +117,7 @@ impl Server {
             Self { kind, process, ours: ours.to_owned(), dir: dir.to_owned(), http: format!("http://{http}"), otlp };
         let begin = Instant::now();
         while server.get("/-/ready").is_err() && server.get("/health").is_err() {
-            if !server.process.is_alive() || begin.elapsed() > PATIENCE {
+            if !server.process.is_alive() || begin.elapsed() > TIMEOUT {
                 bail!("{} does not start; its log: {}", kind.name(), dir.join("log").display());
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -123,8 +125,11 @@ impl Server {
         Ok(server)
     }
 
-    /// Kills it as a crash would, drops its files from the page cache, starts it again. Returns the seconds until it
-    /// answers a question about its samples.
+    /// Kills the server, drops its files from the page cache and starts it again; gives the seconds until a query finds its
+    /// samples.
+    ///
+    /// # Errors
+    /// When the samples are lost.
     pub fn crash_and_restart(self, end: i64) -> Result<(Self, f64)> {
         let Self { kind, process, ours, dir, .. } = self;
         drop(process);
@@ -132,7 +137,7 @@ impl Server {
         let begin = Instant::now();
         let server = Self::start(kind, &ours, &dir)?;
         while !server.has_samples(end) {
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > TIMEOUT {
                 bail!("{} has lost its samples; its log: {}", kind.name(), dir.join("log").display());
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -149,32 +154,35 @@ impl Server {
         answer.is_ok_and(|answer| answer.contains("\"value\""))
     }
 
-    /// Base of its HTTP interface.
+    /// Base URL.
     pub fn url(&self) -> &str {
         &self.http
     }
 
-    /// Where remote write goes.
+    /// URL of remote write.
     pub fn write_url(&self) -> String {
         format!("{}/api/v1/write", self.http)
     }
 
-    /// Where OTLP over gRPC goes; ours only.
+    /// Address of OTLP over gRPC; ours only.
     pub fn otlp(&self) -> &str {
         &self.otlp
     }
 
-    /// What it costs.
+    /// The process.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
     fn get(&self, path: &str) -> Result<String> {
-        let agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build().new_agent();
+        let agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().new_agent();
         Ok(agent.get(format!("{}{path}", self.http)).call()?.body_mut().read_to_string()?)
     }
 
-    /// Waits until it has nothing left to do: under 2 % of a core over two seconds. An error after three minutes.
+    /// Waits until the server is idle: under 2 % of a core for two seconds.
+    ///
+    /// # Errors
+    /// When it is not idle after three minutes.
     pub fn settle(&self) -> Result<()> {
         let begin = Instant::now();
         let mut quiet = 0;
@@ -182,29 +190,29 @@ impl Server {
             let before = self.process.cpu_total_ns()?;
             std::thread::sleep(Duration::from_millis(500));
             quiet = if self.process.cpu_total_ns()? - before <= 10_000_000 { quiet + 1 } else { 0 };
-            if begin.elapsed() > PATIENCE {
-                bail!("{} does not come to rest", self.kind.name());
+            if begin.elapsed() > TIMEOUT {
+                bail!("{} does not become idle", self.kind.name());
             }
         }
         Ok(())
     }
 
-    /// As [`Server::settle`], and what it acknowledged survives a crash. VictoriaMetrics keeps the samples of its last
-    /// seconds in memory only, whatever it has acknowledged.
+    /// As [`Server::settle`], and until all acknowledged samples survive a crash: VictoriaMetrics keeps those of the last
+    /// seconds in memory only.
     pub fn settle_durably(&self) -> Result<()> {
         if self.kind == Kind::VictoriaMetrics {
-            std::thread::sleep(VOLATILE);
+            std::thread::sleep(VICTORIA_METRICS_FLUSH);
         }
         self.settle()
     }
 
-    /// Bytes of all its files now, logs included.
+    /// Bytes of all files, with logs.
     pub fn disk(&self) -> Result<u64> {
         size(&self.dir.join("data"))
     }
 
-    /// Makes it write everything as it is kept for good, as far as it can be told to. Ours has just been restarted: what
-    /// it replays from the log becomes blocks at once. Returns the bytes of samples and index on disk.
+    /// Writes and merges all samples as far as the server allows; gives the bytes of samples and index on disk. Ours has just
+    /// been restarted, which writes the log to blocks.
     pub fn flush(&self) -> Result<u64> {
         let data = self.dir.join("data");
         match self.kind {
@@ -217,7 +225,7 @@ impl Server {
                     self.get(path)?;
                     self.settle()?;
                 }
-                // What is left beside these are caches.
+                // The other directories are caches.
                 Ok(size(&data.join("data"))? + size(&data.join("indexdb"))?)
             }
             Kind::Prometheus => {
@@ -249,7 +257,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Drops the files from the page cache (GNU dd knows the call), so that the next read is one from disk.
+/// Drops the files from the page cache with GNU dd, so that they are read from disk.
 fn evict(dir: &Path) -> Result<()> {
     for file in files(dir)? {
         let mut of = std::ffi::OsString::from("of=");

@@ -1,4 +1,4 @@
-//! Tables of `bench store`: a row a figure, a column a server, and ours as a share of the better rival.
+//! Tables of `bench store`: a row per figure, a column per server, and the ratio of ours to the better of the others.
 
 use super::{Figures, Kind};
 use crate::bench::judged;
@@ -7,18 +7,21 @@ use serde_json::Value;
 
 const MB: f64 = 1e6;
 
-/// How a figure of ours is judged.
+/// Goal of one of our figures.
 enum Goal {
     None,
     /// At most this share of VictoriaMetrics' figure.
     OfVictoriaMetrics(f64),
-    /// At most this.
+    /// At most this value.
     Most(f64),
-    /// Less than either rival.
+    /// Less than both others.
     Least,
 }
 
-/// Prints what ingest, disk and start cost.
+/// Prints the costs of ingest, disk and start.
+///
+/// # Errors
+/// When the servers got different samples.
 pub fn print(figures: &[Figures]) -> Result<()> {
     let first = figures.first().context("nothing was measured")?;
     let same = |f: &Figures| (f.sent.checksum, f.sent.samples) == (first.sent.checksum, first.sent.samples);
@@ -51,7 +54,10 @@ pub fn print(figures: &[Figures]) -> Result<()> {
     Ok(())
 }
 
-/// Prints what our own way in costs, beside VictoriaMetrics' remote write of as many samples.
+/// Prints the costs of OTLP ingest, compared with remote write of the same number of samples.
+///
+/// # Errors
+/// When the number of samples differs.
 pub fn otlp(rivals: &[Figures], otlp: &Figures) -> Result<()> {
     let [_, victoria, prometheus] = rivals else { anyhow::bail!("three servers were expected") };
     let sent = &otlp.sent;
@@ -73,7 +79,10 @@ pub fn otlp(rivals: &[Figures], otlp: &Figures) -> Result<()> {
     Ok(())
 }
 
-/// Prints the latency of each question: cold from one answer a server, warm from one for all.
+/// Prints the latency of each query, cold and warm.
+///
+/// # Errors
+/// When the sender's report has no queries.
 pub fn questions(cold: &[Value], warm: &Value) -> Result<()> {
     let list = |v: &Value| v["questions"].as_array().cloned().context("no questions");
     let colds = cold.iter().map(list).collect::<Result<Vec<_>>>()?;
@@ -138,7 +147,7 @@ fn line(name: &str, unit: &str, goal: Goal, values: &[Option<f64>]) {
     println!("{name:<42}{cells}{ratio:>16}  {verdict}");
 }
 
-/// Three digits that count.
+/// Three significant digits.
 fn number(v: f64) -> String {
     match v.abs() {
         a if a >= 100.0 || v == 0.0 => format!("{v:.0}"),

@@ -1,8 +1,7 @@
-//! Copies of a recording with less in it than was recorded, or with something that is wrong.
+//! Copies a simulation with degraded input: ports, samples or cables left out, clocks apart, counters broken.
 
-use super::STRETCH;
-use super::truth::Truth;
-use super::wrong::{Wrong, Wronged};
+use super::broken_counters::{BrokenHost, Defect};
+use super::ground_truth::{STRETCH, Truth};
 use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -12,25 +11,25 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 
-/// A way of reading.
+/// A mode of degradation.
 pub struct Mode {
-    /// As the table has it.
+    /// Row name of the table.
     pub name: &'static str,
     hosts_only: bool,
-    /// Only each so many samples.
+    /// Keeps one of so many samples.
     pub every: usize,
     missing: bool,
     skew_ns: i64,
     infiniband: bool,
-    /// Nobody tells which port is wired to which.
+    /// Cables are left out and must be inferred.
     unwired: bool,
-    /// The next run goes on beside it, in another part of the fabric.
-    pub beside: bool,
-    wrong: Option<Wrong>,
+    /// An unrelated simulation runs in another part of the fabric.
+    pub unrelated: bool,
+    defect: Option<Defect>,
 }
 
 impl Mode {
-    /// Nothing is left out.
+    /// Complete input.
     pub const ALL_PORTS: Self = mode("all ports");
 }
 
@@ -43,15 +42,15 @@ const fn mode(name: &'static str) -> Mode {
         skew_ns: 0,
         infiniband: false,
         unwired: false,
-        beside: false,
-        wrong: None,
+        unrelated: false,
+        defect: None,
     }
 }
 
 /// 200 ms.
 const SKEW_NS: i64 = 200_000_000 / STRETCH;
 
-/// All ways.
+/// All modes.
 pub const ALL: [Mode; 17] = [
     Mode::ALL_PORTS,
     Mode { unwired: true, ..mode("cables inferred") },
@@ -60,27 +59,30 @@ pub const ALL: [Mode; 17] = [
     Mode { every: 10, ..mode("each ten seconds") },
     Mode { hosts_only: true, every: 10, ..mode("host ports, each ten") },
     Mode { hosts_only: true, unwired: true, ..mode("host ports, no cables") },
-    Mode { beside: true, ..mode("another fault elsewhere") },
-    Mode { beside: true, hosts_only: true, ..mode("the same, host ports") },
+    Mode { unrelated: true, ..mode("another fault elsewhere") },
+    Mode { unrelated: true, hosts_only: true, ..mode("the same, host ports") },
     Mode { missing: true, ..mode("a quarter of hosts missing") },
     Mode { skew_ns: SKEW_NS, ..mode("clocks 200 ms apart") },
-    Mode { wrong: Some(Wrong::Stuck(usize::MAX / 2)), ..mode("a host stuck") },
-    Mode { wrong: Some(Wrong::Stuck(40)), ..mode("the same for 40 s") },
-    Mode { wrong: Some(Wrong::Twice), ..mode("a host counts twice") },
-    Mode { wrong: Some(Wrong::Pauses), ..mode("a host says it pauses") },
+    Mode { defect: Some(Defect::Stuck(usize::MAX / 2)), ..mode("a host stuck") },
+    Mode { defect: Some(Defect::Stuck(40)), ..mode("the same for 40 s") },
+    Mode { defect: Some(Defect::Twice), ..mode("a host counts twice") },
+    Mode { defect: Some(Defect::Pauses), ..mode("a host says it pauses") },
     Mode { infiniband: true, ..mode("InfiniBand's counters") },
     Mode { infiniband: true, hosts_only: true, ..mode("InfiniBand's, host ports") },
 ];
 
-/// Columns that InfiniBand has nothing of.
+/// Parts of column names that InfiniBand does not have.
 const ETHERNET: [&str; 6] = ["_pfc_", "_pause_", "ecn_marked", "cnp_", "q_", "sw_shared"];
 
-/// A knowable part of the hosts: a quarter.
+/// Selects a quarter of the hosts, by a hash of the name.
 fn is_missing(host: &str) -> bool {
     host.bytes().fold(7u32, |hash, b| hash.wrapping_mul(31).wrapping_add(u32::from(b))) % 4 == 0
 }
 
-/// Makes the directory and writes the copy; returns how many ports there are, times the seconds that they are watched.
+/// Writes the degraded copy; gives the number of ports times the observed seconds.
+///
+/// # Errors
+/// When a file cannot be read or written.
 pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64> {
     std::fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
     for file in ["topology.json", "jobs.json"] {
@@ -109,7 +111,7 @@ pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64
     let faulty = truth.nodes();
     let mut rates: HashMap<(String, String), f64> = HashMap::new();
     let (mut ticks, mut last) = (0, String::new());
-    let mut wronged = mode.wrong.and_then(|how| Wronged::new(how, &truth.hosts, &faulty));
+    let mut broken = mode.defect.and_then(|defect| BrokenHost::new(defect, &truth.hosts, &faulty));
     for line in lines {
         let line = line?;
         let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
@@ -122,14 +124,14 @@ pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64
         if (ticks - 1) % mode.every != 0 || (mode.hosts_only && !is_host) || gone {
             continue;
         }
-        if let Some(wronged) = &mut wronged {
-            wronged.change(&names, &mut cells, node, ticks - 1, truth.tick_ns)?;
+        if let Some(broken) = &mut broken {
+            broken.change(&names, &mut cells, node, ticks - 1, truth.tick_ns)?;
         }
-        // Bytes a nanosecond, as the port had it first: a counter must not fall when a link gets slower.
+        // Bytes per nanosecond at the first rate of the port: a counter must not fall when a link gets slower.
         let first = || cells[speed].parse::<f64>().unwrap_or(0.0) / 8.0;
         let rate = *rates.entry((cells[node].clone(), cells[port].clone())).or_insert_with(first);
         if mode.skew_ns > 0 {
-            // Every other node's clock is late.
+            // The clock of every other node is late.
             let late = cells[node].bytes().last().is_some_and(|b| b % 2 == 1);
             let shifted = cells[tick].parse::<i64>()? + if late { mode.skew_ns } else { 0 };
             cells[tick] = shifted.to_string();

@@ -1,43 +1,43 @@
-//! `bench verdicts`: how right the detectors are on simulations whose truth is known, with all that could be read and with
-//! less than that. What a run of the back-test is given is written to a directory of its own under a neutral name, with
-//! nothing of the truth in it.
+//! `bench verdicts`: accuracy of the detectors on simulations with known ground truth, with complete and with degraded input.
+//!
+//! The input of a back-test is copied to a directory with a neutral name and without the ground truth.
 
-mod beside;
+mod broken_counters;
 mod degrade;
+mod ground_truth;
 mod score;
 mod sensitivity;
 mod table;
-mod truth;
-mod wrong;
+mod unrelated;
 
 use crate::steps::{cargo, must, root, target};
 use anyhow::{Context, Result, bail};
 use degrade::Mode;
+use ground_truth::{STRETCH, Truth};
 use score::Tally;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use truth::Truth;
-
-/// One simulated millisecond stands for a second.
-const STRETCH: i64 = 1000;
 
 /// Options of `bench verdicts`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Runs with truth.json; all in $FABRICLENS_SCENARIOS, or ../shared/scenarios, when none is named
+    /// Directories with truth.json [default: all in $FABRICLENS_SCENARIOS, or in ../shared/scenarios]
     dirs: Vec<PathBuf>,
-    /// Judges with this program instead of building one
+    /// Measures this collector instead of building one
     #[arg(long)]
     collector: Option<PathBuf>,
-    /// Tells what was answered for each run
+    /// Prints the answer for each run
     #[arg(long)]
     each: bool,
-    /// Judges with a quarter less and a quarter more of each detector's main number instead; takes minutes of a core
+    /// Varies the main threshold of each detector by a quarter instead; takes minutes of CPU
     #[arg(long)]
     sensitivity: bool,
 }
 
-/// Judges all runs in all ways and prints the tables.
+/// Runs all simulations in all modes and prints the tables.
+///
+/// # Errors
+/// When a simulation cannot be read or the back-test fails.
 pub fn run(args: &Args) -> Result<()> {
     let dirs = if args.dirs.is_empty() { all()? } else { args.dirs.clone() };
     let Some(dirs) = Some(dirs).filter(|d| !d.is_empty()) else { return Ok(()) };
@@ -56,10 +56,10 @@ pub fn run(args: &Args) -> Result<()> {
     for mode in &degrade::ALL {
         let mut tally = Tally::default();
         for (at, dir) in dirs.iter().enumerate() {
-            let other = mode.beside.then(|| next_fault(&dirs, at)).transpose()?.flatten();
-            let told = judge(&program, dir, other, mode, &work, &mut tally);
+            let other = mode.unrelated.then(|| next_fault(&dirs, at)).transpose()?.flatten();
+            let answer = judge(&program, dir, other, mode, &work, &mut tally);
             std::fs::remove_dir_all(&work).ok();
-            let line = told.with_context(|| format!("{} ({})", dir.display(), mode.name))?;
+            let line = answer.with_context(|| format!("{} ({})", dir.display(), mode.name))?;
             if args.each {
                 println!("{:<22} {:<18} {line}", mode.name, dir.file_name().unwrap_or_default().to_string_lossy());
             }
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Every run that there is; none, loudly, where there are none.
+/// All simulations; empty with a message if there are none.
 fn all() -> Result<Vec<PathBuf>> {
     let dir =
         std::env::var_os("FABRICLENS_SCENARIOS").map_or_else(|| root().join("../shared/scenarios"), PathBuf::from);
@@ -84,7 +84,7 @@ fn all() -> Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
-/// The next run with a fault, after this one.
+/// The next simulation with a fault, after this one.
 fn next_fault(dirs: &[PathBuf], at: usize) -> Result<Option<&Path>> {
     for dir in dirs.iter().cycle().skip(at + 1).take(dirs.len() - 1) {
         if Truth::read(dir)?.fault.is_some() {
@@ -94,7 +94,7 @@ fn next_fault(dirs: &[PathBuf], at: usize) -> Result<Option<&Path>> {
     Ok(None)
 }
 
-/// One run in one way, beside another if there is one; what was answered, in words.
+/// Judges one simulation in one mode, together with an unrelated one if given; describes the answer.
 fn judge(
     program: &Path,
     dir: &Path,
@@ -106,17 +106,17 @@ fn judge(
     let truth = Truth::read(dir)?;
     let port_seconds = degrade::prepare(dir, work, mode, &truth)?;
     if let Some(other) = other {
-        let apart = work.join("beside");
+        let apart = work.join("unrelated");
         degrade::prepare(other, &apart, mode, &Truth::read(other)?)?;
-        beside::put(work, &apart)?;
+        unrelated::merge(work, &apart)?;
         std::fs::remove_dir_all(&apart)?;
     }
     let mut answer = ask(program, work, &[])?;
-    answer.incidents.retain(|incident| !incident.is_beside());
+    answer.incidents.retain(|incident| !incident.is_unrelated());
     Ok(tally.add(&truth, &answer.incidents, mode.every, port_seconds))
 }
 
-/// What the program says of a directory.
+/// Runs a back-test of a directory.
 fn ask(program: &Path, dir: &Path, flags: &[String]) -> Result<score::Answer> {
     let stretch = STRETCH.to_string();
     let output = Command::new(program)
@@ -128,5 +128,5 @@ fn ask(program: &Path, dir: &Path, flags: &[String]) -> Result<score::Answer> {
     if !output.status.success() {
         bail!("{} failed: {}", program.display(), String::from_utf8_lossy(&output.stderr));
     }
-    serde_json::from_slice(&output.stdout).context("reading what the program printed")
+    serde_json::from_slice(&output.stdout).context("reading the answer of the back-test")
 }

@@ -1,12 +1,14 @@
-//! What answers are worth. Of the incidents that overlap the fault (5 samples before to 20 after) the surest is the answer;
-//! all others are false, and so is any on a run without a fault, except that links are contended where they are.
+//! Scores the incidents of a back-test.
+//!
+//! Of the incidents that overlap the fault (5 samples before to 20 after) the one with the highest confidence is the answer.
+//! Incidents outside of it are false, and so is any of a run without a fault, except congestion on busy links.
 
-use super::beside;
-use super::truth::Truth;
+use super::ground_truth::Truth;
+use super::unrelated;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kinds that say what each fault is.
+/// Right incident kinds for each kind of fault.
 const RIGHT: [(&str, &[&str]); 8] = [
     ("incast", &["incast"]),
     ("slow_receiver", &["slow_receiver"]),
@@ -17,19 +19,19 @@ const RIGHT: [(&str, &[&str]); 8] = [
     ("ecn_misconfig", &["ecn_misconfigured"]),
     ("storage_burst", &["noisy_neighbour", "incast"]),
 ];
-/// What may be said of links that are merely busy.
+/// Incident kinds that are right for busy links.
 const BUSY: [&str; 2] = ["fabric_congestion", "uplink_congestion"];
-/// Said where nothing was.
+/// Name of no answer.
 pub const NOTHING: &str = "nothing";
 
-/// What the program prints.
+/// Answer of a back-test.
 #[derive(serde::Deserialize)]
 pub struct Answer {
-    /// In any order.
+    /// Incidents, in any order.
     pub incidents: Vec<Incident>,
 }
 
-/// Of an incident what is judged.
+/// The scored fields of an incident.
 #[derive(serde::Deserialize)]
 pub struct Incident {
     kind: String,
@@ -49,36 +51,35 @@ struct Evidence {
 }
 
 impl Incident {
-    /// Whether it is of the run beside the one that is judged.
-    pub fn is_beside(&self) -> bool {
-        beside::is_of_it(&self.root, self.evidence.first().map_or("", |first| &first.at))
+    /// Whether it belongs to the unrelated part of the fabric.
+    pub fn is_unrelated(&self) -> bool {
+        unrelated::contains(&self.root, self.evidence.first().map_or("", |first| &first.at))
     }
 }
 
 /// Sums over runs.
 #[derive(Default)]
 pub struct Tally {
-    /// All, and those with a fault that was to be named.
+    /// All runs.
     pub runs: usize,
-    /// See above.
+    /// Runs with a fault that had to be detected.
     pub scored: usize,
-    /// Harmless faults that were left unnamed.
+    /// Harmless faults without an incident.
     pub quiet: usize,
-    /// Right kinds, roots, culprits.
+    /// Number of right kinds, locations and culprits.
     pub right: [usize; 3],
-    /// Victims: rightly named, wrongly named, missed.
+    /// Victims: true positives, false positives, false negatives.
     pub victims: [usize; 3],
     /// False incidents.
     pub wrong: usize,
-    /// Ports times days that were watched.
+    /// Ports times observed days.
     pub port_days: f64,
-    /// Samples from a fault to its incident.
+    /// Samples from the begin of a fault to its incident.
     pub late: Vec<f64>,
-    /// How often what was answered to what.
+    /// Confusion matrix: count by true and answered kind.
     pub confusion: BTreeMap<(String, String), usize>,
 }
 
-/// The kind that an answer is, in the simulation's words where it is right.
 fn right(kind: &str) -> &'static [&'static str] {
     RIGHT.iter().find(|(k, _)| *k == kind).map_or(&[], |(_, right)| right)
 }
@@ -89,7 +90,7 @@ pub fn is_right(kind: &str, answer: &str) -> bool {
 }
 
 impl Tally {
-    /// Adds a run; says what was answered.
+    /// Adds a run; describes the answer.
     pub fn add(&mut self, truth: &Truth, incidents: &[Incident], every: usize, port_seconds: f64) -> String {
         self.runs += 1;
         self.port_days += port_seconds / 86_400.0;
@@ -110,14 +111,14 @@ impl Tally {
             return format!("{NOTHING}, and nobody suffered");
         }
         let job = |id: &String| id.split('#').next().unwrap_or_default().to_owned();
-        let told: BTreeSet<String> = over.iter().flat_map(|i| &i.victim_jobs).map(job).collect();
-        let told: BTreeSet<String> =
-            told.into_iter().filter(|j| !truth.marginal.contains(j) && j != "background").collect();
+        let named: BTreeSet<String> = over.iter().flat_map(|i| &i.victim_jobs).map(job).collect();
+        let named: BTreeSet<String> =
+            named.into_iter().filter(|j| !truth.marginal.contains(j) && j != "background").collect();
         self.scored += 1;
-        self.victims[0] += told.intersection(&truth.victims).count();
-        self.victims[1] += told.difference(&truth.victims).count();
-        self.victims[2] += truth.victims.difference(&told).count();
-        // Of those as sure as each other the first, as the judge takes it.
+        self.victims[0] += named.intersection(&truth.victims).count();
+        self.victims[1] += named.difference(&truth.victims).count();
+        self.victims[2] += truth.victims.difference(&named).count();
+        // Of equal confidence the first, as the tracker takes it.
         let surest = |a: &'_ &Incident, b: &'_ &Incident| a.confidence.total_cmp(&b.confidence);
         let Some(answer) = over.iter().rev().copied().max_by(surest) else {
             self.note(&truth.kind, NOTHING);
@@ -134,7 +135,7 @@ impl Tally {
         self.late.push(late);
         let mark = |right: bool| if right { "" } else { "WRONG " };
         format!(
-            "{}{}, {}{}, {}by {:?}, victims {told:?} of {:?}, after {late:.0}",
+            "{}{}, {}{}, {}by {:?}, victims {named:?} of {:?}, after {late:.0}",
             mark(kind),
             answer.kind,
             mark(root),
@@ -155,7 +156,7 @@ impl Tally {
         if hit > 0.0 { 2.0 * hit / (2.0 * hit + wrong + missed) } else { 0.0 }
     }
 
-    /// Samples until so large a part of the faults was seen.
+    /// Quantile of the samples until detection.
     pub fn late(&self, part: f64) -> f64 {
         let mut late = self.late.clone();
         late.sort_by(f64::total_cmp);

@@ -1,24 +1,24 @@
-//! How much hangs from each detector's main number: the runs are judged again with a quarter less and a quarter more of it.
+//! Sensitivity of the verdicts to each detector's main threshold: all runs again with a quarter less and a quarter more.
 
 use super::degrade::{self, Mode};
+use super::ground_truth::Truth;
 use super::score::Tally;
-use super::truth::Truth;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 
-/// Lists all numbers; a test of the detectors holds it to them.
+/// Page that lists all thresholds; a test of the detectors keeps it current.
 const PAGE: &str = "docs/verdicts.md";
 const FACTORS: [f64; 2] = [0.75, 1.25];
 
-/// What came of all runs with one number changed.
+/// Result of all runs with one threshold changed.
 #[derive(Default)]
 struct Row {
     tally: Tally,
-    /// Runs of which something else was said than with the defaults.
+    /// Runs with another answer than with the defaults.
     changed: usize,
 }
 
-/// The first number of each detector, which decides whether it looks any further, and its default.
+/// First threshold of each detector, which decides whether it looks any further, and its default.
 fn main_numbers(root: &Path) -> Result<Vec<(String, f64)>> {
     let page = std::fs::read_to_string(root.join(PAGE)).with_context(|| format!("read {PAGE}"))?;
     let mut found: Vec<(String, f64)> = Vec::new();
@@ -36,11 +36,14 @@ fn main_numbers(root: &Path) -> Result<Vec<(String, f64)>> {
     Ok(found)
 }
 
-/// Judges all runs, all ports read, and prints a row for each number.
+/// Judges all runs with complete input and prints a row for each threshold.
+///
+/// # Errors
+/// When a simulation cannot be read or the back-test fails.
 pub fn run(program: &Path, dirs: &[PathBuf], work: &Path) -> Result<()> {
     let numbers = main_numbers(&crate::steps::root())?;
     let mut rows: Vec<[Row; 2]> = numbers.iter().map(|_| Default::default()).collect();
-    let mut usual = Tally::default();
+    let mut defaults = Tally::default();
     for dir in dirs {
         let truth = Truth::read(dir)?;
         let port_seconds = degrade::prepare(dir, work, &Mode::ALL_PORTS, &truth)?;
@@ -51,7 +54,7 @@ pub fn run(program: &Path, dirs: &[PathBuf], work: &Path) -> Result<()> {
             tally.add(&truth, &answer.incidents, 1, port_seconds);
             Ok((own.right, own.wrong, own.quiet, own.confusion))
         };
-        let before = judge(&mut usual, &[])?;
+        let before = judge(&mut defaults, &[])?;
         for ((name, default), row) in numbers.iter().zip(&mut rows) {
             for (factor, row) in FACTORS.iter().zip(row) {
                 let flags = ["--threshold".to_owned(), format!("{name}={}", default * factor)];
@@ -60,17 +63,17 @@ pub fn run(program: &Path, dirs: &[PathBuf], work: &Path) -> Result<()> {
         }
         std::fs::remove_dir_all(work).ok();
     }
-    print(&usual, &numbers, &rows);
+    print(&defaults, &numbers, &rows);
     Ok(())
 }
 
-fn print(usual: &Tally, numbers: &[(String, f64)], rows: &[[Row; 2]]) {
+fn print(defaults: &Tally, numbers: &[(String, f64)], rows: &[[Row; 2]]) {
     let cells = |t: &Tally, changed: usize| {
         let [kind, root, _] = t.right.map(|n| format!("{:.0} %", 100.0 * n as f64 / t.scored.max(1) as f64));
         format!("{kind}, {root}, {} false, {changed}", t.wrong)
     };
-    println!("\nkind, root, false incidents, runs of {} of which something else is said", usual.runs);
-    println!("with the defaults: {}", cells(usual, 0));
+    println!("\nkind, root, false incidents, runs of {} of which something else is said", defaults.runs);
+    println!("with the defaults: {}", cells(defaults, 0));
     println!("| number | default | a quarter less | a quarter more |\n|---|---|---|---|");
     for ((name, default), [less, more]) in numbers.iter().zip(rows) {
         println!(

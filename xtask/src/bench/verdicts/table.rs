@@ -1,9 +1,9 @@
-//! The tables of `bench verdicts`, as docs/verdicts.md cites them.
+//! Tables of `bench verdicts`, as docs/verdicts.md shows them.
 
 use super::score::{NOTHING, Tally, is_right};
 use std::collections::BTreeSet;
 
-/// Prints one row a way of reading, and for each what was answered to what.
+/// Prints a row per mode, and the confusion matrix of each.
 pub fn print(tallies: &[(&str, Tally)]) {
     println!(
         "\n{:<26}{:>6}{:>8}{:>7}{:>7}{:>9}{:>12}{:>7}{:>14}{:>16}{:>9}",
@@ -38,7 +38,7 @@ pub fn print(tallies: &[(&str, Tally)]) {
     }
 }
 
-/// Rows are what was, columns what was said.
+/// Confusion matrix: a row per true kind, a column per answered kind.
 fn matrix(name: &str, tally: &Tally) {
     let truths: BTreeSet<&str> = tally.confusion.keys().map(|(truth, _)| truth.as_str()).collect();
     let answers: BTreeSet<&str> = tally.confusion.keys().map(|(_, answer)| answer.as_str()).collect();

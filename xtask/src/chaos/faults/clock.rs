@@ -1,34 +1,47 @@
-//! Clocks that step, each of one process alone: the library of `faketime` stands before the kernel's.
+//! Faults of the clock: steps that one process sees, by the library of `faketime`.
 
-use super::super::Random;
-use super::super::stage::{PATIENCE, Stage, WITNESS, get, now, sum_of};
-use super::super::unit::Unit;
-use super::{Seen, wait_for};
+use super::{Fault, Outcome, wait_for};
+use crate::chaos::random::Random;
+use crate::chaos::service::Service;
+use crate::chaos::testbed::{GAP_SERIES, TIMEOUT, TestBed, get, now, sum_of};
 use crate::sim::tree::host_name;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub const FAULTS: &[Fault] = &[
+    Fault {
+        name: "clock-steps",
+        expected: "the agent counts each step of its clock; no incident",
+        inject: agent_steps,
+    },
+    Fault {
+        name: "collector-clock",
+        expected: "retention removes nothing, no request is refused, queries are answered; each step is reported",
+        inject: collector_steps,
+    },
+];
+
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 const DAY: f64 = 86_400.0;
-/// Longer than anything is kept that the fault looks at.
+/// Longer than the retention of everything that is checked.
 const AHEAD: f64 = 400.0 * DAY;
-/// How often a collector looks for what is too old, and a little more.
+/// A little more than the interval of the collector's retention.
 const ROUND: Duration = Duration::from_secs(12);
 
-/// A file that says how far the clock of a process is off.
+/// File with the clock offset of one process.
 struct Clock(PathBuf);
 
 impl Clock {
-    /// Of a program that is to be started anew; `None` where the library is missing.
-    fn of(stage: &Path, unit: &mut Unit) -> Result<Option<Self>> {
+    /// Prepares a service, which must be restarted; `None` without the library.
+    fn of(bed: &Path, service: &mut Service) -> Result<Option<Self>> {
         if !crate::setup::ensure(&crate::setup::FAKETIME)? || !Path::new(LIBRARY).exists() {
             return Ok(None);
         }
-        let clock = Self(stage.join("clock"));
+        let clock = Self(bed.join("clock"));
         clock.set(0.0)?;
-        unit.env.extend([
+        service.env.extend([
             format!("LD_PRELOAD={LIBRARY}"),
             format!("FAKETIME_TIMESTAMP_FILE={}", clock.0.display()),
             "FAKETIME_CACHE_DURATION=1".to_owned(),
@@ -38,7 +51,7 @@ impl Clock {
         Ok(Some(clock))
     }
 
-    /// So many seconds ahead, or behind (negative).
+    /// Sets the offset in seconds.
     fn set(&self, seconds: f64) -> Result<()> {
         let draft = self.0.with_extension("new");
         fs::write(&draft, format!("{seconds:+.0}\n"))?;
@@ -46,115 +59,118 @@ impl Clock {
     }
 }
 
-/// Steps the clock of one agent to the future, back, and to the past.
-pub fn agent_steps(stage: &mut Stage, random: &mut Random, hold: Duration) -> Result<Seen> {
-    let (host, begin) = (random.below(stage.agents.len()), now());
-    let usual = stage.agents[host].env.clone();
-    let Some(clock) = Clock::of(&stage.dir, &mut stage.agents[host])? else {
-        return Seen::skipped("no libfaketime here");
+/// Steps the clock of one agent by two minutes forward, back, backward and back.
+pub fn agent_steps(bed: &mut TestBed, random: &mut Random, hold: Duration) -> Result<Outcome> {
+    let (host, begin) = (random.below(bed.agents.len()), now());
+    let usual = bed.agents[host].env.clone();
+    let Some(clock) = Clock::of(&bed.dir, &mut bed.agents[host])? else {
+        return Outcome::skipped("no libfaketime here");
     };
-    // Else the library cannot read what time it is.
-    stage.agents[host].env.push("FABRICLENS_AGENT_SANDBOX=off".to_owned());
-    stage.agents[host].end(PATIENCE)?;
-    stage.agents[host].start()?;
+    // The sandbox would hide the file from the library.
+    bed.agents[host].env.push("FABRICLENS_AGENT_SANDBOX=off".to_owned());
+    bed.agents[host].end(TIMEOUT)?;
+    bed.agents[host].start()?;
     for offset in [0.0, 120.0, 0.0, -120.0, 0.0] {
         clock.set(offset)?;
         std::thread::sleep(hold / 2);
     }
-    let noticed = wait_for(PATIENCE, || {
-        let page = get(&format!("http://127.0.0.1:{}/metrics", stage.agent_ports[host]))?.1;
+    let noticed = wait_for(TIMEOUT, || {
+        let page = get(&format!("http://127.0.0.1:{}/metrics", bed.agent_ports[host]))?.1;
         let noticed = sum_of(&page, "fabriclens_agent_clock_steps_total");
-        ensure!(noticed >= 4.0, "the agent noticed {noticed} of four steps of its clock");
+        ensure!(noticed >= 4.0, "the agent counted {noticed} of four clock steps");
         Ok(noticed)
     });
-    stage.agents[host].env = usual;
-    stage.agents[host].end(PATIENCE)?;
-    stage.agents[host].start()?;
-    let silent = vec![(host, begin - 125.0, now() + 125.0)];
-    Seen::silent(format!("{}: two minutes forth and back, {} steps noticed", host_name(host), noticed?), silent)
+    bed.agents[host].env = usual;
+    bed.agents[host].end(TIMEOUT)?;
+    bed.agents[host].start()?;
+    let unsampled = vec![(host, begin - 125.0, now() + 125.0)];
+    Outcome::unsampled(
+        format!("{}: two minutes forward and back, {} steps counted", host_name(host), noticed?),
+        unsampled,
+    )
 }
 
 /// Steps the clock of the collector more than a year ahead, back, and a day into the past.
-pub fn collector_steps(stage: &mut Stage, _: &mut Random, hold: Duration) -> Result<Seen> {
-    let usual = stage.collector.env.clone();
-    let Some(clock) = Clock::of(&stage.dir, &mut stage.collector)? else {
-        return Seen::skipped("no libfaketime here");
+pub fn collector_steps(bed: &mut TestBed, _: &mut Random, hold: Duration) -> Result<Outcome> {
+    let usual = bed.collector.env.clone();
+    let Some(clock) = Clock::of(&bed.dir, &mut bed.collector)? else {
+        return Outcome::skipped("no libfaketime here");
     };
-    let seen = restart(stage).and_then(|()| step_collector(stage, &clock, hold));
-    stage.collector.env = usual;
-    restart(stage)?;
+    let seen = restart(bed).and_then(|()| step_collector(bed, &clock, hold));
+    bed.collector.env = usual;
+    restart(bed)?;
     seen
 }
 
-fn restart(stage: &mut Stage) -> Result<()> {
-    stage.collector.end(PATIENCE)?;
-    stage.collector.start()?;
-    stage.wait_ready()?;
-    stage.wait_fresh().map(drop)
+fn restart(bed: &mut TestBed) -> Result<()> {
+    bed.collector.end(TIMEOUT)?;
+    bed.collector.start()?;
+    bed.wait_ready()?;
+    bed.wait_fresh().map(drop)
 }
 
-fn step_collector(stage: &Stage, clock: &Clock, hold: Duration) -> Result<Seen> {
-    // What is over is what age can remove.
-    say(stage, "jobs", r#"{"id": "long-over", "hosts": ["elsewhere"]}"#)?;
-    say(stage, "jobs/long-over/end", "")?;
+fn step_collector(bed: &TestBed, clock: &Clock, hold: Duration) -> Result<Outcome> {
+    // Retention applies to ended jobs and silences.
+    post(bed, "jobs", r#"{"id": "long-over", "hosts": ["elsewhere"]}"#)?;
+    post(bed, "jobs/long-over/end", "")?;
     let until = format!("{:.0}", now() + 3600.0);
-    say(stage, "silences", &format!(r#"{{"match": {{"node": "elsewhere"}}, "until": {until}}}"#))?;
-    // All of that has arrived.
+    post(bed, "silences", &format!(r#"{{"match": {{"node": "elsewhere"}}, "until": {until}}}"#))?;
+    // Samples before this moment are stored.
     let begin = now() - 5.0;
-    let before = samples(stage, begin)?;
+    let before = samples(bed, begin)?;
     let mut latest: f64 = 0.0;
     for (offset, hold) in [(AHEAD, hold.max(ROUND)), (0.0, hold / 2), (-DAY, hold), (0.0, hold / 2)] {
         clock.set(offset)?;
-        wait_for(PATIENCE, || notices(stage, offset))?;
+        wait_for(TIMEOUT, || notices(bed, offset))?;
         let end = now() + hold.as_secs_f64();
         while now() < end {
             std::thread::sleep(Duration::from_millis(250));
-            latest = latest.max(age(stage)?);
+            latest = latest.max(age(bed)?);
         }
-        notices(stage, offset)?;
+        notices(bed, offset)?;
     }
     ensure!(latest < 10.0, "while its clock was off, samples were {latest:.1} s late");
-    let after = samples(stage, begin)?;
-    ensure!(after == before, "of {before} samples of before there are {after}");
+    let after = samples(bed, begin)?;
+    ensure!(after == before, "{before} samples before the steps, {after} after");
     for (path, words) in [("jobs?limit=1000", "long-over"), ("silences", "elsewhere")] {
-        let told = stage.api(path)?.to_string();
-        ensure!(told.contains(words), "/api/v1/{path} no longer has {words}: {told}");
+        let answer = bed.api(path)?.to_string();
+        ensure!(answer.contains(words), "/api/v1/{path} no longer has {words}: {answer}");
     }
-    Seen::of(format!(
-        "{:.0} days ahead, back, a day into the past, back: told each time; {before} samples, a job and a silence of before \
-         are there, new samples at most {latest:.1} s late",
+    Outcome::of(format!(
+        "{:.0} days ahead, back, a day into the past, back: each step reported; {before} samples, a job and a silence kept; \
+         new samples at most {latest:.1} s late",
         AHEAD / DAY
     ))
 }
 
-/// Whether its clock is so far off, seconds, and it says so.
-fn notices(stage: &Stage, offset: f64) -> Result<()> {
-    let answer = stage.api("query?query=time()")?;
+/// Fails unless the collector's clock is off by `offset` seconds and the collector reports it.
+fn notices(bed: &TestBed, offset: f64) -> Result<()> {
+    let answer = bed.api("query?query=time()")?;
     let clock: f64 = answer["data"]["result"][1].as_str().context("ask for its time")?.parse()?;
     let off = clock - now();
     ensure!((off - offset).abs() < 10.0, "its clock is off by {off:.0} s, not by {offset:.0} s");
-    let told = sum_of(&get(&format!("{}/metrics", stage.url))?.1, "fabriclens_clock_off_seconds");
-    ensure!((told - offset).abs() < 10.0, "it tells of {told:.0} s, its clock is off by {off:.0} s");
-    let (code, text) = get(&format!("{}/readyz", stage.url))?;
+    let reported = sum_of(&get(&format!("{}/metrics", bed.url))?.1, "fabriclens_clock_off_seconds");
+    ensure!((reported - offset).abs() < 10.0, "it reports {reported:.0} s, its clock is off by {off:.0} s");
+    let (code, text) = get(&format!("{}/readyz", bed.url))?;
     ensure!(code == 200 && text.contains("clock: it went") == (offset != 0.0), "/readyz says {code}, {text}");
     Ok(())
 }
 
-/// Samples of the ten minutes before a time.
-fn samples(stage: &Stage, at: f64) -> Result<f64> {
-    let counted = stage.ask_at(&format!("sum(count_over_time({WITNESS}[10m]))"), at)?;
+/// Number of samples in the ten minutes before a time.
+fn samples(bed: &TestBed, at: f64) -> Result<f64> {
+    let counted = bed.ask_at(&format!("sum(count_over_time({GAP_SERIES}[10m]))"), at)?;
     Ok(counted.first().and_then(|one| one["value"][1].as_str()).context("no samples are found")?.parse()?)
 }
 
-/// Age of the newest sample of the host that is furthest behind, asked for by the right time, seconds.
-fn age(stage: &Stage) -> Result<f64> {
-    let (at, hosts) = (now(), stage.agents.len());
-    let newest = stage.ask_at(&format!("min(timestamp({WITNESS})) and count({WITNESS}) == {hosts}"), at)?;
+/// Age in seconds of the newest sample of the host furthest behind, by the true time.
+fn age(bed: &TestBed) -> Result<f64> {
+    let (at, hosts) = (now(), bed.agents.len());
+    let newest = bed.ask_at(&format!("min(timestamp({GAP_SERIES})) and count({GAP_SERIES}) == {hosts}"), at)?;
     let newest = newest.first().and_then(|one| one["value"][1].as_str()).context("not all hosts have samples")?;
     Ok(at - newest.parse::<f64>()?)
 }
 
-fn say(stage: &Stage, path: &str, body: &str) -> Result<()> {
-    let request = ureq::post(format!("{}/api/v1/{path}", stage.url)).header("content-type", "application/json");
+fn post(bed: &TestBed, path: &str, body: &str) -> Result<()> {
+    let request = ureq::post(format!("{}/api/v1/{path}", bed.url)).header("content-type", "application/json");
     request.send(body).map(drop).with_context(|| format!("POST /api/v1/{path}"))
 }

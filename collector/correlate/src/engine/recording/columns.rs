@@ -1,4 +1,4 @@
-//! `ports.csv.gz`: which column is which series.
+//! Reads `ports.csv.gz`: maps columns to series.
 
 use super::error::RecordingError;
 use fabriclens_model::{Labels, Memory, Series, settle};
@@ -11,9 +11,9 @@ struct Column {
     name: &'static str,
     metric: &'static str,
     labels: &'static [(&'static str, &'static str)],
-    /// To the metric's unit.
+    /// Factor to the metric's unit.
     scale: f64,
-    /// Grows with time, so that it is stretched as time is.
+    /// A cumulative counter, which is multiplied by the stretch factor as time is.
     counts: bool,
 }
 
@@ -28,7 +28,7 @@ const fn gauge(name: &'static str, metric: &'static str, scale: f64) -> Column {
 const TX: (&str, &str) = ("direction", "transmit");
 const RX: (&str, &str) = ("direction", "receive");
 
-/// Those with a priority in their name are in [`BY_PRIORITY`].
+/// Columns without a priority; the others are in [`BY_PRIORITY`].
 const COLUMNS: [Column; 23] = [
     counter("tx_bytes", "fabric_port_io_bytes_total", &[TX]),
     counter("rx_bytes", "fabric_port_io_bytes_total", &[RX]),
@@ -55,7 +55,7 @@ const COLUMNS: [Column; 23] = [
     gauge("speed_gbps", "fabric_port_rate_bytes_per_second", 1.25e8),
 ];
 
-/// Columns of one priority each, `…_pN`.
+/// Columns per priority, named `…_pN`.
 const BY_PRIORITY: [Column; 4] = [
     counter("tx_pfc_p", "fabric_pfc_frames_total", &[TX]),
     counter("rx_pfc_p", "fabric_pfc_frames_total", &[RX]),
@@ -63,7 +63,7 @@ const BY_PRIORITY: [Column; 4] = [
     Column { scale: 1e-9, ..counter("rx_pause_ns_p", "fabric_pfc_pause_seconds_total", &[RX]) },
 ];
 
-/// The row of a column, and its priority.
+/// Row and priority of a column.
 fn find(name: &str) -> Option<(&'static Column, Option<&str>)> {
     let plain = COLUMNS.iter().find(|c| c.name == name).map(|c| (c, None));
     plain.or_else(|| {
@@ -75,8 +75,7 @@ fn find(name: &str) -> Option<(&'static Column, Option<&str>)> {
     })
 }
 
-/// The samples of those nodes that are `wanted`, and the instants that have any (Unix ms). Columns that nobody knows and
-/// empty cells are left out.
+/// Samples of the `wanted` nodes, and the instants with samples (Unix ms). Unknown columns and empty cells are skipped.
 pub(super) fn read(
     dir: &Path,
     stretch: i64,
@@ -131,7 +130,7 @@ pub(super) fn read(
             one.values.push(number(at)? * factor);
         }
     }
-    // Rows may come in any order.
+    // Rows may be in any order.
     let mut series: Vec<Series> = series.into_values().collect();
     for one in &mut series {
         (one.times, one.values) = settle(std::mem::take(&mut one.times), std::mem::take(&mut one.values));
@@ -141,8 +140,8 @@ pub(super) fn read(
     Ok((Memory(series), ticks))
 }
 
-/// The instants to judge at. Clocks of nodes differ: what is nearer to each other than half the time between two samples
-/// of one port is one instant, the last of them.
+/// Instants to evaluate. Node clocks differ, so instants closer than half the sampling period of a port are one, the
+/// last of them.
 fn instants(mut times: Vec<i64>, series: &[Series]) -> Vec<i64> {
     times.sort_unstable();
     times.dedup();
@@ -167,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_that_differ_make_no_instants_of_their_own() {
+    fn skewed_clocks_share_instants() {
         let one = |times: &[i64]| Series { times: times.to_vec(), ..Series::default() };
         let series = [one(&[1000, 2000, 4000]), one(&[1200, 2200, 4200])];
         let times = |series: &[Series]| series.iter().flat_map(|s| s.times.clone()).collect();

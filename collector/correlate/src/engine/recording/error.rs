@@ -2,36 +2,36 @@
 
 use crate::model::topology::TopologyError;
 
-/// Why a recording is not taken; names the file and what is wrong.
+/// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// It cannot be read.
+    /// A file cannot be read.
     #[error("cannot read {path}: {error}")]
     Read {
-        /// Which file.
+        /// File.
         path: String,
-        /// Why.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// It is not JSON of the expected form.
-    #[error("{path} is not understood: {error}")]
+    /// A file is not JSON of the expected form.
+    #[error("cannot parse {path}: {error}")]
     Json {
-        /// Which file.
+        /// File.
         path: String,
-        /// Why.
+        /// Parser error.
         error: serde_json::Error,
     },
-    /// Its topology.
+    /// The topology is invalid.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// A row of the table.
+    /// A row of the table is invalid.
     #[error("{path}, line {line}: {what}")]
     Row {
-        /// Which file.
+        /// File.
         path: String,
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// What is wrong.
         what: String,
     },
 }

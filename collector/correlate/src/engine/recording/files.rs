@@ -1,4 +1,4 @@
-//! `topology.json` and `jobs.json`.
+//! Reads `topology.json` and `jobs.json`.
 
 use super::error::RecordingError;
 use crate::model::topology::{Id, TopologySource, parse};
@@ -23,7 +23,7 @@ fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T, Rec
     serde_json::from_slice(&text).map_err(|error| RecordingError::Json { path: shown, error })
 }
 
-/// The fabric.
+/// Nodes and cables.
 pub(super) fn topology(dir: &Path) -> Result<TopologySource, RecordingError> {
     let path = dir.join("topology.json");
     let shown = path.display().to_string();
@@ -31,7 +31,7 @@ pub(super) fn topology(dir: &Path) -> Result<TopologySource, RecordingError> {
     Ok(parse(&shown, &text)?)
 }
 
-/// Jobs and their hosts.
+/// Job ids and their hosts.
 pub(super) fn jobs(dir: &Path) -> Result<Vec<(String, Vec<String>)>, RecordingError> {
     let file: JobsFile = json(dir, "jobs.json")?;
     Ok(file.jobs.into_iter().map(|j| (j.id.text(), j.hosts.into_iter().map(Id::text).collect())).collect())

@@ -1,5 +1,5 @@
 //! A recorded fabric: `topology.json`, `jobs.json` and `ports.csv.gz`. Its samples become the series that agents and
-//! switches would have sent, so that the same questions find them.
+//! switches would have exported, so that the same queries find them.
 
 mod columns;
 mod error;
@@ -13,24 +13,24 @@ use crate::model::topology::{HostNames, LinkEnd, Role, TopologySource, merge, po
 use fabriclens_model::Memory;
 use std::path::Path;
 
-/// What is left out or changed in reading.
+/// How a recording is read.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadAs {
-    /// Times and cumulative counters are multiplied by this, so that rates and shares keep.
+    /// Factor for times and cumulative counters, so that rates and shares stay the same.
     pub stretch: i64,
-    /// Ports of switches are left out, as if nobody read them.
+    /// Skips switch ports, as if no switch was monitored.
     pub hosts_only: bool,
 }
 
-/// See the module.
+/// A recording in memory.
 pub struct Recording {
-    /// What its files say of nodes and cables.
+    /// Nodes and cables as its files describe them.
     pub described: Vec<TopologySource>,
-    /// Nodes, cables, jobs.
+    /// Topology, ports and jobs.
     pub fabric: Fabric,
-    /// The samples.
+    /// Samples.
     pub memory: Memory,
-    /// Instants that have samples, Unix milliseconds, ascending.
+    /// Instants with samples, Unix milliseconds, ascending.
     pub ticks_ms: Vec<i64>,
 }
 
@@ -38,7 +38,7 @@ impl Recording {
     /// Reads a directory.
     ///
     /// # Errors
-    /// [`RecordingError`].
+    /// [`RecordingError`] names the file and what is wrong.
     pub fn read(dir: &Path, how: ReadAs) -> Result<Self, RecordingError> {
         let described = vec![files::topology(dir)?];
         let topology = merge(&described, &HostNames::default());
@@ -49,7 +49,7 @@ impl Recording {
         let (memory, ticks_ms) = columns::read(dir, how.stretch, wanted)?;
         let mut ports = Ports::new(&topology);
         for labels in memory.0.iter().map(|series| &series.labels) {
-            // Nobody may say where its cable leads.
+            // Ports without a known cable are kept too.
             if let Some(node) = topology.node(labels.get("host")) {
                 ports.add(&LinkEnd { node, port: port_name(labels) });
             }

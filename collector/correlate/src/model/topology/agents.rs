@@ -1,5 +1,5 @@
-//! What agents tell of their ports in `fabric_port_info`: what they are called, which rail they belong to, and the switch
-//! and port that they hear at the other end of the cable (LLDP).
+//! What agents report about their ports in `fabric_port_info`: names, rail, and the switch port at the other end of the
+//! cable (LLDP).
 
 use super::source::{Cable, CableEnd, TopologySource};
 use super::types::{Provenance, Role};
@@ -7,37 +7,38 @@ use fabriclens_model::Labels;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Hosts on one rail that may well share a switch; more have several, and nobody knows which host is on which.
+/// Hosts of one rail up to which they likely share one switch. With more hosts a rail spans several switches, and which
+/// host is on which is unknown.
 const ON_ONE: usize = 64;
 
-/// A port of a host, as its agent describes it; `""` where it does not.
+/// A port of a host as its agent reports it; fields are `""` if unknown.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortInfo {
-    /// Label `host`.
+    /// Host name.
     pub host: String,
-    /// As series have it.
+    /// Port name as in series.
     pub port: String,
-    /// The HCA; `""` for an interface without one.
+    /// HCA; `""` for an interface without one.
     pub device: String,
-    /// The interface.
+    /// Network interface.
     pub netdev: String,
     /// GUIDs of the HCA and of the port.
     pub guids: [Option<u64>; 2],
-    /// InfiniBand's description of the HCA.
+    /// InfiniBand node description of the HCA.
     pub node_desc: String,
-    /// The rail.
+    /// Rail name.
     pub rail: String,
-    /// The agent took it from the order of the host's adapters: nobody says that hosts are cabled alike.
+    /// The agent derived the rail from the order of the host's adapters; hosts may be cabled differently.
     #[serde(default)]
     pub rail_by_order: bool,
-    /// Name of the neighbour at the other end.
+    /// Name of the LLDP neighbor.
     pub switch: String,
-    /// Its port.
+    /// Port of the LLDP neighbor.
     pub switch_port: String,
 }
 
 impl PortInfo {
-    /// Of a series of `fabric_port_info`; `None` without a host and a port.
+    /// Reads the labels of a `fabric_port_info` series; `None` without a host or a port.
     pub fn of(labels: &Labels) -> Option<Self> {
         let get = |name: &str| labels.get(name).to_owned();
         let rdma = !labels.get("port").is_empty();
@@ -58,7 +59,7 @@ impl PortInfo {
     }
 }
 
-/// The port that a series is of, as [`super::LinkEnd`] calls it.
+/// Port name of a series, as in [`super::LinkEnd::port`].
 pub fn port_name(labels: &Labels) -> String {
     match (labels.get("device"), labels.get("port")) {
         ("", port) => port.to_owned(),
@@ -67,7 +68,7 @@ pub fn port_name(labels: &Labels) -> String {
     }
 }
 
-/// What ports hear of their neighbours, and what follows from their rails where they hear nothing.
+/// Two sources: the cables that ports hear by LLDP, and cables inferred from rails for ports that hear nothing.
 pub fn from_agents(ports: &[PortInfo]) -> Vec<TopologySource> {
     let ports: BTreeSet<&PortInfo> = ports.iter().collect();
     let mut heard = TopologySource::new("agents (LLDP)", "LLDP");

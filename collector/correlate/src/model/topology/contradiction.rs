@@ -1,32 +1,32 @@
-//! Where sources do not agree, and how that is told.
+//! Contradictions between sources of topology.
 
 use super::types::Provenance;
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter};
 
-/// Two sources do not agree on where a port's cable leads.
+/// Two sources disagree on where a port's cable leads.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// Whose port.
+    /// Node of the port.
     pub node: String,
-    /// The port.
+    /// Port name.
     pub port: String,
-    /// What the topology has.
+    /// The claim that the topology follows.
     pub believed: Claim,
-    /// What it has not.
+    /// The claim that it does not follow.
     pub rejected: Claim,
 }
 
-/// Where a cable leads, by one source.
+/// Where a cable leads, according to one source.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Who says it.
+    /// Name of the source.
     pub source: String,
     /// How the source knows.
     pub known: Provenance,
-    /// The node at the other end.
+    /// Node at the other end.
     pub node: String,
-    /// Its port; `""` if the source does not say.
+    /// Its port; `""` if the source does not name it.
     pub port: String,
 }
 
@@ -45,7 +45,8 @@ impl Display for Contradiction {
         let Self { node, port, believed, rejected } = self;
         write!(
             f,
-            "{node} port {port} is wired to {believed}, not to {rejected}; check the cable, or correct the latter"
+            "{node} port {port} is cabled to {believed}, not to {rejected}; check the cable, or correct the second \
+             source"
         )
     }
 }

@@ -3,55 +3,55 @@
 use super::source::{FormatError, TopologySource};
 use super::{iblinkinfo, ibnetdiscover, ibports, json, slurm, slurm_yaml, topograph};
 
-/// Why a file does not tell a topology.
+/// Why a topology file is rejected.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TopologyError {
-    /// In none of the formats.
-    #[error("{source_name}, line {line}: no topology in a format that is known; give one of: {}", formats())]
+    /// Its format is unknown.
+    #[error("{source_name}, line {line}: unknown topology format; supported formats: {}", formats())]
     Unknown {
-        /// The file.
+        /// File name.
         source_name: String,
-        /// The first line that says something.
+        /// First line with content, from 1.
         line: usize,
     },
-    /// Its format is known, but it is not well formed.
-    #[error("{source_name}, line {line}: {what} ({format}); write it anew, or correct the line")]
+    /// Its format is known, but it is malformed.
+    #[error("{source_name}, line {line}: {what} ({format}); correct the line, or write the file again")]
     Form {
-        /// The file.
+        /// File name.
         source_name: String,
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// Which format it has.
+        /// Name of its format.
         format: &'static str,
         /// What is wrong.
         what: String,
     },
-    /// It is well formed and has no cable.
+    /// It is well formed but has no cable.
     #[error(
-        "{source_name}: no cable in it ({format}){}; was the fabric down when it was made?",
+        "{source_name}: the file has no cables ({format}){}; was the fabric down when it was written?",
         .first.as_ref().map(|f| format!("; {f}")).unwrap_or_default()
     )]
     Empty {
-        /// The file.
+        /// File name.
         source_name: String,
-        /// Which format it has.
+        /// Name of its format.
         format: &'static str,
-        /// The first thing that was left out.
+        /// The first complaint.
         first: Option<String>,
     },
 }
 
-/// How a file may be written.
+/// A file format.
 pub struct Format {
-    /// As people call it.
+    /// Name for messages.
     pub name: &'static str,
-    /// Whether this is it.
+    /// Whether a text looks like this format.
     fits: fn(&str) -> bool,
-    /// Adds what it says.
+    /// Adds nodes and cables of a text.
     read: fn(&str, &mut TopologySource) -> Result<(), FormatError>,
 }
 
-/// All formats, a file each; the first that fits is taken.
+/// All formats, one file each. The first that fits is used.
 pub const FORMATS: [Format; 8] = [
     Format { name: "JSON of hosts, switches and links", fits: json::fits, read: json::read },
     Format { name: "topograph's graph (JSON)", fits: topograph::fits, read: topograph::read },
@@ -67,11 +67,11 @@ fn formats() -> String {
     FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads a file, whatever its format: that is told by what is in it. `source` names it.
+/// Reads a file and detects its format from its content. `source` names the file in messages.
 ///
 /// # Errors
-/// [`TopologyError`] when it tells no cable at all. Lines that are not understood beside others that are, are left out
-/// and told in [`TopologySource::complaints`].
+/// [`TopologyError`] if the file has no cable. Single lines that are not understood are skipped and listed in
+/// [`TopologySource::complaints`].
 pub fn parse(source: &str, text: &str) -> Result<TopologySource, TopologyError> {
     let source_name = source.to_owned();
     let Some(format) = FORMATS.iter().find(|f| (f.fits)(text)) else {
@@ -82,7 +82,7 @@ pub fn parse(source: &str, text: &str) -> Result<TopologySource, TopologyError> 
     if let Err((line, what)) = (format.read)(text, &mut described) {
         return Err(TopologyError::Form { source_name, line, format: format.name, what });
     }
-    // A file of hosts alone is a beginning; one of which nothing was understood is not.
+    // A file of hosts alone is a valid start; a file of which nothing was understood is not.
     if described.cables.is_empty() && (described.nodes.is_empty() || described.left_out > 0) {
         let first = described.complaints.into_iter().next();
         return Err(TopologyError::Empty { source_name, format: format.name, first });

@@ -1,10 +1,10 @@
-//! What the tools of InfiniBand have in common: GUIDs, node descriptions, rates, and cables between numbered ports.
+//! Shared by the InfiniBand formats: GUIDs, node descriptions, rates, and cables between numbered ports.
 
 use super::source::{Cable, CableEnd, TopologySource};
 use super::types::{GBPS, Provenance, Role};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// What is at an end of a cable.
+/// Type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeType {
     Ca,
@@ -12,7 +12,8 @@ pub(super) enum NodeType {
 }
 
 impl NodeType {
-    /// `CA`, `SW`, `Ca`, `Switch`; routers have ports like HCAs.
+    /// Parses `CA`, `SW`, `Ca`, `Switch`. Routers count as channel adapters, because their ports are like those of
+    /// HCAs.
     pub(super) fn of(word: &str) -> Option<Self> {
         match word.to_ascii_uppercase().as_str() {
             "CA" | "RT" => Some(Self::Ca),
@@ -25,9 +26,9 @@ impl NodeType {
 /// An end of a cable.
 #[derive(Clone, Debug, Default)]
 pub(super) struct IbPort {
-    /// `None`: the format does not say.
+    /// `None` if the format does not state it.
     pub kind: Option<NodeType>,
-    /// Of the node first, then of the port.
+    /// GUID of the node first, then of the port.
     pub guids: Vec<u64>,
     pub description: String,
     pub port: u32,
@@ -38,19 +39,19 @@ pub(super) struct IbPort {
 pub(super) struct IbDump(Vec<(usize, [IbPort; 2], Option<f64>)>);
 
 impl IbDump {
-    /// A cable told on a line.
+    /// Adds a cable found on a line.
     pub(super) fn cable(&mut self, line: usize, ends: [IbPort; 2], rate: Option<f64>) {
         self.0.push((line, ends, rate));
     }
 
-    /// HostNames nodes and hands on all cables between them.
+    /// Names all nodes and adds the cables between them to `out`.
     pub(super) fn finish(mut self, out: &mut TopologySource) {
         self.tell_kinds();
         let names = self.switch_names();
         let sorted: BTreeSet<&String> = names.values().collect();
         out.nodes.extend(sorted.into_iter().map(|name| (name.clone(), Role::Spine)));
         for (line, ends, rate) in self.0 {
-            // SHARP's own node inside a switch: no cable, no host.
+            // SHARP's aggregation node inside a switch is neither host nor cable.
             if ends.iter().any(|jack| jack.description.contains("Aggregation Node")) {
                 continue;
             }
@@ -59,8 +60,8 @@ impl IbDump {
         }
     }
 
-    /// Formats that do not say what a node is show a switch under one GUID with several ports; a description like a
-    /// host's settles the rest.
+    /// Works out node types for formats that lack them: a GUID with several ports is a switch, and so is a node whose
+    /// description does not look like a host's.
     fn tell_kinds(&mut self) {
         let mut ports: HashMap<u64, HashSet<u32>> = HashMap::new();
         for jack in self.0.iter().flat_map(|(_, ends, _)| ends) {
@@ -75,7 +76,7 @@ impl IbDump {
         }
     }
 
-    /// By GUID. Switches that share a description have their GUID in their name.
+    /// Switch names by GUID. Switches with equal descriptions get their GUID appended.
     fn switch_names(&self) -> HashMap<u64, String> {
         let mut of: HashMap<u64, String> = HashMap::new();
         for jack in self.0.iter().flat_map(|(_, ends, _)| ends).filter(|j| j.kind == Some(NodeType::Switch)) {
@@ -114,8 +115,7 @@ fn side(jack: IbPort, switches: &HashMap<u64, String>) -> CableEnd {
     CableEnd { node, port, ..CableEnd::default() }
 }
 
-/// Host and device of an HCA's description: `node08 mlx5_0`, `node08 HCA-1`, `node08`. `None` for what is left as the
-/// factory set it.
+/// Host and device of an HCA's description: `node08 mlx5_0`, `node08 HCA-1`, `node08`. `None` for a factory default.
 pub(super) fn host(description: &str) -> Option<(&str, &str)> {
     let mut words = description.split_whitespace();
     match (words.next(), words.next(), words.next()) {
@@ -131,7 +131,7 @@ fn is_device(word: &str) -> bool {
     old || rdma && word.starts_with(|c: char| c.is_ascii_lowercase()) && word.ends_with(|c: char| c.is_ascii_digit())
 }
 
-/// What people call a switch: `MF0;leaf1:MQM9700/U1` is `leaf1`; of a director's chips the board is kept, `ib1/L03/U1`.
+/// Switch name in a description: `MF0;leaf1:MQM9700/U1` is `leaf1`. Chips of a director keep their board: `ib1/L03/U1`.
 fn switch(description: &str) -> String {
     let text = description.trim();
     let Some((_, rest)) = text.split_once(';').filter(|(mf, _)| mf.starts_with("MF")) else { return text.to_owned() };
@@ -146,25 +146,25 @@ fn is_factory(name: &str) -> bool {
     name.ends_with("Mellanox Technologies")
 }
 
-/// `0x0002c90300c00081`.
+/// Formats a GUID as `0x0002c90300c00081`.
 pub(super) fn hex(guid: u64) -> String {
     format!("0x{guid:016x}")
 }
 
-/// `0x2c90300c00081`, `0002c90300c00081`, `0c42:a103:0065:0001`; 0 is none.
+/// Parses `0x2c90300c00081`, `0002c90300c00081` and `0c42:a103:0065:0001`; `None` for 0.
 pub(super) fn guid(text: &str) -> Option<u64> {
     let digits: String = text.trim().trim_start_matches("0x").chars().filter(|c| *c != ':').collect();
     u64::from_str_radix(&digits, 16).ok().filter(|g| *g != 0)
 }
 
-/// Bytes a second of `4xHDR`, or `4X` and `53.125`, as the kernel's own `rate` counts them.
+/// Bytes per second of `4xHDR`, or of `4X` and `53.125`, by the kernel's nominal lane rates.
 pub(super) fn rate(width: &str, speed: &str) -> Option<f64> {
     let lanes: u32 = width.trim_end_matches(['x', 'X']).parse().ok()?;
     let lane = LANES.iter().find(|(name, signal, _)| *name == speed || *signal == speed)?.2;
     Some(f64::from(lanes) * lane * GBPS)
 }
 
-/// Speed of a lane by name, by what iblinkinfo prints, and in Gb/s as the kernel's `rate` counts.
+/// Lane speeds: name, signaling rate as iblinkinfo prints it, and Gb/s as in the kernel's `rate` file.
 const LANES: [(&str, &str, f64); 9] = [
     ("SDR", "2.5", 2.5),
     ("DDR", "5.0", 5.0),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn guids_and_rates_in_all_spellings() {
+    fn guids_and_rates_parse() {
         let all = ["0x0002c90300c00081", "2c90300c00081", "0002:c903:00c0:0081"];
         assert_eq!(all.map(guid), [Some(0x2_c903_00c0_0081); 3]);
         assert_eq!([guid(""), guid("0x0"), guid("zz")], [None; 3]);

@@ -1,7 +1,7 @@
-//! `iblinkinfo`: a block for each node and in it a line for each port; with `--line` each line stands alone.
+//! The output of `iblinkinfo`: a block per node with a line per port; with `--line` each line stands alone.
 //!
-//! `  101    4[  ] ==( 4X   53.125 Gbps Active/  LinkUp)==>   8    1[  ] "node08 mlx5_0" ( )`; with `--line` each end has its
-//! GUID and the near one its description before the LID.
+//! `  101    4[  ] ==( 4X   53.125 Gbps Active/  LinkUp)==>   8    1[  ] "node08 mlx5_0" ( )`. With `--line` each end
+//! has its GUID, and the near end its description before the LID.
 
 use super::ib::{IbDump, IbPort, NodeType, guid, rate};
 use super::source::{FormatError, TopologySource};
@@ -15,7 +15,7 @@ pub(super) fn fits_lines(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("0x") && line.contains("==("))
 }
 
-/// `Switch: 0x0002c90300a00002 leaf2:` or `CA: node08 mlx5_0:`.
+/// Parses `Switch: 0x0002c90300a00002 leaf2:` or `CA: node08 mlx5_0:`.
 fn header(line: &str) -> Option<IbPort> {
     let (kind, rest) = line.split_once(": ")?;
     let kind = NodeType::of(kind)?;
@@ -27,10 +27,10 @@ fn header(line: &str) -> Option<IbPort> {
     Some(IbPort { kind: Some(kind), guids, description: name.trim().to_owned(), port: 0 })
 }
 
-/// An end, and its LID.
+/// An end and its LID.
 type PortAndLid = (IbPort, u32);
 
-/// Two ends and what the link carries.
+/// Two ends and the rate of the link.
 type LinkRow = (PortAndLid, PortAndLid, Option<f64>);
 
 pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
@@ -46,12 +46,12 @@ pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatErr
                     rows.push((n + 1, (IbPort { guids, port: near.port, ..node.clone() }, lid), far, rate));
                 }
                 (Some(_), Ok(None)) => {}
-                (None, _) => out.complain(n + 1, "a port of no node"),
+                (None, _) => out.complain(n + 1, "a port without a node"),
                 (_, Err(what)) => out.complain(n + 1, what),
             }
         }
     }
-    // The far end is told by LID: what it is, its own block says.
+    // The far end is given by LID only; its own block says what it is.
     let lids: HashMap<u32, IbPort> = rows.iter().map(|(_, (near, lid), ..)| (*lid, near.clone())).collect();
     let mut walk = IbDump::default();
     for (line, (near, _), (far, lid), rate) in rows {
@@ -75,21 +75,22 @@ pub(super) fn read_lines(text: &str, out: &mut TopologySource) -> Result<(), For
     Ok(())
 }
 
-/// `None`: the port has no cable.
+/// Parses a line; `None` if the port has no cable.
 fn row(line: &str) -> Result<Option<LinkRow>, &'static str> {
     let parts = line.split_once("==(").and_then(|(near, rest)| Some((near, rest.split_once(")==>")?)));
-    let Some((near, (link, far))) = parts else { return Err("no link is told as iblinkinfo does") };
+    let Some((near, (link, far))) = parts else { return Err("not a link line of iblinkinfo") };
     if !link.contains("LinkUp") {
         return Ok(None);
     }
-    let near = end(near).ok_or("the near end is not told as iblinkinfo does")?;
-    let far = end(far).ok_or("the far end is not told as iblinkinfo does")?;
+    let near = end(near).ok_or("the near end is not as iblinkinfo writes it")?;
+    let far = end(far).ok_or("the far end is not as iblinkinfo writes it")?;
     let mut words = link.split_whitespace();
     let rate = words.next().zip(words.next()).and_then(|(width, speed)| rate(width, speed));
     Ok(Some((near, far, rate)))
 }
 
-/// `0xGUID "description" LID PORT[ext]` in any order that keeps LID and PORT together; GUID and description may lack.
+/// Parses `0xGUID "description" LID PORT[ext]` in any order that keeps LID and PORT together. GUID and description are
+/// optional.
 fn end(text: &str) -> Option<PortAndLid> {
     let (before, description, after) = match text.split_once('"') {
         Some((before, rest)) => {

@@ -1,4 +1,4 @@
-//! `ibnetdiscover`: a block for each node, in it a line for each of its ports that has a cable.
+//! The output of `ibnetdiscover`: a block per node with a line per cabled port.
 
 use super::ib::{IbDump, IbPort, NodeType, guid, rate};
 use super::source::{FormatError, TopologySource};
@@ -7,7 +7,7 @@ pub(super) fn fits(text: &str) -> bool {
     text.lines().any(|line| header(line).is_some())
 }
 
-/// `Switch 8 "S-0002c90300a00002" # "leaf2" enhanced port 0 lid 101 lmc 0`
+/// Parses `Switch 8 "S-0002c90300a00002" # "leaf2" enhanced port 0 lid 101 lmc 0`.
 fn header(line: &str) -> Option<IbPort> {
     let (kind, rest) = line.split_once(char::is_whitespace)?;
     let kind = Some(NodeType::of(kind)?);
@@ -31,19 +31,20 @@ pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatErr
                     near.guids.extend(port_guid);
                     walk.cable(n + 1, [near, far], rate);
                 }
-                (None, _) => out.complain(n + 1, "a port of no node"),
-                (_, None) => out.complain(n + 1, "no cable is told as ibnetdiscover does"),
+                (None, _) => out.complain(n + 1, "a port without a node"),
+                (_, None) => out.complain(n + 1, "not a cable line of ibnetdiscover"),
             }
         } else if line.starts_with("Switch") || line.starts_with("Ca") || line.starts_with("Rt") {
             of = None;
-            out.complain(n + 1, "no node is told as ibnetdiscover does");
+            out.complain(n + 1, "not a node line of ibnetdiscover");
         }
     }
     walk.finish(out);
     Ok(())
 }
 
-/// `[4] "H-…"[1](2c90300c00081)  # "node08 mlx5_0" lid 8 4xHDR`; of an HCA `[1](2c90300c00081)  "S-…"[4] # lid …`.
+/// Parses `[4] "H-…"[1](2c90300c00081)  # "node08 mlx5_0" lid 8 4xHDR`; for an HCA `[1](2c90300c00081)  "S-…"[4] # lid
+/// …`.
 fn cable(line: &str) -> Option<(u32, Option<u64>, IbPort, Option<f64>)> {
     let (line, comment) = line.split_once('#').unwrap_or((line, ""));
     let (near, far) = line.split_once('"')?;
@@ -63,19 +64,19 @@ fn cable(line: &str) -> Option<(u32, Option<u64>, IbPort, Option<f64>)> {
     Some((port, port_guid, IbPort { kind: Some(kind), guids, description, port: far_port }, rate))
 }
 
-/// `[1][ext 3](2c90300c00081)`.
+/// Parses `[1][ext 3](2c90300c00081)`.
 fn port(text: &str) -> Option<(u32, Option<u64>)> {
     let (number, rest) = text.trim().strip_prefix('[')?.split_once(']')?;
     let port_guid = rest.split_once('(').and_then(|(_, g)| guid(g.split_once(')')?.0));
     Some((number.parse().ok()?, port_guid))
 }
 
-/// `S-0002c90300a00002`.
+/// Parses `S-0002c90300a00002`.
 fn node_guid(id: &str) -> Option<u64> {
     guid(id.split_once('-')?.1)
 }
 
-/// The first text in quotes, and what follows it.
+/// The first quoted text, and the rest after it.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     text.split_once('"')?.1.split_once('"')
 }

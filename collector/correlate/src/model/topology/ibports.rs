@@ -1,4 +1,4 @@
-//! `ibnetdiscover -p`: a line for each port.
+//! The output of `ibnetdiscover -p`: a line per port.
 //!
 //! `CA     8  1 0x0002c90300c00081 4x HDR - SW   101  4 0x0002c90300a00002 ( 'node08 mlx5_0' - 'leaf2' )`
 
@@ -9,7 +9,7 @@ pub(super) fn fits(text: &str) -> bool {
     text.lines().any(|line| jack(line.split_whitespace()).is_some())
 }
 
-/// `CA     8  1 0x0002c90300c00081`: kind, LID, port, GUID.
+/// Parses `CA     8  1 0x0002c90300c00081`: type, LID, port, GUID.
 fn jack<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<IbPort> {
     let kind = NodeType::of(words.next()?)?;
     words.next()?.parse::<u32>().ok()?;
@@ -23,14 +23,14 @@ pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatErr
     for (n, line) in text.lines().enumerate() {
         let Some(mut near) = jack(line.split_whitespace()) else {
             if line.split_whitespace().next().is_some_and(|w| NodeType::of(w).is_some()) {
-                out.complain(n + 1, "no port is told as ibnetdiscover -p does");
+                out.complain(n + 1, "not a port line of ibnetdiscover -p");
             }
             continue;
         };
-        // A port without a cable.
+        // Ports without a cable have no second half.
         let Some((width_speed, rest)) = line.split_once(" - ") else { continue };
         let Some(mut far) = jack(rest.split_whitespace()) else {
-            out.complain(n + 1, "the other end is not told as ibnetdiscover -p does");
+            out.complain(n + 1, "the other end is not as ibnetdiscover -p writes it");
             continue;
         };
         let names = rest.split_once("( '").and_then(|(_, names)| names.trim_end().strip_suffix("' )"));

@@ -1,13 +1,13 @@
-//! Our own format, also that of recordings: `hosts` and `switches` (each with `id`), `links` (`a`, `a_port`, `b`,
-//! `b_port`, and if known `rate_gbps` and `rail`). What the API answers (`nodes` in place of the first two) is read too,
-//! so a topology can be taken from one collector to another.
+//! Our JSON format, also that of recordings: `hosts` and `switches` (each with `id`), and `links` (`a`, `a_port`, `b`,
+//! `b_port`, optionally `rate_gbps` and `rail`). Also reads the answer of the API (`nodes` in place of `hosts` and
+//! `switches`), so that a topology can be copied between collectors.
 
 use super::source::{Cable, CableEnd, FormatError, TopologySource};
 use super::types::{GBPS, Provenance, Role};
 use serde::Deserialize;
 use std::collections::HashSet;
 
-/// A node id or a port, given as number or text.
+/// A node id or port, given as a number or a text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Id {
@@ -37,7 +37,7 @@ struct File {
 
 #[derive(Deserialize)]
 struct NodeRow {
-    /// Links have it; without it the name.
+    /// Id that links refer to; defaults to the name.
     #[serde(alias = "node")]
     id: Option<Id>,
     name: Option<String>,
@@ -66,7 +66,7 @@ pub(super) fn fits(text: &str) -> bool {
 }
 
 pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
-    // The API wraps what it answers.
+    // The API wraps its answer in `data`.
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Either {

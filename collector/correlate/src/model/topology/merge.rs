@@ -1,5 +1,5 @@
-//! One topology of all that is said: who is trusted more is believed, port by port, and where others say something else
-//! it is told.
+//! Merges all sources into one topology. Port by port the most trusted source wins; claims of others become
+//! contradictions.
 
 use super::contradiction::{Claim, Contradiction};
 use super::names::{HostNames, ResolvedEnd, short};
@@ -8,13 +8,13 @@ use super::types::{Link, LinkEnd, Node, Provenance, Role, UNKNOWN};
 use super::wiring::Topology;
 use std::collections::{HashMap, HashSet};
 
-/// Contradictions that are kept: more are a file of another fabric.
+/// Contradictions that are kept. More than that means a file of another fabric.
 const CONTRADICTIONS: usize = 200;
 
-/// One topology of what sources say, with names as agents have them.
+/// Merges sources into one topology, with host and port names as in series.
 pub fn merge(described: &[TopologySource], names: &HostNames) -> Topology {
     let mut build = Build::new(names, described);
-    // A source of nothing but schedulers' and inferred cables names switches that may be made up.
+    // A source of scheduler and inferred cables alone may use made-up switch names.
     let vague =
         |one: &TopologySource| !one.cables.is_empty() && one.cables.iter().all(|c| c.known <= Provenance::Scheduler);
     let switches =
@@ -29,7 +29,7 @@ pub fn merge(described: &[TopologySource], names: &HostNames) -> Topology {
     }
     let all = described.iter().enumerate().flat_map(|(n, d)| d.cables.iter().map(move |c| (n, c)));
     let mut all: Vec<(usize, &Cable)> = all.collect();
-    // Stable: of those who are trusted alike the first is believed.
+    // The sort is stable: among equally trusted sources the first wins.
     all.sort_by_key(|(_, cable)| std::cmp::Reverse(cable.known));
     for (source, cable) in all {
         build.cable(source, cable);
@@ -37,7 +37,7 @@ pub fn merge(described: &[TopologySource], names: &HostNames) -> Topology {
     build.finish()
 }
 
-/// A link, while it is not sure.
+/// A link whose ends may still be completed.
 struct Draft {
     ends: [(usize, String); 2],
     rate: Option<f64>,
@@ -51,16 +51,16 @@ struct Build<'a> {
     described: &'a [TopologySource],
     nodes: Vec<Node>,
     index: HashMap<String, usize>,
-    /// Switches by the part of their name before the domain, lower case; `None`: several.
+    /// Switches by host part of their name in lower case; `None` if several share it.
     shorts: HashMap<String, Option<usize>>,
     links: Vec<Draft>,
     /// Links of each node.
     of: Vec<Vec<usize>>,
-    /// By node and port.
+    /// Link by node and port.
     at: HashMap<(usize, String), usize>,
-    /// Nodes that are switches even if an agent runs on them.
+    /// Nodes that are switches although an agent runs on them.
     switches: HashSet<String>,
-    /// Nodes that somebody names who knows what is there.
+    /// Nodes that a source names which observes the hardware.
     sure: Vec<bool>,
     contradictions: Vec<Contradiction>,
 }
@@ -82,7 +82,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// The node that is meant by a name; a new one has this role, unless agents know it as a host.
+    /// Index of the node with this name. A new node gets this role, unless agents know it as a host.
     fn node(&mut self, name: &str, role: Role) -> usize {
         let host = self.names.host(name);
         let name = host.unwrap_or(name);
@@ -90,7 +90,7 @@ impl<'a> Build<'a> {
             return *at;
         }
         let brief = short(name).to_lowercase();
-        // `leaf1` and `leaf1.example` are one; `leaf1.west` and `leaf1.east` are two.
+        // `leaf1` and `leaf1.example` are one node; `leaf1.west` and `leaf1.east` are two.
         let like = self.shorts.get(&brief).copied().flatten().filter(|at| {
             let other = &self.nodes[*at].name;
             host.is_none() && (other.eq_ignore_ascii_case(name) || (short(other) == other) != (short(name) == name))
@@ -130,9 +130,9 @@ impl<'a> Build<'a> {
         if cable.known > Provenance::Scheduler {
             return self.link(source, cable, [(nodes[0], a), (nodes[1], b)]);
         }
-        // These know nodes, not ports: their word counts for hosts that nobody else wires.
+        // Scheduler sources name nodes, not ports: they count for hosts that no better source wires.
         for (n, peer) in [(0, 1), (1, 0)] {
-            // Hosts have few links; a switch may have as many as there are hosts.
+            // Only hosts are checked: they have few links, a switch may have thousands.
             if !self.is_host(nodes[n]) {
                 continue;
             }
@@ -177,7 +177,7 @@ impl<'a> Build<'a> {
             [Some(a), Some(b)] => (a == b).then_some(a),
             [Some(link), None] => self.agrees(link, nodes[0], &ends[1]),
             [None, Some(link)] => self.agrees(link, nodes[1], &ends[0]),
-            // One that says less of the same cable.
+            // The same cable with less detail.
             [None, None] => self.vague(nodes, &ends, source),
         };
         if let Some(link) = agreed {
@@ -196,7 +196,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// The link on a port. Another source may call a switch's port otherwise: `swp3`, `Ethernet1/3`, `3`.
+    /// The link on a port. Other sources may name a switch port differently: `swp3`, `Ethernet1/3`, `3`.
     fn taken(&self, node: usize, port: &str, source: usize) -> Option<usize> {
         let exact = self.at.get(&(node, port.to_owned())).copied();
         exact.or_else(|| {
@@ -213,13 +213,13 @@ impl<'a> Build<'a> {
         if ends[0].0 == node { &ends[1] } else { &ends[0] }
     }
 
-    /// A link is known at one node; the same is said of its other end, or less, or more.
+    /// The link if its far end is `node` and the port is unknown on one side.
     fn agrees(&self, link: usize, near: usize, (node, port): &(usize, Option<String>)) -> Option<usize> {
         let far = self.far(link, near);
         (far.0 == *node && (port.is_none() || far.1.starts_with(UNKNOWN))).then_some(link)
     }
 
-    /// A link between two nodes that may be the one that is meant, where one of the two does not name its ports.
+    /// A link between the two nodes that may be the one meant, because one of the two does not name its ports.
     fn vague(&self, nodes: [usize; 2], ends: &[(usize, Option<String>); 2], source: usize) -> Option<usize> {
         let fits = |l: &&usize| {
             let link = &self.links[**l];
@@ -232,14 +232,14 @@ impl<'a> Build<'a> {
         self.of[nodes[0]].iter().find(fits).copied()
     }
 
-    /// Takes over what the more trusted left open.
+    /// Fills in what the more trusted source left open.
     fn fill(&mut self, at: usize, cable: &Cable, ends: &[(usize, Option<String>); 2]) {
         for (node, port) in ends {
             let (Some(port), false) = (port, ends[0].0 == ends[1].0) else { continue };
             self.at.insert((*node, port.clone()), at);
             let file = cable.known == Provenance::File;
             if let Some(own) = self.links[at].ends.iter_mut().find(|end| end.0 == *node)
-                // Files have the names that series have.
+                // Files use the port names of series.
                 && (own.1.starts_with(UNKNOWN) || file && own.1 != *port && same_port(&own.1, port))
             {
                 own.1.clone_from(port);
@@ -293,7 +293,7 @@ impl<'a> Build<'a> {
 
     fn contradict(&mut self, node: usize, port: String, believed: Claim, rejected: Claim) {
         let new = Contradiction { node: self.nodes[node].name.clone(), port, believed, rejected };
-        // Dumps tell each cable from both ends.
+        // Dumps list each cable from both ends.
         if self.contradictions.len() < CONTRADICTIONS && !self.contradictions.contains(&new) {
             self.contradictions.push(new);
         }
@@ -329,13 +329,13 @@ impl<'a> Build<'a> {
         topology
     }
 
-    /// Switches of schedulers, often made up, that have no host below because others wire all of theirs.
+    /// Switches of schedulers, often made up, that have no host below them because better sources wire all hosts.
     fn ghosts(&self) -> Vec<bool> {
         let mut gone: Vec<bool> = (0..self.nodes.len()).map(|at| !self.is_host(at) && !self.sure[at]).collect();
         loop {
             let before = gone.iter().filter(|g| **g).count();
             for at in 0..self.nodes.len() {
-                // A weak link has what is below first; a link that somebody saw proves both of its ends.
+                // A scheduler link lists the lower node first; an observed link proves both of its ends.
                 let proves = |l: &&usize| {
                     let Draft { ends, known, .. } = &self.links[**l];
                     *known > Provenance::Scheduler || ends[1].0 == at && !gone[ends[0].0]
@@ -351,7 +351,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Two names of one port of a switch: the numbers of one end those of the other.
+/// Whether two names denote one switch port: the numbers in one are the last numbers in the other.
 fn same_port(a: &str, b: &str) -> bool {
     let numbers = |text: &str| -> Vec<String> {
         let digits = text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());

@@ -1,33 +1,33 @@
-//! From names that sources use for hosts and their ports to those that agents, and so series, have.
+//! Resolves host and port names of a source to the names in series.
 
 use super::agents::PortInfo;
 use super::ib;
 use super::source::CableEnd;
 use std::collections::{BTreeMap, HashMap, hash_map::Entry};
 
-/// See the module.
+/// Host and port names that agents report, by every key that sources may use.
 #[derive(Default)]
 pub struct HostNames {
-    /// By host, in order.
+    /// Ports of each host.
     hosts: BTreeMap<String, Vec<PortInfo>>,
-    /// Hosts by lower-case name, by the part before its first dot, and by what else they are called; `None`: several.
+    /// Host by lower-case name, by the part before its first dot, and by alias; `None` if several share the key.
     called: HashMap<String, Option<String>>,
-    /// Host and place in its list by the GUID of a port; of a node any port of it. `None`: several claim it.
+    /// Host and index of its port by GUID of a port or HCA; `None` if several claim it.
     guids: HashMap<u64, Option<(String, usize)>>,
-    /// The same by node description.
+    /// Host and index of its port by node description.
     descriptions: HashMap<String, Option<(String, usize)>>,
 }
 
-/// An end as series call it.
+/// A cable end by the names in series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResolvedEnd {
     pub node: String,
-    /// `None`: nobody knows.
+    /// `None` if unknown.
     pub port: Option<String>,
 }
 
 impl HostNames {
-    /// Of all ports that agents tell of, and names of hosts by other names of theirs.
+    /// Indexes the ports that agents report, and aliases of hosts.
     pub fn new(ports: &[PortInfo], aliases: &BTreeMap<String, String>) -> Self {
         let mut names = Self::default();
         for port in ports {
@@ -39,7 +39,7 @@ impl HostNames {
             for (at, port) in ports.iter().enumerate() {
                 let place = (host.clone(), at);
                 for guid in port.guids.into_iter().flatten() {
-                    // One HCA's GUID for all of its ports.
+                    // The ports of one HCA share its GUID.
                     let same = |old: &(String, usize)| old.0 == *host && ports[old.1].device == port.device;
                     note(names.guids.entry(guid), &place, same);
                 }
@@ -60,7 +60,7 @@ impl HostNames {
         names
     }
 
-    /// The host that is meant by a name.
+    /// The host that a name denotes.
     pub fn host(&self, name: &str) -> Option<&str> {
         if let Some((host, _)) = self.hosts.get_key_value(name) {
             return Some(host);
@@ -69,13 +69,13 @@ impl HostNames {
         by(name).or_else(|| by(short(name))).and_then(|host| host.as_deref())
     }
 
-    /// The rail of a port.
+    /// Rail of a port.
     pub(super) fn rail(&self, host: &str, port: &str) -> Option<&str> {
         let port = self.hosts.get(host)?.iter().find(|p| p.port == port)?;
         Some(port.rail.as_str()).filter(|rail| !rail.is_empty())
     }
 
-    /// Host, port and rail of all ports that have one.
+    /// Host, port and rail of all ports with a rail.
     pub(super) fn rails(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let all = self.hosts.values().flatten().filter(|port| !port.rail.is_empty());
         all.map(|port| (port.host.as_str(), port.port.as_str(), port.rail.as_str()))
@@ -87,7 +87,7 @@ impl HostNames {
         ports.iter().filter(|p| !p.device.is_empty()).map(|p| p.port.as_str())
     }
 
-    /// What a side is in series.
+    /// Resolves a cable end.
     pub(super) fn place(&self, side: &CableEnd) -> ResolvedEnd {
         let found = |at: &Option<(String, usize)>| at.clone();
         let mut known = side.guids.iter().rev().find_map(|g| self.guids.get(g).and_then(found));
@@ -115,7 +115,7 @@ impl HostNames {
         ResolvedEnd { node, port }
     }
 
-    /// The port of a host that agents know.
+    /// Resolves the port of a known host.
     fn port(&self, host: &str, side: &CableEnd) -> Option<String> {
         let ports = &self.hosts[host];
         let only = || {
@@ -137,7 +137,7 @@ impl HostNames {
         };
         match (named, &*side.device) {
             (Some(port), _) => Some(port.port.clone()),
-            // A number beside the only HCA, or a name from before HCAs were named after their place.
+            // A port number on the only HCA, or a device name from before HCAs were named by PCI location.
             (None, "") if side.port.bytes().all(|b| b.is_ascii_digit()) => only().or_else(|| Some(side.port.clone())),
             (None, device) if device.starts_with("HCA-") => only().or_else(|| Some(format!("{device}/{}", side.port))),
             (None, "") => Some(side.port.clone()),
@@ -146,7 +146,7 @@ impl HostNames {
     }
 }
 
-/// The first that claims a key has it, until another does.
+/// Maps a key to the first value that claims it, or to `None` if a different one claims it too.
 fn note<K, V: Clone>(entry: Entry<'_, K, Option<V>>, value: &V, same: impl Fn(&V) -> bool) {
     match entry {
         Entry::Vacant(free) => {
@@ -160,7 +160,7 @@ fn note<K, V: Clone>(entry: Entry<'_, K, Option<V>>, value: &V, same: impl Fn(&V
     }
 }
 
-/// A host without its domain; an address and `switch.3.1` have none.
+/// Host name without its domain. Addresses and names such as `switch.3.1` have no domain.
 pub(super) fn short(name: &str) -> &str {
     match name.split_once('.') {
         Some((first, domain)) if !first.is_empty() && domain.starts_with(|c: char| c.is_ascii_alphabetic()) => first,

@@ -1,5 +1,5 @@
-//! Slurm's `topology.conf` (tree and block), and what `scontrol show topology` prints. Nobody names ports there, and
-//! `LinkSpeed` has no unit. Topograph writes this format too, with real names of switches in comments.
+//! Slurm's `topology.conf` (tree and block), and the output of `scontrol show topology`. It names no ports, and its
+//! `LinkSpeed` has no unit. Topograph writes this format too, with real switch names in comments.
 
 use super::source::{Cable, CableEnd, FormatError, TopologySource};
 use super::types::{Provenance, Role};
@@ -21,7 +21,7 @@ pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatErr
         if whole.is_empty() {
             from = n + 1;
         }
-        // A backslash at its end: it goes on.
+        // A backslash continues the line.
         if let Some(part) = line.strip_suffix('\\') {
             whole.push_str(part);
             continue;
@@ -33,7 +33,7 @@ pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatErr
     Ok(())
 }
 
-/// `# switch.3.1=hpcislandid-1`, as topograph writes where it shortens names.
+/// Reads `# switch.3.1=hpcislandid-1`, which topograph writes where it shortens names.
 fn real_names(text: &str) -> HashMap<&str, &str> {
     let comments = text.lines().filter_map(|line| line.trim().strip_prefix('#'));
     comments.filter_map(|c| c.trim().split_once('=')).filter(|(_, real)| !real.contains(char::is_whitespace)).collect()
@@ -55,7 +55,7 @@ fn row(line: &str, n: usize, real: &HashMap<&str, &str>, out: &mut TopologySourc
         return;
     }
     let children = expand(get("switches"), n, out).iter().map(|child| name(child)).collect();
-    // scontrol lists all that is below a switch; its file only what is wired to it.
+    // scontrol lists all hosts below a switch; the file lists only those cabled to it.
     let above = get("level").parse().is_ok_and(|level: u32| level > 0);
     let hosts = if above { Vec::new() } else { expand(get("nodes"), n, out) };
     switch(&name(get("switchname")), children, hosts, n, out);
@@ -68,7 +68,7 @@ fn expand(list: &str, n: usize, out: &mut TopologySource) -> Vec<String> {
     })
 }
 
-/// A switch with the switches below it and the hosts on it.
+/// Adds a switch with its child switches and hosts.
 pub(super) fn switch(name: &str, children: Vec<String>, hosts: Vec<String>, n: usize, out: &mut TopologySource) {
     if name.is_empty() {
         return out.complain(n, "a switch without a name");
@@ -80,7 +80,7 @@ pub(super) fn switch(name: &str, children: Vec<String>, hosts: Vec<String>, n: u
     under(name, hosts, Provenance::Scheduler, n, out);
 }
 
-/// Hosts that are near each other: a rack or a domain of accelerators. They most likely share their leaves.
+/// Adds a block: hosts of one rack or accelerator domain, which most likely share their leaves.
 pub(super) fn block(name: &str, hosts: Vec<String>, n: usize, out: &mut TopologySource) {
     if name.is_empty() {
         return out.complain(n, "a block without a name");
@@ -91,7 +91,7 @@ pub(super) fn block(name: &str, hosts: Vec<String>, n: usize, out: &mut Topology
 
 fn under(name: &str, nodes: Vec<String>, known: Provenance, n: usize, out: &mut TopologySource) {
     let side = |node: &str| CableEnd { node: node.to_owned(), ..CableEnd::default() };
-    // Who is named twice has one cable all the same: schedulers know no parallel ones.
+    // Schedulers know no parallel cables: a repeated name is the same cable.
     let mut seen = HashSet::new();
     for node in nodes.into_iter().filter(|node| seen.insert(node.clone())) {
         out.cable(n, Cable { sides: [side(&node), side(name)], rate: None, rail: None, known });

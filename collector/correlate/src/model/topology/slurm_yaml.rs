@@ -1,13 +1,13 @@
 //! Slurm's `topology.yaml` (25.05 and later), also as topograph writes it: trees of switches and lists of blocks.
 //!
-//! Read line by line, in the block style that both document; quotes and lists in brackets are understood, anchors and
-//! braces are not.
+//! A line-based reader for the block style that both document. It supports quotes and bracketed lists, but no anchors
+//! or braces.
 
 use super::slurm;
 use super::source::{FormatError, TopologySource};
 use fabriclens_model::hostlist;
 
-/// A switch or a block, as far as it was read.
+/// A switch or block that is being read.
 struct Item {
     line: usize,
     block: bool,
@@ -20,7 +20,7 @@ pub(super) fn fits(text: &str) -> bool {
     text.lines().any(|line| matches!(pair(line), Some(("switch" | "block", _))) && line.trim_start().starts_with('-'))
 }
 
-/// Key and value of a line, whether or not it begins an item of a list.
+/// Key and value of a line, with or without a leading list dash.
 fn pair(line: &str) -> Option<(&str, &str)> {
     let line = line.trim().trim_start_matches("- ").trim();
     let (key, value) = line.split_once(':')?;
@@ -29,7 +29,7 @@ fn pair(line: &str) -> Option<(&str, &str)> {
 
 pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatError> {
     let mut item: Option<Item> = None;
-    // The key whose list goes on over lines.
+    // Key of the list that continues on the next lines.
     let mut list = "";
     for (n, line) in text.lines().enumerate() {
         let line = line.split(" #").next().unwrap_or_default();
@@ -52,7 +52,7 @@ pub(super) fn read(text: &str, out: &mut TopologySource) -> Result<(), FormatErr
                     children: Vec::new(),
                     nodes: Vec::new(),
                 };
-                // `block:` without a name is where the list of blocks begins.
+                // `block:` without a name starts the list of blocks.
                 done(item.take(), out);
                 item = (!value.is_empty()).then_some(new);
             }
@@ -70,7 +70,7 @@ fn add(item: &mut Item, key: &str, value: &str, n: usize, out: &mut TopologySour
         "nodes" => &mut item.nodes,
         _ => return,
     };
-    // A list in brackets, not a host list with brackets in it.
+    // A bracketed list, as opposed to a host list with brackets in it.
     let value = value.strip_prefix('[').and_then(|v| v.strip_suffix(']')).unwrap_or(value);
     let value: String = value.chars().filter(|c| !matches!(c, '"' | '\'')).collect();
     match hostlist::expand(&value) {

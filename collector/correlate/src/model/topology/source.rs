@@ -1,55 +1,55 @@
-//! What one source says of the fabric, and the table of the formats in which files say it.
+//! What one source states about the topology.
 
 use super::types::{Provenance, Role};
 use std::fmt::Display;
 
-/// Cables of one source: no fabric has more.
+/// Cables per source; no fabric has more.
 const CABLES: usize = 1 << 20;
-/// Complaints that are kept; the rest are counted.
+/// Complaints that are kept; the rest is only counted.
 const COMPLAINTS: usize = 20;
 
-/// One end of a cable, as its source calls it.
+/// One end of a cable, in the words of its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CableEnd {
-    /// The host or switch; `""` if only a GUID is known.
+    /// Host or switch; `""` if only a GUID is known.
     pub node: String,
-    /// A host's HCA, where the source tells it apart from the port: `mlx5_0`, `HCA-1`.
+    /// HCA of a host, if the source separates it from the port: `mlx5_0`, `HCA-1`.
     pub device: String,
-    /// The port; `""` if the source does not say.
+    /// Port; `""` if unknown.
     pub port: String,
-    /// GUIDs of the node or of the port.
+    /// GUIDs of the node or the port.
     pub guids: Vec<u64>,
-    /// InfiniBand's node description, as it was set.
+    /// InfiniBand node description.
     pub description: String,
 }
 
-/// A cable, as its source tells it.
+/// A cable, as its source states it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cable {
     /// Its two ends.
     pub sides: [CableEnd; 2],
-    /// Bytes a second in each direction.
+    /// Bytes per second in each direction.
     pub rate: Option<f64>,
-    /// A rail.
+    /// Rail name.
     pub rail: Option<String>,
     /// How the source knows it.
     pub known: Provenance,
 }
 
-/// See the module.
+/// Nodes and cables of one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopologySource {
-    /// A file, or who else says it.
+    /// File name, or a description of the source.
     pub source: String,
-    /// The name of its format.
+    /// Name of its format.
     pub format: &'static str,
-    /// Nodes that the source names, and what they are: leaf or spine is worked out of the cables later.
+    /// Nodes and their roles. `merge` decides between leaf and spine.
     pub nodes: Vec<(String, Role)>,
-    /// Cables; the same may be told from both of its ends.
+    /// Cables; one cable may be listed from both ends.
     pub cables: Vec<Cable>,
-    /// What was not understood and left out, by line; bounded.
+    /// Lines that were not understood and skipped; at most `COMPLAINTS`.
     pub complaints: Vec<String>,
-    /// All that was left out.
+    /// Number of all skipped lines.
     pub left_out: usize,
 }
 
@@ -59,12 +59,12 @@ impl TopologySource {
         Self { source: source.to_owned(), format, nodes, cables, complaints, left_out: 0 }
     }
 
-    /// Something on a line (from 1) is left out.
+    /// Skips something on a line, from 1.
     pub(super) fn complain(&mut self, line: usize, what: impl Display) {
         self.complain_at(format_args!("line {line}"), what);
     }
 
-    /// Something is left out.
+    /// Skips something at a place that has no line number.
     pub(super) fn complain_at(&mut self, place: impl Display, what: impl Display) {
         self.left_out += 1;
         if self.complaints.len() < COMPLAINTS {
@@ -72,7 +72,7 @@ impl TopologySource {
         }
     }
 
-    /// Takes a cable, if there is room.
+    /// Adds a cable, up to `CABLES`.
     pub(crate) fn cable(&mut self, line: usize, cable: Cable) {
         if self.cables.len() < CABLES {
             self.cables.push(cable);
@@ -82,5 +82,5 @@ impl TopologySource {
     }
 }
 
-/// What a reader says is wrong with a whole file: a line (from 1) and what.
+/// Why a whole file cannot be read: line, from 1, and what is wrong.
 pub(super) type FormatError = (usize, String);

@@ -1,5 +1,5 @@
-//! What NVIDIA's topograph gives with its `graph` engine: for each instance the switches above it, nearest first. With
-//! its other engines it writes Slurm's formats.
+//! The output of NVIDIA's topograph with its `graph` engine: the switches above each instance, nearest first. Its other
+//! engines write Slurm's formats.
 
 use super::source::{Cable, CableEnd, FormatError, TopologySource};
 use super::types::{Provenance, Role};

@@ -2,39 +2,39 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a node is.
+/// Role of a node.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It has NICs or HCAs.
+    /// A node with NICs or HCAs.
     Host,
-    /// A switch that hosts are wired to.
+    /// A switch with hosts.
     Leaf,
-    /// A switch between switches.
+    /// A switch without hosts.
     Spine,
 }
 
-/// How a cable is known, from what is trusted least to what is trusted most.
+/// How a cable is known, from the least to the most trusted.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
-    /// Nobody says it; it fits what ports are called.
+    /// Inferred from port names or rails.
     Inferred,
-    /// A scheduler places jobs by it: near enough for that, and it knows no ports.
+    /// From a scheduler's configuration, which approximates the wiring and names no ports.
     Scheduler,
-    /// Counters of two ports move together: what one sends, the other receives.
+    /// Inferred from counters: each port receives what the other sends.
     Counters,
-    /// Somebody wrote it down.
+    /// From a file.
     #[default]
     File,
-    /// A subnet manager walked it.
+    /// From a subnet manager's sweep.
     SubnetManager,
-    /// The port hears it from the other end of its cable, now.
+    /// The port hears its neighbor by LLDP.
     Lldp,
 }
 
 impl Provenance {
-    /// As the API writes it.
+    /// Name in the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Inferred => "inferred",
@@ -50,14 +50,14 @@ impl Provenance {
 /// A host or a switch.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// As series have it (label `host`) and incidents name it.
+    /// Name as in series (label `host`) and incidents.
     pub name: String,
-    /// What it is.
+    /// Role in the fabric.
     pub role: Role,
 }
 
 impl Node {
-    /// Only its number is left.
+    /// Whether the node was removed and its index is free.
     pub(crate) fn is_gone(&self) -> bool {
         self.name.is_empty()
     }
@@ -68,18 +68,18 @@ impl Node {
 pub struct LinkEnd {
     /// Index of the node.
     pub node: usize,
-    /// As series have it: `device/port` of a host, the label `port` of a switch. `?PEER` where nobody says which.
+    /// Port name as in series: `device/port` of a host, the label `port` of a switch. `?PEER` if unknown.
     pub port: String,
 }
 
 impl LinkEnd {
-    /// Nobody says which port of the node it is.
+    /// Whether the port of the node is unknown.
     pub fn is_unknown(&self) -> bool {
         self.port.starts_with(UNKNOWN)
     }
 }
 
-/// Begins the names of ports that nobody names: no counter has such a one.
+/// First character of made-up names of unknown ports; no real port name starts with it.
 pub(super) const UNKNOWN: char = '?';
 
 /// A cable.
@@ -87,16 +87,16 @@ pub(super) const UNKNOWN: char = '?';
 pub struct Link {
     /// Its two ends.
     pub ends: [LinkEnd; 2],
-    /// Bytes a second in each direction, as it should be; `None` if nobody says.
+    /// Nominal bytes per second in each direction; `None` if unknown.
     pub rate: Option<f64>,
-    /// By whom it is known; the most trusted of those who say it.
+    /// The most trusted source that names it.
     pub known: Provenance,
-    /// The rail that it belongs to, if somebody says.
+    /// Its rail, if known.
     pub rail: Option<String>,
 }
 
 impl Link {
-    /// One that is written down somewhere.
+    /// A link from a file.
     pub fn new(ends: [LinkEnd; 2], rate: Option<f64>) -> Self {
         Self { ends, rate, known: Provenance::File, rail: None }
     }

@@ -5,20 +5,20 @@ use super::types::{GBPS, Link, LinkEnd, Node, Provenance, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The fabric.
+/// All nodes and links.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(from = "TopologyJson", into = "TopologyJson")]
 pub struct Topology {
-    /// All nodes.
+    /// Nodes; links refer to them by index.
     pub nodes: Vec<Node>,
-    /// All links.
+    /// Links.
     pub links: Vec<Link>,
-    /// Rails of hosts' ports, cabled or not, as agents tell them.
+    /// Rails of host ports, cabled or not, as agents report them.
     pub rails: BTreeMap<LinkEnd, String>,
-    /// Where those who describe it do not agree.
+    /// Where sources disagree.
     pub contradictions: Vec<Contradiction>,
     by_name: HashMap<String, usize>,
-    /// Nodes that are gone: their numbers are for others.
+    /// Indices of removed nodes, for reuse.
     free: Vec<usize>,
 }
 
@@ -33,7 +33,7 @@ impl PartialEq for Topology {
 }
 
 impl Topology {
-    /// Of nodes and links; a link whose end was named before is left out, because a port has one cable.
+    /// Builds a topology. A port has one cable, so a link to an end that is already in use is dropped.
     pub fn new(nodes: Vec<Node>, links: Vec<Link>) -> Self {
         let (gone, named): (Vec<usize>, Vec<usize>) = (0..nodes.len()).partition(|at| nodes[*at].is_gone());
         let by_name = named.into_iter().map(|at| (nodes[at].name.clone(), at)).collect();
@@ -49,7 +49,7 @@ impl Topology {
         Self { nodes, links, rails: BTreeMap::new(), contradictions: Vec::new(), by_name, free: gone }
     }
 
-    /// The host of this name, from now on if there is no node of it.
+    /// Index of the node with this name, which is added as a host if it is new.
     pub fn host(&mut self, name: &str) -> usize {
         if let Some(node) = self.node(name) {
             return node;
@@ -64,19 +64,19 @@ impl Topology {
         at
     }
 
-    /// A node is gone, and no link or port is its own: the next that nobody knew has its number.
+    /// Removes a node that has neither links nor ports; its index is reused.
     pub(crate) fn remove_node(&mut self, node: usize) {
         self.by_name.remove(&std::mem::take(&mut self.nodes[node].name));
         self.free.push(node);
     }
 
-    /// The node of this name.
+    /// Index of the node with this name.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 }
 
-/// The form of a topology in JSON: ends by name. The format of files reads it too.
+/// JSON form of a topology, with ends by name. The JSON file format accepts it too.
 #[derive(Serialize, Deserialize, Clone)]
 struct TopologyJson {
     nodes: Vec<Node>,

@@ -1,4 +1,4 @@
-//! A small fabric whose traffic a test decides: two leaves with four hosts each, two spines, two jobs.
+//! A small fabric whose traffic the test decides: two leaves with four hosts each, two spines, two jobs.
 
 use fabriclens_correlate::Thresholds;
 use fabriclens_correlate::{
@@ -6,12 +6,12 @@ use fabriclens_correlate::{
 };
 use fabriclens_correlate::{Incident, Location};
 
-/// Bytes a second of every link: 100 Gb/s.
+/// Bytes per second of every link: 100 Gb/s.
 pub const RATE: f64 = 12.5e9;
-/// What a host usually sends and receives.
+/// What a host usually sends and receives, bytes per second.
 pub const USUAL: f64 = 4e9;
 
-/// See the module. Hosts are `h0` to `h7`; job `odd` has those with an odd number, `even` the others.
+/// The fabric. Hosts are `h0` to `h7`; job `odd` has those with an odd number, `even` the others.
 pub fn fabric() -> Fabric {
     let node = |name: String, role| Node { name, role };
     let mut nodes: Vec<Node> = (0..8).map(|h| node(format!("h{h}"), Role::Host)).collect();
@@ -37,7 +37,7 @@ pub fn host(fabric: &Fabric, h: usize) -> usize {
     fabric.ports.of_node(h)[0]
 }
 
-/// The switch port that a host is wired to.
+/// The switch port that a host is cabled to.
 pub fn egress(fabric: &Fabric, h: usize) -> usize {
     fabric.ports.list[host(fabric, h)].peer.unwrap()
 }
@@ -50,7 +50,7 @@ pub fn link(a: &str, b: &str) -> Location {
     Location::of(&fabric, &LocationId::Link(fabric.topology.links.iter().position(between).unwrap()))
 }
 
-/// The same with rails: four hosts with two ports each, a leaf for each rail, a spine; job `all` has every host.
+/// A fabric with rails: four hosts with two ports each, a leaf for each rail, a spine; job `all` has every host.
 pub fn rails() -> Fabric {
     let node = |name: String, role| Node { name, role };
     let mut nodes: Vec<Node> = (0..4).map(|h| node(format!("h{h}"), Role::Host)).collect();
@@ -66,17 +66,17 @@ pub fn rails() -> Fabric {
     Fabric::new(topology, ports, vec![Job { id: "all".into(), ports: all, since_ns: i64::MIN }])
 }
 
-/// A port sends and receives so much.
+/// Sets what a port sends and receives.
 pub fn moves(frame: &mut Frame, port: usize, rate: f64) {
     [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, port, rate));
 }
 
-/// Calm for `before` seconds, then `fault` on each frame of `during`, then calm; all that was found.
+/// Normal traffic for `before` seconds, then `fault` on each frame of `during`, then normal traffic; all incidents.
 pub fn watch(before: usize, during: usize, after: usize, fault: impl Fn(&Fabric, &mut Frame)) -> Vec<Incident> {
     watch_on(&fabric(), Thresholds::default(), |_, _| (), [before, during, after], fault)
 }
 
-/// The same on another fabric, by other numbers; `calm` is done to all frames.
+/// The same on another fabric and with other thresholds; `calm` changes all frames.
 pub fn watch_on(
     fabric: &Fabric,
     limits: Thresholds,
@@ -87,7 +87,7 @@ pub fn watch_on(
     watched(fabric, limits, calm, times, fault).0
 }
 
-/// The same, and who watched.
+/// The same, and the tracker.
 pub fn watched(
     fabric: &Fabric,
     limits: Thresholds,
@@ -105,7 +105,7 @@ pub fn watched(
             frame.set(Signal::Tx, port, USUAL * wave);
             frame.set(Signal::Rx, port, USUAL * wave);
             frame.set(Signal::RxPackets, port, USUAL * wave / 4096.0);
-            // As agents tell it: seldom.
+            // Reported seldom, as agents do.
             if second % 30 == 0 {
                 frame.set(Signal::Rate, port, RATE);
             }
@@ -133,13 +133,13 @@ pub fn watched(
     (found, watch)
 }
 
-/// The one incident that there is.
+/// The only incident.
 pub fn only(found: Vec<Incident>) -> Incident {
     assert_eq!(found.len(), 1, "{:?}", found.iter().map(|i| (i.kind, &i.root)).collect::<Vec<_>>());
     found.into_iter().next().unwrap()
 }
 
-/// A port's place.
+/// Location of a port.
 pub fn port(node: &str, port: &str) -> Location {
     Location::Port { node: node.into(), port: port.into() }
 }

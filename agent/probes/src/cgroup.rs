@@ -1,0 +1,137 @@
+//! The root of the cgroup tree, where what every socket of the host sends and receives passes, and the numbers of
+//! interfaces that programs there want to know.
+
+use crate::load::{absent, map};
+use crate::peers::Peers;
+use aya::Ebpf;
+use aya::maps::{Array, MapData};
+use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType};
+use fabriclens_agent_host::batch::{SampleError, chain};
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::sysfile::text;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Attaches a program at `mount`. A link can always stand beside what others have attached, and goes with its file
+/// descriptor.
+///
+/// # Errors
+/// `Absent` with the remedy.
+pub(crate) fn attach(program: &mut CgroupSkb, way: CgroupSkbAttachType, mount: &Path) -> Result<(), SampleError> {
+    let root = File::open(mount).map_err(|e| absent(&format!("opening {}", mount.display()), &e))?;
+    // A link takes no mode: to the kernel it is always one of several.
+    let attached = program.attach(&root, way, CgroupAttachMode::Single);
+    attached.map(|_| ()).map_err(|e| absent(&format!("attaching the probe to {}", mount.display()), &e))
+}
+
+/// Tells the probe which number an interface has.
+pub struct Interfaces {
+    map: Array<MapData, u32>,
+    told: Vec<(u32, u32)>,
+}
+
+impl Interfaces {
+    pub(crate) fn take(loaded: &mut Ebpf) -> Result<Self, SampleError> {
+        Ok(Self { map: map(loaded, "INTERFACE")?, told: Vec::new() })
+    }
+
+    /// Tells what has changed since the last time.
+    ///
+    /// # Errors
+    /// `Failed` when the kernel takes no entries.
+    pub fn tell(&mut self, peers: &Peers) -> Result<(), SampleError> {
+        let now: Vec<(u32, u32)> = peers.numbers().filter(|(index, _)| *index < self.map.len()).collect();
+        if now == self.told {
+            return Ok(());
+        }
+        for (index, number) in &now {
+            let set = self.map.set(*index, number, 0);
+            set.map_err(|e| SampleError::Failed(format!("telling the probe an interface: {}", chain(&e))))?;
+        }
+        self.told = now;
+        Ok(())
+    }
+}
+
+/// Where cgroup2 is mounted, as process 1 or this one sees it, whichever place can be reached.
+///
+/// # Errors
+/// `Absent` when there is none.
+pub fn mount(roots: &Roots) -> Result<PathBuf, SampleError> {
+    // In a container with the host's /proc, process 1 shows the host's mounts.
+    let lists = ["1/mounts", "mounts"].map(|list| roots.proc().join(list));
+    let told = lists.iter().filter_map(|list| text(list).ok()).flat_map(|mounts| cgroup2(&mounts));
+    let mut places = told.map(|place| match place.strip_prefix("/sys") {
+        Ok(below) => roots.sys().join(below),
+        Err(_) => roots.base().join(place.strip_prefix("/").unwrap_or(&place)),
+    });
+    places.find(|place| place.is_dir()).ok_or_else(|| {
+        SampleError::Absent(
+            "no cgroup2 is mounted (control groups of version 1 alone cannot tell the sender of a packet); \
+             as root: mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
+                .into(),
+        )
+    })
+}
+
+/// A line reads `cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0`; the root of a mount that shows only a part is not the
+/// root of the tree, but cannot be told here: the kernel then counts the part. A mount that another one covers is still
+/// in the list.
+fn cgroup2(mounts: &str) -> Vec<PathBuf> {
+    let place = |line: &str| {
+        let mut words = line.split(' ');
+        let place = words.nth(1)?;
+        (words.next()? == "cgroup2").then(|| PathBuf::from(place.replace("\\040", " ")))
+    };
+    mounts.lines().filter_map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unified_tree_is_found_among_the_old_ones() {
+        let old = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n";
+        let hybrid = format!("{old}cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n");
+        assert_eq!(cgroup2(&hybrid), [PathBuf::from("/sys/fs/cgroup/unified")]);
+        assert_eq!(cgroup2("none /mnt/my\\040groups cgroup2 rw 0 0\n"), [PathBuf::from("/mnt/my groups")]);
+        assert!(cgroup2(old).is_empty());
+        assert!(cgroup2("").is_empty());
+    }
+
+    #[test]
+    fn a_host_of_version_1_alone_says_so() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("proc")).unwrap();
+        std::fs::write(tree.path().join("proc/mounts"), "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n").unwrap();
+        let error = mount(&Roots::new(Some(tree.path().to_owned()))).unwrap_err();
+        assert!(matches!(&error, SampleError::Absent(why) if why.contains("mount -t cgroup2")), "{error:?}");
+    }
+
+    #[test]
+    fn a_covered_mount_does_not_hide_the_one_that_can_be_reached() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("proc/1")).unwrap();
+        std::fs::create_dir_all(tree.path().join("sys/fs/cgroup")).unwrap();
+        let covered = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\nsysfs /sys sysfs rw 0 0\n";
+        std::fs::write(tree.path().join("proc/1/mounts"), format!("{covered}none /sys/fs/cgroup cgroup2 rw 0 0\n"))
+            .unwrap();
+        assert_eq!(mount(&Roots::new(Some(tree.path().to_owned()))).unwrap(), tree.path().join("sys/fs/cgroup"));
+    }
+
+    #[test]
+    fn places_hang_from_the_roots() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("proc/1")).unwrap();
+        let of_host = tree.path().join("proc/1/mounts");
+        for (line, below) in [("/sys/fs/cgroup", "sys/fs/cgroup"), ("/run/groups", "run/groups")] {
+            std::fs::create_dir_all(tree.path().join(below)).unwrap();
+            std::fs::write(&of_host, format!("cgroup2 {line} cgroup2 rw 0 0\n")).unwrap();
+            assert_eq!(mount(&Roots::new(Some(tree.path().to_owned()))).unwrap(), tree.path().join(below));
+        }
+        std::fs::write(&of_host, "cgroup2 /of/another/root cgroup2 rw 0 0\n").unwrap();
+        std::fs::write(tree.path().join("proc/mounts"), "cgroup2 /run/groups cgroup2 rw 0 0\n").unwrap();
+        assert_eq!(mount(&Roots::new(Some(tree.path().to_owned()))).unwrap(), tree.path().join("run/groups"));
+    }
+}

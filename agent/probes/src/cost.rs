@@ -1,0 +1,96 @@
+//! What a probe costs and what it lost, as the kernel tells of its programs.
+
+use crate::load::map;
+use crate::summed;
+use aya::Ebpf;
+use aya::maps::{MapData, PerCpuArray};
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::sysfile::maybe;
+use fabriclens_catalog::metrics::self_::{PROBE_BUSY, PROBE_DROPS, PROBE_RUNS};
+use fabriclens_wire::Value;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::{Path, PathBuf};
+
+/// Whether the kernel counts runs; the operator's to set, for it costs a little with each of them.
+const COUNTED: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+/// What a loaded object costs.
+#[derive(Default)]
+pub struct Cost {
+    /// What its programs could not count; not every object can miss something.
+    drops: Option<PerCpuArray<MapData, [u64; 1]>>,
+    /// What the kernel tells of each loaded program, by its descriptor.
+    programs: Vec<PathBuf>,
+}
+
+/// Sums over programs.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    runs: u64,
+    nanos: u64,
+    missed: u64,
+}
+
+impl Cost {
+    /// Of the programs that are loaded now.
+    pub(crate) fn new(loaded: &mut Ebpf) -> Result<Self, SampleError> {
+        // The own process: always the real /proc, whatever host is looked at.
+        let file = |fd: i32| Path::new("/proc/self/fdinfo").join(fd.to_string());
+        let fds = loaded.programs().filter_map(|(_, program)| Some(program.fd().ok()?.as_fd().as_raw_fd()));
+        let programs = fds.map(file).collect();
+        let drops = if loaded.map("DROPS").is_some() { Some(map(loaded, "DROPS")?) } else { None };
+        Ok(Self { drops, programs })
+    }
+}
+
+/// Tells what all objects of the probe `name` have cost and lost so far.
+///
+/// # Errors
+/// When the kernel does not give it.
+pub fn tell<'a>(name: &str, costs: impl Iterator<Item = &'a Cost>, out: &mut Batch) -> Result<(), SampleError> {
+    let labels = [("probe", name)];
+    let mut told = Told::default();
+    for cost in costs {
+        cost.programs.iter().filter_map(|file| maybe(file)).for_each(|text| told.add(&text));
+        if let Some(map) = &cost.drops {
+            let mut drops = [0];
+            summed(map, 0, &mut drops)?;
+            told.missed += drops[0];
+        }
+    }
+    out.fact(&PROBE_DROPS, &labels, Value::Int(told.missed));
+    // Off, the kernel's counts stand still, which is not "never ran".
+    if maybe(Path::new(COUNTED)).is_some_and(|on| on.trim() == "1") {
+        out.fact(&PROBE_RUNS, &labels, Value::Int(told.runs));
+        out.fact(&PROBE_BUSY, &labels, Value::Float(told.nanos as f64 / 1e9));
+    }
+    Ok(())
+}
+
+impl Told {
+    fn add(&mut self, text: &str) {
+        for line in text.lines() {
+            let Some((name, value)) = line.split_once(':') else { continue };
+            let value = value.trim().parse().unwrap_or(0);
+            match name {
+                "run_cnt" => self.runs += value,
+                "run_time_ns" => self.nanos += value,
+                "recursion_misses" => self.missed += value,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_a_probe_add_up() {
+        let mut told = Told::default();
+        told.add("prog_type:\t5\nrun_time_ns:\t700\nrun_cnt:\t7\nrecursion_misses:\t1\nverified_insns:\t9\n");
+        told.add("run_time_ns:\t300\nrun_cnt:\t3\n");
+        assert_eq!(told, Told { runs: 10, nanos: 1000, missed: 1 });
+    }
+}

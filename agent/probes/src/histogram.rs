@@ -1,0 +1,56 @@
+//! Histograms as probes keep them in a record: powers of two of microseconds. Converts them into histograms in seconds.
+
+use fabriclens_ebpf_abi::histogram::{self, BOUNDS, BUCKETS, SUM, bound};
+use fabriclens_wire::Histogram;
+use std::sync::Arc;
+
+/// Microseconds in a second.
+const MICROS: f64 = 1e6;
+
+/// Upper bounds of the histograms of probes, seconds.
+pub fn bounds() -> Arc<[f64]> {
+    // The first octaves are finer than a microsecond: their buckets have one bound.
+    let mut bounds: Vec<u64> = (0..BOUNDS).map(bound).collect();
+    bounds.dedup();
+    bounds.into_iter().map(|micros| micros as f64 / MICROS).collect()
+}
+
+/// The histogram at the beginning of a record, if it holds anything; no observation yet is no distribution, not an empty
+/// one. Buckets that share a bound become one.
+pub fn histogram<const N: usize>(record: &[u64; N], bounds: &Arc<[f64]>) -> Option<Arc<Histogram>> {
+    const { assert!(N >= histogram::WORDS) };
+    if record[..BUCKETS].iter().all(|n| *n == 0) {
+        return None;
+    }
+    let mut counts: Vec<u64> = Vec::with_capacity(bounds.len() + 1);
+    let mut last = None;
+    for (bucket, count) in record[..BOUNDS].iter().enumerate() {
+        match counts.last_mut().filter(|_| last == Some(bound(bucket))) {
+            Some(same) => *same = same.saturating_add(*count),
+            None => counts.push(*count),
+        }
+        last = Some(bound(bucket));
+    }
+    counts.push(record[BOUNDS]);
+    Some(Arc::new(Histogram { bounds: Arc::clone(bounds), counts, sum: record[SUM] as f64 / MICROS }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_short_numbers_that_rise() {
+        let bounds = bounds();
+        assert!(bounds.is_sorted_by(|a, b| a < b) && bounds[0] == 1e-6 && bounds.last() == Some(&16.777_216));
+        assert!(bounds.iter().all(|bound| bound.to_string().len() <= 9), "{bounds:?}");
+    }
+
+    #[test]
+    fn buckets_that_are_full_do_not_overflow_where_they_become_one() {
+        let bounds = bounds();
+        let full = histogram(&[u64::MAX; histogram::WORDS], &bounds).unwrap();
+        assert_eq!((full.counts[0], full.count()), (u64::MAX, u64::MAX));
+        assert!(full.cumulative().all(|(_, n)| n == u64::MAX));
+    }
+}

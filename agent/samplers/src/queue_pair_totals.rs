@@ -1,0 +1,171 @@
+//! Totals by job of the counters that somebody has bound to queue pairs. Called by the sampler `queue_pairs`.
+//!
+//! Counters come and go with queue pairs, so growth is added up: what a job has sent does not get less when one of its
+//! queue pairs ends. A job without any counter left ends its series.
+
+use crate::target::Subject;
+use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_workload::Key;
+use fabriclens_catalog::metrics::job::BY_JOB;
+use fabriclens_catalog::{CounterSource, Metric};
+use fabriclens_kernel::QpCounter;
+use fabriclens_wire::Value;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// The job of a queue pair, and its cluster; none for processes of no job.
+pub type Owner = Option<(Key, String)>;
+
+type Labels = Vec<(Arc<str>, Arc<str>)>;
+/// By name and labels.
+type Totals = BTreeMap<(&'static str, Labels), (&'static Metric, f64)>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct ByJob {
+    /// Last value of a counter by its number and name.
+    last: HashMap<(u32, Arc<str>), u64>,
+    /// Whose a counter was when that was last known.
+    owners: HashMap<u32, Owner>,
+    totals: BTreeMap<Owner, Totals>,
+}
+
+impl ByJob {
+    /// Adds what counters have grown by; `owner` tells whose one is, where it has queue pairs.
+    pub fn add(&mut self, subject: &Subject, counters: &[QpCounter], owner: impl Fn(&QpCounter) -> Option<Owner>) {
+        let ids: HashSet<u32> = counters.iter().map(|counter| counter.id).collect();
+        self.last.retain(|(id, _), _| ids.contains(id));
+        self.owners.retain(|id, _| ids.contains(id));
+        for counter in counters {
+            if let Some(owner) = owner(counter) {
+                // The number was given again.
+                if self.owners.insert(counter.id, owner.clone()).is_some_and(|before| before != owner) {
+                    self.last.retain(|(id, _), _| *id != counter.id);
+                }
+            }
+            let Some(owner) = self.owners.get(&counter.id) else { continue };
+            let totals = self.totals.entry(owner.clone()).or_default();
+            for (name, value) in &counter.values {
+                let Some(bound) = subject.bind(CounterSource::HwCounters, name) else { continue };
+                let Some((_, metric)) = BY_JOB.iter().find(|(port, _)| port.name == bound.metric.name) else {
+                    continue;
+                };
+                if !bound.counter.is_reading(*value) {
+                    continue;
+                }
+                let before = self.last.insert((counter.id, Arc::clone(name)), *value);
+                // One that fell was bound anew and counts from zero, as one that is new.
+                let step = before.and_then(|before| bound.counter.step(before, *value)).unwrap_or(*value);
+                let labels = bound.labels.iter().map(|(n, v)| (Arc::from(&**n), Arc::from(&**v))).collect();
+                totals.entry((metric.name, labels)).or_insert((*metric, 0.0)).1 += step as f64 * bound.scale;
+            }
+        }
+        let alive: HashSet<&Owner> = self.owners.values().collect();
+        self.totals.retain(|owner, _| alive.contains(owner));
+    }
+
+    /// Tells the totals.
+    pub fn tell(&self, out: &mut Batch) {
+        for (owner, totals) in &self.totals {
+            let (scheduler, job, cluster) = parts(owner);
+            for ((_, labels), (metric, total)) in totals {
+                let mut all: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (&**name, &**value)).collect();
+                all.extend([("cluster", cluster), ("job", job), ("scheduler", scheduler)]);
+                out.fact(metric, &all, Value::Float(*total));
+            }
+        }
+    }
+}
+
+/// Scheduler, job and cluster as labels.
+pub fn parts(owner: &Owner) -> (&str, &str, &str) {
+    owner.as_ref().map_or(("", "", ""), |(key, cluster)| (key.scheduler, &key.job, cluster))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_agent_host::inventory::{Class, Device};
+    use fabriclens_agent_host::no_calls::NoCalls;
+    use fabriclens_agent_host::roots::Roots;
+
+    /// A device whose driver the catalog knows.
+    fn subject() -> Subject {
+        let device = Device {
+            name: "mlx5_0".into(),
+            index: None,
+            node_guid: None,
+            driver: "mlx5_core".into(),
+            firmware: None,
+            model: None,
+            board: None,
+            pci: None,
+            pci_dir: None,
+            numa: None,
+            class: Class::Physical,
+            class_reason: "",
+            lag: Vec::new(),
+            dir: "/nowhere".into(),
+            ports: Vec::new(),
+        };
+        let roots = Roots::with_calls("/nowhere".into(), Arc::new(NoCalls));
+        Subject::of_device(&Arc::new(roots), &Arc::from("h"), &Arc::new(device)).remove(0)
+    }
+
+    fn counter(id: u32, name: &str, value: u64) -> QpCounter {
+        QpCounter {
+            device: "mlx5_0".into(),
+            port: Some(1),
+            id,
+            qps: vec![],
+            pid: None,
+            values: vec![(name.into(), value)],
+        }
+    }
+
+    fn told(by_job: &ByJob) -> Vec<String> {
+        let mut batch = Batch::default();
+        by_job.tell(&mut batch);
+        let label = |column: &fabriclens_wire::Column, name: &str| {
+            column.labels.iter().find(|(n, _)| **n == *name).map_or_else(String::new, |(_, value)| value.to_string())
+        };
+        let told = batch.facts.iter().map(|(column, value)| {
+            let Value::Float(total) = value else { panic!("{value:?}") };
+            format!("{} {} {total}", label(column, "job"), column.metric.name)
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn growth_adds_up_and_does_not_go_back() {
+        let (subject, mut by_job) = (subject(), ByJob::default());
+        let (seven, eight) =
+            (Some((Key::new("slurm", "7"), String::new())), Some((Key::new("slurm", "8"), String::new())));
+        let mut add = |counters: &[QpCounter], owners: &[&Owner]| {
+            let of = |c: &QpCounter| counters.iter().position(|other| other.id == c.id).map(|at| owners[at].clone());
+            by_job.add(&subject, counters, of);
+            told(&by_job)
+        };
+        let sequence = |id, value| counter(id, "out_of_sequence", value);
+        assert_eq!(add(&[sequence(1, 5), sequence(2, 7)], &[&seven, &seven]), ["7 fabric.job.rdma.out_of_sequence 12"]);
+        // A queue pair less, and growth of the other.
+        assert_eq!(add(&[sequence(1, 6)], &[&seven]), ["7 fabric.job.rdma.out_of_sequence 13"]);
+        // 32 bits wrap.
+        add(&[sequence(1, u64::from(u32::MAX))], &[&seven]);
+        let wrapped = add(&[sequence(1, 1)], &[&seven]);
+        assert_eq!(wrapped, [format!("7 fabric.job.rdma.out_of_sequence {}", 13 + u64::from(u32::MAX) - 6 + 2)]);
+        // The number is given to another job's: its count is its own, and the first job has none left.
+        assert_eq!(add(&[sequence(1, 2)], &[&eight]), ["8 fabric.job.rdma.out_of_sequence 2"]);
+        assert_eq!(add(&[counter(1, "no_such_counter", 2)], &[&eight]), ["8 fabric.job.rdma.out_of_sequence 2"]);
+        assert!(add(&[], &[]).is_empty());
+    }
+
+    #[test]
+    fn a_counter_whose_process_is_gone_stays_its_jobs() {
+        let (subject, mut by_job) = (subject(), ByJob::default());
+        let owner: Owner = Some((Key::new("slurm", "7"), String::new()));
+        by_job.add(&subject, &[counter(1, "rdma_tx_bytes", 5)], |_| Some(owner.clone()));
+        by_job.add(&subject, &[counter(1, "rdma_tx_bytes", 9), counter(2, "rdma_tx_bytes", 100)], |_| None);
+        assert_eq!(told(&by_job), ["7 fabric.job.rdma.io 9"], "and one that never had an owner is nobody's");
+    }
+}

@@ -1,0 +1,26 @@
+//! Driver counters of a whole device (`<device>/hw_counters/`): efa, mlx4, hfi1, mana, cxgb4.
+
+use crate::counter_dir::Files;
+use crate::sampler::{Period, Sampler, Spec};
+use crate::target::Subject;
+use fabriclens_agent_host::batch::SampleError;
+use fabriclens_catalog::CounterSource;
+
+/// See the module.
+pub const SPEC: Spec = Spec {
+    name: "device_counters",
+    source: CounterSource::DeviceHwCounters,
+    period: Period::Full,
+    default: true,
+    needs: "",
+    applies: |subject| subject.device.is_some() && subject.port.is_none(),
+    open,
+};
+
+fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+    let device = subject.device.as_ref().ok_or_else(|| SampleError::Absent("no device".into()))?;
+    let dir = device.dir.join("hw_counters");
+    let subject = subject.clone();
+    let wanted = move |name: &str| name != "lifespan" && subject.wants(CounterSource::DeviceHwCounters, name);
+    Ok(Box::new(Files::open(dir, wanted)?))
+}

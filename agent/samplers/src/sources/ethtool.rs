@@ -1,0 +1,57 @@
+//! `ethtool -S`: everything the driver of a netdev counts, by one ioctl. The list of names is read again when its
+//! length changes; on mlx5 it does whenever PFC or channels are configured.
+
+use crate::sampler::{Period, Sampler, Spec};
+use crate::target::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_catalog::CounterSource;
+use fabriclens_kernel::{CallError, KernelCalls, StatNames};
+use std::sync::Arc;
+
+/// See the module.
+pub const SPEC: Spec = Spec {
+    name: "ethtool",
+    source: CounterSource::Ethtool,
+    period: Period::Full,
+    default: true,
+    needs: "",
+    applies: |subject| subject.netdev.is_some(),
+    open,
+};
+
+/// Attempts to get names and values that belong together, per read.
+const ATTEMPTS: usize = 3;
+
+fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+    let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
+    let calls = Arc::clone(&subject.calls);
+    let names = calls.stat_names(&netdev.name)?;
+    if names.is_empty() {
+        return Err(SampleError::Absent(format!("{}: the driver has no ethtool statistics", netdev.name)));
+    }
+    Ok(Box::new(Ethtool { calls, netdev: Arc::clone(&netdev.name), names, values: Vec::new() }))
+}
+
+struct Ethtool {
+    calls: Arc<dyn KernelCalls>,
+    netdev: Arc<str>,
+    names: StatNames,
+    values: Vec<u64>,
+}
+
+impl Sampler for Ethtool {
+    fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
+        for attempt in 1.. {
+            match self.calls.stat_values(&self.netdev, &self.names, &mut self.values) {
+                Ok(()) => break,
+                Err(CallError::ListChanged { .. }) if attempt < ATTEMPTS => {
+                    self.names = self.calls.stat_names(&self.netdev)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        out.set_names(&self.names);
+        out.values.extend(self.values.iter().map(|value| Some(*value)));
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! Counter sources, one file each. [`ALL`] is the only list of them: config keys, `doctor`, self-metrics and the
+//! schedule follow from its rows.
+//!
+//! A sampler knows how to read its source and nothing else: whether a value becomes a series, which one, and what a
+//! failure means, is decided by `plan` and `device`.
+
+mod dcb;
+mod device_counters;
+mod ethtool;
+mod ethtool_std;
+mod lldp;
+mod microburst;
+mod netdev;
+mod optics;
+mod pcie;
+mod port_counters;
+mod port_info;
+mod port_state;
+mod queue_pairs;
+mod rdma_counters;
+mod settings;
+mod tcp_connections;
+mod tcp_loss;
+mod tcp_peers;
+mod tcp_rtt;
+pub mod tcp_traffic;
+mod tcpip;
+mod verbs;
+mod workload;
+
+use crate::sampler::Spec;
+
+/// Every sampler.
+pub const ALL: &[Spec] = &[
+    port_state::SPEC,
+    rdma_counters::SPEC,
+    port_counters::SPEC,
+    device_counters::SPEC,
+    ethtool::SPEC,
+    ethtool_std::SPEC,
+    netdev::SPEC,
+    tcpip::SPEC,
+    tcp_rtt::SPEC,
+    tcp_loss::SPEC,
+    tcp_connections::SPEC,
+    tcp_traffic::SPEC,
+    workload::SPEC,
+    tcp_peers::SPEC,
+    microburst::SPEC,
+    dcb::SPEC,
+    pcie::SPEC,
+    lldp::SPEC,
+    port_info::SPEC,
+    verbs::SPEC,
+    queue_pairs::SPEC,
+    settings::SPEC,
+    optics::SPEC,
+];
+
+/// The row of that name.
+pub fn by_name(name: &str) -> Option<&'static Spec> {
+    ALL.iter().find(|spec| spec.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_is_the_table() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sources");
+        let mut files: Vec<String> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter_map(|name| name.strip_suffix(".rs").map(str::to_string))
+            .filter(|name| name != "mod")
+            .collect();
+        let mut rows: Vec<String> = ALL.iter().map(|spec| spec.name.to_string()).collect();
+        files.sort();
+        rows.sort();
+        assert_eq!(files, rows);
+    }
+}

@@ -1,0 +1,43 @@
+//! Temperature, supply, optical power and bias of the pluggable module. Slow I2C behind a privilege.
+
+use crate::sampler::{Period, Sampler, Spec};
+use crate::target::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_catalog::{CounterSource, metrics::optics};
+use fabriclens_wire::Value;
+
+/// See the module.
+pub const SPEC: Spec = Spec {
+    name: "optics",
+    source: CounterSource::Module,
+    period: Period::Slow,
+    default: true,
+    needs: "CAP_NET_ADMIN",
+    applies: |subject| subject.netdev.as_ref().is_some_and(|n| n.class.owns_port() && !n.infiniband),
+    open,
+};
+
+fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+    Ok(Box::new(Optics { subject: subject.clone() }))
+}
+
+struct Optics {
+    subject: Subject,
+}
+
+impl Sampler for Optics {
+    fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
+        let Some(netdev) = &self.subject.netdev else { return Ok(()) };
+        let module = self.subject.calls.module(&netdev.name)?;
+        out.fact_if(&optics::MODULE_TEMPERATURE, &[], module.temperature.map(Value::Float));
+        out.fact_if(&optics::MODULE_SUPPLY, &[], module.supply.map(Value::Float));
+        for (i, lane) in module.lanes.iter().enumerate() {
+            let number = i.to_string();
+            let labels = [("lane", number.as_str())];
+            out.fact_if(&optics::MODULE_RX_POWER, &labels, lane.rx_power.map(Value::Float));
+            out.fact_if(&optics::MODULE_TX_POWER, &labels, lane.tx_power.map(Value::Float));
+            out.fact_if(&optics::MODULE_BIAS, &labels, lane.tx_bias.map(Value::Float));
+        }
+        Ok(())
+    }
+}

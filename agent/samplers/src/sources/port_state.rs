@@ -1,0 +1,137 @@
+//! Whether a link is up, each second: state files of RDMA ports, carrier of netdevs, and why a link is down.
+//! A change is urgent, also one that is over when it is looked for. Ports of management-only and restricted functions are
+//! read too: state asks nothing of them.
+
+use crate::sampler::{Period, Sampler, Spec};
+use crate::target::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::sysfile::{FileError, Held, number};
+use fabriclens_catalog::metrics::{link, netdev, state};
+use fabriclens_catalog::{CounterSource, Metric};
+use fabriclens_wire::Value;
+
+/// See the module.
+pub const SPEC: Spec = Spec {
+    name: "port_state",
+    source: CounterSource::Other,
+    period: Period::Full,
+    default: true,
+    needs: "",
+    applies: Subject::is_link,
+    open,
+};
+
+/// Logical state ACTIVE.
+const ACTIVE: u64 = 4;
+/// The reason for a link being down takes the RTNL lock: asked in one of so many reads.
+const REASON_EVERY: u32 = 5;
+
+fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+    let file = |name: &str| subject.port().map(|p| Held::new(p.dir.join(name)));
+    let of_netdev = |name: &str| subject.netdev.as_ref().map(|n| Held::new(n.dir.join(name)));
+    let mut opened = PortState {
+        subject: subject.clone(),
+        state: file("state"),
+        physical: file("phys_state"),
+        carrier: of_netdev("carrier"),
+        changes: of_netdev("carrier_changes"),
+        operstate: of_netdev("operstate"),
+        last: None,
+        reads: 0,
+        reason: None,
+    };
+    let mut batch = Batch::default();
+    opened.sample(&[], &mut batch)?;
+    if batch.facts.is_empty() {
+        return Err(SampleError::Absent(format!("{}: no state files", subject.target())));
+    }
+    Ok(Box::new(opened))
+}
+
+struct PortState {
+    subject: Subject,
+    state: Option<Held>,
+    physical: Option<Held>,
+    carrier: Option<Held>,
+    changes: Option<Held>,
+    operstate: Option<Held>,
+    last: Option<[Option<u64>; 3]>,
+    reads: u32,
+    reason: Option<(String, String)>,
+}
+
+impl Sampler for PortState {
+    fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
+        let logical = fact(&mut self.state, leading_number, &state::PORT_STATE, out)?;
+        fact(&mut self.physical, leading_number, &state::PORT_PHYSICAL_STATE, out)?;
+        if let Some(logical) = logical {
+            out.fact(&state::PORT_UP, &[], Value::Int(u64::from(logical == ACTIVE)));
+        }
+        let carrier = fact(&mut self.carrier, plain, &netdev::NETDEV_CARRIER, out)?;
+        let changes = fact(&mut self.changes, plain, &link::CARRIER_CHANGES, out)?;
+        let up = fact(&mut self.operstate, operational, &netdev::NETDEV_UP, out)?;
+        let now = [logical, carrier.or(up), changes];
+        out.urgent = self.last.is_some_and(|last| last != now);
+        let down = carrier == Some(0) || up == Some(0);
+        if !down {
+            self.reason = None;
+        } else if out.urgent || self.reads.is_multiple_of(REASON_EVERY) {
+            self.reason = self.ask_reason();
+        }
+        if let Some((reason, detail)) = &self.reason {
+            out.fact(&netdev::NETDEV_DOWN_REASON, &[("reason", reason), ("detail", detail)], Value::Int(1));
+        }
+        self.last = Some(now);
+        self.reads = self.reads.wrapping_add(1);
+        Ok(())
+    }
+}
+
+impl PortState {
+    fn ask_reason(&self) -> Option<(String, String)> {
+        let netdev = self.subject.netdev.as_ref()?;
+        let told = self.subject.calls.link_state(&netdev.name).ok()?;
+        Some((told.reason?, told.detail.unwrap_or_default()))
+    }
+}
+
+/// Reads a file into a fact; a file that tells nothing gives none.
+fn fact(
+    file: &mut Option<Held>,
+    parse: fn(&[u8]) -> Option<u64>,
+    metric: &'static Metric,
+    out: &mut Batch,
+) -> Result<Option<u64>, SampleError> {
+    let Some(file) = file else { return Ok(None) };
+    let mut buf = [0; 64];
+    match file.read(&mut buf) {
+        Ok(text) => {
+            let value = parse(text);
+            out.fact_if(metric, &[], value.map(Value::Int));
+            Ok(value)
+        }
+        Err(error @ FileError::Gone { .. }) => Err(error.into()),
+        Err(error) => {
+            out.drop_row(&error);
+            Ok(None)
+        }
+    }
+}
+
+/// `4: ACTIVE`
+fn leading_number(text: &[u8]) -> Option<u64> {
+    number(text.split(|b| *b == b':').next()?).ok()
+}
+
+fn plain(text: &[u8]) -> Option<u64> {
+    number(text).ok()
+}
+
+/// `up`; `unknown` (some drivers never say more) tells nothing.
+fn operational(text: &[u8]) -> Option<u64> {
+    match text.trim_ascii() {
+        b"up" => Some(1),
+        b"unknown" | b"" => None,
+        _ => Some(0),
+    }
+}

@@ -1,0 +1,232 @@
+//! Queue pairs of user processes by job, the other ends of those that are connected, and where somebody has bound
+//! counters to queue pairs their sums by job: which jobs use RDMA, and who talks to whom.
+//!
+//! The kernel asks the device for each queue pair, so the list is made at a pace that follows its cost
+//! ([`crate::background`]), and what it shows may be some minutes old on a host with tens of thousands.
+
+use crate::background::Background;
+use crate::queue_pair_totals::{ByJob, Owner, parts};
+use crate::sampler::{Period, Sampler, Spec};
+use crate::target::Subject;
+use fabriclens_agent_host::batch::{Batch, SampleError, chain};
+use fabriclens_catalog::CounterSource;
+use fabriclens_catalog::metrics::job::{JOB_QUEUE_PAIRS, QUEUE_PAIR_INFO, QUEUE_PAIRS_OMITTED};
+use fabriclens_kernel::{CallError, CmId, Qp, QpCounter};
+use fabriclens_wire::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// See the module.
+pub const SPEC: Spec = Spec {
+    name: "queue_pairs",
+    source: CounterSource::Other,
+    period: Period::Slow,
+    default: true,
+    needs: "the host's PID namespace",
+    applies: |subject| subject.port().is_some_and(|port| port.link.is_some()),
+    open,
+};
+
+/// Queue pairs of a port that are told one by one.
+const MOST: usize = 512;
+/// How long the first list, and any later one, is waited for. What is not there by then is told by the next sample.
+const FIRST: Duration = Duration::from_millis(1500);
+const LATER: Duration = Duration::from_millis(50);
+/// Types that have one other end each.
+const CONNECTED: &[&str] = &["RC", "UC", "XRC_INI", "XRC_TGT"];
+/// States in which they know it.
+const READY: &[&str] = &["RTR", "RTS", "SQD", "SQE"];
+
+/// One answer of the kernel, with what was found out of its processes.
+#[derive(Default)]
+struct List {
+    qps: Vec<Qp>,
+    ids: Vec<CmId>,
+    counters: Vec<QpCounter>,
+    owners: HashMap<u32, Owner>,
+}
+
+fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+    let link = subject.port().and_then(|port| port.link.clone());
+    let link = link.ok_or_else(|| SampleError::Absent("netlink does not know this port".into()))?;
+    // Sockets of its own: the device's are for its counters.
+    let calls = subject.roots.calls();
+    let call = move || -> Result<List, CallError> {
+        let qps = calls.rdma_qps(Some(&link))?;
+        let ids = calls.rdma_cm_ids(Some(&link)).unwrap_or_default();
+        let counters = calls.rdma_qp_counters(Some(&link)).unwrap_or_default();
+        Ok(List { qps, ids, counters, owners: HashMap::new() })
+    };
+    Ok(Box::new(QueuePairs {
+        subject: subject.clone(),
+        call: Background::new("queue pairs", call),
+        list: None,
+        by_job: ByJob::default(),
+        asked: false,
+    }))
+}
+
+impl List {
+    /// Finds out whose the processes are.
+    fn find_owners(&mut self, subject: &Subject) {
+        let of_counters = self.counters.iter().filter_map(|counter| counter.pid);
+        let pids: BTreeSet<u32> = self.qps.iter().filter_map(|qp| qp.pid).chain(of_counters).collect();
+        if !pids.is_empty() {
+            // At the start, jobs are looked for at the same time.
+            subject.jobs.wait(FIRST);
+        }
+        let owner = |pid| (pid, subject.jobs.of_process(subject.roots.proc(), pid));
+        self.owners = pids.into_iter().map(owner).collect();
+    }
+}
+
+struct QueuePairs {
+    subject: Subject,
+    call: Background<Result<List, CallError>>,
+    list: Option<List>,
+    by_job: ByJob,
+    asked: bool,
+}
+
+impl Sampler for QueuePairs {
+    fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
+        let patience = if self.asked { LATER } else { FIRST };
+        self.asked = true;
+        let answer = self.call.poll(patience);
+        match answer.map_err(|e| SampleError::Failed(format!("starting a thread: {}", chain(&e))))? {
+            Some(Ok(mut list)) => {
+                list.find_owners(&self.subject);
+                let owner = |counter: &QpCounter| owner(counter, &list);
+                self.by_job.add(&self.subject, &list.counters, owner);
+                self.list = Some(list);
+            }
+            Some(Err(error)) => return Err(error.into()),
+            None => {}
+        }
+        if let Some(list) = &self.list {
+            counts(list, out);
+            pairs(list, out);
+            self.by_job.tell(out);
+        }
+        out.note = match (self.call.waiting(), self.call.took) {
+            (Some(since), _) => format!("the list is under way for {} ms", since.as_millis()),
+            (None, Some(took)) => format!("the list takes {} µs", took.as_micros()),
+            (None, None) => String::new(),
+        };
+        Ok(())
+    }
+}
+
+/// Whose a counter is: that of its process, or of the first of its queue pairs whose process is known.
+fn owner(counter: &QpCounter, list: &List) -> Option<Owner> {
+    let of_qp = || list.qps.iter().filter(|qp| counter.qps.contains(&qp.lqpn)).find_map(|qp| qp.pid);
+    list.owners.get(&counter.pid.or_else(of_qp)?).cloned()
+}
+
+fn counts(list: &List, out: &mut Batch) {
+    let nobody: Owner = None;
+    // Told also when there is none: that a job uses no RDMA is worth knowing.
+    let mut counts: BTreeMap<&Owner, u64> = BTreeMap::from([(&nobody, 0)]);
+    for pid in list.qps.iter().filter_map(|qp| qp.pid) {
+        *counts.entry(list.owners.get(&pid).unwrap_or(&nobody)).or_default() += 1;
+    }
+    for (owner, count) in counts {
+        let (scheduler, job, cluster) = parts(owner);
+        let labels = [("cluster", cluster), ("job", job), ("scheduler", scheduler)];
+        out.fact(&JOB_QUEUE_PAIRS, &labels, Value::Int(count));
+    }
+}
+
+fn pairs(list: &List, out: &mut Batch) {
+    let peers: HashMap<u32, IpAddr> = list
+        .ids
+        .iter()
+        .filter_map(|id| Some((id.lqpn?, id.destination?.ip())))
+        .filter(|(_, ip)| !ip.is_unspecified())
+        .collect();
+    let connected = |qp: &&Qp| {
+        let (kind, state) = (CONNECTED.contains(&&*qp.kind), READY.contains(&&*qp.state));
+        kind && state && qp.rqpn.is_some_and(|remote| remote > 0)
+    };
+    let mut qps: Vec<&Qp> = list.qps.iter().filter(connected).filter(|qp| qp.pid.is_some()).collect();
+    // The same ones at each sample.
+    qps.sort_unstable_by_key(|qp| qp.lqpn);
+    for qp in qps.iter().take(MOST) {
+        let (Some(pid), Some(remote)) = (qp.pid, qp.rqpn) else { continue };
+        let (scheduler, job, _) = list.owners.get(&pid).map_or(("", "", ""), parts);
+        let peer = peers.get(&qp.lqpn).map(IpAddr::to_string).unwrap_or_default();
+        let labels = [
+            ("job", job),
+            ("local", &qp.lqpn.to_string()),
+            ("peer", &peer),
+            ("pid", &pid.to_string()),
+            ("remote", &remote.to_string()),
+            ("scheduler", scheduler),
+            ("type", &qp.kind),
+        ];
+        out.fact(&QUEUE_PAIR_INFO, &labels, Value::Int(1));
+    }
+    out.fact(&QUEUE_PAIRS_OMITTED, &[], Value::Int(qps.len().saturating_sub(MOST) as u64));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_agent_workload::Key;
+
+    fn qp(lqpn: u32, pid: Option<u32>) -> Qp {
+        Qp {
+            device: "mlx5_0".into(),
+            port: Some(1),
+            lqpn,
+            rqpn: Some(lqpn + 1),
+            kind: "RC".into(),
+            state: "RTS".into(),
+            pid,
+            comm: None,
+        }
+    }
+
+    fn told(list: &List) -> Vec<(&'static str, u64, String)> {
+        let mut batch = Batch::default();
+        counts(list, &mut batch);
+        pairs(list, &mut batch);
+        let one = |(column, value): &(fabriclens_wire::Column, Value)| {
+            let Value::Int(count) = value else { panic!("{value:?}") };
+            let labels: Vec<String> = column.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            (column.metric.name, *count, labels.join(","))
+        };
+        batch.facts.iter().map(one).collect()
+    }
+
+    #[test]
+    fn what_is_no_connected_pair_of_a_user_is_none() {
+        let kernels = qp(1, None);
+        let reset = Qp { state: "INIT".into(), ..qp(2, Some(7)) };
+        let datagram = Qp { kind: "UD".into(), ..qp(3, Some(7)) };
+        let alone = Qp { rqpn: Some(0), ..qp(4, Some(7)) };
+        let owners = HashMap::from([(7, Some((Key::new("slurm", "5"), "west".into())))]);
+        let list = List { qps: vec![kernels, reset, datagram, alone, qp(5, Some(7))], owners, ..List::default() };
+        let all = told(&list);
+        let info = "job=5,local=5,pid=7,remote=6,scheduler=slurm,type=RC".to_owned();
+        let want = [
+            ("fabric.job.queue_pairs", 0, String::new()),
+            ("fabric.job.queue_pairs", 4, "cluster=west,job=5,scheduler=slurm".into()),
+            ("fabric.queue_pair.info", 1, info),
+            ("fabric.queue_pair.omitted", 0, String::new()),
+        ];
+        assert_eq!(all, want);
+    }
+
+    #[test]
+    fn too_many_are_counted_and_the_same_ones_told() {
+        let many = MOST as u32 + 10;
+        let list = List { qps: (0..many).rev().map(|lqpn| qp(lqpn + 1, Some(7))).collect(), ..List::default() };
+        let all = told(&list);
+        assert_eq!((all[0].0, all[0].1), ("fabric.job.queue_pairs", many.into()));
+        let last = all.last().map(|(name, count, _)| (*name, *count));
+        assert_eq!((all.len(), last), (MOST + 2, Some(("fabric.queue_pair.omitted", 10))));
+        assert!(all[1].2.contains("local=1,"), "{}", all[1].2);
+    }
+}

@@ -1,0 +1,122 @@
+//! Attempts to connect by TCP, what became of them, how long they took, and connections that a reset ended, by interface
+//! and class of destination, seen by a probe in the kernel (`ebpf/probes/src/bin/tcp_connections.rs`).
+
+use crate::per_interface::ByPlace;
+use crate::sampler::{Period, Sampler, Spec};
+use crate::target::Subject;
+use aya::include_bytes_aligned;
+use aya::util::nr_cpus;
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_probes::{At, Design, Hook, Member, TRACEPOINTS, bounds, histogram};
+use fabriclens_catalog::CounterSource;
+use fabriclens_catalog::metrics::host::{
+    TCP_CONNECTION_ATTEMPTS, TCP_CONNECTION_ESTABLISHED, TCP_CONNECTION_FAILURES, TCP_CONNECTION_LATENCY,
+    TCP_CONNECTION_RESETS,
+};
+use fabriclens_ebpf_abi::tcp_connections::{
+    ACTIVE, ATTEMPTS, FAILURES, NAMES, NO_PORT, PASSIVE, RESETS_RECEIVED, RESETS_SENT, UNKNOWN, WORDS,
+};
+use fabriclens_wire::Value;
+use std::sync::Arc;
+
+/// See the module.
+pub const SPEC: Spec = Spec {
+    name: "tcp_connections",
+    source: CounterSource::Ebpf,
+    period: Period::Full,
+    default: true,
+    needs: TRACEPOINTS,
+    applies: Subject::is_host,
+    open,
+};
+
+static DESIGN: Design = Design {
+    name: SPEC.name,
+    object: include_bytes_aligned!("../../../../ebpf/objects/tcp_connections.o"),
+    hooks: &[
+        Hook {
+            program: "inet_sock_set_state",
+            at: At::Tracepoint {
+                event: "sock/inet_sock_set_state",
+                fields: &[
+                    ("SK", "skaddr"),
+                    ("OLD", "oldstate"),
+                    ("NEW", "newstate"),
+                    ("PROTOCOL", "protocol"),
+                    ("PORT", "sport"),
+                    ("LOCAL_ADDRESS", "saddr_v6"),
+                    ("REMOTE_ADDRESS", "daddr_v6"),
+                ],
+                optional: &[],
+            },
+        },
+        Hook {
+            program: "tcp_receive_reset",
+            at: At::Tracepoint {
+                event: "tcp/tcp_receive_reset",
+                fields: &[("RECEIVED_SK", "skaddr"), ("RECEIVED_LOCAL", "saddr_v6"), ("RECEIVED_REMOTE", "daddr_v6")],
+                optional: &[],
+            },
+        },
+        Hook {
+            program: "tcp_send_reset",
+            at: At::Tracepoint {
+                event: "tcp/tcp_send_reset",
+                fields: &[
+                    ("SENT_SK", "skaddr"),
+                    ("SENT_STATE", "state"),
+                    ("SENT_LOCAL", "saddr"),
+                    ("SENT_REMOTE", "daddr"),
+                ],
+                // Since Linux 6.10 both families are in the two above.
+                optional: &[("SENT_LOCAL_V6", "saddr_v6"), ("SENT_REMOTE_V6", "daddr_v6")],
+            },
+        },
+    ],
+    members: &[Member { global: "SK_ERROR", steps: &[("sock", "sk_err")] }],
+};
+
+/// Sockets that are connecting at one time; another one pushes out the one that began first.
+const STARTS_AT_LEAST: usize = 8192;
+const STARTS_PER_CPU: usize = 256;
+
+fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+    // Each CPU of the host may set some entries aside for itself, so that a fixed number would be too few for many.
+    let cpus = nr_cpus().unwrap_or(1);
+    let starts = (cpus * STARTS_PER_CPU).max(STARTS_AT_LEAST) as u32;
+    let probe = ByPlace::open(subject, &DESIGN, "CONNECTIONS", &[("STARTS", starts)])?;
+    let reasons = probe.has("SK_ERROR");
+    Ok(Box::new(TcpConnections { probe, reasons, bounds: bounds() }))
+}
+
+struct TcpConnections {
+    probe: ByPlace<WORDS>,
+    /// Whether the probe can tell reasons apart.
+    reasons: bool,
+    bounds: Arc<[f64]>,
+}
+
+impl Sampler for TcpConnections {
+    fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
+        let reasons = self.reasons;
+        // What cannot be known here is no zero.
+        let told = move |reason: &usize| *reason == NO_PORT || reasons == (*reason != UNKNOWN);
+        self.probe.read(out, |out, record, [destination, netdev]| {
+            out.fact(&TCP_CONNECTION_ATTEMPTS, &[destination, netdev], Value::Int(record[ATTEMPTS]));
+            for (opened, word) in [("active", ACTIVE), ("passive", PASSIVE)] {
+                let labels = [destination, netdev, ("opened", opened)];
+                out.fact(&TCP_CONNECTION_ESTABLISHED, &labels, Value::Int(record[word]));
+            }
+            for reason in (0..NAMES.len()).filter(told) {
+                let labels = [destination, netdev, ("reason", NAMES[reason])];
+                out.fact(&TCP_CONNECTION_FAILURES, &labels, Value::Int(record[FAILURES + reason]));
+            }
+            for (direction, word) in [("receive", RESETS_RECEIVED), ("transmit", RESETS_SENT)] {
+                let labels = [destination, ("direction", direction), netdev];
+                out.fact(&TCP_CONNECTION_RESETS, &labels, Value::Int(record[word]));
+            }
+            let latency = histogram(record, &self.bounds).map(Value::Histogram);
+            out.fact_if(&TCP_CONNECTION_LATENCY, &[destination, netdev], latency);
+        })
+    }
+}

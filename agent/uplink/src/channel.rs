@@ -1,0 +1,248 @@
+//! One gRPC channel to the collector: connects when first used, and again whenever it must.
+
+use crate::codec::Answer;
+use crate::config::{Collector, Compression};
+use crate::frame::{Frame, Framer, plain};
+use crate::response::{self, Verdict};
+use fabriclens_base::reload::WatchedFiles;
+use http_body_util::Full;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::body::Body;
+use tonic::client::GrpcService;
+use tonic::codegen::http::{HeaderValue, Method, Request, Uri, Version, header};
+use tonic::transport::{self, Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Code, Status, Streaming};
+
+const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+
+/// Why no channel can be made at all: a mistake in the config, not a collector that is away.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// A PEM file or the token cannot be read.
+    #[error("reading {path} for the collector; check path and permissions")]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The token cannot be sent as it is.
+    #[error("the token in {path} is empty, or holds what no header may; write it there as it was given")]
+    Token {
+        /// The file.
+        path: PathBuf,
+    },
+    /// URL or certificates are not usable.
+    #[error("preparing the connection to {url}; check collector.url, ca, cert and key")]
+    Endpoint {
+        /// The URL.
+        url: String,
+        /// Why.
+        #[source]
+        source: transport::Error,
+    },
+}
+
+/// What certificates and token make.
+#[derive(Clone, Debug)]
+struct Link {
+    channel: transport::Channel,
+    /// `Bearer …`, where there is a token.
+    authorization: Option<HeaderValue>,
+}
+
+impl Link {
+    fn new(config: &Collector) -> Result<Self, ConnectError> {
+        Ok(Self { channel: connect(config)?, authorization: authorization(config)? })
+    }
+}
+
+/// The connection of all tasks that send to one collector; its files are looked at once for all of them.
+#[derive(Debug)]
+pub(crate) struct Shared(Mutex<(Link, WatchedFiles)>);
+
+impl Shared {
+    /// The link with certificates and token as they are now. What cannot be used is told, and what was used before goes on:
+    /// it may still be good.
+    fn link(&self, config: &Collector) -> Link {
+        let (link, files) = &mut *self.0.lock();
+        let collector = &config.url;
+        match files.poll_if_due(|| Link::new(config)) {
+            None => {}
+            Some(Ok(new)) => {
+                *link = new;
+                tracing::info!(collector, "certificates or token changed; connecting anew");
+            }
+            Some(Err(error)) => {
+                tracing::warn!(
+                    collector,
+                    error,
+                    "certificates or token changed and cannot be used yet; those before are kept"
+                );
+            }
+        }
+        link.clone()
+    }
+
+    /// Why certificates or token that changed are not in force.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.0.lock().1.failure().map(str::to_owned)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Channel {
+    shared: Arc<Shared>,
+    config: Collector,
+    compression: Compression,
+    framer: Framer,
+}
+
+impl Channel {
+    pub(crate) fn new(config: &Collector) -> Result<Self, ConnectError> {
+        // Before they are read: what changes meanwhile is found by the next look.
+        let files = WatchedFiles::new(config.files().map(Path::to_owned).collect());
+        Ok(Self {
+            shared: Arc::new(Shared(Mutex::new((Link::new(config)?, files)))),
+            compression: config.compression,
+            framer: Framer::default(),
+            config: config.clone(),
+        })
+    }
+
+    /// The same connection, for another task.
+    pub(crate) fn share(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            config: self.config.clone(),
+            compression: self.compression,
+            framer: Framer::default(),
+        }
+    }
+
+    /// For the accounts.
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.config.url
+    }
+
+    /// Steps down to a compression that more receivers know than this one.
+    pub(crate) fn weaker_compression(&mut self, than: Compression) -> Compression {
+        self.compression = match than {
+            Compression::Zstd => Compression::Gzip,
+            Compression::Gzip | Compression::None => Compression::None,
+        };
+        self.compression
+    }
+
+    /// A request as it travels with the present compression.
+    pub(crate) fn frame(&mut self, body: &[u8]) -> Frame {
+        self.framer.frame(body, self.compression).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot compress; requests are sent as they are");
+            self.compression = Compression::None;
+            plain(body)
+        })
+    }
+
+    /// Sends one frame.
+    pub(crate) async fn send(&mut self, frame: Frame, timeout: Duration) -> Verdict {
+        let link = self.shared.link(&self.config);
+        let answer = tokio::time::timeout(timeout, link.call(frame)).await;
+        answer.unwrap_or_else(|_| Verdict::Retry { after: None, message: format!("no answer within {timeout:?}") })
+    }
+}
+
+impl Link {
+    async fn call(mut self, frame: Frame) -> Verdict {
+        if let Err(e) = std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut self.channel, cx)).await {
+            return Verdict::Retry { after: None, message: response::chain(&e) };
+        }
+        match self.ask(frame).await {
+            Ok(response) => {
+                let partial = response.partial_success.unwrap_or_default();
+                let rejected = u64::try_from(partial.rejected_data_points).unwrap_or(0);
+                Verdict::Taken { rejected, message: partial.error_message }
+            }
+            Err(status) => response::of(&status),
+        }
+    }
+
+    /// A unary call, as `tonic::client::Grpc` makes it of a message that is not compressed yet.
+    async fn ask(&mut self, frame: Frame) -> Result<ExportMetricsServiceResponse, Status> {
+        let encoding = match frame.compression {
+            Compression::Zstd => Some("zstd"),
+            Compression::Gzip => Some("gzip"),
+            Compression::None => None,
+        };
+        let mut request = Request::new(Body::new(Full::new(frame.bytes)));
+        *request.method_mut() = Method::POST;
+        *request.version_mut() = Version::HTTP_2;
+        *request.uri_mut() = Uri::from_static(EXPORT);
+        let headers = request.headers_mut();
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        if let Some(authorization) = &self.authorization {
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        if let Some(encoding) = encoding {
+            headers.insert("grpc-encoding", HeaderValue::from_static(encoding));
+        }
+        let response = self.channel.call(request).await.map_err(|e| Status::from_error(e.into()))?;
+        let (parts, body) = response.into_parts();
+        let mut answer = match Status::from_header_map(&parts.headers) {
+            Some(status) if status.code() != Code::Ok => return Err(status),
+            Some(_) => Streaming::new_empty(Answer, body),
+            None => Streaming::new_response(Answer, body, parts.status, None, None),
+        };
+        let message = answer.message().await?.ok_or_else(|| Status::internal("the answer holds no message"))?;
+        answer.trailers().await?;
+        Ok(message)
+    }
+}
+
+fn connect(config: &Collector) -> Result<transport::Channel, ConnectError> {
+    let bad = |source| ConnectError::Endpoint { url: config.url.clone(), source };
+    let mut endpoint = Endpoint::from_shared(config.url.clone())
+        .map_err(bad)?
+        .user_agent(concat!("fabriclens-agent/", env!("CARGO_PKG_VERSION")))
+        .map_err(bad)?
+        .connect_timeout(config.timeout.min(Duration::from_secs(5)))
+        .http2_keep_alive_interval(Duration::from_secs(20))
+        .keep_alive_timeout(Duration::from_secs(10));
+    if config.url.starts_with("https:") {
+        endpoint = endpoint.tls_config(tls(config)?).map_err(bad)?;
+    }
+    Ok(endpoint.connect_lazy())
+}
+
+fn tls(config: &Collector) -> Result<ClientTlsConfig, ConnectError> {
+    let read = |path: &Path| std::fs::read(path).map_err(|source| ConnectError::Pem { path: path.to_owned(), source });
+    let mut tls = ClientTlsConfig::new();
+    tls = match &config.tls.ca {
+        Some(ca) => tls.ca_certificate(Certificate::from_pem(read(ca)?)),
+        None => tls.with_native_roots(),
+    };
+    if let Some((cert, key)) = &config.tls.identity {
+        tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
+    }
+    Ok(tls)
+}
+
+/// The token as a header, without its line's end.
+fn authorization(config: &Collector) -> Result<Option<HeaderValue>, ConnectError> {
+    let Some(path) = &config.token_file else { return Ok(None) };
+    let token = std::fs::read_to_string(path).map_err(|source| ConnectError::Pem { path: path.clone(), source })?;
+    let token = Some(token.trim()).filter(|t| !t.is_empty());
+    let value = token.and_then(|t| HeaderValue::try_from(format!("Bearer {t}")).ok());
+    let mut value = value.ok_or_else(|| ConnectError::Token { path: path.clone() })?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}

@@ -1,0 +1,435 @@
+//! Encoded requests on disk, while a collector is away: bounded by size and age, oldest first out.
+//!
+//! The uplink appends what it cannot deliver and takes it back when it can. One process at a time has a spool. What was
+//! appended survives the end of the process at any byte; the end of the machine may cost the last five seconds. An append
+//! that fails leaves what was there before. Why not the collector's forward queue: its segments hold column lists that
+//! records refer to, and each append is a sync that many senders wait for; here records are opaque and nobody waits.
+
+mod quarantine;
+mod recovery;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use fabriclens_agent_host::clock::Clock;
+use quarantine::Aside;
+pub use recovery::{Usage, usage};
+use segment::{Cursor, HEADER, Head};
+use std::collections::VecDeque;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long an append may wait to be on the disk itself.
+const SYNC: Duration = Duration::from_secs(5);
+/// A spool at its bound consists of at least so many segments: one is what is dropped at once.
+const PARTS: u64 = 16;
+/// Segments are not smaller or larger than this.
+const SEGMENT: std::ops::RangeInclusive<u64> = (64 << 10)..=(4 << 20);
+
+/// What was found at a start is not dropped by age sooner than this: the clock may be wrong.
+const DOUBT: Duration = Duration::from_secs(3600);
+
+/// What a spool may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Older requests are dropped. Measured by the monotonic clock: no step of the wall clock drops anything.
+    pub age: Duration,
+}
+
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Unix ns.
+    pub wall_ns: u64,
+    /// The same, monotonic.
+    pub at: Instant,
+}
+
+impl Now {
+    /// By a clock.
+    pub fn of(clock: &Clock) -> Self {
+        let at = Instant::now();
+        Self { wall_ns: clock.wall(at), at }
+    }
+}
+
+/// Why a spool cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// Another process has it.
+    #[error("{dir} is in use by another process; give each agent a spool.dir of its own")]
+    Busy {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The file system is nearly full, and others need what is left.
+    #[error("{dir} has {free} bytes free; the spool takes at most half of what is free")]
+    Full {
+        /// The directory.
+        dir: PathBuf,
+        /// Bytes free.
+        free: u64,
+    },
+    /// The disk says no.
+    #[error("{dir}: {source}; check space, permissions and the disk")]
+    Io {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Points that were appended and will not be delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// By [`Limits::bytes`].
+    pub size: u64,
+    /// By [`Limits::age`].
+    pub age: u64,
+    /// By the disk, or by who else wrote there.
+    pub damaged: u64,
+    /// The disk does not give them; they are set aside, and a later start may deliver them.
+    pub unreadable: u64,
+}
+
+impl Lost {
+    /// With the reasons by which they are counted.
+    pub fn reasons(self) -> [(&'static str, u64); 4] {
+        let Self { size, age, damaged, unreadable } = self;
+        [("spool_size", size), ("spool_age", age), ("spool_damaged", damaged), ("spool_unreadable", unreadable)]
+    }
+}
+
+/// What a spool holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Points that wait.
+    pub points: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// When the oldest was written, Unix ns.
+    pub oldest_ns: Option<u64>,
+    /// Segments that are not delivered: of a later release, or on a disk that does not give them.
+    pub aside: u64,
+}
+
+/// A request that was taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// As it was appended.
+    pub payload: Vec<u8>,
+    /// As it was appended.
+    pub encoding: u8,
+    /// Points in it.
+    pub points: u64,
+    segment: u64,
+    at: u64,
+    end: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    number: u64,
+    /// Bytes in use.
+    end: u64,
+    /// Points that wait.
+    points: u64,
+    first_ns: u64,
+    /// When its newest request is too old.
+    until: Instant,
+}
+
+/// What a segment gives.
+enum Next {
+    Request(Request),
+    Damaged { end: u64, points: u64 },
+    None,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Spool {
+    dir: PathBuf,
+    limits: Limits,
+    segments: VecDeque<Segment>,
+    aside: Vec<Aside>,
+    /// The oldest segment, since when it cannot be read.
+    stuck: Option<(u64, Instant)>,
+    at: Cursor,
+    cursor: File,
+    /// The newest segment, while it is written.
+    out: Option<File>,
+    /// The oldest one, while it is read.
+    reading: Option<(u64, File)>,
+    /// The last number that a segment had.
+    newest: u64,
+    unreadable: u64,
+    synced: Instant,
+    _lock: File,
+}
+
+impl Spool {
+    /// Opens or makes the spool in `dir`; the directory above must be there.
+    ///
+    /// # Errors
+    /// [`SpoolError`], unless it can be read and written.
+    pub fn open(dir: &Path, limits: Limits, now: Now) -> Result<Self, SpoolError> {
+        let wrong = |source| SpoolError::Io { dir: dir.to_owned(), source };
+        match DirBuilder::new().mode(0o700).create(dir) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(wrong(e)),
+            _ => {}
+        }
+        let lock = kept(&dir.join("lock")).map_err(wrong)?;
+        match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(SpoolError::Busy { dir: dir.to_owned() }),
+            other => other.map_err(|e| wrong(e.into()))?,
+        }
+        let cursor = kept(&dir.join("cursor")).map_err(wrong)?;
+        let at = Cursor::load(&cursor).unwrap_or_default();
+        let mut spool = Self {
+            dir: dir.to_owned(),
+            limits,
+            segments: VecDeque::new(),
+            aside: Vec::new(),
+            stuck: None,
+            at,
+            cursor,
+            out: None,
+            reading: None,
+            newest: 0,
+            unreadable: 0,
+            synced: Instant::now(),
+            _lock: lock,
+        };
+        spool.look(now).map_err(wrong)?;
+        Ok(spool)
+    }
+
+    /// What it holds.
+    pub fn held(&self) -> Held {
+        Held {
+            points: self.segments.iter().map(|s| s.points).sum(),
+            bytes: self.bytes(),
+            oldest_ns: self.segments.iter().map(|s| s.first_ns).min(),
+            aside: self.aside().0,
+        }
+    }
+
+    /// True when nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Keeps a request of so many points. Tells what the bounds have cost for it, whether it was kept or not.
+    ///
+    /// # Errors
+    /// [`SpoolError`]: this request is not kept, those before it are.
+    pub fn append(&mut self, payload: &[u8], encoding: u8, points: u64, now: Now) -> (Lost, Result<(), SpoolError>) {
+        let Ok(len) = u32::try_from(payload.len()) else {
+            return (Lost::default(), Err(self.wrong(io::ErrorKind::FileTooLarge.into())));
+        };
+        let head = Head { len, points, time_ns: now.wall_ns, encoding, crc: crc32fast::hash(payload) };
+        let lost = self.bound(head.size() + HEADER as u64, now.at);
+        let room = self.leave_room(head.size());
+        (lost, room.and_then(|()| self.write(&head, payload, now).map_err(|e| self.wrong(e))))
+    }
+
+    /// Whoever else writes on this file system must not be stopped by samples that wait.
+    fn leave_room(&self, more: u64) -> Result<(), SpoolError> {
+        let disk = rustix::fs::fstatvfs(&self.cursor).map_err(|e| self.wrong(e.into()))?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let dir = || self.dir.clone();
+        if free < self.bytes() + more { Err(SpoolError::Full { dir: dir(), free }) } else { Ok(()) }
+    }
+
+    fn write(&mut self, head: &Head, payload: &[u8], now: Now) -> io::Result<()> {
+        let most = (self.limits.bytes / PARTS).clamp(*SEGMENT.start(), *SEGMENT.end());
+        if self.segments.back().is_some_and(|last| last.end + head.size() > most) {
+            self.seal()?;
+        }
+        let out = match self.out.take() {
+            Some(out) => out,
+            None => self.begin(now)?,
+        };
+        let Some(last) = self.segments.back_mut() else { return Err(io::ErrorKind::NotFound.into()) };
+        let mut record = head.bytes();
+        record.extend_from_slice(payload);
+        let due = self.synced.elapsed() >= SYNC;
+        let written = out.write_all_at(&record, last.end);
+        let written = written.and_then(|()| if due { out.sync_data() } else { Ok(()) });
+        if written.is_ok() {
+            last.end += record.len() as u64;
+            last.points += head.points;
+            last.until = now.at + self.limits.age;
+        }
+        // What was written of a failed one is cut off. Where that fails too, the next has a segment of its own.
+        if written.is_ok() || out.set_len(last.end).is_ok() {
+            self.out = Some(out);
+        }
+        if due {
+            self.synced = Instant::now();
+        }
+        written
+    }
+
+    /// A new segment at the end.
+    fn begin(&mut self, now: Now) -> io::Result<File> {
+        let number = self.newest + 1;
+        self.newest = number;
+        let path = self.path(number);
+        let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let written = out.write_all_at(&segment::header(number), 0);
+        if let Err(error) = written.and_then(|()| File::open(&self.dir)?.sync_all()) {
+            self.remove(number);
+            return Err(error);
+        }
+        let end = HEADER as u64;
+        self.segments.push_back(Segment { number, end, points: 0, first_ns: now.wall_ns, until: now.at });
+        Ok(out)
+    }
+
+    /// Makes durable what was appended, also against a crash of the machine.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn seal(&mut self) -> io::Result<()> {
+        self.out.take().map_or(Ok(()), |out| out.sync_data())
+    }
+
+    /// Drops the oldest segments that are too old, or in the way of `more` bytes.
+    fn bound(&mut self, more: u64, now: Instant) -> Lost {
+        self.bound_aside(more, now);
+        let mut lost = Lost::default();
+        while let Some(first) = self.segments.front().copied() {
+            let old = first.until < now;
+            if !old && self.bytes() + more <= self.limits.bytes {
+                break;
+            }
+            *(if old { &mut lost.age } else { &mut lost.size }) += self.remove_first();
+        }
+        lost
+    }
+
+    /// The oldest request, which stays until [`Spool::done`], and what was lost before it.
+    pub fn next(&mut self, now: Instant) -> (Lost, Result<Option<Request>, SpoolError>) {
+        let mut lost = self.bound(0, now);
+        let next = self.read(&mut lost, now).map_err(|e| self.wrong(e));
+        (lost, next)
+    }
+
+    fn read(&mut self, lost: &mut Lost, now: Instant) -> io::Result<Option<Request>> {
+        while let Some(first) = self.segments.front().copied() {
+            match self.first_of(&first) {
+                Ok(Next::Request(request)) => {
+                    self.stuck = None;
+                    return Ok(Some(request));
+                }
+                Ok(Next::Damaged { end, points }) => lost.damaged += self.pass(end, points),
+                // What was counted of it and is not found was damaged since.
+                Ok(Next::None) => lost.damaged += self.remove_first(),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => lost.damaged += self.remove_first(),
+                Err(e) if self.asks_again(&first, &e, now) => return Err(e),
+                // What is behind it must not wait for it.
+                Err(e) => lost.unreadable += self.set_first_aside(&e),
+            }
+        }
+        Ok(None)
+    }
+
+    /// What comes next in the oldest segment.
+    fn first_of(&mut self, first: &Segment) -> io::Result<Next> {
+        if self.at.segment != first.number {
+            self.at = Cursor { segment: first.number, offset: HEADER as u64 };
+        }
+        let file = match self.reading.take() {
+            Some((number, file)) if number == first.number => file,
+            _ => File::open(self.path(first.number))?,
+        };
+        let Some((at, head)) = segment::find(&file, self.at.offset, first.end)? else { return Ok(Next::None) };
+        let payload = segment::payload(&file, at, &head)?;
+        self.reading = Some((first.number, file));
+        let (encoding, points, end) = (head.encoding, head.points, at + head.size());
+        Ok(match payload {
+            Some(payload) => Next::Request(Request { payload, encoding, points, segment: first.number, at, end }),
+            None => Next::Damaged { end, points },
+        })
+    }
+
+    /// A request is done with. Tells what else left the spool with it: what was damaged after it was counted. `None`
+    /// when a bound has dropped the request meanwhile, and it was counted so.
+    pub fn done(&mut self, request: &Request) -> Option<Lost> {
+        let held = self.segments.front().is_some_and(|first| first.number == request.segment);
+        let held = held && self.at.offset <= request.at;
+        let left = held.then(|| self.pass(request.end, request.points));
+        left.map(|left| Lost { damaged: left.saturating_sub(request.points), ..Lost::default() })
+    }
+
+    /// Moves the cursor within the oldest segment; returns the points that leave the spool with it.
+    fn pass(&mut self, upto: u64, points: u64) -> u64 {
+        let Some(first) = self.segments.front_mut() else { return 0 };
+        let points = points.min(first.points);
+        first.points -= points;
+        self.at.offset = upto;
+        if upto < first.end {
+            self.save();
+            return points;
+        }
+        points + self.remove_first()
+    }
+
+    /// Removes the oldest segment; returns the points that leave with it.
+    fn remove_first(&mut self) -> u64 {
+        let Some(first) = self.leave_first() else { return 0 };
+        self.remove(first.number);
+        first.points
+    }
+
+    /// Goes on to the next segment.
+    fn leave_first(&mut self) -> Option<Segment> {
+        let first = self.segments.pop_front()?;
+        if self.segments.is_empty() {
+            self.out = None;
+        }
+        self.reading = None;
+        self.at = Cursor { segment: first.number + 1, offset: HEADER as u64 };
+        self.save();
+        Some(first)
+    }
+
+    /// One that cannot be removed lies before the cursor, and is tried again at the next start.
+    fn remove(&self, number: u64) {
+        let path = self.path(number);
+        if let Err(error) = std::fs::remove_file(&path) {
+            tracing::debug!(path = %path.display(), %error, "a part of the spool that is done with is not removed");
+        }
+    }
+
+    fn save(&self) {
+        if let Err(error) = self.at.save(&self.cursor) {
+            tracing::debug!(dir = %self.dir.display(), %error, "where the spool stands is not written; after a restart requests are sent twice, which changes nothing");
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.segments.iter().map(|s| s.end).sum::<u64>() + self.aside().1
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(segment::name(number))
+    }
+
+    fn wrong(&self, source: io::Error) -> SpoolError {
+        SpoolError::Io { dir: self.dir.clone(), source }
+    }
+}
+
+/// A file that stays, made if it is not there.
+fn kept(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}

@@ -1,0 +1,109 @@
+//! What a start finds in a spool, and what `doctor` sees of one that another process has.
+
+use super::quarantine::{later, passes};
+use super::{HEADER, Now, Segment, Spool, segment};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+impl Spool {
+    /// Finds what the process before has left.
+    pub(super) fn look(&mut self, now: Now) -> io::Result<()> {
+        let (mut numbers, mut aside) = (Vec::new(), Vec::new());
+        for entry in std::fs::read_dir(&self.dir)? {
+            let name = entry?.file_name();
+            let Some(name) = name.to_str() else { continue };
+            numbers.extend(segment::number(name));
+            aside.extend(segment::aside_number(name));
+        }
+        numbers.sort_unstable();
+        aside.sort_unstable();
+        self.newest = numbers.iter().chain(&aside).copied().fold(self.at.segment, u64::max);
+        numbers.extend(self.take_back(aside, now)?);
+        for number in numbers {
+            let file = File::open(self.path(number));
+            if let Some(version) = file.as_ref().ok().and_then(segment::foreign) {
+                // Whatever the cursor says, which is of this release.
+                let until = self.written(number, now);
+                self.set_aside(number, &later(version), until);
+            } else if number < self.at.segment {
+                self.remove(number);
+            } else {
+                match file.and_then(|file| self.found(number, &file, now)) {
+                    Ok(found) => self.segments.extend(found),
+                    Err(error) if passes(&error) => return Err(error),
+                    Err(error) => {
+                        self.unreadable += 1;
+                        let until = self.written(number, now);
+                        self.set_aside(number, &error.to_string(), until);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A segment of before, up to where it can be read; `None` where there is nothing to deliver.
+    fn found(&mut self, number: u64, file: &File, now: Now) -> io::Result<Option<Segment>> {
+        let mut found = Segment { number, end: file.metadata()?.len(), points: 0, first_ns: u64::MAX, until: now.at };
+        let (mut at, mut last_ns) = (if number == self.at.segment { self.at.offset } else { HEADER as u64 }, 0);
+        loop {
+            match segment::find(file, at, found.end) {
+                Ok(Some((from, head))) => {
+                    found.points += head.points;
+                    found.first_ns = found.first_ns.min(head.time_ns);
+                    last_ns = last_ns.max(head.time_ns);
+                    at = from + head.size();
+                }
+                Ok(None) => break,
+                Err(error) if last_ns == 0 => return Err(error),
+                Err(error) => {
+                    self.unreadable += 1;
+                    let path = self.path(number);
+                    tracing::warn!(path = %path.display(), %error, "a part of the spool cannot be read to its end, and the rest is not delivered; check the disk");
+                    found.end = at;
+                }
+            }
+        }
+        if last_ns == 0 {
+            self.remove(number);
+            return Ok(None);
+        }
+        Ok(Some(Segment { until: self.until(last_ns, now), ..found }))
+    }
+
+    /// Segments that could not be read to their end when it was opened.
+    pub fn unreadable(&self) -> u64 {
+        self.unreadable
+    }
+}
+
+/// What spools take of a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// Segments that are set aside.
+    pub aside: u64,
+}
+
+/// Of all spools below a directory, whoever has them open.
+///
+/// # Errors
+/// When the directory is not there or cannot be written.
+pub fn usage(dir: &Path) -> io::Result<Usage> {
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)?;
+    let mut usage = Usage::default();
+    for spool in std::fs::read_dir(dir)? {
+        for file in std::fs::read_dir(spool?.path()).into_iter().flatten().flatten() {
+            let name = file.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let aside = segment::aside_number(name).is_some();
+            usage.aside += u64::from(aside);
+            if aside || segment::number(name).is_some() {
+                usage.bytes += file.metadata().map_or(0, |meta| meta.len());
+            }
+        }
+    }
+    Ok(usage)
+}

@@ -1,0 +1,76 @@
+//! The faults: what is injected into the test bed, one row per fault in the file of its kind.
+
+mod clock;
+mod devices;
+mod network;
+mod processes;
+mod resources;
+
+use super::random::Random;
+use super::testbed::{TestBed, get};
+use crate::sim::tree::host_name;
+use anyhow::{Context, Result};
+use std::time::{Duration, Instant};
+
+/// A fault.
+pub struct Fault {
+    pub name: &'static str,
+    /// Expected behavior, in addition to what always holds.
+    pub expected: &'static str,
+    /// Injects the fault for about the given time and removes it.
+    pub inject: fn(&mut TestBed, &mut Random, Duration) -> Result<Outcome>,
+}
+
+/// Result of an injected fault.
+#[derive(Default)]
+pub struct Outcome {
+    /// Observation for the table.
+    pub observed: String,
+    /// Hosts that could not sample, with begin and end in Unix seconds. Their gaps are no loss.
+    pub unsampled: Vec<(usize, f64, f64)>,
+    /// Why the fault cannot be injected on this machine.
+    pub skipped: Option<String>,
+}
+
+impl Outcome {
+    fn of(observed: impl Into<String>) -> Result<Self> {
+        Ok(Self { observed: observed.into(), ..Self::default() })
+    }
+
+    fn unsampled(observed: String, unsampled: Vec<(usize, f64, f64)>) -> Result<Self> {
+        Ok(Self { observed, unsampled, skipped: None })
+    }
+
+    fn skipped(why: &str) -> Result<Self> {
+        Ok(Self { skipped: Some(why.to_owned()), ..Self::default() })
+    }
+}
+
+/// Every fault, in the order of a short run.
+pub fn all() -> impl Iterator<Item = &'static Fault> {
+    [processes::FAULTS, network::FAULTS, resources::FAULTS, clock::FAULTS, devices::FAULTS].into_iter().flatten()
+}
+
+/// Waits until `/healthz` of every agent has a reason with `words`.
+fn agents_say(bed: &TestBed, words: &str, timeout: Duration) -> Result<String> {
+    (0..bed.agents.len()).try_for_each(|host| wait_for(timeout, || agent_says(bed, host, words)).map(|_| ()))?;
+    agent_says(bed, 0, words)
+}
+
+fn agent_says(bed: &TestBed, host: usize, words: &str) -> Result<String> {
+    let (_, text) = get(&format!("http://127.0.0.1:{}/healthz", bed.agent_ports[host]))?;
+    let told: serde_json::Value = serde_json::from_str(&text)?;
+    let reasons = told["reasons"].as_array().into_iter().flatten().filter_map(|one| one.as_str());
+    let found = reasons.into_iter().find(|one| one.contains(words)).map(str::to_owned);
+    found.with_context(|| format!("/healthz of {} does not say \"{words}\": {text}", host_name(host)))
+}
+
+fn wait_for<T>(timeout: Duration, mut look: impl FnMut() -> Result<T>) -> Result<T> {
+    let begin = Instant::now();
+    loop {
+        match look() {
+            Err(_) if begin.elapsed() < timeout => std::thread::sleep(Duration::from_millis(100)),
+            end => return end,
+        }
+    }
+}
