@@ -328,7 +328,7 @@ mod tests {
             table(&listed, 66_000),
             "ID   STATE                   WHAT       WHERE      SINCE                 TOOK        SURE  VICTIMS           CAUSED BY\n\
              1-1  critical, acknowledged  pfc_storm  h3 port 1  1970-01-01T00:00:01Z  1m5s, open  93 %  a b c and 1 more\n\
-             and 2 more; ask for less, for instance --since 1h\n"
+             and 2 more; narrow the list, for instance with --since 1h\n"
         );
         let full = in_full(&listed.incidents[0], 66_000, 60);
         let want = "\

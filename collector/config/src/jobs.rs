@@ -165,7 +165,7 @@ mod tests {
         let file = read("[kubernetes]\npods = '/run/pods.json'").unwrap().kubernetes.unwrap().pods;
         assert_eq!(file, Pods::File("/run/pods.json".into()));
         let why = |toml: &str| read(toml).unwrap_err();
-        assert!(why("[kubernetes]\npods = 'ftp://x'").starts_with("jobs.kubernetes: \"ftp://x\" is no http://"));
+        assert!(why("[kubernetes]\npods = 'ftp://x'").starts_with("jobs.kubernetes: \"ftp://x\" is not an http://"));
         assert!(why("[kubernetes]\ncluster = 'x'").starts_with("jobs.kubernetes: needs pods"));
         assert!(why("[slurmrestd]\nurl = ''").starts_with("jobs.slurmrestd: "));
         assert!(why("[slurmrestd]\nuri = 'http://x'").contains("unknown field `uri`"));

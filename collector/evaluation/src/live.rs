@@ -151,7 +151,7 @@ impl LiveEvaluation {
         self.state.incidents.update(now.saturating_mul(1_000_000), &seen);
         if self.backfill.tracker.is_at_limit() && !self.full {
             tracing::warn!(
-                "incident limit reached; new incidents are suppressed. Resolve long-streaming incidents, or raise their thresholds"
+                "incident limit reached; new incidents are suppressed. Resolve long-standing incidents, or raise their thresholds"
             );
         }
         self.full = self.backfill.tracker.is_at_limit();

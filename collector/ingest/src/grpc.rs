@@ -157,7 +157,7 @@ mod tests {
             assert!(of(bad).unwrap_err().contains("no gRPC message"), "{bad:?}");
         }
         for bad in [&b"\0\0\0\0\x03ab"[..], b"\0\0\0\0\x03abcd", b"\0\xff\xff\xff\xffabc"] {
-            assert!(of(bad).unwrap_err().contains("is to have"), "{bad:?}");
+            assert!(of(bad).unwrap_err().contains("should have"), "{bad:?}");
         }
     }
 

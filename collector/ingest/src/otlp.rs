@@ -263,7 +263,7 @@ mod tests {
         assert!(died.is_err());
         assert!(
             waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Closed),
-            "answer_with to come again"
+            "told to retry"
         );
         assert!(put().0, "the next one finds nobody at work");
         assert!(desk.next(0).is_some() && desk.next(1).is_none() && !put().0, "at work while requests are in hand");

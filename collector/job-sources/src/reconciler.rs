@@ -36,7 +36,7 @@ impl Reconciler {
             }
         };
         if std::mem::take(&mut self.failing) {
-            tracing::info!(source, "jobs are listed_before again");
+            tracing::info!(source, "jobs are listed again");
         }
         for (job, error) in invalid {
             tracing::debug!(source, job, error, "invalid job");

@@ -68,7 +68,7 @@ async fn with_tokens() -> (Collector, BTreeMap<String, String>) {
     (Collector::over(dir, |config| config.auth.tokens = Some(file)).await, tokens)
 }
 
-/// Every route of every listener: address, method, path, what it access.
+/// Every route of every listener: address, method, path, required access.
 fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Access)> {
     fn rows<S>(
         at: SocketAddr,
@@ -137,10 +137,10 @@ async fn every_route_for_every_role_and_for_nobody() {
     assert_eq!(
         special,
         [
-            "Nothing GET /healthz",
-            "Nothing GET /-/healthy",
-            "Nothing GET /readyz",
-            "Nothing GET /-/ready",
+            "Public GET /healthz",
+            "Public GET /-/healthy",
+            "Public GET /readyz",
+            "Public GET /-/ready",
             "Write POST /api/v1/incidents/x/acknowledge",
             "Write POST /api/v1/incidents/x/reclassify",
             "Write POST /api/v1/incidents/x/silence",
@@ -181,7 +181,7 @@ async fn a_refusal_says_what_helps_and_a_browser_is_asked_for_the_token() {
     assert!(get(&[(name, &value)]).await.contains("the token late expired at 20"));
     let (name, value) = bearer(&tokens["write"]);
     assert!(
-        get(&[(name, &value)]).await.contains("write may write, and this access read; give it the role in auth.tokens")
+        get(&[(name, &value)]).await.contains("write has write, but the request needs read; grant the role in auth.tokens")
     );
     let basic = |password: &str| {
         use base64::Engine as _;
@@ -308,7 +308,7 @@ async fn a_page_whose_name_was_made_to_lead_here_is_not_answered() {
         let refused = if at == c.running.otlp_grpc {
             answer.to_ascii_lowercase().contains("grpc-status: 7")
         } else {
-            status(&answer) == 421 && answer.contains("evil.example is no name of this collector")
+            status(&answer) == 421 && answer.contains("evil.example is not a name of this collector")
         };
         // Whether it lives and is ready anybody may know.
         assert_eq!(refused, !health.contains(&path.as_str()), "{method} {path}: {answer}");
@@ -433,7 +433,7 @@ async fn the_client_shows_its_token_and_says_what_is_missing() {
     let (good, text) = client(&c, &[]).await;
     assert!(!good && text.contains("refuses: ") && text.contains("fabriclens --token-file FILE"), "{text}");
     let (good, text) = client(&c, &["--token-file", &file("ingest")]).await;
-    assert!(!good && text.contains("ingest may ingest, and this access read"), "{text}");
+    assert!(!good && text.contains("ingest has ingest, but the request needs read"), "{text}");
     let (good, text) = client(&c, &["--token-file", "/nonexistent"]).await;
     assert!(!good && text.contains("--token-file \"/nonexistent\" is not readable"), "{text}");
 }

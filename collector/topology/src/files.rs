@@ -86,7 +86,7 @@ impl TopologyFile {
                 (self.source, self.error) = (Some(source), None);
             }
             Err(error) => {
-                let kept = if self.source.is_some() { "; what it source before is kept" } else { "" };
+                let kept = if self.source.is_some() { "; its previous version stays in use" } else { "" };
                 tracing::warn!("{error}{kept}");
                 self.error = Some(error.to_string());
             }

@@ -83,7 +83,7 @@ impl LateSpans {
         if self.waiting.len() > MOST {
             self.waiting.sort_by_key(|one| one.span[0]);
             self.waiting.remove(0);
-            tracing::warn!("so many spans of time come late that the oldest is not judged again");
+            tracing::warn!("too many time spans of late samples; the oldest is not evaluated");
         }
         if now.saturating_sub(self.written) >= WRITE_MS {
             self.write(now);

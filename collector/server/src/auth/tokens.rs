@@ -168,10 +168,10 @@ mod tests {
     fn invalid_lines_are_named() {
         let abc = hex(&hash("abc"));
         for (line, says) in [
-            ("a = { roles = \"root\", sha256 = \"HASH\" }".to_owned(), "\"a\": \"root\" is no role"),
+            ("a = { roles = \"root\", sha256 = \"HASH\" }".to_owned(), "\"a\": \"root\" is not a role"),
             ("a = { roles = \"read\", sha256 = \"12\" }".to_owned(), "64 hexadecimal digits"),
             (format!("a = {{ roles = \"read\", sha256 = \"+{}\" }}", &abc[1..]), "64 hexadecimal digits"),
-            (format!("a = {{ roles = \"read\", sha256 = \"{abc}\", expires = \"soon\" }}"), "expires is no time"),
+            (format!("a = {{ roles = \"read\", sha256 = \"{abc}\", expires = \"soon\" }}"), "expires is not a time"),
             (format!("a = {{ roles = \"read\", sha256 = \"{abc}\", role = \"x\" }}"), "unknown field `role`"),
             (
                 format!(
