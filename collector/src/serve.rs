@@ -278,7 +278,7 @@ async fn watch_memory(
         telemetry.waiting.set(whole(ingest.gate().waiting() as u64));
         let level = pressure.level();
         if level > Level::Normal || full {
-            store.relieve();
+            store.relieve_memory();
         }
         if forgot.elapsed() >= if level > Level::Normal { FORGET_SHORT_INTERVAL } else { FORGET_INTERVAL } {
             forgot = Instant::now();
@@ -296,7 +296,7 @@ async fn watch_memory(
                     tracing::warn!(
                         mib = used,
                         limit,
-                        "memory is short (limits.memory); senders are forgot to retry later"
+                        "memory is short (limits.memory); senders are told to retry later"
                     )
                 }
             }

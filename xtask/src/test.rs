@@ -48,7 +48,7 @@ const STEPS: &[Step] = &[
         needs: &[],
         run: || layers::run(&layers::Args::default()),
     },
-    Step { name: "spelling", about: "typos, American spelling", by: By::Both, needs: &[], run: tools::spelling },
+    Step { name: "spelling", about: "typos in code and pages", by: By::Both, needs: &[], run: tools::spelling },
     Step {
         name: "probes",
         about: "ebpf/objects are built from ebpf/probes",

@@ -1,18 +1,14 @@
 //! Writes series that the collector produces again and again; series that are no longer produced end with a staleness
 //! marker.
 
-use std::sync::Arc;
-
-use fabriclens_model::{Labels, stale};
-use fabriclens_store::RowGroup;
+use fabriclens_model::{Labels, Layout, RowGroup, stale};
 
 use crate::Sink;
 
-/// Remembers the series written last. The store recognizes column lists by address, so the list is only replaced when
-/// it changes.
+/// Remembers the series written last and their layout, so that the store does not inspect unchanged labels again.
 #[derive(Default)]
 pub struct SeriesWriter {
-    list: Arc<[Labels]>,
+    list: Layout,
     /// Time of the last write, Unix ms.
     at: i64,
 }
@@ -33,8 +29,7 @@ impl SeriesWriter {
         let changed = *series != *self.list;
         let mut rows = Vec::new();
         if changed {
-            let gone: Arc<[Labels]> =
-                self.list.iter().filter(|old| series.binary_search(old).is_err()).cloned().collect();
+            let gone: Layout = self.list.iter().filter(|old| series.binary_search(old).is_err()).cloned().collect();
             let ends = vec![stale(); gone.len()];
             rows.push((gone, ends));
             self.list = series.into();
@@ -56,7 +51,7 @@ impl SeriesWriter {
     }
 }
 
-fn append(sink: &Sink, what: &'static str, rows: Vec<(Arc<[Labels]>, Vec<f64>)>, now: i64) {
+fn append(sink: &Sink, what: &'static str, rows: Vec<(Layout, Vec<f64>)>, now: i64) {
     let some = rows.into_iter().filter(|(series, _)| !series.is_empty());
     let groups: Vec<RowGroup> = some.map(|(series, values)| RowGroup { series, times: vec![now], values }).collect();
     if !groups.is_empty()
@@ -74,6 +69,7 @@ mod tests {
     use fabriclens_core::time::now_ms;
     use fabriclens_data::Data;
     use fabriclens_model::Matcher;
+    use std::sync::Arc;
 
     #[test]
     fn writes_within_one_millisecond_are_kept() {

@@ -3,11 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
-use fabriclens_model::{Labels, Matcher, present};
+use fabriclens_model::{Labels, Layout, LayoutId, Matcher, RowGroup, present};
 use fabriclens_store::io::{Files, Output};
-use fabriclens_store::{RowGroup, log_record};
+use fabriclens_store::log_record;
 
 use super::segment::{self, Cursor, Segment};
 use fabriclens_core::time::now_ms;
@@ -20,9 +19,8 @@ pub(super) struct State {
     pub(super) out: Option<Box<dyn Output>>,
     /// Whether the last segment accepts records.
     pub(super) open: bool,
-    /// Column lists by address, with their selected part in this segment. Each keeps its list alive, so addresses are
-    /// not reused.
-    pub(super) known: HashMap<usize, Known>,
+    /// Column lists seen in this segment, with number and selected part if anything of them is selected.
+    pub(super) known: HashMap<LayoutId, Option<(u32, Selection)>>,
     pub(super) layouts: u32,
     /// Unwritten records, and their samples.
     pub(super) pending: Vec<u8>,
@@ -37,17 +35,11 @@ pub(super) struct State {
     pub(super) stopped: bool,
 }
 
-pub(super) struct Known {
-    pub(super) _list: Arc<[Labels]>,
-    /// Number and selected part of the list, if anything is selected.
-    layout: Option<(u32, Selection)>,
-}
-
 /// Selected part of a column list.
-struct Selection {
+pub(super) struct Selection {
     /// `None` for all columns.
     columns: Option<Vec<usize>>,
-    series: Arc<[Labels]>,
+    series: Layout,
 }
 
 /// What a writer takes out of the mutex.
@@ -64,17 +56,17 @@ pub(super) struct Work {
 impl State {
     /// Adds the records of a group; `false` if nothing of it is selected.
     pub(super) fn encode(&mut self, group: &RowGroup, select: &[Vec<Matcher>]) -> bool {
-        let address = Arc::as_ptr(&group.series).cast::<Labels>() as usize;
-        let fresh = !self.known.contains_key(&address);
+        let id = group.series.id();
+        let fresh = !self.known.contains_key(&id);
         if fresh {
             let layout = select_columns(&group.series, select).map(|taken| (self.layouts, taken));
             if let Some((number, taken)) = layout.as_ref() {
                 self.layouts += 1;
                 log_record::put_layout(&mut self.pending, *number, &taken.series);
             }
-            self.known.insert(address, Known { _list: group.series.clone(), layout });
+            self.known.insert(id, layout);
         }
-        let Some(Known { layout: Some((number, taken)), .. }) = self.known.get(&address) else { return false };
+        let Some(Some((number, taken))) = self.known.get(&id) else { return false };
         let rows = group.times.len();
         let values = match &taken.columns {
             None => &group.values,
@@ -106,7 +98,7 @@ impl State {
         if !self.open {
             number = newest.max(self.at.segment.saturating_sub(1)) + 1;
             head = segment::header(number, self.total, now_ms());
-            for (number, taken) in self.known.values().filter_map(|k| k.layout.as_ref()) {
+            for (number, taken) in self.known.values().flatten() {
                 log_record::put_layout(&mut head, *number, &taken.series);
             }
         }
@@ -169,7 +161,7 @@ impl Work {
 }
 
 /// Selected part of a column list; `None` if nothing is selected.
-fn select_columns(series: &Arc<[Labels]>, select: &[Vec<Matcher>]) -> Option<Selection> {
+fn select_columns(series: &Layout, select: &[Vec<Matcher>]) -> Option<Selection> {
     let fits = |labels: &Labels| select.is_empty() || select.iter().any(|list| list.iter().all(|m| m.matches(labels)));
     let columns: Vec<usize> = (0..series.len()).filter(|c| fits(&series[*c])).collect();
     if columns.is_empty() {

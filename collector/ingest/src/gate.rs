@@ -277,6 +277,11 @@ impl BodyLease {
         let kept = self.held.hold(bytes);
         kept.map_err(|Full| self.gate.state.lock().reject(Reason::Bodies, PriorityClass::Live))
     }
+
+    /// Sets the bytes of the body unless the quota is short; returns whether it did.
+    pub fn try_keep(&mut self, bytes: usize) -> bool {
+        !self.gate.bodies.is_short() && self.held.hold(bytes).is_ok()
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuc
 use prost::Message as _;
 use tonic::{Code, Status};
 
-use super::{Compression, Ingest, IngestError, Report};
+use super::{Compression, Ingest, IngestError, Payload, Report};
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
@@ -46,11 +46,18 @@ async fn take(ingest: &Arc<Ingest>, caller: Caller, request: Request) -> Result<
     let (parts, body) = request.into_parts();
     let packed = |framed: &Bytes| {
         let (compressed, message) = message(framed.clone()).ok()?;
-        Some((if compressed { compression } else { Compression::None }, message))
+        match (compressed, compression) {
+            (true, Compression::None) => None,
+            (true, compression) => Some((compression, message)),
+            (false, _) => Some((Compression::None, message)),
+        }
     };
     let received = ingest.receive(Protocol::OtlpGrpc, &caller, &parts.headers, body, false, packed).await;
     let received = received.map_err(|e| refuse(e.reason(), status_of(&e)))?;
-    let framed = message(received.bytes.clone());
+    let framed = match received.payload.clone() {
+        Payload::Plain(plain) => Ok((false, plain)),
+        Payload::Packed(framed) => message(framed),
+    };
     let (compressed, message) = framed.map_err(|e| refuse(e.reason(), status_of(&e.into())))?;
     let compression = match (compressed, compression) {
         (true, Compression::None) => {

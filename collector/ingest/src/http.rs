@@ -14,7 +14,7 @@ use tonic::Code;
 
 use super::import::import;
 use super::unpack::Compression;
-use super::{Ingest, IngestError, grpc};
+use super::{Ingest, IngestError, Payload, grpc};
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
@@ -135,10 +135,13 @@ async fn take_otlp(
     let json = encoding == Encoding::Json;
     let received = ingest.receive(Protocol::OtlpHttp, &caller, headers, body, json, packed).await;
     let mut received = received.map_err(|e| count(e.into()))?;
-    let (bytes, json_permit) = (received.bytes.clone(), received.json_permit.take());
+    let (payload, json_permit) = (received.payload.clone(), received.json_permit.take());
     let plain = move || -> Result<Bytes, Refusal> {
         let _json_permit = json_permit;
-        let plain = body::gunzip(&compression, bytes, limit)?;
+        let plain = match payload {
+            Payload::Plain(plain) => plain,
+            Payload::Packed(bytes) => body::gunzip(&compression, bytes, limit)?,
+        };
         if encoding == Encoding::Protobuf {
             return Ok(plain);
         }
@@ -247,15 +250,20 @@ async fn take_remote_write(
         r
     };
     let (encoding, limit) = (body::encoding(headers), ingest.message_size());
-    let compression = if encoding == "snappy" { Compression::Snappy } else { Compression::None };
-    let packed = |bytes: &Bytes| Some((compression, bytes.clone()));
+    let is_snappy = matches!(encoding.as_str(), "snappy" | "identity");
+    let packed = |bytes: &Bytes| is_snappy.then(|| (Compression::Snappy, bytes.clone()));
     let received = ingest
         .receive(Protocol::RemoteWrite, &caller, headers, body, false, packed)
         .await
         .map_err(|e| count(e.into()))?;
-    let bytes = received.bytes.clone();
-    let joined = tokio::task::spawn_blocking(move || body::unsnap(&encoding, &bytes, limit)).await;
-    let plain = joined.map_err(|e| count(IngestError::Internal(e.to_string()).into()))?.map_err(|e| count(e.into()))?;
+    let plain = match received.payload.clone() {
+        Payload::Plain(plain) => plain,
+        Payload::Packed(bytes) => {
+            let joined = tokio::task::spawn_blocking(move || body::unsnap(&encoding, &bytes, limit)).await;
+            let plain = joined.map_err(|e| count(IngestError::Internal(e.to_string()).into()))?;
+            plain.map_err(|e| count(e.into()))?.into()
+        }
+    };
     let report = ingest.remote_write(Protocol::RemoteWrite, caller, plain).await?;
     Ok(report.message())
 }

@@ -15,7 +15,6 @@ pub mod grpc;
 mod hosts;
 pub mod http;
 mod import;
-mod layouts;
 mod otlp;
 mod own;
 mod priority_class;
@@ -69,8 +68,8 @@ pub struct Ingest {
     limits: config::Ingest,
     gate: Arc<Gate>,
     admission: Admission,
-    /// Decompresses waiting requests for inspection.
-    inspector: Mutex<Unpacker>,
+    /// Decompresses waiting requests for inspection, one at a time.
+    inspector: Arc<tokio::sync::Mutex<Unpacker>>,
     /// JSON requests are decoded one at a time, because each takes many times its size.
     json: Arc<Semaphore>,
     otlp: Vec<otlp::Batcher>,
@@ -93,7 +92,7 @@ impl Ingest {
             limits,
             gate: Gate::new(limits.in_flight, limits.message_size, pressure.clone()),
             admission: Admission::new(pressure),
-            inspector: Mutex::default(),
+            inspector: Arc::default(),
             json: Arc::new(Semaphore::new(1)),
             otlp: (0..DECODERS).map(|_| otlp::Batcher::default()).collect(),
             remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
@@ -150,10 +149,18 @@ impl Ingest {
         let bytes = tokio::time::timeout(BODY_TIME, read).await.map_err(|_| IngestError::Slow)??;
         let json_permit = if json { Some(self.json_permit(protocol).await?) } else { None };
         let tight = self.gate.tight() || self.admission.tight();
-        let class = if tight { self.inspect(protocol, caller, compression(&bytes))? } else { PriorityClass::Live };
+        let (mut class, mut payload) = (PriorityClass::Live, Payload::Packed(bytes));
+        if tight {
+            let plain;
+            (class, plain) = self.inspect(protocol, caller, compression(payload.bytes())).await?;
+            // Within the quota the plain bytes are kept, so that the request is not decompressed again.
+            if let Some(plain) = plain.filter(|plain| lease.try_keep(plain.len())) {
+                payload = Payload::Plain(plain);
+            }
+        }
         let permit =
             self.gate.permit(class).await.map_err(|rejection| self.reject(protocol, Some(class), rejection))?;
-        Ok(Received { bytes, json_permit, _permit: permit, _body: lease })
+        Ok(Received { payload, json_permit, _permit: permit, _body: lease })
     }
 
     /// Waits until no other JSON request is decoded.
@@ -173,23 +180,41 @@ impl Ingest {
         self.gate.permit(class).await.map_err(|rejection| self.reject(protocol, Some(class), rejection))
     }
 
-    /// Admits the sender and returns the priority class. Damaged requests and those too large to inspect are live.
-    fn inspect(
+    /// Admits the sender and returns the priority class and the plain bytes. Damaged requests and those larger than
+    /// [`priority_class::INSPECT_BYTES`] are live; the decoder reports their errors.
+    async fn inspect(
         &self,
         protocol: Protocol,
         caller: &Caller,
         packed: Option<(Compression, Bytes)>,
-    ) -> Result<PriorityClass, IngestError> {
-        let (mut unpacker, packed) = (self.inspector.lock(), packed.unwrap_or((Compression::None, Bytes::new())));
-        let Ok(plain) = unpacker.unpack(packed.0, &packed.1, priority_class::INSPECT_BYTES) else {
-            return Ok(PriorityClass::Live);
+    ) -> Result<(PriorityClass, Option<Bytes>), IngestError> {
+        let plain = match packed {
+            Some((compression, bytes)) => match self.unpack(compression, bytes).await {
+                Some(plain) => Some(plain),
+                None => return Ok((PriorityClass::Live, None)),
+            },
+            None => None,
         };
-        let class = priority_class::of(protocol, plain, now_ms());
-        let sender = admission::sender(protocol, plain, caller);
+        let inspected = plain.as_deref().unwrap_or_default();
+        let class = priority_class::of(protocol, inspected, now_ms());
+        let sender = admission::sender(protocol, inspected, caller);
         self.admission
             .admit(&sender, Instant::now())
             .map_err(|rejection| self.reject(protocol, Some(class), rejection))?;
-        Ok(class)
+        Ok((class, plain))
+    }
+
+    /// Plain bytes of a request of at most [`priority_class::INSPECT_BYTES`], decompressed on a blocking thread.
+    async fn unpack(&self, compression: Compression, bytes: Bytes) -> Option<Bytes> {
+        if compression == Compression::None {
+            return Some(bytes).filter(|plain| plain.len() <= priority_class::INSPECT_BYTES);
+        }
+        let mut unpacker = self.inspector.clone().lock_owned().await;
+        let unpack = move || {
+            let plain = unpacker.unpack(compression, &bytes, priority_class::INSPECT_BYTES).ok()?;
+            Some(Bytes::copy_from_slice(plain))
+        };
+        tokio::task::spawn_blocking(unpack).await.ok()?
     }
 
     /// Counts a rejection.
@@ -233,7 +258,7 @@ impl Ingest {
         self: &Arc<Self>,
         protocol: Protocol,
         caller: Caller,
-        body: Vec<u8>,
+        body: Bytes,
     ) -> Result<Report, IngestError> {
         self.blocking(protocol, body.len(), move |this| {
             // By address and not by connection, because senders use many connections for the same series.
@@ -326,12 +351,29 @@ impl Ingest {
 
 /// A received body with its permit.
 pub struct Received {
-    /// Body as received.
-    pub bytes: Bytes,
+    /// The body.
+    pub payload: Payload,
     /// While held, no other JSON request is decoded.
     pub json_permit: Option<OwnedSemaphorePermit>,
     _permit: Permit,
     _body: gate::BodyLease,
+}
+
+/// Body of a request, as received or already decompressed.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// As received.
+    Packed(Bytes),
+    /// Decompressed for inspection while the request waited.
+    Plain(Bytes),
+}
+
+impl Payload {
+    fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Packed(bytes) | Self::Plain(bytes) => bytes,
+        }
+    }
 }
 
 /// Decoder of a sender: always the same one, which knows its label sets.

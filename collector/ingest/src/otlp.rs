@@ -12,23 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use fabriclens_store::RowGroup;
-use fabriclens_wire::decode::{self, DecodeError, Meta, Rejected};
+use fabriclens_wire::decode::Decoder;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::admission;
 use super::hosts::Owners;
-use super::layouts::Layouts;
 use super::unpack::{Compression, Unpacker};
 use super::{Ingest, IngestError, Report};
 use fabriclens_core::protocol::Protocol;
 use fabriclens_forward::PendingWrite;
 use fabriclens_server::auth::{Caller, Hosts};
-
-// Values are passed on unread, so both crates must encode "no sample" alike.
-const _: () =
-    assert!(decode::ABSENT_NAN == fabriclens_model::ABSENT_NAN && decode::STALE_NAN == fabriclens_model::STALE_NAN);
 
 /// A queued request.
 pub(super) struct Job {
@@ -150,8 +144,7 @@ impl Drop for ResetOnPanic<'_> {
 
 impl DecodeState {
     fn forget_idle(&mut self) {
-        self.decoder.wire.forget_idle();
-        self.decoder.layouts.forget_unused();
+        self.decoder.forget_idle();
         self.owners.forget_unused();
     }
 
@@ -159,7 +152,7 @@ impl DecodeState {
     fn take(&mut self, job: &Job, ingest: &Ingest) -> Result<(Report, PendingWrite), IngestError> {
         let body = self.unpacker.unpack(job.compression, &job.body, ingest.message_size())?;
         ingest.telemetry.bytes.with_label_values(&[job.protocol.name()]).inc_by(body.len() as u64);
-        let mut rows = self.decoder.decode(body)?;
+        let mut rows = self.decoder.bytes(body)?;
         let mut report = Report::from_rejected(&rows.rejected);
         if self.owners.keep_own(&mut rows.groups, &job.caller, &mut report) {
             let sender = admission::sender(job.protocol, body, &job.caller);
@@ -171,37 +164,11 @@ impl DecodeState {
         }
         if rows.groups.is_empty() {
             // Only senders whose samples are stored may set metadata.
-            self.decoder.wire.forget_new();
+            self.decoder.forget_new();
         } else {
             ingest.remember(&rows.metadata);
         }
         Ok((report, ingest.sink.write(rows.groups).map_err(IngestError::from_sink)?))
-    }
-}
-
-/// Remembers label sets and column lists of its senders.
-#[derive(Default)]
-struct Decoder {
-    wire: decode::Decoder,
-    layouts: Layouts,
-}
-
-/// A decoded request.
-struct Rows {
-    groups: Vec<RowGroup>,
-    rejected: Vec<Rejected>,
-    metadata: Vec<Meta>,
-}
-
-impl Decoder {
-    fn decode(&mut self, body: &[u8]) -> Result<Rows, DecodeError> {
-        let rows = self.wire.bytes(body)?;
-        let groups = rows.groups.into_iter().map(|group| RowGroup {
-            series: self.layouts.of_decoded(group.series),
-            times: group.times_ms,
-            values: group.values,
-        });
-        Ok(Rows { groups: groups.collect(), rejected: rows.rejected, metadata: rows.metadata })
     }
 }
 
@@ -261,10 +228,7 @@ mod tests {
             work.join()
         });
         assert!(died.is_err());
-        assert!(
-            waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Closed),
-            "told to retry"
-        );
+        assert!(waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Closed), "told to retry");
         assert!(put().0, "the next one finds nobody at work");
         assert!(desk.next(0).is_some() && desk.next(1).is_none() && !put().0, "at work while requests are in hand");
         assert!(desk.next(0).is_some() && desk.next(0).is_none() && put().0, "without any it ends");

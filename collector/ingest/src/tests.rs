@@ -171,3 +171,25 @@ async fn json_requests_do_not_use_up_permits() {
         drop(one.await.unwrap().unwrap());
     }
 }
+
+#[tokio::test]
+async fn waiting_requests_are_decompressed_once() {
+    let (dir, telemetry) = (tempfile::tempdir().unwrap(), Telemetry::new().unwrap());
+    let store = Arc::new(Store::open(&dir.path().join("data"), Options::default()).unwrap());
+    let config = Config::default();
+    let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap());
+    let limits = config::Ingest { in_flight: 2, ..config.ingest };
+    let ingest = Ingest::new(store, sink, telemetry, limits, Arc::new(Pressure::fixed(0, 1 << 30)));
+    let plain = request(&[resource("gpu-01", "m", CUMULATIVE, 1)]);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, &plain).unwrap();
+    let packed = Bytes::from(packed.finish().unwrap());
+    let receive = async || {
+        let (headers, body) = (HeaderMap::new(), axum::body::Body::from(packed.clone()));
+        let compression = |bytes: &Bytes| Some((Compression::Gzip, bytes.clone()));
+        ingest.receive(Protocol::OtlpHttp, &anybody(), &headers, body, false, compression).await.unwrap().payload
+    };
+    assert!(matches!(receive().await, Payload::Packed(bytes) if bytes == packed), "there is room for all");
+    let _permit = ingest.gate().permit(PriorityClass::Live).await.unwrap();
+    assert!(matches!(receive().await, Payload::Plain(bytes) if bytes == plain), "it was inspected");
+}

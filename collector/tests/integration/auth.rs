@@ -181,7 +181,9 @@ async fn a_refusal_says_what_helps_and_a_browser_is_asked_for_the_token() {
     assert!(get(&[(name, &value)]).await.contains("the token late expired at 20"));
     let (name, value) = bearer(&tokens["write"]);
     assert!(
-        get(&[(name, &value)]).await.contains("write has write, but the request needs read; grant the role in auth.tokens")
+        get(&[(name, &value)])
+            .await
+            .contains("write has write, but the request needs read; grant the role in auth.tokens")
     );
     let basic = |password: &str| {
         use base64::Engine as _;

@@ -142,7 +142,7 @@ fn forwarding_is_checked_table_by_table() {
         ("age = '1'", "forward.age: \"1\" is not a duration"),
         ("timeout = '0s'", "forward.timeout: longer than 0s"),
         ("[[forward]]\nname = 'a'\nurl = 'http://y/w'", "forward.name: \"a\" occurs twice"),
-        ("[[forward]]\nname = '../a'\nurl = 'http://y/w'", "forward.name: \"../a\" is no name"),
+        ("[[forward]]\nname = '../a'\nurl = 'http://y/w'", "forward.name: \"../a\" is not a valid name"),
         ("[[forward]]\nname = 'b'", "forward.url: missing in \"b\""),
         ("[[forward]]\nname = 'b'\nurl = 'x:9/w'", "forward.url: \"x:9/w\" is not an http:// or https:// URL"),
         ("[[forward]]\nname = 'b'\nurl = 'http://u:p@x/w'", "use username and password_file"),
@@ -170,7 +170,7 @@ fn receivers_of_incidents_are_checked() {
         ("[alertmanager]\nlabels = { a = 'b' }", "alertmanager.urls: missing"),
         ("[alertmanager]\nurls = ['http://a', 'http://a/']", "alertmanager.urls: \"http://a/\" occurs twice"),
         ("[alertmanager]\nurls = ['http://a']\nlabels = { 'a-b' = 'c' }", "alertmanager.labels: \"a-b\""),
-        ("[[webhook]]\nurl = 'http://x'", "webhook.name: \"\" is no name"),
+        ("[[webhook]]\nurl = 'http://x'", "webhook.name: \"\" is not a valid name"),
         ("[[webhook]]\nname = 'x'", "webhook.url: missing in \"x\""),
         ("[[webhook]]\nname = 'x'\nurl = 'x'", "webhook.url: \"x\" is not an http://"),
         ("[[webhook]]\nname = 'x'\nurl = 'http://x'\nusername = 'u'", "webhook.password_file: missing"),
@@ -240,11 +240,14 @@ fn who_may_do_what_is_checked_under_its_own_keys() {
         ("[auth.certificates]\nx = 'read'", "auth.certificates: needs tls.client_ca"),
         ("[auth]\nhost_id = 'host/x'", "auth.host_id: \"host/x\": write for instance spiffe://"),
         ("[auth.proxy]\nuser_header = 'x'\nroles = { '*' = 'read' }", "auth.proxy: networks is missing"),
-        ("[auth.proxy]\nnetworks = ['10.0.0.0/40']\nuser_header = 'x'\nroles = { '*' = 'read' }", "is no network"),
+        ("[auth.proxy]\nnetworks = ['10.0.0.0/40']\nuser_header = 'x'\nroles = { '*' = 'read' }", "is not a network"),
         ("[auth.proxy]\nnetworks = ['::1']\nroles = { '*' = 'read' }", "auth.proxy: user_header is missing"),
         ("[auth.proxy]\nnetworks = ['::1']\nuser_header = 'a b'\nroles = { '*' = 'read' }", "is not a header name"),
         ("[auth.proxy]\nnetworks = ['::1']\nuser_header = 'x'", "auth.proxy: roles is empty"),
-        ("[auth.proxy]\nnetworks = ['::1']\nuser_header = 'x'\nroles = { 'a' = 'root' }", "\"a\": \"root\" is not a role"),
+        (
+            "[auth.proxy]\nnetworks = ['::1']\nuser_header = 'x'\nroles = { 'a' = 'root' }",
+            "\"a\": \"root\" is not a role",
+        ),
     ] {
         let got = from_text(text).unwrap_err();
         assert!(got.contains(error), "{text}: {got}");

@@ -141,7 +141,7 @@ async fn a_host_writes_only_as_itself_and_a_gateway_for_all() {
         })
     };
     let (status, text) = write(&["gpu-01"]).await.unwrap();
-    assert!(status == 400 && text.contains("gpu-01 writes as gpu-01 only"), "{status} {text}");
+    assert!(status == 400 && text.contains("gpu-01 may write only as gpu-01"), "{status} {text}");
     assert_eq!(write(&["gpu-02"]).await.unwrap().0, 204);
     let ask = |names: &[&str]| {
         let (agent, url) = (client(names), format!("{base}/api/v1/query?query=m"));

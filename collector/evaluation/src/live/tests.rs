@@ -8,7 +8,7 @@ use fabriclens_data::Data;
 use fabriclens_forward::Sink;
 use fabriclens_incidents::IncidentStore;
 use fabriclens_job_sources::Jobs;
-use fabriclens_model::Labels;
+use fabriclens_model::{Labels, Layout};
 use fabriclens_store::{Options, Store};
 use fabriclens_topology::Topologies;
 
@@ -38,7 +38,7 @@ fn state(dir: &std::path::Path) -> AppState {
 /// theirs.
 struct Hosts {
     live: LiveEvaluation,
-    lists: Vec<Arc<[Labels]>>,
+    lists: Vec<Layout>,
     now_ms: i64,
     paused_s: f64,
     /// Whether the link of the first host is up.
@@ -102,7 +102,7 @@ impl Hosts {
                 0 => [self.paused_s, f64::from(u8::from(self.up)), packets, marked, 0.0, told, 1.0],
                 _ => [0.0, 1.0, packets, 0.0, told / 2.0, 0.0, 1.0],
             };
-            let group = |(at, series): (usize, &Arc<[Labels]>)| RowGroup {
+            let group = |(at, series): (usize, &Layout)| RowGroup {
                 series: series.clone(),
                 times: vec![self.now_ms - 100],
                 values: [moved, moved].into_iter().chain(own(at)).collect(),
@@ -187,7 +187,7 @@ fn dropped_samples_are_evaluated_later() {
     fabric.pass(10, 0, 0.0);
     let waiting = |fabric: &Hosts| fabric.live.state.store.table("late").unwrap().get("waiting").unwrap();
     assert_eq!(waiting(&fabric), None);
-    let (series, lost) = (Arc::from([Labels::new([("__name__", "m")])]), fabriclens_core::sample_feed::CAPACITY + 1);
+    let (series, lost) = ([Labels::new([("__name__", "m")])].into(), fabriclens_core::sample_feed::CAPACITY + 1);
     let times = vec![fabric.now_ms - 2000; lost];
     fabric.live.state.sink.sample_feed().push(vec![RowGroup { series, times, values: vec![0.0; lost] }]);
     fabric.pass(10, 0, 0.0);

@@ -177,7 +177,7 @@ mod tests {
                 format!(
                     "a = {{ roles = \"read\", sha256 = \"{abc}\" }}\nb = {{ roles = \"read\", sha256 = \"{abc}\" }}"
                 ),
-                "has the hash of",
+                "has the same hash as",
             ),
         ] {
             let error = Tokens::parse(&line).unwrap_err();
