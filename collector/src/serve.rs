@@ -117,7 +117,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         ..config.listen
     };
 
-    // Until the log is replayed, clients are forgot to retry; the ports are never closed.
+    // Until the log is replayed, clients are told to retry; the ports are never closed.
     let (stop, stopped) = watch::channel(false);
     let listener = Listener {
         guard: guard.clone(),

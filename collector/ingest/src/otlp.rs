@@ -76,7 +76,7 @@ impl Batcher {
             let (mut taken, mut done) = (Vec::new(), Vec::new());
             // Terminates, because each waiting sender holds one of a limited number of permits.
             while let Some(job) = self.next(taken.len() + done.len()) {
-                // A request that panics does not take the other ones with it, and its sender is not answer_with to retry.
+                // A request that panics does not take the other ones with it, and its sender is not told to retry.
                 let took = catch_panic(|| state.take(&job, ingest)).unwrap_or_else(|error| {
                     *state = DecodeState::default();
                     Err(error)
@@ -131,7 +131,7 @@ fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, IngestError> {
         .map_err(|_| IngestError::Internal("a panic (see the collector's log)".to_owned()))
 }
 
-/// Resets the queue after a panic: the next request finds it idle, and waiting ones are answer_with to retry.
+/// Resets the queue after a panic: the next request finds it idle, and waiting ones are told to retry.
 struct ResetOnPanic<'a>(&'a Mutex<Queue>);
 
 impl Drop for ResetOnPanic<'_> {

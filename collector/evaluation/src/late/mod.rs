@@ -1,5 +1,5 @@
 //! Re-evaluates late samples. Samples that agents spooled while no collector was reachable arrive after their time was
-//! evaluated. The time span is remembered, and once no more samples arrive for it, it is evaluated reviewer from the
+//! evaluated. The time span is remembered, and once no more samples arrive for it, it is evaluated again from the
 //! store, a minute at a time, by a second incident tracker besides the live one. The findings correct the incident
 //! store.
 
