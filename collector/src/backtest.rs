@@ -1,4 +1,4 @@
-//! `fabriclens backtest`: the detectors over recordings; needs no collector.
+//! `fabriclens backtest`: runs the detectors over recordings, without a collector.
 
 use fabriclens_correlate::Incident;
 use fabriclens_correlate::recording::{ReadAs, Recording, RecordingError};
@@ -10,39 +10,39 @@ use fabriclens_config::thresholds;
 use fabriclens_core::time::format_time;
 use fabriclens_incidents::root_text;
 
-/// Why there is no verdict.
+/// The back-test failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BacktestError {
-    /// The recording.
+    /// Invalid recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// A question to it.
+    /// A query of the recording failed.
     #[error("{dir}: {error}")]
     Query {
-        /// Which recording.
+        /// Directory of the recording.
         dir: String,
-        /// Why.
+        /// Cause.
         error: QueryError,
     },
-    /// A number to judge by.
+    /// Invalid threshold.
     #[error(transparent)]
     Threshold(#[from] thresholds::ThresholdError),
-    /// Standard output is gone.
+    /// Standard output is closed.
     #[error(transparent)]
     Print(#[from] client::ClientError),
 }
 
-/// Judges and prints.
+/// Evaluates all recordings and prints the incidents.
 ///
 /// # Errors
-/// [`BacktestError`]; nothing is printed then.
+/// [`BacktestError`]; then nothing is printed.
 pub fn run(args: &BacktestArgs) -> Result<(), BacktestError> {
     let how = ReadAs { stretch: i64::from(args.stretch), hosts_only: args.ports == PortsOf::Hosts };
-    let limits = thresholds::of_flags(&args.threshold)?;
+    let overrides = thresholds::from_flags(&args.threshold)?;
     let mut incidents = Vec::new();
     for dir in &args.dirs {
         let recording = Recording::read(dir, how)?;
-        let found = fabriclens_correlate::backtest(recording, limits.clone());
+        let found = fabriclens_correlate::backtest(recording, overrides.clone());
         incidents.extend(found.map_err(|error| BacktestError::Query { dir: dir.display().to_string(), error })?);
     }
     let text = match args.format {
@@ -53,7 +53,7 @@ pub fn run(args: &BacktestArgs) -> Result<(), BacktestError> {
     Ok(client::print(&mut std::io::stdout().lock(), &text)?)
 }
 
-/// An incident for people.
+/// Formats an incident for people.
 fn text(incident: &Incident) -> String {
     let kind = serde_json::to_value(incident.kind).ok().and_then(|v| v.as_str().map(|s| s.replace('_', " ")));
     let time = |ns: i64| format_time(ns / 1_000_000);

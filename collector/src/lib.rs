@@ -1,4 +1,5 @@
-//! The collector process: command line, start and stop of all services, back-test of recordings, tokens.
+//! The `fabriclens` program: command line, start and stop of the collector, back-tests, tokens. The services are in the
+//! crates next to this one.
 #![forbid(unsafe_code)]
 
 pub mod backtest;

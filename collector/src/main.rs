@@ -1,4 +1,4 @@
-//! `fabriclens`: parse, check, build, run, drain. Everything else is in the library.
+//! The `fabriclens` binary: parses the command line and runs the command; everything else is in the libraries.
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -10,8 +10,8 @@ use fabriclens_client as client;
 use fabriclens_config as config;
 use tracing_subscriber::EnvFilter;
 
-// Others keep, for each thread or in pages that are nearly empty, what requests and queries have freed: as much again as is
-// in use.
+// Other allocators keep freed memory of requests and queries in thread caches or almost empty pages: as much again as
+// is in use.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is logged unless FABRICLENS_LOG says otherwise. h2 warns of each stream that a peer resets, as often as the peer likes.
+/// Default log filter, unless FABRICLENS_LOG is set. h2 would log a warning for each stream that a peer resets.
 const LOG: &str = "info,h2=error";
 
 fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
@@ -63,16 +63,16 @@ fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
         tracing::info!(signal, "stopping");
         tokio::select! {
             () = running.stop() => tracing::info!("stopped"),
-            signal = signals.next() => tracing::warn!(signal, "stopped at once; what was acknowledged is kept"),
+            signal = signals.next() => tracing::warn!(signal, "stopped at once; acknowledged samples are kept"),
         }
         anyhow::Ok(())
     })?;
-    // Reads that still run on the blocking pool hold nothing that must be finished.
+    // Blocking reads that still run hold nothing that must be finished.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     Ok(())
 }
 
-/// What a service manager or a person at the terminal sends to end a process, or to have its files read again.
+/// Signals that stop the process or make it reload files.
 struct Signals {
     hangup: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,

@@ -1,4 +1,5 @@
-//! Build, run, drain: opens the store, binds all listeners, serves until told to stop, and stops in order.
+//! Starts and stops the collector: binds the listeners, opens the store, starts all services, and drains them in order
+//! at the end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,100 +13,100 @@ use fabriclens_api as api;
 use fabriclens_api::Api;
 use fabriclens_config::Config;
 use fabriclens_core::pressure::{Level, Pressure};
-use fabriclens_core::reload;
-use fabriclens_core::reload::Reload;
+use fabriclens_core::reload::{Reload, run as run_reloads};
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_data::{Data, engine};
 use fabriclens_evaluation::live;
 use fabriclens_forward::{ForwardError, Sink};
 use fabriclens_incidents as incidents;
-use fabriclens_incidents::{Book, BookError};
+use fabriclens_incidents::{IncidentStore, IncidentStoreError};
 use fabriclens_ingest as ingest;
 use fabriclens_ingest::Ingest;
 use fabriclens_job_sources as jobs;
 use fabriclens_job_sources::Jobs;
-use fabriclens_server::auth;
-use fabriclens_server::auth::{Form, Guard};
+use fabriclens_server::auth::{ErrorFormat, Guard};
 use fabriclens_server::listener::{ListenError, Listener, bind};
-use fabriclens_server::startup_listener::{Door, Speaks};
+use fabriclens_server::route;
+use fabriclens_server::startup_listener::{ListenerKind, StartupListener};
 use fabriclens_server::tls::acceptor;
 use fabriclens_state::AppState;
 use fabriclens_topology as topology;
 use fabriclens_topology::{Topologies, TopologiesError};
 
-/// Requests that are under way get this long to finish.
+/// Time for requests in progress to finish at the end.
 const DRAIN: Duration = Duration::from_secs(10);
-/// All that is done at the end gets this long; what is not done then is done at the next start.
+/// Time for the whole shutdown; the rest is done at the next start.
 const STOP: Duration = Duration::from_secs(25);
-/// How often memory is looked at.
-const LOOK: Duration = Duration::from_millis(250);
-/// How long a sender may be silent, at least, before what is remembered of it is forgotten; and when memory is short.
-const FORGET: Duration = Duration::from_secs(300);
-const FORGET_SOON: Duration = Duration::from_secs(20);
+/// Interval of reading memory use.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval at which idle senders are forgotten, normally and while memory is short.
+const FORGET_INTERVAL: Duration = Duration::from_secs(300);
+const FORGET_SHORT_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Why it does not start; `Display` names the remedy.
+/// The collector cannot start; `Display` names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The data directory.
+    /// The data directory cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// An address.
+    /// A listener cannot start.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A file that names a token, a password or an authority of another server.
+    /// A token, password or authority file of another server cannot be used.
     #[error("{0}; give a file that this user can read")]
     Remote(#[from] fabriclens_core::endpoint::FileError),
-    /// The tokens.
+    /// The token file cannot be used.
     #[error("auth.tokens: {0}; fabriclens token new --file writes such a file")]
     Tokens(String),
-    /// A forward queue.
+    /// A forward queue cannot be opened.
     #[error(transparent)]
     Forward(#[from] ForwardError),
-    /// The registry of jobs.
+    /// The job registry cannot be opened.
     #[error(transparent)]
     Jobs(#[from] fabriclens_jobs::RegistryError),
-    /// The book of incidents.
+    /// The incident store cannot be opened.
     #[error(transparent)]
-    Incidents(#[from] BookError),
-    /// The history of the topology.
+    Incidents(#[from] IncidentStoreError),
+    /// The topology history cannot be opened.
     #[error(transparent)]
     Topology(#[from] TopologiesError),
-    /// Anything else: a bug or a system without sockets.
+    /// Anything else: a bug, or a system without sockets.
     #[error("cannot start: {0}")]
     Other(String),
 }
 
-/// A running collector. Dropping it without [`Running::stop`] leaves no time to drain, but loses nothing acknowledged.
+/// A running collector. Dropping it without [`Running::stop`] does not drain requests, but loses nothing that was
+/// acknowledged.
 pub struct Running {
-    /// Main address, with the port in use.
+    /// Address of the main listener, with the actual port.
     pub http: SocketAddr,
-    /// OTLP over gRPC.
+    /// Address of OTLP over gRPC.
     pub otlp_grpc: SocketAddr,
-    /// OTLP over HTTP.
+    /// Address of OTLP over HTTP.
     pub otlp_http: SocketAddr,
     stop: watch::Sender<bool>,
-    look: Arc<Notify>,
+    reload: Arc<Notify>,
     servers: Vec<JoinHandle<()>>,
     own: JoinHandle<()>,
-    /// Those who tell of jobs and of the topology, and who writes them.
-    jobs: Vec<JoinHandle<()>>,
+    /// Background tasks.
+    tasks: Vec<JoinHandle<()>>,
     api: Arc<Api>,
     ingest: Arc<Ingest>,
-    book: Arc<Book>,
+    incidents: Arc<IncidentStore>,
     store: Arc<Store>,
     sink: Arc<Sink>,
 }
 
-/// Opens the store and starts all listeners; returns when they take connections.
+/// Opens the store and starts all services; returns once the listeners serve requests.
 ///
 /// # Errors
-/// [`ServeError`]; nothing is left running.
+/// [`ServeError`]; then nothing keeps running.
 pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let other = |e: &dyn std::fmt::Display| ServeError::Other(e.to_string());
     let telemetry = Telemetry::new().map_err(|e| other(&e))?;
     let tls = config.tls.as_ref().map(|t| acceptor(t, config.certificates_only(), &telemetry)).transpose()?;
     let guard = Arc::new(Guard::new(&config, &telemetry).map_err(ServeError::Tokens)?);
-    // Ports before data: a second start on one machine fails on what is most likely wrong, and touches nothing.
+    // Ports before data: a second start on one machine most likely fails here, and touches nothing.
     let [http, grpc, otlp] = config.listen.all();
     let (http, grpc, otlp) = tokio::try_join!(bind(http.0, http.1), bind(grpc.0, grpc.1), bind(otlp.0, otlp.1))?;
     let local = |socket: &tokio::net::TcpListener| socket.local_addr().map_err(|e| other(&e));
@@ -116,7 +117,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         ..config.listen
     };
 
-    // Whoever comes while the log is replayed is told to come again; nobody finds the port closed.
+    // Until the log is replayed, clients are told to retry; the ports are never closed.
     let (stop, stopped) = watch::channel(false);
     let listener = Listener {
         guard: guard.clone(),
@@ -124,23 +125,23 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         limits: config.listen.connections,
         telemetry: telemetry.clone(),
     };
-    let doors = [(http, Speaks::Http), (grpc, Speaks::Grpc), (otlp, Speaks::Otlp)]
-        .map(|(socket, speaks)| Door::open(listener.clone(), socket, speaks, stopped.clone()));
+    let startup_listeners = [(http, ListenerKind::Http), (grpc, ListenerKind::Grpc), (otlp, ListenerKind::Otlp)]
+        .map(|(socket, kind)| StartupListener::start(listener.clone(), socket, kind, stopped.clone()));
     let store = open(&config).await?;
     let data = Arc::new(Data::new(store.clone(), &config, &telemetry)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
     let jobs = Arc::new(Jobs::open(&store)?);
-    let book = Arc::new(Book::open(&store, config.retention.incidents)?);
+    let incidents = Arc::new(IncidentStore::open(&store, config.retention.incidents)?);
     let topologies = Arc::new(Topologies::open(&store, &config)?);
     let pressure = Arc::new(Pressure::new(config.memory));
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest, pressure.clone()));
     let state = AppState {
         store: store.clone(),
         data: data.clone(),
-        queried: Data::joined(data.clone(), &config.peers, &telemetry)?,
+        queried: Data::merged(data.clone(), &config.peers, &telemetry)?,
         sink: sink.clone(),
         jobs: jobs.clone(),
-        book: book.clone(),
+        incidents: incidents.clone(),
         topologies: topologies.clone(),
         pressure: pressure.clone(),
         telemetry: telemetry.clone(),
@@ -149,40 +150,42 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let api = Arc::new(Api::new(state.clone()));
     log_start(&config);
 
-    let main = auth::router(api::routes(), Form::Http, &guard).with_state(api.clone());
-    let main = main.merge(auth::router(ingest::http::write_routes(), Form::Http, &guard).with_state(ingest.clone()));
-    let grpc_routes = auth::router(ingest::grpc::routes(), Form::Grpc, &guard).with_state(ingest.clone());
-    let otlp_routes = auth::router(ingest::http::otlp_routes(), Form::Http, &guard).with_state(ingest.clone());
+    let main = route::router(api::routes(), ErrorFormat::Http, &guard).with_state(api.clone());
+    let main =
+        main.merge(route::router(ingest::http::write_routes(), ErrorFormat::Http, &guard).with_state(ingest.clone()));
+    let grpc_routes = route::router(ingest::grpc::routes(), ErrorFormat::Grpc, &guard).with_state(ingest.clone());
+    let otlp_routes = route::router(ingest::http::otlp_routes(), ErrorFormat::Http, &guard).with_state(ingest.clone());
     let routers = [
-        auth::fallback(main, api::unknown, Form::Http, &guard),
-        auth::fallback(grpc_routes, ingest::grpc::other, Form::Grpc, &guard),
-        auth::fallback(otlp_routes, ingest::http::other, Form::Http, &guard),
+        route::fallback(main, api::unknown, ErrorFormat::Http, &guard),
+        route::fallback(grpc_routes, ingest::grpc::other, ErrorFormat::Grpc, &guard),
+        route::fallback(otlp_routes, ingest::http::other, ErrorFormat::Http, &guard),
     ];
-    let servers = doors.into_iter().zip(routers).filter_map(|(door, router)| door.serve(router)).collect();
-    let mut tellers = jobs::ask(&jobs, &data, &config, &telemetry, &stopped)?;
-    // It holds the store, which is free for the next process only when nobody does.
+    let servers =
+        startup_listeners.into_iter().zip(routers).filter_map(|(startup, router)| startup.serve(router)).collect();
+    let mut tasks = jobs::start_sources(&jobs, &data, &config, &telemetry, &stopped)?;
+    // This task holds the store, which must be free for the next process, so it is awaited at the end.
     let memory = watch_memory(pressure, store.clone(), ingest.clone(), telemetry.clone(), stopped.clone());
-    tellers.push(tokio::spawn(memory));
-    let (look, reloaded) =
+    tasks.push(tokio::spawn(memory));
+    let (reload, reloaded) =
         (Arc::<Notify>::default(), tls.map(|t| t as Arc<dyn Reload>).into_iter().chain(guard.reloaded()).collect());
-    tellers.push(tokio::spawn(reload::run(reloaded, look.clone(), stopped.clone())));
-    tellers.push(tokio::spawn(live::run(state, stopped.clone())));
+    tasks.push(tokio::spawn(run_reloads(reloaded, reload.clone(), stopped.clone())));
+    tasks.push(tokio::spawn(live::run(state, stopped.clone())));
     let wired = topology::run(topologies, data.clone(), engine(&config.query), stopped.clone());
-    tellers.push(tokio::spawn(wired));
+    tasks.push(tokio::spawn(wired));
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), engine(&config.query), stopped.clone());
-    tellers.push(tokio::spawn(rollups));
+    tasks.push(tokio::spawn(rollups));
     let written = incidents::series::run(
-        book.clone(),
+        incidents.clone(),
         jobs.clone(),
         store.clone(),
         sink.clone(),
         telemetry.clone(),
         stopped.clone(),
     );
-    tellers.push(tokio::spawn(written));
-    tellers.extend(incidents::notify(&book, &config, &telemetry, &stopped)?);
+    tasks.push(tokio::spawn(written));
+    tasks.extend(incidents::notify(&incidents, &config, &telemetry, &stopped)?);
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
-    tellers.push(tokio::spawn(jobs));
+    tasks.push(tokio::spawn(jobs));
     let own = ingest::store_own_metrics(
         store.clone(),
         sink.clone(),
@@ -196,19 +199,19 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         otlp_grpc: config.listen.otlp_grpc,
         otlp_http: config.listen.otlp_http,
         stop,
-        look,
+        reload,
         servers,
         ingest,
         own: tokio::spawn(own),
-        jobs: tellers,
+        tasks,
         api,
-        book,
+        incidents,
         store,
         sink,
     })
 }
 
-/// What tells this collector's own series from those of another: where all addresses are listened on, the host's name.
+/// Label `instance` of the collector's own series: its address, or the host name if it listens on all addresses.
 fn instance(config: &Config) -> String {
     let http = config.listen.http;
     if !http.ip().is_unspecified() {
@@ -234,7 +237,7 @@ async fn open(config: &Config) -> Result<Arc<Store>, ServeError> {
     let store = opened.map_err(|e| ServeError::Other(e.to_string()))??;
     let stats = store.stats();
     for damage in &stats.damage {
-        tracing::warn!(?damage, "damage found in the data directory; the rest is intact");
+        tracing::warn!(?damage, "damage found in the data directory; everything else is intact");
     }
     tracing::info!(
         data = %config.data.display(), series = stats.head_series, blocks = stats.blocks,
@@ -248,13 +251,14 @@ fn log_start(config: &Config) {
     for (key, address) in config.listen.all() {
         tracing::info!(key, %address, tls, "listening");
         if config.insecure && !tls && !address.ip().is_loopback() {
-            let risk = if config.asks_who() { "see tokens and samples on their way" } else { "read and write" };
+            let risk =
+                if config.requires_authentication() { "read tokens and samples in transit" } else { "read and write" };
             tracing::warn!(key, %address, "insecure = true: anyone who can reach this address can {risk}");
         }
     }
 }
 
-/// Keeps in mind how much memory there is, and has the store make room when it is short.
+/// Reads memory use, and lets the store free memory when it is short.
 async fn watch_memory(
     pressure: Arc<Pressure>,
     store: Arc<Store>,
@@ -264,8 +268,8 @@ async fn watch_memory(
 ) {
     let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     telemetry.memory[1].set(whole(pressure.limit()));
-    let mut before = Level::Calm;
-    let mut told = Instant::now();
+    let mut before = Level::Normal;
+    let mut forgot = Instant::now();
     loop {
         pressure.refresh();
         let full = ingest.admission().look(Instant::now());
@@ -273,49 +277,54 @@ async fn watch_memory(
         ingest.admission().count().iter().zip(&telemetry.senders).for_each(|(n, gauge)| gauge.set(whole(*n as u64)));
         telemetry.waiting.set(whole(ingest.gate().waiting() as u64));
         let level = pressure.level();
-        if level > Level::Calm || full {
+        if level > Level::Normal || full {
             store.relieve_memory();
         }
-        if told.elapsed() >= if level > Level::Calm { FORGET_SOON } else { FORGET } {
-            told = Instant::now();
+        if forgot.elapsed() >= if level > Level::Normal { FORGET_SHORT_INTERVAL } else { FORGET_INTERVAL } {
+            forgot = Instant::now();
             let ingest = ingest.clone();
-            // It looks at all that is remembered.
+            // Walks all remembered senders.
             if tokio::task::spawn_blocking(move || ingest.forget_idle()).await.is_err() {
-                tracing::warn!("what was remembered of senders that are gone could not be looked through");
+                tracing::warn!("cannot forget idle senders");
             }
         }
-        if (level > Level::Calm) != (before > Level::Calm) {
+        if (level > Level::Normal) != (before > Level::Normal) {
             let (used, limit) = (pressure.used() >> 20, pressure.limit() >> 20);
             match level {
-                Level::Calm => tracing::info!(mib = used, limit, "memory is free again"),
+                Level::Normal => tracing::info!(mib = used, limit, "memory is no longer short"),
                 _ => {
-                    tracing::warn!(mib = used, limit, "memory is short (limits.memory): senders are told to come back")
+                    tracing::warn!(
+                        mib = used,
+                        limit,
+                        "memory is short (limits.memory); senders are told to retry later"
+                    )
                 }
             }
             before = level;
         }
-        if tokio::time::timeout(LOOK, stop.wait_for(|s| *s)).await.is_ok() {
+        if tokio::time::timeout(MEMORY_INTERVAL, stop.wait_for(|s| *s)).await.is_ok() {
             return;
         }
     }
 }
 
 impl Running {
-    /// The incidents, for those who run a collector in their own process.
-    pub fn incidents(&self) -> &Arc<Book> {
-        &self.book
+    /// The incident store, for programs that embed a collector.
+    pub fn incidents(&self) -> &Arc<IncidentStore> {
+        &self.incidents
     }
 
-    /// Looks at certificates and tokens now, and not at the next pace.
+    /// Reloads certificates and tokens now.
     pub fn reload(&self) {
-        self.look.notify_one();
+        self.reload.notify_one();
     }
 
-    /// Turns away who comes, lets running requests finish, ends its own series, closes the store; in bounded time.
+    /// Rejects new requests, lets those in progress finish, ends the collector's own series and closes the store, in
+    /// bounded time.
     pub async fn stop(self) {
         if tokio::time::timeout(STOP, self.drain()).await.is_err() {
             let seconds = STOP.as_secs();
-            tracing::warn!(seconds, "not all is done that is done at the end; what was acknowledged is kept");
+            tracing::warn!(seconds, "shutdown timed out; acknowledged samples are kept");
         }
     }
 
@@ -326,25 +335,25 @@ impl Running {
         let drained = async {
             for server in self.servers {
                 if server.await.is_err() {
-                    tracing::warn!("a listener failed");
+                    tracing::warn!("a listener panicked");
                 }
             }
         };
         if tokio::time::timeout(DRAIN, drained).await.is_err() {
-            tracing::warn!(seconds = DRAIN.as_secs(), "some requests did not finish in time and are cut off");
+            tracing::warn!(seconds = DRAIN.as_secs(), "requests did not finish in time and are aborted");
         }
         if self.own.await.is_err() {
-            tracing::warn!("the writer of own metrics failed");
+            tracing::warn!("the writer of the collector's own metrics panicked");
         }
         let jobs = async {
-            for task in self.jobs {
+            for task in self.tasks {
                 if task.await.is_err() {
-                    tracing::warn!("a task of jobs or of the topology failed");
+                    tracing::warn!("a background task panicked");
                 }
             }
         };
         if tokio::time::timeout(DRAIN, jobs).await.is_err() {
-            tracing::warn!(seconds = DRAIN.as_secs(), "a source of jobs does not answer and is left");
+            tracing::warn!(seconds = DRAIN.as_secs(), "background tasks did not stop in time and are abandoned");
         }
         self.sink.stop();
         let store = self.store;

@@ -1,4 +1,4 @@
-//! `fabriclens token`: makes tokens. What it prints is nowhere else, so who loses it gets another.
+//! `fabriclens token`: creates tokens. A token is printed once and stored nowhere; a lost token must be replaced.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -11,10 +11,10 @@ use fabriclens_base::duration;
 use fabriclens_core::time::now_ms;
 use fabriclens_server::auth::Tokens;
 
-/// Does what it is told.
+/// Runs the command.
 ///
 /// # Errors
-/// What is wrong and what would be right.
+/// Describes the problem and the remedy.
 pub fn run(args: &TokenArgs) -> Result<(), String> {
     let TokenCommand::New(new) = &args.command;
     let (token, line) = make(new)?;
@@ -31,14 +31,14 @@ pub fn run(args: &TokenArgs) -> Result<(), String> {
 
 fn make(new: &NewToken) -> Result<(String, String), String> {
     if new.name.is_empty() || new.name.chars().any(char::is_control) {
-        return Err("the name is empty, or not on one line; name who gets the token".to_owned());
+        return Err("the name must not be empty or contain control characters; give the name of the owner".to_owned());
     }
     let expires = new.expires.as_ref().map(|text| duration::parse(text).map_err(|e| format!("--expires: {e}")));
     let until = |after: Duration| now_ms().saturating_add(i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
     fabriclens_server::auth::new_token(&new.name, &new.role, new.host.as_deref(), expires.transpose()?.map(until))
 }
 
-/// One write, so that a collector that looks meanwhile sees all of the line or nothing.
+/// A single write, so that a collector that polls the file sees the whole line or nothing.
 fn append(file: &Path, name: &str, line: &str) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("{}: {e}; give a file that this user may write", file.display());
     if file.exists() && Tokens::load(file)?.has(name) {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_added_to_a_file_and_no_name_twice() {
+    fn tokens_are_appended_once_per_name() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tokens");
         let new = |name: &str, expires: Option<&str>| {

@@ -1,4 +1,4 @@
-//! What changes the store: so far, a snapshot for a backup, as Prometheus offers it.
+//! Administration of the store: snapshots for backups, as Prometheus offers them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::encode::{self, Json};
 use fabriclens_core::time;
 use fabriclens_server::error::{ApiError, Kind};
 
-/// Below the data directory.
+/// Directory below the data directory.
 const DIRECTORY: &str = "snapshots";
-/// Snapshots hold on to blocks that retention removes, so whoever can reach this address could fill the disk with them.
-const MOST: usize = 8;
+/// Snapshots keep blocks alive that retention removes, so without a limit a client could fill the disk.
+const MAX_SNAPSHOTS: usize = 8;
 
-/// Writes a snapshot of everything that was acknowledged before the request, and gives its name. It is a data directory
-/// of its own: `fabriclens serve --data` on it, or on a copy of it, is the restore.
+/// Writes a snapshot of everything acknowledged before the request, and returns its name. A snapshot is a data
+/// directory: `fabriclens serve --data` on it, or on a copy, restores it.
 pub(super) async fn snapshot(State(api): State<Arc<Api>>) -> Result<Json, ApiError> {
     let job = tokio::task::spawn_blocking(move || write(&api));
     let name = job.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))??;
@@ -26,14 +26,14 @@ pub(super) async fn snapshot(State(api): State<Arc<Api>>) -> Result<Json, ApiErr
 
 fn write(api: &Api) -> Result<String, ApiError> {
     let all = api.config.data.join(DIRECTORY);
-    if entries(&all) >= MOST {
+    if entries(&all) >= MAX_SNAPSHOTS {
         let message =
-            format!("there are {MOST} snapshots in {}; remove those that are no longer needed", all.display());
+            format!("there are {MAX_SNAPSHOTS} snapshots in {}; remove those that are not needed", all.display());
         return Err(ApiError::new(Kind::Unavailable, message));
     }
     std::fs::create_dir_all(&all)
         .map_err(|e| ApiError::new(Kind::Internal, format!("cannot create {}: {e}", all.display())))?;
-    // A name that sorts by time and that two requests in one second do not share.
+    // Sorts by time, and differs between two requests in the same second.
     let name = time::format_time(time::now_ms()).replace([':', '-', '.'], "");
     api.store.snapshot(&all.join(&name)).map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
     Ok(name)

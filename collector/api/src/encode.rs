@@ -1,4 +1,6 @@
-//! Query results and label sets as the JSON of the Prometheus API, written straight into one string.
+//! Writes query results and label sets as JSON of the Prometheus API. Every successful answer of the query API has the
+//! envelope `{"status":"success","data":…}`, with `warnings` and `infos` if there are any; errors have that of
+//! [`fabriclens_server::error`].
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use fabriclens_core::json_text::{push_labels, push_text, push_time, push_value};
 
-/// A body that is complete JSON already.
+/// A body of complete JSON.
 pub struct Json(pub String);
 
 impl IntoResponse for Json {
@@ -18,12 +20,12 @@ impl IntoResponse for Json {
     }
 }
 
-/// `{"status":"success","data":…}` around what `data` writes.
+/// Wraps what `data` writes into the success envelope.
 pub fn success(data: impl FnOnce(&mut String)) -> Json {
     envelope(data, &[], &[])
 }
 
-/// The same for a list that `limit` may have cut, which the answer then says.
+/// The same for a list; a warning says if `limit` cut it.
 pub fn success_list<T>(items: &[T], limit: usize, mut warnings: Vec<String>, item: impl Fn(&mut String, &T)) -> Json {
     let shown = &items[..items.len().min(limit)];
     if shown.len() < items.len() {
@@ -32,16 +34,16 @@ pub fn success_list<T>(items: &[T], limit: usize, mut warnings: Vec<String>, ite
     envelope(|out| push_list(out, shown, item), &warnings, &[])
 }
 
-/// Where the time of a query went; asked for by `stats`.
+/// Timings of a query, returned with `stats`.
 #[derive(Clone, Copy, Debug)]
 pub struct Timings {
-    /// Before its turn came.
+    /// Time until evaluation began.
     pub queued: Duration,
-    /// From its turn to its result.
+    /// Time of the evaluation.
     pub evaluated: Duration,
 }
 
-/// A query's result; `limit` cuts its series.
+/// Encodes the result of a query; `limit` cuts its series.
 pub fn outcome(outcome: &Outcome, limit: usize, timings: Option<Timings>) -> Json {
     let mut warnings = outcome.warnings.clone();
     let series = match &outcome.value {
@@ -62,7 +64,7 @@ pub fn outcome(outcome: &Outcome, limit: usize, timings: Option<Timings>) -> Jso
     envelope(data, &warnings, &outcome.infos)
 }
 
-/// About the bytes of [`outcome`]'s JSON, rather more than less.
+/// Estimates the bytes of [`outcome`]'s JSON, rather too high.
 pub fn size(outcome: &Outcome) -> usize {
     let series = |labels: &Labels| 64 + labels.iter().map(|(n, v)| n.len() + v.len() + 6).sum::<usize>();
     match &outcome.value {
@@ -72,7 +74,7 @@ pub fn size(outcome: &Outcome) -> usize {
     }
 }
 
-/// `[1700000000.123,"12345.6789"],` and some.
+/// Bytes of a point, `[1700000000.123,"12345.6789"],`, rounded up.
 const POINT: usize = 40;
 
 fn envelope(data: impl FnOnce(&mut String), warnings: &[String], infos: &[String]) -> Json {
@@ -90,7 +92,7 @@ fn envelope(data: impl FnOnce(&mut String), warnings: &[String], infos: &[String
     Json(out)
 }
 
-/// A JSON array.
+/// Writes a JSON array.
 pub fn push_list<T>(out: &mut String, items: &[T], item: impl Fn(&mut String, &T)) {
     out.push('[');
     for (i, x) in items.iter().enumerate() {
@@ -102,7 +104,7 @@ pub fn push_list<T>(out: &mut String, items: &[T], item: impl Fn(&mut String, &T
     out.push(']');
 }
 
-/// `{"resultType":"matrix","result":[…]`, without the last brace; `limit` cuts its series.
+/// Writes `{"resultType":"matrix","result":[…]` without the closing brace; `limit` cuts its series.
 pub fn push_result(out: &mut String, value: &Value, limit: usize) {
     match value {
         Value::Scalar { time_ms, value } => {
@@ -144,7 +146,8 @@ pub fn push_result(out: &mut String, value: &Value, limit: usize) {
     }
 }
 
-/// `,"stats":…` with Prometheus' names, in seconds. Results leave the engine sorted, so that takes no time of its own.
+/// Writes `,"stats":…` with the names of Prometheus, in seconds. Results leave the engine sorted, so sorting takes no
+/// extra time.
 fn push_stats(out: &mut String, outcome: &Outcome, timings: Timings) {
     let (stats, Timings { queued, evaluated }) = (outcome.stats, timings);
     let seconds = |t: Duration| t.as_secs_f64();
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn each_result_type() {
+    fn every_result_type_encodes() {
         assert_eq!(
             result(Value::Scalar { time_ms: 1500, value: f64::INFINITY }, 9),
             r#"{"status":"success","data":{"resultType":"scalar","result":[1.500,"+Inf"]},"infos":["i"]}"#

@@ -1,4 +1,4 @@
-//! What is there: `/api/v1/series`, `labels`, `label/<name>/values`, `metadata`.
+//! Series metadata: `/api/v1/series`, `labels`, `label/<name>/values`, `metadata`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use fabriclens_core::query_thread::on_query_thread;
 use fabriclens_data::Data;
 use fabriclens_server::error::{ApiError, Kind};
 
-/// Times beyond any sample; also safe to add to.
+/// Beyond the time of any sample, with room for arithmetic.
 const ALWAYS: (i64, i64) = (i64::MIN / 2, i64::MAX / 2);
 
-/// Label sets of the series that match.
+/// Returns the label sets of matching series.
 pub(super) async fn series(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let (sets, range, limit) = (selector::some(&params)?, range(&params)?, params.limit()?);
     let found: Vec<Labels> = union(&api, &params, sets, range, Data::series).await?;
     Ok(encode::success_list(&found, limit, api.data(&params).missing(), push_labels))
 }
 
-/// Label names of the series that match, or of all.
+/// Returns the label names of matching series, or of all series.
 pub(super) async fn labels(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let (sets, range, limit) = (selector::all(&params)?, range(&params)?, params.limit()?);
     let found: Vec<String> = union(&api, &params, sets, range, Data::label_names).await?;
     Ok(encode::success_list(&found, limit, api.data(&params).missing(), |out, name| push_text(out, name)))
 }
 
-/// Values of one label.
+/// Returns the values of one label.
 pub(super) async fn label_values(
     State(api): State<Arc<Api>>,
     Path(name): Path<String>,
@@ -50,7 +50,7 @@ pub(super) async fn label_values(
     Ok(encode::success_list(&found, limit, api.data(&params).missing(), |out, value| push_text(out, value)))
 }
 
-/// Type, unit and help by metric name.
+/// Returns type, unit and help by metric name.
 pub(super) async fn metadata(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let limit = params.limit()?;
     let all = api.store.metadata();
@@ -77,12 +77,12 @@ pub(super) async fn metadata(State(api): State<Arc<Api>>, params: Params) -> Res
     }))
 }
 
-/// `start` and `end`, by default all time. One that ends before it starts holds nothing, which is no mistake.
+/// Parses `start` and `end`, by default all time. A range that ends before it starts is empty, not an error.
 fn range(params: &Params) -> Result<(i64, i64), ApiError> {
     Ok((params.time_or("start", ALWAYS.0)?, params.time_or("end", ALWAYS.1)?))
 }
 
-/// Asks the store once for each set of matchers (once without any if there is none) and joins the answers, sorted.
+/// Queries once for each selector (once without any if there is none) and returns the sorted union.
 async fn union<T: Ord + Send + 'static>(
     api: &Api,
     params: &Params,
@@ -95,8 +95,8 @@ async fn union<T: Ord + Send + 'static>(
     }
     let ask = move |store: &Data, matchers: &[Matcher]| ask(store, matchers, start, end);
     let store = api.data(params);
-    let turn = tokio::time::timeout(api.config.query.timeout, api.pool.enter(0)).await;
-    let _turn = turn.map_err(|_| api.no_turn(false))?;
+    let permit = tokio::time::timeout(api.config.query.timeout, api.pool.enter(0)).await;
+    let _permit = permit.map_err(|_| api.no_permit(false))?;
     let job = on_query_thread(move || match &sets[..] {
         [] => ask(&store, &[]),
         [one] => ask(&store, one),

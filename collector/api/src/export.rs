@@ -1,5 +1,5 @@
-//! `/api/v1/export`: samples as they are, one JSON line for a stretch of a series, as VictoriaMetrics writes them. Read
-//! and sent piece by piece: the memory is that of two pieces, however much is asked for.
+//! `/api/v1/export`: raw samples as JSON lines in the format of VictoriaMetrics. Data is read and sent in pieces, so
+//! memory is bounded by two pieces, whatever the size of the export.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -24,31 +24,28 @@ use fabriclens_core::query_thread::on_query_thread;
 use fabriclens_data::Data;
 use fabriclens_server::error::{ApiError, Kind};
 
-/// Memory of one piece; less where queries have little.
+/// Memory of one piece; less if the memory of queries is small.
 const PIECE: usize = 32 << 20;
-/// A piece is not made shorter than this (ms): rows are read by the chunk, so it would not become smaller.
+/// Shortest time span of a piece, ms: rows are read in whole chunks, so a shorter one would not be smaller.
 const SHORTEST: i64 = 120_000;
-/// Text that is sent at once.
+/// Bytes of text sent at once.
 const CHUNK: usize = 64 << 10;
-/// Chunks that wait for a slow client.
+/// Chunks buffered for a slow client.
 const AHEAD: usize = 4;
-/// No sample lies beyond (the years 1843 and 2286), so that halving a range comes to an end soon.
+/// All samples are between these times (the years 1843 and 2286), which bounds the halving of ranges.
 const TIMES: (i64, i64) = (-4_000_000_000_000, 10_000_000_000_000);
 
-/// See the module.
+/// Handles an export.
 pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Result<Response, ApiError> {
     let sets = selector::some(&params)?;
     let start = params.time_or("start", TIMES.0)?.max(TIMES.0);
     let end = params.time_or("end", TIMES.1)?.min(TIMES.1);
     let piece = PIECE.min(api.config.query.memory / 16).max(64 << 10);
-    let closed = || ApiError::new(Kind::Unavailable, "no turn for an export; try again");
+    let closed = || ApiError::new(Kind::Unavailable, "too many queries are running; retry the export");
     let entered = tokio::time::timeout(api.config.query.timeout, api.pool.enter(4 * piece)).await;
     let grant = entered.ok().flatten().ok_or_else(closed)?;
     if !grant.take(2 * piece) {
-        return Err(ApiError::new(
-            Kind::Execution,
-            "an export needs more memory than is free (query.memory); try again",
-        ));
+        return Err(ApiError::new(Kind::Execution, "not enough free memory for an export (query.memory); retry"));
     }
     let (send, receive) = mpsc::channel(AHEAD);
     let store = api.data.clone();
@@ -56,17 +53,17 @@ pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Resul
         let _grant: Arc<Grant> = grant;
         let mut out = Out { text: String::new(), send };
         if let Err(Ended::Failed(e)) = pieces(&store, &sets, start, end, piece, &mut out) {
-            tracing::warn!(error = %e, "export broken off");
+            tracing::warn!(error = %e, "export aborted");
             _ = out.send.blocking_send(Err(e));
         }
     }));
     Ok(([(header::CONTENT_TYPE, "application/stream+json")], Body::new(Stream(receive))).into_response())
 }
 
-/// Why an export ends early.
+/// Why an export ended early.
 enum Ended {
     Failed(ReadError),
-    /// The client went away.
+    /// The client disconnected.
     Left,
 }
 
@@ -76,7 +73,7 @@ impl From<ReadError> for Ended {
     }
 }
 
-/// Metric by metric, in stretches of time that fit into a piece.
+/// Exports metric by metric, in time spans that fit into a piece.
 fn pieces(store: &Data, sets: &[Vec<Matcher>], start: i64, end: i64, piece: usize, out: &mut Out) -> Result<(), Ended> {
     let mut metrics = std::collections::BTreeSet::new();
     for set in sets {
@@ -93,14 +90,14 @@ fn pieces(store: &Data, sets: &[Vec<Matcher>], start: i64, end: i64, piece: usiz
         let mut from = start;
         while from <= end {
             let to = from.saturating_add(width - 1).min(end);
-            let room = Room { left: AtomicUsize::new(piece), bounded: width > SHORTEST };
-            match union(store, &sets, from, to, &room) {
+            let budget = PieceBudget { left: AtomicUsize::new(piece), bounded: width > SHORTEST };
+            match union(store, &sets, from, to, &budget) {
                 Err(ReadError::Memory | ReadError::Limit(_)) if width > SHORTEST => width = (width / 2).max(SHORTEST),
                 Err(e) => return Err(e.into()),
                 Ok(found) => {
                     found.values().try_for_each(|s| out.line(s))?;
                     from = to.saturating_add(1);
-                    if room.left.into_inner() > piece / 4 * 3 {
+                    if budget.left.into_inner() > piece / 4 * 3 {
                         width = width.saturating_mul(4).min(TIMES.1 - TIMES.0);
                     }
                 }
@@ -110,36 +107,36 @@ fn pieces(store: &Data, sets: &[Vec<Matcher>], start: i64, end: i64, piece: usiz
     out.flush()
 }
 
-/// Each series once, even when several selectors fit it.
+/// Reads each series once, even if several selectors match it.
 fn union(
     store: &Data,
     sets: &[Vec<Matcher>],
     from: i64,
     to: i64,
-    room: &Room,
+    budget: &PieceBudget,
 ) -> Result<BTreeMap<Labels, Series>, ReadError> {
     let mut all = BTreeMap::new();
     for set in sets {
-        all.extend(store.reader().select_within(set, from, to, room)?.into_iter().map(|s| (s.labels.clone(), s)));
+        all.extend(store.reader().select_within(set, from, to, budget)?.into_iter().map(|s| (s.labels.clone(), s)));
     }
     Ok(all)
 }
 
-/// The memory of one piece; the shortest may take what it takes.
+/// Memory budget of one piece; the shortest piece may exceed it.
 #[derive(Debug)]
-struct Room {
+struct PieceBudget {
     left: AtomicUsize,
     bounded: bool,
 }
 
-impl Budget for Room {
+impl Budget for PieceBudget {
     fn take(&self, bytes: usize) -> bool {
         let less = |left: usize| if self.bounded { left.checked_sub(bytes) } else { Some(left.saturating_sub(bytes)) };
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 }
 
-/// Gathers lines and sends them.
+/// Collects lines and sends them.
 struct Out {
     text: String,
     send: mpsc::Sender<Result<Bytes, ReadError>>,
@@ -163,7 +160,7 @@ impl Out {
     }
 }
 
-/// A body that is made while it is sent; an error breaks the connection, so that nobody takes a part for the whole.
+/// A streamed body. An error aborts the connection, so that a client cannot mistake a part for the whole.
 struct Stream(mpsc::Receiver<Result<Bytes, ReadError>>);
 
 impl HttpBody for Stream {

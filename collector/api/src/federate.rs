@@ -1,4 +1,4 @@
-//! `/federate`: the newest sample of each series that fits a `match[]`, as text for another Prometheus to scrape.
+//! `/federate`: the newest sample of each series that matches `match[]`, as text for another Prometheus to scrape.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use super::{Api, selector};
 use fabriclens_core::time;
 use fabriclens_data::Data;
 
-/// Version 0.0.4 of the text format.
+/// Prometheus text format 0.0.4.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// See the module. No `match[]` is no series.
+/// Handles a federation scrape; without `match[]` the answer is empty.
 pub(super) async fn federate(State(api): State<Arc<Api>>, params: Params) -> Response {
     let evaluate = async {
         let (sets, now) = (selector::all(&params)?, time::now_ms());
@@ -29,7 +29,7 @@ pub(super) async fn federate(State(api): State<Arc<Api>>, params: Params) -> Res
     api.measured("federate", evaluate).await
 }
 
-/// The newest sample of each series, not older than the lookback, unless the series has ended. Sorted by name.
+/// Newest sample of each series within the lookback, unless the series has ended; sorted by name.
 fn newest(engine: &Engine, store: &Data, sets: &[Vec<Matcher>], now: i64) -> Result<Outcome, QueryError> {
     let lookback = i64::try_from(engine.limits().lookback.as_millis()).unwrap_or(i64::MAX);
     let mut found: BTreeMap<Labels, (i64, f64)> = BTreeMap::new();
@@ -51,7 +51,7 @@ fn newest(engine: &Engine, store: &Data, sets: &[Vec<Matcher>], now: i64) -> Res
     Ok(Outcome { value: Value::Vector(newest), warnings: Vec::new(), infos: Vec::new(), stats })
 }
 
-/// One line a series, with an `instance` for those that have none: the scraper would put its own there.
+/// Writes one line per series, with an empty `instance` if it has none, because the scraper would add its own.
 fn text(value: &Value) -> String {
     let (mut out, mut last) = (String::new(), "");
     let Value::Vector(samples) = value else { return out };

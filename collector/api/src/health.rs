@@ -1,4 +1,4 @@
-//! Whether it lives, whether it can take samples, and its own metrics.
+//! Liveness, readiness, and the collector's own metrics.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use super::Api;
 use fabriclens_core::pressure::Level;
 use fabriclens_server::startup_listener::ALIVE;
 
-/// The process answers.
+/// Liveness: the process answers.
 pub(super) async fn alive() -> &'static str {
     ALIVE
 }
 
-/// Samples are taken and queries answered; otherwise 503 and why. What is worse than usual, and no reason to look
-/// elsewhere, is told behind.
+/// Readiness: samples are stored and queries answered; otherwise 503 with the reason. Degraded conditions are listed
+/// below.
 pub(super) async fn ready(State(api): State<Arc<Api>>) -> Response {
     let no = |why: String| (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response();
     if *api.stopping.borrow() {
-        return no("stopping: requests that are under way are answered, others are told to come back".to_owned());
+        return no("stopping: requests in progress are answered, others are rejected".to_owned());
     }
     let stats = api.store.stats();
     if let Some(failure) = stats.log_failure.clone().or_else(|| api.sink.failure()) {
@@ -37,39 +37,37 @@ pub(super) async fn ready(State(api): State<Arc<Api>>) -> Response {
 }
 
 impl Api {
-    /// What is worse than usual.
+    /// Degraded conditions.
     fn remarks(&self, stats: &Stats) -> Vec<String> {
         let mut all = Vec::new();
         let (used, limit) = (self.pressure.used() >> 20, self.pressure.limit() >> 20);
         match self.pressure.level() {
-            Level::Calm => {}
-            Level::Raised => all.push("overload: old samples are told to come back"),
-            Level::High => all.push("overload: all samples but those of congestion and links are told to come back"),
-            Level::Full => all.push("overload: all samples are told to come back"),
+            Level::Normal => {}
+            Level::Raised => all.push("overload: late samples are rejected"),
+            Level::High => all.push("overload: all samples except those of congestion and links are rejected"),
+            Level::Full => all.push("overload: all samples are rejected"),
         }
         let mut all: Vec<String> =
             all.into_iter().map(|what| format!("{what}, because {used} of {limit} MiB of memory are used")).collect();
         let away = self.telemetry.senders[1].get();
         if away > 0 {
-            all.push(format!(
-                "overload: {away} hosts are told to come back, because {limit} MiB of memory hold no more"
-            ));
+            all.push(format!("overload: {away} hosts are rejected, because {limit} MiB of memory hold no more"));
         }
         all.extend(self.queried.missing());
         if stats.clock_off_ms != 0 {
             let (seconds, way) =
                 ((stats.clock_off_ms / 1000).abs(), if stats.clock_off_ms > 0 { "ahead" } else { "back" });
             all.push(format!(
-                "clock: it went {way} by {seconds} s; for an hour nothing is removed for its age, and nobody is too early for it"
+                "clock: it went {way} by {seconds} s; for an hour nothing is deleted by age, and no sample is rejected as being in the future"
             ));
         }
         if let Some(failure) = &stats.maintenance_failure {
-            all.push(format!("blocks cannot be written, and samples not for long any more: {failure}"));
+            all.push(format!("blocks cannot be written, and soon samples cannot be stored: {failure}"));
         }
         if !stats.damage.is_empty() {
             let (n, first) = (stats.damage.len(), &stats.damage[0]);
             all.push(format!(
-                "damage: {n} places of the data directory, first {}: {}",
+                "damage: {n} places in the data directory, the first is {}: {}",
                 first.path.display(),
                 first.message
             ));
@@ -78,7 +76,7 @@ impl Api {
     }
 }
 
-/// The collector's own metrics in Prometheus' text format.
+/// The collector's own metrics in the Prometheus text format.
 pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Response {
     api.telemetry.observe_store(&api.store.stats());
     match api.telemetry.text() {

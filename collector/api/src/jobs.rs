@@ -1,4 +1,4 @@
-//! `/api/v1/jobs`: what schedulers' hooks and people say of jobs, and what is known of them.
+//! `/api/v1/jobs`: jobs as reported by hooks and people, and as known to the registry.
 
 use std::sync::Arc;
 
@@ -16,49 +16,49 @@ use fabriclens_core::time::now_ns;
 use fabriclens_job_sources::{Body, BodyError, Change};
 use fabriclens_server::error::{ApiError, Kind};
 
-/// A job runs: 201 when it is new to us, 200 when it is known.
+/// Begins a job: 201 if the run is new, 200 if it is known.
 pub(super) async fn begin(State(api): State<Arc<Api>>, body: Bytes) -> Result<Response, ApiError> {
     let (key, record) = Body::read(&body).and_then(Body::record).map_err(bad)?;
     let before = api.jobs.registry.get(&key).map(|job| job.run);
-    let job = told(api, move |r| r.begin(Source::Http, &key, record, now_ns())).await?;
+    let job = update(api, move |r| r.begin(Source::Http, &key, record, now_ns())).await?;
     let status = if before == Some(job.run) { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, answer(&job)).into_response())
 }
 
-/// Something about its last run is different.
+/// Changes the last run of a job.
 pub(super) async fn change(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
-    Query(of): Query<Of>,
+    Query(of): Query<ClusterParam>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let (key, record) = of.said(id, &body)?;
-    Ok(answer(&told(api, move |r| r.amend(Source::Http, &key, record)).await?))
+    let (key, record) = of.record(id, &body)?;
+    Ok(answer(&update(api, move |r| r.amend(Source::Http, &key, record)).await?))
 }
 
-/// It is over: now, or at `end`.
+/// Ends a job, now or at `end`.
 pub(super) async fn end(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
-    Query(of): Query<Of>,
+    Query(of): Query<ClusterParam>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let (key, record) = of.said(id, &body)?;
+    let (key, record) = of.record(id, &body)?;
     let at = record.end_ns.unwrap_or_else(now_ns);
-    Ok(answer(&told(api, move |r| r.end(Source::Http, &key, at)).await?))
+    Ok(answer(&update(api, move |r| r.end(Source::Http, &key, at)).await?))
 }
 
-/// The last run of one job.
+/// Returns the last run of a job.
 pub(super) async fn one(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
-    Query(of): Query<Of>,
+    Query(of): Query<ClusterParam>,
 ) -> Result<Json, ApiError> {
     let key = of.key(id);
     Ok(answer(&api.jobs.registry.find(&key).map_err(refused)?))
 }
 
-/// All that fit, the one that started last first.
+/// Lists matching jobs, latest start first.
 pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let own = |name: &str| params.get(name).map(str::to_owned);
     let ns = |name| params.get(name).map(|_| params.time(name).map(|ms| ms.saturating_mul(1_000_000))).transpose();
@@ -84,8 +84,8 @@ pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<
     Ok(encode::success_list(&jobs, limit, Vec::new(), |out, job| out.push_str(&json(job))))
 }
 
-/// Tells the registry, which syncs to disk.
-async fn told(
+/// Updates the registry, which syncs to disk.
+async fn update(
     api: Arc<Api>,
     say: impl FnOnce(&fabriclens_jobs::Registry) -> Result<Job, RegistryError> + Send + 'static,
 ) -> Result<Job, ApiError> {
@@ -97,21 +97,21 @@ async fn told(
     work.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?.map_err(refused)
 }
 
-/// Whose id it is, where one collector serves several clusters.
+/// Cluster of the job ID, if the collector serves several clusters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Of {
+pub(super) struct ClusterParam {
     #[serde(default)]
     cluster: String,
 }
 
-impl Of {
+impl ClusterParam {
     fn key(self, id: String) -> JobKey {
         JobKey { cluster: self.cluster, id }
     }
 
-    /// Which job, and what a body says of it.
-    fn said(self, id: String, body: &[u8]) -> Result<(JobKey, JobRecord), ApiError> {
+    /// Parses the key and the record of a body.
+    fn record(self, id: String, body: &[u8]) -> Result<(JobKey, JobRecord), ApiError> {
         Ok((self.key(id), Change::read(body).and_then(Change::record).map_err(bad)?))
     }
 }
@@ -135,9 +135,9 @@ fn answer(job: &Job) -> Json {
     encode::success(|out| out.push_str(&json(job)))
 }
 
-/// What is derived, beside what is known.
+/// A job with derived fields.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct JobView<'a> {
     #[serde(flatten)]
     job: &'a Job,
     state: &'static str,
@@ -145,6 +145,6 @@ struct Shown<'a> {
 
 fn json(job: &Job) -> String {
     let state = if job.end_ns.is_none() { "running" } else { "ended" };
-    // Maps of text and numbers always have a form in JSON.
-    serde_json::to_string(&Shown { job, state }).unwrap_or_default()
+    // Maps of strings and numbers always serialize to JSON.
+    serde_json::to_string(&JobView { job, state }).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! The Prometheus HTTP API as Grafana calls it, health, the collector's metrics, and a page for people.
+//! The HTTP API: the Prometheus query API as Grafana uses it, incidents, jobs, reports, topology, health, the
+//! collector's own metrics, and the start page. [`routes`] lists every route.
 
 #![forbid(unsafe_code)]
 
@@ -26,37 +27,37 @@ use fabriclens_promql::Engine;
 use fabriclens_store::Store;
 use tokio::sync::{Semaphore, watch};
 
+use fabriclens_config::Access;
 use fabriclens_config::Config;
-use fabriclens_config::Needs;
 use fabriclens_core::pressure::Pressure;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time;
 use fabriclens_data::{Data, LOCAL, engine};
 use fabriclens_forward::Sink;
-use fabriclens_incidents::Book;
+use fabriclens_incidents::IncidentStore;
 use fabriclens_job_sources::Jobs;
-use fabriclens_server::auth::{Route, route};
 use fabriclens_server::error::{ApiError, Kind};
+use fabriclens_server::route::{Route, route};
 pub use fabriclens_server::startup_listener::ALIVE;
 use fabriclens_state::AppState;
 use fabriclens_topology::Topologies;
 use memory::Pool;
 use params::Params;
 
-/// Who may listen to changes of incidents at the same time; each holds a connection.
+/// Most open event streams of incidents; each holds a connection.
 const LISTENERS: usize = 256;
 
-/// What every handler sees.
+/// State shared by all handlers.
 pub struct Api {
-    /// Metadata, and numbers about itself.
+    /// Metadata of metrics, and statistics.
     store: Arc<Store>,
     /// Samples of this collector.
     data: Arc<Data>,
-    /// Joined with those of its peers.
+    /// Samples merged with those of peers.
     queried: Arc<Data>,
     sink: Arc<Sink>,
     jobs: Arc<Jobs>,
-    book: Arc<Book>,
+    incidents: Arc<IncidentStore>,
     topologies: Arc<Topologies>,
     pressure: Arc<Pressure>,
     engine: Engine,
@@ -65,21 +66,21 @@ pub struct Api {
     started_ms: i64,
     pool: Arc<Pool>,
     stopping: watch::Sender<bool>,
-    /// Places of those who listen to changes of incidents.
+    /// Permits of event streams.
     listeners: Arc<Semaphore>,
 }
 
 impl Api {
-    /// Of the state of a collector.
+    /// Creates the state of the API.
     pub fn new(state: AppState) -> Self {
-        let AppState { store, data, queried, sink, jobs, book, topologies, pressure, telemetry, config } = state;
+        let AppState { store, data, queried, sink, jobs, incidents, topologies, pressure, telemetry, config } = state;
         Self {
             store,
             data,
             queried,
             sink,
             jobs,
-            book,
+            incidents,
             topologies,
             pressure,
             engine: engine(&config.query),
@@ -92,12 +93,12 @@ impl Api {
         }
     }
 
-    /// What a request asks: all there is, or this collector alone.
+    /// The samples that a request queries: all, or only this collector's.
     fn data(&self, params: &Params) -> Arc<Data> {
         if params.get(LOCAL) == Some("true") { self.data.clone() } else { self.queried.clone() }
     }
 
-    /// From now on `/readyz` says no, so that load balancers look elsewhere, and streams end.
+    /// Makes `/readyz` fail from now on, so that load balancers use other collectors, and ends all streams.
     pub fn stopping(&self) {
         self.stopping.send_replace(true);
     }
@@ -107,20 +108,20 @@ const GET: &[Method] = &[Method::GET];
 const POST: &[Method] = &[Method::POST];
 const PATCH: &[Method] = &[Method::PATCH];
 const DELETE: &[Method] = &[Method::DELETE];
-/// Prometheus takes long questions as forms too.
+/// Prometheus accepts long queries as forms, too.
 const GET_POST: &[Method] = &[Method::GET, Method::POST];
 const POST_PUT: &[Method] = &[Method::POST, Method::PUT];
 
-/// What the main listener serves, beside remote write.
+/// All routes of the main listener, except remote write and import.
 pub fn routes() -> Vec<Route<Arc<Api>>> {
-    use Needs::{Admin, Nothing, Read, Write};
+    use Access::{Admin, Public, Read, Write};
     vec![
         route(Read, GET, "/", page::page),
         route(Read, GET, "/metrics", health::metrics),
-        route(Nothing, GET, "/healthz", health::alive),
-        route(Nothing, GET, "/-/healthy", health::alive),
-        route(Nothing, GET, "/readyz", health::ready),
-        route(Nothing, GET, "/-/ready", health::ready),
+        route(Public, GET, "/healthz", health::alive),
+        route(Public, GET, "/-/healthy", health::alive),
+        route(Public, GET, "/readyz", health::ready),
+        route(Public, GET, "/-/ready", health::ready),
         route(Read, GET, "/federate", federate::federate),
         route(Read, GET_POST, "/api/v1/export", export::export),
         route(Read, GET, "/api/v1/annotations", incidents::annotations::get),
@@ -162,7 +163,7 @@ pub fn routes() -> Vec<Route<Arc<Api>>> {
     ]
 }
 
-/// All else.
+/// Answers unknown paths.
 pub async fn unknown(uri: Uri) -> ApiError {
-    ApiError::new(Kind::NotFound, format!("{} is not served here; see / for what is", uri.path()))
+    ApiError::new(Kind::NotFound, format!("unknown path {}; see / for an overview", uri.path()))
 }

@@ -1,9 +1,10 @@
-//! Turns and memory of queries: how many run at once, and what all of them together may take. Called by [`super::query`].
+//! Permits and memory of queries: how many run at once, and how much memory they use together. Called by
+//! [`super::query`].
 //!
-//! A quarter of the memory is spread evenly over the turns: each query has its small part without asking, so that light
-//! ones always get through. A query that needs more is heavy. It takes from the other three quarters while there is
-//! room; where there is none it ends, waits in line holding nothing, and starts again with what it will need set aside.
-//! So no two queries ever wait for each other. Heavy ones leave some turns to the light.
+//! A quarter of the memory is divided evenly among the permits: each query may use its part freely, so that light
+//! queries always run. A query that needs more is heavy. It takes from the other three quarters while there is room;
+//! without room it ends, waits in line without holding anything, and starts again with the memory it will need
+//! reserved. So no two queries ever wait for each other. Heavy queries leave some permits to light ones.
 
 use std::sync::Arc;
 
@@ -17,91 +18,91 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::encode::Json;
 
-/// Permits of the shared part stand for this many bytes.
+/// Bytes per permit of the shared part.
 const UNIT: usize = 1024;
 
-/// What all queries share.
+/// Permits and memory shared by all queries.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Bytes that each query may take without asking.
+    /// Bytes that each query may use freely.
     small: usize,
     /// Units for heavy queries.
     large: usize,
-    /// Units that a heavy query takes at least at a time.
+    /// Fewest units that a heavy query takes at a time.
     stride: usize,
-    turns: Arc<Semaphore>,
-    heavy_turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
+    heavy_permits: Arc<Semaphore>,
     units: Arc<Semaphore>,
-    /// Bytes that queries have taken.
+    /// Bytes used by queries.
     in_use: IntGauge,
 }
 
 impl Pool {
-    /// `memory` in bytes for at most `turns` queries at once; `in_use` is kept at what they have taken.
-    pub(super) fn new(memory: usize, turns: usize, in_use: IntGauge) -> Arc<Self> {
+    /// Divides `memory` bytes among at most `permits` concurrent queries; `in_use` shows the used bytes.
+    pub(super) fn new(memory: usize, permits: usize, in_use: IntGauge) -> Arc<Self> {
         let large = (memory / 4 * 3 / UNIT).min(u32::MAX as usize).min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
-            small: memory / 4 / turns.max(1),
+            small: memory / 4 / permits.max(1),
             large,
             stride: (large / 64).max(1),
-            turns: Arc::new(Semaphore::new(turns)),
-            heavy_turns: Arc::new(Semaphore::new((turns * 3 / 4).max(1))),
+            permits: Arc::new(Semaphore::new(permits)),
+            heavy_permits: Arc::new(Semaphore::new((permits * 3 / 4).max(1))),
             units: Arc::new(Semaphore::new(large)),
             in_use,
         })
     }
 
-    /// Waits for a turn, and for `bytes` of the shared part if that is not zero; more than there is becomes all of it.
-    /// `None` only when the pool is closed, which it never is.
+    /// Waits for a permit, and for `bytes` of the shared part if not zero; more than there is means all of it. `None`
+    /// only if the pool is closed, which never happens.
     pub(super) async fn enter(self: &Arc<Self>, bytes: usize) -> Option<Arc<Grant>> {
-        let mut held = Held::default();
+        let mut held = Holding::default();
         if bytes > 0 {
-            held.heavy_turn = Some(self.heavy_turns.clone().acquire_owned().await.ok()?);
+            held.heavy_permit = Some(self.heavy_permits.clone().acquire_owned().await.ok()?);
             let units = u32::try_from(bytes.div_ceil(UNIT).min(self.large)).unwrap_or(u32::MAX);
             held.units = Some(self.units.clone().acquire_many_owned(units).await.ok()?);
         }
-        held.turn = Some(self.turns.clone().acquire_owned().await.ok()?);
+        held.permit = Some(self.permits.clone().acquire_owned().await.ok()?);
         Some(Arc::new(Grant { pool: self.clone(), held: Mutex::new(held) }))
     }
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    /// Bytes.
+struct Holding {
+    /// Used bytes.
     taken: usize,
     units: Option<OwnedSemaphorePermit>,
-    turn: Option<OwnedSemaphorePermit>,
-    heavy_turn: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
+    heavy_permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Held {
+impl Holding {
     fn units(&self) -> usize {
         self.units.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 }
 
-/// What one query holds; given back when dropped.
+/// Permit and memory of one query; returned when dropped.
 #[derive(Debug)]
 pub(super) struct Grant {
     pool: Arc<Pool>,
-    held: Mutex<Held>,
+    held: Mutex<Holding>,
 }
 
 impl Grant {
-    /// What to ask for when starting again after a refusal; `None` when it had all there is.
+    /// Bytes to reserve when the query starts again after a refusal; `None` if it already had everything.
     pub(super) fn more(&self) -> Option<usize> {
         let held = self.held.lock();
         let had = held.units();
         (had < self.pool.large).then(|| (held.taken * 2).max(had * UNIT * 2).max(UNIT * self.pool.stride))
     }
 
-    /// The query is done and of what it took only its answer is left, which may be long in going out: others take its
-    /// turn, and all but `bytes`.
+    /// Ends the evaluation: only the answer is left, which may take long to send, so the permit and all memory except
+    /// `bytes` are returned.
     pub(super) fn settle(&self, bytes: usize) {
         let (mut held, pool) = (self.held.lock(), &self.pool);
         pool.in_use.add(bytes as i64 - held.taken as i64);
         held.taken = bytes;
-        (held.turn, held.heavy_turn) = (None, None);
+        (held.permit, held.heavy_permit) = (None, None);
         let spare = held.units().saturating_sub(bytes.saturating_sub(pool.small).div_ceil(UNIT));
         drop(held.units.as_mut().and_then(|units| units.split(spare)));
     }
@@ -122,14 +123,15 @@ impl Budget for Grant {
 }
 
 impl Pool {
-    /// Gives `units` more, or a stride if there is room for it, to a query that runs; at once or not at all.
-    fn grow(&self, held: &mut Held, units: usize) -> bool {
+    /// Gives a running query `units` more, or a stride if there is room; at once or not at all.
+    fn grow(&self, held: &mut Holding, units: usize) -> bool {
         let try_units = |n: usize| self.units.clone().try_acquire_many_owned(u32::try_from(n).ok()?).ok();
-        if held.heavy_turn.is_none() {
-            // Kept even if there is no memory: the query is about to end.
-            held.heavy_turn = self.heavy_turns.clone().try_acquire_owned().ok();
+        if held.heavy_permit.is_none() {
+            // Kept even without memory, because the query is about to end.
+            held.heavy_permit = self.heavy_permits.clone().try_acquire_owned().ok();
         }
-        let more = try_units(units.max(self.stride)).or_else(|| try_units(units)).filter(|_| held.heavy_turn.is_some());
+        let more =
+            try_units(units.max(self.stride)).or_else(|| try_units(units)).filter(|_| held.heavy_permit.is_some());
         match (more, &mut held.units) {
             (None, _) => return false,
             (Some(more), Some(units)) => units.merge(more),
@@ -145,7 +147,7 @@ impl Drop for Grant {
     }
 }
 
-/// JSON that goes on holding its memory until the last of it is sent.
+/// An answer that holds its memory until it is sent.
 pub(super) struct Answer {
     body: String,
     content_type: &'static str,
@@ -153,13 +155,13 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Of a query that is done.
+    /// Creates the answer of a finished query.
     pub(super) fn new(json: Json, grant: Arc<Grant>) -> Self {
         grant.settle(json.0.capacity());
         Self { body: json.0, content_type: "application/json", _grant: grant }
     }
 
-    /// The same as another type.
+    /// Changes the content type.
     pub(super) fn of_type(self, content_type: &'static str) -> Self {
         Self { content_type, ..self }
     }
@@ -185,7 +187,7 @@ mod tests {
 
     const KIB: usize = 1024;
 
-    /// 100 KiB for each of four turns, 1.2 MiB to share.
+    /// 100 KiB for each of four permits, 1.2 MiB to share.
     fn pool() -> Arc<Pool> {
         Pool::new(1600 * KIB, 4, IntGauge::new("in_use", "in use").unwrap())
     }
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_needs_are_met_at_once_and_large_ones_while_there_is_room() {
+    async fn large_needs_wait_for_room() {
         let pool = pool();
         let (a, b) = (pool.enter(0).await.unwrap(), pool.enter(0).await.unwrap());
         assert!(a.take(100 * KIB) && a.take(700 * KIB));
@@ -209,22 +211,22 @@ mod tests {
         assert!(b.take(580 * KIB) && pool.in_use() == 1100 * KIB);
         b.settle(150 * KIB);
         assert_eq!(
-            (pool.in_use(), pool.units.available_permits(), pool.turns.available_permits()),
+            (pool.in_use(), pool.units.available_permits(), pool.permits.available_permits()),
             (150 * KIB, 1150, 4)
         );
         drop(b);
-        assert_eq!((pool.in_use(), pool.units.available_permits(), pool.turns.available_permits()), (0, 1200, 4));
+        assert_eq!((pool.in_use(), pool.units.available_permits(), pool.permits.available_permits()), (0, 1200, 4));
     }
 
     #[tokio::test]
-    async fn who_had_all_there_is_is_told_so() {
+    async fn queries_beyond_all_memory_fail() {
         let pool = pool();
         let all = pool.enter(usize::MAX).await.unwrap();
         assert!(all.take(1300 * KIB) && !all.take(1) && all.more().is_none());
     }
 
     #[tokio::test]
-    async fn the_light_get_through_while_the_heavy_run_and_wait() {
+    async fn light_queries_run_beside_heavy_ones() {
         let pool = pool();
         let heavy: Vec<_> = [pool.enter(600 * KIB).await.unwrap(), pool.enter(600 * KIB).await.unwrap()].into();
         let waiting: Vec<_> = (0..3)
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_never_take_more_than_there_is() {
+    fn concurrent_queries_stay_within_memory() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
         let pool = pool();
         let most = Arc::new(AtomicUsize::new(0));

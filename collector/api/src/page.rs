@@ -1,4 +1,4 @@
-//! The page at `/`: what runs here, who sends, and a box to ask in. Everything it shows it asks of the API itself.
+//! The start page at `/`: version, senders, and a query box. It loads everything it shows from the API.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::Api;
 
 const PAGE: &str = include_str!("page.html");
 
-/// Nothing is loaded from elsewhere, and nothing of what senders name things is run.
+/// The page loads nothing from elsewhere and runs nothing that senders name.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page.
+/// Serves the page.
 pub(super) async fn page(State(api): State<Arc<Api>>) -> Response {
     let listen = api.config.listen;
     let page = PAGE

@@ -1,4 +1,4 @@
-//! Parameters of the Prometheus API: URL query and POST form together, repeated names, times, steps, limits.
+//! Request parameters: URL query and POST form combined, repeated names, times, steps, limits.
 
 use std::time::Duration;
 
@@ -9,62 +9,62 @@ use axum::http::{HeaderMap, Method, header};
 use fabriclens_core::time;
 use fabriclens_server::error::{ApiError, Kind};
 
-/// Longest form that is read.
+/// Longest form, bytes.
 const FORM_BYTES: usize = 4 << 20;
 
-/// Name and value as sent, form before URL query, as Prometheus reads them.
+/// Names and values as sent; form before URL query, as in Prometheus.
 #[derive(Clone, Debug, Default)]
 pub struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Of a query in a URL.
+    /// Parses the query of a URL.
     ///
     /// # Errors
-    /// 400 when it is none.
+    /// 400 if it is invalid.
     pub fn decode(query: &[u8]) -> Result<Self, ApiError> {
         decode(query).map(Self)
     }
 
-    /// All but these names.
+    /// All parameters except these.
     #[must_use]
     pub fn without(&self, names: &[&str]) -> Self {
         Self(self.0.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned().collect())
     }
 
-    /// The first value of a name; empty counts as absent, as in Prometheus.
+    /// First value of a parameter; empty counts as absent, as in Prometheus.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str()).filter(|v| !v.is_empty())
     }
 
-    /// All values of a name (`match[]`).
+    /// All values of a parameter (`match[]`).
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(k, _)| k == name).map(|(_, v)| v.as_str())
     }
 
-    /// A time in Unix milliseconds, or the default.
+    /// A time in Unix ms, or the default.
     ///
     /// # Errors
-    /// 400 when it is no time.
+    /// 400 if it is not a time.
     pub fn time_or(&self, name: &str, default: i64) -> Result<i64, ApiError> {
         let Some(text) = self.get(name) else { return Ok(default) };
         let bad = || format!("Invalid time value for '{name}': cannot parse {text:?} to a valid timestamp");
         time::parse_time(text).ok_or_else(|| ApiError::parameter(name, bad()))
     }
 
-    /// A time that must be there.
+    /// A required time in Unix ms.
     ///
     /// # Errors
-    /// 400 when it is missing or no time.
+    /// 400 if it is missing or not a time.
     pub fn time(&self, name: &str) -> Result<i64, ApiError> {
         let text = self.get(name).unwrap_or_default();
         let bad = || format!("cannot parse {text:?} to a valid timestamp");
         time::parse_time(text).ok_or_else(|| ApiError::parameter(name, bad()))
     }
 
-    /// A duration; a number alone is seconds.
+    /// A duration; a plain number is seconds.
     ///
     /// # Errors
-    /// 400 when it is none.
+    /// 400 if it is not a duration.
     pub fn duration(&self, name: &str) -> Result<Option<Duration>, ApiError> {
         let Some(text) = self.get(name) else { return Ok(None) };
         time::parse_duration(text)
@@ -72,10 +72,10 @@ impl Params {
             .ok_or_else(|| ApiError::parameter(name, format!("cannot parse {text:?} to a valid duration")))
     }
 
-    /// `limit`: most entries to return; absent or 0 is no limit.
+    /// `limit`: most entries to return; absent or 0 for no limit.
     ///
     /// # Errors
-    /// 400 when it is no whole number.
+    /// 400 if it is not a whole number.
     pub fn limit(&self) -> Result<usize, ApiError> {
         let Some(text) = self.get("limit") else { return Ok(usize::MAX) };
         match text.parse::<i64>() {

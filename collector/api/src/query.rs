@@ -1,4 +1,4 @@
-//! `/api/v1/query`, `query_range`, `format_query`, `query_exemplars`.
+//! PromQL: `/api/v1/query`, `query_range`, `format_query`, `query_exemplars`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use fabriclens_server::error::{ApiError, Kind};
 const TOO_MANY_POINTS: &str = "exceeded maximum resolution of 11,000 points per timeseries. \
                                Try decreasing the query resolution (?step=XX)";
 
-/// Stops the query when its client has gone away.
+/// Cancels the query when its client disconnects.
 struct CancelOnDrop(CancelToken);
 
 impl Drop for CancelOnDrop {
@@ -31,19 +31,19 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// What work on samples has to work with.
-pub(super) struct Turn<'a> {
-    /// With the limits that are left.
+/// What the evaluation of a query may use.
+pub(super) struct QueryContext<'a> {
+    /// Engine with the remaining limits.
     pub engine: &'a Engine,
     pub data: &'a Data,
     pub cancel: &'a CancelToken,
-    /// What it may take; the engine takes from it too.
+    /// Memory of the query; the engine uses it, too.
     pub grant: &'a Grant,
-    /// How long the work waited for its turn.
+    /// Time until evaluation began.
     pub queued: Duration,
 }
 
-/// Counts a query as long as it is evaluated, whatever ends it.
+/// Counts a query while it is evaluated.
 struct InFlight(IntGauge);
 
 impl InFlight {
@@ -59,7 +59,7 @@ impl Drop for InFlight {
     }
 }
 
-/// An instant query.
+/// Instant query.
 pub(super) async fn instant(State(api): State<Arc<Api>>, params: Params) -> Response {
     let evaluate = async {
         let limit = params.limit()?;
@@ -73,7 +73,7 @@ pub(super) async fn instant(State(api): State<Arc<Api>>, params: Params) -> Resp
     api.measured("query", evaluate).await
 }
 
-/// A range query.
+/// Range query.
 pub(super) async fn range(State(api): State<Arc<Api>>, params: Params) -> Response {
     let evaluate = async {
         let limit = params.limit()?;
@@ -94,10 +94,10 @@ pub(super) async fn range(State(api): State<Arc<Api>>, params: Params) -> Respon
     api.measured("query_range", evaluate).await
 }
 
-/// The step in milliseconds.
+/// Step in ms.
 fn step(params: &Params) -> Result<i64, ApiError> {
     let positive = "zero or negative query resolution step widths are not accepted. Try a positive integer";
-    // Parsed as a duration only what is no number: Prometheus has its own words for numbers below zero.
+    // Only non-numbers are parsed as durations: Prometheus has its own message for negative numbers.
     if params.get("step").and_then(|s| s.parse::<f64>().ok()).is_some_and(|s| s <= 0.0) {
         return Err(ApiError::parameter("step", positive));
     }
@@ -109,13 +109,13 @@ fn step(params: &Params) -> Result<i64, ApiError> {
     }
 }
 
-/// The query, laid out for reading.
+/// Returns the query, formatted.
 pub(super) async fn format(params: Params) -> Result<Json, ApiError> {
     let text = read(params.get("query").unwrap_or_default()).await?.map_err(|e| of_query(&e))?;
     Ok(encode::success(|out| fabriclens_core::json_text::push_text(out, &text)))
 }
 
-/// None are stored, so none are found; but a question that is none is told so.
+/// Exemplars are not stored, so the result is empty; invalid queries are refused, though.
 pub(super) async fn exemplars(params: Params) -> Result<Json, ApiError> {
     let (start, end) = (params.time_or("start", i64::MIN)?, params.time_or("end", i64::MAX)?);
     if end < start {
@@ -126,7 +126,7 @@ pub(super) async fn exemplars(params: Params) -> Result<Json, ApiError> {
     Ok(encode::success(|out| out.push_str("[]")))
 }
 
-/// A query, laid out for reading, or why it is none.
+/// Formats a query, or says why it is invalid.
 async fn read(query: &str) -> Result<Result<String, QueryError>, ApiError> {
     let query = query.to_owned();
     let job = tokio::task::spawn_blocking(move || fabriclens_promql::format(&query));
@@ -134,32 +134,32 @@ async fn read(query: &str) -> Result<Result<String, QueryError>, ApiError> {
 }
 
 impl Api {
-    /// Runs one query when it is its turn.
+    /// Evaluates a query once it has a permit.
     pub(super) async fn evaluate(
         &self,
         params: &Params,
         work: impl Fn(&Engine, &Data, &CancelToken) -> Result<Outcome, QueryError> + Send + Sync + 'static,
         encode: impl Fn(&Outcome, Option<Timings>) -> Json + Send + Sync + 'static,
     ) -> Result<Answer, ApiError> {
-        let told = params.get("stats").is_some();
-        let work = move |turn: &Turn<'_>| {
+        let wants_stats = params.get("stats").is_some();
+        let work = move |turn: &QueryContext<'_>| {
             let began = Instant::now();
             let mut outcome = work(turn.engine, turn.data, turn.cancel)?;
             outcome.warnings.extend(turn.data.missing());
             if !turn.grant.take(encode::size(&outcome)) {
                 return Err(QueryError::Memory);
             }
-            let timings = told.then(|| Timings { queued: turn.queued, evaluated: began.elapsed() });
+            let timings = wants_stats.then(|| Timings { queued: turn.queued, evaluated: began.elapsed() });
             Ok(encode(&outcome, timings))
         };
         self.within_limits(params, work).await
     }
 
-    /// Runs work on samples when it is its turn, and again with more memory set aside if it needs more than is free.
+    /// Runs work on samples once it has a permit, and again with more memory reserved if it needs more than is free.
     pub(super) async fn within_limits(
         &self,
         params: &Params,
-        work: impl Fn(&Turn<'_>) -> Result<Json, QueryError> + Send + Sync + 'static,
+        work: impl Fn(&QueryContext<'_>) -> Result<Json, QueryError> + Send + Sync + 'static,
     ) -> Result<Answer, ApiError> {
         let began = Instant::now();
         let mut limits = self.engine.limits().clone();
@@ -171,7 +171,7 @@ impl Api {
         loop {
             let left = || timeout.saturating_sub(began.elapsed());
             let Ok(Some(grant)) = tokio::time::timeout(left(), self.pool.enter(set_aside)).await else {
-                return Err(self.no_turn(set_aside > 0));
+                return Err(self.no_permit(set_aside > 0));
             };
             let engine = Engine::new(Limits { timeout: left(), ..limits.clone() }).within(grant.clone());
             let (work, store, token, held) = (work.clone(), self.data(params), cancel.0.clone(), grant.clone());
@@ -179,7 +179,7 @@ impl Api {
             let job = on_query_thread(move || {
                 let _running = running;
                 let queued = began.elapsed();
-                work(&Turn { engine: &engine, data: &store, cancel: &token, grant: &held, queued })
+                work(&QueryContext { engine: &engine, data: &store, cancel: &token, grant: &held, queued })
             });
             match job.await {
                 Ok(Ok(json)) => return Ok(Answer::new(json, grant)),
@@ -194,20 +194,23 @@ impl Api {
         }
     }
 
-    pub(super) fn no_turn(&self, heavy: bool) -> ApiError {
+    pub(super) fn no_permit(&self, heavy: bool) -> ApiError {
         let config = &self.config.query;
         let why = if heavy {
             format!(
-                "others hold what it needs of the {} MiB for all (query.memory); ask for less, later, or raise it",
+                "other queries use the memory that it needs, of {} MiB for all (query.memory); narrow the query, retry later, or raise the limit",
                 config.memory >> 20
             )
         } else {
-            format!("{} are running already (query.concurrency); ask less often or raise it", config.concurrency)
+            format!(
+                "{} queries are running (query.concurrency); query less often, or raise the limit",
+                config.concurrency
+            )
         };
         ApiError::new(Kind::Timeout, format!("query timed out in query queue: {why}"))
     }
 
-    /// Counts and times one answer.
+    /// Counts and times an answer.
     pub(super) async fn measured(
         &self,
         endpoint: &str,

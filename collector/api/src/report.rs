@@ -1,4 +1,4 @@
-//! `/api/v1/jobs/{id}/report`: what the network did for and to a job, as HTML, Markdown or JSON.
+//! `/api/v1/jobs/{id}/report`: the communication report of a job, as HTML, Markdown or JSON.
 
 use std::sync::Arc;
 
@@ -18,51 +18,51 @@ use super::Api;
 use super::encode::Json;
 use super::jobs::refused;
 use super::params::Params;
-use super::query::Turn;
+use super::query::QueryContext;
 use fabriclens_core::time::now_ns;
-use fabriclens_incidents::{Book, Filter as Filters, Record, kind_text};
+use fabriclens_incidents::{Filter as Filters, IncidentStore, Record, kind_text};
 use fabriclens_server::error::{ApiError, Kind};
 
-/// Earlier jobs of the user are looked for so far back, ns.
+/// How far back earlier jobs of the user are searched, ns.
 const BEFORE_NS: i64 = 30 * 86_400_000_000_000;
-/// Incidents of one report.
+/// Most incidents of a report.
 const INCIDENTS: usize = 50;
-/// What a browser may do with the page: nothing is loaded from elsewhere and nothing runs.
+/// Content security policy of the page: it loads nothing and runs nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// A form of the report.
+/// Format of a report.
 #[derive(Clone, Copy)]
-struct Form {
+struct ReportFormat {
     content_type: &'static str,
     write: fn(&Report) -> String,
 }
 
-fn form(params: &Params) -> Result<Form, ApiError> {
-    let of = |content_type, write| Ok(Form { content_type, write });
+fn form(params: &Params) -> Result<ReportFormat, ApiError> {
+    let of = |content_type, write| Ok(ReportFormat { content_type, write });
     match params.get("format") {
         None | Some("html") => of("text/html; charset=utf-8", fabriclens_report::html),
         Some("md" | "markdown") => of("text/markdown; charset=utf-8", fabriclens_report::markdown),
         Some("json") => of("application/json", fabriclens_report::json),
-        Some(other) => Err(ApiError::parameter("format", format!("{other:?} is none of html, md and json"))),
+        Some(other) => Err(ApiError::parameter("format", format!("{other:?} is not html, md or json"))),
     }
 }
 
-/// The report of one job: of its last run, or of the one that is asked for.
+/// Returns the report of the last run of a job, or of the requested run.
 pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, params: Params) -> Response {
     let evaluate = async {
         let form = form(&params)?;
         let run = params.get("run").map(|text| text.parse::<u32>().ok().filter(|run| *run > 0).ok_or(text));
         let run = run.transpose().map_err(|text| {
-            ApiError::parameter("run", format!("{text:?} is no number of a run; they are counted from 1"))
+            ApiError::parameter("run", format!("{text:?} is not the number of a run; runs are counted from 1"))
         })?;
         let key = JobKey { cluster: params.get("cluster").unwrap_or_default().to_owned(), id };
-        let (jobs, book) = (api.jobs.clone(), api.book.clone());
+        let (jobs, incidents) = (api.jobs.clone(), api.incidents.clone());
         let found = tokio::task::spawn_blocking(move || look_up(&jobs.registry, &key, run)).await;
         let found = found.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
         let (job, others) = found?;
         let topologies = api.topologies.clone();
-        let write = move |turn: &Turn<'_>| {
-            let (incidents, now_ns) = (incidents(&book, &job), now_ns());
+        let write = move |turn: &QueryContext<'_>| {
+            let (incidents, now_ns) = (incidents_of(&incidents, &job), now_ns());
             let leaves = leaves(&topologies.at(job.end_ns.unwrap_or(now_ns)));
             let input = Input { job: &job, others: &others, now_ns, incidents, leaves };
             let report = fabriclens_report::build(turn.engine, turn.data.reader(), turn.cancel, input)?;
@@ -78,7 +78,7 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
     response
 }
 
-/// The switches that hosts are cabled to. What is only guessed from rails is no cable.
+/// Leaf switches of hosts. Cables inferred from rails do not count.
 fn leaves(topology: &Topology) -> Leaves {
     let mut leaves = Leaves::new();
     for link in topology.links.iter().filter(|link| link.known != Provenance::Inferred) {
@@ -92,10 +92,10 @@ fn leaves(topology: &Topology) -> Leaves {
     leaves
 }
 
-/// Incidents at the time of a run that it causes or suffers from, and those at its hosts: the former first, then by time.
-fn incidents(book: &Book, job: &Job) -> Vec<Incident> {
+/// Incidents during a run: first those with the job as culprit or victim, then those at its hosts, each by time.
+fn incidents_of(incidents: &IncidentStore, job: &Job) -> Vec<Incident> {
     let name = job.key().to_string();
-    let found = book.list(&Filters { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filters::default() });
+    let found = incidents.list(&Filters { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filters::default() });
     let role = |record: &Record| {
         let beside = || job.hosts.keys().any(|host| record.touches(host)).then_some("bystander");
         record.role(&name).or_else(beside)
@@ -127,7 +127,7 @@ fn incidents(book: &Book, job: &Job) -> Vec<Incident> {
     of_job
 }
 
-/// The run, and every job that ran at the same time or is an earlier one of the same user.
+/// The run, all jobs that ran at the same time, and earlier jobs of the same user.
 fn look_up(registry: &Registry, key: &JobKey, run: Option<u32>) -> Result<(Job, Vec<Job>), ApiError> {
     let last = registry.find(key).map_err(refused)?;
     let job = match run.filter(|run| *run != last.run) {

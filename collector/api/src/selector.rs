@@ -1,4 +1,4 @@
-//! Series selectors of `match[]` to the store's matchers.
+//! Parses the `match[]` parameters of a request.
 
 use fabriclens_config::selector::selector;
 use fabriclens_model::Matcher;
@@ -6,18 +6,18 @@ use fabriclens_model::Matcher;
 use super::params::Params;
 use fabriclens_server::error::{ApiError, Kind};
 
-/// One list of matchers for each `match[]`; a series fits when it fits any of them.
+/// Matchers of each `match[]`; a series matches if any of them matches.
 ///
 /// # Errors
-/// 400 when one is no selector, or selects everything.
+/// 400 if one is not a selector, or selects everything.
 pub(super) fn all(params: &Params) -> Result<Vec<Vec<Matcher>>, ApiError> {
     params.all("match[]").map(|text| selector(text).map_err(|e| ApiError::parameter("match[]", e))).collect()
 }
 
-/// As [`all`], for endpoints that need at least one.
+/// The same for endpoints that require at least one.
 ///
 /// # Errors
-/// As [`all`], and when there is none.
+/// 400 as for [`all`], and if there is none.
 pub(super) fn some(params: &Params) -> Result<Vec<Vec<Matcher>>, ApiError> {
     let found = all(params)?;
     if found.is_empty() {

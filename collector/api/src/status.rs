@@ -1,5 +1,4 @@
-//! `/api/v1/status/*`, and the endpoints for things that live elsewhere (rules, alerts, targets): there are none here,
-//! and an empty list says so.
+//! `/api/v1/status/*`, and endpoints for what other servers do (rules, alerts, targets), which return empty lists.
 
 use std::sync::Arc;
 
@@ -13,9 +12,9 @@ use fabriclens_base::duration;
 use fabriclens_core::time;
 use fabriclens_server::error::ApiError;
 
-/// The Prometheus whose API and PromQL this is; Grafana turns features on by it.
+/// The Prometheus version whose API and PromQL this is; Grafana enables features by it.
 const PROMETHEUS: &str = "2.53.0";
-/// Entries of each list of `status/tsdb`, as in Prometheus.
+/// Default and largest length of each list in `status/tsdb`, as in Prometheus.
 const TOP: usize = 10;
 const MAX_TOP: usize = 10_000;
 
@@ -23,7 +22,7 @@ fn success(data: &Value) -> Json {
     encode::success(|out| out.push_str(&data.to_string()))
 }
 
-/// Version, in the terms of the Prometheus it stands in for.
+/// Version, as of the corresponding Prometheus.
 pub(super) async fn buildinfo() -> Json {
     success(&json!({
         "version": PROMETHEUS,
@@ -32,20 +31,20 @@ pub(super) async fn buildinfo() -> Json {
     }))
 }
 
-/// The config in force.
+/// Configuration in force, as YAML.
 pub(super) async fn config(State(api): State<Arc<Api>>) -> Json {
     let lines = api.config.shown().into_iter().map(|(key, value)| format!("{key}: {}\n", json!(value)));
     success(&json!({"yaml": lines.collect::<String>()}))
 }
 
-/// The same as a map.
+/// Configuration in force, as a map.
 pub(super) async fn flags(State(api): State<Arc<Api>>) -> Json {
     let map: serde_json::Map<String, Value> =
         api.config.shown().into_iter().map(|(key, value)| (key.to_owned(), Value::String(value))).collect();
     success(&Value::Object(map))
 }
 
-/// Since when it runs, where, and how well.
+/// Start time, directory and damage.
 pub(super) async fn runtimeinfo(State(api): State<Arc<Api>>) -> Json {
     let stats = api.store.stats();
     let started = time::format_time(api.started_ms);
@@ -59,7 +58,7 @@ pub(super) async fn runtimeinfo(State(api): State<Arc<Api>>) -> Json {
     }))
 }
 
-/// How many series there are, by what.
+/// Number of series by metric and label.
 pub(super) async fn tsdb(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let limit = match params.limit()? {
         usize::MAX => TOP,
@@ -67,7 +66,7 @@ pub(super) async fn tsdb(State(api): State<Arc<Api>>, params: Params) -> Result<
         n => n,
     };
     if let Some(remote) = &api.config.store {
-        let text = format!("series are kept by a remote engine; ask {}/api/v1/status/tsdb", remote.read.url);
+        let text = format!("series are stored by a remote engine; see {}/api/v1/status/tsdb", remote.read.url);
         return Err(ApiError::new(super::Kind::NotFound, text));
     }
     let store = api.store.clone();
@@ -102,12 +101,12 @@ pub(super) async fn alerts() -> Json {
     success(&json!({"alerts": []}))
 }
 
-/// Nothing is scraped; agents push.
+/// Agents push; nothing is scraped.
 pub(super) async fn targets() -> Json {
     success(&json!({"activeTargets": [], "droppedTargets": [], "droppedTargetCounts": {}}))
 }
 
-/// None are notified.
+/// Alerts of rules are sent by their engine.
 pub(super) async fn alertmanagers() -> Json {
     success(&json!({"activeAlertmanagers": [], "droppedAlertmanagers": []}))
 }

@@ -1,4 +1,4 @@
-//! `/api/v1/topology`: which port is wired to which, now or at a time, and how that is known.
+//! `/api/v1/topology`: cables between ports, now or at a time, and how each is known.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use super::params::Params;
 use fabriclens_core::time::now_ms;
 use fabriclens_server::error::{ApiError, Kind};
 
-/// The version that held at `time`.
+/// Returns the version that was valid at `time`.
 pub(super) async fn topology(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let time_ns = params.time_or("time", now_ms())?.saturating_mul(1_000_000);
-    // Unpacking a version of a large fabric takes a while, and so does writing it.
+    // Decompressing and writing a version of a large fabric takes a while.
     let work = tokio::task::spawn_blocking(move || {
         let (since_ns, topology) = api.topologies.version(time_ns);
-        let mut told = serde_json::to_value(&*topology)?;
+        let mut body = serde_json::to_value(&*topology)?;
         let messages = topology.contradictions.iter().map(ToString::to_string);
-        let all = told["contradictions"].as_array_mut().into_iter().flatten();
+        let all = body["contradictions"].as_array_mut().into_iter().flatten();
         for (one, message) in all.zip(messages) {
             one["message"] = Value::String(message);
         }
-        told["since_ns"] = json!(since_ns);
-        told["files"] = serde_json::to_value(api.topologies.files())?;
-        serde_json::to_string(&told)
+        body["since_ns"] = json!(since_ns);
+        body["files"] = serde_json::to_value(api.topologies.files())?;
+        serde_json::to_string(&body)
     });
     let text = work.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
     let text = text.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;

@@ -1,10 +1,10 @@
-//! An answer of the Prometheus HTTP API, as the client reads it. Values stay the text that the server chose.
+//! Answers of the Prometheus HTTP API as the client reads them. Values stay strings as the server formatted them.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The whole answer.
+/// A complete answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct Answer {
     pub(super) data: Data,
@@ -15,13 +15,13 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// What the server remarks.
-    pub(super) fn remarks(&self) -> impl Iterator<Item = &String> {
+    /// Warnings and infos of the server.
+    pub(super) fn notices(&self) -> impl Iterator<Item = &String> {
         self.warnings.iter().chain(&self.infos)
     }
 }
 
-/// By kind of result.
+/// Results by type.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
 pub(super) enum Data {
@@ -31,7 +31,7 @@ pub(super) enum Data {
     Matrix(Vec<Range>),
 }
 
-/// Seconds and value.
+/// Unix seconds and value.
 pub(super) type Point = (f64, String);
 
 #[derive(Debug, Deserialize)]

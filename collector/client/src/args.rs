@@ -1,13 +1,13 @@
-//! Arguments of the client commands: `query`, `jobs`, `incidents`, `report`, `topology`.
+//! Command-line arguments of the client commands: `query`, `jobs`, `incidents`, `report`, `topology`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// The collector that a client talks to.
+/// The server of a client command.
 #[derive(Debug, Args)]
 pub struct Server {
-    /// Where to ask
+    /// URL of the server
     #[arg(
         long,
         value_name = "URL",
@@ -16,95 +16,95 @@ pub struct Server {
         default_value = "http://127.0.0.1:7470"
     )]
     pub url: String,
-    /// Certificate authority (PEM) of an https server; without it, the public ones
+    /// Certificate authority (PEM) of an https server [default: the public ones]
     #[arg(long, value_name = "FILE", env = "FABRICLENS_CA", hide_env_values = true)]
     pub ca: Option<PathBuf>,
-    /// Certificate (PEM) to show to a server that asks for one
+    /// Client certificate (PEM)
     #[arg(long, value_name = "FILE", env = "FABRICLENS_CERT", hide_env_values = true, requires = "key")]
     pub cert: Option<PathBuf>,
-    /// Its key (PEM)
+    /// Private key of the client certificate (PEM)
     #[arg(long, value_name = "FILE", env = "FABRICLENS_KEY", hide_env_values = true, requires = "cert")]
     pub key: Option<PathBuf>,
-    /// A file with the token that the server wants (`fabriclens token new`)
+    /// File with the access token (`fabriclens token new`)
     #[arg(long, value_name = "FILE", env = "FABRICLENS_TOKEN_FILE", hide_env_values = true)]
     pub token_file: Option<PathBuf>,
 }
 
-/// `jobs`
+/// Arguments of `jobs`.
 #[derive(Debug, Args)]
 pub struct JobsArgs {
-    /// Only those that run, or only those that are over
+    /// Only jobs in this state
     #[arg(long, value_enum)]
     pub state: Option<State>,
-    /// Of one user
+    /// Only jobs of this user
     #[arg(long)]
     pub user: Option<String>,
-    /// That have this host
+    /// Only jobs on this host
     #[arg(long)]
     pub host: Option<String>,
-    /// Of one cluster
+    /// Only jobs of this cluster
     #[arg(long)]
     pub cluster: Option<String>,
-    /// That ran after this time, for instance -1d
+    /// Only jobs that ran after this time, for instance -1d
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub start: Option<String>,
-    /// That began before this time
+    /// Only jobs that began before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub end: Option<String>,
-    /// Whom to ask.
+    /// Server.
     #[command(flatten)]
     pub server: Server,
-    /// The server's answer as it came
+    /// Print the JSON of the server
     #[arg(long)]
     pub json: bool,
 }
 
-/// `incidents`
+/// Arguments of `incidents`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct IncidentsArgs {
-    /// Say something of them
+    /// Action.
     #[command(subcommand)]
     pub say: Option<Say>,
-    /// Show this one in full
+    /// Show this incident in full
     #[arg(value_name = "ID", conflicts_with_all = ["open", "since", "kind", "node", "job"])]
     pub id: Option<String>,
-    /// Only those that go on
+    /// Only open incidents
     #[arg(long)]
     pub open: bool,
-    /// That went on after this: how long ago (1h), Unix seconds, or RFC 3339
+    /// Only incidents open after this time: how long ago (1h), Unix seconds, or RFC 3339
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
-    /// Of one kind, for instance pfc_storm
+    /// Only incidents of this kind, for instance pfc_storm
     #[arg(long)]
     pub kind: Option<String>,
-    /// That begin or suffer at this host or switch
+    /// Only incidents with this host or switch as cause or victim
     #[arg(long)]
     pub node: Option<String>,
-    /// That this job causes or suffers from
+    /// Only incidents with this job as culprit or victim
     #[arg(long)]
     pub job: Option<String>,
-    /// Whom to ask.
+    /// Server.
     #[command(flatten)]
     pub server: Server,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = IncidentsFormat::Text)]
     pub format: IncidentsFormat,
 }
 
-/// How incidents are printed.
+/// Output format of `incidents`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum IncidentsFormat {
     /// For people
     Text,
-    /// The server's answer as it came
+    /// JSON of the server
     Json,
 }
 
-/// Who says something, and why.
+/// Author and note of an action.
 #[derive(Debug, Args)]
 pub struct Who {
-    /// Who says so
+    /// Your name
     #[arg(
         long,
         value_name = "NAME",
@@ -114,169 +114,169 @@ pub struct Who {
         hide_default_value = true
     )]
     pub by: String,
-    /// Why, or what is being done
+    /// Reason, or what is being done
     #[arg(long, default_value = "", hide_default_value = true)]
     pub note: String,
 }
 
-/// What may be said of incidents.
+/// Actions on incidents.
 #[derive(Debug, Subcommand)]
 pub enum Say {
-    /// Somebody looks after it: no more reminders
+    /// Acknowledge an incident: no more reminders
     Ack {
-        /// Which incident
+        /// ID of the incident
         id: String,
-        /// Who.
+        /// Author and note.
         #[command(flatten)]
         who: Who,
-        /// Whom to tell.
+        /// Server.
         #[command(flatten)]
         server: Server,
     },
-    /// Nobody is told of one, or of all that fit, for a while
+    /// Silence an incident, or all matching ones: no notifications for a while
     Silence {
-        /// Which incident
+        /// ID of the incident
         #[arg(required_unless_present_any = ["kind", "node", "job"])]
         id: Option<String>,
-        /// Of one kind, for instance pfc_storm
+        /// Kind, for instance pfc_storm
         #[arg(long)]
         kind: Option<String>,
-        /// That begin or suffer at this host or switch
+        /// Host or switch that is cause or victim
         #[arg(long)]
         node: Option<String>,
-        /// That this job causes or suffers from
+        /// Job that is culprit or victim
         #[arg(long)]
         job: Option<String>,
-        /// How long, for instance 2h
+        /// Duration, for instance 2h
         #[arg(long = "for", value_name = "DURATION")]
         duration: String,
-        /// Who.
+        /// Author and note.
         #[command(flatten)]
         who: Who,
-        /// Whom to tell.
+        /// Server.
         #[command(flatten)]
         server: Server,
     },
-    /// End a silence before its time
+    /// End a silence early
     Unsilence {
-        /// Which silence, as silence printed it
+        /// ID of the silence, as printed by silence
         id: String,
-        /// Whom to tell.
+        /// Server.
         #[command(flatten)]
         server: Server,
     },
-    /// Say what it really is: another kind, or not_a_problem
+    /// Reclassify an incident as another kind, or as not_a_problem
     Reclassify {
-        /// Which incident
+        /// ID of the incident
         id: String,
-        /// For instance incast, or not_a_problem
+        /// Kind, for instance incast, or not_a_problem
         kind: String,
-        /// Who.
+        /// Author and note.
         #[command(flatten)]
         who: Who,
-        /// Whom to tell.
+        /// Server.
         #[command(flatten)]
         server: Server,
     },
 }
 
-/// `report`
+/// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The scheduler's id, as `fabriclens jobs` prints it
+    /// ID of the job, as printed by `fabriclens jobs`
     #[arg(value_name = "JOB")]
     pub job: String,
-    /// Whose id it is, where one collector serves several clusters
+    /// Cluster of the job, if the collector serves several clusters
     #[arg(long)]
     pub cluster: Option<String>,
-    /// Which run under this id, counted from 1 [default: the last]
+    /// Run of this ID, counted from 1 [default: the last]
     #[arg(long)]
     pub run: Option<u32>,
-    /// How to write it [default: by the ending of --output, else md]
+    /// Format of the report [default: by the extension of --output, otherwise md]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
-    /// Where to write it, for instance report.html [default: standard output]
+    /// File to write, for instance report.html [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Whom to ask.
+    /// Server.
     #[command(flatten)]
     pub server: Server,
 }
 
-/// `topology`
+/// Arguments of `topology`.
 #[derive(Debug, Args)]
 pub struct TopologyArgs {
-    /// Of one host or switch
+    /// Only cables of this host or switch
     #[arg(long)]
     pub node: Option<String>,
-    /// As it was: Unix seconds, RFC 3339, or how long ago (-1d) [default: now]
+    /// Topology at this time: Unix seconds, RFC 3339, or how long ago (-1d) [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<String>,
-    /// Whom to ask.
+    /// Server.
     #[command(flatten)]
     pub server: Server,
-    /// The server's answer as it came
+    /// Print the JSON of the server
     #[arg(long)]
     pub json: bool,
 }
 
-/// Forms of a report.
+/// Format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// One file for a browser, to mail and to print
+    /// One HTML file, to mail and to print
     Html,
     /// Markdown, for tickets and chats
     Md,
-    /// All numbers, for programs (docs/report.schema.json)
+    /// JSON with all numbers (docs/report.schema.json)
     Json,
 }
 
-/// Whether a job runs.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum State {
-    /// It does
+    /// Running
     Running,
-    /// It is over
+    /// Ended
     Ended,
 }
 
-/// `query`
+/// Arguments of `query`.
 #[derive(Debug, Args)]
 pub struct QueryArgs {
-    /// The expression in PromQL
-    // Said apart: brackets are links in a doc comment.
-    #[arg(help = "The expression, for instance 'topk(5, rate(fabric_port_io_bytes_total[1m]))'")]
+    /// PromQL expression.
+    // In an attribute, because brackets are links in a doc comment.
+    #[arg(help = "PromQL expression, for instance 'topk(5, rate(fabric_port_io_bytes_total[1m]))'")]
     #[arg(value_name = "EXPR")]
     pub expression: String,
-    /// Whom to ask.
+    /// Server.
     #[command(flatten)]
     pub server: Server,
-    /// Ask about one moment: Unix seconds, RFC 3339, or how long ago (-15m) [default: now]
+    /// Time of an instant query: Unix seconds, RFC 3339, or how long ago (-15m) [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["start", "end", "step"])]
     pub time: Option<String>,
-    /// Ask about a range: its begin, for instance -15m
+    /// Begin of a range query, for instance -15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub start: Option<String>,
     /// End of the range [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "start")]
     pub end: Option<String>,
-    /// Distance of points in the range [default: a 60th of it, at least 1s]
+    /// Step of the range [default: a 60th of it, at least 1s]
     #[arg(long, value_name = "DURATION", requires = "start")]
     pub step: Option<String>,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
 
-/// How answers are printed.
+/// Output format of `query`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people: a line for each series, or a block where lines would be wider than the terminal (COLUMNS)
+    /// For people: one line per series, or a block if lines would be wider than the terminal (COLUMNS)
     Table,
-    /// For people: a line for each series, however wide
+    /// For people: one line per series, however wide
     Wide,
-    /// The server's answer as it came
+    /// JSON of the server
     Json,
-    /// For spreadsheets: one line for each sample
+    /// CSV: one line per sample
     Csv,
 }

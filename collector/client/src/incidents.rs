@@ -1,4 +1,4 @@
-//! `fabriclens incidents`: what is wrong and was, one incident in full, and what people say of it.
+//! `fabriclens incidents`: lists incidents, shows one in full, and sends operator actions.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ struct One {
     incident: Incident,
 }
 
-/// What is shown of an incident.
+/// The fields of an incident that are shown.
 #[derive(Deserialize)]
 struct Incident {
     id: String,
@@ -44,9 +44,9 @@ struct Incident {
     action: String,
     #[serde(default)]
     recurrences: u32,
-    acknowledged: Option<Said>,
-    reclassified: Option<Said>,
-    silenced: Option<Said>,
+    acknowledged: Option<OperatorNote>,
+    reclassified: Option<OperatorNote>,
+    silenced: Option<OperatorNote>,
     #[serde(default)]
     history: Vec<Moment>,
 }
@@ -60,8 +60,8 @@ struct Evidence {
 }
 
 #[derive(Deserialize)]
-struct Said {
-    /// A silence's.
+struct OperatorNote {
+    /// ID of a silence.
     id: Option<String>,
     kind: Option<String>,
     until_ns: Option<i64>,
@@ -77,13 +77,13 @@ struct Moment {
     detail: String,
 }
 
-/// Asks and prints, or says what is to be said.
+/// Runs the command.
 ///
 /// # Errors
 /// [`ClientError`].
 pub fn incidents(args: &IncidentsArgs) -> Result<(), ClientError> {
     if let Some(say) = &args.say {
-        return tell(say);
+        return act(say);
     }
     let server = &args.server;
     let foreign = |e: serde_json::Error| ClientError::Foreign { url: server.url.clone(), message: e.to_string() };
@@ -103,7 +103,7 @@ pub fn incidents(args: &IncidentsArgs) -> Result<(), ClientError> {
     print(&mut out, &text)
 }
 
-/// People read no series here; programs may want them.
+/// Text output shows no series; JSON includes them.
 fn series(args: &IncidentsArgs) -> &'static str {
     if args.format == IncidentsFormat::Json { "true" } else { "false" }
 }
@@ -123,8 +123,8 @@ fn request(args: &IncidentsArgs) -> Result<Form, ClientError> {
     Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
 }
 
-/// One request, and a line that says what is so now.
-fn tell(say: &Say) -> Result<(), ClientError> {
+/// Sends an action and prints the result.
+fn act(say: &Say) -> Result<(), ClientError> {
     let post = |server: &Server, path: &str, body: &Value| {
         let text = body.to_string();
         ask(server, |agent| agent.post(url(server, path)).header("content-type", "application/json").send(&text))
@@ -162,7 +162,7 @@ fn tell(say: &Say) -> Result<(), ClientError> {
     print(&mut std::io::stdout().lock(), &format!("{}\n", printable(&line)))
 }
 
-/// A line each.
+/// Formats incidents, one per line.
 fn table(answer: &Listed, now_ms: i64) -> String {
     if answer.incidents.is_empty() {
         return "no incidents\n".to_owned();
@@ -173,7 +173,7 @@ fn table(answer: &Listed, now_ms: i64) -> String {
     let mut out = rows(&lines).join("\n") + "\n";
     let more = answer.total - answer.incidents.len().min(answer.total);
     if more > 0 {
-        out.push_str(&format!("and {more} more; ask for less, for instance --since 1h\n"));
+        out.push_str(&format!("and {more} more; narrow the list, for instance with --since 1h\n"));
     }
     out
 }
@@ -215,12 +215,12 @@ fn in_full(i: &Incident, now_ms: i64, columns: usize) -> String {
     line("held back", i.victim_ports.iter().map(place).collect::<Vec<_>>().join(", "));
     line("explanation", i.explanation.clone());
     line("do", i.action.clone());
-    let again = format!("{} times before, closely one after the other", i.recurrences);
+    let again = format!("{} times before, in close succession", i.recurrences);
     line("recurs", if i.recurrences > 0 { again } else { String::new() });
-    for (name, said) in
+    for (name, note) in
         [("acknowledged", &i.acknowledged), ("reclassified", &i.reclassified), ("silenced", &i.silenced)]
     {
-        line(name, said.as_ref().map(words).unwrap_or_default());
+        line(name, note.as_ref().map(words).unwrap_or_default());
     }
     for (n, e) in i.evidence.iter().enumerate() {
         let text = format!("{} at {}: {:.4}, threshold {:.4}", e.metric, e.at, e.value, e.threshold);
@@ -233,16 +233,16 @@ fn in_full(i: &Incident, now_ms: i64, columns: usize) -> String {
     out
 }
 
-fn words(said: &Said) -> String {
-    let id = said.id.as_ref().map(|id| format!("silence {id}"));
-    let until = said.until_ns.map(|ns| format!("until {}", clock(ns)));
-    let by = Some(&said.by).filter(|by| !by.is_empty()).map(|by| format!("by {by}"));
-    let note = Some(said.note.clone()).filter(|note| !note.is_empty());
-    let all = [said.kind.clone(), until, by, note, id].into_iter().flatten().collect::<Vec<_>>().join(", ");
+fn words(action: &OperatorNote) -> String {
+    let id = action.id.as_ref().map(|id| format!("silence {id}"));
+    let until = action.until_ns.map(|ns| format!("until {}", clock(ns)));
+    let by = Some(&action.by).filter(|by| !by.is_empty()).map(|by| format!("by {by}"));
+    let note = Some(action.note.clone()).filter(|note| !note.is_empty());
+    let all = [action.kind.clone(), until, by, note, id].into_iter().flatten().collect::<Vec<_>>().join(", ");
     if all.is_empty() { "yes".to_owned() } else { all }
 }
 
-/// A text after its name, in lines no wider than the screen where words allow.
+/// Wraps text at words to the width of the screen, after its name.
 fn wrapped(name: &str, text: &str, columns: usize) -> String {
     let (mut out, mut at) = (name.to_owned(), name.chars().count());
     let indent = at;
@@ -262,7 +262,7 @@ fn wrapped(name: &str, text: &str, columns: usize) -> String {
     out.trim_end().to_owned() + "\n"
 }
 
-/// As the collector says it.
+/// Formats a location as the collector does.
 fn place(root: &Value) -> String {
     let text = |name: &str| root[name].as_str().map_or_else(|| root[name].to_string(), str::to_owned);
     match root["type"].as_str() {
@@ -280,7 +280,7 @@ fn place(root: &Value) -> String {
     }
 }
 
-/// A port and whose it is.
+/// Formats a port with its job.
 fn sender(port: &Value) -> String {
     port["job"].as_str().map_or_else(|| place(port), |job| format!("{} ({job})", place(port)))
 }
@@ -322,13 +322,13 @@ mod tests {
         "history": [{"at_ns": 0, "state": "opened", "detail": "pfc_storm at h3 port 1"}]}"#;
 
     #[test]
-    fn a_line_each_and_one_in_full() {
+    fn incidents_are_listed_and_shown() {
         let listed: Listed = serde_json::from_str(&format!("{{\"total\": 3, \"incidents\": [{ONE}]}}")).unwrap();
         assert_eq!(
             table(&listed, 66_000),
             "ID   STATE                   WHAT       WHERE      SINCE                 TOOK        SURE  VICTIMS           CAUSED BY\n\
              1-1  critical, acknowledged  pfc_storm  h3 port 1  1970-01-01T00:00:01Z  1m5s, open  93 %  a b c and 1 more\n\
-             and 2 more; ask for less, for instance --since 1h\n"
+             and 2 more; narrow the list, for instance with --since 1h\n"
         );
         let full = in_full(&listed.incidents[0], 66_000, 60);
         let want = "\

@@ -1,4 +1,4 @@
-//! `fabriclens jobs`: what the collector knows of jobs, a line each.
+//! `fabriclens jobs`: lists jobs, one per line.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::args::{JobsArgs, State};
 use fabriclens_base::duration;
 use fabriclens_core::time::{format_time, now_ms};
 
-/// Hosts that are named; of more it is said how many.
+/// Most hosts that are named.
 const NAMED: usize = 3;
 
 #[derive(Deserialize)]
@@ -19,7 +19,7 @@ struct Answer {
     data: Vec<Job>,
 }
 
-/// What is shown of a job.
+/// The fields of a job that are shown.
 #[derive(Deserialize)]
 struct Job {
     cluster: String,
@@ -35,7 +35,7 @@ struct Job {
     disagreements: Vec<String>,
 }
 
-/// Asks and prints.
+/// Runs the command.
 ///
 /// # Errors
 /// [`ClientError`].
@@ -65,10 +65,10 @@ fn request(args: &JobsArgs) -> Result<Form, ClientError> {
     Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
 }
 
-/// A line each, and below a job where its sources differ.
+/// Formats jobs, one per line, followed by disagreements of its sources.
 fn table(jobs: &[Job], now_ms: i64) -> String {
     if jobs.is_empty() {
-        return "no jobs; agents, schedulers and POST /api/v1/jobs tell of them (docs/jobs.md)\n".to_owned();
+        return "no jobs; they are reported by agents, schedulers and POST /api/v1/jobs (docs/jobs.md)\n".to_owned();
     }
     let head = ["JOB", "USER", "NAME", "HOSTS", "START", "TOOK", "SOURCES"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
@@ -97,7 +97,7 @@ fn row(job: &Job, now_ms: i64) -> [String; 7] {
     let seconds = (job.end_ns.map_or(now_ms, |end| end / 1_000_000) - start).max(0) / 1000;
     let took = duration::format(Duration::from_secs(seconds.unsigned_abs()));
     let took = if job.end_ns.is_none() { format!("{took}, runs") } else { took };
-    // Whole seconds: hooks know no more.
+    // Whole seconds, the precision of hooks.
     let start = format!("{}Z", format_time(start).split('.').next().unwrap_or_default());
     [id, job.user.clone(), job.name.clone(), hosts, start, took, job.sources.join(" ")].map(|cell| printable(&cell))
 }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_for_each_job_and_what_is_odd_below_it() {
+    fn jobs_are_listed_with_disagreements() {
         let json = r#"[
             {"cluster": "", "id": "4711", "run": 2, "user": "ann", "name": "bert\u001b[31m", "start_ns": 1000000000, "end_ns": null,
              "hosts": {"n1": {}, "n2": {}, "n3": {}, "n4": {}, "n5": {}}, "sources": ["file", "http"],

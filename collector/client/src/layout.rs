@@ -1,20 +1,19 @@
-//! Where labels and values stand on the screen: a table, or one block for each series where a table is too wide to read.
-//!
-//! Both say once, above, what all series have in common. Called by [`super::print`].
+//! Lays out labels and values of series: as a table, or as one block per series if a table is too wide. Labels that all
+//! series share are printed once above. Called by [`super::print`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 type Labels = BTreeMap<String, String>;
 
-/// Labels that tell who a series is about, in this order; the rest follow by name.
+/// Labels that identify a series, in this order; others follow by name.
 const IDENTITY: [&str; 7] = ["__name__", "host", "device", "port", "priority", "direction", "reason"];
 const GAP: &str = "  ";
-/// Before the lines of a block below its first.
+/// Indentation of a block below its first line.
 const INDENT: &str = "    ";
-/// Labels below the first line of a block begin at multiples of this, so that most stand below each other.
+/// Labels below the first line of a block start at multiples of this, so that most are aligned.
 const STOP: usize = 24;
 
-/// What is shown of each series beside its labels: one cell a series.
+/// A column of values besides the labels: one cell per series.
 pub(super) struct Column {
     name: String,
     cells: Vec<String>,
@@ -39,7 +38,7 @@ impl Column {
     }
 }
 
-/// All label names, those of identity first.
+/// All label names, identifying ones first.
 pub(super) fn names<'a>(labels: &[&'a Labels]) -> Vec<&'a str> {
     let all: BTreeSet<&str> = labels.iter().flat_map(|l| l.keys().map(String::as_str)).collect();
     let mut all: Vec<&str> = all.into_iter().collect();
@@ -47,7 +46,8 @@ pub(super) fn names<'a>(labels: &[&'a Labels]) -> Vec<&'a str> {
     all
 }
 
-/// One line or, where one does not fit `width` columns, one block for each series. `when` stands above all.
+/// Formats one line per series, or one block per series if a line does not fit `width` columns. `when` is printed
+/// above.
 pub(super) fn lay_out(labels: &[&Labels], values: Vec<Column>, when: Option<String>, width: usize) -> String {
     let (common, differing): (Vec<&str>, Vec<&str>) = names(labels).into_iter().partition(|n| {
         let first = labels[0].get(*n);
@@ -69,7 +69,7 @@ pub(super) fn lay_out(labels: &[&Labels], values: Vec<Column>, when: Option<Stri
         return head + &table(&columns, labels.len());
     }
     let values = columns.into_iter().skip(differing.len());
-    // Of a fact, the labels are the news and the value is 1.
+    // For facts, the labels are the information and the value is always 1.
     let facts = differing.iter().any(|n| !IDENTITY.contains(n));
     let (same, values): (Vec<Column>, Vec<Column>) = values.partition(|c| facts && c.same());
     above.extend(same.into_iter().map(|mut c| format!("{} {}", c.name, c.cells.swap_remove(0))));
@@ -91,7 +91,7 @@ fn table(columns: &[Column], rows: usize) -> String {
     out
 }
 
-/// Identity and values of a series on the first line of its block, the same place for each, and its other labels below.
+/// Formats blocks: identity and values on the first line, aligned, and other labels below.
 fn blocks(labels: &[&Labels], differing: &[&str], values: &[Column], above: &[String], width: usize) -> String {
     let (identity, others): (Vec<&str>, Vec<&str>) = differing.iter().partition(|n| IDENTITY.contains(n));
     let mut first: Vec<Column> =
@@ -118,8 +118,8 @@ fn blocks(labels: &[&Labels], differing: &[&str], values: &[Column], above: &[St
     out
 }
 
-/// Texts one after the other, each at the next multiple of `stop` columns, in lines no wider than `width` as far as
-/// single texts allow. Each comes with the columns it is to take; `indents` are those of the first line and the others.
+/// Appends texts, each at the next multiple of `stop` columns, in lines of at most `width` unless a single text is
+/// longer. Each text has its number of columns; `indents` are those of the first line and of others.
 fn flow(out: &mut String, indents: [&str; 2], texts: &[(&str, usize)], width: usize, stop: usize) {
     let [mut indent, hanging] = indents;
     let (mut line, mut next) = (String::new(), 0);
@@ -154,7 +154,7 @@ fn pair(name: &str, value: &str) -> String {
     if value.contains(char::is_whitespace) { format!("{name}={value:?}") } else { format!("{name}={value}") }
 }
 
-/// Lines of cells below each other, each column as wide as its widest.
+/// Aligns rows of cells in columns.
 pub(super) fn rows(lines: &[Vec<String>]) -> Vec<String> {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| lines.iter().filter_map(|l| l.get(c)).map(|cell| chars(cell)).max().unwrap_or(0);
@@ -178,7 +178,7 @@ fn right(text: &str, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-/// Control characters would move the cursor of whoever looks.
+/// Replaces control characters, which could move the cursor.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_as_long_as_it_fits() {
+    fn narrow_results_are_tables() {
         let ports = &PORTS[..2];
         let want = "\
 fabric_port_info  port=1  driver=mlx5_core  numa_node=1  now
@@ -229,7 +229,7 @@ host=h20  device=mlx5_1  VALUE 1 234
     }
 
     #[test]
-    fn facts_say_their_value_once_and_labels_stand_below_each_other() {
+    fn facts_print_their_value_once() {
         let want = "\
 fabric_port_info  numa_node=1  now  VALUE 1
 
@@ -244,7 +244,7 @@ host=h20  device=ibs2
 ";
         let text = show(&PORTS, values(&["1"; 3]), 60);
         assert_eq!(text, want);
-        // One series has nothing in common with others, and loses nothing either.
+        // A single series shares nothing with others, and loses nothing.
         let one = show(&PORTS[..1], values(&["1"]), 50);
         let want = "now
 
@@ -257,7 +257,7 @@ metric=fabric_port_info  host=h1  device=mlx5_0
     }
 
     #[test]
-    fn lines_of_identity_alone_stand_close_and_keep_their_values() {
+    fn identity_lines_keep_their_values() {
         let ports: [&[(&str, &str)]; 2] = [&[("host", "h1")], &[("host", "h20")]];
         let course = Column::left("COURSE", vec!["___".to_owned(); 2]);
         let text = show(&ports, vec![course], 10);
@@ -265,7 +265,7 @@ metric=fabric_port_info  host=h1  device=mlx5_0
     }
 
     #[test]
-    fn no_line_is_wider_than_the_screen_unless_one_label_is() {
+    fn lines_fit_the_screen() {
         for width in [30, 40, 60, 80, 100] {
             for line in show(&PORTS[..2], values(&["1", "2"]), width).lines() {
                 assert!(chars(line) <= width, "{width}: {line}");

@@ -1,4 +1,5 @@
-//! `fabriclens query`, `jobs`, `incidents`: ask over HTTP. For PromQL any server that is compatible with Prometheus will do.
+//! The command-line client: `fabriclens query`, `jobs`, `incidents`, `report`, `topology`. Queries work with any
+//! Prometheus-compatible server.
 
 #![forbid(unsafe_code)]
 
@@ -32,67 +33,67 @@ pub use jobs::jobs;
 pub use report::report;
 pub use topology::topology;
 
-/// Longer than a server's own limit for a query.
+/// Request timeout, longer than a server's own limit of queries.
 const TIMEOUT: Duration = Duration::from_secs(180);
-/// Largest answer that is read.
+/// Largest answer, bytes.
 const ANSWER_BYTES: u64 = 1 << 30;
-/// Points of a range for which no step was given.
+/// Points of a range query without step.
 const POINTS: i64 = 60;
 
-/// Why there is no answer; `Display` names the remedy.
+/// The command failed; `Display` names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody there, or no HTTP.
-    #[error("cannot ask {url}: {message}; is the collector running there? (fabriclens serve, or --url)")]
+    /// The server is unreachable, or does not speak HTTP.
+    #[error("cannot reach {url}: {message}; is the collector running there? (fabriclens serve, or --url)")]
     Connect {
-        /// Where.
+        /// URL of the server.
         url: String,
-        /// Why not.
+        /// Cause.
         message: String,
     },
-    /// The server says no.
+    /// The server refused the request.
     #[error("{0}")]
     Refused(String),
-    /// The server does not know who asks, or does not allow it.
+    /// Authentication or authorization failed.
     #[error("{url} refuses: {message}")]
     Denied {
-        /// Where.
+        /// URL of the server.
         url: String,
-        /// What the server says.
+        /// Message of the server.
         message: String,
     },
-    /// The server answers in another language.
-    #[error("{url} gave no Prometheus answer: {message}; check --url")]
+    /// The answer is not one of Prometheus' API.
+    #[error("{url} did not answer like Prometheus: {message}; check --url")]
     Foreign {
-        /// Where.
+        /// URL of the server.
         url: String,
-        /// What came instead.
+        /// What was received.
         message: String,
     },
-    /// A flag's value.
+    /// Invalid value of a flag.
     #[error("--{flag} {value:?} is {problem}")]
     Flag {
-        /// Which.
+        /// Flag.
         flag: &'static str,
-        /// As given.
+        /// Value as given.
         value: String,
-        /// What is wrong with it.
+        /// Problem.
         problem: String,
     },
-    /// The file that the answer is to be written to.
+    /// The output file cannot be written.
     #[error("cannot write {path}: {source}; give a file in a directory where this user may write")]
     File {
-        /// Which.
+        /// Path.
         path: String,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// Standard output is gone.
+    /// Standard output is closed.
     #[error("cannot write the answer: {0}")]
     Output(#[from] std::io::Error),
 }
 
-/// Asks and prints.
+/// Runs a query and prints the result.
 ///
 /// # Errors
 /// [`ClientError`].
@@ -112,8 +113,8 @@ pub fn query(args: &QueryArgs) -> Result<(), ClientError> {
         _ => print::people(&answer, width::columns()),
     };
     print(&mut out, &text)?;
-    for remark in answer.remarks() {
-        eprintln!("{remark}");
+    for notice in answer.notices() {
+        eprintln!("{notice}");
     }
     Ok(())
 }
@@ -124,7 +125,7 @@ pub fn query(args: &QueryArgs) -> Result<(), ClientError> {
 /// [`ClientError::Output`].
 pub fn print(out: &mut impl std::io::Write, text: &str) -> Result<(), ClientError> {
     match out.write_all(text.as_bytes()) {
-        // `| head` has seen enough.
+        // `| head` closed the pipe.
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
@@ -132,7 +133,7 @@ pub fn print(out: &mut impl std::io::Write, text: &str) -> Result<(), ClientErro
 
 type Form = Vec<(&'static str, String)>;
 
-/// Path and parameters of what was asked.
+/// Path and parameters of a query.
 fn request(args: &QueryArgs) -> Result<(&'static str, Form), ClientError> {
     let query = ("query", args.expression.clone());
     let at = |flag, text: &Option<String>| text.as_ref().map_or_else(|| Ok(now_ms()), |text| time_of(flag, text));
@@ -147,23 +148,23 @@ fn request(args: &QueryArgs) -> Result<(&'static str, Form), ClientError> {
             parsed.ok_or_else(|| ClientError::Flag {
                 flag: "step",
                 value: text.clone(),
-                problem: "no duration above zero; write for instance 15s".to_owned(),
+                problem: "not a duration above zero; write for instance 15s".to_owned(),
             })?
         }
     };
     Ok(("api/v1/query_range", vec![query, ("start", seconds(start)), ("end", seconds(end)), ("step", seconds(step))]))
 }
 
-/// The time that a flag gives.
+/// Parses the time of a flag.
 fn time_of(flag: &'static str, text: &str) -> Result<i64, ClientError> {
     moment(text).ok_or_else(|| ClientError::Flag {
         flag,
         value: text.to_owned(),
-        problem: "no time; write Unix seconds, RFC 3339 (2026-01-31T12:00:00Z), or how long ago (-15m)".to_owned(),
+        problem: "not a time; write Unix seconds, RFC 3339 (2026-01-31T12:00:00Z), or how long ago (-15m)".to_owned(),
     })
 }
 
-/// A time as the API takes it, `now`, or a duration ago: `-15m`.
+/// Parses a time of the API, `now`, or a duration ago: `-15m`.
 fn moment(text: &str) -> Option<i64> {
     if text == "now" {
         return Some(now_ms());
@@ -189,14 +190,14 @@ fn pairs(form: &Form) -> impl Iterator<Item = (&'static str, &str)> {
     form.iter().map(|(k, v)| (*k, v.as_str()))
 }
 
-/// The body of a good answer.
+/// Sends a request and returns the body of a successful answer.
 fn ask(
     server: &Server,
     send: impl FnOnce(&Agent) -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
 ) -> Result<String, ClientError> {
-    // It only hangs up.
+    // A server that requires a certificate just closes the connection.
     let wants = server.cert.is_none() && server.url.starts_with("https:");
-    let hint = if wants { " (does it want a certificate? --cert, --key)" } else { "" };
+    let hint = if wants { " (does it require a client certificate? --cert, --key)" } else { "" };
     let connect = |e: ureq::Error| ClientError::Connect { url: server.url.clone(), message: format!("{e}{hint}") };
     let mut response = send(&agent(server)?).map_err(connect)?;
     let status = response.status();
@@ -229,7 +230,7 @@ fn agent(server: &Server) -> Result<Agent, ClientError> {
             |problem: String| ClientError::Flag { flag: "token-file", value: path.display().to_string(), problem };
         let token = std::fs::read_to_string(path).map_err(|e| bad(format!("not readable: {e}")))?;
         let header = HeaderValue::try_from(format!("Bearer {}", token.trim()));
-        let mut header = header.map_err(|_| bad("no file with one token".to_owned()))?;
+        let mut header = header.map_err(|_| bad("not a file with one token".to_owned()))?;
         header.set_sensitive(true);
         builder = builder.middleware(move |mut request: Request<SendBody<'_>>, next: MiddlewareNext<'_>| {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
@@ -239,7 +240,7 @@ fn agent(server: &Server) -> Result<Agent, ClientError> {
     Ok(builder.build().new_agent())
 }
 
-/// Whom to trust, and what to show.
+/// TLS trust and client certificate.
 fn tls(server: &Server) -> Result<TlsConfig, ClientError> {
     fn of<T>(flag: &'static str, path: &Path, read: fn(&Path) -> Result<T, String>) -> Result<T, ClientError> {
         read(path).map_err(|problem| ClientError::Flag { flag, value: path.display().to_string(), problem })
@@ -255,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_absolute_or_ago() {
+    fn times_are_absolute_or_ago() {
         assert_eq!(moment("1010"), Some(1_010_000));
         assert_eq!(moment("-1.5"), Some(-1500), "Unix seconds before 1970, as in the API");
         let near = |got: Option<i64>, ago: i64| (now_ms() - ago - got.unwrap()).abs() < 5000;

@@ -1,4 +1,4 @@
-//! Answers for people, laid out by [`super::layout`], or as CSV.
+//! Formats query results for people (see [`super::layout`]) or as CSV.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use fabriclens_core::time::format_time;
 /// Heights of a sparkline.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One line for each series, or one block where a line does not fit `width` columns; a range shows how it went and its
-/// smallest, largest and last value.
+/// Formats a result, one line per series, or one block if a line does not fit `width` columns. Ranges show a sparkline
+/// and the smallest, largest and last value.
 pub(super) fn people(answer: &Answer, width: usize) -> String {
     match &answer.data {
         Data::Scalar(p) | Data::String(p) => format!("{}\n", p.1),
-        Data::Vector(list) if list.is_empty() => "no series at this moment\n".to_owned(),
+        Data::Vector(list) if list.is_empty() => "no series at this time\n".to_owned(),
         Data::Matrix(list) if list.is_empty() => "no series in this range\n".to_owned(),
         Data::Vector(list) => {
             let labels: Vec<_> = list.iter().map(|i| &i.metric).collect();
@@ -49,7 +49,7 @@ pub(super) fn people(answer: &Answer, width: usize) -> String {
     }
 }
 
-/// `time,<labels>,value`, one line for each sample.
+/// Formats CSV: `time,<labels>,value`, one line per sample.
 pub(super) fn csv(answer: &Answer) -> String {
     let empty = BTreeMap::new();
     let rows: Vec<(&BTreeMap<String, String>, &Point)> = match &answer.data {
@@ -77,7 +77,7 @@ fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// Large whole numbers in groups of three, fractions to six digits.
+/// Formats a number: large whole numbers in groups of three, fractions with six digits.
 fn human(text: &str) -> String {
     let Ok(v) = text.parse::<f64>() else { return printable(text) };
     if !v.is_finite() || v == 0.0 {
@@ -119,7 +119,7 @@ fn clock(seconds: f64) -> String {
     text.strip_suffix(".000Z").map_or(text.clone(), |t| format!("{t}Z"))
 }
 
-/// Bars over the span of the whole answer; a blank where there is no point.
+/// Draws bars over the time span of the whole result, blank where there is no point.
 fn sparkline(points: &[Point], span: (f64, f64)) -> String {
     const WIDTH: usize = 40;
     let width = (span.1 - span.0).max(1e-3);
@@ -131,7 +131,7 @@ fn sparkline(points: &[Point], span: (f64, f64)) -> String {
     }
     let values = || slots.iter().flatten();
     let (min, max) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
-    // Few points: no gaps between those that are there.
+    // With few points, gaps are left out.
     let spread = points.len() < WIDTH;
     let bar = |v: f64| if max > min { BARS[(((v - min) / (max - min)) * 7.0).round() as usize] } else { BARS[0] };
     slots.iter().filter(|s| !spread || s.is_some()).map(|s| s.map_or(' ', bar)).collect()
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn common_labels_stand_above_the_table() {
+    fn common_labels_are_above_the_table() {
         let a = answer(
             r#"{"resultType":"vector","result":[
             {"metric":{"__name__":"m","host":"h1","zone":"a"},"value":[1700000000,"1234567.8"]},
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_show_their_course() {
+    fn ranges_show_a_sparkline() {
         let a = answer(
             r#"{"resultType":"matrix","result":[{"metric":{"h":"x"},"values":[[10,"0"],[20,"7"],[30,"3.5"]]}]}"#,
         );
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short_and_texts_harmless() {
+    fn numbers_are_short_and_texts_printable() {
         let pairs = [
             ("0", "0"),
             ("1000", "1 000"),
@@ -185,7 +185,7 @@ mod tests {
             assert_eq!(human(text), want, "{text}");
         }
         assert_eq!(printable("a\u{1b}[2J"), "a\u{fffd}[2J");
-        assert_eq!(people(&answer(r#"{"resultType":"vector","result":[]}"#), 80), "no series at this moment\n");
+        assert_eq!(people(&answer(r#"{"resultType":"vector","result":[]}"#), 80), "no series at this time\n");
         assert_eq!(people(&answer(r#"{"resultType":"scalar","result":[1,"4"]}"#), 80), "4\n");
         assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
     }

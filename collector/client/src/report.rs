@@ -1,11 +1,11 @@
-//! `fabriclens report`: the communication report of a job, to a file or to the terminal.
+//! `fabriclens report`: writes the communication report of a job to a file or the terminal.
 
 use std::path::Path;
 
 use super::{ClientError, ask, print, url};
 use crate::args::{ReportArgs, ReportFormat};
 
-/// Asks and writes.
+/// Runs the command.
 ///
 /// # Errors
 /// [`ClientError`].
@@ -21,7 +21,7 @@ pub fn report(args: &ReportArgs) -> Result<(), ClientError> {
     std::fs::write(path, body).map_err(|source| ClientError::File { path: path.display().to_string(), source })
 }
 
-/// As it is asked for, else by the ending of the file.
+/// Requested format, or that of the file's extension.
 fn format(args: &ReportArgs) -> &'static str {
     let ending = args.output.as_deref().and_then(Path::extension).and_then(|e| e.to_str()).unwrap_or_default();
     match (args.format, ending) {
@@ -31,11 +31,11 @@ fn format(args: &ReportArgs) -> &'static str {
     }
 }
 
-/// A text as one segment of a path: ids of jobs may hold anything.
+/// Encodes a string as one segment of a path, since job IDs may contain anything.
 pub(super) fn segment(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
     let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
-    // Dots alone would be another path.
+    // Dots alone would mean another path.
     if text.bytes().all(|b| b == b'.') { "%2E".repeat(text.len()) } else { text.bytes().map(byte).collect() }
 }
 
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_stays_one_segment() {
+    fn ids_stay_one_path_segment() {
         assert_eq!(segment("4711"), "4711");
         assert_eq!(segment("ml/bert 4710+1?#ü"), "ml%2Fbert%204710%2B1%3F%23%C3%BC");
         assert_eq!(segment(".."), "%2E%2E");

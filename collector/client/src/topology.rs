@@ -1,4 +1,4 @@
-//! `fabriclens topology`: which port is wired to which, a line each, and what does not agree.
+//! `fabriclens topology`: lists cables, one per line, and contradictions.
 
 use serde::Deserialize;
 
@@ -9,12 +9,12 @@ use fabriclens_core::time::format_time;
 
 #[derive(Deserialize)]
 struct Answer {
-    data: Told,
+    data: Topology,
 }
 
-/// What is shown of a topology.
+/// The fields of a topology that are shown.
 #[derive(Deserialize)]
-struct Told {
+struct Topology {
     since_ns: i64,
     nodes: Vec<Node>,
     links: Vec<Link>,
@@ -50,7 +50,7 @@ struct File {
     complaints: Vec<String>,
 }
 
-/// Asks and prints.
+/// Runs the command.
 ///
 /// # Errors
 /// [`ClientError`].
@@ -68,26 +68,26 @@ pub fn topology(args: &TopologyArgs) -> Result<(), ClientError> {
     print(&mut out, &text(&answer.data, args.node.as_deref()))
 }
 
-fn text(told: &Told, node: Option<&str>) -> String {
-    let count = |role: &str| told.nodes.iter().filter(|n| n.role == role).count();
+fn text(topology: &Topology, node: Option<&str>) -> String {
+    let count = |role: &str| topology.nodes.iter().filter(|n| n.role == role).count();
     let mut out = format!(
         "hosts: {}, leaves: {}, spines: {}, cables: {}",
         count("host"),
         count("leaf"),
         count("spine"),
-        told.links.len()
+        topology.links.len()
     );
-    if told.since_ns > 0 {
-        // Whole seconds: it is looked at each half minute.
-        let since = format_time(told.since_ns / 1_000_000);
+    if topology.since_ns > 0 {
+        // Whole seconds, since the topology is updated every half minute.
+        let since = format_time(topology.since_ns / 1_000_000);
         out.push_str(&format!("; since {}Z", since.split('.').next().unwrap_or_default()));
     }
     out.push('\n');
     let wanted = |name: &str| node.is_none_or(|wanted| wanted == name);
     let mut rows: Vec<[String; 7]> =
-        told.links.iter().filter(|l| wanted(&l.a) || wanted(&l.b)).map(|l| row(l, told, node)).collect();
+        topology.links.iter().filter(|l| wanted(&l.a) || wanted(&l.b)).map(|l| row(l, topology, node)).collect();
     if rows.is_empty() {
-        out.push_str("no cables; LLDP, topology.files and Slurm tell of them (docs/verdicts.md, Topology)\n");
+        out.push_str("no cables; they are reported by LLDP, topology.files and Slurm (docs/verdicts.md, Topology)\n");
     } else {
         rows.sort();
         rows.insert(0, ["NODE", "PORT", "TO", "PORT", "GBPS", "RAIL", "KNOWN"].map(str::to_owned));
@@ -99,17 +99,17 @@ fn text(told: &Told, node: Option<&str>) -> String {
             out.push('\n');
         }
     }
-    let odd = told.contradictions.iter().map(|c| &c.message);
-    let files = told.files.iter().flat_map(|f| f.error.iter().chain(&f.complaints));
+    let odd = topology.contradictions.iter().map(|c| &c.message);
+    let files = topology.files.iter().flat_map(|f| f.error.iter().chain(&f.complaints));
     for line in odd.chain(files) {
         out.push_str(&format!("! {}\n", printable(line)));
     }
     out
 }
 
-/// The end that people look for first: the node that was asked for, else the host.
-fn row(link: &Link, told: &Told, node: Option<&str>) -> [String; 7] {
-    let host = |name: &str| told.nodes.iter().any(|n| n.name == name && n.role == "host");
+/// A cable with the requested node first, or else the host.
+fn row(link: &Link, topology: &Topology, node: Option<&str>) -> [String; 7] {
+    let host = |name: &str| topology.nodes.iter().any(|n| n.name == name && n.role == "host");
     let Link { a, a_port, b, b_port, rate_gbps, rail, known } = link;
     let swap = if node.is_some() { node == Some(b) } else { host(b) && !host(a) };
     let [near, far] = if swap { [(b, b_port), (a, a_port)] } else { [(a, a_port), (b, b_port)] };
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_for_each_cable_with_the_host_first_and_what_is_odd_below() {
+    fn cables_are_listed_with_contradictions() {
         let json = r#"{"since_ns": 1000000000, "nodes": [{"name": "h1", "role": "host"}, {"name": "leaf1", "role": "leaf"},
             {"name": "spine\u001b1", "role": "spine"}],
             "links": [{"a": "leaf1", "a_port": "1", "b": "h1", "b_port": "mlx5_0/1", "rate_gbps": 200.0, "rail": "0",
@@ -133,15 +133,15 @@ mod tests {
                        "known": "scheduler"}],
             "contradictions": [{"message": "h1 is not there"}],
             "files": [{"error": null, "complaints": ["f, line 2: torn"]}, {"error": "cannot read g", "complaints": []}]}"#;
-        let told: Told = serde_json::from_str(json).unwrap();
+        let topology: Topology = serde_json::from_str(json).unwrap();
         let expected = "hosts: 1, leaves: 1, spines: 1, cables: 2; since 1970-01-01T00:00:01Z\n\
             NODE   PORT      TO       PORT  GBPS  RAIL  KNOWN\n\
             h1     mlx5_0/1  leaf1    1     200   0     lldp\n\
             leaf1  ?         spine\u{fffd}1  1                 scheduler\n\
             ! h1 is not there\n! f, line 2: torn\n! cannot read g\n";
-        assert_eq!(text(&told, None), expected);
-        let of_leaf = text(&told, Some("leaf1"));
+        assert_eq!(text(&topology, None), expected);
+        let of_leaf = text(&topology, Some("leaf1"));
         assert_eq!(of_leaf.lines().nth(2).unwrap(), "leaf1  1     h1       mlx5_0/1  200   0     lldp");
-        assert!(text(&told, Some("nobody")).contains("no cables; LLDP"));
+        assert!(text(&topology, Some("nobody")).contains("no cables; they are reported by LLDP"));
     }
 }

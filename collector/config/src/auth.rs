@@ -1,4 +1,4 @@
-//! `[auth]`: who may do what, checked.
+//! Checks `[auth]`: tokens, certificates, the trusted proxy, and the roles they give.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,21 +7,21 @@ use axum::http::HeaderName;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError};
-use crate::{HostId, Needs, Proxy, Roles};
+use crate::{Access, HostId, Proxy, Roles};
 
-/// The SPIFFE ID of a host, unless it is said otherwise.
+/// Default pattern of the SPIFFE IDs of hosts.
 const HOST_ID: &str = "spiffe://*/host/{host}";
 
-/// Who may do what.
+/// Authentication and authorization of callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auth {
-    /// A file with a line for each token.
+    /// File of bearer tokens, one per line.
     pub tokens: Option<PathBuf>,
-    /// How hosts are named in SPIFFE IDs.
+    /// Pattern of SPIFFE IDs that name hosts.
     pub host_id: HostId,
-    /// Roles by a certificate's name; one without is a host's, which may write samples of itself.
+    /// Roles by certificate name. A certificate without an entry is a host's and may write that host's samples.
     pub certificates: BTreeMap<String, Roles>,
-    /// Who knows people and says so in headers.
+    /// Reverse proxy that authenticates people and passes their names in headers.
     pub proxy: Option<Proxy>,
 }
 
@@ -51,14 +51,14 @@ impl Default for Auth {
 }
 
 impl Config {
-    /// Whether callers must say who they are: as soon as anything could tell.
-    pub fn asks_who(&self) -> bool {
+    /// Whether callers must authenticate: true as soon as tokens, a proxy or a client CA are configured.
+    pub fn requires_authentication(&self) -> bool {
         self.auth.tokens.is_some()
             || self.auth.proxy.is_some()
             || self.tls.as_ref().is_some_and(|t| t.client_ca.is_some())
     }
 
-    /// Whether who shows no certificate need not be listened to.
+    /// Whether a client certificate is the only way to authenticate, so that TLS may require one.
     pub fn certificates_only(&self) -> bool {
         self.auth.tokens.is_none() && self.auth.proxy.is_none()
     }
@@ -70,12 +70,12 @@ pub(super) fn check(raw: RawAuth, config: &Config) -> Result<Auth, ConfigError> 
         None => Auth::default().host_id,
         Some(pattern) => HostId::parse(&pattern).map_err(|e| value("auth.host_id", e))?,
     };
-    // As certificates are read: DNS names in lower case, IDs as they are.
+    // Normalized like the names of presented certificates: DNS names in lower case, IDs as they are.
     let plain = |name: String| if name.contains(':') { name } else { name.to_ascii_lowercase() };
     let named = raw.certificates.into_iter().map(|(name, roles)| (plain(name), roles)).collect();
     let certificates = roles("auth.certificates", named)?;
     if !certificates.is_empty() && config.tls.as_ref().is_none_or(|tls| tls.client_ca.is_none()) {
-        let message = "no certificate is asked for; set tls.client_ca, the authority that signs them".to_owned();
+        let message = "needs tls.client_ca, the authority that signs client certificates".to_owned();
         return Err(value("auth.certificates", message));
     }
     let proxy = raw.proxy.map(proxy).transpose()?;
@@ -84,17 +84,18 @@ pub(super) fn check(raw: RawAuth, config: &Config) -> Result<Auth, ConfigError> 
 
 fn proxy(raw: RawProxy) -> Result<Proxy, ConfigError> {
     let value = |message: String| ConfigError::Value { key: "auth.proxy", message };
-    let header = |name: &str| name.parse::<HeaderName>().map_err(|_| value(format!("{name:?} is no name of a header")));
+    let header = |name: &str| name.parse::<HeaderName>().map_err(|_| value(format!("{name:?} is not a header name")));
     if raw.networks.is_empty() {
-        return Err(value("networks is missing: the addresses that the proxy comes from, and nobody else".to_owned()));
+        return Err(value("networks is missing: list the addresses of the proxy, and only those".to_owned()));
     }
     if raw.user_header.is_empty() {
-        return Err(value("user_header is missing: the header in which it says who asks".to_owned()));
+        return Err(value("user_header is missing: the header in which the proxy passes the user name".to_owned()));
     }
     let roles = roles("auth.proxy", raw.roles)?;
-    if !roles.values().any(|roles| roles.meet(Needs::Any)) {
+    if !roles.values().any(|roles| roles.grant(Access::AnyRole)) {
         return Err(value(
-            "roles is empty: nobody may do anything; write for instance roles = { \"*\" = \"read\" }".to_owned(),
+            "roles is empty, so no user would have any role; write for instance roles = { \"*\" = \"read\" }"
+                .to_owned(),
         ));
     }
     Ok(Proxy {

@@ -1,18 +1,18 @@
-//! The pattern of SPIFFE IDs that name hosts (`auth.host_id`).
+//! Pattern of SPIFFE IDs that name hosts (`auth.host_id`).
 
-/// How the SPIFFE ID of a host is made: `spiffe://*/host/{host}`. `*` is any text without a slash, and so is `{host}`,
-/// which stands once.
+/// A pattern such as `spiffe://*/host/{host}`: `*` matches any one path segment, and so does `{host}`, which occurs
+/// once and is the host name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostId(Vec<String>);
 
-/// Where the host's name stands.
+/// Placeholder of the host name.
 const HOST: &str = "{host}";
 
 impl HostId {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes what is wrong with it.
     pub fn parse(pattern: &str) -> Result<Self, String> {
         let parts: Vec<String> = pattern.split('/').map(str::to_owned).collect();
         let hosts = parts.iter().filter(|part| *part == HOST).count();
@@ -28,12 +28,12 @@ impl HostId {
         Ok(Self(parts))
     }
 
-    /// As it was written.
+    /// The pattern as configured.
     pub fn text(&self) -> String {
         self.0.join("/")
     }
 
-    /// The host that an ID names, if it is a host's.
+    /// Returns the host name in an ID that matches the pattern.
     pub fn host<'a>(&self, id: &'a str) -> Option<&'a str> {
         let mut host = None;
         let mut parts = id.split('/');
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_hosts_fit_their_pattern_and_no_more() {
+    fn only_matching_ids_name_a_host() {
         let host = |pattern: &str, id| HostId::parse(pattern).unwrap().host(id).map(str::to_owned);
         let any = "spiffe://*/host/{host}";
         assert_eq!(host(any, "spiffe://td/host/h1").as_deref(), Some("h1"));

@@ -1,4 +1,4 @@
-//! `[jobs]`: who tells of jobs beside requests, checked.
+//! Checks `[jobs]`: where jobs are read from besides the API.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,48 +9,48 @@ use serde::{Deserialize, Serialize};
 use super::ConfigError;
 use super::remote::{self, Endpoint};
 
-/// A request for all jobs or pods: a controller under load takes seconds.
+/// Timeout of a request for all jobs or pods; a controller under load takes seconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Sources of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Jobs {
-    /// A directory with a JSON file for each job.
+    /// Directory with one JSON file per job.
     pub dir: Option<PathBuf>,
-    /// A command that prints Slurm's jobs: JSON, or the text of `scontrol show job`.
+    /// Command that prints Slurm's jobs, as JSON or as `scontrol show job` does.
     pub squeue: Option<String>,
-    /// Slurm's jobs over HTTP.
+    /// Slurm's REST API.
     pub slurmrestd: Option<Slurmrestd>,
-    /// Kubernetes' pods.
+    /// Kubernetes pods.
     pub kubernetes: Option<Kubernetes>,
-    /// Names of hosts by those that schedulers use, where they are not the same.
+    /// Host names by the names that schedulers use, where the two differ.
     pub hosts: BTreeMap<String, String>,
 }
 
 /// `[jobs.slurmrestd]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slurmrestd {
-    /// Its list of jobs, with the version: `http://controller:6820/slurm/v0.0.40/jobs`.
+    /// URL of the job list, with the API version: `http://controller:6820/slurm/v0.0.40/jobs`.
     pub endpoint: Endpoint,
-    /// Holds the token (`scontrol token`); read for each request, because it ends.
+    /// File with the token (`scontrol token`); read for each request, because tokens expire.
     pub token_file: Option<PathBuf>,
 }
 
 /// `[jobs.kubernetes]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kubernetes {
-    /// Where the list of pods is.
+    /// Source of the pod list.
     pub pods: Pods,
-    /// Which cluster's jobs these are; `""` where there is one.
+    /// Cluster name of these jobs; empty if there is only one cluster.
     pub cluster: String,
 }
 
-/// A list of pods.
+/// A source of pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pods {
-    /// `/api/v1/pods` of an API server, `/pods` of a kubelet.
+    /// `/api/v1/pods` of an API server, or `/pods` of a kubelet.
     Url(Endpoint),
-    /// What such a request gave, written by somebody else.
+    /// File with the answer to such a request, written by another process.
     File(PathBuf),
 }
 
@@ -82,16 +82,16 @@ pub(super) struct RawKubernetes {
     cluster: String,
 }
 
-/// Checks the tables together.
+/// Checks all tables of `[jobs]`.
 pub(super) fn check(raw: RawJobs) -> Result<Jobs, ConfigError> {
-    let told = |text: Option<String>| text.filter(|t| !t.trim().is_empty());
-    let squeue = told(raw.squeue);
+    let non_empty = |text: Option<String>| text.filter(|t| !t.trim().is_empty());
+    let squeue = non_empty(raw.squeue);
     if squeue.is_some() && raw.slurmrestd.is_some() {
-        let message = "excludes jobs.slurmrestd; one of the two tells of Slurm's jobs".to_owned();
+        let message = "excludes jobs.slurmrestd; set one of the two".to_owned();
         return Err(ConfigError::Value { key: "jobs.squeue", message });
     }
     Ok(Jobs {
-        dir: told(raw.dir).map(PathBuf::from),
+        dir: non_empty(raw.dir).map(PathBuf::from),
         squeue,
         slurmrestd: raw.slurmrestd.map(slurmrestd).transpose()?,
         kubernetes: raw.kubernetes.map(kubernetes).transpose()?,
@@ -102,7 +102,7 @@ pub(super) fn check(raw: RawJobs) -> Result<Jobs, ConfigError> {
 fn slurmrestd(raw: RawSlurmrestd) -> Result<Slurmrestd, ConfigError> {
     let RawSlurmrestd { url, user, token_file, ca } = raw;
     let mut endpoint = endpoint(url, ca, "jobs.slurmrestd")?;
-    // Its own way of authentication, beside which it takes no other.
+    // Slurm's own authentication header; slurmrestd takes no other.
     endpoint.headers.extend(user.map(|user| ("X-SLURM-USER-NAME".to_owned(), user)));
     Ok(Slurmrestd { endpoint, token_file: token_file.map(PathBuf::from) })
 }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_read_and_what_is_wrong_is_named() {
+    fn job_sources_are_checked() {
         let jobs = read(
             "[slurmrestd]\nurl = 'http://c:6820/slurm/v0.0.40/jobs'\nuser = 'root'\ntoken_file = '/t'\n\
              [kubernetes]\npods = 'https://k:6443/api/v1/pods'\ntoken_file = '/k'\nca = '/ca'\ncluster = 'west'\n\
@@ -165,7 +165,7 @@ mod tests {
         let file = read("[kubernetes]\npods = '/run/pods.json'").unwrap().kubernetes.unwrap().pods;
         assert_eq!(file, Pods::File("/run/pods.json".into()));
         let why = |toml: &str| read(toml).unwrap_err();
-        assert!(why("[kubernetes]\npods = 'ftp://x'").starts_with("jobs.kubernetes: \"ftp://x\" is no http://"));
+        assert!(why("[kubernetes]\npods = 'ftp://x'").starts_with("jobs.kubernetes: \"ftp://x\" is not an http://"));
         assert!(why("[kubernetes]\ncluster = 'x'").starts_with("jobs.kubernetes: needs pods"));
         assert!(why("[slurmrestd]\nurl = ''").starts_with("jobs.slurmrestd: "));
         assert!(why("[slurmrestd]\nuri = 'http://x'").contains("unknown field `uri`"));

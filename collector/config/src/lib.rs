@@ -1,5 +1,14 @@
-//! Config in two types: as written (`RawConfig`) and as checked ([`Config`]). Flags beat environment beats file beats
-//! defaults. `main` loads it once; nothing binds, opens or creates before all of it is valid.
+//! Configuration of the collector in two types: as written (`RawConfig`) and as checked ([`Config`]). Flags override
+//! environment variables, which override the file, which overrides the defaults. `main` loads it once, and nothing
+//! binds, opens or creates anything before all of it is valid.
+//!
+//! ```
+//! use fabriclens_config::{Overrides, load};
+//! let env = [("FABRICLENS_RETENTION_AGE".to_owned(), "90d".to_owned())];
+//! let config = load(None, env, &Overrides::default())?;
+//! assert_eq!(config.retention.age.as_secs(), 90 * 86_400);
+//! # Ok::<(), fabriclens_config::ConfigError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +32,7 @@ pub use load::{Overrides, load};
 pub use notify::{Alertmanager, Webhook};
 pub use proxy::{Network, Proxy};
 pub use remote::{Endpoint, Forward, Remote};
-pub use role::{Needs, ROLES, Role, Roles};
+pub use role::{Access, ROLES, Role, Roles};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,109 +43,109 @@ use fabriclens_base::duration;
 use fabriclens_correlate::Thresholds;
 use fabriclens_store::SeriesLimits;
 
-/// Everything the collector can be told, checked.
+/// The checked configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Data directory; created when missing.
+    /// Data directory; created if missing.
     pub data: PathBuf,
-    /// Listeners on any address without TLS; logged at every start.
+    /// Allows listeners on any address without TLS; logged at every start.
     pub insecure: bool,
-    /// How often the collector stores its own metrics; zero: never.
+    /// Interval at which the collector stores its own metrics; zero for never.
     pub self_metrics_interval: Duration,
-    /// Where it listens.
+    /// Listeners.
     pub listen: Listen,
-    /// What it keeps.
+    /// Retention of samples, rollups, jobs and incidents.
     pub retention: Retention,
-    /// Certificate for all listeners.
+    /// TLS of all listeners.
     pub tls: Option<Tls>,
-    /// Who may do what.
+    /// Authentication and authorization.
     pub auth: Auth,
-    /// Limits of the way in.
+    /// Limits of ingest.
     pub ingest: Ingest,
-    /// How many series are taken.
+    /// Limits of the number of series.
     pub series: SeriesLimits,
-    /// Memory that the process may have, bytes; `None`: what its control group or the machine has.
+    /// Memory limit of the process, bytes; `None` for that of its control group or of the machine.
     pub memory: Option<u64>,
     /// Limits of queries.
     pub query: Query,
-    /// Where jobs are told of, beside requests.
+    /// Sources of jobs besides the API.
     pub jobs: Jobs,
-    /// Numbers that detectors judge by.
+    /// Thresholds of the detectors.
     pub thresholds: Thresholds,
-    /// What samples that came late tell of is judged again when none has come for so long; zero: never.
+    /// Late samples are evaluated again once no more arrive for this long; zero for never.
     pub late: Duration,
-    /// Files that describe the fabric, in any format that is known.
+    /// Files that describe the fabric, in any supported format.
     pub topology: Vec<PathBuf>,
-    /// Samples are kept by another engine, not here.
+    /// Remote engine that stores the samples instead of this collector.
     pub store: Option<Remote>,
-    /// Who else gets the samples.
+    /// Further servers that receive the samples.
     pub forward: Vec<Forward>,
-    /// Other collectors whose samples are joined with the own when somebody asks.
+    /// Other collectors whose samples are merged into answers.
     pub peers: Vec<Endpoint>,
-    /// How people reach this collector, for links in messages; without it, the address that it listens on.
+    /// URL by which people reach this collector, for links in messages; by default its address.
     pub external_url: Option<String>,
-    /// Alertmanagers that are told of incidents.
+    /// Alertmanagers that are notified of incidents.
     pub alertmanager: Alertmanager,
-    /// Others that are told of incidents.
+    /// Webhooks that are notified of incidents.
     pub webhook: Vec<Webhook>,
 }
 
-/// Addresses (port 0 takes any free port), and how many may come.
+/// Listener addresses (port 0 for any free port) and their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// Prometheus API, remote write, page, metrics.
+    /// HTTP API, remote write, start page, metrics.
     pub http: SocketAddr,
     /// OTLP over gRPC.
     pub otlp_grpc: SocketAddr,
     /// OTLP over HTTP.
     pub otlp_http: SocketAddr,
-    /// Connections of each of them.
+    /// Connections of each listener.
     pub connections: ConnectionLimits,
-    /// Requests of one caller in a second; zero: no limit.
+    /// Requests per second of one caller; zero for no limit.
     pub requests: u32,
 }
 
-/// How many connections a listener may have; bounds file descriptors and buffers.
+/// Limits of the connections of a listener; they bound file descriptors and buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Beyond which new ones wait.
+    /// Connections beyond this wait to be accepted.
     pub all: usize,
-    /// Beyond which new ones of the same address are closed; this host's own are not counted.
+    /// Connections beyond this from the same address are closed; loopback addresses are exempt.
     pub of_address: usize,
 }
 
 /// Retention by age and by size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Samples older than this are deleted and refused.
+    /// Samples older than this are deleted, and rejected on arrival.
     pub age: Duration,
-    /// Oldest samples go when blocks exceed this many bytes.
+    /// The oldest samples are deleted when blocks exceed this many bytes.
     pub size: Option<u64>,
-    /// Rollups of one minute are kept so long, and as long as the samples; zero: there are none.
+    /// Retention of one-minute rollups, at least that of samples; zero for no rollups.
     pub rollups: Duration,
-    /// Jobs that ended so long ago are forgotten; zero: never.
+    /// Time after which ended jobs are deleted; zero for never.
     pub jobs: Duration,
-    /// Incidents that ended so long ago are forgotten; zero: never.
+    /// Time after which ended incidents are deleted; zero for never.
     pub incidents: Duration,
 }
 
-/// PEM files.
+/// PEM files of the listeners' TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// Certificate chain.
     pub cert: PathBuf,
     /// Private key.
     pub key: PathBuf,
-    /// When set, clients must show a certificate signed by one of these.
+    /// Authorities of client certificates; if set, clients must present one.
     pub client_ca: Option<PathBuf>,
 }
 
-/// Limits of the way in.
+/// Limits of ingest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ingest {
     /// Largest request, compressed or not, bytes.
     pub message_size: usize,
-    /// Requests decoded or written at the same time; more wait.
+    /// Requests that are decoded or written at the same time; others wait.
     pub in_flight: usize,
     /// Points further in the future than this are rejected.
     pub future: Duration,
@@ -145,13 +154,13 @@ pub struct Ingest {
 /// Limits of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Queries evaluated at the same time; more wait.
+    /// Queries evaluated at the same time; others wait.
     pub concurrency: usize,
-    /// Longest evaluation.
+    /// Timeout of an evaluation.
     pub timeout: Duration,
-    /// Most samples one query may load.
+    /// Samples that one query may load.
     pub max_samples: u64,
-    /// Most memory that all queries together may take, bytes.
+    /// Memory of all queries together, bytes.
     pub memory: usize,
     /// How far back an instant vector looks for a sample.
     pub lookback: Duration,
@@ -205,14 +214,14 @@ impl Default for Config {
 }
 
 impl Listen {
-    /// Key and address of each listener, in the order they are bound.
+    /// Config key and address of each listener, in the order in which they are bound.
     pub fn all(&self) -> [(&'static str, SocketAddr); 3] {
         [("listen.http", self.http), ("listen.otlp_grpc", self.otlp_grpc), ("listen.otlp_http", self.otlp_http)]
     }
 }
 
 impl Config {
-    /// Every key with the value in force, as text, in the order of the key table.
+    /// Every key of the key table with its value in force, as text.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         let path = |p: &Option<PathBuf>| p.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
         let (tls, ca) = (self.tls.as_ref(), self.tls.as_ref().and_then(|t| t.client_ca.clone()));
@@ -258,63 +267,63 @@ impl Config {
     }
 }
 
-/// Why a config is refused; `Display` names the place and the remedy.
+/// The configuration is refused; `Display` names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A secret that others can read.
+    /// A file with a secret that every user of the host can read.
     #[error("{what}: every user of this host can read {path}; run: chmod o-rwx {path}")]
     Exposed {
-        /// The key.
+        /// Config key.
         what: String,
-        /// The file that holds the secret.
+        /// File that holds the secret.
         path: PathBuf,
     },
-    /// The file cannot be read.
+    /// The configuration file cannot be read.
     #[error("cannot read config {path}: {source}; check the path and its permissions")]
     Read {
-        /// The file.
+        /// Path.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
-    /// The file is no TOML, or a value has the wrong type.
+    /// The file is not TOML, or a value has the wrong type.
     #[error("{place}: {message}")]
     Syntax {
-        /// File or environment.
+        /// File or environment variable.
         place: String,
-        /// What the parser says, with line and column.
+        /// Message of the parser, with line and column.
         message: String,
     },
-    /// A key that does not exist.
+    /// Unknown key.
     #[error("{place}: unknown key {key:?}{}", .hint.map(|h| format!("; did you mean {h:?}?")).unwrap_or_default())]
     UnknownKey {
         /// File.
         place: String,
-        /// As written.
+        /// Key as written.
         key: String,
-        /// The nearest valid key.
+        /// Nearest valid key.
         hint: Option<&'static str>,
     },
-    /// A number of a detector.
+    /// Invalid threshold of a detector.
     #[error("verdicts.thresholds: {0}")]
     Threshold(#[from] ThresholdError),
-    /// A value outside what makes sense.
+    /// Invalid value.
     #[error("{key}: {message}")]
     Value {
-        /// The key.
+        /// Config key.
         key: &'static str,
-        /// What is wrong and what would be right.
+        /// What is wrong and what would be valid.
         message: String,
     },
-    /// A listener that others could reach without encryption.
+    /// Listener that is reachable from other hosts without encryption.
     #[error(
         "{key} = {address} is not a loopback address, and there is no TLS; \
          set tls.cert and tls.key, or insecure = true to accept plain text from anyone who can reach it"
     )]
     Insecure {
-        /// The key.
+        /// Config key.
         key: &'static str,
-        /// Its address.
+        /// Address.
         address: SocketAddr,
     },
 }

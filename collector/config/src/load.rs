@@ -1,4 +1,4 @@
-//! From file, environment and flags to a checked [`Config`].
+//! Merges file, environment and flags into a checked [`Config`].
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use fabriclens_base::{duration, nearest, size};
 
 use super::{Config, ConfigError, Tls, auth, jobs, notify, remote};
 
-/// What flags override; `None` leaves file, environment or default in force.
+/// Command-line flags; `None` leaves file, environment or default in force.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// `--data`
@@ -25,11 +25,11 @@ pub struct Overrides {
     pub retention: Option<String>,
 }
 
-/// Loads and checks. `env` is the process environment (or a test's); unknown `FABRICLENS_` names are none of our
-/// business here, since the agent shares the prefix.
+/// Loads and checks the configuration. `env` is the process environment; unknown `FABRICLENS_` variables are ignored,
+/// since the agent uses the same prefix.
 ///
 /// # Errors
-/// [`ConfigError`], naming file or key and the remedy.
+/// [`ConfigError`] with file or key and the remedy.
 pub fn load(
     file: Option<&Path>,
     env: impl IntoIterator<Item = (String, String)>,
@@ -61,7 +61,7 @@ pub fn load(
 fn read(path: &Path) -> Result<toml::Table, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     let place = path.display().to_string();
-    // Parsed twice: once for the keys, once into the struct, whose errors point at line and column.
+    // Parsed twice: as a table for the check of its keys, and as a struct, whose errors carry line and column.
     let table: toml::Table = text
         .parse()
         .map_err(|e: toml::de::Error| ConfigError::Syntax { place: place.clone(), message: e.to_string() })?;
@@ -120,7 +120,7 @@ fn apply_environment(
     Ok(())
 }
 
-/// `listen.otlp_grpc` is overridden by `FABRICLENS_LISTEN_OTLP_GRPC`.
+/// Name of the environment variable that overrides a key: `FABRICLENS_LISTEN_OTLP_GRPC` for `listen.otlp_grpc`.
 fn environment_name(key: &str) -> String {
     format!("FABRICLENS_{}", key.replace('.', "_").to_uppercase())
 }
@@ -140,7 +140,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.retention.jobs, raw.retention.jobs, "retention.jobs")?;
     time(&mut config.retention.incidents, raw.retention.incidents, "retention.incidents")?;
     config.jobs = jobs::check(raw.jobs)?;
-    config.thresholds = thresholds::of_tables(&raw.verdicts.thresholds)?;
+    config.thresholds = thresholds::from_tables(&raw.verdicts.thresholds)?;
     time(&mut config.late, raw.verdicts.late, "verdicts.late")?;
     config.topology = raw.topology.files.into_iter().map(PathBuf::from).collect();
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
@@ -240,7 +240,7 @@ fn tls(cert: Option<String>, key: Option<String>, ca: Option<String>) -> Result<
             Ok(Some(Tls { cert: cert.into(), key: key.into(), client_ca: ca.map(PathBuf::from) }))
         }
         (None, None) if ca.is_none() => Ok(None),
-        (None, _) => needs("tls.cert", "missing; a key or client CA needs the certificate beside it"),
+        (None, _) => needs("tls.cert", "missing; tls.key and tls.client_ca need a certificate"),
         (Some(_), None) => needs("tls.key", "missing; a certificate needs its private key"),
     }
 }
@@ -250,12 +250,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thresholds_are_taken_by_name_and_a_wrong_name_gets_the_nearest() {
+    fn unknown_threshold_suggests_the_nearest() {
         let load = |text: &str| check(toml::from_str(text).unwrap());
         let config = load("[verdicts.thresholds]\nhost_pause.held = 0.5\nlink_flap.in_10m = 4").unwrap();
         assert_eq!(
             config.thresholds,
-            thresholds::of_flags(&["host_pause.held=0.5".into(), "link_flap.in_10m=4".into()]).unwrap()
+            thresholds::from_flags(&["host_pause.held=0.5".into(), "link_flap.in_10m=4".into()]).unwrap()
         );
         let error = load("[verdicts.thresholds]\nhost_pause.hold = 0.5").unwrap_err();
         assert_eq!(
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_reads_back_as_the_same_config() {
+    fn shown_config_parses_to_the_same() {
         let mut config = Config::default();
         config.listen.http.set_port(1);
         config.query.lookback = Duration::from_secs(7);

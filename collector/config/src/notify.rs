@@ -1,4 +1,4 @@
-//! Who is told of incidents: `[alertmanager]` and `[[webhook]]`, checked.
+//! Checks the receivers of notifications: `[alertmanager]` and `[[webhook]]`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,28 +10,28 @@ use super::ConfigError;
 use super::load::time;
 use super::remote::{self, Endpoint, wrong};
 
-/// A request: people wait for what it says.
+/// Request timeout; people wait for the message.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Receivers of each kind.
+/// Most receivers of each kind.
 const MOST: usize = 16;
 
-/// `[alertmanager]`: all of them are told.
+/// `[alertmanager]`: every endpoint receives all alerts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alertmanager {
-    /// Each ends before `/api/v2/alerts`.
+    /// URLs up to, but without, `/api/v2/alerts`.
     pub endpoints: Vec<Endpoint>,
-    /// Labels that every alert has.
+    /// Labels added to every alert.
     pub labels: BTreeMap<String, String>,
 }
 
 /// One `[[webhook]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// Names it in metrics and in what it was told.
+    /// Name in metrics and in the delivery state.
     pub name: String,
-    /// Takes a POST of JSON.
+    /// Endpoint that accepts JSON by POST.
     pub endpoint: Endpoint,
-    /// Between reminders of what nobody acknowledged; zero: there are none.
+    /// Interval of reminders of unacknowledged incidents; zero for none.
     pub repeat: Duration,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn check_external_url(url: Option<String>) -> Result<Option<String>, 
     let parsed = url.parse::<ureq::http::Uri>().ok();
     match parsed.filter(|u| matches!(u.scheme_str(), Some("http" | "https")) && u.query().is_none()) {
         Some(_) => Ok(Some(url.trim_end_matches('/').to_owned())),
-        None => wrong("external_url", format!("{url:?} is no http:// or https:// URL of this collector")),
+        None => wrong("external_url", format!("{url:?} is not an http:// or https:// URL of this collector")),
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) fn check_alertmanager(raw: RawAlertmanager) -> Result<Alertmanager, C
         n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !n.starts_with(|c: char| c.is_ascii_digit())
     };
     if let Some(bad) = labels.keys().find(|n| n.is_empty() || !name(n)) {
-        return wrong("alertmanager.labels", format!("{bad:?} is no name of a label: letters, digits and _"));
+        return wrong("alertmanager.labels", format!("{bad:?} is not a label name (letters, digits and _)"));
     }
     let endpoint = Endpoint {
         url: String::new(),

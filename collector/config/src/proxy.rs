@@ -1,4 +1,4 @@
-//! A trusted reverse proxy (`auth.proxy`): the networks it comes from, the headers it sets, the roles of its groups.
+//! Trusted reverse proxy (`auth.proxy`): its networks, its headers, and the roles of its user groups.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,27 +8,27 @@ use axum::http::HeaderName;
 
 use crate::Roles;
 
-/// Whom to believe, and what.
+/// A reverse proxy that authenticates people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
-    /// Its addresses.
+    /// Networks the proxy connects from.
     pub networks: Vec<Network>,
-    /// Who it is that asks.
+    /// Header with the user name.
     pub user_header: HeaderName,
-    /// Groups of that user, with commas between them.
+    /// Header with the groups of the user, separated by commas.
     pub groups_header: Option<HeaderName>,
-    /// By group; `*` is everybody whom the proxy names.
+    /// Roles by group; `*` applies to every user.
     pub roles: BTreeMap<String, Roles>,
 }
 
-/// An address and how many of its bits count: `10.0.0.0/8`, `fd00::/8`, or one address.
+/// A network in CIDR notation (`10.0.0.0/8`, `fd00::/8`), or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     bits: u128,
     mask: u128,
 }
 
-/// IPv4 within IPv6, so that both compare alike.
+/// Address as 128 bits, IPv4 mapped into IPv6, so that both compare alike.
 fn bits(address: IpAddr) -> u128 {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
@@ -37,7 +37,7 @@ fn bits(address: IpAddr) -> u128 {
 }
 
 impl Network {
-    /// Whether an address is in it.
+    /// Whether the network contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         bits(address) & self.mask == self.bits
     }
@@ -47,7 +47,7 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("{text:?} is no network; write for instance 10.0.0.5 or 10.0.0.0/24");
+        let bad = || format!("{text:?} is not a network; write for instance 10.0.0.5 or 10.0.0.0/24");
         let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
         let address: IpAddr = address.parse().map_err(|_| bad())?;
         let own = if address.is_ipv4() { 32 } else { 128 };
@@ -56,10 +56,10 @@ impl FromStr for Network {
             return Err(bad());
         }
         let mask = u128::MAX.checked_shl(own - length).unwrap_or(0);
-        // All bits before an IPv4 address count too.
+        // The prefix of mapped IPv4 addresses counts, too.
         let mask = if own == 32 { mask | !u128::from(u32::MAX) } else { mask };
         if bits(address) & !mask != 0 {
-            return Err(format!("{text:?} has bits beyond its length; write the network's own address"));
+            return Err(format!("{text:?} has bits set beyond its prefix length; write the address of the network"));
         }
         Ok(Self { bits: bits(address), mask })
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_hold_their_addresses() {
+    fn networks_contain_their_addresses() {
         let holds = |network: &str, ip: &str| network.parse::<Network>().unwrap().contains(ip.parse().unwrap());
         for (network, ip) in [
             ("10.0.0.0/8", "10.255.0.1"),

@@ -1,4 +1,4 @@
-//! The config as written: every key there is, as text, before anything is checked.
+//! The configuration as written: all keys, unchecked.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::jobs::RawJobs;
 use super::notify::{RawAlertmanager, RawWebhook};
 use super::remote::RawPeers;
 
-/// How a key's value is written in TOML; environment variables are read accordingly.
+/// TOML type of a value, by which environment variables are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
@@ -17,8 +17,8 @@ pub(super) enum Form {
     Integer,
 }
 
-/// Every key of the file. Hints, environment names and the check against unknown keys follow from this table;
-/// a test holds it equal to [`RawConfig`].
+/// Every key that an environment variable can set. The hints and the check for unknown keys use this table, too; a test
+/// keeps it equal to [`RawConfig`].
 pub(super) const KEYS: &[(&str, Form)] = &[
     ("data", Form::Text),
     ("insecure", Form::Bool),
@@ -58,8 +58,8 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("verdicts.late", Form::Text),
 ];
 
-/// Every key of `[store]`, `[peers]`, `[alertmanager]`, a `[[forward]]` and a `[[webhook]]`: other servers, which no
-/// variable sets.
+/// Keys of `[store]`, `[peers]`, `[alertmanager]`, `[[forward]]` and `[[webhook]]`: other servers, which environment
+/// variables cannot set.
 pub(super) const SERVER_KEYS: &[&str] = &[
     "store.remote",
     "store.write",
@@ -111,7 +111,7 @@ pub(super) const SERVER_KEYS: &[&str] = &[
     "webhook.timeout",
 ];
 
-/// Keys whose values are tables or lists of their own, which no variable sets.
+/// Keys that hold tables or lists, which environment variables cannot set.
 pub(super) const TABLE_KEYS: &[&str] = &[
     "auth.certificates",
     "auth.proxy",
@@ -207,7 +207,7 @@ pub(super) struct RawQuery {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawVerdicts {
     pub late: Option<String>,
-    /// By detector and name.
+    /// By detector, then by name.
     pub thresholds: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
@@ -256,7 +256,7 @@ pub(super) struct RawForward {
 mod tests {
     use super::*;
 
-    /// Serde names its fields only in its error for an unknown one.
+    /// Serde lists the fields of a struct only in its error for an unknown one.
     fn fields_of(toml: &str) -> Vec<String> {
         let error = toml::from_str::<RawConfig>(toml).unwrap_err().to_string();
         let (_, list) = error.split_once("expected").unwrap();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_and_the_struct_hold_the_same_keys() {
+    fn key_table_equals_the_struct() {
         let mut found = Vec::new();
         let tops = fields_of("zzz = 1");
         let servers = ["forward", "store", "peers", "alertmanager", "webhook"];

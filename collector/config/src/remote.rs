@@ -1,4 +1,4 @@
-//! Other servers as the config names them: `[[forward]]` and `[store]`, checked.
+//! Checks other servers: `[[forward]]`, `[store]`, `[peers]`, and the endpoint settings that all sections share.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,22 +11,22 @@ use super::load::{size, time};
 use super::raw::{RawForward, RawStore, SERVER_KEYS};
 use crate::selector;
 
-/// A server that is asked or sent to over HTTP.
+/// An HTTP server with credentials and trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// `http://` or `https://`.
     pub url: String,
-    /// For basic authentication, with the password file.
+    /// User of basic authentication; needs the password file.
     pub username: Option<String>,
-    /// Holds the password; read for each request, so that it can change.
+    /// File with the password; read for each request.
     pub password_file: Option<PathBuf>,
-    /// Holds a bearer token; read for each request.
+    /// File with a bearer token; read for each request.
     pub bearer_token_file: Option<PathBuf>,
-    /// Certificate authority (PEM) of an `https` server; without it, the public ones.
+    /// Certificate authority (PEM) of an `https` server; by default the public ones.
     pub ca: Option<PathBuf>,
-    /// Sent with each request.
+    /// Headers added to each request.
     pub headers: BTreeMap<String, String>,
-    /// Longest request.
+    /// Request timeout.
     pub timeout: Duration,
 }
 
@@ -46,48 +46,48 @@ pub(super) struct RawPeers {
 /// One `[[forward]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
-    /// Names its directory and its metrics.
+    /// Name of its queue directory and in its metrics.
     pub name: String,
-    /// Takes remote write.
+    /// Endpoint that accepts remote write.
     pub endpoint: Endpoint,
-    /// Selectors of series; without any, all are sent.
+    /// Selectors of the series to send; empty for all.
     pub select: Vec<String>,
     /// Bytes that may wait on disk.
     pub size: u64,
-    /// How long samples may wait.
+    /// Time that samples may wait.
     pub age: Duration,
-    /// Samples of one request.
+    /// Samples per request.
     pub batch: usize,
-    /// Requests at the same time.
+    /// Concurrent requests.
     pub parallel: usize,
 }
 
-/// `[store]` with `remote`: the engine that keeps the samples.
+/// `[store]` with `remote`: the engine that stores the samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Answers queries; its URL ends before `/api/v1`, without a slash.
+    /// Endpoint of queries; its URL ends before `/api/v1`, without a slash.
     pub read: Endpoint,
-    /// Takes what is stored.
+    /// Endpoint of writes.
     pub write: Forward,
 }
 
-/// Servers of one kind.
+/// Most servers of one kind.
 pub(super) const SERVERS: usize = 16;
-/// Longest request to a peer: whoever asks waits as long.
+/// Timeout of a request to a peer; the person who queries waits this long.
 const PEER_TIMEOUT: Duration = Duration::from_secs(5);
-/// The queue of the remote engine; no `[[forward]]` can have it, since those names are without a dot.
+/// Queue of the remote engine; the dot keeps it apart from the names of `[[forward]]`.
 const STORE_QUEUE: &str = "store.remote";
 
 pub(super) fn wrong<T>(key: &'static str, message: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError::Value { key, message: message.into() })
 }
 
-/// Checks all tables together: names must differ.
+/// Checks all `[[forward]]` tables; their names must differ.
 pub(super) fn check(raw: Vec<RawForward>) -> Result<Vec<Forward>, ConfigError> {
     named("forward.name", raw.into_iter().map(forward), |f| &f.name)
 }
 
-/// Those of a kind, if none has a name twice; `key` is that of the name.
+/// Collects checked tables whose names must differ; `key` is the config key of the name.
 pub(super) fn named<T>(
     key: &'static str,
     all: impl Iterator<Item = Result<T, ConfigError>>,
@@ -97,19 +97,19 @@ pub(super) fn named<T>(
     for one in all {
         let one = one?;
         if found.iter().any(|other| name(other) == name(&one)) {
-            return wrong(key, format!("{:?} comes twice; give each its own", name(&one)));
+            return wrong(key, format!("{:?} occurs twice; names must differ", name(&one)));
         }
         found.push(one);
     }
     Ok(found)
 }
 
-/// `None` when samples are kept here.
+/// Checks `[store]`; `None` if this collector stores the samples.
 pub(super) fn check_store(raw: RawStore) -> Result<Option<Remote>, ConfigError> {
     let Some(base) = raw.remote else {
         let lonely = raw.write.is_some() || raw.username.is_some() || raw.size.is_some();
         return if lonely {
-            wrong("store.remote", "missing; the other keys of store need it".to_owned())
+            wrong("store.remote", "missing; the other keys of [store] need it".to_owned())
         } else {
             Ok(None)
         };
@@ -129,7 +129,7 @@ pub(super) fn check_store(raw: RawStore) -> Result<Option<Remote>, ConfigError> 
         ..RawForward::default()
     };
     let of_store = |e: ConfigError| match e {
-        ConfigError::Value { key, message } => ConfigError::Value { key: here(key), message },
+        ConfigError::Value { key, message } => ConfigError::Value { key: store_key(key), message },
         other => other,
     };
     let write = target(STORE_QUEUE.to_owned(), table).map_err(of_store)?;
@@ -138,8 +138,8 @@ pub(super) fn check_store(raw: RawStore) -> Result<Option<Remote>, ConfigError> 
     Ok(Some(Remote { read, write }))
 }
 
-/// The key of `[store]` that is checked as this one of `[[forward]]`.
-fn here(key: &'static str) -> &'static str {
+/// The key of `[store]` for a key of `[[forward]]` that was checked in its place.
+fn store_key(key: &'static str) -> &'static str {
     let name = key.trim_start_matches("forward.").replace("url", "remote");
     SERVER_KEYS.iter().copied().find(|k| k.strip_prefix("store.") == Some(&name)).unwrap_or(key)
 }
@@ -150,17 +150,17 @@ fn forward(mut raw: RawForward) -> Result<Forward, ConfigError> {
     target(name, raw)
 }
 
-/// A name as directories and metrics have it.
+/// Checks a name that is used for directories and metrics.
 pub(super) fn check_name(key: &'static str, name: &str) -> Result<(), ConfigError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
-        let rule = "1 to 64 of a-z, 0-9, - and _; it names what is kept for it and its metrics";
-        return wrong(key, format!("{name:?} is no name: {rule}"));
+        let rule = "1 to 64 of a-z, 0-9, - and _; it names its directory and its metrics";
+        return wrong(key, format!("{name:?} is not a valid name: {rule}"));
     }
     Ok(())
 }
 
-/// Servers of one kind, with the same credentials; `keys` are the table and its keys for URLs and the longest request.
+/// Checks servers with common credentials; the array holds the table and its keys of URLs and timeout.
 pub(super) fn check_servers(
     [table, urls_key, timeout_key]: [&'static str; 3],
     urls: Vec<String>,
@@ -176,14 +176,14 @@ pub(super) fn check_servers(
         let one = Endpoint { url: url.trim_end_matches('/').to_owned(), ..endpoint.clone() };
         check_endpoint(&one).map_err(|e| of(table, e))?;
         if endpoints.iter().any(|e| e.url == one.url) {
-            return wrong(urls_key, format!("{url:?} comes twice"));
+            return wrong(urls_key, format!("{url:?} occurs twice"));
         }
         endpoints.push(one);
     }
     Ok(endpoints)
 }
 
-/// Peers: other collectors with samples of the same hosts.
+/// Checks `[peers]`, other collectors with samples of the same hosts.
 pub(super) fn check_peers(raw: RawPeers) -> Result<Vec<Endpoint>, ConfigError> {
     let endpoint = Endpoint {
         url: String::new(),
@@ -240,7 +240,7 @@ pub(super) fn check_endpoint(endpoint: &Endpoint) -> Result<(), ConfigError> {
     let parsed = url.parse::<ureq::http::Uri>().ok();
     let usable = parsed.filter(|u| matches!(u.scheme_str(), Some("http" | "https")) && u.host().is_some());
     match usable.and_then(|u| u.authority().map(|a| a.as_str().contains('@'))) {
-        None => return wrong("forward.url", format!("{url:?} is no http:// or https:// URL")),
+        None => return wrong("forward.url", format!("{url:?} is not an http:// or https:// URL")),
         Some(true) => {
             return wrong("forward.url", "holds credentials; use username and password_file instead".to_owned());
         }
@@ -260,15 +260,15 @@ pub(super) fn check_endpoint(endpoint: &Endpoint) -> Result<(), ConfigError> {
     }
     for (name, value) in &endpoint.headers {
         let valid = ureq::http::HeaderName::try_from(name).is_ok() && ureq::http::HeaderValue::try_from(value).is_ok();
-        let ours = ["content-type", "content-encoding", "content-length", "host", "authorization"];
-        if !valid || ours.iter().any(|o| name.eq_ignore_ascii_case(o)) {
-            return wrong("forward.headers", format!("{name:?} is no HTTP header that may be set here"));
+        let reserved = ["content-type", "content-encoding", "content-length", "host", "authorization"];
+        if !valid || reserved.iter().any(|o| name.eq_ignore_ascii_case(o)) {
+            return wrong("forward.headers", format!("{name:?} is not an HTTP header that may be set here"));
         }
     }
     Ok(())
 }
 
-/// An error about an endpoint as one about the key of this table.
+/// Rewrites an error about an endpoint to the keys of this table.
 pub(super) fn of(table: &str, e: ConfigError) -> ConfigError {
     let ConfigError::Value { key, message } = e else { return e };
     let name = key.split_once('.').map_or(key, |(_, name)| name);

@@ -1,83 +1,83 @@
-//! What somebody may do, and what a route asks for.
+//! Roles of callers, and the access that routes require.
 
 use std::str::FromStr;
 
-/// What may be given to somebody. `read` does not include `ingest`, nor the reverse: what is on every host can write
+/// A role of a caller. `read` does not include `ingest`, nor the reverse: the credentials on every host can write
 /// samples and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Write samples.
     Ingest,
-    /// Ask: queries, incidents, jobs, reports, `/metrics`.
+    /// Read: queries, incidents, jobs, reports, `/metrics`.
     Read,
-    /// Write samples, tell of jobs, say something of incidents.
+    /// Write samples, report jobs, act on incidents.
     Write,
     /// Everything.
     Admin,
 }
 
-/// Every role and its name.
+/// All roles with their names in configuration and tokens.
 pub const ROLES: [(Role, &str); 4] =
     [(Role::Ingest, "ingest"), (Role::Read, "read"), (Role::Write, "write"), (Role::Admin, "admin")];
 
-/// What a route asks for.
+/// Access that a route requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
-    /// Nothing.
-    Nothing,
-    /// Some role, whichever: what is not served, so that strangers learn nothing.
-    Any,
-    /// To write samples.
+pub enum Access {
+    /// Public.
+    Public,
+    /// Any role. Unknown paths require it, so that strangers learn nothing.
+    AnyRole,
+    /// Write samples.
     Ingest,
-    /// To ask.
+    /// Read.
     Read,
-    /// To say something of jobs and incidents.
+    /// Change jobs and incidents.
     Write,
-    /// To change the collector.
+    /// Administer the collector.
     Admin,
 }
 
 impl Role {
-    /// Whether it is enough.
-    pub fn meets(self, needs: Needs) -> bool {
-        match needs {
-            Needs::Nothing | Needs::Any => true,
-            Needs::Ingest => self != Self::Read,
-            Needs::Read => matches!(self, Self::Read | Self::Admin),
-            Needs::Write => matches!(self, Self::Write | Self::Admin),
-            Needs::Admin => self == Self::Admin,
+    /// Whether the role grants this access.
+    pub fn grants(self, access: Access) -> bool {
+        match access {
+            Access::Public | Access::AnyRole => true,
+            Access::Ingest => self != Self::Read,
+            Access::Read => matches!(self, Self::Read | Self::Admin),
+            Access::Write => matches!(self, Self::Write | Self::Admin),
+            Access::Admin => self == Self::Admin,
         }
     }
 
-    /// As it is written.
+    /// Name in configuration and tokens.
     pub fn name(self) -> &'static str {
         ROLES[self as usize].1
     }
 }
 
-/// Some roles, written `read` or `read,write`.
+/// A set of roles, written `read` or `read,write`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles(Vec<Role>);
 
 impl Roles {
-    /// Exactly these.
+    /// Creates a set of exactly these roles.
     pub fn new(mut roles: Vec<Role>) -> Self {
         roles.sort_unstable();
         roles.dedup();
         Self(roles)
     }
 
-    /// Whether one of them is enough.
-    pub fn meet(&self, needs: Needs) -> bool {
-        self.0.iter().any(|role| role.meets(needs))
+    /// Whether one of the roles grants this access.
+    pub fn grant(&self, access: Access) -> bool {
+        self.0.iter().any(|role| role.grants(access))
     }
 
-    /// These and others.
-    pub fn and(&mut self, others: &Self) {
+    /// Adds all roles of another set.
+    pub fn extend(&mut self, others: &Self) {
         *self = Self::new(self.0.iter().chain(&others.0).copied().collect());
     }
 
-    /// There is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -98,7 +98,7 @@ impl FromStr for Roles {
             let found = ROLES.iter().find(|(_, known)| *known == name.trim());
             found.map(|(role, _)| *role).ok_or_else(|| {
                 let all: Vec<&str> = ROLES.iter().map(|(_, name)| *name).collect();
-                format!("{name:?} is no role; there are {}, and several have commas between them", all.join(", "))
+                format!("{name:?} is not a role; roles are {}, separated by commas", all.join(", "))
             })
         };
         text.split(',').map(one).collect::<Result<_, _>>().map(Self::new)
@@ -110,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_are_read_as_they_are_written() {
+    fn roles_parse_as_they_print() {
         let roles: Roles = "write, read,read".parse().unwrap();
         assert_eq!(roles.to_string(), "read,write");
-        assert!(roles.meet(Needs::Read) && roles.meet(Needs::Ingest) && !roles.meet(Needs::Admin));
+        assert!(roles.grant(Access::Read) && roles.grant(Access::Ingest) && !roles.grant(Access::Admin));
         assert!("root".parse::<Roles>().unwrap_err().contains("ingest, read, write, admin"));
         assert!("".parse::<Roles>().is_err());
         assert!(ROLES.iter().all(|(role, name)| role.name() == *name));
-        assert!(!Roles::default().meet(Needs::Any), "nobody");
+        assert!(!Roles::default().grant(Access::AnyRole), "nobody");
     }
 }

@@ -1,17 +1,17 @@
-//! Files that hold secrets must not be there for everyone on the host. Checked once the rest is; a file that is missing is
-//! told by whoever opens it.
+//! Refuses secret files that every user of the host can read. Runs last; missing files are reported by the code that
+//! opens them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::{Config, ConfigError, Endpoint, Pods};
 
-/// What a pod is given is its own, and its modes are the kubelet's.
+/// Files that a kubelet mounts belong to the pod alone, whatever their mode.
 const POD: &str = "/var/run/secrets/kubernetes.io/";
-/// Parts of the names of headers that carry secrets.
+/// Parts of header names that carry secrets.
 const HEADERS: &[&str] = &["auth", "cookie", "key", "secret", "token"];
 
-/// Refuses what others can read; `file` is the configuration itself.
+/// Checks all secret files; `file` is the configuration itself, which may hold secret headers.
 pub(super) fn check(config: &Config, file: Option<&Path>) -> Result<(), ConfigError> {
     let servers: Vec<(&'static str, &Endpoint)> = servers(config).collect();
     let named = servers.iter().flat_map(|(section, e)| {
@@ -36,22 +36,22 @@ pub(super) fn check(config: &Config, file: Option<&Path>) -> Result<(), ConfigEr
     Ok(())
 }
 
-/// Other servers, by the section that names them.
+/// All configured servers with the section that names them.
 fn servers(config: &Config) -> impl Iterator<Item = (&'static str, &Endpoint)> {
     let store = config.store.iter().flat_map(|s| [("store", &s.read), ("store", &s.write.endpoint)]);
     let forward = config.forward.iter().map(|f| ("forward", &f.endpoint));
-    let told = config.alertmanager.endpoints.iter().map(|e| ("alertmanager", e));
-    let told = told.chain(config.webhook.iter().map(|w| ("webhook", &w.endpoint)));
+    let receivers = config.alertmanager.endpoints.iter().map(|e| ("alertmanager", e));
+    let receivers = receivers.chain(config.webhook.iter().map(|w| ("webhook", &w.endpoint)));
     let slurm = config.jobs.slurmrestd.iter().map(|s| ("jobs.slurmrestd", &s.endpoint));
     let pods = config.jobs.kubernetes.iter().filter_map(|k| match &k.pods {
         Pods::Url(endpoint) => Some(("jobs.kubernetes", endpoint)),
         Pods::File(_) => None,
     });
     let peers = config.peers.iter().map(|p| ("peers", p));
-    store.chain(forward).chain(peers).chain(told).chain(slurm).chain(pods)
+    store.chain(forward).chain(peers).chain(receivers).chain(slurm).chain(pods)
 }
 
-/// Whether everyone on this host may read it.
+/// Whether every user of this host can read the file.
 fn is_open(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o004 != 0)
 }

@@ -1,11 +1,11 @@
-//! Series selectors of `match[]` and of `[[forward]]` as matchers of the store.
+//! Parses the series selectors of `match[]` and `[[forward]]`.
 
 use fabriclens_model::Matcher;
 
-/// The matchers of one selector, also for `[[forward]]`.
+/// Parses a selector into matchers.
 ///
 /// # Errors
-/// Why it is none, or that it selects everything.
+/// If the text is not a selector, or selects every series.
 pub fn selector(text: &str) -> Result<Vec<Matcher>, String> {
     let matchers = fabriclens_promql::selector(text).map_err(|e| e.to_string())?;
     if matchers.iter().all(|m| m.matches_value("")) {
@@ -19,12 +19,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_become_matchers() {
+    fn selectors_parse_to_matchers() {
         let m = selector(r#"up{job="x",host=~"a.*",port!="1",d!~"b"}"#).unwrap();
         let shown: Vec<String> = m.iter().map(|m| format!("{} {:?} {}", m.name, m.op, m.value)).collect();
         assert_eq!(shown[0], "__name__ Equal up");
         assert_eq!(m.len(), 5);
-        // Deep enough to overflow a thread's stack, were it not counted first.
+        // Nested deep enough to overflow a thread's stack, if depth were not limited first.
         let (deep, signs) = (format!("{}up{}", "(".repeat(200_000), ")".repeat(200_000)), "-".repeat(200_000) + "up");
         for bad in [&deep, &signs] {
             let error = selector(bad).unwrap_err();

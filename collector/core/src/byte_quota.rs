@@ -1,5 +1,5 @@
-//! Bytes that are held for callers until they are answered: a bound for all of them together, and one for each, so that
-//! no one takes what others need.
+//! Bounds the bytes that clients hold (request bodies, answers): a limit for all clients together, and half of it for
+//! each client.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 
 use crate::client_network::client_network;
 
-/// Of all that there is, one caller has at most this part.
+/// A single client may hold at most the limit divided by this.
 const PART: usize = 2;
 
-/// See the module.
+/// A limit on held bytes, shared by all clients of a listener.
 pub struct ByteQuota {
     bytes: usize,
     held: Mutex<Taken>,
@@ -24,39 +24,39 @@ struct Taken {
     by: HashMap<IpAddr, usize>,
 }
 
-/// There is none, for this caller or for all.
+/// The request would exceed the limit of its client or of all clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl ByteQuota {
-    /// Of so many bytes.
+    /// Creates a quota of `bytes`.
     pub fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self { bytes, held: Mutex::default() })
     }
 
-    /// A part of it, for a caller at this address (of IPv6, for its network); nothing yet.
-    pub fn of(self: &Arc<Self>, caller: IpAddr) -> Held {
-        Held { quota: self.clone(), caller: client_network(caller), bytes: 0 }
+    /// Starts a lease of zero bytes for a client; the addresses of one IPv6 network are one client.
+    pub fn of(self: &Arc<Self>, caller: IpAddr) -> Lease {
+        Lease { quota: self.clone(), caller: client_network(caller), bytes: 0 }
     }
 
-    /// Whether more than half of it is taken.
+    /// Whether more than half of the quota is held.
     pub fn is_short(&self) -> bool {
         self.held.lock().all > self.bytes / 2
     }
 }
 
-/// What somebody holds of it; given back when it is dropped.
-pub struct Held {
+/// Bytes held by one request; dropping it returns them.
+pub struct Lease {
     quota: Arc<ByteQuota>,
     caller: IpAddr,
     bytes: usize,
 }
 
-impl Held {
-    /// So many bytes in all from now on, more or fewer than before.
+impl Lease {
+    /// Changes the lease to `bytes` in total.
     ///
     /// # Errors
-    /// [`Full`]; it holds what it held.
+    /// [`Full`]; the lease is unchanged.
     pub fn hold(&mut self, bytes: usize) -> Result<(), Full> {
         let mut held = self.quota.held.lock();
         let own = held.by.get(&self.caller).copied().unwrap_or(0) - self.bytes + bytes;
@@ -72,18 +72,18 @@ impl Held {
         Ok(())
     }
 
-    /// So many bytes more.
+    /// Adds `bytes` to the lease.
     ///
     /// # Errors
-    /// As of [`Held::hold`].
+    /// [`Full`]; the lease is unchanged.
     pub fn add(&mut self, bytes: usize) -> Result<(), Full> {
         self.hold(self.bytes + bytes)
     }
 }
 
-impl Drop for Held {
+impl Drop for Lease {
     fn drop(&mut self) {
-        // Fewer is never too much.
+        // Shrinking never fails.
         _ = self.hold(0);
     }
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_have_a_bound_and_each_has_half_of_it() {
+    fn one_client_holds_at_most_half() {
         let quota = ByteQuota::new(100);
         let of = |ip: &str| quota.of(ip.parse().unwrap());
         let [mut a, mut b, mut c] = ["10.0.0.1", "10.0.0.1", "::ffff:10.0.0.2"].map(of);

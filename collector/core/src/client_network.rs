@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Whose an address is: who has one of IPv6 has the 2^64 of its network.
+/// Returns the address that stands for a client. A client with one IPv6 address usually owns the 2^64 addresses of its
+/// /64 network, so these count as one.
 pub fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),

@@ -1,5 +1,5 @@
-//! Other servers over HTTP: who they are told we are, whom of them we trust, what their answers mean. Used by
-//! [`fabriclens_forward`] and by the remote engine.
+//! HTTP clients of other servers, with the credentials and the trust of a configured endpoint. Used by forwarding, the
+//! remote engine, notifications and job sources.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -16,18 +16,18 @@ use crate::reload::{Reload as _, Reloaded};
 use crate::telemetry::Telemetry;
 use fabriclens_config as config;
 
-/// Bytes of an error's text that are read.
-const TOLD: u64 = 1000;
-/// No server makes us wait longer.
+/// Bytes of an error response that are read.
+const ERROR_BYTES: u64 = 1000;
+/// Upper bound of a `Retry-After`.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
-/// Sends requests to one server; connections are kept, until whom we trust changes.
+/// A client of one server. Connections are kept until the certificate authority file changes.
 pub struct Client {
     agent: Arc<Reloaded<Agent>>,
     endpoint: config::Endpoint,
 }
 
-/// A file that a [`config::Endpoint`] names cannot be used.
+/// A file named by a [`config::Endpoint`] cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct FileError {
@@ -42,11 +42,11 @@ impl FileError {
 }
 
 impl Client {
-    /// Checks that the files can be read. All of them may change later: who is trusted is looked at before each request,
-    /// and a file that cannot be used leaves those before in force.
+    /// Creates a client and checks that its files can be read. The certificate authority is polled before each request,
+    /// and a file that cannot be used leaves the previous one in force. Passwords and tokens are read for each request.
     ///
     /// # Errors
-    /// [`FileError`] naming the file.
+    /// [`FileError`] with the path.
     pub fn new(endpoint: &config::Endpoint, telemetry: &Telemetry) -> Result<Self, FileError> {
         let (files, of) = (endpoint.ca.iter().cloned().collect(), endpoint.clone());
         let agent = Reloaded::new("server_ca", files, telemetry, move || agent(&of))?;
@@ -55,30 +55,30 @@ impl Client {
         Ok(client)
     }
 
-    /// The server's address.
+    /// URL of the server.
     pub fn url(&self) -> &str {
         &self.endpoint.url
     }
 
-    /// A POST to `url` with everything that each request carries.
+    /// Starts a POST to `url` with the endpoint's headers and credentials.
     ///
     /// # Errors
-    /// [`FileError`] when a password or token can no longer be read.
+    /// [`FileError`] if the password or token file can no longer be read.
     pub fn post(&self, url: &str) -> Result<RequestBuilder<WithBody>, FileError> {
         self.agent.poll();
-        self.dressed(self.agent.get().post(url))
+        self.with_credentials(self.agent.get().post(url))
     }
 
-    /// The same as a GET.
+    /// Starts a GET of `url`, like [`Client::post`].
     ///
     /// # Errors
-    /// As there.
+    /// [`FileError`] if the password or token file can no longer be read.
     pub fn get(&self, url: &str) -> Result<RequestBuilder<WithoutBody>, FileError> {
         self.agent.poll();
-        self.dressed(self.agent.get().get(url))
+        self.with_credentials(self.agent.get().get(url))
     }
 
-    fn dressed<T>(&self, mut request: RequestBuilder<T>) -> Result<RequestBuilder<T>, FileError> {
+    fn with_credentials<T>(&self, mut request: RequestBuilder<T>) -> Result<RequestBuilder<T>, FileError> {
         for (name, value) in &self.endpoint.headers {
             request = request.header(name, value);
         }
@@ -105,7 +105,7 @@ impl Client {
     }
 }
 
-/// With connections of its own.
+/// Creates an HTTP agent with its own connection pool.
 fn agent(endpoint: &config::Endpoint) -> Result<Agent, FileError> {
     let mut builder = Agent::config_builder()
         .timeout_global(Some(endpoint.timeout))
@@ -118,18 +118,18 @@ fn agent(endpoint: &config::Endpoint) -> Result<Agent, FileError> {
     Ok(builder.build().new_agent())
 }
 
-/// `HTTP 400: out of order sample`, with as much of the body as helps.
-pub fn said(response: &mut Response<Body>) -> String {
+/// Describes an error response: status and the beginning of the body, as in `HTTP 400: out of order sample`.
+pub fn error_text(response: &mut Response<Body>) -> String {
     let mut bytes = Vec::new();
     let reader = response.body_mut().as_reader();
-    let read = io::Read::read_to_end(&mut io::Read::take(reader, TOLD), &mut bytes);
+    let read = io::Read::read_to_end(&mut io::Read::take(reader, ERROR_BYTES), &mut bytes);
     let text = String::from_utf8_lossy(&bytes);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let cut = if read.is_err() { " (cut off)" } else { "" };
     format!("HTTP {}: {}{cut}", response.status().as_u16(), text)
 }
 
-/// How long the server wants to be left alone.
+/// Parses `Retry-After` (seconds or HTTP date), at most [`LONGEST_WAIT`].
 pub fn retry_after(response: &Response<Body>) -> Option<Duration> {
     let text = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match text.parse() {
@@ -139,7 +139,8 @@ pub fn retry_after(response: &Response<Body>) -> Option<Duration> {
     Some(wait.min(LONGEST_WAIT))
 }
 
-/// Between half of it and all: senders that failed together must not come back together.
+/// Returns a random duration between half of `backoff` and `backoff`, so that senders that failed together do not retry
+/// together.
 pub fn jitter(backoff: Duration) -> Duration {
     let random = RandomState::new().hash_one(Instant::now()) % 1000;
     backoff.mul_f64(0.5 + random as f64 / 2000.0)
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_is_asked_for_in_seconds_or_as_a_date_and_has_an_end() {
+    fn retry_after_is_seconds_or_a_date_and_bounded() {
         let asked = |text: &str| {
             let answer = Response::builder().header(header::RETRY_AFTER, text);
             retry_after(&answer.body(Body::builder().data("")).unwrap())
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_read_each_time_and_a_missing_file_is_named() {
+    fn credentials_are_read_for_each_request() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "one\n").unwrap();
         let mut endpoint = config::Endpoint {

@@ -1,13 +1,20 @@
-//! Numbers and times as Prometheus writes them in JSON. The shell client prints values the same way.
+//! Writes numbers, times, strings and labels into JSON exactly as Prometheus does. The command-line client prints
+//! values the same way.
 
 use std::fmt::Write as _;
 
 use fabriclens_model::Labels;
 
-/// Integers below are exact in a float.
+/// Integers below this are exact in an `f64`.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The shortest text that reads back as the same number: `1`, `0.1`, `1e-07`, `1e+21`, `+Inf`, `NaN`.
+/// Writes the shortest text that parses to the same number: `1`, `0.1`, `1e-07`, `1e+21`, `+Inf`, `NaN`.
+///
+/// ```
+/// let mut out = String::new();
+/// fabriclens_core::json_text::push_value(&mut out, 1e-7);
+/// assert_eq!(out, "1e-07");
+/// ```
 pub fn push_value(out: &mut String, v: f64) {
     if v.is_nan() {
         return out.push_str("NaN");
@@ -15,7 +22,7 @@ pub fn push_value(out: &mut String, v: f64) {
     if v.is_infinite() {
         return out.push_str(if v > 0.0 { "+Inf" } else { "-Inf" });
     }
-    // Counters: whole numbers are written much faster as integers, and the same.
+    // Whole numbers, as most counters are, format much faster as integers, to the same text.
     let whole = v as i64;
     if v.abs() < EXACT && whole as f64 == v && (whole != 0 || v.is_sign_positive()) {
         _ = write!(out, "{whole}");
@@ -29,7 +36,7 @@ pub fn push_value(out: &mut String, v: f64) {
     out.push_str(&fabriclens_promql::exponential(v));
 }
 
-/// Milliseconds as seconds; three decimals when there is a fraction, none otherwise.
+/// Writes milliseconds as seconds, with three decimals if there is a fraction: `1.500`, `2`.
 pub fn push_time(out: &mut String, ms: i64) {
     if ms < 0 {
         out.push('-');
@@ -41,7 +48,7 @@ pub fn push_time(out: &mut String, ms: i64) {
     }
 }
 
-/// A JSON string with its quotes.
+/// Writes a JSON string with its quotes.
 pub fn push_text(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
@@ -58,7 +65,7 @@ pub fn push_text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// `{"__name__":"up","job":"x"}`
+/// Writes labels as a JSON object: `{"__name__":"up","job":"x"}`.
 pub fn push_labels(out: &mut String, labels: &Labels) {
     out.push('{');
     for (i, (name, value)) in labels.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Series as JSON lines, in VictoriaMetrics' form: what export writes, import reads, and a remote engine answers.
+//! Series as JSON lines in the format of VictoriaMetrics. Export writes it, import reads it, and remote engines answer
+//! with it.
 
 use std::fmt::Write as _;
 
@@ -8,12 +9,12 @@ use serde::de::{self, Deserializer, Visitor};
 use crate::json_text::push_labels;
 use crate::json_text::push_value;
 
-/// Prometheus' ordinary NaN, the one that is written as `"NaN"`.
+/// Bits of the ordinary NaN of Prometheus, written as `"NaN"`.
 const NORMAL_NAN: u64 = 0x7ff8_0000_0000_0001;
 
-/// `{"metric":{…},"values":[…],"timestamps":[…]}` and a newline; times in Unix milliseconds. A staleness marker is
-/// `null` and infinities are texts, as in VictoriaMetrics; an ordinary NaN, which it does not keep, is `"NaN"`, and any
-/// other tells its bits, so that what is imported is what was there.
+/// Appends `{"metric":{…},"values":[…],"timestamps":[…]}` and a newline; times in Unix ms. As in VictoriaMetrics, a
+/// staleness marker is `null` and infinities are strings. The ordinary NaN is `"NaN"` and any other NaN carries its
+/// bits, so that an import restores exactly what was exported.
 pub fn push(out: &mut String, series: &Series) {
     out.push_str("{\"metric\":");
     push_labels(out, &series.labels);
@@ -38,7 +39,7 @@ pub fn push(out: &mut String, series: &Series) {
     out.push_str("]}\n");
 }
 
-/// One line.
+/// A parsed line.
 #[derive(serde::Deserialize)]
 struct Line {
     metric: std::collections::BTreeMap<String, String>,
@@ -46,7 +47,7 @@ struct Line {
     timestamps: Vec<i64>,
 }
 
-/// A number, `null` (a staleness marker), or a text for what JSON has no number for.
+/// A number, `null` for a staleness marker, or a string for values that JSON cannot express.
 struct Value(f64);
 
 impl<'de> de::Deserialize<'de> for Value {
@@ -92,12 +93,12 @@ impl Visitor<'_> for Any {
     }
 }
 
-/// A line as a stretch of a series; its times may be in any order.
+/// Parses one line; its times may be in any order.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Describes the syntax error, or values and timestamps that differ in number.
 pub fn read(text: &str) -> Result<Series, String> {
-    // VictoriaMetrics 1.79 writes infinities bare, which is no JSON.
+    // VictoriaMetrics 1.79 writes infinities without quotes, which is not JSON.
     let parsed = serde_json::from_str(text).or_else(|e| match quoted(text) {
         Some(text) => serde_json::from_str(&text),
         None => Err(e),
@@ -111,7 +112,7 @@ pub fn read(text: &str) -> Result<Series, String> {
     Ok(Series { labels, times: line.timestamps, values })
 }
 
-/// The line with its bare infinities as texts.
+/// Puts quotes around bare infinities and NaN; `None` if the line has no values.
 fn quoted(text: &str) -> Option<String> {
     let (head, rest) = text.split_once("\"values\":[")?;
     let (values, tail) = rest.split_once(']')?;
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_either_kind_are_read_to_the_bit() {
+    fn values_round_trip_to_the_bit() {
         let values = r#"[1,-0,0.1,1e+300,null,"Infinity",-Inf,"NaN","NaN(7ff8000000000000)",5e-324]"#;
         let line = read(&format!(
             r#"{{"metric":{{"a":"\"values\":["}},"values":{values},"timestamps":[1,2,3,4,5,6,7,8,9,10]}}"#

@@ -1,5 +1,5 @@
-//! Services that every room of the collector shares: its own metrics, clocks, bounded quotas, periodic tasks, and clients of
-//! other servers.
+//! Services shared by all crates of the collector: its own metrics, the clock, byte quotas, periodic tasks, memory
+//! pressure, the feed of ingested samples, and HTTP clients of other servers.
 #![forbid(unsafe_code)]
 
 pub mod byte_quota;

@@ -1,18 +1,18 @@
-//! Reads certificates and keys of PEM files into the TLS configuration of `ureq`.
+//! Reads PEM files into TLS settings of the `ureq` HTTP client.
 
 use std::path::Path;
 
 use ureq::tls::{Certificate, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-/// TLS that trusts the certificate authorities of a PEM file alone.
+/// Returns TLS settings that trust only the certificate authorities of a PEM file.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// Describes why the file cannot be used.
 pub fn trusting(path: &Path) -> Result<TlsConfig, String> {
     Ok(TlsConfig::builder().root_certs(RootCerts::new_with_certs(&certificates(path)?)).build())
 }
 
-/// Certificates of a PEM file.
+/// Reads all certificates of a PEM file.
 ///
 /// # Errors
 /// The file cannot be read or holds no certificate.
@@ -22,7 +22,7 @@ pub fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
     if found.is_empty() { Err("no PEM file with a certificate".to_owned()) } else { Ok(found) }
 }
 
-/// First private key of a PEM file.
+/// Reads the first private key of a PEM file.
 ///
 /// # Errors
 /// The file cannot be read or holds no key.

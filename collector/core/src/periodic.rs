@@ -1,4 +1,4 @@
-//! Work that is done again and again while the collector runs, on a thread that may block.
+//! Runs blocking work periodically, and on notification, until the collector stops.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,40 +6,40 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
 
-/// Trigger it is time.
+/// Why the work runs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// Its pace.
+    /// The interval passed.
     Interval,
-    /// Somebody said that there is something to do.
+    /// The task was notified.
     Notified,
-    /// The collector stops; it is the last time.
+    /// The collector stops; this is the last run.
     Stop,
 }
 
-/// Does `work` at once, then at each `pace` and whenever `wake` is notified, and a last time when `stop` becomes true. A
-/// panic ends it and is told as `lost`.
+/// Runs `work` on a blocking thread: at once, then at each `interval` and on each notification of `wake`, and a last
+/// time when `stop` becomes true. If `work` panics, logs `lost` and ends.
 pub async fn periodic(
-    pace: Duration,
+    interval: Duration,
     wake: Arc<Notify>,
     mut stop: watch::Receiver<bool>,
     lost: &'static str,
     mut work: impl FnMut(Trigger) + Send + 'static,
 ) {
-    let mut tick = tokio::time::interval(pace);
+    let mut tick = tokio::time::interval(interval);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
-        let why = tokio::select! {
+        let trigger = tokio::select! {
             _ = stop.wait_for(|s| *s) => Trigger::Stop,
             _ = tick.tick() => Trigger::Interval,
             () = wake.notified() => Trigger::Notified,
         };
         let done = tokio::task::spawn_blocking(move || {
-            work(why);
+            work(trigger);
             work
         });
         match done.await {
-            Ok(_) if why == Trigger::Stop => return,
+            Ok(_) if trigger == Trigger::Stop => return,
             Ok(back) => work = back,
             Err(error) => return tracing::error!(%error, "{lost}"),
         }
@@ -52,7 +52,7 @@ mod tests {
     use parking_lot::Mutex;
 
     #[tokio::test]
-    async fn it_is_done_at_each_pace_when_told_and_a_last_time() {
+    async fn runs_at_start_on_notification_and_at_stop() {
         let (stop, stopped) = watch::channel(false);
         let (wake, seen) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
         let (whys, told, heard) = (seen.clone(), wake.clone(), Arc::new(Notify::new()));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_ends_it_and_no_more() {
+    async fn a_panic_ends_the_task() {
         let (_stop, stopped) = watch::channel(false);
         periodic(Duration::from_secs(3600), Arc::default(), stopped, "lost", |_| panic!("as it may")).await;
     }

@@ -1,4 +1,4 @@
-//! Prometheus remote write 1.0 messages, as far as a receiver of float samples needs them.
+//! Messages of Prometheus remote write 1.0, reduced to what a receiver of float samples needs.
 
 use prost::Message;
 
@@ -8,7 +8,7 @@ pub struct WriteRequest {
     /// Series with their samples.
     #[prost(message, repeated, tag = "1")]
     pub timeseries: Vec<TimeSeries>,
-    /// What metrics are.
+    /// Type, unit and help of metrics.
     #[prost(message, repeated, tag = "3")]
     pub metadata: Vec<MetricMetadata>,
 }
@@ -16,13 +16,13 @@ pub struct WriteRequest {
 /// `prometheus.TimeSeries`
 #[derive(Clone, PartialEq, Message)]
 pub struct TimeSeries {
-    /// With `__name__`.
+    /// All labels, `__name__` included.
     #[prost(message, repeated, tag = "1")]
     pub labels: Vec<Label>,
-    /// Ascending by time.
+    /// Samples in ascending order of time.
     #[prost(message, repeated, tag = "2")]
     pub samples: Vec<Sample>,
-    /// Native histograms; counted and rejected, so their contents are not read.
+    /// Native histograms, which are counted and rejected; their contents are not decoded.
     #[prost(message, repeated, tag = "4")]
     pub histograms: Vec<Unread>,
 }
@@ -30,10 +30,10 @@ pub struct TimeSeries {
 /// `prometheus.Label`
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Label {
-    /// Name.
+    /// Label name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Value.
+    /// Label value.
     #[prost(string, tag = "2")]
     pub value: String,
 }
@@ -41,10 +41,10 @@ pub struct Label {
 /// `prometheus.Sample`
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Sample {
-    /// May be the staleness marker.
+    /// Value; may be the staleness marker.
     #[prost(double, tag = "1")]
     pub value: f64,
-    /// Unix milliseconds.
+    /// Unix ms.
     #[prost(int64, tag = "2")]
     pub timestamp: i64,
 }
@@ -52,35 +52,35 @@ pub struct Sample {
 /// `prometheus.MetricMetadata`
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct MetricMetadata {
-    /// 1 counter, 2 gauge, 3 histogram, 4 gauge histogram, 5 summary, 6 info, 7 state set.
+    /// Type: 1 counter, 2 gauge, 3 histogram, 4 gauge histogram, 5 summary, 6 info, 7 state set.
     #[prost(int32, tag = "1")]
     pub kind: i32,
     /// Metric name.
     #[prost(string, tag = "2")]
     pub name: String,
-    /// One sentence.
+    /// Help text.
     #[prost(string, tag = "4")]
     pub help: String,
-    /// Unit.
+    /// Unit of the values.
     #[prost(string, tag = "5")]
     pub unit: String,
 }
 
-/// Words for the kinds, by their numbers.
+/// Names of the types, by number.
 const KINDS: [&str; 8] = ["unknown", "counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset"];
 
 impl MetricMetadata {
-    /// The word that `/api/v1/metadata` uses.
+    /// Type as named by `/api/v1/metadata`.
     pub fn kind_word(&self) -> &'static str {
         usize::try_from(self.kind).ok().and_then(|i| KINDS.get(i)).unwrap_or(&"unknown")
     }
 
-    /// The number of such a word.
+    /// Number of a type name; 0 (unknown) for any other word.
     pub fn kind_number(word: &str) -> i32 {
         KINDS.iter().position(|k| *k == word).map_or(0, |i| i as i32)
     }
 }
 
-/// A message that is only counted.
+/// A message whose contents are not decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Unread {}

@@ -1,6 +1,6 @@
-//! Protocols by which samples enter the collector; the `source` label of its own metrics.
+//! Protocols by which samples enter the collector.
 
-/// By which way samples came; the `source` label of the collector's metrics.
+/// A protocol; the `source` label of the collector's own metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// OTLP over gRPC.
@@ -16,10 +16,10 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Every way.
+    /// All protocols.
     pub const ALL: [Self; 5] = [Self::OtlpGrpc, Self::OtlpHttp, Self::RemoteWrite, Self::Import, Self::Own];
 
-    /// Label value.
+    /// Value of the `source` label.
     pub fn name(self) -> &'static str {
         match self {
             Self::OtlpGrpc => "otlp_grpc",

@@ -1,15 +1,15 @@
-//! A copy of what is written, for who judges samples as they arrive. It holds a bounded number of values: who does not
-//! keep up loses the oldest, and ingest never waits.
+//! Bounded feed of ingested samples for the detectors. If the detectors fall behind, the oldest samples are dropped and
+//! counted; ingest never waits.
 
 use fabriclens_correlate::TimeSpans;
 use fabriclens_store::RowGroup;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// Values that wait at most: 64 MiB, some seconds of the largest fleet.
-pub const MOST: usize = 8 << 20;
+/// Most values that wait: 64 MiB, several seconds of the largest fleet.
+pub const CAPACITY: usize = 8 << 20;
 
-/// See the module.
+/// A queue of ingested samples with one consumer; closed until the consumer opens it.
 #[derive(Default)]
 pub struct SampleFeed {
     waiting: Mutex<Option<Waiting>>,
@@ -23,40 +23,40 @@ struct Waiting {
     spans: TimeSpans,
 }
 
-/// What has come since it was last asked for.
+/// Samples taken from the feed.
 #[derive(Default)]
-pub struct Drawn {
-    /// By request, in the order in which they were written.
+pub struct DrainedSamples {
+    /// Row groups by request, in write order.
     pub requests: VecDeque<Vec<RowGroup>>,
-    /// Values that came before and were dropped, because too many waited.
+    /// Values dropped since the last drain because the feed was full.
     pub lost: u64,
-    /// Of which stretches of time they were, Unix ms.
+    /// Time spans of the dropped values, Unix ms.
     pub spans: Vec<[i64; 2]>,
 }
 
 impl SampleFeed {
-    /// From now on what is written is kept, until it is drawn.
+    /// Starts to keep samples.
     pub fn open(&self) {
         self.waiting.lock().get_or_insert_default();
     }
 
-    /// Nothing is kept any more.
+    /// Drops all samples and keeps no more.
     pub fn close(&self) {
         *self.waiting.lock() = None;
     }
 
-    /// Whether somebody draws.
+    /// Whether samples are kept.
     pub fn is_open(&self) -> bool {
         self.waiting.lock().is_some()
     }
 
-    /// Gives what was written.
-    pub fn offer(&self, groups: Vec<RowGroup>) {
+    /// Adds the samples of one request; no effect while the feed is closed.
+    pub fn push(&self, groups: Vec<RowGroup>) {
         let mut waiting = self.waiting.lock();
         let Some(waiting) = waiting.as_mut() else { return };
         waiting.values += count(&groups);
         waiting.requests.push_back(groups);
-        while waiting.values > MOST {
+        while waiting.values > CAPACITY {
             let Some(oldest) = waiting.requests.pop_front() else { break };
             waiting.values -= count(&oldest);
             waiting.lost += count(&oldest) as u64;
@@ -64,12 +64,12 @@ impl SampleFeed {
         }
     }
 
-    /// Takes what waits.
-    pub fn draw(&self) -> Drawn {
+    /// Takes all waiting samples.
+    pub fn drain(&self) -> DrainedSamples {
         let mut waiting = self.waiting.lock();
-        let Some(waiting) = waiting.as_mut() else { return Drawn::default() };
+        let Some(waiting) = waiting.as_mut() else { return DrainedSamples::default() };
         let Waiting { requests, lost, mut spans, .. } = std::mem::take(waiting);
-        Drawn { requests, lost, spans: spans.take() }
+        DrainedSamples { requests, lost, spans: spans.take() }
     }
 }
 
@@ -93,16 +93,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_nobody_and_the_oldest_leaves_first() {
+    fn full_feed_drops_the_oldest_samples() {
         let feed = SampleFeed::default();
-        feed.offer(rows(1));
+        feed.push(rows(1));
         feed.open();
-        assert_eq!(feed.draw().requests.len(), 0);
-        for values in [3, MOST - 2, 1] {
-            feed.offer(rows(values));
+        assert_eq!(feed.drain().requests.len(), 0);
+        for values in [3, CAPACITY - 2, 1] {
+            feed.push(rows(values));
         }
-        let drawn = feed.draw();
-        assert_eq!((drawn.requests.len(), drawn.lost, drawn.spans), (2, 3, vec![[0, 2]]));
-        assert_eq!(feed.draw().requests.len(), 0, "it was drawn");
+        let drained = feed.drain();
+        assert_eq!((drained.requests.len(), drained.lost, drained.spans), (2, 3, vec![[0, 2]]));
+        assert_eq!(feed.drain().requests.len(), 0, "it was drained before");
     }
 }

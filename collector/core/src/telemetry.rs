@@ -1,4 +1,5 @@
-//! The collector's own metrics, `fabriclens_*`: counted here, served at `/metrics`, and stored into its own store.
+//! The collector's own metrics (`fabriclens_*`): declared and counted here, served at `/metrics`, and stored in its own
+//! store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,91 +13,91 @@ use prometheus::{
     Registry, TextEncoder,
 };
 
-/// Picks one number.
+/// Selects one number of the store's statistics.
 type Pick = fn(&Stats) -> u64;
 
-/// A series' metric name, labels and value.
+/// Metric name, labels and value of a series.
 pub type OwnSample = (String, Vec<(String, String)>, f64);
 
-/// Gauges read from the store's statistics.
+/// Gauges read from the statistics of the store: name, help, value.
 const STORE: &[(&str, &str, Pick)] = &[
     ("fabriclens_store_head_series", "Series in memory.", |s| s.head_series as u64),
     ("fabriclens_store_head_samples", "Samples in memory, not yet in blocks.", |s| s.head_samples),
     ("fabriclens_store_head_layouts", "Sets of series that share time stamps, in memory.", |s| s.head_layouts as u64),
     ("fabriclens_store_head_bytes", "Bytes of compressed rows in memory.", |s| s.head_bytes),
-    ("fabriclens_store_wal_bytes", "Bytes of log that are not yet in blocks.", |s| s.wal_bytes),
+    ("fabriclens_store_wal_bytes", "Bytes of write-ahead log that are not yet in blocks.", |s| s.wal_bytes),
     ("fabriclens_store_blocks", "Block files.", |s| s.blocks as u64),
     ("fabriclens_store_block_bytes", "Bytes of block files.", |s| s.block_bytes),
     ("fabriclens_store_index_bytes", "Memory that the indexes of blocks in use take.", |s| s.index_bytes),
     ("fabriclens_store_block_samples", "Samples in block files.", |s| s.block_samples),
-    ("fabriclens_store_damage", "Damaged places found since the start.", |s| s.damage.len() as u64),
-    ("fabriclens_store_log_failing", "1 when samples cannot be made durable.", |s| u64::from(s.log_failure.is_some())),
-    ("fabriclens_store_maintenance_failing", "1 when blocks cannot be written, merged or removed.", |s| {
+    ("fabriclens_store_damage", "Damaged files or records found since the start.", |s| s.damage.len() as u64),
+    ("fabriclens_store_log_failing", "1 while samples cannot be made durable.", |s| u64::from(s.log_failure.is_some())),
+    ("fabriclens_store_maintenance_failing", "1 while blocks cannot be written, merged or removed.", |s| {
         u64::from(s.maintenance_failure.is_some())
     }),
 ];
 
-/// Every metric of the collector; cloning shares them.
+/// All metrics of the collector; clones share them.
 #[derive(Clone)]
 pub struct Telemetry {
     registry: Registry,
-    /// Samples made durable, by way in (`otlp_grpc`, `otlp_http`, `remote_write`, `import`, `self`).
+    /// Samples made durable, by protocol (`otlp_grpc`, `otlp_http`, `remote_write`, `import`, `self`).
     pub samples: IntCounterVec,
-    /// Requests by way in and result (`ok`, `partial`, `invalid`, `unavailable`).
+    /// Write requests, by protocol and result (`ok`, `partial`, or the reason of a refusal).
     pub requests: IntCounterVec,
-    /// Points not taken, by way in and reason.
+    /// Rejected points, by protocol and reason.
     pub rejected: IntCounterVec,
-    /// Request bytes after decompression, by way in.
+    /// Request bytes after decompression, by protocol.
     pub bytes: IntCounterVec,
-    /// Time to make one request durable.
+    /// Seconds to make one request durable.
     pub append_seconds: Histogram,
-    /// Requests being handled.
+    /// Write requests being handled.
     pub in_flight: IntGauge,
-    /// Requests that wait for their turn.
+    /// Write requests waiting for a permit.
     pub waiting: IntGauge,
-    /// Requests told to come back, by way in, rank (see [`fabriclens_ingest::gate`]) and reason.
+    /// Requests told to retry, by protocol, priority class and reason.
     pub shed: IntCounterVec,
-    /// Senders that are served, and those that are turned away.
+    /// Senders that are served, and senders that are turned away.
     pub senders: [IntGauge; 2],
-    /// The process' memory, and what it may have, bytes.
+    /// Memory of the process and its limit, bytes.
     pub memory: [IntGauge; 2],
-    /// Evidence that two agents use one host name.
+    /// Signs that two agents use one host name, by host.
     pub host_conflicts: IntCounterVec,
-    /// Connections that were closed because their address had too many.
+    /// Connections closed because their address had too many.
     pub connections_refused: IntCounter,
-    /// Requests that were refused before anything was done, by reason.
+    /// Requests refused by authentication, authorization or rate limit, by reason.
     pub denied: IntCounterVec,
-    /// End of the server's certificate, Unix seconds.
+    /// Expiry of the server's certificate, Unix seconds.
     pub certificate_expiry: IntGauge,
-    /// Files that changed and were read again, by what they are and result (`ok`, `failed`).
+    /// Reloads of changed files, by value and result (`ok`, `failed`).
     pub reloads: IntCounterVec,
-    /// 1 while files as they are cannot be used, by what they are.
+    /// 1 while the present files of a value cannot be used, by value.
     pub reload_failing: IntGaugeVec,
-    /// Queries by endpoint and result.
+    /// Queries, by endpoint and result.
     pub queries: IntCounterVec,
-    /// Time of queries by endpoint.
+    /// Seconds per query, by endpoint.
     pub query_seconds: HistogramVec,
-    /// Time that verdicts take, by part: `take` (samples into frames) and `judge`.
+    /// Seconds per evaluation of the detectors, by part: `take` (samples into frames), `judge`, `late`.
     pub verdict_seconds: HistogramVec,
     /// Queries being evaluated.
     pub queries_in_flight: IntGauge,
-    /// Bytes that queries hold, their answers included.
+    /// Bytes held by queries, their answers included.
     pub query_memory: IntGauge,
-    /// How often a query had to wait until memory was free.
+    /// Queries that had to wait for memory.
     pub query_memory_waits: IntCounter,
     /// Messages to Alertmanagers and webhooks, by receiver and outcome (`sent`, `failed`, `refused`).
     pub notifications: IntCounterVec,
     doubted_counters: IntGaugeVec,
     incidents_open: IntGaugeVec,
-    /// Kinds that were open at some time.
+    /// Kinds that had an open incident since the start.
     kinds: Arc<Mutex<BTreeSet<String>>>,
     store: Vec<(IntGauge, Pick)>,
-    /// How far this host's clock is ahead of what is believed, seconds.
+    /// Offset of this host's clock while a leap is in doubt, seconds.
     clock_off: IntGauge,
     forward: Forward,
 }
 
-/// Metrics of all forward queues; the label `queue` has a queue's name.
+/// Metrics of all forward queues; the label `queue` holds the queue's name.
 #[derive(Clone)]
 struct Forward {
     samples: IntCounterVec,
@@ -109,7 +110,7 @@ struct Forward {
     sent_timestamp: GaugeVec,
 }
 
-/// The metrics of one forward queue.
+/// Metrics of one forward queue.
 #[derive(Clone)]
 pub struct ForwardTelemetry {
     queue: String,
@@ -117,31 +118,31 @@ pub struct ForwardTelemetry {
 }
 
 impl ForwardTelemetry {
-    /// The receiver took a request of so many samples and (compressed) bytes.
+    /// Counts a request that the receiver accepted: samples, compressed bytes, time of the newest sample (Unix ms).
     pub fn sent(&self, samples: u64, bytes: u64, newest_ms: i64) {
         self.all.samples.with_label_values(&[&self.queue]).inc_by(samples);
         self.all.bytes.with_label_values(&[&self.queue]).inc_by(bytes);
         raise(&self.all.sent_timestamp.with_label_values(&[&self.queue]), newest_ms);
     }
 
-    /// A request failed and will be sent again.
+    /// Counts a request that failed and will be retried.
     pub fn failed(&self) {
         self.all.failed.with_label_values(&[&self.queue]).inc();
     }
 
-    /// Samples that will never be sent, and why (`size`, `age`, `rejected`, `damaged`).
+    /// Counts samples that will never be sent, by reason (`size`, `age`, `rejected`, `damaged`).
     pub fn dropped(&self, reason: &str, samples: u64) {
         self.all.dropped.with_label_values(&[self.queue.as_str(), reason]).inc_by(samples);
     }
 
-    /// What waits.
+    /// Sets the samples and bytes that wait.
     pub fn pending(&self, samples: u64, bytes: u64) {
         let whole = |n| i64::try_from(n).unwrap_or(i64::MAX);
         self.all.pending_samples.with_label_values(&[&self.queue]).set(whole(samples));
         self.all.pending_bytes.with_label_values(&[&self.queue]).set(whole(bytes));
     }
 
-    /// Samples up to this time (Unix ms) were queued.
+    /// Records the time (Unix ms) of the newest queued sample.
     pub fn queued(&self, newest_ms: Option<i64>) {
         if let Some(ms) = newest_ms {
             raise(&self.all.queued_timestamp.with_label_values(&[&self.queue]), ms);
@@ -156,11 +157,11 @@ fn raise(gauge: &Gauge, ms: i64) {
     }
 }
 
-/// Why a sample of a forward queue may never be sent.
+/// Reasons for dropping samples of a forward queue.
 const DROPS: [&str; 4] = ["size", "age", "rejected", "damaged"];
 
 impl Telemetry {
-    /// The metrics of a forward queue, there from now on.
+    /// Returns the metrics of a forward queue and creates its series.
     pub fn forward(&self, queue: &str) -> ForwardTelemetry {
         let forward = ForwardTelemetry { queue: queue.to_owned(), all: self.forward.clone() };
         forward.pending(0, 0);
@@ -170,10 +171,10 @@ impl Telemetry {
         forward
     }
 
-    /// All metrics, at zero.
+    /// Declares all metrics, at zero.
     ///
     /// # Errors
-    /// When a metric is declared wrongly or twice, which a test rules out.
+    /// If a metric is declared wrongly or twice; a test rules that out.
     pub fn new() -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
         let counters = |name: &str, help: &str, labels: &[&str]| {
@@ -204,29 +205,32 @@ impl Telemetry {
         let telemetry = Self {
             samples: counters("fabriclens_ingest_samples_total", "Samples made durable.", &["source"])?,
             requests: counters("fabriclens_ingest_requests_total", "Write requests answered.", &["source", "result"])?,
-            rejected: counters("fabriclens_ingest_rejected_total", "Points not taken.", &["source", "reason"])?,
+            rejected: counters("fabriclens_ingest_rejected_total", "Rejected points.", &["source", "reason"])?,
             bytes: counters("fabriclens_ingest_bytes_total", "Request bytes, decompressed.", &["source"])?,
             append_seconds: Histogram::with_opts(
                 HistogramOpts::new("fabriclens_ingest_append_seconds", "Time until a request is durable.")
                     .buckets(vec![0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0]),
             )?,
             in_flight: gauge("fabriclens_ingest_in_flight", "Write requests being handled.")?,
-            waiting: gauge("fabriclens_ingest_waiting", "Write requests that wait for their turn.")?,
+            waiting: gauge("fabriclens_ingest_waiting", "Write requests that wait for a permit.")?,
             shed: counters(
                 "fabriclens_ingest_shed_total",
-                "Write requests told to come back, because not all could be taken.",
+                "Write requests told to retry later because of overload.",
                 &["source", "rank", "reason"],
             )?,
             senders: [
-                gauge("fabriclens_ingest_senders", "Hosts (or addresses, for several) whose samples are taken.")?,
+                gauge(
+                    "fabriclens_ingest_senders",
+                    "Senders (a host, or an address that sends for several) whose samples are accepted.",
+                )?,
                 gauge(
                     "fabriclens_ingest_senders_away",
-                    "Hosts (or addresses, for several) told to come back, because memory is short for more of them.",
+                    "Senders (a host, or an address that sends for several) told to retry later because memory is short.",
                 )?,
             ],
             memory: [
-                gauge("fabriclens_memory_bytes", "Memory of the process, files that are mapped apart.")?,
-                gauge("fabriclens_memory_limit_bytes", "Memory that it may have.")?,
+                gauge("fabriclens_memory_bytes", "Memory of the process without mapped files.")?,
+                gauge("fabriclens_memory_limit_bytes", "Memory that the process may use.")?,
             ],
             host_conflicts: counters(
                 "fabriclens_ingest_host_conflicts_total",
@@ -239,23 +243,23 @@ impl Telemetry {
             )?,
             denied: counters(
                 "fabriclens_requests_denied_total",
-                "Requests refused by who made them, or how often.",
+                "Requests refused by authentication, authorization or rate limit.",
                 &["reason"],
             )?,
             certificate_expiry: gauge(
                 "fabriclens_tls_certificate_expiry_timestamp_seconds",
-                "End of the server's certificate, or of one that it rests on. Unix time; 0 without TLS.",
+                "Expiry of the server's certificate, or of one in its chain if that is earlier. Unix time; 0 without TLS.",
             )?,
             reloads: counters(
                 "fabriclens_reloads_total",
-                "Changed files (certificates, tokens, authorities of other servers) that were read again.",
+                "Reloads of changed files (certificates, tokens, authorities of other servers).",
                 &["what", "result"],
             )?,
             reload_failing: {
                 let g = IntGaugeVec::new(
                     Opts::new(
                         "fabriclens_reload_failing",
-                        "Files that changed and cannot be used: those before are in force.",
+                        "1 while changed files cannot be used and the previous ones stay in force.",
                     ),
                     &["what"],
                 )?;
@@ -269,16 +273,13 @@ impl Telemetry {
                 &["endpoint"],
             )?,
             queries_in_flight: gauge("fabriclens_queries_in_flight", "Queries being evaluated.")?,
-            query_memory: gauge("fabriclens_query_memory_bytes", "Memory that queries hold, their answers included.")?,
+            query_memory: gauge("fabriclens_query_memory_bytes", "Memory held by queries, their answers included.")?,
             verdict_seconds: HistogramVec::new(
-                HistogramOpts::new("fabriclens_verdict_seconds", "Time of one look at live data, by part.")
+                HistogramOpts::new("fabriclens_verdict_seconds", "Time of one evaluation of the detectors, by part.")
                     .buckets(vec![0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]),
                 &["part"],
             )?,
-            query_memory_waits: counter(
-                "fabriclens_query_memory_waits_total",
-                "How often a query had to wait until memory was free.",
-            )?,
+            query_memory_waits: counter("fabriclens_query_memory_waits_total", "Queries that had to wait for memory.")?,
             notifications: counters(
                 "fabriclens_notifications_total",
                 "Messages about incidents to Alertmanagers and webhooks.",
@@ -286,7 +287,7 @@ impl Telemetry {
             )?,
             doubted_counters: {
                 let g = IntGaugeVec::new(
-                    Opts::new("fabriclens_doubted_counters", "A port whose counters cannot be right, and why; 1."),
+                    Opts::new("fabriclens_doubted_counters", "1 for a port with implausible counters, and the reason."),
                     &["node", "port", "reason"],
                 )?;
                 registry.register(Box::new(g.clone()))?;
@@ -301,36 +302,43 @@ impl Telemetry {
             kinds: Arc::default(),
             clock_off: gauge(
                 "fabriclens_clock_off_seconds",
-                "How far this host's clock leapt ahead (or, negative, back), while that is in doubt; else 0.",
+                "Leap of this host's clock, ahead (positive) or back (negative), while it is in doubt; otherwise 0.",
             )?,
             store: STORE
                 .iter()
                 .map(|(name, help, read)| Ok((gauge(name, help)?, *read)))
                 .collect::<Result<_, prometheus::Error>>()?,
             forward: Forward {
-                samples: counters("fabriclens_forward_samples_total", "Samples that the remote took.", &["queue"])?,
-                bytes: counters("fabriclens_forward_bytes_total", "Bytes that the remote took.", &["queue"])?,
+                samples: counters(
+                    "fabriclens_forward_samples_total",
+                    "Samples that the receiver accepted.",
+                    &["queue"],
+                )?,
+                bytes: counters("fabriclens_forward_bytes_total", "Bytes that the receiver accepted.", &["queue"])?,
                 failed: counters(
                     "fabriclens_forward_failed_total",
-                    "Requests that failed and are sent again.",
+                    "Requests that failed and are retried.",
                     &["queue"],
                 )?,
                 dropped: counters(
                     "fabriclens_forward_dropped_total",
-                    "Queued samples that are never sent.",
+                    "Queued samples that will never be sent.",
                     &["queue", "reason"],
                 )?,
                 pending_samples: queues("fabriclens_forward_pending_samples", "Samples that wait to be sent.")?,
                 pending_bytes: queues("fabriclens_forward_pending_bytes", "Bytes on disk that wait to be sent.")?,
-                queued_timestamp: times("fabriclens_forward_queued_timestamp_seconds", "Newest sample queued.")?,
-                sent_timestamp: times("fabriclens_forward_sent_timestamp_seconds", "Newest sample the remote took.")?,
+                queued_timestamp: times("fabriclens_forward_queued_timestamp_seconds", "Newest queued sample.")?,
+                sent_timestamp: times(
+                    "fabriclens_forward_sent_timestamp_seconds",
+                    "Newest sample that the receiver accepted.",
+                )?,
             },
             registry: registry.clone(),
         };
-        // Counters that exist from the start have a rate from the start.
-        for way in Protocol::ALL {
-            telemetry.samples.with_label_values(&[way.name()]);
-            telemetry.bytes.with_label_values(&[way.name()]);
+        // Series that exist from the start have a rate from the start.
+        for protocol in Protocol::ALL {
+            telemetry.samples.with_label_values(&[protocol.name()]);
+            telemetry.bytes.with_label_values(&[protocol.name()]);
         }
         registry.register(Box::new(telemetry.append_seconds.clone()))?;
         registry.register(Box::new(telemetry.query_seconds.clone()))?;
@@ -348,13 +356,13 @@ impl Telemetry {
         Ok(telemetry)
     }
 
-    /// Ports whose counters cannot be right: node, port, reason.
+    /// Replaces the ports with implausible counters: node, port, reason.
     pub fn doubted_counters<'a>(&self, all: impl Iterator<Item = [&'a str; 3]>) {
         self.doubted_counters.reset();
         all.for_each(|labels| self.doubted_counters.with_label_values(&labels).set(1));
     }
 
-    /// Open incidents by kind; a kind that had some and has none stays, at zero.
+    /// Sets the number of open incidents by kind; kinds that had some stay, at zero.
     pub fn incidents_open(&self, kinds: &BTreeMap<String, i64>) {
         let mut all: BTreeMap<&str, i64> = kinds.iter().map(|(kind, n)| (kind.as_str(), *n)).collect();
         let known = self.kinds.lock().iter().cloned().collect::<Vec<_>>();
@@ -365,7 +373,7 @@ impl Telemetry {
         self.kinds.lock().extend(kinds.keys().cloned());
     }
 
-    /// Takes over the store's own numbers; call before reading.
+    /// Copies the statistics of the store into their gauges; call before reading metrics.
     pub fn observe_store(&self, stats: &Stats) {
         for (gauge, read) in &self.store {
             gauge.set(i64::try_from(read(stats)).unwrap_or(i64::MAX));
@@ -373,15 +381,15 @@ impl Telemetry {
         self.clock_off.set(stats.clock_off_ms / 1000);
     }
 
-    /// Prometheus text format.
+    /// Encodes all metrics in the Prometheus text format.
     ///
     /// # Errors
-    /// When a metric cannot be encoded.
+    /// If a metric cannot be encoded.
     pub fn text(&self) -> Result<String, prometheus::Error> {
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 
-    /// Name, labels and value of every series, histograms as `_bucket`, `_sum` and `_count`.
+    /// Returns all series; histograms as `_bucket`, `_sum` and `_count`.
     pub fn samples(&self) -> Vec<OwnSample> {
         let mut out = Vec::new();
         for family in self.registry.gather() {
@@ -411,7 +419,7 @@ impl Telemetry {
         out
     }
 
-    /// Name, kind (`counter` …) and help of each metric.
+    /// Returns name, type (`counter` …) and help of each metric.
     pub fn metadata(&self) -> Vec<(String, String, String)> {
         let kind = |f: &prometheus::proto::MetricFamily| format!("{:?}", f.get_field_type()).to_lowercase();
         self.registry.gather().iter().map(|f| (f.name().to_owned(), kind(f), f.help().to_owned())).collect()

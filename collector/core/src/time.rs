@@ -1,4 +1,5 @@
-//! Times and durations of API parameters: Unix seconds with fraction, RFC 3339, `15s`. The shell client shares them.
+//! The clock, and times and durations of API parameters: Unix seconds with fraction, RFC 3339, `15s`. Shared with the
+//! command-line client.
 
 use std::time::Duration;
 
@@ -6,25 +7,30 @@ pub use fabriclens_base::time::now_ms;
 use fabriclens_base::{duration, time};
 use fabriclens_model::CivilDate;
 
-/// Largest time that JSON clients and the store carry: Prometheus' own bounds are wider, nobody needs them.
+/// Largest time in ms that JSON clients and the store carry; the bounds of Prometheus are wider.
 const MAX_MS: f64 = 9.2e15;
 
-/// Now, in Unix nanoseconds, in steps of a millisecond: what the API writes as milliseconds reads back as the same instant.
+/// Now in Unix ns, in steps of 1 ms, so that times written as milliseconds parse to the same instant.
 pub fn now_ns() -> i64 {
     now_ms().saturating_mul(1_000_000)
 }
 
-/// Unix seconds (`1700000000.123`) or RFC 3339 (`2023-11-14T22:13:20.5+01:00`) to Unix milliseconds.
+/// Parses Unix seconds (`1700000000.123`) or RFC 3339 (`2023-11-14T22:13:20.5+01:00`) into Unix ms.
+///
+/// ```
+/// use fabriclens_core::time::parse_time;
+/// assert_eq!(parse_time("1970-01-01T00:00:01.5Z"), parse_time("1.5"));
+/// ```
 pub fn parse_time(text: &str) -> Option<i64> {
     if let Ok(seconds) = text.parse::<f64>() {
         let ms = (seconds * 1000.0).round();
-        // NaN fails the comparison too.
+        // NaN fails the comparison, too.
         return (ms.abs() <= MAX_MS).then_some(ms as i64);
     }
     time::parse_rfc3339_ms(text)
 }
 
-/// Seconds (`0.5`, `15`) or `1h30m`.
+/// Parses seconds (`0.5`, `15`) or a Prometheus duration (`1h30m`).
 pub fn parse_duration(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<f64>() {
         return (seconds.abs() < MAX_MS / 1000.0)
@@ -35,7 +41,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     duration::parse_prometheus(text).ok()
 }
 
-/// `2023-11-14T22:13:20.500Z`, for people.
+/// Formats Unix ms for people: `2023-11-14T22:13:20.500Z`.
 pub fn format_time(ms: i64) -> String {
     let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
     let CivilDate { year, month, day } = CivilDate::of(days);

@@ -1,9 +1,9 @@
-//! The PromQL engine with the limits of the configuration (`[query]`).
+//! The PromQL engine with the configured limits (`[query]`).
 
 use fabriclens_config as config;
 use fabriclens_promql::{Engine, Limits};
 
-/// Points per series in one answer, as in Prometheus.
+/// Most points per series in one answer, as in Prometheus.
 pub const MAX_POINTS: i64 = 11_000;
 
 /// Returns an engine with the configured limits.

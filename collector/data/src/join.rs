@@ -1,12 +1,12 @@
-//! One series out of two collectors' copies of it. An agent that tells both gives both the same times; one that failed
-//! over gave each a part; and what two collectors work out themselves has times of their own.
+//! Merges the copies of a series from two collectors. An agent that sends to both produces equal times; one that failed
+//! over gives each a part; and series that both collectors compute have their own times.
 
 use fabriclens_model::{Series, SharedSeries};
 
-/// Of the usual distance between samples: nearer than this, a sample tells nothing that the one beside it does not.
+/// As a share of the usual sample distance: a sample nearer than this to one of the other copy adds nothing.
 const NEAR: f64 = 0.75;
 
-/// All series of both; the samples of the first count, and those of the second where the first has none near.
+/// Merges all series; samples of the first win, and those of the second fill its gaps.
 pub(super) fn join(own: Vec<SharedSeries>, other: Vec<Series>) -> Vec<SharedSeries> {
     let (mut own, mut other) = (own.into_iter().peekable(), other.into_iter().peekable());
     let mut all = Vec::with_capacity(own.len().max(other.len()));
@@ -26,9 +26,9 @@ pub(super) fn join(own: Vec<SharedSeries>, other: Vec<Series>) -> Vec<SharedSeri
     }
 }
 
-/// The gaps of a series filled from its copy; times of both ascend.
+/// Fills the gaps of a series from its copy; times of both ascend.
 fn fill(own: SharedSeries, other: &Series) -> SharedSeries {
-    // Nearly always: both were told the same.
+    // Almost always: both received the same samples.
     if *own.times == *other.times {
         return own;
     }
@@ -58,7 +58,7 @@ fn fill(own: SharedSeries, other: &Series) -> SharedSeries {
     SharedSeries { labels: own.labels, times: times.into(), values }
 }
 
-/// Median distance of neighbours, of some of them.
+/// Median distance of neighboring samples, estimated from some of them.
 fn spacing(times: &[i64]) -> Option<i64> {
     let step = (times.len() / 64).max(1);
     let mut all: Vec<i64> = times.windows(2).step_by(step).map(|w| w[1] - w[0]).collect();
@@ -82,36 +82,36 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_filled_and_nothing_is_there_twice() {
+    fn gaps_are_filled_without_duplicates() {
         let second = |from: i64, to: i64| (from..to).map(|s| s * 1000);
-        // Both were told all; one was away for a while.
+        // Both received everything; one was down for a while.
         let own = series("m", second(0, 10).chain(second(20, 30)), 1.0);
         let got = joined(vec![own.clone()], vec![series("m", second(0, 30), 2.0)]);
         assert_eq!(got[0].1, second(0, 30).collect::<Vec<_>>());
         assert_eq!(got[0].2.iter().filter(|v| **v == 2.0).count(), 10);
         assert_eq!(joined(vec![series("m", second(0, 30), 2.0)], vec![own])[0].2, vec![2.0; 30]);
-        // Each has a part, and the last request before the change was told to both.
+        // Each has a part, and both received the last request before the failover.
         let got = joined(vec![series("m", second(10, 20), 1.0)], vec![series("m", second(0, 11), 2.0)]);
         assert_eq!(got[0].1, second(0, 20).collect::<Vec<_>>());
     }
 
     #[test]
-    fn times_of_their_own_are_not_interleaved() {
+    fn different_times_are_not_interleaved() {
         let at = |shift: i64| (0..10).map(move |s| s * 1000 + shift);
         let got = joined(vec![series("m", at(0), 1.0)], vec![series("m", at(400), 2.0)]);
         assert_eq!(got[0].2, vec![1.0; 10]);
-        // In the gap those of the other, none too near its ends.
+        // The gap is filled from the other copy, not too near its ends.
         let own = series("m", at(0).filter(|t| !(3000..7000).contains(t)), 1.0);
         assert_eq!(
             joined(vec![own], vec![series("m", at(400), 2.0)])[0].1,
             [0, 1000, 2000, 3400, 4400, 5400, 7000, 8000, 9000]
         );
-        // One sample, as instants ask for: the newest of the two, unless they are near.
+        // One sample, as in instant queries: the newest of the two, unless they are near.
         assert_eq!(joined(vec![series("m", [5000], 1.0)], vec![series("m", at(100), 2.0)])[0].1.last(), Some(&9100));
     }
 
     #[test]
-    fn series_of_one_alone_stay_and_all_are_in_order() {
+    fn unmatched_series_stay_in_order() {
         let (a, b, c) = (|| series("a", [1], 1.0), || series("b", [1], 1.0), || series("c", [1], 1.0));
         let names = |got: Vec<(String, Vec<i64>, Vec<f64>)>| got.into_iter().map(|s| s.0).collect::<String>();
         assert_eq!(names(joined(vec![a(), c()], vec![b(), c()])), "abc");

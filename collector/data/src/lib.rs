@@ -1,5 +1,5 @@
-//! Where the API finds samples: in the store of this process, or in a remote engine, and in other collectors beside it.
-//! All are read by the same evaluator, so queries mean the same whoever keeps the data.
+//! Read access to samples: in the store of this process or in a remote engine, optionally merged with those of other
+//! collectors. All are read by the same evaluator, so queries mean the same everywhere.
 
 #![forbid(unsafe_code)]
 
@@ -19,65 +19,69 @@ pub use engine::{MAX_POINTS, engine};
 use fabriclens_config as config;
 use fabriclens_core::endpoint::FileError;
 use fabriclens_core::telemetry::Telemetry;
-pub use near::Near;
-pub use peers::Joined;
+pub use near::HostReader;
+pub use peers::MergedReader;
 pub use remote::Remote;
 
-/// Parameter of a request for what a collector has itself.
+/// API parameter that restricts an answer to this collector's own samples.
 pub const LOCAL: &str = "local";
 
-/// See the module.
+/// A source of samples.
 pub enum Data {
-    /// Here.
+    /// The store of this process.
     Local(Arc<Store>),
-    /// There.
+    /// A remote engine.
     Remote(Box<Remote>),
-    /// In one of these, and in other collectors.
-    Joined(Box<Joined>),
+    /// One of these, merged with other collectors.
+    Merged(Box<MergedReader>),
 }
 
 impl Data {
-    /// As the config says.
+    /// Opens the configured source.
     ///
     /// # Errors
-    /// [`FileError`] when a file that a remote engine needs cannot be read.
+    /// [`FileError`] if a file of the remote engine cannot be read.
     pub fn new(store: Arc<Store>, config: &config::Config, telemetry: &Telemetry) -> Result<Self, FileError> {
         Ok(match &config.store {
             None => Self::Local(store),
             Some(remote) => {
-                tracing::info!(url = remote.read.url, "samples are kept by a remote engine");
+                tracing::info!(url = remote.read.url, "samples are stored by a remote engine");
                 Self::Remote(Box::new(Remote::new(&remote.read, telemetry)?))
             }
         })
     }
 
-    /// These samples, joined with those of the peers that the config names.
+    /// Merges `own` with the configured peers, if there are any.
     ///
     /// # Errors
-    /// As of [`Data::new`].
-    pub fn joined(own: Arc<Self>, peers: &[config::Endpoint], telemetry: &Telemetry) -> Result<Arc<Self>, FileError> {
-        Ok(if peers.is_empty() { own } else { Arc::new(Self::Joined(Box::new(Joined::new(own, peers, telemetry)?))) })
+    /// [`FileError`] if a file of a peer cannot be read.
+    pub fn merged(own: Arc<Self>, peers: &[config::Endpoint], telemetry: &Telemetry) -> Result<Arc<Self>, FileError> {
+        Ok(if peers.is_empty() {
+            own
+        } else {
+            Arc::new(Self::Merged(Box::new(MergedReader::new(own, peers, telemetry)?)))
+        })
     }
 
-    /// What is missing in answers, because a remote engine or a peer does not answer.
+    /// Warnings for answers: what is missing because a remote engine or a peer is unreachable.
     pub fn missing(&self) -> Vec<String> {
         match self {
             Self::Local(_) => Vec::new(),
-            Self::Remote(remote) => remote.away().into_iter().collect(),
-            Self::Joined(joined) => joined.missing(),
+            Self::Remote(remote) => remote.failure().into_iter().collect(),
+            Self::Merged(merged) => merged.missing(),
         }
     }
 
-    /// Where samples are read.
+    /// Reader for samples.
     pub fn reader(&self) -> &dyn Read {
         match self {
             Self::Local(store) => &**store,
             Self::Remote(remote) => &**remote,
-            Self::Joined(joined) => &**joined,
+            Self::Merged(merged) => &**merged,
         }
     }
 
-    /// Label sets of the series that match all matchers and have samples in the range (Unix ms), sorted.
+    /// Returns the sorted label sets of series that match all matchers and have samples in the range (Unix ms).
     ///
     /// # Errors
     /// [`ReadError`].
@@ -85,13 +89,13 @@ impl Data {
         match self {
             Self::Local(store) => store.series(matchers, start_ms, end_ms),
             Self::Remote(remote) => remote.series(matchers, start_ms, end_ms),
-            Self::Joined(joined) => {
-                joined.all(|own| own.series(matchers, start_ms, end_ms), |peer| peer.series(matchers, start_ms, end_ms))
+            Self::Merged(merged) => {
+                merged.all(|own| own.series(matchers, start_ms, end_ms), |peer| peer.series(matchers, start_ms, end_ms))
             }
         }
     }
 
-    /// Names of their labels, sorted.
+    /// Returns the sorted label names of these series.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -99,14 +103,14 @@ impl Data {
         match self {
             Self::Local(store) => store.label_names(matchers, start_ms, end_ms),
             Self::Remote(remote) => remote.names("labels", matchers, start_ms, end_ms),
-            Self::Joined(joined) => joined.all(
+            Self::Merged(merged) => merged.all(
                 |own| own.label_names(matchers, start_ms, end_ms),
                 |peer| peer.names("labels", matchers, start_ms, end_ms),
             ),
         }
     }
 
-    /// Values of one of their labels, sorted.
+    /// Returns the sorted values of one label of these series.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -120,7 +124,7 @@ impl Data {
         match self {
             Self::Local(store) => store.label_values(name, matchers, start_ms, end_ms),
             Self::Remote(remote) => remote.names(&format!("label/{name}/values"), matchers, start_ms, end_ms),
-            Self::Joined(joined) => joined.all(
+            Self::Merged(merged) => merged.all(
                 |own| own.label_values(name, matchers, start_ms, end_ms),
                 |peer| peer.names(&format!("label/{name}/values"), matchers, start_ms, end_ms),
             ),
@@ -135,7 +139,7 @@ mod tests {
     use fabriclens_store::{Options, RowGroup};
 
     #[test]
-    fn what_a_query_is_for_reaches_the_store() {
+    fn query_hints_reach_the_store() {
         let (hour, day) = (3_600_000, 86_400_000_i64);
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(move || 1000 * day);

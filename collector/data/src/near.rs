@@ -1,27 +1,27 @@
-//! The read trait over the series of a few hosts alone.
+//! A reader restricted to the series of a few hosts.
 
 use fabriclens_model::{Budget, Matcher, Read, ReadError, Series};
 
-/// Shows of another reader what these hosts told (label `host`).
-pub struct Near<'a> {
+/// Restricts another reader to series with these values of the label `host`.
+pub struct HostReader<'a> {
     read: &'a dyn Read,
     hosts: Vec<String>,
 }
 
-impl<'a> Near<'a> {
-    /// Of these hosts, each named once.
+impl<'a> HostReader<'a> {
+    /// Restricts `read` to `hosts`, which must be unique.
     pub fn new(read: &'a dyn Read, hosts: Vec<String>) -> Self {
         Self { read, hosts }
     }
 
-    /// What a question becomes: one for each host.
+    /// Splits a selector into one per host.
     fn matchers(&self, matchers: &[Matcher]) -> impl Iterator<Item = Vec<Matcher>> {
         let of = |host: &String| matchers.iter().cloned().chain([Matcher::equal("host", host)]).collect();
         self.hosts.iter().map(of)
     }
 }
 
-impl Read for Near<'_> {
+impl Read for HostReader<'_> {
     fn select_within(
         &self,
         matchers: &[Matcher],

@@ -1,5 +1,5 @@
-//! Samples of this collector, joined with those of its peers when somebody asks. Peers are asked for their own samples
-//! only, so a question never goes in circles; one that does not answer is left alone for a while, and answers say so.
+//! Samples of this collector merged with those of its peers. Peers return only their own samples, so queries never go
+//! in circles. An unreachable peer is skipped for a while, and answers carry a warning.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,53 +14,55 @@ use fabriclens_config as config;
 use fabriclens_core::endpoint::FileError;
 use fabriclens_core::telemetry::Telemetry;
 
-/// How long a peer that did not answer is not asked: each question would wait for it.
-const REST: Duration = Duration::from_secs(10);
+/// Time for which an unreachable peer is skipped; otherwise each query would wait for it.
+const SKIP_TIME: Duration = Duration::from_secs(10);
 
-/// See the module.
-pub struct Joined {
+/// This collector's samples merged with those of its peers.
+pub struct MergedReader {
     own: Arc<Data>,
     peers: Vec<Peer>,
 }
 
 struct Peer {
     remote: Remote,
-    /// Why it did not answer, and when.
+    /// Last failure and its time.
     away: Mutex<Option<(String, Instant)>>,
 }
 
-impl Joined {
-    /// Nobody is asked yet.
+impl MergedReader {
+    /// Creates the clients of all peers.
     ///
     /// # Errors
-    /// [`FileError`] when a token, password or authority cannot be read.
+    /// [`FileError`] if a token, password or authority cannot be read.
     pub fn new(own: Arc<Data>, peers: &[config::Endpoint], telemetry: &Telemetry) -> Result<Self, FileError> {
         let peer = |e: &config::Endpoint| Ok(Peer { remote: Remote::peer(e, telemetry)?, away: Mutex::default() });
         Ok(Self { own, peers: peers.iter().map(peer).collect::<Result<_, _>>()? })
     }
 
-    /// What is missing, because a peer, or who keeps the own samples, did not answer when it was asked last.
+    /// Warnings about peers, or the own remote engine, that were unreachable at the last request.
     pub(super) fn missing(&self) -> Vec<String> {
         let away = self.peers.iter().filter_map(|p| p.away.lock().as_ref().map(|(why, _)| why.clone()));
-        let away = away.map(|why| format!("what only a peer has is missing, because it does not answer: {why}"));
+        let away =
+            away.map(|why| format!("samples that only a peer has are missing, because it does not answer: {why}"));
         self.own.missing().into_iter().chain(away).collect()
     }
 
-    /// What each peer says that answers; all are asked at the same time.
+    /// Queries all reachable peers in parallel.
     fn ask<T: Send>(&self, ask: impl Fn(&Remote) -> Result<T, ReadError> + Sync) -> Result<Vec<T>, ReadError> {
         std::thread::scope(|scope| {
-            let there = self.peers.iter().filter(|p| p.resting().is_none());
+            let there = self.peers.iter().filter(|p| p.skipped().is_none());
             let asked: Vec<_> = there.map(|p| scope.spawn(|| p.ask(&ask))).collect();
             let mut told = Vec::new();
             for answer in asked {
-                let answer = answer.join().map_err(|_| ReadError::Storage("asking a peer panicked".to_owned()))?;
+                let answer =
+                    answer.join().map_err(|_| ReadError::Storage("the query of a peer panicked".to_owned()))?;
                 told.extend(answer?);
             }
             Ok(told)
         })
     }
 
-    /// What any of them lists, sorted.
+    /// Sorted union of a list from this collector and its peers.
     pub(super) fn all<T: Ord + Send>(
         &self,
         own: impl FnOnce(&Data) -> Result<Vec<T>, ReadError>,
@@ -73,13 +75,13 @@ impl Joined {
 }
 
 impl Peer {
-    /// Why it is left alone now.
-    fn resting(&self) -> Option<String> {
+    /// Why the peer is skipped at present.
+    fn skipped(&self) -> Option<String> {
         let away = self.away.lock();
-        away.as_ref().filter(|(_, since)| since.elapsed() < REST).map(|(why, _)| why.clone())
+        away.as_ref().filter(|(_, since)| since.elapsed() < SKIP_TIME).map(|(why, _)| why.clone())
     }
 
-    /// `None` when it does not answer.
+    /// Queries the peer; `None` if it is unreachable.
     fn ask<P>(&self, ask: impl Fn(&Remote) -> Result<P, ReadError>) -> Result<Option<P>, ReadError> {
         match ask(&self.remote) {
             Ok(told) => {
@@ -88,11 +90,11 @@ impl Peer {
                 }
                 Ok(Some(told))
             }
-            // Not the peer's fault: the question is too large.
+            // The query is too large; the peer is not to blame.
             Err(e @ (ReadError::Memory | ReadError::Limit(_))) => Err(e),
             Err(ReadError::Storage(why)) => {
                 if self.away.lock().replace((why.clone(), Instant::now())).is_none() {
-                    tracing::warn!(why, "peer does not answer; answers are without what only it has");
+                    tracing::warn!(why, "peer does not answer; answers lack samples that only it has");
                 }
                 Ok(None)
             }
@@ -100,7 +102,7 @@ impl Peer {
     }
 }
 
-impl Read for Joined {
+impl Read for MergedReader {
     fn select_within(
         &self,
         matchers: &[Matcher],
@@ -121,7 +123,7 @@ impl Read for Joined {
         budget: &dyn Budget,
     ) -> Result<Selected, ReadError> {
         let mut selected = self.own.reader().select_for(matchers, start_ms, end_ms, hint, budget)?;
-        // Where rollups must stand for samples, those of a peer are too many to be sent.
+        // Where rollups replace samples, a peer would have to send too many.
         if selected.resolution_ms.is_none() {
             for series in self.ask(|peer| peer.select_within(matchers, start_ms, end_ms, budget))? {
                 selected.series = join(selected.series, series);

@@ -1,4 +1,4 @@
-//! Prometheus' remote read, as far as one question about float samples needs it; and matchers as text.
+//! Messages of Prometheus remote read, reduced to one query of float samples; and matchers as a selector.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use prost::Message;
 use fabriclens_core::json_text::push_text;
 use fabriclens_core::prompb::TimeSeries;
 
-/// `prometheus.ReadRequest`; without response types, samples are what is answered.
+/// `prometheus.ReadRequest`. Without response types, the answer consists of samples.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ReadRequest {
     #[prost(message, repeated, tag = "1")]
@@ -65,7 +65,7 @@ impl From<&Matcher> for LabelMatcher {
     }
 }
 
-/// `{a="b",c=~"d"}`
+/// Formats matchers as a selector: `{a="b",c=~"d"}`.
 pub(super) fn selector(matchers: &[Matcher]) -> String {
     let mut out = String::from("{");
     for (i, m) in matchers.iter().enumerate() {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_reads_back_as_the_same_matchers() {
+    fn selectors_round_trip() {
         let text = "{__name__=\"m\",a!=\"q\\\"\\\\\\n\u{e9}\",b=~\"x.*|[0-9]+\",c!~\"\"}";
         let matchers = fabriclens_promql::selector(text).unwrap();
         assert_eq!(selector(&matchers), text);

@@ -1,7 +1,6 @@
-//! A Prometheus-compatible engine that keeps the samples. Ours asks it for samples, not for results: so every query means
-//! what it means here, and only samples whose end is told can be evaluated right. A range selector of its query API
-//! leaves staleness markers out, so that way is not used. Prometheus and Mimir give them by remote read, VictoriaMetrics
-//! by its export.
+//! A Prometheus-compatible engine that stores the samples. It is queried for samples, not for results, so that every
+//! query means the same as with the own store. Staleness markers are needed for that, which range selectors of the
+//! query API leave out. Prometheus and Mimir return them by remote read, VictoriaMetrics by its export.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -22,60 +21,60 @@ use fabriclens_core::json_text::push_time;
 use fabriclens_core::jsonl;
 use fabriclens_core::telemetry::Telemetry;
 
-/// Bytes of a sample and of a series in an answer, as the store counts them.
+/// Bytes accounted for a sample and for a series, as in the store.
 const SAMPLE: usize = 16;
 const SERIES: usize = 512;
-/// Bytes of a compressed answer that are read between two looks at the budget.
+/// Bytes of a compressed answer between two checks of the budget.
 const STEP: u64 = 1 << 20;
-/// Bytes of a list (of series, names, values) that are read.
+/// Longest list (of series, names, values), bytes.
 const LISTED: u64 = 1 << 30;
-/// Times that every engine takes: VictoriaMetrics finds nothing from 0 on.
+/// Times that every engine accepts; VictoriaMetrics finds nothing from 0 on.
 const TIMES: (i64, i64) = (1000, 4_102_444_800_000);
 
-/// See the module.
+/// A client of a remote engine or of another collector.
 pub struct Remote {
     client: Client,
-    /// It has no remote read, as VictoriaMetrics; found out by asking.
+    /// The engine has export instead of remote read, as VictoriaMetrics; detected by the first request.
     exports: AtomicBool,
-    /// A collector as this one, which is asked for what it has itself.
+    /// The server is another collector, which is queried for its own samples only.
     peer: bool,
-    /// Why it did not answer when it was asked last.
-    away: Mutex<Option<String>>,
+    /// Failure of the last request.
+    failure: Mutex<Option<String>>,
 }
 
 impl Remote {
-    /// Nothing is asked yet.
+    /// Creates a client.
     ///
     /// # Errors
-    /// [`FileError`] naming the file that cannot be read.
+    /// [`FileError`] with the file that cannot be read.
     pub fn new(endpoint: &config::Endpoint, telemetry: &Telemetry) -> Result<Self, FileError> {
         Ok(Self {
             client: Client::new(endpoint, telemetry)?,
             exports: AtomicBool::new(false),
             peer: false,
-            away: Mutex::default(),
+            failure: Mutex::default(),
         })
     }
 
-    /// Another collector: it has no remote read, and must not ask its own peers in turn.
+    /// Creates a client of another collector, which has no remote read and must not query its own peers in turn.
     ///
     /// # Errors
-    /// As of [`Remote::new`].
+    /// [`FileError`] with the file that cannot be read.
     pub fn peer(endpoint: &config::Endpoint, telemetry: &Telemetry) -> Result<Self, FileError> {
         Ok(Self { exports: AtomicBool::new(true), peer: true, ..Self::new(endpoint, telemetry)? })
     }
 
-    /// Why it did not answer when it was asked last.
-    pub(super) fn away(&self) -> Option<String> {
-        self.away.lock().clone()
+    /// Failure of the last request.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
     }
 
-    /// Where it is.
+    /// URL of the server.
     pub(super) fn url(&self) -> &str {
         self.client.url()
     }
 
-    /// Label sets, sorted.
+    /// Sorted label sets.
     pub(super) fn series(&self, matchers: &[Matcher], start: i64, end: i64) -> Result<Vec<Labels>, ReadError> {
         let found: Vec<BTreeMap<String, String>> = self.list("series", matchers, start, end)?;
         let mut all: Vec<Labels> = found.into_iter().map(Labels::new).collect();
@@ -83,7 +82,7 @@ impl Remote {
         Ok(all)
     }
 
-    /// A sorted list of texts.
+    /// A sorted list of strings.
     pub(super) fn names(
         &self,
         what: &str,
@@ -96,7 +95,7 @@ impl Remote {
         Ok(all)
     }
 
-    /// `data` of an endpoint that lists things.
+    /// Queries an endpoint that returns a list in `data`.
     fn list<T: serde::de::DeserializeOwned>(
         &self,
         what: &str,
@@ -113,17 +112,17 @@ impl Remote {
         let request = self.client.get(&format!("{}/api/v1/{what}?{query}", self.client.url()));
         let mut response = request.map_err(|e| self.failed(e))?.call().map_err(|e| self.failed(e))?;
         if !response.status().is_success() {
-            return Err(self.failed(endpoint::said(&mut response)));
+            return Err(self.failed(endpoint::error_text(&mut response)));
         }
         let answer: Answer<T> = {
             let reader = response.body_mut().with_config().limit(LISTED).reader();
             serde_json::from_reader(BufReader::new(reader)).map_err(|e| self.failed(e))?
         };
-        *self.away.lock() = None;
+        *self.failure.lock() = None;
         Ok(answer.data)
     }
 
-    /// Remote read; `None` when the engine has none.
+    /// Queries by remote read; `None` if the engine does not support it.
     fn read(
         &self,
         matchers: &[Matcher],
@@ -135,7 +134,7 @@ impl Remote {
         let body = snap::raw::Encoder::new().compress_vec(&plain).map_err(|e| self.failed(e))?;
         let mut response = self.send("read", "application/x-protobuf", &body)?;
         if response.status() != StatusCode::OK {
-            let why = endpoint::said(&mut response);
+            let why = endpoint::error_text(&mut response);
             let unknown = response.status() == StatusCode::NOT_FOUND || why.contains("unsupported path");
             return if unknown { Ok(None) } else { Err(self.failed(why)) };
         }
@@ -144,7 +143,7 @@ impl Remote {
             take(budget, STEP as usize)?;
         }
         let size = snap::raw::decompress_len(&bytes).map_err(|e| self.failed(e))?;
-        // Once as it came, once as messages, once as what is returned.
+        // The bytes, the decoded messages, and the result.
         take(budget, 4 * size)?;
         let plain = snap::raw::Decoder::new().decompress_vec(&bytes).map_err(|e| self.failed(e))?;
         let answer = ReadResponse::decode(&plain[..]).map_err(|e| self.failed(e))?;
@@ -156,7 +155,7 @@ impl Remote {
         Ok(Some(series.collect()))
     }
 
-    /// VictoriaMetrics' export.
+    /// Queries by VictoriaMetrics' export.
     fn export(
         &self,
         matchers: &[Matcher],
@@ -166,9 +165,9 @@ impl Remote {
         let form = serde_urlencoded::to_string(self.form(matchers, start, end)).map_err(|e| self.failed(e))?;
         let mut response = self.send("export", "application/x-www-form-urlencoded", form.as_bytes())?;
         if response.status() != StatusCode::OK {
-            // Whoever answers there now may have remote read.
+            // The server may have been replaced by one with remote read.
             self.exports.store(response.status() != StatusCode::NOT_FOUND, Ordering::Relaxed);
-            return Err(self.failed(endpoint::said(&mut response)));
+            return Err(self.failed(endpoint::error_text(&mut response)));
         }
         let mut all: BTreeMap<Labels, Series> = BTreeMap::new();
         for line in BufReader::new(response.body_mut().as_reader()).lines() {
@@ -176,12 +175,12 @@ impl Remote {
             if line.is_empty() {
                 continue;
             }
-            let stretch = jsonl::read(&line).map_err(|e| self.failed(e))?;
-            take(budget, SERIES + SAMPLE * stretch.times.len())?;
-            let series = all.entry(stretch.labels.clone()).or_default();
-            series.labels = stretch.labels;
-            series.times.extend(stretch.times);
-            series.values.extend(stretch.values);
+            let chunk = jsonl::read(&line).map_err(|e| self.failed(e))?;
+            take(budget, SERIES + SAMPLE * chunk.times.len())?;
+            let series = all.entry(chunk.labels.clone()).or_default();
+            series.labels = chunk.labels;
+            series.times.extend(chunk.times);
+            series.values.extend(chunk.values);
         }
         Ok(all.into_values().collect())
     }
@@ -196,7 +195,7 @@ impl Remote {
         request.send(body).map_err(|e| self.failed(e))
     }
 
-    /// `match[]`, `start` and `end`.
+    /// Parameters `match[]`, `start` and `end`.
     fn form(&self, matchers: &[Matcher], start: i64, end: i64) -> Vec<(&'static str, String)> {
         let seconds = |ms: i64| {
             let mut text = String::new();
@@ -216,7 +215,7 @@ impl Remote {
     fn failed(&self, why: impl std::fmt::Display) -> ReadError {
         let what = if self.peer { "peer" } else { "remote engine" };
         let why = format!("{what} {}: {why}", self.client.url());
-        *self.away.lock() = Some(why.clone());
+        *self.failure.lock() = Some(why.clone());
         ReadError::Storage(why)
     }
 }
@@ -243,7 +242,7 @@ impl Read for Remote {
                 found
             }
         };
-        *self.away.lock() = None;
+        *self.failure.lock() = None;
         found.iter_mut().for_each(|s| within(s, range));
         found.retain(|s| !s.times.is_empty());
         found.sort_by(|a, b| a.labels.cmp(&b.labels));
@@ -251,8 +250,8 @@ impl Read for Remote {
     }
 }
 
-/// In order of time, each time once, within the range: stretches may overlap, and samples come twice where a request
-/// was sent twice.
+/// Sorts by time, drops duplicate times, and cuts to the range: chunks may overlap, and samples occur twice where a
+/// request was sent twice.
 fn within(series: &mut Series, (start, end): (i64, i64)) {
     let (times, values) = (std::mem::take(&mut series.times), std::mem::take(&mut series.values));
     (series.times, series.values) = settle(times, values);
@@ -273,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overlapping_stretches_become_one_series() {
+    fn overlapping_chunks_become_one_series() {
         let mut s =
             Series { labels: Labels::default(), times: vec![5, 6, 7, 3, 5], values: vec![1.0, 2.0, 3.0, 4.0, 5.0] };
         within(&mut s, (3, 6));

@@ -1,5 +1,5 @@
-//! What a watch is shown out of the store: frames of before, ports that there were, and answers to the questions that samples
-//! as they arrive do not answer.
+//! Feeds the incident tracker from the store: frames of the past, ports that existed, and signals that cannot be
+//! computed from arriving samples.
 
 use std::collections::HashSet;
 
@@ -9,154 +9,154 @@ use fabriclens_correlate::{ALL, Fabric, Frame, IncidentTracker, Job, Ports, Sign
 use fabriclens_model::{Matcher, Read};
 use fabriclens_promql::{Engine, QueryError};
 
-use fabriclens_data::Near;
+use fabriclens_data::HostReader;
 use fabriclens_data::engine;
 use fabriclens_state::AppState;
 
-/// One frame, ms: what agents send in.
+/// Length of a frame, ms: the interval at which agents send.
 pub(super) const STEP_MS: i64 = 1000;
-/// What is read of what was before, ms.
+/// Range that is read before the begin of an evaluation, ms.
 pub(super) const BEFORE_MS: i64 = 90_000;
-/// What was calm before an incident: from so long before it until so long before it, ms.
-const CALM_MS: [i64; 2] = [80_000, 20_000];
-/// What began so long before is a part of what is usual, ms.
-const STANDING_MS: i64 = 300_000;
+/// Range before an incident that serves as baseline: begin and end, ms before it.
+const BASELINE_MS: [i64; 2] = [80_000, 20_000];
+/// Incidents that began longer ago than this belong to the baseline, ms.
+const OLD_MS: i64 = 300_000;
 const DAY_MS: i64 = 86_400_000;
-/// A metric that every port has, by which ports are known at the start.
+/// A metric of every port, by which ports are discovered at the start.
 const PORTS: &str = "fabric_port_io_bytes_total";
 
-/// A question that is asked now and then; its answer holds until the next.
-struct Asked {
+/// A signal that is queried periodically; its values hold until the next query.
+struct QueriedSignal {
     row: &'static SignalSpec,
     answer: Vec<(usize, f64)>,
 }
 
-/// See the module. Instants are Unix ms.
-pub(super) struct Eyes {
+/// The tracker with its access to the store. Instants are Unix ms.
+pub(super) struct Backfill {
     state: AppState,
     engine: Engine,
-    pub(super) watch: IncidentTracker,
-    asked: Vec<Asked>,
-    /// Which was asked last.
+    pub(super) tracker: IncidentTracker,
+    signals: Vec<QueriedSignal>,
+    /// Index of the last query.
     turn: usize,
 }
 
-impl Eyes {
-    /// That know nothing yet, and ask these questions.
-    pub(super) fn new(state: &AppState, questions: impl IntoIterator<Item = &'static SignalSpec>) -> Self {
+impl Backfill {
+    /// Creates an empty tracker with these queried signals.
+    pub(super) fn new(state: &AppState, signals: impl IntoIterator<Item = &'static SignalSpec>) -> Self {
         let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
         Self {
-            watch: IncidentTracker::new(fabric, state.config.thresholds.clone()),
+            tracker: IncidentTracker::new(fabric, state.config.thresholds.clone()),
             engine: engine(&state.config.query),
             state: state.clone(),
-            asked: questions.into_iter().map(|row| Asked { row, answer: Vec::new() }).collect(),
+            signals: signals.into_iter().map(|row| QueriedSignal { row, answer: Vec::new() }).collect(),
             turn: 0,
         }
     }
 
-    /// How many questions there are.
-    pub(super) fn questions(&self) -> usize {
-        self.asked.len()
+    /// Number of queried signals.
+    pub(super) fn signal_count(&self) -> usize {
+        self.signals.len()
     }
 
-    /// Asks the next question as of an instant.
-    pub(super) fn ask_next(&mut self, at: i64) {
-        if self.asked.is_empty() {
+    /// Queries the next signal at an instant.
+    pub(super) fn query_next(&mut self, at: i64) {
+        if self.signals.is_empty() {
             return;
         }
-        self.turn = (self.turn + 1) % self.asked.len();
-        self.ask_one(self.turn, at);
+        self.turn = (self.turn + 1) % self.signals.len();
+        self.query_one(self.turn, at);
     }
 
-    /// Asks all of them.
-    pub(super) fn ask_all(&mut self, at: i64) {
-        (0..self.asked.len()).for_each(|one| self.ask_one(one, at));
+    /// Queries all signals at an instant.
+    pub(super) fn query_all(&mut self, at: i64) {
+        (0..self.signals.len()).for_each(|one| self.query_one(one, at));
     }
 
-    fn ask_one(&mut self, one: usize, at: i64) {
-        let one = &mut self.asked[one];
-        match ask(&self.engine, self.state.data.reader(), self.watch.fabric(), one.row, at) {
+    fn query_one(&mut self, one: usize, at: i64) {
+        let one = &mut self.signals[one];
+        match ask(&self.engine, self.state.data.reader(), self.tracker.fabric(), one.row, at) {
             Ok(answer) => one.answer = answer,
-            Err(error) => tracing::debug!(%error, query = one.row.promql("30s"), "cannot ask"),
+            Err(error) => tracing::debug!(%error, query = one.row.promql("30s"), "cannot query a signal"),
         }
     }
 
-    /// The answers of now are those of a frame.
-    pub(super) fn tell_asked(&self, frame: &mut Frame) {
-        for one in &self.asked {
+    /// Writes the last values of all queried signals into a frame.
+    pub(super) fn fill(&self, frame: &mut Frame) {
+        for one in &self.signals {
             one.answer.iter().for_each(|(port, value)| frame.set(one.row.signal, *port, *value));
         }
     }
 
-    /// Lets ports go that are not heard of; those that did.
+    /// Removes ports not in `heard`; returns the removed ones.
     pub(super) fn forget(&mut self, heard: &HashSet<usize>) -> HashSet<usize> {
-        let gone: HashSet<usize> = self.watch.forget(|port| heard.contains(&port)).into_iter().collect();
-        self.asked.iter_mut().for_each(|one| one.answer.retain(|(port, _)| !gone.contains(port)));
+        let gone: HashSet<usize> = self.tracker.forget(|port| heard.contains(&port)).into_iter().collect();
+        self.signals.iter_mut().for_each(|one| one.answer.retain(|(port, _)| !gone.contains(port)));
         gone
     }
 
-    /// Takes over the ports that were measured before an instant, since the first of what was open then began; false if there
-    /// was none.
+    /// Adds the ports that were measured before an instant, from the begin of the first open incident; false if there
+    /// were none.
     pub(super) fn find_ports(&mut self, open: &[Incident], from: i64, to: i64) -> bool {
         let first = open.iter().map(begin_ms).min().unwrap_or(from);
         let since = first.min(from - BEFORE_MS).max(to - DAY_MS);
         let known = self.state.data.series(&[Matcher::equal("__name__", PORTS)], since, to).unwrap_or_default();
         for labels in &known {
-            self.watch.measured_port(labels.get("host"), &port_name(labels));
+            self.tracker.measured_port(labels.get("host"), &port_name(labels));
         }
         !known.is_empty()
     }
 
-    /// These jobs run and no others.
-    pub(super) fn employ(&mut self, jobs: &[fabriclens_jobs::Job]) {
-        let jobs = jobs.iter().map(|job| job_of(self.watch.fabric(), job)).collect();
-        self.watch.set_jobs(jobs);
+    /// Replaces the running jobs.
+    pub(super) fn set_jobs(&mut self, jobs: &[fabriclens_jobs::Job]) {
+        let jobs = jobs.iter().map(|job| job_of(self.tracker.fabric(), job)).collect();
+        self.tracker.set_jobs(jobs);
     }
 
-    /// Shows what was calm before what is open at an instant, and says from when on frames are to be shown.
+    /// Adds baseline frames from before the open incidents, and returns the instant from which frames must be replayed.
     ///
     /// # Errors
     /// [`QueryError`].
-    pub(super) fn calm_before(&mut self, open: &[Incident], at: i64) -> Result<i64, QueryError> {
-        let young = open.iter().filter(|i| !Self::stands(i, at)).map(begin_ms).min().map(frame_of);
+    pub(super) fn load_baseline(&mut self, open: &[Incident], at: i64) -> Result<i64, QueryError> {
+        let young = open.iter().filter(|i| !Self::is_old(i, at)).map(begin_ms).min().map(frame_of);
         if !open.is_empty() {
-            for frame in self.calm(young.unwrap_or(at))? {
-                self.watch.add_baseline_frame(frame);
+            for frame in self.baseline_frames(young.unwrap_or(at))? {
+                self.tracker.add_baseline_frame(frame);
             }
         }
         Ok(young.map_or(at - BEFORE_MS, |first| first.max(at - BEFORE_MS)))
     }
 
-    /// Frames of before an instant, when nothing was wrong yet.
+    /// Baseline frames before an incident.
     ///
     /// # Errors
     /// [`QueryError`].
-    pub(super) fn calm(&self, begin: i64) -> Result<Vec<Frame>, QueryError> {
-        self.frames(begin - CALM_MS[0], begin - CALM_MS[1])
+    pub(super) fn baseline_frames(&self, begin: i64) -> Result<Vec<Frame>, QueryError> {
+        self.frames(begin - BASELINE_MS[0], begin - BASELINE_MS[1])
     }
 
-    /// Goes on with one that began long before this instant, beside what was calm at its place then: many may stand, for weeks.
-    /// False if the fabric does not have its place (yet).
-    pub(super) fn take_up_old(&mut self, incident: &Incident, now: i64) -> bool {
-        if incident.root.find(self.watch.fabric()).is_none() {
+    /// Resumes an old incident with the baseline of its location at that time; there may be many such incidents, weeks
+    /// old. False if the fabric does not have its location (yet).
+    pub(super) fn resume_old(&mut self, incident: &Incident, now: i64) -> bool {
+        if incident.root.find(self.tracker.fabric()).is_none() {
             return false;
         }
         let (nodes, begin) = (incident.root.nodes(), frame_of(begin_ms(incident)));
-        let there = Near::new(self.state.data.reader(), nodes.clone());
+        let there = HostReader::new(self.state.data.reader(), nodes.clone());
         let read: &dyn Read = if nodes.is_empty() { self.state.data.reader() } else { &there };
-        let calm = self.frames_of(read, begin - CALM_MS[0], begin - CALM_MS[1]).unwrap_or_else(|error| {
-            tracing::warn!(%error, id = incident.id, "what was before an incident cannot be read; it may seem to be over");
+        let baseline = self.frames_of(read, begin - BASELINE_MS[0], begin - BASELINE_MS[1]).unwrap_or_else(|error| {
+            tracing::warn!(%error, id = incident.id, "cannot read the baseline of an incident; it may end prematurely");
             Vec::new()
         });
-        self.watch.resume_with_baseline(incident, calm, now.saturating_mul(1_000_000))
+        self.tracker.resume_with_baseline(incident, baseline, now.saturating_mul(1_000_000))
     }
 
-    /// Whether it began so long before an instant that it is a part of what is usual.
-    pub(super) fn stands(incident: &Incident, at: i64) -> bool {
-        begin_ms(incident) <= at - STANDING_MS
+    /// Whether an incident began long enough before an instant to belong to the baseline.
+    pub(super) fn is_old(incident: &Incident, at: i64) -> bool {
+        begin_ms(incident) <= at - OLD_MS
     }
 
-    /// Frames from one instant to another, both included, that are told by the store.
+    /// Reads frames between two instants, both included, from the store.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -166,9 +166,9 @@ impl Eyes {
 
     fn frames_of(&self, read: &dyn Read, from: i64, to: i64) -> Result<Vec<Frame>, QueryError> {
         let ticks: Vec<i64> = (0..).map(|n| from + n * STEP_MS).take_while(|t| *t <= to).collect();
-        // What is slow looks back for as much as a day, and is asked in its turn.
+        // Slow signals look back for up to a day and are queried in turn.
         let rows = ALL.iter().filter(|row| !row.slow);
-        frames(&self.engine, read, self.watch.fabric(), rows, &ticks, STEP_MS)
+        frames(&self.engine, read, self.tracker.fabric(), rows, &ticks, STEP_MS)
     }
 }
 
@@ -176,12 +176,12 @@ fn begin_ms(incident: &Incident) -> i64 {
     incident.start_ns / 1_000_000
 }
 
-/// End of the frame in which an instant lies.
+/// End of the frame that contains an instant.
 pub(super) fn frame_of(ms: i64) -> i64 {
     ms.saturating_sub(1).div_euclid(STEP_MS).saturating_add(1).saturating_mul(STEP_MS)
 }
 
-/// A job with its ports: those of its devices, or all RDMA ports of its hosts where nobody says which.
+/// A job with its ports: those of its devices, or all RDMA ports of its hosts if devices are unknown.
 fn job_of(fabric: &Fabric, job: &fabriclens_jobs::Job) -> Job {
     let mut ports = Vec::new();
     for (host, place) in &job.hosts {

@@ -1,4 +1,5 @@
-//! Asks who is connected to ports that get too much, beside the watch: among a million queue pairs that takes a second or two.
+//! Queries the peers of overloaded ports on a separate thread, because among a million queue pairs that takes a second
+//! or two.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -8,66 +9,66 @@ use fabriclens_correlate::{HostPort, IncidentTracker, LinkEnd, connected};
 
 use fabriclens_state::AppState;
 
-/// From one question to the next, beside what it took.
+/// Pause between two queries, as a multiple of the duration of the last one, and at least this long.
 const PAUSE: u32 = 20;
 const LEAST: Duration = Duration::from_secs(1);
 
-/// One question at a time.
+/// The query of peers in progress, one at a time.
 #[derive(Default)]
-pub(super) struct Flows {
-    asked: Option<Asked>,
-    /// When is asked next, if not at once.
+pub(super) struct PeerQueries {
+    pending: Option<PeerQuery>,
+    /// Earliest time of the next query.
     next: Option<Instant>,
 }
 
-struct Asked {
+struct PeerQuery {
     port: usize,
     of: HostPort,
     began: Instant,
     answer: Receiver<BTreeSet<HostPort>>,
 }
 
-impl Flows {
-    /// Tells what was answered, and asks of the next port as of an instant (Unix ms).
-    pub(super) fn round(&mut self, state: &AppState, watch: &mut IncidentTracker, now_ms: i64) {
-        if let Some(asked) = &self.asked {
-            let found = match asked.answer.try_recv() {
+impl PeerQueries {
+    /// Applies the finished query, and starts one for the next port at an instant (Unix ms).
+    pub(super) fn round(&mut self, state: &AppState, tracker: &mut IncidentTracker, now_ms: i64) {
+        if let Some(pending) = &self.pending {
+            let found = match pending.answer.try_recv() {
                 Err(TryRecvError::Empty) => return,
-                // Who could not be asked is not asked again.
+                // A port whose query failed is not queried again.
                 answer => answer.unwrap_or_default(),
             };
-            // It may have left meanwhile, and its number be another's.
-            if at(watch, &asked.of) == Some(asked.port) {
-                let others = found.iter().filter_map(|other| at(watch, other)).collect();
-                watch.connect(asked.port, others);
+            // The port may have been removed and its index reused.
+            if at(tracker, &pending.of) == Some(pending.port) {
+                let others = found.iter().filter_map(|other| at(tracker, other)).collect();
+                tracker.connect(pending.port, others);
             }
-            self.next = Some(Instant::now() + (asked.began.elapsed() * PAUSE).max(LEAST));
-            self.asked = None;
+            self.next = Some(Instant::now() + (pending.began.elapsed() * PAUSE).max(LEAST));
+            self.pending = None;
         }
         if self.next.is_some_and(|next| Instant::now() < next) {
             return;
         }
-        let Some(port) = watch.unconnected() else { return };
-        let LinkEnd { node, port: name } = &watch.fabric().ports.list[port].end;
-        let of = (watch.fabric().topology.nodes[*node].name.clone(), name.clone());
+        let Some(port) = tracker.unconnected() else { return };
+        let LinkEnd { node, port: name } = &tracker.fabric().ports.list[port].end;
+        let of = (tracker.fabric().topology.nodes[*node].name.clone(), name.clone());
         let (tell, answer) = sync_channel(1);
         let (data, to) = (state.data.clone(), of.clone());
         let ask = move || match connected(data.reader(), &to, now_ms) {
             // The collector may have stopped.
             Ok(found) => _ = tell.send(found),
-            Err(error) => tracing::debug!(host = to.0, port = to.1, %error, "cannot ask who is connected"),
+            Err(error) => tracing::debug!(host = to.0, port = to.1, %error, "cannot query the peers of a port"),
         };
         match std::thread::Builder::new().name("connected".to_owned()).spawn(ask) {
-            Ok(_) => self.asked = Some(Asked { port, of, began: Instant::now(), answer }),
+            Ok(_) => self.pending = Some(PeerQuery { port, of, began: Instant::now(), answer }),
             Err(error) => {
-                tracing::debug!(%error, "no thread to ask who is connected");
+                tracing::debug!(%error, "cannot start a thread to query the peers of a port");
                 self.next = Some(Instant::now() + LEAST);
             }
         }
     }
 }
 
-fn at(watch: &IncidentTracker, (host, port): &HostPort) -> Option<usize> {
-    let fabric = watch.fabric();
+fn at(tracker: &IncidentTracker, (host, port): &HostPort) -> Option<usize> {
+    let fabric = tracker.fabric();
     fabric.ports.at(&LinkEnd { node: fabric.topology.node(host)?, port: port.clone() })
 }

@@ -1,4 +1,5 @@
-//! Evaluates the detectors on live samples, and again on samples that arrived late; writes the incidents to the incident store.
+//! Evaluates the detectors on live samples, and again on samples that arrived late, and writes incidents to the
+//! incident store.
 #![forbid(unsafe_code)]
 
 mod backfill;

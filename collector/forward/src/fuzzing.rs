@@ -1,4 +1,4 @@
-//! A door for `fuzz`: a queue whose only segment holds these bytes, opened and read to its end.
+//! Entry point for the fuzzer: opens a queue whose only segment holds the given bytes, and reads it to its end.
 
 use super::queue::{Limits, Queue};
 use super::reader::Reader;
@@ -10,11 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Opens a queue in `dir`, which is the caller's to make and to empty.
+/// Opens a queue in the empty directory `dir`.
 pub fn segment(dir: &Path, bytes: &[u8], telemetry: &Telemetry) {
     const LIMITS: Limits = Limits { bytes: u64::MAX, age: None, refuses: false };
     let written = std::fs::write(dir.join(segment::name(1)), bytes);
-    written.expect("the directory takes files");
+    written.expect("the directory is writable");
     let Ok(queue) = Queue::open(Arc::new(OsFiles), dir, vec![], LIMITS, Arc::new(now_ms), telemetry.forward("fuzz"))
     else {
         return;
@@ -22,7 +22,7 @@ pub fn segment(dir: &Path, bytes: &[u8], telemetry: &Telemetry) {
     let queue = Arc::new(queue);
     let mut reader = Reader::new(queue.clone());
     while let Ok(Some(window)) = reader.window(100, Duration::ZERO) {
-        assert!(window.until > window.from, "each window goes on");
+        assert!(window.until > window.from, "each window advances");
         queue.advance(window.segment, window.until, window.samples);
     }
 }

@@ -1,7 +1,8 @@
-//! Forwarding by Prometheus remote write 1.0: what is acknowledged to a sender is in the durable queue of each target
-//! (`DATA/forward/NAME`) before, and reaches it at least once unless a bound or the target itself says no.
+//! Writes samples to the store, and forwards them to other servers by Prometheus remote write 1.0. Samples are in the
+//! durable queue of each target (`DATA/forward/NAME`) before they are acknowledged, and are delivered at least once,
+//! unless a limit of the queue or the target itself drops them.
 //!
-//! [`Sink`] is the one place where samples are written: the store first, then the queues.
+//! [`Sink`] is the only place where samples are written: first to the store, then to the queues.
 
 #![forbid(unsafe_code)]
 
@@ -30,85 +31,85 @@ use fabriclens_core::endpoint::Client;
 use fabriclens_core::sample_feed::SampleFeed;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
-use meta::Teller;
+use meta::MetadataSender;
 use parking_lot::Mutex;
 pub use queue::{Limits, Queue, QueueError};
 use sender::Sender;
 pub use series_writer::SeriesWriter;
 
-/// Why forwarding cannot start; `Display` names the remedy.
+/// Forwarding cannot start; `Display` names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardError {
-    /// The queue on disk.
+    /// The queue on disk cannot be opened.
     #[error(
-        "forward queue {name:?}: cannot open {dir}: {source}; check its permissions, or move it away to lose what waits"
+        "forward queue {name:?}: cannot open {dir}: {source}; check its permissions, or move it away to discard waiting samples"
     )]
     Queue {
-        /// Its name.
+        /// Queue name.
         name: String,
-        /// Its directory.
+        /// Queue directory.
         dir: std::path::PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// A password, token or CA file.
+    /// A password, token or CA file cannot be used.
     #[error("forward {name:?}: {source}; give a file that this user can read")]
     File {
-        /// The target's name.
+        /// Queue name.
         name: String,
-        /// Which file, and why not.
+        /// File and cause.
         source: fabriclens_core::endpoint::FileError,
     },
-    /// A selector or the system.
+    /// Invalid selector, or failure of the system.
     #[error("forward {name:?}: {message}")]
     Other {
-        /// The target's name.
+        /// Queue name.
         name: String,
-        /// What.
+        /// Cause.
         message: String,
     },
 }
 
-/// Why nothing of an append was acknowledged; send it again.
+/// Nothing was acknowledged; the sender should retry.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] AppendError),
-    /// A forward queue.
+    /// A forward queue failed.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// What the store refused could not be told from what it took.
+    /// Rejected samples could not be told apart from accepted ones.
     #[error("cannot read back what was stored, to forward it: {0}")]
     Read(fabriclens_model::ReadError),
 }
 
-/// What [`Sink::write`] has taken, on its way to be durable.
+/// Samples written by [`Sink::write`] that are not yet durable.
 #[must_use = "not durable before it is committed"]
-pub struct Written {
-    place: Place,
-    /// For the queues.
+pub struct PendingWrite {
+    destination: Destination,
+    /// Samples for the queues.
     groups: Vec<RowGroup>,
 }
 
-enum Place {
+enum Destination {
     Store(fabriclens_store::Written),
-    /// A remote engine's; the store has none of it.
+    /// A remote engine stores the samples.
     Queues,
 }
 
-/// Where all samples go.
+/// Destination of all samples.
 pub struct Sink {
-    /// `None`: a remote engine keeps them, and its queue is among the others.
+    /// `None` if a remote engine stores the samples; its queue is one of `queues`.
     store: Option<Arc<Store>>,
-    /// How far ahead of the clock (ms) a sample may be that a remote engine is given.
+    /// How far in the future a sample for a remote engine may be, ms.
     future: i64,
     queues: Vec<Arc<Queue>>,
-    tap: SampleFeed,
+    sample_feed: SampleFeed,
 }
 
 impl Sink {
-    /// Over an open store; opens the queues and starts their senders.
+    /// Opens the queues and starts their senders.
     ///
     /// # Errors
     /// [`ForwardError`].
@@ -121,55 +122,55 @@ impl Sink {
         let targets = engine.into_iter().chain(config.forward.iter().map(|f| (f, age(f))));
         let queues = targets.map(|(f, limits)| start(f, limits, &root, &store, telemetry)).collect::<Result<_, _>>()?;
         let future = i64::try_from(config.ingest.future.as_millis()).unwrap_or(i64::MAX);
-        Ok(Self { store: config.store.is_none().then_some(store), future, queues, tap: SampleFeed::default() })
+        Ok(Self { store: config.store.is_none().then_some(store), future, queues, sample_feed: SampleFeed::default() })
     }
 
-    /// Stores and queues samples; returns when all of it survives a crash.
+    /// Stores and queues samples; returns when all of them survive a crash.
     ///
     /// # Errors
-    /// [`SinkError`]: nothing is acknowledged. What was kept nevertheless counts as duplicates when it is sent again,
-    /// and is forwarded then (perhaps twice).
+    /// [`SinkError`]; nothing is acknowledged. Samples that were stored nevertheless count as duplicates when they are
+    /// sent again, and are forwarded then, possibly twice.
     pub fn append(&self, groups: Vec<RowGroup>) -> Result<Appended, SinkError> {
         let written = self.write(groups)?;
         let mut done = self.commit(vec![written]);
         done.pop().unwrap_or_else(|| Ok(Appended::default()))
     }
 
-    /// What is written, for who judges it.
-    pub fn tap(&self) -> &SampleFeed {
-        &self.tap
+    /// The feed of written samples, for the detectors.
+    pub fn sample_feed(&self) -> &SampleFeed {
+        &self.sample_feed
     }
 
-    /// The first half of [`Sink::append`]: what it returns must be committed before anything is acknowledged.
+    /// First half of [`Sink::append`]; the result must be committed before anything is acknowledged.
     ///
     /// # Errors
-    /// As [`Sink::append`].
-    pub fn write(&self, groups: Vec<RowGroup>) -> Result<Written, SinkError> {
-        let place = match &self.store {
-            Some(store) => Place::Store(store.write(&groups)?),
-            None => Place::Queues,
+    /// [`SinkError`].
+    pub fn write(&self, groups: Vec<RowGroup>) -> Result<PendingWrite, SinkError> {
+        let destination = match &self.store {
+            Some(store) => Destination::Store(store.write(&groups)?),
+            None => Destination::Queues,
         };
         let queued = !self.queues.is_empty();
-        Ok(match (queued, self.tap.is_open()) {
+        Ok(match (queued, self.sample_feed.is_open()) {
             (true, true) => {
-                self.tap.offer(groups.clone());
-                Written { place, groups }
+                self.sample_feed.push(groups.clone());
+                PendingWrite { destination, groups }
             }
-            (true, false) => Written { place, groups },
-            // Without queues nobody else reads them again.
+            (true, false) => PendingWrite { destination, groups },
+            // Without queues nobody else reads the samples.
             (false, _) => {
-                self.tap.offer(groups);
-                Written { place, groups: Vec::new() }
+                self.sample_feed.push(groups);
+                PendingWrite { destination, groups: Vec::new() }
             }
         })
     }
 
-    /// Returns when all that was written survives a crash: one sync of the store and of each queue for all of it. One
-    /// answer for each, in order, and their errors as of [`Sink::append`].
-    pub fn commit(&self, written: Vec<Written>) -> Vec<Result<Appended, SinkError>> {
+    /// Makes written samples durable with one sync of the store and of each queue. Returns one result per write, in
+    /// order.
+    pub fn commit(&self, written: Vec<PendingWrite>) -> Vec<Result<Appended, SinkError>> {
         let mut queued = Vec::new();
-        let commit = |w: Written| match (&self.store, w.place) {
-            (Some(store), Place::Store(place)) => self.commit_stored(store, place, w.groups, &mut queued),
+        let commit = |w: PendingWrite| match (&self.store, w.destination) {
+            (Some(store), Destination::Store(place)) => self.commit_stored(store, place, w.groups, &mut queued),
             _ => Ok(self.accept_for_engine(w.groups, &mut queued)),
         };
         let mut done: Vec<_> = written.into_iter().map(commit).collect();
@@ -191,13 +192,13 @@ impl Sink {
         if appended.accepted + appended.duplicates == appended.total() {
             queued.extend(groups);
         } else {
-            let kept: Result<Vec<_>, _> = groups.iter().map(|g| kept(store, g)).collect();
+            let kept: Result<Vec<_>, _> = groups.iter().map(|g| stored_part(store, g)).collect();
             queued.extend(kept.map_err(SinkError::Read)?);
         }
         Ok(appended)
     }
 
-    /// Only for queues: what the remote engine thinks of a sample, it says later.
+    /// The remote engine itself decides later which samples it rejects.
     fn accept_for_engine(&self, groups: Vec<RowGroup>, queued: &mut Vec<RowGroup>) -> Appended {
         let newest = now_ms().saturating_add(self.future);
         let mut sum = Appended::default();
@@ -210,19 +211,19 @@ impl Sink {
         sum
     }
 
-    /// Why samples cannot be made durable in a queue right now.
+    /// Why samples cannot be made durable in a queue at present.
     pub fn failure(&self) -> Option<String> {
         self.queues.iter().find_map(|q| q.failure())
     }
 
-    /// Ends the senders; what waits is sent after the next start.
+    /// Stops the senders; waiting samples are sent after the next start.
     pub fn stop(&self) {
         self.queues.iter().for_each(|q| q.stop());
     }
 }
 
-/// What the store holds of a group: what it refused must not reach anybody else.
-fn kept(store: &Store, group: &RowGroup) -> Result<RowGroup, fabriclens_model::ReadError> {
+/// The part of a group that the store holds: samples that it rejected must not be forwarded.
+fn stored_part(store: &Store, group: &RowGroup) -> Result<RowGroup, fabriclens_model::ReadError> {
     let (Some(start), Some(end)) = (group.times.iter().min(), group.times.iter().max()) else {
         return Ok(group.clone());
     };
@@ -242,7 +243,7 @@ fn kept(store: &Store, group: &RowGroup) -> Result<RowGroup, fabriclens_model::R
     Ok(RowGroup { values, ..group.clone() })
 }
 
-/// Matchers for the labels that all of these have in common.
+/// Matchers for the labels that all series have in common.
 fn shared(series: &[Labels]) -> Vec<Matcher> {
     let Some((first, rest)) = series.split_first() else { return Vec::new() };
     let common = first.iter().filter(|(name, value)| rest.iter().all(|l| l.get(name) == *value));
@@ -262,7 +263,7 @@ fn start(
         Client::new(&config.endpoint, telemetry).map_err(|source| ForwardError::File { name: name(), source })?;
     let select: Vec<_> =
         config.select.iter().map(|text| selector::selector(text)).collect::<Result<_, _>>().map_err(other)?;
-    let teller = Teller::new(store, select.clone());
+    let metadata = MetadataSender::new(store, select.clone());
     let (dir, telemetry) = (root.join(&config.name), telemetry.forward(&config.name));
     let queue = Queue::open(Arc::new(OsFiles), &dir, select, limits, store.retention_clock(), telemetry.clone());
     let queue = Arc::new(queue.map_err(|source| ForwardError::Queue { name: name(), dir, source })?);
@@ -270,25 +271,25 @@ fn start(
         name: name(),
         queue: queue.clone(),
         client,
-        teller: Mutex::new(teller),
+        metadata: Mutex::new(metadata),
         batch: config.batch,
         parallel: config.parallel,
         telemetry,
         logged: Default::default(),
     };
-    tracing::info!(queue = config.name, url = config.endpoint.url, "forwarding");
+    tracing::info!(queue = config.name, url = config.endpoint.url, "forwarding samples");
     let thread = std::thread::Builder::new().name("forward".to_owned());
     thread.spawn(move || sender.run()).map_err(|e| other(format!("cannot start a thread: {e}")))?;
     Ok(queue)
 }
 
-/// Queues that no config names any more hold samples that nobody sends.
+/// Warns of queues that are no longer configured and so are never sent.
 fn warn_of_others(root: &Path, config: &config::Config) {
     let known: Vec<&config::Forward> = config.forward.iter().chain(config.store.as_ref().map(|r| &r.write)).collect();
     for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
         if !known.iter().any(|f| entry.file_name() == f.name.as_str()) {
             let dir = entry.path().display().to_string();
-            tracing::warn!(dir, "a forward queue that the config does not name; remove it if it is not needed");
+            tracing::warn!(dir, "forward queue is not configured and will not be sent; remove it if it is not needed");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What metrics mean, told to a receiver now and then: remote write 1.0 carries it beside the samples, and a receiver
-//! that does not want it ignores it. Nothing of it is queued, since it is told again a minute later.
+//! Sends metric metadata (type, unit, help) to a receiver every minute. Remote write 1.0 carries it beside the samples,
+//! and receivers may ignore it. It is not queued, because it is repeated anyway.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -10,27 +10,28 @@ use prost::Message as _;
 
 use fabriclens_core::prompb::{MetricMetadata, WriteRequest};
 
-/// As often as Prometheus.
-const EVERY: Duration = Duration::from_secs(60);
-/// Metrics of one request.
+/// Interval, as in Prometheus.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// Metrics per request.
 const BATCH: usize = 1000;
 
-/// Tells one receiver.
-pub(super) struct Teller {
-    /// Its thread may wait for a receiver while the collector stops; the store is free for the next one then.
+/// Metadata for one receiver.
+pub(super) struct MetadataSender {
+    /// Weak, because the sender thread may wait for a receiver while the collector stops, and the store must be free
+    /// for the next process.
     store: Weak<Store>,
     select: Vec<Vec<Matcher>>,
     last: Option<Instant>,
 }
 
-impl Teller {
+impl MetadataSender {
     pub(super) fn new(store: &Arc<Store>, select: Vec<Vec<Matcher>>) -> Self {
         Self { store: Arc::downgrade(store), select, last: None }
     }
 
-    /// Requests to send now, as protobuf; mostly none.
+    /// Returns the requests that are due, as protobuf; usually none.
     pub(super) fn due(&mut self) -> Vec<Vec<u8>> {
-        if self.last.is_some_and(|at| at.elapsed() < EVERY) {
+        if self.last.is_some_and(|at| at.elapsed() < INTERVAL) {
             return Vec::new();
         }
         self.last = Some(Instant::now());

@@ -1,5 +1,5 @@
-//! The durable queue of one target: a bounded log of what was selected, written before the sender is answered, and the
-//! cursor behind which everything is done with. Writers share an fsync; one [`super::sender`] reads.
+//! Durable queue of one target: a bounded log of the selected samples, written before senders are answered, and a
+//! cursor up to which everything was sent. Writers share one fsync; one [`super::sender`] reads.
 
 use std::fs::File;
 use std::io;
@@ -16,51 +16,51 @@ use super::segment::{self, Cursor, HEADER, Segment};
 use super::state::State;
 use fabriclens_core::telemetry::ForwardTelemetry;
 
-/// A segment that is this large is followed by a new one; smaller for small queues, which drop whole segments.
+/// Size at which a new segment begins; less for small queues, which drop whole segments.
 const SEGMENT: u64 = 64 << 20;
-/// Column lists that are remembered; beyond, a new segment begins.
+/// Most column lists per segment; beyond it a new segment begins.
 const LISTS: usize = 200_000;
-/// A queue's bound holds at least this many segments.
-const PARTS: u64 = 16;
+/// The size limit of a queue spans at least this many segments.
+const MIN_SEGMENTS: u64 = 16;
 
-/// What a queue may hold.
+/// Limits of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes on disk.
     pub bytes: u64,
-    /// Older samples (by when they were queued) are dropped; `None` keeps them.
+    /// Samples queued longer ago than this are dropped; `None` keeps them.
     pub age: Option<Duration>,
     /// A full queue refuses new samples instead of dropping the oldest.
     pub refuses: bool,
 }
 
-/// Why nothing of an append was acknowledged.
+/// Nothing of an append was acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// The disk says no.
-    #[error("cannot make samples durable in {path}: {message}; nothing is acknowledged until the disk takes writes")]
+    /// The disk failed.
+    #[error("cannot make samples durable in {path}: {message}; nothing is acknowledged until the disk accepts writes")]
     Log {
-        /// The queue's directory.
+        /// Queue directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         message: String,
     },
-    /// The queue refuses, and holds this much.
-    #[error("{bytes} bytes wait for a remote engine that does not take them; bring it back, or raise store.size")]
+    /// The queue is full and refuses new samples.
+    #[error("{bytes} bytes wait for a remote engine that does not accept them; restore it, or raise store.size")]
     Full {
         /// Bytes that wait.
         bytes: u64,
     },
 }
 
-/// See the module.
+/// A durable queue.
 pub struct Queue {
     dir: PathBuf,
     files: Arc<dyn Files>,
-    /// A series goes in when it fits one of these lists; without any, all do.
+    /// Selectors; a series that matches one of these lists is queued, and without any, all are.
     select: Vec<Vec<Matcher>>,
     limits: Limits,
-    /// What age is measured by, Unix ms.
+    /// Clock by which age is measured, Unix ms.
     clock: Clock,
     telemetry: ForwardTelemetry,
     cursor: File,
@@ -68,21 +68,22 @@ pub struct Queue {
     changed: Condvar,
 }
 
-/// Where the reader stands, as far as the queue knows.
+/// Position of the reader.
 pub(super) enum Next {
-    /// Durable bytes of a segment from the cursor on: number, offset, end; and the end of what must be one window.
+    /// Durable bytes of a segment from the cursor on: number, offset and end, and the end of a window that may have
+    /// been sent before.
     Bytes { segment: u64, from: u64, end: u64, until: Option<u64> },
-    /// Nothing yet.
+    /// No data.
     Empty,
-    /// No more: the process ends.
+    /// The queue was stopped.
     Stopped,
 }
 
 impl Queue {
-    /// Opens or creates the queue in `dir`; `clock` (Unix ms) says what is too old.
+    /// Opens or creates the queue in `dir`; `clock` (Unix ms) determines the age of samples.
     ///
     /// # Errors
-    /// When the directory or a file in it cannot be read or made.
+    /// If the directory or a file in it cannot be read or created.
     pub fn open(
         files: Arc<dyn Files>,
         dir: &Path,
@@ -98,7 +99,7 @@ impl Queue {
         let mut at = Cursor::load(&cursor).unwrap_or_default();
         match segments.iter().find(|s| s.number >= at.segment) {
             Some(s) if s.number == at.segment => {}
-            // Its segment is gone (or was never there): go on with the oldest that is left.
+            // The segment of the cursor is gone or was never there: continues with the oldest one.
             Some(s) => at = begin(s),
             None => {
                 let newest = segments.last().map_or(0, |s| s.number);
@@ -125,10 +126,10 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Queues what is selected of these rows; returns when it survives a crash.
+    /// Queues the selected samples; returns when they survive a crash.
     ///
     /// # Errors
-    /// [`QueueError`]: nothing of this call is acknowledged; what was queued nevertheless may be sent twice.
+    /// [`QueueError`]; nothing of this call is acknowledged, and what was queued nevertheless may be sent twice.
     pub fn append(&self, groups: &[RowGroup]) -> Result<(), QueueError> {
         let mut s = self.state.lock();
         self.ready(&mut s)?;
@@ -149,12 +150,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Makes room for another append: heals after a failure, keeps the bounds, starts a new segment when it is time.
+    /// Prepares an append: recovers from a failure, enforces the limits, starts a new segment if needed.
     fn ready(&self, s: &mut MutexGuard<'_, State>) -> Result<(), QueueError> {
-        let most = (self.limits.bytes / PARTS).clamp(64 << 10, SEGMENT);
-        if s.failure.is_some() && !s.busy {
-            // The kernel may have dropped any byte of the failed file: a new one takes what was not durable, before
-            // anything more is taken in.
+        let most = (self.limits.bytes / MIN_SEGMENTS).clamp(64 << 10, SEGMENT);
+        if s.failure.is_some() && !s.writing {
+            // The kernel may have dropped any unsynced byte of the failed file, so a new one takes everything that is
+            // not durable before more is accepted.
             s.failure = None;
             (s.out, s.open) = (None, false);
             let upto = s.appended;
@@ -163,11 +164,11 @@ impl Queue {
         while s.known.len() > LISTS || s.open && s.last_len() + s.pending.len() as u64 >= most {
             let upto = s.appended;
             self.commit(s, upto)?;
-            if s.pending.is_empty() && !s.busy {
+            if s.pending.is_empty() && !s.writing {
                 s.seal();
             }
         }
-        self.bound(s);
+        self.enforce_limits(s);
         let held = s.bytes() + s.pending.len() as u64;
         if self.limits.refuses && held >= self.limits.bytes {
             return Err(QueueError::Full { bytes: held });
@@ -184,7 +185,7 @@ impl Queue {
             if let Some(message) = s.failure.clone() {
                 return Err(QueueError::Log { path: self.dir.clone(), message });
             }
-            if s.busy {
+            if s.writing {
                 self.changed.wait(s);
                 continue;
             }
@@ -196,13 +197,13 @@ impl Queue {
         }
     }
 
-    /// Drops the oldest segments beyond the bounds.
-    fn bound(&self, s: &mut State) {
+    /// Drops the oldest segments beyond the limits.
+    fn enforce_limits(&self, s: &mut State) {
         let oldest =
             self.limits.age.map(|a| (self.clock)().saturating_sub(i64::try_from(a.as_millis()).unwrap_or(i64::MAX)));
         while let Some(first) = s.segments.front().copied() {
             let last = s.segments.len() == 1;
-            let old = oldest.is_some_and(|t| first.last_ms < t) && !(last && (s.busy || !s.pending.is_empty()));
+            let old = oldest.is_some_and(|t| first.last_ms < t) && !(last && (s.writing || !s.pending.is_empty()));
             let large = !self.limits.refuses && s.bytes() > self.limits.bytes && !last;
             if !old && !large {
                 break;
@@ -212,7 +213,7 @@ impl Queue {
             self.telemetry.dropped(if old { "age" } else { "size" }, samples);
             if samples > 0 {
                 let queue = self.dir.display();
-                tracing::warn!(%queue, samples, "oldest queued samples dropped; the remote takes less than comes in");
+                tracing::warn!(%queue, samples, "oldest queued samples dropped; the receiver accepts fewer than arrive");
             }
             match s.segments.get(1).copied() {
                 Some(next) => s.at = begin(&next),
@@ -227,9 +228,9 @@ impl Queue {
         self.observe(s);
     }
 
-    /// What comes after the cursor, waiting up to `patience` for it.
-    pub(super) fn next(&self, patience: Duration) -> Next {
-        let until = Instant::now() + patience;
+    /// Returns the data after the cursor; waits up to `timeout` for it.
+    pub(super) fn next(&self, timeout: Duration) -> Next {
+        let until = Instant::now() + timeout;
         let mut s = self.state.lock();
         loop {
             if s.stopped {
@@ -250,18 +251,18 @@ impl Queue {
                 }
             }
             if self.changed.wait_until(&mut s, until).timed_out() {
-                self.bound(&mut s);
+                self.enforce_limits(&mut s);
                 return Next::Empty;
             }
         }
     }
 
-    /// Bytes of a segment.
+    /// Reads bytes of a segment.
     pub(super) fn read(&self, number: u64, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         self.files.open(&self.dir.join(segment::name(number)))?.read_at(offset, len)
     }
 
-    /// Notes that everything up to `until` is about to be sent.
+    /// Records that everything up to `until` is about to be sent.
     pub(super) fn intend(&self, segment: u64, until: u64) {
         let mut s = self.state.lock();
         if !s.stopped && s.at.segment == segment {
@@ -270,17 +271,17 @@ impl Queue {
         }
     }
 
-    /// Everything up to `until`, `samples` of them, is done with.
+    /// Moves the cursor to `until`, past `samples` samples.
     pub(super) fn advance(&self, segment: u64, until: u64, samples: u64) {
         let mut s = self.state.lock();
-        // Dropped meanwhile, or another process may have the queue already.
+        // The window was dropped meanwhile, or another process uses the queue.
         if s.stopped || s.at.segment != segment || s.at.offset >= until {
             return;
         }
         let mut done = s.at.done.saturating_add(samples);
         let here = s.segments.iter().position(|g| g.number == segment);
         if let Some(i) = here.filter(|i| s.segments[*i].len <= until) {
-            // Nothing of this segment is left, so what is missing now could not be read.
+            // Nothing of this segment is left, so missing samples were unreadable.
             let end = s.segments.get(i + 1).map_or(s.total, |next| next.first);
             self.telemetry.dropped("damaged", end.saturating_sub(done));
             done = end;
@@ -291,14 +292,14 @@ impl Queue {
         self.observe(&s);
     }
 
-    /// Whether the stretch that begins here is still to be sent; applies the bounds.
+    /// Whether the window that begins here is still to be sent; enforces the limits.
     pub(super) fn holds(&self, segment: u64, from: u64) -> bool {
         let mut s = self.state.lock();
-        self.bound(&mut s);
+        self.enforce_limits(&mut s);
         s.at.segment == segment && s.at.offset == from
     }
 
-    /// Sleeps, but not beyond [`Queue::stop`]; `false` when that has come.
+    /// Sleeps, at most until [`Queue::stop`]; returns `false` once the queue is stopped.
     pub(super) fn pause(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut s = self.state.lock();
@@ -306,20 +307,20 @@ impl Queue {
         !s.stopped
     }
 
-    /// Ends the sender. What is queued stays.
+    /// Stops the sender; queued samples stay.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_all();
     }
 
-    /// Why samples cannot be queued right now.
+    /// Why samples cannot be queued at present.
     pub fn failure(&self) -> Option<String> {
         self.state.lock().failure.clone()
     }
 
     fn save(&self, s: &State) {
         if let Err(error) = s.at.save(&self.cursor) {
-            tracing::warn!(queue = %self.dir.display(), %error, "cursor not written; after a crash samples are sent twice");
+            tracing::warn!(queue = %self.dir.display(), %error, "cannot write the cursor; after a crash samples are sent twice");
         }
     }
 
@@ -328,7 +329,7 @@ impl Queue {
         while s.segments.front().is_some_and(|g| g.number < s.at.segment) {
             let Some(gone) = s.segments.pop_front() else { break };
             if let Err(error) = self.files.remove(&self.dir.join(segment::name(gone.number))) {
-                tracing::warn!(queue = %self.dir.display(), %error, "cannot remove a segment that was sent");
+                tracing::warn!(queue = %self.dir.display(), %error, "cannot remove a sent segment");
             }
         }
     }
@@ -339,7 +340,7 @@ impl Queue {
     }
 }
 
-/// The cursor at the beginning of a segment.
+/// Cursor at the beginning of a segment.
 fn begin(s: &Segment) -> Cursor {
     Cursor { segment: s.number, offset: HEADER as u64, until: 0, done: s.first }
 }

@@ -1,4 +1,4 @@
-//! Reads a queue in windows: samples in the order in which they are sent, and where the next window begins.
+//! Reads a queue in windows: samples in the order in which they are sent, and the position of the next window.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,19 +12,19 @@ use super::queue::{Next, Queue};
 use super::request::{self, Point};
 use super::segment::HEADER;
 
-/// Bytes of a segment that are read at a time; a larger record is read whole.
+/// Bytes of a segment read at a time; larger records are read whole.
 const READ: usize = 2 << 20;
 
-/// A stretch of the queue that is sent before anything after it.
+/// A part of the queue that is sent before anything after it.
 pub(super) struct Window {
     pub(super) segment: u64,
     pub(super) from: u64,
     pub(super) until: u64,
-    /// By series (numbered within the segment), then by time; no time twice within a series.
+    /// Sorted by series (numbered within the segment), then by time; times are unique within a series.
     pub(super) points: Vec<Point>,
-    /// Samples of the queue that it stands for.
+    /// Samples of the queue that the window covers.
     pub(super) samples: u64,
-    /// Bytes in it that could not be read.
+    /// Unreadable bytes in it.
     pub(super) damaged: u64,
 }
 
@@ -34,10 +34,10 @@ pub(super) struct Reader {
     segment: u64,
     layouts: HashMap<u32, Vec<u32>>,
     by_labels: HashMap<Arc<[u8]>, u32>,
-    /// Encoded labels by number of the series.
+    /// Encoded labels by series number.
     pub(super) series: Vec<Arc<[u8]>>,
     buffer: Vec<u8>,
-    /// Where in the segment the buffer begins.
+    /// Offset of the buffer in the segment.
     base: u64,
 }
 
@@ -54,10 +54,10 @@ impl Reader {
         }
     }
 
-    /// The next window, of at least one record and little more than `samples`; `None` when there is none within
-    /// `patience`. The error is the system's: try again later.
-    pub(super) fn window(&mut self, samples: usize, patience: Duration) -> io::Result<Option<Window>> {
-        let Next::Bytes { segment, from, end, until } = self.queue.next(patience) else { return Ok(None) };
+    /// Returns the next window, of at least one record and little more than `samples`; `None` if there is no data
+    /// within `timeout`. Errors of the system are temporary.
+    pub(super) fn window(&mut self, samples: usize, timeout: Duration) -> io::Result<Option<Window>> {
+        let Next::Bytes { segment, from, end, until } = self.queue.next(timeout) else { return Ok(None) };
         if segment != self.segment {
             self.enter(segment, from)?;
         }
@@ -66,13 +66,13 @@ impl Reader {
         while window.until < stop && window.points.len() < most {
             self.record(&mut window, stop)?;
         }
-        // The first that was queued counts when a time comes twice, as in the store.
+        // The first queued sample of a time wins, as in the store.
         window.points.sort_by_key(|p| (p.series, p.time));
         window.points.dedup_by_key(|p| (p.series, p.time));
         Ok(Some(window))
     }
 
-    /// Begins another segment: the layouts before the cursor are needed, their rows are not.
+    /// Enters another segment: column lists before the cursor are needed, their rows are not.
     fn enter(&mut self, segment: u64, from: u64) -> io::Result<()> {
         self.layouts.clear();
         self.by_labels.clear();
@@ -80,26 +80,26 @@ impl Reader {
         (self.buffer, self.base) = (Vec::new(), 0);
         self.segment = 0;
         let number = segment;
-        let mut past = Window { segment, from, until: HEADER as u64, points: Vec::new(), samples: 0, damaged: 0 };
-        while past.until < from {
+        let mut skipped = Window { segment, from, until: HEADER as u64, points: Vec::new(), samples: 0, damaged: 0 };
+        while skipped.until < from {
             self.segment = number;
-            if let Err(e) = self.record(&mut past, from) {
+            if let Err(e) = self.record(&mut skipped, from) {
                 self.segment = 0;
                 return Err(e);
             }
-            past.points.clear();
+            skipped.points.clear();
         }
         self.segment = number;
         Ok(())
     }
 
-    /// Takes in the record at the end of the window, or skips what is none.
+    /// Reads the record at the end of the window, or skips unreadable bytes.
     fn record(&mut self, window: &mut Window, end: u64) -> io::Result<()> {
         let at = self.fill(window, end)?;
         let Some((payload, len)) = log_record::unframe(&self.buffer[at..]) else {
             let left = self.queue.read(window.segment, window.until, (end - window.until) as usize)?;
             let skip = log_record::next(left.get(1..).unwrap_or_default()).map_or(left.len(), |n| n + 1);
-            // An unfinished record at the end is what a crash leaves, and was never acknowledged.
+            // A crash leaves an unfinished record at the end, which was never acknowledged.
             let last = window.until + skip as u64 >= end;
             window.damaged += if last { 0 } else { skip as u64 };
             window.until += skip as u64;
@@ -129,7 +129,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Makes the whole record at the end of the window be in the buffer, as far as it is before `end`; its place there.
+    /// Reads the whole record at the end of the window, as far as it ends before `end`, into the buffer; returns its
+    /// position there.
     fn fill(&mut self, window: &Window, end: u64) -> io::Result<usize> {
         let (at, left) = (window.until, (end - window.until) as usize);
         let mut want = log_record::FRAME.min(left);
@@ -139,7 +140,7 @@ impl Reader {
                 self.buffer = self.queue.read(window.segment, at, want.max(READ).min(left))?;
                 self.base = at;
             }
-            // The length is not known before the first bytes are there.
+            // The length is known only once the first bytes are read.
             let whole = self.wanted(at).min(left);
             if whole <= want {
                 return Ok((at - self.base) as usize);
@@ -148,7 +149,7 @@ impl Reader {
         }
     }
 
-    /// Bytes of the record at this place, as its frame says, if that is in the buffer.
+    /// Length of the record at this position as its frame says, if the frame is in the buffer.
     fn wanted(&self, at: u64) -> usize {
         let start = at.saturating_sub(self.base) as usize;
         let frame = self.buffer.get(start + 4..start + 8).filter(|_| at >= self.base);

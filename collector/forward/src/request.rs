@@ -1,9 +1,9 @@
-//! Remote write 1.0 requests, written by hand: the labels of a series are encoded once and copied from then on.
+//! Encodes remote write 1.0 requests by hand: the labels of a series are encoded once and then copied.
 
 use fabriclens_model::Labels;
 use fabriclens_store::codec::varint::{put, size};
 
-/// One sample of a series; what a series' number stands for, its owner knows.
+/// A sample of a numbered series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Index of the series in the request.
@@ -14,7 +14,7 @@ pub struct Point {
     pub value: f64,
 }
 
-/// The labels of a `TimeSeries`, each with its tag and length, sorted by name as the protocol wants.
+/// Encodes the labels of a `TimeSeries`, each with tag and length, sorted by name as the protocol requires.
 pub fn labels(labels: &Labels) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in labels.iter() {
@@ -30,7 +30,7 @@ pub fn labels(labels: &Labels) -> Vec<u8> {
     out
 }
 
-/// A `WriteRequest` of points that are sorted by series, not yet compressed.
+/// Encodes points that are sorted by series as a `WriteRequest`, uncompressed.
 pub fn encode<L: AsRef<[u8]>>(points: &[Point], series: &[L]) -> Vec<u8> {
     let mut out = Vec::new();
     for of_one in points.chunk_by(|a, b| a.series == b.series) {
@@ -51,7 +51,7 @@ pub fn encode<L: AsRef<[u8]>>(points: &[Point], series: &[L]) -> Vec<u8> {
     out
 }
 
-/// At most 20, so that its own length is one byte.
+/// Length of a sample; at most 20, so its own length is one byte.
 fn sample_size(p: &Point) -> usize {
     10 + size(p.time.cast_unsigned())
 }
@@ -63,7 +63,7 @@ mod tests {
     use prost::Message as _;
 
     #[test]
-    fn a_request_reads_back_as_what_went_in() {
+    fn requests_round_trip() {
         let long = "x".repeat(300);
         let sets = [Labels::new([("__name__", "a"), ("host", &long)]), Labels::new([("__name__", "b")])];
         let encoded: Vec<Vec<u8>> = sets.iter().map(labels).collect();

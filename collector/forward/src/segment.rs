@@ -5,7 +5,7 @@
 //!                                 record*     as in the store's log (`collector/store/FORMAT.md`)
 //! forward/NAME/cursor             "FABLENSC"  u64 segment  u64 offset  u64 until  u64 samples sent  u32 crc
 //! ```
-//! Integers are little-endian. Layout numbers hold within a segment and are defined before they are used.
+//! Integers are little-endian. Layout numbers are local to a segment and defined before they are used.
 
 use std::fs::File;
 use std::io;
@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use fabriclens_base::sealed::{self, u32_at, u64_at};
 use fabriclens_model::present;
 use fabriclens_store::codec::crc_matches;
 use fabriclens_store::io::{Files, read_all};
@@ -25,15 +26,15 @@ pub(super) const HEADER: usize = 40;
 const CURSOR_MAGIC: [u8; 8] = *b"FABLENSC";
 const CURSOR_BYTES: usize = 44;
 
-/// A segment that is on disk.
+/// A segment on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) number: u64,
-    /// Bytes that are durable, header included.
+    /// Durable bytes, header included.
     pub(super) len: u64,
-    /// Samples queued before this segment, since the queue exists.
+    /// Samples queued before this segment since the queue was created.
     pub(super) first: u64,
-    /// When it was last written, Unix ms.
+    /// Time of the last write, Unix ms.
     pub(super) last_ms: i64,
 }
 
@@ -42,30 +43,25 @@ pub(super) fn name(number: u64) -> String {
 }
 
 pub(super) fn header(number: u64, first: u64, now_ms: i64) -> Vec<u8> {
-    let mut out = MAGIC.to_vec();
-    out.extend(VERSION.to_le_bytes());
-    for word in [number, first, now_ms.cast_unsigned()] {
-        out.extend(word.to_le_bytes());
-    }
-    out.extend(crc32fast::hash(&out).to_le_bytes());
-    out
+    let words = [number, first, now_ms.cast_unsigned()].map(u64::to_le_bytes);
+    sealed::seal(&[&MAGIC, &VERSION.to_le_bytes(), words.as_flattened()])
 }
 
-/// What a queue's directory holds, oldest first, and the number of samples ever queued.
+/// Lists the segments of a queue, oldest first, and the number of samples ever queued.
 pub(super) fn list(files: &dyn Files, dir: &Path) -> io::Result<(Vec<Segment>, u64)> {
     let mut found: Vec<Segment> = Vec::new();
     for (file, len) in files.list(dir)? {
         let Some(number) = file.strip_suffix(".fwd").and_then(|n| n.parse().ok()) else { continue };
         let path = dir.join(&file);
         if len < HEADER as u64 {
-            // Created, but nothing of it was ever acknowledged.
+            // Created, but nothing in it was ever acknowledged.
             files.remove(&path)?;
             continue;
         }
         let head = files.open(&path)?.read_at(0, HEADER)?;
         let sound = head[..8] == MAGIC && crc_matches(&head[..36], u32_at(&head, 36));
         if !sound {
-            tracing::warn!(path = %path.display(), "damaged header of a forward queue's segment; its records are read");
+            tracing::warn!(path = %path.display(), "damaged segment header of a forward queue; its records are read");
         } else if u32_at(&head, 8) > VERSION {
             let found = u32_at(&head, 8);
             return Err(io::Error::other(format!(
@@ -80,7 +76,7 @@ pub(super) fn list(files: &dyn Files, dir: &Path) -> io::Result<(Vec<Segment>, u
     }
     found.sort_by_key(|s| s.number);
     let Some(last) = found.last_mut() else { return Ok((found, 0)) };
-    // Only the newest can end in a record that was never finished.
+    // Only the newest segment can end in an unfinished record.
     let bytes = read_all(files, &dir.join(name(last.number)))?;
     let (len, samples) = scan(&bytes);
     last.len = len as u64;
@@ -88,7 +84,7 @@ pub(super) fn list(files: &dyn Files, dir: &Path) -> io::Result<(Vec<Segment>, u
     Ok((found, total))
 }
 
-/// Where the last good record ends, and the samples up to there.
+/// End of the last intact record, and the number of samples up to there.
 fn scan(bytes: &[u8]) -> (usize, u64) {
     let (mut at, mut end, mut samples) = (HEADER.min(bytes.len()), HEADER.min(bytes.len()), 0);
     while at < bytes.len() {
@@ -106,21 +102,21 @@ fn scan(bytes: &[u8]) -> (usize, u64) {
     (end, samples)
 }
 
-/// How far a queue has been sent.
+/// Position up to which a queue was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
     pub(super) segment: u64,
-    /// Everything before this is done with.
+    /// Everything before this was sent.
     pub(super) offset: u64,
-    /// When larger than `offset`: up to here it may have been sent. After a restart exactly this stretch is sent again,
-    /// so that a receiver which refuses what it has already refuses nothing new with it.
+    /// If larger than `offset`: the window up to here may have been sent. After a restart exactly this window is sent
+    /// again, so that a receiver which refuses known samples does not refuse new ones with them.
     pub(super) until: u64,
-    /// Samples before `offset`, since the queue exists.
+    /// Samples before `offset` since the queue was created.
     pub(super) done: u64,
 }
 
 impl Cursor {
-    /// Reads it; `None` when there is none or it is damaged.
+    /// Reads the cursor; `None` if it is missing or damaged.
     pub(super) fn load(file: &File) -> Option<Self> {
         let mut bytes = [0; CURSOR_BYTES];
         file.read_exact_at(&mut bytes, 0).ok()?;
@@ -129,23 +125,12 @@ impl Cursor {
         sound.then(|| Self { segment: word(8), offset: word(16), until: word(24), done: word(32) })
     }
 
-    /// Writes it in place, without syncing: what a crash of the machine undoes is sent again, never lost.
+    /// Writes the cursor in place, without sync: after a crash of the machine, samples are sent again but never lost.
     pub(super) fn save(&self, file: &File) -> io::Result<()> {
-        let mut out = CURSOR_MAGIC.to_vec();
-        for word in [self.segment, self.offset, self.until, self.done] {
-            out.extend(word.to_le_bytes());
-        }
-        out.extend(crc32fast::hash(&out).to_le_bytes());
+        let words = [self.segment, self.offset, self.until, self.done].map(u64::to_le_bytes);
+        let out = sealed::seal(&[&CURSOR_MAGIC, words.as_flattened()]);
         file.write_all_at(&out, 0)
     }
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..at + 4].iter().rev().fold(0, |w, b| w << 8 | u32::from(*b))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..at + 8].iter().rev().fold(0, |w, b| w << 8 | u64::from(*b))
 }
 
 #[cfg(test)]
@@ -153,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_reads_back_and_a_damaged_one_does_not() {
+    fn damaged_cursors_are_ignored() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(Cursor::load(&file), None);
         let cursor = Cursor { segment: 3, offset: 400, until: 900, done: 77 };
@@ -164,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_tells_of_too_many_samples_is_no_overflow() {
+    fn huge_sample_counts_do_not_overflow() {
         let dir = tempfile::tempdir().unwrap();
         let mut bytes = header(1, u64::MAX, 0);
         log_record::put_rows(&mut bytes, 1, &[1], &[1.0]);

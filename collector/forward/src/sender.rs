@@ -1,5 +1,5 @@
-//! Sends one queue to its receiver: one window after the other, within it some requests at a time, each series always
-//! in order of time. What a receiver refuses is split until only what it cannot take is left out.
+//! Sends one queue to its receiver: window by window, several requests of a window at a time, and each series in order
+//! of time. Refused requests are split until only the samples are dropped that the receiver cannot accept.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ureq::http::StatusCode;
 
-use super::meta::Teller;
+use super::meta::MetadataSender;
 use super::queue::Queue;
 use super::reader::{Reader, Window};
 use super::request::{self, Point};
@@ -15,50 +15,50 @@ use fabriclens_core::endpoint;
 use fabriclens_core::endpoint::Client;
 use fabriclens_core::telemetry::ForwardTelemetry;
 
-/// How long new samples wait for company, so that many small requests become one.
-const LINGER: Duration = Duration::from_millis(100);
-/// How long the sender sleeps when nothing comes; then it looks after the age of what waits.
+/// Time that a small window waits for more samples, so that many small requests become one.
+const BATCH_WAIT: Duration = Duration::from_millis(100);
+/// Longest sleep without data; afterwards the age of waiting samples is checked.
 const IDLE: Duration = Duration::from_secs(5);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
-/// Times that one request is cut in two to find what the receiver does not take.
-const CUTS: usize = 64;
-/// Pause after the queue could not be read.
-const READ_AGAIN: Duration = Duration::from_secs(1);
-/// Distance of log lines about the same trouble.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// Most splits of one request.
+const MAX_SPLITS: usize = 64;
+/// Pause after a failed read of the queue.
+const READ_RETRY: Duration = Duration::from_secs(1);
+/// Minimum interval of log lines about the same problem.
 const LOG_EVERY: Duration = Duration::from_secs(30);
 
-/// One sending thread.
+/// The sending thread of a queue.
 pub(super) struct Sender {
     pub(super) name: String,
     pub(super) queue: Arc<Queue>,
     pub(super) client: Client,
-    pub(super) teller: Mutex<Teller>,
+    pub(super) metadata: Mutex<MetadataSender>,
     pub(super) batch: usize,
     pub(super) parallel: usize,
     pub(super) telemetry: ForwardTelemetry,
     pub(super) logged: Mutex<[Option<Instant>; 2]>,
 }
 
-/// Why a window is not finished.
-enum Left {
+/// Why a window was not finished.
+enum Unfinished {
     /// The process ends.
     Stopped,
-    /// The queue has dropped it meanwhile.
+    /// The queue dropped the window.
     Dropped,
 }
 
-/// What a receiver made of a request.
+/// Outcome of a request.
 enum Answer {
     Taken,
-    /// It will never take this.
+    /// The receiver will never accept it.
     Refused(String),
-    /// Not now.
+    /// Temporary failure: retry delay if the receiver gave one, and cause.
     Later(Option<Duration>, String),
 }
 
 impl Sender {
-    /// Until the queue is stopped.
+    /// Sends windows until the queue is stopped.
     pub(super) fn run(self) {
         let mut reader = Reader::new(self.queue.clone());
         while self.queue.pause(Duration::ZERO) {
@@ -67,69 +67,74 @@ impl Sender {
                 Ok(None) => continue,
                 Err(error) => {
                     self.log(0, &format!("cannot read the queue: {error}"));
-                    self.queue.pause(READ_AGAIN);
+                    self.queue.pause(READ_RETRY);
                     continue;
                 }
             };
             self.queue.intend(window.segment, window.until);
             if window.damaged > 0 {
-                tracing::warn!(queue = self.name, bytes = window.damaged, "damaged records in a forward queue skipped");
+                tracing::warn!(queue = self.name, bytes = window.damaged, "damaged records of a forward queue skipped");
             }
             match self.deliver(&window, &reader.series) {
                 Ok(()) => {
                     self.queue.advance(window.segment, window.until, window.samples);
-                    self.tell();
+                    self.send_metadata();
                 }
-                Err(Left::Dropped) => continue,
-                Err(Left::Stopped) => return,
+                Err(Unfinished::Dropped) => continue,
+                Err(Unfinished::Stopped) => return,
             }
-            if window.points.len() < self.batch && !self.queue.pause(LINGER) {
+            if window.points.len() < self.batch && !self.queue.pause(BATCH_WAIT) {
                 return;
             }
         }
     }
 
-    /// A series always goes the same way, so its samples stay in order.
-    fn deliver(&self, window: &Window, series: &[Arc<[u8]>]) -> Result<(), Left> {
+    /// A series always uses the same thread, so its samples stay in order.
+    fn deliver(&self, window: &Window, series: &[Arc<[u8]>]) -> Result<(), Unfinished> {
         let all = |points: &[Point]| points.chunks(self.batch).try_for_each(|part| self.send(window, part, series));
         if self.parallel == 1 {
             return all(&window.points);
         }
-        let mut ways: Vec<Vec<Point>> = vec![Vec::new(); self.parallel];
+        let mut shares: Vec<Vec<Point>> = vec![Vec::new(); self.parallel];
         for p in &window.points {
-            ways[p.series as usize % self.parallel].push(*p);
+            shares[p.series as usize % self.parallel].push(*p);
         }
         std::thread::scope(|scope| {
-            let threads: Vec<_> = ways.iter().map(|points| scope.spawn(|| all(points))).collect();
-            // A panic of such a thread is a bug; its samples are sent again.
-            threads.into_iter().try_for_each(|t| t.join().unwrap_or(Err(Left::Dropped)))
+            let threads: Vec<_> = shares.iter().map(|points| scope.spawn(|| all(points))).collect();
+            // A panic is a bug; the window is sent again.
+            threads.into_iter().try_for_each(|t| t.join().unwrap_or(Err(Unfinished::Dropped)))
         })
     }
 
-    fn send(&self, window: &Window, points: &[Point], series: &[Arc<[u8]>]) -> Result<(), Left> {
-        let (mut cuts, mut parts) = (CUTS, vec![points.to_vec()]);
+    fn send(&self, window: &Window, points: &[Point], series: &[Arc<[u8]>]) -> Result<(), Unfinished> {
+        let (mut splits, mut parts) = (MAX_SPLITS, vec![points.to_vec()]);
         while let Some(part) = parts.pop() {
-            let Some(why) = self.insist(window, &part, series)? else { continue };
-            match cut(&part) {
-                Some((first, second)) if cuts > 0 => {
-                    cuts -= 1;
+            let Some(why) = self.send_until_decided(window, &part, series)? else { continue };
+            match split(&part) {
+                Some((first, second)) if splits > 0 => {
+                    splits -= 1;
                     parts.extend([second, first]);
                 }
                 _ => {
                     self.telemetry.dropped("rejected", part.len() as u64);
-                    self.log(1, &format!("{} samples dropped, the receiver refuses them: {why}", part.len()));
+                    self.log(1, &format!("{} samples dropped because the receiver refuses them: {why}", part.len()));
                 }
             }
         }
         Ok(())
     }
 
-    /// Sends until the receiver has decided; `Some` tells why it refuses.
-    fn insist(&self, window: &Window, part: &[Point], series: &[Arc<[u8]>]) -> Result<Option<String>, Left> {
+    /// Sends until the receiver decides; `Some` holds the reason of a refusal.
+    fn send_until_decided(
+        &self,
+        window: &Window,
+        part: &[Point],
+        series: &[Arc<[u8]>],
+    ) -> Result<Option<String>, Unfinished> {
         let plain = request::encode(part, series);
         let body = match snap::raw::Encoder::new().compress_vec(&plain) {
             Ok(body) => body,
-            // Too long for snappy: cut it.
+            // Too long for snappy: split it.
             Err(e) => return Ok(Some(e.to_string())),
         };
         let mut backoff = FIRST_BACKOFF;
@@ -144,27 +149,27 @@ impl Sender {
                 Answer::Later(wait, why) => (wait, why),
             };
             self.telemetry.failed();
-            self.log(0, &format!("not taken, sent again later: {why}"));
+            self.log(0, &format!("request failed and will be retried: {why}"));
             if !self.queue.pause(wait.unwrap_or_else(|| endpoint::jitter(backoff))) {
-                return Err(Left::Stopped);
+                return Err(Unfinished::Stopped);
             }
             if !self.queue.holds(window.segment, window.from) {
-                return Err(Left::Dropped);
+                return Err(Unfinished::Dropped);
             }
-            backoff = (backoff * 2).min(LONGEST_BACKOFF);
+            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 
-    /// Sends metadata if it is time; a receiver that does not want it loses nothing.
-    fn tell(&self) {
-        for plain in self.teller.lock().due() {
+    /// Sends metadata if due; failures do not matter.
+    fn send_metadata(&self) {
+        for plain in self.metadata.lock().due() {
             let body = snap::raw::Encoder::new().compress_vec(&plain);
             match body.map(|body| self.post(&body)) {
                 Ok(Answer::Taken) => {}
                 Ok(Answer::Refused(why) | Answer::Later(_, why)) => {
-                    tracing::debug!(queue = self.name, why, "metadata not taken");
+                    tracing::debug!(queue = self.name, why, "receiver refused metadata");
                 }
-                Err(error) => tracing::debug!(queue = self.name, %error, "metadata not sent"),
+                Err(error) => tracing::debug!(queue = self.name, %error, "cannot send metadata"),
             }
         }
     }
@@ -184,16 +189,16 @@ impl Sender {
         };
         let status = response.status();
         if status.is_success() {
-            // Read to its end, so that the connection can be used again.
-            _ = endpoint::said(&mut response);
+            // The connection can only be reused after the body was read.
+            _ = endpoint::error_text(&mut response);
             return Answer::Taken;
         }
         let wait = endpoint::retry_after(&response);
-        let why = endpoint::said(&mut response);
+        let why = endpoint::error_text(&mut response);
         if is_about_samples(status) { Answer::Refused(why) } else { Answer::Later(wait, why) }
     }
 
-    /// Says so, if it has not just been said; `kind` tells lines about different things apart.
+    /// Logs a message unless one of its kind was logged recently.
     fn log(&self, kind: usize, message: &str) {
         let mut logged = self.logged.lock();
         if logged[kind].is_none_or(|at| at.elapsed() > LOG_EVERY) {
@@ -203,8 +208,8 @@ impl Sender {
     }
 }
 
-/// Whether this answer is about what was sent, so that sending it again cannot help. Who we are, where we ask and how
-/// busy the receiver is can change without the samples: those wait.
+/// Whether the status is about the samples, so that a retry cannot help. Authentication, address and load of the
+/// receiver can change, so those requests are retried.
 fn is_about_samples(status: StatusCode) -> bool {
     let later = [
         StatusCode::UNAUTHORIZED,
@@ -217,8 +222,8 @@ fn is_about_samples(status: StatusCode) -> bool {
     status.is_client_error() && !later.contains(&status)
 }
 
-/// Two halves, the first to be sent first: the older samples, or some of the series when all have one time.
-fn cut(part: &[Point]) -> Option<(Vec<Point>, Vec<Point>)> {
+/// Splits a request in two, to be sent in this order: older samples first, or by series if all have the same time.
+fn split(part: &[Point]) -> Option<(Vec<Point>, Vec<Point>)> {
     if part.len() < 2 {
         return None;
     }
@@ -238,17 +243,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_is_cut_by_time_then_by_series_and_ends() {
+    fn refused_requests_split_by_time_then_series() {
         let point = |series, time| Point { series, time, value: 1.0 };
         let part = [point(0, 1), point(0, 5), point(1, 1), point(1, 5), point(1, 9)];
-        let (old, new) = cut(&part).unwrap();
+        let (old, new) = split(&part).unwrap();
         assert_eq!(old, [point(0, 1), point(1, 1)]);
         assert_eq!(new, [point(0, 5), point(1, 5), point(1, 9)]);
-        assert_eq!(cut(&old).unwrap(), (vec![point(0, 1)], vec![point(1, 1)]));
+        assert_eq!(split(&old).unwrap(), (vec![point(0, 1)], vec![point(1, 1)]));
         // Most samples have the oldest time.
         let part = [point(0, 1), point(1, 1), point(2, 1), point(2, 2)];
-        assert_eq!(cut(&part).unwrap().1, [point(2, 2)]);
-        assert!(cut(&part[..1]).is_none());
+        assert_eq!(split(&part).unwrap().1, [point(2, 2)]);
+        assert!(split(&part[..1]).is_none());
     }
 
     #[test]

@@ -1,29 +1,30 @@
-//! Series that the collector writes again and again. Those that are no longer among them are ended by a staleness marker.
+//! Writes series that the collector produces again and again; series that are no longer produced end with a staleness
+//! marker.
 
 use fabriclens_model::{Labels, Layout, RowGroup, stale};
 
 use crate::Sink;
 
-/// Knows what was written last and its layout, so that the store does not look at unchanged labels again.
+/// Remembers the series written last and their layout, so that the store does not inspect unchanged labels again.
 #[derive(Default)]
 pub struct SeriesWriter {
     list: Layout,
-    /// When, Unix ms.
+    /// Time of the last write, Unix ms.
     at: i64,
 }
 
-/// Within one millisecond a series has one sample, and the first stays: what comes as soon waits for the next one.
-/// A clock that was set back by more than this is believed.
+/// A series keeps the first of two samples with the same millisecond, so the times of fast writes are moved ahead. If
+/// the clock was set back by more than this, its time is used.
 const CROWDED_MS: i64 = 1_000;
 
 impl SeriesWriter {
-    /// Whether nothing is to be ended.
+    /// Whether no series needs to be ended.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Writes one sample (Unix ms) of each of these, which are sorted and no two equal, and ends what is none of them; `what`
-    /// names them where they cannot be stored. True if they are others than before.
+    /// Writes one sample (Unix ms) of each series, which must be sorted and unique, and ends those that are missing.
+    /// `what` names them in logs. Returns whether the series changed.
     pub fn write(&mut self, sink: &Sink, what: &'static str, series: Vec<Labels>, values: Vec<f64>, now: i64) -> bool {
         let changed = *series != *self.list;
         let mut rows = Vec::new();
@@ -38,7 +39,7 @@ impl SeriesWriter {
         changed
     }
 
-    /// Writes the same series once more, all with one value.
+    /// Writes the same series again, all with one value.
     pub fn repeat(&mut self, sink: &Sink, what: &'static str, value: f64, now: i64) {
         append(sink, what, vec![(self.list.clone(), vec![value; self.list.len()])], self.next(now));
     }
@@ -56,7 +57,7 @@ fn append(sink: &Sink, what: &'static str, rows: Vec<(Layout, Vec<f64>)>, now: i
     if !groups.is_empty()
         && let Err(error) = sink.append(groups)
     {
-        tracing::warn!(%error, "cannot store {what}");
+        tracing::warn!(%error, what, "cannot store series of the collector");
     }
 }
 
@@ -71,7 +72,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_is_written_within_one_millisecond_is_written_one_after_the_other() {
+    fn writes_within_one_millisecond_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let options = fabriclens_store::Options { background: false, ..Default::default() };
         let store = Arc::new(fabriclens_store::Store::open(&dir.path().join("data"), options).unwrap());

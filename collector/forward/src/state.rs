@@ -1,4 +1,4 @@
-//! What a queue keeps under its mutex: segments, the file being written, records that wait for it.
+//! State of a queue under its mutex: segments, the file being written, records waiting to be written.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -13,21 +13,21 @@ use fabriclens_core::time::now_ms;
 
 #[derive(Default)]
 pub(super) struct State {
-    /// Oldest first; new records go to the last one, if `open`.
+    /// Oldest first; new records go to the last one if `open`.
     pub(super) segments: VecDeque<Segment>,
-    /// The file of the last segment; a writer has it while `busy`.
+    /// File of the last segment; held by a writer while `writing`.
     pub(super) out: Option<Box<dyn Output>>,
-    /// The last segment takes records.
+    /// Whether the last segment accepts records.
     pub(super) open: bool,
-    /// Column lists seen in this segment, and the selected part of each, if any.
-    pub(super) known: HashMap<LayoutId, Option<(u32, Taken)>>,
+    /// Column lists seen in this segment, with number and selected part if anything of them is selected.
+    pub(super) known: HashMap<LayoutId, Option<(u32, Selection)>>,
     pub(super) layouts: u32,
-    /// Records that nobody has written yet, and their samples.
+    /// Unwritten records, and their samples.
     pub(super) pending: Vec<u8>,
     pub(super) pending_samples: u64,
     pub(super) appended: u64,
     pub(super) durable: u64,
-    pub(super) busy: bool,
+    pub(super) writing: bool,
     pub(super) failure: Option<String>,
     /// Samples ever made durable.
     pub(super) total: u64,
@@ -35,9 +35,9 @@ pub(super) struct State {
     pub(super) stopped: bool,
 }
 
-/// The selected part of a column list.
-pub(super) struct Taken {
-    /// `None`: all of it.
+/// Selected part of a column list.
+pub(super) struct Selection {
+    /// `None` for all columns.
     columns: Option<Vec<usize>>,
     series: Layout,
 }
@@ -45,7 +45,7 @@ pub(super) struct Taken {
 /// What a writer takes out of the mutex.
 pub(super) struct Work {
     pub(super) out: Option<Box<dyn Output>>,
-    /// Header and layouts when a new segment begins.
+    /// Header and column lists if a new segment begins.
     pub(super) head: Vec<u8>,
     pub(super) number: u64,
     pub(super) bytes: Vec<u8>,
@@ -54,12 +54,12 @@ pub(super) struct Work {
 }
 
 impl State {
-    /// Adds the records of a group; `false` when nothing of it is selected.
+    /// Adds the records of a group; `false` if nothing of it is selected.
     pub(super) fn encode(&mut self, group: &RowGroup, select: &[Vec<Matcher>]) -> bool {
         let id = group.series.id();
         let fresh = !self.known.contains_key(&id);
         if fresh {
-            let layout = taken(&group.series, select).map(|taken| (self.layouts, taken));
+            let layout = select_columns(&group.series, select).map(|taken| (self.layouts, taken));
             if let Some((number, taken)) = layout.as_ref() {
                 self.layouts += 1;
                 log_record::put_layout(&mut self.pending, *number, &taken.series);
@@ -85,14 +85,14 @@ impl State {
         self.segments.iter().map(|g| g.len).sum()
     }
 
-    /// The next record begins a new segment.
+    /// Lets the next record begin a new segment.
     pub(super) fn seal(&mut self) {
         (self.out, self.open, self.layouts) = (None, false, 0);
         self.known.clear();
     }
 
     pub(super) fn take(&mut self) -> Work {
-        self.busy = true;
+        self.writing = true;
         let newest = self.segments.back().map_or(0, |g| g.number);
         let (mut head, mut number) = (Vec::new(), newest);
         if !self.open {
@@ -113,7 +113,7 @@ impl State {
     }
 
     pub(super) fn done(&mut self, mut work: Work, result: io::Result<()>, dir: &Path) {
-        self.busy = false;
+        self.writing = false;
         match result {
             Ok(()) => {
                 if !self.open {
@@ -129,7 +129,7 @@ impl State {
                 self.total = self.total.saturating_add(work.samples);
             }
             Err(e) => {
-                tracing::error!(queue = %dir.display(), error = %e, "forward queue cannot be made durable");
+                tracing::error!(queue = %dir.display(), error = %e, "cannot make the forward queue durable");
                 work.bytes.append(&mut self.pending);
                 self.pending = work.bytes;
                 self.pending_samples += work.samples;
@@ -144,7 +144,7 @@ impl Work {
     pub(super) fn run(&mut self, files: &dyn Files, dir: &Path) -> io::Result<()> {
         if self.out.is_none() {
             let path = dir.join(segment::name(self.number));
-            // What a failed attempt has left.
+            // Left over from a failed attempt.
             match files.remove(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 _ => {}
@@ -160,16 +160,16 @@ impl Work {
     }
 }
 
-/// What is selected of a column list; `None` when nothing is.
-fn taken(series: &Layout, select: &[Vec<Matcher>]) -> Option<Taken> {
+/// Selected part of a column list; `None` if nothing is selected.
+fn select_columns(series: &Layout, select: &[Vec<Matcher>]) -> Option<Selection> {
     let fits = |labels: &Labels| select.is_empty() || select.iter().any(|list| list.iter().all(|m| m.matches(labels)));
     let columns: Vec<usize> = (0..series.len()).filter(|c| fits(&series[*c])).collect();
     if columns.is_empty() {
         return None;
     }
     if columns.len() == series.len() {
-        return Some(Taken { columns: None, series: series.clone() });
+        return Some(Selection { columns: None, series: series.clone() });
     }
     let labels = columns.iter().map(|c| series[*c].clone()).collect();
-    Some(Taken { columns: Some(columns), series: labels })
+    Some(Selection { columns: Some(columns), series: labels })
 }

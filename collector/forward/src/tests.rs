@@ -1,4 +1,4 @@
-//! The queue on disk: what survives a crash, what a full disk and the bounds do, what is sent again after a restart.
+//! The queue on disk: what survives a crash, a full disk, the limits and a restart.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use fabriclens_store::{Clock, Options, RowGroup, Store, log_record};
 
 use super::queue::{Limits, Queue, QueueError};
 use super::reader::{Reader, Window};
-use super::{Sink, Written};
+use super::{PendingWrite, Sink};
 use fabriclens_core::sample_feed::SampleFeed;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
@@ -42,7 +42,7 @@ fn next(reader: &mut Reader, samples: usize) -> Option<Window> {
     reader.window(samples, Duration::ZERO).unwrap()
 }
 
-/// Everything from the cursor on, as numbers, with the cursor moved behind it.
+/// Reads everything from the cursor on as numbers, and moves the cursor to the end.
 fn drain(queue: &Arc<Queue>) -> Vec<usize> {
     let (mut reader, mut all) = (Reader::new(queue.clone()), Vec::new());
     while let Some(w) = next(&mut reader, 100) {
@@ -62,9 +62,9 @@ fn numbers(range: std::ops::Range<usize>) -> Vec<usize> {
 }
 
 #[test]
-fn whatever_the_cut_what_was_acknowledged_comes_back_once_and_in_order() {
+fn acknowledged_samples_survive_torn_writes() {
     let series = list(&["a", "b", "c"]);
-    // A crash at any byte of the newest segment, after what was acknowledged.
+    // A crash at any byte after the acknowledged records.
     for torn in [0, 1, 5, 11, 12, 13, 40] {
         let dir = tempfile::tempdir().unwrap();
         let files = FaultyFiles::default();
@@ -90,7 +90,7 @@ fn whatever_the_cut_what_was_acknowledged_comes_back_once_and_in_order() {
 }
 
 #[test]
-fn after_a_restart_the_first_window_is_the_one_that_was_under_way() {
+fn restart_repeats_the_window_in_flight() {
     let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), list(&["a"]));
     let (queue, _) = open(&files, dir.path(), LIMITS);
     (0..3).for_each(|n| queue.append(&[row(&series, n)]).unwrap());
@@ -106,7 +106,7 @@ fn after_a_restart_the_first_window_is_the_one_that_was_under_way() {
 }
 
 #[test]
-fn a_full_or_failing_disk_acknowledges_nothing_and_loses_nothing() {
+fn failing_disks_acknowledge_and_lose_nothing() {
     let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), list(&["a", "b"]));
     let (queue, _) = open(&files, dir.path(), LIMITS);
     let mut kept = Vec::new();
@@ -127,7 +127,7 @@ fn a_full_or_failing_disk_acknowledges_nothing_and_loses_nothing() {
         if n % 25 == 24 {
             files.set(Faults::default());
             let got = drain(&queue);
-            // What was refused may have been kept: it is sent again and arrives twice.
+            // Refused samples may have been stored; they are sent again and arrive twice.
             assert!(kept.iter().all(|k| got.contains(k)), "{got:?} lacks some of {kept:?}");
             kept.clear();
         }
@@ -139,20 +139,20 @@ fn a_full_or_failing_disk_acknowledges_nothing_and_loses_nothing() {
 }
 
 #[test]
-fn what_is_committed_together_is_acknowledged_together() {
+fn writes_committed_together_share_a_sync() {
     let (data, dir, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), FaultyFiles::default());
     let (queue, _) = open(&files, dir.path(), LIMITS);
     let series = list(&["a", "b"]);
     for keeps in [true, false] {
         let options = Options { retention: None, background: false, ..Options::default() };
         let store = keeps.then(|| Arc::new(Store::open(data.path(), options).unwrap()));
-        let sink = Sink { store, future: 0, queues: vec![queue.clone()], tap: SampleFeed::default() };
-        let write = |range: std::ops::Range<usize>| -> Vec<Written> {
+        let sink = Sink { store, future: 0, queues: vec![queue.clone()], sample_feed: SampleFeed::default() };
+        let write = |range: std::ops::Range<usize>| -> Vec<PendingWrite> {
             range.map(|n| sink.write(vec![row(&series, n)]).unwrap()).collect()
         };
         // Begins a segment.
         sink.append(vec![row(&series, 9)]).unwrap();
-        // A write and a sync are all that three need.
+        // Three writes need one write and one sync.
         files.set(Faults { dies_after: Some(2), ..Faults::default() });
         let done = sink.commit(write(0..3));
         assert!(done.len() == 3 && done.iter().all(|d| d.as_ref().unwrap().accepted == 2), "{done:?}");
@@ -166,7 +166,7 @@ fn what_is_committed_together_is_acknowledged_together() {
 }
 
 #[test]
-fn beyond_its_size_the_oldest_go_and_are_counted_or_new_ones_are_refused() {
+fn full_queues_drop_the_oldest_or_refuse() {
     let names: Vec<String> = (0..1000).map(|i| format!("m{i}")).collect();
     let series = list(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let (dir, files) = (tempfile::tempdir().unwrap(), FaultyFiles::default());
@@ -192,7 +192,7 @@ fn beyond_its_size_the_oldest_go_and_are_counted_or_new_ones_are_refused() {
 }
 
 #[test]
-fn what_waits_too_long_is_dropped_even_when_nothing_comes() {
+fn old_samples_are_dropped_without_traffic() {
     let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), list(&["a"]));
     let (queue, _) = open(&files, dir.path(), LIMITS);
     queue.append(&[row(&series, 0)]).unwrap();
@@ -208,7 +208,7 @@ fn what_waits_too_long_is_dropped_even_when_nothing_comes() {
 }
 
 #[test]
-fn a_clock_that_leaps_ahead_drops_nothing_that_waits() {
+fn clock_leaps_drop_nothing() {
     let (data, dir, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), FaultyFiles::default());
     let (store, now) = store_with_clock(data.path(), now_ms());
     let limits = Limits { age: Some(Duration::from_secs(3600)), ..LIMITS };
@@ -232,7 +232,7 @@ fn a_clock_that_leaps_ahead_drops_nothing_that_waits() {
 }
 
 #[test]
-fn a_flipped_bit_costs_one_record() {
+fn flipped_bit_costs_one_record() {
     let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), list(&["a", "b"]));
     let (queue, _) = open(&files, dir.path(), LIMITS);
     (0..10).for_each(|n| queue.append(&[row(&series, n)]).unwrap());
@@ -252,7 +252,7 @@ fn a_flipped_bit_costs_one_record() {
     assert_eq!(gauge(&telemetry, "fabriclens_forward_pending_samples"), 0.0);
 }
 
-/// A store with a clock (Unix ms) that is in doubt after a leap for an hour, as usual.
+/// A store with its own clock (Unix ms), which is in doubt for an hour after a leap.
 fn store_with_clock(dir: &Path, now_ms: i64) -> (Arc<Store>, Arc<AtomicI64>) {
     let now = Arc::new(AtomicI64::new(now_ms));
     let read = now.clone();

@@ -1,4 +1,4 @@
-//! What changed about incidents lately, in order: streams and notifiers follow it from where they are.
+//! Recent changes of incidents, in order. Event streams and notifiers follow it from their own position.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use tokio::sync::watch;
 
 use super::record::{Record, State};
 
-/// Changes that are kept for those who come back.
+/// Changes that are kept for readers that reconnect.
 const KEPT: usize = 1024;
 
-/// Something about an incident is different in substance.
+/// An incident changed in substance.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Its place in the order, from 1.
+    /// Sequence number, from 1.
     pub seq: u64,
     /// What happened.
     pub states: Vec<State>,
-    /// What the incident is now.
+    /// The incident after the change.
     pub record: Arc<Record>,
 }
 
-/// Some changes have left already: ask for the whole list.
+/// Some changes after the requested position are gone; the reader must fetch the whole list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed;
 
-/// See the module.
+/// A bounded log of changes.
 pub struct Changes {
     last: Mutex<VecDeque<Arc<Change>>>,
     seq: watch::Sender<u64>,
@@ -39,7 +39,7 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// Adds one and wakes those who wait.
+    /// Adds a change and wakes followers.
     pub(super) fn push(&self, states: Vec<State>, record: Arc<Record>) {
         let mut last = self.last.lock();
         let seq = *self.seq.borrow() + 1;
@@ -50,7 +50,7 @@ impl Changes {
         self.seq.send_replace(seq);
     }
 
-    /// All after a place in the order.
+    /// All changes after a sequence number.
     ///
     /// # Errors
     /// [`Missed`].
@@ -63,7 +63,7 @@ impl Changes {
         Ok(last.iter().filter(|c| c.seq > seq).cloned().collect())
     }
 
-    /// The place of the last change, and who is woken by the next.
+    /// Receiver of the latest sequence number.
     pub fn follow(&self) -> watch::Receiver<u64> {
         self.seq.subscribe()
     }
@@ -75,7 +75,7 @@ mod tests {
     use crate::store::tests::incident;
 
     #[test]
-    fn who_comes_back_gets_what_it_missed_or_is_told_that_it_is_gone() {
+    fn followers_resume_or_learn_of_a_gap() {
         let (changes, record) = (Changes::default(), Arc::new(Record::new(incident("a"), 0)));
         assert_eq!(changes.after(0).unwrap().len(), 0);
         assert_eq!(changes.after(1).unwrap_err(), Missed, "of an earlier process");

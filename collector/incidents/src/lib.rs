@@ -1,5 +1,6 @@
-//! Incidents in the collector: what the live detectors find is written into a [`Book`], which keeps it, and what people
-//! say of it, over restarts; from there it goes out by the API, as series, to Alertmanager and to webhooks.
+//! Incidents in the collector. The detectors write them into the [`IncidentStore`], operators acknowledge, silence and
+//! reclassify them, and both survive restarts. The API, series (`fabric_incident_*`), Alertmanager and webhooks publish
+//! them.
 
 #![forbid(unsafe_code)]
 
@@ -11,9 +12,11 @@ mod silence;
 pub mod store;
 mod view;
 
-pub use crate::store::{Book, BookError, Filter};
+pub use crate::store::{Filter, IncidentStore, IncidentStoreError};
 pub use changes::{Change, Changes, Missed};
 pub use notify::notify;
-pub use record::{Judged, Moment, Record, Said, State, kind_text, root_labels, root_text, severity_text};
-pub use silence::{Match, Silence};
-pub use view::{Shown, Thread};
+pub use record::{
+    Classification, Moment, OperatorNote, Record, State, kind_text, root_labels, root_text, severity_text,
+};
+pub use silence::{Silence, SilenceMatcher};
+pub use view::{IncidentView, Thread};

@@ -1,5 +1,5 @@
-//! An incident as the book keeps it: what the machine says, its history, and what people say, which the machine never
-//! overwrites.
+//! A stored incident: the verdict of the detectors, its history, and the actions of operators, which the detectors
+//! never overwrite.
 
 use fabriclens_correlate::IncidentKind;
 use fabriclens_correlate::{Incident, Location, Severity};
@@ -7,90 +7,90 @@ use serde::{Deserialize, Serialize};
 
 use fabriclens_core::time::format_time;
 
-/// Of each list of an incident; how many there were stays in its explanation.
+/// Longest list of an incident; the explanation states the full number.
 const LISTED: usize = 256;
-/// Bytes of each text of an incident.
+/// Longest text of an incident, bytes.
 const TEXT: usize = 4096;
-/// Moments of a history.
+/// Most entries of a history.
 const MOMENTS: usize = 100;
-/// A begin or end that differs by less than this is the same, nanoseconds.
+/// Begins and ends closer than this are equal, ns.
 const EXACT_NS: i64 = 3_000_000_000;
 
-/// What happened to an incident.
+/// An event in the history of an incident.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It was seen first.
+    /// First seen.
     Opened,
-    /// It was over, and later data say that it is not.
+    /// Ended before, but later samples show that it continues.
     Reopened,
-    /// Samples that came late were judged, and say other of it, or say that it was.
+    /// Late samples corrected it, or revealed it.
     Late,
-    /// It was a part of another until then.
+    /// Split off from another incident.
     Split,
-    /// It began earlier than was thought.
+    /// The begin moved to an earlier time.
     Begin,
-    /// It ended at another time than was thought.
+    /// The end moved.
     End,
-    /// It is of another kind than was thought.
+    /// The kind changed.
     Kind,
-    /// It begins elsewhere than was thought.
+    /// The location of the cause changed.
     Root,
-    /// It is worse, or less bad.
+    /// The severity changed.
     Severity,
-    /// Others cause it.
+    /// The culprits changed.
     Culprits,
-    /// Others suffer.
+    /// The victims changed.
     Victims,
-    /// Somebody looks after it.
+    /// Acknowledged by an operator.
     Acknowledged,
-    /// Nobody is told of it for a while.
+    /// Silenced by an operator.
     Silenced,
-    /// People are told again.
+    /// The silence ended.
     Unsilenced,
-    /// Somebody says what it really is.
+    /// Reclassified by an operator.
     Reclassified,
-    /// It is over.
+    /// Ended.
     Ended,
 }
 
-/// A line of an incident's history.
+/// An entry of an incident's history.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Unix nanoseconds.
+    /// Unix ns.
     pub at_ns: i64,
-    /// What happened.
+    /// Event.
     pub state: State,
-    /// What it was then, in words; `""` if there is nothing to add.
+    /// Details in words; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
-/// That somebody said something.
+/// Author, time and note of an operator's action.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// Unix nanoseconds.
+pub struct OperatorNote {
+    /// Unix ns.
     pub at_ns: i64,
-    /// Who; `""` if that was not said.
+    /// Author; may be empty.
     pub by: String,
-    /// `""` if nothing more was said.
+    /// Note; may be empty.
     pub note: String,
 }
 
-/// What a person says that an incident is.
+/// An operator's classification of an incident.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(try_from = "String", into = "String")]
-pub enum Judged {
-    /// Nothing that anybody need look at.
+pub enum Classification {
+    /// Not a problem.
     NotAProblem,
     /// Another kind.
     Kind(IncidentKind),
 }
 
-/// How [`Judged::NotAProblem`] is written.
+/// Text of [`Classification::NotAProblem`].
 const NOT_A_PROBLEM: &str = "not_a_problem";
 
-impl TryFrom<String> for Judged {
+impl TryFrom<String> for Classification {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -102,60 +102,60 @@ impl TryFrom<String> for Judged {
     }
 }
 
-impl From<Judged> for String {
-    fn from(judged: Judged) -> Self {
+impl From<Classification> for String {
+    fn from(judged: Classification) -> Self {
         match judged {
-            Judged::NotAProblem => NOT_A_PROBLEM.to_owned(),
-            Judged::Kind(kind) => kind_text(kind),
+            Classification::NotAProblem => NOT_A_PROBLEM.to_owned(),
+            Classification::Kind(kind) => kind_text(kind),
         }
     }
 }
 
-/// A kind that a person gave.
+/// A classification with its author.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Reclassified {
-    /// What it is.
-    pub kind: Judged,
-    /// Who says so.
+    /// Classification.
+    pub kind: Classification,
+    /// Author, time and note.
     #[serde(flatten)]
-    pub said: Said,
+    pub said: OperatorNote,
 }
 
-/// See the module.
+/// A stored incident.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Record {
-    /// What the machine says.
+    /// Verdict of the detectors.
     #[serde(flatten)]
     pub incident: Incident,
-    /// The first of a row of incidents of one kind in one place that followed each other closely.
+    /// ID of the first incident in a series of incidents of one kind at one location in close succession.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recurrence_of: Option<String>,
-    /// How many there were before it in that row.
+    /// Number of earlier incidents in that series.
     #[serde(default)]
     pub recurrences: u32,
-    /// Who looks after it.
+    /// Acknowledgement by an operator.
     #[serde(default)]
-    pub acknowledged: Option<Said>,
-    /// What somebody says that it is.
+    pub acknowledged: Option<OperatorNote>,
+    /// Reclassification by an operator.
     #[serde(default)]
     pub reclassified: Option<Reclassified>,
-    /// It was over when late samples told of it, so nobody was.
+    /// It had already ended when late samples revealed it, so nobody was notified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub found_late: bool,
-    /// When it began by late samples, Unix nanoseconds; who watches it now does not know.
+    /// Begin according to late samples, Unix ns; the live evaluation does not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ns: Option<i64>,
-    /// What happened to it, in order.
+    /// History in order.
     pub history: Vec<Moment>,
-    /// When it was told of last, Unix nanoseconds.
+    /// Time of the last update, Unix ns.
     pub seen_ns: i64,
 }
 
 impl Record {
-    /// One that is new.
+    /// Creates a record of a new incident.
     pub fn new(incident: Incident, now_ns: i64) -> Self {
         let mut record = Self {
-            incident: cut(incident),
+            incident: within_limits(incident),
             recurrence_of: None,
             recurrences: 0,
             acknowledged: None,
@@ -175,10 +175,10 @@ impl Record {
         record
     }
 
-    /// Takes over what the machine says now; returns what that changes in substance.
+    /// Updates the verdict; returns the changes in substance.
     pub(super) fn update(&mut self, mut incident: Incident, now_ns: i64) -> Vec<State> {
         incident.start_ns = incident.start_ns.min(self.began_ns.unwrap_or(i64::MAX));
-        let (old, new) = (std::mem::replace(&mut self.incident, cut(incident)), &self.incident);
+        let (old, new) = (std::mem::replace(&mut self.incident, within_limits(incident)), &self.incident);
         let mut states = Vec::new();
         let mut changed = |state, differs: bool, detail: String| {
             if differs {
@@ -186,8 +186,8 @@ impl Record {
             }
         };
         changed(State::Reopened, old.end_ns.is_some() && new.end_ns.is_none(), String::new());
-        let verdict = old.kind != new.kind || old.root != new.root;
-        let earlier = !verdict && new.start_ns <= old.start_ns - EXACT_NS;
+        let changed_verdict = old.kind != new.kind || old.root != new.root;
+        let earlier = !changed_verdict && new.start_ns <= old.start_ns - EXACT_NS;
         changed(State::Begin, earlier, moved(new.start_ns, old.start_ns));
         changed(State::Kind, old.kind != new.kind, format!("{}, was {}", kind_text(new.kind), kind_text(old.kind)));
         changed(State::Root, old.root != new.root, format!("{}, was {}", root_text(&new.root), root_text(&old.root)));
@@ -206,7 +206,7 @@ impl Record {
         states.into_iter().map(|(state, _)| state).collect()
     }
 
-    /// Takes over what late samples say; returns what that changes in substance.
+    /// Applies a correction from late samples; returns the changes in substance.
     pub(super) fn correct(&mut self, incident: Incident, now_ns: i64, why: &str) -> Vec<State> {
         let mut states = self.clone().update(incident.clone(), now_ns);
         if !states.is_empty() {
@@ -220,7 +220,7 @@ impl Record {
         states
     }
 
-    /// Adds to the history; when it is long, changes of who suffers leave it first.
+    /// Adds an entry to the history. In a long history, changes of victims and culprits are removed first.
     pub(super) fn note(&mut self, at_ns: i64, state: State, mut detail: String) {
         shorten(&mut detail);
         if self.history.len() >= MOMENTS {
@@ -231,31 +231,31 @@ impl Record {
         self.history.push(Moment { at_ns, state, detail });
     }
 
-    /// The name of the row of incidents that it belongs to.
+    /// ID of the series of recurring incidents that it belongs to.
     pub fn thread(&self) -> &str {
         self.recurrence_of.as_deref().unwrap_or(&self.incident.id)
     }
 
-    /// The kind that counts: a person's word is above the machine's. `None`: no problem.
+    /// Effective kind: an operator's classification outranks the detectors. `None` for not a problem.
     pub fn kind(&self) -> Option<IncidentKind> {
         match &self.reclassified {
             None => Some(self.incident.kind),
-            Some(Reclassified { kind: Judged::Kind(kind), .. }) => Some(*kind),
-            Some(Reclassified { kind: Judged::NotAProblem, .. }) => None,
+            Some(Reclassified { kind: Classification::Kind(kind), .. }) => Some(*kind),
+            Some(Reclassified { kind: Classification::NotAProblem, .. }) => None,
         }
     }
 
-    /// Whether it goes on.
+    /// Whether it has not ended.
     pub fn is_open(&self) -> bool {
         self.incident.end_ns.is_none()
     }
 
-    /// `pfc_storm at h3 port 1`
+    /// Kind and location in words: `pfc_storm at h3 port 1`.
     pub fn words(&self) -> String {
         format!("{} at {}", kind_text(self.kind().unwrap_or(self.incident.kind)), root_text(&self.incident.root))
     }
 
-    /// Whether a node is its root or an end of it, or has a port that it keeps from sending.
+    /// Whether a node is its cause, an end of it, or has a port among the victims.
     pub fn touches(&self, node: &str) -> bool {
         let of = |place: &Location| match place {
             Location::Port { node: n, .. } | Location::Switch { node: n } | Location::Host { node: n } => n == node,
@@ -265,7 +265,7 @@ impl Record {
         of(&self.incident.root) || self.incident.victim_ports.iter().any(of)
     }
 
-    /// What a job has to do with it.
+    /// Role of a job in the incident: `culprit` or `victim`.
     pub fn role(&self, job: &str) -> Option<&'static str> {
         let incident = &self.incident;
         let root = matches!(&incident.root, Location::Job { job: j, .. } if j == job);
@@ -277,13 +277,13 @@ impl Record {
     }
 }
 
-/// As the API writes it.
+/// Kind as written by the API.
 pub fn kind_text(kind: IncidentKind) -> String {
-    // A kind without fields always has a name.
+    // Variants without fields always serialize to a string.
     serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// As the API writes it.
+/// Severity as written by the API.
 pub fn severity_text(severity: Severity) -> &'static str {
     match severity {
         Severity::Warning => "warning",
@@ -291,12 +291,12 @@ pub fn severity_text(severity: Severity) -> &'static str {
     }
 }
 
-/// A node and its port, where that is known.
+/// Node with its port, if known.
 fn end_text(node: &str, port: &str) -> String {
     if port.is_empty() { node.to_owned() } else { format!("{node} port {port}") }
 }
 
-/// A place in words: `h3 port 1`, `link leaf1 port 5 - spine2 port 1`.
+/// Location in words: `h3 port 1`, `link leaf1 port 5 - spine2 port 1`.
 pub fn root_text(place: &Location) -> String {
     match place {
         Location::Port { node, port, .. } => format!("{node} port {port}"),
@@ -308,7 +308,7 @@ pub fn root_text(place: &Location) -> String {
     }
 }
 
-/// A place as labels of a series or an alert: `root_type`, and what names it.
+/// Location as labels of a series or alert: `root_type` and the names.
 pub fn root_labels(place: &Location) -> Vec<(&'static str, String)> {
     let of = |kind: &str, rest: &[(&'static str, &String)]| {
         let rest = rest.iter().map(|(name, value)| (*name, (*value).clone()));
@@ -340,8 +340,8 @@ fn same(some: &[String], others: &[String]) -> bool {
     some.len() == others.len() && some.iter().all(|job| others.contains(job))
 }
 
-/// Within bounds, and only numbers that JSON has: what is none speaks for nothing.
-fn cut(mut incident: Incident) -> Incident {
+/// Enforces the limits, and drops numbers that JSON cannot express.
+fn within_limits(mut incident: Incident) -> Incident {
     incident.evidence.retain(|e| e.value.is_finite() && e.threshold.is_finite());
     incident.evidence.truncate(LISTED);
     incident.culprit_jobs.truncate(LISTED);

@@ -1,5 +1,5 @@
-//! Incidents as series, so that dashboards, rules and annotation queries of Prometheus can use them:
-//! `fabric_incident_info` is 1 while an incident is open, and what else is said of it hangs on `id`.
+//! Writes open incidents as series for dashboards, rules and annotation queries: `fabric_incident_info` is 1 while an
+//! incident is open, and further series join on `id`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use fabriclens_store::{Metadata, Store};
 use tokio::sync::{Notify, watch};
 
 use super::record::{Record, kind_text, root_labels, severity_text};
-use crate::store::{Book, Filter};
+use crate::store::{Filter, IncidentStore};
 use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
@@ -20,50 +20,53 @@ use fabriclens_forward::SeriesWriter;
 use fabriclens_forward::Sink;
 use fabriclens_job_sources::Jobs;
 
-/// How often they are written when nothing changes: well within the time that a query looks back.
-const EVERY: Duration = Duration::from_secs(10);
-/// Incidents, and jobs of each: series must have a bound.
+/// Write interval without changes, well within the lookback of queries.
+const WRITE_INTERVAL: Duration = Duration::from_secs(10);
+/// Most incidents, and most jobs of each.
 const MOST: usize = 1000;
 const JOBS: usize = 64;
 
-/// Name and meaning of each.
+/// Name and help of each metric.
 const HELP: [(&str, &str); 4] = [
-    ("fabric_incident_info", "An incident that is open; 1."),
-    ("fabric_incident_confidence", "How sure the verdict is, 0 to 1."),
-    ("fabric_incident_victims", "Jobs that suffer."),
-    ("fabric_incident_job_info", "A job that causes (role culprit) or suffers from (role victim) an open incident; 1."),
+    ("fabric_incident_info", "1 for an open incident."),
+    ("fabric_incident_confidence", "Confidence of the verdict, 0 to 1."),
+    ("fabric_incident_victims", "Number of victim jobs."),
+    (
+        "fabric_incident_job_info",
+        "1 for a job that causes (role culprit) or suffers from (role victim) an open incident.",
+    ),
 ];
 
-/// Writes the series and forgets old incidents, until `stop` becomes true.
+/// Writes the series and deletes old incidents, until `stop` becomes true.
 pub async fn run(
-    book: Arc<Book>,
+    incidents: Arc<IncidentStore>,
     jobs: Arc<Jobs>,
     store: Arc<Store>,
     sink: Arc<Sink>,
     telemetry: Telemetry,
     stop: watch::Receiver<bool>,
 ) {
-    let wake = woken_by(&book);
+    let wake = notify_on_change(&incidents);
     let mut written = SeriesWriter::default();
-    let work = move |why| {
-        if why == Trigger::Interval
-            && let Err(error) = book.expire()
+    let work = move |trigger| {
+        if trigger == Trigger::Interval
+            && let Err(error) = incidents.expire()
         {
-            tracing::warn!(%error, "cannot forget old incidents");
+            tracing::warn!(%error, "cannot delete old incidents");
         }
-        let open = if why == Trigger::Stop { Vec::new() } else { problems(&book) };
+        let open = if trigger == Trigger::Stop { Vec::new() } else { problems(&incidents) };
         count(&telemetry, &open);
         let (labels, values) = series(&open, &|name| jobs.registry.parse_key(name)).into_iter().unzip();
         if written.write(&sink, "incidents as series", labels, values, now_ms()) {
             describe(&store);
         }
     };
-    periodic(EVERY, wake, stop, "incidents are no longer written as series", work).await;
+    periodic(WRITE_INTERVAL, wake, stop, "incidents are no longer written as series", work).await;
 }
 
-/// Is notified of each change of the book, as long as the book is there.
-pub(super) fn woken_by(book: &Book) -> Arc<Notify> {
-    let (wake, mut changes) = (Arc::new(Notify::new()), book.changes.follow());
+/// Returns a notifier of changes of the store, as long as the store exists.
+pub(super) fn notify_on_change(incidents: &IncidentStore) -> Arc<Notify> {
+    let (wake, mut changes) = (Arc::new(Notify::new()), incidents.changes.follow());
     let woken = wake.clone();
     tokio::spawn(async move {
         while changes.changed().await.is_ok() {
@@ -73,9 +76,9 @@ pub(super) fn woken_by(book: &Book) -> Arc<Notify> {
     woken
 }
 
-/// What is open and nobody says that it is no problem; the last that began if there are too many.
-fn problems(book: &Book) -> Vec<Arc<Record>> {
-    let mut open = book.list(&Filter { open: Some(true), ..Filter::default() });
+/// Open incidents that are not classified as no problem; the latest ones if there are too many.
+fn problems(incidents: &IncidentStore) -> Vec<Arc<Record>> {
+    let mut open = incidents.list(&Filter { open: Some(true), ..Filter::default() });
     open.retain(|r| r.kind().is_some());
     open.truncate(MOST);
     open
@@ -89,7 +92,7 @@ fn count(telemetry: &Telemetry, open: &[Arc<Record>]) {
     telemetry.incidents_open(&kinds);
 }
 
-/// Series and their values, sorted by series; jobs with the labels that their own series have.
+/// Sorted series with values; jobs carry the same labels as in their own series.
 fn series(open: &[Arc<Record>], named: &dyn Fn(&str) -> JobKey) -> Vec<(Labels, f64)> {
     let of_job = |name: &String| {
         let JobKey { cluster, id } = named(name);

@@ -1,50 +1,50 @@
-//! Silences: for a while nobody is told of the incidents that they fit. They stay on the API and in series.
+//! Silences: matching incidents send no notifications for a time; the API and series still show them.
 
 use serde::{Deserialize, Serialize};
 
-use super::record::{Record, Said, kind_text};
+use super::record::{OperatorNote, Record, kind_text};
 use fabriclens_correlate::IncidentKind;
 
-/// Which incidents; all that is given must fit, and something must be given.
+/// Which incidents a silence matches; all given fields must match, and at least one must be given.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
-pub struct Match {
-    /// One, and those that recur from it.
+pub struct SilenceMatcher {
+    /// An incident and its recurrences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incident: Option<String>,
-    /// Of a kind.
+    /// Kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<IncidentKind>,
-    /// That begin or suffer at a host or switch.
+    /// Host or switch that is cause or victim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// That a job causes or suffers from.
+    /// Job that is culprit or victim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
 }
 
-/// One of them.
+/// A silence.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Silence {
-    /// Names it.
+    /// ID.
     pub id: String,
-    /// Which incidents.
+    /// Which incidents it matches.
     #[serde(rename = "match")]
-    pub of: Match,
-    /// How long, Unix nanoseconds.
+    pub of: SilenceMatcher,
+    /// End, Unix ns.
     pub until_ns: i64,
-    /// Who, when, why.
+    /// Author, time and note.
     #[serde(flatten)]
-    pub said: Said,
+    pub said: OperatorNote,
 }
 
-impl Match {
-    /// Whether it says anything.
+impl SilenceMatcher {
+    /// Whether no field is given.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether all of it fits.
+    /// Whether all given fields match a record.
     pub fn fits(&self, record: &Record) -> bool {
         self.incident.as_ref().is_none_or(|id| id == &record.incident.id || id == record.thread())
             && self.kind.is_none_or(|kind| record.kind() == Some(kind) || record.incident.kind == kind)
@@ -52,7 +52,7 @@ impl Match {
             && self.job.as_ref().is_none_or(|job| record.role(job).is_some())
     }
 
-    /// `kind=pfc_storm node=h3`
+    /// Text for people: `kind=pfc_storm node=h3`.
     pub fn words(&self) -> String {
         let kind = self.kind.map(kind_text);
         let parts = [("incident", &self.incident), ("kind", &kind), ("node", &self.node), ("job", &self.job)];

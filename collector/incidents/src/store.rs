@@ -1,5 +1,5 @@
-//! All incidents that are known, and all that people said of them: kept in `sled`, because it is the only copy. The live
-//! engine writes what it sees each second, the API what people say; series, streams and notifiers read.
+//! Store of all known incidents and operator actions, kept in `sled` because it is the only copy. The live evaluation
+//! updates it every second and the API adds actions; series, event streams and notifiers read it.
 
 mod actions;
 mod late;
@@ -18,60 +18,60 @@ use super::changes::Changes;
 use super::record::{Record, State, kind_text, root_text};
 use super::silence::Silence;
 use super::view::{FLAP_NS, Thread};
-pub use late::Found;
+pub use late::LateFinding;
 
-/// The incidents', beside the samples: a backup has both.
+/// Table of incidents, in the database next to the samples, so that a backup contains both.
 const TABLE: &str = "incidents";
 const SILENCES: &str = "incident_silences";
-/// What receivers were told last; see [`super::notify`].
-const TOLD: &str = "incidents_told";
-/// Of what is stored.
+/// Table of the last notification of each receiver; see [`super::notify`].
+const NOTIFIED: &str = "incidents_told";
+/// Version of the stored format.
 const VERSION: u8 = 1;
-/// Incidents that are kept; beyond, the oldest that are over leave.
+/// Most incidents; beyond it the oldest ended ones are deleted.
 const MOST: usize = 10_000;
-/// Bytes of what is stored.
+/// Most bytes of stored incidents.
 const MOST_BYTES: usize = 128 << 20;
-/// How often numbers that move are written.
+/// Interval at which changed numbers of an incident are written.
 const NUMBERS_NS: i64 = 10 * 1_000_000_000;
 
-/// Why something is not kept or not found.
+/// An incident cannot be found or stored.
 #[derive(Debug, thiserror::Error)]
-pub enum BookError {
-    /// There is no such incident.
-    #[error("there is no incident {0:?}; GET /api/v1/incidents lists those that are known")]
+pub enum IncidentStoreError {
+    /// Unknown incident.
+    #[error("there is no incident {0:?}; GET /api/v1/incidents lists the known ones")]
     Unknown(String),
-    /// There is no such silence.
+    /// Unknown silence.
     #[error("there is no silence {0:?}; GET /api/v1/silences lists those in force")]
     UnknownSilence(String),
-    /// It would fit nothing or everything, or is over.
+    /// A silence that matches nothing or everything, or has already ended.
     #[error("a silence {0}")]
     Silence(String),
-    /// The disk.
-    #[error("the book of incidents in the data directory cannot be used: {0}; check the disk and the permissions")]
+    /// The disk failed.
+    #[error("the incident store in the data directory cannot be used: {0}; check the disk and the permissions")]
     Disk(String),
 }
 
-/// Which incidents are asked for; `None` is any.
+/// Query of incidents; `None` matches any.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// That went on at some time from here on, Unix nanoseconds …
+    /// Ended after this time, or still open, Unix ns.
     pub from_ns: Option<i64>,
-    /// … to here.
+    /// Began before this time, Unix ns.
     pub to_ns: Option<i64>,
-    /// Of a kind: a person's word counts before the machine's.
+    /// Effective kind.
     pub kind: Option<IncidentKind>,
-    /// As bad as this.
+    /// Severity.
     pub severity: Option<Severity>,
-    /// That a job causes or suffers from.
+    /// Job that is culprit or victim.
     pub job: Option<String>,
-    /// That begin or suffer at a host or switch.
+    /// Host or switch that is cause or victim.
     pub node: Option<String>,
-    /// Open, or over.
+    /// Open or ended.
     pub open: Option<bool>,
 }
 
 impl Filter {
-    /// Whether all of it fits.
+    /// Whether all given fields match a record.
     pub fn fits(&self, record: &Record) -> bool {
         let incident = &record.incident;
         self.from_ns.is_none_or(|from| incident.end_ns.is_none_or(|end| end >= from))
@@ -84,7 +84,7 @@ impl Filter {
     }
 }
 
-/// A record with the version of its form.
+/// A stored record with the version of its format.
 #[derive(Serialize, Deserialize)]
 struct Stored<T> {
     v: u8,
@@ -101,58 +101,58 @@ struct Entry {
 #[derive(Default)]
 struct Inner {
     entries: BTreeMap<String, Entry>,
-    /// The last incident of a kind at a place.
+    /// Last incident by kind and location.
     last: HashMap<String, String>,
     bytes: usize,
     silences: BTreeMap<String, Silence>,
-    /// Told once, not each second.
+    /// Whether these problems were logged already.
     full: bool,
     failing: bool,
 }
 
-/// See the module.
-pub struct Book {
+/// The store of incidents.
+pub struct IncidentStore {
     tree: sled::Tree,
     silences: sled::Tree,
-    told: sled::Tree,
+    notified: sled::Tree,
     keep: Duration,
-    /// What age is measured by, Unix ms.
+    /// Clock by which age is measured, Unix ms.
     age: Clock,
     inner: Mutex<Inner>,
-    /// What changed lately.
+    /// Recent changes.
     pub changes: Changes,
 }
 
-fn disk(e: impl std::fmt::Display) -> BookError {
-    BookError::Disk(e.to_string())
+fn disk(e: impl std::fmt::Display) -> IncidentStoreError {
+    IncidentStoreError::Disk(e.to_string())
 }
 
-/// What is readable of a tree; damage is told and left out.
-fn read<T: serde::de::DeserializeOwned>(tree: &sled::Tree) -> Result<Vec<(String, usize, T)>, BookError> {
+/// Reads all valid entries of a table; damaged ones are logged and skipped.
+fn read<T: serde::de::DeserializeOwned>(tree: &sled::Tree) -> Result<Vec<(String, usize, T)>, IncidentStoreError> {
     let mut found = Vec::new();
     for item in tree {
         let (key, value) = item.map_err(disk)?;
         let id = String::from_utf8_lossy(&key).into_owned();
         match serde_json::from_slice::<Stored<T>>(&value) {
             Ok(Stored { v: VERSION, what }) => found.push((id, value.len(), what)),
-            Ok(Stored { v, .. }) => tracing::warn!(id, version = v, "an incident of a newer version is left out"),
-            Err(error) => tracing::warn!(id, %error, "a damaged incident is left out"),
+            Ok(Stored { v, .. }) => tracing::warn!(id, version = v, "incident in a newer format skipped"),
+            Err(error) => tracing::warn!(id, %error, "damaged incident skipped"),
         }
     }
     Ok(found)
 }
 
-fn encode<T: Serialize>(what: T) -> Result<Vec<u8>, BookError> {
+fn encode<T: Serialize>(what: T) -> Result<Vec<u8>, IncidentStoreError> {
     serde_json::to_vec(&Stored { v: VERSION, what }).map_err(disk)
 }
 
 impl Inner {
-    fn place(incident: &Incident) -> String {
+    fn location_key(incident: &Incident) -> String {
         format!("{}\0{}", kind_text(incident.kind), root_text(&incident.root))
     }
 
     fn remember(&mut self, record: Record, written_ns: i64, bytes: usize) -> Arc<Record> {
-        let (id, place) = (record.incident.id.clone(), Self::place(&record.incident));
+        let (id, place) = (record.incident.id.clone(), Self::location_key(&record.incident));
         let newer = |other: &String| {
             let of = |entry: &Entry| (entry.record.recurrences, entry.record.incident.start_ns);
             self.entries.get(other).is_some_and(|e| of(e) > (record.recurrences, record.incident.start_ns))
@@ -174,7 +174,7 @@ impl Inner {
         }
     }
 
-    /// The oldest that is over.
+    /// ID of the oldest ended incident.
     fn oldest(&self) -> Option<String> {
         let over = self.entries.iter().filter_map(|(id, e)| Some((e.record.incident.end_ns?, id)));
         over.min().map(|(_, id)| id.clone())
@@ -186,32 +186,32 @@ impl Inner {
     }
 }
 
-impl Book {
-    /// What was kept; incidents that ended before `keep` are forgotten in time (zero: never).
+impl IncidentStore {
+    /// Opens the store; incidents that ended longer ago than `keep` are deleted over time (zero keeps all).
     ///
     /// # Errors
-    /// [`BookError::Disk`].
-    pub fn open(store: &Store, keep: Duration) -> Result<Self, BookError> {
+    /// [`IncidentStoreError::Disk`].
+    pub fn open(store: &Store, keep: Duration) -> Result<Self, IncidentStoreError> {
         let table = |name| store.table(name).map_err(disk);
-        let (tree, silences, told) = (table(TABLE)?, table(SILENCES)?, table(TOLD)?);
+        let (tree, silences, notified) = (table(TABLE)?, table(SILENCES)?, table(NOTIFIED)?);
         let mut inner = Inner::default();
         for (_, bytes, record) in read::<Record>(&tree)? {
             inner.remember(record, 0, bytes);
         }
         inner.silences = read::<Silence>(&silences)?.into_iter().map(|(id, _, s)| (id, s)).collect();
         let (age, inner) = (store.retention_clock(), Mutex::new(inner));
-        Ok(Self { tree, silences, told, keep, age, inner, changes: Changes::default() })
+        Ok(Self { tree, silences, notified, keep, age, inner, changes: Changes::default() })
     }
 
-    /// Those that were open when the collector stopped.
-    pub fn open_ones(&self) -> Vec<Incident> {
+    /// Incidents that were open when the collector stopped.
+    pub fn open_incidents(&self) -> Vec<Incident> {
         let inner = self.inner.lock();
         let open = inner.entries.values().filter(|e| e.record.is_open());
         open.map(|e| e.record.incident.clone()).collect()
     }
 
-    /// Ends what was open before a restart and cannot be watched on, at the time when it was seen last.
-    pub fn give_up(&self, now_ns: i64, ids: &[&str]) {
+    /// Ends incidents from before a restart that cannot be continued, at the time of their last update.
+    pub fn end_lost(&self, now_ns: i64, ids: &[&str]) {
         let end = |id: &&str| {
             let record = self.get(id).filter(|record| record.is_open())?;
             let end_ns = Some(record.seen_ns.max(record.incident.start_ns));
@@ -220,8 +220,8 @@ impl Book {
         self.update(now_ns, &ids.iter().filter_map(end).collect::<Vec<_>>());
     }
 
-    /// Every incident that is open, and those that ended since the last time (`end_ns` set). What is no longer named
-    /// stays as it is. What changes in substance is on the disk when this returns; numbers that move follow.
+    /// Updates all open incidents, and those that ended since the previous call (`end_ns` set). Others stay unchanged.
+    /// Changes in substance are on disk when this returns; changed numbers follow later.
     pub fn update(&self, now_ns: i64, seen: &[Incident]) {
         let mut inner = self.inner.lock();
         let mut urgent = false;
@@ -234,7 +234,7 @@ impl Book {
         }
     }
 
-    /// True if it changed in substance.
+    /// Updates one incident; true if it changed in substance.
     fn take(&self, inner: &mut Inner, now_ns: i64, incident: &Incident) -> bool {
         let known = inner.entries.get(&incident.id);
         let is_new = known.is_none();
@@ -242,7 +242,7 @@ impl Book {
             Some(entry) => {
                 let mut record = (*entry.record).clone();
                 let states = record.update(incident.clone(), now_ns);
-                // What is over and said again is no news.
+                // Repeated updates of an ended incident are not written.
                 let due = now_ns - entry.written_ns >= NUMBERS_NS && record.is_open();
                 (record, states, due)
             }
@@ -266,26 +266,26 @@ impl Book {
         !states.is_empty()
     }
 
-    /// Writes a record; what fails is told once.
+    /// Writes a record; failures are logged once.
     fn try_put(&self, inner: &mut Inner, record: Record, now_ns: i64, states: &[State]) {
         if let Err(error) = self.put(inner, record, now_ns, states) {
             inner.failing = inner.failing || {
-                tracing::warn!(%error, "an incident is not kept");
+                tracing::warn!(%error, "cannot store an incident");
                 true
             };
         }
     }
 
-    /// One that is new: it may recur, and there must be room for it.
+    /// Creates the record of a new incident, as a recurrence if it is one; `None` if there is no room.
     fn begin(&self, inner: &mut Inner, now_ns: i64, incident: &Incident) -> Option<Record> {
         if !self.make_room(inner) {
             return None;
         }
         let mut record = Record::new(incident.clone(), now_ns);
-        let place = Inner::place(&record.incident);
-        // One that became another kind, or proved to be elsewhere, is nothing that recurs here.
+        let place = Inner::location_key(&record.incident);
+        // An incident that changed kind or location is not a precursor of this one.
         let before = inner.last.get(&place).and_then(|id| inner.entries.get(id));
-        let before = before.filter(|entry| Inner::place(&entry.record.incident) == place);
+        let before = before.filter(|entry| Inner::location_key(&entry.record.incident) == place);
         let closely = |e: &&Entry| {
             e.record.incident.end_ns.is_some_and(|end| record.incident.start_ns.max(now_ns) - end < FLAP_NS)
         };
@@ -299,12 +299,12 @@ impl Book {
         Some(record)
     }
 
-    /// Whether there is room for one more; the oldest that are over leave for it.
+    /// Makes room for one more incident by deleting the oldest ended ones; false if all are open.
     fn make_room(&self, inner: &mut Inner) -> bool {
         while inner.entries.len() >= MOST || inner.bytes >= MOST_BYTES {
             let Some(oldest) = inner.oldest() else {
                 if !std::mem::replace(&mut inner.full, true) {
-                    tracing::warn!(most = MOST, "so many incidents are open that further ones are not kept");
+                    tracing::warn!(most = MOST, "too many open incidents; new ones are not stored");
                 }
                 return false;
             };
@@ -315,12 +315,18 @@ impl Book {
         true
     }
 
-    /// Writes a record and then knows it.
-    fn put(&self, inner: &mut Inner, record: Record, now_ns: i64, states: &[State]) -> Result<Arc<Record>, BookError> {
+    /// Writes a record and keeps it in memory.
+    fn put(
+        &self,
+        inner: &mut Inner,
+        record: Record,
+        now_ns: i64,
+        states: &[State],
+    ) -> Result<Arc<Record>, IncidentStoreError> {
         let value = encode(&record);
         let bytes = value.as_ref().map_or(0, Vec::len);
         let kept = value.and_then(|value| self.tree.insert(record.incident.id.as_bytes(), value).map_err(disk));
-        // Known even if the disk is full: people are told of what happens now.
+        // Kept in memory even if the disk is full, because people must be notified now.
         let record = inner.remember(record, now_ns, bytes);
         if !states.is_empty() {
             self.changes.push(states.to_vec(), record.clone());
@@ -332,23 +338,23 @@ impl Book {
     }
 
     fn remove(&self, id: &str) {
-        let told = self.told.scan_prefix(told_key(id, "")).keys().filter_map(Result::ok);
-        let gone = told.map(|key| self.told.remove(key)).chain([self.tree.remove(id)]);
+        let notified = self.notified.scan_prefix(notified_key(id, "")).keys().filter_map(Result::ok);
+        let gone = notified.map(|key| self.notified.remove(key)).chain([self.tree.remove(id)]);
         if let Some(error) = gone.filter_map(Result::err).next() {
             self.failed(&disk(error));
         }
     }
 
-    fn failed(&self, error: &BookError) {
-        tracing::warn!(%error, "incidents are not kept");
+    fn failed(&self, error: &IncidentStoreError) {
+        tracing::warn!(%error, "cannot store incidents");
     }
 
-    /// One incident.
+    /// Returns an incident.
     pub fn get(&self, id: &str) -> Option<Arc<Record>> {
         self.inner.lock().entries.get(id).map(|e| e.record.clone())
     }
 
-    /// Those that fit, the one that began last first.
+    /// Returns matching incidents, latest begin first.
     pub fn list(&self, filter: &Filter) -> Vec<Arc<Record>> {
         let inner = self.inner.lock();
         let all = inner.entries.values().map(|e| &e.record);
@@ -359,23 +365,23 @@ impl Book {
         some
     }
 
-    /// What people are told of: all that is open, or over since `since_ns`.
+    /// Returns the threads that notifications are about: open ones, and those that ended since `since_ns`.
     pub fn threads(&self, now_ns: i64, since_ns: i64) -> Vec<Thread> {
         let inner = self.inner.lock();
         let quiet = |record: &Record| inner.silence_of(record, now_ns).is_some();
         Thread::all(inner.entries.values().map(|e| &e.record), now_ns, since_ns, quiet)
     }
 
-    /// The silence that fits an incident for the longest time.
+    /// The silence in force that matches an incident and ends last.
     pub fn silence_of(&self, record: &Record, now_ns: i64) -> Option<Silence> {
         self.inner.lock().silence_of(record, now_ns).cloned()
     }
 
-    /// Forgets what ended long ago, and silences that are over; returns how many incidents.
+    /// Deletes old incidents and expired silences; returns the number of incidents.
     ///
     /// # Errors
-    /// [`BookError::Disk`].
-    pub fn expire(&self) -> Result<usize, BookError> {
+    /// [`IncidentStoreError::Disk`].
+    pub fn expire(&self) -> Result<usize, IncidentStoreError> {
         let now_ns = (self.age)().saturating_mul(1_000_000);
         let mut inner = self.inner.lock();
         self.drop_silences(&mut inner, now_ns)?;
@@ -393,22 +399,22 @@ impl Book {
         Ok(gone.len())
     }
 
-    /// What a receiver was told last of a thread.
-    pub(super) fn told(&self, thread: &str, receiver: &str) -> Option<String> {
-        let value = self.told.get(told_key(thread, receiver)).ok()??;
+    /// The last notification of a receiver about a thread.
+    pub(super) fn last_notification(&self, thread: &str, receiver: &str) -> Option<String> {
+        let value = self.notified.get(notified_key(thread, receiver)).ok()??;
         String::from_utf8(value.to_vec()).ok()
     }
 
-    /// It is told now.
-    pub(super) fn tell(&self, thread: &str, receiver: &str, what: &str) {
-        let kept = self.told.insert(told_key(thread, receiver), what).and_then(|_| self.told.flush());
+    /// Records a notification.
+    pub(super) fn record_notification(&self, thread: &str, receiver: &str, what: &str) {
+        let kept = self.notified.insert(notified_key(thread, receiver), what).and_then(|_| self.notified.flush());
         if let Err(error) = kept {
             self.failed(&disk(error));
         }
     }
 }
 
-fn told_key(thread: &str, receiver: &str) -> Vec<u8> {
+fn notified_key(thread: &str, receiver: &str) -> Vec<u8> {
     [thread.as_bytes(), &[0], receiver.as_bytes()].concat()
 }
 

@@ -1,5 +1,5 @@
-//! Incidents as those see them who are told: what recurs closely is one thread, so that flapping tells nobody more often
-//! than once until it is over for good.
+//! Incidents as seen by notifications and the API: incidents that recur in close succession form one thread, so that a
+//! flapping incident notifies only once until it is over for good.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use serde::Serialize;
 use super::record::Record;
 use super::silence::Silence;
 
-/// An incident of the same kind in the same place within this time after another is the same thread. A thread that
-/// recurred is over when it has been quiet for as long.
+/// An incident of the same kind and location within this time after another joins its thread. A thread with recurrences
+/// is over after being quiet for this long.
 pub const FLAP_NS: i64 = 600 * 1_000_000_000;
 
-/// See the module.
+/// A series of recurring incidents.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    /// The first incident's id.
+    /// ID of its first incident.
     pub key: String,
-    /// The last incident.
+    /// Its last incident.
     pub record: Arc<Record>,
-    /// When the first began, Unix nanoseconds.
+    /// Begin of the first incident, Unix ns.
     pub start_ns: i64,
-    /// When it was over; `None`: it goes on, or may come back any moment.
+    /// End; `None` while it is open or may still recur.
     pub end_ns: Option<i64>,
-    /// Nobody is to be told: it is silenced, no problem, or was over when anybody knew.
+    /// No notifications: silenced, not a problem, or over before it was known.
     pub quiet: bool,
 }
 
 impl Thread {
-    /// Of all records that matter: open, or over since `since_ns`.
+    /// Groups records into threads: open ones, and those that ended since `since_ns`.
     pub(super) fn all<'a>(
         records: impl Iterator<Item = &'a Arc<Record>>,
         now_ns: i64,
@@ -64,18 +64,18 @@ impl Thread {
     }
 }
 
-/// An incident as the API and webhooks write it: with what is derived of it.
+/// An incident as written by the API and webhooks, with derived fields.
 #[derive(Serialize)]
-pub struct Shown<'a> {
+pub struct IncidentView<'a> {
     #[serde(flatten)]
     record: &'a Record,
     state: &'static str,
-    /// The silence in force.
+    /// Silence in force.
     silenced: Option<Silence>,
 }
 
-impl<'a> Shown<'a> {
-    /// With the silence that is in force for it.
+impl<'a> IncidentView<'a> {
+    /// Adds the silence in force.
     pub fn of(record: &'a Record, silenced: Option<Silence>) -> Self {
         Self { record, state: if record.is_open() { "open" } else { "ended" }, silenced }
     }

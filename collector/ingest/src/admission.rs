@@ -1,7 +1,8 @@
-//! Which senders are served while memory is short: as many as fit, and those whole. Taking a little of each would fill
-//! memory with the labels of all and then serve none.
+//! Admission control by sender while memory is short: serves as many senders as fit, and those completely. Taking a
+//! little of each would fill memory with the labels of all and then serve none.
 //!
-//! A sender is a host, whoever sends for it; where a request tells of several or of none, it is the address.
+//! A sender is the host whose samples a request carries. If a request carries those of several hosts or of none, the
+//! sender is its address.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,41 +12,41 @@ use std::time::{Duration, Instant};
 use fabriclens_wire::proto::Field;
 use parking_lot::Mutex;
 
-use super::gate::{Away, Reason};
+use super::gate::{Reason, Rejection};
 use crate::priority_class::{fields, messages};
 use fabriclens_core::endpoint::jitter;
 use fabriclens_core::pressure::{Level, Pressure};
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
 
-/// Bytes for a new sender, generously: labels, rows, and what verdicts know, of a host with 8 HCAs. It takes some time
-/// until it has them, and so long they are kept free.
+/// Memory reserved for a new sender, generously: labels, rows and detector state of a host with 8 HCAs. A new sender
+/// takes a while to use it, and the reservation holds that long.
 const SENDER: u64 = 2 << 20;
 const SETTLES: Duration = Duration::from_secs(30);
-/// Part of the memory, in per cent, that new ones may fill: what is above is for the rows of those that are served, until
-/// they are blocks, and for making the blocks.
+/// Share of the memory limit that new senders may fill, in percent. The rest is for the rows of present senders until
+/// they are written to blocks, and for writing the blocks.
 const FILLED: u64 = 70;
-/// With room for fewer new ones than this, requests are looked at for their sender before they are taken.
+/// With room for fewer new senders than this, requests are inspected for their sender before they are accepted.
 const FEW: u64 = 128;
-/// How long memory may be all but full, although all is done for it, until some that are served have to go; and the part
-/// of them that goes, one of so many.
+/// Time for which memory may be almost full despite all relief before some present senders are evicted, and the
+/// fraction (one of so many) that is evicted.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PART: usize = 4;
-/// How long after that nobody new is taken, so that they do not come and go.
+/// Time after an eviction in which no new senders are admitted, so that senders do not alternate.
 const CLOSED: Duration = Duration::from_secs(600);
-/// While some are turned away, rows are made blocks this often, so that there is room for new ones although memory is not
-/// short.
+/// While senders are turned away, the store is asked to write rows to blocks at this interval, which makes room for new
+/// senders even if memory is not short.
 const RELIEF: Duration = Duration::from_secs(120);
-/// After this time of silence a sender is a new one.
+/// A sender that was silent for this long counts as new.
 const SILENT: Duration = Duration::from_secs(600);
-/// When those come back who are turned away: after a half of this to the whole.
+/// Retry delay of senders that are turned away: between half of this and all.
 const AFTER: Duration = Duration::from_secs(60);
-/// Senders that are remembered at most, of those that are served and of those that are not.
+/// Most senders that are remembered, admitted and turned away each.
 const SENDERS: usize = 200_000;
-/// Bytes of a host's name, of which the name system allows 253.
+/// Longest host name, bytes; DNS allows 253.
 const NAME: usize = 255;
 
-/// See the module.
+/// Decides which senders are served while memory is short.
 pub struct Admission {
     pressure: Arc<Pressure>,
     state: Mutex<State>,
@@ -54,45 +55,45 @@ pub struct Admission {
 #[derive(Default)]
 struct State {
     served: HashMap<Box<str>, Served>,
-    /// Turned away, and when last.
+    /// Senders that were turned away, and when last.
     away: HashMap<Box<str>, Instant>,
-    /// Senders that were ever new.
+    /// Number of senders ever admitted.
     came: u64,
-    /// When the newest came.
+    /// Admission times of the newest senders.
     settling: Vec<Instant>,
-    /// Bytes that were free when memory was last looked at.
+    /// Free memory at the last reading, bytes.
     free: u64,
     full_since: Option<Instant>,
     closed_until: Option<Instant>,
     relieved: Option<Instant>,
 }
 
-/// A sender that is served.
+/// An admitted sender.
 struct Served {
     last: Instant,
-    /// The how manieth it was.
+    /// Its number in the order of admission.
     came: u64,
 }
 
 impl Admission {
-    /// Nobody is served yet.
+    /// Creates the admission control without any sender.
     pub fn new(pressure: Arc<Pressure>) -> Self {
         let admission = Self { pressure, state: Mutex::default() };
         admission.look(Instant::now());
         admission
     }
 
-    /// Whether a request should be looked at for its sender: while there is plenty for all, each is taken.
+    /// Whether requests must be inspected for their sender; while memory is plentiful all are accepted.
     pub fn tight(&self) -> bool {
         let s = self.state.lock();
         s.room() < FEW || s.closed_until.is_some()
     }
 
-    /// Lets in who is served already, and new ones while there is room for them.
+    /// Admits present senders, and new ones while there is room.
     ///
     /// # Errors
-    /// [`Away`].
-    pub fn admit(&self, sender: &str, now: Instant) -> Result<(), Away> {
+    /// [`Rejection`].
+    pub fn admit(&self, sender: &str, now: Instant) -> Result<(), Rejection> {
         let mut s = self.state.lock();
         if s.served.contains_key(sender) || s.room() > 0 && s.closed_until.is_none() {
             return Ok(());
@@ -100,11 +101,11 @@ impl Admission {
         if s.away.len() < SENDERS {
             s.away.insert(sender.into(), now);
         }
-        Err(Away { reason: Reason::Senders, after: AFTER / 2 + jitter(AFTER / 2) })
+        Err(Rejection { reason: Reason::Senders, after: AFTER / 2 + jitter(AFTER / 2) })
     }
 
-    /// A request of a sender is taken.
-    pub fn took(&self, sender: &str, now: Instant) {
+    /// Records an accepted request of a sender.
+    pub fn record(&self, sender: &str, now: Instant) {
         let mut s = self.state.lock();
         if let Some(known) = s.served.get_mut(sender) {
             known.last = now;
@@ -119,8 +120,8 @@ impl Admission {
         }
     }
 
-    /// Looks at what memory is left, and has some go when it is all but full for long; told a few times a second. Whether
-    /// the store should make room for new ones.
+    /// Reads the free memory, and evicts senders if memory has been almost full for long; called several times a
+    /// second. Returns whether the store should write rows to blocks to make room.
     pub fn look(&self, now: Instant) -> bool {
         let mut s = self.state.lock();
         s.away.retain(|_, last| now.saturating_duration_since(*last) < 2 * AFTER);
@@ -131,16 +132,16 @@ impl Admission {
             s.full_since = None;
         } else if now.saturating_duration_since(*s.full_since.get_or_insert(now)) >= PATIENCE {
             s.full_since = Some(now);
-            let gone = s.dismiss();
-            if gone > 0 {
+            let evicted = s.evict_newest();
+            if evicted > 0 {
                 s.closed_until = Some(now + CLOSED);
                 let served = s.served.len();
                 tracing::warn!(
-                    gone,
+                    evicted,
                     served,
                     minutes = CLOSED.as_secs() / 60,
-                    "memory is short for long (limits.memory): the hosts that came last are told to come back, and no new \
-                     ones are taken for a while"
+                    "memory has been short for long (limits.memory); the newest senders are told to retry later, and no new \
+                     ones are admitted for a while"
                 );
             }
         }
@@ -153,13 +154,13 @@ impl Admission {
         relieves
     }
 
-    /// Forgets senders that have gone.
+    /// Forgets senders that have been silent for long.
     pub fn forget_idle(&self, now: Instant) {
         let mut s = self.state.lock();
         s.served.retain(|_, served| now.saturating_duration_since(served.last) < SILENT);
     }
 
-    /// Senders that are served, and those that were turned away and not served since.
+    /// Number of admitted senders, and of senders turned away since they were last admitted.
     pub fn count(&self) -> [usize; 2] {
         let s = self.state.lock();
         [s.served.len(), s.away.len()]
@@ -167,13 +168,13 @@ impl Admission {
 }
 
 impl State {
-    /// How many new ones fit.
+    /// Number of new senders that fit.
     fn room(&self) -> u64 {
         (self.free / SENDER).saturating_sub(self.settling.len() as u64)
     }
 
-    /// Those that came last go.
-    fn dismiss(&mut self) -> usize {
+    /// Evicts the newest senders; returns their number.
+    fn evict_newest(&mut self) -> usize {
         let mut came: Vec<u64> = self.served.values().map(|served| served.came).collect();
         if came.len() < 2 {
             return 0;
@@ -185,9 +186,9 @@ impl State {
     }
 }
 
-/// Who sends a plain request that came by this way: a host that the caller may write as, or else an address.
-pub(super) fn sender<'a>(way: Protocol, body: &'a [u8], caller: &Caller) -> Cow<'a, str> {
-    let host = match way {
+/// Returns the sender of an uncompressed request: a host that the caller may write as, or else the address.
+pub(super) fn sender<'a>(protocol: Protocol, body: &'a [u8], caller: &Caller) -> Cow<'a, str> {
+    let host = match protocol {
         Protocol::OtlpGrpc | Protocol::OtlpHttp => host(body),
         Protocol::RemoteWrite | Protocol::Import | Protocol::Own => None,
     };
@@ -195,14 +196,14 @@ pub(super) fn sender<'a>(way: Protocol, body: &'a [u8], caller: &Caller) -> Cow<
     host.map_or_else(|| Cow::Owned(caller.address.to_string()), Cow::Borrowed)
 }
 
-/// The attribute `host` that all resources of an OTLP request have alike.
+/// The `host` attribute that all resources of an OTLP request have in common.
 fn host(body: &[u8]) -> Option<&str> {
     let mut hosts = messages(body, 1).map(host_of);
     let first = hosts.next()??;
     hosts.all(|host| host == Some(first)).then_some(first)
 }
 
-/// The same of one `ResourceMetrics`.
+/// The `host` attribute of a `ResourceMetrics`.
 fn host_of(metrics: &[u8]) -> Option<&str> {
     messages(messages(metrics, 1).next()?, 1).find_map(|attribute| {
         let mut fields = fields(attribute);
@@ -225,7 +226,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// With so many MiB in use of a thousand.
+    /// Admission with so many MiB of 1000 in use.
     fn at(used: u64) -> Admission {
         Admission::new(Arc::new(Pressure::fixed(used * MIB, 1000 * MIB)))
     }
@@ -242,12 +243,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_is_a_host_or_an_address() {
+    fn sender_is_a_host_or_an_address() {
         let caller = Caller::anybody([10, 0, 0, 1].into());
         let bound = Caller { hosts: Hosts::Only(["gpu-01".to_owned()].into()), ..caller.clone() };
         let of_bound = |host| sender(Protocol::OtlpGrpc, &of(&[Some(host)]), &bound).into_owned();
         assert_eq!([of_bound("GPU-01"), of_bound("gpu-02")], ["GPU-01", "10.0.0.1"], "a name is not invented");
-        let sender = |way, body: &[u8]| sender(way, body, &caller).into_owned();
+        let sender = |protocol, body: &[u8]| sender(protocol, body, &caller).into_owned();
         assert_eq!(sender(Protocol::OtlpGrpc, &of(&[Some(&"x".repeat(300))])), "10.0.0.1", "no host has such a name");
         assert_eq!(sender(Protocol::OtlpGrpc, &of(&[Some("gpu-01"), Some("gpu-01")])), "gpu-01");
         assert_eq!(sender(Protocol::OtlpGrpc, &of(&[Some("gpu-01"), Some("gpu-02")])), "10.0.0.1", "a gateway");
@@ -258,35 +259,38 @@ mod tests {
     }
 
     #[test]
-    fn who_is_served_stays_and_new_ones_come_while_there_is_room() {
+    fn present_senders_stay_and_new_ones_fill_the_room() {
         let (admission, now) = (at(695), Instant::now());
         assert!(admission.tight(), "5 MiB are left for new ones: two of 2 MiB each");
         for host in ["a", "b"] {
             admission.admit(host, now).unwrap();
-            admission.took(host, now);
+            admission.record(host, now);
         }
         assert!(!admission.look(now), "all are served");
-        let away = admission.admit("c", now).unwrap_err();
-        assert!(away.reason == Reason::Senders && away.after >= AFTER / 2 && away.after <= AFTER, "{away:?}");
+        let rejection = admission.admit("c", now).unwrap_err();
+        assert!(
+            rejection.reason == Reason::Senders && rejection.after >= AFTER / 2 && rejection.after <= AFTER,
+            "{rejection:?}"
+        );
         admission.admit("a", now).unwrap();
         assert_eq!(admission.count(), [2, 1]);
         assert!(admission.look(now) && !admission.look(now + SETTLES / 2), "room is made now and then");
         assert!(admission.admit("c", now + SETTLES / 2).is_err(), "they have not taken yet what they will");
         admission.look(now + SETTLES);
         admission.admit("c", now + SETTLES).expect("they took less");
-        admission.took("c", now + SETTLES);
+        admission.record("c", now + SETTLES);
         assert_eq!(admission.count(), [3, 0], "it is served now");
-        admission.took("a", now + SETTLES + SILENT);
+        admission.record("a", now + SETTLES + SILENT);
         admission.forget_idle(now + SETTLES + SILENT);
         assert_eq!(admission.count(), [1, 0]);
         assert!(!at(100).tight());
     }
 
     #[test]
-    fn who_came_last_goes_when_memory_stays_full_and_does_not_come_back_at_once() {
+    fn newest_senders_are_evicted_when_memory_stays_full() {
         let (admission, begin) = (at(920), Instant::now());
         for host in ["a", "b", "c", "d", "e"] {
-            admission.took(host, begin);
+            admission.record(host, begin);
         }
         admission.look(begin);
         admission.look(begin + PATIENCE / 2);
@@ -305,9 +309,9 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_stays() {
+    fn the_last_sender_is_never_evicted() {
         let (admission, begin) = (at(990), Instant::now());
-        admission.took("gateway", begin);
+        admission.record("gateway", begin);
         admission.look(begin);
         admission.look(begin + PATIENCE);
         assert_eq!(admission.count(), [1, 0]);

@@ -1,8 +1,8 @@
-//! Notices two agents that send under one host name: their samples would mix into one nonsensical series.
+//! Detects two agents that send under one host name, which would mix their samples into nonsensical series.
 //!
-//! Watched is one point per resource and request, so it costs little. Evidence, each of which one agent cannot give:
-//! the same series and time with another value; a start time that returns after a newer one had begun; two addresses
-//! whose samples overlap in time again and again. Nothing is refused: the store keeps what it can.
+//! One point per resource and request is compared, which is cheap. One agent alone cannot cause any of the signs: the
+//! same series and time with another value; a start time that returns after a newer one; two addresses whose samples
+//! overlap in time repeatedly. Nothing is refused.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -17,16 +17,16 @@ use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 use prost::Message as _;
 
-/// Resources watched; beyond it all are forgotten.
+/// Most resources that are watched; beyond it all are forgotten.
 const WATCHED: usize = 200_000;
-/// Hosts with a counter and a log line of their own.
+/// Most hosts with their own counter and log line.
 const HOSTS: usize = 1000;
-/// One warning per host in this time.
+/// Minimum interval of warnings per host.
 const WARN_EVERY: Duration = Duration::from_secs(60);
-/// Overlaps of two addresses that far apart are a move or a replay, not a conflict.
+/// Overlaps of two addresses further apart than this are a move or a replay, not a conflict.
 const OVERLAP_WINDOW: Duration = Duration::from_secs(60);
 
-/// What was last seen of a resource.
+/// Last point seen of a resource.
 #[derive(Clone, Copy)]
 struct Seen {
     peer: IpAddr,
@@ -34,7 +34,7 @@ struct Seen {
     overlap: Option<Instant>,
 }
 
-/// The first series of a resource in one request.
+/// First series of a resource in one request: hash of its labels, start time, first and last time, value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Point {
     key: u64,
@@ -44,20 +44,20 @@ struct Point {
     value: u64,
 }
 
-/// Shared by all requests.
-pub(super) struct Watch {
+/// Detector of host name conflicts, shared by all requests.
+pub(super) struct ConflictDetector {
     seen: Mutex<HashMap<u64, Seen>>,
     warned: Mutex<HashMap<String, Instant>>,
     counter: IntCounterVec,
     hash: RandomState,
 }
 
-impl Watch {
+impl ConflictDetector {
     pub(super) fn new(counter: IntCounterVec) -> Self {
         Self { seen: Mutex::default(), warned: Mutex::default(), counter, hash: RandomState::new() }
     }
 
-    /// Looks at an OTLP request. Malformed ones are the decoder's to report.
+    /// Inspects an OTLP request; malformed ones are left to the decoder.
     pub(super) fn otlp(&self, peer: IpAddr, body: &[u8]) {
         for field in Reader::new(body) {
             let Ok((1, Field::Bytes(metrics))) = field else { continue };
@@ -68,7 +68,7 @@ impl Watch {
         }
     }
 
-    /// Looks at rows that came without start times (remote write): at their first series, if it names a host.
+    /// Inspects the first series of rows without start times (remote write), if it names a host.
     pub(super) fn rows(&self, peer: IpAddr, group: &RowGroup) {
         let (Some(labels), [first, ..], Some(value)) = (group.series.first(), &group.times[..], group.values.first())
         else {
@@ -98,11 +98,11 @@ impl Watch {
         let before = *last;
         *last = Seen { peer, point: now, overlap: before.overlap };
         if now.from == before.point.from && now.value != before.point.value {
-            return Some("the same series has two values at one time");
+            return Some("one series has two values at the same time");
         }
         let older_writer_lives = now.start != 0 && now.start < before.point.start && now.from >= before.point.start;
         if older_writer_lives {
-            return Some("counters of two different starts take turns");
+            return Some("counters with two different start times alternate");
         }
         if peer != before.peer && now.from <= before.point.to && now.point_differs(&before.point) {
             let again = before.overlap.is_some_and(|at| at.elapsed() < OVERLAP_WINDOW);
@@ -123,11 +123,11 @@ impl Watch {
         warned.insert(name.to_owned(), Instant::now());
         tracing::warn!(
             host, %peer, evidence = why,
-            "two agents send under one host name, their samples mix; set a different host name in one agent's config"
+            "two agents send under one host name, so their samples mix; set a different host name in the configuration of one"
         );
     }
 
-    /// The resource's bytes and the first number of it: of a sum if there is one, since those carry start times.
+    /// Returns the bytes of the resource and its first number, preferring sums, because they carry start times.
     fn first_point<'a>(&self, metrics: &'a [u8]) -> Result<Option<(&'a [u8], Point)>, DecodeError> {
         let (mut resource, mut found): (&[u8], Option<Number<'_>>) = (&[], None);
         for field in Reader::new(metrics) {
@@ -225,13 +225,13 @@ mod tests {
 
     /// Steps of (peer, start, from, to, value); how many were called a conflict.
     fn conflicts(steps: &[(IpAddr, u64, u64, u64, u64)]) -> usize {
-        let watch = Watch::new(Telemetry::new().unwrap().host_conflicts);
+        let watch = ConflictDetector::new(Telemetry::new().unwrap().host_conflicts);
         let point = |s: &(IpAddr, u64, u64, u64, u64)| Point { key: 1, start: s.1, from: s.2, to: s.3, value: s.4 };
         steps.iter().filter(|s| watch.observe(s.0, point(s)).is_some()).count()
     }
 
     #[test]
-    fn two_agents_are_noticed() {
+    fn two_agents_are_detected() {
         assert!(conflicts(&[(A, 100, 200, 200, 1), (A, 150, 201, 201, 9), (A, 100, 202, 202, 2)]) > 0, "two starts");
         assert!(conflicts(&[(A, 0, 200, 200, 1), (B, 0, 200, 200, 2)]) > 0, "two values");
         let turns = [(A, 0, 100, 150, 1), (B, 0, 120, 170, 9), (A, 0, 151, 200, 2), (B, 0, 171, 220, 9)];
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn one_agent_is_left_alone() {
+    fn one_agent_is_no_conflict() {
         assert_eq!(conflicts(&[(A, 1, 10, 19, 1), (A, 1, 20, 29, 2), (A, 1, 20, 29, 2)]), 0, "a repetition");
         assert_eq!(
             conflicts(&[(A, 1, 10, 19, 1), (A, 30, 31, 39, 0), (A, 1, 20, 29, 1), (A, 30, 40, 49, 0)]),

@@ -1,5 +1,5 @@
-//! Who may come in, and who is told to come back: a bounded number of requests is handled, a bounded number of bytes
-//! waits, and what waits is called by its [`Rank`]. Nothing queues without a bound, and a refusal names a time.
+//! Bounds the work of ingest: a limited number of requests is handled at a time, a limited number of bytes waits, and
+//! waiting requests are served by [`PriorityClass`]. Rejections carry a retry delay.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -9,53 +9,53 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::priority_class::Rank;
-use fabriclens_core::byte_quota::{ByteQuota, Full, Held};
+use crate::priority_class::PriorityClass;
+use fabriclens_core::byte_quota::{ByteQuota, Full, Lease};
 use fabriclens_core::endpoint::jitter;
 use fabriclens_core::pressure::{Level, Pressure};
 
-/// How long a request waits for its turn; less than agents wait for an answer, so that nothing is done in vain.
-pub const PATIENCE: Duration = Duration::from_secs(5);
-/// The same for what is late anyway.
-const LATE_PATIENCE: Duration = Duration::from_secs(1);
-/// Bounds of the time after which a sender may come back; late samples come after the others.
-const SOONEST: Duration = Duration::from_secs(1);
-const LATE_SOONEST: Duration = Duration::from_secs(5);
-const LATEST: Duration = Duration::from_secs(60);
-/// From one late request to the next that is taken while memory is short, if there is some: they wait on the disks of
-/// their senders, which have an end, and memory may be short for days.
-const TRICKLE: Duration = Duration::from_millis(250);
-/// How soon those are asked back who were turned away by a collector that stops: the next one may be there by then.
-const RESTART: Duration = Duration::from_secs(4);
-/// Bytes of bodies that may be held in all, if requests are small; half of them of one caller.
-const ROOM: usize = 64 << 20;
-/// The same in largest requests.
-const LARGEST: usize = 4;
+/// Longest wait for a permit; shorter than the timeout of agents, so that no work is done in vain.
+pub const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait of late samples.
+const LATE_PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bounds of the retry delay; late samples retry later than others.
+const MIN_RETRY: Duration = Duration::from_secs(1);
+const LATE_MIN_RETRY: Duration = Duration::from_secs(5);
+const MAX_RETRY: Duration = Duration::from_secs(60);
+/// Interval at which one late request is accepted while memory is short. Late samples wait on the disks of agents,
+/// which are bounded, and memory may be short for days.
+const LATE_INTERVAL: Duration = Duration::from_millis(250);
+/// Retry delay when the collector stops; its successor may be ready by then.
+const RESTART_DELAY: Duration = Duration::from_secs(4);
+/// Bytes of bodies that may be held if requests are small; half of it by one caller.
+const BODY_BYTES: usize = 64 << 20;
+/// The same as a multiple of the largest request.
+const LARGEST_BODIES: usize = 4;
 
-/// Why a request is turned away.
+/// Reason of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Others are before it.
-    Turns,
-    /// Bodies that wait take the room there is.
-    Room,
-    /// The process has nearly the memory it may have.
+    /// All permits are in use.
+    Permits,
+    /// Waiting bodies use up the quota.
+    Bodies,
+    /// The process is near its memory limit.
     Memory,
-    /// There is no memory for more senders than are served.
+    /// No memory for more senders.
     Senders,
-    /// The collector stops.
+    /// The collector is stopping.
     Stopping,
 }
 
 impl Reason {
-    /// Every reason.
-    pub const ALL: [Self; 5] = [Self::Turns, Self::Room, Self::Memory, Self::Senders, Self::Stopping];
+    /// All reasons.
+    pub const ALL: [Self; 5] = [Self::Permits, Self::Bodies, Self::Memory, Self::Senders, Self::Stopping];
 
-    /// Label value.
+    /// Value of the `reason` label.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Turns => "busy",
-            Self::Room => "room",
+            Self::Permits => "busy",
+            Self::Bodies => "room",
             Self::Memory => "memory",
             Self::Senders => "senders",
             Self::Stopping => "stopping",
@@ -63,42 +63,42 @@ impl Reason {
     }
 }
 
-/// A request that is turned away.
+/// A rejected request, which may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Away {
-    /// Why.
+pub struct Rejection {
+    /// Reason.
     pub reason: Reason,
-    /// When to come back.
+    /// Time until the sender may retry.
     pub after: Duration,
 }
 
-/// See the module.
+/// Hands out permits to handle requests, by priority class.
 pub struct Gate {
     slots: usize,
-    room: Arc<ByteQuota>,
+    bodies: Arc<ByteQuota>,
     pressure: Arc<Pressure>,
     state: Mutex<State>,
 }
 
 struct State {
     free: usize,
-    waiting: [VecDeque<oneshot::Sender<Turn>>; Rank::ALL.len()],
+    waiting: [VecDeque<oneshot::Sender<Permit>>; PriorityClass::ALL.len()],
     closed: bool,
-    /// When the last turn ended while others waited, and the mean time between two such.
+    /// When the last permit was returned while requests waited, and the mean time between two such returns.
     ended: Option<Instant>,
     pace: Duration,
-    /// When a late request was last taken although memory was short.
-    trickled: Option<Instant>,
-    /// Until when those who were turned away are asked to stay away: each gets a time of its own.
-    booked: Instant,
+    /// When a late request was last accepted although memory was short.
+    late_accepted: Option<Instant>,
+    /// Time up to which retries of rejected senders are scheduled; each gets its own slot.
+    scheduled: Instant,
 }
 
 impl Gate {
-    /// For `slots` requests at a time of at most so many bytes.
+    /// Creates a gate for `slots` concurrent requests of at most `message_size` bytes.
     pub fn new(slots: usize, message_size: usize, pressure: Arc<Pressure>) -> Arc<Self> {
         Arc::new(Self {
             slots,
-            room: ByteQuota::new(ROOM.max(LARGEST * message_size)),
+            bodies: ByteQuota::new(BODY_BYTES.max(LARGEST_BODIES * message_size)),
             pressure,
             state: Mutex::new(State {
                 free: slots,
@@ -106,99 +106,99 @@ impl Gate {
                 closed: false,
                 ended: None,
                 pace: Duration::from_millis(1),
-                trickled: None,
-                booked: Instant::now(),
+                late_accepted: None,
+                scheduled: Instant::now(),
             }),
         })
     }
 
-    /// From now on all are turned away; those who are in finish.
+    /// Rejects all further requests; permits in use stay valid.
     pub fn close(&self) {
         self.state.lock().closed = true;
     }
 
-    /// Requests that wait for their turn.
+    /// Number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.state.lock().waiting.iter().map(VecDeque::len).sum()
     }
 
-    /// Whether a request should be looked at for its rank: while there is plenty for all, ranks change nothing.
+    /// Whether requests must be inspected for their priority class; while permits are plentiful all are equal.
     pub fn tight(&self) -> bool {
         let s = self.state.lock();
-        s.free <= self.slots / 2 || self.pressure.level() > Level::Calm
+        s.free <= self.slots / 2 || self.pressure.level() > Level::Normal
     }
 
-    /// When who waited too long for something else than a turn may come back.
-    pub fn busy(&self) -> Away {
-        self.state.lock().away(Reason::Turns, Rank::Live)
+    /// Rejection of a request that waited too long for something other than a permit.
+    pub fn busy(&self) -> Rejection {
+        self.state.lock().reject(Reason::Permits, PriorityClass::Live)
     }
 
-    /// A place for a body of this caller that is about to be read.
+    /// Starts to account for a body of this caller.
     ///
     /// # Errors
-    /// [`Away`] when the collector stops or has no memory for more.
-    pub fn body(self: &Arc<Self>, caller: IpAddr) -> Result<Body, Away> {
+    /// [`Rejection`] if the collector stops or memory is full.
+    pub fn body(self: &Arc<Self>, caller: IpAddr) -> Result<BodyLease, Rejection> {
         let mut s = self.state.lock();
         if s.closed {
-            return Err(Away { reason: Reason::Stopping, after: SOONEST + jitter(RESTART) });
+            return Err(Rejection { reason: Reason::Stopping, after: MIN_RETRY + jitter(RESTART_DELAY) });
         }
         if self.pressure.level() == Level::Full {
-            return Err(s.away(Reason::Memory, Rank::Live));
+            return Err(s.reject(Reason::Memory, PriorityClass::Live));
         }
-        Ok(Body { gate: self.clone(), held: self.room.of(caller) })
+        Ok(BodyLease { gate: self.clone(), held: self.bodies.of(caller) })
     }
 
-    /// Waits for a turn; hold it until the request is answered.
+    /// Waits for a permit, which must be held until the request is answered.
     ///
     /// # Errors
-    /// [`Away`] when others are before it for too long, or there is no memory for its rank.
-    pub async fn turn(self: &Arc<Self>, rank: Rank) -> Result<Turn, Away> {
-        let late = rank == Rank::Late;
-        let called = {
+    /// [`Rejection`] if the wait is too long, or memory is too short for the priority class.
+    pub async fn permit(self: &Arc<Self>, class: PriorityClass) -> Result<Permit, Rejection> {
+        let late = class == PriorityClass::Late;
+        let receiver = {
             let mut s = self.state.lock();
             let most = match self.pressure.level() {
-                Level::Calm => Rank::Late,
-                Level::Raised if late && s.trickles() => Rank::Late,
-                Level::Raised => Rank::Live,
-                Level::High | Level::Full => Rank::Signals,
+                Level::Normal => PriorityClass::Late,
+                Level::Raised if late && s.accepts_late() => PriorityClass::Late,
+                Level::Raised => PriorityClass::Live,
+                Level::High | Level::Full => PriorityClass::Signals,
             };
-            if rank > most {
-                return Err(s.away(Reason::Memory, rank));
+            if class > most {
+                return Err(s.reject(Reason::Memory, class));
             }
-            if late && self.room.is_short() {
-                return Err(s.away(Reason::Room, rank));
+            if late && self.bodies.is_short() {
+                return Err(s.reject(Reason::Bodies, class));
             }
-            // What is late leaves half of the turns to what is not.
+            // Late samples leave half of the permits to others.
             let free = if late { s.free.saturating_sub(self.slots / 2) } else { s.free };
             if free > 0 {
                 s.free -= 1;
-                return Ok(Turn(Some(self.clone())));
+                return Ok(Permit(Some(self.clone())));
             }
-            let (call, called) = oneshot::channel();
-            s.waiting[rank as usize].push_back(call);
-            called
+            let (sender, receiver) = oneshot::channel();
+            s.waiting[class as usize].push_back(sender);
+            receiver
         };
-        let patience = if late { LATE_PATIENCE } else { PATIENCE };
-        match tokio::time::timeout(patience, called).await {
+        let timeout = if late { LATE_PERMIT_TIMEOUT } else { PERMIT_TIMEOUT };
+        match tokio::time::timeout(timeout, receiver).await {
             Ok(Ok(turn)) => Ok(turn),
-            _ => Err(self.state.lock().away(Reason::Turns, rank)),
+            _ => Err(self.state.lock().reject(Reason::Permits, class)),
         }
     }
 
-    /// Calls who is next. A turn that nobody takes any more goes to the one behind.
+    /// Passes a returned permit to the next request; if its client has gone, to the one after it.
     fn pass(self: &Arc<Self>) {
         loop {
-            let call = {
+            let next = {
                 let mut s = self.state.lock();
                 match s.next(self.slots) {
-                    Some(call) => call,
+                    Some(next) => next,
                     None => {
                         s.free += 1;
                         return;
                     }
                 }
             };
-            match call.send(Turn(Some(self.clone()))) {
+            match next.send(Permit(Some(self.clone()))) {
                 Ok(()) => return,
                 Err(mut turn) => turn.0 = None,
             }
@@ -207,45 +207,45 @@ impl Gate {
 }
 
 impl State {
-    /// Whether a late request is taken although memory is short.
-    fn trickles(&mut self) -> bool {
-        let due = self.trickled.is_none_or(|last| last.elapsed() >= TRICKLE);
+    /// Whether a late request is due although memory is short.
+    fn accepts_late(&mut self) -> bool {
+        let due = self.late_accepted.is_none_or(|last| last.elapsed() >= LATE_INTERVAL);
         if due {
-            self.trickled = Some(Instant::now());
+            self.late_accepted = Some(Instant::now());
         }
         due
     }
 
-    /// Who waits longest in the first rank that may have a turn now.
-    fn next(&mut self, slots: usize) -> Option<oneshot::Sender<Turn>> {
+    /// Returns the longest waiting request of the highest class that may run.
+    fn next(&mut self, slots: usize) -> Option<oneshot::Sender<Permit>> {
         let now = Instant::now();
         if let Some(before) = self.ended {
-            self.pace = (self.pace * 7 + now.saturating_duration_since(before).min(LATEST)) / 8;
+            self.pace = (self.pace * 7 + now.saturating_duration_since(before).min(MAX_RETRY)) / 8;
         }
-        let open = if self.free >= slots / 2 { Rank::Late } else { Rank::Live };
+        let open = if self.free >= slots / 2 { PriorityClass::Late } else { PriorityClass::Live };
         let next = self.waiting[..=open as usize].iter_mut().find_map(VecDeque::pop_front);
         self.ended = next.is_some().then_some(now);
         next
     }
 
-    /// Each that is turned away gets the next free time at the pace at which requests are answered, so that thousands
-    /// that come together do not come together again.
-    fn away(&mut self, reason: Reason, rank: Rank) -> Away {
-        let soonest = if rank == Rank::Late { LATE_SOONEST } else { SOONEST };
+    /// Schedules the retry of a rejected sender: each gets the next slot at the rate at which requests are answered, so
+    /// that thousands that came together do not return together.
+    fn reject(&mut self, reason: Reason, class: PriorityClass) -> Rejection {
+        let min_retry = if class == PriorityClass::Late { LATE_MIN_RETRY } else { MIN_RETRY };
         let now = Instant::now();
-        self.booked = self.booked.max(now) + self.pace;
-        let wait = self.booked - now;
-        // Beyond the longest wait there is no telling any more: spread over the last half of it.
-        let after = if wait > LATEST / 2 { jitter(LATEST) } else { wait };
-        self.booked = self.booked.min(now + LATEST);
-        Away { reason, after: soonest / 2 + jitter(soonest) + after.min(LATEST) }
+        self.scheduled = self.scheduled.max(now) + self.pace;
+        let wait = self.scheduled - now;
+        // Beyond the longest delay the schedule is meaningless; spreads retries over its last half.
+        let after = if wait > MAX_RETRY / 2 { jitter(MAX_RETRY) } else { wait };
+        self.scheduled = self.scheduled.min(now + MAX_RETRY);
+        Rejection { reason, after: min_retry / 2 + jitter(min_retry) + after.min(MAX_RETRY) }
     }
 }
 
-/// A turn; the next one is called when it is dropped.
-pub struct Turn(Option<Arc<Gate>>);
+/// A permit to handle one request; dropping it passes it on.
+pub struct Permit(Option<Arc<Gate>>);
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(gate) = self.0.take() {
             gate.pass();
@@ -253,34 +253,34 @@ impl Drop for Turn {
     }
 }
 
-/// The bytes of one body.
-pub struct Body {
+/// Bytes held by one request body.
+pub struct BodyLease {
     gate: Arc<Gate>,
-    held: Held,
+    held: Lease,
 }
 
-impl Body {
-    /// Room for more bytes.
+impl BodyLease {
+    /// Adds bytes to the body.
     ///
     /// # Errors
-    /// [`Away`] when all bodies together, or those of this caller, take what they may.
-    pub fn take(&mut self, bytes: usize) -> Result<(), Away> {
+    /// [`Rejection`] if the quota of all bodies, or of this caller, is used up.
+    pub fn take(&mut self, bytes: usize) -> Result<(), Rejection> {
         let taken = self.held.add(bytes);
-        taken.map_err(|Full| self.gate.state.lock().away(Reason::Room, Rank::Live))
+        taken.map_err(|Full| self.gate.state.lock().reject(Reason::Bodies, PriorityClass::Live))
     }
 
-    /// So many bytes are left of it, or have become of it.
+    /// Sets the bytes of the body.
     ///
     /// # Errors
-    /// As of [`Body::take`].
-    pub fn keep(&mut self, bytes: usize) -> Result<(), Away> {
+    /// [`Rejection`], as for [`BodyLease::take`].
+    pub fn keep(&mut self, bytes: usize) -> Result<(), Rejection> {
         let kept = self.held.hold(bytes);
-        kept.map_err(|Full| self.gate.state.lock().away(Reason::Room, Rank::Live))
+        kept.map_err(|Full| self.gate.state.lock().reject(Reason::Bodies, PriorityClass::Live))
     }
 
-    /// Replaces the body by one of this size, unless the quota is short: then it stays as it was, and false is returned.
+    /// Sets the bytes of the body unless the quota is short; returns whether it did.
     pub fn try_keep(&mut self, bytes: usize) -> bool {
-        !self.gate.room.is_short() && self.held.hold(bytes).is_ok()
+        !self.gate.bodies.is_short() && self.held.hold(bytes).is_ok()
     }
 }
 

@@ -1,5 +1,5 @@
-//! OTLP over gRPC: one method with one message each way, so its framing is read and written here: a request stays the
-//! bytes that came until a decoder unpacks it into memory that it uses again.
+//! OTLP over gRPC. The service has one method with one message in each direction, so the gRPC framing is handled here:
+//! a request stays as received until a decoder decompresses it into reused memory.
 
 use std::sync::Arc;
 
@@ -13,20 +13,21 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuc
 use prost::Message as _;
 use tonic::{Code, Status};
 
-use super::{Ingest, IngestError, Packing, Payload, Report};
-use fabriclens_config::Needs;
+use super::{Compression, Ingest, IngestError, Payload, Report};
+use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
-use fabriclens_server::auth::{Caller, Route, route};
+use fabriclens_server::auth::Caller;
 use fabriclens_server::body::BodyError;
 use fabriclens_server::retry;
+use fabriclens_server::route::{Route, route};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
-/// Whether a message is compressed, and its length in four bytes, stand before it.
+/// A message is preceded by a compression flag and four bytes of length.
 const PREFIX: usize = 5;
 
-/// What the gRPC listener serves.
+/// Routes of the gRPC listener.
 pub fn routes() -> Vec<Route<Arc<Ingest>>> {
-    vec![route(Needs::Ingest, &[Method::POST], EXPORT, export)]
+    vec![route(Access::Ingest, &[Method::POST], EXPORT, export)]
 }
 
 async fn export(State(ingest): State<Arc<Ingest>>, Extension(caller): Extension<Caller>, request: Request) -> Response {
@@ -41,14 +42,14 @@ async fn take(ingest: &Arc<Ingest>, caller: Caller, request: Request) -> Result<
         ingest.refused(Protocol::OtlpGrpc, reason);
         status
     };
-    let packing = packing(request.headers()).map_err(|status| refuse("encoding", status))?;
+    let compression = compression(request.headers()).map_err(|status| refuse("encoding", status))?;
     let (parts, body) = request.into_parts();
     let packed = |framed: &Bytes| {
         let (compressed, message) = message(framed.clone()).ok()?;
-        match (compressed, packing) {
-            (true, Packing::None) => None,
-            (true, packing) => Some((packing, message)),
-            (false, _) => Some((Packing::None, message)),
+        match (compressed, compression) {
+            (true, Compression::None) => None,
+            (true, compression) => Some((compression, message)),
+            (false, _) => Some((Compression::None, message)),
         }
     };
     let received = ingest.receive(Protocol::OtlpGrpc, &caller, &parts.headers, body, false, packed).await;
@@ -58,23 +59,23 @@ async fn take(ingest: &Arc<Ingest>, caller: Caller, request: Request) -> Result<
         Payload::Packed(framed) => message(framed),
     };
     let (compressed, message) = framed.map_err(|e| refuse(e.reason(), status_of(&e.into())))?;
-    let packing = match (compressed, packing) {
-        (true, Packing::None) => {
-            let text = "the message is compressed and grpc-encoding does not say how; name zstd or gzip";
+    let compression = match (compressed, compression) {
+        (true, Compression::None) => {
+            let text = "the message is compressed, but grpc-encoding is missing; set it to zstd or gzip";
             return Err(refuse("encoding", Status::internal(text)));
         }
-        (true, packing) => packing,
-        (false, _) => Packing::None,
+        (true, compression) => compression,
+        (false, _) => Compression::None,
     };
-    ingest.otlp(Protocol::OtlpGrpc, caller, packing, message).await.map_err(|e| status_of(&e))
+    ingest.otlp(Protocol::OtlpGrpc, caller, compression, message).await.map_err(|e| status_of(&e))
 }
 
-/// How a compressed message is compressed.
-fn packing(headers: &HeaderMap) -> Result<Packing, Status> {
+/// Compression of compressed messages.
+fn compression(headers: &HeaderMap) -> Result<Compression, Status> {
     match headers.get("grpc-encoding").map(HeaderValue::as_bytes) {
-        None | Some(b"identity") => Ok(Packing::None),
-        Some(b"gzip") => Ok(Packing::Gzip),
-        Some(b"zstd") => Ok(Packing::Zstd),
+        None | Some(b"identity") => Ok(Compression::None),
+        Some(b"gzip") => Ok(Compression::Gzip),
+        Some(b"zstd") => Ok(Compression::Zstd),
         Some(other) => {
             let text = format!(
                 "grpc-encoding {:?} is not supported; use zstd, gzip or none",
@@ -92,17 +93,17 @@ fn packing(headers: &HeaderMap) -> Result<Packing, Status> {
 fn message(mut bytes: Bytes) -> Result<(bool, Bytes), BodyError> {
     let prefix: Option<[u8; PREFIX]> = bytes.first_chunk().copied();
     let Some([compressed @ 0..=1, a, b, c, d]) = prefix else {
-        return Err(BodyError::Cut("it holds no gRPC message".to_owned()));
+        return Err(BodyError::Cut("no gRPC message".to_owned()));
     };
     let length = u32::from_be_bytes([a, b, c, d]) as usize;
     let message = bytes.split_off(PREFIX);
     if message.len() != length {
-        return Err(BodyError::Cut(format!("its message is to have {length} bytes and has {}", message.len())));
+        return Err(BodyError::Cut(format!("the message should have {length} bytes and has {}", message.len())));
     }
     Ok((compressed == 1, message))
 }
 
-/// All went well, but for what the report says.
+/// Success, possibly partial.
 fn answered(report: &Report) -> Response {
     let message = answer(report);
     let length = message.encoded_len();
@@ -118,12 +119,12 @@ fn answered(report: &Report) -> Response {
     response
 }
 
-/// Any other method, or no gRPC at all.
+/// Answers unknown methods and requests that are not gRPC.
 pub async fn other(request: Request) -> Response {
     let grpc =
         request.headers().get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
     if grpc {
-        let text = format!("{} is not served here; this collector takes metrics only ({EXPORT})", request.uri().path());
+        let text = format!("unknown method {}; this collector accepts metrics only ({EXPORT})", request.uri().path());
         return Status::unimplemented(text).into_http::<Body>();
     }
     let text = "this port speaks OTLP over gRPC; OTLP over HTTP is on its own port (4318 unless configured)\n";
@@ -133,15 +134,15 @@ pub async fn other(request: Request) -> Response {
 fn status_of(e: &IngestError) -> Status {
     match (e, e.after()) {
         (_, Some(after)) => retry::later(Code::Unavailable, &e.to_string(), after),
-        // Without a time to come back: who can sends less at a time, and nobody sends the same again.
+        // Without a retry delay: the sender must split the request, not repeat it.
         (IngestError::Body(BodyError::TooLarge { .. }), None) => Status::resource_exhausted(e.to_string()),
-        // Sent again it would be the same.
+        // Retrying would fail again.
         (IngestError::Malformed(_) | IngestError::Body(_), None) => Status::invalid_argument(e.to_string()),
         (_, None) => Status::internal(e.to_string()),
     }
 }
 
-/// The OTLP answer: partial success when points were not taken.
+/// The OTLP answer; partial success if points were rejected.
 pub(super) fn answer(report: &Report) -> ExportMetricsServiceResponse {
     let partial = (report.rejected() > 0).then(|| ExportMetricsPartialSuccess {
         rejected_data_points: i64::try_from(report.rejected()).unwrap_or(i64::MAX),
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_whole_or_refused() {
+    fn incomplete_messages_are_refused() {
         let of = |bytes: &[u8]| message(Bytes::copy_from_slice(bytes)).map_err(|e| e.to_string());
         assert_eq!(of(b"\0\0\0\0\x03abc"), Ok((false, Bytes::from_static(b"abc"))));
         assert_eq!(of(b"\x01\0\0\0\0"), Ok((true, Bytes::new())));
@@ -163,18 +164,21 @@ mod tests {
             assert!(of(bad).unwrap_err().contains("no gRPC message"), "{bad:?}");
         }
         for bad in [&b"\0\0\0\0\x03ab"[..], b"\0\0\0\0\x03abcd", b"\0\xff\xff\xff\xffabc"] {
-            assert!(of(bad).unwrap_err().contains("is to have"), "{bad:?}");
+            assert!(of(bad).unwrap_err().contains("should have"), "{bad:?}");
         }
     }
 
     #[test]
-    fn an_unknown_compression_is_named_with_the_known_ones() {
+    fn unknown_compression_is_refused() {
         let of = |name: &'static str| {
-            packing(&HeaderMap::from_iter([("grpc-encoding".parse().unwrap(), HeaderValue::from_static(name))]))
+            compression(&HeaderMap::from_iter([("grpc-encoding".parse().unwrap(), HeaderValue::from_static(name))]))
         };
-        assert_eq!(of("zstd").unwrap(), Packing::Zstd);
-        assert_eq!(of("gzip").unwrap(), Packing::Gzip);
-        assert_eq!((of("identity").unwrap(), packing(&HeaderMap::new()).unwrap()), (Packing::None, Packing::None));
+        assert_eq!(of("zstd").unwrap(), Compression::Zstd);
+        assert_eq!(of("gzip").unwrap(), Compression::Gzip);
+        assert_eq!(
+            (of("identity").unwrap(), compression(&HeaderMap::new()).unwrap()),
+            (Compression::None, Compression::None)
+        );
         let status = of("deflate").unwrap_err();
         assert_eq!(status.code(), Code::Unimplemented);
         assert!(status.message().contains("deflate") && status.message().contains("use zstd, gzip or none"));

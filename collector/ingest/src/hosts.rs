@@ -1,4 +1,4 @@
-//! A host writes only as itself: series of a caller that is bound to hosts must name one of them in `host`.
+//! Restricts callers that are bound to hosts: their series must carry one of these hosts in the label `host`.
 
 use std::sync::{Arc, Weak};
 
@@ -8,33 +8,33 @@ use foldhash::HashMap;
 use super::Report;
 use fabriclens_server::auth::{Caller, Hosts};
 
-/// Column lists that are remembered; beyond it all are forgotten.
+/// Most column lists that are remembered; beyond it all are forgotten.
 const LISTS: usize = 200_000;
-/// Bytes of a foreign name that are told.
-const TOLD: usize = 200;
+/// Characters of a foreign host name shown in the answer.
+const NAME_CHARS: usize = 200;
 
-/// Host of each column list seen so far, by its id. Senders repeat their lists, so labels are inspected once.
+/// Host of each known column list. Senders repeat their lists, so labels are compared once per list and not per point.
 #[derive(Default)]
 pub(super) struct Owners(HashMap<LayoutId, Owned>);
 
-/// A list, to drop the entry when it is gone, and the host that all its series name.
+/// A column list, whose entry is dropped when it is no longer used, and the host that all its series name.
 struct Owned {
     list: Weak<[Labels]>,
     host: Result<Arc<str>, Mixed>,
 }
 
-/// Its series name several hosts, or one of them none.
+/// The series name several hosts, or one of them names none.
 #[derive(Clone, Copy)]
 struct Mixed;
 
 impl Owners {
-    /// Forgets lists that nobody has any more.
+    /// Forgets lists that are no longer in use.
     pub(super) fn forget_unused(&mut self) {
         self.0.retain(|_, owned| owned.list.strong_count() > 0);
         self.0.shrink_to(2 * self.0.len());
     }
 
-    /// Drops and reports the groups with a series that the caller may not write. True when there are none.
+    /// Drops and reports groups with series that the caller may not write. Returns true if there were none.
     pub(super) fn keep_own(&mut self, groups: &mut Vec<RowGroup>, caller: &Caller, report: &mut Report) -> bool {
         let Hosts::Only(own) = &caller.hosts else { return true };
         let before = groups.len();
@@ -44,13 +44,13 @@ impl Owners {
                 return true;
             }
             let points = group.values.iter().filter(|v| !fabriclens_model::is_absent(**v)).count();
-            let said = match host {
-                Ok(host) => format!("host {:?} is none of them", host.chars().take(TOLD).collect::<String>()),
-                Err(Mixed) => "each series must have that name in its label host".to_owned(),
+            let problem = match host {
+                Ok(host) => format!("host {:?} is not allowed", host.chars().take(NAME_CHARS).collect::<String>()),
+                Err(Mixed) => "each series must carry such a name in the label host".to_owned(),
             };
             let (who, own) = (caller.who(), own.join(" or "));
-            let remedy = "who writes for others has a role in auth.certificates, or a token without host";
-            report.reject("host", points as u64, format!("{who} writes as {own} only, and {said}; {remedy}"));
+            let remedy = "to write for other hosts, give the certificate a role in auth.certificates, or use a token without host";
+            report.reject("host", points as u64, format!("{who} may write only as {own}: {problem}; {remedy}"));
             false
         });
         groups.len() == before
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_nobody_has_any_more_are_forgotten() {
+    fn unused_lists_are_forgotten() {
         let (mut owners, kept) = (Owners::default(), group(&["gpu-01"]));
         let gone = group(&["gpu-02"]);
         let lists = [&kept, &gone].map(|group| owners.host(&group.series).is_ok());
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_others_are_dropped_and_told_and_lists_are_looked_at_once() {
+    fn groups_of_other_hosts_are_rejected() {
         let bound = |hosts: &[&str]| {
             let hosts = hosts.iter().map(|h| (*h).to_owned()).collect();
             Caller { hosts: Hosts::Only(hosts), ..Caller::anybody([127, 0, 0, 1].into()) }

@@ -13,55 +13,56 @@ use prost::Message;
 use tonic::Code;
 
 use super::import::import;
-use super::unpack::Packing;
+use super::unpack::Compression;
 use super::{Ingest, IngestError, Payload, grpc};
-use fabriclens_config::Needs;
+use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
-use fabriclens_server::auth::{Caller, Route, route};
+use fabriclens_server::auth::Caller;
 use fabriclens_server::body;
 use fabriclens_server::body::BodyError;
 use fabriclens_server::retry;
 use fabriclens_server::retry::RpcStatus;
+use fabriclens_server::route::{Route, route};
 
-/// What the OTLP/HTTP listener serves.
+/// Routes of the OTLP/HTTP listener.
 pub fn otlp_routes() -> Vec<Route<Arc<Ingest>>> {
-    vec![route(Needs::Ingest, &[Method::POST], "/v1/metrics", otlp)]
+    vec![route(Access::Ingest, &[Method::POST], "/v1/metrics", otlp)]
 }
 
 /// Remote write and import, for the main listener.
 pub fn write_routes() -> Vec<Route<Arc<Ingest>>> {
     vec![
-        route(Needs::Ingest, &[Method::POST], "/api/v1/write", remote_write),
-        route(Needs::Ingest, &[Method::POST], "/api/v1/import", import),
+        route(Access::Ingest, &[Method::POST], "/api/v1/write", remote_write),
+        route(Access::Ingest, &[Method::POST], "/api/v1/import", import),
     ]
 }
 
-/// A request that was not taken: what the client is told.
+/// A refused request: the answer to its client.
 pub(super) struct Refusal {
     status: StatusCode,
     pub(super) reason: &'static str,
     message: String,
-    /// When it may be sent again, where that can help.
+    /// Retry delay, if a retry can help.
     after: Option<Duration>,
 }
 
 impl Refusal {
-    /// Nothing came for so long.
+    /// No data for `limit`.
     pub(super) fn slow(limit: Duration) -> Self {
         Self {
-            message: format!("the request was not complete within {} s; send it again", limit.as_secs()),
+            message: format!("the request was not complete within {} s; retry", limit.as_secs()),
             ..IngestError::Slow.into()
         }
     }
 
-    /// In plain text, for senders that know nothing of OTLP.
+    /// Plain text, for senders other than OTLP.
     pub(super) fn into_text(self) -> Response {
-        // Prometheus drops what is refused with 429 unless it is told otherwise, and retries 503.
+        // By default Prometheus drops samples on 429 and retries on 503.
         let status = if self.after.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { self.status };
         self.answer((status, format!("{}\n", self.message)).into_response())
     }
 
-    /// With leave to come back.
+    /// Adds the retry delay.
     fn answer(&self, mut response: Response) -> Response {
         let value = self.after.and_then(|after| HeaderValue::try_from(retry::seconds(after)).ok());
         if let Some(value) = value {
@@ -82,7 +83,7 @@ impl From<IngestError> for Refusal {
         let status = match &e {
             IngestError::Malformed(_) => StatusCode::BAD_REQUEST,
             IngestError::Body(e) => e.status(),
-            IngestError::Away { .. } => StatusCode::TOO_MANY_REQUESTS,
+            IngestError::Rejected { .. } => StatusCode::TOO_MANY_REQUESTS,
             IngestError::Unavailable(_) | IngestError::Slow => StatusCode::SERVICE_UNAVAILABLE,
             IngestError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -90,7 +91,7 @@ impl From<IngestError> for Refusal {
     }
 }
 
-/// Which of OTLP's two encodings a request uses, and its answer too.
+/// Encoding of an OTLP request and of its answer.
 #[derive(Clone, Copy, PartialEq)]
 enum Encoding {
     Protobuf,
@@ -127,16 +128,16 @@ async fn take_otlp(
     };
     let (compression, limit) = (body::encoding(headers), ingest.message_size());
     let packed = |bytes: &Bytes| match (encoding, compression.as_str()) {
-        (Encoding::Protobuf, "identity" | "") => Some((Packing::None, bytes.clone())),
-        (Encoding::Protobuf, "gzip" | "x-gzip") => Some((Packing::Gzip, bytes.clone())),
+        (Encoding::Protobuf, "identity" | "") => Some((Compression::None, bytes.clone())),
+        (Encoding::Protobuf, "gzip" | "x-gzip") => Some((Compression::Gzip, bytes.clone())),
         _ => None,
     };
     let json = encoding == Encoding::Json;
     let received = ingest.receive(Protocol::OtlpHttp, &caller, headers, body, json, packed).await;
     let mut received = received.map_err(|e| count(e.into()))?;
-    let (payload, alone) = (received.payload.clone(), received.alone.take());
+    let (payload, json_permit) = (received.payload.clone(), received.json_permit.take());
     let plain = move || -> Result<Bytes, Refusal> {
-        let _alone = alone;
+        let _json_permit = json_permit;
         let plain = match payload {
             Payload::Plain(plain) => plain,
             Payload::Packed(bytes) => body::gunzip(&compression, bytes, limit)?,
@@ -148,14 +149,14 @@ async fn take_otlp(
     };
     let joined = tokio::task::spawn_blocking(plain).await;
     let plain = joined.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string()).into())).map_err(count)?;
-    let report = ingest.otlp(Protocol::OtlpHttp, caller, Packing::None, plain).await?;
+    let report = ingest.otlp(Protocol::OtlpHttp, caller, Compression::None, plain).await?;
     let response = grpc::answer(&report);
     match encoding {
         Encoding::Protobuf => Ok(response.encode_to_vec()),
         Encoding::Json => Ok(match response.partial_success {
             None => b"{}".to_vec(),
             Some(partial) => serde_json::json!({"partialSuccess": {
-                // 64-bit integers are text in protobuf's JSON.
+                // The JSON mapping of protobuf writes 64-bit integers as strings.
                 "rejectedDataPoints": partial.rejected_data_points.to_string(),
                 "errorMessage": partial.error_message,
             }})
@@ -165,9 +166,9 @@ async fn take_otlp(
     }
 }
 
-/// A body in JSON, in the other form.
+/// Converts an OTLP request in JSON to protobuf.
 pub(super) fn from_json(plain: &[u8]) -> Result<Bytes, Refusal> {
-    body::few_parts(plain)?;
+    body::limit_json(plain)?;
     let request: ExportMetricsServiceRequest = serde_json::from_slice(plain).map_err(|e| {
         IngestError::Malformed(format!(
             "malformed OTLP metrics request: {e}; send an ExportMetricsServiceRequest in JSON"
@@ -207,7 +208,7 @@ fn answer(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], body).into_response()
 }
 
-/// All else on the port of OTLP.
+/// Answers unknown paths of the OTLP/HTTP listener.
 pub async fn other() -> Response {
     let text = "this port takes OTLP metrics at /v1/metrics; queries and pages are on the main port (7470 unless configured)\n";
     (StatusCode::NOT_FOUND, text).into_response()
@@ -232,7 +233,7 @@ async fn remote_write(
     }
     match take_remote_write(&ingest, caller, &headers, body).await {
         Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
-        // All that could be stored is stored; sending the rest again cannot help, which is what 400 says.
+        // Everything that can be stored is stored. Status 400 tells the sender not to retry the rest.
         Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
         Err(refusal) => refusal.into_text(),
     }
@@ -248,9 +249,9 @@ async fn take_remote_write(
         ingest.refused(Protocol::RemoteWrite, r.reason);
         r
     };
-    let (compression, limit) = (body::encoding(headers), ingest.message_size());
-    let is_snappy = matches!(compression.as_str(), "snappy" | "identity");
-    let packed = |bytes: &Bytes| is_snappy.then(|| (Packing::Snappy, bytes.clone()));
+    let (encoding, limit) = (body::encoding(headers), ingest.message_size());
+    let is_snappy = matches!(encoding.as_str(), "snappy" | "identity");
+    let packed = |bytes: &Bytes| is_snappy.then(|| (Compression::Snappy, bytes.clone()));
     let received = ingest
         .receive(Protocol::RemoteWrite, &caller, headers, body, false, packed)
         .await
@@ -258,7 +259,7 @@ async fn take_remote_write(
     let plain = match received.payload.clone() {
         Payload::Plain(plain) => plain,
         Payload::Packed(bytes) => {
-            let joined = tokio::task::spawn_blocking(move || body::unsnap(&compression, &bytes, limit)).await;
+            let joined = tokio::task::spawn_blocking(move || body::unsnap(&encoding, &bytes, limit)).await;
             let plain = joined.map_err(|e| count(IngestError::Internal(e.to_string()).into()))?;
             plain.map_err(|e| count(e.into()))?.into()
         }

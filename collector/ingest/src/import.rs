@@ -1,5 +1,5 @@
-//! `/api/v1/import`: JSON lines as `/api/v1/export` writes them, ours or VictoriaMetrics'. Read line by line and stored
-//! batch by batch, through the same checks as remote write.
+//! `/api/v1/import`: JSON lines as written by `/api/v1/export`, of this collector or of VictoriaMetrics. Read line by
+//! line and stored in batches, with the checks of remote write.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use fabriclens_forward::request::Point;
 use fabriclens_server::auth::Caller;
 use fabriclens_server::body;
 
-/// Bytes after which a batch is stored.
+/// Bytes of lines that are stored together.
 const BATCH: usize = 1 << 20;
-/// How long a client may send nothing.
-const STALL: Duration = Duration::from_secs(60);
+/// Longest time without data from the client.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Lines that are stored together.
 #[derive(Default)]
@@ -43,13 +43,15 @@ impl Batch {
     }
 }
 
-/// A `WriteRequest` of some lines; the error names the line by its number in the request.
+/// Converts lines to a `WriteRequest`; errors carry the line number within the request.
 pub(super) fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
     let mut batch = Batch::default();
     for (line, number) in lines.split(|b| *b == b'\n').zip(before + 1..) {
         let malformed = |what: String| {
             let format = "{\"metric\":{…},\"values\":[…],\"timestamps\":[…]}";
-            IngestError::Malformed(format!("line {number}: {what}; each must be {format}; lines before may be stored"))
+            IngestError::Malformed(format!(
+                "line {number}: {what}; a line must be {format}; lines before it may be stored"
+            ))
         };
         let text = std::str::from_utf8(line).map_err(|e| malformed(e.to_string()))?.trim();
         if !text.is_empty() {
@@ -59,20 +61,20 @@ pub(super) fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
     Ok(request::encode(&batch.points, &batch.series))
 }
 
-/// What is under way of one import.
+/// State of one import.
 struct Import {
     ingest: Arc<Ingest>,
     caller: Caller,
-    /// Bytes that are not stored yet, and the room that they have.
+    /// Bytes not yet stored, and their share of the quota of bodies.
     rest: Vec<u8>,
-    room: gate::Body,
-    /// Lines that are.
+    body: gate::BodyLease,
+    /// Lines stored so far.
     lines: u64,
     report: Report,
 }
 
 impl Import {
-    /// Takes plain bytes; stores whole lines whenever there is a batch of them.
+    /// Takes decompressed bytes and stores whole lines once there is a batch of them.
     async fn feed(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         self.keep(self.rest.len() + bytes.len())?;
         self.rest.extend_from_slice(bytes);
@@ -93,11 +95,11 @@ impl Import {
     }
 
     fn keep(&mut self, bytes: usize) -> Result<(), Refusal> {
-        Ok(self.room.keep(bytes).map_err(|away| self.ingest.away(Protocol::Import, None, away))?)
+        Ok(self.body.keep(bytes).map_err(|rejection| self.ingest.reject(Protocol::Import, None, rejection))?)
     }
 
     async fn store(&mut self, lines: Vec<u8>) -> Result<(), Refusal> {
-        let _turn = self.ingest.enter(Protocol::Import).await?;
+        let _permit = self.ingest.enter(Protocol::Import).await?;
         let before = self.lines;
         self.lines += lines.iter().filter(|b| **b == b'\n').count() as u64;
         let parsed = tokio::task::spawn_blocking(move || parse(&lines, before)).await;
@@ -107,7 +109,7 @@ impl Import {
     }
 }
 
-/// See the module. 204 when all is stored; 400 tells what is not, and all else is.
+/// Handles an import: 204 if everything is stored, 400 with the reasons if some samples are rejected.
 pub(super) async fn import(
     State(ingest): State<Arc<Ingest>>,
     Extension(caller): Extension<Caller>,
@@ -115,13 +117,14 @@ pub(super) async fn import(
     body: Body,
 ) -> Response {
     let counted = ingest.clone();
-    let room = ingest.gate.body(caller.address).map_err(|away| ingest.away(Protocol::Import, None, away).into());
-    let taken = match room {
-        Ok(room) => {
-            let lines = Import { ingest, caller, rest: vec![], room, lines: 0, report: Report::default() };
+    let lease =
+        ingest.gate.body(caller.address).map_err(|rejection| ingest.reject(Protocol::Import, None, rejection).into());
+    let taken = match lease {
+        Ok(lease) => {
+            let lines = Import { ingest, caller, rest: vec![], body: lease, lines: 0, report: Report::default() };
             take(lines, &headers, body).await
         }
-        Err(away) => Err(away),
+        Err(rejection) => Err(rejection),
     };
     match taken.map(|report| report.message()) {
         Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
@@ -140,8 +143,8 @@ async fn take(mut import: Import, headers: &HeaderMap, mut body: Body) -> Result
         other => return Err(body::BodyError::Encoding(other.to_owned(), "gzip or none").into()),
     };
     loop {
-        let Ok(frame) = tokio::time::timeout(STALL, body.frame()).await else {
-            return Err(Refusal::slow(STALL));
+        let Ok(frame) = tokio::time::timeout(IDLE_TIMEOUT, body.frame()).await else {
+            return Err(Refusal::slow(IDLE_TIMEOUT));
         };
         let Some(frame) = frame else { break };
         let frame = frame.map_err(|e| body::BodyError::Cut(e.to_string()))?;
@@ -149,7 +152,7 @@ async fn take(mut import: Import, headers: &HeaderMap, mut body: Body) -> Result
         match &mut gzip {
             None => import.feed(data).await?,
             Some(decoder) => {
-                // In small steps, so that a bomb is stopped by the length of a line.
+                // In small steps, so that the limit of a line's length stops a decompression bomb.
                 for part in data.chunks(1024) {
                     decoder.write_all(part).map_err(|e| body::BodyError::Corrupt("gzip", e.to_string()))?;
                     let plain = std::mem::take(decoder.get_mut());

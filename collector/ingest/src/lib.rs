@@ -1,8 +1,9 @@
-//! The way in: OTLP over gRPC and HTTP, and Prometheus remote write, to rows of the store; durable before the answer.
+//! Receives samples by OTLP (gRPC and HTTP), Prometheus remote write and import, and writes them to the store; they are
+//! durable before the answer.
 //!
-//! Network code only bounds and hands over bytes; decoding and writing run on the blocking pool, at most
-//! `ingest.in_flight` requests at a time: [`gate`] says whose. OTLP requests are small and many, so a few `otlp::Desk`s
-//! take them in turn.
+//! The async handlers only bound and pass on bytes. Decoding and writing run on the blocking pool, at most
+//! `ingest.in_flight` requests at a time; [`gate`] decides which. OTLP requests are small and many, so a few
+//! `otlp::Batcher`s process them in batches.
 
 #![forbid(unsafe_code)]
 
@@ -23,10 +24,10 @@ mod report;
 mod tests;
 mod unpack;
 
-pub use crate::priority_class::Rank;
+pub use crate::priority_class::PriorityClass;
 pub use own::run as store_own_metrics;
 pub use report::{IngestError, Report};
-pub use unpack::Packing;
+pub use unpack::Compression;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -48,18 +49,18 @@ use fabriclens_core::time::now_ms;
 use fabriclens_forward::Sink;
 use fabriclens_server::auth::{Caller, Hosts};
 use fabriclens_server::body::{self, BODY_TIME};
-use gate::{Away, Gate, Turn};
+use gate::{Gate, Permit, Rejection};
 use unpack::Unpacker;
 
-/// Decoders that work side by side. Each remembers label sets, so a sender stays with one of them.
+/// Parallel decoders. Each remembers label sets, so a sender always uses the same one.
 const DECODERS: usize = 4;
-/// How long is waited for a decoder of remote write, to have it forget; without it, it does so the next time.
-const SOON: Duration = Duration::from_millis(250);
-/// Metrics whose metadata are kept, and bytes of each of its texts: a longer description is cut.
+/// Longest wait for a busy decoder when idle senders are forgotten; otherwise it is skipped until the next time.
+const DECODER_WAIT: Duration = Duration::from_millis(250);
+/// Most metrics whose metadata are kept, and bytes of each text, beyond which descriptions are cut.
 const METRICS: usize = 50_000;
 const TEXT: usize = 1024;
 
-/// One for the whole process; every listener shares it.
+/// The ingest service, shared by all listeners.
 pub struct Ingest {
     store: Arc<Store>,
     sink: Arc<Sink>,
@@ -67,17 +68,17 @@ pub struct Ingest {
     limits: config::Ingest,
     gate: Arc<Gate>,
     admission: Admission,
-    /// Unpacks requests that must wait, one at a time, to classify them.
-    classifier: Arc<tokio::sync::Mutex<Unpacker>>,
-    /// Requests in JSON are read one at a time, since each takes many times its size.
+    /// Decompresses waiting requests for inspection, one at a time.
+    inspector: Arc<tokio::sync::Mutex<Unpacker>>,
+    /// JSON requests are decoded one at a time, because each takes many times its size.
     json: Arc<Semaphore>,
-    otlp: Vec<otlp::Desk>,
+    otlp: Vec<otlp::Batcher>,
     remote: Vec<Mutex<remote::Decoder>>,
-    conflicts: conflict::Watch,
+    conflicts: conflict::ConflictDetector,
 }
 
 impl Ingest {
-    /// Nothing is remembered yet.
+    /// Creates the service.
     pub fn new(
         store: Arc<Store>,
         sink: Arc<Sink>,
@@ -91,180 +92,183 @@ impl Ingest {
             limits,
             gate: Gate::new(limits.in_flight, limits.message_size, pressure.clone()),
             admission: Admission::new(pressure),
-            classifier: Arc::default(),
+            inspector: Arc::default(),
             json: Arc::new(Semaphore::new(1)),
-            otlp: (0..DECODERS).map(|_| otlp::Desk::default()).collect(),
+            otlp: (0..DECODERS).map(|_| otlp::Batcher::default()).collect(),
             remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
-            conflicts: conflict::Watch::new(telemetry.host_conflicts.clone()),
+            conflicts: conflict::ConflictDetector::new(telemetry.host_conflicts.clone()),
             telemetry,
         }
     }
 
-    /// Largest request in bytes, compressed or not.
+    /// Largest request, compressed or not, bytes.
     pub fn message_size(&self) -> usize {
         self.limits.message_size
     }
 
-    /// Forgets senders that were not heard of since the call before. Waits for no request for long: who asks watches
+    /// Forgets senders that sent nothing since the previous call. Does not wait long, because the caller watches
     /// memory.
     pub fn forget_idle(&self) {
-        self.otlp.iter().for_each(otlp::Desk::forget_idle);
+        self.otlp.iter().for_each(otlp::Batcher::forget_idle);
         for decoder in &self.remote {
-            if let Some(mut decoder) = decoder.try_lock_for(SOON) {
+            if let Some(mut decoder) = decoder.try_lock_for(DECODER_WAIT) {
                 decoder.forget_idle();
             }
         }
         self.admission.forget_idle(Instant::now());
     }
 
-    /// Who may come in.
+    /// Hands out permits.
     pub fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
 
-    /// Who is served while memory is short.
+    /// Decides which senders are served while memory is short.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
 
-    /// Reads a body while there is room for it, then waits for a turn by what is in it and who sends it; hold both until
-    /// the request is answered. What is `json` waits for those before it first, so that many of them take no turns of others.
+    /// Reads a body within the quota, then waits for a permit by priority class and sender. JSON requests first wait
+    /// for each other, so that many of them do not use up the permits.
     ///
     /// # Errors
-    /// [`IngestError::Away`], [`IngestError::Slow`], or what is wrong with the body.
+    /// [`IngestError::Rejected`], [`IngestError::Slow`], or the error of the body.
     pub async fn receive(
         &self,
-        way: Protocol,
+        protocol: Protocol,
         caller: &Caller,
         headers: &HeaderMap,
         body: axum::body::Body,
         json: bool,
-        packing: impl FnOnce(&Bytes) -> Option<(Packing, Bytes)>,
+        compression: impl FnOnce(&Bytes) -> Option<(Compression, Bytes)>,
     ) -> Result<Received, IngestError> {
-        let mut room = self.gate.body(caller.address).map_err(|away| self.away(way, None, away))?;
+        let mut lease = self.gate.body(caller.address).map_err(|rejection| self.reject(protocol, None, rejection))?;
         let read = body::read(headers, body, self.message_size(), |bytes| {
-            room.take(bytes).map_err(|away| self.away(way, None, away))
+            lease.take(bytes).map_err(|rejection| self.reject(protocol, None, rejection))
         });
         let bytes = tokio::time::timeout(BODY_TIME, read).await.map_err(|_| IngestError::Slow)??;
-        let alone = if json { Some(self.alone(way).await?) } else { None };
+        let json_permit = if json { Some(self.json_permit(protocol).await?) } else { None };
         let tight = self.gate.tight() || self.admission.tight();
-        let (mut rank, mut payload) = (Rank::Live, Payload::Packed(bytes));
+        let (mut class, mut payload) = (PriorityClass::Live, Payload::Packed(bytes));
         if tight {
             let plain;
-            (rank, plain) = self.classify(way, caller, packing(payload.bytes())).await?;
-            // Within the quota the plain bytes are kept, so that the request is not unpacked again at its turn.
-            if let Some(plain) = plain.filter(|plain| room.try_keep(plain.len())) {
+            (class, plain) = self.inspect(protocol, caller, compression(payload.bytes())).await?;
+            // Within the quota the plain bytes are kept, so that the request is not decompressed again.
+            if let Some(plain) = plain.filter(|plain| lease.try_keep(plain.len())) {
                 payload = Payload::Plain(plain);
             }
         }
-        let turn = self.gate.turn(rank).await.map_err(|away| self.away(way, Some(rank), away))?;
-        Ok(Received { payload, alone, _turn: turn, _room: room })
+        let permit =
+            self.gate.permit(class).await.map_err(|rejection| self.reject(protocol, Some(class), rejection))?;
+        Ok(Received { payload, json_permit, _permit: permit, _body: lease })
     }
 
-    /// Waits until no other request in JSON is read.
-    async fn alone(&self, way: Protocol) -> Result<OwnedSemaphorePermit, IngestError> {
-        match tokio::time::timeout(gate::PATIENCE, self.json.clone().acquire_owned()).await {
-            Ok(Ok(alone)) => Ok(alone),
-            _ => Err(self.away(way, None, self.gate.busy())),
+    /// Waits until no other JSON request is decoded.
+    async fn json_permit(&self, protocol: Protocol) -> Result<OwnedSemaphorePermit, IngestError> {
+        match tokio::time::timeout(gate::PERMIT_TIMEOUT, self.json.clone().acquire_owned()).await {
+            Ok(Ok(json_permit)) => Ok(json_permit),
+            _ => Err(self.reject(protocol, None, self.gate.busy())),
         }
     }
 
-    /// Waits for a turn for what is already here.
+    /// Waits for a permit for data that is already received.
     ///
     /// # Errors
-    /// [`IngestError::Away`].
-    pub async fn enter(&self, way: Protocol) -> Result<Turn, IngestError> {
-        let rank = Rank::Late;
-        self.gate.turn(rank).await.map_err(|away| self.away(way, Some(rank), away))
+    /// [`IngestError::Rejected`].
+    pub async fn enter(&self, protocol: Protocol) -> Result<Permit, IngestError> {
+        let class = PriorityClass::Late;
+        self.gate.permit(class).await.map_err(|rejection| self.reject(protocol, Some(class), rejection))
     }
 
-    /// The class of a request whose sender is admitted, and its plain bytes. A request that is damaged or larger than
-    /// [`priority_class::LOOK`] is live; the decoder reports what is wrong with it.
-    async fn classify(
+    /// Admits the sender and returns the priority class and the plain bytes. Damaged requests and those larger than
+    /// [`priority_class::INSPECT_BYTES`] are live; the decoder reports their errors.
+    async fn inspect(
         &self,
-        way: Protocol,
+        protocol: Protocol,
         caller: &Caller,
-        packed: Option<(Packing, Bytes)>,
-    ) -> Result<(Rank, Option<Bytes>), IngestError> {
+        packed: Option<(Compression, Bytes)>,
+    ) -> Result<(PriorityClass, Option<Bytes>), IngestError> {
         let plain = match packed {
-            Some((packing, bytes)) => match self.unpack(packing, bytes).await {
+            Some((compression, bytes)) => match self.unpack(compression, bytes).await {
                 Some(plain) => Some(plain),
-                None => return Ok((Rank::Live, None)),
+                None => return Ok((PriorityClass::Live, None)),
             },
             None => None,
         };
-        let looked_at = plain.as_deref().unwrap_or_default();
-        let rank = priority_class::of(way, looked_at, now_ms());
-        let sender = admission::sender(way, looked_at, caller);
-        self.admission.admit(&sender, Instant::now()).map_err(|away| self.away(way, Some(rank), away))?;
-        Ok((rank, plain))
+        let inspected = plain.as_deref().unwrap_or_default();
+        let class = priority_class::of(protocol, inspected, now_ms());
+        let sender = admission::sender(protocol, inspected, caller);
+        self.admission
+            .admit(&sender, Instant::now())
+            .map_err(|rejection| self.reject(protocol, Some(class), rejection))?;
+        Ok((class, plain))
     }
 
-    /// The plain bytes of a request of at most [`priority_class::LOOK`], unpacked on a thread that may block.
-    async fn unpack(&self, packing: Packing, bytes: Bytes) -> Option<Bytes> {
-        if packing == Packing::None {
-            return Some(bytes).filter(|plain| plain.len() <= priority_class::LOOK);
+    /// Plain bytes of a request of at most [`priority_class::INSPECT_BYTES`], decompressed on a blocking thread.
+    async fn unpack(&self, compression: Compression, bytes: Bytes) -> Option<Bytes> {
+        if compression == Compression::None {
+            return Some(bytes).filter(|plain| plain.len() <= priority_class::INSPECT_BYTES);
         }
-        let mut unpacker = self.classifier.clone().lock_owned().await;
+        let mut unpacker = self.inspector.clone().lock_owned().await;
         let unpack = move || {
-            let plain = unpacker.unpack(packing, &bytes, priority_class::LOOK).ok()?;
+            let plain = unpacker.unpack(compression, &bytes, priority_class::INSPECT_BYTES).ok()?;
             Some(Bytes::copy_from_slice(plain))
         };
         tokio::task::spawn_blocking(unpack).await.ok()?
     }
 
-    /// Counts who is turned away.
-    fn away(&self, way: Protocol, rank: Option<Rank>, away: Away) -> IngestError {
-        let rank = rank.map_or("unknown", Rank::name);
-        self.telemetry.shed.with_label_values(&[way.name(), rank, away.reason.name()]).inc();
-        IngestError::Away { away, in_flight: self.limits.in_flight }
+    /// Counts a rejection.
+    fn reject(&self, protocol: Protocol, class: Option<PriorityClass>, rejection: Rejection) -> IngestError {
+        let class = class.map_or("unknown", PriorityClass::name);
+        self.telemetry.shed.with_label_values(&[protocol.name(), class, rejection.reason.name()]).inc();
+        IngestError::Rejected { rejection, in_flight: self.limits.in_flight }
     }
 
-    /// Stores an OTLP request given as protobuf.
+    /// Stores an OTLP request in protobuf.
     ///
     /// # Errors
-    /// [`IngestError`]; then nothing of the request is acknowledged.
+    /// [`IngestError`]; nothing of the request is acknowledged.
     pub async fn otlp(
         self: &Arc<Self>,
-        way: Protocol,
+        protocol: Protocol,
         caller: Caller,
-        packing: Packing,
+        compression: Compression,
         body: Bytes,
     ) -> Result<Report, IngestError> {
         let (answer, answered) = oneshot::channel();
         let shard = shard(caller.address);
         self.telemetry.in_flight.inc();
-        if self.otlp[shard].put(otlp::Job { way, caller, packing, body, answer }) {
+        if self.otlp[shard].push(otlp::Job { protocol, caller, compression, body, answer }) {
             let this = self.clone();
             tokio::task::spawn_blocking(move || this.otlp[shard].work(&this));
         }
         let result = answered.await;
         self.telemetry.in_flight.dec();
-        // The work at the desk ended in a panic, and this request need not be what caused it.
+        // The batcher panicked; this request need not be the cause.
         let result = result.unwrap_or_else(|_| Err(IngestError::Unavailable("the request was dropped".to_owned())));
-        self.count(way, &result);
+        self.count(protocol, &result);
         result
     }
 
-    /// Stores a remote-write request (or an import in the same form), already decompressed.
+    /// Stores a decompressed remote-write request, or an import in the same form.
     ///
     /// # Errors
-    /// [`IngestError`]; then nothing of the request is acknowledged.
+    /// [`IngestError`]; nothing of the request is acknowledged.
     pub async fn remote_write(
         self: &Arc<Self>,
-        way: Protocol,
+        protocol: Protocol,
         caller: Caller,
         body: Bytes,
     ) -> Result<Report, IngestError> {
-        self.blocking(way, body.len(), move |this| {
-            // Senders use many connections for the same series, so the address decides here too, not the connection.
-            let sender = admission::sender(way, &body, &caller);
-            this.admission.took(&sender, Instant::now());
+        self.blocking(protocol, body.len(), move |this| {
+            // By address and not by connection, because senders use many connections for the same series.
+            let sender = admission::sender(protocol, &body, &caller);
+            this.admission.record(&sender, Instant::now());
             let (rows, mut report) = {
                 let mut decoder = this.remote[shard(caller.address)].lock();
                 let mut rows = decoder.decode(&body)?;
                 let mut report = std::mem::take(&mut rows.report);
-                // Prometheus sends metadata in requests of their own, and which host they are of nobody can say.
+                // Prometheus sends metadata in separate requests, which belong to no host.
                 let apart = rows.groups.is_empty() && report.rejected() == 0 && caller.hosts == Hosts::Any;
                 decoder.owners.keep_own(&mut rows.groups, &caller, &mut report);
                 if rows.groups.is_empty() && !apart {
@@ -273,7 +277,7 @@ impl Ingest {
                 (rows, report)
             };
             this.remember(&rows.metadata);
-            if way == Protocol::RemoteWrite {
+            if protocol == Protocol::RemoteWrite {
                 rows.groups.iter().for_each(|g| this.conflicts.rows(caller.address, g));
             }
             let timer = this.telemetry.append_seconds.start_timer();
@@ -285,7 +289,7 @@ impl Ingest {
         .await
     }
 
-    /// Keeps what metrics mean, of as many as there is room for; samples matter more, so a failure only says so.
+    /// Stores metadata up to the limit. Samples matter more, so a failure is only logged.
     fn remember(&self, metadata: &[Meta]) {
         if metadata.is_empty() {
             return;
@@ -306,61 +310,61 @@ impl Ingest {
         }
     }
 
-    /// Runs `work` off the async threads and counts what came of it.
+    /// Runs `work` on the blocking pool and counts the result.
     async fn blocking(
         self: &Arc<Self>,
-        way: Protocol,
+        protocol: Protocol,
         bytes: usize,
         work: impl FnOnce(&Self) -> Result<Report, IngestError> + Send + 'static,
     ) -> Result<Report, IngestError> {
         let t = &self.telemetry;
-        t.bytes.with_label_values(&[way.name()]).inc_by(bytes as u64);
+        t.bytes.with_label_values(&[protocol.name()]).inc_by(bytes as u64);
         t.in_flight.inc();
         let this = self.clone();
         let result = tokio::task::spawn_blocking(move || work(&this)).await;
         t.in_flight.dec();
         let result = result.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string())));
-        self.count(way, &result);
+        self.count(protocol, &result);
         result
     }
 
-    fn count(&self, way: Protocol, result: &Result<Report, IngestError>) {
+    fn count(&self, protocol: Protocol, result: &Result<Report, IngestError>) {
         let t = &self.telemetry;
         match result {
             Ok(report) => {
-                t.samples.with_label_values(&[way.name()]).inc_by(report.accepted);
+                t.samples.with_label_values(&[protocol.name()]).inc_by(report.accepted);
                 for (reason, points) in report.reasons() {
-                    t.rejected.with_label_values(&[way.name(), reason]).inc_by(points);
+                    t.rejected.with_label_values(&[protocol.name(), reason]).inc_by(points);
                 }
                 let word = if report.rejected() > 0 { "partial" } else { "ok" };
-                t.requests.with_label_values(&[way.name(), word]).inc();
+                t.requests.with_label_values(&[protocol.name(), word]).inc();
             }
-            Err(e) => t.requests.with_label_values(&[way.name(), e.reason()]).inc(),
+            Err(e) => t.requests.with_label_values(&[protocol.name(), e.reason()]).inc(),
         }
     }
 
-    /// Counts a request that was refused before it could be decoded.
-    pub fn refused(&self, way: Protocol, reason: &str) {
-        self.telemetry.requests.with_label_values(&[way.name(), reason]).inc();
+    /// Counts a request that was refused before decoding.
+    pub fn refused(&self, protocol: Protocol, reason: &str) {
+        self.telemetry.requests.with_label_values(&[protocol.name(), reason]).inc();
     }
 }
 
-/// The bytes of a request whose turn it is.
+/// A received body with its permit.
 pub struct Received {
-    /// Its body.
+    /// The body.
     pub payload: Payload,
-    /// While it lives, no other request in JSON is read.
-    pub alone: Option<OwnedSemaphorePermit>,
-    _turn: Turn,
-    _room: gate::Body,
+    /// While held, no other JSON request is decoded.
+    pub json_permit: Option<OwnedSemaphorePermit>,
+    _permit: Permit,
+    _body: gate::BodyLease,
 }
 
-/// The body of a request, as far as it is unpacked.
+/// Body of a request, as received or already decompressed.
 #[derive(Clone, Debug)]
 pub enum Payload {
-    /// As it arrived.
+    /// As received.
     Packed(Bytes),
-    /// Unpacked while it waited for its turn.
+    /// Decompressed for inspection while the request waited.
     Plain(Bytes),
 }
 
@@ -372,7 +376,7 @@ impl Payload {
     }
 }
 
-/// Which decoder a sender uses: the same each time, so that its label sets are known there.
+/// Decoder of a sender: always the same one, which knows its label sets.
 fn shard(peer: IpAddr) -> usize {
     let last = match peer {
         IpAddr::V4(v4) => v4.octets()[3],

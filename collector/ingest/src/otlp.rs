@@ -1,9 +1,9 @@
-//! OTLP requests to the store's rows, several with one sync.
+//! Batches OTLP requests: several are written to the store with one sync.
 //!
-//! An agent sends a few hundred samples each second and waits for the answer: a thread of its own for each request would
-//! cost more than what is in it, in switches and in memory that each thread keeps. So the requests of a share of the
-//! senders queue at a [`Desk`], at which one thread at a time decodes and writes what has come, commits all of it
-//! together, and meanwhile the next ones come.
+//! An agent sends a few hundred samples each second and waits for the answer. A thread per request would cost more than
+//! the request itself, in context switches and memory. So the requests of a share of the senders queue at a
+//! [`Batcher`]. One thread at a time decodes and writes all queued requests and commits them together, while the next
+//! ones arrive.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -18,67 +18,67 @@ use tokio::sync::oneshot;
 
 use super::admission;
 use super::hosts::Owners;
-use super::unpack::{Packing, Unpacker};
+use super::unpack::{Compression, Unpacker};
 use super::{Ingest, IngestError, Report};
 use fabriclens_core::protocol::Protocol;
-use fabriclens_forward::Written;
+use fabriclens_forward::PendingWrite;
 use fabriclens_server::auth::{Caller, Hosts};
 
-/// A request that waits.
+/// A queued request.
 pub(super) struct Job {
-    pub(super) way: Protocol,
+    pub(super) protocol: Protocol,
     pub(super) caller: Caller,
-    pub(super) packing: Packing,
+    pub(super) compression: Compression,
     pub(super) body: Bytes,
     pub(super) answer: oneshot::Sender<Result<Report, IngestError>>,
 }
 
-/// See the module.
+/// A queue of requests with the state to decode them.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct Batcher {
     queue: Mutex<Queue>,
-    tools: Mutex<Tools>,
-    /// Senders that are gone are to be forgotten by who is at work.
+    state: Mutex<DecodeState>,
+    /// Set if idle senders are to be forgotten by the thread at work.
     forget: AtomicBool,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Somebody is at work.
-    busy: bool,
+    /// A thread is at work.
+    running: bool,
 }
 
-/// What is used again for each request.
+/// State reused for each request.
 #[derive(Default)]
-struct Tools {
+struct DecodeState {
     unpacker: Unpacker,
     decoder: Decoder,
     owners: Owners,
 }
 
-impl Desk {
-    /// Queues a request. True when nobody is at work: the caller then sees to it that [`Desk::work`] runs.
-    pub(super) fn put(&self, job: Job) -> bool {
+impl Batcher {
+    /// Queues a request. Returns true if no thread is at work; the caller must then run [`Batcher::work`].
+    pub(super) fn push(&self, job: Job) -> bool {
         let mut queue = self.queue.lock();
         queue.jobs.push_back(job);
-        !std::mem::replace(&mut queue.busy, true)
+        !std::mem::replace(&mut queue.running, true)
     }
 
-    /// Answers requests until there are none. Blocks on the disk.
+    /// Answers requests until the queue is empty. Blocks on the disk.
     pub(super) fn work(&self, ingest: &Ingest) {
-        let _left = Left(&self.queue);
-        let mut tools = self.tools.lock();
+        let _reset = ResetOnPanic(&self.queue);
+        let mut state = self.state.lock();
         loop {
             if self.forget.swap(false, Ordering::Relaxed) {
-                tools.forget_idle();
+                state.forget_idle();
             }
             let (mut taken, mut done) = (Vec::new(), Vec::new());
-            // Ends, since each sender that waits for its answer holds one of a limited number of turns.
+            // Terminates, because each waiting sender holds one of a limited number of permits.
             while let Some(job) = self.next(taken.len() + done.len()) {
-                // Of those that wait none is lost by the one that panics, and that one is not told to come again.
-                let took = caught(|| tools.take(&job, ingest)).unwrap_or_else(|error| {
-                    *tools = Tools::default();
+                // A request that panics does not take the other ones with it, and its sender is not told to retry.
+                let took = catch_panic(|| state.take(&job, ingest)).unwrap_or_else(|error| {
+                    *state = DecodeState::default();
                     Err(error)
                 });
                 match took {
@@ -92,50 +92,49 @@ impl Desk {
             let timer = ingest.telemetry.append_seconds.start_timer();
             let (waiting, written): (Vec<_>, Vec<_>) = taken.into_iter().map(|(a, r, w)| ((a, r), w)).unzip();
             for ((answer, mut report), appended) in waiting.into_iter().zip(ingest.sink.commit(written)) {
-                let told = appended.map_err(IngestError::from_sink).map(|appended| {
+                let answer_with = appended.map_err(IngestError::from_sink).map(|appended| {
                     report.add(&appended, || ingest.store.refusal());
                     report
                 });
-                done.push((answer, told));
+                done.push((answer, answer_with));
             }
             timer.observe_duration();
-            for (answer, told) in done {
-                // A sender that has gone sends again; what is stored then counts as a duplicate.
-                _ = answer.send(told);
+            for (answer, answer_with) in done {
+                // A sender that has gone retries; its samples then count as duplicates.
+                _ = answer.send(answer_with);
             }
         }
     }
 
-    /// Forgets senders that were not heard of since the call before: at once, or when who is at work has answered. Waits
-    /// for nobody.
+    /// Forgets idle senders, at once or by the thread at work. Does not wait.
     pub(super) fn forget_idle(&self) {
-        match self.tools.try_lock() {
-            Some(mut tools) => tools.forget_idle(),
+        match self.state.try_lock() {
+            Some(mut state) => state.forget_idle(),
             None => self.forget.store(true, Ordering::Relaxed),
         }
     }
 
-    /// The next request; without one, and when none is in hand, work ends.
+    /// Takes the next request; ends the work if the queue is empty and no request is in hand.
     fn next(&self, in_hand: usize) -> Option<Job> {
         let mut queue = self.queue.lock();
         let job = queue.jobs.pop_front();
         if job.is_none() && in_hand == 0 {
-            queue.busy = false;
+            queue.running = false;
         }
         job
     }
 }
 
-/// What `work` makes, or what is left to say after its panic.
-fn caught<T>(work: impl FnOnce() -> T) -> Result<T, IngestError> {
+/// Runs `work` and turns a panic into an error.
+fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, IngestError> {
     catch_unwind(AssertUnwindSafe(work))
-        .map_err(|_| IngestError::Internal("a panic, which the collector's log tells".to_owned()))
+        .map_err(|_| IngestError::Internal("a panic (see the collector's log)".to_owned()))
 }
 
-/// After a panic the next request finds the desk free; those that waited are told to come again.
-struct Left<'a>(&'a Mutex<Queue>);
+/// Resets the queue after a panic: the next request finds it idle, and waiting ones are told to retry.
+struct ResetOnPanic<'a>(&'a Mutex<Queue>);
 
-impl Drop for Left<'_> {
+impl Drop for ResetOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             *self.0.lock() = Queue::default();
@@ -143,29 +142,28 @@ impl Drop for Left<'_> {
     }
 }
 
-impl Tools {
+impl DecodeState {
     fn forget_idle(&mut self) {
         self.decoder.forget_idle();
         self.owners.forget_unused();
     }
 
-    /// Puts a request into the store, not yet durable.
-    fn take(&mut self, job: &Job, ingest: &Ingest) -> Result<(Report, Written), IngestError> {
-        let body = self.unpacker.unpack(job.packing, &job.body, ingest.message_size())?;
-        ingest.telemetry.bytes.with_label_values(&[job.way.name()]).inc_by(body.len() as u64);
+    /// Writes a request to the store, not yet durable.
+    fn take(&mut self, job: &Job, ingest: &Ingest) -> Result<(Report, PendingWrite), IngestError> {
+        let body = self.unpacker.unpack(job.compression, &job.body, ingest.message_size())?;
+        ingest.telemetry.bytes.with_label_values(&[job.protocol.name()]).inc_by(body.len() as u64);
         let mut rows = self.decoder.bytes(body)?;
         let mut report = Report::from_rejected(&rows.rejected);
         if self.owners.keep_own(&mut rows.groups, &job.caller, &mut report) {
-            let sender = admission::sender(job.way, body, &job.caller);
-            // What somebody says in another's name is no sign that the other is there twice; and what has no points, or
-            // none that can be used, is said in any name.
+            let sender = admission::sender(job.protocol, body, &job.caller);
+            // A caller bound to other hosts proves nothing about this one; neither do requests without usable points.
             if job.caller.hosts == Hosts::Any || matches!(sender, Cow::Borrowed(_)) {
                 ingest.conflicts.otlp(job.caller.address, body);
             }
-            ingest.admission.took(&sender, Instant::now());
+            ingest.admission.record(&sender, Instant::now());
         }
         if rows.groups.is_empty() {
-            // Who sends samples of these metrics tells what they mean.
+            // Only senders whose samples are stored may set metadata.
             self.decoder.forget_new();
         } else {
             ingest.remember(&rows.metadata);
@@ -175,15 +173,15 @@ impl Tools {
 }
 
 #[cfg(test)]
-impl Desk {
-    /// As after a panic.
+impl Batcher {
+    /// Simulates a panic.
     pub(super) fn clear(&self) {
         *self.queue.lock() = Queue::default();
     }
 
-    /// As long as this lives, somebody is at work.
+    /// Simulates a thread at work while the guard lives.
     pub(super) fn hold(&self) -> impl Drop + '_ {
-        self.tools.lock()
+        self.state.lock()
     }
 
     pub(super) fn forgets(&self) -> bool {
@@ -196,20 +194,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_an_answer() {
-        assert_eq!(caught(|| 1).unwrap(), 1);
-        let error = caught(|| panic!("a decoder")).map(|()| 0).unwrap_err();
+    fn panics_become_errors() {
+        assert_eq!(catch_panic(|| 1).unwrap(), 1);
+        let error = catch_panic(|| panic!("a decoder")).map(|()| 0).unwrap_err();
         assert!(error.after().is_none() && error.to_string().contains("a panic"), "{error}");
     }
 
     #[test]
-    fn a_desk_is_free_again_after_a_panic_and_nobody_waits_for_ever() {
-        let desk = Desk::default();
+    fn a_panic_resets_the_batcher() {
+        let desk = Batcher::default();
         let put = || {
             let (answer, answered) = oneshot::channel();
             let caller = Caller::anybody([127, 0, 0, 1].into());
             (
-                desk.put(Job { way: Protocol::OtlpGrpc, caller, packing: Packing::None, body: Bytes::new(), answer }),
+                desk.push(Job {
+                    protocol: Protocol::OtlpGrpc,
+                    caller,
+                    compression: Compression::None,
+                    body: Bytes::new(),
+                    answer,
+                }),
                 answered,
             )
         };
@@ -218,13 +222,13 @@ mod tests {
         assert!(waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Empty));
         let died = std::thread::scope(|scope| {
             let work = scope.spawn(|| {
-                let _left = Left(&desk.queue);
+                let _reset = ResetOnPanic(&desk.queue);
                 panic!("a decoder");
             });
             work.join()
         });
         assert!(died.is_err());
-        assert!(waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Closed), "told to come again");
+        assert!(waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Closed), "told to retry");
         assert!(put().0, "the next one finds nobody at work");
         assert!(desk.next(0).is_some() && desk.next(1).is_none() && !put().0, "at work while requests are in hand");
         assert!(desk.next(0).is_some() && desk.next(0).is_none() && put().0, "without any it ends");

@@ -1,4 +1,4 @@
-//! The collector watches itself through its own path: its metrics become rows like anybody's.
+//! Stores the collector's own metrics like any other samples.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
 use fabriclens_forward::Sink;
 
-/// Stores all metrics each `interval` until `stop` becomes true, then ends their series.
+/// Stores all own metrics every `interval` until `stop` becomes true, then ends their series with staleness markers.
 pub async fn run(
     store: Arc<Store>,
     sink: Arc<Sink>,
@@ -26,7 +26,7 @@ pub async fn run(
         return;
     }
     let mut writer = Writer { store, sink, telemetry, instance, known: HashMap::new(), list: Layout::default() };
-    let work = move |why| writer.write(why == Trigger::Stop);
+    let work = move |trigger| writer.write(trigger == Trigger::Stop);
     periodic(interval, Arc::default(), stop, "the collector's own metrics are no longer stored", work).await;
 }
 
@@ -48,7 +48,7 @@ impl Writer {
             values.fill(stale());
         }
         if *series != *self.list {
-            // Unchanged columns keep their layout, so that the store does not look at the labels again.
+            // Unchanged columns keep their layout, so that the store does not inspect the labels again.
             self.list = series.into();
             self.describe();
         }

@@ -1,33 +1,34 @@
-//! What a request is worth while not all can be taken: looked at only when it must wait, before it is decoded.
+//! Priority class of a request under overload, read from its undecoded bytes only when it has to wait.
 
 use fabriclens_wire::proto::{Field, Reader};
 
 use fabriclens_core::protocol::Protocol;
 
-/// Samples older than this are told again, after a time without a collector: detection has no use for them any more.
+/// Samples older than this are late: they were spooled while no collector was reachable, and detection no longer needs
+/// them.
 const LATE_MS: i64 = 60_000;
-/// Bytes that are looked at; a larger request is live. Agents send 3 MiB at most.
-pub(super) const LOOK: usize = 4 << 20;
-/// What congestion and links are told by: how the names of metrics go on after `fabric`, with dots in OTLP and
-/// underscores in Prometheus' form.
+/// Largest request that is inspected, bytes; larger ones are live. Agents send at most 3 MiB.
+pub(super) const INSPECT_BYTES: usize = 4 << 20;
+/// Metrics of congestion and links, as the part of the name after `fabric`: with dots in OTLP, with underscores in
+/// Prometheus names.
 const SIGNALS: [&str; 9] = ["cnp", "congestion", "ecn", "link", "pause", "pfc", "port.up", "port.xmit_wait", "rdma"];
 
-/// In order: who is first goes first.
+/// Priority class, highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rank {
-    /// Congestion and links, as they are now.
+pub enum PriorityClass {
+    /// Current samples of congestion and links.
     Signals,
-    /// Anything else, as it is now.
+    /// Other current samples.
     Live,
-    /// What was kept while no collector took it.
+    /// Samples that were spooled while no collector was reachable.
     Late,
 }
 
-impl Rank {
-    /// Every rank.
+impl PriorityClass {
+    /// All classes.
     pub const ALL: [Self; 3] = [Self::Signals, Self::Live, Self::Late];
 
-    /// Label value.
+    /// Value of the `rank` label.
     pub fn name(self) -> &'static str {
         match self {
             Self::Signals => "signals",
@@ -37,36 +38,36 @@ impl Rank {
     }
 }
 
-/// Of a plain request that came by this way. What cannot be read is live: its decoder will say what is wrong.
-pub(super) fn of(way: Protocol, body: &[u8], now_ms: i64) -> Rank {
+/// Classifies an uncompressed request. Unreadable requests are live; the decoder will report the error.
+pub(super) fn of(protocol: Protocol, body: &[u8], now_ms: i64) -> PriorityClass {
     let mut seen = Seen::default();
-    match way {
-        Protocol::Import | Protocol::Own => return Rank::Late,
+    match protocol {
+        Protocol::Import | Protocol::Own => return PriorityClass::Late,
         Protocol::RemoteWrite => messages(body, 1).for_each(|series| seen.series(series)),
         Protocol::OtlpGrpc | Protocol::OtlpHttp => messages(body, 1).for_each(|resource| seen.resource(resource)),
     }
     match seen {
-        Seen { time_ms: Some(time), .. } if time < now_ms - LATE_MS => Rank::Late,
-        Seen { signals: true, .. } => Rank::Signals,
-        Seen { .. } => Rank::Live,
+        Seen { time_ms: Some(time), .. } if time < now_ms - LATE_MS => PriorityClass::Late,
+        Seen { signals: true, .. } => PriorityClass::Signals,
+        Seen { .. } => PriorityClass::Live,
     }
 }
 
 #[derive(Default)]
 struct Seen {
-    /// Of the first point: requests hold a moment, or stretches that begin together.
+    /// Time of the first point. Requests hold one instant, or spans that begin together.
     time_ms: Option<i64>,
     signals: bool,
 }
 
 impl Seen {
-    /// `ResourceMetrics`: scopes, metrics, name and the first point.
+    /// Inspects a `ResourceMetrics`: metric names and the first point.
     fn resource(&mut self, resource: &[u8]) {
         for metric in messages(resource, 2).flat_map(|scope| messages(scope, 2)) {
             for (number, field) in fields(metric) {
                 match (number, field) {
                     (1, Field::Bytes(name)) => self.name(name),
-                    // Gauge, sum, histogram, and the others as they come: points are field 1 of each.
+                    // Points are field 1 of gauges, sums, histograms and the other types alike.
                     (5 | 7 | 9 | 10 | 11, Field::Bytes(data)) if self.time_ms.is_none() => {
                         let point = messages(data, 1).next().unwrap_or_default();
                         self.time_ms = fields(point).find_map(|(number, field)| match field {
@@ -83,7 +84,7 @@ impl Seen {
         }
     }
 
-    /// `TimeSeries`: labels and the first sample.
+    /// Inspects a `TimeSeries`: labels and the first sample.
     fn series(&mut self, series: &[u8]) {
         if self.done() {
             return;
@@ -124,7 +125,7 @@ pub(super) fn fields(message: &[u8]) -> impl Iterator<Item = (u32, Field<'_>)> {
     Reader::new(message).map_while(Result::ok)
 }
 
-/// Messages of a field.
+/// Length-delimited values of one field.
 pub(super) fn messages(message: &[u8], wanted: u32) -> impl Iterator<Item = &[u8]> {
     fields(message).filter_map(move |(number, field)| match field {
         Field::Bytes(bytes) if number == wanted => Some(bytes),
@@ -141,7 +142,7 @@ mod tests {
 
     const NOW: i64 = 1_700_000_000_000;
 
-    fn otlp(metric: &str, data: &str, ago_ms: i64) -> Rank {
+    fn otlp(metric: &str, data: &str, ago_ms: i64) -> PriorityClass {
         let time = ((NOW - ago_ms) * 1_000_000).to_string();
         let point = json!({"timeUnixNano": time, "startTimeUnixNano": "1", "asInt": "1"});
         let metrics =
@@ -151,7 +152,7 @@ mod tests {
         of(Protocol::OtlpGrpc, &request.encode_to_vec(), NOW)
     }
 
-    fn remote(metric: &str, ago_ms: i64) -> Rank {
+    fn remote(metric: &str, ago_ms: i64) -> PriorityClass {
         use fabriclens_core::prompb::{Label, Sample, TimeSeries, WriteRequest};
         let labels = [("__name__", metric), ("host", "h")].map(|(n, v)| Label { name: n.into(), value: v.into() });
         let samples = vec![Sample { value: 1.0, timestamp: NOW - ago_ms }];
@@ -160,20 +161,20 @@ mod tests {
     }
 
     #[test]
-    fn age_counts_before_what_is_told() {
-        assert_eq!(otlp("fabric.pfc.pause.duration", "sum", 1000), Rank::Signals);
-        assert_eq!(otlp("fabric.port.up", "gauge", 1000), Rank::Signals);
-        assert_eq!(otlp("fabric.port.io", "sum", 1000), Rank::Live);
-        assert_eq!(otlp("fabric.linked", "sum", 1000), Rank::Live, "no more than a begin that is the same");
-        assert_eq!(otlp("fabric.pfc.pause.duration", "sum", 61_000), Rank::Late);
-        assert_eq!(remote("fabric_pfc_pause_duration_seconds_total", 0), Rank::Signals);
-        assert_eq!(remote("node_load1", -1000), Rank::Live);
-        assert_eq!(remote("node_load1", 3_600_000), Rank::Late);
-        assert_eq!(of(Protocol::OtlpHttp, b"\xff\xff nothing that can be read", NOW), Rank::Live);
+    fn age_outranks_content() {
+        assert_eq!(otlp("fabric.pfc.pause.duration", "sum", 1000), PriorityClass::Signals);
+        assert_eq!(otlp("fabric.port.up", "gauge", 1000), PriorityClass::Signals);
+        assert_eq!(otlp("fabric.port.io", "sum", 1000), PriorityClass::Live);
+        assert_eq!(otlp("fabric.linked", "sum", 1000), PriorityClass::Live, "no more than a begin that is the same");
+        assert_eq!(otlp("fabric.pfc.pause.duration", "sum", 61_000), PriorityClass::Late);
+        assert_eq!(remote("fabric_pfc_pause_duration_seconds_total", 0), PriorityClass::Signals);
+        assert_eq!(remote("node_load1", -1000), PriorityClass::Live);
+        assert_eq!(remote("node_load1", 3_600_000), PriorityClass::Late);
+        assert_eq!(of(Protocol::OtlpHttp, b"\xff\xff nothing that can be read", NOW), PriorityClass::Live);
     }
 
     #[test]
-    fn signals_are_those_of_the_catalog() {
+    fn signals_match_the_catalog() {
         let names: Vec<&str> = fabriclens_catalog::metrics::all().map(|m| m.name).collect();
         for signal in SIGNALS {
             assert!(names.iter().any(|n| n.strip_prefix("fabric.").is_some_and(|n| n.starts_with(signal))), "{signal}");

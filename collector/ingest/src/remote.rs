@@ -1,5 +1,5 @@
-//! Remote write 1.0 bytes to the store's rows. Label sets are remembered by the bytes that told them, so that a sample
-//! of a known series costs one look-up and no text is parsed twice.
+//! Decodes remote write 1.0 into rows of the store. Label sets are remembered by their encoded bytes, so that a sample
+//! of a known series costs one lookup and no text is parsed twice.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use super::hosts::Owners;
 use super::report::{IngestError, Report};
 use fabriclens_core::prompb::MetricMetadata;
 
-/// Label sets beyond which all are forgotten and built again.
+/// Most label sets that are remembered; beyond it all are forgotten.
 const SERIES: usize = 2_000_000;
-/// The same of the bytes that told them.
+/// Most bytes of encoded label sets that are remembered.
 const BYTES: usize = 512 << 20;
-/// Labels of one series, `__name__` included.
+/// Most labels of a series, `__name__` included.
 const LABELS: usize = 64;
-/// Bytes of a label's name or value.
+/// Most bytes of a label name or value.
 const LABEL_BYTES: usize = 4096;
 
-/// Series with equal values of these belong to one source and tend to come together.
+/// Series with equal values of these labels belong to one source and usually arrive together.
 const SOURCE: [&str; 5] = ["host", "device", "port", "job", "instance"];
 
 const HISTOGRAM: &str = "native histograms are not supported; send classic buckets";
 
-/// One request, ready to be stored.
+/// A decoded request.
 #[derive(Default)]
 pub(super) struct Rows {
     pub(super) groups: Vec<RowGroup>,
     pub(super) metadata: Vec<Meta>,
-    /// What could not be used.
+    /// Points that were rejected.
     pub(super) report: Report,
 }
 
@@ -43,32 +43,32 @@ pub(super) struct Rows {
 pub(super) struct Decoder {
     by_key: HashMap<Arc<[u8]>, u32>,
     series: Vec<Known>,
-    /// Of all keys.
+    /// Bytes of all keys.
     bytes: usize,
-    /// The series before.
+    /// The previous series.
     last: u32,
     layouts: LayoutInterner,
     key: Vec<u8>,
     requests: u64,
-    /// The same when idle series were forgotten last.
-    told: u64,
+    /// Value of `requests` when idle series were last forgotten.
+    forgotten_at: u64,
     hash: RandomState,
-    /// Of which hosts its lists are.
+    /// Hosts of its column lists.
     pub(super) owners: Owners,
 }
 
-/// A label set, its source, and where the current request used it.
+/// A known label set, its source, and where the current request used it.
 struct Known {
-    /// The bytes that told it.
+    /// Encoded labels.
     key: Arc<[u8]>,
     labels: Labels,
     source: u64,
     used: (u64, usize),
-    /// The series that came next the last time: senders tell theirs in one order, which saves a look-up.
+    /// The series that followed last time. Senders keep their order, which saves a lookup.
     next: u32,
 }
 
-/// A row group in the making.
+/// A row group being built.
 struct Pending {
     source: u64,
     times: Vec<i64>,
@@ -101,15 +101,15 @@ impl Decoder {
         Ok(rows)
     }
 
-    /// Forgets series that no request was of since the call before.
+    /// Forgets series without a request since the previous call.
     pub(super) fn forget_idle(&mut self) {
-        self.series.retain(|known| known.used.0 > self.told);
+        self.series.retain(|known| known.used.0 > self.forgotten_at);
         self.series.shrink_to(2 * self.series.len());
         self.bytes = self.series.iter().map(|known| known.key.len()).sum();
         self.by_key = (0..).zip(&self.series).map(|(number, known)| (known.key.clone(), number)).collect();
-        // Who comes next is found again.
+        // The successors are learned again.
         self.series.iter_mut().for_each(|known| known.next = 0);
-        (self.last, self.told) = (0, self.requests);
+        (self.last, self.forgotten_at) = (0, self.requests);
         self.layouts.forget_unused();
         self.owners.forget_unused();
     }
@@ -147,7 +147,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Number of the series that `key` tells. The inner error says why it cannot be stored; that is not remembered.
+    /// Number of the series encoded in `key`. The inner error says why it cannot be stored; such series are not
+    /// remembered.
     fn number(&mut self) -> Result<Result<u32, String>, DecodeError> {
         let next = self.series.get(self.last as usize).map_or(0, |last| last.next);
         if self.series.get(next as usize).is_some_and(|known| *known.key == *self.key) {
@@ -178,7 +179,7 @@ impl Decoder {
     }
 }
 
-/// The groups of one request.
+/// The row groups of one request.
 #[derive(Default)]
 struct Groups {
     list: Vec<Pending>,
@@ -188,7 +189,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// Puts the samples of one series in order and drops repetitions.
+    /// Sorts the samples of one series and drops duplicates.
     fn settle(&mut self, report: &mut Report) {
         if self.samples.len() < 2 {
             return;
@@ -202,10 +203,14 @@ impl Groups {
             conflicts += u64::from(same_time && later.1.to_bits() != earlier.1.to_bits());
             same_time
         });
-        report.reject("conflict", conflicts, "a series has two values at one time in one request, the first one stays");
+        report.reject(
+            "conflict",
+            conflicts,
+            "a series has two values at the same time in one request; the first is kept",
+        );
     }
 
-    /// Adds a series; `taken` is the group that holds it already, in which it must not come twice.
+    /// Adds a series; `taken` is the group that contains it already and must not contain it twice.
     fn add(&mut self, source: u64, labels: &Labels, taken: Option<usize>) -> usize {
         let fits = |g: &Pending| g.source == source && g.times.iter().eq(self.samples.iter().map(|s| &s.0));
         if taken == Some(self.last) || !self.list.get(self.last).is_some_and(fits) {
@@ -253,12 +258,12 @@ fn sample_of(body: &[u8]) -> Result<(i64, f64), DecodeError> {
             _ => {}
         }
     }
-    // A sender's odd NaN must not be taken for our own "no sample here".
+    // An odd NaN of a sender must not be taken for the marker of an absent sample.
     let value = if fabriclens_model::is_absent(value) { f64::NAN } else { value };
     Ok((time, value))
 }
 
-/// The label set that a key's bytes tell; the inner error says why it cannot be stored.
+/// Decodes the labels of a key; the inner error says why they cannot be stored.
 fn labels_of(mut key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
     let mut pairs = Vec::new();
     while let Some((length, rest)) = key.split_first_chunk::<4>() {
@@ -315,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn series_of_one_source_and_time_share_a_group_and_its_list_is_the_same_each_time() {
+    fn series_of_one_source_and_time_share_a_group() {
         let request = |t| {
             vec![
                 series(&[("__name__", "a"), ("host", "h1")], &[(t, 1.0)]),
@@ -333,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_series_and_unordered_samples_are_settled() {
+    fn unordered_and_repeated_samples_are_merged() {
         let a = || [("__name__", "a")];
         let rows = decode(
             &mut Decoder::default(),
@@ -345,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_series_are_counted_and_the_rest_is_taken() {
+    fn unusable_series_are_rejected_alone() {
         let long = "x".repeat(5000);
         let mut histogram = series(&[("__name__", "h")], &[]);
         histogram.histograms.push(Unread {});
@@ -383,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn staleness_passes_and_damage_is_an_error() {
+    fn staleness_markers_pass_and_damage_fails() {
         let rows =
             decode(&mut Decoder::default(), vec![series(&[("__name__", "a")], &[(1, fabriclens_model::stale())])]);
         assert!(fabriclens_model::is_stale(rows.groups[0].values[0]));

@@ -1,42 +1,42 @@
-//! What became of a request: counts and reasons for the sender, and the errors that mean "nothing was taken".
+//! Outcome of a request: accepted and rejected points with reasons, and the errors by which nothing was accepted.
 
 use std::time::Duration;
 
 use fabriclens_store::{AppendError, Appended};
 use fabriclens_wire::decode::{DecodeError, Rejected};
 
-use super::gate::{Away, Reason};
+use super::gate::{Reason, Rejection};
 use fabriclens_core::endpoint::jitter;
 use fabriclens_forward::SinkError;
 use fabriclens_server::body::BODY_TIME;
 use fabriclens_server::body::BodyError;
 
-/// How soon those may come back who meet a disk that takes nothing; half as long again for some.
+/// Retry delay while the disk accepts no writes; up to half as long again for some.
 const UNAVAILABLE: Duration = Duration::from_secs(3);
 
-/// Reasons told in one answer; more are summed up.
-const TOLD: usize = 8;
+/// Most reasons listed in one answer; further ones are summed up.
+const LISTED: usize = 8;
 
-/// Reasons counted apart; a hostile request gets no more.
+/// Most reasons counted separately, which bounds hostile requests.
 const LINES: usize = 100;
 
-/// Points taken and not taken.
+/// Accepted and rejected points of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Samples durable now, duplicates of known ones included.
+    /// Samples that are durable, duplicates of known ones included.
     pub accepted: u64,
-    lines: Vec<Line>,
+    lines: Vec<RejectedPoints>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct RejectedPoints {
     reason: &'static str,
     points: u64,
     text: String,
 }
 
 impl Report {
-    /// Counts points not taken: a word for the metric's label, and a sentence for the sender.
+    /// Counts rejected points: a value for the metric's `reason` label, and a sentence for the sender.
     pub fn reject(&mut self, reason: &'static str, points: u64, text: impl Into<String>) {
         if points == 0 {
             return;
@@ -44,12 +44,12 @@ impl Report {
         let text = text.into();
         match self.lines.iter().position(|l| l.text == text) {
             Some(at) => self.lines[at].points += points,
-            None if self.lines.len() < LINES => self.lines.push(Line { reason, points, text }),
+            None if self.lines.len() < LINES => self.lines.push(RejectedPoints { reason, points, text }),
             None => self.lines[LINES - 1].points += points,
         }
     }
 
-    /// From what the decoder could not use.
+    /// Counts points that the decoder could not use.
     pub(super) fn from_rejected(rejected: &[Rejected]) -> Self {
         let mut report = Self::default();
         for r in rejected {
@@ -58,55 +58,55 @@ impl Report {
         report
     }
 
-    /// Adds what the store did; `refusal` is asked why where it took no further series.
+    /// Adds the result of the store; `refusal` returns the reason if it accepted no more series.
     pub(super) fn add(&mut self, a: &Appended, refusal: impl FnOnce() -> Option<String>) {
         self.accepted += a.accepted + a.duplicates;
         self.reject("too_old", a.too_old, "older than retention; raise retention.age (--retention) to keep them");
         self.reject(
             "future",
             a.too_far_in_future,
-            "time stamps lie further in the future than ingest.future allows; set the sender's clock (NTP)",
+            "timestamps lie further in the future than ingest.future allows; set the sender's clock (NTP)",
         );
         self.reject(
             "conflict",
             a.conflicts,
-            "the same series has another value at the same time, the first one stays; \
+            "the same series has another value at the same time, and the first is kept; \
              give each sender its own host name or labels",
         );
         if a.over_series_limit > 0 {
             let limit = refusal().unwrap_or_else(|| "the store has reached its series limit".into());
-            let text = format!("{limit}; remove labels that take many values, or raise the limit");
+            let text = format!("{limit}; remove labels with many values, or raise the limit");
             self.reject("series_limit", a.over_series_limit, text);
         }
     }
 
-    /// Adds another report of the same request.
+    /// Merges another report of the same request.
     pub(super) fn join(&mut self, other: Self) {
         self.accepted += other.accepted;
         other.lines.into_iter().for_each(|l| self.reject(l.reason, l.points, l.text));
     }
 
-    /// Points not taken.
+    /// Number of rejected points.
     pub fn rejected(&self) -> u64 {
         self.lines.iter().map(|l| l.points).sum()
     }
 
-    /// Reason and points, for metrics.
+    /// Rejected points by reason, for metrics.
     pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.lines.iter().map(|l| (l.reason, l.points))
     }
 
-    /// For the sender: what was not taken and what helps. Empty when all was taken.
+    /// Message for the sender: what was rejected and the remedy; empty if nothing was.
     pub fn message(&self) -> String {
         if self.lines.is_empty() {
             return String::new();
         }
-        let mut out = format!("{} points not taken, all others are stored: ", self.rejected());
-        for (i, line) in self.lines.iter().take(TOLD).enumerate() {
+        let mut out = format!("{} points rejected, all others are stored: ", self.rejected());
+        for (i, line) in self.lines.iter().take(LISTED).enumerate() {
             out.push_str(&format!("{}{} ({})", if i > 0 { "; " } else { "" }, line.text, line.points));
         }
-        if self.lines.len() > TOLD {
-            out.push_str(&format!("; and {} more reasons", self.lines.len() - TOLD));
+        if self.lines.len() > LISTED {
+            out.push_str(&format!("; and {} more reasons", self.lines.len() - LISTED));
         }
         out
     }
@@ -115,25 +115,25 @@ impl Report {
 /// Nothing of the request was acknowledged.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// The bytes are no such request; sending them again cannot help.
+    /// Malformed request; a retry cannot help.
     #[error("{0}")]
     Malformed(String),
-    /// Too many bytes, or compressed in a way that cannot be undone.
+    /// Too large, or not decompressible.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// The store cannot write now; send it again.
-    #[error("{0}; send it again")]
+    /// The store cannot write now; the sender should retry.
+    #[error("{0}; retry")]
     Unavailable(String),
-    /// Not all can be taken now.
-    #[error("{}; send it again in {:.1} s", said(.away.reason, *.in_flight), .away.after.as_secs_f64())]
-    Away {
-        /// Why, and when to come back.
-        away: Away,
+    /// Overload; the sender should retry later.
+    #[error("{}; retry in {:.1} s", describe(.rejection.reason, *.in_flight), .rejection.after.as_secs_f64())]
+    Rejected {
+        /// Reason and retry delay.
+        rejection: Rejection,
         /// Requests that are handled at a time.
         in_flight: usize,
     },
-    /// The sender takes too long.
-    #[error("the request was not complete within {} s; send it again", BODY_TIME.as_secs())]
+    /// The sender is too slow.
+    #[error("the request was not complete within {} s; retry", BODY_TIME.as_secs())]
     Slow,
     /// A bug.
     #[error("internal error: {0}; please report it")]
@@ -148,35 +148,35 @@ impl IngestError {
         }
     }
 
-    /// When to come back, if that was said.
+    /// Retry delay, if a retry can help.
     pub fn after(&self) -> Option<Duration> {
         match self {
-            Self::Away { away, .. } => Some(away.after),
+            Self::Rejected { rejection, .. } => Some(rejection.after),
             Self::Unavailable(_) | Self::Slow => Some(UNAVAILABLE + jitter(UNAVAILABLE)),
             Self::Malformed(_) | Self::Body(_) | Self::Internal(_) => None,
         }
     }
 
-    /// Word for the `result` label.
+    /// Value of the `result` label.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",
             Self::Body(e) => e.reason(),
             Self::Unavailable(_) => "unavailable",
-            Self::Away { away, .. } => away.reason.name(),
+            Self::Rejected { rejection, .. } => rejection.reason.name(),
             Self::Slow => "slow",
             Self::Internal(_) => "internal",
         }
     }
 }
 
-fn said(reason: Reason, in_flight: usize) -> String {
+fn describe(reason: Reason, in_flight: usize) -> String {
     match reason {
-        Reason::Turns => format!("{in_flight} requests are being handled already (ingest.in_flight)"),
-        Reason::Room => "the requests that wait take all the memory that they may".to_owned(),
-        Reason::Memory => "the collector has nearly the memory that it may have (limits.memory)".to_owned(),
-        Reason::Senders => "there is no memory for more hosts than are served (limits.memory)".to_owned(),
-        Reason::Stopping => "the collector stops, and the next one is about to start".to_owned(),
+        Reason::Permits => format!("{in_flight} requests are in progress (ingest.in_flight)"),
+        Reason::Bodies => "waiting requests have used up their memory".to_owned(),
+        Reason::Memory => "the collector is near its memory limit (limits.memory)".to_owned(),
+        Reason::Senders => "there is no memory for more hosts (limits.memory)".to_owned(),
+        Reason::Stopping => "the collector is stopping; its successor is about to start".to_owned(),
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sender_learns_counts_reasons_and_remedies() {
+    fn senders_learn_counts_reasons_and_remedies() {
         let mut r = Report::default();
         assert_eq!(r.message(), "");
         r.add(&Appended { accepted: 3, duplicates: 1, too_far_in_future: 2, ..Appended::default() }, || None);
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!((r.accepted, r.rejected()), (4, 3));
         assert_eq!(r.reasons().collect::<Vec<_>>(), [("future", 3)]);
         let m = r.message();
-        assert!(m.starts_with("3 points not taken, all others are stored: ") && m.ends_with("clock (NTP) (3)"), "{m}");
+        assert!(m.starts_with("3 points rejected, all others are stored: ") && m.ends_with("clock (NTP) (3)"), "{m}");
         for i in 0..500 {
             r.reject("unusable", 1, format!("m{i}"));
         }

@@ -1,4 +1,4 @@
-//! What one sender can do to others, beside the ways in.
+//! What one sender can do to others, independent of the protocol.
 
 use std::sync::{Arc, LazyLock};
 
@@ -35,7 +35,7 @@ fn bound(host: &str) -> Caller {
 
 static NOW: LazyLock<i64> = LazyLock::new(now_ms);
 
-/// A resource with a sum of one point, always of the same time.
+/// A resource with a sum of one point, always at the same time.
 fn resource(host: &str, metric: &str, temporality: i32, value: u64) -> Value {
     let text = |key, text| json!({"key": key, "value": {"stringValue": text}});
     let point = json!({"timeUnixNano": (*NOW * 1_000_000).to_string(), "asDouble": value as f64});
@@ -53,14 +53,14 @@ fn request(resources: &[Value]) -> Bytes {
 
 impl Bench {
     async fn send(&self, caller: &Caller, resources: &[Value]) -> Report {
-        self.ingest.otlp(Protocol::OtlpGrpc, caller.clone(), Packing::None, request(resources)).await.unwrap()
+        self.ingest.otlp(Protocol::OtlpGrpc, caller.clone(), Compression::None, request(resources)).await.unwrap()
     }
 
     fn metadata(&self) -> Vec<String> {
         self.ingest.store.metadata().keys().cloned().collect()
     }
 
-    /// Hosts of which two agents are said to send.
+    /// Number of hosts with a detected conflict.
     fn conflicts(&self) -> usize {
         self.ingest.telemetry.samples().iter().filter(|s| s.0.contains("host_conflicts")).count()
     }
@@ -70,18 +70,23 @@ const CUMULATIVE: i32 = 2;
 const DELTA: i32 = 1;
 
 #[tokio::test]
-async fn a_request_that_another_took_down_with_it_may_come_again() {
+async fn requests_lost_to_a_panic_may_retry() {
     let bench = bench();
-    let desk = &bench.ingest.otlp[shard(anybody().address)];
+    let batcher = &bench.ingest.otlp[shard(anybody().address)];
     let (answer, _answered) = oneshot::channel();
     let caller = anybody();
-    let work =
-        desk.put(otlp::Job { way: Protocol::OtlpGrpc, caller, packing: Packing::None, body: Bytes::new(), answer });
+    let work = batcher.push(otlp::Job {
+        protocol: Protocol::OtlpGrpc,
+        caller,
+        compression: Compression::None,
+        body: Bytes::new(),
+        answer,
+    });
     assert!(work, "and nobody comes to do it");
-    let waits = bench.ingest.otlp(Protocol::OtlpGrpc, anybody(), Packing::None, Bytes::new());
+    let waits = bench.ingest.otlp(Protocol::OtlpGrpc, anybody(), Compression::None, Bytes::new());
     let dies = async {
         tokio::task::yield_now().await;
-        desk.clear();
+        batcher.clear();
     };
     let (error, ()) = tokio::join!(waits, dies);
     let error = error.unwrap_err();
@@ -89,13 +94,13 @@ async fn a_request_that_another_took_down_with_it_may_come_again() {
 }
 
 #[tokio::test]
-async fn who_is_one_host_says_nothing_of_others() {
+async fn bound_callers_prove_nothing_about_others() {
     let bench = bench();
     let victim = |temporality, value| resource("victim", "m", temporality, value);
     bench.send(&anybody(), &[victim(CUMULATIVE, 1)]).await;
     let before = bench.ingest.admission.count();
     for _ in 0..2 {
-        // Nothing at all, nothing that can be used, and that beside something of its own.
+        // Nothing, nothing usable, and that next to valid points.
         for value in [7, 8, 9] {
             bench.send(&bound("own"), &[json!({"resource": victim(DELTA, 0)["resource"]})]).await;
             bench.send(&bound("own"), &[victim(DELTA, value)]).await;
@@ -110,7 +115,7 @@ async fn who_is_one_host_says_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn metadata_come_with_samples_and_are_few_and_short() {
+async fn metadata_are_bounded_and_need_samples() {
     let bench = bench();
     let refused = bench.send(&anybody(), &[resource("h", "delta", DELTA, 1)]).await;
     let foreign = bench.send(&bound("own"), &[resource("other", "foreign", CUMULATIVE, 1)]).await;
@@ -129,19 +134,19 @@ async fn metadata_come_with_samples_and_are_few_and_short() {
 }
 
 #[test]
-fn a_sender_that_is_gone_is_forgotten_without_waiting_for_who_is_at_work() {
+fn forgetting_idle_senders_does_not_wait() {
     let bench = bench();
-    let desk = &bench.ingest.otlp[0];
-    let busy = desk.hold();
+    let batcher = &bench.ingest.otlp[0];
+    let busy = batcher.hold();
     bench.ingest.forget_idle();
-    assert!(desk.forgets());
+    assert!(batcher.forgets());
     drop(busy);
-    desk.work(&bench.ingest);
-    assert!(!desk.forgets(), "who is at work does it");
+    batcher.work(&bench.ingest);
+    assert!(!batcher.forgets(), "who is at work does it");
 }
 
 #[tokio::test]
-async fn many_requests_in_json_take_no_turns_of_others() {
+async fn json_requests_do_not_use_up_permits() {
     let bench = Arc::new(bench());
     let receive = |json| {
         let bench = bench.clone();
@@ -151,11 +156,11 @@ async fn many_requests_in_json_take_no_turns_of_others() {
         }
     };
     let first = receive(true).await.unwrap();
-    let turns = bench.ingest.limits.in_flight;
-    let waits: Vec<_> = (0..2 * turns).map(|_| tokio::spawn(receive(true))).collect();
+    let permits = bench.ingest.limits.in_flight;
+    let waits: Vec<_> = (0..2 * permits).map(|_| tokio::spawn(receive(true))).collect();
     let all_wait = async {
-        // Each that waits holds it too.
-        while Arc::strong_count(&bench.ingest.json) < 2 + 2 * turns {
+        // Each waiting request holds it, too.
+        while Arc::strong_count(&bench.ingest.json) < 2 + 2 * permits {
             tokio::task::yield_now().await;
         }
     };
@@ -168,7 +173,7 @@ async fn many_requests_in_json_take_no_turns_of_others() {
 }
 
 #[tokio::test]
-async fn a_request_that_waits_is_unpacked_once() {
+async fn waiting_requests_are_decompressed_once() {
     let (dir, telemetry) = (tempfile::tempdir().unwrap(), Telemetry::new().unwrap());
     let store = Arc::new(Store::open(&dir.path().join("data"), Options::default()).unwrap());
     let config = Config::default();
@@ -181,10 +186,10 @@ async fn a_request_that_waits_is_unpacked_once() {
     let packed = Bytes::from(packed.finish().unwrap());
     let receive = async || {
         let (headers, body) = (HeaderMap::new(), axum::body::Body::from(packed.clone()));
-        let packing = |bytes: &Bytes| Some((Packing::Gzip, bytes.clone()));
-        ingest.receive(Protocol::OtlpHttp, &anybody(), &headers, body, false, packing).await.unwrap().payload
+        let compression = |bytes: &Bytes| Some((Compression::Gzip, bytes.clone()));
+        ingest.receive(Protocol::OtlpHttp, &anybody(), &headers, body, false, compression).await.unwrap().payload
     };
     assert!(matches!(receive().await, Payload::Packed(bytes) if bytes == packed), "there is room for all");
-    let _turn = ingest.gate().turn(Rank::Live).await.unwrap();
-    assert!(matches!(receive().await, Payload::Plain(bytes) if bytes == plain), "it was classified");
+    let _permit = ingest.gate().permit(PriorityClass::Live).await.unwrap();
+    assert!(matches!(receive().await, Payload::Plain(bytes) if bytes == plain), "it was inspected");
 }

@@ -1,32 +1,32 @@
-//! Undoes the compression of OTLP requests over gRPC, again and again in the same memory: contexts and buffers of
-//! hundreds of kilobytes a request would cost more than what is in them.
+//! Decompresses OTLP requests with reused contexts and buffers, which would otherwise cost hundreds of kilobytes per
+//! request.
 
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation as _, OutBuffer};
 
 use fabriclens_server::body;
 use fabriclens_server::body::BodyError;
 
-/// Bytes that the buffer keeps between two requests.
+/// Bytes the buffer keeps between two requests.
 const KEPT: usize = 1 << 20;
 /// Bytes by which the buffer grows at least.
 const STEP: usize = 64 << 10;
-/// Log of the largest window of zstd: what a hostile sender can make a decoder keep.
+/// Log2 of the largest zstd window, which bounds what a hostile sender can make a decoder allocate.
 const WINDOW: u32 = 24;
 
-/// How a request is compressed.
+/// Compression of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
-    /// Not.
+pub enum Compression {
+    /// None.
     None,
-    /// With gzip.
+    /// Gzip.
     Gzip,
-    /// With Zstandard.
+    /// Zstandard.
     Zstd,
-    /// As a snappy block.
+    /// Snappy block.
     Snappy,
 }
 
-/// See the module.
+/// Decompressor with reused memory.
 #[derive(Default)]
 pub(super) struct Unpacker {
     out: Vec<u8>,
@@ -34,24 +34,24 @@ pub(super) struct Unpacker {
 }
 
 impl Unpacker {
-    /// The plain bytes of a request, at most `limit`.
+    /// Returns the decompressed request, at most `limit` bytes.
     ///
     /// # Errors
-    /// [`BodyError`] for damage or too much.
+    /// [`BodyError`] for corrupt data or too much output.
     pub(super) fn unpack<'a>(
         &'a mut self,
-        packing: Packing,
+        compression: Compression,
         body: &'a [u8],
         limit: usize,
     ) -> Result<&'a [u8], BodyError> {
         self.out.clear();
         self.out.shrink_to(KEPT);
-        match packing {
-            Packing::None if body.len() > limit => return Err(BodyError::TooLarge { when: "body", limit }),
-            Packing::None => return Ok(body),
-            Packing::Gzip => body::gunzip_into(&mut self.out, body, limit)?,
-            Packing::Zstd => self.unzstd(body, limit)?,
-            Packing::Snappy => self.out = body::unsnap("snappy", body, limit)?,
+        match compression {
+            Compression::None if body.len() > limit => return Err(BodyError::TooLarge { when: "body", limit }),
+            Compression::None => return Ok(body),
+            Compression::Gzip => body::gunzip_into(&mut self.out, body, limit)?,
+            Compression::Zstd => self.unzstd(body, limit)?,
+            Compression::Snappy => self.out = body::unsnap("snappy", body, limit)?,
         }
         Ok(&self.out)
     }
@@ -103,37 +103,37 @@ mod tests {
     }
 
     #[test]
-    fn the_same_memory_serves_good_bad_and_good_again() {
+    fn decoder_recovers_after_corrupt_input() {
         let mut unpacker = Unpacker::default();
         let noise: Vec<u8> = (0..300_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         for _ in 0..3 {
             for size in [0, 1, 70_000, 300_000] {
                 let (body, limit) = (packed(&noise[..size]), 300_000);
-                assert!(unpacker.unpack(Packing::Zstd, &body, limit).unwrap() == &noise[..size], "{size}");
+                assert!(unpacker.unpack(Compression::Zstd, &body, limit).unwrap() == &noise[..size], "{size}");
             }
-            // Without its size in front, and as two frames.
+            // Without content size, and as two frames.
             let mut body = zstd::stream::encode_all(&noise[..70_000], 3).unwrap();
             body.extend(packed(&noise[70_000..]));
-            assert!(unpacker.unpack(Packing::Zstd, &body, 300_000).unwrap() == noise);
+            assert!(unpacker.unpack(Compression::Zstd, &body, 300_000).unwrap() == noise);
             for cut in [1, 5, 100, body.len() - 1] {
-                let cut = unpacker.unpack(Packing::Zstd, &body[..cut], 300_000).unwrap_err();
+                let cut = unpacker.unpack(Compression::Zstd, &body[..cut], 300_000).unwrap_err();
                 assert_eq!(cut.to_string().split(':').next(), Some("request body is not valid zstd"));
             }
-            assert!(matches!(unpacker.unpack(Packing::Zstd, b"no zstd at all", 99), Err(BodyError::Corrupt(..))));
-            assert_eq!(unpacker.unpack(Packing::None, b"abc", 3).unwrap(), b"abc");
-            assert!(unpacker.unpack(Packing::None, b"abcd", 3).is_err());
+            assert!(matches!(unpacker.unpack(Compression::Zstd, b"no zstd at all", 99), Err(BodyError::Corrupt(..))));
+            assert_eq!(unpacker.unpack(Compression::None, b"abc", 3).unwrap(), b"abc");
+            assert!(unpacker.unpack(Compression::None, b"abcd", 3).is_err());
         }
     }
 
     #[test]
-    fn bombs_stop_at_the_limit_and_leave_no_memory_behind() {
+    fn bombs_stop_at_the_limit_and_free_memory() {
         let mut unpacker = Unpacker::default();
         let bomb = packed(&vec![0; 50 << 20]);
         let limit = 2 << 20;
-        let error = unpacker.unpack(Packing::Zstd, &bomb, limit).unwrap_err();
+        let error = unpacker.unpack(Compression::Zstd, &bomb, limit).unwrap_err();
         assert_eq!(error, BodyError::TooLarge { when: "decompressed", limit });
         assert!(unpacker.out.capacity() <= 4 * limit, "{}", unpacker.out.capacity());
-        assert_eq!(unpacker.unpack(Packing::Zstd, &packed(b"abc"), 3).unwrap(), b"abc");
+        assert_eq!(unpacker.unpack(Compression::Zstd, &packed(b"abc"), 3).unwrap(), b"abc");
         assert!(unpacker.out.capacity() <= KEPT, "{}", unpacker.out.capacity());
     }
 }

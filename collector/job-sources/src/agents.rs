@@ -1,5 +1,4 @@
-//! What agents see of jobs, read from their samples: the store's own or a remote engine's. It also learns there what
-//! agents call their hosts and devices.
+//! Reads from the agents' samples which jobs run on their hosts, and how agents name hosts and devices.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,53 +8,53 @@ use fabriclens_jobs::{
 };
 use fabriclens_model::{Labels, MatchOp, Matcher, ReadError, Series, is_stale};
 
-use super::{Ask, Opened, Opening};
+use super::{JobSource, Opened, Opening};
 use fabriclens_core::time::now_ms;
 use fabriclens_data::Data;
 
-/// What is looked at, milliseconds: agents that send late are seen too.
+/// Range that is read each time, ms; covers agents that send late.
 const WINDOW: i64 = 60_000;
-/// What is looked at after a start, and how long is remembered when agents looked, milliseconds.
+/// Range that is read after a start, and for which the agents' scans are remembered, ms.
 const REMEMBERED: i64 = 300_000;
-/// Looks of an agent that are nearer to each other are one, nanoseconds.
-const LOOK: i64 = 2_000_000_000;
-/// How far back hosts and the last sight of a job are looked for after a start, milliseconds.
+/// Scans of an agent closer together than this are one scan, ns.
+const SCAN_GAP: i64 = 2_000_000_000;
+/// How far back hosts, and the last sighting of a job, are searched after a start, ms.
 const BACK: i64 = 86_400_000;
-/// Names of one job that are looked for in the past.
+/// Most names of one job that are searched in the past.
 const NAMES: usize = 200;
-/// Nanoseconds of a millisecond.
+/// Nanoseconds per millisecond.
 const MS: i64 = 1_000_000;
 
-/// Processes of each job in each control group.
+/// Processes of each job by control group.
 const PROCESSES: &str = "fabric_job_processes";
-/// Its queue pairs by device.
+/// Queue pairs of each job by device.
 const QUEUE_PAIRS: &str = "fabric_job_queue_pairs";
-/// Told whenever an agent looks for processes of jobs, also when it finds none.
-const LOOKS: &str = "fabric_job_omitted";
-/// Each port, with its PCI address.
+/// Written whenever an agent scans for jobs, also if it finds none.
+const SCANS: &str = "fabric_job_omitted";
+/// One series per port, with its PCI address.
 const PORTS: &str = "fabric_port_info";
-/// Each agent.
+/// One series per agent.
 const INFO: &str = "fabriclens_agent_info";
 
-/// See the module.
-struct Seeing {
+/// The source of jobs seen by agents.
+struct AgentJobs {
     data: Arc<Data>,
-    /// Pods are listed by Kubernetes, so those that it does not tell of are of no job.
+    /// Kubernetes lists its pods, so pods that it does not list are not jobs.
     pods_are_listed: bool,
     watch: EndDetector,
     agents: HostNames,
     ports: Vec<Labels>,
-    /// When the agent of each host looked, ascending, Unix nanoseconds.
+    /// Times of the scans of each host's agent, ascending, Unix ns.
     looked: HashMap<String, Vec<i64>>,
     began: bool,
-    /// Told once, not each time.
+    /// Whether the last read failed, which is logged once.
     failing: bool,
 }
 
-/// Always: whether agents tell of jobs is up to them.
+/// Always configured; agents that see no jobs write no samples.
 pub(super) fn open(opening: &Opening<'_>) -> Opened {
     let jobs = &opening.config.jobs;
-    Ok(Some(Box::new(Seeing {
+    Ok(Some(Box::new(AgentJobs {
         data: opening.data.clone(),
         pods_are_listed: jobs.kubernetes.is_some(),
         watch: EndDetector::default(),
@@ -67,8 +66,8 @@ pub(super) fn open(opening: &Opening<'_>) -> Opened {
     })))
 }
 
-impl Ask for Seeing {
-    fn ask(&mut self, registry: &Registry) -> bool {
+impl JobSource for AgentJobs {
+    fn poll(&mut self, registry: &Registry) -> bool {
         match self.look(registry) {
             Ok(changed) => {
                 self.failing = false;
@@ -76,7 +75,7 @@ impl Ask for Seeing {
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(%error, "cannot read what agents see of jobs");
+                    tracing::warn!(%error, "cannot read jobs from the samples of agents");
                 }
                 false
             }
@@ -84,7 +83,7 @@ impl Ask for Seeing {
     }
 }
 
-impl Seeing {
+impl AgentJobs {
     fn look(&mut self, registry: &Registry) -> Result<bool, ReadError> {
         let now = now_ms();
         let from = now - if self.began { WINDOW } else { REMEMBERED };
@@ -94,10 +93,10 @@ impl Seeing {
         let of_a_job = matcher("job", MatchOp::NotEqual, "")?;
         let processes = select(&[name(PROCESSES), of_a_job.clone()])?;
         let pairs = if processes.is_empty() { Vec::new() } else { select(&[name(QUEUE_PAIRS), of_a_job])? };
-        let looks = select(&[name(LOOKS)])?;
-        remember(&mut self.looked, &looks, now - REMEMBERED);
+        let scans = select(&[name(SCANS)])?;
+        record_scans(&mut self.looked, &scans, now - REMEMBERED);
         let look = AgentScan { sightings: sightings(&processes, &pairs), scans: self.looked.clone() };
-        // Which pods are jobs their list tells; without one, those that use the fabric are.
+        // Pods are jobs if they are listed; without a list, if they use RDMA.
         let alone = |seen: &SeenJob| {
             let rdma = || seen.hosts.values().any(|place| !place.devices.is_empty());
             seen.scheduler != "kubernetes" || (!self.pods_are_listed && rdma())
@@ -107,7 +106,7 @@ impl Seeing {
         Ok(changed)
     }
 
-    /// Hosts and devices as agents call them.
+    /// Learns host and device names of agents.
     fn learn_names(&mut self, registry: &Registry, now: i64) -> Result<bool, ReadError> {
         let from = now - if self.began { REMEMBERED } else { BACK };
         let hosts = self.data.label_values("host", &[Matcher::equal("__name__", INFO)], from, now)?;
@@ -124,14 +123,15 @@ impl Seeing {
     }
 }
 
-/// When each host of a job saw it last, for one that ended while nobody looked.
+/// Last sighting of a job by each host, for one that ended while the collector was down.
 fn seen_before(data: &Data, job: &OpenRun, now: i64) -> BTreeMap<String, LastSeen> {
-    let names: Vec<String> = job.names.iter().rev().take(NAMES).map(|name| escape(name)).collect();
+    let names: Vec<String> =
+        job.names.iter().rev().take(NAMES).map(|name| fabriclens_base::escape::regex(name)).collect();
     let from = (job.start_ns / MS).max(now - BACK);
     let read = matcher("job", MatchOp::Regex, &names.join("|"))
         .and_then(|names| data.reader().select(&[Matcher::equal("__name__", PROCESSES), names], from, now));
     let series = read.unwrap_or_else(|error| {
-        tracing::warn!(job = %job.key, %error, "cannot read when agents saw a job last");
+        tracing::warn!(job = %job.key, %error, "cannot read when agents last saw a job");
         Vec::new()
     });
     let of_cluster = |s: &&Series| {
@@ -155,13 +155,7 @@ fn matcher(label: &str, op: MatchOp, value: &str) -> Result<Matcher, ReadError> 
     Matcher::new(label, op, value).map_err(|e| ReadError::Storage(e.to_string()))
 }
 
-/// So that a regular expression means the text itself.
-fn escape(text: &str) -> String {
-    let special = |c: char| !c.is_alphanumeric() && !c.is_whitespace() && c != '_';
-    text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
-}
-
-/// When there was at least one.
+/// Times at which a series was above zero.
 fn times(series: &Series) -> Vec<i64> {
     let there = |v: f64| !is_stale(v) && v > 0.0;
     series.times.iter().zip(&series.values).filter(|(_, v)| there(**v)).map(|(at, _)| *at).collect()
@@ -171,7 +165,7 @@ fn gap(times: &[i64]) -> i64 {
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
 }
 
-/// Host, scheduler and number of a series.
+/// Host, scheduler and job number of a series.
 fn whose(series: &Series) -> [&str; 3] {
     ["host", "scheduler", "job"].map(|label| series.labels.get(label))
 }
@@ -187,7 +181,7 @@ fn sightings(processes: &[Series], pairs: &[Series]) -> Vec<Sighting> {
     }
     let sighting = |((whose, cluster), all): (([&str; 3], &str), Vec<&Series>)| {
         let [host, scheduler, native] = whose;
-        // Steps and containers come and go: it is there while one of them is.
+        // Job steps and containers come and go; the job is present while one of them is.
         let mut when: Vec<i64> = all.iter().flat_map(|s| times(s)).collect();
         when.sort_unstable();
         when.dedup();
@@ -210,12 +204,12 @@ fn sightings(processes: &[Series], pairs: &[Series]) -> Vec<Sighting> {
     of.into_iter().filter_map(sighting).collect()
 }
 
-/// Adds looks, and forgets those before a time, Unix milliseconds.
-fn remember(looked: &mut HashMap<String, Vec<i64>>, looks: &[Series], from: i64) {
-    for series in looks {
+/// Adds scans, and forgets those before `from`, Unix ms.
+fn record_scans(looked: &mut HashMap<String, Vec<i64>>, scans: &[Series], from: i64) {
+    for series in scans {
         let all = looked.entry(series.labels.get("host").to_owned()).or_default();
         for (at, _) in series.times.iter().zip(&series.values).filter(|(_, v)| !is_stale(**v)) {
-            if all.last().is_none_or(|last| at * MS >= last + LOOK) {
+            if all.last().is_none_or(|last| at * MS >= last + SCAN_GAP) {
                 all.push(at * MS);
             }
         }
@@ -236,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn control_groups_of_a_job_on_a_host_are_one_sight_of_it() {
+    fn control_groups_of_a_job_are_one_sighting() {
         let of = |cgroup, task, samples: &[(i64, f64)]| {
             let labels = [("host", "h"), ("scheduler", "slurm"), ("job", "7"), ("cgroup", cgroup), ("task", task)];
             series(&labels, samples)
@@ -257,20 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_remembered_for_a_while_and_nothing_found_is_one() {
+    fn scans_are_remembered_for_a_while() {
         let mut all = HashMap::new();
         let of = |samples: &[(i64, f64)]| [series(&[("host", "h")], samples)];
-        remember(&mut all, &of(&[(1000, 0.0), (2000, 0.0), (3000, 4.0), (9000, fabriclens_model::stale())]), 0);
-        remember(&mut all, &of(&[(2000, 0.0), (3000, 4.0), (8000, 0.0)]), 2000);
+        record_scans(&mut all, &of(&[(1000, 0.0), (2000, 0.0), (3000, 4.0), (9000, fabriclens_model::stale())]), 0);
+        record_scans(&mut all, &of(&[(2000, 0.0), (3000, 4.0), (8000, 0.0)]), 2000);
         assert_eq!(all["h"], [3000 * MS, 8000 * MS]);
-        remember(&mut all, &[], 9000);
+        record_scans(&mut all, &[], 9000);
         assert!(all.is_empty());
-    }
-
-    #[test]
-    fn names_are_escaped() {
-        assert_eq!(escape("4710+1"), "4710\\+1");
-        let regex = Matcher::new("job", MatchOp::Regex, escape("ml/job/a.b|c_1 é")).unwrap();
-        assert!(regex.matches_value("ml/job/a.b|c_1 é") && !regex.matches_value("ml/job/aXb"));
     }
 }

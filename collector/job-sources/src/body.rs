@@ -1,4 +1,4 @@
-//! A job as people and hooks write it, in a request or in a file: JSON, forgiving in form, strict in names.
+//! A job in JSON, as people and scheduler hooks write it in a request or a file: lenient in form, strict in names.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde::Deserialize;
 
 use fabriclens_core::time;
 
-/// Longest time that nanoseconds carry.
+/// Largest time in ms that fits into nanoseconds.
 const MAX_MS: i64 = i64::MAX / 1_000_000;
 
-/// A whole job.
+/// A complete job.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Body {
@@ -30,7 +30,7 @@ pub struct Body {
     hosts: Hosts,
 }
 
-/// What is to be said of a job that is known.
+/// Changes of a known job.
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields, default)]
 pub struct Change {
@@ -43,7 +43,7 @@ pub struct Change {
     hosts: Hosts,
 }
 
-/// Slurm's are numbers.
+/// Slurm's IDs are numbers.
 #[derive(Deserialize, Debug)]
 #[serde(untagged)]
 enum Id {
@@ -68,7 +68,7 @@ enum Time {
     Text(String),
 }
 
-/// `["a", "b"]`, as Slurm writes it (`"n[1-2]"`), or `{"a": {"devices": ["mlx5_0"], "pids": [17]}}`.
+/// `["a", "b"]`, Slurm's notation (`"n[1-2]"`), or `{"a": {"devices": ["mlx5_0"], "pids": [17]}}`.
 #[derive(Deserialize, Debug)]
 #[serde(untagged)]
 enum Hosts {
@@ -83,21 +83,21 @@ impl Default for Hosts {
     }
 }
 
-/// Why a body says nothing.
+/// The body is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BodyError {
-    /// No JSON, or not of this form.
+    /// Not JSON, or not of this form.
     #[error("{0}; a job is written as {{\"id\": \"4711\", \"user\": \"…\", \"name\": \"…\", \"hosts\": [\"node1\"]}}")]
     Form(String),
-    /// Hosts in one text.
+    /// Invalid host list.
     #[error("hosts: {0}")]
     Hosts(#[from] HostlistError),
-    /// A time.
-    #[error("{field} {value:?} is no time; write Unix seconds or RFC 3339 (2026-01-31T12:00:00Z)")]
+    /// Invalid time.
+    #[error("{field} {value:?} is not a time; write Unix seconds or RFC 3339 (2026-01-31T12:00:00Z)")]
     Time {
         /// `start` or `end`.
         field: &'static str,
-        /// As written.
+        /// Value as written.
         value: String,
     },
 }
@@ -114,7 +114,7 @@ impl Time {
 }
 
 impl Change {
-    /// Reads JSON; an empty body says nothing.
+    /// Parses JSON; an empty body changes nothing.
     ///
     /// # Errors
     /// [`BodyError::Form`].
@@ -125,7 +125,7 @@ impl Change {
         serde_json::from_slice(json).map_err(|e| BodyError::Form(e.to_string()))
     }
 
-    /// What it says.
+    /// Converts the changes to facts.
     ///
     /// # Errors
     /// [`BodyError::Time`], [`BodyError::Hosts`].
@@ -139,7 +139,7 @@ impl Change {
             Hosts::Places(places) => places,
         };
         Ok(JobRecord {
-            // A hook that does not know a name sends an empty variable.
+            // A hook without a value sends an empty variable.
             user: user.filter(|u| !u.is_empty()),
             name: name.filter(|n| !n.is_empty()),
             labels: labels.into_iter().filter(|(_, v)| !v.is_empty()).collect(),
@@ -152,7 +152,7 @@ impl Change {
 }
 
 impl Body {
-    /// Reads JSON.
+    /// Parses JSON.
     ///
     /// # Errors
     /// [`BodyError::Form`].
@@ -160,7 +160,7 @@ impl Body {
         serde_json::from_slice(json).map_err(|e| BodyError::Form(e.to_string()))
     }
 
-    /// Which job, and what is said of it.
+    /// Converts the job to its key and facts.
     ///
     /// # Errors
     /// [`BodyError::Time`], [`BodyError::Hosts`].
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hooks_write_is_understood() {
+    fn bodies_of_hooks_parse() {
         let of = |json: &str| Body::read(json.as_bytes()).unwrap().record().unwrap();
         let (key, record) =
             of(r#"{"id": 4711, "user": "", "start": 1.5, "end": "1970-01-01T00:01:00Z", "hosts": ["b", "a"]}"#);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_bodies_are_named() {
         let why = |json: &str| match Body::read(json.as_bytes()) {
             Ok(body) => body.record().unwrap_err().to_string(),
             Err(e) => e.to_string(),
@@ -202,7 +202,7 @@ mod tests {
         assert!(why(r#"{"id": "1", "host": ["a"]}"#).starts_with("unknown field `host`, expected one of"));
         assert!(why(r#"{"hosts": ["a"]}"#).starts_with("missing field `id`"));
         assert!(why("id=1").contains("a job is written as {\"id\": \"4711\""));
-        assert!(why(r#"{"id": "1", "start": "noon"}"#).starts_with("start \"noon\" is no time; write Unix seconds"));
+        assert!(why(r#"{"id": "1", "start": "noon"}"#).starts_with("start \"noon\" is not a time; write Unix seconds"));
         assert!(why(r#"{"id": "1", "hosts": "n[1"}"#).starts_with("hosts: \"n[1\" is no host list"));
         assert!(why(r#"{"id": "1", "end": 1e300}"#).starts_with("end "));
     }

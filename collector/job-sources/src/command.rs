@@ -1,4 +1,4 @@
-//! A command whose output is an answer.
+//! Runs a command and returns its output.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// How long it may take: a controller under load takes seconds.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Most that is read of it, bytes: some kilobytes a job.
-const ANSWER: u64 = 256 << 20;
+/// Timeout; a controller under load takes seconds.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest output, bytes; a job takes several kilobytes.
+const OUTPUT_BYTES: u64 = 256 << 20;
 
-/// Why there is no answer.
+/// The command gave no usable output.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandError {
     #[error("cannot run {0:?}: {1}; set jobs.squeue to a command that this user can run")]
@@ -22,7 +22,7 @@ pub(super) enum CommandError {
     Failed(String, String),
 }
 
-/// What it prints; it is killed when it takes too long and when `stop` becomes true.
+/// Runs the command; kills it after the timeout, or when `stop` becomes true.
 pub(super) fn run(command: &str, stop: &watch::Receiver<bool>) -> Result<Vec<u8>, CommandError> {
     let failed = |e| CommandError::Run(command.to_owned(), e);
     let mut words = command.split_whitespace();
@@ -46,18 +46,18 @@ pub(super) fn run(command: &str, stop: &watch::Receiver<bool>) -> Result<Vec<u8>
         })
     };
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    let out = reader(out.map(|o| Box::new(o) as _), ANSWER);
+    let out = reader(out.map(|o| Box::new(o) as _), OUTPUT_BYTES);
     let err = reader(err.map(|e| Box::new(e) as _), 4096);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let status = loop {
         match child.try_wait().map_err(failed)? {
             Some(status) => break status,
             None if Instant::now() < until && !*stop.borrow() => std::thread::sleep(Duration::from_millis(20)),
             None => {
-                // It may have ended just now; either way it is waited for.
+                // The process may have ended just now; it is reaped in either case.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(CommandError::Slow(command.to_owned(), PATIENCE));
+                return Err(CommandError::Slow(command.to_owned(), TIMEOUT));
             }
         }
     };
@@ -65,9 +65,9 @@ pub(super) fn run(command: &str, stop: &watch::Receiver<bool>) -> Result<Vec<u8>
     if status.success() {
         return Ok(out);
     }
-    let said = String::from_utf8_lossy(&err);
-    let said = said.lines().next().map_or_else(|| status.to_string(), |line| format!("{status}: {line}"));
-    Err(CommandError::Failed(command.to_owned(), said))
+    let message = String::from_utf8_lossy(&err);
+    let message = message.lines().next().map_or_else(|| status.to_string(), |line| format!("{status}: {line}"));
+    Err(CommandError::Failed(command.to_owned(), message))
 }
 
 #[cfg(test)]
@@ -75,14 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_a_command_gives_no_answer_is_said() {
+    fn failures_are_explained() {
         let why = |command: &str| run(command, &watch::channel(false).1).unwrap_err().to_string();
         assert!(why("/nowhere/squeue --json").starts_with("cannot run \"/nowhere/squeue --json\": No such file"));
         assert!(why("cat /nowhere/queue").contains("failed: exit status: 1: cat: /nowhere/queue: No such file"));
     }
 
     #[test]
-    fn it_is_killed_when_all_stops() {
+    fn commands_are_killed_at_stop() {
         let (stop, stopped) = watch::channel(false);
         stop.send_replace(true);
         assert!(matches!(run("sleep 600", &stopped), Err(CommandError::Slow(..))));

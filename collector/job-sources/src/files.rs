@@ -1,5 +1,5 @@
-//! A directory of jobs, one JSON file each, for whoever has a shared file system and no hooks. A file that appears
-//! begins its job, one that changes corrects it, and one that goes ends it.
+//! A directory with one JSON file per job, for sites with a shared file system and no hooks. A new file begins its job,
+//! a changed file corrects it, and a removed file ends it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,31 +8,31 @@ use std::time::SystemTime;
 use fabriclens_jobs::{JobKey, Registry, RegistryError, Source};
 
 use super::body::{Body, BodyError};
-use super::{Ask, Opened, Opening};
+use super::{JobSource, Opened, Opening};
 use fabriclens_core::time::now_ns;
 
-/// Largest file that is read, bytes.
+/// Largest file, bytes.
 const SIZE: u64 = 16 << 20;
-/// Files of the directory that are looked at.
+/// Most files of the directory.
 const MOST: usize = 100_000;
 
-/// What is known of the directory.
+/// The state of the directory at the last scan.
 pub(super) struct Files {
     dir: PathBuf,
     seen: HashMap<PathBuf, Seen>,
-    /// Told once, not each round.
+    /// Whether the last scan failed, which is logged once.
     missing: bool,
 }
 
-/// A file as it was.
+/// A file at the last scan.
 struct Seen {
     changed: Option<SystemTime>,
     bytes: u64,
-    /// `None`: it says nothing that can be understood.
+    /// `None` if the file was invalid.
     job: Option<JobKey>,
 }
 
-/// Why a file says nothing.
+/// A file cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error("{0}")]
@@ -46,23 +46,23 @@ enum ReadError {
 }
 
 impl Files {
-    /// Nothing was read yet.
+    /// Creates the source without having scanned the directory.
     fn new(dir: PathBuf) -> Self {
         Self { dir, seen: HashMap::new(), missing: false }
     }
 }
 
-/// If the config names a directory.
+/// Opens the source if `jobs.dir` is configured.
 pub(super) fn open(opening: &Opening<'_>) -> Opened {
     Ok(opening.config.jobs.dir.clone().map(|dir| Box::new(Files::new(dir)) as _))
 }
 
-impl Ask for Files {
-    /// Tells the registry what is new, has changed or is gone.
-    fn ask(&mut self, registry: &Registry) -> bool {
+impl JobSource for Files {
+    /// Reports new, changed and removed files to the registry.
+    fn poll(&mut self, registry: &Registry) -> bool {
         let there = match list(&self.dir) {
             Ok(there) => there,
-            // A file system that is away for a minute ends no job.
+            // A file system that is unavailable for a minute does not end jobs.
             Err(error) if !self.missing => {
                 self.missing = true;
                 tracing::warn!(path = %self.dir.display(), %error, "cannot read the directory of jobs (jobs.dir)");
@@ -79,10 +79,10 @@ impl Ask for Files {
             }
             changed = true;
             let before = known.and_then(|s| s.job.clone());
-            let job = match tell(registry, path, *bytes) {
+            let job = match report(registry, path, *bytes) {
                 Ok(job) => Some(job),
                 Err(error) => {
-                    tracing::warn!(path = %path.display(), %error, "a job's file is not understood");
+                    tracing::warn!(path = %path.display(), %error, "cannot use the file of a job");
                     before.clone()
                 }
             };
@@ -104,14 +104,14 @@ impl Ask for Files {
     }
 }
 
-/// Path, time of change and size of each file.
+/// Path, modification time and size of each file.
 type Listed = Vec<(PathBuf, Option<SystemTime>, u64)>;
 
 fn list(dir: &Path) -> std::io::Result<Listed> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(dir)?.take(MOST) {
         let path = entry?.path();
-        // One that is gone again, or that cannot be looked at, is none.
+        // A file that vanished or cannot be inspected counts as missing.
         let Ok(meta) = std::fs::metadata(&path) else { continue };
         if path.extension().is_some_and(|e| e == "json") && meta.is_file() {
             all.push((path, meta.modified().ok(), meta.len()));
@@ -120,7 +120,7 @@ fn list(dir: &Path) -> std::io::Result<Listed> {
     Ok(all)
 }
 
-fn tell(registry: &Registry, path: &Path, bytes: u64) -> Result<JobKey, ReadError> {
+fn report(registry: &Registry, path: &Path, bytes: u64) -> Result<JobKey, ReadError> {
     if bytes > SIZE {
         return Err(ReadError::Large(bytes));
     }
@@ -131,6 +131,6 @@ fn tell(registry: &Registry, path: &Path, bytes: u64) -> Result<JobKey, ReadErro
 
 fn end(registry: &Registry, job: &JobKey) {
     if let Err(error) = registry.end(Source::File, job, now_ns()) {
-        tracing::warn!(%error, "cannot end the job of a file that is gone");
+        tracing::warn!(%error, "cannot end the job of a removed file");
     }
 }

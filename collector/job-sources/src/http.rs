@@ -1,4 +1,4 @@
-//! Schedulers that are asked over HTTP.
+//! Requests to schedulers over HTTP.
 
 use std::io::Read as _;
 
@@ -8,37 +8,37 @@ use ureq::{Body, RequestBuilder, http::Response};
 use fabriclens_core::endpoint;
 use fabriclens_core::endpoint::{Client, FileError};
 
-/// Why there is no answer.
+/// The request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GetError {
     #[error("{0}; give a file that this user can read")]
     File(#[from] FileError),
     #[error("cannot ask {url}: {source}; check that it is reachable from here")]
     Http { url: String, source: ureq::Error },
-    #[error("{url} says {said}")]
-    Refused { url: String, said: String },
+    #[error("{url} answers {answer}")]
+    Refused { url: String, answer: String },
     #[error("the answer of {url} cannot be read: {source}")]
     Broken { url: String, source: std::io::Error },
     #[error("the answer of {url} is larger than {most} bytes")]
     Large { url: String, most: u64 },
 }
 
-/// The body of an answer of at most so many bytes; `dress` adds headers.
+/// Gets a body of at most `most` bytes; `add_headers` adds headers.
 pub(super) fn get(
     client: &Client,
     url: &str,
     most: u64,
-    dress: impl FnOnce(RequestBuilder<WithoutBody>) -> RequestBuilder<WithoutBody>,
+    add_headers: impl FnOnce(RequestBuilder<WithoutBody>) -> RequestBuilder<WithoutBody>,
 ) -> Result<Vec<u8>, GetError> {
-    // Questions may hold what is private; the server and its path are enough to find it.
+    // Query strings may be private; server and path are enough to find the problem.
     let shown = || url.split('?').next().unwrap_or_default().to_owned();
-    let answer = dress(client.get(url)?).call();
-    let mut answer: Response<Body> = answer.map_err(|source| GetError::Http { url: shown(), source })?;
-    if !answer.status().is_success() {
-        return Err(GetError::Refused { url: shown(), said: endpoint::said(&mut answer) });
+    let response = add_headers(client.get(url)?).call();
+    let mut response: Response<Body> = response.map_err(|source| GetError::Http { url: shown(), source })?;
+    if !response.status().is_success() {
+        return Err(GetError::Refused { url: shown(), answer: endpoint::error_text(&mut response) });
     }
     let mut body = Vec::new();
-    let read = answer.body_mut().as_reader().take(most + 1).read_to_end(&mut body);
+    let read = response.body_mut().as_reader().take(most + 1).read_to_end(&mut body);
     read.map_err(|source| GetError::Broken { url: shown(), source })?;
     if body.len() as u64 > most {
         return Err(GetError::Large { url: shown(), most });

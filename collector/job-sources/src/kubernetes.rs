@@ -1,4 +1,4 @@
-//! Asks Kubernetes for its pods: the API server, part by part, or a kubelet, or a file with such a list.
+//! Reads the pods of Kubernetes: from the API server in pages, from a kubelet, or from a file with such a list.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -7,19 +7,19 @@ use fabriclens_jobs::kubernetes::{self, KubernetesError, Pod};
 use fabriclens_jobs::{JobList, Registry, Source};
 
 use super::http::{self, GetError};
-use super::{Ask, Opened, Opening};
-use crate::reconciler::Book;
+use super::{JobSource, Opened, Opening};
+use crate::reconciler::Reconciler;
 use fabriclens_config::Pods;
 use fabriclens_core::endpoint::Client;
 
-/// Pods of one part; the API server gives that many of all at a time.
-const PART: usize = 500;
-/// Largest part, bytes; a kubelet gives all of its pods in one, and so does a file.
+/// Pods per page of the API server.
+const PAGE: usize = 500;
+/// Largest page, bytes; a kubelet or a file holds all its pods in one.
 const ANSWER: u64 = 256 << 20;
-/// Pods of a list; more are a mistake.
+/// Most pods of a list.
 const MOST: usize = 200_000;
 
-/// Why there is no list.
+/// The pods cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
     #[error(transparent)]
@@ -30,34 +30,38 @@ enum AskError {
     Large { path: String },
     #[error(transparent)]
     Answer(#[from] KubernetesError),
-    #[error("more than {MOST} pods are listed; ask for fewer with a labelSelector in jobs.kubernetes.pods")]
+    #[error("the list has more than {MOST} pods; restrict it with a labelSelector in jobs.kubernetes.pods")]
     Many,
 }
 
 /// Where pods are listed.
-enum Way {
+enum PodList {
     Server(Box<Client>),
     File(std::path::PathBuf),
 }
 
-/// See the module.
+/// The source of Kubernetes jobs.
 struct Kubernetes {
-    way: Way,
+    pods: PodList,
     cluster: String,
-    book: Book,
+    reconciler: Reconciler,
 }
 
-/// If the config says where.
+/// Opens the source if `jobs.kubernetes` is configured.
 pub(super) fn open(opening: &Opening<'_>) -> Opened {
     let Some(config) = &opening.config.jobs.kubernetes else { return Ok(None) };
-    let way = match &config.pods {
-        Pods::Url(endpoint) => Way::Server(Box::new(Client::new(endpoint, opening.telemetry)?)),
-        Pods::File(path) => Way::File(path.clone()),
+    let pods = match &config.pods {
+        Pods::Url(endpoint) => PodList::Server(Box::new(Client::new(endpoint, opening.telemetry)?)),
+        Pods::File(path) => PodList::File(path.clone()),
     };
-    Ok(Some(Box::new(Kubernetes { way, cluster: config.cluster.clone(), book: Book::new(Source::Kubernetes) })))
+    Ok(Some(Box::new(Kubernetes {
+        pods,
+        cluster: config.cluster.clone(),
+        reconciler: Reconciler::new(Source::Kubernetes),
+    })))
 }
 
-impl Way {
+impl PodList {
     fn pods(&self) -> Result<Vec<Pod>, AskError> {
         let client = match self {
             Self::File(path) => return Ok(kubernetes::page(&read(path)?)?.0),
@@ -65,14 +69,14 @@ impl Way {
         };
         let (mut pods, mut next) = (Vec::new(), None);
         loop {
-            let url = part(client.url(), next.as_deref());
+            let url = page_url(client.url(), next.as_deref());
             let (more, rest) = kubernetes::page(&http::get(client, &url, ANSWER, |request| request)?)?;
             pods.extend(more);
             if pods.len() > MOST {
                 return Err(AskError::Many);
             }
             match rest {
-                // One that always names the same part would be asked for ever.
+                // A server that always names the same page would be asked forever.
                 Some(rest) if Some(&rest) != next.as_ref() => next = Some(rest),
                 _ => return Ok(pods),
             }
@@ -84,12 +88,12 @@ impl Way {
     }
 }
 
-fn part(url: &str, next: Option<&str>) -> String {
-    let limit = PART.to_string();
+fn page_url(url: &str, next: Option<&str>) -> String {
+    let limit = PAGE.to_string();
     let form = [("limit", Some(limit.as_str())), ("continue", next)];
     let form: Vec<(&str, &str)> = form.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let joint = if url.contains('?') { '&' } else { '?' };
-    // Names and texts always have a form.
+    // Names and strings can always be encoded.
     format!("{url}{joint}{}", serde_urlencoded::to_string(form).unwrap_or_default())
 }
 
@@ -103,9 +107,9 @@ fn read(path: &Path) -> Result<Vec<u8>, AskError> {
     Ok(all)
 }
 
-impl Ask for Kubernetes {
-    fn ask(&mut self, registry: &Registry) -> bool {
-        self.book.tell(registry, self.way.list(&self.cluster, registry))
+impl JobSource for Kubernetes {
+    fn poll(&mut self, registry: &Registry) -> bool {
+        self.reconciler.update(registry, self.pods.list(&self.cluster, registry))
     }
 }
 
@@ -114,9 +118,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_asked_for_by_what_the_server_gave() {
-        assert_eq!(part("http://k/api/v1/pods", None), "http://k/api/v1/pods?limit=500");
-        let url = part("http://k/pods?labelSelector=a%3Db", Some("x=&y"));
+    fn pages_follow_the_continue_token() {
+        assert_eq!(page_url("http://k/api/v1/pods", None), "http://k/api/v1/pods?limit=500");
+        let url = page_url("http://k/pods?labelSelector=a%3Db", Some("x=&y"));
         assert_eq!(url, "http://k/pods?labelSelector=a%3Db&limit=500&continue=x%3D%26y");
     }
 }

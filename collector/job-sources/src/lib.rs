@@ -1,5 +1,5 @@
-//! Jobs in the collector: what people and schedulers say of them comes in here, is kept by the registry, and goes out as
-//! `fabric_job_info`, by which any series of a host becomes a job's, and as the rollups of each job.
+//! Jobs in the collector: sources (schedulers, files, agents) and the API report jobs to the registry; the collector
+//! writes them as `fabric_job_info`, which joins the series of a host to its jobs, and as rollups of each job.
 
 #![forbid(unsafe_code)]
 
@@ -34,23 +34,23 @@ pub use rollup::run as roll_up;
 pub use running::Running;
 use series::Writer;
 
-/// The registry's, beside the samples: a backup has both.
+/// Table of the registry, in the database next to the samples, so that a backup contains both.
 const TABLE: &str = "jobs";
-/// How often `fabric_job_info` is written: well within the time that a query looks back.
-const EVERY: Duration = Duration::from_secs(10);
+/// Interval at which `fabric_job_info` is written, well within the lookback of queries.
+const WRITE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// The registry of jobs and its series.
 pub struct Jobs {
-    /// What is known.
+    /// All known jobs.
     pub registry: Registry,
     store: Arc<Store>,
-    /// What age is measured by, Unix ms.
+    /// Clock by which age is measured, Unix ms.
     age: Clock,
     changed: Arc<Notify>,
 }
 
 impl Jobs {
-    /// Of an open store.
+    /// Opens the registry in the store's database.
     ///
     /// # Errors
     /// [`RegistryError::Disk`].
@@ -60,61 +60,61 @@ impl Jobs {
         Ok(Self { registry, store: store.clone(), age: store.retention_clock(), changed: Arc::default() })
     }
 
-    /// Something was said: the series are written at once.
+    /// Requests that changed jobs are written as series at once.
     pub fn changed(&self) {
         self.changed.notify_one();
     }
 
-    /// Lets go those that ended so long ago.
+    /// Deletes jobs that ended longer ago than `keep`.
     fn forget(&self, keep: Duration) {
         let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
         let now = (self.age)().saturating_mul(1_000_000);
         match self.registry.expire(now.saturating_sub(keep)) {
             Ok(0) => {}
-            Ok(runs) => tracing::info!(runs, "jobs that ended long ago are forgotten"),
-            Err(error) => tracing::warn!(%error, "cannot forget old jobs"),
+            Ok(runs) => tracing::info!(runs, "deleted old jobs"),
+            Err(error) => tracing::warn!(%error, "cannot delete old jobs"),
         }
     }
 }
 
-/// A source of jobs that is asked again and again.
-trait Ask: Send {
-    /// Tells the registry what is new. True when something is.
-    fn ask(&mut self, registry: &Registry) -> bool;
+/// A source of jobs that is polled.
+trait JobSource: Send {
+    /// Polls the source and updates the registry. Returns whether something changed.
+    fn poll(&mut self, registry: &Registry) -> bool;
 }
 
-/// What a source may need.
+/// What sources need to open.
 struct Opening<'a> {
     config: &'a Config,
     data: &'a Arc<Data>,
     telemetry: &'a Telemetry,
-    /// Becomes true when the collector stops: what takes long is given up.
+    /// Becomes true when the collector stops; long operations are then abandoned.
     stop: &'a watch::Receiver<bool>,
 }
 
-/// A source; `None` if the config does not name it.
-type Opened = Result<Option<Box<dyn Ask>>, FileError>;
+/// A source; `None` if it is not configured.
+type Opened = Result<Option<Box<dyn JobSource>>, FileError>;
 
-/// How often a source is asked, and how it is made.
-struct Row {
-    pace: Duration,
+/// A row of the table of sources: polling interval and constructor.
+struct SourceRow {
+    interval: Duration,
     open: fn(&Opening<'_>) -> Opened,
 }
 
-/// All sources that are asked: a file and a row for each. Requests are told by the API.
-const SOURCES: [Row; 4] = [
-    Row { pace: Duration::from_secs(10), open: files::open },
-    // Schedulers' controllers have other work.
-    Row { pace: Duration::from_secs(15), open: slurm::open },
-    Row { pace: Duration::from_secs(15), open: kubernetes::open },
-    Row { pace: Duration::from_secs(10), open: agents::open },
+/// All polled sources, one file and one row each. Requests reach the registry through the API.
+const SOURCES: [SourceRow; 4] = [
+    SourceRow { interval: Duration::from_secs(10), open: files::open },
+    // Schedulers have other work to do.
+    SourceRow { interval: Duration::from_secs(15), open: slurm::open },
+    SourceRow { interval: Duration::from_secs(15), open: kubernetes::open },
+    SourceRow { interval: Duration::from_secs(10), open: agents::open },
 ];
 
-/// Asks all sources that the config names until `stop` becomes true.
+/// Starts to poll all configured sources until `stop` becomes true.
 ///
 /// # Errors
-/// [`FileError`]; nothing is asked then.
-pub fn ask(
+/// [`FileError`]; then no source is polled.
+pub fn start_sources(
     jobs: &Arc<Jobs>,
     data: &Arc<Data>,
     config: &Config,
@@ -122,31 +122,31 @@ pub fn ask(
     stop: &watch::Receiver<bool>,
 ) -> Result<Vec<JoinHandle<()>>, FileError> {
     let opening = Opening { config, data, telemetry, stop };
-    let open = |row: &Row| Ok((row.open)(&opening)?.map(|source| (row.pace, source)));
+    let open = |row: &SourceRow| Ok((row.open)(&opening)?.map(|source| (row.interval, source)));
     let sources = SOURCES.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let start = |(pace, mut source): (Duration, Box<dyn Ask>)| {
+    let start = |(interval, mut source): (Duration, Box<dyn JobSource>)| {
         let jobs = jobs.clone();
-        let work = move |why| {
-            if why != Trigger::Stop && source.ask(&jobs.registry) {
+        let work = move |trigger| {
+            if trigger != Trigger::Stop && source.poll(&jobs.registry) {
                 jobs.changed();
             }
         };
-        tokio::spawn(periodic(pace, Arc::default(), stop.clone(), "a source of jobs is no longer asked", work))
+        tokio::spawn(periodic(interval, Arc::default(), stop.clone(), "a source of jobs is no longer polled", work))
     };
     Ok(sources.into_iter().flatten().map(start).collect())
 }
 
-/// Forgets old jobs and writes the series, until `stop` becomes true.
+/// Deletes old jobs and writes the series, until `stop` becomes true.
 pub async fn run(jobs: Arc<Jobs>, sink: Arc<Sink>, config: Config, stop: watch::Receiver<bool>) {
     let (mut writer, keep) = (Writer::default(), config.retention.jobs);
     let wake = jobs.changed.clone();
-    let work = move |why| {
-        if why == Trigger::Interval && !keep.is_zero() {
+    let work = move |trigger| {
+        if trigger == Trigger::Interval && !keep.is_zero() {
             jobs.forget(keep);
         }
-        writer.write(&jobs, &sink, why == Trigger::Stop);
+        writer.write(&jobs, &sink, trigger == Trigger::Stop);
     };
-    periodic(EVERY, wake, stop, "jobs are no longer written as series", work).await;
+    periodic(WRITE_INTERVAL, wake, stop, "jobs are no longer written as series", work).await;
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
     use fabriclens_store::Options;
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    /// A store with a clock (Unix ms) that is in doubt after a leap for an hour, as usual.
+    /// A store with its own clock (Unix ms), which is in doubt for an hour after a leap.
     fn store_with_clock(dir: &std::path::Path, now_ms: i64) -> (Arc<Store>, Arc<AtomicI64>) {
         let now = Arc::new(AtomicI64::new(now_ms));
         let read = now.clone();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_leaps_ahead_forgets_no_job() {
+    fn clock_leaps_delete_no_job() {
         const KEEP: Duration = Duration::from_secs(3600);
         let dir = tempfile::tempdir().unwrap();
         let (store, now) = store_with_clock(dir.path(), 60_000);

@@ -1,5 +1,5 @@
-//! What a scheduler listed last. Each list is compared with the one before: the registry is told what is new, different
-//! or over. Without an answer nothing is over.
+//! Compares each job list of a scheduler with the previous one, and reports new, changed and ended jobs to the
+//! registry. A failed request ends no job.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,63 +7,63 @@ use fabriclens_jobs::{Filter, JobKey, JobList, JobRecord, ListedJob, Registry, S
 
 use fabriclens_core::time::now_ns;
 
-/// See the module.
-pub(super) struct Book {
+/// The last list of a scheduler.
+pub(super) struct Reconciler {
     source: Source,
-    told: HashMap<JobKey, JobRecord>,
-    /// Jobs that were not listed any more, and since when.
+    listed_before: HashMap<JobKey, JobRecord>,
+    /// Jobs missing from the last list, and since when.
     missing: HashMap<JobKey, i64>,
-    /// Told once, not each time.
+    /// Whether the last request failed, which is logged once.
     failing: bool,
 }
 
-impl Book {
-    /// Nothing was listed yet.
+impl Reconciler {
+    /// Creates a reconciler without a list.
     pub(super) fn new(source: Source) -> Self {
-        Self { source, told: HashMap::new(), missing: HashMap::new(), failing: false }
+        Self { source, listed_before: HashMap::new(), missing: HashMap::new(), failing: false }
     }
 
-    /// Tells the registry of an answer. True when something is new, different or over.
-    pub(super) fn tell(&mut self, registry: &Registry, answer: Result<JobList, impl std::fmt::Display>) -> bool {
+    /// Reports the differences of a list to the registry. Returns whether there were any.
+    pub(super) fn update(&mut self, registry: &Registry, answer: Result<JobList, impl std::fmt::Display>) -> bool {
         let source = self.source.text();
-        let (listed, odd) = match answer {
+        let (listed, invalid) = match answer {
             Ok(list) => list,
             Err(error) => {
                 if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(source, %error, "cannot learn of jobs");
+                    tracing::warn!(source, %error, "cannot list jobs");
                 }
                 return false;
             }
         };
         if std::mem::take(&mut self.failing) {
-            tracing::info!(source, "jobs are told again");
+            tracing::info!(source, "jobs are listed again");
         }
-        for (job, error) in odd {
-            tracing::debug!(source, job, error, "a job is not understood");
+        for (job, error) in invalid {
+            tracing::debug!(source, job, error, "invalid job");
         }
         let there: HashSet<JobKey> = listed.iter().map(|l| l.key.clone()).collect();
-        let before = std::mem::take(&mut self.told);
+        let before = std::mem::take(&mut self.listed_before);
         let mut changed = false;
         for ListedJob { key, record } in listed {
             if before.get(&key) != Some(&record) {
                 changed = true;
                 if let Err(error) = registry.begin(self.source, &key, record.clone(), now_ns()) {
-                    tracing::warn!(source, %error, "a job is not kept");
+                    tracing::warn!(source, %error, "cannot keep a job");
                 }
             }
-            self.told.insert(key, record);
+            self.listed_before.insert(key, record);
         }
         changed | self.end_missing(registry, &there)
     }
 
-    /// Whether the last question had no answer.
+    /// Whether the last request failed.
     #[cfg(test)]
     pub(super) fn is_failing(&self) -> bool {
         self.failing
     }
 
-    /// A job that is not listed twice in a row is over since the first time: schedulers forget jobs after some minutes,
-    /// and nobody may have asked meanwhile.
+    /// A job missing from two lists in a row ended when it was first missing: schedulers forget jobs after some
+    /// minutes, and the collector may have been down.
     fn end_missing(&mut self, registry: &Registry, there: &HashSet<JobKey>) -> bool {
         let now = now_ns();
         let running = registry.list(&Filter { running: Some(true), ..Filter::default() });
@@ -80,7 +80,7 @@ impl Book {
                 Some(since) => {
                     changed = true;
                     if let Err(error) = registry.end(self.source, &key, *since) {
-                        tracing::warn!(source = self.source.text(), %error, "cannot end a job that is forgotten");
+                        tracing::warn!(source = self.source.text(), %error, "cannot end a job");
                     }
                 }
             }

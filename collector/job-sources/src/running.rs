@@ -1,22 +1,22 @@
-//! The jobs that run now, looked up only when something about them has changed: a view of a large job is large.
+//! The running jobs, recomputed only when something changed: a view of a large job is large.
 
 use std::sync::Arc;
 
 use fabriclens_jobs::{Filter, Job, Registry};
 
-/// See the module.
+/// A cached list of running jobs.
 #[derive(Default)]
 pub struct Running {
-    /// The one that began last first.
+    /// Running jobs, latest start first.
     pub jobs: Arc<[Job]>,
-    /// The registry's; `None`: not looked at yet.
+    /// Revision of the registry; `None` before the first update.
     revision: Option<u64>,
-    /// When the first of the jobs that were told ahead begins, Unix ms.
+    /// Earliest start among jobs announced for the future, Unix ms.
     until_ms: Option<i64>,
 }
 
 impl Running {
-    /// Looks again if there is a reason to; true if it did.
+    /// Recomputes the list if needed; returns whether it did.
     pub fn update(&mut self, registry: &Registry, now_ms: i64) -> bool {
         let revision = registry.revision();
         if self.revision == Some(revision) && self.until_ms.is_none_or(|until| now_ms < until) {
@@ -38,7 +38,7 @@ mod tests {
     use fabriclens_jobs::{JobKey, JobRecord, Source};
 
     #[test]
-    fn a_job_that_is_told_ahead_runs_when_its_time_has_come() {
+    fn announced_jobs_run_from_their_start() {
         let dir = tempfile::tempdir().unwrap();
         let options = fabriclens_store::Options { background: false, ..Default::default() };
         let store = fabriclens_store::Store::open(dir.path(), options).unwrap();

@@ -1,5 +1,5 @@
-//! `fabric_job_info`: 1 for each job and host while it runs, ended by a staleness marker. Joined on `host` it tells
-//! whose a series is; `attribution` says whether what the job has of the host served it alone.
+//! `fabric_job_info`: 1 for each host of a running job, ended by a staleness marker. Joined on `host`, it gives the job
+//! of a series; `attribution` says whether the job has its part of the host for itself.
 
 use fabriclens_jobs::{Job, Occupancy};
 use fabriclens_model::Labels;
@@ -11,14 +11,14 @@ use fabriclens_core::time::now_ms;
 use fabriclens_forward::SeriesWriter;
 use fabriclens_forward::Sink;
 
-/// The metric.
+/// Name of the metric.
 const NAME: &str = "fabric_job_info";
-/// Said of it in `/api/v1/metadata`.
-const HELP: &str = "A job that runs on a host; 1. attribution: exclusive if no other job has what it has of the host.";
-/// Series that are written, one a host of a job: they must have a bound.
+/// Help text in `/api/v1/metadata`.
+const HELP: &str = "1 for a job that runs on a host. attribution: exclusive if no other job uses its part of the host.";
+/// Most series, one per job and host.
 const MOST: usize = 100_000;
 
-/// Writes the series; knows what it wrote last.
+/// Writes the series and remembers the last ones.
 #[derive(Default)]
 pub(super) struct Writer {
     running: Running,
@@ -27,7 +27,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes all that runs now and ends what no longer does; at the `last` time it ends all.
+    /// Writes all running jobs and ends the series of others; ends all series if `last`.
     pub(super) fn write(&mut self, jobs: &Jobs, sink: &Sink, last: bool) {
         let now = now_ms();
         if last {
@@ -37,7 +37,11 @@ impl Writer {
             let truncated = written.len() < self.running.jobs.len();
             if truncated && !self.truncated {
                 let jobs = self.running.jobs.len();
-                tracing::warn!(jobs, most = MOST, "fabric_job_info is written for the jobs that began last");
+                tracing::warn!(
+                    jobs,
+                    most = MOST,
+                    "too many jobs for fabric_job_info; only the latest ones are written"
+                );
             }
             self.truncated = truncated;
             let series = info(written);
@@ -58,7 +62,8 @@ fn describe(store: &Store) {
     }
 }
 
-/// As many jobs as have together no more hosts than this; whole jobs, for half of one would look like all of it.
+/// The first jobs that together have at most this many hosts. Jobs are not split, because half a job would look like
+/// all of it.
 fn within(jobs: &[Job], hosts: usize) -> &[Job] {
     let mut sum = 0;
     let fits = jobs.iter().take_while(|job| {
@@ -68,7 +73,7 @@ fn within(jobs: &[Job], hosts: usize) -> &[Job] {
     &jobs[..fits.count()]
 }
 
-/// Series of these jobs, sorted.
+/// Sorted series of these jobs.
 fn info(jobs: &[Job]) -> Vec<Labels> {
     let on = Occupancy::new(jobs);
     let mut all = Vec::new();
@@ -102,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_counts_hosts_and_leaves_jobs_whole() {
+    fn limit_counts_hosts_and_keeps_jobs_whole() {
         let jobs = [job("a", 3), job("b", 3), job("c", 1)];
         let written = |most| within(&jobs, most).iter().map(|j| j.hosts.len()).sum::<usize>();
         assert_eq!([written(7), written(6), written(5), written(2)], [7, 6, 3, 0]);

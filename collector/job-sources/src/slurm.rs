@@ -1,5 +1,5 @@
-//! Asks Slurm for its jobs: `squeue`, `scontrol` or slurmrestd. Hooks may be lost and are not everywhere; the queue is
-//! always there.
+//! Reads the jobs of Slurm from `squeue`, `scontrol` or slurmrestd. Hooks may be lost or missing; the queue is always
+//! there.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use tokio::sync::watch;
 
 use super::command::{self, CommandError};
 use super::http::{self, GetError};
-use super::{Ask, Opened, Opening};
-use crate::reconciler::Book;
+use super::{JobSource, Opened, Opening};
+use crate::reconciler::Reconciler;
 use fabriclens_core::endpoint::Client;
 
-/// Largest answer of slurmrestd, bytes: some kilobytes a job.
+/// Largest answer of slurmrestd, bytes; a job takes several kilobytes.
 const ANSWER: u64 = 256 << 20;
 
-/// Why there is no list.
+/// The jobs cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
     #[error(transparent)]
@@ -29,41 +29,41 @@ enum AskError {
     Answer(#[from] SlurmError),
 }
 
-/// How it is asked.
-enum Way {
-    /// By a command line whose words are parted by spaces, as long as the collector runs.
+/// Where jobs are listed.
+enum ListSource {
+    /// A command line, split at spaces, and the stop signal.
     Command(String, watch::Receiver<bool>),
-    /// Over HTTP, with the file of a token.
+    /// slurmrestd, and the file of its token.
     Rest(Box<Client>, Option<PathBuf>),
 }
 
-/// See the module.
+/// The source of Slurm jobs.
 pub(super) struct Slurm {
-    way: Way,
-    book: Book,
+    jobs: ListSource,
+    reconciler: Reconciler,
 }
 
-/// If the config says how.
+/// Opens the source if `jobs.squeue` or `jobs.slurmrestd` is configured.
 pub(super) fn open(opening: &Opening<'_>) -> Opened {
     let jobs = &opening.config.jobs;
-    let way = match (&jobs.squeue, &jobs.slurmrestd) {
-        (Some(command), _) => Way::Command(command.clone(), opening.stop.clone()),
+    let list = match (&jobs.squeue, &jobs.slurmrestd) {
+        (Some(command), _) => ListSource::Command(command.clone(), opening.stop.clone()),
         (None, Some(rest)) => {
-            Way::Rest(Box::new(Client::new(&rest.endpoint, opening.telemetry)?), rest.token_file.clone())
+            ListSource::Rest(Box::new(Client::new(&rest.endpoint, opening.telemetry)?), rest.token_file.clone())
         }
         (None, None) => return Ok(None),
     };
-    Ok(Some(Box::new(Slurm { way, book: Book::new(Source::Slurm) })))
+    Ok(Some(Box::new(Slurm { jobs: list, reconciler: Reconciler::new(Source::Slurm) })))
 }
 
-impl Way {
+impl ListSource {
     fn list(&self) -> Result<JobList, AskError> {
         let answer = match self {
             Self::Command(line, stop) => command::run(line, stop)?,
             Self::Rest(client, token) => {
                 let read = |path: &PathBuf| {
                     let text = std::fs::read_to_string(path);
-                    // `scontrol token` prints it as an assignment.
+                    // `scontrol token` prints an assignment.
                     let text = text.map(|t| t.trim().trim_start_matches("SLURM_JWT=").to_owned());
                     text.map_err(|source| AskError::Token { path: path.display().to_string(), source })
                 };
@@ -79,14 +79,14 @@ impl Way {
 }
 
 impl Slurm {
-    fn ask_registry(&mut self, registry: &Registry) -> bool {
-        self.book.tell(registry, self.way.list())
+    fn poll_registry(&mut self, registry: &Registry) -> bool {
+        self.reconciler.update(registry, self.jobs.list())
     }
 }
 
-impl Ask for Slurm {
-    fn ask(&mut self, registry: &Registry) -> bool {
-        self.ask_registry(registry)
+impl JobSource for Slurm {
+    fn poll(&mut self, registry: &Registry) -> bool {
+        self.poll_registry(registry)
     }
 }
 
@@ -100,17 +100,19 @@ mod tests {
         Registry::open(store.table("jobs").unwrap()).unwrap()
     }
 
-    /// `squeue` that prints what is in a file.
+    /// A `squeue` that prints the content of a file.
     fn slurm(dir: &tempfile::TempDir) -> (Slurm, impl Fn(&str)) {
         let path = dir.path().join("queue.json");
         let (_stop, stop) = watch::channel(false);
-        let slurm =
-            Slurm { way: Way::Command(format!("cat {}", path.display()), stop), book: Book::new(Source::Slurm) };
+        let slurm = Slurm {
+            jobs: ListSource::Command(format!("cat {}", path.display()), stop),
+            reconciler: Reconciler::new(Source::Slurm),
+        };
         (slurm, move |json: &str| std::fs::write(&path, json).unwrap())
     }
 
     #[test]
-    fn jobs_begin_end_are_requeued_and_forgotten() {
+    fn jobs_begin_requeue_and_end() {
         let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let registry = registry(&data);
         let (mut slurm, queue) = slurm(&dir);
@@ -125,18 +127,18 @@ mod tests {
             all.iter().map(|j| (j.start_ns / 1_000_000_000, j.end_ns.map(|e| e / 1_000_000_000))).collect()
         };
         queue(&format!(r#"{{"jobs": [{}, {}]}}"#, job(1, "RUNNING", 100, 900), job(2, "RUNNING", 100, 900)));
-        assert!(slurm.ask_registry(&registry) && !slurm.ask_registry(&registry), "nothing new");
+        assert!(slurm.poll_registry(&registry) && !slurm.poll_registry(&registry), "nothing new");
         assert_eq!((spans("1"), spans("2")), (vec![(100, None)], vec![(100, None)]));
         queue(&format!(r#"{{"jobs": [{}, {}]}}"#, job(1, "NODE_FAIL", 100, 150), job(2, "RUNNING", 100, 900)));
-        assert!(slurm.ask_registry(&registry));
+        assert!(slurm.poll_registry(&registry));
         queue(&format!(r#"{{"jobs": [{}]}}"#, job(1, "RUNNING", 160, 900)));
-        assert!(slurm.ask_registry(&registry));
+        assert!(slurm.poll_registry(&registry));
         assert_eq!((spans("1"), spans("2")), (vec![(160, None), (100, Some(150))], vec![(100, None)]));
-        // Without an answer no job ends; a second answer without it ends it.
+        // A failed request ends no job; the second list without a job ends it.
         queue("slurm_load_jobs error: Unable to contact slurm controller (connect failure)");
-        assert!(!slurm.ask_registry(&registry) && slurm.book.is_failing());
+        assert!(!slurm.poll_registry(&registry) && slurm.reconciler.is_failing());
         queue(&format!(r#"{{"jobs": [{}]}}"#, job(1, "RUNNING", 160, 900)));
-        assert!(slurm.ask_registry(&registry) && !slurm.book.is_failing());
+        assert!(slurm.poll_registry(&registry) && !slurm.reconciler.is_failing());
         assert!(spans("2")[0].1.is_some() && spans("1")[0].1.is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! Request bodies: bounded before and after decompression, so that neither 100 MB nor a small bomb fills memory.
+//! Reads and decompresses request bodies, bounded before and after decompression, so that neither a large body nor a
+//! decompression bomb fills memory.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -8,38 +9,39 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 
-/// How long a sender may take to deliver a request's body.
+/// Time a sender has to deliver the body of a request.
 pub const BODY_TIME: Duration = Duration::from_secs(30);
 
-/// Objects and lists of a request in JSON. A point is several, and `{}` is one that takes a hundred times its size.
+/// Most objects and lists in a JSON request. A point consists of several, and an empty one (`{}`) takes a hundred times
+/// its size in memory.
 pub const JSON_PARTS: usize = 1 << 18;
 
-/// Values that follow another in a list or object of a request in JSON: a number is two bytes of text, and eight or more,
-/// several times, when it is read.
+/// Most values that follow another one in a list or object of a JSON request. A number takes two bytes of text, and
+/// several times eight bytes in memory.
 pub const JSON_VALUES: usize = 1 << 20;
 
-/// Why a body was not taken; `Display` names the limit and the remedy.
+/// A body is refused; `Display` names the limit and the remedy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// More than the limit, before or after decompression.
+    /// Larger than the limit, before or after decompression.
     #[error(
         "request {when} exceeds {limit} bytes; send smaller requests, or raise ingest.message_size in the collector's config"
     )]
     TooLarge {
         /// `body` or `decompressed`.
         when: &'static str,
-        /// The limit.
+        /// Limit, bytes.
         limit: usize,
     },
-    /// JSON that would take many times its size.
+    /// JSON that would take many times its size in memory.
     #[error(
-        "a request in JSON has {JSON_PARTS} objects and lists, and {JSON_VALUES} values, at most; send smaller requests, or protobuf"
+        "a JSON request may have at most {JSON_PARTS} objects and lists and {JSON_VALUES} values; send smaller requests, or protobuf"
     )]
     Parts,
-    /// `content-encoding` that is not understood.
+    /// Unsupported `content-encoding`, and the supported ones.
     #[error("content-encoding {0:?} is not supported; use {1}")]
     Encoding(String, &'static str),
-    /// Bytes that do not decompress.
+    /// Decompression failed: format, cause.
     #[error("request body is not valid {0}: {1}; compress it again or send it as it is")]
     Corrupt(&'static str, String),
     /// The connection ended.
@@ -48,7 +50,7 @@ pub enum BodyError {
 }
 
 impl BodyError {
-    /// What an HTTP client is told.
+    /// HTTP status of the refusal.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge { .. } | Self::Parts => StatusCode::PAYLOAD_TOO_LARGE,
@@ -57,7 +59,7 @@ impl BodyError {
         }
     }
 
-    /// Word for the `reason` label of rejected requests.
+    /// Value of the `reason` label of rejected requests.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::TooLarge { .. } | Self::Parts => "too_large",
@@ -68,19 +70,19 @@ impl BodyError {
     }
 }
 
-/// Reads at most `limit` bytes; refuses at once when `content-length` is more. `room` is asked for each stretch before it
-/// is kept.
+/// Reads at most `limit` bytes, and refuses at once if `content-length` exceeds it. `reserve` is called with the length
+/// of each chunk before the chunk is kept.
 ///
 /// # Errors
-/// [`BodyError::TooLarge`], or [`BodyError::Cut`] when the sender goes away; and those of `room`.
+/// [`BodyError::TooLarge`], [`BodyError::Cut`] if the sender disconnects, and the errors of `reserve`.
 pub async fn read<E: From<BodyError>>(
     headers: &HeaderMap,
     mut body: Body,
     limit: usize,
-    mut room: impl FnMut(usize) -> Result<(), E>,
+    mut reserve: impl FnMut(usize) -> Result<(), E>,
 ) -> Result<Bytes, E> {
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|n| n > limit as u64) {
+    let content_length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+    if content_length.is_some_and(|n| n > limit as u64) {
         return Err(BodyError::TooLarge { when: "body", limit }.into());
     }
     let (mut whole, mut first) = (BytesMut::new(), Bytes::new());
@@ -92,8 +94,8 @@ pub async fn read<E: From<BodyError>>(
             drain(body, limit).await;
             return Err(BodyError::TooLarge { when: "body", limit }.into());
         }
-        room(data.len())?;
-        // Most bodies are one stretch, which need not be copied.
+        reserve(data.len())?;
+        // Most bodies are one chunk, which need not be copied.
         match (first.is_empty(), whole.is_empty()) {
             (true, true) => first = data,
             (false, true) => {
@@ -106,7 +108,8 @@ pub async fn read<E: From<BodyError>>(
     Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
-/// Reads so many bytes more and drops them: who still sends would not see an answer, but a broken connection.
+/// Reads and drops up to `bytes` more. A client that is still sending would see a broken connection instead of the
+/// answer.
 async fn drain(mut body: Body, mut bytes: usize) {
     while let Some(Ok(frame)) = body.frame().await {
         match bytes.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
@@ -116,7 +119,7 @@ async fn drain(mut body: Body, mut bytes: usize) {
     }
 }
 
-/// `content-encoding`, lower case; `identity` when there is none.
+/// `content-encoding` in lower case; `identity` by default.
 pub fn encoding(headers: &HeaderMap) -> String {
     headers
         .get(header::CONTENT_ENCODING)
@@ -124,10 +127,10 @@ pub fn encoding(headers: &HeaderMap) -> String {
         .map_or_else(|| "identity".to_owned(), str::to_ascii_lowercase)
 }
 
-/// Undoes gzip; stops as soon as the output exceeds `limit`.
+/// Decompresses gzip; stops as soon as the output exceeds `limit`.
 ///
 /// # Errors
-/// [`BodyError`] for other encodings, damage, or too much.
+/// [`BodyError`] for other encodings, corrupt data, or too much output.
 pub fn gunzip(encoding: &str, body: Bytes, limit: usize) -> Result<Bytes, BodyError> {
     match encoding {
         "identity" | "" => return Ok(body),
@@ -139,10 +142,10 @@ pub fn gunzip(encoding: &str, body: Bytes, limit: usize) -> Result<Bytes, BodyEr
     Ok(out.into())
 }
 
-/// As [`gunzip`], of bytes that are known to be gzip, into an empty buffer.
+/// Decompresses gzip into an empty buffer.
 ///
 /// # Errors
-/// [`BodyError`] for damage or too much.
+/// [`BodyError`] for corrupt data or too much output.
 pub fn gunzip_into(out: &mut Vec<u8>, body: &[u8], limit: usize) -> Result<(), BodyError> {
     flate2::read::MultiGzDecoder::new(body)
         .take(limit as u64 + 1)
@@ -154,11 +157,12 @@ pub fn gunzip_into(out: &mut Vec<u8>, body: &[u8], limit: usize) -> Result<(), B
     Ok(())
 }
 
-/// Refuses JSON with more than [`JSON_PARTS`] or [`JSON_VALUES`]; brackets and commas in text count too, which are few.
+/// Refuses JSON with more than [`JSON_PARTS`] objects and lists or [`JSON_VALUES`] further values. Brackets and commas
+/// inside strings count, too; there are few.
 ///
 /// # Errors
-/// [`BodyError::Parts`]
-pub fn few_parts(json: &[u8]) -> Result<(), BodyError> {
+/// [`BodyError::Parts`].
+pub fn limit_json(json: &[u8]) -> Result<(), BodyError> {
     let (parts, values) = json.iter().fold((0, 0), |(parts, values), b| match b {
         b'{' | b'[' => (parts + 1, values),
         b',' => (parts, values + 1),
@@ -167,10 +171,10 @@ pub fn few_parts(json: &[u8]) -> Result<(), BodyError> {
     if parts > JSON_PARTS || values > JSON_VALUES { Err(BodyError::Parts) } else { Ok(()) }
 }
 
-/// Undoes a snappy block, whose header says how large it becomes.
+/// Decompresses a snappy block, whose header holds the decompressed length.
 ///
 /// # Errors
-/// [`BodyError`] for damage or too much.
+/// [`BodyError`] for other encodings, corrupt data, or too much output.
 pub fn unsnap(encoding: &str, body: &[u8], limit: usize) -> Result<Vec<u8>, BodyError> {
     if !matches!(encoding, "snappy" | "identity") {
         return Err(BodyError::Encoding(encoding.to_owned(), "snappy"));
@@ -200,12 +204,12 @@ mod tests {
         assert_eq!(gunzip("gzip", bomb, 1 << 20), Err(BodyError::TooLarge { when: "decompressed", limit: 1 << 20 }));
         let bomb = snap::raw::Encoder::new().compress_vec(&vec![0; 50 << 20]).unwrap();
         assert!(matches!(unsnap("snappy", &bomb, 1 << 20), Err(BodyError::TooLarge { .. })));
-        // A header that promises 4 GiB and holds nothing.
+        // A header that promises 4 GiB, without data.
         assert!(matches!(unsnap("snappy", &[0xff, 0xff, 0xff, 0xff, 0x0f], 1 << 20), Err(BodyError::TooLarge { .. })));
     }
 
     #[tokio::test]
-    async fn what_is_too_much_is_read_to_its_end_so_that_the_answer_is_seen() {
+    async fn oversized_bodies_are_drained_before_the_answer() {
         let left_of = async |stretches: usize| {
             let left = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(stretches));
             let told = left.clone();
@@ -223,15 +227,15 @@ mod tests {
     }
 
     #[test]
-    fn json_that_would_take_many_times_its_size_is_refused() {
-        let lists = |n: usize| few_parts("[]".repeat(n).as_bytes());
+    fn json_that_expands_in_memory_is_refused() {
+        let lists = |n: usize| limit_json("[]".repeat(n).as_bytes());
         assert_eq!((lists(JSON_PARTS), lists(JSON_PARTS + 1)), (Ok(()), Err(BodyError::Parts)));
-        let numbers = |n: usize| few_parts(format!("[0{}]", ",1".repeat(n)).as_bytes());
+        let numbers = |n: usize| limit_json(format!("[0{}]", ",1".repeat(n)).as_bytes());
         assert_eq!((numbers(JSON_VALUES), numbers(JSON_VALUES + 1)), (Ok(()), Err(BodyError::Parts)));
     }
 
     #[test]
-    fn damage_is_named_and_good_bytes_pass() {
+    fn corrupt_bodies_are_refused() {
         assert_eq!(gunzip("gzip", gzip(b"abc"), 3).unwrap(), "abc");
         assert_eq!(gunzip("identity", "abc".into(), 3).unwrap(), "abc");
         let cut = gzip(b"abcdef").slice(..12);

@@ -1,4 +1,5 @@
-//! One connection: which version of HTTP it speaks, how long it may take for what, and what ends it.
+//! Serves one connection: detects HTTP/1 or HTTP/2, enforces timeouts on slow and idle clients, and shuts down
+//! gracefully.
 
 use std::future::Future;
 use std::io;
@@ -23,46 +24,48 @@ use tokio::time::{Instant, Sleep};
 
 use crate::listener::Peer;
 
-/// A client that has not said what it speaks, handshake included, in this time is dropped.
+/// Time for TLS handshake and first bytes; after it the connection is dropped.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A client that takes nothing of its answer for so long is cut off: the answer is memory that others wait for.
+/// Time without progress in a write, after which the connection is dropped: unread answers are memory that other
+/// requests need.
 const STALL: Duration = Duration::from_secs(60);
-/// Until the head of the next request of HTTP/1 is complete; so long does an idle connection live.
+/// Time to receive the head of an HTTP/1 request, which is also the longest idle time of a connection.
 const HEAD: Duration = Duration::from_secs(60);
-/// The same of HTTP/2, whose clients answer pings for ever and send in batches: a connection is a slot that others want.
+/// Longest idle time of an HTTP/2 connection. Its clients answer pings forever, and the connection holds a slot that
+/// others need.
 const IDLE: Duration = Duration::from_secs(120);
-/// Bytes of a head. HTTP/2 has its own, 16 KiB.
+/// Largest request head of HTTP/1. HTTP/2 has its own limit of 16 KiB.
 const HEAD_BYTES: usize = 64 << 10;
-/// A peer over HTTP/2 that is silent is asked whether it lives.
+/// Interval of pings to silent HTTP/2 peers.
 const PING: Duration = Duration::from_secs(30);
-/// What is under way when a connection is to end has so long to be answered.
+/// Time for requests in progress to finish once the connection is to end.
 const GRACE: Duration = Duration::from_secs(30);
-/// How HTTP/2 begins.
+/// First bytes of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves a connection until it ends, or, once `end` ends, what is under way then.
+/// Serves a connection until it ends; once `end` completes, only finishes the requests in progress.
 pub async fn serve(mut connection: Connection, peer: Peer, router: Router, end: impl Future<Output = ()>) {
     let http2 = match tokio::time::timeout(HANDSHAKE, connection.speaks_http2()).await {
         Ok(Ok(http2)) => http2,
         Ok(Err(error)) => return tracing::debug!(peer = %peer.address, %error, "connection ended before a request"),
         Err(_) => return tracing::debug!(peer = %peer.address, "connection without a request timed out"),
     };
-    speak(connection, http2, peer, router, end).await;
+    serve_stream(connection, http2, peer, router, end).await;
 }
 
-/// The same once it is known what is spoken.
-async fn speak<T>(stream: T, http2: bool, peer: Peer, router: Router, end: impl Future<Output = ()>)
+/// Serves a stream whose HTTP version is known.
+async fn serve_stream<T>(stream: T, http2: bool, peer: Peer, router: Router, end: impl Future<Output = ()>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let address = peer.address;
     let routed = TowerToHyperService::new(router);
-    let busy = Busy::default();
-    let requests = busy.clone();
+    let active = ActiveRequests::default();
+    let requests = active.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer.clone()));
-        let (answer, under_way) = (routed.call(request.map(Body::new)), requests.begin());
-        async move { answer.await.map(|response| response.map(|body| Answer { body, _under_way: under_way })) }
+        let (answer, active_request) = (routed.call(request.map(Body::new)), requests.begin());
+        async move { answer.await.map(|response| response.map(|body| Answer { body, _active: active_request })) }
     });
     let io = TokioIo::new(stream);
     let ended = if http2 {
@@ -71,21 +74,21 @@ where
         let end = async {
             tokio::select! {
                 () = end => {}
-                () = busy.idle() => {}
+                () = active.idle() => {}
             }
         };
-        until(end, builder.serve_connection(io, service)).await
+        serve_until(end, builder.serve_connection(io, service)).await
     } else {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
-        until(end, builder.serve_connection(io, service)).await
+        serve_until(end, builder.serve_connection(io, service)).await
     };
     if let Err(error) = ended {
         tracing::debug!(peer = %address, %error, "connection ended");
     }
 }
 
-async fn until<C: GracefulConnection>(end: impl Future<Output = ()>, connection: C) -> Result<(), C::Error> {
+async fn serve_until<C: GracefulConnection>(end: impl Future<Output = ()>, connection: C) -> Result<(), C::Error> {
     tokio::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return ended,
@@ -94,23 +97,23 @@ async fn until<C: GracefulConnection>(end: impl Future<Output = ()>, connection:
     tokio::time::timeout(GRACE, connection).await.unwrap_or(Ok(()))
 }
 
-/// How many requests of a connection are under way, and when the last one ended.
+/// Requests in progress on a connection, and when the last one ended.
 #[derive(Clone)]
-struct Busy(Arc<Mutex<(usize, Instant)>>);
+struct ActiveRequests(Arc<Mutex<(usize, Instant)>>);
 
-impl Default for Busy {
+impl Default for ActiveRequests {
     fn default() -> Self {
         Self(Arc::new(Mutex::new((0, Instant::now()))))
     }
 }
 
-impl Busy {
-    fn begin(&self) -> UnderWay {
+impl ActiveRequests {
+    fn begin(&self) -> ActiveRequest {
         self.0.lock().0 += 1;
-        UnderWay(self.clone())
+        ActiveRequest(self.clone())
     }
 
-    /// Until there has been none for [`IDLE`].
+    /// Completes after [`IDLE`] without a request.
     async fn idle(&self) {
         loop {
             let (requests, since) = *self.0.lock();
@@ -123,20 +126,20 @@ impl Busy {
     }
 }
 
-/// A request, until the last of its answer is gone.
-struct UnderWay(Busy);
+/// A request in progress; dropped after the last byte of its answer.
+struct ActiveRequest(ActiveRequests);
 
-impl Drop for UnderWay {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut busy = self.0.0.lock();
-        *busy = (busy.0 - 1, Instant::now());
+        let mut active = self.0.0.lock();
+        *active = (active.0 - 1, Instant::now());
     }
 }
 
-/// What a request is answered with.
+/// Body of an answer, which keeps its request in progress.
 struct Answer {
     body: Body,
-    _under_way: UnderWay,
+    _active: ActiveRequest,
 }
 
 impl HttpBody for Answer {
@@ -159,28 +162,28 @@ impl HttpBody for Answer {
     }
 }
 
-/// A connection with what was read of it to see what it speaks.
+/// A stream with the bytes that were read to detect the HTTP version.
 pub struct Connection {
     stream: Stream,
     begin: Vec<u8>,
-    patience: Patience,
+    write_timeout: WriteTimeout,
 }
 
-/// With TLS or without.
+/// A TCP stream with or without TLS.
 pub enum Stream {
-    /// Without.
+    /// Without TLS.
     Plain(TcpStream),
-    /// With it; the handshake is over.
+    /// With TLS; the handshake is complete.
     Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>),
 }
 
 impl Connection {
-    /// Nothing is read yet.
+    /// Wraps a stream of which nothing was read.
     pub fn new(stream: Stream) -> Self {
-        Self { stream, begin: Vec::new(), patience: Patience::default() }
+        Self { stream, begin: Vec::new(), write_timeout: WriteTimeout::default() }
     }
 
-    /// Reads until what came is the preface of HTTP/2, or cannot become it.
+    /// Reads until the bytes are the HTTP/2 preface or cannot become it.
     async fn speaks_http2(&mut self) -> io::Result<bool> {
         let mut begin = Vec::with_capacity(PREFACE.len());
         while begin.len() < PREFACE.len() && PREFACE.starts_with(&begin) {
@@ -195,12 +198,12 @@ impl Connection {
     }
 }
 
-/// Ends writes to who takes nothing.
+/// Times out writes that make no progress.
 #[derive(Default)]
-struct Patience(Option<Pin<Box<Sleep>>>);
+struct WriteTimeout(Option<Pin<Box<Sleep>>>);
 
-impl Patience {
-    /// What a write gave, or the end of it after [`STALL`] in which all writes gave nothing.
+impl WriteTimeout {
+    /// Passes on the result of a write, or fails with a timeout after [`STALL`] in which no write made progress.
     fn watch<T>(&mut self, cx: Context<'_, '_>, polled: Poll<T>) -> Poll<T> {
         if polled.is_ready() {
             self.0 = None;
@@ -211,7 +214,7 @@ impl Patience {
     }
 }
 
-/// Calls the same method of whichever stream it is.
+/// Calls a method of the inner stream.
 macro_rules! either {
     ($self:ident, $method:ident $(, $arg:expr)*) => {
         match &mut $self.stream {
@@ -239,12 +242,12 @@ impl AsyncRead for Connection {
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: Context<'_, '_>, buf: &[u8]) -> Poll<usize> {
         let polled = either!(self, poll_write, cx, buf);
-        self.patience.watch(cx, polled)
+        self.write_timeout.watch(cx, polled)
     }
 
     fn poll_write_vectored(mut self: Pin<&mut Self>, cx: Context<'_, '_>, bufs: &[io::IoSlice<'_>]) -> Poll<usize> {
         let polled = either!(self, poll_write_vectored, cx, bufs);
-        self.patience.watch(cx, polled)
+        self.write_timeout.watch(cx, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -256,7 +259,7 @@ impl AsyncWrite for Connection {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: Context<'_, '_>) -> Poll<()> {
         let polled = either!(self, poll_flush, cx);
-        self.patience.watch(cx, polled)
+        self.write_timeout.watch(cx, polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: Context<'_, '_>) -> Poll<()> {
@@ -270,17 +273,17 @@ mod tests {
     use tokio::time::{sleep, timeout};
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_is_cut_off_and_a_slow_one_is_not() {
-        let mut patience = Patience::default();
+    async fn stalled_writes_time_out_and_slow_ones_do_not() {
+        let mut write_timeout = WriteTimeout::default();
         for _ in 0..3 {
-            let write = std::future::poll_fn(|cx| patience.watch(cx, Poll::<()>::Pending));
+            let write = std::future::poll_fn(|cx| write_timeout.watch(cx, Poll::<()>::Pending));
             assert!(timeout(STALL * 2 / 3, write).await.is_err(), "cut off too early");
-            let taken = std::future::poll_fn(|cx| patience.watch(cx, Poll::Ready(Ok(1)))).await;
+            let taken = std::future::poll_fn(|cx| write_timeout.watch(cx, Poll::Ready(Ok(1)))).await;
             assert_eq!(taken.unwrap(), 1);
             sleep(STALL).await;
         }
         let began = Instant::now();
-        let write = std::future::poll_fn(|cx| patience.watch(cx, Poll::<()>::Pending));
+        let write = std::future::poll_fn(|cx| write_timeout.watch(cx, Poll::<()>::Pending));
         let end = timeout(STALL * 2, write).await.expect("never cut off");
         assert_eq!((end.unwrap_err().kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL.as_secs()));
     }
@@ -296,11 +299,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_asks_nothing_more_over_http2_gives_its_slot_to_others() {
-        // In memory: what a socket has under way is not seen by a clock that runs as fast as it can.
+    async fn idle_http2_connections_are_closed() {
+        // In memory, because the paused clock of tokio does not see what sockets have in flight.
         let (client, stream) = tokio::io::duplex(1 << 16);
         let (peer, router) = site(([127, 0, 0, 1], 1).into());
-        tokio::spawn(speak(stream, true, peer, router, std::future::pending()));
+        tokio::spawn(serve_stream(stream, true, peer, router, std::future::pending()));
         let io = TokioIo::new(client);
         let (mut ask, connection) =
             hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), io).await.unwrap();
@@ -318,13 +321,13 @@ mod tests {
             assert_eq!(get("/").await, "here");
             sleep(IDLE * 2 / 3).await;
         }
-        assert_eq!(get("/slow").await, "at last", "who waits for an answer is not idle");
+        assert_eq!(get("/slow").await, "at last", "a connection that waits for an answer is not idle");
         let asked = began.elapsed();
         let ended = timeout(10 * IDLE, ends).await.expect("it never ends").unwrap() - asked;
         assert!(ended <= 2 * IDLE + GRACE, "{ended:?} after its last request");
     }
 
-    /// What a client gets that sends this and then nothing more, and after how long.
+    /// Sends bytes and nothing more; returns the answer and the seconds until the connection ended.
     async fn answer(sent: &[u8]) -> (String, u64) {
         use tokio::io::AsyncWriteExt as _;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -340,13 +343,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_sends_nothing_or_half_of_a_head_is_cut_off() {
+    async fn incomplete_requests_time_out() {
         for begin in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n"] {
             assert_eq!(answer(begin).await, (String::new(), HANDSHAKE.as_secs()), "{begin:?}");
         }
         let (got, after) = answer(b"GET / HTTP/1.1\r\nHost: x\r\nX: ").await;
         assert!(!got.contains("here") && after == HEAD.as_secs(), "{after}: {got}");
-        // A whole request is answered, and its idle connection lives as long as a head may take.
+        // A complete request is answered, and its idle connection lives until the head timeout.
         let (got, after) = answer(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
         assert!(got.ends_with("here") && after == HEAD.as_secs(), "{after}: {got}");
         let (got, _) = answer(b"PUT").await;
@@ -354,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_has_an_end() {
+    async fn oversized_heads_are_refused() {
         let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(HEAD_BYTES));
         assert!(answer(long.as_bytes()).await.0.starts_with("HTTP/1.1 431"));
         let many = format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "X: y\r\n".repeat(1000));

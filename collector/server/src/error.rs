@@ -1,33 +1,33 @@
-//! Errors of the Prometheus API: type, HTTP code and text as Prometheus gives them.
+//! The error envelope of the HTTP API, as Prometheus defines it: `{"status":"error","errorType":…,"error":…}`.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use fabriclens_core::json_text::push_text;
 
-/// Prometheus' `errorType`.
+/// `errorType` of Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The request is wrong: 400.
+    /// The request is invalid: 400.
     BadData,
     /// The expression cannot be evaluated: 422.
     Execution,
-    /// It took too long: 503.
+    /// The query timed out: 503.
     Timeout,
-    /// The client went away: 499.
+    /// The client disconnected: 499.
     Canceled,
     /// The server is stopping or overloaded: 503.
     Unavailable,
-    /// No such thing: 404.
+    /// Not found: 404.
     NotFound,
-    /// Who asks may not: 403, unless whoever makes it says otherwise.
+    /// The caller may not do this: 403, or the status that the caller of the constructor sets.
     Denied,
-    /// The store failed: 500.
+    /// Internal failure, for instance of the store: 500.
     Internal,
 }
 
 impl Kind {
-    /// As in `errorType`.
+    /// Value of `errorType`.
     pub fn text(self) -> &'static str {
         match self {
             Self::BadData => "bad_data",
@@ -54,22 +54,22 @@ impl Kind {
     }
 }
 
-/// An answer that says no.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// Decides `errorType` and the HTTP code.
+    /// Determines `errorType` and the HTTP status.
     pub kind: Kind,
-    /// For the person who asked.
+    /// Message for the client.
     pub message: String,
 }
 
 impl ApiError {
-    /// Of any kind.
+    /// Creates an error.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    /// `invalid parameter "name": message`, 400.
+    /// Creates `invalid parameter "name": message` with status 400.
     pub fn parameter(name: &str, message: impl std::fmt::Display) -> Self {
         Self::new(Kind::BadData, format!("invalid parameter {name:?}: {message}"))
     }

@@ -1,5 +1,6 @@
-//! The collector's side of a connection: listeners, TLS, HTTP/1 and HTTP/2, authentication and authorization of requests,
-//! request bodies, and the answers that refuse them. The routes themselves are in the crates that answer them.
+//! The server side of a connection: listeners, TLS, HTTP/1 and HTTP/2, authentication and authorization, request
+//! bodies, and refusals. Handlers and their tables of [`route::Route`] are in the crates `fabriclens-api` and
+//! `fabriclens-ingest`.
 #![forbid(unsafe_code)]
 
 pub mod auth;
@@ -8,5 +9,7 @@ mod connection;
 pub mod error;
 pub mod listener;
 pub mod retry;
+pub mod route;
+mod security_headers;
 pub mod startup_listener;
 pub mod tls;

@@ -1,4 +1,4 @@
-//! Listeners: bind with a clear error, TLS when configured, a bounded number of connections.
+//! Binds listeners and accepts connections, with TLS if configured, up to a limit in total and per address.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,16 +13,16 @@ use tokio::sync::{Semaphore, watch};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::connection::{self, Connection, HANDSHAKE, Stream};
-use super::tls::{Acceptor, refused};
+use super::tls::{Acceptor, client_refused};
 use crate::auth::{Certificate, Guard};
 use fabriclens_config::ConnectionLimits;
 use fabriclens_core::client_network::client_network;
 use fabriclens_core::telemetry::Telemetry;
 
-/// Why a listener cannot be had; `Display` names the remedy.
+/// A listener cannot start; `Display` names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The port is taken.
+    /// The port is in use.
     #[error(
         "{key}: port {port} of {ip} is in use; stop the process that holds it (ss -ltnp 'sport = :{port}'), or set another address"
     )]
@@ -34,7 +34,7 @@ pub enum ListenError {
         /// Address.
         ip: IpAddr,
     },
-    /// Any other failure to bind.
+    /// The address cannot be bound.
     #[error(
         "{key}: cannot listen on {address}: {source}; set an address of this host and a port that this user may bind"
     )]
@@ -43,25 +43,25 @@ pub enum ListenError {
         key: &'static str,
         /// Address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Certificate, key or CA cannot be used.
+    /// Certificate, key or client CA cannot be used.
     #[error("{key} {path}: {message}; give a PEM file that this user can read")]
     Tls {
         /// Config key.
         key: &'static str,
         /// File.
         path: std::path::PathBuf,
-        /// What is wrong.
+        /// Cause.
         message: String,
     },
 }
 
-/// Binds one address.
+/// Binds an address.
 ///
 /// # Errors
-/// [`ListenError`] naming key, port and remedy.
+/// [`ListenError`] with key, port and remedy.
 pub async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
     TcpListener::bind(address).await.map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => ListenError::InUse { key, port: address.port(), ip: address.ip() },
@@ -69,35 +69,36 @@ pub async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener,
     })
 }
 
-/// Who is at the other end.
+/// The remote end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its address.
+    /// Remote address.
     pub address: SocketAddr,
-    /// It came by a listener that this host alone can reach.
+    /// Whether the listener is bound to a loopback address.
     pub loopback: bool,
-    /// What it showed in the handshake, verified.
+    /// Verified client certificate.
     pub certificate: Option<Arc<Certificate>>,
 }
 
-/// What connections of a listener need.
+/// Accepts the connections of one address.
 #[derive(Clone)]
 pub struct Listener {
-    /// Reads certificates.
+    /// Reads the names in client certificates.
     pub guard: Arc<Guard>,
-    /// Makes TLS of what is accepted.
+    /// TLS of the connections.
     pub tls: Option<Arc<Acceptor>>,
-    /// How many connections there may be.
+    /// Limits of the connections.
     pub limits: ConnectionLimits,
-    /// Counts those that are refused.
+    /// Counts refused connections.
     pub telemetry: Telemetry,
 }
 
 impl Listener {
-    /// Accepts connections, whose requests `router` answers, until `stop` becomes true, then waits until all requests are answered.
+    /// Accepts connections and lets `router` answer their requests until `stop` becomes true, then waits for requests
+    /// in progress.
     pub async fn run(self, socket: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
         let slots = Arc::new(Semaphore::new(self.limits.all));
-        let places = Places::default();
+        let counts = ConnectionCounts::default();
         let loopback = socket.local_addr().is_ok_and(|address| address.ip().is_loopback());
         loop {
             let accept = async {
@@ -111,26 +112,26 @@ impl Listener {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of descriptors, most likely: waiting is all that helps, spinning harms.
+                    // Most likely out of file descriptors; retrying at once would only burn CPU.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     continue;
                 }
             };
-            let Some(place) = places.take(peer.ip(), self.limits.of_address) else {
+            let Some(counted) = counts.take(peer.ip(), self.limits.of_address) else {
                 self.telemetry.connections_refused.inc();
-                tracing::debug!(%peer, most = self.limits.of_address, "closed: listen.connections_per_address");
+                tracing::debug!(%peer, most = self.limits.of_address, "connection closed; its address has too many (listen.connections_per_address)");
                 continue;
             };
             _ = stream.set_nodelay(true);
             let (listener, router, stop) = (self.clone(), router.clone(), stop.clone());
             tokio::spawn(async move {
-                let _held = (slot, place);
+                let _held = (slot, counted);
                 listener.serve(stream, peer, loopback, router, stop).await;
             });
         }
         drop(socket);
-        // Nobody has a slot who is not served.
+        // All permits are free once the last connection ended.
         _ = slots.acquire_many(u32::try_from(self.limits.all).unwrap_or(u32::MAX)).await;
     }
 
@@ -142,19 +143,20 @@ impl Listener {
         router: Router,
         mut stop: watch::Receiver<bool>,
     ) {
-        let Some((stream, shown)) = self.greet(stream, address).await else { return };
+        let Some((stream, shown)) = self.handshake(stream, address).await else { return };
         let certificate = shown.first().and_then(|der| self.guard.certificate(der));
         let end = async {
             tokio::select! {
                 _ = stop.wait_for(|s| *s) => {}
-                () = refused(self.tls.as_deref(), shown) => {}
+                () = client_refused(self.tls.as_deref(), shown) => {}
             }
         };
         connection::serve(Connection::new(stream), Peer { address, loopback, certificate }, router, end).await;
     }
 
-    /// With the certificates that the client showed. Handshakes are off the accept loop, so that a slow client delays nobody.
-    async fn greet(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Stream, Vec<CertificateDer<'static>>)> {
+    /// Completes the TLS handshake and returns the certificates of the client. Runs outside the accept loop, so that a
+    /// slow client delays nobody else.
+    async fn handshake(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Stream, Vec<CertificateDer<'static>>)> {
         let Some(tls) = &self.tls else { return Some((Stream::Plain(stream), Vec::new())) };
         match tokio::time::timeout(HANDSHAKE, tls.get().accept(stream)).await {
             Ok(Ok(stream)) => {
@@ -168,18 +170,18 @@ impl Listener {
     }
 }
 
-/// Connections by address; of IPv6, by its network.
+/// Number of connections by client address; IPv6 by /64 network.
 #[derive(Clone, Default)]
-struct Places(Arc<Mutex<HashMap<IpAddr, usize>>>);
+struct ConnectionCounts(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// One of them, until it is dropped.
-struct Place {
-    of: Places,
+/// A counted connection; dropping it releases the slot.
+struct CountedConnection {
+    counts: ConnectionCounts,
     address: IpAddr,
 }
 
-impl Places {
-    fn take(&self, address: IpAddr, most: usize) -> Option<Place> {
+impl ConnectionCounts {
+    fn take(&self, address: IpAddr, most: usize) -> Option<CountedConnection> {
         let (own, address) = (address.to_canonical().is_loopback(), client_network(address));
         let mut all = self.0.lock();
         let taken = all.entry(address).or_default();
@@ -187,13 +189,13 @@ impl Places {
             return None;
         }
         *taken += 1;
-        Some(Place { of: self.clone(), address })
+        Some(CountedConnection { counts: self.clone(), address })
     }
 }
 
-impl Drop for Place {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
-        let mut all = self.of.0.lock();
+        let mut all = self.counts.0.lock();
         if let Some(taken) = all.get_mut(&self.address) {
             *taken -= 1;
             if *taken == 0 {
@@ -208,9 +210,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_so_many_places_and_this_host_all() {
-        let places = Places::default();
-        let take = |ip: &str| places.take(ip.parse().unwrap(), 2);
+    fn connections_are_limited_per_address_except_loopback() {
+        let counts = ConnectionCounts::default();
+        let take = |ip: &str| counts.take(ip.parse().unwrap(), 2);
         let held = [take("10.0.0.1"), take("::ffff:10.0.0.1")];
         assert!(held.iter().all(Option::is_some) && take("10.0.0.1").is_none(), "one address in two forms");
         let network = [take("2001:db8::1"), take("2001:db8::ffff:2")];
@@ -221,6 +223,6 @@ mod tests {
         assert!(own.iter().all(Option::is_some));
         drop((held, network, own));
         assert!(take("10.0.0.1").is_some());
-        assert!(places.0.lock().is_empty(), "nothing is left of who is gone");
+        assert!(counts.0.lock().is_empty(), "nothing is left of who is gone");
     }
 }

@@ -1,21 +1,21 @@
-//! How a sender is told when to come back: `google.rpc.RetryInfo` over gRPC, `Retry-After` over HTTP.
+//! Tells senders when to retry: `google.rpc.RetryInfo` over gRPC, `Retry-After` over HTTP.
 
 use std::time::Duration;
 
 use prost::Message;
 use tonic::{Code, Status};
 
-/// `google.rpc.Status`, OTLP/HTTP's error body, and what details of a gRPC status are wrapped in.
+/// `google.rpc.Status`: the error body of OTLP/HTTP, and the wrapper of details in a gRPC status.
 #[derive(Clone, PartialEq, Message)]
 pub struct RpcStatus {
     #[prost(int32, tag = "1")]
     /// gRPC status code.
     pub code: i32,
     #[prost(string, tag = "2")]
-    /// Text for people.
+    /// Message for people.
     pub message: String,
     #[prost(message, repeated, tag = "3")]
-    /// Holds a `google.rpc.RetryInfo` when the sender may retry.
+    /// Holds a `google.rpc.RetryInfo` if the sender may retry.
     pub details: Vec<Any>,
 }
 
@@ -45,7 +45,7 @@ struct Delay {
 }
 
 impl RpcStatus {
-    /// With leave to come back after a while.
+    /// Creates a status; with `after`, the sender may retry after that time.
     pub fn new(code: Code, message: &str, after: Option<Duration>) -> Self {
         let details = after.map(|after| {
             let nanos = i32::try_from(after.subsec_nanos()).unwrap_or(0);
@@ -57,13 +57,13 @@ impl RpcStatus {
     }
 }
 
-/// A refusal with a time to come back, after which every OTLP sender tries again.
+/// Creates a gRPC refusal with a retry delay, after which every OTLP sender retries.
 pub fn later(code: Code, message: &str, after: Duration) -> Status {
     let details = RpcStatus::new(code, message, Some(after)).encode_to_vec();
     Status::with_details(code, message, details.into())
 }
 
-/// Whole seconds, as HTTP has it; never zero.
+/// Formats the value of `Retry-After`: whole seconds, rounded up, at least 1.
 pub fn seconds(after: Duration) -> String {
     after.as_millis().div_ceil(1000).max(1).to_string()
 }

@@ -1,5 +1,5 @@
-//! Listeners that answer from the first moment on: until the store is open they say so, in the words of each protocol,
-//! so that a restart looks to senders like a moment of patience and not like a machine that is gone.
+//! Accepts connections from the start of the process. Until the store is open, requests are answered with "retry later"
+//! in their protocol, so that senders treat a restart as a short delay and not as a lost host.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,16 +19,16 @@ use crate::listener::Listener;
 use crate::retry;
 use fabriclens_core::endpoint::jitter;
 
-/// How soon those may come back who are early; half of them sooner.
-const SOON: Duration = Duration::from_secs(2);
-/// Answer of the liveness probe while the process runs.
+/// Retry delay during start-up; senders wait between half of it and all.
+const RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Answer of the liveness probe.
 pub const ALIVE: &str = "Fabriclens is healthy.\n";
-const STARTING: &str = "starting: the store is being opened and its log replayed; come again in a moment";
+const STARTING: &str = "starting: the store is being opened and its log replayed; retry in a moment";
 
-/// What a listener speaks.
+/// What a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaks {
-    /// The main one: health is asked here.
+pub enum ListenerKind {
+    /// The main HTTP listener, which answers the liveness probe.
     Http,
     /// OTLP over gRPC.
     Grpc,
@@ -36,16 +36,16 @@ pub enum Speaks {
     Otlp,
 }
 
-/// A listener, and what it serves once there is something.
-pub struct Door {
+/// A listener whose router is set once the collector is ready.
+pub struct StartupListener {
     router: Arc<OnceLock<Router>>,
-    task: Ended,
+    task: AbortOnDrop,
 }
 
-/// Ends with who holds it: a start that fails leaves nothing running.
-struct Ended(Option<JoinHandle<()>>);
+/// Aborts the listener when dropped, so that a failed start leaves nothing running.
+struct AbortOnDrop(Option<JoinHandle<()>>);
 
-impl Drop for Ended {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
             task.abort();
@@ -53,37 +53,37 @@ impl Drop for Ended {
     }
 }
 
-impl Door {
-    /// Takes connections until `stopped`.
-    pub fn open(listener: Listener, socket: TcpListener, speaks: Speaks, stopped: watch::Receiver<bool>) -> Self {
+impl StartupListener {
+    /// Starts to accept connections, until `stopped` becomes true.
+    pub fn start(listener: Listener, socket: TcpListener, kind: ListenerKind, stopped: watch::Receiver<bool>) -> Self {
         let router = Arc::new(OnceLock::new());
-        let front = Router::new().fallback(pass).with_state((router.clone(), speaks));
+        let front = Router::new().fallback(pass).with_state((router.clone(), kind));
         let task = tokio::spawn(listener.run(socket, front, stopped));
-        Self { router, task: Ended(Some(task)) }
+        Self { router, task: AbortOnDrop(Some(task)) }
     }
 
-    /// From now on this is what is served; gives the task that serves.
+    /// Serves `router` from now on; returns the task of the listener.
     pub fn serve(mut self, router: Router) -> Option<JoinHandle<()>> {
         _ = self.router.set(router);
         self.task.0.take()
     }
 }
 
-async fn pass(State((router, speaks)): State<(Arc<OnceLock<Router>>, Speaks)>, request: Request) -> Response {
+async fn pass(State((router, kind)): State<(Arc<OnceLock<Router>>, ListenerKind)>, request: Request) -> Response {
     match router.get() {
-        // A router is always ready.
+        // An axum router is always ready.
         Some(router) => router.clone().call(request).await.into_response(),
-        None => early(speaks, request.uri().path()),
+        None => not_ready(kind, request.uri().path()),
     }
 }
 
-/// To who comes before there is anything to serve.
-fn early(speaks: Speaks, path: &str) -> Response {
-    match (speaks, path) {
-        (Speaks::Http, "/healthz" | "/-/healthy") => ALIVE.into_response(),
-        (Speaks::Grpc, _) => retry::later(Code::Unavailable, STARTING, jitter(SOON)).into_http::<Body>(),
-        (Speaks::Http | Speaks::Otlp, _) => {
-            let after = [(header::RETRY_AFTER, retry::seconds(jitter(SOON)))];
+/// Answers a request that arrives before the collector is ready.
+fn not_ready(kind: ListenerKind, path: &str) -> Response {
+    match (kind, path) {
+        (ListenerKind::Http, "/healthz" | "/-/healthy") => ALIVE.into_response(),
+        (ListenerKind::Grpc, _) => retry::later(Code::Unavailable, STARTING, jitter(RETRY_DELAY)).into_http::<Body>(),
+        (ListenerKind::Http | ListenerKind::Otlp, _) => {
+            let after = [(header::RETRY_AFTER, retry::seconds(jitter(RETRY_DELAY)))];
             (StatusCode::SERVICE_UNAVAILABLE, after, format!("{STARTING}\n")).into_response()
         }
     }
@@ -97,14 +97,14 @@ mod tests {
     use fabriclens_core::telemetry::Telemetry;
     use std::io::{Read as _, Write as _};
 
-    /// As the default config has it.
+    /// A listener with the default configuration.
     fn listener() -> Listener {
         let (config, telemetry) = (Config::default(), Telemetry::new().unwrap());
         let guard = Arc::new(Guard::new(&config, &telemetry).unwrap());
         Listener { guard, tls: None, limits: config.listen.connections, telemetry }
     }
 
-    /// Status line, head and body of a GET.
+    /// Sends a GET and returns status line, head and body.
     async fn get(address: std::net::SocketAddr, path: &'static str) -> String {
         let ask = move || {
             let mut s = std::net::TcpStream::connect(address).unwrap();
@@ -117,29 +117,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn before_the_store_is_open_it_lives_and_is_not_ready_and_then_serves() {
+    async fn answers_not_ready_until_the_router_is_set() {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        let door = Door::open(listener(), socket, Speaks::Http, stopped);
+        let startup = StartupListener::start(listener(), socket, ListenerKind::Http, stopped);
         assert!(get(address, "/healthz").await.starts_with("http/1.1 200"));
         for path in ["/readyz", "/api/v1/query?query=up"] {
             let text = get(address, path).await;
             assert!(text.starts_with("http/1.1 503") && text.contains("retry-after: "), "{text}");
             assert!(text.contains("starting: the store is being opened"), "{text}");
         }
-        let server = door.serve(Router::new().route("/readyz", axum::routing::get(|| async { "ready" })));
+        let server = startup.serve(Router::new().route("/readyz", axum::routing::get(|| async { "ready" })));
         assert!(get(address, "/readyz").await.ends_with("ready"));
         stop.send_replace(true);
         server.unwrap().await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_start_that_fails_leaves_no_listener() {
+    async fn dropping_it_closes_the_listener() {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (_stop, stopped) = watch::channel(false);
-        drop(Door::open(listener(), socket, Speaks::Grpc, stopped));
+        drop(StartupListener::start(listener(), socket, ListenerKind::Grpc, stopped));
         while tokio::net::TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
         }

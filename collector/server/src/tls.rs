@@ -1,4 +1,5 @@
-//! Certificates of the listeners, read again when their files change, and those of clients, looked at again.
+//! TLS of the listeners: certificates are reloaded when their files change, and client certificates of open connections
+//! are verified again.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -20,29 +21,29 @@ use fabriclens_config::Tls;
 use fabriclens_core::reload::Reloaded;
 use fabriclens_core::telemetry::Telemetry;
 
-/// Between two looks at the certificate of a client that is connected.
-const AGAIN: Duration = Duration::from_secs(60);
+/// Interval at which the client certificate of an open connection is verified again.
+const VERIFY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What listeners accept connections with.
-pub type Acceptor = Reloaded<Accepts>;
+/// The reloaded TLS settings of the listeners.
+pub type Acceptor = Reloaded<TlsSettings>;
 
-/// The files of a moment.
-pub struct Accepts {
+/// TLS settings loaded from one state of the files.
+pub struct TlsSettings {
     acceptor: TlsAcceptor,
-    /// Clients that show a certificate.
+    /// Verifies client certificates.
     clients: Option<Arc<dyn ClientCertVerifier>>,
 }
 
-impl Accepts {
-    /// The server's side of a handshake.
+impl TlsSettings {
+    /// Starts the server side of a handshake.
     pub fn accept(&self, stream: TcpStream) -> Accept<TcpStream> {
         self.acceptor.accept(stream)
     }
 }
 
-/// Ends when what a client showed in its handshake would be refused now: its time is over, or who vouches for it was
-/// taken out.
-pub async fn refused(acceptor: Option<&Acceptor>, shown: Vec<CertificateDer<'static>>) {
+/// Completes when the client certificate of an open connection is no longer valid: it expired, or its authority was
+/// removed.
+pub async fn client_refused(acceptor: Option<&Acceptor>, shown: Vec<CertificateDer<'static>>) {
     let (Some(acceptor), Some((own, chain))) = (acceptor, shown.split_first()) else {
         return std::future::pending().await;
     };
@@ -51,30 +52,30 @@ pub async fn refused(acceptor: Option<&Acceptor>, shown: Vec<CertificateDer<'sta
         let clients = files.borrow_and_update().clients.clone();
         let verified = clients.map(|clients| clients.verify_client_cert(own, chain, UnixTime::now()));
         if let Some(Err(error)) = verified {
-            return tracing::info!(%error, "the certificate of a client that is connected is good no more");
+            return tracing::info!(%error, "client certificate of an open connection is no longer valid; closing it");
         }
-        // Whether files or time changed; the files' sender is there as long as `acceptor`.
-        _ = tokio::time::timeout(AGAIN, files.changed()).await;
+        // Woken by changed files or by time; the sender lives as long as `acceptor`.
+        _ = tokio::time::timeout(VERIFY_INTERVAL, files.changed()).await;
     }
 }
 
-/// Reads certificate, key and client CA, now and whenever they change. `mandatory`: who shows no certificate is refused
-/// before a request can be told; otherwise each request is looked at.
+/// Loads certificate, key and client CA, and reloads them when they change. With `mandatory`, clients without a
+/// certificate fail in the handshake; otherwise each request is checked.
 ///
 /// # Errors
-/// [`ListenError::Tls`] naming the file.
+/// [`ListenError::Tls`] with the file.
 pub fn acceptor(tls: &Tls, mandatory: bool, telemetry: &Telemetry) -> Result<Arc<Acceptor>, ListenError> {
     let files = [&tls.cert, &tls.key].into_iter().chain(&tls.client_ca).cloned().collect();
     let (tls, expiry) = (tls.clone(), telemetry.certificate_expiry.clone());
     Reloaded::new("tls", files, telemetry, move || {
-        let (accepts, expires) = load(&tls, mandatory)?;
+        let (settings, expires) = load(&tls, mandatory)?;
         expiry.set(expires);
-        Ok(accepts)
+        Ok(settings)
     })
 }
 
-/// With the end of the first certificate of the chain that ends, Unix seconds.
-fn load(tls: &Tls, mandatory: bool) -> Result<(Accepts, i64), ListenError> {
+/// Loads the files; returns the earliest expiry of the certificate chain, too, Unix seconds.
+fn load(tls: &Tls, mandatory: bool) -> Result<(TlsSettings, i64), ListenError> {
     let chain = certificates("tls.cert", &tls.cert)?;
     let ends = chain.iter().map(|c| expires(c).map_err(|e| error("tls.cert", &tls.cert, &e)));
     let ends: Vec<i64> = ends.collect::<Result<_, _>>()?;
@@ -98,8 +99,8 @@ fn load(tls: &Tls, mandatory: bool) -> Result<(Accepts, i64), ListenError> {
     };
     let mut config = builder.with_single_cert(chain, private).map_err(|e| error("tls.key", &tls.key, &e))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let accepts = Accepts { acceptor: TlsAcceptor::from(Arc::new(config)), clients };
-    Ok((accepts, ends.into_iter().min().unwrap_or(0)))
+    let settings = TlsSettings { acceptor: TlsAcceptor::from(Arc::new(config)), clients };
+    Ok((settings, ends.into_iter().min().unwrap_or(0)))
 }
 
 fn error(key: &'static str, path: &Path, message: &dyn Display) -> ListenError {
@@ -115,9 +116,9 @@ fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'st
     }
 }
 
-/// When a certificate ends, Unix seconds.
+/// Expiry of a certificate, Unix seconds.
 fn expires(der: &[u8]) -> Result<i64, String> {
-    let (_, certificate) = X509Certificate::from_der(der).map_err(|e| format!("is no certificate: {e}"))?;
+    let (_, certificate) = X509Certificate::from_der(der).map_err(|e| format!("is not a certificate: {e}"))?;
     Ok(certificate.validity().not_after.timestamp())
 }
 
@@ -127,9 +128,9 @@ mod tests {
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
     use std::time::SystemTime;
 
-    /// The tokio clock runs as fast as it can, the one of certificates does not.
+    /// Tokio's clock is paused, that of certificates is not.
     #[tokio::test(start_paused = true)]
-    async fn a_certificate_that_ends_is_refused_from_then_on() {
+    async fn expired_client_certificates_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: String| {
             let path = dir.path().join(name);
@@ -154,10 +155,10 @@ mod tests {
         let acceptor = acceptor(&tls, true, &Telemetry::new().unwrap()).unwrap();
         let good_for = async |seconds: u64, virtually| {
             let (client, _) = signed(seconds);
-            let refused = refused(Some(&acceptor), vec![client.der().clone()]);
+            let refused = client_refused(Some(&acceptor), vec![client.der().clone()]);
             tokio::time::timeout(Duration::from_secs(virtually), refused).await
         };
-        assert!(good_for(3600, 10 * AGAIN.as_secs()).await.is_err(), "refused while it is good");
+        assert!(good_for(3600, 10 * VERIFY_INTERVAL.as_secs()).await.is_err(), "refused while it is good");
         assert!(good_for(2, 100 * 365 * 86400).await.is_ok(), "good for ever");
     }
 }

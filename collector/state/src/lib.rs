@@ -1,4 +1,4 @@
-//! What a running collector is made of, for those who work on all of it.
+//! The shared services of a running collector, as used by the live evaluation and the API.
 
 #![forbid(unsafe_code)]
 
@@ -11,31 +11,31 @@ use fabriclens_core::pressure::Pressure;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_data::Data;
 use fabriclens_forward::Sink;
-use fabriclens_incidents::Book;
+use fabriclens_incidents::IncidentStore;
 use fabriclens_job_sources::Jobs;
 use fabriclens_topology::Topologies;
 
-/// See the module; cloning shares them.
+/// All services; clones share them.
 #[derive(Clone)]
 pub struct AppState {
-    /// Metadata, and numbers about itself.
+    /// Metadata of metrics, and tables of other services.
     pub store: Arc<Store>,
-    /// Where samples are read.
+    /// Reads this collector's samples.
     pub data: Arc<Data>,
-    /// The same, joined with those of other collectors: for people who ask, not for what is judged as it happens.
+    /// Reads samples merged with those of peers; for queries of people, not for the detectors.
     pub queried: Arc<Data>,
-    /// Where they are written.
+    /// Writes samples.
     pub sink: Arc<Sink>,
-    /// Who runs where.
+    /// Jobs and their hosts.
     pub jobs: Arc<Jobs>,
-    /// What is wrong and was.
-    pub book: Arc<Book>,
-    /// Who is wired to whom.
+    /// Open and past incidents.
+    pub incidents: Arc<IncidentStore>,
+    /// Topology of the fabric.
     pub topologies: Arc<Topologies>,
-    /// How much memory there is.
+    /// Memory pressure.
     pub pressure: Arc<Pressure>,
-    /// Its own metrics.
+    /// The collector's own metrics.
     pub telemetry: Telemetry,
-    /// As it was told.
+    /// Configuration.
     pub config: Config,
 }

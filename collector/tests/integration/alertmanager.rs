@@ -244,7 +244,7 @@ async fn a_webhook_that_was_down_is_told_after_a_restart_and_not_twice() {
     let Collector { running, dir } = c;
     running.stop().await;
     let c = Collector::over(dir, hooked).await;
-    c.running.incidents().give_up(now_ns() as i64, &["a"]);
+    c.running.incidents().end_lost(now_ns() as i64, &["a"]);
     let resolved = phone.until(|m| m["event"] == "resolved").await;
     assert_eq!(resolved["key"], "a-2");
     assert_eq!(phone.came.lock().len(), 2);

@@ -116,7 +116,7 @@ async fn bad_questions_get_prometheus_words_and_codes() {
         ("series?match[]=sum(up)", 400, "bad_data", "invalid parameter \"match[]\": 1:1: parse error: "),
         ("labels?match[]={", 400, "bad_data", "invalid parameter \"match[]\": "),
         ("label/a-b/values", 400, "bad_data", "invalid label name: \"a-b\""),
-        ("nothing/here", 404, "not_found", "/api/v1/nothing/here is not served here"),
+        ("nothing/here", 404, "not_found", "unknown path /api/v1/nothing/here"),
     ] {
         let path =
             format!("/api/v1/{}", path.replace('[', "%5B").replace(']', "%5D").replace('{', "%7B").replace('(', "%28"));
@@ -247,7 +247,7 @@ async fn who_asks_while_it_stops_hears_that_and_nobody_else_gets_in() {
     asks.write_all(b"\r\n").await.unwrap();
     let mut answer = String::new();
     asks.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("stopping: requests that are under way"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("stopping: requests in progress"), "{answer}");
     stop.await.unwrap();
 }
 

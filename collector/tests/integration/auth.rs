@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use crate::common::{Collector, now_ms, now_ns, otlp, until};
 use axum::http::Method;
 use fabriclens_api as api;
-use fabriclens_config::{Needs, Proxy, ROLES, Role, Roles};
+use fabriclens_config::{Access, Proxy, ROLES, Role, Roles};
 use fabriclens_ingest as ingest;
 use fabriclens_server::auth::new_token;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
@@ -68,15 +68,15 @@ async fn with_tokens() -> (Collector, BTreeMap<String, String>) {
     (Collector::over(dir, |config| config.auth.tokens = Some(file)).await, tokens)
 }
 
-/// Every route of every listener: address, method, path, what it needs.
-fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Needs)> {
+/// Every route of every listener: address, method, path, required access.
+fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Access)> {
     fn rows<S>(
         at: SocketAddr,
-        routes: Vec<fabriclens_server::auth::Route<S>>,
-    ) -> Vec<(SocketAddr, Method, String, Needs)> {
+        routes: Vec<fabriclens_server::route::Route<S>>,
+    ) -> Vec<(SocketAddr, Method, String, Access)> {
         let path = |path: &str| path.replace("{id}", "x").replace("{name}", "host");
-        let of = |route: &fabriclens_server::auth::Route<S>| {
-            route.methods.iter().map(|m| (at, m.clone(), path(route.path), route.needs)).collect::<Vec<_>>()
+        let of = |route: &fabriclens_server::route::Route<S>| {
+            route.methods.iter().map(|m| (at, m.clone(), path(route.path), route.access)).collect::<Vec<_>>()
         };
         routes.iter().flat_map(of).collect()
     }
@@ -92,15 +92,15 @@ fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Needs)> {
 async fn every_route_for_every_role_and_for_nobody() {
     let (c, tokens) = with_tokens().await;
     // Written out once more, so that a slip in the table or in the roles shows.
-    let may = |role: &str, needs: Needs| match role {
+    let may = |role: &str, access: Access| match role {
         "admin" => true,
-        "write" => matches!(needs, Needs::Nothing | Needs::Write | Needs::Ingest),
-        "ingest" => matches!(needs, Needs::Nothing | Needs::Ingest),
-        "read" => matches!(needs, Needs::Nothing | Needs::Read),
-        _ => needs == Needs::Nothing,
+        "write" => matches!(access, Access::Public | Access::Write | Access::Ingest),
+        "ingest" => matches!(access, Access::Public | Access::Ingest),
+        "read" => matches!(access, Access::Public | Access::Read),
+        _ => access == Access::Public,
     };
     let mut asked = 0;
-    for (at, method, path, needs) in all(&c) {
+    for (at, method, path, access) in all(&c) {
         for role in ["admin", "write", "ingest", "read", "late", "stranger", "nobody"] {
             let token = tokens.get(role).map_or("flt_unknown", String::as_str);
             let header = bearer(token);
@@ -111,7 +111,7 @@ async fn every_route_for_every_role_and_for_nobody() {
                 .split_once("grpc-status: ")
                 .map(|(_, rest)| rest.split("\r\n").next().unwrap().to_owned());
             let wanted = match role {
-                _ if may(role, needs) => None,
+                _ if may(role, access) => None,
                 "late" | "stranger" | "nobody" => Some((401, "16")),
                 _ => Some((403, "7")),
             };
@@ -131,16 +131,16 @@ async fn every_route_for_every_role_and_for_nobody() {
     // What is not read alone is written out.
     let special: Vec<String> = all(&c)
         .into_iter()
-        .filter(|r| r.3 != Needs::Read)
-        .map(|(_, method, path, needs)| format!("{needs:?} {method} {path}"))
+        .filter(|r| r.3 != Access::Read)
+        .map(|(_, method, path, access)| format!("{access:?} {method} {path}"))
         .collect();
     assert_eq!(
         special,
         [
-            "Nothing GET /healthz",
-            "Nothing GET /-/healthy",
-            "Nothing GET /readyz",
-            "Nothing GET /-/ready",
+            "Public GET /healthz",
+            "Public GET /-/healthy",
+            "Public GET /readyz",
+            "Public GET /-/ready",
             "Write POST /api/v1/incidents/x/acknowledge",
             "Write POST /api/v1/incidents/x/reclassify",
             "Write POST /api/v1/incidents/x/silence",
@@ -181,7 +181,9 @@ async fn a_refusal_says_what_helps_and_a_browser_is_asked_for_the_token() {
     assert!(get(&[(name, &value)]).await.contains("the token late expired at 20"));
     let (name, value) = bearer(&tokens["write"]);
     assert!(
-        get(&[(name, &value)]).await.contains("write may write, and this needs read; give it the role in auth.tokens")
+        get(&[(name, &value)])
+            .await
+            .contains("write has write, but the request needs read; grant the role in auth.tokens")
     );
     let basic = |password: &str| {
         use base64::Engine as _;
@@ -308,7 +310,7 @@ async fn a_page_whose_name_was_made_to_lead_here_is_not_answered() {
         let refused = if at == c.running.otlp_grpc {
             answer.to_ascii_lowercase().contains("grpc-status: 7")
         } else {
-            status(&answer) == 421 && answer.contains("evil.example is no name of this collector")
+            status(&answer) == 421 && answer.contains("evil.example is not a name of this collector")
         };
         // Whether it lives and is ready anybody may know.
         assert_eq!(refused, !health.contains(&path.as_str()), "{method} {path}: {answer}");
@@ -433,7 +435,7 @@ async fn the_client_shows_its_token_and_says_what_is_missing() {
     let (good, text) = client(&c, &[]).await;
     assert!(!good && text.contains("refuses: ") && text.contains("fabriclens --token-file FILE"), "{text}");
     let (good, text) = client(&c, &["--token-file", &file("ingest")]).await;
-    assert!(!good && text.contains("ingest may ingest, and this needs read"), "{text}");
+    assert!(!good && text.contains("ingest has ingest, but the request needs read"), "{text}");
     let (good, text) = client(&c, &["--token-file", "/nonexistent"]).await;
     assert!(!good && text.contains("--token-file \"/nonexistent\" is not readable"), "{text}");
 }

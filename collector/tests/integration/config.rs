@@ -91,7 +91,7 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
     let short = from_text("[peers]\nurls = ['http://x']").unwrap().peers;
     assert_eq!((one[0].timeout, one[0].url.as_str()), (short[0].timeout, "https://collector-2.example:7470"));
     let wrong = from_text("[peers]\nurls = ['http://x', 'http://x/']").unwrap_err().to_string();
-    assert!(wrong.starts_with("peers.urls: ") && wrong.contains("comes twice"), "{wrong}");
+    assert!(wrong.starts_with("peers.urls: ") && wrong.contains("occurs twice"), "{wrong}");
 
     let one = from_text(&format!("[store]\n{}", keys(store, 11))).unwrap().store.unwrap();
     let short = from_text("store = { remote = 'http://127.0.0.1:8428/' }").unwrap().store.unwrap();
@@ -112,8 +112,8 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
 fn a_remote_engine_is_checked_under_its_own_keys() {
     for (text, error) in [
         ("store = { remotes = 'http://x' }", "unknown key \"store.remotes\"; did you mean \"store.remote\"?"),
-        ("store = { remote = 'x' }", "store.remote: \"x/api/v1/write\" is no http:// or https:// URL"),
-        ("store = { remote = 'http://x', write = 'y' }", "store.remote: \"y\" is no http"),
+        ("store = { remote = 'x' }", "store.remote: \"x/api/v1/write\" is not an http:// or https:// URL"),
+        ("store = { remote = 'http://x', write = 'y' }", "store.remote: \"y\" is not an http"),
         ("store = { remote = 'http://x', size = '1' }", "store.size: at least 16MiB"),
         ("store = { remote = 'http://x', username = 'u' }", "store.password_file: missing"),
         ("store = { size = '1GiB' }", "store.remote: missing"),
@@ -134,17 +134,17 @@ fn forwarding_is_checked_table_by_table() {
         ("match = ['{}']", "must contain at least one non-empty matcher"),
         ("username = 'x'", "forward.password_file: missing"),
         ("username = 'x'\npassword_file = 'f'\nbearer_token_file = 'g'", "set one of the two"),
-        ("headers = { 'a b' = 'c' }", "forward.headers: \"a b\" is no HTTP header"),
+        ("headers = { 'a b' = 'c' }", "forward.headers: \"a b\" is not an HTTP header"),
         ("headers = { Authorization = 'c' }", "may be set here"),
         ("batch = 0", "forward.batch: from 1 to"),
         ("parallel = 65", "forward.parallel: from 1 to 64"),
         ("size = '1MiB'", "forward.size: at least 16MiB"),
         ("age = '1'", "forward.age: \"1\" is not a duration"),
         ("timeout = '0s'", "forward.timeout: longer than 0s"),
-        ("[[forward]]\nname = 'a'\nurl = 'http://y/w'", "forward.name: \"a\" comes twice"),
-        ("[[forward]]\nname = '../a'\nurl = 'http://y/w'", "forward.name: \"../a\" is no name"),
+        ("[[forward]]\nname = 'a'\nurl = 'http://y/w'", "forward.name: \"a\" occurs twice"),
+        ("[[forward]]\nname = '../a'\nurl = 'http://y/w'", "forward.name: \"../a\" is not a valid name"),
         ("[[forward]]\nname = 'b'", "forward.url: missing in \"b\""),
-        ("[[forward]]\nname = 'b'\nurl = 'x:9/w'", "forward.url: \"x:9/w\" is no http:// or https:// URL"),
+        ("[[forward]]\nname = 'b'\nurl = 'x:9/w'", "forward.url: \"x:9/w\" is not an http:// or https:// URL"),
         ("[[forward]]\nname = 'b'\nurl = 'http://u:p@x/w'", "use username and password_file"),
     ] {
         let got = with(line);
@@ -164,15 +164,15 @@ fn receivers_of_incidents_are_checked() {
     );
     assert_eq!((config.webhook[0].name.as_str(), config.webhook[0].repeat.as_secs()), ("tickets", 4 * 3600));
     for (text, error) in [
-        ("external_url = 'fabric'", "external_url: \"fabric\" is no http:// or https:// URL"),
+        ("external_url = 'fabric'", "external_url: \"fabric\" is not an http:// or https:// URL"),
         ("[alertmanager]\nurl = 'http://a'", "unknown key \"alertmanager.url\"; did you mean \"alertmanager.urls\"?"),
-        ("[alertmanager]\nurls = ['a:9093']", "alertmanager.urls: \"a:9093\" is no http://"),
+        ("[alertmanager]\nurls = ['a:9093']", "alertmanager.urls: \"a:9093\" is not an http://"),
         ("[alertmanager]\nlabels = { a = 'b' }", "alertmanager.urls: missing"),
-        ("[alertmanager]\nurls = ['http://a', 'http://a/']", "alertmanager.urls: \"http://a/\" comes twice"),
+        ("[alertmanager]\nurls = ['http://a', 'http://a/']", "alertmanager.urls: \"http://a/\" occurs twice"),
         ("[alertmanager]\nurls = ['http://a']\nlabels = { 'a-b' = 'c' }", "alertmanager.labels: \"a-b\""),
-        ("[[webhook]]\nurl = 'http://x'", "webhook.name: \"\" is no name"),
+        ("[[webhook]]\nurl = 'http://x'", "webhook.name: \"\" is not a valid name"),
         ("[[webhook]]\nname = 'x'", "webhook.url: missing in \"x\""),
-        ("[[webhook]]\nname = 'x'\nurl = 'x'", "webhook.url: \"x\" is no http://"),
+        ("[[webhook]]\nname = 'x'\nurl = 'x'", "webhook.url: \"x\" is not an http://"),
         ("[[webhook]]\nname = 'x'\nurl = 'http://x'\nusername = 'u'", "webhook.password_file: missing"),
         ("[[webhook]]\nname = 'x'\nurl = 'http://x'\nrepeat = '5s'", "webhook.repeat: at least 1m"),
         ("[[webhook]]\nname = 'x'\nurl = 'http://x'\ntimeuot = '5s'", "did you mean \"webhook.timeout\"?"),
@@ -237,24 +237,27 @@ fn an_open_listener_needs_tls_or_a_word() {
 fn who_may_do_what_is_checked_under_its_own_keys() {
     for (text, error) in [
         ("[auth]\ntoken = 'x'", "unknown key \"auth.token\"; did you mean \"auth.tokens\"?"),
-        ("[auth.certificates]\nx = 'read'", "auth.certificates: no certificate is asked for; set tls.client_ca"),
+        ("[auth.certificates]\nx = 'read'", "auth.certificates: needs tls.client_ca"),
         ("[auth]\nhost_id = 'host/x'", "auth.host_id: \"host/x\": write for instance spiffe://"),
         ("[auth.proxy]\nuser_header = 'x'\nroles = { '*' = 'read' }", "auth.proxy: networks is missing"),
-        ("[auth.proxy]\nnetworks = ['10.0.0.0/40']\nuser_header = 'x'\nroles = { '*' = 'read' }", "is no network"),
+        ("[auth.proxy]\nnetworks = ['10.0.0.0/40']\nuser_header = 'x'\nroles = { '*' = 'read' }", "is not a network"),
         ("[auth.proxy]\nnetworks = ['::1']\nroles = { '*' = 'read' }", "auth.proxy: user_header is missing"),
-        ("[auth.proxy]\nnetworks = ['::1']\nuser_header = 'a b'\nroles = { '*' = 'read' }", "is no name of a header"),
+        ("[auth.proxy]\nnetworks = ['::1']\nuser_header = 'a b'\nroles = { '*' = 'read' }", "is not a header name"),
         ("[auth.proxy]\nnetworks = ['::1']\nuser_header = 'x'", "auth.proxy: roles is empty"),
-        ("[auth.proxy]\nnetworks = ['::1']\nuser_header = 'x'\nroles = { 'a' = 'root' }", "\"a\": \"root\" is no role"),
+        (
+            "[auth.proxy]\nnetworks = ['::1']\nuser_header = 'x'\nroles = { 'a' = 'root' }",
+            "\"a\": \"root\" is not a role",
+        ),
     ] {
         let got = from_text(text).unwrap_err();
         assert!(got.contains(error), "{text}: {got}");
     }
     let plain = from_text("").unwrap();
-    assert!(!plain.asks_who());
-    assert!(from_text("[auth]\ntokens = 't'").unwrap().asks_who());
+    assert!(!plain.requires_authentication());
+    assert!(from_text("[auth]\ntokens = 't'").unwrap().requires_authentication());
     let tls = from_text("[tls]\ncert = 'c'\nkey = 'k'\nclient_ca = 'a'\n[auth.certificates]\n'OPS.example' = 'admin'")
         .unwrap();
-    assert!(tls.asks_who() && tls.certificates_only());
+    assert!(tls.requires_authentication() && tls.certificates_only());
     assert_eq!(tls.auth.certificates.keys().collect::<Vec<_>>(), ["ops.example"]);
 }
 

@@ -101,10 +101,10 @@ async fn lines_that_are_none_are_named_and_limits_hold() {
     let good = format!("{{\"metric\":{{\"__name__\":\"m\"}},\"values\":[1],\"timestamps\":[{now}]}}\n");
     let (status, text) = import(&c, &[], format!("{good}\n{{\"metric\":[]}}\n").into_bytes()).await;
     assert!(status == 400 && text.starts_with("line 3: invalid type: sequence, expected a map"), "{text}");
-    assert!(text.contains("each must be {\"metric\":"), "{text}");
+    assert!(text.contains("a line must be {\"metric\":"), "{text}");
     let old = good.replace(&now.to_string(), "1000");
     let (status, text) = import(&c, &[], format!("{good}{old}").into_bytes()).await;
-    assert!(status == 400 && text.starts_with("1 points not taken, all others are stored: older than"), "{text}");
+    assert!(status == 400 && text.starts_with("1 points rejected, all others are stored: older than"), "{text}");
     assert_eq!(c.value("m").await, Some(1.0));
     // A line without end, and a small body that becomes one.
     let long = vec![b' '; 4 << 20];

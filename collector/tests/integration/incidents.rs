@@ -86,7 +86,7 @@ async fn incidents_are_listed_shown_with_their_series_and_spoken_of() {
     for (path, body, part) in [
         ("/api/v1/incidents/a-1/acknowledge", r#"{"who": "ann"}"#, "unknown field `who`, expected `by` or `note`"),
         ("/api/v1/incidents/a-1/reclassify", r#"{"kind": "fine"}"#, "or `not_a_problem`"),
-        ("/api/v1/incidents/a-1/silence", "", "how long? give either for"),
+        ("/api/v1/incidents/a-1/silence", "", "duration missing; give either for"),
         ("/api/v1/incidents/a-1/silence", r#"{"for": "soon"}"#, "not a duration; write for instance 2h"),
         ("/api/v1/silences", r#"{"match": {}, "for": "1h"}"#, "give incident, kind, node or job"),
     ] {

@@ -164,7 +164,7 @@ async fn future_and_ancient_points_are_rejected_with_the_remedy_and_the_rest_is_
             series(&[("__name__", "good")], &[(ms, 2.0)]),
         ])
         .await;
-    assert!(status == 400 && text.contains("1 points not taken, all others are stored"), "{status} {text}");
+    assert!(status == 400 && text.contains("1 points rejected, all others are stored"), "{status} {text}");
     assert_eq!(c.value("good").await, Some(2.0));
     let (_, metrics) = c.get("/metrics").await;
     assert!(
@@ -183,7 +183,7 @@ async fn duplicates_are_fine_conflicts_are_told_and_late_points_find_their_place
     assert_eq!(c.remote_write(at(ms - 1000, 2.0)).await.0, 204, "out of order again");
     assert_eq!(c.remote_write(at(ms, 3.0)).await.0, 204, "a repetition after a lost answer");
     let (status, text) = c.remote_write(at(ms, 9.0)).await;
-    assert!(status == 400 && text.contains("another value at the same time, the first one stays"), "{status} {text}");
+    assert!(status == 400 && text.contains("another value at the same time, and the first is kept"), "{status} {text}");
     let (_, answer) = c.form("/api/v1/query", &[("query", "m[10s]")]).await;
     let values: Vec<&str> =
         answer["data"]["result"][0]["values"].as_array().unwrap().iter().map(|v| v[1].as_str().unwrap()).collect();
@@ -318,7 +318,7 @@ async fn a_collector_without_memory_says_when_to_come_back_and_stays_ready() {
     let mut client = c.grpc().await;
     let error = client.export(otlp("h", "fabric.test", &[(1, now_ns(), 3)])).await.unwrap_err();
     assert_eq!(error.code(), Code::Unavailable);
-    assert!(error.message().contains("limits.memory") && error.message().contains("send it again in"), "{error}");
+    assert!(error.message().contains("limits.memory") && error.message().contains("retry in"), "{error}");
     let info = b"type.googleapis.com/google.rpc.RetryInfo";
     assert!(error.details().windows(info.len()).any(|w| w == info), "{:?}", error.details());
     for (url, wanted) in [

@@ -66,13 +66,16 @@ async fn whoever_is_asked_has_what_both_were_told_and_nothing_twice() {
     for _ in 0..2 {
         let (status, answer) = a.json("/api/v1/query?query=count_over_time(told%7Bhost=%22both%22%7D[5m])").await;
         assert_eq!((status, &answer["data"]["result"][0]["value"][1]), (200, &"80".into()), "{answer}");
-        assert!(answer["warnings"][0].as_str().unwrap().contains("what only a peer has is missing"), "{answer}");
+        assert!(
+            answer["warnings"][0].as_str().unwrap().contains("samples that only a peer has are missing"),
+            "{answer}"
+        );
     }
     let (status, hosts) = a.json("/api/v1/label/host/values").await;
     assert_eq!((status, &hosts["data"]), (200, &serde_json::json!(["both", "moved"])));
     assert_eq!(hosts["warnings"].as_array().unwrap().len(), 1);
     let (status, text) = a.get("/readyz").await;
-    assert!(status == 200 && text.contains("what only a peer has is missing"), "{text}");
+    assert!(status == 200 && text.contains("samples that only a peer has are missing"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -165,7 +165,7 @@ fn the_client_prints_tables_csv_and_json_and_clear_errors() {
     let text = fails(&server.query("sum(", &[]));
     assert!(text.starts_with("fabriclens: invalid parameter \"query\": "), "{text}");
     let text = fails(&server.query("up", &["--time", "noon"]));
-    assert!(text.contains("--time \"noon\" is no time; write Unix seconds, RFC 3339"), "{text}");
+    assert!(text.contains("--time \"noon\" is not a time; write Unix seconds, RFC 3339"), "{text}");
     let nobody = Command::new(BIN).args(["query", "--url", "http://127.0.0.1:9", "up"]).output().unwrap();
     assert!(fails(&nobody).contains("is the collector running there?"));
     assert_eq!(server.end(15).0, Some(0));

@@ -111,6 +111,6 @@ async fn who_waits_too_long_for_a_turn_is_told_so() {
     let (status, answer) = ask(&c, "light", "1ms").await;
     let error = answer["error"].as_str().unwrap_or_default();
     assert_eq!((status, &answer["errorType"]), (503, &json!("timeout")), "{answer}");
-    assert!(error.starts_with("query timed out in query queue: 1 are running already (query.concurrency)"), "{error}");
+    assert!(error.starts_with("query timed out in query queue: 1 queries are running (query.concurrency)"), "{error}");
     assert_eq!(slow.await.unwrap().0, 200);
 }

@@ -79,7 +79,7 @@ async fn a_report_is_html_markdown_or_json_and_errors_name_the_remedy() {
     let (status, message) = error(c.json(&format!("{at}?run=2")).await);
     assert!(status == 404 && message == "job ml/a b has no run 2; its last is run 1", "{status} {message}");
     let (status, message) = error(c.json(&format!("{at}?format=pdf")).await);
-    assert!(status == 400 && message.contains("\"pdf\" is none of html, md and json"), "{status} {message}");
+    assert!(status == 400 && message.contains("\"pdf\" is not html, md or json"), "{status} {message}");
     let (status, message) = error(c.json(&format!("{at}?run=0")).await);
     assert!(status == 400 && message.contains("counted from 1"), "{status} {message}");
 

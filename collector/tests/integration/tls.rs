@@ -99,9 +99,9 @@ async fn a_host_writes_only_as_itself_and_a_gateway_for_all() {
     assert_eq!(send(&["gpu-09.example"], point("gpu-09")).await, all_taken, "may read, and is a host all the same");
     assert_eq!(send(&["otel.example"], point("gpu-03")).await, all_taken);
     let other = send(&["gpu-01.example"], point("gpu-02")).await.unwrap();
-    assert!(other.starts_with("1 points not taken") && other.contains("gpu-01.example writes as"), "{other}");
+    assert!(other.starts_with("1 points rejected") && other.contains("gpu-01.example may write only as"), "{other}");
     assert!(other.contains("\"gpu-02\""), "{other}");
-    assert!(send(&["gpu-09.example"], point("gpu-01")).await.unwrap().contains("not taken"));
+    assert!(send(&["gpu-09.example"], point("gpu-01")).await.unwrap().contains("rejected"));
     // A point's own attribute is the label that counts.
     let mut hidden = point("gpu-01");
     let metric = &mut hidden.resource_metrics[0].scope_metrics[0].metrics[0];
@@ -141,7 +141,7 @@ async fn a_host_writes_only_as_itself_and_a_gateway_for_all() {
         })
     };
     let (status, text) = write(&["gpu-01"]).await.unwrap();
-    assert!(status == 400 && text.contains("gpu-01 writes as gpu-01 only"), "{status} {text}");
+    assert!(status == 400 && text.contains("gpu-01 may write only as gpu-01"), "{status} {text}");
     assert_eq!(write(&["gpu-02"]).await.unwrap().0, 204);
     let ask = |names: &[&str]| {
         let (agent, url) = (client(names), format!("{base}/api/v1/query?query=m"));
@@ -328,7 +328,7 @@ async fn the_client_shows_its_certificate() {
     };
     assert_eq!(ask(&[("--cert", "ann.crt"), ("--key", "ann.key")]).await, (0, "2\n".to_owned()));
     let (code, text) = ask(&[]).await;
-    assert!(code == 1 && text.contains("does it want a certificate?"), "{text}");
+    assert!(code == 1 && text.contains("does it require a client certificate?"), "{text}");
     let (code, text) = ask(&[("--cert", "ann.crt"), ("--key", "ca.crt")]).await;
     assert!(code == 1 && text.contains("--key") && text.contains("no PEM file with a private key"), "{text}");
     assert_eq!(ask(&[("--cert", "ann.crt")]).await.0, 2, "a certificate without a key");

@@ -1,24 +1,24 @@
-//! What is different between two versions of the topology, in one line for the log.
+//! The difference between two versions of the topology, as one log line.
 
 use std::collections::BTreeMap;
 
 use fabriclens_correlate::topology::{Contradiction, Link};
 use fabriclens_correlate::{Role, Topology};
 
-/// Examples of each that the line has.
+/// Most examples of each kind in the line.
 const EXAMPLES: usize = 5;
 
-/// See the module.
+/// Difference between two versions.
 pub(super) struct Change {
     cables: usize,
     added: Vec<String>,
     removed: Vec<String>,
     moved: Vec<String>,
-    /// Those that were not there before.
+    /// Contradictions that are new.
     contradictions: Vec<Contradiction>,
 }
 
-/// Where each cable leads, by the end that people look at: the host's.
+/// Far end of each cable by its near end, which is the host's if there is one.
 fn by_end(topology: &Topology) -> BTreeMap<String, String> {
     let link = |link: &Link| {
         let name = |n: usize| format!("{} {}", topology.nodes[link.ends[n].node].name, link.ends[n].port);

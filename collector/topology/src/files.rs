@@ -1,4 +1,5 @@
-//! Files of the config: read when they change. One whose new version tells nothing keeps what it told before.
+//! Topology files of the configuration, read when they change. If a new version is invalid, the previous one stays in
+//! use.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -7,24 +8,24 @@ use fabriclens_correlate::topology::{TopologyError, TopologySource, parse};
 
 use super::SourceFile;
 
-/// Largest file that is read, bytes: a dump of 20,000 ports has 10 MB.
+/// Largest file, bytes; a dump of 20,000 ports takes 10 MB.
 const SIZE: u64 = 64 << 20;
-/// Complaints that are logged of each version.
+/// Most complaints that are logged per version.
 const LOGGED: usize = 3;
 
-/// All of them, in the order of the config.
-pub(super) struct Files(Vec<Watched>);
+/// All files, in the order of the configuration.
+pub(super) struct Files(Vec<TopologyFile>);
 
-struct Watched {
+struct TopologyFile {
     path: PathBuf,
-    /// Of the version that was looked at last; `None`: it was not there.
+    /// Stamp of the last version; `None` if the file was missing.
     seen: Option<Stamp>,
     looked: bool,
-    told: Option<TopologySource>,
+    source: Option<TopologySource>,
     error: Option<String>,
 }
 
-/// What changes when a file is written.
+/// Changes when the file is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     changed: Option<SystemTime>,
@@ -43,32 +44,32 @@ enum ReadError {
 
 impl Files {
     pub(super) fn new(paths: Vec<PathBuf>) -> Self {
-        let watched = |path| Watched { path, seen: None, looked: false, told: None, error: None };
+        let watched = |path| TopologyFile { path, seen: None, looked: false, source: None, error: None };
         Self(paths.into_iter().map(watched).collect())
     }
 
-    /// Reads those that are different from what was read.
+    /// Reads the files that changed.
     pub(super) fn read(&mut self) {
-        self.0.iter_mut().for_each(Watched::read);
+        self.0.iter_mut().for_each(TopologyFile::read);
     }
 
     pub(super) fn described(&self) -> impl Iterator<Item = &TopologySource> {
-        self.0.iter().filter_map(|w| w.told.as_ref())
+        self.0.iter().filter_map(|w| w.source.as_ref())
     }
 
-    pub(super) fn told(&self) -> Vec<SourceFile> {
-        let one = |w: &Watched| SourceFile {
+    pub(super) fn state(&self) -> Vec<SourceFile> {
+        let one = |w: &TopologyFile| SourceFile {
             path: w.path.display().to_string(),
-            format: w.told.as_ref().map(|d| d.format),
-            cables: w.told.as_ref().map_or(0, |d| d.cables.len()),
-            complaints: w.told.as_ref().map(|d| d.complaints.clone()).unwrap_or_default(),
+            format: w.source.as_ref().map(|d| d.format),
+            cables: w.source.as_ref().map_or(0, |d| d.cables.len()),
+            complaints: w.source.as_ref().map(|d| d.complaints.clone()).unwrap_or_default(),
             error: w.error.clone(),
         };
         self.0.iter().map(one).collect()
     }
 }
 
-impl Watched {
+impl TopologyFile {
     fn read(&mut self) {
         let stamp = std::fs::metadata(&self.path).ok().map(|m| Stamp { changed: m.modified().ok(), bytes: m.len() });
         if self.looked && stamp == self.seen {
@@ -76,16 +77,16 @@ impl Watched {
         }
         (self.looked, self.seen) = (true, stamp);
         match read(&self.path) {
-            Ok(told) => {
-                let (path, cables) = (self.path.display(), told.cables.len());
-                tracing::info!(file = %path, format = told.format, cables, "topology file read");
-                for complaint in told.complaints.iter().take(LOGGED) {
-                    tracing::warn!(left_out = told.left_out, "{complaint}");
+            Ok(source) => {
+                let (path, cables) = (self.path.display(), source.cables.len());
+                tracing::info!(file = %path, format = source.format, cables, "topology file read");
+                for complaint in source.complaints.iter().take(LOGGED) {
+                    tracing::warn!(left_out = source.left_out, "{complaint}");
                 }
-                (self.told, self.error) = (Some(told), None);
+                (self.source, self.error) = (Some(source), None);
             }
             Err(error) => {
-                let kept = if self.told.is_some() { "; what it told before is kept" } else { "" };
+                let kept = if self.source.is_some() { "; its previous version stays in use" } else { "" };
                 tracing::warn!("{error}{kept}");
                 self.error = Some(error.to_string());
             }
@@ -100,7 +101,7 @@ fn read(path: &Path) -> Result<TopologySource, ReadError> {
     if bytes > SIZE {
         return Err(ReadError::Large { path: shown, bytes });
     }
-    // Node descriptions may hold any bytes.
+    // Node descriptions may contain any bytes.
     let text = std::fs::read(path).map_err(failed)?;
     Ok(parse(&shown, &String::from_utf8_lossy(&text))?)
 }

@@ -1,6 +1,7 @@
-//! All versions of the topology, with the time from which each holds.
+//! All versions of the topology with the time from which each is valid.
 //!
-//! Table `topology`: key the time, Unix ns, eight bytes big-endian; value gzip of JSON, `{"topology": …, "ports": […]}`.
+//! Table `topology`: the key is the time, Unix ns, eight bytes big-endian; the value is gzip of JSON, `{"topology": …,
+//! "ports": […]}`.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -15,12 +16,12 @@ use flate2::write::GzEncoder;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// Versions that are kept, and their bytes together.
+/// Most versions, and their total bytes.
 const VERSIONS: usize = 10_000;
 const BYTES: usize = 256 << 20;
-/// Versions that are held in memory, once somebody asked for them.
-const HELD: usize = 4;
-/// No version is larger when it is unpacked, bytes.
+/// Most versions cached in memory after they were requested.
+const CACHED: usize = 4;
+/// Largest uncompressed version, bytes.
 const UNPACKED: u64 = 1 << 30;
 
 #[derive(Serialize, Deserialize)]
@@ -29,50 +30,50 @@ struct Version<T, P> {
     ports: P,
 }
 
-/// See the module.
+/// The stored versions.
 pub(super) struct History {
     table: sled::Tree,
-    /// Older versions go; zero: never.
+    /// Older versions are deleted; zero keeps all.
     keep: Duration,
-    /// What age is measured by, Unix ms.
+    /// Clock by which age is measured, Unix ms.
     age: Clock,
-    held: Mutex<Vec<(i64, Arc<Topology>)>>,
+    cached: Mutex<Vec<(i64, Arc<Topology>)>>,
 }
 
 impl History {
     pub(super) fn open(table: sled::Tree, keep: Duration, age: Clock) -> Result<Self, sled::Error> {
         table.last()?;
-        Ok(Self { table, keep, age, held: Mutex::default() })
+        Ok(Self { table, keep, age, cached: Mutex::default() })
     }
 
-    /// The newest, with the ports that it was made of.
+    /// The newest version, with the ports it was made from.
     pub(super) fn last(&self) -> Option<(i64, Topology, Vec<PortInfo>)> {
         let (key, packed) = self.table.last().ok()??;
         let version: Version<Topology, Vec<PortInfo>> = unpack(&packed)?;
         Some((i64::from_be_bytes(key.as_ref().try_into().ok()?), version.topology, version.ports))
     }
 
-    /// The one that held at a time, or else the first.
+    /// The version valid at a time, or else the first one.
     pub(super) fn at(&self, time_ns: i64) -> Option<(i64, Arc<Topology>)> {
-        // Keys sort as numbers do, from 1970 on.
+        // Keys sort like numbers from 1970 on.
         let key = time_ns.max(0).to_be_bytes();
         let before = self.table.range(..=key).next_back();
         let (key, packed) = before.or_else(|| self.table.iter().next())?.ok()?;
         let since = i64::from_be_bytes(key.as_ref().try_into().ok()?);
-        let mut held = self.held.lock();
-        if let Some(known) = held.iter().find(|(at, _)| *at == since) {
+        let mut cached = self.cached.lock();
+        if let Some(known) = cached.iter().find(|(at, _)| *at == since) {
             return Some(known.clone());
         }
         let version: Version<Topology, serde::de::IgnoredAny> = unpack(&packed)?;
         let found = (since, Arc::new(version.topology));
-        if held.len() == HELD {
-            held.remove(0);
+        if cached.len() == CACHED {
+            cached.remove(0);
         }
-        held.push(found.clone());
+        cached.push(found.clone());
         Some(found)
     }
 
-    /// A version that holds from a time on.
+    /// Adds a version valid from `since_ns` on.
     pub(super) fn add(&self, since_ns: i64, topology: &Topology, ports: &[PortInfo]) {
         let done = pack(&Version { topology, ports }).and_then(|packed| {
             self.table.insert(since_ns.to_be_bytes(), packed).map_err(std::io::Error::other)?;
@@ -80,11 +81,11 @@ impl History {
             self.table.flush().map_err(std::io::Error::other)
         });
         if let Err(error) = done {
-            tracing::warn!(%error, "cannot keep the new topology; after a restart the one before is taken up");
+            tracing::warn!(%error, "cannot store the new topology; a restart would restore the previous one");
         }
     }
 
-    /// Lets go what is too old or too much; what held at the limit is kept.
+    /// Deletes versions beyond the limits; the one valid at the age limit stays.
     fn forget(&self) -> Result<(), sled::Error> {
         let keep = i64::try_from(self.keep.as_nanos()).unwrap_or(i64::MAX);
         let now_ns = (self.age)().saturating_mul(1_000_000);
@@ -116,5 +117,5 @@ fn unpack<T: serde::de::DeserializeOwned>(packed: &[u8]) -> Option<T> {
     let read = GzDecoder::new(packed).take(UNPACKED).read_to_end(&mut text);
     let version =
         read.map_err(|e| e.to_string()).and_then(|_| serde_json::from_slice(&text).map_err(|e| e.to_string()));
-    version.map_err(|error| tracing::warn!(error, "a version of the topology cannot be read and is left out")).ok()
+    version.map_err(|error| tracing::warn!(error, "cannot read a version of the topology; it is skipped")).ok()
 }

@@ -1,12 +1,12 @@
-//! The fabric's topology while the collector runs: files of the config and what agents hear, merged again each half
-//! minute. Every version is kept with the time from which it holds, so that a report uses the topology of its time.
+//! Topology of the fabric, merged every half minute from configured files and reports of agents. Every version is kept
+//! with the time from which it is valid, so that reports use the topology of their time.
 
 #![forbid(unsafe_code)]
 
 mod change;
 mod files;
-mod heard;
 mod history;
+mod reported;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,90 +27,90 @@ use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::time::now_ms;
 use fabriclens_data::Data;
 use files::Files;
-use heard::{Heard, Report};
 use history::History;
+use reported::{Report, ReportedPorts};
 
-/// How often files and agents are asked.
-const EVERY: Duration = Duration::from_secs(30);
-/// Beside the samples: a backup has both.
+/// Interval of polling files and agents.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
+/// Table in the store's database, so that a backup contains it.
 const TABLE: &str = "topology";
-/// What agents tell of their ports, with the time at which they told it: after a cable has moved, two series of one port
-/// are found for a while, and the newer is right.
+/// Ports as reported by agents, with the time of the report: after a cable moved, two series of one port exist for a
+/// while, and the newer one is right.
 const PORTS: &str = "timestamp(fabric_port_info)";
 
-/// Trigger the history cannot be opened.
+/// The history of the topology cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open the history of the topology: {0}; check the data directory's disk, or restore a backup")]
 pub struct TopologiesError(String);
 
-/// A file of the config, as people see it.
+/// State of a configured file, as shown by the API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceFile {
-    /// Its path.
+    /// Path.
     pub path: String,
-    /// Its format, once it was read.
+    /// Format, once the file was read.
     pub format: Option<&'static str>,
-    /// Cables that it tells.
+    /// Number of cables in it.
     pub cables: usize,
-    /// What in it was left out, by line; bounded.
+    /// Lines that were skipped and why; bounded.
     pub complaints: Vec<String>,
-    /// Trigger its last version was not taken.
+    /// Why its last version was not used.
     pub error: Option<String>,
 }
 
-/// See the module.
+/// The current topology and its history.
 pub struct Topologies {
     aliases: BTreeMap<String, String>,
-    /// With the time (Unix ns) from which it holds.
+    /// Valid from this time, Unix ns.
     current: RwLock<(i64, Arc<Topology>)>,
     history: History,
     round: Mutex<Round>,
     wake: Arc<Notify>,
 }
 
-/// What a round goes on from.
+/// State between two rounds.
 struct Round {
     files: Files,
-    heard: Heard,
-    /// What follows from counters.
+    reported: ReportedPorts,
+    /// Cables inferred from counters.
     inferred: Option<TopologySource>,
-    /// Told once, until it is over.
+    /// Whether the last query failed, which is logged once.
     failing: bool,
 }
 
 impl Topologies {
-    /// As it was when the collector stopped, with files as they are now.
+    /// Restores the last version and reads the files.
     ///
     /// # Errors
-    /// [`TopologiesError`] when the table does not open. Files that cannot be read are told in the log.
+    /// [`TopologiesError`] if the table cannot be opened. Unreadable files are logged.
     pub fn open(store: &Arc<Store>, config: &Config) -> Result<Self, TopologiesError> {
         let failed = |e: &dyn std::fmt::Display| TopologiesError(e.to_string());
         let table = store.table(TABLE).map_err(|e| failed(&e))?;
         let history = History::open(table, config.retention.jobs, store.retention_clock()).map_err(|e| failed(&e))?;
-        Ok(Self::over(history, config.topology.clone(), config.jobs.hosts.clone(), now_ms()))
+        Ok(Self::with_history(history, config.topology.clone(), config.jobs.hosts.clone(), now_ms()))
     }
 
-    fn over(history: History, files: Vec<PathBuf>, aliases: BTreeMap<String, String>, now_ms: i64) -> Self {
+    fn with_history(history: History, files: Vec<PathBuf>, aliases: BTreeMap<String, String>, now_ms: i64) -> Self {
         let (since, topology, ports) = history.last().unwrap_or_default();
-        let heard = Heard::resume(ports, now_ms);
-        let round = Mutex::new(Round { files: Files::new(files), heard, inferred: None, failing: false });
+        let reported = ReportedPorts::resume(ports, now_ms);
+        let round = Mutex::new(Round { files: Files::new(files), reported, inferred: None, failing: false });
         let current = RwLock::new((since, Arc::new(topology)));
         let topologies = Self { aliases, current, history, round, wake: Arc::default() };
         topologies.round(None, now_ms);
         topologies
     }
 
-    /// The one that holds now.
+    /// The current topology.
     pub fn current(&self) -> Arc<Topology> {
         self.current.read().1.clone()
     }
 
-    /// The one that held at a time (Unix ns); before the first that is known, the first.
+    /// The topology at a time, Unix ns; before the first version, the first one.
     pub fn at(&self, time_ns: i64) -> Arc<Topology> {
         self.version(time_ns).1
     }
 
-    /// The same, with the time (Unix ns) from which it holds; 0 if there is none.
+    /// The same, with the time (Unix ns) from which it is valid; 0 if there is none.
     pub fn version(&self, time_ns: i64) -> (i64, Arc<Topology>) {
         let current = self.current.read().clone();
         if time_ns >= current.0 {
@@ -119,36 +119,36 @@ impl Topologies {
         self.history.at(time_ns).unwrap_or(current)
     }
 
-    /// What the files of the config tell.
+    /// State of the configured files.
     pub fn files(&self) -> Vec<SourceFile> {
-        self.round.lock().files.told()
+        self.round.lock().files.state()
     }
 
-    /// Takes what follows from counters, from now on.
-    pub fn infer(&self, told: TopologySource) {
-        self.round.lock().inferred = Some(told);
-        self.look();
+    /// Uses cables inferred from counters from now on.
+    pub fn infer(&self, source: TopologySource) {
+        self.round.lock().inferred = Some(source);
+        self.poll();
     }
 
-    /// Files are read and agents asked at once.
-    pub fn look(&self) {
+    /// Polls files and agents at once.
+    pub fn poll(&self) {
         self.wake.notify_one();
     }
 
-    /// Merges what files say with what agents told; `None` if nobody could be asked.
-    fn round(&self, told_now: Option<Vec<Report>>, now_ms: i64) {
+    /// Merges files and reports; `None` if agents could not be queried.
+    fn round(&self, reports: Option<Vec<Report>>, now_ms: i64) {
         let mut round = self.round.lock();
         round.files.read();
-        if let Some(reports) = told_now {
-            round.heard.hear(reports, now_ms);
+        if let Some(reports) = reports {
+            round.reported.update(reports, now_ms);
         }
-        let ports: Vec<PortInfo> = round.heard.ports();
+        let ports: Vec<PortInfo> = round.reported.ports();
         let mut described = from_agents(&ports);
         described.extend(round.files.described().chain(&round.inferred).cloned());
         let new = merge(&described, &HostNames::new(&ports, &self.aliases));
         let (held, old) = self.current.read().clone();
         let since = now_ms.saturating_mul(1_000_000);
-        // One that holds from later on was made while the clock was ahead: what is asked for now is that of before.
+        // A version with a later start was made while the clock was ahead; the present needs its own version.
         if *old == new && held <= since {
             return;
         }
@@ -167,7 +167,7 @@ impl Topologies {
             }
             Err(error) => {
                 if !std::mem::replace(&mut round.failing, true) {
-                    tracing::warn!(%error, "cannot ask how ports are wired; the topology stays as it is");
+                    tracing::warn!(%error, "cannot query the ports of agents; the topology stays unchanged");
                 }
                 None
             }
@@ -177,22 +177,23 @@ impl Topologies {
 
 fn reports(engine: &Engine, data: &Data, now_ms: i64) -> Result<Vec<Report>, QueryError> {
     let Value::Vector(samples) = engine.instant(data.reader(), PORTS, now_ms)?.value else { return Ok(Vec::new()) };
-    let report =
-        |s: fabriclens_promql::Sample| Some(Report { port: PortInfo::of(&s.labels)?, told_ms: (s.value * 1e3) as i64 });
+    let report = |s: fabriclens_promql::Sample| {
+        Some(Report { port: PortInfo::of(&s.labels)?, reported_ms: (s.value * 1e3) as i64 })
+    };
     Ok(samples.into_iter().filter_map(report).collect())
 }
 
-/// Asks again and again until `stop` becomes true.
+/// Polls files and agents until `stop` becomes true.
 pub async fn run(topologies: Arc<Topologies>, data: Arc<Data>, engine: Engine, stop: watch::Receiver<bool>) {
     let wake = topologies.wake.clone();
-    let work = move |why| {
-        if why != Trigger::Stop {
+    let work = move |trigger| {
+        if trigger != Trigger::Stop {
             let now = now_ms();
-            let told = topologies.ask(&engine, &data, now);
-            topologies.round(told, now);
+            let reports = topologies.ask(&engine, &data, now);
+            topologies.round(reports, now);
         }
     };
-    periodic(EVERY, wake, stop, "the topology is no longer looked at", work).await;
+    periodic(POLL_INTERVAL, wake, stop, "the topology is no longer updated", work).await;
 }
 
 #[cfg(test)]

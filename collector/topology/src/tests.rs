@@ -1,11 +1,11 @@
-//! Rounds over time: what is remembered, kept and told.
+//! Rounds over time: what is remembered, kept and reported.
 
 use super::*;
 use fabriclens_correlate::topology::Provenance;
 use fabriclens_store::Options;
 use std::path::Path;
 
-/// A moment, Unix ms; a minute later and so on follow from it.
+/// Base time, Unix ms.
 const NOW: i64 = 1_700_000_000_000;
 const MINUTE: i64 = 60_000;
 
@@ -20,28 +20,28 @@ fn table(dir: &Path) -> sled::Tree {
 }
 
 std::thread_local! {
-    /// What age is measured by, Unix ms.
+    /// Clock by which age is measured, Unix ms.
     static AGE: std::cell::Cell<i64> = const { std::cell::Cell::new(NOW) };
 }
 
 fn over(dir: &Path, files: &[&str], now_ms: i64) -> Topologies {
     AGE.set(now_ms);
     let history = History::open(table(dir), Duration::from_secs(86_400), Arc::new(|| AGE.get())).unwrap();
-    Topologies::over(history, files.iter().map(|f| dir.join(f)).collect(), BTreeMap::new(), now_ms)
+    Topologies::with_history(history, files.iter().map(|f| dir.join(f)).collect(), BTreeMap::new(), now_ms)
 }
 
 fn tell(topologies: &Topologies, at_ms: i64, ports: &[PortInfo]) {
     AGE.set(at_ms);
-    believe_not(topologies, at_ms, ports);
+    report_in_doubt(topologies, at_ms, ports);
 }
 
-/// The same, by a clock that is not believed.
-fn believe_not(topologies: &Topologies, at_ms: i64, ports: &[PortInfo]) {
-    let reports = ports.iter().map(|p| Report { port: p.clone(), told_ms: at_ms }).collect();
+/// The same, with a clock that is in doubt.
+fn report_in_doubt(topologies: &Topologies, at_ms: i64, ports: &[PortInfo]) {
+    let reports = ports.iter().map(|p| Report { port: p.clone(), reported_ms: at_ms }).collect();
     topologies.round(Some(reports), at_ms);
 }
 
-/// Where the port of a host leads.
+/// Far end of the port of a host.
 fn leads(topology: &Topology, host: &str) -> Option<String> {
     let node = topology.node(host)?;
     let far = |n: usize, l: &fabriclens_correlate::Link| (l.ends[n].node == node).then(|| l.ends[1 - n].clone());
@@ -54,34 +54,34 @@ fn now(topologies: &Topologies, host: &str) -> Option<String> {
 }
 
 #[test]
-fn what_agents_stop_telling_for_a_while_stays_and_what_moved_moves_at_once() {
+fn silent_ports_stay_and_moved_ports_move() {
     let dir = tempfile::tempdir().unwrap();
     let t = over(dir.path(), &[], NOW);
     tell(&t, NOW, &[port("h1", "leaf1", "1"), port("h2", "leaf1", "2")]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 1");
-    // Its agent starts anew: first nothing, then a port without a neighbour; nobody could be asked in between.
+    // The agent restarts: first no report, then a port without neighbor, and in between agents cannot be queried.
     tell(&t, NOW + MINUTE, &[port("h2", "leaf1", "2")]);
     t.round(None, NOW + 2 * MINUTE);
     tell(&t, NOW + 3 * MINUTE, &[port("h1", "", ""), port("h2", "leaf1", "2")]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 1");
-    // The way to all agents is cut, however long.
+    // All agents are unreachable for long.
     tell(&t, NOW + 60 * MINUTE, &[]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 1");
-    // A cable moves while the series of before is still found.
+    // A cable moves while the old series still exists.
     let (old, new) = (port("h1", "leaf1", "1"), port("h1", "leaf2", "9"));
     let reports = vec![
-        Report { port: new, told_ms: NOW + 61 * MINUTE },
-        Report { port: old, told_ms: NOW + 60 * MINUTE },
-        Report { port: port("h2", "leaf1", "2"), told_ms: NOW + 61 * MINUTE },
+        Report { port: new, reported_ms: NOW + 61 * MINUTE },
+        Report { port: old, reported_ms: NOW + 60 * MINUTE },
+        Report { port: port("h2", "leaf1", "2"), reported_ms: NOW + 61 * MINUTE },
     ];
     t.round(Some(reports), NOW + 61 * MINUTE);
     assert_eq!(now(&t, "h1").unwrap(), "leaf2 9");
-    // Ten minutes without a word of it, while others talk: it is gone.
+    // Not reported for ten minutes while others are: the port is gone.
     tell(&t, NOW + 70 * MINUTE, &[port("h2", "leaf1", "2")]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf2 9");
     tell(&t, NOW + 71 * MINUTE, &[port("h2", "leaf1", "2")]);
     assert_eq!((now(&t, "h1"), t.current().node("h1")), (None, None));
-    // And so is a neighbour that the port does not hear for so long.
+    // So is a neighbor that the port has not seen for as long.
     tell(&t, NOW + 80 * MINUTE, &[port("h2", "", "")]);
     assert_eq!(now(&t, "h2").unwrap(), "leaf1 2");
     tell(&t, NOW + 82 * MINUTE, &[port("h2", "", "")]);
@@ -90,7 +90,7 @@ fn what_agents_stop_telling_for_a_while_stays_and_what_moved_moves_at_once() {
 }
 
 #[test]
-fn versions_hold_from_their_time_on_and_survive_a_restart() {
+fn versions_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let at = |minute: i64| (NOW + minute * MINUTE) * 1_000_000;
     let t = over(dir.path(), &[], NOW);
@@ -108,24 +108,24 @@ fn versions_hold_from_their_time_on_and_survive_a_restart() {
     drop(t);
     let t = over(dir.path(), &[], NOW + 30 * MINUTE);
     assert_eq!(seen(&t), expected);
-    // Other agents are there before that of h1 is: it may be late.
+    // Other agents report before that of h1, which may be late.
     tell(&t, NOW + 31 * MINUTE, &[port("h2", "leaf2", "2")]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf2 1");
-    // A day later, what was before is forgotten; what held then is not.
+    // A day later older versions are deleted, except the one valid then.
     tell(&t, NOW + 31 * MINUTE + 86_400_000, &[port("h2", "leaf2", "2")]);
     assert_eq!(t.version(0).0, at(31));
     assert_eq!(t.history.last().unwrap().1, *t.current());
 }
 
 #[test]
-fn a_clock_that_leaps_ahead_loses_no_version_and_what_it_saw_holds_when_it_is_back() {
+fn clock_leaps_lose_no_version() {
     let dir = tempfile::tempdir().unwrap();
     let at = |minute: i64| (NOW + minute * MINUTE) * 1_000_000;
     let year = 365 * 86_400_000;
     let t = over(dir.path(), &[], NOW);
     tell(&t, NOW + MINUTE, &[port("h1", "leaf1", "1")]);
     tell(&t, NOW + 2 * MINUTE, &[port("h1", "leaf2", "1")]);
-    believe_not(&t, NOW + 3 * MINUTE + year, &[port("h1", "leaf3", "1")]);
+    report_in_doubt(&t, NOW + 3 * MINUTE + year, &[port("h1", "leaf3", "1")]);
     let then = |t: &Topologies| [1, 2, 3, 5].map(|m| leads(&t.at(at(m)), "h1").unwrap());
     assert_eq!(then(&t)[..2], ["leaf1 1", "leaf2 1"]);
     tell(&t, NOW + 4 * MINUTE, &[port("h1", "leaf3", "1")]);
@@ -136,7 +136,7 @@ fn a_clock_that_leaps_ahead_loses_no_version_and_what_it_saw_holds_when_it_is_ba
 }
 
 #[test]
-fn files_are_read_when_they_change_and_a_bad_version_keeps_the_one_before() {
+fn invalid_files_keep_the_previous_version() {
     let dir = tempfile::tempdir().unwrap();
     let write = |text: &str| std::fs::write(dir.path().join("topology.conf"), text).unwrap();
     write("SwitchName=leaf1 Nodes=h[1-2]\n");
@@ -157,14 +157,14 @@ fn files_are_read_when_they_change_and_a_bad_version_keeps_the_one_before() {
     write("SwitchName=leaf77 Nodes=h[1-2]\n");
     t.round(None, NOW + 3 * MINUTE);
     assert_eq!((now(&t, "h1").unwrap(), &t.files()[0].error), ("leaf77 ?h1".into(), &None));
-    // Agents know better; what the file says otherwise is told.
+    // Agents outrank files; contradictions are reported.
     tell(&t, NOW + 4 * MINUTE, &[port("h1", "leaf1", "3"), port("h2", "leaf77", "4")]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 3");
     assert_eq!(t.current().contradictions.len(), 1);
 }
 
 #[test]
-fn a_change_is_counted_by_what_happened_to_cables() {
+fn changes_are_counted_by_cable() {
     let dir = tempfile::tempdir().unwrap();
     let t = over(dir.path(), &[], NOW);
     tell(&t, NOW, &[port("h1", "leaf1", "1"), port("h2", "leaf1", "2"), port("h3", "leaf1", "3")]);

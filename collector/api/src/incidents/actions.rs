@@ -1,4 +1,4 @@
-//! What people say of incidents: that they look after one, that it is something else, that nobody need be told.
+//! Operator actions: acknowledge, reclassify and silence incidents.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use super::{One, blocking, json, refused};
 use crate::Api;
 use crate::encode::Json;
 use fabriclens_core::time::{now_ns, parse_duration, parse_time};
-use fabriclens_incidents::{BookError, Judged, Match, Record, Said, Silence};
+use fabriclens_incidents::{Classification, IncidentStoreError, OperatorNote, Record, Silence, SilenceMatcher};
 use fabriclens_server::error::{ApiError, Kind};
 
-/// Bytes of a name.
+/// Longest author, bytes.
 const NAME: usize = 512;
-/// Bytes of a note.
+/// Longest note, bytes.
 const NOTE: usize = 4096;
 
-/// `{"by": "ann", "note": "cable ordered"}`
+/// Body: `{"by": "ann", "note": "cable ordered"}`.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Acknowledge {
@@ -27,21 +27,21 @@ struct Acknowledge {
     note: String,
 }
 
-/// `{"kind": "incast", "by": "ann"}`
+/// Body: `{"kind": "incast", "by": "ann"}`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reclassify {
-    kind: Judged,
+    kind: Classification,
     #[serde(default)]
     by: String,
     #[serde(default)]
     note: String,
 }
 
-/// `{"for": "2h", "by": "ann"}`
+/// Body: `{"for": "2h", "by": "ann"}`.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-struct For {
+struct SilenceBody {
     #[serde(rename = "for")]
     duration: Option<String>,
     until: Option<serde_json::Value>,
@@ -49,12 +49,12 @@ struct For {
     note: String,
 }
 
-/// `{"match": {"node": "h3"}, "for": "2h", "by": "ann"}`
+/// Body: `{"match": {"node": "h3"}, "for": "2h", "by": "ann"}`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Of {
+struct SilenceAllBody {
     #[serde(rename = "match")]
-    of: Match,
+    of: SilenceMatcher,
     #[serde(default, rename = "for")]
     duration: Option<String>,
     #[serde(default)]
@@ -65,86 +65,86 @@ struct Of {
     note: String,
 }
 
-/// Somebody looks after it.
+/// Acknowledges an incident.
 pub(crate) async fn acknowledge(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
     let Acknowledge { by, note } = read(&body)?;
-    let said = said(by, note)?;
-    told(api, move |api| api.book.acknowledge(&id, said)).await
+    let note = operator_note(by, note)?;
+    apply(api, move |api| api.incidents.acknowledge(&id, note)).await
 }
 
-/// It is something else, or no problem.
+/// Reclassifies an incident.
 pub(crate) async fn reclassify(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
     let Reclassify { kind, by, note } = read(&body)?;
-    let said = said(by, note)?;
-    told(api, move |api| api.book.reclassify(&id, kind, said)).await
+    let note = operator_note(by, note)?;
+    apply(api, move |api| api.incidents.reclassify(&id, kind, note)).await
 }
 
-/// Nobody is told of this one for a while.
+/// Silences an incident.
 pub(crate) async fn silence(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let For { duration, until, by, note } = read(&body)?;
-    let said = said(by, note)?;
-    let until_ns = end(duration, until, said.at_ns)?;
-    let of = Match { incident: Some(id.clone()), ..Match::default() };
-    told(api, move |api| {
-        api.book.silence(of, until_ns, said)?;
-        api.book.get(&id).ok_or(BookError::Unknown(id))
+    let SilenceBody { duration, until, by, note } = read(&body)?;
+    let note = operator_note(by, note)?;
+    let until_ns = end(duration, until, note.at_ns)?;
+    let of = SilenceMatcher { incident: Some(id.clone()), ..SilenceMatcher::default() };
+    apply(api, move |api| {
+        api.incidents.silence(of, until_ns, note)?;
+        api.incidents.get(&id).ok_or(IncidentStoreError::Unknown(id))
     })
     .await
 }
 
-/// Nobody is told of those that fit.
+/// Silences all matching incidents.
 pub(crate) async fn silence_all(State(api): State<Arc<Api>>, body: Bytes) -> Result<Json, ApiError> {
-    let Of { of, duration, until, by, note } = read(&body)?;
-    let said = said(by, note)?;
-    let until_ns = end(duration, until, said.at_ns)?;
-    blocking(move || json(&api.book.silence(of, until_ns, said).map_err(refused)?)).await
+    let SilenceAllBody { of, duration, until, by, note } = read(&body)?;
+    let note = operator_note(by, note)?;
+    let until_ns = end(duration, until, note.at_ns)?;
+    blocking(move || json(&api.incidents.silence(of, until_ns, note).map_err(refused)?)).await
 }
 
-/// The silences in force.
+/// Lists the silences in force.
 pub(crate) async fn silences(State(api): State<Arc<Api>>) -> Result<Json, ApiError> {
     #[derive(Serialize)]
     struct Silences {
         silences: Vec<Silence>,
     }
-    json(&Silences { silences: api.book.silences(now_ns()) })
+    json(&Silences { silences: api.incidents.silences(now_ns()) })
 }
 
 /// Ends a silence.
 pub(crate) async fn unsilence(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Result<Json, ApiError> {
-    blocking(move || json(&api.book.unsilence(&id, now_ns()).map_err(refused)?)).await
+    blocking(move || json(&api.incidents.unsilence(&id, now_ns()).map_err(refused)?)).await
 }
 
-async fn told(
+async fn apply(
     api: Arc<Api>,
-    say: impl FnOnce(&Api) -> Result<Arc<Record>, BookError> + Send + 'static,
+    say: impl FnOnce(&Api) -> Result<Arc<Record>, IncidentStoreError> + Send + 'static,
 ) -> Result<Json, ApiError> {
     blocking(move || {
         let record = say(&api).map_err(refused)?;
-        json(&One { incident: super::shown(&api.book, &record, now_ns()) })
+        json(&One { incident: super::shown(&api.incidents, &record, now_ns()) })
     })
     .await
 }
 
-/// An empty body says what a form without fields would.
+/// Parses a body; an empty one is an empty object.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let body: &[u8] = if body.trim_ascii().is_empty() { b"{}" } else { body };
     serde_json::from_slice(body)
         .map_err(|e| ApiError::new(Kind::BadData, format!("the body: {e}; see docs/incidents.md")))
 }
 
-fn said(by: String, note: String) -> Result<Said, ApiError> {
+fn operator_note(by: String, note: String) -> Result<OperatorNote, ApiError> {
     let most = |name: &str, text: &str, most: usize| {
         if text.len() <= most && !text.chars().any(|c| c.is_control() && c != '\n') {
             return Ok(());
@@ -153,10 +153,10 @@ fn said(by: String, note: String) -> Result<Said, ApiError> {
     };
     most("by", &by, NAME)?;
     most("note", &note, NOTE)?;
-    Ok(Said { at_ns: now_ns(), by, note })
+    Ok(OperatorNote { at_ns: now_ns(), by, note })
 }
 
-/// When a silence is over, Unix nanoseconds.
+/// End of a silence, Unix ns.
 fn end(duration: Option<String>, until: Option<serde_json::Value>, now_ns: i64) -> Result<i64, ApiError> {
     let bad = |message: String| ApiError::new(Kind::BadData, message);
     match (duration, until) {
@@ -168,8 +168,8 @@ fn end(duration: Option<String>, until: Option<serde_json::Value>, now_ns: i64) 
         (None, Some(value)) => {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let ms = parse_time(&text).and_then(|ms| ms.checked_mul(1_000_000));
-            ms.ok_or_else(|| bad(format!("until: {text:?} is no time; write Unix seconds or RFC 3339")))
+            ms.ok_or_else(|| bad(format!("until: {text:?} is not a time; write Unix seconds or RFC 3339")))
         }
-        _ => Err(bad("how long? give either for (\"2h\") or until (Unix seconds or RFC 3339)".to_owned())),
+        _ => Err(bad("duration missing; give either for (\"2h\") or until (Unix seconds or RFC 3339)".to_owned())),
     }
 }

@@ -1,4 +1,4 @@
-//! Incidents as Grafana's annotations: by `POST` as its Simple JSON data source asks, by `GET` for Infinity and others.
+//! Incidents as Grafana annotations: by `POST` for its Simple JSON data source, by `GET` for Infinity and others.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use fabriclens_core::time::{now_ns, parse_time};
 use fabriclens_incidents::{Filter, Record, kind_text, root_text, severity_text};
 use fabriclens_server::error::{ApiError, Kind};
 
-/// Annotations of one answer: more cannot be told apart on a graph.
-const MOST: usize = 1000;
+/// Most annotations of an answer; more cannot be distinguished on a graph.
+const MAX_ANNOTATIONS: usize = 1000;
 
-/// What Simple JSON sends; the rest of it is not for us.
+/// Request of Simple JSON; other fields are ignored.
 #[derive(Deserialize)]
-struct Asked {
+struct AnnotationRequest {
     range: Range,
     #[serde(default)]
     annotation: Value,
@@ -32,7 +32,7 @@ struct Range {
     to: String,
 }
 
-/// One, times in Unix ms.
+/// An annotation; times in Unix ms.
 #[derive(Serialize)]
 struct Annotation<'a> {
     #[serde(skip_serializing_if = "Value::is_null")]
@@ -48,10 +48,10 @@ struct Annotation<'a> {
     text: String,
 }
 
-/// As Simple JSON asks: a range, and in `annotation.query` the same filters as in the list (`kind=incast&node=h3`).
+/// Handles Simple JSON: a range, and in `annotation.query` the filters of the list (`kind=incast&node=h3`).
 pub(crate) async fn post(State(api): State<Arc<Api>>, body: Bytes) -> Result<Json, ApiError> {
-    let asked: Asked = serde_json::from_slice(&body)
-        .map_err(|e| ApiError::new(Kind::BadData, format!("the body is no question for annotations: {e}")))?;
+    let asked: AnnotationRequest = serde_json::from_slice(&body)
+        .map_err(|e| ApiError::new(Kind::BadData, format!("the body is not an annotation request: {e}")))?;
     let query = asked.annotation["query"].as_str().unwrap_or_default().trim().replace(' ', "&");
     let filter = Filter {
         from_ns: Some(moment("range.from", &asked.range.from)?),
@@ -61,25 +61,25 @@ pub(crate) async fn post(State(api): State<Arc<Api>>, body: Bytes) -> Result<Jso
     answer(api, filter, asked.annotation).await
 }
 
-/// The same by `GET`: `from` and `to` in Unix ms, as Grafana's `${__from}`, or RFC 3339.
+/// Handles `GET`: `from` and `to` in Unix ms, as Grafana's `${__from}`, or RFC 3339.
 pub(crate) async fn get(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let time = |name: &str| params.get(name).map(|text| moment(name, text)).transpose();
     let filter = Filter { from_ns: time("from")?, to_ns: time("to")?, ..filter(&params.without(&["from", "to"]))? };
     answer(api, filter, Value::Null).await
 }
 
-/// Unix ms, or RFC 3339, as Unix ns.
+/// Parses Unix ms or RFC 3339 into Unix ns.
 fn moment(name: &str, text: &str) -> Result<i64, ApiError> {
     let ms = text.parse::<i64>().ok().or_else(|| parse_time(text).filter(|_| text.contains(':')));
     let ns = ms.and_then(|ms| ms.checked_mul(1_000_000));
-    ns.ok_or_else(|| ApiError::parameter(name, format!("{text:?} is no time; write Unix milliseconds or RFC 3339")))
+    ns.ok_or_else(|| ApiError::parameter(name, format!("{text:?} is not a time; write Unix milliseconds or RFC 3339")))
 }
 
 async fn answer(api: Arc<Api>, filter: Filter, annotation: Value) -> Result<Json, ApiError> {
     blocking(move || {
-        let found = api.book.list(&filter);
+        let found = api.incidents.list(&filter);
         let now = now_ns();
-        let shown: Vec<Annotation<'_>> = found.iter().take(MOST).map(|r| of(r, &annotation, now)).collect();
+        let shown: Vec<Annotation<'_>> = found.iter().take(MAX_ANNOTATIONS).map(|r| of(r, &annotation, now)).collect();
         json(&shown)
     })
     .await

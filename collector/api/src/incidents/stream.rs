@@ -1,5 +1,5 @@
-//! `/api/v1/incidents/stream`: an event for each change, as server-sent events. Who comes back with `Last-Event-ID` gets
-//! what it missed, or `reset` if that is gone: then the list is to be read again.
+//! `/api/v1/incidents/stream`: one server-sent event for each change. A client that reconnects with `Last-Event-ID`
+//! gets what it missed, or `reset` if that is gone; it must then read the list again.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -17,36 +17,36 @@ use super::filter;
 use crate::Api;
 use crate::params::Params;
 use fabriclens_core::time::now_ns;
-use fabriclens_incidents::{Change, Filter, Shown, State as Happened};
+use fabriclens_incidents::{Change, Filter, IncidentView, State as Happened};
 use fabriclens_server::error::{ApiError, Kind};
 
-/// What one listener holds.
-struct Listening {
+/// State of one stream.
+struct EventStream {
     api: Arc<Api>,
     filter: Filter,
     seq: u64,
     ready: VecDeque<Event>,
     follow: watch::Receiver<u64>,
     stopping: watch::Receiver<bool>,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct ChangeEvent<'a> {
     changes: &'a [Happened],
-    incident: Shown<'a>,
+    incident: IncidentView<'a>,
 }
 
-/// Listens until the client goes or the collector stops.
+/// Streams events until the client disconnects or the collector stops.
 pub(crate) async fn stream(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, ApiError> {
     let filter = filter(&params)?;
-    let full = |_| ApiError::new(Kind::Unavailable, "too many listen already; ask for the list now and then instead");
-    let place = api.listeners.clone().try_acquire_owned().map_err(full)?;
-    let mut follow = api.book.changes.follow();
+    let full = |_| ApiError::new(Kind::Unavailable, "too many open event streams; poll the list instead");
+    let permit = api.listeners.clone().try_acquire_owned().map_err(full)?;
+    let mut follow = api.incidents.changes.follow();
     let now = *follow.borrow_and_update();
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()).unwrap_or_default();
     let resumed = last.split_once('-').filter(|(of, _)| *of == api.started_ms.to_string());
@@ -57,9 +57,9 @@ pub(crate) async fn stream(
     }
     let stopping = api.stopping.subscribe();
     let seq = resumed.unwrap_or(now);
-    // What came while nobody listened is there at once.
+    // Changes since `Last-Event-ID` are sent at once.
     follow.mark_changed();
-    let listening = Listening { api, filter, seq, ready, follow, stopping, _place: place };
+    let listening = EventStream { api, filter, seq, ready, follow, stopping, _permit: permit };
     let events = stream::unfold(listening, |mut l| async move { Some((Ok::<_, Infallible>(l.next().await?), l)) });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
 }
@@ -68,8 +68,8 @@ fn reset() -> Event {
     Event::default().event("reset").data("{}")
 }
 
-impl Listening {
-    /// The next event; `None`: the collector stops.
+impl EventStream {
+    /// Next event; `None` when the collector stops.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -79,7 +79,7 @@ impl Listening {
                 _ = self.stopping.wait_for(|s| *s) => return None,
                 changed = self.follow.changed() => changed.ok()?,
             }
-            match self.api.book.changes.after(self.seq) {
+            match self.api.incidents.changes.after(self.seq) {
                 Ok(changes) => {
                     for change in changes {
                         self.seq = change.seq;
@@ -98,8 +98,8 @@ impl Listening {
         if !self.filter.fits(&change.record) {
             return None;
         }
-        let incident = super::shown(&self.api.book, &change.record, now_ns());
-        let data = serde_json::to_string(&Told { changes: &change.states, incident }).ok()?;
+        let incident = super::shown(&self.api.incidents, &change.record, now_ns());
+        let data = serde_json::to_string(&ChangeEvent { changes: &change.states, incident }).ok()?;
         let id = format!("{}-{}", self.api.started_ms, change.seq);
         Some(Event::default().id(id).event("incident").data(data))
     }

@@ -1,4 +1,4 @@
-//! What the evidence of an incident was before, during and after it: its metrics at the nodes that it touches.
+//! Series of an incident's evidence before, during and after it, at the nodes that it touches.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,22 +15,22 @@ use crate::Api;
 use crate::encode;
 use crate::encode::Json;
 use crate::params::Params;
-use crate::query::Turn;
+use crate::query::QueryContext;
 use fabriclens_core::json_text::push_text;
 use fabriclens_core::time::now_ns;
 use fabriclens_incidents::Record;
 use fabriclens_server::error::ApiError;
 
-/// Shown before an incident and after it, ms.
+/// Time shown before and after an incident, ms.
 const MARGIN_MS: i64 = 5 * 60_000;
-/// Points of a series at most.
+/// Most points of a series.
 const POINTS: i64 = 300;
-/// Nodes, questions, and series of each answer.
+/// Most nodes, queries, and series of each result.
 const NODES: usize = 16;
-const QUESTIONS: usize = 8;
+const QUERIES: usize = 8;
 const SERIES: usize = 64;
 
-/// The range of time that is asked for, Unix ms.
+/// Queried range, Unix ms.
 #[derive(Clone, Copy)]
 struct Window {
     start: i64,
@@ -48,17 +48,17 @@ impl Window {
     }
 }
 
-/// The incident with its series; if they cannot be had, without them and with the reason.
+/// Returns the incident with its series; if they cannot be read, with a warning instead.
 pub(super) async fn answer(api: Arc<Api>, record: Arc<Record>, params: &Params) -> Response {
     let window = Window::of(&record, now_ns() / 1_000_000);
-    let questions = questions(&record, window.step);
-    let shown = match json(&One { incident: super::shown(&api.book, &record, now_ns()) }) {
+    let queries = queries(&record, window.step);
+    let shown = match json(&One { incident: super::shown(&api.incidents, &record, now_ns()) }) {
         Ok(Json(shown)) => shown,
         Err(e) => return e.into_response(),
     };
     let begin = shown.strip_suffix('}').unwrap_or(&shown).to_owned();
-    let (head, asked) = (begin.clone(), questions.clone());
-    let work = move |turn: &Turn<'_>| {
+    let (head, asked) = (begin.clone(), queries.clone());
+    let work = move |turn: &QueryContext<'_>| {
         let mut out = opened(&head, window);
         out.push_str(",\"series\":[");
         for (n, (metric, query)) in asked.iter().enumerate() {
@@ -72,7 +72,7 @@ pub(super) async fn answer(api: Arc<Api>, record: Arc<Record>, params: &Params) 
         out.push_str("]}");
         Ok(Json(out))
     };
-    if questions.is_empty() {
+    if queries.is_empty() {
         return Json(opened(&begin, window) + ",\"series\":[]}").into_response();
     }
     match api.within_limits(params, work).await {
@@ -104,8 +104,8 @@ fn push(out: &mut String, n: usize, metric: &str, query: &str, outcome: &Outcome
     out.push('}');
 }
 
-/// Metrics of the evidence, and what is asked of them: as the detectors do, at the nodes of the incident.
-fn questions(record: &Record, step_ms: i64) -> Vec<(String, String)> {
+/// Metrics of the evidence with their queries: those of the detectors, restricted to the nodes of the incident.
+fn queries(record: &Record, step_ms: i64) -> Vec<(String, String)> {
     let nodes = nodes(record);
     let metrics: BTreeSet<&str> = record.incident.evidence.iter().map(|e| e.metric.as_str()).collect();
     if nodes.is_empty() {
@@ -113,7 +113,7 @@ fn questions(record: &Record, step_ms: i64) -> Vec<(String, String)> {
     }
     let hosts: Vec<String> = nodes.iter().map(|n| escape(n)).collect();
     let hosts = format!("host=~\"{}\"", hosts.join("|"));
-    // A few samples even where agents send each ten seconds.
+    // Covers several samples even if agents send every ten seconds.
     let window = format!("{}s", (4 * step_ms / 1000).max(45));
     let plain = |m: &str| m.starts_with("fabric_") && m.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let mut all = Vec::new();
@@ -125,11 +125,11 @@ fn questions(record: &Record, step_ms: i64) -> Vec<(String, String)> {
         let of = |query: String| (metric.to_owned(), narrow(&query, &hosts));
         all.extend(queries.into_iter().map(of));
     }
-    all.truncate(QUESTIONS);
+    all.truncate(QUERIES);
     all
 }
 
-/// Hosts and switches of its root, its evidence, and the ports that it keeps from sending, in this order.
+/// Nodes of the cause, the evidence and the victim ports, in this order.
 fn nodes(record: &Record) -> Vec<String> {
     let of = |place: &Location| match place {
         Location::Port { node, .. } | Location::Switch { node } | Location::Host { node } => vec![node.clone()],
@@ -144,7 +144,7 @@ fn nodes(record: &Record) -> Vec<String> {
     all.filter(|node| seen.insert(node.clone())).take(NODES).collect()
 }
 
-/// The query with one more matcher in each of its selectors.
+/// Adds a matcher to each selector of a query.
 fn narrow(query: &str, matcher: &str) -> String {
     let mut out = String::with_capacity(query.len() + 64);
     let mut rest = query;
@@ -164,7 +164,7 @@ fn narrow(query: &str, matcher: &str) -> String {
     out
 }
 
-/// A text as part of a regular expression in a string of PromQL.
+/// Escapes a string for a regular expression inside a PromQL string.
 fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -185,7 +185,7 @@ mod tests {
     use fabriclens_correlate::{Evidence, IncidentKind};
     use fabriclens_correlate::{Incident, Severity};
 
-    /// A slow receiver at h3, since a second.
+    /// A slow receiver at h3 since second 1.
     fn incident(id: &str) -> Incident {
         Incident {
             id: id.to_owned(),
@@ -217,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn evidence_becomes_questions_at_the_nodes_of_the_incident() {
+    fn evidence_is_queried_at_the_nodes() {
         let record = Record::new(incident("a"), 0);
-        let asked = questions(&record, 1000);
+        let asked = queries(&record, 1000);
         assert_eq!(asked.len(), 2, "pause has two directions");
         let (metric, query) = &asked[0];
         assert_eq!(metric, "fabric_pfc_pause_seconds_total");
@@ -232,13 +232,13 @@ mod tests {
         let mut of = incident("b");
         of.root = odd;
         of.evidence[0].metric = "fabric_of_another_kind_total".to_owned();
-        let asked = questions(&Record::new(of.clone(), 0), 60_000);
+        let asked = queries(&Record::new(of.clone(), 0), 60_000);
         assert!(asked[0].1.starts_with("rate(fabric_of_another_kind_total{host=~\"a\\\\.b\\\\|\\\""), "{asked:?}");
         for (_, query) in &asked {
             fabriclens_promql::check(query).unwrap();
         }
         of.evidence[0].metric = "up) or vector(1".to_owned();
-        assert!(questions(&Record::new(of, 0), 1000).is_empty(), "no metric");
+        assert!(queries(&Record::new(of, 0), 1000).is_empty(), "no metric");
         for row in &ALL {
             let query = narrow(&row.promql("5s"), "host=~\"h3\"");
             fabriclens_promql::check(&query).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_few_points_and_ends_now() {
+    fn window_is_bounded_and_ends_now() {
         let mut of = incident("a");
         of.start_ns = 1_000_000 * 10_000_000;
         let open = Window::of(&Record::new(of.clone(), 0), 10_060_000);

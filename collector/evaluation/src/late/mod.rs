@@ -1,9 +1,10 @@
-//! Late samples correct what was said: what agents kept while no collector took it comes when its time has been judged
-//! without it. That time is remembered, and once no more comes of it, it is judged again out of the store, a minute at a time,
-//! by a second watch beside the live one. What that finds is held against the book.
+//! Re-evaluates late samples. Samples that agents spooled while no collector was reachable arrive after their time was
+//! evaluated. The time span is remembered, and once no more samples arrive for it, it is evaluated again from the
+//! store, a minute at a time, by a second incident tracker besides the live one. The findings correct the incident
+//! store.
 
 mod review;
-mod stretches;
+mod spans;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,102 +18,102 @@ use fabriclens_core::pressure::Level;
 use fabriclens_core::time::{format_time, now_ms};
 use fabriclens_state::AppState;
 use review::{Review, Step};
-use stretches::Stretches;
+use spans::LateSpans;
 
-const PACE: Duration = Duration::from_millis(200);
-/// Rest after each slice beside the time that it took: a fifth of a core at most.
-const REST: u32 = 4;
-/// Times that a review is tried when the store cannot be read, and the rest before the next.
-const TRIES: u32 = 5;
-const AGAIN: Duration = Duration::from_secs(30);
+const INTERVAL: Duration = Duration::from_millis(200);
+/// Pause after each slice as a multiple of its duration, which limits the load to a fifth of a core.
+const PAUSE_FACTOR: u32 = 4;
+/// Attempts per review if the store cannot be read, and the pause between them.
+const MAX_ATTEMPTS: u32 = 5;
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
-/// What came late, and what was found in it and goes on.
-pub(super) struct Late {
-    stretches: Mutex<Stretches>,
-    take_up: Mutex<Vec<Incident>>,
+/// Time spans of late samples, and incidents found open in them.
+pub(super) struct LateSamples {
+    spans: Mutex<LateSpans>,
+    open: Mutex<Vec<Incident>>,
 }
 
-impl Late {
-    /// With what waited when the collector stopped.
+impl LateSamples {
+    /// Restores the time spans that waited when the collector stopped.
     pub(super) fn open(state: &AppState, now: i64) -> Self {
-        Self { stretches: Mutex::new(Stretches::open(&state.store, state.config.late, now)), take_up: Mutex::default() }
+        Self { spans: Mutex::new(LateSpans::open(&state.store, state.config.late, now)), open: Mutex::default() }
     }
 
-    /// Of these stretches of time samples came late, by now; all Unix ms.
-    pub(super) fn note(&self, told: &[[i64; 2]], now: i64) {
-        if !told.is_empty() {
-            let mut stretches = self.stretches.lock();
-            told.iter().for_each(|stretch| stretches.add(*stretch, now));
+    /// Records time spans of late samples that arrived by `now`; all Unix ms.
+    pub(super) fn note(&self, late: &[[i64; 2]], now: i64) {
+        if !late.is_empty() {
+            let mut spans = self.spans.lock();
+            late.iter().for_each(|span| spans.add(*span, now));
         }
     }
 
-    /// What goes on by late samples and is watched by nobody, once.
-    pub(super) fn take_up(&self) -> Vec<Incident> {
-        std::mem::take(&mut *self.take_up.lock())
+    /// Takes the incidents found open in late samples, which need live evaluation.
+    pub(super) fn take_open(&self) -> Vec<Incident> {
+        std::mem::take(&mut *self.open.lock())
     }
 }
 
-/// Judges again until `stop` becomes true.
-pub(super) async fn run(state: AppState, late: Arc<Late>, stop: Receiver<bool>) {
-    let mut again = Again { state, late, review: None, tries: 0, next: Instant::now() };
-    let work = move |why| {
-        if why != Trigger::Stop {
-            again.round(now_ms());
+/// Re-evaluates until `stop` becomes true.
+pub(super) async fn run(state: AppState, late: Arc<LateSamples>, stop: Receiver<bool>) {
+    let mut reviewer = Reviewer { state, late, review: None, attempts: 0, next: Instant::now() };
+    let work = move |trigger| {
+        if trigger != Trigger::Stop {
+            reviewer.round(now_ms());
         }
     };
-    periodic(PACE, Arc::default(), stop, "what comes late is judged no more", work).await;
+    periodic(INTERVAL, Arc::default(), stop, "late samples are no longer evaluated", work).await;
 }
 
-struct Again {
+struct Reviewer {
     state: AppState,
-    late: Arc<Late>,
+    late: Arc<LateSamples>,
     review: Option<Review>,
-    tries: u32,
+    attempts: u32,
     next: Instant,
 }
 
-impl Again {
+impl Reviewer {
     fn round(&mut self, now: i64) {
-        // It takes as much memory as the frames of the live watch.
-        if Instant::now() < self.next || self.state.pressure.level() > Level::Calm {
+        // A review needs as much memory as the frames of the live tracker.
+        if Instant::now() < self.next || self.state.pressure.level() > Level::Normal {
             return;
         }
         if self.review.is_none() {
-            let Some(stretch) = self.late.stretches.lock().due(now) else { return };
-            let [from, to] = stretch.map(format_time);
-            tracing::info!(from, to, "samples of this time came late; it is judged again");
-            self.review = Some(Review::new(&self.state, stretch));
+            let Some(span) = self.late.spans.lock().due(now) else { return };
+            let [from, to] = span.map(format_time);
+            tracing::info!(from, to, "evaluating late samples");
+            self.review = Some(Review::new(&self.state, span));
         }
         let Some(review) = &mut self.review else { return };
         let began = Instant::now();
         let step = review.step(now);
         let took = began.elapsed();
         self.state.telemetry.verdict_seconds.with_label_values(&["late"]).observe(took.as_secs_f64());
-        self.next = Instant::now() + took * REST;
+        self.next = Instant::now() + took * PAUSE_FACTOR;
         match step {
-            Ok(Step::More) => self.tries = 0,
+            Ok(Step::More) => self.attempts = 0,
             Ok(Step::Done(found)) => {
-                let [from, to] = review.stretch();
+                let [from, to] = review.span();
                 let span = [from, to].map(|ms| ms.saturating_mul(1_000_000));
-                let go_on = self.state.book.judged_again(now.saturating_mul(1_000_000), found, span);
-                self.late.take_up.lock().extend(go_on);
+                let go_on = self.state.incidents.apply_review(now.saturating_mul(1_000_000), found, span);
+                self.late.open.lock().extend(go_on);
                 self.end();
             }
-            Err(error) if self.tries + 1 < TRIES => {
-                tracing::debug!(%error, "late samples cannot be read now");
-                self.tries += 1;
-                self.next = Instant::now() + AGAIN;
+            Err(error) if self.attempts + 1 < MAX_ATTEMPTS => {
+                tracing::debug!(%error, "cannot read late samples; will be retried");
+                self.attempts += 1;
+                self.next = Instant::now() + RETRY_PAUSE;
             }
             Err(error) => {
-                let [from, to] = review.stretch().map(format_time);
-                tracing::warn!(%error, from, to, "late samples of this time cannot be read and are not judged");
+                let [from, to] = review.span().map(format_time);
+                tracing::warn!(%error, from, to, "cannot read late samples; they are not evaluated");
                 self.end();
             }
         }
     }
 
     fn end(&mut self) {
-        (self.review, self.tries) = (None, 0);
-        self.late.stretches.lock().done();
+        (self.review, self.attempts) = (None, 0);
+        self.late.spans.lock().done();
     }
 }

@@ -1,4 +1,4 @@
-//! The watch with a clock of its own.
+//! LiveEvaluation evaluation with its own clock.
 
 use super::*;
 use fabriclens_config::Config;
@@ -6,7 +6,7 @@ use fabriclens_core::pressure::Pressure;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_data::Data;
 use fabriclens_forward::Sink;
-use fabriclens_incidents::Book;
+use fabriclens_incidents::IncidentStore;
 use fabriclens_job_sources::Jobs;
 use fabriclens_model::{Labels, Layout};
 use fabriclens_store::{Options, Store};
@@ -25,7 +25,7 @@ fn state(dir: &std::path::Path) -> AppState {
         data,
         sink: Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap()),
         jobs: Arc::new(Jobs::open(&store).unwrap()),
-        book: Arc::new(Book::open(&store, config.retention.incidents).unwrap()),
+        incidents: Arc::new(IncidentStore::open(&store, config.retention.incidents).unwrap()),
         topologies: Arc::new(Topologies::open(&store, &config).unwrap()),
         pressure: Arc::new(Pressure::new(config.memory)),
         store,
@@ -34,19 +34,20 @@ fn state(dir: &std::path::Path) -> AppState {
     }
 }
 
-/// Three hosts, the first of which pauses its switch or gets too much, and a collector whose clock may be another than theirs.
+/// Three hosts, the first of which pauses its switch or is overloaded, and a collector whose clock may differ from
+/// theirs.
 struct Hosts {
-    live: Live,
+    live: LiveEvaluation,
     lists: Vec<Layout>,
     now_ms: i64,
     paused_s: f64,
-    /// Whether the first one's link is up.
+    /// Whether the link of the first host is up.
     up: bool,
-    /// Marked packets a second that it gets, and so far.
+    /// Marked packets received per second, and in total.
     marked: [f64; 2],
 }
 
-/// That of the first host is connected to that of the second.
+/// The first host is connected to the second.
 fn queue_pair(host: &str) -> Labels {
     let [local, remote] = match host {
         "h0" => ["17", "18"],
@@ -70,10 +71,10 @@ impl Hosts {
             let got = got.map(|name| one(host, name, "receive"));
             bytes.into_iter().chain(own).chain(got).chain([one(host, CNP, "transmit"), queue_pair(host)]).collect()
         };
-        state.sink.tap().open();
+        state.sink.sample_feed().open();
         let now_ms = now_ms() / 1000 * 1000 - 2 * HOUR;
         Self {
-            live: Live::new(state.clone(), Arc::new(Late::open(&state, now_ms)), Vec::new()),
+            live: LiveEvaluation::new(state.clone(), Arc::new(LateSamples::open(&state, now_ms)), Vec::new()),
             lists: ["h0", "h1", "h2"].map(list).to_vec(),
             now_ms,
             paused_s: 0.0,
@@ -82,14 +83,14 @@ impl Hosts {
         }
     }
 
-    /// The collector stops, and starts anew.
+    /// Restarts the collector.
     fn restart(&mut self) {
         let state = self.live.state.clone();
-        let (late, open) = (Arc::new(Late::open(&state, self.now_ms)), state.book.open_ones());
-        self.live = Live::new(state, late, open);
+        let (late, open) = (Arc::new(LateSamples::open(&state, self.now_ms)), state.incidents.open_incidents());
+        self.live = LiveEvaluation::new(state, late, open);
     }
 
-    /// So many seconds, with the collector's clock so much ahead of the agents'; what is open then.
+    /// Lets seconds pass with the collector's clock ahead of the agents' by `ahead_ms`; returns the open incidents.
     fn pass(&mut self, seconds: usize, ahead_ms: i64, share: f64) -> Vec<(String, String)> {
         for _ in 0..seconds {
             self.now_ms += 1000;
@@ -110,41 +111,41 @@ impl Hosts {
             self.live.next = Instant::now();
             self.live.round(self.now_ms + ahead_ms);
         }
-        let open = self.live.state.book.open_ones();
+        let open = self.live.state.incidents.open_incidents();
         open.iter().map(|i| (i.id.clone(), format!("{:?} {:?}", i.kind, i.root))).collect()
     }
 }
 
 #[test]
-fn a_collector_whose_clock_is_set_back_learns_anew_and_goes_on() {
+fn set_back_clock_learns_anew() {
     let dir = tempfile::tempdir().unwrap();
     let mut fabric = Hosts::new(state(dir.path()));
     assert_eq!(fabric.pass(30, HOUR, 0.0), []);
-    // What agents send belongs to no second that it knows.
+    // Samples of the agents belong to no second that it knows.
     assert_eq!(fabric.pass(15, HOUR, 0.5), []);
     let found = fabric.pass(15, 0, 0.5);
     assert_eq!(found.len(), 1, "set right, it judges at once: {found:?}");
     assert!(found[0].1.contains("SlowReceiver") && found[0].1.contains("h0"), "{found:?}");
-    // What is open goes on under its id, also over another step back.
+    // Open incidents keep their IDs, also over another step back.
     assert_eq!(fabric.pass(10, 60_000, 0.5), found);
     assert_eq!(fabric.pass(15, 0, 0.5), found);
     assert_eq!(fabric.pass(40, 0, 0.0), [], "and ends when its trouble does");
 }
 
 #[test]
-fn a_clock_that_is_slewed_is_not_one_that_was_set() {
+fn slewed_clock_is_not_set_back() {
     let dir = tempfile::tempdir().unwrap();
     let mut fabric = Hosts::new(state(dir.path()));
     fabric.pass(30, 3000, 0.0);
-    let known = fabric.live.eyes.watch.fabric().ports.added();
+    let known = fabric.live.backfill.tracker.fabric().ports.added();
     fabric.pass(2, 0, 0.0);
-    assert_eq!(fabric.live.eyes.watch.fabric().ports.added(), known);
+    assert_eq!(fabric.live.backfill.tracker.fabric().ports.added(), known);
     assert!(fabric.live.frame_ms > fabric.now_ms, "it waits for its clock");
     assert_eq!(fabric.pass(15, 0, 0.5).len(), 1);
 }
 
 #[test]
-fn what_stands_for_long_goes_on_over_a_restart() {
+fn long_incidents_continue_over_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let mut fabric = Hosts::new(state(dir.path()));
     assert_eq!(fabric.pass(120, 0, 0.0), []);
@@ -158,7 +159,7 @@ fn what_stands_for_long_goes_on_over_a_restart() {
 }
 
 #[test]
-fn of_those_that_are_notified_who_is_connected_sends() {
+fn connected_hosts_are_the_senders() {
     let dir = tempfile::tempdir().unwrap();
     let mut fabric = Hosts::new(state(dir.path()));
     assert_eq!(fabric.pass(60, 0, 0.0), []);
@@ -166,12 +167,12 @@ fn of_those_that_are_notified_who_is_connected_sends() {
     let found = fabric.pass(20, 0, 0.0);
     assert!(found.len() == 1 && found[0].1.contains("Incast") && found[0].1.contains("h0"), "{found:?}");
     let senders = |fabric: &Hosts| -> Vec<String> {
-        let open = fabric.live.state.book.open_ones();
+        let open = fabric.live.state.incidents.open_incidents();
         open[0].senders.iter().map(|sender| format!("{:?}", sender.port)).collect()
     };
-    // The answer comes when it comes.
-    let patience = Instant::now() + Duration::from_secs(30);
-    while senders(&fabric).len() > 1 && Instant::now() < patience {
+    // The answer arrives eventually.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while senders(&fabric).len() > 1 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
         fabric.pass(1, 0, 0.0);
     }
@@ -180,15 +181,15 @@ fn of_those_that_are_notified_who_is_connected_sends() {
 }
 
 #[test]
-fn what_there_was_no_room_for_is_judged_later() {
+fn dropped_samples_are_evaluated_later() {
     let dir = tempfile::tempdir().unwrap();
     let mut fabric = Hosts::new(state(dir.path()));
     fabric.pass(10, 0, 0.0);
     let waiting = |fabric: &Hosts| fabric.live.state.store.table("late").unwrap().get("waiting").unwrap();
     assert_eq!(waiting(&fabric), None);
-    let (series, lost) = ([Labels::new([("__name__", "m")])].into(), fabriclens_core::sample_feed::MOST + 1);
+    let (series, lost) = ([Labels::new([("__name__", "m")])].into(), fabriclens_core::sample_feed::CAPACITY + 1);
     let times = vec![fabric.now_ms - 2000; lost];
-    fabric.live.state.sink.tap().offer(vec![RowGroup { series, times, values: vec![0.0; lost] }]);
+    fabric.live.state.sink.sample_feed().push(vec![RowGroup { series, times, values: vec![0.0; lost] }]);
     fabric.pass(10, 0, 0.0);
     let at = fabric.now_ms - 12_000;
     assert_eq!(waiting(&fabric).unwrap(), format!("[[{at},{at}]]").as_bytes());

@@ -1,22 +1,22 @@
-//! One Alertmanager, by its API v2: an alert for each thread that is open, said again each minute as it expects, and ended
-//! when it is over. An alert is its labels, so they stay as they are; when the verdict itself changes for good, the alert
-//! is ended and another begins, so that routes by name and severity are right.
+//! Notifies an Alertmanager by its API v2: one alert for each open thread, repeated every minute as Alertmanager
+//! expects, and resolved at the end. Labels are an alert's identity, so they stay unchanged; if the verdict itself
+//! changes for good, the alert is resolved and a new one begins, so that routing by name and severity stays right.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::{Answer, Caller, Later, Receiver, SETTLE_NS, camel, link};
+use super::{Answer, Caller, Receiver, RetryLater, SETTLE_NS, camel, link};
 use crate::record::{kind_text, root_labels, severity_text};
-use crate::store::Book;
+use crate::store::IncidentStore;
 use crate::view::Thread;
 use fabriclens_core::time::format_time;
 
-/// An alert is said again after this time.
-const AGAIN_NS: i64 = 60 * 1_000_000_000;
-/// An alert that is not said again for so long is over: we are gone.
-const EXPIRE_NS: i64 = 4 * AGAIN_NS;
-/// Alerts of one request.
+/// Interval at which alerts are repeated.
+const REPEAT_NS: i64 = 60 * 1_000_000_000;
+/// Alerts expire after this time without repetition, for instance because the collector is down.
+const EXPIRE_NS: i64 = 4 * REPEAT_NS;
+/// Alerts per request.
 const BATCH: usize = 256;
 
 type Labels = BTreeMap<String, String>;
@@ -32,24 +32,24 @@ struct Alert {
     generator_url: String,
 }
 
-/// What was said of a thread.
+/// Last notification about a thread.
 #[derive(Default)]
 struct Sent {
-    /// The alert that is open there.
+    /// Labels of the open alert.
     labels: Option<Labels>,
     at_ns: i64,
-    /// Since when another would be right.
+    /// Since when other labels would be right.
     differs_ns: Option<i64>,
 }
 
-/// See the module.
+/// The notifier of one Alertmanager.
 pub(super) struct Alertmanager {
     caller: Caller,
     base: String,
-    /// Labels that every alert has.
+    /// Labels of every alert.
     own: Labels,
-    /// Another collector sees the same and tells the same Alertmanager: labels must not tell the two apart, and ids of
-    /// incidents do.
+    /// Another collector reports the same incidents to this Alertmanager, so labels must not contain what differs
+    /// between the two, such as incident IDs.
     shared: bool,
     sent: HashMap<String, Sent>,
 }
@@ -82,7 +82,7 @@ impl Alertmanager {
         }
     }
 
-    /// The labels that are right for what is known now.
+    /// Labels by the present state.
     fn labels(&self, thread: &Thread) -> Option<Labels> {
         let (record, kind) = (&thread.record, thread.record.kind()?);
         let mut labels = self.own.clone();
@@ -99,23 +99,24 @@ impl Alertmanager {
     }
 }
 
-/// What to do about a thread.
+/// Alerts to send for a thread.
 struct Step {
     key: String,
     alerts: Vec<Alert>,
     open: Option<Labels>,
-    /// It is not only said again.
+    /// Whether this is more than a repetition.
     news: bool,
 }
 
 impl Receiver for Alertmanager {
-    fn tell(&mut self, threads: &[Thread], book: &Book, now_ns: i64) -> Result<(), Later> {
+    fn notify(&mut self, threads: &[Thread], incidents: &IncidentStore, now_ns: i64) -> Result<(), RetryLater> {
         let mut steps = Vec::new();
         for thread in threads {
             let right = self.labels(thread).filter(|_| thread.end_ns.is_none() && !thread.quiet);
             let name = &self.caller.name;
             let sent = self.sent.entry(thread.key.clone()).or_insert_with(|| {
-                let told = book.told(&thread.key, name).and_then(|text| serde_json::from_str(&text).ok());
+                let told =
+                    incidents.last_notification(&thread.key, name).and_then(|text| serde_json::from_str(&text).ok());
                 Sent { labels: told.flatten(), ..Sent::default() }
             });
             let differs = right.is_some() && sent.labels.is_some() && right != sent.labels;
@@ -124,8 +125,8 @@ impl Receiver for Alertmanager {
             let open = if hold { sent.labels.clone() } else { right };
             let news = open != sent.labels;
             let ended = sent.labels.clone().filter(|_| news);
-            // Either way: a clock that was set back must not end what goes on.
-            let again = open.is_some() && (news || now_ns.abs_diff(sent.at_ns) >= AGAIN_NS.unsigned_abs());
+            // In either direction: a clock that was set back must not let alerts expire.
+            let again = open.is_some() && (news || now_ns.abs_diff(sent.at_ns) >= REPEAT_NS.unsigned_abs());
             let mut alerts = Vec::new();
             if let Some(labels) = ended {
                 alerts.push(self.alert(thread, labels, thread.end_ns.unwrap_or(now_ns).min(now_ns)));
@@ -140,22 +141,28 @@ impl Receiver for Alertmanager {
         let url = format!("{}/api/v2/alerts", self.caller.client.url().trim_end_matches('/'));
         for batch in steps.chunks(BATCH) {
             let mut alerts: Vec<&Alert> = batch.iter().flat_map(|step| &step.alerts).collect();
-            // Those that go on first: of an end that it hears before them, one that has just begun tells people at once, as if
-            // the whole group were over.
+            // Open alerts first: if Alertmanager saw a resolved alert before a new one, it would notify at once, as if
+            // the whole group were resolved.
             alerts.sort_by(|a, b| b.ends_at.cmp(&a.ends_at));
-            let body = serde_json::to_vec(&alerts).map_err(|e| Later { wait: None, why: e.to_string() })?;
+            let body = serde_json::to_vec(&alerts).map_err(|e| RetryLater { wait: None, why: e.to_string() })?;
             match self.caller.post(&url, alerts.len(), &body, |request| request) {
-                Ok(Answer::Taken) => {}
-                Ok(Answer::Refused(why)) => tracing::warn!(receiver = self.caller.name, why, "alerts refused"),
+                Ok(Answer::Accepted) => {}
+                Ok(Answer::Refused(why)) => {
+                    tracing::warn!(receiver = self.caller.name, why, "Alertmanager refused alerts")
+                }
                 Err(later) => {
-                    // It may restart, and then knows none of them: all are said again.
+                    // It may be restarting and forget all alerts, so all are repeated.
                     self.sent.values_mut().for_each(|sent| sent.at_ns = 0);
                     return Err(later);
                 }
             }
             for step in batch {
                 if step.news {
-                    book.tell(&step.key, &self.caller.name, &serde_json::to_string(&step.open).unwrap_or_default());
+                    incidents.record_notification(
+                        &step.key,
+                        &self.caller.name,
+                        &serde_json::to_string(&step.open).unwrap_or_default(),
+                    );
                 }
                 let sent = Sent { labels: step.open.clone(), at_ns: now_ns, differs_ns: None };
                 self.sent.insert(step.key.clone(), sent);

@@ -1,6 +1,6 @@
-//! People are told of incidents: each receiver compares what it told last with what is, and tells the difference. So
-//! nothing is queued that could overflow, what could not be told is told later as it is then, and a restart tells nothing
-//! twice.
+//! Notifies receivers (Alertmanagers, webhooks) of incidents. Each compares its last notification with the present
+//! state and sends the difference. So there is no queue to overflow, a notification that failed is sent later with the
+//! state of that time, and a restart repeats nothing.
 
 mod alertmanager;
 mod webhook;
@@ -15,9 +15,9 @@ use ureq::http::Response;
 use ureq::{Body, RequestBuilder, typestate::WithBody};
 
 use super::record::kind_text;
-use super::series::woken_by;
+use super::series::notify_on_change;
 use super::view::Thread;
-use crate::store::Book;
+use crate::store::IncidentStore;
 use fabriclens_config::{Config, Endpoint};
 use fabriclens_core::endpoint;
 use fabriclens_core::endpoint::{Client, FileError};
@@ -25,39 +25,39 @@ use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ns;
 
-/// How often receivers look, beside each change.
-const PACE: Duration = Duration::from_secs(1);
-/// Incidents that ended so long ago are no news.
+/// Interval of comparison, besides each change.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Incidents that ended longer ago are not notified.
 const NEWS_NS: i64 = 86_400 * 1_000_000_000;
-/// A verdict that changes is told when it has stood for so long.
+/// A changed verdict is notified once it has been stable for this long.
 const SETTLE_NS: i64 = 10 * 1_000_000_000;
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
-/// Distance of log lines about the same trouble.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// Minimum interval of log lines about the same problem.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// Somebody who is told.
+/// A receiver of notifications.
 trait Receiver: Send {
-    /// Tells what is new.
+    /// Sends what is new.
     ///
     /// # Errors
-    /// Trigger it must be tried again.
-    fn tell(&mut self, threads: &[Thread], book: &Book, now_ns: i64) -> Result<(), Later>;
+    /// If it must be tried again.
+    fn notify(&mut self, threads: &[Thread], incidents: &IncidentStore, now_ns: i64) -> Result<(), RetryLater>;
 }
 
-/// It is to be tried again.
-struct Later {
-    /// How long the receiver wants to be left alone.
+/// The notification must be retried.
+struct RetryLater {
+    /// Retry delay requested by the receiver.
     wait: Option<Duration>,
     why: String,
 }
 
-/// Tells all receivers that the config names until `stop` becomes true.
+/// Notifies all configured receivers until `stop` becomes true.
 ///
 /// # Errors
-/// [`FileError`]; nobody is told then.
+/// [`FileError`]; then nobody is notified.
 pub fn notify(
-    book: &Arc<Book>,
+    incidents: &Arc<IncidentStore>,
     config: &Config,
     telemetry: &Telemetry,
     stop: &watch::Receiver<bool>,
@@ -77,60 +77,66 @@ pub fn notify(
         receivers.push((format!("webhook {}", webhook.name), Box::new(receiver)));
     }
     let start = |(name, receiver): (String, Box<dyn Receiver>)| {
-        tracing::info!(receiver = name, "incidents are told");
-        let mut teller = Teller { name, receiver, book: book.clone(), backoff: None, logged: None };
-        let work = move |why| {
-            if why != Trigger::Stop {
-                teller.turn();
+        tracing::info!(receiver = name, "notifying of incidents");
+        let mut notifier = Notifier { name, receiver, incidents: incidents.clone(), backoff: None, logged: None };
+        let work = move |trigger| {
+            if trigger != Trigger::Stop {
+                notifier.run();
             }
         };
-        tokio::spawn(periodic(PACE, woken_by(book), stop.clone(), "a receiver is no longer told of incidents", work))
+        tokio::spawn(periodic(
+            INTERVAL,
+            notify_on_change(incidents),
+            stop.clone(),
+            "a receiver is no longer notified of incidents",
+            work,
+        ))
     };
     Ok(receivers.into_iter().map(start).collect())
 }
 
-/// Patience with one receiver.
-struct Teller {
+/// Retries of one receiver.
+struct Notifier {
     name: String,
     receiver: Box<dyn Receiver>,
-    book: Arc<Book>,
-    /// When to try again, and how long to wait after the next failure.
+    incidents: Arc<IncidentStore>,
+    /// Time of the next attempt, and delay after the next failure.
     backoff: Option<(Instant, Duration)>,
     logged: Option<Instant>,
 }
 
-impl Teller {
-    fn turn(&mut self) {
+impl Notifier {
+    fn run(&mut self) {
         if self.backoff.is_some_and(|(until, _)| Instant::now() < until) {
             return;
         }
         let now = now_ns();
-        let threads = self.book.threads(now, now - NEWS_NS);
-        let Err(Later { wait, why }) = self.receiver.tell(&threads, &self.book, now) else {
+        let threads = self.incidents.threads(now, now - NEWS_NS);
+        let Err(RetryLater { wait, why }) = self.receiver.notify(&threads, &self.incidents, now) else {
             self.backoff = None;
             return;
         };
         let next = self.backoff.map_or(FIRST_BACKOFF, |(_, next)| next);
         let wait = wait.unwrap_or_else(|| endpoint::jitter(next));
-        self.backoff = Some((Instant::now() + wait, (next * 2).min(LONGEST_BACKOFF)));
+        self.backoff = Some((Instant::now() + wait, (next * 2).min(MAX_BACKOFF)));
         if self.logged.is_none_or(|at| at.elapsed() > LOG_EVERY) {
             self.logged = Some(Instant::now());
-            tracing::warn!(receiver = self.name, why, "cannot tell of incidents, tried again");
+            tracing::warn!(receiver = self.name, why, "cannot notify of incidents; will be retried");
         }
     }
 }
 
-/// Sends to one receiver, and counts.
+/// Sends requests to one receiver and counts them.
 struct Caller {
     name: String,
     client: Client,
     telemetry: Telemetry,
 }
 
-/// What a receiver made of it.
+/// Outcome of a request.
 enum Answer {
-    Taken,
-    /// It will never take this.
+    Accepted,
+    /// The receiver will never accept it.
     Refused(String),
 }
 
@@ -145,20 +151,20 @@ impl Caller {
         self.telemetry.notifications.with_label_values(&[self.name.as_str(), outcome]).inc_by(n as u64);
     }
 
-    /// One request that tells of `n`.
+    /// Sends one request with `n` notifications.
     fn post(
         &self,
         url: &str,
         n: usize,
         body: &[u8],
-        dress: impl FnOnce(RequestBuilder<WithBody>) -> RequestBuilder<WithBody>,
-    ) -> Result<Answer, Later> {
+        add_headers: impl FnOnce(RequestBuilder<WithBody>) -> RequestBuilder<WithBody>,
+    ) -> Result<Answer, RetryLater> {
         let later = |wait, why| {
             self.count("failed", n);
-            Err(Later { wait, why })
+            Err(RetryLater { wait, why })
         };
         let request = match self.client.post(url) {
-            Ok(request) => dress(request.header("content-type", "application/json")),
+            Ok(request) => add_headers(request.header("content-type", "application/json")),
             Err(e) => return later(None, e.to_string()),
         };
         let mut response: Response<Body> = match request.send(body) {
@@ -166,30 +172,30 @@ impl Caller {
             Err(e) => return later(None, e.to_string()),
         };
         let (status, wait) = (response.status().as_u16(), endpoint::retry_after(&response));
-        // Read to its end, so that the connection can be used again.
-        let said = endpoint::said(&mut response);
+        // The connection can only be reused after the body was read.
+        let answer = endpoint::error_text(&mut response);
         match status {
             200..=299 => {
                 self.count("sent", n);
-                Ok(Answer::Taken)
+                Ok(Answer::Accepted)
             }
-            // It is about what was sent: sending it again cannot help.
+            // The status is about the content, so a retry cannot help.
             400 | 409 | 410 | 413 | 415 | 422 => {
                 self.count("refused", n);
-                Ok(Answer::Refused(said))
+                Ok(Answer::Refused(answer))
             }
-            _ => later(wait, said),
+            _ => later(wait, answer),
         }
     }
 }
 
-/// `PfcStorm`
+/// Kind in camel case: `PfcStorm`.
 fn camel(kind: IncidentKind) -> String {
     let word = |w: &str| w.chars().take(1).flat_map(char::to_uppercase).chain(w.chars().skip(1)).collect::<String>();
     kind_text(kind).split('_').map(word).collect()
 }
 
-/// Where an incident is shown.
+/// URL of an incident.
 fn link(base: &str, thread: &Thread) -> String {
     format!("{}/api/v1/incidents/{}", base.trim_end_matches('/'), thread.record.incident.id)
 }

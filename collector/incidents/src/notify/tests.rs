@@ -1,15 +1,15 @@
-//! Receivers against a server that says no first, with a clock of their own.
+//! Receivers against a fake server that first refuses, with their own clock.
 
 use super::*;
-use crate::record::Judged;
-use crate::silence::Match;
-use crate::store::tests::{S, book, incident, said};
+use crate::record::Classification;
+use crate::silence::SilenceMatcher;
+use crate::store::tests::{S, incident, incidents, said};
 use fabriclens_correlate::{Incident, Severity};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 
-/// Answers each request with the next status, 200 when there is none left, and keeps what came.
+/// A server that answers each request with the next status, or 200, and records requests.
 struct Fake {
     url: String,
     answers: Arc<Mutex<Vec<u16>>>,
@@ -77,10 +77,10 @@ impl Fake {
     }
 }
 
-/// One turn at a time in seconds; true if nothing has to be tried again.
-fn turn(receiver: &mut dyn Receiver, book: &Book, at_s: i64) -> bool {
+/// Runs a receiver at a time in seconds; true if nothing must be retried.
+fn turn(receiver: &mut dyn Receiver, incidents: &IncidentStore, at_s: i64) -> bool {
     let now = at_s * S;
-    receiver.tell(&book.threads(now, now - NEWS_NS), book, now).is_ok()
+    receiver.notify(&incidents.threads(now, now - NEWS_NS), incidents, now).is_ok()
 }
 
 /// Event and key of each message.
@@ -89,14 +89,16 @@ fn events(came: &[(String, Value)]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn a_webhook_is_told_each_state_once_and_again_only_if_it_failed() {
+fn webhooks_get_each_state_once() {
     let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::start());
-    let book = book(dir.path());
+    let incidents = incidents(dir.path());
     let mut webhook = fake.webhook(0);
     let mut now = incident("a");
-    book.update(3 * S, std::slice::from_ref(&now));
+    incidents.update(3 * S, std::slice::from_ref(&now));
     *fake.answers.lock() = vec![503, 429];
-    assert!(!turn(&mut webhook, &book, 3) && !turn(&mut webhook, &book, 4) && turn(&mut webhook, &book, 5));
+    assert!(
+        !turn(&mut webhook, &incidents, 3) && !turn(&mut webhook, &incidents, 4) && turn(&mut webhook, &incidents, 5)
+    );
     let came = fake.take();
     assert_eq!(events(&came), [("opened", "a-1"); 3]);
     assert!(came.iter().all(|(head, _)| head.contains("idempotency-key: a-1")), "{}", came[0].0);
@@ -106,28 +108,28 @@ fn a_webhook_is_told_each_state_once_and_again_only_if_it_failed() {
         (&"a".into(), &"https://fabric.example/api/v1/incidents/a".into(), &"slow_receiver".into(), &"open".into())
     );
     now.confidence = 0.5;
-    book.update(20 * S, std::slice::from_ref(&now));
-    assert!(turn(&mut webhook, &book, 20) && fake.take().is_empty(), "a number is no news");
+    incidents.update(20 * S, std::slice::from_ref(&now));
+    assert!(turn(&mut webhook, &incidents, 20) && fake.take().is_empty(), "a number is no news");
     now.severity = Severity::Critical;
-    book.update(21 * S, std::slice::from_ref(&now));
+    incidents.update(21 * S, std::slice::from_ref(&now));
     assert!(
-        turn(&mut webhook, &book, 21) && turn(&mut webhook, &book, 30) && fake.take().is_empty(),
+        turn(&mut webhook, &incidents, 21) && turn(&mut webhook, &incidents, 30) && fake.take().is_empty(),
         "may change back"
     );
-    turn(&mut webhook, &book, 31);
+    turn(&mut webhook, &incidents, 31);
     assert_eq!(events(&fake.take()), [("changed", "a-2")]);
-    // A restart does not tell it again, and a message that nobody takes holds up no other.
+    // A restart repeats nothing, and a refused message does not block others.
     let mut webhook = fake.webhook(0);
     now.end_ns = Some(40 * S);
     let other = Incident { root: fabriclens_correlate::Location::Fabric, ..incident("b") };
-    book.update(41 * S, &[now, other]);
+    incidents.update(41 * S, &[now, other]);
     *fake.answers.lock() = vec![400];
-    turn(&mut webhook, &book, 41);
+    turn(&mut webhook, &incidents, 41);
     let came = fake.take();
     let mut told = events(&came);
     told.sort_unstable();
     assert_eq!(told, [("opened", "b-1"), ("resolved", "a-3")]);
-    assert!(turn(&mut webhook, &book, 42) && fake.take().is_empty());
+    assert!(turn(&mut webhook, &incidents, 42) && fake.take().is_empty());
     let count = |outcome: &str| webhook_count(&webhook, outcome);
     assert_eq!([count("sent"), count("refused"), count("failed")], [1, 1, 0]);
 }
@@ -137,45 +139,45 @@ fn webhook_count(webhook: &webhook::Webhook, outcome: &str) -> u64 {
 }
 
 #[test]
-fn what_is_silenced_or_no_problem_is_not_told_and_what_is_acknowledged_not_repeated() {
+fn silenced_and_acknowledged_incidents_are_quiet() {
     let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::start());
-    let book = book(dir.path());
+    let incidents = incidents(dir.path());
     let mut webhook = fake.webhook(60);
-    let of = Match { node: Some("h3".into()), ..Match::default() };
-    book.silence(of, 100 * S, said(S, "ann")).unwrap();
-    book.update(3 * S, &[incident("a")]);
-    assert!(turn(&mut webhook, &book, 3) && fake.take().is_empty());
-    turn(&mut webhook, &book, 100);
+    let of = SilenceMatcher { node: Some("h3".into()), ..SilenceMatcher::default() };
+    incidents.silence(of, 100 * S, said(S, "ann")).unwrap();
+    incidents.update(3 * S, &[incident("a")]);
+    assert!(turn(&mut webhook, &incidents, 3) && fake.take().is_empty());
+    turn(&mut webhook, &incidents, 100);
     assert_eq!(events(&fake.take()), [("opened", "a-1")], "the silence is over and the incident is not");
-    turn(&mut webhook, &book, 159);
-    turn(&mut webhook, &book, 160);
+    turn(&mut webhook, &incidents, 159);
+    turn(&mut webhook, &incidents, 160);
     assert_eq!(events(&fake.take()), [("reminder", "a-2")]);
-    book.acknowledge("a", said(161 * S, "ann")).unwrap();
-    assert!(turn(&mut webhook, &book, 300) && fake.take().is_empty());
-    book.reclassify("a", Judged::NotAProblem, said(301 * S, "ann")).unwrap();
-    turn(&mut webhook, &book, 301);
+    incidents.acknowledge("a", said(161 * S, "ann")).unwrap();
+    assert!(turn(&mut webhook, &incidents, 300) && fake.take().is_empty());
+    incidents.reclassify("a", Classification::NotAProblem, said(301 * S, "ann")).unwrap();
+    turn(&mut webhook, &incidents, 301);
     assert_eq!(events(&fake.take()), [("resolved", "a-3")]);
-    assert!(turn(&mut webhook, &book, 302) && fake.take().is_empty());
+    assert!(turn(&mut webhook, &incidents, 302) && fake.take().is_empty());
 }
 
 #[test]
-fn flapping_is_told_until_it_is_over_for_good() {
+fn flapping_notifies_once_until_it_is_over() {
     let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::start());
-    let book = book(dir.path());
+    let incidents = incidents(dir.path());
     let mut webhook = fake.webhook(0);
     for n in 0..20 {
         let at = 100 + n * 30;
         let one = Incident { start_ns: at * S, ..incident(&format!("f{n:02}")) };
-        book.update(at * S, std::slice::from_ref(&one));
-        turn(&mut webhook, &book, at);
-        book.update((at + 5) * S, &[Incident { end_ns: Some((at + 5) * S), ..one }]);
-        turn(&mut webhook, &book, at + 5);
+        incidents.update(at * S, std::slice::from_ref(&one));
+        turn(&mut webhook, &incidents, at);
+        incidents.update((at + 5) * S, &[Incident { end_ns: Some((at + 5) * S), ..one }]);
+        turn(&mut webhook, &incidents, at + 5);
     }
     let over = 100 + 19 * 30 + 5;
-    turn(&mut webhook, &book, over + 599);
+    turn(&mut webhook, &incidents, over + 599);
     let quiet = fake.take();
     assert_eq!(events(&quiet), [("opened", "f00-1"), ("resolved", "f00-2"), ("opened", "f00-3")]);
-    turn(&mut webhook, &book, over + 600);
+    turn(&mut webhook, &incidents, over + 600);
     let came = fake.take();
     assert_eq!(events(&came), [("resolved", "f00-4")]);
     assert_eq!(came[0].1["incident"]["recurrences"], 19);
@@ -190,14 +192,14 @@ fn alerts(came: &[(String, Value)], now_s: i64) -> Vec<(String, String, i64)> {
 }
 
 #[test]
-fn alertmanager_hears_it_each_minute_and_when_it_ends_even_over_a_restart() {
+fn alerts_repeat_and_resolve_over_a_restart() {
     let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::start());
-    let book = book(dir.path());
+    let incidents = incidents(dir.path());
     let mut am = fake.alertmanager();
     let mut now = incident("a");
-    book.update(3 * S, std::slice::from_ref(&now));
+    incidents.update(3 * S, std::slice::from_ref(&now));
     *fake.answers.lock() = vec![500];
-    assert!(!turn(&mut am, &book, 3) && turn(&mut am, &book, 4));
+    assert!(!turn(&mut am, &incidents, 3) && turn(&mut am, &incidents, 4));
     let came = fake.take();
     let slow = |end: i64| ("FabriclensSlowReceiver".to_owned(), "warning".to_owned(), end);
     assert_eq!(alerts(&came[1..], 4), [slow(240)]);
@@ -213,53 +215,53 @@ fn alertmanager_hears_it_each_minute_and_when_it_ends_even_over_a_restart() {
         (&alert["startsAt"], &alert["annotations"]["victim_jobs"]),
         (&"1970-01-01T00:00:01.000Z".into(), &"b".into())
     );
-    assert!(turn(&mut am, &book, 63) && fake.take().is_empty());
-    turn(&mut am, &book, 64);
+    assert!(turn(&mut am, &incidents, 63) && fake.take().is_empty());
+    turn(&mut am, &incidents, 64);
     assert_eq!(alerts(&fake.take(), 64), [slow(240)]);
-    // It did not hear of one, so it may have forgotten the other.
+    // It missed one alert, so it may have forgotten the other.
     let beside = incident("b");
-    book.update(65 * S, std::slice::from_ref(&beside));
+    incidents.update(65 * S, std::slice::from_ref(&beside));
     *fake.answers.lock() = vec![503];
-    assert!(!turn(&mut am, &book, 65) && turn(&mut am, &book, 66));
+    assert!(!turn(&mut am, &incidents, 65) && turn(&mut am, &incidents, 66));
     assert_eq!(alerts(&fake.take()[1..], 66), [slow(240), slow(240)]);
-    book.update(67 * S, &[Incident { end_ns: Some(67 * S), ..beside }]);
-    turn(&mut am, &book, 67);
+    incidents.update(67 * S, &[Incident { end_ns: Some(67 * S), ..beside }]);
+    turn(&mut am, &incidents, 67);
     assert_eq!(alerts(&fake.take(), 67), [slow(0)]);
-    // Another verdict: the old alert goes on until the new one stands.
+    // The verdict changed: the old alert stays until the new one is stable.
     now.kind = IncidentKind::PfcStorm;
     now.severity = Severity::Critical;
-    book.update(70 * S, std::slice::from_ref(&now));
-    assert!(turn(&mut am, &book, 70) && turn(&mut am, &book, 79) && fake.take().is_empty());
-    turn(&mut am, &book, 80);
+    incidents.update(70 * S, std::slice::from_ref(&now));
+    assert!(turn(&mut am, &incidents, 70) && turn(&mut am, &incidents, 79) && fake.take().is_empty());
+    turn(&mut am, &incidents, 80);
     let storm = |end: i64| ("FabriclensPfcStorm".to_owned(), "critical".to_owned(), end);
     assert_eq!(alerts(&fake.take(), 80), [storm(240), slow(0)]);
-    // It ends while we are away.
+    // The incident ends while the collector is down.
     now.end_ns = Some(90 * S);
-    book.update(91 * S, std::slice::from_ref(&now));
+    incidents.update(91 * S, std::slice::from_ref(&now));
     let mut am = fake.alertmanager();
-    turn(&mut am, &book, 100);
+    turn(&mut am, &incidents, 100);
     assert_eq!(alerts(&fake.take(), 90), [storm(0)]);
-    assert!(turn(&mut am, &book, 101) && fake.take().is_empty());
+    assert!(turn(&mut am, &incidents, 101) && fake.take().is_empty());
 }
 
 #[test]
-fn an_alert_is_said_again_after_a_clock_that_was_ahead_is_set_right() {
+fn alerts_repeat_after_the_clock_is_set_back() {
     let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::start());
-    let (book, mut am) = (book(dir.path()), fake.alertmanager());
-    book.update(3 * S, &[incident("a")]);
+    let (incidents, mut am) = (incidents(dir.path()), fake.alertmanager());
+    incidents.update(3 * S, &[incident("a")]);
     let ends = |at: i64| alerts(&fake.take(), at).iter().map(|(.., ends)| *ends).collect::<Vec<_>>();
-    assert!(turn(&mut am, &book, 86_400) && ends(86_400) == [240]);
-    assert!(turn(&mut am, &book, 100) && ends(100) == [240], "until when it goes on is told by the right clock");
-    assert!(turn(&mut am, &book, 101) && ends(101).is_empty());
+    assert!(turn(&mut am, &incidents, 86_400) && ends(86_400) == [240]);
+    assert!(turn(&mut am, &incidents, 100) && ends(100) == [240], "until when it goes on is told by the right clock");
+    assert!(turn(&mut am, &incidents, 101) && ends(101).is_empty());
 }
 
 #[test]
-fn two_collectors_that_see_the_same_give_one_alert() {
+fn two_collectors_give_one_alert() {
     let (dirs, fake) = ([tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()], Fake::start());
     for (dir, id) in dirs.iter().zip(["1000-1", "1300-7"]) {
-        let book = book(dir.path());
-        book.update(3 * S, &[incident(id)]);
-        assert!(turn(&mut fake.alertmanager_beside(true), &book, 3));
+        let incidents = incidents(dir.path());
+        incidents.update(3 * S, &[incident(id)]);
+        assert!(turn(&mut fake.alertmanager_beside(true), &incidents, 3));
     }
     let came = fake.take();
     let [one, two] = [&came[0].1[0], &came[1].1[0]];
@@ -269,7 +271,7 @@ fn two_collectors_that_see_the_same_give_one_alert() {
 }
 
 #[test]
-fn names_of_alerts() {
+fn alert_names_are_camel_case() {
     assert_eq!(camel(IncidentKind::PfcStorm), "PfcStorm");
     assert_eq!(camel(IncidentKind::LinkDown), "LinkDown");
 }

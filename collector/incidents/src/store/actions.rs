@@ -1,43 +1,49 @@
-//! What people say of incidents. It stands beside what the machine says, and is on the disk before the answer.
+//! Operator actions on incidents. They are kept apart from the verdict of the detectors, and are on disk before the
+//! answer.
 
 use std::sync::Arc;
 
-use super::{Book, BookError, Inner, disk, encode};
-use crate::record::{Judged, Reclassified, Record, Said, State};
-use crate::silence::{Match, Silence};
+use super::{IncidentStore, IncidentStoreError, Inner, disk, encode};
+use crate::record::{Classification, OperatorNote, Reclassified, Record, State};
+use crate::silence::{Silence, SilenceMatcher};
 
-/// Silences that are in force at once.
+/// Most silences in force.
 const MOST: usize = 1000;
 
-impl Book {
-    /// Somebody looks after it.
+impl IncidentStore {
+    /// Acknowledges an incident.
     ///
     /// # Errors
-    /// [`BookError`].
-    pub fn acknowledge(&self, id: &str, said: Said) -> Result<Arc<Record>, BookError> {
-        self.say(id, said.at_ns, State::Acknowledged, line(&said, ""), |r| r.acknowledged = Some(said))
+    /// [`IncidentStoreError`].
+    pub fn acknowledge(&self, id: &str, said: OperatorNote) -> Result<Arc<Record>, IncidentStoreError> {
+        self.apply(id, said.at_ns, State::Acknowledged, line(&said, ""), |r| r.acknowledged = Some(said))
     }
 
-    /// What it really is.
+    /// Reclassifies an incident.
     ///
     /// # Errors
-    /// [`BookError`].
-    pub fn reclassify(&self, id: &str, kind: Judged, said: Said) -> Result<Arc<Record>, BookError> {
+    /// [`IncidentStoreError`].
+    pub fn reclassify(
+        &self,
+        id: &str,
+        kind: Classification,
+        said: OperatorNote,
+    ) -> Result<Arc<Record>, IncidentStoreError> {
         let detail = line(&said, &String::from(kind));
         let set = |r: &mut Record| r.reclassified = Some(Reclassified { kind, said: said.clone() });
-        self.say(id, said.at_ns, State::Reclassified, detail, set)
+        self.apply(id, said.at_ns, State::Reclassified, detail, set)
     }
 
-    fn say(
+    fn apply(
         &self,
         id: &str,
         at_ns: i64,
         state: State,
         detail: String,
         set: impl FnOnce(&mut Record),
-    ) -> Result<Arc<Record>, BookError> {
+    ) -> Result<Arc<Record>, IncidentStoreError> {
         let mut inner = self.inner.lock();
-        let entry = inner.entries.get(id).ok_or_else(|| BookError::Unknown(id.to_owned()))?;
+        let entry = inner.entries.get(id).ok_or_else(|| IncidentStoreError::Unknown(id.to_owned()))?;
         let mut record = (*entry.record).clone();
         set(&mut record);
         record.note(at_ns, state, detail);
@@ -47,12 +53,17 @@ impl Book {
         Ok(record)
     }
 
-    /// Nobody is told of what fits until a time.
+    /// Silences matching incidents until a time.
     ///
     /// # Errors
-    /// [`BookError`].
-    pub fn silence(&self, of: Match, until_ns: i64, said: Said) -> Result<Silence, BookError> {
-        let bad = |text: &str| Err(BookError::Silence(text.to_owned()));
+    /// [`IncidentStoreError`].
+    pub fn silence(
+        &self,
+        of: SilenceMatcher,
+        until_ns: i64,
+        said: OperatorNote,
+    ) -> Result<Silence, IncidentStoreError> {
+        let bad = |text: &str| Err(IncidentStoreError::Silence(text.to_owned()));
         if of.is_empty() {
             return bad("that fits everything is refused; give incident, kind, node or job");
         }
@@ -61,7 +72,7 @@ impl Book {
         }
         let mut inner = self.inner.lock();
         if let Some(id) = of.incident.as_ref().filter(|id| !inner.entries.contains_key(*id)) {
-            return Err(BookError::Unknown(id.clone()));
+            return Err(IncidentStoreError::Unknown(id.clone()));
         }
         self.drop_silences(&mut inner, said.at_ns)?;
         if inner.silences.len() >= MOST {
@@ -78,13 +89,13 @@ impl Book {
         Ok(silence)
     }
 
-    /// Ends a silence before its time.
+    /// Ends a silence early.
     ///
     /// # Errors
-    /// [`BookError`].
-    pub fn unsilence(&self, id: &str, now_ns: i64) -> Result<Silence, BookError> {
+    /// [`IncidentStoreError`].
+    pub fn unsilence(&self, id: &str, now_ns: i64) -> Result<Silence, IncidentStoreError> {
         let mut inner = self.inner.lock();
-        let unknown = || BookError::UnknownSilence(id.to_owned());
+        let unknown = || IncidentStoreError::UnknownSilence(id.to_owned());
         let mut silence = inner.silences.remove(id).filter(|s| s.until_ns > now_ns).ok_or_else(unknown)?;
         self.silences.remove(id).map_err(disk)?;
         silence.until_ns = now_ns;
@@ -94,7 +105,7 @@ impl Book {
         Ok(silence)
     }
 
-    /// Silences in force, the one that ends first first.
+    /// Silences in force, ordered by end.
     pub fn silences(&self, now_ns: i64) -> Vec<Silence> {
         let mut all: Vec<Silence> =
             self.inner.lock().silences.values().filter(|s| s.until_ns > now_ns).cloned().collect();
@@ -102,8 +113,8 @@ impl Book {
         all
     }
 
-    /// A silence is part of the history of those that it fits now.
-    fn note_silence(&self, inner: &mut Inner, silence: &Silence, state: State) -> Result<(), BookError> {
+    /// Adds a silence to the history of the incidents that match now.
+    fn note_silence(&self, inner: &mut Inner, silence: &Silence, state: State) -> Result<(), IncidentStoreError> {
         let open: Vec<Arc<Record>> = inner.entries.values().map(|e| e.record.clone()).collect();
         for record in open.into_iter().filter(|r| r.is_open() && silence.of.fits(r)) {
             let mut record = (*record).clone();
@@ -114,7 +125,7 @@ impl Book {
         Ok(())
     }
 
-    pub(super) fn drop_silences(&self, inner: &mut Inner, now_ns: i64) -> Result<(), BookError> {
+    pub(super) fn drop_silences(&self, inner: &mut Inner, now_ns: i64) -> Result<(), IncidentStoreError> {
         let over: Vec<String> =
             inner.silences.values().filter(|s| s.until_ns <= now_ns).map(|s| s.id.clone()).collect();
         for id in over {
@@ -125,8 +136,8 @@ impl Book {
     }
 }
 
-/// Who said what, in a line.
-fn line(said: &Said, what: &str) -> String {
+/// An action as one line of history.
+fn line(said: &OperatorNote, what: &str) -> String {
     let by = if said.by.is_empty() { String::new() } else { format!("by {}", said.by) };
     let parts = [what, &by, &said.note];
     parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(": ")

@@ -1,23 +1,23 @@
-//! What late samples say is held against what is known: what is new is recorded, what was known is corrected, and what proves
-//! to go on is open again. What people said stays.
+//! Applies the findings in late samples: new incidents are recorded, known ones corrected, and those that continue are
+//! reopened. Operator actions stay.
 
 use std::sync::Arc;
 
 use fabriclens_correlate::IncidentKind;
 use fabriclens_correlate::{Incident, Location};
 
-use super::{Book, Inner, disk};
+use super::{IncidentStore, Inner, disk};
 use crate::record::{Moment, Record, State};
 use fabriclens_core::time::format_time;
 
-/// Incidents of one place that are nearer to each other than this are one, nanoseconds: none is over sooner.
+/// Incidents at one location closer together than this are the same; no incident ends sooner.
 const NEAR_NS: i64 = 15_000_000_000;
 
-/// An incident that was found in late samples.
-pub struct Found {
-    /// What is wrong; no end: it had none when all was judged.
+/// An incident found in late samples.
+pub struct LateFinding {
+    /// Verdict; without end if it had none when the evaluation finished.
     pub incident: Incident,
-    /// Whether its end was looked for. If not, another that is known tells of it.
+    /// Whether its end was searched for. If not, it is already covered by a known incident.
     pub followed: bool,
 }
 
@@ -26,12 +26,12 @@ fn overlap(a: &Incident, b: &Incident) -> bool {
     !before(a, b) && !before(b, a)
 }
 
-/// Whether two are the same trouble, seen with other samples.
+/// Whether two incidents are the same trouble, seen with different samples.
 fn same(a: &Incident, b: &Incident) -> bool {
     let place = match (&a.root, &b.root) {
         (Location::Fabric, Location::Fabric) => a.kind == b.kind,
         (one, other) if one == other => a.kind.spec().freezes_baseline == b.kind.spec().freezes_baseline,
-        // A cable may have been known to one of them only.
+        // A cable may have been known to only one of them.
         (one, other) => a.kind == b.kind && ends(one).iter().any(|end| ends(other).contains(end)),
     };
     overlap(a, b) && (a.id == b.id || place)
@@ -46,13 +46,13 @@ fn ends(place: &Location) -> Vec<(&str, &str)> {
     all.into_iter().filter(|end| !end.1.is_empty()).collect()
 }
 
-/// Whether what is only felt was felt because of another.
+/// Whether a cause explains a symptom.
 fn explains(cause: IncidentKind, felt: &Incident) -> bool {
     cause.spec().holds_others_back && felt.kind.spec().is_coarse
 }
 
 impl Inner {
-    /// The same trouble as far as it is known; what goes on first, then by begin.
+    /// Known incidents with the same trouble; open ones first, then by begin.
     fn alike(&self, incident: &Incident) -> Vec<Arc<Record>> {
         let is = |r: &&Arc<Record>| r.incident.merged_into.is_none() && same(&r.incident, incident);
         let mut found: Vec<_> = self.entries.values().map(|e| &e.record).filter(is).cloned().collect();
@@ -61,9 +61,9 @@ impl Inner {
     }
 }
 
-impl Book {
-    /// What went on at an instant, as if it had not ended; what ended just before may have ended because nothing more was
-    /// told.
+impl IncidentStore {
+    /// Incidents that were open at an instant, without their end; those that ended just before may have ended for lack
+    /// of samples.
     pub fn open_at(&self, at_ns: i64) -> Vec<Incident> {
         let inner = self.inner.lock();
         let was = |i: &Incident| {
@@ -73,19 +73,19 @@ impl Book {
         open.map(|i| Incident { end_ns: None, ..i.clone() }).collect()
     }
 
-    /// Whether it is known that an incident went on after an instant.
+    /// Whether an incident is known to have continued after an instant.
     pub fn knows(&self, incident: &Incident, at_ns: i64) -> bool {
         let known = self.inner.lock().alike(incident);
         known.iter().any(|r| r.incident.end_ns.is_none_or(|end| end > at_ns))
     }
 
-    /// Takes over what was found when this time was judged again, first and last instant in Unix nanoseconds; returns what goes on
-    /// and is watched by nobody.
-    pub fn judged_again(&self, now_ns: i64, found: Vec<Found>, [from_ns, to_ns]: [i64; 2]) -> Vec<Incident> {
+    /// Applies the findings of a re-evaluated time span, Unix ns; returns the incidents that continue and need live
+    /// evaluation.
+    pub fn apply_review(&self, now_ns: i64, found: Vec<LateFinding>, [from_ns, to_ns]: [i64; 2]) -> Vec<Incident> {
         let mut inner = self.inner.lock();
         let [from, to] = [from_ns, to_ns].map(|ns| format_time(ns / 1_000_000));
         let why = format!("samples of {from} to {to} came late");
-        let go_on = found.into_iter().filter_map(|one| self.judged_one(&mut inner, now_ns, one, &why)).collect();
+        let go_on = found.into_iter().filter_map(|one| self.apply_finding(&mut inner, now_ns, one, &why)).collect();
         drop(inner);
         if let Err(error) = self.tree.flush() {
             self.failed(&disk(error));
@@ -93,8 +93,8 @@ impl Book {
         go_on
     }
 
-    fn judged_one(&self, inner: &mut Inner, now_ns: i64, found: Found, why: &str) -> Option<Incident> {
-        let Found { mut incident, followed } = found;
+    fn apply_finding(&self, inner: &mut Inner, now_ns: i64, found: LateFinding, why: &str) -> Option<Incident> {
+        let LateFinding { mut incident, followed } = found;
         let mut known = inner.alike(&incident).into_iter();
         let Some(first) = known.next() else {
             return if followed { self.add_late(inner, now_ns, incident, why) } else { None };
@@ -106,12 +106,12 @@ impl Book {
             rest.iter().map(|r| r.incident.start_ns).chain([incident.start_ns, first.incident.start_ns]).min()?;
         let last_ns = rest.iter().chain([&first]).filter_map(|r| r.incident.end_ns).max();
         let right = match (first.incident.end_ns, incident.end_ns) {
-            // The live watch knows better what it is now.
+            // The live evaluation knows the present state better.
             (None, _) => Incident { start_ns, ..first.incident.clone() },
             (Some(_), _) if !followed => Incident { start_ns, end_ns: last_ns, ..first.incident.clone() },
             (Some(end_ns), judged) => {
                 let (id, detected_ns) = (id.clone(), first.incident.detected_ns);
-                // Of one that went on later than what was judged, that tells a part.
+                // An incident that continued beyond the re-evaluated span is only partly covered by it.
                 let part = incident.id != id && judged.is_some_and(|judged| judged + NEAR_NS < end_ns);
                 let what =
                     if part { Incident { end_ns: Some(end_ns), ..first.incident.clone() } } else { incident.clone() };
@@ -135,7 +135,7 @@ impl Book {
         go_on.then_some(right)
     }
 
-    /// One that nobody knew of.
+    /// Adds an unknown incident.
     fn add_late(&self, inner: &mut Inner, now_ns: i64, mut incident: Incident, why: &str) -> Option<Incident> {
         if !self.make_room(inner) {
             return None;
@@ -154,7 +154,7 @@ impl Book {
         incident.end_ns.is_none().then_some(incident)
     }
 
-    /// What was only felt while it went on, and is over, is a part of it.
+    /// Merges symptoms that occurred and ended within a cause into it.
     fn explain(&self, inner: &mut Inner, now_ns: i64, cause: &Incident, why: &str) {
         let within = |i: &Incident| {
             let until = cause.end_ns.unwrap_or(i64::MAX).saturating_add(NEAR_NS);

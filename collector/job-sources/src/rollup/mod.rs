@@ -1,10 +1,10 @@
-//! What each job does on the network, as series of its own (`fabric_job_*`), so that a dashboard over a thousand jobs is
-//! one cheap query. One question a row of [`table::ROWS`] is asked of all ports, each fifteen seconds or as seldom as it
-//! takes to stay at about a tenth of a core, and its values are given to jobs by who has which device.
+//! Network activity of each job as series (`fabric_job_*`), so that a dashboard over a thousand jobs is one cheap
+//! query. Each row of [`table::ROWS`] is one query over all ports, run every fifteen seconds, or as seldom as it takes
+//! to use about a tenth of a core. Its values are assigned to jobs by their devices.
 //!
-//! Counters are added up from what the ports' counters rose between two rounds in which the job ran, so they never go
-//! back. The instant of the last round is kept on disk: a new process takes up the jobs' series and the ports'
-//! counters as they were then.
+//! Counters add up the increases of the ports' counters between two rounds in which the job ran, so they never
+//! decrease. The time of the last round is kept on disk: a restarted process continues from the series and counters of
+//! that time.
 
 mod owners;
 mod state;
@@ -32,25 +32,25 @@ use owners::Owners;
 use state::State;
 use table::ROWS;
 
-/// How often a round is made, if it is cheap.
-const EVERY: Duration = Duration::from_secs(15);
-/// A round that takes long is followed by a rest of this many times as long.
-const REST: u32 = 9;
-/// Series of all jobs together.
+/// Shortest interval of rounds.
+const ROUND_INTERVAL: Duration = Duration::from_secs(15);
+/// After a round, pause for at least this many times its duration.
+const PAUSE_FACTOR: u32 = 9;
+/// Most series of all jobs together.
 const MOST: usize = 200_000;
-/// A process that was away for longer takes nothing up, ms.
-const AWAY_MS: i64 = 86_400_000;
-/// In a table beside the registry.
+/// A process that was down for longer starts anew, ms.
+const MAX_DOWNTIME_MS: i64 = 86_400_000;
+/// Table in the store's database, and its key.
 const TABLE: &str = "job_rollups";
-const AT: &str = "at";
+const LAST_ROUND: &str = "at";
 
-/// Makes rounds until `stop` becomes true; then ends all series.
+/// Runs rounds until `stop` becomes true, then ends all series.
 pub async fn run(jobs: Arc<Jobs>, data: Arc<Data>, sink: Arc<Sink>, engine: Engine, mut stop: watch::Receiver<bool>) {
     let mut rollup = Rollup::new(jobs, data, sink, engine);
-    let mut rest = Duration::ZERO;
+    let mut pause = Duration::ZERO;
     loop {
         let last = tokio::select! {
-            () = tokio::time::sleep(rest) => false,
+            () = tokio::time::sleep(pause) => false,
             _ = stop.wait_for(|s| *s) => true,
         };
         let work = tokio::task::spawn_blocking(move || {
@@ -66,9 +66,9 @@ pub async fn run(jobs: Arc<Jobs>, data: Arc<Data>, sink: Arc<Sink>, engine: Engi
             Ok(_) if last => return,
             Ok((back, took)) => {
                 rollup = back;
-                rest = EVERY.saturating_sub(took).max(took * REST);
+                pause = ROUND_INTERVAL.saturating_sub(took).max(took * PAUSE_FACTOR);
             }
-            Err(error) => return tracing::error!(%error, "jobs' rollups are no longer written"),
+            Err(error) => return tracing::error!(%error, "job rollups are no longer written"),
         }
     }
 }
@@ -81,9 +81,9 @@ struct Rollup {
     running: Running,
     state: State,
     written: SeriesWriter,
-    /// What another process left was looked for.
+    /// Whether the state of the previous process was restored.
     restored: bool,
-    /// Told once, until it is over.
+    /// Whether the last round failed, which is logged once.
     failed: bool,
     truncated: bool,
 }
@@ -103,25 +103,25 @@ impl Rollup {
         if !self.restored {
             self.restored = true;
             if let Err(error) = self.restore(&running, now) {
-                tracing::warn!(%error, "jobs' rollups begin anew: what was written before cannot be read");
+                tracing::warn!(%error, "cannot restore job rollups; they start anew");
             }
         }
         self.state.forget(&running, now);
-        match self.work_out(&running, now) {
+        match self.compute(&running, now) {
             Ok(series) => {
                 self.failed = false;
                 self.write(series, now);
-                self.keep_instant(now);
+                self.store_round_time(now);
             }
             Err(error) if !self.failed => {
                 self.failed = true;
-                tracing::warn!(%error, "cannot work out jobs' rollups");
+                tracing::warn!(%error, "cannot compute job rollups");
             }
             Err(_) => {}
         }
     }
 
-    fn work_out(&mut self, jobs: &[Job], now: i64) -> Result<Vec<(Labels, f64)>, QueryError> {
+    fn compute(&mut self, jobs: &[Job], now: i64) -> Result<Vec<(Labels, f64)>, QueryError> {
         let mut out = Vec::new();
         if jobs.is_empty() {
             return Ok(out);
@@ -132,7 +132,7 @@ impl Rollup {
         let mut asked: HashMap<&str, Vec<Sample>> = HashMap::new();
         for (n, row) in ROWS.iter().enumerate() {
             if !asked.contains_key(row.promql) {
-                // Rows that ask the same follow each other: no more than one answer is held.
+                // Rows with the same query are adjacent, so only one result is held.
                 asked.clear();
                 asked.insert(row.promql, self.ask(row.promql, now)?);
             }
@@ -149,18 +149,18 @@ impl Rollup {
         }
     }
 
-    /// Writes these and ends those that were written before and are none of them.
+    /// Writes these series and ends others.
     fn write(&mut self, mut series: Vec<(Labels, f64)>, now: i64) {
         series.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         series.dedup_by(|a, b| a.0 == b.0);
         let truncated = series.len() > MOST;
         if truncated && !self.truncated {
-            tracing::warn!(series = series.len(), most = MOST, "too many series of jobs; some are left out");
+            tracing::warn!(series = series.len(), most = MOST, "too many series of jobs; some are omitted");
         }
         self.truncated = truncated;
         series.truncate(MOST);
         let (labels, values): (Vec<Labels>, Vec<f64>) = series.into_iter().unzip();
-        if self.written.write(&self.sink, "jobs' rollups", labels, values, now) {
+        if self.written.write(&self.sink, "job rollups", labels, values, now) {
             describe(&self.jobs.store);
         }
     }
@@ -169,18 +169,18 @@ impl Rollup {
         self.write(Vec::new(), now_ms());
     }
 
-    fn keep_instant(&self, now: i64) {
-        let kept = self.jobs.store.table(TABLE).map(|t| t.insert(AT, &now.to_be_bytes()));
+    fn store_round_time(&self, now: i64) {
+        let kept = self.jobs.store.table(TABLE).map(|t| t.insert(LAST_ROUND, &now.to_be_bytes()));
         if !matches!(kept, Ok(Ok(_))) {
-            tracing::warn!("cannot keep when jobs' rollups were last written; after a restart they begin anew");
+            tracing::warn!("cannot store the time of the last job rollup; after a restart rollups start anew");
         }
     }
 
-    /// Takes up what another process left.
+    /// Restores the state of the previous process.
     fn restore(&mut self, jobs: &[Job], now: i64) -> Result<(), QueryError> {
-        let kept = self.jobs.store.table(TABLE).ok().and_then(|t| t.get(AT).ok().flatten());
+        let kept = self.jobs.store.table(TABLE).ok().and_then(|t| t.get(LAST_ROUND).ok().flatten());
         let at = kept.and_then(|v| Some(i64::from_be_bytes(v.as_ref().try_into().ok()?)));
-        let Some(at) = at.filter(|at| (now - AWAY_MS..now).contains(at)) else { return Ok(()) };
+        let Some(at) = at.filter(|at| (now - MAX_DOWNTIME_MS..now).contains(at)) else { return Ok(()) };
         for (n, row) in ROWS.iter().enumerate() {
             let counters = row.fold == table::Fold::Total;
             let ports = if counters { self.ask(row.promql, at)? } else { Vec::new() };
@@ -196,6 +196,6 @@ fn describe(store: &Store) {
         (row.name, Metadata { kind: row.kind().into(), unit: row.unit.into(), help })
     });
     if let Err(error) = store.put_metadata(entries) {
-        tracing::warn!(%error, "cannot store metadata of jobs' rollups");
+        tracing::warn!(%error, "cannot store metadata of job rollups");
     }
 }

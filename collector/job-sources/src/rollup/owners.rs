@@ -1,4 +1,4 @@
-//! Whose a value is: from its labels to the jobs that it belongs to, how surely, and to which rail.
+//! Maps the labels of a value to the jobs it belongs to, how certain that is, and its rail.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,20 +9,19 @@ use fabriclens_promql::Sample;
 
 use super::table::By;
 
-/// What is known at one round.
+/// Jobs, control groups and rails at one round.
 pub(super) struct Owners<'a> {
     on: Occupancy<'a>,
-    /// By host and control group, where agents see jobs: the job's place in the list.
+    /// Index of the job by host and control group, where agents see jobs.
     cgroups: HashMap<(String, String), usize>,
-    /// Hosts and the jobs whose processes the agent sees there.
+    /// Hosts with the jobs whose processes the agent sees there.
     seen: std::collections::HashSet<(String, usize)>,
-    /// By host and device, where the agent knows it.
-    /// By host and device.
+    /// Rail by host and device, where agents know it.
     rails: HashMap<String, HashMap<String, Arc<str>>>,
 }
 
 impl<'a> Owners<'a> {
-    /// `processes` are samples of `fabric_job_processes`, `ports` those of `fabric_port_info` that have a rail.
+    /// `processes` are samples of `fabric_job_processes`, `ports` those of `fabric_port_info` with a rail.
     pub(super) fn new(jobs: &'a [Job], processes: &[Sample], ports: &[Sample]) -> Self {
         let on = Occupancy::new(jobs);
         let (mut cgroups, mut seen) = (HashMap::new(), std::collections::HashSet::new());
@@ -42,7 +41,7 @@ impl<'a> Owners<'a> {
         Self { on, cgroups, seen, rails }
     }
 
-    /// The jobs to which a value with these labels belongs, and how surely.
+    /// The jobs that a value with these labels belongs to, and how certain that is.
     pub(super) fn of(&self, by: By, labels: &Labels) -> (Attribution, Vec<usize>) {
         let host = labels.get("host");
         match by {
@@ -55,22 +54,22 @@ impl<'a> Owners<'a> {
                 if let Some(job) = self.cgroups.get(&(host.to_owned(), labels.get("cgroup").to_owned())) {
                     return (Attribution::PerProcess, vec![*job]);
                 }
-                // What is outside the groups of a job that is seen is somebody else's.
+                // Traffic outside the control groups of a visible job does not belong to it.
                 let unseen = |job: &usize| !self.seen.contains(&(host.to_owned(), *job));
                 (self.on.host(host), self.on.on_host(host).filter(unseen).collect())
             }
         }
     }
 
-    /// The rail of a port: the one the agent tells, else the device's name.
+    /// Rail of a port as reported by the agent, or else the device name.
     pub(super) fn rail(&self, labels: &Labels) -> Arc<str> {
         let device = labels.get("device");
-        let told = self.rails.get(labels.get("host")).and_then(|host| host.get(device));
-        told.cloned().unwrap_or_else(|| device.into())
+        let reported = self.rails.get(labels.get("host")).and_then(|host| host.get(device));
+        reported.cloned().unwrap_or_else(|| device.into())
     }
 }
 
-/// Whether what an agent sees is this job: an array's task has a number of its own beside the name that it is listed by.
+/// Whether a job seen by an agent is this job. A task of an array has its own number besides the name in the list.
 fn is(job: &Job, cluster: &str, number: &str, task: &str) -> bool {
     let same_cluster = cluster.is_empty() || job.cluster.is_empty() || cluster == job.cluster;
     same_cluster && (job.has_name(task) || job.has_name(number))

@@ -1,60 +1,60 @@
-//! What is worked out for each job: one row a metric. Names, help, questions and how ports join are said here alone.
+//! The rollups of jobs, one row per metric: name, help, query, and how the values of ports are combined.
 
-/// What a value of the question is told of.
+/// What the values of a query refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// A port: labels `host`, `device`.
+    /// A port, by labels `host` and `device`.
     Port,
-    /// A host as a whole: label `host`.
+    /// A whole host, by label `host`.
     Host,
-    /// A control group of a host: labels `host`, `cgroup`.
+    /// A control group, by labels `host` and `cgroup`.
     Cgroup,
 }
 
-/// How the values of a job's ports or hosts become one.
+/// How the values of a job's ports or hosts are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Join {
-    /// All together.
+    /// Sum.
     Sum,
-    /// The largest.
+    /// Maximum.
     Max,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     Mean,
 }
 
-/// How the values of one round become those of the job.
+/// How the values of rounds are combined over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fold {
-    /// A gauge: as it is now.
+    /// Gauge: the current value.
     Now,
-    /// Counters: what they rose since the round before is added to what the job has.
+    /// Counter: adds the increases since the previous round.
     Total,
-    /// A gauge: the highest since the job began.
+    /// Gauge: maximum since the job's start.
     Peak,
-    /// A gauge: the mean over the time since the job began.
+    /// Gauge: mean since the job's start.
     Mean,
 }
 
-/// One metric of a job.
+/// One metric of jobs.
 pub(super) struct Row {
     pub name: &'static str,
     pub help: &'static str,
     pub unit: &'static str,
-    /// Asked of all ports or hosts at once, at one instant. For [`Fold::Total`] a plain selector of counters.
+    /// Query over all ports or hosts at one instant; for [`Fold::Total`] a plain selector of counters.
     pub promql: &'static str,
     pub by: By,
     pub join: Join,
     pub fold: Fold,
-    /// Whether each rail has a series of its own.
+    /// Whether each rail has its own series.
     pub rail: bool,
-    /// A label of what is asked that the job's series keep.
+    /// Label of the queried series that the job's series keep.
     pub keep: Option<&'static str>,
-    /// A label that tells rows of one name apart.
+    /// Label that distinguishes rows with the same name.
     pub fixed: Option<(&'static str, &'static str)>,
 }
 
 impl Row {
-    /// As in `/api/v1/metadata`.
+    /// Type in `/api/v1/metadata`.
     pub(super) fn kind(&self) -> &'static str {
         if self.fold == Fold::Total { "counter" } else { "gauge" }
     }
@@ -105,13 +105,13 @@ impl Row {
     }
 }
 
-/// Of RDMA ports alone: the port of a host's management is no job's. A minute, so that one sample a scrape of half a minute is enough.
+/// RDMA ports only, since management ports belong to no job. One minute, so that two scrapes at 30 s intervals suffice.
 const RATE: &str = "rate(fabric_port_io_bytes_total{port!=\"\"}[1m])";
 const PAUSE: &str = "max by (host, device, port, direction) (rate(fabric_pfc_pause_seconds_total{port!=\"\"}[1m]) \
                      or rate(fabric_pause_duration_seconds_total{port!=\"\"}[1m]))";
 const PER_SECOND: &str = "By/s";
 
-/// Every metric of a job.
+/// All metrics of jobs.
 pub(super) const ROWS: &[Row] = &[
     total("fabric_job_io_bytes_total", "By", "fabric_port_io_bytes_total{port!=\"\"}", "Bytes of the job's ports.")
         .directed()
@@ -120,12 +120,12 @@ pub(super) const ROWS: &[Row] = &[
         .join(Join::Sum)
         .directed()
         .by_rail(),
-    gauge("fabric_job_io_peak_bytes_per_second", PER_SECOND, RATE, "Highest of those rates since the job began.")
+    gauge("fabric_job_io_peak_bytes_per_second", PER_SECOND, RATE, "Highest rate since the job began.")
         .join(Join::Sum)
         .fold(Fold::Peak)
         .directed()
         .by_rail(),
-    gauge("fabric_job_io_mean_bytes_per_second", PER_SECOND, RATE, "Mean of those rates since the job began.")
+    gauge("fabric_job_io_mean_bytes_per_second", PER_SECOND, RATE, "Mean rate since the job began.")
         .join(Join::Sum)
         .fold(Fold::Mean)
         .directed()
@@ -137,7 +137,7 @@ pub(super) const ROWS: &[Row] = &[
         "Share of time paused: receive, the job's ports could not send; mean over ports.",
     )
     .directed(),
-    gauge("fabric_job_pause_share_max_ratio", "1", PAUSE, "The same of the port that was paused longest.")
+    gauge("fabric_job_pause_share_max_ratio", "1", PAUSE, "Share of time paused of the port that was paused longest.")
         .join(Join::Max)
         .directed(),
     total(
@@ -157,14 +157,14 @@ pub(super) const ROWS: &[Row] = &[
         "fabric_job_xmit_wait_share_max_ratio",
         "1",
         "fabric_port_xmit_wait_share_ratio{port!=\"\"}",
-        "The same of the port that lost most.",
+        "Share of the line rate lost to waiting for credits of the port that lost most.",
     )
     .join(Join::Max),
     total(
         "fabric_job_xmit_wait_bytes_total",
         "By",
         "fabric_port_xmit_wait_bytes_total{port!=\"\"}",
-        "Bytes that the job's ports could not send for want of credits.",
+        "Bytes that the job's ports could not send for lack of credits.",
     ),
     total(
         "fabric_job_ecn_packets_total",
@@ -176,7 +176,7 @@ pub(super) const ROWS: &[Row] = &[
         "fabric_job_cnp_packets_total",
         "{packet}",
         "fabric_cnp_packets_total{port!=\"\"}",
-        "Congestion notifications: received, the job was told to slow down; transmitted, it told others.",
+        "Congestion notifications: received ones ask the job to slow down, transmitted ones ask others.",
     )
     .directed(),
     total("fabric_job_retransmits_total", "{event}", RETRANSMITS, RETRANSMITS_HELP).because("packet"),
@@ -221,8 +221,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 const RETRANSMITS: &str = "fabric_rdma_retransmits_total{port!=\"\"}";
-const RETRANSMITS_HELP: &str =
-    "RDMA sent again, by what the adapter counts: packets, lost packets told by the peer, or timers that expired.";
+const RETRANSMITS_HELP: &str = "RDMA retransmissions, by what the adapter counts: packets, sequence errors reported by the peer, or expired timers.";
 const LINK_HELP: &str = "Errors of the job's links; reasons overlap.";
 const RTT: &str =
     "histogram_quantile(0.5, sum by (host, le) (rate(fabric_tcp_rtt_seconds_bucket{destination!=\"local\"}[1m])))";
@@ -232,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_question_parses_and_counters_are_asked_as_they_are() {
+    fn queries_parse_and_counters_are_plain_selectors() {
         for row in ROWS {
             assert!(fabriclens_promql::check(row.promql).is_ok(), "{}: {:?}", row.name, row.promql);
             let plain = fabriclens_promql::selector(row.promql).is_ok();

@@ -12,7 +12,7 @@ mod cost;
 struct Lab {
     dir: tempfile::TempDir,
     store: Arc<Store>,
-    /// Unix ms; rounds are told in seconds after it.
+    /// Unix ms; rounds are given in seconds after it.
     begin: i64,
 }
 
@@ -43,7 +43,7 @@ impl Lab {
         rollup.jobs.registry.begin(Source::Http, &key(id), record, 0).unwrap();
     }
 
-    /// A counter of ports: a sample each five seconds.
+    /// A counter of ports, one sample every five seconds.
     fn put(&self, labels: &[(&str, &str)], value: impl Fn(i64) -> f64) {
         let series = [Labels::new(labels.iter().copied())].into();
         let times: Vec<i64> = (0..=1000).step_by(5).map(|s| self.begin + s * 1000).collect();
@@ -85,7 +85,7 @@ fn is(found: &[(String, f64)], want: &[(&str, f64)]) {
 }
 
 #[test]
-fn bytes_are_given_to_jobs_and_shared_ones_stand_apart() {
+fn bytes_are_assigned_to_jobs() {
     let lab = Lab::new();
     lab.sent("a", "mlx5_0", "1", |s| 100.0 * s as f64);
     lab.sent("a", "mlx5_1", "1", |s| 10.0 * s as f64);
@@ -98,13 +98,13 @@ fn bytes_are_given_to_jobs_and_shared_ones_stand_apart() {
     let all = |job: &str| format!("fabric_job_io_bytes_total{{job_id=\"{job}\"}}");
     is(&lab.at(&all("1"), 300), &[("exclusive mlx5_0 transmit", 0.0), ("exclusive mlx5_1 transmit", 0.0)]);
     lab.round(&mut rollup, 400);
-    // Who else is on the second device is seen at this round: what it carried since the last is told as shared, and
-    // none of it to a job that began in between.
+    // The second user of the device is seen at this round: the increase since the previous round is shared, and a job
+    // that began in between gets none of it.
     let want = [("exclusive mlx5_0 transmit", 110_000.0), ("shared mlx5_1 transmit", 1000.0)];
     is(&lab.at(&all("1"), 400), &want);
     is(&lab.at(&all("2"), 400), &[("shared mlx5_1 transmit", 0.0)]);
     lab.round(&mut rollup, 700);
-    // The counter of b began anew at 600 s: the round at 700 s knows of no more than it says.
+    // The counter of b was reset at 600 s; the round at 700 s counts only its present value.
     let want = [("exclusive mlx5_0 transmit", 110_000.0 + 30_000.0 + 100_000.0), ("shared mlx5_1 transmit", 4000.0)];
     is(&lab.at(&all("1"), 700), &want);
     is(&lab.at(&all("2"), 700), &[("shared mlx5_1 transmit", 3000.0)]);
@@ -120,7 +120,7 @@ fn bytes_are_given_to_jobs_and_shared_ones_stand_apart() {
 }
 
 #[test]
-fn counters_go_on_over_a_restart() {
+fn counters_continue_after_a_restart() {
     let lab = Lab::new();
     lab.sent("a", "mlx5_0", "1", |s| 100.0 * s as f64);
     let mut rollup = lab.rollup();
@@ -135,7 +135,7 @@ fn counters_go_on_over_a_restart() {
     let mut rollup = lab.rollup();
     lab.round(&mut rollup, 700);
     is(&lab.at("fabric_job_io_bytes_total", 700), &[("exclusive mlx5_0 transmit", 60_000.0)]);
-    // Another run of the same number has what it did itself.
+    // A new run with the same number counts only its own traffic.
     lab.tell(&rollup, "1", 705, &[("a", &[])]);
     lab.round(&mut rollup, 720);
     lab.round(&mut rollup, 740);
@@ -143,7 +143,7 @@ fn counters_go_on_over_a_restart() {
 }
 
 #[test]
-fn sockets_are_told_by_control_group_where_agents_see_jobs() {
+fn tcp_is_assigned_by_control_group() {
     let lab = Lab::new();
     for (host, group, rate) in [("a", "slurm/job_1", 100.0), ("a", "system", 5.0), ("b", "x", 10.0), ("b", "y", 1.0)] {
         let name = ("__name__", "fabric_tcp_io_bytes_total");

@@ -1,21 +1,21 @@
-//! Who a client's certificate says that it is. Its chain was verified by the handshake; here only its names are read.
+//! Names in a client certificate. The handshake has verified its chain before.
 
 use std::sync::Arc;
 
 use fabriclens_config::HostId;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-/// Names of a verified certificate: URIs (SPIFFE IDs) and DNS names; its common name where it has neither.
+/// Names of a verified certificate: URIs (SPIFFE IDs) and DNS names, or the common name if it has neither.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     /// Never empty.
     names: Vec<Arc<str>>,
-    /// Hosts that it is, in lower case.
+    /// Host names that the certificate stands for, in lower case.
     pub hosts: Arc<[String]>,
 }
 
 impl Certificate {
-    /// Reads a certificate; `None` when it has no name that could be trusted.
+    /// Reads a certificate; `None` if it has no usable name.
     pub fn read(der: &[u8], host_id: &HostId) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let mut names: Vec<Arc<str>> = Vec::new();
@@ -39,19 +39,19 @@ impl Certificate {
             dns(common, &mut names);
         }
         hosts.extend(ids.iter().filter_map(|id| host_id.host(id)).map(str::to_ascii_lowercase));
-        // First, since the most exact name is the one that is logged.
+        // IDs come first, since logs show the first name.
         names.splice(0..0, ids.into_iter().map(Arc::from));
         names.retain(|name| !name.is_empty());
         hosts.retain(|host| !host.is_empty() && host != "*");
         (!names.is_empty()).then(|| Self { names, hosts: hosts.into() })
     }
 
-    /// The name that it is logged by.
+    /// The name shown in logs.
     pub fn name(&self) -> &Arc<str> {
         &self.names[0]
     }
 
-    /// All of them.
+    /// All names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_that_the_authority_vouches_for() {
+    fn names_come_from_the_alternative_names() {
         let dns = |name: &str| SanType::DnsName(name.try_into().unwrap());
         let uri = |name: &str| SanType::URI(name.try_into().unwrap());
         let hosts = |c: &Certificate| c.hosts.to_vec();
@@ -90,7 +90,7 @@ mod tests {
         );
         let c = read(Some("plain"), vec![]).unwrap();
         assert_eq!(hosts(&c), ["plain"]);
-        // A wildcard is no host, and a common name beside other names counts for nothing.
+        // A wildcard is not a host, and the common name is ignored if there are other names.
         assert!(read(None, vec![dns("*.example")]).unwrap().hosts.iter().all(|h| h == "*.example"));
         assert_eq!(hosts(&read(Some("h1"), vec![uri("spiffe://td/ns/agents/sa/agent")]).unwrap()), [""; 0]);
         assert!(read(None, vec![]).is_none() && read(Some(""), vec![]).is_none());

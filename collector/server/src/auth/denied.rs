@@ -1,70 +1,70 @@
-//! Why a request is refused.
+//! Reasons for refusing a request.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderName;
 
-/// Why a request is refused; `Display` names the remedy.
+/// A request is refused; `Display` names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// It says nothing of who made it.
+    /// No credentials.
     #[error(
-        "this collector wants to know who asks: send a token (Authorization: Bearer TOKEN, fabriclens --token-file FILE) or show a certificate"
+        "authentication required: send a token (Authorization: Bearer TOKEN, fabriclens --token-file FILE) or present a client certificate"
     )]
     Nobody,
-    /// Its token is none.
-    #[error("the token is not known here; fabriclens token new makes one, and its line goes into auth.tokens")]
+    /// Unknown token.
+    #[error("unknown token; create one with fabriclens token new and add its line to the file auth.tokens")]
     Unknown,
-    /// Its token was one.
-    #[error("the token {name} expired at {at}; fabriclens token new makes another")]
+    /// Expired token.
+    #[error("the token {name} expired at {at}; create another with fabriclens token new")]
     Expired {
-        /// Whose.
+        /// Name of the token.
         name: Arc<str>,
         /// RFC 3339.
         at: String,
     },
-    /// Two say who it is.
-    #[error("the header {0} came twice; the proxy must replace it, not add its own")]
+    /// A header of the proxy occurs twice: the client sent its own.
+    #[error("the header {0} occurs twice; the proxy must replace it, not add its own")]
     Twice(HeaderName),
-    /// Known, and not allowed.
-    #[error("{name} may {may}, and this needs {needs}; give it the role in auth.{by}")]
+    /// The caller lacks the required role.
+    #[error("{name} has {may}, but the request needs {needs}; grant the role in auth.{by}")]
     Role {
-        /// Who.
+        /// Caller.
         name: Arc<str>,
-        /// Its roles.
+        /// Roles of the caller.
         may: String,
-        /// What would be enough.
+        /// Required role.
         needs: &'static str,
-        /// Which part of the config tells its roles.
+        /// Config key that assigns roles to such callers.
         by: &'static str,
     },
-    /// A page of somebody else's made a browser ask.
-    #[error("a page of {origin} asked for it; this collector takes changes from its own pages only")]
+    /// A browser sent the request from a page of another site.
+    #[error("the request comes from a page of {origin}; changes are accepted from this collector's own pages only")]
     CrossSite {
-        /// Whose page.
+        /// Origin of the page.
         origin: String,
     },
-    /// It is asked by a name that somebody else may have made lead here.
+    /// The requested host name is not one of this collector (DNS rebinding).
     #[error(
-        "{host} is no name of this collector: while it asks nobody who they are, it answers on loopback to addresses, localhost and its own name; set external_url to the URL that people use, or auth.tokens"
+        "{host} is not a name of this collector: without authentication, a loopback listener answers only to addresses, localhost and the host's own name; set external_url to the URL that people use, or auth.tokens"
     )]
     Host {
-        /// The name.
+        /// Requested host name.
         host: String,
     },
-    /// Too often.
-    #[error("more than {per_second} requests a second (listen.requests); come back in {} ms", .after.as_millis())]
+    /// Rate limit exceeded.
+    #[error("more than {per_second} requests a second (listen.requests); retry in {} ms", .after.as_millis())]
     Rate {
-        /// The limit.
+        /// Requests per second.
         per_second: u32,
-        /// When to come back.
+        /// Time to wait before the next request.
         after: Duration,
     },
 }
 
 impl Denied {
-    /// Word for the metric.
+    /// Value of the `reason` label.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Nobody => "nobody",

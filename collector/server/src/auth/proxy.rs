@@ -1,5 +1,5 @@
-//! A proxy that knows who people are (OpenID Connect) and says so in headers. It is believed by its address alone; from
-//! any other the headers are text that anybody can write.
+//! Identity of a user as passed by a trusted reverse proxy (for instance with OpenID Connect). The proxy is recognized
+//! by its address alone; from any other address the headers mean nothing.
 
 use std::net::IpAddr;
 
@@ -7,37 +7,37 @@ use axum::http::{HeaderMap, HeaderName};
 
 use fabriclens_config::{Proxy, Roles};
 
-/// What a proxy says, or what is wrong with it.
+/// The identity in the headers of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Said {
-    /// It is not the proxy, or it names nobody.
-    Nothing,
-    /// This user.
+pub enum ProxyIdentity {
+    /// The request does not come from the proxy, or names no user.
+    None,
+    /// A user with the roles of its groups.
     User(String, Roles),
-    /// A header came twice: somebody's stands beside the proxy's.
-    Twice(HeaderName),
+    /// A header occurs twice: the client sent its own next to the proxy's.
+    DuplicateHeader(HeaderName),
 }
 
-/// What the headers of a request from this address mean.
-pub fn said(proxy: &Proxy, address: IpAddr, headers: &HeaderMap) -> Said {
+/// Reads the identity from the headers of a request.
+pub fn identify(proxy: &Proxy, address: IpAddr, headers: &HeaderMap) -> ProxyIdentity {
     if !proxy.networks.iter().any(|network| network.contains(address)) {
-        return Said::Nothing;
+        return ProxyIdentity::None;
     }
     let one = |name: &HeaderName| {
         let mut all = headers.get_all(name).iter();
         let first = all.next().and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty());
-        if all.next().is_some() { Err(Said::Twice(name.clone())) } else { Ok(first) }
+        if all.next().is_some() { Err(ProxyIdentity::DuplicateHeader(name.clone())) } else { Ok(first) }
     };
     let read = || {
-        let Some(user) = one(&proxy.user_header)? else { return Ok(Said::Nothing) };
+        let Some(user) = one(&proxy.user_header)? else { return Ok(ProxyIdentity::None) };
         let groups = proxy.groups_header.as_ref().map(one).transpose()?.flatten().unwrap_or_default();
         let mut roles = Roles::default();
         for group in groups.split(',').map(str::trim).filter(|g| *g != "*").chain(["*"]) {
-            proxy.roles.get(group).iter().for_each(|of| roles.and(of));
+            proxy.roles.get(group).iter().for_each(|of| roles.extend(of));
         }
-        Ok(Said::User(user.chars().take(200).collect(), roles))
+        Ok(ProxyIdentity::User(user.chars().take(200).collect(), roles))
     };
-    read().unwrap_or_else(|twice| twice)
+    read().unwrap_or_else(|refused| refused)
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_proxy_is_believed() {
+    fn headers_count_only_from_the_proxy() {
         let proxy = Proxy {
             networks: vec!["10.0.0.5".parse().unwrap()],
             user_header: HeaderName::from_static("x-forwarded-user"),
@@ -55,17 +55,24 @@ mod tests {
         let said = |ip: &str, headers: &[(&'static str, &str)]| {
             let mut map = HeaderMap::new();
             headers.iter().for_each(|(name, value)| _ = map.append(*name, value.parse().unwrap()));
-            said(&proxy, ip.parse().unwrap(), &map)
+            identify(&proxy, ip.parse().unwrap(), &map)
         };
-        let user = |roles: &str| Said::User("ann".to_owned(), roles.parse().unwrap());
+        let user = |roles: &str| ProxyIdentity::User("ann".to_owned(), roles.parse().unwrap());
         let ann = ("x-forwarded-user", "ann");
         assert_eq!(said("10.0.0.5", &[ann]), user("read"));
         assert_eq!(said("10.0.0.5", &[ann, ("x-forwarded-groups", "staff, fabric")]), user("read,write"));
         assert_eq!(said("10.0.0.5", &[ann, ("x-forwarded-groups", "*,admins")]), user("read"));
-        assert_eq!(said("10.0.0.6", &[ann, ("x-forwarded-groups", "fabric")]), Said::Nothing, "a stranger says so");
-        assert_eq!(said("10.0.0.5", &[("x-forwarded-user", " ")]), Said::Nothing, "it names nobody");
-        assert_eq!(said("10.0.0.5", &[ann, ("x-forwarded-user", "bob")]), Said::Twice(proxy.user_header.clone()));
+        assert_eq!(
+            said("10.0.0.6", &[ann, ("x-forwarded-groups", "fabric")]),
+            ProxyIdentity::None,
+            "a stranger says so"
+        );
+        assert_eq!(said("10.0.0.5", &[("x-forwarded-user", " ")]), ProxyIdentity::None, "it names nobody");
+        assert_eq!(
+            said("10.0.0.5", &[ann, ("x-forwarded-user", "bob")]),
+            ProxyIdentity::DuplicateHeader(proxy.user_header.clone())
+        );
         let groups = ("x-forwarded-groups", "staff");
-        assert!(matches!(said("10.0.0.5", &[ann, groups, groups]), Said::Twice(_)));
+        assert!(matches!(said("10.0.0.5", &[ann, groups, groups]), ProxyIdentity::DuplicateHeader(_)));
     }
 }

@@ -1,7 +1,7 @@
-//! Bearer tokens: made here, handed over once, and known afterwards only by their hash.
+//! Bearer tokens: generated here, printed once, and afterwards known only by their hash.
 //!
-//! A token is 256 random bits, so its hash need not be slow: nobody can try them all, as one could passwords. The file has
-//! a line for each: `grafana = { roles = "read", sha256 = "…", expires = "2027-01-31T00:00:00Z" }`.
+//! A token is 256 random bits and cannot be guessed, so unlike a password it needs no slow hash. The file has one line
+//! per token: `grafana = { roles = "read", sha256 = "…", expires = "2027-01-31T00:00:00Z" }`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,34 +17,34 @@ use subtle::ConstantTimeEq as _;
 use fabriclens_config::Roles;
 use fabriclens_core::time;
 
-/// By which scanners of logs and repositories find tokens that leaked.
+/// Prefix by which secret scanners recognize leaked tokens.
 const PREFIX: &str = "flt_";
-/// Bytes of a hash by which a token is looked up; all of it is compared afterwards.
+/// Leading bytes of the hash used for the lookup; afterwards the whole hash is compared.
 const KEY: usize = 8;
 
 type Hash = [u8; 32];
 
-/// One token, as its line says.
+/// A token as listed in the file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Who has it.
+    /// Name of its owner.
     pub name: Arc<str>,
-    /// What for.
+    /// Roles.
     pub roles: Roles,
-    /// The only host of which samples may be, if it is a host's.
+    /// The only host whose samples it may write.
     pub host: Option<String>,
-    /// From then on it is refused, Unix ms.
+    /// Expiry, Unix ms.
     pub expires_ms: Option<i64>,
     hash: Hash,
 }
 
-/// All that are known.
+/// All tokens of the file.
 #[derive(Debug, Default)]
 pub struct Tokens(HashMap<[u8; KEY], Token>);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct TokenLine {
     roles: String,
     sha256: String,
     host: Option<String>,
@@ -52,54 +52,54 @@ struct Line {
 }
 
 impl Tokens {
-    /// Reads a file.
+    /// Reads a token file.
     ///
     /// # Errors
-    /// Names the file, the token and what is wrong with it.
+    /// Names the file, the token and the problem.
     pub fn load(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
         Self::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let lines: HashMap<String, Line> = toml::from_str(text).map_err(|e| e.to_string())?;
+        let lines: HashMap<String, TokenLine> = toml::from_str(text).map_err(|e| e.to_string())?;
         let mut tokens = HashMap::new();
         for (name, line) in lines {
             let wrong = |what: &str| format!("token {name:?}: {what}");
             let roles = line.roles.parse().map_err(|e: String| wrong(&e))?;
             let hash = unhex(&line.sha256).ok_or_else(|| wrong("sha256 is not 64 hexadecimal digits"))?;
-            let no_time = || wrong("expires is no time; write for instance 2027-01-31T00:00:00Z");
-            let expires_ms = line.expires.map(|t| time::parse_time(&t).ok_or_else(no_time)).transpose()?;
+            let not_a_time = || wrong("expires is not a time; write for instance 2027-01-31T00:00:00Z");
+            let expires_ms = line.expires.map(|t| time::parse_time(&t).ok_or_else(not_a_time)).transpose()?;
             let mut key = [0; KEY];
             key.copy_from_slice(&hash[..KEY]);
             let token = Token { name: name.as_str().into(), roles, host: line.host, expires_ms, hash };
             if let Some(other) = tokens.insert(key, token) {
-                return Err(wrong(&format!("has the hash of {:?}; each is made for itself", other.name)));
+                return Err(wrong(&format!("has the same hash as {:?}; each token needs its own", other.name)));
             }
         }
         Ok(Self(tokens))
     }
 
-    /// Whether somebody of this name has one.
+    /// Whether a token has this name.
     pub fn has(&self, name: &str) -> bool {
         self.0.values().any(|token| *token.name == *name)
     }
 
-    /// The token that was shown, if it is known.
-    pub fn find(&self, shown: &str) -> Option<&Token> {
-        let hash = hash(shown);
+    /// Looks up a presented token.
+    pub fn find(&self, presented: &str) -> Option<&Token> {
+        let hash = hash(presented);
         let (key, _) = hash.split_first_chunk::<KEY>()?;
         self.0.get(key).filter(|token| bool::from(token.hash.ct_eq(&hash)))
     }
 }
 
-/// A new token and the line that makes it known.
+/// Generates a token and its line for the file.
 ///
 /// # Errors
-/// When the system has no random numbers, which a running one has.
+/// If the system provides no random numbers.
 pub fn new(name: &str, roles: &Roles, host: Option<&str>, expires_ms: Option<i64>) -> Result<(String, String), String> {
     let mut secret = [0; 32];
-    SystemRandom::new().fill(&mut secret).map_err(|_| "the system gives no random numbers".to_owned())?;
+    SystemRandom::new().fill(&mut secret).map_err(|_| "the system provides no random numbers".to_owned())?;
     let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret));
     let mut line = toml::Table::new();
     line.insert("roles".to_owned(), roles.to_string().into());
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_token_is_known_by_its_line_alone() {
+    fn generated_tokens_match_their_lines() {
         let roles: Roles = "read,write".parse().unwrap();
         let (grafana, first) = new("grafana", &roles, None, None).unwrap();
         let (agent, second) = new("gpu-01.example", &roles, Some("gpu-01"), Some(1_800_000_000_000)).unwrap();
@@ -153,31 +153,31 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_of_the_standard() {
+    fn hashes_are_sha256() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(hex(&hash("abc")), abc);
         let tokens = Tokens::parse(&format!("a = {{ roles = \"read\", sha256 = \"{abc}\" }}")).unwrap();
         assert!(tokens.find("abc").is_some());
-        // The same first bytes are not enough.
+        // Equal leading bytes are not enough.
         let near = format!("{}00", &abc[..62]);
         let tokens = Tokens::parse(&format!("a = {{ roles = \"read\", sha256 = \"{near}\" }}")).unwrap();
         assert!(tokens.find("abc").is_none());
     }
 
     #[test]
-    fn a_wrong_line_is_named() {
+    fn invalid_lines_are_named() {
         let abc = hex(&hash("abc"));
         for (line, says) in [
-            ("a = { roles = \"root\", sha256 = \"HASH\" }".to_owned(), "\"a\": \"root\" is no role"),
+            ("a = { roles = \"root\", sha256 = \"HASH\" }".to_owned(), "\"a\": \"root\" is not a role"),
             ("a = { roles = \"read\", sha256 = \"12\" }".to_owned(), "64 hexadecimal digits"),
             (format!("a = {{ roles = \"read\", sha256 = \"+{}\" }}", &abc[1..]), "64 hexadecimal digits"),
-            (format!("a = {{ roles = \"read\", sha256 = \"{abc}\", expires = \"soon\" }}"), "expires is no time"),
+            (format!("a = {{ roles = \"read\", sha256 = \"{abc}\", expires = \"soon\" }}"), "expires is not a time"),
             (format!("a = {{ roles = \"read\", sha256 = \"{abc}\", role = \"x\" }}"), "unknown field `role`"),
             (
                 format!(
                     "a = {{ roles = \"read\", sha256 = \"{abc}\" }}\nb = {{ roles = \"read\", sha256 = \"{abc}\" }}"
                 ),
-                "has the hash of",
+                "has the same hash as",
             ),
         ] {
             let error = Tokens::parse(&line).unwrap_err();

@@ -83,7 +83,7 @@ fn what_a_round_costs() {
         lab.round(&mut rollup, second);
         assert!(!rollup.failed, "a round failed");
         let (took, used) = (began.elapsed().as_secs_f64(), processor() - before);
-        let period = EVERY.as_secs_f64().max(took * f64::from(REST + 1));
+        let period = ROUND_INTERVAL.as_secs_f64().max(took * f64::from(PAUSE_FACTOR + 1));
         let series = lab.at("count({job_id!=\"\"})", second)[0].1;
         println!(
             "{HOSTS} hosts, {PORTS} ports each, {JOBS} jobs: a round takes {took:.2} s, {used:.2} s of a processor: {:.1} % of a \
