@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
-use fabriclens_correlate::{HostPort, IncidentTracker, LinkEnd, connected};
+use fabriclens_correlate::{HostPort, IncidentTracker, LinkEnd, connected_ports};
 
 use fabriclens_state::AppState;
 
@@ -39,7 +39,7 @@ impl Flows {
             // It may have left meanwhile, and its number be another's.
             if at(watch, &asked.of) == Some(asked.port) {
                 let others = found.iter().filter_map(|other| at(watch, other)).collect();
-                watch.connect(asked.port, others);
+                watch.set_peers(asked.port, others);
             }
             self.next = Some(Instant::now() + (asked.began.elapsed() * PAUSE).max(LEAST));
             self.asked = None;
@@ -47,12 +47,12 @@ impl Flows {
         if self.next.is_some_and(|next| Instant::now() < next) {
             return;
         }
-        let Some(port) = watch.unconnected() else { return };
+        let Some(port) = watch.next_port_without_peers() else { return };
         let LinkEnd { node, port: name } = &watch.fabric().ports.list[port].end;
         let of = (watch.fabric().topology.nodes[*node].name.clone(), name.clone());
         let (tell, answer) = sync_channel(1);
         let (data, to) = (state.data.clone(), of.clone());
-        let ask = move || match connected(data.reader(), &to, now_ms) {
+        let ask = move || match connected_ports(data.reader(), &to, now_ms) {
             // The collector may have stopped.
             Ok(found) => _ = tell.send(found),
             Err(error) => tracing::debug!(host = to.0, port = to.1, %error, "cannot ask who is connected"),

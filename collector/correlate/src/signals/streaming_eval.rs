@@ -17,13 +17,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 /// Known label lists before dropped lists are looked for.
-const PLANS: usize = 4096;
+const MAX_PLANS: usize = 4096;
 /// Limit of series.
-const SERIES: usize = 8_000_000;
+const MAX_SERIES: usize = 8_000_000;
 /// How long the value of a divisor stays valid, ms.
-const HOLDS_MS: i64 = 300_000;
+const DIVISOR_VALID_MS: i64 = 300_000;
 /// Series are evicted once one in this many is silent.
-const MANY: usize = 8;
+const EVICT_ONE_IN: usize = 8;
 const NONE: u32 = u32::MAX;
 
 /// A term that is evaluated here.
@@ -97,7 +97,7 @@ struct Slot {
 
 impl Slot {
     /// A slot without samples that belongs to no signal.
-    fn of_nothing(same: u64) -> Self {
+    fn unused(same: u64) -> Self {
         let never = (i64::MIN, 0.0);
         let (frame, value) = (i64::MIN, f64::NAN);
         Self { cell: NONE, term: NONE, over: NONE, priority: None, same, before: never, newest: never, frame, value }
@@ -130,7 +130,7 @@ pub struct StreamingEval {
     readers: Readers,
     plans: HashMap<usize, Plan>,
     /// Number of plans at which dropped lists are looked for.
-    many: usize,
+    plan_limit: usize,
     slots: Vec<Slot>,
     cells: Vec<Cell>,
     index: HashMap<(u32, u64), u32>,
@@ -149,7 +149,7 @@ impl StreamingEval {
         let standing = Self {
             readers,
             plans: HashMap::new(),
-            many: PLANS,
+            plan_limit: MAX_PLANS,
             slots: Vec::new(),
             cells: Vec::new(),
             index: HashMap::new(),
@@ -187,7 +187,7 @@ impl StreamingEval {
                 stays[slot.over as usize] = true;
             }
         }
-        let few = stays.iter().filter(|stays| !**stays).count() < (self.slots.len() / MANY).max(1);
+        let few = stays.iter().filter(|stays| !**stays).count() < (self.slots.len() / EVICT_ONE_IN).max(1);
         if few && gone.is_empty() {
             return;
         }
@@ -195,7 +195,7 @@ impl StreamingEval {
         for (slot, _) in self.slots.iter().zip(&stays).filter(|(slot, stays)| **stays && slot.cell != NONE) {
             cells_stay[slot.cell as usize] = true;
         }
-        let (slots, cells) = (Moved::new(&stays), Moved::new(&cells_stay));
+        let (slots, cells) = (NewIndices::new(&stays), NewIndices::new(&cells_stay));
         slots.keep(&mut self.slots);
         cells.keep(&mut self.cells);
         for slot in &mut self.slots {
@@ -234,22 +234,22 @@ impl StreamingEval {
 
     /// Writes samples (column-major, as the store has them) into the frames of `watch`; drops samples that no frame
     /// covers.
-    pub fn take(&mut self, series: &Arc<[Labels]>, times: &[i64], values: &[f64], watch: &mut dyn FrameSink) {
+    pub fn take(&mut self, series: &Arc<[Labels]>, times: &[i64], values: &[f64], sink: &mut dyn FrameSink) {
         let address = series.as_ptr() as usize;
         if !self.plans.contains_key(&address) {
-            if self.plans.len() >= self.many {
+            if self.plans.len() >= self.plan_limit {
                 self.plans.retain(|_, plan| plan.list.strong_count() > 0);
-                self.many = PLANS.max(2 * self.plans.len());
+                self.plan_limit = MAX_PLANS.max(2 * self.plans.len());
             }
-            let uses = self.plan(series, watch);
+            let uses = self.plan(series, sink);
             self.plans.insert(address, Plan { list: Arc::downgrade(series), uses });
         }
         let Self { readers, plans, slots, cells, step_ms, late, .. } = self;
         let Some(plan) = plans.get(&address).filter(|plan| !plan.uses.is_empty()) else { return };
-        let (first, now_ms) = (plan.uses[0].slot as usize, watch.now_ns() / 1_000_000);
+        let (first, now_ms) = (plan.uses[0].slot as usize, sink.now_ns() / 1_000_000);
         for (row, time) in times.iter().enumerate() {
             let frame = frame_of(*time, *step_ms);
-            late.note(slots[first].same, *time, slots[first].newest.0, now_ms);
+            late.record(slots[first].same, *time, slots[first].newest.0, now_ms);
             for of_cell in plan.uses.chunk_by(|a, b| a.cell == b.cell) {
                 let mut any = false;
                 for column in of_cell {
@@ -259,18 +259,18 @@ impl StreamingEval {
                     }
                 }
                 if let Some(cell) = cells.get(of_cell[0].cell as usize).filter(|_| any) {
-                    write(cell, slots, (frame, *step_ms), watch);
+                    write(cell, slots, (frame, *step_ms), sink);
                 }
             }
         }
     }
 
-    fn plan(&mut self, series: &Arc<[Labels]>, watch: &mut dyn FrameSink) -> Vec<Column> {
+    fn plan(&mut self, series: &Arc<[Labels]>, sink: &mut dyn FrameSink) -> Vec<Column> {
         let mut uses = Vec::new();
         for (column, labels) in series.iter().enumerate() {
             let Some(found) = self.readers.by_metric.get(labels.metric()) else { continue };
             for one in found.clone() {
-                if let Some(slot) = self.slot(one, labels, watch) {
+                if let Some(slot) = self.slot(one, labels, sink) {
                     uses.push(Column { at: column as u32, slot, cell: self.slots[slot as usize].cell });
                 }
             }
@@ -279,7 +279,7 @@ impl StreamingEval {
         uses
     }
 
-    fn slot(&mut self, one: Use, labels: &Labels, watch: &mut dyn FrameSink) -> Option<u32> {
+    fn slot(&mut self, one: Use, labels: &Labels, sink: &mut dyn FrameSink) -> Option<u32> {
         let (matchers, number) = match one {
             Use::Term(at) => (&self.readers.terms[at].series, 2 * at as u32),
             Use::Divisor(at) => (&self.readers.divisors[at], 2 * at as u32 + 1),
@@ -291,12 +291,12 @@ impl StreamingEval {
         if let Some(slot) = self.index.get(&(number, same)) {
             return Some(*slot);
         }
-        if self.slots.len() >= SERIES {
+        if self.slots.len() >= MAX_SERIES {
             self.full = true;
             return None;
         }
         let Use::Term(at) = one else { return Some(self.divisor(number, same)) };
-        let port = watch.measured_port(labels.get("host"), &port_name(labels))?;
+        let port = sink.measured_port(labels.get("host"), &port_name(labels))?;
         let (row, over) = (self.readers.terms[at].row, self.readers.terms[at].over);
         let over = over.map_or(NONE, |divisor| self.divisor(2 * divisor as u32 + 1, same));
         let next = self.cells.len() as u32;
@@ -307,7 +307,7 @@ impl StreamingEval {
         let slot = self.slots.len() as u32;
         self.cells[cell as usize].members.push(slot);
         let priority = priority::of_series(ALL[row].signal, labels).map(|of| of as u8);
-        self.slots.push(Slot { cell, term: at as u32, over, priority, ..Slot::of_nothing(same) });
+        self.slots.push(Slot { cell, term: at as u32, over, priority, ..Slot::unused(same) });
         self.index.insert((number, same), slot);
         Some(slot)
     }
@@ -316,16 +316,16 @@ impl StreamingEval {
         let next = self.slots.len() as u32;
         let slot = *self.index.entry((number, same)).or_insert(next);
         if slot == next {
-            self.slots.push(Slot::of_nothing(same));
+            self.slots.push(Slot::unused(same));
         }
         slot
     }
 }
 
 /// New indices of list entries after removals.
-struct Moved(Vec<u32>);
+struct NewIndices(Vec<u32>);
 
-impl Moved {
+impl NewIndices {
     fn new(stay: &[bool]) -> Self {
         let mut next = 0..;
         Self(stay.iter().map(|stays| if *stays { next.next().unwrap_or(NONE) } else { NONE }).collect())
@@ -380,30 +380,30 @@ fn sample(slots: &mut [Slot], at: u32, terms: &[Reader], now: (i64, f64), (frame
     };
     slot.value = match divisor {
         None => value * term.scale,
-        Some((then, by)) if now.0.saturating_sub(then) <= HOLDS_MS => value * term.scale / by,
+        Some((then, by)) if now.0.saturating_sub(then) <= DIVISOR_VALID_MS => value * term.scale / by,
         Some(_) => f64::NAN,
     };
     true
 }
 
-fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), watch: &mut dyn FrameSink) {
+fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), sink: &mut dyn FrameSink) {
     let row = &ALL[cell.row];
     let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
     // As with PromQL's `or`: of series that differ only in the name, that of the first term counts.
     let first = |slot: &&Slot| !here().any(|other| other.same == slot.same && other.term < slot.term);
-    let told = || here().filter(first);
-    let Some(value) = told().map(|s| s.value).reduce(|a, b| row.join.of(a, b)) else { return };
+    let first_terms = || here().filter(first);
+    let Some(value) = first_terms().map(|s| s.value).reduce(|a, b| row.join.of(a, b)) else { return };
     let time_ns = frame.saturating_mul(1_000_000);
-    if let Some(into) = watch.frame(time_ns) {
+    if let Some(into) = sink.frame(time_ns) {
         into.set(row.signal, cell.port, value);
         // Hardly any port is paused.
-        for one in told().filter(|_| value > 0.0) {
+        for one in first_terms().filter(|_| value > 0.0) {
             if let Some(of) = one.priority {
                 into.set_priority(row.signal, of.into(), cell.port, one.value);
             }
         }
     }
     if row.is_rate() && here().any(|s| s.newest.0 - s.before.0 > 3 * step_ms / 2) {
-        watch.fill(time_ns, row.signal, cell.port, value);
+        sink.fill(time_ns, row.signal, cell.port, value);
     }
 }
