@@ -1,7 +1,7 @@
 //! How long the dashboards' queries take over a month of a fleet, one sample a second: 32 hosts x 8 ports, one counter
 //! and one gauge each, 1.3 billion samples. `cargo run --release -p fabriclens --example month -- [DAYS] [HOSTS]`
 
-use fabriclens_model::Labels;
+use fabriclens_model::{Labels, Layout};
 use fabriclens_promql::{Engine, Limits};
 use fabriclens_store::{AppendError, Options, RowGroup, Store};
 use std::sync::Arc;
@@ -28,19 +28,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let clock = Arc::new(move || BEGIN + days * DAY_MS);
     let options = Options { retention: None, clock, ..Options::default() };
     let store = Store::open(dir.path(), options.clone())?;
-    let series: Vec<Arc<[Labels]>> = (0..hosts * PORTS)
+    let series: Vec<Layout> = (0..hosts * PORTS)
         .map(|p| {
             let of = |name: &str| {
                 let (host, device) = (format!("h{}", p / PORTS), format!("mlx5_{}", p % PORTS));
                 Labels::new([("__name__", name.to_owned()), ("host", host), ("device", device)])
             };
-            Arc::from([of("m_bytes_total"), of("m_paused")])
+            Layout::new([of("m_bytes_total"), of("m_paused")])
         })
         .collect();
     let began = Instant::now();
     for batch in 0..days * DAY_MS / 1000 / ROWS {
         let times: Vec<i64> = (0..ROWS).map(|r| BEGIN + (batch * ROWS + r) * 1000).collect();
-        let group = |(p, series): (usize, &Arc<[Labels]>)| {
+        let group = |(p, series): (usize, &Layout)| {
             let noise = |t: &i64| (t / 1000).wrapping_mul(2_654_435_761 + p as i64) % 1009;
             let counter = times.iter().map(|t| ((t - BEGIN) * 3_000 + noise(t) * 4096) as f64);
             let gauge = times.iter().map(|t| (noise(t) / 1000) as f64);

@@ -274,7 +274,7 @@ async fn watch_memory(
         telemetry.waiting.set(whole(ingest.gate().waiting() as u64));
         let level = pressure.level();
         if level > Level::Calm || full {
-            store.relieve();
+            store.relieve_memory();
         }
         if told.elapsed() >= if level > Level::Calm { FORGET_SOON } else { FORGET } {
             told = Instant::now();

@@ -1,8 +1,8 @@
-//! OTLP metrics to rows of the store, from any sender.
+//! Decodes OTLP metrics from any sender to rows for the store.
 //!
-//! Called by the collector's ingest with the bytes of an `ExportMetricsServiceRequest`. A [`Decoder`] remembers the
-//! label sets it has built: from then on a point costs one look-up by its own bytes, and equal series of successive
-//! requests are the *same* `Arc`, so the caller can key on the pointer.
+//! Called by the collector's ingest with the bytes of an `ExportMetricsServiceRequest`. A [`Decoder`] caches label
+//! sets and column lists: points of a known series cost one lookup by their bytes, and a sender that repeats its
+//! columns gets the same [`Layout`](fabriclens_rows::Layout), so the caller can key on its id.
 
 mod attributes;
 mod cache;
@@ -13,78 +13,58 @@ mod template;
 
 use crate::proto::{Field, Reader};
 use cache::Cache;
+use fabriclens_rows::{LayoutInterner, RowGroup, is_absent};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
-use std::sync::Arc;
 use template::Templates;
 
-/// Bit pattern of "no point here" in [`Group::values`]: a NaN that is neither an ordinary one nor [`STALE_NAN`];
-/// the store's own pattern, so that groups reach it as they are (the collector's build asserts it).
-pub const ABSENT_NAN: u64 = 0x7ff8_0000_0000_0fab;
-/// Bit pattern of Prometheus' staleness marker: "this series ended here".
-pub const STALE_NAN: u64 = 0x7ff0_0000_0000_0002;
-
-/// A full Prometheus label set with `__name__`: sorted by name, no duplicates, no empty values.
-pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
-
-/// What one request holds, ready to be stored.
+/// The contents of one request, ready to be stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
-    /// Series that share their times.
-    pub groups: Vec<Group>,
-    /// What was not taken, and why. Belongs into OTLP's partial success.
+    /// Series that share time stamps.
+    pub groups: Vec<RowGroup>,
+    /// Rejected points with reasons, for OTLP's partial success.
     pub rejected: Vec<Rejected>,
-    /// Metadata of metrics that this decoder sees for the first time (or whose metadata changed).
+    /// Metadata of metrics that are new to this decoder, or whose metadata changed.
     pub metadata: Vec<Meta>,
 }
 
-/// Series of one resource that have the same time stamps.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Group {
-    /// One per column. A sender that is known has the *same* allocation each time.
-    pub series: Arc<[Labels]>,
-    /// Unix milliseconds, ascending, no duplicates.
-    pub times_ms: Vec<i64>,
-    /// Column-major: series `i` at time `j` is `values[i * times_ms.len() + j]`; [`ABSENT_NAN`] where it has no point.
-    pub values: Vec<f64>,
-}
-
-/// Points that were not taken.
+/// Points that were rejected for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// The metric's name as sent.
+    /// Metric name as sent.
     pub metric: String,
-    /// How many points.
+    /// Number of points.
     pub points: usize,
-    /// Why, and what would help.
+    /// Reason and remedy.
     pub reason: String,
 }
 
-/// What a metric is, for `/api/v1/metadata`.
+/// Metadata of a metric, for `/api/v1/metadata`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// Prometheus name; of a histogram or summary the one without suffix.
+    /// Prometheus name; for a histogram or summary without suffix.
     pub name: String,
     /// `counter`, `gauge`, `histogram` or `summary`.
     pub kind: &'static str,
-    /// UCUM, as sent.
+    /// UCUM unit, as sent.
     pub unit: String,
     /// Description, as sent.
     pub help: String,
 }
 
-/// How much of one request is taken.
+/// Limits of one request, and of the decoder's caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Samples in a request (a histogram point is one per bucket, plus sum and count).
+    /// Samples in a request (a histogram point counts one per bucket, plus sum and count).
     pub points: usize,
-    /// Labels of a series, `__name__` included.
+    /// Labels of a series, including `__name__`.
     pub labels: usize,
-    /// Bytes of a label's name or value.
+    /// Bytes of a label name or value.
     pub label_bytes: usize,
-    /// Label sets to remember. Beyond it all are forgotten and built again; see also [`Decoder::forget_idle`].
+    /// Cached label sets. If exceeded, the whole cache is dropped and built again; see also [`Decoder::forget_idle`].
     pub cached_series: usize,
-    /// The same in bytes of what told them. One request may add half of it.
+    /// Bytes of cache keys. One request may add half of this.
     pub cached_bytes: usize,
 }
 
@@ -94,42 +74,45 @@ impl Default for Limits {
     }
 }
 
-/// Why a request could not be read at all. Nothing of it is taken; sending it again cannot help.
+/// Why a request could not be decoded at all. Nothing of it is stored; a retry cannot help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The bytes are no such message.
+    /// The bytes are not a valid message.
     #[error("malformed OTLP metrics request: {0}; send an ExportMetricsServiceRequest in protobuf")]
     Malformed(&'static str),
 }
 
-/// As much of a text as fits into so many bytes.
+/// The longest prefix of a text within a number of bytes.
 pub fn cut(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
-/// Turns requests into [`Rows`].
+/// Decodes requests to [`Rows`].
 #[derive(Default)]
 pub struct Decoder {
     limits: Limits,
     cache: Cache,
     templates: Templates,
+    layouts: LayoutInterner,
 }
 
 impl Decoder {
-    /// A decoder with nothing remembered.
+    /// A decoder with empty caches.
     pub fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Forgets resources that no request was of since the call before. To be called now and then: senders go, and what
-    /// is remembered of them should go too.
+    /// Drops the cache entries of resources without a request since the previous call. Call it periodically, because
+    /// senders disappear.
     pub fn forget_idle(&mut self) {
         self.cache.forget_idle();
+        self.layouts.forget_unused();
+        self.cache.forget_unused_texts();
     }
 
-    /// Forgets the metrics that the last request was the first to tell of, when nothing of it was taken: the next one tells
-    /// their metadata again.
+    /// Forgets the metrics that were new in the last request, because nothing of it was stored: the next request
+    /// yields their metadata again.
     pub fn forget_new(&mut self) {
         self.cache.forget_new();
     }
@@ -137,7 +120,7 @@ impl Decoder {
     /// Decodes the protobuf bytes of a request.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes are malformed. What is well formed but cannot be stored is in [`Rows::rejected`].
+    /// [`DecodeError`] if the bytes are malformed. Well-formed points that cannot be stored are in [`Rows::rejected`].
     pub fn bytes(&mut self, request: &[u8]) -> Result<Rows, DecodeError> {
         self.cache.begin(&self.limits);
         let mut rows = Rows::default();
@@ -150,10 +133,10 @@ impl Decoder {
         Ok(rows)
     }
 
-    /// Decodes a request that is already in generated types (OTLP/JSON, other servers). Costs an encoding more.
+    /// Decodes a request in generated types (OTLP/JSON, other servers), at the cost of an additional encoding.
     ///
     /// # Errors
-    /// As [`Decoder::bytes`].
+    /// See [`Decoder::bytes`].
     pub fn request(&mut self, request: &ExportMetricsServiceRequest) -> Result<Rows, DecodeError> {
         self.bytes(&request.encode_to_vec())
     }
@@ -175,7 +158,8 @@ impl Decoder {
             Err(why) => return metric::refuse(&scopes, &why, rows),
         };
         if let [scope] = scopes[..]
-            && let Some(points) = self.templates.read(self.cache.plans(resource), scope, *room, &mut rows.groups)
+            && let Some(points) =
+                self.templates.read(self.cache.plans(resource), scope, *room, &mut rows.groups, &mut self.layouts)
         {
             *room -= points;
             return Ok(());
@@ -186,11 +170,11 @@ impl Decoder {
             let series = sink.series(info);
             sink.push(series, time, 1.0);
         }
-        sink.finish(&mut rows.groups);
+        sink.finish(&mut self.layouts, &mut rows.groups);
         Ok(())
     }
 
-    /// Reads point by point.
+    /// Decodes point by point, without a template.
     fn scopes(
         &mut self,
         resource: u32,
@@ -212,26 +196,26 @@ impl Decoder {
             && rows.refused() == refused
         {
             let info = self.cache.info(resource);
-            self.templates.learn(self.cache.plans(resource), scope, sink, info);
+            self.templates.learn(self.cache.plans(resource), scope, sink, info, &mut self.layouts);
         }
         Ok(())
     }
 }
 
 impl Rows {
-    /// Samples in all groups, without absent ones.
+    /// Number of samples in all groups.
     pub fn samples(&self) -> usize {
-        self.groups.iter().flat_map(|g| &g.values).filter(|v| v.to_bits() != ABSENT_NAN).count()
+        self.groups.iter().flat_map(|g| &g.values).filter(|v| !is_absent(**v)).count()
     }
 
-    /// Lines and points of what was not taken so far.
+    /// Number of rejection entries and of rejected points so far.
     fn refused(&self) -> (usize, usize) {
         (self.rejected.len(), self.rejected.iter().map(|r| r.points).sum())
     }
 
-    /// Counts points that were not taken; few kinds of reasons, so a list is enough.
+    /// Counts rejected points; there are few reasons, so a list is sufficient.
     fn reject(&mut self, metric: &str, points: usize, reason: &str) {
-        /// Entries beyond which a hostile request gets no new line of its own.
+        /// Further entries are merged into the last one, so that a hostile request cannot grow the list.
         const LINES: usize = 100;
         let name: String = metric.chars().take(200).collect();
         let same = |r: &&mut Rejected| r.reason == reason && r.metric == name;

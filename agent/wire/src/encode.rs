@@ -1,7 +1,7 @@
-//! Sections to OTLP, as the bytes of an `ExportMetricsServiceRequest`.
+//! Encodes sections as OTLP: the bytes of an `ExportMetricsServiceRequest`.
 //!
-//! Called by the agent's uplink once per flush. The bytes are written directly, and what is the same in each request is
-//! kept between them: an agent sends the same names and attributes for ever, only times and values move.
+//! Called by the agent's uplink once per flush. Parts that are the same in every request (names, attributes) are
+//! encoded once and reused; only times and values change.
 
 mod layout;
 mod point;
@@ -18,26 +18,25 @@ use std::sync::Arc;
 /// Scope name of everything an agent sends.
 pub const SCOPE: &str = "fabriclens-agent";
 
-/// Layouts that are kept for one resource: of each of its lists a tick alone, and some together.
+/// Layouts cached per resource: one for each of its column lists alone, and some combinations.
 const LAYOUTS: usize = 24;
-/// Resources whose layouts are kept; an agent has one a device, one a port and its host.
+/// Resources whose layouts are cached; an agent has one per device, one per port and its host.
 const RESOURCES: usize = 1024;
 
-/// The request as generated types, for receivers and tests that want them.
+/// The request as generated types, for receivers and tests that need them.
 pub fn request(sections: &[Section]) -> ExportMetricsServiceRequest {
-    #[expect(clippy::expect_used, reason = "the bytes come from the writer beside it; a round-trip test covers it")]
+    #[expect(clippy::expect_used, reason = "the bytes come from the writer in this crate; a round-trip test covers it")]
     ExportMetricsServiceRequest::decode(request_bytes(sections).as_slice()).expect("own encoding")
 }
 
-/// One request of an [`Encoder`] that is used once.
+/// Encodes a single request without caching.
 pub fn request_bytes(sections: &[Section]) -> Vec<u8> {
     let mut out = Vec::new();
     Encoder::default().encode(sections, &mut out);
     out
 }
 
-/// Number of samples that a receiver makes of a section: its values that are not absent, and of a histogram one for
-/// each bucket, the sum and the count.
+/// Number of samples in a section: values that are not absent; a histogram counts one per bucket plus sum and count.
 pub fn points(section: &Section) -> usize {
     let samples = |(column, value): (&Column, &Value)| match value {
         Value::Absent => 0,
@@ -48,7 +47,7 @@ pub fn points(section: &Section) -> usize {
     section.columns.iter().zip(&section.values).map(samples).sum()
 }
 
-/// The bytes of a request as those of two, each with about half of it. `None` where all is of one resource and list.
+/// Splits an encoded request into two of about half the size. `None` if it has a single resource and column list.
 pub fn halves(request: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut reader = Reader::new(request);
     let ends = std::iter::from_fn(|| reader.next()?.ok().map(|_| request.len() - reader.rest().len()));
@@ -56,20 +55,20 @@ pub fn halves(request: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(request.split_at(middle))
 }
 
-/// Encodes requests; remembers what their sections looked like.
+/// Encodes requests; caches the constant parts of their sections.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    /// By resource; the layout used last is the last one.
+    /// Layouts by resource, most recently used last.
     layouts: HashMap<Arc<Resource>, Vec<Layout>>,
 }
 
 impl Encoder {
-    /// Replaces `out` by the request of these sections: one `ResourceMetrics` per resource and list of columns, one
-    /// `Metric` per catalog row in it, and several ticks of the same columns as several points of the same metric. A
-    /// metric without any value is left out, and so is a resource.
+    /// Replaces `out` with the request for these sections: one `ResourceMetrics` per resource and column list, one
+    /// `Metric` per catalog row in it, and several ticks of the same columns as several points of the same metric.
+    /// Metrics and resources without values are omitted.
     ///
-    /// Lists of one resource are told apart because each is read at its own instant: whether two of these are the same
-    /// millisecond is chance, and a receiver that keeps together what shares its times would sort them anew each second.
+    /// Column lists of one resource stay separate because each is read at its own instant: whether two instants fall
+    /// into the same millisecond is chance, and a receiver that groups series by time would regroup them every second.
     pub fn encode(&mut self, sections: &[Section], out: &mut Vec<u8>) {
         if self.layouts.len() > RESOURCES {
             self.layouts.clear();
@@ -92,7 +91,7 @@ impl Encoder {
         *out = writer.into_bytes();
     }
 
-    /// The layout of these sections of one resource and list, kept or made.
+    /// The cached layout of these sections of one resource and column list, or a new one.
     fn layout(&mut self, members: &[&Section]) -> &Layout {
         let kept = self.layouts.entry(Arc::clone(&members[0].resource)).or_default();
         match kept.iter().position(|layout| layout.fits(members)) {

@@ -1,7 +1,28 @@
-//! The contract between agent and collector: what a sample is, and how it travels as OTLP metrics.
+//! The contract between agent and collector: what a sample is, and its encoding as OTLP metrics.
 //!
-//! A [`Section`] is one read of one source of one resource (a host, device or port): its columns are fixed until the
-//! source's own list changes, its values share one read window. That shape is kept from the sampler to the store.
+//! A [`Section`] is one read of one source of one resource (a host, device or port). Its columns are fixed until the
+//! source's list changes, and its values share one read window. This shape is preserved from the sampler to the store.
+//!
+//! ```
+//! use fabriclens_wire::decode::Decoder;
+//! use fabriclens_wire::{Column, Resource, Section, Value, encode};
+//! use std::sync::Arc;
+//!
+//! let metric = fabriclens_catalog::metrics::all().find(|m| m.name == "fabric.port.up").expect("in the catalog");
+//! let section = Section {
+//!     resource: Arc::new(Resource { host: "gpu-01".into(), device: Some("mlx5_0".into()), port: Some(1) }),
+//!     columns: [Column { metric, labels: Vec::new() }].into(),
+//!     begin_ns: 1_700_000_000_000_000_000,
+//!     end_ns: 1_700_000_000_000_100_000,
+//!     starts: [0].into(),
+//!     values: vec![Value::Int(1)],
+//!     urgent: false,
+//! };
+//! let rows = Decoder::default().bytes(&encode::request_bytes(&[section]))?;
+//! assert_eq!((rows.groups[0].values[0], rows.groups[0].times[0]), (1.0, 1_700_000_000_000));
+//! assert_eq!(rows.groups[0].series[0].get("host"), "gpu-01");
+//! # Ok::<(), fabriclens_wire::decode::DecodeError>(())
+//! ```
 
 pub mod decode;
 pub mod encode;
@@ -10,18 +31,18 @@ pub mod proto;
 use fabriclens_catalog::Metric;
 use std::sync::Arc;
 
-/// Identity labels of a section; `None` = the label is absent.
+/// Identity labels of a section; `None`: the label is absent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
-    /// `host`
+    /// Label `host`.
     pub host: Arc<str>,
-    /// `device`: RDMA device, or the netdev's name where there is no RDMA device.
+    /// Label `device`: RDMA device, or the network device if there is no RDMA device.
     pub device: Option<Arc<str>>,
-    /// `port`: RDMA port number.
+    /// Label `port`: RDMA port number.
     pub port: Option<u32>,
 }
 
-/// One series of a section: metric and labels beside the resource's identity.
+/// One series of a section: metric and labels in addition to the resource's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Catalog row.
@@ -33,24 +54,24 @@ pub struct Column {
 /// The value of one column at one tick.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Not read this time (unreadable, not offered): no point is sent. Absent is not zero.
+    /// Not read this time (unreadable, not offered): no point is sent, because absent is not zero.
     Absent,
-    /// The series has ended or cannot be trusted: sent as OTLP "no recorded value", stored as a staleness marker.
+    /// The series has ended or its value is not credible: sent as OTLP "no recorded value", stored as a staleness marker.
     Stale,
     /// An integer, exact.
     Int(u64),
-    /// Everything else that is one number.
+    /// Any other number.
     Float(f64),
     /// The distribution of a [`Kind::Histogram`](fabriclens_catalog::Kind::Histogram) metric.
     Histogram(Arc<Histogram>),
 }
 
-/// Cumulative since the series began.
+/// A distribution, cumulative since the series began.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     /// Upper bounds of the buckets, inclusive, ascending, in the metric's unit.
     pub bounds: Arc<[f64]>,
-    /// Observations in each bucket alone; one more than bounds, for those above all of them.
+    /// Observations per bucket (not cumulative); one more than bounds, for those above all of them.
     pub counts: Vec<u64>,
     /// Sum of all observations, in the metric's unit.
     pub sum: f64,
@@ -62,7 +83,7 @@ impl Histogram {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Upper bounds and how many observations are not above them, as Prometheus tells buckets; without the last one,
+    /// Upper bounds and the number of observations up to each, as in Prometheus' buckets. Without the last bucket,
     /// whose bound is infinite and whose number is [`Histogram::count`].
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut total = 0;
@@ -76,18 +97,18 @@ impl Histogram {
 /// One read of one source.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// Who it belongs to.
+    /// Resource that the section belongs to.
     pub resource: Arc<Resource>,
-    /// What it reads; shared between ticks until the source's list changes.
+    /// Columns of the source; shared between ticks until its list changes.
     pub columns: Arc<[Column]>,
-    /// Begin of the read window, Unix ns.
+    /// Start of the read window, Unix ns.
     pub begin_ns: u64,
     /// End of the read window, Unix ns: the time stamp of its points.
     pub end_ns: u64,
-    /// One per column: since when a cumulative value counts, Unix ns (changes at a reset).
+    /// Start time of each cumulative column, Unix ns; changes at a reset.
     pub starts: Arc<[u64]>,
-    /// One per column.
+    /// One value per column.
     pub values: Vec<Value>,
-    /// True when it must not wait for the next regular flush (pause, link or storm signal).
+    /// True if it must not wait for the next regular flush (pause, link or storm signal).
     pub urgent: bool,
 }

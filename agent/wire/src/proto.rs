@@ -1,4 +1,4 @@
-//! Just enough protobuf: a writer for `encode`, a borrowing reader for `decode` and for the collector's other ways in.
+//! Minimal protobuf: a writer for `encode`, and a borrowing reader for `decode` and the collector's other inputs.
 //! Neither allocates per field.
 
 use crate::decode::DecodeError;
@@ -16,13 +16,13 @@ impl Writer {
         self.0.len()
     }
 
-    /// Writes into a buffer that was used before.
+    /// Overwrites a used buffer.
     pub(crate) fn over(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         Self(buffer)
     }
 
-    /// Goes on after what is in a buffer.
+    /// Appends to a buffer.
     pub(crate) fn after(buffer: Vec<u8>) -> Self {
         Self(buffer)
     }
@@ -55,7 +55,7 @@ impl Writer {
         values.for_each(|v| self.0.extend_from_slice(&v.to_le_bytes()));
     }
 
-    /// Tag and length of a field of `len` bytes, which come after it.
+    /// Tag and length of a field of `len` bytes, whose content follows.
     pub(crate) fn head(&mut self, field: u32, len: usize) {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(len as u64);
@@ -66,7 +66,7 @@ impl Writer {
         self.0.extend_from_slice(v);
     }
 
-    /// A string; empty ones are left out, as proto3 has it.
+    /// A string; empty strings are omitted, as in proto3.
     pub(crate) fn string(&mut self, field: u32, v: &str) {
         if !v.is_empty() {
             self.bytes(field, v.as_bytes());
@@ -77,7 +77,7 @@ impl Writer {
         self.bytes(field, &body.0);
     }
 
-    /// Fields that were written elsewhere.
+    /// Appends encoded fields.
     pub(crate) fn append(&mut self, fields: &[u8]) {
         self.0.extend_from_slice(fields);
     }
@@ -93,7 +93,7 @@ impl Writer {
     }
 }
 
-/// Bytes of a field of `len` bytes with its length and its tag, whose number is below 16.
+/// Encoded length of a field with `len` content bytes and a field number below 16.
 pub(crate) fn field_len(len: usize) -> usize {
     let bits = (usize::BITS - (len | 1).leading_zeros()) as usize;
     1 + bits.div_ceil(7) + len
@@ -106,7 +106,7 @@ pub enum Field<'a> {
     Varint(u64),
     /// `fixed64`, and the bits of a `double`.
     Fixed64(u64),
-    /// Texts, messages and packed lists.
+    /// Strings, messages and packed lists.
     Bytes(&'a [u8]),
     /// `fixed32`, and the bits of a `float`.
     Fixed32(u32),
@@ -124,14 +124,14 @@ impl<'a> Reader<'a> {
         Self(message)
     }
 
-    /// What comes after the field that was read last.
+    /// The bytes after the last field read.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0
     }
 
     #[inline]
     fn varint(&mut self) -> Result<u64, DecodeError> {
-        // Tags and lengths of points are below 128 nearly always.
+        // Tags and lengths of points are nearly always below 128.
         match self.0 {
             [byte, rest @ ..] if *byte < 0x80 => {
                 self.0 = rest;
@@ -150,14 +150,13 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(DecodeError::Malformed(if self.0.len() < 10 { "it ends within a number" } else { "a number is too long" }))
+        Err(DecodeError::Malformed(if self.0.len() < 10 { "it ends within a varint" } else { "a varint is too long" }))
     }
 
     #[inline]
     fn take(&mut self, n: u64) -> Result<&'a [u8], DecodeError> {
         let n = usize::try_from(n).ok().filter(|n| *n <= self.0.len());
-        let (head, tail) =
-            self.0.split_at(n.ok_or(DecodeError::Malformed("a field is longer than the message that holds it"))?);
+        let (head, tail) = self.0.split_at(n.ok_or(DecodeError::Malformed("a field is longer than its message"))?);
         self.0 = tail;
         Ok(head)
     }
@@ -197,7 +196,7 @@ impl<'a> Iterator for Reader<'a> {
     }
 }
 
-/// A `repeated fixed64` or `double` field, packed or not, appended to `out`.
+/// Appends a `repeated fixed64` or `double` field, packed or not, to `out`.
 pub(crate) fn repeated64(field: Field<'_>, out: &mut Vec<u64>) -> Result<(), DecodeError> {
     match field {
         Field::Fixed64(v) => out.push(v),
@@ -207,15 +206,15 @@ pub(crate) fn repeated64(field: Field<'_>, out: &mut Vec<u64>) -> Result<(), Dec
     Ok(())
 }
 
-/// UTF-8 text of a field.
+/// The UTF-8 text of a field.
 ///
 /// # Errors
-/// [`DecodeError::Malformed`] when it is not UTF-8.
+/// [`DecodeError::Malformed`] if it is not UTF-8.
 pub fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
     std::str::from_utf8(bytes).map_err(|_| DecodeError::Malformed("a text is not UTF-8"))
 }
 
-/// Eight little-endian bytes; what is missing counts as zero.
+/// Eight little-endian bytes; missing ones count as zero.
 #[inline]
 pub(crate) fn le64(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {

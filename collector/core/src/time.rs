@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use fabriclens_base::time::now_ms;
 use fabriclens_base::{duration, time};
-use fabriclens_model::Civil;
+use fabriclens_model::CivilDate;
 
 /// Largest time that JSON clients and the store carry: Prometheus' own bounds are wider, nobody needs them.
 const MAX_MS: f64 = 9.2e15;
@@ -38,7 +38,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 /// `2023-11-14T22:13:20.500Z`, for people.
 pub fn format_time(ms: i64) -> String {
     let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
-    let Civil { year, month, day } = Civil::of(days);
+    let CivilDate { year, month, day } = CivilDate::of(days);
     let (s, fraction) = (in_day / 1000, in_day % 1000);
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{fraction:03}Z", s / 3600, s / 60 % 60, s % 60)
 }

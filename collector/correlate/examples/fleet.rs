@@ -6,17 +6,16 @@ use fabriclens_correlate::{
     ALL, Fabric, Frame, IncidentTracker, Job, Ports, Signal, StreamingEval, Thresholds, Topology,
 };
 use fabriclens_correlate::{Link, LinkEnd, Node, Role};
-use fabriclens_model::Labels;
+use fabriclens_model::{Labels, Layout};
 use fabriclens_promql::Engine;
 use fabriclens_store::{Options, RowGroup, Store};
-use std::sync::Arc;
 use std::time::Duration;
 
 const PORTS: usize = 8;
 /// Hosts of a job.
 const JOB: usize = 16;
 
-fn series(host: usize, port: usize) -> Arc<[Labels]> {
+fn series(host: usize, port: usize) -> Layout {
     let (host, device) = (format!("node{host:04}"), format!("mlx5_{port}"));
     let one = |name: &str, extra: &[(&str, &str)]| {
         let own = [("__name__", name), ("host", &host), ("device", &device), ("port", "1")];
@@ -197,12 +196,12 @@ fn cables(nics: usize) {
 
 /// Time of PromQL queries to a store, for some of the ports because that takes long.
 #[expect(clippy::expect_used, reason = "a measurement ends at what is wrong")]
-fn by_promql(lists: &[Arc<[Labels]>]) {
+fn by_promql(lists: &[Layout]) {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(dir.path(), Options { background: false, ..Options::default() }).expect("a store");
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock").as_millis() as i64;
     for tick in 0..20 {
-        let group = |series: &Arc<[Labels]>| RowGroup {
+        let group = |series: &Layout| RowGroup {
             series: series.clone(),
             times: vec![now - 20_000 + tick * 1000],
             values: vec![tick as f64; series.len()],

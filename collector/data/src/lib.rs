@@ -143,7 +143,7 @@ mod tests {
         let store = Store::open(dir.path(), options).unwrap();
         let times: Vec<i64> = (998 * day..999 * day).step_by(10_000).collect();
         let values = times.iter().map(|t| *t as f64).collect();
-        store.append(&[RowGroup { series: Arc::new([Labels::new([("__name__", "m")])]), times, values }]).unwrap();
+        store.append(&[RowGroup { series: [Labels::new([("__name__", "m")])].into(), times, values }]).unwrap();
         store.flush().unwrap();
         store.maintain().unwrap();
         let data = Data::Local(Arc::new(store));

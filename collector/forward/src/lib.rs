@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use fabriclens_model::{Labels, Matcher, Read as _, Series, absent, is_absent, present};
 use fabriclens_store::io::OsFiles;
-use fabriclens_store::{AppendError, Appended, RowGroup, Store, keep};
+use fabriclens_store::{AppendError, Appended, RowGroup, Store, filter_times};
 
 use fabriclens_config as config;
 use fabriclens_config::selector;
@@ -203,7 +203,7 @@ impl Sink {
         let mut sum = Appended::default();
         for group in groups {
             let early = group.times.iter().any(|t| *t > newest);
-            let group = if early { keep(&group, i64::MIN, newest, &mut sum) } else { group };
+            let group = if early { filter_times(&group, i64::MIN, newest, &mut sum) } else { group };
             sum.accepted += present(&group.values);
             queued.push(group);
         }
@@ -264,7 +264,7 @@ fn start(
         config.select.iter().map(|text| selector::selector(text)).collect::<Result<_, _>>().map_err(other)?;
     let teller = Teller::new(store, select.clone());
     let (dir, telemetry) = (root.join(&config.name), telemetry.forward(&config.name));
-    let queue = Queue::open(Arc::new(OsFiles), &dir, select, limits, store.age_clock(), telemetry.clone());
+    let queue = Queue::open(Arc::new(OsFiles), &dir, select, limits, store.retention_clock(), telemetry.clone());
     let queue = Arc::new(queue.map_err(|source| ForwardError::Queue { name: name(), dir, source })?);
     let sender = Sender {
         name: name(),

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use fabriclens_model::present;
-use fabriclens_store::codec::checks;
+use fabriclens_store::codec::crc_matches;
 use fabriclens_store::io::{Files, read_all};
 use fabriclens_store::log_record::{self, Record};
 
@@ -63,7 +63,7 @@ pub(super) fn list(files: &dyn Files, dir: &Path) -> io::Result<(Vec<Segment>, u
             continue;
         }
         let head = files.open(&path)?.read_at(0, HEADER)?;
-        let sound = head[..8] == MAGIC && checks(&head[..36], u32_at(&head, 36));
+        let sound = head[..8] == MAGIC && crc_matches(&head[..36], u32_at(&head, 36));
         if !sound {
             tracing::warn!(path = %path.display(), "damaged header of a forward queue's segment; its records are read");
         } else if u32_at(&head, 8) > VERSION {
@@ -124,7 +124,7 @@ impl Cursor {
     pub(super) fn load(file: &File) -> Option<Self> {
         let mut bytes = [0; CURSOR_BYTES];
         file.read_exact_at(&mut bytes, 0).ok()?;
-        let sound = bytes[..8] == CURSOR_MAGIC && checks(&bytes[..40], u32_at(&bytes, 40));
+        let sound = bytes[..8] == CURSOR_MAGIC && crc_matches(&bytes[..40], u32_at(&bytes, 40));
         let word = |at| u64_at(&bytes, at);
         sound.then(|| Self { segment: word(8), offset: word(16), until: word(24), done: word(32) })
     }

@@ -1,16 +1,13 @@
 //! Series that the collector writes again and again. Those that are no longer among them are ended by a staleness marker.
 
-use std::sync::Arc;
-
-use fabriclens_model::{Labels, stale};
-use fabriclens_store::RowGroup;
+use fabriclens_model::{Labels, Layout, RowGroup, stale};
 
 use crate::Sink;
 
-/// Knows what was written last; the store knows lists of series by address, so only a changed one is a new allocation.
+/// Knows what was written last and its layout, so that the store does not look at unchanged labels again.
 #[derive(Default)]
 pub struct SeriesWriter {
-    list: Arc<[Labels]>,
+    list: Layout,
     /// When, Unix ms.
     at: i64,
 }
@@ -31,8 +28,7 @@ impl SeriesWriter {
         let changed = *series != *self.list;
         let mut rows = Vec::new();
         if changed {
-            let gone: Arc<[Labels]> =
-                self.list.iter().filter(|old| series.binary_search(old).is_err()).cloned().collect();
+            let gone: Layout = self.list.iter().filter(|old| series.binary_search(old).is_err()).cloned().collect();
             let ends = vec![stale(); gone.len()];
             rows.push((gone, ends));
             self.list = series.into();
@@ -54,7 +50,7 @@ impl SeriesWriter {
     }
 }
 
-fn append(sink: &Sink, what: &'static str, rows: Vec<(Arc<[Labels]>, Vec<f64>)>, now: i64) {
+fn append(sink: &Sink, what: &'static str, rows: Vec<(Layout, Vec<f64>)>, now: i64) {
     let some = rows.into_iter().filter(|(series, _)| !series.is_empty());
     let groups: Vec<RowGroup> = some.map(|(series, values)| RowGroup { series, times: vec![now], values }).collect();
     if !groups.is_empty()
@@ -72,6 +68,7 @@ mod tests {
     use fabriclens_core::time::now_ms;
     use fabriclens_data::Data;
     use fabriclens_model::Matcher;
+    use std::sync::Arc;
 
     #[test]
     fn what_is_written_within_one_millisecond_is_written_one_after_the_other() {

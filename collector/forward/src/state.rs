@@ -3,11 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
-use fabriclens_model::{Labels, Matcher, present};
+use fabriclens_model::{Labels, Layout, LayoutId, Matcher, RowGroup, present};
 use fabriclens_store::io::{Files, Output};
-use fabriclens_store::{RowGroup, log_record};
+use fabriclens_store::log_record;
 
 use super::segment::{self, Cursor, Segment};
 use fabriclens_core::time::now_ms;
@@ -20,8 +19,8 @@ pub(super) struct State {
     pub(super) out: Option<Box<dyn Output>>,
     /// The last segment takes records.
     pub(super) open: bool,
-    /// Column lists by address, and what is taken of them in this segment. Each keeps its list, hence its address.
-    pub(super) known: HashMap<usize, Known>,
+    /// Column lists seen in this segment, and the selected part of each, if any.
+    pub(super) known: HashMap<LayoutId, Option<(u32, Taken)>>,
     pub(super) layouts: u32,
     /// Records that nobody has written yet, and their samples.
     pub(super) pending: Vec<u8>,
@@ -36,17 +35,11 @@ pub(super) struct State {
     pub(super) stopped: bool,
 }
 
-pub(super) struct Known {
-    pub(super) _list: Arc<[Labels]>,
-    /// Its number and what is taken of it, if anything.
-    layout: Option<(u32, Taken)>,
-}
-
 /// The selected part of a column list.
-struct Taken {
+pub(super) struct Taken {
     /// `None`: all of it.
     columns: Option<Vec<usize>>,
-    series: Arc<[Labels]>,
+    series: Layout,
 }
 
 /// What a writer takes out of the mutex.
@@ -63,17 +56,17 @@ pub(super) struct Work {
 impl State {
     /// Adds the records of a group; `false` when nothing of it is selected.
     pub(super) fn encode(&mut self, group: &RowGroup, select: &[Vec<Matcher>]) -> bool {
-        let address = Arc::as_ptr(&group.series).cast::<Labels>() as usize;
-        let fresh = !self.known.contains_key(&address);
+        let id = group.series.id();
+        let fresh = !self.known.contains_key(&id);
         if fresh {
             let layout = taken(&group.series, select).map(|taken| (self.layouts, taken));
             if let Some((number, taken)) = layout.as_ref() {
                 self.layouts += 1;
                 log_record::put_layout(&mut self.pending, *number, &taken.series);
             }
-            self.known.insert(address, Known { _list: group.series.clone(), layout });
+            self.known.insert(id, layout);
         }
-        let Some(Known { layout: Some((number, taken)), .. }) = self.known.get(&address) else { return false };
+        let Some(Some((number, taken))) = self.known.get(&id) else { return false };
         let rows = group.times.len();
         let values = match &taken.columns {
             None => &group.values,
@@ -105,7 +98,7 @@ impl State {
         if !self.open {
             number = newest.max(self.at.segment.saturating_sub(1)) + 1;
             head = segment::header(number, self.total, now_ms());
-            for (number, taken) in self.known.values().filter_map(|k| k.layout.as_ref()) {
+            for (number, taken) in self.known.values().flatten() {
                 log_record::put_layout(&mut head, *number, &taken.series);
             }
         }
@@ -168,7 +161,7 @@ impl Work {
 }
 
 /// What is selected of a column list; `None` when nothing is.
-fn taken(series: &Arc<[Labels]>, select: &[Vec<Matcher>]) -> Option<Taken> {
+fn taken(series: &Layout, select: &[Vec<Matcher>]) -> Option<Taken> {
     let fits = |labels: &Labels| select.is_empty() || select.iter().any(|list| list.iter().all(|m| m.matches(labels)));
     let columns: Vec<usize> = (0..series.len()).filter(|c| fits(&series[*c])).collect();
     if columns.is_empty() {

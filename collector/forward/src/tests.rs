@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use fabriclens_model::Labels;
+use fabriclens_model::{Labels, Layout};
 use fabriclens_store::io::faulty::{Faults, FaultyFiles};
 use fabriclens_store::{Clock, Options, RowGroup, Store, log_record};
 
@@ -28,12 +28,12 @@ fn open_by(files: &FaultyFiles, dir: &Path, limits: Limits, clock: Clock) -> (Ar
     (Arc::new(queue), telemetry)
 }
 
-fn list(names: &[&str]) -> Arc<[Labels]> {
+fn list(names: &[&str]) -> Layout {
     names.iter().map(|n| Labels::new([("__name__", *n)])).collect()
 }
 
 /// One row of consecutive numbers.
-fn row(series: &Arc<[Labels]>, number: usize) -> RowGroup {
+fn row(series: &Layout, number: usize) -> RowGroup {
     let values = (0..series.len()).map(|i| (number * series.len() + i) as f64).collect();
     RowGroup { series: series.clone(), times: vec![number as i64], values }
 }
@@ -212,7 +212,7 @@ fn a_clock_that_leaps_ahead_drops_nothing_that_waits() {
     let (data, dir, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), FaultyFiles::default());
     let (store, now) = store_with_clock(data.path(), now_ms());
     let limits = Limits { age: Some(Duration::from_secs(3600)), ..LIMITS };
-    let (queue, telemetry) = open_by(&files, dir.path(), limits, store.age_clock());
+    let (queue, telemetry) = open_by(&files, dir.path(), limits, store.retention_clock());
     let series = list(&["a"]);
     queue.append(&[row(&series, 0)]).unwrap();
     now.fetch_add(365 * 86_400_000, Ordering::Relaxed);

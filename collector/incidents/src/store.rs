@@ -199,7 +199,7 @@ impl Book {
             inner.remember(record, 0, bytes);
         }
         inner.silences = read::<Silence>(&silences)?.into_iter().map(|(id, _, s)| (id, s)).collect();
-        let (age, inner) = (store.age_clock(), Mutex::new(inner));
+        let (age, inner) = (store.retention_clock(), Mutex::new(inner));
         Ok(Self { tree, silences, told, keep, age, inner, changes: Changes::default() })
     }
 

@@ -277,6 +277,11 @@ impl Body {
         let kept = self.held.hold(bytes);
         kept.map_err(|Full| self.gate.state.lock().away(Reason::Room, Rank::Live))
     }
+
+    /// Replaces the body by one of this size, unless the quota is short: then it stays as it was, and false is returned.
+    pub fn try_keep(&mut self, bytes: usize) -> bool {
+        !self.gate.room.is_short() && self.held.hold(bytes).is_ok()
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuc
 use prost::Message as _;
 use tonic::{Code, Status};
 
-use super::{Ingest, IngestError, Packing, Report};
+use super::{Ingest, IngestError, Packing, Payload, Report};
 use fabriclens_config::Needs;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::{Caller, Route, route};
@@ -45,11 +45,18 @@ async fn take(ingest: &Arc<Ingest>, caller: Caller, request: Request) -> Result<
     let (parts, body) = request.into_parts();
     let packed = |framed: &Bytes| {
         let (compressed, message) = message(framed.clone()).ok()?;
-        Some((if compressed { packing } else { Packing::None }, message))
+        match (compressed, packing) {
+            (true, Packing::None) => None,
+            (true, packing) => Some((packing, message)),
+            (false, _) => Some((Packing::None, message)),
+        }
     };
     let received = ingest.receive(Protocol::OtlpGrpc, &caller, &parts.headers, body, false, packed).await;
     let received = received.map_err(|e| refuse(e.reason(), status_of(&e)))?;
-    let framed = message(received.bytes.clone());
+    let framed = match received.payload.clone() {
+        Payload::Plain(plain) => Ok((false, plain)),
+        Payload::Packed(framed) => message(framed),
+    };
     let (compressed, message) = framed.map_err(|e| refuse(e.reason(), status_of(&e.into())))?;
     let packing = match (compressed, packing) {
         (true, Packing::None) => {

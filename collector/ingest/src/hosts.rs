@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use fabriclens_model::Labels;
-use fabriclens_store::RowGroup;
+use fabriclens_model::{Labels, Layout, LayoutId, RowGroup};
 use foldhash::HashMap;
 
 use super::Report;
@@ -14,12 +13,11 @@ const LISTS: usize = 200_000;
 /// Bytes of a foreign name that are told.
 const TOLD: usize = 200;
 
-/// The host of each column list that was seen. Senders send the same lists again and again (`layouts.rs`), so labels are
-/// looked at once, and then one word a list is compared.
+/// Host of each column list seen so far, by its id. Senders repeat their lists, so labels are inspected once.
 #[derive(Default)]
-pub(super) struct Owners(HashMap<usize, Owned>);
+pub(super) struct Owners(HashMap<LayoutId, Owned>);
 
-/// A list, of which so much is kept that its address stays its own, and the host that all its series name.
+/// A list, to drop the entry when it is gone, and the host that all its series name.
 struct Owned {
     list: Weak<[Labels]>,
     host: Result<Arc<str>, Mixed>,
@@ -58,15 +56,15 @@ impl Owners {
         groups.len() == before
     }
 
-    fn host(&mut self, list: &Arc<[Labels]>) -> Result<Arc<str>, Mixed> {
+    fn host(&mut self, list: &Layout) -> Result<Arc<str>, Mixed> {
         if self.0.len() >= LISTS {
             self.0.clear();
         }
-        let owned = self.0.entry(list.as_ptr() as usize).or_insert_with(|| {
+        let owned = self.0.entry(list.id()).or_insert_with(|| {
             let mut hosts = list.iter().map(|labels| labels.get("host"));
             let first = hosts.next().unwrap_or_default();
             let host = if first.is_empty() || hosts.any(|host| host != first) { Err(Mixed) } else { Ok(first.into()) };
-            Owned { list: Arc::downgrade(list), host }
+            Owned { list: list.downgrade(), host }
         });
         owned.host.clone()
     }
@@ -90,7 +88,7 @@ mod tests {
         drop(gone);
         owners.forget_unused();
         assert!(lists == [true; 2] && owners.0.len() == 1);
-        assert!(owners.0.contains_key(&(kept.series.as_ptr() as usize)));
+        assert!(owners.0.contains_key(&kept.series.id()));
     }
 
     #[test]
@@ -112,7 +110,7 @@ mod tests {
             let (mut groups, mut report) = (all.to_vec(), Report::default());
             assert!(!owners.keep_own(&mut groups, &caller, &mut report));
             assert!(
-                groups.iter().zip(&all).all(|(kept, own)| Arc::ptr_eq(&kept.series, &own.series)) && groups.len() == 2
+                groups.iter().zip(&all).all(|(kept, own)| kept.series.id() == own.series.id()) && groups.len() == 2
             );
             assert_eq!(
                 (report.rejected(), report.reasons().map(|r| r.0).collect::<Vec<_>>()),

@@ -14,7 +14,7 @@ use tonic::Code;
 
 use super::import::import;
 use super::unpack::Packing;
-use super::{Ingest, IngestError, grpc};
+use super::{Ingest, IngestError, Payload, grpc};
 use fabriclens_config::Needs;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::{Caller, Route, route};
@@ -134,10 +134,13 @@ async fn take_otlp(
     let json = encoding == Encoding::Json;
     let received = ingest.receive(Protocol::OtlpHttp, &caller, headers, body, json, packed).await;
     let mut received = received.map_err(|e| count(e.into()))?;
-    let (bytes, alone) = (received.bytes.clone(), received.alone.take());
+    let (payload, alone) = (received.payload.clone(), received.alone.take());
     let plain = move || -> Result<Bytes, Refusal> {
         let _alone = alone;
-        let plain = body::gunzip(&compression, bytes, limit)?;
+        let plain = match payload {
+            Payload::Plain(plain) => plain,
+            Payload::Packed(bytes) => body::gunzip(&compression, bytes, limit)?,
+        };
         if encoding == Encoding::Protobuf {
             return Ok(plain);
         }
@@ -246,15 +249,20 @@ async fn take_remote_write(
         r
     };
     let (compression, limit) = (body::encoding(headers), ingest.message_size());
-    let packing = if compression == "snappy" { Packing::Snappy } else { Packing::None };
-    let packed = |bytes: &Bytes| Some((packing, bytes.clone()));
+    let is_snappy = matches!(compression.as_str(), "snappy" | "identity");
+    let packed = |bytes: &Bytes| is_snappy.then(|| (Packing::Snappy, bytes.clone()));
     let received = ingest
         .receive(Protocol::RemoteWrite, &caller, headers, body, false, packed)
         .await
         .map_err(|e| count(e.into()))?;
-    let bytes = received.bytes.clone();
-    let joined = tokio::task::spawn_blocking(move || body::unsnap(&compression, &bytes, limit)).await;
-    let plain = joined.map_err(|e| count(IngestError::Internal(e.to_string()).into()))?.map_err(|e| count(e.into()))?;
+    let plain = match received.payload.clone() {
+        Payload::Plain(plain) => plain,
+        Payload::Packed(bytes) => {
+            let joined = tokio::task::spawn_blocking(move || body::unsnap(&compression, &bytes, limit)).await;
+            let plain = joined.map_err(|e| count(IngestError::Internal(e.to_string()).into()))?;
+            plain.map_err(|e| count(e.into()))?.into()
+        }
+    };
     let report = ingest.remote_write(Protocol::RemoteWrite, caller, plain).await?;
     Ok(report.message())
 }

@@ -14,7 +14,6 @@ pub mod grpc;
 mod hosts;
 pub mod http;
 mod import;
-mod layouts;
 mod otlp;
 mod own;
 mod priority_class;
@@ -68,8 +67,8 @@ pub struct Ingest {
     limits: config::Ingest,
     gate: Arc<Gate>,
     admission: Admission,
-    /// Unpacks requests that wait, to look at them.
-    look: Mutex<Unpacker>,
+    /// Unpacks requests that must wait, one at a time, to classify them.
+    classifier: Arc<tokio::sync::Mutex<Unpacker>>,
     /// Requests in JSON are read one at a time, since each takes many times its size.
     json: Arc<Semaphore>,
     otlp: Vec<otlp::Desk>,
@@ -92,7 +91,7 @@ impl Ingest {
             limits,
             gate: Gate::new(limits.in_flight, limits.message_size, pressure.clone()),
             admission: Admission::new(pressure),
-            look: Mutex::default(),
+            classifier: Arc::default(),
             json: Arc::new(Semaphore::new(1)),
             otlp: (0..DECODERS).map(|_| otlp::Desk::default()).collect(),
             remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
@@ -149,9 +148,17 @@ impl Ingest {
         let bytes = tokio::time::timeout(BODY_TIME, read).await.map_err(|_| IngestError::Slow)??;
         let alone = if json { Some(self.alone(way).await?) } else { None };
         let tight = self.gate.tight() || self.admission.tight();
-        let rank = if tight { self.look(way, caller, packing(&bytes))? } else { Rank::Live };
+        let (mut rank, mut payload) = (Rank::Live, Payload::Packed(bytes));
+        if tight {
+            let plain;
+            (rank, plain) = self.classify(way, caller, packing(payload.bytes())).await?;
+            // Within the quota the plain bytes are kept, so that the request is not unpacked again at its turn.
+            if let Some(plain) = plain.filter(|plain| room.try_keep(plain.len())) {
+                payload = Payload::Plain(plain);
+            }
+        }
         let turn = self.gate.turn(rank).await.map_err(|away| self.away(way, Some(rank), away))?;
-        Ok(Received { bytes, alone, _turn: turn, _room: room })
+        Ok(Received { payload, alone, _turn: turn, _room: room })
     }
 
     /// Waits until no other request in JSON is read.
@@ -171,14 +178,39 @@ impl Ingest {
         self.gate.turn(rank).await.map_err(|away| self.away(way, Some(rank), away))
     }
 
-    /// The rank of a request whose sender is served. What is damaged or larger than what is looked at is live.
-    fn look(&self, way: Protocol, caller: &Caller, packed: Option<(Packing, Bytes)>) -> Result<Rank, IngestError> {
-        let (mut look, packed) = (self.look.lock(), packed.unwrap_or((Packing::None, Bytes::new())));
-        let Ok(plain) = look.unpack(packed.0, &packed.1, priority_class::LOOK) else { return Ok(Rank::Live) };
-        let rank = priority_class::of(way, plain, now_ms());
-        let sender = admission::sender(way, plain, caller);
+    /// The class of a request whose sender is admitted, and its plain bytes. A request that is damaged or larger than
+    /// [`priority_class::LOOK`] is live; the decoder reports what is wrong with it.
+    async fn classify(
+        &self,
+        way: Protocol,
+        caller: &Caller,
+        packed: Option<(Packing, Bytes)>,
+    ) -> Result<(Rank, Option<Bytes>), IngestError> {
+        let plain = match packed {
+            Some((packing, bytes)) => match self.unpack(packing, bytes).await {
+                Some(plain) => Some(plain),
+                None => return Ok((Rank::Live, None)),
+            },
+            None => None,
+        };
+        let looked_at = plain.as_deref().unwrap_or_default();
+        let rank = priority_class::of(way, looked_at, now_ms());
+        let sender = admission::sender(way, looked_at, caller);
         self.admission.admit(&sender, Instant::now()).map_err(|away| self.away(way, Some(rank), away))?;
-        Ok(rank)
+        Ok((rank, plain))
+    }
+
+    /// The plain bytes of a request of at most [`priority_class::LOOK`], unpacked on a thread that may block.
+    async fn unpack(&self, packing: Packing, bytes: Bytes) -> Option<Bytes> {
+        if packing == Packing::None {
+            return Some(bytes).filter(|plain| plain.len() <= priority_class::LOOK);
+        }
+        let mut unpacker = self.classifier.clone().lock_owned().await;
+        let unpack = move || {
+            let plain = unpacker.unpack(packing, &bytes, priority_class::LOOK).ok()?;
+            Some(Bytes::copy_from_slice(plain))
+        };
+        tokio::task::spawn_blocking(unpack).await.ok()?
     }
 
     /// Counts who is turned away.
@@ -222,7 +254,7 @@ impl Ingest {
         self: &Arc<Self>,
         way: Protocol,
         caller: Caller,
-        body: Vec<u8>,
+        body: Bytes,
     ) -> Result<Report, IngestError> {
         self.blocking(way, body.len(), move |this| {
             // Senders use many connections for the same series, so the address decides here too, not the connection.
@@ -315,12 +347,29 @@ impl Ingest {
 
 /// The bytes of a request whose turn it is.
 pub struct Received {
-    /// As they came.
-    pub bytes: Bytes,
+    /// Its body.
+    pub payload: Payload,
     /// While it lives, no other request in JSON is read.
     pub alone: Option<OwnedSemaphorePermit>,
     _turn: Turn,
     _room: gate::Body,
+}
+
+/// The body of a request, as far as it is unpacked.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// As it arrived.
+    Packed(Bytes),
+    /// Unpacked while it waited for its turn.
+    Plain(Bytes),
+}
+
+impl Payload {
+    fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Packed(bytes) | Self::Plain(bytes) => bytes,
+        }
+    }
 }
 
 /// Which decoder a sender uses: the same each time, so that its label sets are known there.

@@ -12,23 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use fabriclens_store::RowGroup;
-use fabriclens_wire::decode::{self, DecodeError, Meta, Rejected};
+use fabriclens_wire::decode::Decoder;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::admission;
 use super::hosts::Owners;
-use super::layouts::Layouts;
 use super::unpack::{Packing, Unpacker};
 use super::{Ingest, IngestError, Report};
 use fabriclens_core::protocol::Protocol;
 use fabriclens_forward::Written;
 use fabriclens_server::auth::{Caller, Hosts};
-
-// Values go through unread, so both crates must mean the same by "no point".
-const _: () =
-    assert!(decode::ABSENT_NAN == fabriclens_model::ABSENT_NAN && decode::STALE_NAN == fabriclens_model::STALE_NAN);
 
 /// A request that waits.
 pub(super) struct Job {
@@ -151,8 +145,7 @@ impl Drop for Left<'_> {
 
 impl Tools {
     fn forget_idle(&mut self) {
-        self.decoder.wire.forget_idle();
-        self.decoder.layouts.forget_unused();
+        self.decoder.forget_idle();
         self.owners.forget_unused();
     }
 
@@ -160,7 +153,7 @@ impl Tools {
     fn take(&mut self, job: &Job, ingest: &Ingest) -> Result<(Report, Written), IngestError> {
         let body = self.unpacker.unpack(job.packing, &job.body, ingest.message_size())?;
         ingest.telemetry.bytes.with_label_values(&[job.way.name()]).inc_by(body.len() as u64);
-        let mut rows = self.decoder.decode(body)?;
+        let mut rows = self.decoder.bytes(body)?;
         let mut report = Report::from_rejected(&rows.rejected);
         if self.owners.keep_own(&mut rows.groups, &job.caller, &mut report) {
             let sender = admission::sender(job.way, body, &job.caller);
@@ -173,37 +166,11 @@ impl Tools {
         }
         if rows.groups.is_empty() {
             // Who sends samples of these metrics tells what they mean.
-            self.decoder.wire.forget_new();
+            self.decoder.forget_new();
         } else {
             ingest.remember(&rows.metadata);
         }
         Ok((report, ingest.sink.write(rows.groups).map_err(IngestError::from_sink)?))
-    }
-}
-
-/// Remembers label sets and column lists of its senders.
-#[derive(Default)]
-struct Decoder {
-    wire: decode::Decoder,
-    layouts: Layouts,
-}
-
-/// One request, ready to be stored.
-struct Rows {
-    groups: Vec<RowGroup>,
-    rejected: Vec<Rejected>,
-    metadata: Vec<Meta>,
-}
-
-impl Decoder {
-    fn decode(&mut self, body: &[u8]) -> Result<Rows, DecodeError> {
-        let rows = self.wire.bytes(body)?;
-        let groups = rows.groups.into_iter().map(|group| RowGroup {
-            series: self.layouts.of_decoded(group.series),
-            times: group.times_ms,
-            values: group.values,
-        });
-        Ok(Rows { groups: groups.collect(), rejected: rows.rejected, metadata: rows.metadata })
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabriclens_model::{Labels, stale};
-use fabriclens_store::{Metadata, RowGroup, Store};
+use fabriclens_model::{Labels, Layout, RowGroup, stale};
+use fabriclens_store::{Metadata, Store};
 use tokio::sync::watch;
 
 use fabriclens_core::periodic::{Trigger, periodic};
@@ -25,7 +25,7 @@ pub async fn run(
     if interval.is_zero() {
         return;
     }
-    let mut writer = Writer { store, sink, telemetry, instance, known: HashMap::new(), list: Arc::new([]) };
+    let mut writer = Writer { store, sink, telemetry, instance, known: HashMap::new(), list: Layout::default() };
     let work = move |why| writer.write(why == Trigger::Stop);
     periodic(interval, Arc::default(), stop, "the collector's own metrics are no longer stored", work).await;
 }
@@ -36,7 +36,7 @@ struct Writer {
     telemetry: Telemetry,
     instance: String,
     known: HashMap<(String, Vec<(String, String)>), Labels>,
-    list: Arc<[Labels]>,
+    list: Layout,
 }
 
 impl Writer {
@@ -48,7 +48,7 @@ impl Writer {
             values.fill(stale());
         }
         if *series != *self.list {
-            // The store knows column lists by address, so only a changed one is a new allocation.
+            // Unchanged columns keep their layout, so that the store does not look at the labels again.
             self.list = series.into();
             self.describe();
         }

@@ -4,8 +4,7 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use fabriclens_model::Labels;
-use fabriclens_store::RowGroup;
+use fabriclens_model::{Labels, LayoutInterner, RowGroup};
 use fabriclens_wire::decode::{DecodeError, Meta};
 use fabriclens_wire::proto::{Field, Reader, text};
 use foldhash::HashMap;
@@ -13,7 +12,6 @@ use foldhash::fast::RandomState;
 use prost::Message as _;
 
 use super::hosts::Owners;
-use super::layouts::Layouts;
 use super::report::{IngestError, Report};
 use fabriclens_core::prompb::MetricMetadata;
 
@@ -49,7 +47,7 @@ pub(super) struct Decoder {
     bytes: usize,
     /// The series before.
     last: u32,
-    layouts: Layouts,
+    layouts: LayoutInterner,
     key: Vec<u8>,
     requests: u64,
     /// The same when idle series were forgotten last.
@@ -230,8 +228,8 @@ impl Groups {
 }
 
 impl Pending {
-    fn finish(self, layouts: &mut Layouts) -> RowGroup {
-        RowGroup { series: layouts.intern(&self.series), times: self.times, values: self.values }
+    fn finish(self, layouts: &mut LayoutInterner) -> RowGroup {
+        RowGroup { series: layouts.intern(self.series), times: self.times, values: self.values }
     }
 }
 
@@ -331,7 +329,7 @@ mod tests {
         assert_eq!(first.iter().map(|g| g.series.len()).collect::<Vec<_>>(), [3, 1]);
         assert_eq!(first[0].values, [1.0, 2.0, 4.0]);
         let second = decode(&mut d, request(2)).groups;
-        assert!(first.iter().zip(&second).all(|(a, b)| Arc::ptr_eq(&a.series, &b.series)));
+        assert!(first.iter().zip(&second).all(|(a, b)| a.series.id() == b.series.id()));
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Report {
              give each sender its own host name or labels",
         );
         if a.over_series_limit > 0 {
-            let limit = refusal().unwrap_or_else(|| "the store has as many series as it may".into());
+            let limit = refusal().unwrap_or_else(|| "the store has reached its series limit".into());
             let text = format!("{limit}; remove labels that take many values, or raise the limit");
             self.reject("series_limit", a.over_series_limit, text);
         }

@@ -166,3 +166,25 @@ async fn many_requests_in_json_take_no_turns_of_others() {
         drop(one.await.unwrap().unwrap());
     }
 }
+
+#[tokio::test]
+async fn a_request_that_waits_is_unpacked_once() {
+    let (dir, telemetry) = (tempfile::tempdir().unwrap(), Telemetry::new().unwrap());
+    let store = Arc::new(Store::open(&dir.path().join("data"), Options::default()).unwrap());
+    let config = Config::default();
+    let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap());
+    let limits = config::Ingest { in_flight: 2, ..config.ingest };
+    let ingest = Ingest::new(store, sink, telemetry, limits, Arc::new(Pressure::fixed(0, 1 << 30)));
+    let plain = request(&[resource("gpu-01", "m", CUMULATIVE, 1)]);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, &plain).unwrap();
+    let packed = Bytes::from(packed.finish().unwrap());
+    let receive = async || {
+        let (headers, body) = (HeaderMap::new(), axum::body::Body::from(packed.clone()));
+        let packing = |bytes: &Bytes| Some((Packing::Gzip, bytes.clone()));
+        ingest.receive(Protocol::OtlpHttp, &anybody(), &headers, body, false, packing).await.unwrap().payload
+    };
+    assert!(matches!(receive().await, Payload::Packed(bytes) if bytes == packed), "there is room for all");
+    let _turn = ingest.gate().turn(Rank::Live).await.unwrap();
+    assert!(matches!(receive().await, Payload::Plain(bytes) if bytes == plain), "it was classified");
+}

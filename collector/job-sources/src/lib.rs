@@ -57,7 +57,7 @@ impl Jobs {
     pub fn open(store: &Arc<Store>) -> Result<Self, RegistryError> {
         let table = store.table(TABLE).map_err(|e| RegistryError::Disk(e.to_string()))?;
         let registry = Registry::open(table)?;
-        Ok(Self { registry, store: store.clone(), age: store.age_clock(), changed: Arc::default() })
+        Ok(Self { registry, store: store.clone(), age: store.retention_clock(), changed: Arc::default() })
     }
 
     /// Something was said: the series are written at once.

@@ -1,14 +1,14 @@
-//! What a read or a query may take of the memory that many share.
+//! Memory budgets of reads and queries.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Asked before memory is taken. Only what is taken counts: a budget is for one query and ends with it.
+/// Asked before memory is allocated. Nothing is given back: a budget belongs to one query and ends with it.
 pub trait Budget: std::fmt::Debug + Send + Sync {
-    /// About so many bytes more are about to be taken; `false`: they may not.
+    /// Requests about `bytes` more; `false` refuses them.
     fn take(&self, bytes: usize) -> bool;
 }
 
-/// As much as there is.
+/// A budget without a limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 
@@ -18,18 +18,18 @@ impl Budget for Unlimited {
     }
 }
 
-/// So many bytes.
+/// A budget of a fixed number of bytes.
 #[derive(Debug)]
-pub struct Purse(AtomicUsize);
+pub struct FixedBudget(AtomicUsize);
 
-impl Purse {
-    /// With so many bytes in it.
+impl FixedBudget {
+    /// A budget of `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
         Self(AtomicUsize::new(bytes))
     }
 }
 
-impl Budget for Purse {
+impl Budget for FixedBudget {
     fn take(&self, bytes: usize) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
@@ -40,8 +40,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_purse_gives_what_is_in_it_and_no_more() {
-        let purse = Purse::new(10);
-        assert_eq!([7, 4, 3, 1].map(|bytes| purse.take(bytes)), [true, false, true, false]);
+    fn fixed_budget_refuses_what_exceeds_it() {
+        let budget = FixedBudget::new(10);
+        assert_eq!([7, 4, 3, 1].map(|bytes| budget.take(bytes)), [true, false, true, false]);
     }
 }

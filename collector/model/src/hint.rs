@@ -1,45 +1,45 @@
-//! What a reader is going to do with samples, and what it got.
+//! Hints about the use of samples, and the answer to a read.
 
 use crate::SharedSeries;
 
-/// What stands for all samples of a stretch of time.
+/// Aggregate that represents the samples of a time interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rollup {
-    /// How much a counter rose, resets counted.
+    /// Increase of a counter, across resets.
     Increase,
-    /// The last one.
+    /// Last sample.
     Last,
-    /// The largest.
+    /// Largest sample.
     Max,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     Mean,
-    /// The smallest.
+    /// Smallest sample.
     Min,
 }
 
-/// What the samples of a read are for.
+/// How the samples of a read are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
-    /// Distance of the instants that are looked at, ms; 0 when it is one instant.
+    /// Distance between the evaluated instants, ms; 0 for a single instant.
     pub step_ms: i64,
-    /// Width of the window that each instant looks at, ms; 0 when it looks at one sample.
+    /// Window that each instant looks at, ms; 0 if it looks at one sample.
     pub range_ms: i64,
-    /// What can stand for the samples; `None`: only they themselves, unless they are gone.
+    /// Aggregate that may replace the samples; `None` only if they are expired.
     pub rollup: Option<Rollup>,
 }
 
 impl Hint {
-    /// Whether of each series no sample but the newest is looked at.
+    /// Whether only the newest sample of each series is used.
     pub fn newest(&self) -> bool {
         (self.step_ms, self.range_ms, self.rollup) == (0, 0, Some(Rollup::Last))
     }
 }
 
-/// The answer to a read.
+/// Answer to a read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selected {
-    /// As [`crate::Read::select_within`] gives them.
+    /// See [`crate::Read::select_within`].
     pub series: Vec<SharedSeries>,
-    /// Length of the stretches that samples stand for, ms, where some are rollups.
+    /// Length of the rollup intervals, ms, if some samples are rollups.
     pub resolution_ms: Option<i64>,
 }

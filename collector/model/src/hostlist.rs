@@ -1,38 +1,38 @@
-//! Slurm's host lists: `gpu[01-04,07],login1`, `rack[1-2]n[1-3]`.
+//! Host lists in Slurm's notation: `gpu[01-04,07],login1`, `rack[1-2]n[1-3]`.
 
-/// No list of a machine is longer; a longer one is a mistake or an attack.
-const MOST: usize = 65_536;
+/// Maximum hosts of a list; a longer one is a mistake or an attack.
+const MAX_HOSTS: usize = 65_536;
 
-/// Why a list is none.
+/// Why a host list is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum HostlistError {
-    /// Brackets that do not match, or a range that is none.
-    #[error("{0:?} is no host list; it is written like gpu[01-04,07],login1")]
+    /// Unbalanced brackets, or an invalid range.
+    #[error("{0:?} is not a host list; write it like gpu[01-04,07],login1")]
     Form(String),
-    /// Too many.
-    #[error("a host list of more than {MOST} hosts")]
+    /// More hosts than allowed.
+    #[error("the host list has more than {MAX_HOSTS} hosts")]
     Long,
 }
 
-/// The hosts of a list, in its order.
+/// Expands a list to its hosts, in order.
 ///
 /// # Errors
-/// [`HostlistError`].
+/// [`HostlistError`] if it is malformed or too long.
 pub fn expand(list: &str) -> Result<Vec<String>, HostlistError> {
     let form = || HostlistError::Form(list.chars().take(80).collect());
     let mut hosts = Vec::new();
     for part in split(list).ok_or_else(form)? {
         if !part.is_empty() {
-            one(part, String::new(), &mut hosts).ok_or_else(form)?;
+            expand_part(part, String::new(), &mut hosts).ok_or_else(form)?;
         }
-        if hosts.len() > MOST {
+        if hosts.len() > MAX_HOSTS {
             return Err(HostlistError::Long);
         }
     }
     Ok(hosts)
 }
 
-/// At the commas that are in no brackets.
+/// Splits at the commas outside of brackets.
 fn split(list: &str) -> Option<Vec<&str>> {
     let (mut parts, mut from, mut inside) = (Vec::new(), 0, false);
     for (at, c) in list.char_indices() {
@@ -51,8 +51,8 @@ fn split(list: &str) -> Option<Vec<&str>> {
     (!inside).then_some(parts)
 }
 
-/// What is before the first brackets, each of what is in them, and the rest likewise.
-fn one(rest: &str, before: String, hosts: &mut Vec<String>) -> Option<()> {
+/// Expands the first brackets, then the rest recursively.
+fn expand_part(rest: &str, before: String, hosts: &mut Vec<String>) -> Option<()> {
     let Some((plain, rest)) = rest.split_once('[') else {
         hosts.push(before + rest);
         return Some(());
@@ -65,13 +65,13 @@ fn one(rest: &str, before: String, hosts: &mut Vec<String>) -> Option<()> {
             return None;
         }
         let (from, to): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        // The width of the first is that of all: n[08-10].
+        // The width of the first number applies to all: n[08-10].
         let width = first.len();
         for n in (from..=to).take_while(|_| from <= to) {
-            if hosts.len() > MOST {
+            if hosts.len() > MAX_HOSTS {
                 return Some(());
             }
-            one(rest, format!("{before}{plain}{n:0width$}"), hosts)?;
+            expand_part(rest, format!("{before}{plain}{n:0width$}"), hosts)?;
         }
         if from > to {
             return None;
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_what_scontrol_show_hostnames_prints() {
+    fn expands_like_scontrol_show_hostnames() {
         let of = |list: &str| expand(list).unwrap().join(" ");
         assert_eq!(of("n1"), "n1");
         assert_eq!(of("n[1-3,7],login1"), "n1 n2 n3 n7 login1");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused_and_never_fills_memory() {
+    fn invalid_and_oversized_lists_are_refused() {
         for bad in ["n[1-3", "n1]", "n[[1]]", "n[a-b]", "n[]", "n[3-1]", "n[1-]", "n[1-99999999999]", "n[-1]"] {
             assert!(matches!(expand(bad), Err(HostlistError::Form(_))), "{bad}: {:?}", expand(bad).map(|h| h.len()));
         }

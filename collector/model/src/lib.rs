@@ -1,57 +1,39 @@
-//! Labels, matchers and series: the words that store, query engine and server share. No I/O, no policy.
+//! Labels, matchers, series and the read trait: the vocabulary of store, query engine and server. No I/O, no policy.
+//!
+//! ```
+//! use fabriclens_model::{Labels, MatchOp, Matcher, Memory, Read, Series};
+//!
+//! let labels = Labels::new([("__name__", "up"), ("host", "gpu-01")]);
+//! let data = Memory(vec![Series { labels, times: vec![0, 1000], values: vec![1.0, 0.0] }]);
+//! let gpus = Matcher::new("host", MatchOp::Regex, "gpu-.*")?;
+//! let found = data.select(&[gpus], 500, 1000)?;
+//! assert_eq!((found[0].times.len(), found[0].labels.to_string()), (1, r#"up{host="gpu-01"}"#.to_owned()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod budget;
-mod civil;
+mod civil_date;
 mod hint;
 pub mod hostlist;
-mod labels;
 mod matcher;
 mod memory;
 
-pub use budget::{Budget, Purse, Unlimited};
-pub use civil::Civil;
+pub use budget::{Budget, FixedBudget, Unlimited};
+pub use civil_date::CivilDate;
+pub use fabriclens_rows::{
+    ABSENT_NAN, Labels, Layout, LayoutId, LayoutInterner, RowGroup, STALE_NAN, absent, is_absent, is_stale, present,
+    stale,
+};
 pub use hint::{Hint, Rollup, Selected};
-pub use labels::Labels;
 pub use matcher::{MatchOp, Matcher, MatcherError};
 pub use memory::Memory;
 use std::sync::Arc;
 
-/// Bit pattern of Prometheus' staleness marker (a NaN): "this series ended here".
-pub const STALE_NAN: u64 = 0x7ff0_0000_0000_0002;
-
-/// Whether a value is the staleness marker. An ordinary NaN is not.
-pub fn is_stale(value: f64) -> bool {
-    value.to_bits() == STALE_NAN
-}
-
-/// The staleness marker as a value.
-pub fn stale() -> f64 {
-    f64::from_bits(STALE_NAN)
-}
-
-/// Bit pattern of "no sample here" (a NaN) in column-major rows that share time stamps. It never reaches a query.
-pub const ABSENT_NAN: u64 = 0x7ff8_0000_0000_0fab;
-
-/// Whether a value of a row is "no sample here". An ordinary NaN and the staleness marker are not.
-pub fn is_absent(value: f64) -> bool {
-    value.to_bits() == ABSENT_NAN
-}
-
-/// How many values of rows are samples.
-pub fn present(values: &[f64]) -> u64 {
-    values.iter().filter(|v| !is_absent(**v)).count() as u64
-}
-
-/// "No sample here" as a value.
-pub fn absent() -> f64 {
-    f64::from_bits(ABSENT_NAN)
-}
-
-/// One series with its samples in a time range: `times` in Unix milliseconds, ascending, no duplicates;
-/// `values[i]` belongs to `times[i]` and may be [`stale`].
+/// One series with its samples in a time range: `times` in Unix milliseconds, ascending and unique; `values[i]`
+/// belongs to `times[i]` and may be [`stale`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// Its labels, with `__name__`.
+    /// Labels, with `__name__`.
     pub labels: Labels,
     /// Unix milliseconds.
     pub times: Vec<i64>,
@@ -59,14 +41,14 @@ pub struct Series {
     pub values: Vec<f64>,
 }
 
-/// A [`Series`] among many that were sampled together: those with the same times share them.
+/// A [`Series`] whose times are shared with the series that were sampled together with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedSeries {
-    /// As in [`Series`].
+    /// See [`Series::labels`].
     pub labels: Labels,
-    /// As in [`Series`]; the same allocation tells that times are the same without a look at them.
+    /// See [`Series::times`]; two series with the same allocation have equal times.
     pub times: Arc<[i64]>,
-    /// As in [`Series`].
+    /// See [`Series::values`].
     pub values: Vec<f64>,
 }
 
@@ -82,7 +64,7 @@ impl From<SharedSeries> for Series {
     }
 }
 
-/// Ascending times, the first sample of each time.
+/// Sorts by time and keeps the first sample of each time.
 pub fn settle(times: Vec<i64>, values: Vec<f64>) -> (Vec<i64>, Vec<f64>) {
     if times.is_sorted_by(|a, b| a < b) {
         return (times, values);
@@ -93,13 +75,12 @@ pub fn settle(times: Vec<i64>, values: Vec<f64>) -> (Vec<i64>, Vec<f64>) {
     pairs.into_iter().unzip()
 }
 
-/// What a query engine needs of a store: the local one, or a remote Prometheus-compatible one.
+/// Read access for a query engine: to the local store, or to a remote Prometheus-compatible one.
 pub trait Read: Send + Sync {
-    /// Every series that matches all matchers and has samples in `[start_ms, end_ms]`, both inclusive, as far as
-    /// `budget` allows.
+    /// Every series that matches all matchers and has samples in `[start_ms, end_ms]` (inclusive), within `budget`.
     ///
     /// # Errors
-    /// [`ReadError`] when blocks cannot be read, a limit or the budget is exceeded or the remote side fails.
+    /// [`ReadError`] if blocks cannot be read, a limit or the budget is exceeded, or the remote side fails.
     fn select_within(
         &self,
         matchers: &[Matcher],
@@ -108,11 +89,11 @@ pub trait Read: Send + Sync {
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError>;
 
-    /// [`Self::select_within`] for a reader who tells what the samples are for, so that a store may let fewer stand for
-    /// them.
+    /// Like [`Self::select_within`], with a hint about the use of the samples, so that a store may return rollups
+    /// instead.
     ///
     /// # Errors
-    /// As there.
+    /// See [`Self::select_within`].
     fn select_for(
         &self,
         matchers: &[Matcher],
@@ -125,23 +106,23 @@ pub trait Read: Send + Sync {
         Ok(Selected { series: series.into_iter().map(Into::into).collect(), resolution_ms: None })
     }
 
-    /// [`Self::select_within`] whatever it takes.
+    /// Like [`Self::select_within`], with an unlimited budget.
     ///
     /// # Errors
-    /// As there.
+    /// See [`Self::select_within`].
     fn select(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Series>, ReadError> {
         self.select_within(matchers, start_ms, end_ms, &Unlimited)
     }
 }
 
-/// Why a read failed; `Display` is shown to the person who asked.
+/// Why a read failed; `Display` is shown to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
-    /// The store or the remote engine failed; Prometheus' `internal`.
+    /// The store or the remote engine failed. Prometheus' `internal`.
     Storage(String),
-    /// A limit was exceeded; names the limit and the remedy. Prometheus' `execution`.
+    /// A limit was exceeded; the text names the limit and the remedy. Prometheus' `execution`.
     Limit(String),
-    /// The budget of the read was exceeded.
+    /// The memory budget of the read was exceeded.
     Memory,
 }
 
@@ -149,7 +130,7 @@ impl std::fmt::Display for ReadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Storage(m) | Self::Limit(m) => f.write_str(m),
-            Self::Memory => f.write_str("the read needs more memory than it may take"),
+            Self::Memory => f.write_str("the read exceeds its memory budget"),
         }
     }
 }

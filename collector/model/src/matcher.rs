@@ -27,7 +27,7 @@ pub struct Matcher {
     regex: Option<regex::Regex>,
 }
 
-/// A pattern that is no regular expression.
+/// An invalid regular expression.
 #[derive(Debug, thiserror::Error)]
 #[error("label matcher {name}: invalid regular expression {pattern:?}")]
 pub struct MatcherError {
@@ -37,10 +37,10 @@ pub struct MatcherError {
 }
 
 impl Matcher {
-    /// Builds a matcher; patterns match the whole value, `.` does not match newlines (as in Prometheus 2).
+    /// Builds a matcher. Patterns match the whole value; `.` does not match newlines (as in Prometheus 2).
     ///
     /// # Errors
-    /// [`MatcherError`] for an invalid pattern.
+    /// [`MatcherError`] for an invalid regular expression.
     pub fn new(name: impl Into<String>, op: MatchOp, value: impl Into<String>) -> Result<Self, MatcherError> {
         let (name, value) = (name.into(), value.into());
         let regex = match op {
@@ -61,7 +61,7 @@ impl Matcher {
         Self { name: name.into(), op: MatchOp::Equal, value: value.into(), regex: None }
     }
 
-    /// Whether one label value (absent = `""`) satisfies it.
+    /// Whether a label value satisfies it (`""` if the label is absent).
     pub fn matches_value(&self, value: &str) -> bool {
         let regex = || self.regex.as_ref().is_some_and(|r| r.is_match(value));
         match self.op {

@@ -1,8 +1,8 @@
-//! Series in memory, read as a store is: recordings, and the tests of the query engine.
+//! Series in memory behind the read trait: for recordings, and for tests of the query engine.
 
 use crate::{Budget, Matcher, Read, ReadError, Series};
 
-/// See the module.
+/// Series in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Memory(pub Vec<Series>);
 

@@ -1,4 +1,4 @@
-//! The door to the crate: limits, deadlines, and from plan to result.
+//! The public entry point: limits, deadlines, and evaluation from query text to result.
 
 use crate::error::QueryError;
 use crate::eval::{Columns, Context, Grid};
@@ -10,20 +10,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What one query may cost, and the two intervals that belong to the language.
+/// Limits of one query, and the two default intervals of the language.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Samples read and values computed, together.
+    /// Samples read plus values computed.
     pub max_samples: usize,
     /// Series that one selector may read.
     pub max_series: usize,
     /// Steps of a range query.
     pub max_steps: usize,
-    /// Wall clock time.
+    /// Maximum wall clock time.
     pub timeout: Duration,
     /// How far an instant selector looks back for a sample.
     pub lookback: Duration,
-    /// Resolution of a subquery that names none.
+    /// Resolution of a subquery that specifies none.
     pub subquery_step: Duration,
 }
 
@@ -40,7 +40,7 @@ impl Default for Limits {
     }
 }
 
-/// Lets another thread stop a running query; clones share the switch.
+/// Lets another thread cancel a running query; clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
@@ -56,7 +56,7 @@ impl CancelToken {
     }
 }
 
-/// Evaluates queries; holds nothing but limits, so one serves any number of threads.
+/// Evaluates queries. It holds only limits, so one engine serves any number of threads.
 #[derive(Clone, Debug)]
 pub struct Engine {
     limits: Limits,
@@ -69,10 +69,10 @@ impl Default for Engine {
     }
 }
 
-/// Trees with more operands than this are evaluated on a thread with a deep stack.
+/// Queries with more operands than this are evaluated on a thread with a large stack.
 const SHALLOW: usize = 100;
 const DEEP_STACK: usize = 256 << 20;
-/// Instants beyond are refused: within, no sum of offsets and ranges of a query can overflow.
+/// Larger times are refused: below, no sum of offsets and ranges of a query can overflow.
 const MAX_TIME: i64 = 1 << 60;
 
 fn check_time(time_ms: i64) -> Result<(), QueryError> {
@@ -88,18 +88,18 @@ impl Engine {
         Self { limits, budget: Arc::new(Unlimited) }
     }
 
-    /// The same engine, whose queries together take no more memory than `budget` allows.
+    /// The same engine with a memory budget that all its queries share.
     #[must_use]
     pub fn within(self, budget: Arc<dyn Budget>) -> Self {
         Self { budget, ..self }
     }
 
-    /// Its limits.
+    /// Limits of each query.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What its queries may take.
+    /// Memory budget of the queries.
     pub fn budget(&self) -> &dyn Budget {
         &*self.budget
     }
@@ -112,10 +112,10 @@ impl Engine {
         self.instant_cancellable(read, query, time_ms, &CancelToken::default())
     }
 
-    /// [`Self::instant`] that another thread can stop.
+    /// Like [`Self::instant`], cancellable from another thread.
     ///
     /// # Errors
-    /// As [`Self::instant`], and [`QueryError::Cancelled`].
+    /// See [`Self::instant`]; also [`QueryError::Cancelled`].
     pub fn instant_cancellable(
         &self,
         read: &dyn Read,
@@ -124,7 +124,7 @@ impl Engine {
         cancel: &CancelToken,
     ) -> Result<Outcome, QueryError> {
         check_time(time_ms)?;
-        roomy(query, || {
+        with_deep_stack(query, || {
             let expr = parse::parse(query)?;
             let grid = Grid { start: time_ms, step: 1, steps: 1 };
             let mut cx = Context::new(read, self, query, cancel, grid);
@@ -148,10 +148,10 @@ impl Engine {
         self.range_cancellable(read, query, start_ms, end_ms, step_ms, &CancelToken::default())
     }
 
-    /// [`Self::range`] that another thread can stop.
+    /// Like [`Self::range`], cancellable from another thread.
     ///
     /// # Errors
-    /// As [`Self::range`], and [`QueryError::Cancelled`].
+    /// See [`Self::range`]; also [`QueryError::Cancelled`].
     pub fn range_cancellable(
         &self,
         read: &dyn Read,
@@ -162,7 +162,7 @@ impl Engine {
         cancel: &CancelToken,
     ) -> Result<Outcome, QueryError> {
         let grid = self.grid(start_ms, end_ms, step_ms)?;
-        roomy(query, || {
+        with_deep_stack(query, || {
             let expr = parse::parse(query)?;
             if !matches!(expr.kind, ValueKind::Scalar | ValueKind::Vector) {
                 let kind = expr.kind.documented();
@@ -198,7 +198,7 @@ impl Engine {
 }
 
 /// Parsing and evaluation recurse; a query with many operands gets a stack that cannot overflow.
-pub(crate) fn roomy<T: Send>(
+pub(crate) fn with_deep_stack<T: Send>(
     query: &str,
     work: impl FnOnce() -> Result<T, QueryError> + Send,
 ) -> Result<T, QueryError> {
@@ -209,7 +209,7 @@ pub(crate) fn roomy<T: Send>(
     std::thread::scope(|s| {
         let spawned = std::thread::Builder::new().stack_size(DEEP_STACK).spawn_scoped(s, work);
         let thread =
-            spawned.map_err(|e| QueryError::Storage(format!("no thread to evaluate a large query on: {e}")))?;
+            spawned.map_err(|e| QueryError::Storage(format!("cannot start a thread for a large query: {e}")))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -229,7 +229,7 @@ fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Valu
         };
         let mut series: Vec<Series> = ranged.series.into_iter().map(inside).collect();
         series.retain(|s| !s.times.is_empty());
-        cx.saw(series.iter().map(|s| s.times.len()).sum());
+        cx.count_samples(series.iter().map(|s| s.times.len()).sum());
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
         return Ok(Value::Matrix(series));
     }
@@ -248,7 +248,7 @@ fn range_value(cx: &mut Context<'_>, expr: &Expr, grid: Grid) -> Result<Vec<Seri
             vec![Series { labels: Labels::default(), times: grid.times().collect(), values }]
         }
         Columns::Vector(columns) => {
-            // Times of their own for each series.
+            // Each series gets its own times.
             cx.afford(columns.len().saturating_mul(grid.steps))?;
             let mut out: Vec<Series> = columns
                 .into_iter()

@@ -1,8 +1,8 @@
-//! Why a query gave no answer, with the words Prometheus' HTTP API uses for it.
+//! Query errors, with the error types and texts of Prometheus' HTTP API.
 
 use fabriclens_model::ReadError;
 
-/// A place in the query text, both counted from 1; columns count bytes, as Prometheus does.
+/// A position in the query text, counted from 1; columns count bytes, as in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Line.
@@ -12,7 +12,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The place of a byte offset in `text`; an offset beyond the end is the end.
+    /// The position of a byte offset in `text`; an offset beyond the end yields the end.
     pub fn of(text: &str, offset: usize) -> Self {
         let before = &text.as_bytes()[..offset.min(text.len())];
         let line = 1 + before.iter().filter(|b| **b == b'\n').count();
@@ -30,21 +30,21 @@ impl std::fmt::Display for Position {
 /// A failed query. `Display` is the text of Prometheus' `error` field.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum QueryError {
-    /// The text is no query, or asks for something that has no type.
+    /// The text is not a valid query, or does not type-check.
     #[error("{}parse error: {message}", position.map(|p| format!("{p}: ")).unwrap_or_default())]
     Parse {
-        /// What is wrong, in Prometheus' words where they are known.
+        /// What is wrong, in Prometheus' wording if it has one.
         message: String,
-        /// Where, when known.
+        /// Position of the error, if known.
         position: Option<Position>,
     },
-    /// Parameters of the request make no sense (a negative step, an end before the start).
+    /// Invalid request parameters (a negative step, an end before the start).
     #[error("{0}")]
     BadRequest(String),
     /// The query is well-formed but cannot be evaluated on this data.
     #[error("{0}")]
     Execution(String),
-    /// The query needs more memory than a query may have.
+    /// The query exceeds the limit of samples.
     #[error(
         "query processing would load too many samples into memory in query execution (limit {limit}; narrow the selector or the time range, or raise the limit)"
     )]
@@ -60,7 +60,7 @@ pub enum QueryError {
     /// The deadline passed.
     #[error("query timed out in query execution")]
     Timeout,
-    /// The caller gave up.
+    /// The caller canceled the query.
     #[error("query was canceled in query execution")]
     Cancelled,
     /// The store or the remote engine failed.

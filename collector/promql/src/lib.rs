@@ -1,9 +1,24 @@
-//! PromQL over [`fabriclens_model::Read`]: the float language of Prometheus 2.53.
+//! PromQL over [`fabriclens_model::Read`]: the language of Prometheus 2.53 without native histograms.
 //!
-//! [`Engine`] is all a caller needs. A query is parsed once into a plan, and the plan is evaluated in columns: each
-//! selector reads its series once over the whole span of the query, and every operator works on arrays that hold one
-//! value per step. `CONFORMANCE.md` says how it is held to the reference and where it deviates. Called by the HTTP
-//! API, the detectors and the reports; knows no disk and no network.
+//! [`Engine`] is the entry point. A query is parsed once into a plan, which is evaluated in columns: each selector
+//! reads its series once over the whole time span of the query, and every operator works on arrays with one value per
+//! step. `CONFORMANCE.md` lists the conformance tests and all deviations. Called by the HTTP API, the detectors and
+//! the reports.
+//!
+//! ```
+//! use fabriclens_model::{Labels, Memory, Series};
+//! use fabriclens_promql::{Engine, Value};
+//!
+//! let labels = Labels::new([("__name__", "bytes_total"), ("port", "1")]);
+//! let times = vec![0, 30_000, 60_000];
+//! let data = Memory(vec![Series { labels, times, values: vec![0.0, 300.0, 600.0] }]);
+//!
+//! assert!(fabriclens_promql::check("rate(bytes_total[1m])").is_ok());
+//! let outcome = Engine::default().instant(&data, "rate(bytes_total[1m])", 60_000)?;
+//! let Value::Vector(samples) = outcome.value else { panic!("not a vector") };
+//! assert_eq!(samples[0].value, 10.0);
+//! # Ok::<(), fabriclens_promql::QueryError>(())
+//! ```
 
 mod engine;
 mod error;
@@ -19,12 +34,12 @@ pub use error::{Position, QueryError};
 pub use number::{exponential, general};
 pub use value::{Outcome, Sample, Stats, Value, ValueKind};
 
-/// The matchers of a plain selector such as `up{job="x"}`: what `match[]` of the HTTP API holds.
+/// The matchers of a plain selector such as `up{job="x"}`, as in `match[]` of the HTTP API.
 ///
 /// # Errors
-/// [`QueryError::Parse`] when the text is anything else, or matches everything.
+/// [`QueryError::Parse`] if the text is not a plain selector, or matches everything.
 pub fn selector(text: &str) -> Result<Vec<fabriclens_model::Matcher>, QueryError> {
-    match engine::roomy(text, || parse::parse(text))?.node {
+    match engine::with_deep_stack(text, || parse::parse(text))?.node {
         plan::Node::Select(s) if s.shift == plan::Shift::default() => Ok(s.matchers),
         _ => Err(QueryError::Parse {
             message: format!("{text:?} is not a plain series selector"),
@@ -33,20 +48,20 @@ pub fn selector(text: &str) -> Result<Vec<fabriclens_model::Matcher>, QueryError
     }
 }
 
-/// Checks that a query parses and type-checks, and says what kind of value it yields; reads nothing.
+/// Parses and type-checks a query without reading data; returns the type of its value.
 ///
 /// # Errors
-/// [`QueryError::Parse`] with the place where the query is wrong, as far as it is known.
+/// [`QueryError::Parse`], with the position if it is known.
 pub fn check(query: &str) -> Result<ValueKind, QueryError> {
-    engine::roomy(query, || parse::parse(query).map(|e| e.kind))
+    engine::with_deep_stack(query, || parse::parse(query).map(|e| e.kind))
 }
 
-/// The query laid out for reading.
+/// Pretty-prints a query.
 ///
 /// # Errors
-/// As [`check`].
+/// See [`check`].
 pub fn format(query: &str) -> Result<String, QueryError> {
-    engine::roomy(query, || {
+    engine::with_deep_stack(query, || {
         parse::parse(query)?;
         Ok(promql_parser::parser::parse(query).map_err(QueryError::parse)?.prettify())
     })

@@ -1,5 +1,5 @@
-//! Numbers as Go treats them: texts of floats, and `min`/`max` that let NaN through. Used by aggregations and
-//! functions wherever Rust's own would differ.
+//! Numbers with Go's semantics: float formatting and parsing, and `min`/`max` that propagate NaN. Used where Rust's
+//! own would differ from Prometheus.
 
 use std::cmp::Ordering;
 
@@ -23,7 +23,7 @@ pub fn general(v: f64) -> String {
     decimal(v)
 }
 
-/// With an exponent as Go writes it: Rust writes 1e-7 and 1e21, Go a sign and at least two digits.
+/// With an exponent as Go writes it: Rust writes 1e-7 and 1e21, Go writes a sign and at least two digits.
 pub fn exponential(v: f64) -> String {
     let text = format!("{v:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -58,7 +58,7 @@ pub(crate) fn parse(text: &str) -> Option<f64> {
     if let Some(hex) = lower.strip_prefix("0x") {
         return parse_hex(hex).map(|v| if text.starts_with('-') { -v } else { v });
     }
-    // Go takes no sign in front of NaN.
+    // Go accepts no sign in front of NaN.
     if lower == "nan" && unsigned.len() != text.len() {
         return None;
     }
@@ -84,9 +84,9 @@ pub(crate) fn kahan(value: f64, sum: f64, compensation: f64) -> (f64, f64) {
     (t, compensation + c)
 }
 
-/// The order of Prometheus' quantiles: NaN first.
+/// The order that Prometheus' quantiles use: NaN first.
 fn nan_first(a: &f64, b: &f64) -> Ordering {
-    // Numbers compare, but for NaN.
+    // Numbers always compare, except NaN.
     a.partial_cmp(b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
     let rank = q * (values.len() as f64 - 1.0);
     let lower = rank.floor().max(0.0) as usize;
     let weight = rank - rank.floor();
-    // Only two places of the order count.
+    // Only two positions of the sorted order are needed.
     let (_, low, above) = values.select_nth_unstable_by(lower, nan_first);
     let low = *low;
     let high = above.iter().copied().min_by(nan_first).unwrap_or(low);
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_gos() {
+    fn formats_and_parses_like_go() {
         let general: Vec<String> = [1.5, 1e21, 1e-5, 1234567.0, 123456.0, f64::INFINITY, -0.5, 0.0].map(general).into();
         assert_eq!(general, ["1.5", "1e+21", "1e-05", "1.234567e+06", "123456", "+Inf", "-0.5", "0"]);
         assert_eq!(decimal(1e-7), "0.0000001");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_lie_between_the_two_values_next_to_their_rank() {
+    fn quantiles_interpolate_linearly() {
         let values: Vec<f64> = (0..101).map(|i| f64::from(i * 37 % 101)).collect();
         for q in [0.0, 0.005, 0.25, 0.5, 0.995, 1.0] {
             assert!((quantile(q, &mut values.clone()) - 100.0 * q).abs() < 1e-12, "{q}");

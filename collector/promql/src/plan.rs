@@ -1,5 +1,5 @@
-//! The plan of a query: what the parser hands to the evaluator. Parentheses are gone, types are checked, functions
-//! are resolved to rows of [`crate::functions::ALL`].
+//! The query plan that the parser hands to the evaluator: parentheses removed, types checked, functions resolved to
+//! rows of [`crate::functions::ALL`].
 
 use crate::functions::Function;
 use crate::value::ValueKind;
@@ -9,7 +9,7 @@ use fabriclens_model::Matcher;
 #[derive(Debug)]
 pub(crate) struct Expr {
     pub kind: ValueKind,
-    /// Byte offset of its first token in the query text; annotations point there.
+    /// Byte offset of its first token in the query text, for annotations.
     pub offset: usize,
     pub node: Node,
 }
@@ -29,7 +29,7 @@ pub(crate) enum Node {
     Aggregate(Box<Aggregate>),
 }
 
-/// `@`: where a selector or subquery is pinned.
+/// The `@` modifier of a selector or subquery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum At {
     /// Unix milliseconds.
@@ -40,7 +40,7 @@ pub(crate) enum At {
     End,
 }
 
-/// `offset` and `@` of a selector or subquery.
+/// The `offset` and `@` modifiers of a selector or subquery.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shift {
     /// Milliseconds into the past; negative looks ahead.
@@ -59,7 +59,7 @@ pub(crate) struct Subquery {
     pub expr: Expr,
     /// Milliseconds.
     pub range: i64,
-    /// Milliseconds; the engine's default when absent.
+    /// Milliseconds; `None`: the engine's default.
     pub step: Option<i64>,
     pub shift: Shift,
 }
@@ -119,7 +119,7 @@ pub(crate) struct Binary {
     pub include: Vec<String>,
 }
 
-/// A list of labels to keep (`by`, `on`) or to drop (`without`, `ignoring`).
+/// Labels to keep (`by`, `on`) or to drop (`without`, `ignoring`).
 #[derive(Debug, Clone)]
 pub(crate) struct Grouping {
     pub keep: bool,

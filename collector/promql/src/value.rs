@@ -1,4 +1,4 @@
-//! What a query yields: the four result types of Prometheus' HTTP API.
+//! Results of a query: the four result types of Prometheus' HTTP API.
 
 use fabriclens_model::{Labels, Series};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum ValueKind {
     /// One number per instant.
     Scalar,
-    /// A text; only ever a literal.
+    /// A string; only ever a literal.
     String,
     /// Samples at one instant.
     Vector,
@@ -17,7 +17,7 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// As Prometheus calls it in parse errors.
+    /// Name of the type in Prometheus' parse errors.
     pub(crate) fn documented(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -58,30 +58,30 @@ pub enum Value {
     },
     /// `resultType: vector`; order is meaningful when the outermost function sorts.
     Vector(Vec<Sample>),
-    /// `resultType: matrix`, sorted by labels; no series is empty and none holds staleness markers.
+    /// `resultType: matrix`, sorted by labels; no series is empty or contains staleness markers.
     Matrix(Vec<Series>),
 }
 
-/// What a query cost, as Prometheus counts it.
+/// Cost of a query, as Prometheus counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Samples that selectors gave to the expression, again for each step: `totalQueryableSamples`.
+    /// Samples that selectors passed to the expression, counted per step: `totalQueryableSamples`.
     pub samples: usize,
-    /// Samples read and values computed, together: no fewer than were ever held at once.
+    /// Samples read plus values computed: an upper bound of what was held in memory at once.
     pub held: usize,
-    /// Time in which series were read.
+    /// Time spent reading series.
     pub reading: Duration,
 }
 
-/// A result with the remarks that go with it.
+/// A result with its annotations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The result.
     pub value: Value,
-    /// "PromQL warning: …": the result may not be what was meant. Sorted, each once.
+    /// "PromQL warning: …": the result may not be what was intended. Sorted, unique.
     pub warnings: Vec<String>,
-    /// "PromQL info: …": hints. Sorted, each once.
+    /// "PromQL info: …": hints. Sorted, unique.
     pub infos: Vec<String>,
-    /// What it cost.
+    /// Cost of the query.
     pub stats: Stats,
 }

@@ -2,7 +2,7 @@
 //! store on disk; a fourth argument is a file for the page. `cargo xtask bench report` runs it for several sizes.
 
 use fabriclens_jobs::{Facts, Job, Key, Place, Source};
-use fabriclens_model::Labels;
+use fabriclens_model::{Labels, Layout};
 use fabriclens_promql::{CancelToken, Engine};
 use fabriclens_report::{Input, build, html, json, markdown};
 use fabriclens_store::{AppendError, Options, RowGroup, Store};
@@ -37,7 +37,7 @@ const ONE: [&str; 9] = [
     "fabric_port_rate_max_bytes_per_second",
 ];
 
-fn port(host: usize, device: usize) -> Arc<[Labels]> {
+fn port(host: usize, device: usize) -> Layout {
     let of = |name: &str, direction: &str| {
         let (host, device) = (format!("gpu-{host:04}"), format!("mlx5_{device}"));
         let text = |t: &str| t.to_owned();
@@ -56,7 +56,7 @@ fn port(host: usize, device: usize) -> Arc<[Labels]> {
 }
 
 /// The job's own rollups, as the collector makes them.
-fn rollups() -> Arc<[Labels]> {
+fn rollups() -> Layout {
     let of = |name: &str, rail: &str, direction: &str| {
         let text = |t: &str| t.to_owned();
         Labels::new([
@@ -73,12 +73,12 @@ fn rollups() -> Arc<[Labels]> {
 }
 
 fn fill(store: &Store, hosts: usize, end: i64, interval: i64) -> Result<(), Box<dyn std::error::Error>> {
-    let ports: Vec<Arc<[Labels]>> = (0..hosts * PORTS).map(|p| port(p / PORTS, p % PORTS)).collect();
+    let ports: Vec<Layout> = (0..hosts * PORTS).map(|p| port(p / PORTS, p % PORTS)).collect();
     let own = rollups();
     let mut at = BEGIN - 60_000;
     while at < end + 60_000 {
         let times: Vec<i64> = (0..ROWS).map(|r| at + r * interval).filter(|t| *t <= end + 60_000).collect();
-        let group = |(p, series): (usize, &Arc<[Labels]>)| {
+        let group = |(p, series): (usize, &Layout)| {
             let column = |c: usize| {
                 let rate = [3e7, 3e7, 3e7, 3e7, 1e-5, 1e-6, 0.2, 0.1].get(c).copied().unwrap_or(0.0);
                 let noise = move |t: i64| (t / 1000).wrapping_mul(2_654_435_761 + p as i64).rem_euclid(1009) as f64;

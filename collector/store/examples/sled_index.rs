@@ -1,5 +1,6 @@
-//! Can `sled` carry the series index? Inserts series as the store would and measures time, space and opening; with
-//! `--kill` it ends the process without a shutdown after the flush was acknowledged and counts what is found again.
+//! Measures `sled` as a series index: inserts series as the store would and reports time, space and open time. The
+//! process aborts without a shutdown; run again with `check` to count what was durable.
+//!
 //! `cargo run -p fabriclens-store --example sled_index -- DIR SERIES [check]`
 
 use std::time::Instant;
@@ -39,6 +40,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = status.split(' ').nth(1).and_then(|p| p.parse().ok()).unwrap_or(0);
     println!("memory   {} MiB resident", pages * 4 / 1024);
-    // No shutdown: what was flushed must be there all the same.
+    // No shutdown: flushed entries must survive it.
     std::process::abort();
 }

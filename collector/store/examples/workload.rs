@@ -1,7 +1,9 @@
-//! What the store costs on fabric telemetry: 32 hosts x 8 ports x 60 counters at 1 s, 15 % busy counters, 30 % that
-//! move now and then, the rest constant. `cargo run -p fabriclens-store --example workload -- TICKS [HOSTS]`
+//! Cost of the store on fabric telemetry: 32 hosts x 8 ports x 60 counters at 1 s; 15 % busy counters, 30 % that
+//! change occasionally, the rest constant.
+//!
+//! `cargo run -p fabriclens-store --example workload -- TICKS [HOSTS]`
 
-use fabriclens_model::{Labels, Matcher, Read};
+use fabriclens_model::{Labels, Layout, Matcher, Read};
 use fabriclens_store::{Options, RowGroup, Store};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +24,7 @@ impl Random {
 }
 
 struct Port {
-    series: Arc<[Labels]>,
+    series: Layout,
     values: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The data directory: who may use it, what is in it.
+//! The data directory: layout, marker file and exclusive lock.
 //!
 //! ```text
 //! FABRICLENS   marker: "fabriclens store\nversion 1\n"
@@ -7,7 +7,7 @@
 //! blocks/      ID.blk
 //! rollups/     ID.blk
 //! meta/        sled: metric metadata, jobs, incidents, topology
-//! meta.witness whether meta is whole
+//! meta.witness detects that meta lost its newest writes
 //! ```
 
 use crate::error::OpenError;
@@ -18,15 +18,15 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Name of the file that makes a directory ours.
+/// Name of the file that marks a directory as a store.
 pub const MARKER: &str = "FABRICLENS";
-/// Version of the directory's layout.
+/// Version of the directory layout.
 const VERSION: u32 = 1;
 const LOCK: &str = "LOCK";
 
-/// A directory held by this process; dropping it lets go.
+/// A locked data directory; dropping it releases the lock.
 pub struct DataDir {
-    /// The directory.
+    /// The directory itself.
     pub root: PathBuf,
     /// Log segments.
     pub wal: PathBuf,
@@ -38,18 +38,18 @@ pub struct DataDir {
 }
 
 impl Drop for DataDir {
-    /// Says it, and does not leave it to the closing of the file: a process that is being started has a copy of each
-    /// descriptor until it runs its program, and a lock lasts as long as any copy.
+    /// Unlocks explicitly instead of relying on closing the file: a child process that is being started holds a copy
+    /// of each descriptor until it executes its program, and a lock lasts as long as any copy.
     fn drop(&mut self) {
         if let Err(error) = flock(&self.lock, FlockOperation::Unlock) {
-            tracing::warn!(dir = %self.root.display(), %error, "the lock of the data directory is not given back");
+            tracing::warn!(dir = %self.root.display(), %error, "cannot release the lock of the data directory");
         }
     }
 }
 
 impl DataDir {
-    /// Creates or checks the directory and locks it.
-    /// A marker that cannot be read, beside data that is ours, is moved aside and reported: it holds nothing but itself.
+    /// Creates or checks the directory and locks it. An unreadable marker next to existing data is moved aside and
+    /// reported: it holds nothing but itself.
     pub fn open(files: &dyn Files, root: &Path, damage: &mut Vec<Damage>) -> Result<Self, OpenError> {
         let fail = |what, path: &Path, e| OpenError::io(what, root, path, e);
         files.create_dir(root).map_err(|e| fail("create", root, e))?;
@@ -58,9 +58,9 @@ impl DataDir {
             Ok(bytes) => match check_version(&marker, &bytes) {
                 Err(OpenError::Foreign { .. }) if ["wal", "blocks", "meta"].iter().all(|d| root.join(d).is_dir()) => {
                     let aside = root.join(format!("{MARKER}.damaged"));
-                    tracing::error!(path = %marker.display(), "damaged marker of the data directory is written anew");
+                    tracing::error!(path = %marker.display(), "damaged marker of the data directory is moved aside and rewritten");
                     files.rename(&marker, &aside).map_err(|e| fail("move aside", &marker, e))?;
-                    let message = "no marker of a data directory".to_owned();
+                    let message = "not a valid data directory marker".to_owned();
                     damage.push(Damage { path: aside, offset: 0, bytes: bytes.len() as u64, message });
                 }
                 checked => checked?,
@@ -135,17 +135,17 @@ mod tests {
     use crate::io::OsFiles;
 
     #[test]
-    fn who_lets_go_has_let_go_whoever_has_copies_of_its_descriptors() {
+    fn drop_unlocks_despite_copied_descriptors() {
         let dir = tempfile::tempdir().unwrap();
         let open = || DataDir::open(&OsFiles, dir.path(), &mut Vec::new());
         let first = open().unwrap();
         assert!(matches!(open(), Err(OpenError::Locked { .. })));
-        // As a process has it that was forked and has not yet become another program.
+        // As held by a process that was forked and has not executed its program yet.
         let copy = first.lock.try_clone().unwrap();
         drop(first);
         let second = open().unwrap();
         drop(copy);
-        assert!(matches!(open(), Err(OpenError::Locked { .. })), "its copy is not the lock of the next");
+        assert!(matches!(open(), Err(OpenError::Locked { .. })), "the copy does not unlock the next holder");
         drop(second);
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, each with what was being done, to what, and the remedy.
+//! Errors of the store: each says what was being done, to what, and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process holds it.
+    /// Another process has the directory open.
     #[error("data directory {dir} is in use by process {pid}; stop that process or choose another directory")]
     Locked {
         /// The directory.
         dir: PathBuf,
-        /// The holder's process id as it wrote it, `?` if unreadable.
+        /// Process id of the holder as it wrote it, `?` if unreadable.
         pid: String,
     },
-    /// It holds something else.
+    /// The directory is not empty and holds no store.
     #[error("{dir} is not empty and holds no store (no file {marker:?}); choose an empty or new directory", marker = crate::dir::MARKER)]
     Foreign {
         /// The directory.
@@ -33,46 +33,46 @@ pub enum OpenError {
         /// Newest version this release knows.
         known: u32,
     },
-    /// The directory cannot be written.
+    /// The directory is not writable.
     #[error(
         "data directory {dir} cannot be written: {source}; mount it read-write and give this user write permission, or choose another directory"
     )]
     ReadOnly {
         /// The directory.
         dir: PathBuf,
-        /// What the system said.
+        /// Operating system error.
         source: io::Error,
     },
-    /// No space is left.
+    /// The disk is full.
     #[error("no space left for data directory {dir}; free some, lower --retention, or choose another directory")]
     Full {
         /// The directory.
         dir: PathBuf,
     },
-    /// Anything else of the file system.
+    /// Any other file system error.
     #[error("cannot {what} {path}: {source}")]
     Io {
-        /// Verb.
+        /// Verb of the failed operation.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Operating system error.
         source: io::Error,
     },
-    /// The metadata database failed.
+    /// The metadata database cannot be opened.
     #[error(
         "cannot open {path}: {source}; if it is damaged, remove that directory: metric help and units return as agents resend them"
     )]
     Metadata {
         /// The directory.
         path: PathBuf,
-        /// What it said.
+        /// Database error.
         source: sled::Error,
     },
 }
 
 impl OpenError {
-    /// Sorts an I/O error into the variant with the right remedy.
+    /// Maps an I/O error to the variant with the right remedy.
     pub(crate) fn io(what: &'static str, dir: &Path, path: &Path, source: io::Error) -> Self {
         use io::ErrorKind as K;
         match source.kind() {
@@ -89,7 +89,7 @@ impl OpenError {
 pub enum AppendError {
     /// Times, columns and values do not fit together.
     #[error(
-        "row group {group}: {values} values for {columns} columns and {rows} rows; the sender of the group is wrong"
+        "row group {group}: {values} values for {columns} columns and {rows} rows; the caller built the group wrong"
     )]
     Shape {
         /// Index of the group.
@@ -101,22 +101,22 @@ pub enum AppendError {
         /// Rows given.
         rows: usize,
     },
-    /// The log cannot be made durable; what was sent may or may not be there after a restart: send it again.
+    /// The log cannot be made durable. The samples may or may not exist after a restart: send them again.
     #[error(
         "cannot make samples durable in {path}: {message}; nothing is acknowledged until the disk has space and accepts writes again, reads go on"
     )]
     Log {
         /// The log segment.
         path: PathBuf,
-        /// What the system said.
+        /// Operating system error.
         message: String,
     },
     /// Blocks cannot be written and the head is full.
     #[error("head is full ({bytes} bytes) because blocks cannot be written: {message}; free disk space, reads go on")]
     HeadFull {
-        /// Bytes of log that wait.
+        /// Bytes of log that are not flushed.
         bytes: u64,
-        /// Why the last flush failed.
+        /// Error of the last flush.
         message: String,
     },
     /// The store has been closed.
@@ -124,18 +124,18 @@ pub enum AppendError {
     Closed,
 }
 
-/// Why maintenance (flush, merge, snapshot, metadata) failed; reads and appends go on.
+/// Why maintenance (flush, merge, snapshot, metadata) failed; reads and appends continue.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The file system failed.
     #[error("cannot {what} {path}: {message}")]
     Io {
-        /// Verb.
+        /// Verb of the failed operation.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Operating system error.
         message: String,
     },
     /// A file is damaged.
@@ -143,16 +143,16 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What did not fit.
+        /// What is wrong with it.
         message: String,
     },
     /// The metadata database failed.
-    #[error("metadata: {0}")]
+    #[error("metadata database: {0}")]
     Metadata(String),
     /// The store was closed meanwhile; nothing is lost.
     #[error("the store is closed")]
     Closed,
-    /// The log failed while flushing.
+    /// The log failed during a flush.
     #[error(transparent)]
     Append(#[from] AppendError),
 }

@@ -1,20 +1,20 @@
-//! A door for `fuzz`: the bytes of one file, as they are read when a store is opened and asked. No disk.
+//! Entry points for `fuzz`: decode the bytes of one file as opening and reading a store would. No disk access.
 
 use crate::block::read::Block;
 use crate::head::generation::Generation;
 use crate::io::{Files, Input, Output};
 use crate::options::SeriesLimits;
-use crate::select::Found;
+use crate::selection::Selection;
 use crate::wal::replay;
 use fabriclens_model::Unlimited;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Samples that one input may be read as.
+/// Samples that one input may decode to.
 const SAMPLES: usize = 1 << 20;
 
-/// The only file there is.
+/// A file system with one file.
 #[derive(Clone)]
 struct Memory(Arc<[u8]>);
 
@@ -57,21 +57,21 @@ impl Files for Memory {
     }
 }
 
-/// A block file: opened, and all of it read.
+/// Opens a block file and reads all of it.
 pub fn block(bytes: &[u8]) {
     let Ok(block) = Block::open(&Memory(bytes.into()), Path::new("000000000001.blk"), 1) else { return };
-    let mut found = Found::new(SAMPLES, false, &Unlimited);
+    let mut found = Selection::new(SAMPLES, false, &Unlimited);
     if found.add_block(&Arc::new(block), &[], i64::MIN, i64::MAX, |_| {}).is_ok() {
         _ = found.finish(i64::MIN, i64::MAX);
     }
 }
 
-/// A segment of the log: replayed, and all of it read.
+/// Replays a log segment and reads all of it.
 pub fn log(bytes: &[u8]) {
     let mut head = Generation::new(1, 16, &SeriesLimits::default());
     let path = Path::new("000000000001-0000.wal");
     let replayed = replay::segment(&Memory(bytes.into()), Path::new(""), path, &mut head, &[], &mut Vec::new());
-    let mut found = Found::new(SAMPLES, false, &Unlimited);
+    let mut found = Selection::new(SAMPLES, false, &Unlimited);
     if replayed.is_ok() && found.add_head(&head, &[], i64::MIN, i64::MAX).is_ok() {
         _ = found.finish(i64::MIN, i64::MAX);
     }

@@ -1,40 +1,61 @@
-//! The embedded time series store of the collector: durable before the ack, shaped for fabric telemetry.
+//! The collector's embedded time series database: durable before it acknowledges, shaped for fabric telemetry.
 //!
-//! Rows of series that are read together are appended as [`RowGroup`]s, logged and synced, kept compressed in memory,
-//! and turned into checksummed block files that are merged and removed in the background. It knows no PromQL and no
-//! jobs. Every byte on disk is drawn in `FORMAT.md`.
+//! Series that are sampled together are appended as [`RowGroup`]s: logged, synced, compressed in memory, flushed to
+//! checksummed block files, and merged and expired in the background. `FORMAT.md` specifies every byte on disk. The
+//! crate knows nothing of PromQL or jobs.
+//!
+//! ```
+//! use fabriclens_model::{Labels, Matcher, Read};
+//! use fabriclens_store::{Options, RowGroup, Store};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path();
+//! # let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis() as i64;
+//! let store = Store::open(path, Options::default())?;
+//! let series = [Labels::new([("__name__", "up"), ("host", "gpu-01")])];
+//! let appended = store.append(&[RowGroup { series: series.into(), times: vec![now], values: vec![1.0] }])?;
+//! assert_eq!(appended.accepted, 1);
+//!
+//! let found = store.select(&[Matcher::equal("__name__", "up")], now - 1000, now)?;
+//! assert_eq!(found[0].values, [1.0]);
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
-mod aging;
 mod block;
-mod blocks;
+mod block_set;
 pub mod codec;
 mod dir;
 mod error;
 pub mod fuzzing;
 mod head;
 pub mod io;
-mod join;
-mod maintain;
+
+mod maintenance;
 mod merge;
 mod metadata;
 mod options;
 mod read;
-mod retain;
+mod retention;
+mod retention_clock;
+mod rollback_guard;
 mod rollup;
 mod rows;
-mod select;
+mod selection;
+mod series_builder;
 mod snapshot;
 mod stats;
 mod store;
 mod wal;
-mod witness;
 
 pub use error::{AppendError, OpenError, StoreError};
+pub use fabriclens_model::RowGroup;
 pub use metadata::Metadata;
 pub use options::{Clock, Options, SeriesLimits};
-pub use rows::{Appended, RowGroup};
+pub use rows::Appended;
 pub use stats::{Cardinality, Stats};
-pub use store::{Store, Written, keep};
+pub use store::{Store, Written, filter_times};
 pub use wal::record as log_record;
 pub use wal::replay::Damage;

@@ -1,9 +1,9 @@
-//! Which blocks become one. Few large blocks read faster and compress better than many small ones.
+//! Chooses blocks to merge. Few large blocks read faster and compress better than many small ones.
 
 use crate::block::build::Plan;
 use crate::block::read::Block;
 use crate::block::source::Source;
-use crate::blocks::Shelf;
+use crate::block_set::BlockSet;
 use crate::error::StoreError;
 use crate::options::millis;
 use crate::rollup;
@@ -12,35 +12,35 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Blocks of one window, of like size, that are merged while the window still grows.
+/// Blocks of similar size that are merged while their window still grows.
 const FAN: usize = 4;
-/// Widths of windows in block spans; a window is merged into the next wider one when it is over.
+/// Window widths in block spans; when a window is over it is merged into the next wider one.
 const LEVELS: [i64; 3] = [1, 6, 36];
 
 impl Shared {
-    /// Merges until nothing is worth it.
-    pub fn merge(&self, shelf: &Shelf) -> Result<(), StoreError> {
+    /// Merges until no merge is worthwhile.
+    pub fn merge(&self, set: &BlockSet) -> Result<(), StoreError> {
         while !self.closed.load(Ordering::Acquire) {
-            let blocks = shelf.all();
+            let blocks = set.all();
             let span = millis(self.options.block_span).max(1);
             let Some(chosen) = choose(&blocks, span, self.widest(span), (self.options.clock)()) else {
                 return Ok(());
             };
-            if !self.merge_these(shelf, chosen)? {
+            if !self.merge_these(set, chosen)? {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Blocks go as a whole when they are too old, so none may cover much of the retention.
+    /// Blocks expire as a whole, so none may cover a large part of the retention.
     fn widest(&self, span: i64) -> i64 {
         self.options.retention.map_or(i64::MAX, |r| (millis(r) / 10).max(span))
     }
 
-    /// False when a block turned out to be damaged: it stays as it is, and is not chosen again.
-    fn merge_these(&self, shelf: &Shelf, mut chosen: Vec<Arc<Block>>) -> Result<bool, StoreError> {
-        if shelf.rollups {
+    /// Returns false if a block turned out to be damaged: it is kept as it is and not chosen again.
+    fn merge_these(&self, set: &BlockSet, mut chosen: Vec<Arc<Block>>) -> Result<bool, StoreError> {
+        if set.rollups {
             chosen.sort_by(rollup::newest_first);
         }
         let mut sources = Vec::with_capacity(chosen.len());
@@ -58,19 +58,19 @@ impl Shared {
             start: i64::MIN,
             end: i64::MAX,
             generations: (
-                chosen.iter().map(|b| b.facts.generations.0).min().unwrap_or(0),
-                chosen.iter().map(|b| b.facts.generations.1).max().unwrap_or(0),
+                chosen.iter().map(|b| b.footer.generations.0).min().unwrap_or(0),
+                chosen.iter().map(|b| b.footer.generations.1).max().unwrap_or(0),
             ),
             parents: chosen.iter().map(|b| b.id).collect(),
         };
-        match self.write_block(shelf, &mut sources, plan, self.behind_ingest()) {
+        match self.write_block(set, &mut sources, plan, self.yield_to_ingest()) {
             Ok(merged) => {
                 let gone: Vec<u64> = chosen.iter().map(|b| b.id).collect();
-                if !shelf.rollups {
-                    self.rolled.merged(&gone, merged.as_ref().map(|b| b.id))?;
+                if !set.rollups {
+                    self.rolled_up.merged(&gone, merged.as_ref().map(|b| b.id))?;
                 }
-                shelf.exchange(merged.into_iter().collect(), &gone);
-                shelf.remove_files(&*self.files, &chosen)?;
+                set.exchange(merged.into_iter().collect(), &gone);
+                set.remove_files(&*self.files, &chosen)?;
                 Ok(true)
             }
             Err(StoreError::Damaged { path, message }) => {
@@ -85,9 +85,9 @@ impl Shared {
         }
     }
 
-    /// Work behind appends: half of one core at most, and in slices short enough that an append never waits for a core.
-    /// To be asked between the slices; false when the store is being closed.
-    pub fn behind_ingest(&self) -> impl FnMut() -> bool {
+    /// Limits work behind appends to half a core, in slices short enough that an append never waits for a core. Call
+    /// the result between slices; it returns false when the store is being closed.
+    pub fn yield_to_ingest(&self) -> impl FnMut() -> bool {
         let mut last = Instant::now();
         move || {
             let worked = last.elapsed();
@@ -100,7 +100,7 @@ impl Shared {
     }
 }
 
-/// The next merge, if any is worth it: all blocks of a window that is over, or a run of like size of one that is not.
+/// The next merge, if any: all blocks of a window that is over, or a run of similar size in one that is not.
 fn choose(blocks: &[Arc<Block>], span: i64, widest: i64, now: i64) -> Option<Vec<Arc<Block>>> {
     for (level, width) in LEVELS.iter().enumerate() {
         let width = span.saturating_mul(*width);
@@ -109,13 +109,13 @@ fn choose(blocks: &[Arc<Block>], span: i64, widest: i64, now: i64) -> Option<Vec
         }
         let mut sound: Vec<&Arc<Block>> =
             blocks.iter().filter(|b| !b.damaged.load(Ordering::Relaxed) && window(b, width).is_some()).collect();
-        sound.sort_by_key(|b| (window(b, width), b.facts.generations, b.id));
+        sound.sort_by_key(|b| (window(b, width), b.footer.generations, b.id));
         for group in sound.chunk_by(|a, b| window(a, width) == window(b, width)) {
             if group.len() < 2 {
                 continue;
             }
             let end = window(group[0], width).map_or(i64::MAX, |w| (w + 1).saturating_mul(width));
-            // Late samples come for a while after a window is over.
+            // Late samples arrive for a while after a window is over.
             let over = end.saturating_add(width / 4) < now;
             let candidate = if over {
                 group.to_vec()
@@ -135,10 +135,10 @@ fn choose(blocks: &[Arc<Block>], span: i64, widest: i64, now: i64) -> Option<Vec
     None
 }
 
-/// The window that holds all of a block.
+/// The window that contains all of a block.
 fn window(b: &Block, width: i64) -> Option<i64> {
-    let w = b.facts.min.div_euclid(width);
-    (b.facts.max.div_euclid(width) == w).then_some(w)
+    let w = b.footer.min.div_euclid(width);
+    (b.footer.max.div_euclid(width) == w).then_some(w)
 }
 
 fn run_of_like_size<'a, 'b>(group: &'a [&'b Arc<Block>]) -> Option<&'a [&'b Arc<Block>]> {
@@ -149,18 +149,18 @@ fn run_of_like_size<'a, 'b>(group: &'a [&'b Arc<Block>]) -> Option<&'a [&'b Arc<
     })
 }
 
-/// Whether no block that stays lies between the chosen ones in generations and overlaps them in time: then it would
-/// change sides in "the first sample counts".
+/// Whether no remaining block lies between the chosen ones in generations and overlaps them in time. Otherwise it
+/// would change sides in "the first sample wins".
 fn keeps_order(blocks: &[Arc<Block>], chosen: &[&Arc<Block>]) -> bool {
     let all = |f: fn(&Block) -> i64| chosen.iter().map(move |b| f(b));
-    let (start, end) = (all(|b| b.facts.min).min(), all(|b| b.facts.max).max());
-    let first = chosen.iter().map(|b| b.facts.generations.0).min();
-    let last = chosen.iter().map(|b| b.facts.generations.1).max();
+    let (start, end) = (all(|b| b.footer.min).min(), all(|b| b.footer.max).max());
+    let first = chosen.iter().map(|b| b.footer.generations.0).min();
+    let last = chosen.iter().map(|b| b.footer.generations.1).max();
     let (Some(start), Some(end), Some(first), Some(last)) = (start, end, first, last) else {
         return false;
     };
     !blocks.iter().any(|b| {
-        let (from, to) = b.facts.generations;
+        let (from, to) = b.footer.generations;
         !chosen.iter().any(|c| c.id == b.id) && b.overlaps(start, end) && from <= last && to >= first
     })
 }

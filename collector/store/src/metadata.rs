@@ -1,8 +1,8 @@
-//! The database of what is small, precious and changed rarely (`sled`), and its table of type, unit and help of metrics.
+//! The metadata database (`sled`) for small, rarely changed data, and its table of metric metadata.
 
 use crate::codec::varint::{Cursor, put};
 use crate::error::{OpenError, StoreError};
-use crate::rollup::Rolled;
+use crate::rollup::RolledUp;
 use crate::wal::replay::Damage;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,28 +10,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long a database that was just let go may stay locked.
+/// How long a database that was just closed may stay locked.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a metric is.
+/// Type, unit and help of a metric.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata {
     /// `counter`, `gauge`, `histogram`, `summary` or `unknown`.
     pub kind: String,
-    /// Unit as written in Prometheus' metadata; may be empty.
+    /// Unit as in Prometheus metadata; may be empty.
     pub unit: String,
-    /// One sentence; may be empty.
+    /// Description; may be empty.
     pub help: String,
 }
 
-/// Table of [`Metadata`] by metric name, in memory and in `sled`.
+/// Table of [`Metadata`] by metric name, cached in memory.
 pub struct Table {
     tree: sled::Tree,
     known: parking_lot::RwLock<Arc<BTreeMap<String, Metadata>>>,
 }
 
 impl Table {
-    /// Loads what is there; an entry that does not decode is dropped, agents will send it again.
+    /// Loads the table; an entry that does not decode is dropped, because agents send it again.
     pub fn open(db: &sled::Db) -> Result<Self, sled::Error> {
         let tree = db.open_tree("metadata")?;
         let mut known = BTreeMap::new();
@@ -49,7 +49,7 @@ impl Table {
         self.known.read().clone()
     }
 
-    /// Stores what is new or different, durably; nothing is written when nothing changed.
+    /// Durably stores new and changed entries; writes nothing if nothing changed.
     pub fn put<'a>(&self, entries: impl IntoIterator<Item = (&'a str, Metadata)>) -> Result<(), StoreError> {
         let known = self.all();
         let changed: Vec<_> = entries.into_iter().filter(|(name, m)| known.get(*name) != Some(m)).collect();
@@ -67,20 +67,20 @@ impl Table {
     }
 }
 
-/// The database, opened and read once.
-pub struct Precious {
+/// The opened metadata database with the tables of the store.
+pub struct MetadataDb {
     pub db: sled::Db,
     pub metadata: Table,
-    pub rolled: Rolled,
+    pub rolled_up: RolledUp,
 }
 
-impl Precious {
-    /// Opens or creates it at `meta`. Samples must not be out of reach because of it: one that is damaged is moved aside,
-    /// reported, and begun anew.
+impl MetadataDb {
+    /// Opens or creates the database at `meta`. Samples must not become unavailable because of it: a damaged database
+    /// is moved aside, reported, and started empty.
     pub fn open(root: &Path, meta: &Path, damage: &mut Vec<Damage>) -> Result<Self, OpenError> {
         let message = match Self::attempt(meta) {
             Ok(Ok(sound)) => return Ok(sound),
-            // Who has it writes to it: it is not damaged, and must not be moved away below them.
+            // Another process is writing to it: it is not damaged and must not be moved away.
             Ok(Err(e)) if is_held(&e) => return Err(Self::error(root, meta, e)),
             Ok(Err(sled::Error::Io(e))) if e.kind() != std::io::ErrorKind::Other => {
                 return Err(OpenError::io("open", root, meta, e));
@@ -92,7 +92,7 @@ impl Precious {
         let aside = root.join(format!("meta.damaged-{now}"));
         tracing::error!(
             error = message, moved_to = %aside.display(),
-            "the database of jobs, incidents and topology is damaged and begins anew; samples are not affected. \
+            "the metadata database (jobs, incidents, topology) is damaged and starts empty; samples are not affected. \
              Restore meta from a snapshot if there is one"
         );
         std::fs::rename(meta, &aside).map_err(|e| OpenError::io("move aside", root, meta, e))?;
@@ -103,7 +103,7 @@ impl Precious {
         }
     }
 
-    /// Why it cannot be had.
+    /// Maps a database error to an [`OpenError`].
     pub fn error(root: &Path, meta: &Path, e: sled::Error) -> OpenError {
         match e {
             sled::Error::Io(e) => OpenError::io("open", root, meta, e),
@@ -111,28 +111,28 @@ impl Precious {
         }
     }
 
-    /// A damaged database says so by an error, or by a panic, and perhaps not before it is read.
+    /// Opens and reads everything: `sled` reports damage by an error or a panic, sometimes only on read.
     fn attempt(meta: &Path) -> Result<sled::Result<Self>, String> {
         let read = || {
             let db = open(meta)?;
-            let (metadata, rolled) = (Table::open(&db)?, Rolled::open(&db)?);
+            let (metadata, rolled_up) = (Table::open(&db)?, RolledUp::open(&db)?);
             for name in db.tree_names() {
                 for entry in &db.open_tree(&name)? {
                     entry?;
                 }
             }
-            Ok(Self { db, metadata, rolled })
+            Ok(Self { db, metadata, rolled_up })
         };
         catch_unwind(AssertUnwindSafe(read)).map_err(|panic| {
             let text =
                 panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-            text.unwrap_or("it panicked").to_owned()
+            text.unwrap_or("the database code panicked").to_owned()
         })
     }
 }
 
-/// The directory is ours, so whoever still has this lock is a store that this process has just dropped: the database
-/// lets go when its last write is done.
+/// The directory is locked by this process, so another holder of this lock is a store that it has just dropped: the
+/// database unlocks when its last write is done.
 pub(crate) fn open(path: &Path) -> sled::Result<sled::Db> {
     let patience = Instant::now() + PATIENCE;
     loop {
@@ -145,7 +145,7 @@ pub(crate) fn open(path: &Path) -> sled::Result<sled::Db> {
     }
 }
 
-/// Whether somebody else has the database open; it is not told apart but by its words.
+/// Whether the database is locked by another handle; `sled` has no error kind for it.
 fn is_held(e: &sled::Error) -> bool {
     matches!(e, sled::Error::Io(e) if e.to_string().contains("acquire lock"))
 }
@@ -169,17 +169,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_that_somebody_has_is_not_moved_away() {
+    fn locked_database_is_not_moved_away() {
         let dir = tempfile::tempdir().unwrap();
         let meta = dir.path().join("meta");
         let held = sled::open(&meta).unwrap();
         let mut damage = Vec::new();
-        let refused = Precious::open(dir.path(), &meta, &mut damage).err().map(|e| e.to_string()).unwrap_or_default();
+        let refused = MetadataDb::open(dir.path(), &meta, &mut damage).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(refused.contains("lock") && damage.is_empty(), "{refused}");
         held.insert("k", "v").unwrap();
         drop(held);
         let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["meta"]);
-        assert!(Precious::open(dir.path(), &meta, &mut damage).unwrap().db.get("k").unwrap().is_some());
+        assert!(MetadataDb::open(dir.path(), &meta, &mut damage).unwrap().db.get("k").unwrap().is_some());
     }
 }

@@ -1,57 +1,58 @@
-//! How a store behaves; set once when it is opened.
+//! Settings of a store, fixed when it is opened.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Wall clock in Unix milliseconds; tests bring their own.
+/// Wall clock in Unix milliseconds; tests inject their own.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// Settings of a store. `Options::default()` is right for one machine.
+/// Settings of a store. `Options::default()` suits a single machine.
 #[derive(Clone)]
 pub struct Options {
-    /// Samples older than this are refused and blocks that hold only such are removed; `None` keeps everything.
+    /// Samples older than this are refused, and blocks with only such samples are removed; `None` keeps everything.
     pub retention: Option<Duration>,
-    /// How long rollups of samples are kept: at least as long as the samples; `None` makes none.
+    /// How long rollups are kept, at least as long as samples; `None` disables rollups.
     pub rollups: Option<Duration>,
-    /// Samples that a query must be about to read before rollups stand for them: up to here answers are exact.
+    /// A query reads rollups instead of samples only if it would read more samples than this; below, answers are
+    /// exact.
     pub exact_samples: usize,
-    /// Upper bound of bytes on disk; the oldest blocks go first. `None` = as much as the disk has.
+    /// Maximum bytes on disk; the oldest blocks are removed first. `None`: no limit.
     pub max_bytes: Option<u64>,
-    /// Time that one block covers before merging; windows are aligned to multiples of it.
+    /// Time span of a block before merging; windows are aligned to multiples of it.
     pub block_span: Duration,
-    /// How much older than the newest sample of the store a sample may be; `None` = as old as retention allows.
+    /// How much older than the newest sample of the store a sample may be; `None`: limited by retention only.
     pub out_of_order: Option<Duration>,
     /// How far ahead of the clock a sample may be.
     pub max_future: Duration,
     /// Rows of a layout that are sealed into one compressed chunk in memory.
     pub chunk_rows: usize,
-    /// Bytes of log (2 to 5 for each counter's sample, 8.5 at most) after which the head becomes a block; bounds memory
-    /// and start-up.
+    /// Bytes of log (2 to 5 per counter sample, 8.5 at most) after which the head is flushed; bounds memory and
+    /// start-up time.
     pub head_bytes: u64,
-    /// Age after which the head becomes a block even if it is small.
+    /// Age after which the head is flushed even if it is small.
     pub head_age: Duration,
-    /// Series that the head may hold at once; samples of further ones are refused and counted.
+    /// Series that the head may hold; samples of further series are refused and counted.
     pub series: SeriesLimits,
     /// Samples that one read may touch; more is an error that names this limit.
     pub max_read_samples: usize,
-    /// Whether a background thread flushes, merges and applies retention. Off: only `flush` and `maintain` do.
+    /// Whether background threads flush, merge and apply retention. If false, only `flush` and `maintain` do.
     pub background: bool,
     /// Wall clock.
     pub clock: Clock,
-    /// How long a leap of the clock ahead by more than an hour must last before what it makes too old is removed.
-    pub doubt: Duration,
+    /// How long a clock jump of more than an hour must last before retention follows it.
+    pub clock_jump_hold: Duration,
 }
 
-/// How many series the head may hold at once.
+/// Limits on the series in the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeriesLimits {
-    /// In all.
+    /// In total.
     pub all: usize,
-    /// Of one metric.
+    /// Per metric.
     pub of_metric: usize,
-    /// Label whose values are tenants; empty: there are none.
+    /// Label whose values identify tenants; empty disables the tenant limit.
     pub tenant_label: String,
-    /// Of one tenant; of the series without that label together.
+    /// Per tenant; series without the label count as one tenant.
     pub of_tenant: usize,
 }
 
@@ -78,13 +79,13 @@ impl Default for Options {
             max_read_samples: 200_000_000,
             background: true,
             clock: Arc::new(wall_clock),
-            doubt: Duration::from_secs(3600),
+            clock_jump_hold: Duration::from_secs(3600),
         }
     }
 }
 
 impl Options {
-    /// How long rollups are kept; `None` is forever.
+    /// How long rollups are kept; `None`: forever.
     pub(crate) fn rollup_retention(&self) -> Option<Duration> {
         Some(self.retention?.max(self.rollups.unwrap_or_default()))
     }
@@ -94,7 +95,7 @@ fn wall_clock() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A duration in milliseconds, saturating: `--retention 10000y` is as good as forever.
+/// A duration in milliseconds, saturating: `--retention 10000y` means forever.
 pub(crate) fn millis(d: Duration) -> i64 {
     i64::try_from(d.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,20 +1,20 @@
-//! The store's answers: samples for the query engine, names and values for whoever explores.
+//! Reads: samples for the query engine, label names and values for exploration.
 
 use crate::block::read::Block;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
 use crate::rollup;
-use crate::select::{Found, candidates, matching};
+use crate::selection::{Selection, candidates, matching};
 use crate::store::Store;
 use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Rollup, Selected, Series, SharedSeries};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Series of the head that are looked at while nobody can write: less than a millisecond, and enough that those of a
-/// host are together.
-const AT_ONCE: usize = 512;
+/// Series of the head that are read per lock: less than a millisecond, and enough that the series of a host stay
+/// together.
+const SERIES_PER_LOCK: usize = 512;
 
-/// All blocks of a moment.
+/// The block set at one instant.
 pub(crate) type Blocks = Arc<Vec<Arc<Block>>>;
 
 impl Read for Store {
@@ -42,7 +42,8 @@ impl Read for Store {
 }
 
 impl Store {
-    /// Samples of head and chosen blocks in a range, of each series the `newest` alone or all, and all blocks there are.
+    /// Samples of the head and of the chosen blocks in a range (only the `newest` of each series, or all), and the
+    /// current block set.
     pub(crate) fn select_blocks(
         &self,
         matchers: &[Matcher],
@@ -52,9 +53,9 @@ impl Store {
         chosen: impl Fn(&Arc<Block>) -> bool,
     ) -> Result<(Vec<SharedSeries>, Blocks), ReadError> {
         let limit = self.shared.options.max_read_samples;
-        let mut recent = Found::new(limit, newest, budget);
+        let mut recent = Selection::new(limit, newest, budget);
         let blocks = self.walk_head(matchers, |generation, series| recent.add_head(generation, series, start, end))?;
-        let mut found = Found::new(limit, newest, budget);
+        let mut found = Selection::new(limit, newest, budget);
         for block in blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)) {
             found.add_block(block, matchers, start, end, |e| self.shared.report(block, e))?;
         }
@@ -62,8 +63,8 @@ impl Store {
         Ok((found.finish(start, end)?, blocks))
     }
 
-    /// Gives the series of the head that match, some at a time: who writes waits for one who reads, and must not wait for all
-    /// that a large question reads. Then the blocks: what leaves the head meanwhile is in them, and twice does no harm.
+    /// Visits the matching series of the head in small steps, because appends wait for the read lock. Returns the
+    /// block set as of afterwards: rows that leave the head meanwhile are in it, and duplicates are harmless.
     fn walk_head(
         &self,
         matchers: &[Matcher],
@@ -82,7 +83,7 @@ impl Store {
             let cut = || head.older.iter().map(|g| &**g).find(|g| g.number == number);
             let Some(generation) = Some(&head.current).filter(|g| g.number == number).or_else(cut) else { break };
             let all = all.get_or_insert_with(|| candidates(generation, matchers));
-            let some = &all[done..all.len().min(done + AT_ONCE)];
+            let some = &all[done..all.len().min(done + SERIES_PER_LOCK)];
             done += some.len();
             each(generation, &matching(generation, some, matchers))?;
             if done == all.len() {
@@ -92,16 +93,16 @@ impl Store {
         Ok(self.shared.blocks.all())
     }
 
-    /// Label sets of the series that match all matchers and may have samples in `[start_ms, end_ms]`, sorted.
-    /// What is in blocks is told apart by block, so a series that ended shortly before may be included.
+    /// Label sets of the series that match all matchers and may have samples in `[start_ms, end_ms]`, sorted. Blocks
+    /// are tested as a whole, so a series that ended shortly before may be included.
     ///
     /// # Errors
-    /// [`ReadError::Storage`] when a block's index cannot be read.
+    /// [`ReadError::Storage`] if the index of a block cannot be read.
     pub fn series(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Labels>, ReadError> {
         let mut all = BTreeSet::new();
         let blocks = self.walk_head(matchers, |generation, series| {
             for series in series.iter().map(|s| &generation.series[*s as usize]) {
-                let live = series.homes.iter().any(|(l, _)| {
+                let live = series.locations.iter().any(|(l, _)| {
                     generation.layouts[*l as usize].range().is_some_and(|(a, b)| a <= end_ms && b >= start_ms)
                 });
                 if live {
@@ -127,20 +128,20 @@ impl Store {
         Ok(all.into_iter().collect())
     }
 
-    /// Label names of the series that [`Store::series`] would give, sorted.
+    /// Label names of the series that [`Store::series`] returns, sorted.
     ///
     /// # Errors
-    /// As [`Store::series`].
+    /// See [`Store::series`].
     pub fn label_names(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<String>, ReadError> {
         let series = self.series(matchers, start_ms, end_ms)?;
         let names: BTreeSet<&str> = series.iter().flat_map(|l| l.iter().map(|(n, _)| n)).collect();
         Ok(names.into_iter().map(str::to_owned).collect())
     }
 
-    /// Values of one label of the series that [`Store::series`] would give, sorted.
+    /// Values of one label of the series that [`Store::series`] returns, sorted.
     ///
     /// # Errors
-    /// As [`Store::series`].
+    /// See [`Store::series`].
     pub fn label_values(
         &self,
         name: &str,

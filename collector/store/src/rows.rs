@@ -1,47 +1,32 @@
-//! What goes in: rows of series that share time stamps, and the count of what became of them.
+//! The outcome of an append, counted per sample.
 
 use crate::error::AppendError;
-use fabriclens_model::Labels;
+use fabriclens_model::RowGroup;
 use std::ops::AddAssign;
-use std::sync::Arc;
 
-/// Samples of series that were read together. Send the same `Arc` of labels each time: it is recognised by address,
-/// and an append then costs no hashing.
-#[derive(Clone, Debug)]
-pub struct RowGroup {
-    /// One label set per column, each with `__name__`, no two equal.
-    pub series: Arc<[Labels]>,
-    /// Unix milliseconds, one per row.
-    pub times: Vec<i64>,
-    /// Column-major, `values[column * times.len() + row]`; [`fabriclens_model::ABSENT_NAN`] where there is no sample.
-    pub values: Vec<f64>,
-}
-
-impl RowGroup {
-    /// Checks that times, columns and values fit together.
-    pub(crate) fn check(&self, group: usize) -> Result<(), AppendError> {
-        let (columns, rows) = (self.series.len(), self.times.len());
-        if columns.checked_mul(rows) == Some(self.values.len()) {
-            return Ok(());
-        }
-        Err(AppendError::Shape { group, values: self.values.len(), columns, rows })
+/// Checks that times, columns and values of a group fit together; `index` is its position in the append.
+pub(crate) fn check(group: &RowGroup, index: usize) -> Result<(), AppendError> {
+    if group.is_consistent() {
+        return Ok(());
     }
+    let (columns, rows) = (group.series.len(), group.times.len());
+    Err(AppendError::Shape { group: index, values: group.values.len(), columns, rows })
 }
 
-/// What became of the samples of an append; the sum is the number of samples sent.
+/// Outcome of an append; the sum is the number of samples sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appended {
-    /// New, durable, readable.
+    /// New, durable and readable.
     pub accepted: u64,
-    /// Same series, time and value as a sample already there: fine, nothing stored.
+    /// Same series, time and value as an existing sample; nothing is stored.
     pub duplicates: u64,
-    /// Same series and time as a sample already there but another value: the first one stays.
+    /// Same series and time as an existing sample but another value; the first one is kept.
     pub conflicts: u64,
     /// Older than retention or the out-of-order window.
     pub too_old: u64,
     /// Too far ahead of the clock.
     pub too_far_in_future: u64,
-    /// Of new series beyond the limit of series.
+    /// Of new series beyond a series limit.
     pub over_series_limit: u64,
 }
 

@@ -1,30 +1,30 @@
-//! A copy of the store that can be opened as a store, made while the original runs.
+//! Online snapshots: a copy of the store that can be opened as a store.
 
 use crate::dir::MARKER;
 use crate::error::StoreError;
 use crate::io::{read_all, write_whole};
 use crate::metadata::Table;
-use crate::rollup::Rolled;
+use crate::rollback_guard::TABLE;
+use crate::rollup::RolledUp;
 use crate::store::Store;
-use crate::witness::TABLE;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Tables that are copied by those who know them, or not at all.
+/// Database trees that are not copied verbatim.
 const OWN: [&[u8]; 3] = [b"metadata", b"rolled", TABLE.as_bytes()];
 
 impl Store {
-    /// Writes everything appended before the call to `target`, a new or empty directory. Blocks never change, so on the
-    /// same file system they are linked and take no space. To restore, open the directory or a copy of it.
+    /// Writes everything appended before the call to `target`, a new or empty directory. Blocks are immutable, so on
+    /// the same file system they are hard-linked and take no space. To restore, open the directory or a copy of it.
     ///
     /// # Errors
-    /// [`StoreError`]; the store itself is not affected, and `target` is no store until all of it is written.
+    /// [`StoreError`]; the store itself is unaffected, and `target` is not a valid store until it is complete.
     pub fn snapshot(&self, target: &Path) -> Result<(), StoreError> {
         let files = &*self.shared.files;
         let fail = |what| move |e: std::io::Error| StoreError::io(what, target, &e);
-        let shelves = [(&self.shared.blocks, target.join("blocks")), (&self.shared.rollups, target.join("rollups"))];
+        let sets = [(&self.shared.blocks, target.join("blocks")), (&self.shared.rollups, target.join("rollups"))];
         let wal_dir = target.join("wal");
-        let dirs = || shelves.iter().map(|(_, dir)| dir).chain([&wal_dir]);
+        let dirs = || sets.iter().map(|(_, dir)| dir).chain([&wal_dir]);
         files.create_dir(target).map_err(fail("create"))?;
         let used = std::fs::read_dir(target).map_err(fail("list"))?.next().is_some();
         if used {
@@ -34,29 +34,29 @@ impl Store {
             files.create_dir(dir).map_err(fail("create"))?;
         }
         self.flush()?;
-        // Merges wait meanwhile, so no block disappears between listing and linking.
+        // Blocks merges, so that no block disappears between listing and linking.
         let merging = self.shared.maintenance.merge.lock();
-        for (shelf, dir) in &shelves {
-            for block in shelf.all().iter() {
+        for (set, dir) in &sets {
+            for block in set.all().iter() {
                 let name = block.path.file_name().unwrap_or_default();
                 files.link(&block.path, &dir.join(name)).map_err(fail("link a block into"))?;
             }
         }
-        let rolled = self.shared.rolled.all();
+        let rolled_up = self.shared.rolled_up.all();
         drop(merging);
         for dir in dirs() {
             files.sync_dir(dir).map_err(fail("sync"))?;
         }
-        self.copy_metadata(target, &rolled)?;
+        self.copy_metadata(target, &rolled_up)?;
         let marker = read_all(files, &self.shared.dir.root.join(MARKER)).map_err(fail("read the marker for"))?;
         write_whole(files, &target.join(MARKER), &marker).map_err(fail("write the marker of"))
     }
 
-    fn copy_metadata(&self, target: &Path, rolled: &[u64]) -> Result<(), StoreError> {
+    fn copy_metadata(&self, target: &Path, rolled_up: &[u64]) -> Result<(), StoreError> {
         let fail = |e: sled::Error| StoreError::Metadata(e.to_string());
         let db = sled::open(target.join("meta")).map_err(fail)?;
         let table = Table::open(&db).map_err(fail)?;
-        Rolled::open(&db).map_err(fail)?.add(rolled)?;
+        RolledUp::open(&db).map_err(fail)?.add(rolled_up)?;
         let all = self.metadata();
         table.put(all.iter().map(|(n, m)| (n.as_str(), m.clone())))?;
         for name in self.shared.db.tree_names().into_iter().filter(|n| !OWN.contains(&&n[..])) {

@@ -1,66 +1,66 @@
-//! Numbers about the store, for the collector's own metrics and `/api/v1/status/tsdb`.
+//! Statistics of the store, for the collector's own metrics and `/api/v1/status/tsdb`.
 
 use crate::rows::Appended;
 use crate::store::Store;
 use crate::wal::replay::Damage;
 use std::collections::HashMap;
 
-/// A moment's numbers.
+/// Statistics at one instant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
-    /// Series that the head knows: nearly all of them were heard of since the last cut or the one before.
+    /// Series known to the head; nearly all of them had samples since the rotation before the last.
     pub head_series: usize,
     /// Samples in the head.
     pub head_samples: u64,
-    /// Sets of columns that share time stamps, in the head.
+    /// Column lists with shared time stamps in the head.
     pub head_layouts: usize,
     /// Bytes of compressed rows in the head.
     pub head_bytes: u64,
     /// Oldest and newest sample in the head, Unix ms.
     pub head_range: Option<(i64, i64)>,
-    /// Bytes of log that are not yet in blocks.
+    /// Bytes of log not yet in blocks.
     pub wal_bytes: u64,
-    /// Block files.
+    /// Number of block files.
     pub blocks: usize,
-    /// Their bytes.
+    /// Bytes of block files.
     pub block_bytes: u64,
-    /// Their samples.
+    /// Samples in block files.
     pub block_samples: u64,
-    /// Memory that the indexes of blocks and rollups in use take, bytes.
+    /// Bytes of memory of the loaded indexes of blocks and rollups.
     pub index_bytes: u64,
-    /// Files of rollups.
+    /// Number of rollup files.
     pub rollups: usize,
-    /// Their bytes.
+    /// Bytes of rollup files.
     pub rollup_bytes: u64,
-    /// What became of all samples since the start.
+    /// Outcome of all samples since the start.
     pub appended: Appended,
     /// Damage found since the start.
     pub damage: Vec<Damage>,
-    /// How far the clock is ahead (or, negative, behind) of what is believed while a step of it is in doubt, ms.
+    /// How far the clock is ahead of the trusted time (negative: behind) while a clock step is in doubt, ms.
     pub clock_off_ms: i64,
-    /// Why samples cannot be made durable right now.
+    /// Why samples cannot be made durable, if so.
     pub log_failure: Option<String>,
-    /// Why the last flush, merge or removal failed.
+    /// Error of the last flush, merge or removal, if it failed.
     pub maintenance_failure: Option<String>,
 }
 
-/// How many series the head has by what; each list is the largest first.
+/// Series counts of the head; each list is sorted by count, largest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cardinality {
-    /// Series that the head knows: nearly all of them were heard of since the last cut or the one before.
+    /// Series known to the head; nearly all of them had samples since the rotation before the last.
     pub series: usize,
-    /// Different label name and value pairs.
+    /// Distinct label name and value pairs.
     pub label_pairs: usize,
     /// Series by metric name.
     pub by_metric: Vec<(String, usize)>,
-    /// Different values by label name.
+    /// Distinct values by label name.
     pub by_label: Vec<(String, usize)>,
     /// Series by label pair, `name=value`.
     pub by_pair: Vec<(String, usize)>,
 }
 
 impl Store {
-    /// Cheap enough to ask every second.
+    /// Cheap enough for every second.
     pub fn stats(&self) -> Stats {
         let log = self.shared.log.lock();
         let (wal_bytes, log_failure) = (log.bytes, log.failure().map(ToString::to_string));
@@ -69,7 +69,7 @@ impl Store {
         let mut stats = Stats {
             wal_bytes,
             log_failure,
-            clock_off_ms: self.shared.aging.times((self.shared.options.clock)()).off,
+            clock_off_ms: self.shared.retention_clock.times((self.shared.options.clock)()).off,
             appended: *self.shared.totals.lock(),
             damage: self.shared.damage.lock().clone(),
             ..Stats::default()
@@ -77,12 +77,12 @@ impl Store {
         let blocks = self.shared.blocks.all();
         stats.blocks = blocks.len();
         stats.block_bytes = blocks.iter().map(|b| b.bytes).sum();
-        stats.block_samples = blocks.iter().map(|b| b.facts.samples).sum();
+        stats.block_samples = blocks.iter().map(|b| b.footer.samples).sum();
         stats.rollups = self.shared.rollups.all().len();
         stats.rollup_bytes = self.shared.rollups.bytes();
-        let shelves = [blocks, self.shared.rollups.all()];
-        stats.index_bytes = shelves.iter().flat_map(|s| s.iter()).map(|b| b.index_memory() as u64).sum();
-        stats.maintenance_failure = self.shared.trouble.lock().iter().flatten().next().cloned();
+        let sets = [blocks, self.shared.rollups.all()];
+        stats.index_bytes = sets.iter().flat_map(|s| s.iter()).map(|b| b.index_memory() as u64).sum();
+        stats.maintenance_failure = self.shared.last_errors.lock().iter().flatten().next().cloned();
         for g in head.older.iter().map(|g| &**g).chain([&head.current]) {
             stats.head_series = stats.head_series.max(g.series.len());
             stats.head_samples += g.samples;
@@ -96,12 +96,13 @@ impl Store {
         stats
     }
 
-    /// What the last series that was refused ran into; `None` since the head began anew.
+    /// Message about the last series that was refused; `None` since the head last started empty.
     pub fn refusal(&self) -> Option<String> {
         self.shared.head.read().current.refusal()
     }
 
-    /// Series in the head by metric and label; at most `limit` of each. Walks all series: for people, not for loops.
+    /// Series counts of the head by metric and label, at most `limit` of each. Walks all series: for people, not for
+    /// loops.
     pub fn cardinality(&self, limit: usize) -> Cardinality {
         let mut metrics: HashMap<String, usize> = HashMap::new();
         let mut pairs: HashMap<(String, String), usize> = HashMap::new();

@@ -1,20 +1,20 @@
-//! The store itself: opening, appending with group commit, and the state everything else shares.
+//! An open store: opening, appending with group commit, and the state that its threads share.
 
-use crate::aging::Aging;
-use crate::blocks::{self, Shelf};
+use crate::block_set::{self, BlockSet};
 use crate::dir::DataDir;
 use crate::error::{AppendError, OpenError, StoreError};
 use crate::head::generation::Generation;
 use crate::io::{Files, OsFiles};
-use crate::maintain::{Bell, Maintenance};
-use crate::metadata::{Metadata, Precious, Table};
+use crate::maintenance::{Maintenance, Notifier};
+use crate::metadata::{Metadata, MetadataDb, Table};
 use crate::options::{Clock, Options, millis};
-use crate::rollup::Rolled;
-use crate::rows::{Appended, RowGroup};
+use crate::retention_clock::RetentionClock;
+use crate::rollback_guard::RollbackGuard;
+use crate::rollup::RolledUp;
+use crate::rows::{Appended, check};
 use crate::wal::replay::{self, Damage};
 use crate::wal::writer::{self, Log};
-use crate::witness::Witness;
-use fabriclens_model::is_absent;
+use fabriclens_model::{RowGroup, is_absent};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,19 +23,19 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Appends are refused when the log of unflushed rows reaches this many times `head_bytes`.
-const BACKLOG: u64 = 4;
+/// Appends are refused once the unflushed log exceeds this multiple of `head_bytes`.
+const MAX_BACKLOG: u64 = 4;
 
-/// How long an append waits for a flush that is behind.
+/// How long an append waits for a flush that has fallen behind.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An open store; share it in an `Arc`. Dropping it stops its threads and lets go of the directory.
+/// An open store; share it in an `Arc`. Dropping it stops its threads and releases the directory lock.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What the store's threads share.
+/// State shared by the handle and the background threads.
 pub(crate) struct Shared {
     pub options: Options,
     pub files: Arc<dyn Files>,
@@ -43,42 +43,42 @@ pub(crate) struct Shared {
     pub written: Condvar,
     pub head: RwLock<Head>,
     pub metadata: Table,
-    /// Whether the database is whole.
-    pub witness: Witness,
-    /// When samples are too old.
-    pub aging: Arc<Aging>,
-    /// Where `metadata` and `rolled` are, and whatever else is small and precious.
+    /// Detects a metadata database that lost its newest writes.
+    pub rollback_guard: RollbackGuard,
+    /// Clock that retention measures ages by.
+    pub retention_clock: Arc<RetentionClock>,
+    /// The metadata database; holds `metadata`, `rolled_up` and the tables of other components.
     pub db: sled::Db,
     pub damage: Mutex<Vec<Damage>>,
     pub totals: Mutex<Appended>,
-    /// Samples as they came.
-    pub blocks: Shelf,
-    /// What stands for them where they are too many or gone.
-    pub rollups: Shelf,
-    /// Blocks whose samples are in rollups.
-    pub rolled: Rolled,
+    /// Blocks of raw samples.
+    pub blocks: BlockSet,
+    /// Blocks of rollups, read where raw samples are too many or expired.
+    pub rollups: BlockSet,
+    /// Blocks whose samples are already in rollups.
+    pub rolled_up: RolledUp,
     pub maintenance: Maintenance,
-    /// Why the last maintenance failed: flush, and the rest.
-    pub trouble: Mutex<[Option<String>; 2]>,
-    pub flush_bell: Bell,
-    pub merge_bell: Bell,
+    /// Errors of the last flush and of the last merge, if they failed.
+    pub last_errors: Mutex<[Option<String>; 2]>,
+    pub flush_notifier: Notifier,
+    pub merge_notifier: Notifier,
     pub closed: AtomicBool,
     /// Newest sample accepted, Unix ms.
     pub newest: AtomicI64,
-    /// The last to go: it lets the next one in.
+    /// Dropped last: releases the directory lock.
     pub dir: DataDir,
 }
 
-/// Samples that can be read and are not yet durable.
+/// Samples that are readable but not yet durable.
 #[must_use = "not durable before it is committed"]
 #[derive(Debug)]
 pub struct Written {
     appended: Appended,
-    /// Number of the append in the log.
+    /// Sequence number of the append in the log.
     ticket: u64,
 }
 
-/// Rows in memory: the generation that grows and those that wait to become blocks, oldest first.
+/// Rows in memory: the generation that takes appends, and full ones waiting to become blocks, oldest first.
 pub(crate) struct Head {
     pub current: Generation,
     pub older: Vec<Arc<Generation>>,
@@ -88,12 +88,13 @@ impl Store {
     /// Opens or creates the store in `dir` and replays its log.
     ///
     /// # Errors
-    /// [`OpenError`], each with its remedy: held by another process, foreign, read-only, full, of a newer format.
+    /// [`OpenError`], each with its remedy: locked by another process, foreign directory, read-only, disk full, newer
+    /// format.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         Self::open_with(dir, options, Arc::new(OsFiles))
     }
 
-    /// As [`Store::open`], on another file layer.
+    /// Like [`Store::open`], on another file layer.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -101,21 +102,22 @@ impl Store {
         let mut damage = Vec::new();
         let dir = DataDir::open(&*files, dir, &mut damage)?;
         let meta = dir.root.join("meta");
-        let precious = |e| Precious::error(&dir.root, &meta, e);
-        let Precious { db, metadata, rolled } = Precious::open(&dir.root, &meta, &mut damage)?;
+        let precious = |e| MetadataDb::error(&dir.root, &meta, e);
+        let MetadataDb { db, metadata, rolled_up } = MetadataDb::open(&dir.root, &meta, &mut damage)?;
         let unusable = |e| OpenError::io("open", &dir.root, &meta, std::io::Error::other::<StoreError>(e));
-        let witness = Witness::open(&db, &dir.root, &mut damage).map_err(unusable)?;
-        let (blocks, next_block) = blocks::load(&dir, false, &*files, &mut damage)?;
-        let (rollups, next_rollup) = blocks::load(&dir, true, &*files, &mut damage)?;
-        let rolled = rolled.keep(&blocks.all()).map_err(precious)?;
+        let rollback_guard = RollbackGuard::open(&db, &dir.root, &mut damage).map_err(unusable)?;
+        let (blocks, next_block) = block_set::load(&dir, false, &*files, &mut damage)?;
+        let (rollups, next_rollup) = block_set::load(&dir, true, &*files, &mut damage)?;
+        let rolled_up = rolled_up.keep(&blocks.all()).map_err(precious)?;
         let older = replay_all(&dir, &options, &*files, &mut damage)?;
-        let in_blocks = blocks.all().iter().map(|b| b.facts.generations.1).max();
+        let in_blocks = blocks.all().iter().map(|b| b.footer.generations.1).max();
         let number = older.last().map(|g| g.number).max(in_blocks).unwrap_or(0) + 1;
         let log = Log::create(files.clone(), &dir.wal, number)
             .map_err(|e| OpenError::io("create", &dir.root, &dir.wal.join(writer::name(number, 0)), e))?;
         let newest =
-            older.iter().filter_map(|g| g.range()).map(|r| r.1).chain(blocks.all().iter().map(|b| b.facts.max)).max();
-        let aging = Aging::open(&db, newest, options.doubt, (options.clock)()).map_err(unusable)?;
+            older.iter().filter_map(|g| g.range()).map(|r| r.1).chain(blocks.all().iter().map(|b| b.footer.max)).max();
+        let retention_clock =
+            RetentionClock::open(&db, newest, options.clock_jump_hold, (options.clock)()).map_err(unusable)?;
         let current = Generation::new(number, options.chunk_rows, &options.series);
         let shared = Arc::new(Shared {
             dir,
@@ -124,18 +126,18 @@ impl Store {
             written: Condvar::new(),
             head: RwLock::new(Head { current, older }),
             metadata,
-            witness,
-            aging: Arc::new(aging),
+            rollback_guard,
+            retention_clock: Arc::new(retention_clock),
             db,
             damage: Mutex::new(damage),
             totals: Mutex::new(Appended::default()),
             blocks,
             rollups,
-            rolled,
+            rolled_up,
             maintenance: Maintenance::new(next_block.max(next_rollup)),
-            trouble: Mutex::new([None, None]),
-            flush_bell: Bell::default(),
-            merge_bell: Bell::default(),
+            last_errors: Mutex::new([None, None]),
+            flush_notifier: Notifier::default(),
+            merge_notifier: Notifier::default(),
             closed: AtomicBool::new(false),
             newest: AtomicI64::new(newest.unwrap_or(i64::MIN)),
             options,
@@ -153,17 +155,17 @@ impl Store {
         Ok(store)
     }
 
-    /// Stores samples; returns when they survive a crash. Appends that run at the same time share one fsync.
+    /// Stores samples and returns when they survive a crash. Concurrent appends share one fsync.
     ///
     /// # Errors
-    /// [`AppendError`]: nothing of this call is acknowledged; send it again, what was kept will count as duplicates.
+    /// [`AppendError`]: nothing of this call is acknowledged. Send it again; samples that were kept count as
+    /// duplicates.
     pub fn append(&self, groups: &[RowGroup]) -> Result<Appended, AppendError> {
         self.commit(self.write(groups)?)
     }
 
-    /// The first half of [`Store::append`]: the samples can be read, but must not be acknowledged before
-    /// [`Store::commit`]. Who has several senders writes for all of them and then commits: the first commit syncs for
-    /// all.
+    /// First half of [`Store::append`]: makes samples readable. Do not acknowledge them before [`Store::commit`]. A
+    /// caller with several senders writes for all of them and then commits: the first commit syncs for all.
     ///
     /// # Errors
     /// As [`Store::append`].
@@ -171,7 +173,7 @@ impl Store {
         self.shared.write(groups)
     }
 
-    /// Returns when what was written survives a crash.
+    /// Returns when the written samples survive a crash.
     ///
     /// # Errors
     /// As [`Store::append`].
@@ -181,15 +183,15 @@ impl Store {
         Ok(written.appended)
     }
 
-    /// Stores metric metadata by metric name; unchanged entries cost nothing.
+    /// Stores metadata by metric name. Unchanged entries cost no write.
     ///
     /// # Errors
-    /// [`StoreError::Metadata`]; samples are not affected.
+    /// [`StoreError::Metadata`]; samples are unaffected.
     pub fn put_metadata<'a>(&self, entries: impl IntoIterator<Item = (&'a str, Metadata)>) -> Result<(), StoreError> {
         self.shared.metadata.put(entries)
     }
 
-    /// A table beside the samples, for what is small and precious: snapshots take it along.
+    /// A table of the metadata database for small, rarely changed data of other components. Snapshots include it.
     ///
     /// # Errors
     /// [`StoreError::Metadata`].
@@ -197,27 +199,29 @@ impl Store {
         self.shared.db.open_tree(name).map_err(|e| StoreError::Metadata(e.to_string()))
     }
 
-    /// The time by which what is kept beside the samples is too old, as they are; Unix ms. It holds nothing of the store: once
-    /// that is gone, nothing is old.
-    pub fn age_clock(&self) -> Clock {
-        let (aging, wall) = (Arc::downgrade(&self.shared.aging), self.shared.options.clock.clone());
-        Arc::new(move || aging.upgrade().map_or(i64::MIN, |aging| aging.times(wall()).age))
+    /// A clock for expiring other data by the same rules as samples, Unix ms. It does not keep the store alive: once
+    /// the store is dropped it returns `i64::MIN`, so nothing expires.
+    pub fn retention_clock(&self) -> Clock {
+        let (retention_clock, wall) = (Arc::downgrade(&self.shared.retention_clock), self.shared.options.clock.clone());
+        Arc::new(move || {
+            retention_clock.upgrade().map_or(i64::MIN, |retention_clock| retention_clock.times(wall()).age)
+        })
     }
 
-    /// Refuses further appends, waits for running ones and stops the background threads. Nothing is lost: what is not
-    /// in blocks is in the log. Reads go on.
+    /// Refuses further appends, waits for running ones and stops the background threads. Nothing is lost: samples that
+    /// are not in blocks are in the log. Reads continue to work.
     pub fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         drop(self.shared.log.lock());
-        self.shared.flush_bell.ring();
-        self.shared.merge_bell.ring();
+        self.shared.flush_notifier.notify();
+        self.shared.merge_notifier.notify();
         for thread in self.threads.lock().drain(..) {
-            // A panic of that thread was reported when it happened.
+            // The panic was already reported by the thread.
             let _ = thread.join();
         }
     }
 
-    /// All metric metadata.
+    /// All metric metadata, by metric name.
     pub fn metadata(&self) -> Arc<BTreeMap<String, Metadata>> {
         self.shared.metadata.all()
     }
@@ -232,7 +236,7 @@ impl Drop for Store {
 impl Shared {
     fn write(&self, groups: &[RowGroup]) -> Result<Written, AppendError> {
         for (i, group) in groups.iter().enumerate() {
-            group.check(i)?;
+            check(group, i)?;
         }
         let (oldest, newest) = self.accepted_times();
         let mut sum = Appended::default();
@@ -245,7 +249,7 @@ impl Shared {
                 if group.times.iter().all(|t| (oldest..=newest).contains(t)) {
                     sum += current.append(group, older, &mut log.pending);
                 } else {
-                    let kept = keep(group, oldest, newest, &mut sum);
+                    let kept = filter_times(group, oldest, newest, &mut sum);
                     sum += current.append(&kept, older, &mut log.pending);
                 }
             }
@@ -256,43 +260,43 @@ impl Shared {
         Ok(Written { appended: sum, ticket: log.appended })
     }
 
-    /// Oldest and newest time an append may carry now.
+    /// Oldest and newest time that an append may carry now, Unix ms.
     fn accepted_times(&self) -> (i64, i64) {
-        let now = self.aging.times((self.options.clock)());
+        let now = self.retention_clock.times((self.options.clock)());
         let ago = |from: i64, d: Option<Duration>| d.map_or(i64::MIN, |d| from.saturating_sub(millis(d)));
         let window = ago(self.newest.load(Ordering::Relaxed), self.options.out_of_order);
         let oldest = ago(now.age, self.options.retention).max(window);
         (oldest, now.latest.saturating_add(millis(self.options.max_future)))
     }
 
-    /// Refuses an append that cannot be kept, before anything of it is stored.
+    /// Refuses an append that could not be kept, before any of it is stored.
     fn ready(&self, log: &mut MutexGuard<'_, Log>) -> Result<(), AppendError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(AppendError::Closed);
         }
         if log.failure().is_some() {
-            log.heal(&self.head.read().current)?;
+            log.recover(&self.head.read().current)?;
             self.written.notify_all();
         }
         if log.bytes > self.options.head_bytes {
-            self.flush_bell.ring();
+            self.flush_notifier.notify();
         }
-        let most = self.options.head_bytes.saturating_mul(BACKLOG);
+        let most = self.options.head_bytes.saturating_mul(MAX_BACKLOG);
         let patience = Instant::now() + PATIENCE;
         while log.bytes > most {
-            let trouble = self.trouble.lock()[0].clone();
-            if trouble.is_some() || self.written.wait_until(log, patience).timed_out() {
+            let last_errors = self.last_errors.lock()[0].clone();
+            if last_errors.is_some() || self.written.wait_until(log, patience).timed_out() {
                 return Err(AppendError::HeadFull {
                     bytes: log.bytes,
-                    message: trouble.unwrap_or_else(|| "the disk is too slow".into()),
+                    message: last_errors.unwrap_or_else(|| "the disk is too slow to keep up with appends".into()),
                 });
             }
-            self.flush_bell.ring();
+            self.flush_notifier.notify();
         }
         Ok(())
     }
 
-    /// Returns when the append with this number is durable. One caller writes for all that wait.
+    /// Returns when the append with this sequence number is durable. One caller writes for all that wait.
     pub fn commit(&self, log: &mut MutexGuard<'_, Log>, ticket: u64) -> Result<(), AppendError> {
         loop {
             if log.durable >= ticket {
@@ -314,8 +318,8 @@ impl Shared {
     }
 }
 
-/// The rows of a group within the accepted times; the others are counted.
-pub fn keep(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGroup {
+/// The rows of a group within the accepted times. Counts the others in `sum`.
+pub fn filter_times(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGroup {
     let n = group.times.len();
     let mut rows = Vec::new();
     for (r, time) in group.times.iter().enumerate() {
@@ -338,7 +342,7 @@ pub fn keep(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> R
     }
 }
 
-/// What the logs hold, as one generation that waits to become blocks.
+/// Replays all logs into one generation that waits to become blocks.
 fn replay_all(
     dir: &DataDir,
     options: &Options,
@@ -355,7 +359,7 @@ fn replay_all(
     let (Some(first), Some(last)) = (segments.keys().next().copied(), segments.keys().next_back().copied()) else {
         return Ok(Vec::new());
     };
-    // All logs become one generation: a process that dies often leaves many small ones.
+    // One generation for all logs: a process that restarts often leaves many small ones.
     let mut generation = Generation::new(last, options.chunk_rows, &options.series);
     generation.first = first;
     for parts in segments.values_mut() {

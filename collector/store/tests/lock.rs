@@ -1,4 +1,5 @@
-//! The directory lock while other threads of the process start programs. Its own process: every fork copies descriptors.
+//! The directory lock while other threads of the process start programs. In a process of its own, because every fork
+//! copies descriptors.
 #![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 use fabriclens_store::{Options, Store};
@@ -6,10 +7,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
-fn a_store_that_is_gone_can_be_opened_at_once() {
+fn dropped_store_can_be_reopened_at_once() {
     let (dir, done) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        // Between its fork and its program each child has a copy of every descriptor.
+        // Between fork and exec each child has a copy of every descriptor.
         for _ in 0..4 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {

@@ -86,7 +86,7 @@ impl Topologies {
     pub fn open(store: &Arc<Store>, config: &Config) -> Result<Self, TopologiesError> {
         let failed = |e: &dyn std::fmt::Display| TopologiesError(e.to_string());
         let table = store.table(TABLE).map_err(|e| failed(&e))?;
-        let history = History::open(table, config.retention.jobs, store.age_clock()).map_err(|e| failed(&e))?;
+        let history = History::open(table, config.retention.jobs, store.retention_clock()).map_err(|e| failed(&e))?;
         Ok(Self::over(history, config.topology.clone(), config.jobs.hosts.clone(), now_ms()))
     }
 

@@ -241,11 +241,9 @@ mod tests {
             let groups = Decoder::default().bytes(&plain).unwrap().groups;
             assert_eq!(groups.len(), 8);
             for (group, port) in groups.iter().zip(&host.ports) {
-                assert_eq!(group.times_ms, [(time / 1_000_000).cast_signed()]);
+                assert_eq!(group.times, [(time / 1_000_000).cast_signed()]);
                 assert_eq!(group.series.len(), 62);
-                let host_of =
-                    |s: &fabriclens_wire::decode::Labels| s.iter().any(|l| *l.0 == *"host" && *l.1 == *"node1234");
-                assert!(group.series.iter().all(host_of));
+                assert!(group.series.iter().all(|s| s.get("host") == "node1234"));
                 let mut sent: Vec<f64> = port.values.iter().map(|v| *v as f64).collect();
                 let mut got = group.values.clone();
                 sent.sort_by(f64::total_cmp);

@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, usize)] = &[
     ("agent/probes", 2),
     ("agent/samplers", 2),
     ("agent/uplink", 5),
-    ("agent/wire", 8),
+    ("agent/wire", 7),
     ("collector/config", 5),
     ("collector/ingest", 2),
     ("collector/job-sources", 2),

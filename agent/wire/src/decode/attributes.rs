@@ -1,19 +1,20 @@
-//! OTLP attributes to label pairs, and what a resource contributes to each of its series.
+//! Converts OTLP attributes to labels, and resources to the labels of their series.
 
 use super::names;
-use super::{DecodeError, Labels, Limits};
+use super::{DecodeError, Limits};
 use crate::proto::{Field, Reader, text};
+use fabriclens_rows::Labels;
 use foldhash::HashSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Nesting of attribute values beyond which a request is refused.
+/// Maximum nesting of attribute values.
 const DEPTH: u32 = 16;
 
-/// Attributes that stay labels of every series of a resource: the identity of a fabric's hosts and ports.
+/// Resource attributes that become labels of every series: the identity of fabric hosts and ports.
 const IDENTITY: [&str; 3] = ["host", "device", "port"];
 
-/// Texts of label sets, each once: the series of a fleet differ in few of theirs.
+/// Interned label texts: the series of a fleet share most of theirs.
 #[derive(Default)]
 pub(super) struct Texts(HashSet<Arc<str>>);
 
@@ -27,23 +28,23 @@ impl Texts {
         new
     }
 
-    /// Forgets those that no label set has any more.
+    /// Drops texts that no label set uses.
     pub(super) fn forget_unused(&mut self) {
         self.0.retain(|text| Arc::strong_count(text) > 1);
         self.0.shrink_to(2 * self.0.len());
     }
 }
 
-/// What a resource contributes.
+/// Labels contributed by a resource.
 #[derive(Default)]
 pub(super) struct Identity {
-    /// Labels of each series, in no order.
+    /// Labels of each series, unordered.
     pub(super) labels: Vec<(String, String)>,
-    /// Labels of `target_info`, when the sender has a `job` or `instance` and more to tell.
+    /// Labels of `target_info`, if the sender has a `job` or `instance` and further attributes.
     pub(super) info: Option<Labels>,
 }
 
-/// Reads the body of a `Resource`.
+/// Decodes the body of a `Resource`.
 pub(super) fn resource(body: &[u8], texts: &mut Texts) -> Result<Identity, DecodeError> {
     let mut raw = Vec::new();
     for field in Reader::new(body) {
@@ -75,11 +76,11 @@ pub(super) fn resource(body: &[u8], texts: &mut Texts) -> Result<Identity, Decod
     Ok(Identity { labels, info })
 }
 
-/// The labels of one series: the point's attributes, the resource's identity, its name and, for a part of a histogram
-/// or summary, `le` or `quantile`. A point's own attribute wins over the resource's.
+/// Labels of one series: the point's attributes, the resource's identity, the name and, for a part of a histogram or
+/// summary, `le` or `quantile`. Point attributes override resource attributes.
 ///
 /// # Errors
-/// The outer error is a malformed request; the inner one says which limit the series exceeds.
+/// The outer error is a malformed request; the inner one names the limit that the series exceeds.
 pub(super) fn series(
     attributes: &[&[u8]],
     identity: &Identity,
@@ -113,12 +114,12 @@ pub(super) fn series(
     Ok(Ok(labels_of(&pairs, texts)))
 }
 
-/// A number as Prometheus writes it in `le` and `quantile`.
+/// Formats a number as Prometheus does in `le` and `quantile`.
 fn float(v: f64) -> String {
     if v == f64::INFINITY { "+Inf".to_owned() } else { v.to_string() }
 }
 
-/// Sorted by name; of equal names the last; no empty values.
+/// Sorts by name, keeps the last of equal names, drops empty values.
 fn sorted(mut pairs: Vec<(String, String)>) -> Vec<(String, String)> {
     pairs.sort_by(|a, b| a.0.cmp(&b.0));
     pairs.dedup_by(|next, kept| {
@@ -133,11 +134,11 @@ fn sorted(mut pairs: Vec<(String, String)>) -> Vec<(String, String)> {
 }
 
 fn labels_of(pairs: &[(String, String)], texts: &mut Texts) -> Labels {
-    pairs.iter().map(|(k, v)| (texts.of(k), texts.of(v))).collect()
+    Labels::from_sorted(pairs.iter().map(|(k, v)| (texts.of(k), texts.of(v))).collect()).with_hash()
 }
 
-/// Names made valid, sorted; values of names that then collide are joined by `;` in the order of their original names.
-/// Reserved names (`__…`) are dropped: a sender cannot choose `__name__`.
+/// Makes names valid and sorts them. Values of names that collide are joined with `;` in the order of the original
+/// names. Reserved names (`__…`) are dropped: a sender cannot choose `__name__`.
 fn joined(mut raw: Vec<(&str, String)>) -> Vec<(String, String)> {
     raw.sort_by(|a, b| a.0.cmp(b.0));
     let named = raw.into_iter().map(|(key, value)| (names::label(key), value));
@@ -154,7 +155,7 @@ fn joined(mut raw: Vec<(&str, String)>) -> Vec<(String, String)> {
     out
 }
 
-/// A `KeyValue`: key and value as text.
+/// Decodes a `KeyValue` to key and text.
 fn pair_of(body: &[u8]) -> Result<(&str, String), DecodeError> {
     let (mut key, mut value) = ("", String::new());
     for field in Reader::new(body) {
@@ -170,7 +171,7 @@ fn pair_of(body: &[u8]) -> Result<(&str, String), DecodeError> {
     Ok((key, value))
 }
 
-/// An `AnyValue`: scalars as they are, lists and maps as JSON, bytes as hexadecimal.
+/// Decodes an `AnyValue`: scalars as text, lists and maps as JSON, bytes as hexadecimal.
 fn any(body: &[u8], out: &mut String, quote: bool, depth: u32) -> Result<(), DecodeError> {
     let depth = depth.checked_sub(1).ok_or(DecodeError::Malformed("an attribute is nested too deeply"))?;
     for field in Reader::new(body) {

@@ -1,56 +1,57 @@
-//! What a decoder remembers: metrics, and of each resource its label sets, each keyed by the bytes that told it. A
-//! resource that is not heard of is forgotten with all that is its.
+//! Caches of a decoder: metrics, and label sets by resource, keyed by their encoded bytes. The entries of a resource
+//! are dropped when it is idle.
 
 use super::attributes::{self, Identity, Texts};
 use super::names::{self, Shape};
 use super::template::Plans;
-use super::{DecodeError, Labels, Limits, Meta, cut};
+use super::{DecodeError, Limits, Meta, cut};
 use crate::proto::text;
+use fabriclens_rows::Labels;
 use foldhash::HashMap;
 
-/// Bytes of a resource that is taken.
+/// Maximum encoded bytes of a resource.
 const RESOURCE: usize = 64 << 10;
-/// Bytes of an entry without those that told it, about.
+/// Approximate bytes of a cache entry without its key.
 const ENTRY: usize = 128;
-const TOO_MUCH: &str = "the request has too many names and attributes that are new; send smaller requests";
+const TOO_MUCH: &str = "the request has too many new names and attributes; send smaller requests";
 
-/// Remembered by their own bytes, so that no hash collision can join two series.
+/// Caches keyed by encoded bytes, so that no hash collision can join two series.
 #[derive(Default)]
 pub(super) struct Cache {
     numbers: HashMap<Box<[u8]>, u32>,
-    /// By number.
+    /// By resource number.
     resources: Vec<Resource>,
-    /// Numbers that stand for none.
+    /// Unused resource numbers.
     free: Vec<u32>,
     metrics: HashMap<Box<[u8]>, u32>,
     names: Vec<Name>,
     texts: Texts,
-    /// Label sets of all resources.
+    /// Number of label sets of all resources.
     series: usize,
-    /// Of all entries.
+    /// Bytes of all entries.
     bytes: usize,
-    /// Bytes that there were when the request began, and names.
+    /// Bytes and number of metric names at the start of the request.
     before: (usize, usize),
-    /// How often those that are idle were forgotten.
+    /// Number of idle sweeps so far.
     round: u32,
     key: Vec<u8>,
-    /// Key, sink and index of the series before: several ticks of a series are neighbours.
+    /// Key, sink and index of the previous series: several ticks of a series are adjacent.
     last: (Vec<u8>, u64, u32),
 }
 
-/// What is remembered of a resource.
+/// Cached state of a resource.
 #[derive(Default)]
 struct Resource {
     identity: Identity,
     series: HashMap<Box<[u8]>, Cached>,
     plans: Plans,
-    /// The round in which it was heard of last.
+    /// The sweep in which it was last used.
     round: u32,
-    /// Of its entries.
+    /// Bytes of its entries.
     bytes: usize,
 }
 
-/// A metric's name as stored; `Err` says why it has none.
+/// Prometheus name of a metric; `Err` is the reason if it has none.
 struct Name {
     prometheus: Result<String, String>,
 }
@@ -62,7 +63,7 @@ struct Cached {
     index: u32,
 }
 
-/// A part of a histogram or summary, or the whole of a number.
+/// A part of a histogram or summary, or a plain number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Part {
     Whole,
@@ -73,7 +74,7 @@ pub(super) enum Part {
 }
 
 impl Cache {
-    /// A request begins: forgets all when there is too much of anything.
+    /// Starts a request: drops all caches if a limit is exceeded.
     pub(super) fn begin(&mut self, limits: &Limits) {
         let entries = self.series.max(self.names.len()).max(self.resources.len());
         if entries > limits.cached_series || self.bytes > limits.cached_bytes {
@@ -82,7 +83,8 @@ impl Cache {
         self.before = (self.bytes, self.names.len());
     }
 
-    /// Forgets the metrics that were new in the last request. Their numbers stay theirs, since series have them.
+    /// Forgets the metrics that were new in the last request. Their numbers are not reused, because series refer to
+    /// them.
     pub(super) fn forget_new(&mut self) {
         let first = self.before.1;
         if self.names.len() > first {
@@ -90,13 +92,13 @@ impl Cache {
         }
     }
 
-    /// Whether one request may still add an entry of so many bytes: it can make much more of a few bytes than it has, as a
-    /// histogram does, each of whose buckets has all attributes.
+    /// Whether one request may add an entry of this many bytes. A request can create far more cache entries than its
+    /// size, such as a histogram, whose buckets repeat all attributes.
     fn takes(&self, bytes: usize, limits: &Limits) -> bool {
         self.bytes - self.before.0 + bytes <= limits.cached_bytes / 2
     }
 
-    /// Forgets resources that were not heard of since the call before.
+    /// Drops resources without a request since the previous call.
     pub(super) fn forget_idle(&mut self) {
         let Self { numbers, resources, free, series, bytes, round, .. } = self;
         numbers.retain(|_, number| {
@@ -112,10 +114,14 @@ impl Cache {
         });
         numbers.shrink_to(2 * numbers.len());
         *round += 1;
+    }
+
+    /// Drops label texts that no label set uses any more.
+    pub(super) fn forget_unused_texts(&mut self) {
         self.texts.forget_unused();
     }
 
-    /// Number of a resource. The inner error says why it is not taken.
+    /// Number of a resource. The inner error is the reason for a rejection.
     pub(super) fn resource(&mut self, body: &[u8], limits: &Limits) -> Result<Result<u32, String>, DecodeError> {
         if let Some(number) = self.numbers.get(body) {
             self.resources[*number as usize].round = self.round;
@@ -144,13 +150,13 @@ impl Cache {
         self.resources[resource as usize].identity.info.clone()
     }
 
-    /// What templates know of a resource.
+    /// Templates of a resource.
     pub(super) fn plans(&mut self, resource: u32) -> &mut Plans {
         &mut self.resources[resource as usize].plans
     }
 
-    /// Number of a metric, told by name, unit and description; `new` gets its metadata when it was unknown. The inner error
-    /// says why it is not taken.
+    /// Number of a metric, identified by name, unit and description; its metadata are added to `new` if it was
+    /// unknown. The inner error is the reason for a rejection.
     pub(super) fn metric(
         &mut self,
         mut fields: [&[u8]; 3],
@@ -195,7 +201,7 @@ impl Cache {
         Ok(Ok(id))
     }
 
-    /// Index in `sink` of the series with these attributes. The inner error says which limit it exceeds.
+    /// Index in `sink` of the series with these attributes. The inner error names the limit it exceeds.
     pub(super) fn series(
         &mut self,
         resource: u32,

@@ -1,13 +1,13 @@
-//! Points of one resource, in any order, to groups of series with the same times.
+//! Collects the points of one resource, in any order, and groups series with the same times.
 
-use super::{ABSENT_NAN, Group, Labels};
+use fabriclens_rows::{Labels, LayoutInterner, RowGroup, absent, is_absent};
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Groups of one resource beyond which no attempt is made to fold those with gaps into those without.
+/// Maximum groups of a resource for which groups with gaps are folded into groups without.
 const FOLD: usize = 64;
-/// Values of a folded group for each point in it at most: a sender chooses both the number of its series and of its
-/// times, and their product must not be what is allocated.
+/// Maximum values of a folded group per point in it: a sender chooses the number of series and of times, and their
+/// product must not be allocated.
 const SPARSE: usize = 4;
 
 /// Collects the points of one resource.
@@ -26,12 +26,12 @@ impl Default for Sink {
 }
 
 impl Sink {
-    /// Differs from the id of every other sink.
+    /// Unique among all sinks.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Takes over series for an empty sink.
+    /// Sets the series of an empty sink.
     pub(super) fn begin(&mut self, labels: &[Labels]) {
         self.labels.extend_from_slice(labels);
     }
@@ -41,7 +41,7 @@ impl Sink {
         &self.labels
     }
 
-    /// The series of each point so far, in the order they came.
+    /// The series of each point so far, in order of arrival.
     pub(super) fn series_of_points(&self) -> impl Iterator<Item = u32> {
         self.points.iter().map(|p| p.0)
     }
@@ -62,8 +62,8 @@ impl Sink {
         self.points.iter().map(|p| p.1).max()
     }
 
-    /// Appends the groups. Of several points of a series in one millisecond the last one sent is kept.
-    pub(super) fn finish(mut self, out: &mut Vec<Group>) {
+    /// Appends the groups. If a series has several points in one millisecond, the last one sent is kept.
+    pub(super) fn finish(mut self, layouts: &mut LayoutInterner, out: &mut Vec<RowGroup>) {
         if !self.points.is_sorted_by_key(|p| (p.0, p.1)) {
             self.points.sort_by_key(|p| (p.0, p.1));
         }
@@ -93,24 +93,25 @@ impl Sink {
         if groups.len() <= FOLD {
             fold(&mut groups);
         }
-        out.extend(groups.into_iter().filter(|g| !g.runs.is_empty()).map(|g| g.build(&self.labels)));
+        let full = groups.into_iter().filter(|g| !g.runs.is_empty());
+        out.extend(full.map(|g| g.build(&self.labels, layouts)));
     }
 }
 
-/// A value as sent is never the mark of an absent one.
+/// Replaces a NaN that equals the absent marker by an ordinary NaN.
 pub(super) fn point_value(value: f64) -> f64 {
-    if value.to_bits() == ABSENT_NAN { f64::NAN } else { value }
+    if is_absent(value) { f64::NAN } else { value }
 }
 
-/// A group in the making: each run is the points of one series, at some or all of `times`.
+/// A group being built: each run is the points of one series, at some or all of `times`.
 struct Pending<'a> {
     times: Vec<i64>,
     runs: Vec<&'a [(u32, i64, f64)]>,
-    /// In all runs.
+    /// Points in all runs.
     points: usize,
 }
 
-/// A column that missed a tick belongs to the group that has all ticks. Emptied groups stay behind without runs.
+/// Moves a column that missed a tick to a group that has all ticks. Emptied groups remain without runs.
 fn fold(groups: &mut [Pending<'_>]) {
     for small in 0..groups.len() {
         let (wanted, more, points) = (&groups[small].times, groups[small].runs.len(), groups[small].points);
@@ -131,7 +132,7 @@ fn fold(groups: &mut [Pending<'_>]) {
 }
 
 impl Pending<'_> {
-    fn build(self, labels: &[Labels]) -> Group {
+    fn build(self, labels: &[Labels], layouts: &mut LayoutInterner) -> RowGroup {
         let mut values = Vec::with_capacity(self.runs.len() * self.times.len());
         for run in &self.runs {
             if run.len() == self.times.len() {
@@ -140,11 +141,11 @@ impl Pending<'_> {
             }
             let mut points = run.iter().peekable();
             for t in &self.times {
-                let value = points.next_if(|p| p.1 == *t).map_or(f64::from_bits(ABSENT_NAN), |p| p.2);
+                let value = points.next_if(|p| p.1 == *t).map_or(absent(), |p| p.2);
                 values.push(value);
             }
         }
-        let series = self.runs.iter().map(|r| labels[r[0].0 as usize].clone()).collect();
-        Group { series, times_ms: self.times, values }
+        let columns = self.runs.iter().map(|r| labels[r[0].0 as usize].clone()).collect();
+        RowGroup { series: layouts.intern(columns), times: self.times, values }
     }
 }

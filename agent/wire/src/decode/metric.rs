@@ -1,10 +1,11 @@
-//! One OTLP metric of any kind to points of Prometheus series.
+//! Decodes one OTLP metric of any kind to points of Prometheus series.
 
 use super::cache::{Cache, Part};
 use super::group::Sink;
 use super::names::Shape;
-use super::{DecodeError, Limits, Rows, STALE_NAN};
+use super::{DecodeError, Limits, Rows};
 use crate::proto::{Field, Reader, repeated64, text};
+use fabriclens_rows::stale;
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u64 = 2;
@@ -13,20 +14,21 @@ const NO_TIME: &str = "its time stamp is zero; set time_unix_nano";
 const NOT_CUMULATIVE: &str = "it is not cumulative; set the sender's temporality preference to cumulative, or pass it \
                               through a deltatocumulative processor";
 const EXPONENTIAL: &str = "exponential histograms are not supported; use explicit buckets";
-const BUCKETS: &str = "its bucket bounds are not ascending, or there is not one bucket count more than bounds";
-const NO_VALUE: &str = "a point has neither a value nor the flag that says so";
+const BUCKETS: &str =
+    "its bucket bounds are not ascending, or the number of bucket counts is not the number of bounds plus one";
+const NO_VALUE: &str = "a point has neither a value nor the no-recorded-value flag";
 
-/// Where the points of a metric go.
+/// Destination of the points of a metric.
 pub(super) struct Into<'a> {
     pub(super) limits: &'a Limits,
     pub(super) resource: u32,
     pub(super) sink: &'a mut Sink,
     pub(super) rows: &'a mut Rows,
-    /// Samples that this request may still have.
+    /// Samples that this request may still add.
     pub(super) room: &'a mut usize,
 }
 
-/// Which message holds the points.
+/// Kind of the message with the points.
 #[derive(Clone, Copy, PartialEq)]
 enum Data {
     Gauge,
@@ -36,7 +38,7 @@ enum Data {
     Summary,
 }
 
-/// Name, description and unit of a `Metric`, and what holds its points.
+/// Name, description and unit of a `Metric`, and the message with its points.
 type Head<'a> = ([&'a [u8]; 3], Option<(Data, &'a [u8])>);
 
 fn head(body: &[u8]) -> Result<Head<'_>, DecodeError> {
@@ -55,7 +57,7 @@ fn head(body: &[u8]) -> Result<Head<'_>, DecodeError> {
     Ok((fields, data))
 }
 
-/// Counts all points of some `ScopeMetrics` as not taken.
+/// Rejects all points of some `ScopeMetrics`.
 pub(super) fn refuse(scopes: &[&[u8]], why: &str, rows: &mut Rows) -> Result<(), DecodeError> {
     for scope in scopes {
         for field in Reader::new(scope) {
@@ -68,7 +70,7 @@ pub(super) fn refuse(scopes: &[&[u8]], why: &str, rows: &mut Rows) -> Result<(),
     Ok(())
 }
 
-/// Reads the body of a `Metric`.
+/// Decodes the body of a `Metric`.
 pub(super) fn read(body: &[u8], cache: &mut Cache, into: &mut Into<'_>) -> Result<(), DecodeError> {
     let ([name, help, unit], Some((data, body))) = head(body)? else { return Ok(()) };
 
@@ -118,7 +120,7 @@ pub(super) fn read(body: &[u8], cache: &mut Cache, into: &mut Into<'_>) -> Resul
     Ok(())
 }
 
-/// A data point of any kind; lists are reused from point to point.
+/// A data point of any kind; its lists are reused for the next point.
 struct Point {
     data: Data,
     time: u64,
@@ -127,7 +129,7 @@ struct Point {
     count: u64,
     sum: Option<f64>,
     counts: Vec<u64>,
-    /// Bounds of buckets, or quantiles; as bits.
+    /// Bucket bounds or quantiles, as bits.
     bounds: Vec<u64>,
 }
 
@@ -191,7 +193,7 @@ impl Point {
         Ok(())
     }
 
-    /// Writes its samples. The inner error says why it was not taken.
+    /// Emits its samples. The inner error is the reason for a rejection.
     fn emit(
         &self,
         metric: u32,
@@ -210,14 +212,13 @@ impl Point {
         *into.room -= samples;
 
         let time = (self.time / 1_000_000) as i64;
-        let stale = f64::from_bits(STALE_NAN);
         let mut put = |part, value: f64| -> Result<Result<(), String>, DecodeError> {
             let index = cache.series(into.resource, metric, part, attributes, into.limits, into.sink)?;
-            Ok(index.map(|i| into.sink.push(i, time, if self.stale { stale } else { value })))
+            Ok(index.map(|i| into.sink.push(i, time, if self.stale { stale() } else { value })))
         };
         let bounds = self.bounds.iter().map(|b| f64::from_bits(*b));
         match self.data {
-            Data::Gauge | Data::Sum => return put(Part::Whole, self.value.unwrap_or(stale)),
+            Data::Gauge | Data::Sum => return put(Part::Whole, self.value.unwrap_or_else(stale)),
             Data::Histogram => {
                 let mut below = 0u64;
                 for (bound, count) in bounds.zip(&self.counts) {
@@ -249,7 +250,7 @@ impl Point {
         put(Part::Count, self.count as f64)
     }
 
-    /// How many samples it becomes, or why it cannot be taken.
+    /// Number of samples it yields, or the reason for a rejection.
     fn check(&self) -> Result<usize, &'static str> {
         if self.time == 0 {
             return Err(NO_TIME);

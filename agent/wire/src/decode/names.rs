@@ -1,20 +1,20 @@
-//! OpenTelemetry names to Prometheus names, by OpenTelemetry's own translation rules.
+//! Translates OpenTelemetry names to Prometheus names by OpenTelemetry's rules.
 //!
-//! Used for every metric that arrives, ours included: a catalog row and a row through a stock OpenTelemetry Collector
-//! must end as the same series. `agent/wire/tests/integration/catalog.rs` holds the catalog to it.
+//! Applied to every metric that arrives, so that a catalog metric sent through a stock OpenTelemetry Collector ends in
+//! the same series as one sent by an agent. `agent/wire/tests/integration/catalog.rs` checks the catalog against it.
 
-/// What a metric is, as far as its name depends on it.
+/// The properties of a metric that its name depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Monotone cumulative sum: `_total`.
+    /// Monotonic cumulative sum: `_total`.
     Counter,
     /// Gauge: `_ratio` for unit `1`.
     Gauge,
-    /// Histogram, summary or non-monotone sum: unit suffix only.
+    /// Histogram, summary or non-monotonic sum: unit suffix only.
     Other,
 }
 
-/// UCUM code → word in a name; a code that is not here is used as it is.
+/// UCUM code → word in a name; other codes are used as they are.
 const UNITS: &[(&str, &str)] = &[
     ("d", "days"),
     ("h", "hours"),
@@ -45,11 +45,11 @@ const UNITS: &[(&str, &str)] = &[
     ("%", "percent"),
 ];
 
-/// The same after a `/`.
+/// The same for units after a `/`.
 const PER: &[(&str, &str)] =
     &[("s", "second"), ("m", "minute"), ("h", "hour"), ("d", "day"), ("w", "week"), ("mo", "month"), ("y", "year")];
 
-/// The Prometheus name of a metric. Empty when nothing valid is left of `name`.
+/// The Prometheus name of a metric; empty if no valid character of `name` is left.
 pub fn metric(name: &str, unit: &str, shape: Shape) -> String {
     let mut tokens: Vec<String> = words(name);
     let (main, per) = unit.split_once('/').unwrap_or((unit, ""));
@@ -75,7 +75,7 @@ pub fn metric(name: &str, unit: &str, shape: Shape) -> String {
     out
 }
 
-/// A label name of valid characters; a leading digit or lone underscore gets a prefix, as in OpenTelemetry.
+/// A valid label name; a leading digit or single underscore gets a prefix, as in OpenTelemetry.
 pub fn label(name: &str) -> String {
     let mut out: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
     if out.starts_with(|c: char| c.is_ascii_digit()) {
@@ -94,7 +94,7 @@ fn words(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// The word for a unit; none for annotations such as `{packet}`.
+/// The word for a unit; `None` for annotations such as `{packet}`.
 fn word(unit: &str, table: &[(&str, &str)]) -> Option<String> {
     let unit = unit.trim();
     if unit.is_empty() || unit.contains(['{', '}']) {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_follow_the_translation_of_opentelemetry() {
+    fn metric_names_follow_opentelemetry() {
         for (name, unit, shape, want) in [
             ("http.server.request.duration", "s", Shape::Other, "http_server_request_duration_seconds"),
             ("system.cpu.utilization", "1", Shape::Gauge, "system_cpu_utilization_ratio"),

@@ -1,75 +1,82 @@
-//! What does not change between two requests of one sender: everything but times and values, which protobuf writes as
-//! eight bytes wherever they are. A template is the bytes of a scope's metrics with these words masked; what matches one
-//! is not parsed, its points are read from where the words are.
+//! Fast path for repeated requests: between two requests of one sender only times and values change, which protobuf
+//! encodes in eight bytes at fixed offsets. A template is the encoded metrics of a scope with these words masked. A
+//! scope that matches a template is not parsed; its points are read at the known offsets.
 //!
-//! Templates belong to all senders whose metrics and attributes are the same (the ports of a fleet), and for each
-//! resource a plan says which series its points are.
+//! Templates are shared by all senders with the same metrics and attributes (the ports of a fleet). For each resource,
+//! a plan maps points to series.
 
+use super::DecodeError;
 use super::group::{Sink, point_value};
-use super::{DecodeError, Group, Labels};
 use crate::proto::{Field, Reader, le64};
+use fabriclens_rows::{Labels, Layout, LayoutInterner, RowGroup};
 use foldhash::HashMap;
-use std::sync::Arc;
 
-/// Templates beyond which all are forgotten: senders that never say the same twice must not fill memory.
+/// Maximum templates, after which all are dropped: senders that never repeat themselves must not fill memory.
 const TEMPLATES: usize = 512;
-/// Bytes of a template at most, and of all before all are forgotten.
+/// Maximum bytes of a template, and of all templates before all are dropped.
 const BYTES: usize = 1 << 18;
 const BYTES_OF_ALL: usize = 32 << 20;
-/// Shapes of one resource that are remembered.
+/// Maximum scope lengths tracked per resource.
 const SHAPES: usize = 64;
 
-/// Where a point is in the bytes.
+/// Offsets of a point in the scope.
 #[derive(Clone, Copy)]
 struct Point {
     time: u32,
     value: u32,
-    /// A `sfixed64`, not a `double`.
+    /// A `sfixed64` instead of a `double`.
     whole: bool,
 }
 
 struct Template {
-    /// All bits that do not change.
+    /// Mask of all bits that are constant.
     mask: Box<[u8]>,
-    /// What they are; the others are 0.
+    /// Values of the constant bits; the others are 0.
     fixed: Box<[u8]>,
     points: Vec<Point>,
 }
 
-/// The series of a resource's points.
+/// Maps the points of a scope to the series of a resource.
 struct Plan {
-    /// As a sink numbers them; the resource's `target_info`, if it has one, is the last.
-    labels: Arc<[Labels]>,
-    /// By point.
+    /// Columns as numbered by the sink; the resource's `target_info`, if any, is the last.
+    layout: Layout,
+    /// Series index by point.
     series: Vec<u32>,
     info: bool,
     /// Each series has one point, in order.
     plain: bool,
 }
 
-/// What is known of one resource.
+/// Plans of one resource.
 #[derive(Default)]
 pub(super) struct Plans {
     by_template: HashMap<u32, Plan>,
-    /// What was seen, by length, and whether a template is made when it comes again: the second time, unless there is none
-    /// of such a scope.
-    sights: HashMap<usize, bool>,
+    /// Scope lengths seen so far, and whether a template is made at the next occurrence: the second time, unless no
+    /// template is possible.
+    seen_lengths: HashMap<usize, bool>,
 }
 
-/// See the module.
+/// All templates of a decoder.
 #[derive(Default)]
 pub(super) struct Templates {
     all: Vec<Template>,
-    /// Number of the first of them: those before it were forgotten.
+    /// Number of the first template; earlier ones were dropped.
     first: u32,
-    /// Of all scopes.
+    /// Bytes of all templates.
     bytes: usize,
     by_length: HashMap<usize, Vec<u32>>,
 }
 
 impl Templates {
-    /// Appends the groups of a scope, if a template fits and all of its points can be taken; says how many there were.
-    pub(super) fn read(&self, plans: &Plans, scope: &[u8], room: usize, out: &mut Vec<Group>) -> Option<usize> {
+    /// Appends the groups of a scope if a template matches and all its points are valid; returns the number of points.
+    pub(super) fn read(
+        &self,
+        plans: &Plans,
+        scope: &[u8],
+        room: usize,
+        out: &mut Vec<RowGroup>,
+        layouts: &mut LayoutInterner,
+    ) -> Option<usize> {
         let number = self.find(scope)?;
         let (template, plan) = (self.get(number), plans.by_template.get(&number)?);
         let word = |at: u32| le64(&scope[at as usize..at as usize + 8]);
@@ -85,40 +92,48 @@ impl Templates {
         let latest = points.iter().map(time).max()?;
         if plan.plain && points.iter().all(|p| time(p) == latest) {
             let values = points.iter().map(value).chain(plan.info.then_some(1.0)).collect();
-            out.push(Group { series: plan.labels.clone(), times_ms: vec![latest], values });
+            out.push(RowGroup { series: plan.layout.clone(), times: vec![latest], values });
             return Some(points.len());
         }
         let mut sink = Sink::default();
-        sink.begin(&plan.labels);
+        sink.begin(&plan.layout);
         for (point, series) in points.iter().zip(&plan.series) {
             sink.push(*series, time(point), value(point));
         }
         if plan.info {
-            sink.push(plan.labels.len() as u32 - 1, latest, 1.0);
+            sink.push(plan.layout.len() as u32 - 1, latest, 1.0);
         }
-        sink.finish(out);
+        sink.finish(layouts, out);
         Some(points.len())
     }
 
-    /// Learns from a scope that was read point by point into `sink`, none refused. The second time makes a template.
-    pub(super) fn learn(&mut self, plans: &mut Plans, scope: &[u8], sink: &Sink, info: Option<Labels>) {
-        if plans.sights.len() >= SHAPES {
-            plans.sights.clear();
+    /// Learns from a scope that was decoded point by point into `sink` without rejections. The second occurrence makes
+    /// a template.
+    pub(super) fn learn(
+        &mut self,
+        plans: &mut Plans,
+        scope: &[u8],
+        sink: &Sink,
+        info: Option<Labels>,
+        layouts: &mut LayoutInterner,
+    ) {
+        if plans.seen_lengths.len() >= SHAPES {
+            plans.seen_lengths.clear();
         }
-        match plans.sights.get(&scope.len()) {
+        match plans.seen_lengths.get(&scope.len()) {
             Some(true) => {}
             Some(false) => return,
             None => {
-                plans.sights.insert(scope.len(), scope.len() <= BYTES);
+                plans.seen_lengths.insert(scope.len(), scope.len() <= BYTES);
                 return;
             }
         }
         let number = match self.find(scope) {
             Some(number) => number,
             None => {
-                // It looks at all there is; who reads point by point passes over data that other data replace.
+                // This reads everything; decoding point by point skips data that later fields replace.
                 let Ok(Some(template)) = Template::of(scope) else {
-                    plans.sights.insert(scope.len(), false);
+                    plans.seen_lengths.insert(scope.len(), false);
                     return;
                 };
                 if self.all.len() >= TEMPLATES || self.bytes >= BYTES_OF_ALL {
@@ -139,8 +154,8 @@ impl Templates {
             }
             let plain = series.iter().copied().eq(0..sink.labels().len() as u32);
             let info_too = info.is_some();
-            let labels: Arc<[Labels]> = sink.labels().iter().cloned().chain(info).collect();
-            plans.by_template.insert(number, Plan { labels, series, info: info_too, plain });
+            let layout = layouts.intern(sink.labels().iter().cloned().chain(info).collect());
+            plans.by_template.insert(number, Plan { layout, series, info: info_too, plain });
         }
     }
 
@@ -154,10 +169,10 @@ impl Templates {
 }
 
 impl Template {
-    /// Whether all but the words is the same. In stretches without branches, which become vectors.
+    /// Whether all constant bits match. Compares in blocks without branches, so that the compiler vectorizes it.
     fn fits(&self, scope: &[u8]) -> bool {
-        const STRETCH: usize = 256;
-        let mut parts = self.fixed.chunks(STRETCH).zip(self.mask.chunks(STRETCH)).zip(scope.chunks(STRETCH));
+        const BLOCK: usize = 256;
+        let mut parts = self.fixed.chunks(BLOCK).zip(self.mask.chunks(BLOCK)).zip(scope.chunks(BLOCK));
         scope.len() == self.fixed.len()
             && parts.all(|((fixed, mask), bytes)| {
                 let bytes = fixed.iter().zip(mask).zip(bytes);
@@ -165,10 +180,10 @@ impl Template {
             })
     }
 
-    /// Of a scope that holds numbers only, each with a time and a value; `None` for any other.
+    /// Builds a template from a scope that contains only numbers, each with a time and a value; `None` for any other.
     fn of(scope: &[u8]) -> Result<Option<Self>, DecodeError> {
         let mut template = Self { mask: vec![0xff; scope.len()].into(), fixed: scope.into(), points: Vec::new() };
-        // All slices are parts of the scope: the distance of their ends is where they are.
+        // All slices are parts of the scope, so the distance of their starts is their offset.
         let end_of = |rest: &[u8]| rest.as_ptr() as usize - scope.as_ptr() as usize;
         for field in Reader::new(scope) {
             let (2, Field::Bytes(metric)) = field? else { continue };
@@ -190,7 +205,7 @@ impl Template {
         Ok(Some(template))
     }
 
-    /// Adds a point; false when it is not one plain number.
+    /// Adds a point; returns false if it is not a single plain number.
     fn point(&mut self, body: &[u8], end_of: impl Fn(&[u8]) -> usize) -> Result<bool, DecodeError> {
         let (mut time, mut value) = (None, None);
         let mut reader = Reader::new(body);
@@ -201,7 +216,7 @@ impl Template {
                 (2, Field::Fixed64(_)) => self.changes(word - 8),
                 (3, Field::Fixed64(_)) if time.is_none() => time = Some(word - 8),
                 (4 | 6, Field::Fixed64(_)) if value.is_none() => value = Some((word - 8, field.0 == 6)),
-                // Attributes; the rest is rare, and read point by point.
+                // Attributes; other fields are rare and decoded point by point.
                 (7, Field::Bytes(_)) => {}
                 _ => return Ok(false),
             }

@@ -1,5 +1,5 @@
-//! What requests have in common: names, attributes and the order of points, for one list of column lists of one
-//! resource. Made once, used for each request until a source changes its list.
+//! The constant parts of requests (names, attributes and the order of points) for one combination of column lists of
+//! one resource. Built once and reused until a source changes its list.
 
 use super::SCOPE;
 use super::point::Point;
@@ -13,18 +13,18 @@ use std::sync::Arc;
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u64 = 2;
 
-/// See the module.
+/// The constant parts of a request.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Of each member. Held, so that no other list can come to lie at the same address.
+    /// Column list of each member. Held, so that no other list can be allocated at the same address.
     lists: Vec<Arc<[Column]>>,
-    /// The resource, and the scope in its message, as they stand in every request.
+    /// Encoded resource, and encoded scope.
     resource: Vec<u8>,
     scope: Vec<u8>,
     metrics: Vec<Group>,
-    /// Points of one metric, and in it ticks of one column, are neighbours.
+    /// Value positions; points of one metric, and within it ticks of one column, are adjacent.
     places: Vec<Place>,
-    /// Heads of metrics and attributes of columns.
+    /// Encoded metric heads and column attributes.
     fixed: Vec<u8>,
 }
 
@@ -32,13 +32,13 @@ pub(super) struct Layout {
 struct Group {
     kind: MetricKind,
     places: Range<usize>,
-    /// Name, help and unit in `fixed`.
+    /// Range in `fixed` of name, help and unit.
     head: Range<usize>,
-    /// Fields after the points in `fixed`.
+    /// Range in `fixed` of the fields after the points.
     tail: Range<usize>,
 }
 
-/// Where one value is, and its attributes in `fixed`.
+/// Position of one value, and the range in `fixed` of its attributes.
 #[derive(Debug)]
 struct Place {
     member: usize,
@@ -47,7 +47,7 @@ struct Place {
 }
 
 impl Group {
-    /// Number of the field that holds the points.
+    /// Field number of the points.
     fn field(&self) -> u32 {
         match self.kind {
             MetricKind::Gauge | MetricKind::Info => 5,
@@ -83,7 +83,7 @@ impl Layout {
         layout
     }
 
-    /// Appends what is said about one metric; the places are (metric, list, column, member).
+    /// Appends the constant parts of one metric; the tuples are (metric, list, column, member).
     fn group(&mut self, found: &[(usize, usize, usize, usize)]) {
         let column = |&(_, _, column, member): &(usize, usize, usize, usize)| &self.lists[member][column];
         let Some(metric) = found.first().map(|place| column(place).metric) else { return };
@@ -125,12 +125,12 @@ impl Layout {
         self.fixed = fixed.into_bytes();
     }
 
-    /// Whether it is the layout of these sections, which are of its resource.
+    /// Whether it is the layout of these sections, which belong to its resource.
     pub fn fits(&self, members: &[&Section]) -> bool {
         self.lists.len() == members.len() && self.lists.iter().zip(members).all(|(l, s)| Arc::ptr_eq(l, &s.columns))
     }
 
-    /// Appends the sections as a field of the request, unless they hold no value at all. `sizes` is room to work in.
+    /// Appends the sections as a field of the request, unless they contain no value. `sizes` is a reusable buffer.
     pub fn write(&self, members: &[&Section], sizes: &mut Vec<usize>, out: &mut Writer) {
         sizes.clear();
         let size = |group| self.points(group, members).map(|p| field_len(p.len())).sum::<usize>();
@@ -162,7 +162,7 @@ impl Layout {
         }
     }
 
-    /// The points of a metric that are there.
+    /// The present points of a metric.
     fn points<'a>(&'a self, group: &'a Group, members: &'a [&Section]) -> impl Iterator<Item = Point<'a>> {
         let histogram = group.kind == MetricKind::Histogram;
         let cumulative = histogram || group.kind == MetricKind::Counter;

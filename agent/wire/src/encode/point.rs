@@ -1,13 +1,13 @@
-//! One data point: how long it is, and its bytes. The length of a message stands before it, so both are needed.
+//! Encodes one data point. Its length is needed first, because protobuf writes it before the message.
 
 use crate::Value;
 use crate::proto::{Writer, field_len};
 
 /// `DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK`.
 const NO_RECORDED_VALUE: u64 = 1;
-/// A field of 64 bits with its tag.
+/// Bytes of a 64-bit field with its tag.
 const FIXED: usize = 9;
-/// A flag with its tag.
+/// Bytes of a flag with its tag.
 const FLAG: usize = 2;
 
 /// A `NumberDataPoint` or `HistogramDataPoint`.
@@ -18,17 +18,17 @@ pub(super) struct Point<'a> {
     /// Unix ns.
     pub time: u64,
     pub value: &'a Value,
-    /// Attributes as fields of a point of this kind.
+    /// Attributes, encoded as fields of a point of this kind.
     pub attributes: &'a [u8],
 }
 
 impl Point<'_> {
-    /// Bytes of the message; 0 when there is no point.
+    /// Encoded bytes; 0 if there is no point.
     #[inline]
     pub fn len(&self) -> usize {
         let value = match self.value {
             Value::Absent => return 0,
-            // The sum is optional: without it, its series would not be known to end.
+            // The sum is optional, but without it the receiver would not end its series.
             Value::Stale => FLAG + if self.histogram { FIXED } else { 0 },
             Value::Int(_) | Value::Float(_) => FIXED,
             Value::Histogram(h) => 2 * FIXED + field_len(h.counts.len() * 8) + field_len(h.bounds.len() * 8),
@@ -45,7 +45,7 @@ impl Point<'_> {
         }
         out.fixed64(3, self.time);
         match self.value {
-            // `as_int` is signed; above its range a double is the only number that OTLP has.
+            // `as_int` is signed; larger values must be sent as a double.
             Value::Int(v) => match i64::try_from(*v) {
                 Ok(v) => out.fixed64(6, v.cast_unsigned()),
                 Err(_) => out.fixed64(4, (*v as f64).to_bits()),

@@ -1,11 +1,11 @@
-//! The catalog's Prometheus names are what OpenTelemetry's translation makes of its OpenTelemetry names.
+//! The catalog's Prometheus names equal OpenTelemetry's translation of its OpenTelemetry names.
 
 use fabriclens_catalog::{MetricKind, metrics};
 use fabriclens_wire::decode::names::{self, Shape};
 
-/// A row of the catalog has the same name through a stock OpenTelemetry Collector as through ours.
+/// A catalog metric has the same name through a stock OpenTelemetry Collector.
 #[test]
-fn catalog_names_are_the_translated_ones() {
+fn catalog_names_match_the_translation() {
     let wrong: Vec<String> = metrics::all()
         .filter_map(|m| {
             let shape = match m.kind {

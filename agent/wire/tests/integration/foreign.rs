@@ -1,6 +1,7 @@
-//! Senders other than our agent: every kind of metric, odd names, limits, and bytes that are no request.
+//! Senders other than the agent: every kind of metric, odd names, limits, and malformed requests.
 
-use fabriclens_wire::decode::{DecodeError, Decoder, Group, Limits, Rows, STALE_NAN};
+use fabriclens_rows::{LayoutId, RowGroup, STALE_NAN};
+use fabriclens_wire::decode::{DecodeError, Decoder, Limits, Rows};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList, any_value::Value};
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -52,10 +53,10 @@ fn request(attributes: Vec<KeyValue>, metrics: Vec<Metric>) -> ExportMetricsServ
 fn lines(rows: &Rows) -> Vec<String> {
     let mut out = Vec::new();
     for g in &rows.groups {
-        for (series, values) in g.series.iter().zip(g.values.chunks(g.times_ms.len())) {
-            let name = series.iter().find(|(k, _)| &**k == "__name__").map_or("", |(_, v)| v);
+        for (series, values) in g.series.iter().zip(g.values.chunks(g.times.len())) {
+            let name = series.metric();
             let labels: Vec<String> =
-                series.iter().filter(|(k, _)| &**k != "__name__").map(|(k, v)| format!("{k}={v:?}")).collect();
+                series.iter().filter(|(k, _)| *k != "__name__").map(|(k, v)| format!("{k}={v:?}")).collect();
             for v in values {
                 let v = if v.to_bits() == STALE_NAN { "stale".into() } else { v.to_string() };
                 out.push(format!("{name}{{{}}} {v}", labels.join(",")));
@@ -90,7 +91,7 @@ fn resource_attributes_become_job_instance_and_target_info() {
 }
 
 #[test]
-fn a_known_sender_with_target_info_gives_the_same_rows_and_the_same_lists() {
+fn known_sender_keeps_rows_and_layout() {
     let ticks = |ticks: &[u64]| {
         let at = |t: &u64| NumberDataPoint { time_unix_nano: T + t * 1_000_000_000, ..number(*t as f64, vec![]) };
         let points: Vec<_> = ticks.iter().map(at).collect();
@@ -98,20 +99,20 @@ fn a_known_sender_with_target_info_gives_the_same_rows_and_the_same_lists() {
         request(resource, vec![gauge("a", points.clone()), gauge("b", points)]).encode_to_vec()
     };
     let bits = |rows: &Rows| -> Vec<_> {
-        let values = |g: &Group| g.values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-        rows.groups.iter().map(|g| (g.series.clone(), g.times_ms.clone(), values(g))).collect()
+        let values = |g: &RowGroup| g.values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        rows.groups.iter().map(|g| (g.series.to_vec(), g.times.clone(), values(g))).collect()
     };
     let mut known = Decoder::default();
-    let mut lists = Vec::new();
+    let mut ids: Vec<LayoutId> = Vec::new();
     for n in 0..5 {
         for bytes in [ticks(&[n]), ticks(&[n, n + 1]), ticks(&[n + 2, n])] {
             let rows = known.bytes(&bytes).unwrap();
             let fresh = Decoder::default().bytes(&bytes).unwrap();
             assert_eq!(bits(&rows), bits(&fresh), "tick {n}");
         }
-        lists.extend(known.bytes(&ticks(&[n])).unwrap().groups.into_iter().map(|g| g.series));
+        ids.extend(known.bytes(&ticks(&[n])).unwrap().groups.into_iter().map(|g| g.series.id()));
     }
-    assert!(lists[1..].iter().all(|l| std::sync::Arc::ptr_eq(l, &lists[4])), "a list of its own for each request");
+    assert!(ids.iter().all(|id| *id == ids[4]), "{ids:?}");
 }
 
 #[test]
@@ -193,7 +194,7 @@ fn histograms_and_summaries() {
 }
 
 #[test]
-fn odd_points_are_refused_or_kept_one_by_one() {
+fn odd_points_are_rejected_individually() {
     let untimed = NumberDataPoint { time_unix_nano: 0, ..number(1.0, vec![]) };
     let empty = NumberDataPoint { value: None, ..number(1.0, vec![kv("a", s("b"))]) };
     let nan = number(f64::NAN, vec![kv("a", s("nan"))]);
@@ -204,7 +205,7 @@ fn odd_points_are_refused_or_kept_one_by_one() {
 }
 
 #[test]
-fn limits_refuse_what_exceeds_them_and_nothing_else() {
+fn limits_reject_only_what_exceeds_them() {
     let limits = Limits { points: 3, labels: 3, label_bytes: 10, cached_series: 2, ..Limits::default() };
     let wide = number(1.0, vec![kv("a", s("1")), kv("b", s("2")), kv("c", s("3"))]);
     let long = number(1.0, vec![kv("a", s("12345678901"))]);
@@ -256,7 +257,7 @@ proptest! {
         _ = Decoder::default().bytes(&bytes);
     }
 
-    /// A real request, cut and changed at some places, comes nearer to the inner messages.
+    /// Damaging a real request reaches the inner messages.
     #[test]
     fn damaged_requests_are_rows_or_an_error(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4), cut in any::<prop::sample::Index>()
@@ -269,14 +270,14 @@ proptest! {
         bytes.truncate(cut.index(bytes.len() + 1));
         if let Ok(rows) = Decoder::default().bytes(&bytes) {
             for g in rows.groups {
-                prop_assert_eq!(g.values.len(), g.series.len() * g.times_ms.len());
+                prop_assert_eq!(g.values.len(), g.series.len() * g.times.len());
             }
         }
     }
 }
 
 #[test]
-fn agrees_with_the_generated_types_on_what_is_malformed() {
+fn malformed_requests_match_the_generated_types() {
     let bytes = sample();
     for cut in 0..bytes.len() {
         let ours = Decoder::default().bytes(&bytes[..cut]).is_ok();
@@ -285,10 +286,10 @@ fn agrees_with_the_generated_types_on_what_is_malformed() {
 }
 
 #[test]
-fn what_was_taken_once_is_taken_again() {
+fn accepted_requests_stay_accepted() {
     let part = |field: u8, body: &[u8]| [&[field << 3 | 2, body.len() as u8], body].concat();
     let good = Gauge { data_points: vec![number(1.0, vec![])] }.encode_to_vec();
-    // Of two data of one metric the last count, so nobody looks into the first.
+    // If a metric has several data fields the last one counts, and the first is not inspected.
     let metric = [part(1, b"a"), part(5, &[0xff]), part(5, &good)].concat();
     let bytes = part(1, &part(2, &part(2, &metric)));
     let mut decoder = Decoder::default();
@@ -298,7 +299,7 @@ fn what_was_taken_once_is_taken_again() {
 }
 
 #[test]
-fn a_value_with_the_flag_that_there_is_none_is_none_however_often_it_comes() {
+fn no_recorded_value_flag_overrides_a_value() {
     let mut point = number(7.0, vec![kv("port", s("1"))]);
     point.flags = 1;
     let request = request(vec![], vec![gauge("g", vec![point, number(8.0, vec![kv("port", s("2"))])])]);
@@ -310,7 +311,7 @@ fn a_value_with_the_flag_that_there_is_none_is_none_however_often_it_comes() {
 }
 
 #[test]
-fn many_series_and_many_times_are_not_multiplied() {
+fn series_and_times_are_not_multiplied() {
     let at = |t: u64| NumberDataPoint { time_unix_nano: T + t * 1_000_000_000, ..number(1.0, vec![]) };
     let wide = (0..500).map(|i| NumberDataPoint { attributes: vec![kv("i", s(&i.to_string()))], ..at(0) }).collect();
     let metrics = vec![gauge("wide", wide), gauge("long", (0..2000).map(at).collect())];
@@ -323,11 +324,11 @@ fn many_series_and_many_times_are_not_multiplied() {
     }
     let missed = vec![gauge("a", (0..5).map(at).collect()), gauge("b", (0..4).map(at).collect())];
     let rows = decode(&request(vec![], missed));
-    assert_eq!((rows.groups.len(), rows.groups[0].values.len(), rows.samples()), (1, 10, 9), "a tick that was missed");
+    assert_eq!((rows.groups.len(), rows.groups[0].values.len(), rows.samples()), (1, 10, 9), "a missed tick");
 }
 
 #[test]
-fn attributes_are_counted_before_they_are_joined() {
+fn attributes_are_counted_before_joining() {
     let repeated = |n| request(vec![], vec![gauge("g", vec![number(1.0, vec![kv("a", s("1")); n])])]);
     assert_eq!(lines(&decode(&repeated(3))), [r#"g{a="1;1;1"} 1"#]);
     let rows = decode(&repeated(65));
@@ -335,7 +336,7 @@ fn attributes_are_counted_before_they_are_joined() {
 }
 
 #[test]
-fn what_is_too_large_to_be_remembered_is_refused_by_name_and_counted() {
+fn oversized_resources_and_names_are_rejected() {
     let points = || vec![number(1.0, vec![]), number(2.0, vec![kv("a", s("1"))])];
     let mut decoder = Decoder::default();
     let mut told = |r: &ExportMetricsServiceRequest| {
@@ -376,7 +377,7 @@ fn attributes_are_not_multiplied_by_buckets() {
 }
 
 #[test]
-fn metadata_of_which_nothing_was_taken_come_again() {
+fn metadata_of_rejected_requests_are_repeated() {
     let r = request(vec![], vec![gauge("g", vec![number(1.0, vec![])])]);
     let mut decoder = Decoder::default();
     let mut told = |forget: bool| {

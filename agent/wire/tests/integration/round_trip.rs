@@ -1,7 +1,8 @@
-//! What an agent encodes is what a collector stores: any sections, and pinned bytes.
+//! What an agent encodes is what a collector stores; plus the pinned bytes of a batch.
 
 use fabriclens_catalog::{Metric, MetricKind, MetricUnit, Scope};
-use fabriclens_wire::decode::{ABSENT_NAN, DecodeError, Decoder, Group, Labels, Limits, Rejected, Rows, STALE_NAN};
+use fabriclens_rows::{ABSENT_NAN, Labels, RowGroup, STALE_NAN};
+use fabriclens_wire::decode::{DecodeError, Decoder, Limits, Rejected, Rows};
 use fabriclens_wire::{Column, Histogram, Resource, Section, Value, encode};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -58,23 +59,23 @@ fn columns() -> Arc<[Column]> {
     ])
 }
 
-/// Those, and a histogram.
+/// The same columns and a histogram.
 fn all_columns() -> Arc<[Column]> {
     columns().iter().cloned().chain([column(&RTT, &[("destination", "rack")])]).collect()
 }
 
-/// Every sample as text label set → time → bits.
+/// Every sample as (label set, time) → bits.
 type Samples = BTreeMap<(String, i64), u64>;
 
 fn stored(rows: &Rows) -> Samples {
     let mut out = Samples::new();
     for g in &rows.groups {
-        assert_eq!(g.values.len(), g.series.len() * g.times_ms.len());
-        assert!(g.times_ms.is_sorted_by(|a, b| a < b));
-        for (series, values) in g.series.iter().zip(g.values.chunks(g.times_ms.len())) {
-            assert!(series.is_sorted_by(|a, b| a.0 < b.0), "{series:?}");
+        assert_eq!(g.values.len(), g.series.len() * g.times.len());
+        assert!(g.times.is_sorted_by(|a, b| a < b));
+        for (series, values) in g.series.iter().zip(g.values.chunks(g.times.len())) {
+            assert!(series.pairs().is_sorted_by(|a, b| a.0 < b.0), "{series:?}");
             let text: Vec<String> = series.iter().map(|(k, v)| format!("{k}={v}")).collect();
-            for (t, v) in g.times_ms.iter().zip(values).filter(|(_, v)| v.to_bits() != ABSENT_NAN) {
+            for (t, v) in g.times.iter().zip(values).filter(|(_, v)| v.to_bits() != ABSENT_NAN) {
                 assert_eq!(out.insert((text.join(","), *t), v.to_bits()), None, "stored twice");
             }
         }
@@ -170,7 +171,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_stored(sections in sections()) {
+    fn encoded_samples_are_stored(sections in sections()) {
         let mut decoder = Decoder::new(Limits::default());
         let bytes = encode::request_bytes(&sections);
         let rows = decoder.bytes(&bytes).unwrap();
@@ -178,17 +179,17 @@ proptest! {
         prop_assert!(rows.rejected.is_empty());
         prop_assert_eq!(rows.samples(), sections.iter().map(encode::points).sum::<usize>());
 
-        // Remembered label sets give the same rows, and the generated types the same as the bytes.
+        // Cached label sets yield the same rows, and generated types the same as bytes.
         let again = decoder.request(&encode::request(&sections)).unwrap();
         prop_assert_eq!(stored(&again), stored(&rows));
         prop_assert!(again.metadata.is_empty());
         for (a, b) in rows.groups.iter().flat_map(|g| g.series.iter()).zip(again.groups.iter().flat_map(|g| g.series.iter())) {
-            prop_assert!(Arc::ptr_eq(a, b));
+            prop_assert!(std::ptr::eq(a.pairs(), b.pairs()));
         }
     }
 }
 
-/// Sections as agents have them: another list now and then, also at the address of one that is gone.
+/// Sections as agents send them, occasionally with another list, which may reuse the address of a dropped one.
 fn changing() -> impl Strategy<Value = Vec<Vec<Section>>> {
     let request = (sections(), 0usize..3).prop_map(|(mut sections, cut)| {
         for (n, section) in sections.iter_mut().enumerate().filter(|(n, _)| cut > 0 && n % 3 < cut) {
@@ -204,7 +205,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_an_encoder_remembers_changes_no_byte(requests in changing()) {
+    fn encoder_caches_change_no_byte(requests in changing()) {
         let mut encoder = encode::Encoder::default();
         let mut bytes = vec![7; 3];
         let lists = [all_columns(), columns()];
@@ -220,7 +221,7 @@ proptest! {
     }
 }
 
-/// Two ticks of a port, one urgent column absent in the second.
+/// Two ticks of a port; one column is absent in the second.
 fn batch() -> Vec<Section> {
     let (list, r) = (columns(), resource("node-1", Some("mlx5_0"), Some(1)));
     let tick = |n: u64, values| Section {
@@ -242,8 +243,8 @@ fn several_ticks_are_one_group_with_gaps() {
     let rows = Decoder::default().bytes(&encode::request_bytes(&batch())).unwrap();
     assert_eq!(rows.groups.len(), 1);
     let g = &rows.groups[0];
-    assert_eq!(g.times_ms, [1_700_000_000_000, 1_700_000_001_000]);
-    let names: Vec<&str> = g.series.iter().map(|s| &*s[0].1).collect();
+    assert_eq!(g.times, [1_700_000_000_000, 1_700_000_001_000]);
+    let names: Vec<&str> = g.series.iter().map(|s| s.metric()).collect();
     let order = ["test_port_io_bytes_total", "test_port_io_bytes_total", "test_pause_share_ratio", "test_port_info"];
     assert_eq!(names, order);
     let bits: Vec<u64> = g.values.iter().map(|v| v.to_bits()).collect();
@@ -254,7 +255,7 @@ fn several_ticks_are_one_group_with_gaps() {
 }
 
 #[test]
-fn lists_that_are_read_at_instants_of_their_own_stay_apart_when_these_are_one_millisecond() {
+fn column_lists_of_one_resource_stay_separate() {
     let (mut encoder, mut decoder, mut bytes) = (encode::Encoder::default(), Decoder::default(), Vec::new());
     let lists = [&all_columns()[..2], &all_columns()[2..4]].map(Arc::<[Column]>::from);
     let mut groups = |later_ns: u64| {
@@ -286,7 +287,7 @@ fn bytes_of_a_batch_are_pinned() {
 }
 
 #[test]
-fn senders_that_went_are_forgotten_and_texts_are_there_once() {
+fn idle_senders_are_forgotten_and_texts_shared() {
     let bytes = |node: &str| {
         let mut sections = batch();
         sections.iter_mut().for_each(|section| section.resource = resource(node, Some("mlx5_0"), Some(1)));
@@ -299,32 +300,32 @@ fn senders_that_went_are_forgotten_and_texts_are_there_once() {
         list(decoder)[0].clone()
     };
     let [gone, stays] = ["gone", "stays"].map(|node| first(&mut decoder, node));
-    let text = |labels: &Labels, name: &str| labels.iter().find(|(n, _)| **n == *name).unwrap().1.clone();
+    let text = |labels: &Labels, name: &str| labels.pairs().iter().find(|(n, _)| **n == *name).unwrap().1.clone();
+    let same = |a: &Labels, b: &Labels| std::ptr::eq(a.pairs(), b.pairs());
     assert!(Arc::ptr_eq(&text(&gone, "device"), &text(&stays, "device")));
-    let (was, held) = (Arc::downgrade(&gone), Arc::downgrade(&text(&gone, "host")));
+    let host = Arc::downgrade(&text(&gone, "host"));
     drop(gone);
     decoder.forget_idle();
-    assert!(was.strong_count() > 0 && held.strong_count() > 0, "heard of since the beginning");
-    assert!(Arc::ptr_eq(&first(&mut decoder, "stays"), &stays));
+    assert!(host.strong_count() > 0, "used since the start");
+    assert!(same(&first(&mut decoder, "stays"), &stays));
     decoder.forget_idle();
-    assert_eq!((was.strong_count(), held.strong_count()), (0, 0));
-    assert!(Arc::ptr_eq(&first(&mut decoder, "stays"), &stays), "who is heard of is known");
+    assert_eq!(host.strong_count(), 0);
+    assert!(same(&first(&mut decoder, "stays"), &stays), "an active sender stays known");
     assert_eq!(first(&mut decoder, "gone").len(), stays.len());
 }
 
-/// Groups that compare as they are, NaN too, and what was refused.
+/// Comparable form of groups (NaN included), and the rejections.
 type Comparable = (Vec<(Vec<Labels>, Vec<i64>, Vec<u64>)>, Vec<Rejected>);
 
-/// What a decoder that knows its sender makes of bytes, and what one makes of them that knows nobody; their metadata
-/// must differ.
+/// Rows of a decoder that knows the sender and of a fresh one; only their metadata may differ.
 fn both(known: &mut Decoder, bytes: &[u8]) -> [Result<Comparable, DecodeError>; 2] {
-    let bits = |g: Group| (g.series.to_vec(), g.times_ms, g.values.iter().map(|v| v.to_bits()).collect());
+    let bits = |g: RowGroup| (g.series.to_vec(), g.times, g.values.iter().map(|v| v.to_bits()).collect());
     let of = |rows: Rows| (rows.groups.into_iter().map(bits).collect(), rows.rejected);
     [known.bytes(bytes).map(of), Decoder::default().bytes(bytes).map(of)]
 }
 
 #[test]
-fn what_a_decoder_remembers_changes_no_row_whatever_byte_is_another() {
+fn decoder_caches_change_no_row() {
     let list: Arc<[Column]> = columns().iter().take(3).cloned().collect();
     let request = |n: u64| {
         let mut sections = batch();
@@ -352,7 +353,7 @@ fn what_a_decoder_remembers_changes_no_row_whatever_byte_is_another() {
             let mut other = bytes.clone();
             other[at] ^= 1 << bit;
             let [got, want] = both(&mut known, &other);
-            assert_eq!(got, want, "bit {bit} of byte {at} is another");
+            assert_eq!(got, want, "bit {bit} of byte {at} is flipped");
         }
         let [got, want] = both(&mut known, &bytes[..at]);
         assert_eq!(got, want, "cut at {at}");
@@ -365,8 +366,8 @@ fn what_a_decoder_remembers_changes_no_row_whatever_byte_is_another() {
         assert_eq!(got, want, "zeros at {at}");
     }
     let [got, want] = both(&mut known, &bytes);
-    assert_eq!(got, want, "after all that");
-    // What is said to have ended, again and again.
+    assert_eq!(got, want, "after all damage");
+    // Series that end, repeatedly.
     for n in 0..5 {
         let mut sections = batch();
         sections.iter_mut().for_each(|s| s.values = vec![Value::Int(n), Value::Stale, Value::Stale, Value::Int(1)]);

@@ -2,7 +2,7 @@
 //! are only read for ports that receive too much.
 
 use crate::model::topology::port_name;
-use fabriclens_model::{Labels, MatchOp, Matcher, Purse, Read, ReadError, Series, is_stale};
+use fabriclens_model::{FixedBudget, Labels, MatchOp, Matcher, Read, ReadError, Series, is_stale};
 use std::collections::{BTreeSet, HashMap};
 
 const INFO: &str = "fabric_queue_pair_info";
@@ -24,7 +24,7 @@ pub type HostPort = (String, String);
 /// # Errors
 /// [`ReadError`] if the store cannot be read.
 pub fn connected_ports(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<BTreeSet<HostPort>, ReadError> {
-    let purse = Purse::new(MAX_BYTES);
+    let purse = FixedBudget::new(MAX_BYTES);
     let standing = |name: &str, more: Vec<Matcher>| -> Result<Vec<Labels>, ReadError> {
         let matchers: Vec<Matcher> = [Matcher::equal("__name__", name)].into_iter().chain(more).collect();
         let all = read.select_within(&matchers, time_ms - VALID_MS, time_ms, &purse)?;

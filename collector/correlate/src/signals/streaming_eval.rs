@@ -11,10 +11,10 @@ use crate::signals::expression::{Alternatives, Divisor, Measure, Term};
 use crate::signals::frame_sink::FrameSink;
 use crate::signals::late_samples::LateSamples;
 use crate::signals::table::{ALL, LOOK_BACK, SignalSpec};
-use fabriclens_model::{Labels, Matcher, is_absent, is_stale};
+use fabriclens_model::{Labels, Layout, LayoutId, Matcher, is_absent, is_stale};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// Known label lists before dropped lists are looked for.
 const MAX_PLANS: usize = 4096;
@@ -120,7 +120,7 @@ struct Column {
 
 /// What a label list is used for, by cell; divisors, which have no cell, come first.
 struct Plan {
-    /// Keeps the address of the list from being reused, but not the list itself.
+    /// Tells when the list is dropped.
     list: Weak<[Labels]>,
     uses: Vec<Column>,
 }
@@ -128,7 +128,7 @@ struct Plan {
 /// The streaming evaluator.
 pub struct StreamingEval {
     readers: Readers,
-    plans: HashMap<usize, Plan>,
+    plans: HashMap<LayoutId, Plan>,
     /// Number of plans at which dropped lists are looked for.
     plan_limit: usize,
     slots: Vec<Slot>,
@@ -232,20 +232,20 @@ impl StreamingEval {
         self.full
     }
 
-    /// Writes samples (column-major, as the store has them) into the frames of `watch`; drops samples that no frame
+    /// Writes samples (column-major, as the store has them) into the frames of `sink`; drops samples that no frame
     /// covers.
-    pub fn take(&mut self, series: &Arc<[Labels]>, times: &[i64], values: &[f64], sink: &mut dyn FrameSink) {
-        let address = series.as_ptr() as usize;
-        if !self.plans.contains_key(&address) {
+    pub fn take(&mut self, series: &Layout, times: &[i64], values: &[f64], sink: &mut dyn FrameSink) {
+        let id = series.id();
+        if !self.plans.contains_key(&id) {
             if self.plans.len() >= self.plan_limit {
                 self.plans.retain(|_, plan| plan.list.strong_count() > 0);
                 self.plan_limit = MAX_PLANS.max(2 * self.plans.len());
             }
             let uses = self.plan(series, sink);
-            self.plans.insert(address, Plan { list: Arc::downgrade(series), uses });
+            self.plans.insert(id, Plan { list: series.downgrade(), uses });
         }
         let Self { readers, plans, slots, cells, step_ms, late, .. } = self;
-        let Some(plan) = plans.get(&address).filter(|plan| !plan.uses.is_empty()) else { return };
+        let Some(plan) = plans.get(&id).filter(|plan| !plan.uses.is_empty()) else { return };
         let (first, now_ms) = (plan.uses[0].slot as usize, sink.now_ns() / 1_000_000);
         for (row, time) in times.iter().enumerate() {
             let frame = frame_of(*time, *step_ms);
@@ -265,7 +265,7 @@ impl StreamingEval {
         }
     }
 
-    fn plan(&mut self, series: &Arc<[Labels]>, sink: &mut dyn FrameSink) -> Vec<Column> {
+    fn plan(&mut self, series: &Layout, sink: &mut dyn FrameSink) -> Vec<Column> {
         let mut uses = Vec::new();
         for (column, labels) in series.iter().enumerate() {
             let Some(found) = self.readers.by_metric.get(labels.metric()) else { continue };

@@ -5,14 +5,13 @@ use fabriclens_correlate::{
     Topology,
 };
 use fabriclens_correlate::{Incident, Location};
-use fabriclens_model::Labels;
+use fabriclens_model::{Labels, Layout};
 use std::collections::HashSet;
-use std::sync::Arc;
 
 const HOUR: i64 = 3_600_000;
 const HOSTS: usize = 30;
 
-fn list(host: &str) -> Arc<[Labels]> {
+fn list(host: &str) -> Layout {
     let one = |name: &str, direction: &str| {
         Labels::new([
             ("__name__", name),
@@ -48,7 +47,7 @@ impl Weeks {
     }
 
     /// Seconds of these hosts; if `pauses`, the first pauses its switch from the fifth second on.
-    fn pass(&mut self, hosts: &[Arc<[Labels]>], seconds: i64, pauses: bool) {
+    fn pass(&mut self, hosts: &[Layout], seconds: i64, pauses: bool) {
         for second in 0..seconds {
             self.now_ms += 1000;
             self.watch.push(Frame::new(self.now_ms * 1_000_000));
@@ -75,7 +74,7 @@ impl Weeks {
     }
 }
 
-fn hosts(week: usize) -> Vec<Arc<[Labels]>> {
+fn hosts(week: usize) -> Vec<Layout> {
     (0..HOSTS).map(|host| list(&format!("week{week}-host{host}"))).collect()
 }
 

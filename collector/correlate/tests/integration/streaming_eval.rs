@@ -3,10 +3,9 @@
 use fabriclens_correlate::{
     ALL, Fabric, Frame, IncidentTracker, Ports, Signal, SignalSpec, StreamingEval, Thresholds, Topology, query_frames,
 };
-use fabriclens_model::{Labels, Memory, Series, absent};
+use fabriclens_model::{Labels, Layout, Memory, Series, absent};
 use fabriclens_promql::Engine;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 /// A reproducible number in [0, 1).
 fn noise(n: u64) -> f64 {
@@ -45,7 +44,7 @@ fn lists() -> Vec<Vec<Labels>> {
 
 #[test]
 fn streaming_equals_promql() {
-    let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
+    let lists: Vec<Layout> = lists().into_iter().map(Into::into).collect();
     let empty = || Fabric::new(Topology::default(), Ports::default(), Vec::new());
     let (mut watch, (mut standing, rest)) =
         (IncidentTracker::new(empty(), Thresholds::default()), StreamingEval::new(1000));
@@ -117,7 +116,7 @@ fn streaming_equals_promql() {
 
 #[test]
 fn silent_series_are_evicted() {
-    let lists: Vec<Arc<[Labels]>> = lists().into_iter().map(Into::into).collect();
+    let lists: Vec<Layout> = lists().into_iter().map(Into::into).collect();
     let new = || {
         let watch =
             IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
@@ -161,7 +160,7 @@ fn silent_series_are_evicted() {
 
 #[test]
 fn reset_is_a_gap() {
-    let list: Arc<[Labels]> = Arc::new([Labels::new([
+    let list: Layout = Layout::new([Labels::new([
         ("__name__", "fabric_port_io_bytes_total"),
         ("host", "a"),
         ("device", "mlx5_0"),
@@ -198,7 +197,7 @@ fn switch_port_is_read_once_cabled() {
         let links = cabled.then(|| Link::new(ends, None)).into_iter().collect();
         Topology::new(vec![node("a", Role::Host), node("leaf", Role::Leaf)], links)
     };
-    let list: Arc<[Labels]> = Arc::new([Labels::new([
+    let list: Layout = Layout::new([Labels::new([
         ("__name__", "fabric_port_io_bytes_total"),
         ("host", "leaf"),
         ("port", "7"),
@@ -229,7 +228,7 @@ fn only_slow_signals_are_queried() {
 #[test]
 fn reset_does_not_end_an_incident() {
     use fabriclens_correlate::IncidentKind;
-    let list: Arc<[Labels]> = ["fabric_port_io_bytes_total", "fabric_pfc_pause_seconds_total"]
+    let list: Layout = ["fabric_port_io_bytes_total", "fabric_pfc_pause_seconds_total"]
         .into_iter()
         .flat_map(|name| ["transmit", "receive"].map(|direction| (name, direction)))
         .map(|(name, direction)| {

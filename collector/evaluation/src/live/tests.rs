@@ -8,7 +8,7 @@ use fabriclens_data::Data;
 use fabriclens_forward::Sink;
 use fabriclens_incidents::Book;
 use fabriclens_job_sources::Jobs;
-use fabriclens_model::Labels;
+use fabriclens_model::{Labels, Layout};
 use fabriclens_store::{Options, Store};
 use fabriclens_topology::Topologies;
 
@@ -37,7 +37,7 @@ fn state(dir: &std::path::Path) -> AppState {
 /// Three hosts, the first of which pauses its switch or gets too much, and a collector whose clock may be another than theirs.
 struct Hosts {
     live: Live,
-    lists: Vec<Arc<[Labels]>>,
+    lists: Vec<Layout>,
     now_ms: i64,
     paused_s: f64,
     /// Whether the first one's link is up.
@@ -101,7 +101,7 @@ impl Hosts {
                 0 => [self.paused_s, f64::from(u8::from(self.up)), packets, marked, 0.0, told, 1.0],
                 _ => [0.0, 1.0, packets, 0.0, told / 2.0, 0.0, 1.0],
             };
-            let group = |(at, series): (usize, &Arc<[Labels]>)| RowGroup {
+            let group = |(at, series): (usize, &Layout)| RowGroup {
                 series: series.clone(),
                 times: vec![self.now_ms - 100],
                 values: [moved, moved].into_iter().chain(own(at)).collect(),
@@ -186,7 +186,7 @@ fn what_there_was_no_room_for_is_judged_later() {
     fabric.pass(10, 0, 0.0);
     let waiting = |fabric: &Hosts| fabric.live.state.store.table("late").unwrap().get("waiting").unwrap();
     assert_eq!(waiting(&fabric), None);
-    let (series, lost) = (Arc::from([Labels::new([("__name__", "m")])]), fabriclens_core::sample_feed::MOST + 1);
+    let (series, lost) = ([Labels::new([("__name__", "m")])].into(), fabriclens_core::sample_feed::MOST + 1);
     let times = vec![fabric.now_ms - 2000; lost];
     fabric.live.state.sink.tap().offer(vec![RowGroup { series, times, values: vec![0.0; lost] }]);
     fabric.pass(10, 0, 0.0);

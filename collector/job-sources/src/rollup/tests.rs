@@ -44,7 +44,7 @@ impl Lab {
 
     /// A counter of ports: a sample each five seconds.
     fn put(&self, labels: &[(&str, &str)], value: impl Fn(i64) -> f64) {
-        let series = Arc::new([Labels::new(labels.iter().copied())]);
+        let series = [Labels::new(labels.iter().copied())].into();
         let times: Vec<i64> = (0..=1000).step_by(5).map(|s| self.begin + s * 1000).collect();
         let values = (0..=1000).step_by(5).map(value).collect();
         self.store.append(&[RowGroup { series, times, values }]).unwrap();

@@ -1,7 +1,7 @@
-//! Aggregations over label groups: sum, avg, min, max, count, group, stddev, stdvar, quantile, `count_values`.
-//! `topk` and `bottomk`, which choose instead of combine, are in [`super::rank`].
+//! Aggregations over label groups: sum, avg, min, max, count, group, stddev, stdvar, quantile, `count_values`. `topk`
+//! and `bottomk` select series instead of combining them and are in [`super::topk`].
 
-use super::keys::Keys;
+use super::group_keys::GroupKeys;
 use super::{ABSENT, Column, Context, Evaluated, Grid};
 use crate::error::QueryError;
 use crate::number;
@@ -10,14 +10,14 @@ use fabriclens_model::{Labels, is_stale};
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
-/// Columns of one group, in the order of their appearance.
+/// Columns of one group, in order of appearance.
 pub(super) struct Group {
     pub labels: Labels,
     pub members: Vec<usize>,
 }
 
 pub(super) fn groups(columns: &[Column], grouping: &Grouping) -> Vec<Group> {
-    let mut keys = Keys::new(grouping);
+    let mut keys = GroupKeys::new(grouping);
     let mut members: Vec<Vec<usize>> = vec![];
     for (i, c) in columns.iter().enumerate() {
         let at = keys.number(&c.labels);
@@ -37,10 +37,10 @@ impl Context<'_> {
         let param = a.param.as_ref().map(|p| self.scalar(p, grid)).transpose()?;
         let columns = self.vector(&a.expr, grid)?;
         if matches!(a.op, AggregateOp::TopK | AggregateOp::BottomK) {
-            return self.rank(a, columns, &param.unwrap_or_default(), grid);
+            return self.topk(a, columns, &param.unwrap_or_default(), grid);
         }
         if let (AggregateOp::Quantile, Some(q), Some(expr)) = (a.op, &param, &a.param) {
-            self.doubt_quantile(q, expr, &columns);
+            self.warn_invalid_quantiles(q, expr, &columns);
         }
         let mut out = vec![];
         for group in groups(&columns, &a.grouping) {
@@ -52,8 +52,8 @@ impl Context<'_> {
         Ok(out)
     }
 
-    /// Warns of a φ outside `[0, 1]` if there is anything to take the quantile of.
-    pub(crate) fn doubt_quantile(&mut self, q: &[f64], expr: &Expr, columns: &[Column]) {
+    /// Warns of a φ outside `[0, 1]` at steps that have values.
+    pub(crate) fn warn_invalid_quantiles(&mut self, q: &[f64], expr: &Expr, columns: &[Column]) {
         for (i, q) in q.iter().enumerate() {
             let used = columns.iter().any(|c| !is_stale(c.values[i]));
             if used && !(0.0..=1.0).contains(q) {
@@ -96,7 +96,7 @@ impl Context<'_> {
                         if let Some(at) = index.get(&labels) {
                             *at
                         } else {
-                            // One column may have a value of its own at each step.
+                            // One column may have a different value at each step.
                             self.afford((out.len() + 1).saturating_mul(grid.steps))?;
                             index.insert(labels.clone(), out.len());
                             out.push(Column { labels, values: vec![ABSENT; grid.steps] });
@@ -148,7 +148,7 @@ fn fold(members: &[&[f64]], steps: usize, first: impl Fn(f64) -> f64, next: impl
     out
 }
 
-/// Calls `f` with each step's number and present values; absent where there are none.
+/// Calls `f` with each step's index and present values; absent where there are none.
 fn per_step(members: &[&[f64]], steps: usize, f: impl Fn(usize, &mut [f64]) -> f64) -> Vec<f64> {
     let mut present = Vec::with_capacity(members.len());
     let mut out = Vec::with_capacity(steps);
@@ -160,7 +160,7 @@ fn per_step(members: &[&[f64]], steps: usize, f: impl Fn(usize, &mut [f64]) -> f
     out
 }
 
-/// The incremental mean: it does not overflow, and an infinite mean stays what it is.
+/// The incremental mean: it does not overflow, and an infinite mean is kept.
 fn average(values: &[f64]) -> f64 {
     let (mut mean, mut count) = (0.0_f64, 0.0);
     for (i, v) in values.iter().enumerate() {
@@ -178,13 +178,13 @@ fn average(values: &[f64]) -> f64 {
     mean
 }
 
-/// Population variance by Welford's update.
+/// Population variance by Welford's algorithm.
 fn variance(values: &[f64]) -> f64 {
     let (mut mean, mut count, mut aux) = (0.0, 0.0, 0.0);
     for (i, v) in values.iter().enumerate() {
         count += 1.0;
         if i == 0 {
-            // The first value only sets the mean, so that a lone infinity has variance 0.
+            // The first value only sets the mean, so that a single infinity has variance 0.
             mean = *v;
             continue;
         }

@@ -1,5 +1,5 @@
-//! Binary operators between scalars and vectors, and what each operator does to two numbers. Between two vectors:
-//! [`super::matching`].
+//! Binary operators between scalars and vectors, and the operators on two numbers. For operators between two vectors
+//! see [`super::matching`].
 
 use super::{ABSENT, Column, Columns, Context, Evaluated, Grid, drop_name, merge};
 use crate::plan::{Binary, BinaryOp};
@@ -40,7 +40,7 @@ fn with_scalar(b: &Binary, mut columns: Vec<Column>, scalar: &[f64], scalar_left
             *v = if !b.op.is_comparison() {
                 arithmetic(b.op, l, r)
             } else {
-                // The vector's value is what remains, on whichever side it stands.
+                // The vector's value is kept, on whichever side it is.
                 compared(holds(b.op, l, r), *v, b.bool_result)
             };
         }
@@ -48,7 +48,7 @@ fn with_scalar(b: &Binary, mut columns: Vec<Column>, scalar: &[f64], scalar_left
     merge(columns)
 }
 
-/// Result of a comparison: 0 or 1, or the value that passed the filter.
+/// Result of a comparison: 0 or 1, or the value if it passes the filter.
 pub(super) fn compared(holds: bool, value: f64, bool_result: bool) -> f64 {
     match (bool_result, holds) {
         (true, _) => f64::from(u8::from(holds)),

@@ -1,12 +1,12 @@
-//! Columns of values over a grid of steps, and what label sets of several columns must satisfy.
+//! Columns of values over a grid of steps, and checks on their label sets.
 
 use super::Evaluated;
 use crate::error::QueryError;
 use fabriclens_model::{Labels, STALE_NAN, is_stale};
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
-/// Marks a step at which a column has no value. Arithmetic cannot produce it: its NaN is a signalling one, and
-/// selectors never let a staleness marker through.
+/// Marks a step without a value. Arithmetic cannot produce it, because it is a signaling NaN, and selectors never pass
+/// a staleness marker on.
 pub(crate) const ABSENT: f64 = f64::from_bits(STALE_NAN);
 
 /// The instants at which an expression is evaluated.
@@ -30,7 +30,7 @@ impl Grid {
         self.time(self.steps.saturating_sub(1))
     }
 
-    /// Milliseconds between steps; 0 where there is one step.
+    /// Milliseconds between steps; 0 if there is only one step.
     pub fn distance(&self) -> i64 {
         if self.steps > 1 { self.step } else { 0 }
     }
@@ -56,7 +56,7 @@ pub(crate) enum Columns {
 }
 
 impl Columns {
-    /// Values held.
+    /// Number of values.
     pub fn size(&self) -> usize {
         match self {
             Self::Scalar(v) => v.len(),
@@ -70,7 +70,7 @@ pub(crate) fn drop_name(labels: &Labels) -> Labels {
     relabel(labels, |name| name != "__name__")
 }
 
-/// The labels whose names pass.
+/// The labels whose names satisfy `keep`.
 pub(crate) fn relabel(labels: &Labels, keep: impl Fn(&str) -> bool) -> Labels {
     if labels.pairs().iter().all(|(n, _)| keep(n)) {
         return labels.clone();
@@ -80,12 +80,11 @@ pub(crate) fn relabel(labels: &Labels, keep: impl Fn(&str) -> bool) -> Labels {
     Labels::from_sorted(kept.into())
 }
 
-fn twins() -> QueryError {
+fn duplicate_labels() -> QueryError {
     QueryError::Execution("vector cannot contain metrics with the same labelset".into())
 }
 
-/// Columns with equal labels become one; two of them with a value at the same step are an error. Columns without any
-/// value are dropped.
+/// Merges columns with equal labels; two values at the same step are an error. Drops columns without any value.
 pub(crate) fn merge(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
     columns.retain(|c| c.values.iter().any(|v| !is_stale(*v)));
     let mut seen: HashMap<Labels, usize> = HashMap::with_capacity(columns.len());
@@ -102,7 +101,7 @@ pub(crate) fn merge(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
                         continue;
                     }
                     if !is_stale(*into) {
-                        return Err(twins());
+                        return Err(duplicate_labels());
                     }
                     *into = v;
                 }
@@ -112,10 +111,10 @@ pub(crate) fn merge(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
     Ok(out)
 }
 
-/// An error when two columns have equal labels, whatever their steps: where Prometheus checks whole matrices.
-pub(crate) fn reject_twins(columns: &[Column]) -> Evaluated<()> {
+/// Fails if two columns have equal labels, regardless of their steps, where Prometheus checks whole matrices.
+pub(crate) fn reject_duplicates(columns: &[Column]) -> Evaluated<()> {
     let mut seen = HashSet::with_capacity(columns.len());
-    if columns.iter().all(|c| seen.insert(&c.labels)) { Ok(()) } else { Err(twins()) }
+    if columns.iter().all(|c| seen.insert(&c.labels)) { Ok(()) } else { Err(duplicate_labels()) }
 }
 
 #[cfg(test)]
@@ -127,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn equal_labels_merge_unless_they_meet() {
+    fn equal_labels_merge_unless_values_collide() {
         let merged = merge(vec![column("x", &[1.0, ABSENT]), column("x", &[ABSENT, 2.0]), column("y", &[ABSENT; 2])]);
         let merged = merged.unwrap();
         assert_eq!((merged.len(), merged[0].values.clone()), (1, vec![1.0, 2.0]));
         assert!(merge(vec![column("x", &[1.0]), column("x", &[2.0])]).is_err());
-        assert!(reject_twins(&[column("x", &[1.0, ABSENT]), column("x", &[ABSENT, 1.0])]).is_err());
+        assert!(reject_duplicates(&[column("x", &[1.0, ABSENT]), column("x", &[ABSENT, 1.0])]).is_err());
     }
 
     #[test]

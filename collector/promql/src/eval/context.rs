@@ -1,4 +1,4 @@
-//! What the parts of one running query share: data, limits, deadline, remarks.
+//! State of a running query that all its parts share: data, limits, deadline, annotations.
 
 use super::{Evaluated, Grid};
 use crate::engine::{CancelToken, Engine, Limits};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Context<'a> {
     read: &'a dyn Read,
     pub limits: &'a Limits,
-    /// The grid of the whole query: `start()` and `end()` mean its ends.
+    /// The grid of the whole query; `start()` and `end()` refer to its ends.
     pub grid: Grid,
     query: &'a str,
     cancel: &'a CancelToken,
@@ -21,7 +21,7 @@ pub(crate) struct Context<'a> {
     /// Samples read, and values computed.
     read_samples: usize,
     computed: usize,
-    /// Values whose memory was asked for.
+    /// Values whose memory the budget has granted.
     granted: usize,
     seen: usize,
     reading: Duration,
@@ -29,7 +29,7 @@ pub(crate) struct Context<'a> {
     infos: BTreeSet<String>,
 }
 
-/// Remarks of one kind that an answer carries at most, as in Prometheus.
+/// Maximum annotations of one kind in an answer, as in Prometheus.
 const MAX_REMARKS: usize = 10;
 
 impl<'a> Context<'a> {
@@ -53,12 +53,15 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What a selector matches between two instants; counts against limit and budget.
+    /// Reads the series of a selector between two instants; counts against limit and budget.
     pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64, hint: Hint) -> Evaluated<Vec<SharedSeries>> {
         let began = Instant::now();
         let Selected { series, resolution_ms } = self.read.select_for(matchers, start, end, hint, self.budget)?;
         if let Some(ms) = resolution_ms {
-            let info = format!("PromQL info: rollups of {} s stand for samples that are too many or gone", ms / 1000);
+            let info = format!(
+                "PromQL info: rollups of {} s are used in place of samples that are too many or expired",
+                ms / 1000
+            );
             self.infos.insert(info);
         }
         self.reading += began.elapsed();
@@ -74,8 +77,8 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// Counts samples that a selector gave to the expression.
-    pub fn saw(&mut self, samples: usize) {
+    /// Counts samples that a selector passed to the expression.
+    pub fn count_samples(&mut self, samples: usize) {
         self.seen += samples;
     }
 
@@ -84,12 +87,12 @@ impl<'a> Context<'a> {
         self.seen
     }
 
-    /// Forgets what was counted since.
-    pub fn saw_only(&mut self, seen: usize) {
+    /// Resets the count of samples to an earlier value.
+    pub fn reset_seen(&mut self, seen: usize) {
         self.seen = seen;
     }
 
-    /// Refuses work that would exceed limit or budget, before memory is taken for it.
+    /// Refuses work that would exceed limit or budget, before its memory is allocated.
     pub fn afford(&mut self, values: usize) -> Evaluated<()> {
         let computed = self.computed.saturating_add(values);
         if computed.saturating_add(self.read_samples) > self.limits.max_samples {
@@ -104,7 +107,7 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// To be called between pieces of work: deadline and cancellation.
+    /// Checks deadline and cancellation; call it between pieces of work.
     pub fn check(&self) -> Evaluated<()> {
         if self.cancel.is_cancelled() {
             return Err(QueryError::Cancelled);
@@ -125,14 +128,14 @@ impl<'a> Context<'a> {
         self.infos.insert(format!("PromQL info: {message} ({})", Position::of(self.query, offset)));
     }
 
-    /// The result with its remarks.
+    /// The result with its annotations.
     pub fn outcome(self, value: Value) -> Outcome {
         let held = self.computed + self.read_samples;
         let stats = Stats { samples: self.seen, held, reading: self.reading };
         Outcome { value, warnings: limited(self.warnings, "warning"), infos: limited(self.infos, "info"), stats }
     }
 
-    /// The instant a selector evaluated at `time` looks at.
+    /// The instant that a selector evaluated at `time` looks at.
     pub fn shifted(&self, shift: Shift, time: i64) -> i64 {
         let pinned = match shift.at {
             None => time,

@@ -1,8 +1,8 @@
-//! Vector matching: `on`, `ignoring`, `group_left`, `group_right` and the set operators, over whole columns. Series
-//! are brought into match groups once; within a group, columns are combined pair by pair.
+//! Vector matching over whole columns: `on`, `ignoring`, `group_left`, `group_right` and the set operators. Series are
+//! put into match groups once; within a group, columns are combined pairwise.
 
 use super::binary::{arithmetic, compared, holds};
-use super::keys::Keys;
+use super::group_keys::GroupKeys;
 use super::{ABSENT, Column, Context, Evaluated, Grid, merge, relabel};
 use crate::error::QueryError;
 use crate::plan::{Binary, BinaryOp, Cardinality};
@@ -10,7 +10,7 @@ use fabriclens_model::{Labels, is_stale};
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use std::sync::Arc;
 
-/// Members of each side that share the matching labels.
+/// Members of both sides with the same matching labels.
 #[derive(Default)]
 struct MatchGroup {
     labels: Labels,
@@ -19,7 +19,7 @@ struct MatchGroup {
 }
 
 fn match_groups(b: &Binary, left: &[Column], right: &[Column]) -> Vec<MatchGroup> {
-    let mut keys = Keys::new(&b.grouping);
+    let mut keys = GroupKeys::new(&b.grouping);
     let mut out: Vec<MatchGroup> = vec![];
     let mut group_of = |c: &Column, out: &mut Vec<MatchGroup>| {
         let at = keys.number(&c.labels);
@@ -57,14 +57,14 @@ fn failed<T>(message: impl Into<String>) -> Evaluated<T> {
     Err(QueryError::Execution(message.into()))
 }
 
-/// `{__name__="a", b="c"}`, as Prometheus writes label sets in messages.
+/// A label set as Prometheus writes it in messages: `{__name__="a", b="c"}`.
 fn braced(labels: &Labels) -> String {
     let inner: Vec<String> = labels.iter().map(|(n, v)| format!("{n}={v:?}")).collect();
     format!("{{{}}}", inner.join(", "))
 }
 
 impl Context<'_> {
-    /// Arithmetic and comparison between two vectors.
+    /// Arithmetic and comparison operators between two vectors.
     pub(super) fn vectors(&mut self, b: &Binary, lhs: &[Column], rhs: &[Column], grid: Grid) -> Evaluated<Vec<Column>> {
         // "One" is the side on which a match group may have only one series.
         let swapped = b.cardinality == Cardinality::OneToMany;
@@ -142,7 +142,7 @@ fn clear(columns: &mut [Column], members: &[usize], gone: impl Fn(usize) -> bool
     }
 }
 
-/// The columns of one series of each side, or none if they never meet (or never pass the filter).
+/// Combines one series of each side; `None` if they share no step or no value passes the filter.
 fn pair(b: &Binary, many: &Column, one: &Column, swapped: bool) -> Option<Column> {
     let mut any = false;
     let combine = |(m, o): (&f64, &f64)| {
@@ -185,7 +185,7 @@ struct Clash<'a> {
     later: usize,
 }
 
-/// The first clash of a group, if any; steps at which the other side has nothing do not count.
+/// The first clash of a group, if any; steps without a value on the other side are ignored.
 fn clash<'a>(group: &'a MatchGroup, one: &[Column], many_present: &[bool]) -> Option<Clash<'a>> {
     if group.right.len() < 2 {
         return None;

@@ -1,22 +1,22 @@
-//! Evaluation in columns: every expression yields, for all steps of a [`Grid`] at once, either one number per step
-//! or a set of [`Column`]s. [`Context`] carries what a query shares: the data, the limits, the remarks.
+//! Columnar evaluation: every expression yields, for all steps of a [`Grid`] at once, either one number per step or a
+//! set of [`Column`]s. [`Context`] holds the shared state of a query: data, limits, annotations.
 
 mod aggregate;
 mod binary;
 mod columns;
 mod context;
-mod keys;
+mod group_keys;
 mod matching;
-mod rank;
 mod select;
-mod sight;
+mod topk;
 mod window;
+mod window_index;
 
 pub(crate) use aggregate::is_label_name;
-pub(crate) use columns::{ABSENT, Column, Columns, Grid, drop_name, merge, reject_twins, relabel};
+pub(crate) use columns::{ABSENT, Column, Columns, Grid, drop_name, merge, reject_duplicates, relabel};
 pub(crate) use context::Context;
-pub(crate) use sight::{PerTimes, Span, spans};
 pub(crate) use window::Window;
+pub(crate) use window_index::{PerTimes, Span, spans};
 
 use crate::error::QueryError;
 use crate::functions::Run;
@@ -50,7 +50,7 @@ impl Context<'_> {
         Ok(out)
     }
 
-    /// An instant vector's columns.
+    /// Evaluates an instant vector.
     pub(crate) fn vector(&mut self, expr: &Expr, grid: Grid) -> Evaluated<Vec<Column>> {
         match self.eval(expr, grid)? {
             Columns::Vector(v) => Ok(v),
@@ -58,7 +58,7 @@ impl Context<'_> {
         }
     }
 
-    /// A scalar's value at each step.
+    /// Evaluates a scalar at each step.
     pub(crate) fn scalar(&mut self, expr: &Expr, grid: Grid) -> Evaluated<Vec<f64>> {
         match self.eval(expr, grid)? {
             Columns::Scalar(v) => Ok(v),
@@ -76,13 +76,13 @@ impl Context<'_> {
                         *v = -*v;
                     }
                 }
-                reject_twins(&columns)?;
+                reject_duplicates(&columns)?;
                 Columns::Vector(columns)
             }
         })
     }
 
-    /// A function of each value alone; further arguments are scalars.
+    /// Applies a function to each value; further arguments are scalars.
     fn map(&mut self, f: fn(f64, &[f64]) -> f64, args: &[Expr], grid: Grid) -> Evaluated<Vec<Column>> {
         let Some((vector, scalars)) = args.split_first() else { return Ok(vec![]) };
         let mut columns = self.vector(vector, grid)?;

@@ -1,12 +1,12 @@
-//! Selectors: each reads its series once, over everything the steps of the grid can see, and then walks along them.
+//! Selectors: each reads its series once over the time span of all steps, and then walks along the steps.
 
-use super::{ABSENT, Column, Context, Evaluated, Grid, PerTimes, reject_twins, spans};
+use super::{ABSENT, Column, Context, Evaluated, Grid, PerTimes, reject_duplicates, spans};
 use crate::error::QueryError;
 use crate::plan::{Expr, Node, Selector, Shift, Subquery};
 use fabriclens_model::{Hint, Rollup, SharedSeries, is_stale};
 use std::sync::Arc;
 
-/// Series with all their samples in sight of a range selector or subquery, staleness markers removed.
+/// Series with all samples in the windows of a range selector or subquery, without staleness markers.
 pub(crate) struct Ranged {
     pub series: Vec<SharedSeries>,
     /// Milliseconds.
@@ -16,7 +16,7 @@ pub(crate) struct Ranged {
 }
 
 impl Ranged {
-    /// Both ends, inclusive, of the window seen at `time`.
+    /// Both ends, inclusive, of the window at `time`.
     pub fn window(&self, time: i64) -> (i64, i64) {
         let end = self.pinned.unwrap_or_else(|| time.saturating_sub(self.offset));
         (end.saturating_sub(self.range), end)
@@ -66,7 +66,7 @@ impl Context<'_> {
                 *slot = if times { one.times[found] as f64 / 1000.0 } else { one.values[found] };
                 any += 1;
             }
-            self.saw(any);
+            self.count_samples(any);
             if any > 0 {
                 columns.push(Column { labels: one.labels, values });
             }
@@ -75,7 +75,7 @@ impl Context<'_> {
         Ok(columns)
     }
 
-    /// Everything a range selector or subquery sees from any step of the grid; `rollup` may stand for its samples.
+    /// All samples in the windows of a range selector or subquery; `rollup` may replace them.
     pub(crate) fn ranged(&mut self, expr: &Expr, grid: Grid, rollup: Option<Rollup>) -> Evaluated<Ranged> {
         match &expr.node {
             Node::Range(selector, range) => {
@@ -110,7 +110,7 @@ impl Context<'_> {
         let step = s.step.unwrap_or_else(|| self.subquery_step_ms());
         let (from, _) = ranged.window(grid.start);
         let (_, end) = ranged.window(grid.end());
-        // Steps of a subquery are multiples of its resolution, whatever the step of the query around it.
+        // Subquery steps are multiples of its resolution, independent of the outer step.
         let start = from.div_euclid(step) * step;
         let start = if start < from { start + step } else { start };
         let steps = if end < start { 0 } else { usize::try_from((end - start) / step + 1).unwrap_or(usize::MAX) };
@@ -118,9 +118,9 @@ impl Context<'_> {
         let inner = Grid { start, step, steps };
         let seen = self.seen();
         let columns = self.vector(&s.expr, inner)?;
-        // Counted when windows slide over them.
-        self.saw_only(seen);
-        reject_twins(&columns)?;
+        // They are counted when windows slide over them.
+        self.reset_seen(seen);
+        reject_duplicates(&columns)?;
         let times: Arc<[i64]> = inner.times().collect();
         for c in columns {
             let mut series = SharedSeries { labels: c.labels, times: times.clone(), values: c.values };
@@ -131,11 +131,11 @@ impl Context<'_> {
     }
 }
 
-/// Values that are looked at in one go.
+/// Values per vectorized check.
 const STRIDE: usize = 64;
 
 fn drop_stale(s: &mut SharedSeries) {
-    // The marker is a NaN, and that is told faster.
+    // The staleness marker is a NaN, and testing for NaN is faster.
     if !s.values.chunks(STRIDE).any(|c| c.iter().fold(false, |any, v| any | v.is_nan())) {
         return;
     }

@@ -1,28 +1,28 @@
-//! Functions of range vectors: a window slides along the samples of each series, step by step.
+//! Range vector functions: a window slides along the samples of each series, step by step.
 
-use super::{ABSENT, Column, Context, Evaluated, Grid, PerTimes, Span, drop_name, reject_twins, spans};
+use super::{ABSENT, Column, Context, Evaluated, Grid, PerTimes, Span, drop_name, reject_duplicates, spans};
 use crate::error::QueryError;
-use crate::functions::{Function, Reach, Run};
+use crate::functions::{Extrapolation, Function, Run};
 use crate::plan::Expr;
 use crate::value::ValueKind;
 use fabriclens_model::SharedSeries;
 
-/// The samples of one series in sight of one step; never empty.
+/// The samples of one series in the window of one step; never empty.
 pub(crate) struct Window<'a> {
     /// Unix milliseconds, ascending.
     pub times: &'a [i64],
     pub values: &'a [f64],
-    /// The step's own time, whatever `offset` and `@` say.
+    /// Time of the step, independent of `offset` and `@`.
     pub now: i64,
 }
 
-/// What the steps see of a list of times.
-struct Sight {
+/// The windows of all steps over one list of times.
+struct WindowIndex {
     spans: Vec<Span>,
-    /// Samples, again for each step.
+    /// Samples in all windows, counted per step.
     sampled: usize,
-    /// By step, for functions that want it.
-    reach: Vec<Option<Reach>>,
+    /// Per step, for functions that need it.
+    extrapolations: Vec<Option<Extrapolation>>,
 }
 
 impl Context<'_> {
@@ -36,28 +36,28 @@ impl Context<'_> {
         let mut at_step = vec![0.0; params.len()];
         let mut seen = vec![false; grid.steps];
         let windows = || grid.times().map(|t| ranged.window(t));
-        let (mut sights, mut drops) = (PerTimes::new(), vec![]);
+        let (mut cache, mut drops) = (PerTimes::new(), vec![]);
         let mut out = Vec::with_capacity(ranged.series.len());
         let keep_name = matches!(f.run, Run::Window { keep_name: true, .. });
         for s in &ranged.series {
             self.check()?;
-            let sight = sights.of(&s.times, |times| {
+            let index = cache.of(&s.times, |times| {
                 let spans = spans(times, windows());
                 for (seen, span) in seen.iter_mut().zip(&spans) {
                     *seen |= span.low < span.high;
                 }
-                let reach = match f.run {
-                    Run::Change(c) => spans.iter().zip(windows()).map(|(s, w)| c.reach(times, *s, w)).collect(),
+                let extrapolations = match f.run {
+                    Run::Change(c) => spans.iter().zip(windows()).map(|(s, w)| c.extrapolate(times, *s, w)).collect(),
                     _ => vec![],
                 };
-                Sight { sampled: spans.iter().map(|s| s.high - s.low).sum(), spans, reach }
+                WindowIndex { sampled: spans.iter().map(|s| s.high - s.low).sum(), spans, extrapolations }
             });
             let mut values = vec![ABSENT; grid.steps];
             let any = match f.run {
-                Run::Change(change) => change.along(&sight.reach, &s.values, &mut drops, &mut values),
+                Run::Change(change) => change.apply(&index.extrapolations, &s.values, &mut drops, &mut values),
                 Run::Window { run, .. } => {
                     let mut any = false;
-                    for (i, span) in sight.spans.iter().enumerate().filter(|(_, s)| s.low < s.high) {
+                    for (i, span) in index.spans.iter().enumerate().filter(|(_, s)| s.low < s.high) {
                         for (slot, p) in at_step.iter_mut().zip(&params) {
                             *slot = p[i];
                         }
@@ -73,9 +73,9 @@ impl Context<'_> {
                 }
                 Run::Map(_) | Run::Special(_) => false,
             };
-            self.saw(sight.sampled);
-            if sight.sampled > 0 && f.counter {
-                self.doubt_counter(s.labels.metric(), matrix.offset);
+            self.count_samples(index.sampled);
+            if index.sampled > 0 && f.counter {
+                self.hint_counter_name(s.labels.metric(), matrix.offset);
             }
             if any {
                 let labels = if keep_name { s.labels.clone() } else { drop_name(&s.labels) };
@@ -90,14 +90,14 @@ impl Context<'_> {
                 check(&at_step, args, self).map_err(QueryError::Execution)?;
             }
         }
-        // Series of one name differ in other labels.
+        // Series of one metric differ in other labels.
         if !keep_name && !one_name(&ranged.series) {
-            reject_twins(&out)?;
+            reject_duplicates(&out)?;
         }
         Ok(out)
     }
 
-    fn doubt_counter(&mut self, name: &str, offset: usize) {
+    fn hint_counter_name(&mut self, name: &str, offset: usize) {
         let counter = ["_total", "_sum", "_count", "_bucket"].iter().any(|suffix| name.ends_with(suffix));
         if !name.is_empty() && !counter {
             self.inform(

@@ -1,4 +1,4 @@
-//! `absent` and `absent_over_time`: one series where there are none.
+//! `absent` and `absent_over_time`: one series where none exist.
 
 use crate::eval::{ABSENT, Column, Columns, Context, Evaluated, Grid};
 use crate::plan::{Expr, Node, Selector};
@@ -25,7 +25,7 @@ pub(super) fn absent_over_time(cx: &mut Context<'_>, args: &[Expr], grid: Grid) 
         for (gap, time) in values.iter_mut().zip(grid.times()) {
             let (start, end) = ranged.window(time);
             let found = s.times.partition_point(|t| *t <= end) - s.times.partition_point(|t| *t < start);
-            cx.saw(found);
+            cx.count_samples(found);
             if found > 0 {
                 *gap = ABSENT;
             }
@@ -45,7 +45,7 @@ fn gaps(arg: &Expr, values: Vec<f64>) -> Columns {
     Columns::Vector(vec![Column { labels, values }])
 }
 
-/// What the missing series would be labelled with: the equality matchers, unless a label is matched more than once.
+/// Labels of the missing series: the equality matchers, except labels that are matched more than once.
 fn labels_sought(s: &Selector) -> Labels {
     let mut sought: BTreeMap<&str, Option<&str>> = BTreeMap::new();
     for m in s.matchers.iter().filter(|m| m.name != "__name__") {

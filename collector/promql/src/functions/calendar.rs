@@ -1,8 +1,8 @@
-//! Parts of a date in UTC: `year`, `month`, `day_of_month`, … of each value as Unix seconds, or of the step's time.
+//! Calendar functions in UTC: `year`, `month`, `day_of_month`, … of each value as Unix seconds, or of the step's time.
 
 use crate::eval::{Column, Columns, Context, Evaluated, Grid, drop_name, merge};
 use crate::plan::Expr;
-use fabriclens_model::{Civil, Labels, is_stale};
+use fabriclens_model::{CivilDate, Labels, is_stale};
 
 const DAY: i64 = 86_400;
 
@@ -18,8 +18,8 @@ fn month_length(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Unix seconds as whole days and the seconds of the last one. What no 64-bit integer holds (NaN, infinities) becomes
-/// 2^63, as it does in Prometheus on amd64: the end of Go's time.
+/// Splits Unix seconds into whole days and seconds of the day. Values outside a 64-bit integer (NaN, infinities)
+/// become 2^63, as in Prometheus on amd64: the end of Go's time.
 fn moment(seconds: f64) -> (i64, i64) {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&seconds) {
@@ -63,29 +63,29 @@ pub(super) fn day_of_week(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Ev
 }
 
 pub(super) fn day_of_month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |days, _| Civil::of(days).day)
+    parts(cx, args, grid, |days, _| CivilDate::of(days).day)
 }
 
 pub(super) fn day_of_year(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     parts(cx, args, grid, |days, _| {
-        let d = Civil::of(days);
+        let d = CivilDate::of(days);
         (1..d.month).map(|m| month_length(d.year, m)).sum::<i64>() + d.day
     })
 }
 
 pub(super) fn days_in_month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     parts(cx, args, grid, |days, _| {
-        let d = Civil::of(days);
+        let d = CivilDate::of(days);
         month_length(d.year, d.month)
     })
 }
 
 pub(super) fn month(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |days, _| Civil::of(days).month)
+    parts(cx, args, grid, |days, _| CivilDate::of(days).month)
 }
 
 pub(super) fn year(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    parts(cx, args, grid, |days, _| Civil::of(days).year)
+    parts(cx, args, grid, |days, _| CivilDate::of(days).year)
 }
 
 #[cfg(test)]
@@ -95,14 +95,14 @@ mod tests {
     #[test]
     fn dates_are_right_around_leap_days_and_before_the_epoch() {
         let ymd = |seconds: i64| {
-            let d = Civil::of(moment(seconds as f64).0);
+            let d = CivilDate::of(moment(seconds as f64).0);
             (d.year, d.month, d.day)
         };
         assert_eq!(ymd(0), (1970, 1, 1));
         assert_eq!(ymd(-1), (1969, 12, 31));
         assert_eq!(ymd(951_782_400), (2000, 2, 29));
         assert_eq!(ymd(4_107_542_400), (2100, 3, 1));
-        assert_eq!(Civil::of(moment(f64::NAN).0).year, 292_277_026_596);
+        assert_eq!(CivilDate::of(moment(f64::NAN).0).year, 292_277_026_596);
         assert_eq!((month_length(2000, 2), month_length(2100, 2)), (29, 28));
     }
 }

@@ -1,4 +1,4 @@
-//! Classic histograms: `histogram_quantile` over series with an `le` label. Functions of native histograms exist, and
+//! Classic histograms: `histogram_quantile` over series with an `le` label. Functions of native histograms exist, but
 //! yield nothing for floats.
 
 use crate::eval::{ABSENT, Column, Columns, Context, Evaluated, Grid, merge, relabel};
@@ -7,7 +7,7 @@ use crate::plan::Expr;
 use fabriclens_model::{Labels, is_stale};
 use std::collections::HashMap;
 
-/// Relative differences between neighbouring buckets that count as rounding errors.
+/// Relative differences between neighboring buckets that count as rounding errors.
 const INSIGNIFICANT: f64 = 1e-12;
 
 /// A bucket of a cumulative histogram.
@@ -17,8 +17,8 @@ struct Bucket {
     count: f64,
 }
 
-/// Of a native histogram only: floats are skipped.
-pub(super) fn of_native(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+/// Functions of native histograms: floats are skipped.
+pub(super) fn native_only(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     for a in args {
         cx.eval(a, grid)?;
     }
@@ -28,7 +28,7 @@ pub(super) fn of_native(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Eval
 pub(super) fn quantile(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     let q = cx.scalar(&args[0], grid)?;
     let columns = cx.vector(&args[1], grid)?;
-    cx.doubt_quantile(&q, &args[0], &columns);
+    cx.warn_invalid_quantiles(&q, &args[0], &columns);
     let mut out = vec![];
     for (labels, members) in histograms(cx, &columns, args[1].offset) {
         cx.check()?;
@@ -55,7 +55,7 @@ pub(super) fn quantile(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evalu
     Ok(Columns::Vector(merge(out)?))
 }
 
-/// A histogram's labels, and its columns with their upper bounds.
+/// Labels of a histogram, and its columns with their upper bounds.
 type Histogram = (Labels, Vec<(f64, usize)>);
 
 fn histograms(cx: &mut Context<'_>, columns: &[Column], offset: usize) -> Vec<Histogram> {
@@ -70,7 +70,7 @@ fn histograms(cx: &mut Context<'_>, columns: &[Column], offset: usize) -> Vec<Hi
             cx.warn(&message, offset);
             continue;
         };
-        // Histograms of different metrics are different histograms, although the name does not survive.
+        // Histograms of different metrics are separate, although the name is dropped from the result.
         let key = relabel(&c.labels, |n| n != "le");
         let at = *index.entry(key).or_insert_with(|| {
             out.push((relabel(&c.labels, |n| n != "le" && n != "__name__"), vec![]));
@@ -81,8 +81,8 @@ fn histograms(cx: &mut Context<'_>, columns: &[Column], offset: usize) -> Vec<Hi
     out
 }
 
-/// The φ-quantile by linear interpolation within a bucket, and whether counts had to be forced to increase. The lowest
-/// bucket starts at 0 when its bound is positive; the highest yields the bound below it.
+/// The φ-quantile by linear interpolation within a bucket, and whether counts had to be made monotonic. The lowest
+/// bucket starts at 0 if its bound is positive; the highest yields the bound below it.
 fn bucket_quantile(q: f64, buckets: &mut Vec<Bucket>) -> (f64, bool) {
     if q.is_nan() {
         return (f64::NAN, false);
@@ -117,8 +117,8 @@ fn bucket_quantile(q: f64, buckets: &mut Vec<Bucket>) -> (f64, bool) {
     (start + (buckets[b].upper - start) * (rank / count), forced)
 }
 
-/// Adds up buckets of the same bound (`le="1"` and `le="1.0"`).
-#[expect(clippy::float_cmp, reason = "bounds are the same or they are not")]
+/// Merges buckets with equal bounds (`le="1"` and `le="1.0"`).
+#[expect(clippy::float_cmp, reason = "only identical bounds are merged")]
 fn coalesce(buckets: &mut Vec<Bucket>) {
     buckets.dedup_by(|next, kept| {
         let same = next.upper == kept.upper;
@@ -129,8 +129,8 @@ fn coalesce(buckets: &mut Vec<Bucket>) {
     });
 }
 
-/// Levels insignificant differences and removes decreases; says whether there were decreases.
-#[expect(clippy::float_cmp, reason = "equal counts need no care")]
+/// Levels insignificant differences and removes decreases; returns whether there were decreases.
+#[expect(clippy::float_cmp, reason = "equal counts are monotonic already")]
 fn make_monotonic(buckets: &mut [Bucket]) -> bool {
     let mut forced = false;
     let mut before = buckets[0].count;

@@ -1,7 +1,7 @@
-//! Changing labels: `label_replace` and `label_join`.
+//! Label functions: `label_replace` and `label_join`.
 
 use crate::error::QueryError;
-use crate::eval::{Column, Columns, Context, Evaluated, Grid, is_label_name, reject_twins};
+use crate::eval::{Column, Columns, Context, Evaluated, Grid, is_label_name, reject_duplicates};
 use crate::plan::{Expr, Node};
 use fabriclens_model::Labels;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ fn text(arg: &Expr) -> &str {
     }
 }
 
-/// Longest name and value that these functions make; stored ones have 4 KiB at most. Without it, nested ones grow at
-/// each level by a factor that the query chooses.
+/// Maximum bytes of a name or value that these functions create; stored labels have 4 KiB at most. Without a limit,
+/// nested calls multiply the length at each level.
 const LABEL_BYTES: usize = 16 << 10;
 
 fn failed(message: String) -> QueryError {
     QueryError::Execution(message)
 }
 
-/// A label that takes so many bytes at most.
+/// Checks the length of a label.
 fn bounded(function: &str, dst: &str, bytes: usize) -> Evaluated<()> {
     if dst.len() <= LABEL_BYTES && bytes <= LABEL_BYTES {
         return Ok(());
@@ -32,7 +32,7 @@ fn bounded(function: &str, dst: &str, bytes: usize) -> Evaluated<()> {
     )))
 }
 
-/// Sets a label. Its bytes count as values do.
+/// Sets a label; charges its bytes as values.
 fn set(cx: &mut Context<'_>, column: &mut Column, name: &Arc<str>, value: &str) -> Evaluated<()> {
     let pair = size_of::<(Arc<str>, Arc<str>)>();
     cx.charge((value.len() + pair * (column.labels.len() + 1)).div_ceil(size_of::<f64>()))?;
@@ -55,13 +55,13 @@ pub(super) fn replace(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evalua
         cx.check()?;
         let source = c.labels.get(src);
         let Some(found) = regex.captures(source) else { continue };
-        // No group is longer than all of the source.
+        // No capture group is longer than the source.
         bounded("label_replace", dst, replacement.len().saturating_add(groups.saturating_mul(source.len())))?;
         let mut value = String::new();
         found.expand(replacement, &mut value);
         set(cx, c, &name, &value)?;
     }
-    reject_twins(&columns)?;
+    reject_duplicates(&columns)?;
     Ok(Columns::Vector(columns))
 }
 
@@ -85,6 +85,6 @@ pub(super) fn join(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated
         let value = values.join(separator);
         set(cx, c, &name, &value)?;
     }
-    reject_twins(&columns)?;
+    reject_duplicates(&columns)?;
     Ok(Columns::Vector(columns))
 }

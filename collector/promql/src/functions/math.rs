@@ -1,9 +1,9 @@
-//! Functions of one value, where Rust's own differ from Go's or take parameters.
+//! Functions of one value that differ from Rust's own or take parameters.
 
 use crate::eval::ABSENT;
 use crate::number::{max, min};
 
-/// `clamp(v, min, max)`: no samples at all when `max < min`.
+/// `clamp(v, min, max)`: no samples if `max < min`.
 pub(super) fn clamp(v: f64, p: &[f64]) -> f64 {
     let (low, high) = (p[0], p[1]);
     if high < low { ABSENT } else { max(low, min(high, v)) }
@@ -17,7 +17,7 @@ pub(super) fn clamp_min(v: f64, p: &[f64]) -> f64 {
     max(p[0], v)
 }
 
-/// To the nearest multiple of the second argument (default 1), ties upwards.
+/// Rounds to the nearest multiple of the second argument (default 1), ties upwards.
 pub(super) fn round(v: f64, p: &[f64]) -> f64 {
     let inverse = 1.0 / p.first().copied().unwrap_or(1.0);
     (v * inverse + 0.5).floor() / inverse
@@ -33,7 +33,7 @@ pub(super) fn sign(v: f64) -> f64 {
     }
 }
 
-/// Rust's squares its argument and so overflows from 1e154 on; and is inexact near 0.
+/// Rust's own squares its argument, so it overflows from 1e154 on and is inexact near 0.
 pub(super) fn asinh(v: f64) -> f64 {
     let a = v.abs();
     let result = if a > TWO_POW_28 {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inverse_hyperbolics_hold_at_the_edges() {
+    fn inverse_hyperbolics_are_exact_at_extremes() {
         for v in [1e-20, 1e-5, 0.3, 1.0, 2.5, 1e9, 1e200] {
             assert!((asinh(v) - asinh(-v).abs()).abs() == 0.0 && asinh(v) > 0.0);
         }

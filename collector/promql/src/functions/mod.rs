@@ -1,5 +1,5 @@
-//! Every function of the language, as rows of one table: name, types, arity, implementation. The parser checks calls
-//! against it, the evaluator runs what it names.
+//! The function table: name, argument types, arity and implementation of every function. The parser checks calls
+//! against it; the evaluator runs its implementations.
 
 mod absent;
 mod calendar;
@@ -12,41 +12,41 @@ mod regression;
 mod simple;
 mod sort;
 
-pub(crate) use rate::{Change, Reach};
+pub(crate) use rate::{Change, Extrapolation};
 
 use crate::eval::{Columns, Context, Evaluated, Grid, Window};
 use crate::plan::Expr;
 use crate::value::ValueKind::{self, Matrix, Scalar, String, Vector};
 use fabriclens_model::Rollup;
 
-/// Looks at a step's scalar parameters once per step that has samples: warns through the context, or refuses.
+/// Checks the scalar parameters at each step that has samples: adds a warning, or fails.
 type Check = fn(&[f64], &[Expr], &mut Context<'_>) -> Result<(), std::string::String>;
 
 /// How a function is computed.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
-    /// From each value alone and the scalar parameters; the metric name goes.
+    /// From each value and the scalar parameters; drops the metric name.
     Map(fn(f64, &[f64]) -> f64),
-    /// From each series' window and the scalar parameters; `None` yields no sample.
+    /// From each window and the scalar parameters; `None` yields no sample.
     Window { run: fn(&Window<'_>, &[f64]) -> Option<f64>, keep_name: bool, check: Option<Check> },
-    /// From each series and all its windows at once; the metric name goes.
+    /// From all windows of a series at once; drops the metric name.
     Change(Change),
-    /// In its own way.
+    /// By a custom implementation.
     Special(fn(&mut Context<'_>, &[Expr], Grid) -> Evaluated<Columns>),
 }
 
 /// A row of the table.
 pub(crate) struct Function {
     pub name: &'static str,
-    /// Types of the arguments; the last repeats when more are allowed.
+    /// Argument types; the last one repeats if more are allowed.
     pub args: &'static [ValueKind],
-    pub least: usize,
-    /// No limit when absent.
-    pub most: Option<usize>,
+    pub min_args: usize,
+    /// `None`: no limit.
+    pub max_args: Option<usize>,
     pub result: ValueKind,
-    /// Meant for counters: say so when the metric's name is not a counter's.
+    /// Meant for counters: warn if the metric name is not a counter's.
     pub counter: bool,
-    /// What may stand for the samples of a long window.
+    /// Rollup that may replace the samples of a long window.
     pub rollup: Option<Rollup>,
     pub run: Run,
 }
@@ -61,8 +61,8 @@ const fn row(name: &'static str, args: &'static [ValueKind], run: Run) -> Functi
     Function {
         name,
         args,
-        least: args.len(),
-        most: Some(args.len()),
+        min_args: args.len(),
+        max_args: Some(args.len()),
         result: Vector,
         counter: false,
         rollup: None,
@@ -91,7 +91,7 @@ const fn special(
 }
 
 const fn calendar(name: &'static str, run: fn(&mut Context<'_>, &[Expr], Grid) -> Evaluated<Columns>) -> Function {
-    Function { least: 0, ..special(name, &[Vector], run) }
+    Function { min_args: 0, ..special(name, &[Vector], run) }
 }
 
 impl Function {
@@ -99,24 +99,24 @@ impl Function {
         Self { counter: true, ..self }
     }
 
-    const fn rolled(self, up: Rollup) -> Self {
-        Self { rollup: Some(up), ..self }
+    const fn rollup(self, rollup: Rollup) -> Self {
+        Self { rollup: Some(rollup), ..self }
     }
 
     const fn scalar(self) -> Self {
         Self { result: Scalar, ..self }
     }
 
-    const fn optional(self, least: usize) -> Self {
-        Self { least, ..self }
+    const fn optional(self, min_args: usize) -> Self {
+        Self { min_args, ..self }
     }
 
-    const fn more(self, least: usize) -> Self {
-        Self { least, most: None, ..self }
+    const fn variadic(self, min_args: usize) -> Self {
+        Self { min_args, max_args: None, ..self }
     }
 }
 
-/// The only list of functions, sorted by name.
+/// All functions, sorted by name.
 pub(crate) const ALL: &[Function] = &[
     map("abs", |v, _| v.abs()),
     special("absent", &[Vector], absent::absent),
@@ -127,7 +127,7 @@ pub(crate) const ALL: &[Function] = &[
     map("asinh", |v, _| math::asinh(v)),
     map("atan", |v, _| v.atan()),
     map("atanh", |v, _| math::atanh(v)),
-    window("avg_over_time", over_time::avg).rolled(Rollup::Mean),
+    window("avg_over_time", over_time::avg).rollup(Rollup::Mean),
     map("ceil", |v, _| v.ceil()),
     window("changes", over_time::changes),
     row("clamp", &[Vector, Scalar, Scalar], Run::Map(math::clamp)),
@@ -141,17 +141,17 @@ pub(crate) const ALL: &[Function] = &[
     calendar("day_of_year", calendar::day_of_year),
     calendar("days_in_month", calendar::days_in_month),
     map("deg", |v, _| v * 180.0 / std::f64::consts::PI),
-    change("delta", false, false).rolled(Rollup::Last),
-    window("deriv", regression::deriv).rolled(Rollup::Last),
+    change("delta", false, false).rollup(Rollup::Last),
+    window("deriv", regression::deriv).rollup(Rollup::Last),
     map("exp", |v, _| v.exp()),
     map("floor", |v, _| v.floor()),
-    special("histogram_avg", &[Vector], histogram::of_native),
-    special("histogram_count", &[Vector], histogram::of_native),
-    special("histogram_fraction", &[Scalar, Scalar, Vector], histogram::of_native),
+    special("histogram_avg", &[Vector], histogram::native_only),
+    special("histogram_count", &[Vector], histogram::native_only),
+    special("histogram_fraction", &[Scalar, Scalar, Vector], histogram::native_only),
     special("histogram_quantile", &[Scalar, Vector], histogram::quantile),
-    special("histogram_stddev", &[Vector], histogram::of_native),
-    special("histogram_stdvar", &[Vector], histogram::of_native),
-    special("histogram_sum", &[Vector], histogram::of_native),
+    special("histogram_stddev", &[Vector], histogram::native_only),
+    special("histogram_stdvar", &[Vector], histogram::native_only),
+    special("histogram_sum", &[Vector], histogram::native_only),
     row(
         "holt_winters",
         &[Matrix, Scalar, Scalar],
@@ -159,35 +159,35 @@ pub(crate) const ALL: &[Function] = &[
     ),
     calendar("hour", calendar::hour),
     window("idelta", rate::idelta),
-    change("increase", true, false).counter().rolled(Rollup::Increase),
+    change("increase", true, false).counter().rollup(Rollup::Increase),
     window("irate", rate::irate),
-    special("label_join", &[Vector, String, String, String], labels::join).more(3),
+    special("label_join", &[Vector, String, String, String], labels::join).variadic(3),
     special("label_replace", &[Vector, String, String, String, String], labels::replace),
     row(
         "last_over_time",
         &[Matrix],
         Run::Window { run: |w, _| w.values.last().copied(), keep_name: true, check: None },
     )
-    .rolled(Rollup::Last),
+    .rollup(Rollup::Last),
     map("ln", |v, _| v.ln()),
     map("log10", |v, _| v.log10()),
     map("log2", |v, _| v.log2()),
     window("mad_over_time", over_time::mad),
-    window("max_over_time", over_time::max).rolled(Rollup::Max),
-    window("min_over_time", over_time::min).rolled(Rollup::Min),
+    window("max_over_time", over_time::max).rollup(Rollup::Max),
+    window("min_over_time", over_time::min).rollup(Rollup::Min),
     calendar("minute", calendar::minute),
     calendar("month", calendar::month),
     special("pi", &[], simple::pi).scalar(),
     row("predict_linear", &[Matrix, Scalar], Run::Window { run: regression::predict, keep_name: false, check: None })
-        .rolled(Rollup::Last),
-    window("present_over_time", |_, _| Some(1.0)).rolled(Rollup::Last),
+        .rollup(Rollup::Last),
+    window("present_over_time", |_, _| Some(1.0)).rollup(Rollup::Last),
     row(
         "quantile_over_time",
         &[Scalar, Matrix],
         Run::Window { run: over_time::quantile, keep_name: false, check: Some(over_time::check_quantile) },
     ),
     map("rad", |v, _| v * std::f64::consts::PI / 180.0),
-    change("rate", true, true).counter().rolled(Rollup::Increase),
+    change("rate", true, true).counter().rollup(Rollup::Increase),
     window("resets", over_time::resets),
     row("round", &[Vector, Scalar], Run::Map(math::round)).optional(1),
     special("scalar", &[Vector], simple::scalar).scalar(),
@@ -195,8 +195,8 @@ pub(crate) const ALL: &[Function] = &[
     map("sin", |v, _| v.sin()),
     map("sinh", |v, _| v.sinh()),
     special("sort", &[Vector], sort::ascending),
-    special("sort_by_label", &[Vector, String], sort::by_label).more(1),
-    special("sort_by_label_desc", &[Vector, String], sort::by_label_desc).more(1),
+    special("sort_by_label", &[Vector, String], sort::by_label).variadic(1),
+    special("sort_by_label_desc", &[Vector, String], sort::by_label_desc).variadic(1),
     special("sort_desc", &[Vector], sort::descending),
     map("sqrt", |v, _| v.sqrt()),
     window("stddev_over_time", over_time::stddev),
@@ -210,12 +210,12 @@ pub(crate) const ALL: &[Function] = &[
     calendar("year", calendar::year),
 ];
 
-/// The row of a name.
+/// Looks a function up by name.
 pub(crate) fn find(name: &str) -> Option<&'static Function> {
     ALL.binary_search_by(|f| f.name.cmp(name)).ok().map(|i| &ALL[i])
 }
 
-/// Makes the grammar crate, which resolves names while parsing, know the functions of 2.53 that 3.x has dropped.
+/// Registers functions of 2.53 that 3.x has dropped with the grammar crate, which resolves names while parsing.
 pub(crate) fn register_missing() -> Result<(), std::string::String> {
     use promql_parser::parser::function::{Function as Row, register_extra_functions};
     use promql_parser::parser::value::ValueType;

@@ -1,4 +1,4 @@
-//! The `*_over_time` family, `changes` and `resets`: statistics of the values in a window.
+//! The `*_over_time` functions, `changes` and `resets`: statistics of the values in a window.
 
 use crate::eval::{Context, Window};
 use crate::number::{self, kahan};
@@ -9,7 +9,7 @@ pub(super) fn sum(w: &Window<'_>, _: &[f64]) -> Option<f64> {
     Some(if f64::is_infinite(sum) { sum } else { sum + c })
 }
 
-/// Incremental and compensated: neither overflows nor loses small terms.
+/// Incremental and compensated: it neither overflows nor loses small terms.
 pub(super) fn avg(w: &Window<'_>, _: &[f64]) -> Option<f64> {
     let (mut mean, mut c, mut count) = (0.0_f64, 0.0, 0.0);
     for v in w.values {
@@ -60,7 +60,7 @@ pub(super) fn check_quantile(p: &[f64], args: &[Expr], cx: &mut Context<'_>) -> 
     Ok(())
 }
 
-/// Median of the distances from the median.
+/// Median absolute deviation.
 pub(super) fn mad(w: &Window<'_>, _: &[f64]) -> Option<f64> {
     let mut values = w.values.to_vec();
     let median = number::quantile(0.5, &mut values);

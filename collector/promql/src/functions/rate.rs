@@ -1,5 +1,5 @@
-//! Change of a series over its window: `rate`, `increase`, `delta`, which go along a whole series at once, and `irate`,
-//! `idelta`, which look at two samples.
+//! `rate`, `increase` and `delta`, computed over all windows of a series at once, and `irate` and `idelta` of the last
+//! two samples.
 
 use crate::eval::{Span, Window};
 
@@ -11,23 +11,23 @@ pub(crate) struct Change {
     pub per_second: bool,
 }
 
-/// What the times of a window tell of the change in it; windows of less than two samples have none.
-pub(crate) struct Reach {
+/// Extrapolation of the change in one window, from its times alone. `None` for windows with fewer than two samples.
+pub(crate) struct Extrapolation {
     span: Span,
     /// Seconds from first to last sample.
     sampled: f64,
-    /// Seconds that the change is stretched by: to the begin of the window, and to its end.
+    /// Seconds of extrapolation to the start of the window, and to its end.
     to_start: f64,
     to_end: f64,
-    /// Seconds of the window.
+    /// Length of the window, seconds.
     range: f64,
     factor: f64,
 }
 
 impl Change {
-    /// Difference of last and first sample, stretched to the whole range where the samples nearly reach its ends, else
-    /// by half a sampling interval; never to where a counter would have been negative.
-    pub fn reach(self, times: &[i64], span: Span, (start, end): (i64, i64)) -> Option<Reach> {
+    /// Extrapolates to the ends of the window if the samples nearly reach them, else by half a sampling interval;
+    /// never to where a counter would be negative.
+    pub fn extrapolate(self, times: &[i64], span: Span, (start, end): (i64, i64)) -> Option<Extrapolation> {
         if span.high < span.low + 2 {
             return None;
         }
@@ -44,26 +44,33 @@ impl Change {
         if to_end >= near {
             to_end = interval / 2.0;
         }
-        let mut reach = Reach { span, sampled, to_start, to_end, range: seconds(end - start), factor: 0.0 };
-        reach.factor = self.factor(&reach, to_start);
-        Some(reach)
+        let mut extrapolation =
+            Extrapolation { span, sampled, to_start, to_end, range: seconds(end - start), factor: 0.0 };
+        extrapolation.factor = self.factor(&extrapolation, to_start);
+        Some(extrapolation)
     }
 
-    fn factor(self, r: &Reach, to_start: f64) -> f64 {
+    fn factor(self, r: &Extrapolation, to_start: f64) -> f64 {
         let factor = (r.sampled + to_start + r.to_end) / r.sampled;
         if self.per_second { factor / r.range } else { factor }
     }
 
-    /// Puts the change in each window into `out`, whose slots stay as they are where there is none; true if there is
-    /// any. `drops` is memory to work in.
-    pub fn along(self, reach: &[Option<Reach>], values: &[f64], drops: &mut Vec<usize>, out: &mut [f64]) -> bool {
+    /// Writes the change in each window to `out`; slots without one are unchanged. Returns whether there is any. `drops`
+    /// is a reusable buffer.
+    pub fn apply(
+        self,
+        extrapolations: &[Option<Extrapolation>],
+        values: &[f64],
+        drops: &mut Vec<usize>,
+        out: &mut [f64],
+    ) -> bool {
         drops.clear();
         if self.counter {
             find_drops(values, drops);
         }
         let (mut next, mut any) = (0, false);
-        for (reach, slot) in reach.iter().zip(out) {
-            let Some(r) = reach else { continue };
+        for (extrapolation, slot) in extrapolations.iter().zip(out) {
+            let Some(r) = extrapolation else { continue };
             let first = values[r.span.low];
             let mut change = values[r.span.high - 1] - first;
             while drops.get(next).is_some_and(|d| *d <= r.span.low) {
@@ -73,7 +80,7 @@ impl Change {
                 change += values[drop - 1];
             }
             let mut factor = r.factor;
-            // Most counters are far from zero, which is told without a division.
+            // Most counters are far from zero; this test needs no division.
             let far = r.sampled * first > r.to_start * change * 1.000_001;
             if self.counter && !far && change > 0.0 && first >= 0.0 {
                 let to_zero = r.sampled * (first / change);
@@ -88,10 +95,10 @@ impl Change {
     }
 }
 
-/// Values that are compared before the first of them that is less is looked for.
+/// Values that are compared at once before the position of a drop is searched.
 const STRIDE: usize = 64;
 
-/// Where a counter is less than before. Most never are, so that many are compared in one go.
+/// Positions where a counter decreases. Most never do, so many values are compared at once.
 fn find_drops(values: &[f64], drops: &mut Vec<usize>) {
     let mut from = 1;
     while from < values.len() {
@@ -135,9 +142,9 @@ mod tests {
 
     fn along(change: Change, times: &[i64], values: &[f64], windows: &[(i64, i64)]) -> Vec<Option<f64>> {
         let spans = spans(times, windows.iter().copied());
-        let reach: Vec<_> = spans.iter().zip(windows).map(|(s, w)| change.reach(times, *s, *w)).collect();
+        let extrapolation: Vec<_> = spans.iter().zip(windows).map(|(s, w)| change.extrapolate(times, *s, *w)).collect();
         let mut out = vec![f64::NEG_INFINITY; windows.len()];
-        let any = change.along(&reach, values, &mut vec![7], &mut out);
+        let any = change.apply(&extrapolation, values, &mut vec![7], &mut out);
         assert_eq!(any, out.iter().any(|v| v.is_finite()));
         out.into_iter().map(|v| v.is_finite().then_some(v)).collect()
     }
@@ -147,8 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_stretched_but_never_below_zero() {
-        // Starts 25 s after the window does, one interval being 10 s: half an interval at most, and 2 s to zero.
+    fn extrapolation_never_goes_below_zero() {
+        // The first sample is 25 s after the window's start at an interval of 10 s: extrapolate half an interval at
+        // most, and 2 s to zero.
         let (times, values) = ([25_000, 35_000, 45_000, 55_000], [2.0, 12.0, 22.0, 32.0]);
         assert_eq!(one(INCREASE, &times, &values), Some(37.0));
         assert_eq!(one(DELTA, &times, &values), Some(40.0));
@@ -165,7 +173,7 @@ mod tests {
 
     #[test]
     fn each_window_counts_the_resets_within_it() {
-        // Longer than a stride; drops at its end, at its begin, at neighbours and in the last pair.
+        // Longer than a stride, with drops at its ends, in adjacent pairs and in the last pair.
         let values: Vec<f64> = (0..200).map(|i| f64::from(i * 37 % 101) + f64::from(i / 63)).collect();
         let times: Vec<i64> = (0..200).map(|i| i * 1000).collect();
         let windows: Vec<(i64, i64)> = (0..70).map(|i| (i * 3_000 - 9_000, i * 3_000)).collect();
@@ -177,7 +185,7 @@ mod tests {
             let change = drops.fold(seen.last().unwrap_or(&0.0) - seen.first().unwrap_or(&0.0), |a, v| a + v);
             match got {
                 None => assert!(seen.len() < 2),
-                // Samples reach both ends of most windows: nothing is stretched.
+                // Samples reach both ends of most windows, so nothing is extrapolated.
                 Some(got) if seen.len() == 10 => assert_eq!(got, change, "{start}..{end}"),
                 Some(got) => assert!(got >= change),
             }

@@ -1,11 +1,11 @@
-//! Straight lines and smoothing: `deriv`, `predict_linear`, `holt_winters`.
+//! Linear regression and smoothing: `deriv`, `predict_linear`, `holt_winters`.
 
 use crate::eval::{Context, Window};
 use crate::number::kahan;
 use crate::plan::Expr;
 
 pub(super) fn deriv(w: &Window<'_>, _: &[f64]) -> Option<f64> {
-    // Any origin near the samples will do, and keeps the sums small.
+    // Any origin near the samples keeps the sums small.
     line(w, w.times[0]).map(|(slope, _)| slope)
 }
 

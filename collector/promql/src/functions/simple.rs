@@ -1,4 +1,4 @@
-//! Between scalars, vectors and the clock: `time`, `pi`, `scalar`, `vector`, `timestamp`.
+//! Conversions between scalars, vectors and time: `time`, `pi`, `scalar`, `vector`, `timestamp`.
 
 use crate::eval::{Column, Columns, Context, Evaluated, Grid, drop_name, merge};
 use crate::plan::{Expr, Node};
@@ -12,7 +12,7 @@ pub(super) fn pi(_: &mut Context<'_>, _: &[Expr], grid: Grid) -> Evaluated<Colum
     Ok(Columns::Scalar(vec![std::f64::consts::PI; grid.steps]))
 }
 
-/// The value of a vector of exactly one element, else NaN.
+/// The value of a vector with exactly one element, else NaN.
 pub(super) fn scalar(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     let columns = cx.vector(&args[0], grid)?;
     let mut count = vec![0_u32; grid.steps];
@@ -31,7 +31,7 @@ pub(super) fn vector(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluat
     Ok(Columns::Vector(vec![Column { labels: Labels::default(), values }]))
 }
 
-/// Time of each sample: of the stored one for a plain selector, else of the step.
+/// The time of each sample: of the stored sample for a plain selector, else of the step.
 pub(super) fn timestamp(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     let mut columns = if let Node::Select(selector) = &args[0].node {
         cx.instant_columns(selector, grid, true)?

@@ -1,5 +1,4 @@
-//! Sorting: of use at a single step only, where the order of the result is the order of the columns. `topk`'s order of
-//! values is the same.
+//! Sort functions: effective at a single step only, where the order of columns is the order of the result.
 
 use crate::eval::{Column, Columns, Context, Evaluated, Grid};
 use crate::plan::{Expr, Node};
@@ -22,7 +21,7 @@ pub(super) fn by_label_desc(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> 
     by_labels(cx, args, grid, true)
 }
 
-/// NaN is last either way.
+/// NaN is last in both directions.
 fn by_value(cx: &mut Context<'_>, args: &[Expr], grid: Grid, reverse: bool) -> Evaluated<Columns> {
     let mut columns = cx.vector(&args[0], grid)?;
     if grid.steps == 1 {
@@ -46,7 +45,7 @@ fn by_labels(cx: &mut Context<'_>, args: &[Expr], grid: Grid, reverse: bool) -> 
         let compare = |a: &Column, b: &Column| {
             let by_name = |n: &&str| natural(a.labels.get(n), b.labels.get(n));
             let named = names.iter().map(by_name).find(|o| o.is_ne()).unwrap_or(Ordering::Equal);
-            // Where the named labels do not decide, all labels do.
+            // Ties are broken by all labels.
             named.then_with(|| a.labels.cmp(&b.labels))
         };
         columns.sort_by(|a, b| if reverse { compare(b, a) } else { compare(a, b) });
@@ -54,7 +53,7 @@ fn by_labels(cx: &mut Context<'_>, args: &[Expr], grid: Grid, reverse: bool) -> 
     Ok(Columns::Vector(columns))
 }
 
-/// Runs of digits compare as numbers: `eth9` before `eth10`.
+/// Compares runs of digits as numbers: `eth9` before `eth10`.
 fn natural(a: &str, b: &str) -> Ordering {
     if a == b {
         return Ordering::Equal;
@@ -81,7 +80,7 @@ fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Splits into runs of digits and of anything else; no run is empty.
+/// Splits into runs of digits and of other characters; no run is empty.
 fn chunks(text: &str) -> Vec<&str> {
     let mut out = vec![];
     let mut rest = text;

@@ -1,12 +1,12 @@
-//! The grammar crate's error messages in Prometheus' words, with the place where the message gives it away.
+//! Translates error messages of the grammar crate to Prometheus' wording, with the position if it can be derived.
 
 use super::QueryError;
 use crate::error::Position;
 
-/// `leaves` are the places of the query's operands, as [`super::scan`] found them.
+/// `leaves` are the offsets of the query's operands as found by [`super::scan`].
 pub(super) fn explain(query: &str, leaves: &[usize], message: &str) -> QueryError {
     if message == "invalid promql query" {
-        // An operand at the end would make it whole: it is the end that came too early.
+        // If an appended operand makes the query valid, the input ended too early.
         if promql_parser::parser::parse(&format!("{query} m")).is_ok() {
             let position = Some(Position::of(query, query.len()));
             return QueryError::Parse { message: "unexpected end of input".to_owned(), position };

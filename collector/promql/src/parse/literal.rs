@@ -1,7 +1,7 @@
-//! Literals of the language as 2.53 writes them: strings with Go's escapes, numbers, durations. Called by
-//! [`super::scan`], which lets nothing else through to the grammar crate: it has panicked on less.
+//! Literals in the syntax of 2.53: strings with Go's escapes, numbers, durations. [`super::scan`] passes only valid
+//! ones to the grammar crate, which panics on some invalid ones.
 
-/// The value of the string literal at the start of `src` and the bytes it takes.
+/// The value of the string literal at the start of `src`, and its length in bytes.
 pub(super) fn unquote(src: &str) -> Result<(String, usize), String> {
     let quote = src.chars().next().unwrap_or('"');
     let body = &src[1..];
@@ -67,11 +67,11 @@ fn unescape(kind: char, quote: char, chars: &mut std::str::CharIndices<'_>, byte
     Ok(())
 }
 
-/// What Prometheus takes a number for: decimal with an exponent, hexadecimal, or octal where a zero leads and all digits
-/// are octal ones. `None` when it is no number at all.
+/// Parses a number as Prometheus does: decimal with exponent, hexadecimal, or octal if it starts with zero and has
+/// only octal digits. `None` if it is not a number.
 ///
 /// # Errors
-/// For one that is too large.
+/// A message if the number is out of range.
 pub(super) fn number(text: &str) -> Option<Result<f64, String>> {
     let wrong = |why: &str| Some(Err(format!("error parsing number: strconv.ParseFloat: parsing {text:?}: {why}")));
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -107,7 +107,7 @@ const UNITS: [(&str, u64); 7] = [
     ("ms", 1),
 ];
 
-/// Milliseconds of `1h30m`: whole numbers, units from large to small, each at most once, not zero altogether.
+/// Milliseconds of a duration such as `1h30m`: whole numbers, units in descending order, each at most once, not zero.
 pub(super) fn duration(text: &str) -> Result<u64, String> {
     let invalid = || format!("not a valid duration string: {text:?}");
     let mut units = UNITS.iter();
@@ -124,7 +124,7 @@ pub(super) fn duration(text: &str) -> Result<u64, String> {
         total = total.saturating_add(number.saturating_mul(*scale));
         rest = &tail[letters..];
     }
-    // What Go's durations can hold.
+    // Maximum of Go's durations.
     match total {
         0 => Err("duration must be greater than 0".into()),
         t if t > i64::MAX as u64 / 1_000_000 => Err("duration out of range".into()),
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_gos() {
+    fn unquotes_like_go() {
         let value = |s: &str| unquote(s).map(|(v, _)| v);
         assert_eq!(value(r#""a\t\x41\101\u00e9\"" rest"#).unwrap(), "a\tAAé\"");
         assert_eq!(unquote("`\\d`+").unwrap(), ("\\d".into(), 4));

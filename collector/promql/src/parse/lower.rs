@@ -1,5 +1,5 @@
-//! From the grammar crate's tree to the plan: resolves functions, checks types and arity as Prometheus does, attaches
-//! positions. Operands are visited in the order in which [`super::scan`] found them.
+//! Lowers the grammar crate's syntax tree to the plan: resolves functions, checks types and arity as Prometheus does,
+//! attaches positions. Visits operands in the order in which [`super::scan`] found them.
 
 use crate::error::{Position, QueryError};
 use crate::functions::{self, Function};
@@ -143,7 +143,7 @@ impl<'a> Lowering<'a> {
 
     fn check_arguments(&self, f: &Function, args: &[Expr], offset: usize) -> Lowered<()> {
         let (name, got) = (f.name, args.len());
-        let message = match (f.least, f.most) {
+        let message = match (f.min_args, f.max_args) {
             (least, Some(most)) if least == most && got != least => {
                 format!("expected {least} argument(s) in call to {name:?}, got {got}")
             }
@@ -274,7 +274,7 @@ fn aggregate_op(id: token::TokenId) -> Option<AggregateOp> {
         token::T_BOTTOMK => AggregateOp::BottomK,
         token::T_COUNT_VALUES => AggregateOp::CountValues,
         token::T_QUANTILE => AggregateOp::Quantile,
-        // limitk and limit_ratio came with 2.54.
+        // limitk and limit_ratio were added in 2.54.
         _ => return None,
     })
 }

@@ -1,5 +1,5 @@
-//! From text to plan. The grammar is the `promql-parser` crate's; [`scan`] prepares the text (and knows where things
-//! stand in it), [`lower`] turns the crate's tree into [`crate::plan`] and checks types as Prometheus 2.53 does.
+//! Parses query text to a plan. The grammar is the `promql-parser` crate's; [`scan`] normalizes the text and records
+//! positions, [`lower`] converts the syntax tree to [`crate::plan`] and type-checks it as Prometheus 2.53 does.
 
 mod explain;
 mod literal;
@@ -14,9 +14,9 @@ use std::sync::Once;
 
 static REGISTER: Once = Once::new();
 
-/// Parses and checks a query.
+/// Parses and type-checks a query.
 pub(crate) fn parse(query: &str) -> Result<Expr, QueryError> {
-    // Functions of 2.53 that the crate, which follows 3.x, has dropped.
+    // The crate follows 3.x and lacks some functions of 2.53.
     REGISTER.call_once(|| {
         if let Err(clash) = functions::register_missing() {
             debug_assert!(false, "{clash}");

@@ -1,11 +1,11 @@
-//! Regular expressions of Go (RE2) as ones of the `regex` crate. The two differ in what is literal (`{` that begins no
-//! repetition, `[`, `&` and `~` in classes) and in what `\d`, `\w` and `\s` are (ASCII in Go). Called for the patterns
-//! of label matchers and of `label_replace`.
+//! Translates regular expressions from Go (RE2) to the `regex` crate. They differ in what is literal (`{` without a
+//! repetition, `[`, `&` and `~` in classes) and in `\d`, `\w` and `\s` (ASCII in Go). Used for label matchers and
+//! `label_replace`.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The same pattern in the other dialect; invalid patterns stay invalid.
+/// Translates a pattern; invalid patterns stay invalid.
 pub(crate) fn from_go(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut chars = pattern.chars().peekable();
@@ -20,7 +20,7 @@ pub(crate) fn from_go(pattern: &str) -> String {
     out
 }
 
-/// After a `{`: `n}`, `n,}` or `n,m}`.
+/// Whether `n}`, `n,}` or `n,m}` follows a `{`.
 fn begins_repetition(chars: Peekable<Chars<'_>>) -> bool {
     let inner: String = chars.take_while(|c| c.is_ascii_digit() || *c == ',' || *c == '}').collect();
     let Some((inner, _)) = inner.split_once('}') else { return false };
@@ -65,7 +65,7 @@ fn class(chars: &mut Peekable<Chars<'_>>, out: &mut String) {
                 return;
             }
             '\\' => escape(chars, out, true),
-            // `[:alpha:]` is a class within the class in both dialects.
+            // `[:alpha:]` is a class within a class in both dialects.
             '[' if chars.peek() == Some(&':') => {
                 out.push('[');
                 while let Some(c) = chars.next() {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_go_takes_literally_is_literal() {
+    fn literals_of_go_stay_literal() {
         let matches = |pattern: &str, text: &str| regex::Regex::new(&from_go(pattern)).unwrap().is_match(text);
         for (pattern, text) in [
             ("^a{b}$", "a{b}"),

@@ -1,7 +1,7 @@
-//! A pass over the query text before the grammar sees it. It
-//! - rewrites strings and numbers to the forms the grammar crate understands (no raw strings with backslashes, no `0e5`),
-//! - finds where each operand begins, because the crate's tree carries no positions and annotations need them,
-//! - refuses what 2.53 does not know but the crate accepts, and queries too large to be meant seriously.
+//! A scan of the query text before the grammar crate parses it:
+//! - rewrites strings and numbers to forms that the crate understands (no raw strings with backslashes, no `0e5`),
+//! - records where each operand begins, because the crate's syntax tree has no positions and annotations need them,
+//! - refuses syntax that 2.53 does not have but the crate accepts, and oversized queries.
 
 use super::QueryError;
 use super::literal::{self, number, unquote};
@@ -9,17 +9,18 @@ use super::pattern::from_go;
 use crate::error::Position;
 use std::fmt::Write as _;
 
-/// Bytes; Grafana's largest generated queries stay far below.
+/// Maximum bytes of a query; the largest generated queries of dashboards are far smaller.
 const MAX_BYTES: usize = 1 << 20;
-/// Operands in one query, and signs and brackets: with [`MAX_DEPTH`], bounds the depth of the tree.
+/// Maximum operands of a query, and maximum signs and brackets; with [`MAX_DEPTH`] it bounds the depth of the tree.
 const MAX_LEAVES: usize = 5_000;
-/// Parentheses in each other.
+/// Maximum nesting of parentheses.
 const MAX_DEPTH: usize = 500;
 
-/// The prepared text.
+/// The normalized text.
 pub(crate) struct Scanned {
     pub text: String,
-    /// Byte offset in the original of each operand (selector, literal, call, aggregation), in order of appearance.
+    /// Byte offset in the original text of each operand (selector, literal, call, aggregation), in order of
+    /// appearance.
     pub leaves: Vec<usize>,
 }
 
@@ -62,9 +63,9 @@ struct Scanner<'a> {
     leaves: Vec<usize>,
     /// Whether an operand may come next (else an operator).
     operand: bool,
-    /// Where the sign of a literal that may follow stands: it is part of the literal.
+    /// Position of a sign that belongs to a following literal.
     sign: Option<usize>,
-    /// The last operand, if a plus sign stands before it.
+    /// The last operand, if a plus sign precedes it.
     plus: Option<usize>,
     /// Open parentheses.
     depth: usize,
@@ -107,7 +108,7 @@ impl Scanner<'_> {
                 b'(' => {
                     self.depth += 1;
                     if self.depth > MAX_DEPTH {
-                        let message = format!("more than {MAX_DEPTH} parentheses in each other");
+                        let message = format!("more than {MAX_DEPTH} nested parentheses");
                         return Err(error(self.src, self.at, message));
                     }
                     self.copy(1);
@@ -116,7 +117,7 @@ impl Scanner<'_> {
                 }
                 b')' => {
                     let closed = self.depth.checked_sub(1);
-                    // Prometheus points behind it.
+                    // Prometheus reports the position after it.
                     self.depth =
                         closed.ok_or_else(|| error(self.src, self.at + 1, "unexpected right parenthesis ')'"))?;
                     self.copy(1);
@@ -151,7 +152,7 @@ impl Scanner<'_> {
         self.src.as_bytes().get(self.at).copied()
     }
 
-    /// Notes an operand at `start`.
+    /// Records an operand at `start`.
     fn leaf(&mut self, start: usize, what: &str) -> Result<(), QueryError> {
         if !self.operand {
             return Err(error(self.src, start, format!("unexpected {what}")));
@@ -165,7 +166,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// The grammar crate forgets a plus sign; Prometheus checks what stands behind it.
+    /// The grammar crate drops a plus sign, but Prometheus checks the type of its operand.
     fn unsigned(&self, at: usize, what: &str) -> QueryError {
         let message =
             format!("unary expression only allowed on expressions of type scalar or instant vector, got {what:?}");
@@ -200,7 +201,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Comments end at a newline and become a space: the grammar crate knows them in few places.
+    /// Comments end at a newline and become a space: the grammar crate supports them in few places.
     fn comment(&mut self) {
         let rest = &self.src[self.at..];
         self.at += rest.find('\n').unwrap_or(rest.len());
@@ -256,14 +257,14 @@ impl Scanner<'_> {
         }
     }
 
-    /// A duration with units; 2.53 does not take bare numbers for seconds.
+    /// A duration with units; 2.53 does not accept bare numbers as seconds.
     fn duration(&mut self) -> Result<(), QueryError> {
         const DAY: u64 = 86_400_000;
         let (start, written) = (self.at, self.out.len());
         self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'_');
         let ms = literal::duration(&self.src[start..self.at]).map_err(|m| error(self.src, start, m))?;
         if ms > u64::from(u32::MAX) {
-            // The parser drops a part of more than 32 bits without a word, as 50 days in milliseconds are.
+            // The parser silently drops a part of more than 32 bits, such as 50 days in milliseconds.
             self.out.truncate(written);
             _ = write!(self.out, "{}d{}ms", ms / DAY, ms % DAY);
         }
@@ -287,7 +288,7 @@ impl Scanner<'_> {
             let what = if duration { "unexpected duration" } else { "bad number or duration syntax:" };
             error(self.src, start, format!("{what} {text:?}"))
         })?;
-        // As a plain decimal: the parser knows fewer ways to write a number.
+        // As a plain decimal: the parser supports fewer notations.
         self.out.truncate(written);
         _ = write!(self.out, "{:?}", value.map_err(|m| error(self.src, start, m))?);
         let from = self.sign.unwrap_or(start);
@@ -357,7 +358,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// `(a, b)` of a grouping, from its opening parenthesis on.
+    /// The label list `(a, b)` of a grouping, starting at its opening parenthesis.
     fn label_list(&mut self) -> Result<(), QueryError> {
         self.copy(1);
         let mut label = true;
@@ -392,7 +393,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Copies a string literal; a regular expression in the dialect of this side.
+    /// Copies a string literal; a regular expression is translated to the `regex` crate's dialect.
     fn string(&mut self, pattern: bool) -> Result<(), QueryError> {
         let (text, len) = unquote(&self.src[self.at..]).map_err(|m| error(self.src, self.at, m))?;
         let text = if pattern { from_go(&text) } else { text };

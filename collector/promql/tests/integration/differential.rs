@@ -1,8 +1,8 @@
-//! The engine against a real Prometheus: the same series, the same generated expressions, instant and range, to 1e-12.
+//! Compares the engine with a real Prometheus: the same series, the same generated expressions, instant and range
+//! queries, to 1e-12.
 //!
-//! `FABRICLENS_PROMQL_SEED` and `FABRICLENS_PROMQL_COUNT` choose
-//! other expressions and more of them. Debian's is 2.42 and we follow 2.53; what the two are known to disagree about is
-//! listed in [`accepted`].
+//! `FABRICLENS_PROMQL_SEED` and `FABRICLENS_PROMQL_COUNT` select other expressions and more of
+//! them. Debian packages 2.42 and the engine follows 2.53; known differences are listed in [`accepted`].
 
 use crate::common::generate::{self, Random};
 use crate::common::prometheus::{Answer, Prometheus};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const BASE: i64 = 1_700_000_000_000;
 const TOLERANCE: f64 = 1e-12;
 
-/// Why 2.42 may answer this query differently, if it may. Each is a change that Prometheus made before 2.53.
+/// Why 2.42 may answer this query differently, if it may. Each reason is a change in Prometheus before 2.53.
 fn accepted(query: &str, range: bool) -> Option<&'static str> {
     let rules = [
         // Pull request 13725: 2.42 extrapolates to a counter's zero point even from where it has already decided that
@@ -21,8 +21,8 @@ fn accepted(query: &str, range: bool) -> Option<&'static str> {
         (query.contains("rate(") || query.contains("increase("), "13725: extrapolation to the zero point"),
         // Pull request 12595: 2.42 keeps the metric name.
         (query.contains(" atan2 "), "12595: atan2 drops the metric name"),
-        // Pull request 13559: in 2.42 the pinned window of a function that knows the time moves with the step.
-        // There and still: timestamp() of a selector with both @ and offset forgets the offset, but not while reading.
+        // Pull request 13559: in 2.42 the pinned window of a time-dependent function moves with the step.
+        // In all versions: timestamp() of a selector with both @ and offset ignores the offset, except while reading.
         (
             query.contains("timestamp(") && query.contains('@') && query.contains("offset"),
             "timestamp of a pinned and shifted selector",
@@ -55,11 +55,11 @@ fn ours(outcome: Result<Outcome, QueryError>) -> Answer {
     Ok(out)
 }
 
-/// The first difference, or none.
+/// The first difference, or `None`.
 fn difference(query: &str, ours: &Answer, theirs: &Answer) -> Option<String> {
-    // Prometheus adds up the series of a range query in the random order of a map, and variances cancel badly.
+    // Prometheus sums the series of a range query in random map order, and variances cancel badly.
     let unordered = query.contains("stddev") || query.contains("stdvar");
-    // A remainder makes much of the last digit of a transcendental function.
+    // A remainder amplifies the last digit of a transcendental function.
     let remainder = query.contains(" % ");
     let tolerance = if unordered || remainder { 1e-6 } else { TOLERANCE };
     let (ours, theirs) = match (ours, theirs) {

@@ -1,4 +1,4 @@
-//! What a query may not do: take too long, too much memory or the stack, or go on when nobody waits for it.
+//! Limits of a query: time, memory, stack, and cancellation.
 
 use crate::common::Memory;
 use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
@@ -29,48 +29,48 @@ fn samples_and_series_are_limited() {
     let err = e.range(&store, "m", 0, 99_000, 1000).unwrap_err();
     assert_eq!((err.clone(), err.kind()), (QueryError::TooManySamples { limit: 500 }, "execution"));
     assert!(e.instant(&store, "m", 1000).is_ok());
-    // A subquery that would take a billion steps must not take the memory first.
+    // A subquery with a billion steps must be refused before its memory is allocated.
     let err = engine(|_| ()).instant(&store, "sum_over_time(vector(1)[100y:1ms])", 0).unwrap_err();
     assert!(matches!(err, QueryError::TooManySamples { .. }), "{err}");
     let err = engine(|l| l.max_series = 9).instant(&store, "m", 1000).unwrap_err();
     assert!(err.kind() == "execution" && err.to_string().contains("limit of 9"), "{err}");
 }
 
-/// Refuses what goes beyond so many bytes, and remembers what was asked for.
+/// Refuses requests beyond this many bytes, and records the bytes requested.
 #[derive(Debug)]
-struct Purse {
+struct RecordingBudget {
     bytes: usize,
     asked: AtomicUsize,
 }
 
-impl Budget for Purse {
+impl Budget for RecordingBudget {
     fn take(&self, bytes: usize) -> bool {
         self.asked.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.bytes
     }
 }
 
 #[test]
-fn memory_is_asked_for_before_it_is_taken() {
+fn memory_is_requested_before_allocation() {
     let store = store(10, 100);
     let ask = |query: &str, bytes: usize| {
-        let purse = Arc::new(Purse { bytes, asked: AtomicUsize::new(0) });
-        let outcome = Engine::default().within(purse.clone()).range(&store, query, 0, 99_000, 1000);
-        (outcome.map(|_| ()), purse.asked.load(Ordering::Relaxed))
+        let budget = Arc::new(RecordingBudget { bytes, asked: AtomicUsize::new(0) });
+        let outcome = Engine::default().within(budget.clone()).range(&store, query, 0, 99_000, 1000);
+        (outcome.map(|_| ()), budget.asked.load(Ordering::Relaxed))
     };
     let (samples, steps) = (16 * 10 * 100, 8 * 100);
-    // Ten columns, one sum, and once more for the answer's own times.
+    // Ten columns, one sum, and the answer's own times.
     let needed = samples + 10 * steps + 2 * steps;
     assert_eq!(ask("sum(m)", needed), (Ok(()), needed));
     assert_eq!(ask("sum(m)", needed - 1), (Err(QueryError::Memory), needed));
     assert_eq!(ask("sum(m)", samples - 1), (Err(QueryError::Memory), samples));
     assert_eq!((QueryError::Memory).kind(), "execution");
-    // A day of seconds is refused before it is laid out.
+    // A day of seconds is refused before it is allocated.
     let (outcome, asked) = ask("sum_over_time(vector(1)[1d:1s])", 100_000);
     assert!(outcome == Err(QueryError::Memory) && asked < 2_000_000, "{outcome:?} {asked}");
 }
 
 #[test]
-fn labels_that_functions_make_are_bounded_and_counted() {
+fn created_labels_are_bounded_and_charged() {
     let (store, e) = (store(10, 100), Engine::default());
     let nested = |open: &str, close: &str| format!("{}m{}", open.repeat(20), close.repeat(20));
     for (function, query) in [
@@ -84,9 +84,9 @@ fn labels_that_functions_make_are_bounded_and_counted() {
         assert!(text.len() < 300, "{}", text.len());
     }
     let asked = |query: &str| {
-        let purse = Arc::new(Purse { bytes: usize::MAX, asked: AtomicUsize::new(0) });
-        Engine::default().within(purse.clone()).instant(&store, query, 1000).unwrap();
-        purse.asked.load(Ordering::Relaxed)
+        let budget = Arc::new(RecordingBudget { bytes: usize::MAX, asked: AtomicUsize::new(0) });
+        Engine::default().within(budget.clone()).instant(&store, query, 1000).unwrap();
+        budget.asked.load(Ordering::Relaxed)
     };
     let value = "v".repeat(10_000);
     let more = asked(&format!(r#"label_replace(m, "a", "{value}", "i", ".*")"#)) - asked("m");
@@ -96,14 +96,14 @@ fn labels_that_functions_make_are_bounded_and_counted() {
 }
 
 #[test]
-fn values_that_are_counted_ask_for_memory_as_they_come() {
+fn count_values_requests_memory_incrementally() {
     let at = |t: i64| (t * 1000, t as f64);
     let (times, values) = (0..2000).map(at).unzip();
     let store = Memory(vec![Series { labels: Labels::new([("__name__", "m")]), times, values }]);
-    let purse = Arc::new(Purse { bytes: 1 << 20, asked: AtomicUsize::new(0) });
-    let outcome = Engine::default().within(purse.clone()).range(&store, r#"count_values("v", m)"#, 0, 1_999_000, 1000);
+    let budget = Arc::new(RecordingBudget { bytes: 1 << 20, asked: AtomicUsize::new(0) });
+    let outcome = Engine::default().within(budget.clone()).range(&store, r#"count_values("v", m)"#, 0, 1_999_000, 1000);
     // One series has 2,000 values at as many steps, which is 32 MB.
-    let asked = purse.asked.load(Ordering::Relaxed);
+    let asked = budget.asked.load(Ordering::Relaxed);
     assert!(outcome.is_err_and(|e| e == QueryError::Memory) && asked < 2 << 20, "{asked}");
 }
 
@@ -131,14 +131,14 @@ fn extreme_times_do_not_overflow() {
         for query in
             ["m", "m offset 200y", "m offset -200y", "rate(m[100y])", "m @ 9e15", "max_over_time(m[1h:1m])", "year()"]
         {
-            // An answer or a refusal, but no panic.
+            // An answer or an error, but no panic.
             let _ = e.instant(&store, query, at);
         }
     }
 }
 
 #[test]
-fn time_runs_out_and_callers_go_away() {
+fn deadline_and_cancellation_stop_queries() {
     let store = store(1, 1);
     let err = engine(|l| l.timeout = Duration::ZERO).instant(&store, "m", 0).unwrap_err();
     assert_eq!((err.clone(), err.kind()), (QueryError::Timeout, "timeout"));
@@ -170,7 +170,7 @@ fn nesting_cannot_overflow_the_stack() {
 }
 
 #[test]
-fn laying_out_is_bounded_as_parsing_is() {
+fn formatting_is_bounded_like_parsing() {
     assert_eq!(fabriclens_promql::format("sum(up)by(job)").unwrap(), "sum by (job) (up)");
     for query in [vec!["m"; 1_000].join("+"), format!("{}m{}", "(".repeat(450), ")".repeat(450))] {
         assert!(fabriclens_promql::format(&query).is_ok(), "{}…", &query[..20]);
@@ -181,7 +181,7 @@ fn laying_out_is_bounded_as_parsing_is() {
 }
 
 #[test]
-fn an_end_that_comes_too_early_is_told_with_its_place() {
+fn premature_end_reports_its_position() {
     for query in ["up == 1 and", "up *"] {
         let want = format!("1:{}: parse error: unexpected end of input", query.len() + 1);
         assert_eq!(check(query).unwrap_err().to_string(), want);
@@ -189,7 +189,7 @@ fn an_end_that_comes_too_early_is_told_with_its_place() {
 }
 
 #[test]
-fn failures_of_the_store_keep_their_kind() {
+fn store_errors_keep_their_kind() {
     struct Broken(ReadError);
     impl Read for Broken {
         fn select_within(&self, _: &[Matcher], _: i64, _: i64, _: &dyn Budget) -> Result<Vec<Series>, ReadError> {
@@ -202,7 +202,7 @@ fn failures_of_the_store_keep_their_kind() {
 }
 
 #[test]
-fn selectors_and_types_are_told_without_reading() {
+fn selectors_and_types_need_no_data() {
     assert_eq!(selector(r#"up{job="x", i=~"a.*"}"#).unwrap().len(), 3);
     for bad in ["up offset 5m", "rate(up[5m])", "{}", "up[5m]", "1", ""] {
         assert_eq!(selector(bad).unwrap_err().kind(), "bad_data", "{bad}");

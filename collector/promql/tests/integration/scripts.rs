@@ -1,4 +1,4 @@
-//! Runs every script of `tests/promql`; the language is described in the README there.
+//! Runs every script of `tests/promql`; the README there describes the language.
 
 use crate::common::{Memory, close, duration, number, split_labels, values};
 use fabriclens_model::{Labels, Series};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const TOLERANCE: f64 = 1e-12;
 
-/// When a case evaluates.
+/// When a case is evaluated.
 #[derive(Clone, Copy)]
 enum When {
     At(i64),
@@ -52,7 +52,7 @@ fn scripts_hold() {
     assert!(failures.is_empty(), "{} of {cases} failed\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Cases run, and what was wrong with line numbers; `Err` for a script that cannot be read.
+/// Number of cases run, and failures with line numbers; `Err` if the script cannot be parsed.
 fn run(text: &str) -> Result<(usize, Vec<String>), String> {
     let mut store = Memory::default();
     let mut pace = 0;
@@ -169,7 +169,7 @@ fn compare(case: &Case<'_>, rows: &[&str], value: &Value) -> Result<(), String> 
     }
 }
 
-/// Values at each step, or simply in order for a range selector at one instant.
+/// Values at each step, or in order for a range selector at one instant.
 fn placed(when: When, s: &Series) -> Vec<Option<f64>> {
     match when {
         When::At(_) => s.values.iter().copied().map(Some).collect(),
@@ -209,7 +209,7 @@ fn same(wanted: &[f64], got: &[f64]) -> Result<(), String> {
 }
 
 #[test]
-fn a_wrong_expectation_is_noticed() {
+fn wrong_expectation_fails() {
     let script = |expected: &str| format!("data every 1m\n  m{{a=\"x\"}} 1 2\nat 1m: m\n{expected}");
     let wrong = |expected: &str| run(&script(expected)).unwrap().1.len();
     assert_eq!(wrong("  m{a=\"x\"} 2"), 0);

@@ -1,7 +1,7 @@
 //! Numbers as people write them.
 
 use crate::model::{Figure, Unit};
-use fabriclens_model::Civil;
+use fabriclens_model::CivilDate;
 
 /// What is said of a number that is not there.
 pub(crate) const NONE: &str = "not measured";
@@ -122,7 +122,7 @@ pub(crate) fn day(ns: i64) -> String {
 fn split(ns: i64) -> (String, i64) {
     let seconds = ns.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let Civil { year, month, day } = Civil::of(days);
+    let CivilDate { year, month, day } = CivilDate::of(days);
     (format!("{year:04}-{month:02}-{day:02}"), second)
 }
 

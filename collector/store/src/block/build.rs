@@ -1,13 +1,13 @@
-//! Builds one block from any number of sources: flush and merge are the same thing.
+//! Builds one block from any number of sources; flushes and merges both use it.
 //!
-//! Series whose columns lie in the same layouts of the same sources become one layout of the new block; its times are
-//! the union of theirs. Layouts are worked off in batches: within a batch the columns of one metric are neighbours, and
-//! only one batch is in memory.
+//! Series whose columns lie in the same layouts of the same sources become one layout of the new block, with the union
+//! of their times. Layouts are processed in batches: within a batch the columns of one metric are adjacent in the
+//! file, and only one batch is in memory.
 
-use super::file::{Facts, FileWriter};
-use super::index::{ChunkMeta, Entry, Lens};
-use super::names::{Names, Pair};
-use super::source::{Home, Source};
+use super::file::{FileWriter, Footer};
+use super::index::{ChunkMeta, ColumnLengths, Entry};
+use super::label_table::{LabelPair, LabelTable};
+use super::source::{ColumnLocation, Source};
 use crate::codec::{column, ints};
 use crate::error::StoreError;
 use crate::io::Files;
@@ -16,16 +16,16 @@ use foldhash::{HashMap, HashMapExt as _};
 use smallvec::SmallVec;
 use std::path::Path;
 
-/// Rows that are compressed together in a block at most.
+/// Rows that are compressed together, at most.
 const CHUNK_ROWS: usize = 2048;
 /// Compressed bytes after which a batch is written.
 const BATCH: usize = 32 << 20;
 
 /// What to build.
 pub struct Plan {
-    /// Samples from here on …
+    /// First time to include, Unix ms.
     pub start: i64,
-    /// … to here, both inclusive.
+    /// Last time to include, Unix ms.
     pub end: i64,
     /// See [`Facts::generations`].
     pub generations: (u64, u64),
@@ -33,10 +33,10 @@ pub struct Plan {
     pub parents: Vec<u64>,
 }
 
-/// A series, by its number in order of labels, and all places of its columns, earliest source first.
+/// A series, by its index in label order, and the locations of its columns, earliest source first.
 struct Member {
     series: u32,
-    homes: SmallVec<[(u32, Home); 2]>,
+    locations: SmallVec<[(u32, ColumnLocation); 2]>,
 }
 
 /// Columns that are encoded but not yet placed in the file.
@@ -44,56 +44,57 @@ struct Member {
 struct Batch {
     bytes: Vec<u8>,
     columns: Vec<Encoded>,
-    /// Layout, and its times.
+    /// Layout index and its encoded times.
     times: Vec<(usize, Vec<u8>)>,
 }
 
-/// The column of a series: where it begins in the batch, and where it is.
+/// The encoded column of a series, and where it starts in the batch.
 struct Encoded {
     series: u32,
     from: usize,
     layout: u32,
-    lens: Lens,
+    lens: ColumnLengths,
 }
 
-/// Writes a block to `path`. `None`, and no file, when there is nothing in the range. `go_on` is asked between
-/// layouts, so that a merge can step back behind ingest; false ends the build with [`StoreError::Closed`].
+/// Writes a block to `path`. Returns `None`, and leaves no file, if there is no sample in the range. `keep_going` is
+/// called between layouts, so that a merge can yield to ingest; if it returns false the build ends with
+/// [`StoreError::Closed`].
 pub fn build(
     files: &dyn Files,
     path: &Path,
     sources: &mut [Source],
     plan: Plan,
-    mut go_on: impl FnMut() -> bool,
-) -> Result<Option<Facts>, StoreError> {
+    mut keep_going: impl FnMut() -> bool,
+) -> Result<Option<Footer>, StoreError> {
     let fail = |what| move |e: std::io::Error| StoreError::io(what, path, &e);
     let (names, groups) = group(sources);
     let mut writer: Option<FileWriter> = None;
     let mut layouts: Vec<Vec<ChunkMeta>> = Vec::new();
     let mut placed: Vec<(u32, Entry)> = Vec::new();
     let mut batch = Batch::default();
-    let mut facts = Facts {
+    let mut footer = Footer {
         min: i64::MAX,
         max: i64::MIN,
         generations: plan.generations,
         parents: plan.parents,
-        ..Facts::default()
+        ..Footer::default()
     };
     let mut values = Vec::new();
     for (i, members) in groups.iter().enumerate() {
-        if !go_on() {
+        if !keep_going() {
             return Err(StoreError::Closed);
         }
-        let merged = Times::of(sources, &members[0].homes, plan.start, plan.end)?;
+        let merged = Times::of(sources, &members[0].locations, plan.start, plan.end)?;
         if !merged.all.is_empty() {
             let layout = layouts.len() as u32;
             let before = batch.columns.len();
             for m in members {
-                facts.samples += gather(sources, m, &merged, &mut values)?;
+                footer.samples += gather(sources, m, &merged, &mut values)?;
                 batch.encode(m.series, layout, &values);
             }
             if batch.columns.len() > before {
-                facts.min = facts.min.min(merged.all[0]);
-                facts.max = facts.max.max(merged.all[merged.all.len() - 1]);
+                footer.min = footer.min.min(merged.all[0]);
+                footer.max = footer.max.max(merged.all[merged.all.len() - 1]);
                 layouts.push(merged.chunks(&mut batch.times, layouts.len()));
             }
         }
@@ -114,8 +115,8 @@ pub fn build(
     placed.sort_unstable_by_key(|p| p.0);
     let names = names.only(placed.iter().map(|p| p.0 as usize));
     let entries: Vec<Entry> = placed.into_iter().map(|p| p.1).collect();
-    facts.series = entries.len() as u64;
-    writer.finish(&layouts, &names, &entries, facts).map(Some).map_err(fail("write"))
+    footer.series = entries.len() as u64;
+    writer.finish(&layouts, &names, &entries, footer).map(Some).map_err(fail("write"))
 }
 
 impl Batch {
@@ -134,7 +135,7 @@ impl Batch {
         self.columns.push(Encoded { series, from, layout, lens });
     }
 
-    /// Writes all, in order of labels, and begins again.
+    /// Writes all columns in label order and empties the batch.
     fn write(
         &mut self,
         out: &mut FileWriter,
@@ -166,31 +167,31 @@ impl Batch {
     }
 }
 
-/// All series in order of their labels, grouped by where their columns lie; groups in order of that place.
-fn group(sources: &[Source]) -> (Names, Vec<Vec<Member>>) {
+/// All series in label order, grouped by the location of their columns; groups in order of that location.
+fn group(sources: &[Source]) -> (LabelTable, Vec<Vec<Member>>) {
     type Key = SmallVec<[(u32, u32); 2]>;
-    let (mut names, numbers) = Names::union(sources);
-    // The next series of each source.
-    let front = |s: usize, next: usize, labels: &mut Vec<Pair>| {
+    let (mut names, numbers) = LabelTable::union(sources);
+    // Loads the labels of the next series of a source.
+    let front = |s: usize, next: usize, labels: &mut Vec<LabelPair>| {
         labels.clear();
         sources[s].labels(next, labels);
         let number = |t: u32| numbers[s][t as usize];
         labels.iter_mut().for_each(|p| *p = (number(p.0), number(p.1)));
     };
-    let mut fronts: Vec<(usize, Vec<Pair>)> = vec![(0, Vec::new()); sources.len()];
+    let mut fronts: Vec<(usize, Vec<LabelPair>)> = vec![(0, Vec::new()); sources.len()];
     let mut left: Vec<usize> = (0..sources.len()).filter(|s| sources[*s].series() > 0).collect();
     left.iter().for_each(|s| front(*s, 0, &mut fronts[*s].1));
     let mut groups: HashMap<Key, Vec<Member>> = HashMap::new();
     while let Some(first) = left.iter().map(|s| &fronts[*s].1).min() {
         let series = names.len();
         names.push(first);
-        let mut homes = SmallVec::<[(u32, Home); 2]>::new();
+        let mut locations = SmallVec::<[(u32, ColumnLocation); 2]>::new();
         left.retain(|s| {
             let (next, labels) = &mut fronts[*s];
             if *labels != names.get(series) {
                 return true;
             }
-            sources[*s].homes(*next, |h| homes.push((*s as u32, h)));
+            sources[*s].locations(*next, |h| locations.push((*s as u32, h)));
             *next += 1;
             let more = *next < sources[*s].series();
             if more {
@@ -198,25 +199,30 @@ fn group(sources: &[Source]) -> (Names, Vec<Vec<Member>>) {
             }
             more
         });
-        let key: Key = homes.iter().map(|(s, h)| (*s, h.0)).collect();
-        groups.entry(key).or_default().push(Member { series: series as u32, homes });
+        let key: Key = locations.iter().map(|(s, h)| (*s, h.0)).collect();
+        groups.entry(key).or_default().push(Member { series: series as u32, locations });
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     (names, groups.into_iter().map(|g| g.1).collect())
 }
 
-/// The times of a group, and which of them each source row is.
+/// The times of a group, and the times of each source chunk.
 struct Times {
     all: Vec<i64>,
-    /// By home and chunk: times of the source.
+    /// By column location and chunk: times of the source.
     sources: Vec<Vec<std::sync::Arc<[i64]>>>,
 }
 
 impl Times {
-    fn of(sources: &mut [Source], homes: &[(u32, Home)], start: i64, end: i64) -> Result<Self, StoreError> {
-        let of_home = |(s, home): &(u32, Home)| sources[*s as usize].times(home.0);
-        let chunks: Vec<_> = homes.iter().map(of_home).collect::<Result<_, _>>()?;
+    fn of(
+        sources: &mut [Source],
+        locations: &[(u32, ColumnLocation)],
+        start: i64,
+        end: i64,
+    ) -> Result<Self, StoreError> {
+        let of_home = |(s, location): &(u32, ColumnLocation)| sources[*s as usize].times(location.0);
+        let chunks: Vec<_> = locations.iter().map(of_home).collect::<Result<_, _>>()?;
         let mut all: Vec<i64> =
             chunks.iter().flatten().flat_map(|c| c.iter().copied()).filter(|t| (start..=end).contains(t)).collect();
         if !all.is_sorted_by(|a, b| a < b) {
@@ -226,7 +232,7 @@ impl Times {
         Ok(Self { all, sources: chunks })
     }
 
-    /// Chunks of the new layout; their encoded times go to `encoded`.
+    /// Chunks of the new layout; appends their encoded times to `encoded`.
     fn chunks(&self, encoded: &mut Vec<(usize, Vec<u8>)>, layout: usize) -> Vec<ChunkMeta> {
         let mut bytes = Vec::new();
         let chunks = self
@@ -249,15 +255,15 @@ impl Times {
     }
 }
 
-/// The samples of one series in the range, and how many; `values` is left empty when there are none.
+/// Collects the samples of one series in the range and returns their number; `values` is left empty if there are none.
 fn gather(sources: &mut [Source], m: &Member, times: &Times, values: &mut Vec<f64>) -> Result<u64, StoreError> {
     values.clear();
     values.resize(times.all.len(), absent());
     let mut samples = 0;
-    for ((s, home), chunks) in m.homes.iter().zip(&times.sources) {
-        // Rows of a chunk ascend, so the place of the next one is at or right of the last one.
+    for ((s, location), chunks) in m.locations.iter().zip(&times.sources) {
+        // Rows of a chunk ascend, so the next position is at or right of the last one.
         let (mut chunk, mut at) = (usize::MAX, 0);
-        sources[*s as usize].column(*home, |c, row, v| {
+        sources[*s as usize].column(*location, |c, row, v| {
             let t = chunks[c][row];
             if c != chunk {
                 (chunk, at) = (c, times.all.partition_point(|x| *x < t));

@@ -1,7 +1,7 @@
-//! The frame of a block file: header, pages, index, facts, trailer.
+//! The frame of a block file: header, pages, index, footer, trailer.
 
 use super::index::{ChunkMeta, Entry, Page, encode};
-use super::names::Names;
+use super::label_table::LabelTable;
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
 use crate::io::Output;
@@ -13,28 +13,27 @@ pub const MAGIC: [u8; 8] = *b"FABLENSB";
 pub const VERSION: u32 = 1;
 /// Bytes of the header: magic, version, checksum.
 pub const HEADER: u64 = 16;
-/// Bytes of the trailer: length and checksum of the facts, magic.
+/// Bytes of the trailer: length and checksum of the footer, magic.
 pub const TRAILER: u64 = 16;
-/// A page is closed at the first end of a stream past this many bytes.
+/// A page is closed at the end of the first stream past this many bytes.
 const PAGE: usize = 64 << 10;
 
-/// What must be known of a block without reading its index.
+/// Summary of a block, readable without its index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// First and last sample, Unix ms.
+pub struct Footer {
+    /// First sample, Unix ms.
     pub min: i64,
-    /// See `min`.
+    /// Last sample, Unix ms.
     pub max: i64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Series.
+    /// Number of series.
     pub series: u64,
-    /// Generations of the log that it was made of, first and last: of two samples at one time the earlier
-    /// generation's counts.
+    /// First and last log generation that it was made of. Of two samples at one time, the earlier generation's wins.
     pub generations: (u64, u64),
-    /// Blocks it was merged from; they are gone, or to be removed.
+    /// Blocks that it was merged from; they are removed, or about to be.
     pub parents: Vec<u64>,
-    /// Where the index is.
+    /// Offset of the index in the file.
     pub index_offset: u64,
     /// Bytes of the index.
     pub index_len: u64,
@@ -42,7 +41,7 @@ pub struct Facts {
     pub index_crc: u32,
 }
 
-/// The header.
+/// Encodes the header.
 pub fn header() -> [u8; HEADER as usize] {
     let mut out = [0; HEADER as usize];
     out[..8].copy_from_slice(&MAGIC);
@@ -52,7 +51,7 @@ pub fn header() -> [u8; HEADER as usize] {
     out
 }
 
-fn encode_facts(f: &Facts) -> Vec<u8> {
+fn encode_footer(f: &Footer) -> Vec<u8> {
     let mut out = Vec::new();
     put_signed(&mut out, f.min);
     put_signed(&mut out, f.max);
@@ -65,10 +64,10 @@ fn encode_facts(f: &Facts) -> Vec<u8> {
     out
 }
 
-/// Reads facts.
-pub fn decode_facts(bytes: &[u8]) -> Result<Facts, Corrupt> {
+/// Decodes a footer.
+pub fn decode_footer(bytes: &[u8]) -> Result<Footer, Corrupt> {
     let c = &mut Cursor::new(bytes);
-    let mut f = Facts {
+    let mut f = Footer {
         min: c.signed()?,
         max: c.signed()?,
         samples: c.varint()?,
@@ -100,7 +99,7 @@ impl FileWriter {
         Ok(Self { out, page: Vec::with_capacity(2 * PAGE), at: HEADER, pages: Vec::new() })
     }
 
-    /// Appends a stream and says where it is.
+    /// Appends a stream and returns its offset.
     pub fn stream(&mut self, bytes: &[u8]) -> io::Result<u64> {
         let offset = self.at + self.page.len() as u64;
         self.page.extend_from_slice(bytes);
@@ -121,20 +120,20 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Index, facts and trailer; the file is durable afterwards.
+    /// Writes index, footer and trailer; the file is durable afterwards.
     pub fn finish(
         mut self,
         layouts: &[Vec<ChunkMeta>],
-        names: &Names,
+        names: &LabelTable,
         entries: &[Entry],
-        mut facts: Facts,
-    ) -> io::Result<Facts> {
+        mut footer: Footer,
+    ) -> io::Result<Footer> {
         self.close_page()?;
         let index = encode(&self.pages, layouts, names, entries);
-        facts.index_offset = self.at;
-        facts.index_len = index.len() as u64;
-        facts.index_crc = crc32fast::hash(&index);
-        let mut tail = encode_facts(&facts);
+        footer.index_offset = self.at;
+        footer.index_len = index.len() as u64;
+        footer.index_crc = crc32fast::hash(&index);
+        let mut tail = encode_footer(&footer);
         let (len, crc) = (tail.len() as u32, crc32fast::hash(&tail));
         tail.extend(len.to_le_bytes());
         tail.extend(crc.to_le_bytes());
@@ -142,6 +141,6 @@ impl FileWriter {
         self.out.append(&index)?;
         self.out.append(&tail)?;
         self.out.sync()?;
-        Ok(facts)
+        Ok(footer)
     }
 }

@@ -1,6 +1,6 @@
-//! The index of a block: its texts, layouts, pages and series, and how they are written.
+//! The index of a block: label texts, layouts, pages and series, with its encoding.
 
-use super::names::{Names, Pair};
+use super::label_table::{LabelPair, LabelTable};
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
 use fabriclens_model::{Labels, MatchOp, Matcher};
@@ -10,22 +10,22 @@ use std::sync::Arc;
 /// Rows of one layout that are compressed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkMeta {
-    /// Rows.
+    /// Number of rows.
     pub rows: u32,
     /// First time, Unix ms.
     pub min: i64,
-    /// Last time.
+    /// Last time, Unix ms.
     pub max: i64,
-    /// Where the times are, from the start of the file.
+    /// Offset of the encoded times in the file.
     pub offset: u64,
     /// Bytes of the times.
     pub len: u32,
 }
 
-/// Bytes that are checked together; no stream crosses a page's end.
+/// Bytes that share a checksum; no stream crosses the end of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// From the start of the file.
+    /// Offset in the file.
     pub offset: u64,
     /// Bytes.
     pub len: u32,
@@ -33,7 +33,7 @@ pub struct Page {
     pub crc: u32,
 }
 
-/// One series: its labels are `pairs` of text indexes; its columns lie one after the other.
+/// One series: its labels are `pairs` of text indexes; its columns are contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
     pairs: u32,
@@ -42,19 +42,19 @@ struct Row {
     offset: u64,
 }
 
-/// See the module. Series are sorted by labels.
+/// A decoded index. Series are sorted by labels.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Index {
     texts: Vec<Arc<str>>,
-    pairs: Vec<Pair>,
+    pairs: Vec<LabelPair>,
     rows: Vec<Row>,
     lens: Vec<u32>,
-    /// Every series has `__name__` as its first label, so that series of a metric are neighbours. Labels that sort
-    /// before it (upper case) are legal and rare.
+    /// Every series has `__name__` as its first label, so that the series of a metric are adjacent. Labels that sort
+    /// before it (upper case) are legal but rare.
     by_metric: bool,
     /// Chunks by layout.
     pub layouts: Vec<Vec<ChunkMeta>>,
-    /// In order of the file.
+    /// In file order.
     pub pages: Vec<Page>,
 }
 
@@ -62,17 +62,17 @@ pub struct Index {
 pub struct Entry {
     /// Index of its layout.
     pub layout: u32,
-    /// Where its first column is, from the start of the file.
+    /// Offset of its first column in the file.
     pub offset: u64,
     /// Bytes of its column in each chunk of the layout.
-    pub lens: Lens,
+    pub lens: ColumnLengths,
 }
 
 /// Bytes of a column in each chunk of its layout.
-pub type Lens = SmallVec<[u32; 4]>;
+pub type ColumnLengths = SmallVec<[u32; 4]>;
 
-/// Writes an index; `names` are the labels of `entries`, sorted.
-pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], names: &Names, entries: &[Entry]) -> Vec<u8> {
+/// Encodes an index; `names` are the sorted labels of `entries`.
+pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], names: &LabelTable, entries: &[Entry]) -> Vec<u8> {
     let mut out = Vec::new();
     put(&mut out, pages.len() as u64);
     for page in pages {
@@ -99,7 +99,7 @@ pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], names: &Names, entries
         out.extend_from_slice(t.as_bytes());
     }
     put(&mut out, entries.len() as u64);
-    let mut before: &[Pair] = &[];
+    let mut before: &[LabelPair] = &[];
     let mut layout = 0i64;
     for (n, e) in entries.iter().enumerate() {
         let pairs = names.get(n);
@@ -121,7 +121,7 @@ pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], names: &Names, entries
     out
 }
 
-/// Reads what [`encode`] wrote; `first_page` is where the pages start in the file.
+/// Decodes an index; `first_page` is the offset of the first page in the file.
 pub fn decode(bytes: &[u8], first_page: u64) -> Result<Index, Corrupt> {
     let c = &mut Cursor::new(bytes);
     let mut index = Index::default();
@@ -191,9 +191,9 @@ impl Index {
         self.rows.len()
     }
 
-    /// Memory that it takes, bytes.
+    /// Bytes of memory that it takes.
     pub fn memory(&self) -> usize {
-        // A shared text has two counts before it.
+        // An `Arc` has two counters before the text.
         let texts: usize = self.texts.iter().map(|t| t.len() + size_of::<Arc<str>>() + 2 * size_of::<usize>()).sum();
         let layouts: usize = self.layouts.iter().map(|l| size_of_val(l) + size_of_val(&l[..])).sum();
         texts
@@ -204,13 +204,13 @@ impl Index {
             + size_of_val(&self.pages[..])
     }
 
-    /// Sorted.
+    /// Label texts, sorted.
     pub fn texts(&self) -> &[Arc<str>] {
         &self.texts
     }
 
-    /// Labels of a series as numbers of [`Index::texts`].
-    pub fn pairs_of(&self, series: usize) -> &[Pair] {
+    /// Labels of a series as indexes into [`Index::texts`].
+    pub fn pairs_of(&self, series: usize) -> &[LabelPair] {
         let start = self.rows[series].pairs as usize;
         let end = self.rows.get(series + 1).map_or(self.pairs.len(), |r| r.pairs as usize);
         &self.pairs[start..end]
@@ -223,7 +223,7 @@ impl Index {
         Labels::from_sorted(pairs.map(|(n, v)| (text(*n), text(*v))).collect())
     }
 
-    /// Layout of a series.
+    /// Layout index of a series.
     pub fn layout(&self, series: usize) -> usize {
         self.rows[series].layout as usize
     }
@@ -240,7 +240,7 @@ impl Index {
         })
     }
 
-    /// The page that holds a stream.
+    /// The page that contains a stream.
     pub fn page_of(&self, offset: u64, len: u32) -> Result<usize, Corrupt> {
         let i = self.pages.partition_point(|p| p.offset <= offset);
         let i = i.checked_sub(1).ok_or(Corrupt("stream before the pages"))?;
@@ -252,7 +252,7 @@ impl Index {
         Ok(i)
     }
 
-    /// Series that satisfy all matchers. Each matcher looks at each text once, series are then compared by number.
+    /// Series that satisfy all matchers. Each matcher tests each text once; series are then compared by text index.
     pub fn matching(&self, matchers: &[Matcher]) -> Vec<u32> {
         let number = |t: &str| self.texts.binary_search_by(|x| (**x).cmp(t)).ok().map(|i| i as u32);
         let mut range = 0..self.rows.len();
@@ -277,17 +277,17 @@ impl Index {
                 let Some((_, value)) = pair else {
                     return *absent_fits;
                 };
-                let verdict = &mut seen[*value as usize];
-                if *verdict == 0 {
-                    *verdict = 1 + u8::from(m.matches_value(&self.texts[*value as usize]));
+                let known = &mut seen[*value as usize];
+                if *known == 0 {
+                    *known = 1 + u8::from(m.matches_value(&self.texts[*value as usize]));
                 }
-                *verdict == 2
+                *known == 2
             })
         };
         range.filter(|s| fits(*s)).map(|s| s as u32).collect()
     }
 
-    /// Series of each metric, or `None` if they are not neighbours.
+    /// Series ranges by metric, or `None` if the series of a metric are not adjacent.
     pub fn metrics(&self) -> Option<Vec<std::ops::Range<usize>>> {
         let mut metrics = Vec::new();
         let mut from = 0;
@@ -299,7 +299,7 @@ impl Index {
         self.by_metric.then_some(metrics)
     }
 
-    /// Series of a metric, or all of them if they are not neighbours.
+    /// The series of a metric, or all of them if they are not adjacent.
     fn of_metric(&self, value: u32) -> std::ops::Range<usize> {
         let metric = |s: usize| self.pairs[self.rows[s].pairs as usize].1;
         let from = partition(self.rows.len(), |s| metric(s) < value);
@@ -308,7 +308,7 @@ impl Index {
     }
 }
 
-/// The first number that is not `before`.
+/// The first index that is not `before`.
 fn partition(len: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {
@@ -326,8 +326,8 @@ fn partition(len: usize, before: impl Fn(usize) -> bool) -> usize {
 mod tests {
     use super::*;
 
-    /// An index of these texts, whose only series has these labels and no chunk.
-    fn index(texts: &[&str], pairs: &[Pair]) -> Result<Index, Corrupt> {
+    /// An index with these texts and one series with these labels and no chunk.
+    fn index(texts: &[&str], pairs: &[LabelPair]) -> Result<Index, Corrupt> {
         let mut bytes = vec![0, 1, 0];
         put(&mut bytes, texts.len() as u64);
         for text in texts {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_no_writer_makes_are_refused() {
+    fn malformed_labels_are_refused() {
         let good = index(&["", "a", "b"], &[(1, 2), (2, 1)]).unwrap();
         assert_eq!(good.labels(0), Labels::new([("a", "b"), ("b", "a")]));
         let texts = ["", "a", "b"];

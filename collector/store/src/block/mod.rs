@@ -1,8 +1,8 @@
-//! Immutable block files: written once, checksummed by page, read by column. `FORMAT.md` draws every byte.
+//! Immutable block files: written once, checksummed by page, read by column. `FORMAT.md` specifies every byte.
 
 pub mod build;
 pub mod file;
 pub mod index;
-pub mod names;
+pub mod label_table;
 pub mod read;
 pub mod source;

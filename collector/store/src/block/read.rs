@@ -1,12 +1,13 @@
-//! An open block: its facts at hand, its index loaded when first asked, its pages read and checked as needed.
+//! An open block: its footer is in memory, its index is loaded on first use, its pages are read and verified on
+//! demand.
 
-use super::file::{Facts, HEADER, MAGIC, TRAILER, VERSION, decode_facts};
+use super::file::{Footer, HEADER, MAGIC, TRAILER, VERSION, decode_footer};
 use super::index::{self, Index};
 use crate::codec::column::Scratch;
-use crate::codec::{Corrupt, checks, column};
+use crate::codec::{Corrupt, column, crc_matches};
 use crate::error::StoreError;
 use crate::io::{Files, Input};
-use crate::join::Decoded;
+use crate::series_builder::TimesCache;
 use foldhash::{HashMap, HashMapExt as _};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -15,27 +16,27 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Why a block could not be opened.
 pub enum OpenFailure {
-    /// Of a newer release.
+    /// Written by a newer release, with this format version.
     Newer(u32),
     /// Damaged or unreadable.
     Bad(StoreError),
 }
 
-/// See the module.
+/// An open block file.
 pub struct Block {
     /// Number in its file name.
     pub id: u64,
     /// The file.
     pub path: PathBuf,
-    /// Its size.
+    /// Size of the file, bytes.
     pub bytes: u64,
-    /// What is known without the index.
-    pub facts: Facts,
+    /// Summary from the end of the file.
+    pub footer: Footer,
     file: Box<dyn Input>,
     index: Mutex<Option<Arc<Index>>>,
-    /// Rounds of maintenance since the index was used.
+    /// Maintenance rounds since the index was last used.
     idle: AtomicU32,
-    /// Part of it did not check; it is read as far as it goes and never merged away.
+    /// A checksum failed: readable parts are still read, but it is never merged.
     pub damaged: AtomicBool,
 }
 
@@ -44,44 +45,44 @@ pub fn name(id: u64) -> String {
     format!("{id:012}.blk")
 }
 
-/// Number of a block's file name.
+/// Number in the file name of a block.
 pub fn parse_name(name: &str) -> Option<u64> {
     name.strip_suffix(".blk")?.parse().ok()
 }
 
 impl Block {
-    /// Reads header, trailer and facts.
+    /// Reads and verifies header, trailer and footer.
     pub fn open(files: &dyn Files, path: &Path, id: u64) -> Result<Self, OpenFailure> {
         let io = |e: std::io::Error| OpenFailure::Bad(StoreError::io("read", path, &e));
         let bad = |m: &str| OpenFailure::Bad(StoreError::damaged(path, m));
         let file = files.open(path).map_err(io)?;
         let size = file.size();
         if size < HEADER + TRAILER {
-            return Err(bad("shorter than a block"));
+            return Err(bad("file is shorter than the smallest block"));
         }
         let head = file.read_at(0, HEADER as usize).map_err(io)?;
         let tail = file.read_at(size - TRAILER, TRAILER as usize).map_err(io)?;
         let word = |b: &[u8], i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
-        if head[..8] != MAGIC || !checks(&head[..12], word(&head, 12)) {
-            return Err(bad("header does not check"));
+        if head[..8] != MAGIC || !crc_matches(&head[..12], word(&head, 12)) {
+            return Err(bad("header checksum mismatch"));
         }
         if word(&head, 8) > VERSION {
             return Err(OpenFailure::Newer(word(&head, 8)));
         }
         let len = u64::from(word(&tail, 0));
         if tail[8..] != MAGIC || len > size - HEADER - TRAILER {
-            return Err(bad("trailer does not check"));
+            return Err(bad("trailer is invalid"));
         }
-        let facts = file.read_at(size - TRAILER - len, len as usize).map_err(io)?;
-        if !checks(&facts, word(&tail, 4)) {
-            return Err(bad("facts do not check"));
+        let footer = file.read_at(size - TRAILER - len, len as usize).map_err(io)?;
+        if !crc_matches(&footer, word(&tail, 4)) {
+            return Err(bad("footer checksum mismatch"));
         }
-        let facts = decode_facts(&facts).map_err(|e| bad(e.0))?;
+        let footer = decode_footer(&footer).map_err(|e| bad(e.0))?;
         Ok(Self {
             id,
             path: path.into(),
             bytes: size,
-            facts,
+            footer,
             file,
             index: Mutex::new(None),
             idle: AtomicU32::new(0),
@@ -91,21 +92,21 @@ impl Block {
 
     /// Whether any sample may lie in `[start, end]`.
     pub fn overlaps(&self, start: i64, end: i64) -> bool {
-        self.facts.min <= end && self.facts.max >= start
+        self.footer.min <= end && self.footer.max >= start
     }
 
-    /// Its index, read once and kept until it has been idle for a while.
+    /// Its index, loaded on first use and kept until it has been idle for a while.
     pub fn index(&self) -> Result<Arc<Index>, StoreError> {
         self.idle.store(0, Ordering::Relaxed);
         let mut slot = self.index.lock();
         if let Some(index) = &*slot {
             return Ok(index.clone());
         }
-        let len = usize::try_from(self.facts.index_len).unwrap_or(usize::MAX);
+        let len = usize::try_from(self.footer.index_len).unwrap_or(usize::MAX);
         let bytes =
-            self.file.read_at(self.facts.index_offset, len).map_err(|e| StoreError::io("read", &self.path, &e))?;
-        if !checks(&bytes, self.facts.index_crc) {
-            return Err(StoreError::damaged(&self.path, "index does not check"));
+            self.file.read_at(self.footer.index_offset, len).map_err(|e| StoreError::io("read", &self.path, &e))?;
+        if !crc_matches(&bytes, self.footer.index_crc) {
+            return Err(StoreError::damaged(&self.path, "index checksum mismatch"));
         }
         let index = index::decode(&bytes, HEADER).map_err(|e| StoreError::damaged(&self.path, e))?;
         let index = Arc::new(index);
@@ -113,36 +114,43 @@ impl Block {
         Ok(index)
     }
 
-    /// Memory that its index takes now, bytes; none while it is being read.
+    /// Bytes of memory that its loaded index takes; 0 while it is being loaded.
     pub fn index_memory(&self) -> usize {
         self.index.try_lock().and_then(|slot| slot.as_ref().map(|index| index.memory())).unwrap_or(0)
     }
 
-    /// Lets go of an index that nobody used for `rounds` calls.
-    pub fn forget_idle(&self, rounds: u32) {
+    /// Drops an index that was not used during the last `rounds` calls.
+    pub fn drop_idle_indexes(&self, rounds: u32) {
         if self.idle.fetch_add(1, Ordering::Relaxed) >= rounds {
             *self.index.lock() = None;
         }
     }
 
-    /// A reader that keeps what it has read.
+    /// A reader with a page cache of its own.
     pub fn reader(self: &Arc<Self>) -> Result<Reader, StoreError> {
         let (index, block) = (self.index()?, self.clone());
-        Ok(Reader { index, block, pages: HashMap::new(), times: HashMap::new(), decoded: Decoded::default(), kept: 0 })
+        Ok(Reader {
+            index,
+            block,
+            pages: HashMap::new(),
+            times: HashMap::new(),
+            decoded: TimesCache::default(),
+            kept: 0,
+        })
     }
 }
 
-/// Bytes of pages that a reader keeps.
+/// Bytes of pages that a reader caches.
 const KEEP: usize = 96 << 20;
 
-/// Reads columns of a block; checks each page once.
+/// Reads columns of a block; verifies each page once.
 pub struct Reader {
     /// The block's index.
     pub index: Arc<Index>,
     block: Arc<Block>,
     pages: HashMap<usize, Arc<Vec<u8>>>,
     times: HashMap<(usize, usize), Arc<[i64]>>,
-    decoded: Decoded,
+    decoded: TimesCache,
     kept: usize,
 }
 
@@ -161,8 +169,8 @@ impl Reader {
             .file
             .read_at(page.offset, page.len as usize)
             .map_err(|e| StoreError::io("read", &self.block.path, &e))?;
-        if !checks(&bytes, page.crc) {
-            let message = format!("page of {} bytes at {} does not check", page.len, page.offset);
+        if !crc_matches(&bytes, page.crc) {
+            let message = format!("checksum mismatch in the page of {} bytes at offset {}", page.len, page.offset);
             return Err(StoreError::damaged(&self.block.path, message));
         }
         if self.kept > KEEP {
@@ -175,7 +183,7 @@ impl Reader {
         Ok((bytes, range))
     }
 
-    /// Times of a chunk, kept for the other columns of the layout.
+    /// Times of a chunk, cached for the other columns of the layout.
     pub fn times(&mut self, layout: usize, chunk: usize) -> Result<Arc<[i64]>, StoreError> {
         if let Some(t) = self.times.get(&(layout, chunk)) {
             return Ok(t.clone());
@@ -188,7 +196,7 @@ impl Reader {
         Ok(times)
     }
 
-    /// Forgets times; merges call it after each layout.
+    /// Drops cached times; merges call it after each layout.
     pub fn forget_times(&mut self) {
         self.times.clear();
         self.decoded.clear();
@@ -204,7 +212,7 @@ impl Reader {
         Ok(values)
     }
 
-    /// Puts that column into `out` instead of what is there; true when some rows are absent.
+    /// Replaces `out` by that column; returns true if some rows are absent.
     pub fn column_into(
         &mut self,
         at: (u64, u32),

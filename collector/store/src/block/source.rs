@@ -1,7 +1,7 @@
-//! What a block is built from: a generation of the head, or other blocks. Both give series in order of their labels
+//! Inputs of a block build: a head generation, other blocks, or rollups of a block. All yield series in label order
 //! and rows by layout.
 
-use super::names::{Names, Pair};
+use super::label_table::{LabelPair, LabelTable};
 use super::read::Reader;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
@@ -9,8 +9,8 @@ use crate::rollup::RollupSource;
 use fabriclens_model::is_absent;
 use std::sync::Arc;
 
-/// Columns of a series in a source: layout, and column of the layout (head) or number of the series (block).
-pub type Home = (u32, u32);
+/// Location of a column: layout index, and column of the layout (head) or series index (block).
+pub type ColumnLocation = (u32, u32);
 
 /// One input of a build.
 pub enum Source {
@@ -18,23 +18,23 @@ pub enum Source {
     Head(HeadSource),
     /// A block.
     Block(Box<Reader>),
-    /// What stands for the samples of a block.
+    /// Rollups computed from a block.
     Rollup(Box<RollupSource>),
 }
 
 /// A generation of the head.
 pub struct HeadSource {
     generation: Arc<Generation>,
-    /// By series index.
-    names: Names,
-    /// Series in order of their labels.
+    /// Label sets by series index.
+    names: LabelTable,
+    /// Series indexes in label order.
     order: Vec<u32>,
 }
 
 impl Source {
-    /// Of a generation.
+    /// A source over a head generation.
     pub fn head(generation: Arc<Generation>) -> Self {
-        let names = Names::of(generation.series.iter().map(|s| &s.labels));
+        let names = LabelTable::of(generation.series.iter().map(|s| &s.labels));
         let mut order: Vec<u32> = (0..generation.series.len() as u32).collect();
         order.sort_unstable_by_key(|s| names.get(*s as usize));
         Self::Head(HeadSource { generation, names, order })
@@ -49,7 +49,7 @@ impl Source {
         }
     }
 
-    /// What labels are made of.
+    /// Label texts.
     pub fn texts(&self) -> &[Arc<str>] {
         match self {
             Self::Head(h) => &h.names.texts,
@@ -58,8 +58,8 @@ impl Source {
         }
     }
 
-    /// Appends the labels of the n-th series in order, as numbers of its texts.
-    pub fn labels(&self, n: usize, out: &mut Vec<Pair>) {
+    /// Appends the labels of the n-th series as text indexes.
+    pub fn labels(&self, n: usize, out: &mut Vec<LabelPair>) {
         match self {
             Self::Head(h) => out.extend(h.names.get(h.order[n] as usize)),
             Self::Block(r) => out.extend(r.index.pairs_of(n)),
@@ -67,12 +67,12 @@ impl Source {
         }
     }
 
-    /// Calls `put` with where each column of the n-th series is.
-    pub fn homes(&self, n: usize, mut put: impl FnMut(Home)) {
+    /// Calls `put` with the location of each column of the n-th series.
+    pub fn locations(&self, n: usize, mut put: impl FnMut(ColumnLocation)) {
         match self {
-            Self::Head(h) => h.generation.series[h.order[n] as usize].homes.iter().copied().for_each(put),
+            Self::Head(h) => h.generation.series[h.order[n] as usize].locations.iter().copied().for_each(put),
             Self::Block(r) => put((r.index.layout(n) as u32, n as u32)),
-            Self::Rollup(r) => put(r.home(n)),
+            Self::Rollup(r) => put(r.location(n)),
         }
     }
 
@@ -94,29 +94,33 @@ impl Source {
     }
 
     /// Calls `put(chunk, row, value)` for each sample of a column.
-    pub fn column(&mut self, home: Home, mut put: impl FnMut(usize, usize, f64)) -> Result<(), StoreError> {
+    pub fn column(
+        &mut self,
+        location: ColumnLocation,
+        mut put: impl FnMut(usize, usize, f64),
+    ) -> Result<(), StoreError> {
         let mut each = |chunk: usize, values: &mut dyn Iterator<Item = f64>| {
             values.enumerate().filter(|(_, v)| !is_absent(*v)).for_each(|(row, v)| put(chunk, row, v));
         };
         match self {
             Self::Head(h) => {
-                let l = &h.generation.layouts[home.0 as usize];
+                let l = &h.generation.layouts[location.0 as usize];
                 for (i, chunk) in l.sealed.iter().enumerate() {
-                    let values = chunk.column(home.1 as usize).map_err(in_memory)?;
+                    let values = chunk.column(location.1 as usize).map_err(in_memory)?;
                     each(i, &mut values.into_iter());
                 }
                 for (i, rows) in [&l.open, &l.late].into_iter().enumerate() {
-                    each(l.sealed.len() + i, &mut rows.column(home.1 as usize));
+                    each(l.sealed.len() + i, &mut rows.column(location.1 as usize));
                 }
             }
             Self::Block(r) => {
-                let at: Vec<(u64, u32)> = r.index.columns(home.1 as usize).collect();
+                let at: Vec<(u64, u32)> = r.index.columns(location.1 as usize).collect();
                 for (i, at) in at.into_iter().enumerate().filter(|(_, at)| at.1 > 0) {
-                    let rows = r.index.layouts[home.0 as usize][i].rows as usize;
+                    let rows = r.index.layouts[location.0 as usize][i].rows as usize;
                     each(i, &mut r.column(at, rows)?.into_iter());
                 }
             }
-            Self::Rollup(r) => r.column(home.1 as usize, |row, value| put(0, row, value))?,
+            Self::Rollup(r) => r.column(location.1 as usize, |row, value| put(0, row, value))?,
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::Corrupt;
 
-/// Writes fields of up to 64 bits.
+/// Writes bit fields of up to 64 bits.
 #[derive(Default)]
 pub struct BitWriter {
     out: Vec<u8>,
@@ -11,7 +11,7 @@ pub struct BitWriter {
 }
 
 impl BitWriter {
-    /// Continues after the bytes already in `out`.
+    /// Appends to the bytes already in `out`.
     pub fn after(out: Vec<u8>) -> Self {
         Self { out, hold: 0, held: 0 }
     }
@@ -34,13 +34,13 @@ impl BitWriter {
         self.held = total - 64;
     }
 
-    /// `n` ones and a zero.
+    /// Appends `n` ones and a zero.
     pub fn unary(&mut self, n: u32) {
         debug_assert!(n < 63);
         self.put((1u64 << n) - 1, n + 1);
     }
 
-    /// The bytes, last one padded with zeros.
+    /// The bytes; the last one is padded with zeros.
     pub fn finish(mut self) -> Vec<u8> {
         let bytes = self.held.div_ceil(8) as usize;
         self.out.extend_from_slice(&self.hold.to_le_bytes()[..bytes]);
@@ -48,14 +48,14 @@ impl BitWriter {
     }
 }
 
-/// Reads what [`BitWriter`] wrote; reading past the end is an error, not zeros.
+/// Reads the output of [`BitWriter`]; reading past the end is an error.
 pub struct BitReader<'a> {
     bytes: &'a [u8],
-    /// Bits taken.
+    /// Bits consumed.
     at: usize,
 }
 
-/// Bits that [`BitReader::peek`] tells at least, where there are as many.
+/// Bits that [`BitReader::peek`] returns at least, if that many are left.
 const PEEK: u32 = 57;
 
 impl<'a> BitReader<'a> {
@@ -64,7 +64,7 @@ impl<'a> BitReader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The next bits, the first one lowest; zeros after the last.
+    /// The next bits, the first one lowest; zeros after the end.
     #[inline]
     fn peek(&self) -> u64 {
         let byte = self.at / 8;
@@ -74,7 +74,7 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// [`Self::peek`] where less than a word is left.
+    /// [`Self::peek`] when less than a word is left.
     #[cold]
     fn peek_last(&self) -> u64 {
         let mut word = [0; 8];
@@ -105,7 +105,7 @@ impl<'a> BitReader<'a> {
         Ok(word & ((1u64 << n) - 1))
     }
 
-    /// Appends what `value` makes of each of the next `count` fields of `width` bits (width ≤ 64).
+    /// Reads `count` fields of `width` bits (width ≤ 64), maps each through `value` and appends the results.
     pub fn fields(
         &mut self,
         width: u32,
@@ -120,7 +120,7 @@ impl<'a> BitReader<'a> {
             return Ok(());
         }
         let bits = width as usize;
-        // Each field is read by a word of its own, none waits for the one before.
+        // Each field is loaded by its own word, so that loads do not depend on each other.
         let words = (self.bytes.len() * 8).saturating_sub(self.at + 64 + 7) / bits;
         let quick = count.min(words);
         let (mut at, mask, before) = (self.at, (1u64 << width) - 1, out.len());
@@ -137,8 +137,8 @@ impl<'a> BitReader<'a> {
         Ok(())
     }
 
-    /// Counts ones up to a zero, at most `max` (max < 57), and reads the `tail` bits that follow the zero if there
-    /// were fewer.
+    /// Counts ones up to a zero, at most `max` (max < 57). If there were fewer, reads the `tail` bits that follow the
+    /// zero.
     #[inline]
     pub fn unary(&mut self, max: u32, tail: u32) -> Result<(u32, u64), Corrupt> {
         let word = self.peek();
@@ -180,7 +180,7 @@ mod tests {
         }
 
         #[test]
-        fn fields_and_tails_are_what_single_reads_give(
+        fn fields_equal_single_reads(
             before in 0u32..9, width in 0u32..=64, values in prop::collection::vec(any::<u64>(), 0..300),
             ones in 0u32..=24, tail in 0u32..=63
         ) {

@@ -1,4 +1,4 @@
-//! One column of a row group: which rows have a sample, and the samples by what they are.
+//! One column of a row group: which rows have a sample, and the samples encoded by their kind.
 //!
 //! ```text
 //! column   = tag u8, [presence], body          absent in every row: no bytes at all
@@ -19,9 +19,9 @@ const FLOATS: u8 = 3;
 const GAPS: u8 = 0x08;
 const EXCEPTIONS: u8 = 0x10;
 
-/// Powers of ten that may turn decimals into integers; the index is the scale of the tag.
+/// Powers of ten that may turn decimals into integers; the index is the scale in the tag.
 const SCALES: [f64; 5] = [1.0, 10.0, 100.0, 1_000.0, 1_000_000.0];
-/// Integers up to here are exact in a float.
+/// Integers up to this magnitude are exact in a float.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Appends a column of `values` (one per row, [`absent`] where there is no sample).
@@ -91,7 +91,7 @@ fn runs(values: &[f64]) -> Vec<i64> {
     runs
 }
 
-/// The integer that `v` is at a scale, if dividing it back gives the very same bits.
+/// The integer that `v` is at a scale, if dividing it back yields the same bits.
 fn integral(v: f64, scale: usize) -> Option<i64> {
     let scaled = (v * SCALES[scale]).round();
     if scaled.abs() > EXACT || scaled.is_nan() {
@@ -102,8 +102,8 @@ fn integral(v: f64, scale: usize) -> Option<i64> {
 
 type Exceptions = Vec<(usize, u64)>;
 
-/// The smallest scale at which all but one value in sixteen are integers; the others (staleness markers, NaN,
-/// odd fractions) become exceptions that repeat the integer before them.
+/// The smallest scale at which all but one value in sixteen are integers. The others (staleness markers, NaN, odd
+/// fractions) become exceptions that repeat the integer before them.
 fn as_integers(values: &[f64]) -> Option<(usize, Vec<i64>, Exceptions)> {
     let allowed = values.len() / 16 + 1;
     'scale: for scale in 0..SCALES.len() {
@@ -138,27 +138,27 @@ fn write_exceptions(exceptions: &Exceptions, out: &mut Vec<u8>) {
     }
 }
 
-/// Memory that decoding works in, for one column after the other.
+/// Reusable buffers for decoding columns.
 #[derive(Default)]
 pub struct Scratch {
     residuals: Vec<i64>,
     present: Vec<f64>,
 }
 
-/// Reads a column of `rows` rows; `bytes` is exactly what [`encode`] appended.
+/// Decodes a column of `rows` rows; `bytes` is exactly the output of [`encode`].
 ///
 /// # Errors
-/// [`Corrupt`] when the bytes are no such column.
+/// [`Corrupt`] if the bytes are not such a column.
 pub fn decode(bytes: &[u8], rows: usize) -> Result<Vec<f64>, Corrupt> {
     let mut values = Vec::with_capacity(rows);
     decode_into(bytes, rows, &mut Scratch::default(), &mut values)?;
     Ok(values)
 }
 
-/// Appends the values of a column; true when some are absent. After an error `out` may hold some of them.
+/// Appends the values of a column; returns true if some are absent. After an error `out` may hold some of them.
 ///
 /// # Errors
-/// As [`decode`].
+/// See [`decode`].
 pub fn decode_into(bytes: &[u8], rows: usize, scratch: &mut Scratch, out: &mut Vec<f64>) -> Result<bool, Corrupt> {
     let before = out.len();
     if bytes.is_empty() {
@@ -189,7 +189,7 @@ pub fn decode_into(bytes: &[u8], rows: usize, scratch: &mut Scratch, out: &mut V
     Ok(present < rows)
 }
 
-/// Appends the `n` values that are there.
+/// Decodes and appends the `n` present values.
 fn read_present(
     c: &mut Cursor<'_>,
     tag: u8,
@@ -207,7 +207,7 @@ fn read_present(
     Ok(())
 }
 
-/// Checks that the runs cover the rows and counts the present ones.
+/// Checks that the runs cover the rows and returns the number of present rows.
 fn present_of(runs: &[i64], rows: usize) -> Result<usize, Corrupt> {
     let (mut total, mut present) = (0usize, 0usize);
     for (i, run) in runs.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! Float sequences that are no integers: each value XOR-ed with the one before, only its meaningful bits written.
+//! Float sequences that are not integers: each value XOR-ed with the previous one, only its meaningful bits written.
 
 use super::Corrupt;
 use super::bits::{BitReader, BitWriter};
 
-/// Appends `values`; their count travels outside.
+/// Appends `values`; the caller stores their count.
 pub fn encode(values: &[f64], out: &mut Vec<u8>) {
     let Some(first) = values.first() else { return };
     let mut w = BitWriter::after(std::mem::take(out));
@@ -35,10 +35,10 @@ pub fn encode(values: &[f64], out: &mut Vec<u8>) {
     *out = w.finish();
 }
 
-/// Appends the `n` values that are read.
+/// Decodes and appends `n` values.
 ///
 /// # Errors
-/// [`Corrupt`] when the bytes do not hold `n` values.
+/// [`Corrupt`] if the bytes do not hold `n` values.
 pub fn decode_into(bytes: &[u8], n: usize, values: &mut Vec<f64>) -> Result<(), Corrupt> {
     if n == 0 {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Integer sequences: counters, integral gauges, time stamps, run lengths.
 //!
-//! Differences of order 0, 1 or 2 are taken, common low zero bits are dropped, and the residuals are written by
-//! whichever of three packers is smallest: frames (bit-packed around a minimum), Rice codes, or zero runs.
+//! Differences of order 0, 1 or 2 are taken, common low zero bits are dropped, and the residuals are written by the
+//! smallest of three packers: frames (bit-packed around a minimum), Rice codes, or zero runs.
 
 use super::Corrupt;
 use super::bits::{BitReader, BitWriter};
@@ -11,7 +11,7 @@ use super::varint::{Cursor, put_signed, unzigzag, zigzag};
 /// Values per frame of the frame packer.
 const FRAME: usize = 128;
 
-/// How residuals are written; the low bits of the head byte.
+/// Packer of the residuals; the low bits of the head byte.
 #[derive(Clone, Copy, PartialEq)]
 enum Packer {
     Zero = 0,
@@ -20,7 +20,7 @@ enum Packer {
     Runs = 3,
 }
 
-/// Appends `values`; their count travels outside.
+/// Appends `values`; the caller stores their count.
 pub fn encode(values: &[i64], out: &mut Vec<u8>) {
     let Some(first) = values.first() else { return };
     let mut residuals: Vec<i64> = values[1..].iter().zip(values).map(|(a, b)| a.wrapping_sub(*b)).collect();
@@ -55,7 +55,7 @@ fn differences(deltas: &[i64]) -> Vec<i64> {
         .collect()
 }
 
-/// A chosen way to write residuals and what it costs.
+/// A candidate encoding of residuals and its cost.
 struct Plan {
     order: u8,
     packer: Packer,
@@ -165,25 +165,25 @@ fn run_gaps(residuals: &[i64]) -> impl Iterator<Item = u64> + Clone + '_ {
     residuals.split(|r| *r != 0).map(|zeros| zeros.len() as u64)
 }
 
-/// Nonzero residuals; never zero, so one is taken off a positive one.
+/// Nonzero residuals. They are never zero, so positive ones are stored minus one.
 fn run_values(residuals: &[i64], shift: u32) -> impl Iterator<Item = u64> + Clone + '_ {
     residuals.iter().filter(|r| **r != 0).map(move |r| zigzag(r >> shift).wrapping_sub(1))
 }
 
-/// Reads `n` values; `bytes` is exactly what [`encode`] appended.
+/// Decodes `n` values; `bytes` is exactly the output of [`encode`].
 ///
 /// # Errors
-/// [`Corrupt`] when the bytes do not hold `n` values.
+/// [`Corrupt`] if the bytes do not hold `n` values.
 pub fn decode(bytes: &[u8], n: usize) -> Result<Vec<i64>, Corrupt> {
     let mut values = Vec::with_capacity(n);
     decode_into(bytes, n, &mut Vec::new(), &mut values, |v| v)?;
     Ok(values)
 }
 
-/// Appends what `of` makes of each of the `n` values; `residuals` is memory to work in.
+/// Decodes `n` values, maps each through `of` and appends the results; `residuals` is a reusable buffer.
 ///
 /// # Errors
-/// As [`decode`].
+/// See [`decode`].
 pub fn decode_into<T: Clone>(
     bytes: &[u8],
     n: usize,
@@ -212,7 +212,7 @@ pub fn decode_into<T: Clone>(
     out.push(of(first));
     let before = out.len();
     out.resize(before + n - 1, of(first));
-    // Sums are in plain variables: through an iterator each would wait for the one before to reach memory.
+    // Sums are kept in local variables: through an iterator each step would wait for a store to memory.
     let (mut v, mut d) = (first, 0i64);
     for (slot, r) in out[before..].iter_mut().zip(&*residuals) {
         match order {

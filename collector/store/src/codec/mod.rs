@@ -1,6 +1,6 @@
-//! Pure encoders and decoders: no I/O, bit-exact, every decoder checked against hostile bytes.
+//! Encoders and decoders without I/O: bit-exact, every decoder safe against arbitrary bytes.
 //!
-//! The head seals rows with them, blocks store what they wrote, merges run them again on longer columns.
+//! The head seals rows with them, blocks store the result, merges re-encode longer columns.
 
 pub mod bits;
 pub mod column;
@@ -12,12 +12,12 @@ pub mod varint;
 #[cfg(test)]
 mod tests;
 
-/// Bytes that no encoder of ours wrote; says what did not fit.
+/// Bytes that no encoder produced; the text says what is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Corrupt(pub &'static str);
 
-/// Whether bytes have this CRC-32. To a fuzzer all have: it is to find what lies behind, which a bad disk seldom does.
-pub fn checks(bytes: &[u8], crc: u32) -> bool {
+/// Whether bytes have this CRC-32. Always true under `cfg(fuzzing)`, so that the fuzzer reaches the decoders.
+pub fn crc_matches(bytes: &[u8], crc: u32) -> bool {
     cfg!(fuzzing) || crc32fast::hash(bytes) == crc
 }

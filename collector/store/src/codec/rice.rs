@@ -1,12 +1,12 @@
-//! Rice codes with an escape: near the entropy for numbers whose size falls off geometrically.
+//! Rice codes with an escape: near the entropy for geometrically distributed numbers.
 
 use super::Corrupt;
 use super::bits::{BitReader, BitWriter};
 
-/// Quotients from here on are written as the escape and 64 raw bits.
+/// Quotients from here on are written as the escape code and 64 raw bits.
 const ESCAPE: u64 = 24;
 
-/// Bits that parameter `k` needs for all values.
+/// Bits that all values take with parameter `k`.
 pub fn cost(values: impl Iterator<Item = u64>, k: u32) -> u64 {
     values.map(|u| one_cost(u, k)).sum()
 }

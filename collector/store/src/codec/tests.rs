@@ -1,4 +1,4 @@
-//! Round trips of the codecs, bit for bit, and their behaviour on bytes that no encoder wrote.
+//! Round trips of the codecs, bit for bit, and their behavior on arbitrary bytes.
 
 use super::{column, floats, ints};
 use fabriclens_model::{ABSENT_NAN, STALE_NAN};
@@ -13,7 +13,7 @@ fn round_trip(values: &[f64]) -> usize {
     out.len()
 }
 
-/// Values as they come: any bits, markers, zeros of both signs, small and large integers, decimals.
+/// Values as they occur: any bits, markers, zeros of both signs, small and large integers, decimals.
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         1 => any::<u64>().prop_map(f64::from_bits),
@@ -96,7 +96,7 @@ proptest! {
 }
 
 #[test]
-fn the_usual_columns_are_small() {
+fn common_columns_are_small() {
     let rows = 1024u64;
     assert!(round_trip(&vec![1500.0; 1024]) <= 4, "constant");
     assert_eq!(round_trip(&vec![f64::from_bits(ABSENT_NAN); 1024]), 0, "absent");

@@ -1,8 +1,8 @@
-//! Variable-length integers and zigzag, used by every structure on disk.
+//! Variable-length integers and zigzag encoding, used by every structure on disk.
 
 use super::Corrupt;
 
-/// Appends `v`, seven bits a byte, low bits first.
+/// Appends `v`, seven bits per byte, low bits first.
 pub fn put(out: &mut Vec<u8>, mut v: u64) {
     while v >= 0x80 {
         out.push((v as u8) | 0x80);
@@ -11,7 +11,7 @@ pub fn put(out: &mut Vec<u8>, mut v: u64) {
     out.push(v as u8);
 }
 
-/// Appends a signed number so that small magnitudes are short.
+/// Appends a signed number; small magnitudes are short.
 pub fn put_signed(out: &mut Vec<u8>, v: i64) {
     put(out, zigzag(v));
 }
@@ -26,12 +26,12 @@ pub fn unzigzag(v: u64) -> i64 {
     ((v >> 1) as i64) ^ -((v & 1) as i64)
 }
 
-/// Bytes [`put`] would use.
+/// Bytes that [`put`] writes for `v`.
 pub fn size(v: u64) -> usize {
     (64 - (v | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// A position in a byte slice; every read is checked.
+/// A position in a byte slice; every read is bounds-checked.
 #[derive(Clone, Copy)]
 pub struct Cursor<'a> {
     rest: &'a [u8],
@@ -43,7 +43,7 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
         Err(Corrupt("varint over 64 bits"))
     }
 
-    /// A varint that must fit the platform's sizes and stay at or under `max`.
+    /// A varint that must fit `usize` and be at most `max`.
     pub fn count(&mut self, max: usize) -> Result<usize, Corrupt> {
         usize::try_from(self.varint()?).ok().filter(|n| *n <= max).ok_or(Corrupt("count out of range"))
     }

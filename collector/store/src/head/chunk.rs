@@ -1,9 +1,9 @@
-//! Sealed rows of one layout: times once, each column compressed by what it is.
+//! Sealed rows of one layout: one list of times, and each column compressed by its kind.
 
 use crate::codec::column::Scratch;
 use crate::codec::{Corrupt, column, ints};
 
-/// Immutable and small; shared with reads that outlive the head.
+/// An immutable chunk of compressed rows; shared with reads that outlive the head.
 #[derive(Debug)]
 pub struct Chunk {
     rows: usize,
@@ -15,7 +15,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Compresses rows; `times` ascending and not empty, `fill(c, out)` appends one value for each.
+    /// Compresses rows; `times` must ascend and not be empty, `fill(c, out)` appends one value per row.
     pub fn build(times: &[i64], columns: usize, fill: impl Fn(usize, &mut Vec<f64>)) -> Self {
         let mut packed = Vec::new();
         ints::encode(times, &mut packed);
@@ -44,7 +44,7 @@ impl Chunk {
         self.rows
     }
 
-    /// First and last time.
+    /// First and last time, Unix ms.
     pub fn range(&self) -> (i64, i64) {
         (self.min, self.max)
     }
@@ -54,7 +54,7 @@ impl Chunk {
         self.min <= end && self.max >= start
     }
 
-    /// Bytes in memory.
+    /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         self.times.len() + self.data.len() + 4 * self.ends.len()
     }
@@ -64,7 +64,7 @@ impl Chunk {
         ints::decode(&self.times, self.rows)
     }
 
-    /// All times, in their bytes.
+    /// The encoded times.
     pub fn encoded_times(&self) -> &[u8] {
         &self.times
     }
@@ -74,7 +74,7 @@ impl Chunk {
         column::decode(self.stream(c), self.rows)
     }
 
-    /// Puts a column into `out` instead of what is there; true when some rows are absent.
+    /// Replaces `out` by a column; returns true if some rows are absent.
     pub fn column_into(&self, c: usize, scratch: &mut Scratch, out: &mut Vec<f64>) -> Result<bool, Corrupt> {
         out.clear();
         column::decode_into(self.stream(c), self.rows, scratch, out)

@@ -1,39 +1,40 @@
-//! One generation of the head: its series, its layouts and their rows. A generation has one log and becomes blocks.
+//! One generation of the head: its series, its layouts and their rows. Each generation has its own log and becomes
+//! blocks.
 
-use super::layout::Layout;
-use super::limits::{Limits, There};
+use super::layout::HeadLayout;
+use super::limits::{Limits, SeriesCounts};
+use super::out_of_order;
 use super::series::SeriesTable;
-use super::slow;
 use crate::options::SeriesLimits;
-use crate::rows::{Appended, RowGroup};
+use crate::rows::Appended;
 use crate::wal::record;
-use fabriclens_model::{Labels, is_absent, present};
+use fabriclens_model::{Labels, Layout, LayoutId, RowGroup, is_absent, present};
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// Layouts that one series may be part of before it gets a layout of its own.
-const MAX_HOMES: usize = 8;
+/// A series may be part of this many layouts before it gets a layout of its own.
+const MAX_LAYOUTS: usize = 8;
 
-/// Part of the columns that must have been heard of for all to be carried into the next generation.
+/// Fraction of the columns that must have had samples for all to be carried into the next generation.
 const KEEP: (usize, usize) = (3, 4);
 
-/// See the module.
+/// A generation of the head.
 pub struct Generation {
-    /// Number of its log; later generations have higher ones.
+    /// Number of its log; later generations have higher numbers.
     pub number: u64,
-    /// Number of the first log that was replayed into it; its own if none was.
+    /// Number of the first log that was replayed into it; equal to `number` if none was.
     pub first: u64,
     /// By series index.
     pub series: SeriesTable,
-    /// By layout index, as in its log.
-    pub layouts: Vec<Layout>,
-    by_address: HashMap<usize, u32>,
+    /// By layout index, as numbered in its log.
+    pub layouts: Vec<HeadLayout>,
+    by_id: HashMap<LayoutId, u32>,
     by_content: HashMap<u64, Vec<u32>>,
     solo: HashMap<u32, u32>,
     hasher: RandomState,
-    /// Samples accepted.
+    /// Number of samples accepted.
     pub samples: u64,
     /// Bytes of compressed chunks.
     pub sealed_bytes: u64,
@@ -41,24 +42,24 @@ pub struct Generation {
     limits: Limits,
 }
 
-/// Where the columns of a group go.
-enum Place {
+/// Where the columns of a row group go.
+enum Target {
     Layout(u32),
-    /// One layout for each column: the senders regroup their series too often.
+    /// One layout per column, because senders regroup these series too often.
     Solo(Vec<u32>),
-    /// Some columns, in a layout of their own, and which they are: the others are of series beyond a limit.
-    Some(Arc<[Labels]>, Arc<[u32]>),
+    /// A subset of the columns, as a list of its own with its column indexes: the others are of series beyond a limit.
+    Some(Layout, Arc<[u32]>),
 }
 
 impl Generation {
-    /// Empty.
+    /// An empty generation.
     pub fn new(number: u64, chunk_rows: usize, limits: &SeriesLimits) -> Self {
         Self {
             number,
             first: number,
             series: SeriesTable::default(),
             layouts: Vec::new(),
-            by_address: HashMap::new(),
+            by_id: HashMap::new(),
             by_content: HashMap::new(),
             solo: HashMap::new(),
             hasher: RandomState::default(),
@@ -69,20 +70,20 @@ impl Generation {
         }
     }
 
-    /// The generation after this one. It knows the same series and layouts, so that senders that go on cost nothing
-    /// anew; what has ended keeps no place for long: where much was not heard of, or something found none, it begins
-    /// empty.
+    /// The generation after this one. It keeps the series and layouts, so that continuing senders cost nothing to
+    /// register again. It starts empty if a series was refused or if too many columns had no samples, so that ended
+    /// series do not stay for long.
     pub fn successor(&self, number: u64) -> Self {
-        let columns = |heard: bool| -> usize {
-            self.layouts.iter().filter(|l| !heard || l.range().is_some()).map(|l| l.series.len()).sum()
+        let columns = |with_rows: bool| -> usize {
+            self.layouts.iter().filter(|l| !with_rows || l.range().is_some()).map(|l| l.series.len()).sum()
         };
         let mut next = Self::new(number, self.chunk_rows, self.limits.limits());
         if self.refusal().is_some() || columns(true) * KEEP.1 < columns(false) * KEEP.0 {
             return next;
         }
         next.series = self.series.clone();
-        next.layouts = self.layouts.iter().map(Layout::successor).collect();
-        next.by_address = self.by_address.clone();
+        next.layouts = self.layouts.iter().map(HeadLayout::successor).collect();
+        next.by_id = self.by_id.clone();
         next.by_content = self.by_content.clone();
         next.solo = self.solo.clone();
         next.hasher = self.hasher.clone();
@@ -94,21 +95,21 @@ impl Generation {
     pub fn append(&mut self, group: &RowGroup, older: &[Arc<Self>], log: &mut Vec<u8>) -> Appended {
         let rows = group.times.len();
         match self.resolve(&group.series, older) {
-            Place::Layout(layout) => {
-                self.tell(layout, log);
+            Target::Layout(layout) => {
+                self.log_layout(layout, log);
                 record::put_rows(log, layout, &group.times, &group.values);
                 self.apply(layout, &group.times, &group.values, older)
             }
-            Place::Solo(layouts) => {
+            Target::Solo(layouts) => {
                 let mut sum = Appended::default();
                 for (layout, column) in layouts.into_iter().zip(group.values.chunks(rows.max(1))) {
-                    self.tell(layout, log);
+                    self.log_layout(layout, log);
                     record::put_rows(log, layout, &group.times, column);
                     sum += self.apply(layout, &group.times, column, older);
                 }
                 sum
             }
-            Place::Some(series, kept) => {
+            Target::Some(series, kept) => {
                 let column = |c: &u32| &group.values[*c as usize * rows..(*c as usize + 1) * rows];
                 let values: Vec<f64> = kept.iter().flat_map(column).copied().collect();
                 let over_series_limit = present(&group.values) - present(&values);
@@ -121,7 +122,7 @@ impl Generation {
         }
     }
 
-    /// Stores rows of a known layout; the log calls this on replay with what [`Generation::append`] wrote.
+    /// Stores rows of a known layout; replay calls this with the rows that [`Generation::append`] logged.
     pub fn apply(&mut self, layout: u32, times: &[i64], values: &[f64], older: &[Arc<Self>]) -> Appended {
         let mut sum = Appended::default();
         let l = layout as usize;
@@ -146,7 +147,7 @@ impl Generation {
                 sum.accepted += of_row;
             } else {
                 let row: Vec<f64> = values.iter().skip(r).step_by(times.len()).copied().collect();
-                sum += slow::place(self, older, layout, *time, row);
+                sum += out_of_order::insert(self, older, layout, *time, row);
             }
             self.sealed_bytes += self.layouts[l].seal_full(self.chunk_rows) as u64;
         }
@@ -154,59 +155,58 @@ impl Generation {
         sum
     }
 
-    /// A log says what a layout is before it has rows of it.
-    fn tell(&mut self, layout: u32, log: &mut Vec<u8>) {
+    /// Logs the definition of a layout before its first rows.
+    fn log_layout(&mut self, layout: u32, log: &mut Vec<u8>) {
         let l = &mut self.layouts[layout as usize];
-        if !std::mem::replace(&mut l.told, true) {
+        if !std::mem::replace(&mut l.logged, true) {
             record::put_layout(log, layout, &l.columns);
         }
     }
 
     /// The layout of these columns, defined if it is new.
-    fn resolve(&mut self, columns: &Arc<[Labels]>, older: &[Arc<Self>]) -> Place {
-        let address = Arc::as_ptr(columns).cast::<Labels>() as usize;
-        if let Some(layout) = self.by_address.get(&address) {
-            return Place::Layout(*layout);
+    fn resolve(&mut self, columns: &Layout, older: &[Arc<Self>]) -> Target {
+        if let Some(layout) = self.by_id.get(&columns.id()) {
+            return Target::Layout(*layout);
         }
         if let Some(layout) = self.layout_of(columns) {
-            self.remember_address(address, layout, columns);
-            return Place::Layout(layout);
+            self.remember_id(layout, columns);
+            return Target::Layout(layout);
         }
-        if let Some((series, kept)) = self.limits.known(address) {
-            return Place::Some(series, kept);
+        if let Some((series, kept)) = self.limits.cached(columns.id()) {
+            return Target::Some(series, kept);
         }
         let of_metric = |metric: &str| self.series.of_metric(metric).len();
-        let there = There { all: self.series.len(), of_metric: &of_metric };
+        let counts = SeriesCounts { all: self.series.len(), of_metric: &of_metric };
         let known = |c: &Labels| self.series.find(c).is_some();
-        if !self.limits.allow(&there, columns.len(), columns.iter().filter(|c| !known(c))) {
-            let (series, kept) = self.limits.cut(columns, &there, known);
-            return Place::Some(series, kept);
+        if !self.limits.allow(&counts, columns.len(), columns.iter().filter(|c| !known(c))) {
+            let (series, kept) = self.limits.subset(columns, &counts, known);
+            return Target::Some(series, kept);
         }
         let crowded =
-            |c: &Labels| self.series.find(c).is_some_and(|s| self.series[s as usize].homes.len() >= MAX_HOMES);
-        if columns.len() > 1 && (columns.iter().any(crowded) || has_twins(columns)) {
+            |c: &Labels| self.series.find(c).is_some_and(|s| self.series[s as usize].locations.len() >= MAX_LAYOUTS);
+        if columns.len() > 1 && (columns.iter().any(crowded) || has_duplicates(columns)) {
             let layouts = columns.iter().map(|c| self.solo(c, older)).collect();
-            return Place::Solo(layouts);
+            return Target::Solo(layouts);
         }
-        Place::Layout(self.define(columns.clone(), older))
+        Target::Layout(self.define(columns.clone(), older))
     }
 
     /// The layout with exactly these columns.
     pub fn layout_of(&self, columns: &[Labels]) -> Option<u32> {
         let hash = self.hasher.hash_one(columns);
-        self.by_content.get(&hash)?.iter().copied().find(|l| *self.layouts[*l as usize].columns == *columns)
+        self.by_content.get(&hash)?.iter().copied().find(|l| self.layouts[*l as usize].columns[..] == *columns)
     }
 
-    /// The layout that holds one series alone.
+    /// The layout that holds this series alone.
     fn solo(&mut self, labels: &Labels, older: &[Arc<Self>]) -> u32 {
         if let Some(layout) = self.series.find(labels).and_then(|s| self.solo.get(&s)) {
             return *layout;
         }
-        self.define(Arc::from([labels.clone()]), older)
+        self.define(Layout::new([labels.clone()]), older)
     }
 
-    /// Adds a layout; replay calls this with what the log says.
-    pub fn define(&mut self, columns: Arc<[Labels]>, older: &[Arc<Self>]) -> u32 {
+    /// Adds a layout; replay calls this with the logged definition.
+    pub fn define(&mut self, columns: Layout, older: &[Arc<Self>]) -> u32 {
         let layout = self.layouts.len() as u32;
         let mut peers = Vec::new();
         let mut last = i64::MIN;
@@ -215,13 +215,13 @@ impl Generation {
             for old in older {
                 last = last.max(old.newest(labels));
             }
-            let (id, new) = self.series.enter(labels);
+            let (id, new) = self.series.find_or_insert(labels);
             if new {
                 self.limits.count(labels);
             }
-            let homes = &mut self.series.of(id).homes;
-            peers.extend(homes.iter().map(|(l, _)| *l).filter(|l| *l != layout));
-            homes.push((layout, column as u32));
+            let locations = &mut self.series.of(id).locations;
+            peers.extend(locations.iter().map(|(l, _)| *l).filter(|l| *l != layout));
+            locations.push((layout, column as u32));
             series.push(id);
         }
         peers.sort_unstable();
@@ -234,46 +234,48 @@ impl Generation {
         }
         let hash = self.hasher.hash_one(&*columns);
         self.by_content.entry(hash).or_default().push(layout);
-        self.by_address.insert(Arc::as_ptr(&columns).cast::<Labels>() as usize, layout);
-        let mut new = Layout::new(columns, series.into(), last);
+        self.by_id.insert(columns.id(), layout);
+        let mut new = HeadLayout::new(columns, series.into(), last);
         new.peers = peers;
         self.layouts.push(new);
         layout
     }
 
-    /// An address stands for a layout only while the layout keeps that allocation alive.
-    fn remember_address(&mut self, address: usize, layout: u32, columns: &Arc<[Labels]>) {
-        let held = &mut self.layouts[layout as usize].columns;
-        let old = Arc::as_ptr(held).cast::<Labels>() as usize;
-        *held = columns.clone();
-        self.by_address.remove(&old);
-        self.by_address.insert(address, layout);
+    /// A layout holds the column list that was seen last; its id maps to the layout until another list replaces it.
+    fn remember_id(&mut self, layout: u32, columns: &Layout) {
+        let old = std::mem::replace(&mut self.layouts[layout as usize].columns, columns.clone());
+        self.by_id.remove(&old.id());
+        self.by_id.insert(columns.id(), layout);
     }
 
-    /// What the last series that was refused ran into.
+    /// Message about the last series that was refused, if any.
     pub fn refusal(&self) -> Option<String> {
         self.limits.refusal()
     }
 
     /// The sample of a series at a time.
     pub fn at(&self, series: u32, time: i64) -> Option<f64> {
-        self.series[series as usize].homes.iter().find_map(|(l, c)| self.layouts[*l as usize].at(time, *c as usize))
+        self.series[series as usize].locations.iter().find_map(|(l, c)| self.layouts[*l as usize].at(time, *c as usize))
     }
 
     fn newest(&self, labels: &Labels) -> i64 {
         self.series.find(labels).map_or(i64::MIN, |s| {
-            self.series[s as usize].homes.iter().map(|(l, _)| self.layouts[*l as usize].last).fold(i64::MIN, i64::max)
+            self.series[s as usize]
+                .locations
+                .iter()
+                .map(|(l, _)| self.layouts[*l as usize].last)
+                .fold(i64::MIN, i64::max)
         })
     }
 
-    /// First and last time of all rows.
+    /// First and last time of all rows, Unix ms.
     pub fn range(&self) -> Option<(i64, i64)> {
-        self.layouts.iter().filter_map(Layout::range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+        self.layouts.iter().filter_map(HeadLayout::range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 }
 
 /// Whether a series occurs twice.
-fn has_twins(columns: &[Labels]) -> bool {
+fn has_duplicates(columns: &[Labels]) -> bool {
     let mut seen = std::collections::HashSet::with_capacity(columns.len());
     !columns.iter().all(|c| seen.insert(c))
 }

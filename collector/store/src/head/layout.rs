@@ -1,45 +1,45 @@
-//! One layout: series that arrive together, and their rows.
+//! A layout in the head: series that arrive together, and their rows.
 
 use super::chunk::Chunk;
 use super::rows::Rows;
-use fabriclens_model::Labels;
+use fabriclens_model::Layout;
 use std::sync::Arc;
 
-/// Columns that share time stamps.
-pub struct Layout {
+/// Columns that share time stamps, with their rows.
+pub struct HeadLayout {
     /// Labels by column, as the sender gave them.
-    pub columns: Arc<[Labels]>,
+    pub columns: Layout,
     /// Series index by column.
     pub series: Arc<[u32]>,
-    /// Other layouts that hold one of its series.
+    /// Other layouts that contain one of its series.
     pub peers: Vec<u32>,
-    /// No sample of its series is newer than this in this layout or in earlier generations.
+    /// No sample of its series is newer than this, here or in earlier generations.
     pub last: i64,
-    /// Rows in order of time; the newest ones.
+    /// The newest rows, ordered by time.
     pub open: Rows,
-    /// Rows older than all of `open`.
+    /// Rows older than all of `open`, ordered by time.
     pub late: Rows,
-    /// Compressed rows; may overlap in time.
+    /// Compressed rows; chunks may overlap in time.
     pub sealed: Vec<Arc<Chunk>>,
-    /// The log says what its columns are.
-    pub told: bool,
+    /// Whether its definition is in the log.
+    pub logged: bool,
 }
 
-impl Layout {
-    /// Empty; `last` is the newest time known of its series from earlier generations.
-    pub fn new(columns: Arc<[Labels]>, series: Arc<[u32]>, last: i64) -> Self {
+impl HeadLayout {
+    /// An empty layout; `last` is the newest time of its series in earlier generations.
+    pub fn new(columns: Layout, series: Arc<[u32]>, last: i64) -> Self {
         let [open, late] = [(); 2].map(|()| Rows::new(columns.len()));
-        Self { columns, series, peers: Vec::new(), last, open, late, sealed: Vec::new(), told: false }
+        Self { columns, series, peers: Vec::new(), last, open, late, sealed: Vec::new(), logged: false }
     }
 
-    /// The same columns in the next generation, without rows.
+    /// The same columns for the next generation, without rows.
     pub fn successor(&self) -> Self {
         let empty = Self::new(self.columns.clone(), self.series.clone(), self.last);
         Self { peers: self.peers.clone(), ..empty }
     }
 
-    /// Adds a row that holds no sample twice: in order if possible, else among the late ones.
-    pub fn place(&mut self, time: i64, row: &[f64]) {
+    /// Adds a row without duplicate samples: to `open` if it is in order, else to `late`.
+    pub fn insert_late(&mut self, time: i64, row: &[f64]) {
         match self.open.times().first() {
             Some(first) if time < *first => self.late.merge(time, row),
             None if time <= self.last => self.late.merge(time, row),
@@ -48,7 +48,7 @@ impl Layout {
         self.last = self.last.max(time);
     }
 
-    /// Seals buffers of `limit` rows or more; returns the bytes gained by compressed chunks.
+    /// Seals buffers of `limit` rows or more; returns the compressed bytes added.
     pub fn seal_full(&mut self, limit: usize) -> usize {
         let mut gained = 0;
         for rows in [&mut self.open, &mut self.late] {
@@ -63,7 +63,7 @@ impl Layout {
         gained
     }
 
-    /// The sample of a column at a time, wherever it lies.
+    /// The sample of a column at a time, in any buffer or chunk.
     pub fn at(&self, time: i64, column: usize) -> Option<f64> {
         if time > self.last {
             return None;
@@ -74,7 +74,7 @@ impl Layout {
             .or_else(|| self.sealed.iter().find_map(|c| sealed_at(c, time, column)))
     }
 
-    /// First and last time of all rows.
+    /// First and last time of all rows, Unix ms.
     pub fn range(&self) -> Option<(i64, i64)> {
         let open = [&self.open, &self.late].into_iter().filter_map(|r| Some((*r.times().first()?, *r.times().last()?)));
         self.sealed.iter().map(|c| c.range()).chain(open).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
@@ -85,7 +85,7 @@ fn sealed_at(chunk: &Chunk, time: i64, column: usize) -> Option<f64> {
     if !chunk.overlaps(time, time) {
         return None;
     }
-    // Chunks in memory were encoded by this process; a decode error here cannot come from outside.
+    // Chunks in memory were encoded by this process, so a decode error is impossible here.
     let i = chunk.times().ok()?.binary_search(&time).ok()?;
     let value = chunk.column(column).ok()?[i];
     (!fabriclens_model::is_absent(value)).then_some(value)

@@ -1,36 +1,36 @@
-//! How many series a generation takes: in all, of a metric, of a tenant. Without these, one label with a value for each
-//! request would take all memory; with them, what is known goes on and what is too much is refused by name.
+//! Limits on the series of a generation: in total, per metric, per tenant. Without them one label with a value per
+//! request would exhaust memory. Known series continue; refused ones are reported with the limit they exceed.
 
 use crate::options::SeriesLimits;
-use fabriclens_model::Labels;
+use fabriclens_model::{Labels, Layout, LayoutId};
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
-/// Groups of columns of which some are refused that are remembered; a sender has few.
-const REMEMBERED: usize = 4096;
+/// Row groups with refused columns whose subset is cached; a sender has few.
+const MAX_CACHED: usize = 4096;
 
-/// Columns that are taken of a group, and which they are.
-type Cut = (Arc<[Labels]>, Arc<[u32]>);
+/// The columns accepted of a group, and their indexes in it.
+type Subset = (Layout, Arc<[u32]>);
 
-/// See the module.
+/// Series counts of a generation against its limits.
 #[derive(Clone)]
 pub struct Limits {
     limits: SeriesLimits,
     tenants: HashMap<Box<str>, usize>,
-    /// By address of the group, which is kept so that no other can have it.
-    cuts: HashMap<usize, (Arc<[Labels]>, Cut)>,
+    /// By identity of the group's column list.
+    subsets: HashMap<LayoutId, Subset>,
     refusal: Option<Refusal>,
 }
 
-/// Series that are there.
-pub struct There<'a> {
-    /// In all.
+/// Numbers of series that exist.
+pub struct SeriesCounts<'a> {
+    /// In total.
     pub all: usize,
-    /// Of a metric.
+    /// By metric.
     pub of_metric: &'a dyn Fn(&str) -> usize,
 }
 
-/// A limit that was met.
+/// A limit that was exceeded.
 #[derive(Clone)]
 struct Refusal {
     what: String,
@@ -39,12 +39,12 @@ struct Refusal {
 }
 
 impl Limits {
-    /// Nothing counted yet.
+    /// No series counted yet.
     pub fn new(limits: SeriesLimits) -> Self {
-        Self { limits, tenants: HashMap::new(), cuts: HashMap::new(), refusal: None }
+        Self { limits, tenants: HashMap::new(), subsets: HashMap::new(), refusal: None }
     }
 
-    /// What they are.
+    /// The configured limits.
     pub fn limits(&self) -> &SeriesLimits {
         &self.limits
     }
@@ -56,74 +56,80 @@ impl Limits {
         }
     }
 
-    /// Whether all these new series, at most so many, find room beside those that are there.
-    pub fn allow<'a>(&self, there: &There<'_>, columns: usize, mut fresh: impl Iterator<Item = &'a Labels>) -> bool {
-        // Nothing has more series than the store.
+    /// Whether all these new series (at most `columns`) fit into the limits.
+    pub fn allow<'a>(
+        &self,
+        counts: &SeriesCounts<'_>,
+        columns: usize,
+        mut fresh: impl Iterator<Item = &'a Labels>,
+    ) -> bool {
+        // Fast path: no metric or tenant has more series than the store.
         let limits = &self.limits;
-        if there.all + columns <= limits.all.min(limits.of_metric).min(limits.of_tenant) {
+        if counts.all + columns <= limits.all.min(limits.of_metric).min(limits.of_tenant) {
             return true;
         }
-        let mut ahead = Ahead::default();
-        fresh.all(|labels| self.room(there, &mut ahead, labels).is_none())
+        let mut pending = PendingCounts::default();
+        fresh.all(|labels| self.room(counts, &mut pending, labels).is_none())
     }
 
-    /// The columns of a group that find room; remembered, for the next rows come in the same group.
-    pub fn cut(&mut self, columns: &Arc<[Labels]>, there: &There<'_>, known: impl Fn(&Labels) -> bool) -> Cut {
-        let (mut ahead, mut kept) = (Ahead::default(), Vec::new());
+    /// The columns of a group that fit into the limits. The result is cached, because the next rows use the same
+    /// group.
+    pub fn subset(&mut self, columns: &Layout, counts: &SeriesCounts<'_>, known: impl Fn(&Labels) -> bool) -> Subset {
+        let (mut pending, mut kept) = (PendingCounts::default(), Vec::new());
         for (column, labels) in columns.iter().enumerate() {
-            match if known(labels) { None } else { self.room(there, &mut ahead, labels) } {
+            match if known(labels) { None } else { self.room(counts, &mut pending, labels) } {
                 None => kept.push(column as u32),
                 Some(refusal) => self.refusal = Some(refusal),
             }
         }
-        let cut: Cut = (kept.iter().map(|c| columns[*c as usize].clone()).collect(), kept.into());
-        if self.cuts.len() >= REMEMBERED {
-            self.cuts.clear();
+        let subset: Subset = (kept.iter().map(|c| columns[*c as usize].clone()).collect(), kept.into());
+        if self.subsets.len() >= MAX_CACHED {
+            self.subsets.clear();
         }
-        self.cuts.insert(Arc::as_ptr(columns).cast::<Labels>() as usize, (columns.clone(), cut.clone()));
-        cut
+        self.subsets.insert(columns.id(), subset.clone());
+        subset
     }
 
-    /// What [`Limits::cut`] said of the group at this address.
-    pub fn known(&self, address: usize) -> Option<Cut> {
-        self.cuts.get(&address).map(|(_, cut)| cut.clone())
+    /// The cached result of [`Limits::subset`] for a column list.
+    pub fn cached(&self, columns: LayoutId) -> Option<Subset> {
+        self.subsets.get(&columns).cloned()
     }
 
-    /// What the last series that was refused ran into.
+    /// Message about the last series that was refused, if any.
     pub fn refusal(&self) -> Option<String> {
         let refusal = self.refusal.as_ref()?;
         let Refusal { what, limit, key } = refusal;
-        Some(format!("{what} has as many series as it may ({key} = {limit})"))
+        Some(format!("{what} has reached its series limit ({key} = {limit})"))
     }
 
-    /// `None`, and the series is counted ahead, when there is room; else the limit that it meets.
-    fn room(&self, there: &There<'_>, ahead: &mut Ahead, labels: &Labels) -> Option<Refusal> {
+    /// Returns the limit that a new series exceeds, or `None` and counts it as pending.
+    fn room(&self, counts: &SeriesCounts<'_>, pending: &mut PendingCounts, labels: &Labels) -> Option<Refusal> {
         let refuse = |what: String, limit, key| Some(Refusal { what, limit, key });
         let limits = &self.limits;
-        if there.all + ahead.all >= limits.all {
+        if counts.all + pending.all >= limits.all {
             return refuse("the store".into(), limits.all, "ingest.series");
         }
         let metric = labels.metric();
-        if (there.of_metric)(metric) + of(&ahead.metrics, metric) >= limits.of_metric {
+        if (counts.of_metric)(metric) + of(&pending.metrics, metric) >= limits.of_metric {
             return refuse(format!("metric {metric:?}"), limits.of_metric, "ingest.series_per_metric");
         }
         if !limits.tenant_label.is_empty() {
             let tenant = labels.get(&limits.tenant_label);
-            if of(&self.tenants, tenant) + of(&ahead.tenants, tenant) >= limits.of_tenant {
+            if of(&self.tenants, tenant) + of(&pending.tenants, tenant) >= limits.of_tenant {
                 let what = format!("tenant {}={tenant:?}", limits.tenant_label);
                 return refuse(what, limits.of_tenant, "ingest.series_per_tenant");
             }
-            add(&mut ahead.tenants, tenant);
+            add(&mut pending.tenants, tenant);
         }
-        ahead.all += 1;
-        add(&mut ahead.metrics, metric);
+        pending.all += 1;
+        add(&mut pending.metrics, metric);
         None
     }
 }
 
-/// New series of one group, counted before they are entered.
+/// New series of one group, counted before they are inserted.
 #[derive(Default)]
-struct Ahead {
+struct PendingCounts {
     all: usize,
     metrics: HashMap<Box<str>, usize>,
     tenants: HashMap<Box<str>, usize>,

@@ -1,9 +1,9 @@
-//! What has been appended and is not yet in a block, one generation per log.
+//! The head: appended rows that are not in a block yet, one generation per log.
 
 pub mod chunk;
 pub mod generation;
 pub mod layout;
 pub mod limits;
+mod out_of_order;
 pub mod rows;
 pub mod series;
-mod slow;

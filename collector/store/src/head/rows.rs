@@ -1,10 +1,10 @@
-//! Rows not yet sealed: row-major, sorted by time, one row per time.
+//! Rows that are not sealed yet: row-major, sorted by time, one row per time.
 
 use super::chunk::Chunk;
 use fabriclens_model::is_absent;
 use std::ops::Range;
 
-/// An open buffer of one layout.
+/// The open row buffer of one layout.
 #[derive(Debug, Default)]
 pub struct Rows {
     columns: usize,
@@ -13,17 +13,17 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Empty, for `columns` columns.
+    /// An empty buffer for `columns` columns.
     pub fn new(columns: usize) -> Self {
         Self { columns, times: Vec::new(), values: Vec::new() }
     }
 
-    /// Times of the rows, ascending.
+    /// Times of the rows, ascending, Unix ms.
     pub fn times(&self) -> &[i64] {
         &self.times
     }
 
-    /// Appends row `r` of a column-major group; its time must be after the last.
+    /// Appends row `r` of a column-major group; its time must be after the last row.
     pub fn push(&mut self, time: i64, group: &[f64], rows: usize, r: usize) {
         self.times.push(time);
         if rows == 1 {
@@ -33,7 +33,7 @@ impl Rows {
         }
     }
 
-    /// Puts present values into the row at `time`, which is created if need be; present values already there stay.
+    /// Merges present values into the row at `time`, inserting it if needed. Values already present are kept.
     pub fn merge(&mut self, time: i64, row: &[f64]) {
         let n = self.columns;
         match self.times.binary_search(&time) {
@@ -57,18 +57,18 @@ impl Rows {
         Some(self.values[i * self.columns + column]).filter(|v| !is_absent(*v))
     }
 
-    /// One column, absent rows included.
+    /// One column, including absent rows.
     pub fn column(&self, column: usize) -> impl Iterator<Item = f64> + '_ {
         self.values.iter().skip(column).step_by(self.columns.max(1)).copied()
     }
 
-    /// Of these rows the last that has a value in a column; no row if none has.
+    /// The last of these rows with a value in the column, as a range of one or zero rows.
     pub fn newest(&self, column: usize, rows: Range<usize>) -> Range<usize> {
         let has = |r: &usize| !is_absent(self.values[r * self.columns + column]);
         rows.rev().find(has).map_or(0..0, |r| r..r + 1)
     }
 
-    /// Compresses all rows and empties the buffer, keeping its memory.
+    /// Compresses all rows and empties the buffer, keeping its capacity.
     pub fn seal(&mut self) -> Option<Chunk> {
         if self.times.is_empty() {
             return None;

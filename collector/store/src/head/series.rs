@@ -1,5 +1,5 @@
-//! The series of a head: their labels, found by them and by metric, and where their columns are. A clone shares the
-//! labels and copies the rest without looking at it, as each cut of the head makes one.
+//! The series of a head generation: labels, lookup by labels and by metric, and the location of their columns. A clone
+//! shares the labels and copies the tables without rehashing, because every rotation of the head makes one.
 
 use fabriclens_model::Labels;
 use foldhash::fast::RandomState;
@@ -10,19 +10,19 @@ use std::hash::BuildHasher;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A series and where its columns are.
+/// A series and the locations of its columns.
 #[derive(Clone)]
-pub struct Entered {
+pub struct HeadSeries {
     /// Its labels.
     pub labels: Labels,
-    /// Layout and column; nearly always one.
-    pub homes: SmallVec<[(u32, u32); 1]>,
+    /// All series of a generation, by index.
+    pub locations: SmallVec<[(u32, u32); 1]>,
 }
 
 /// By series index.
 #[derive(Clone)]
 pub struct SeriesTable {
-    all: Vec<Entered>,
+    all: Vec<HeadSeries>,
     by_labels: HashTable<u32>,
     by_metric: HashMap<Arc<str>, Vec<u32>>,
     hasher: RandomState,
@@ -35,21 +35,21 @@ impl Default for SeriesTable {
 }
 
 impl Deref for SeriesTable {
-    type Target = [Entered];
+    type Target = [HeadSeries];
 
-    fn deref(&self) -> &[Entered] {
+    fn deref(&self) -> &[HeadSeries] {
         &self.all
     }
 }
 
 impl SeriesTable {
-    /// The index of a series, and whether it is new.
-    pub fn enter(&mut self, labels: &Labels) -> (u32, bool) {
+    /// Finds or inserts a series; returns its index and whether it is new.
+    pub fn find_or_insert(&mut self, labels: &Labels) -> (u32, bool) {
         if let Some(known) = self.find(labels) {
             return (known, false);
         }
         let next = self.all.len() as u32;
-        self.all.push(Entered { labels: labels.clone(), homes: smallvec![] });
+        self.all.push(HeadSeries { labels: labels.clone(), locations: smallvec![] });
         let (all, hasher) = (&self.all, &self.hasher);
         let hash = |s: &u32| hasher.hash_one(&all[*s as usize].labels);
         self.by_labels.insert_unique(hash(&next), next, hash);
@@ -60,8 +60,8 @@ impl SeriesTable {
         (next, true)
     }
 
-    /// A series that is to get another home.
-    pub fn of(&mut self, series: u32) -> &mut Entered {
+    /// A series, to add a location.
+    pub fn of(&mut self, series: u32) -> &mut HeadSeries {
         &mut self.all[series as usize]
     }
 

@@ -1,4 +1,4 @@
-//! A file system that fails on demand: full disk, failing fsync, short writes. For tests, of this crate and others.
+//! A file system that fails on demand: full disk, failing fsync, short writes. For tests of this crate and others.
 
 use super::{Files, Input, OsFiles, Output};
 use parking_lot::Mutex;
@@ -6,34 +6,34 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What goes wrong from now on; the default is nothing.
+/// Faults to inject; the default is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Bytes that still fit; the write that crosses it is cut short and fails with ENOSPC.
+    /// Bytes that still fit; the write that exceeds it is cut short and fails with ENOSPC.
     pub space: Option<u64>,
-    /// fsync fails with EIO, and what was written since the last good one is lost in half.
+    /// fsync fails with EIO, and half of the bytes written since the last successful one are lost.
     pub sync_fails: bool,
     /// The file system is mounted read-only.
     pub read_only: bool,
     /// Reads fail with EIO.
     pub read_fails: bool,
-    /// Successful operations until everything fails with EIO, as if the disk were pulled.
+    /// Successful operations until everything fails with EIO, like an unplugged disk.
     pub dies_after: Option<u64>,
 }
 
-/// The real file system with [`Faults`] laid over it.
+/// The real file system with injected [`Faults`].
 #[derive(Clone, Default)]
 pub struct FaultyFiles {
     faults: Arc<Mutex<Faults>>,
 }
 
 impl FaultyFiles {
-    /// Changes what goes wrong.
+    /// Replaces the injected faults.
     pub fn set(&self, faults: Faults) {
         *self.faults.lock() = faults;
     }
 
-    /// Before each change of the file system.
+    /// Called before each change of the file system.
     fn step(&self) -> io::Result<()> {
         let mut faults = self.faults.lock();
         if faults.read_only {
@@ -147,7 +147,7 @@ impl Output for FaultyOutput {
 
 impl Drop for FaultyOutput {
     fn drop(&mut self) {
-        // What was never synced may reach the disk in part.
+        // Unsynced bytes may reach the disk in part.
         let kept = self.unsynced.len() / 2;
         let _ = self.inner.append(&self.unsynced[..kept]);
     }

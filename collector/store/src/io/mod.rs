@@ -1,6 +1,6 @@
-//! The few file operations the store needs, behind a trait so that tests can make any of them fail.
+//! The file operations the store needs, behind a trait so that tests can make any of them fail.
 //!
-//! Files are only ever created, appended to, read, renamed and removed; nothing is written in place.
+//! Files are only created, appended to, read, renamed and removed; nothing is written in place.
 
 pub mod faulty;
 mod os;
@@ -10,19 +10,19 @@ pub use os::OsFiles;
 use std::io;
 use std::path::Path;
 
-/// A file system, or something that misbehaves like one.
+/// A file system.
 pub trait Files: Send + Sync + 'static {
-    /// Creates a directory and its parents; existing is fine.
+    /// Creates a directory and its parents; an existing one is no error.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Creates an empty file for appending; an existing one is an error.
+    /// Creates an empty file for appending; an existing file is an error.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>>;
-    /// Opens for reading.
+    /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Input>>;
-    /// Names and sizes of the files in a directory.
+    /// Names and sizes (bytes) of the files in a directory.
     fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>>;
-    /// Renames within one directory, replacing what is there.
+    /// Renames within one directory, replacing an existing file.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Hard link, or a copy where links are not possible.
+    /// Makes a hard link, or a copy where links are not possible.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -53,7 +53,7 @@ pub fn read_all(files: &dyn Files, path: &Path) -> io::Result<Vec<u8>> {
     file.read_at(0, size)
 }
 
-/// Writes a small file so that it is there whole or not at all.
+/// Atomically replaces a small file.
 pub fn write_whole(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = path.with_extension("part");
     match files.remove(&part) {

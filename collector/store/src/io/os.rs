@@ -1,4 +1,4 @@
-//! [`Files`] on the operating system; what the store uses outside tests.
+//! [`Files`] on the operating system.
 
 use super::{Files, Input, Output};
 use rustix::buffer::spare_capacity;
@@ -82,11 +82,11 @@ impl Input for OsInput {
     }
 
     fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        // A damaged length must not allocate the machine's memory away.
+        // A damaged length must not allocate unbounded memory.
         if offset.checked_add(len as u64).is_none_or(|end| end > self.size) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // Into memory that was not zeroed first: most of what a short question takes is its pages.
+        // The buffer is not zeroed first: it would dominate short reads.
         let mut bytes = Vec::with_capacity(len);
         while bytes.len() < len {
             let at = offset + bytes.len() as u64;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_exactly_what_is_asked_for_or_nothing() {
+    fn reads_all_bytes_or_fails() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, b"0123456789").unwrap();
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!((file.size(), file.read_at(3, 4).unwrap()), (10, b"3456".to_vec()));
         assert_eq!((file.read_at(0, 10).unwrap(), file.read_at(10, 0).unwrap()), (b"0123456789".to_vec(), vec![]));
         assert_eq!(file.read_at(8, 3).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        // Shorter than when it was opened.
+        // The file shrank after it was opened.
         File::options().write(true).open(&path).unwrap().set_len(6).unwrap();
         assert_eq!(file.read_at(4, 4).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }

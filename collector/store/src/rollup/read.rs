@@ -1,8 +1,8 @@
-//! Reading samples together with what stands for those that are too many or gone.
+//! Reads samples together with rollups where samples are too many or expired.
 
-use super::{LABEL, RESOLUTION, name, newest_first, sample_labels, stretch};
+use super::{LABEL, RESOLUTION, interval_start, name, newest_first, sample_labels};
 use crate::block::read::Block;
-use crate::select::Found;
+use crate::selection::Selection;
 use crate::store::Store;
 use fabriclens_model::{
     Budget, Hint, Labels, Matcher, ReadError, Rollup, Selected, Series, SharedSeries, is_stale, settle,
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Stretches to a step, and to the window of a function, at least; and to the window of a single instant.
+/// Minimum rollup intervals per query step, per function window, and per window of an instant query.
 const STEP: i64 = 5;
 const WINDOW: i64 = 4;
 const ONE_WINDOW: i64 = 60;
 
-/// Whether what is asked for is so coarse that rollups tell the same.
+/// Whether the query is coarse enough for rollups to give the same answer.
 fn coarse(hint: Hint) -> bool {
     let wide = |ms: i64, stretches: i64| ms >= stretches * RESOLUTION;
     match hint {
@@ -27,7 +27,7 @@ fn coarse(hint: Hint) -> bool {
 }
 
 impl Store {
-    /// See [`fabriclens_model::Read::select_for`].
+    /// Implements [`fabriclens_model::Read::select_for`].
     pub(crate) fn select_rolled(
         &self,
         matchers: &[Matcher],
@@ -37,13 +37,13 @@ impl Store {
     ) -> Result<Selected, ReadError> {
         let shared = &self.shared;
         let rollups = shared.rollups.all();
-        let rolled = |b: &Arc<Block>| shared.rolled.has(b.id);
-        let many = || self.samples(&rolled, matchers, start, end) > shared.options.exact_samples as u64;
-        // Rollups that do not check are of no use while there are samples.
+        let rolled_up = |b: &Arc<Block>| shared.rolled_up.has(b.id);
+        let many = || self.samples(&rolled_up, matchers, start, end) > shared.options.exact_samples as u64;
+        // Damaged rollups are not used while samples exist.
         let sound = || rollups.iter().all(|b| !b.overlaps(start, end) || !b.damaged.load(Ordering::Relaxed));
         let coarse = !rollups.is_empty() && coarse(hint) && sound() && many();
         let (series, read) =
-            self.select_blocks(matchers, (start, end), hint.newest(), budget, |b| !(coarse && rolled(b)))?;
+            self.select_blocks(matchers, (start, end), hint.newest(), budget, |b| !(coarse && rolled_up(b)))?;
         let gaps = if coarse { vec![(start, end)] } else { gaps(&read, &rollups, start, end) };
         if gaps.is_empty() {
             return Ok(Selected { series, resolution_ms: None });
@@ -61,16 +61,16 @@ impl Store {
         Ok(Selected { series: joined(series, last, &other, rollup), resolution_ms })
     }
 
-    /// About how many samples of chosen blocks match.
+    /// Estimates the number of matching samples in the chosen blocks.
     fn samples(&self, chosen: &dyn Fn(&Arc<Block>) -> bool, matchers: &[Matcher], start: i64, end: i64) -> u64 {
         let blocks = self.shared.blocks.all();
         let blocks: Vec<_> = blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)).collect();
-        let all: u64 = blocks.iter().map(|b| b.facts.samples).sum();
+        let all: u64 = blocks.iter().map(|b| b.footer.samples).sum();
         if all <= self.shared.options.exact_samples as u64 {
             return all;
         }
         let of_block = |block: &Arc<Block>| {
-            // What cannot be read now is told when it is read.
+            // A read error here is reported when the block is read.
             let Ok(index) = block.index() else { return 0 };
             let chunks = |s: u32| &index.layouts[index.layout(s as usize)];
             let rows = |s: u32| chunks(s).iter().filter(|c| c.min <= end && c.max >= start).map(|c| u64::from(c.rows));
@@ -79,7 +79,7 @@ impl Store {
         blocks.into_iter().map(of_block).sum()
     }
 
-    /// One rollup of what matches, by the labels of its samples.
+    /// One kind of rollup of the matching series, by the labels of its samples.
     fn select_rollup(
         &self,
         matchers: &[Matcher],
@@ -91,7 +91,7 @@ impl Store {
         let mut blocks: Vec<_> = self.shared.rollups.all().iter().cloned().collect();
         blocks.sort_by(newest_first);
         let (mut first, mut last) = (i64::MAX, i64::MIN);
-        let mut found = Found::new(self.shared.options.max_read_samples, false, budget);
+        let mut found = Selection::new(self.shared.options.max_read_samples, false, budget);
         for (start, end) in gaps {
             (first, last) = (first.min(*start), last.max(*end));
             for block in blocks.iter().filter(|b| b.overlaps(*start, *end)) {
@@ -103,14 +103,14 @@ impl Store {
     }
 }
 
-/// The parts of a range that no block covers and rollups may; a retention that goes by bytes leaves them.
+/// The parts of a range that no block covers but rollups may; retention by bytes can leave several.
 fn gaps(blocks: &[Arc<Block>], rollups: &[Arc<Block>], start: i64, end: i64) -> Vec<(i64, i64)> {
     let mut covered: Vec<_> =
-        blocks.iter().map(|b| (stretch(b.facts.min), stretch(b.facts.max) + RESOLUTION)).collect();
+        blocks.iter().map(|b| (interval_start(b.footer.min), interval_start(b.footer.max) + RESOLUTION)).collect();
     covered.sort_unstable();
     let mut gaps = Vec::new();
     let mut from = start;
-    // Samples are in the stretch that ends with the stamp: a block covers stamps after its begin.
+    // Samples are in the interval that ends with the stamp: a block covers stamps after its start.
     for (begin, until) in covered {
         if begin >= from {
             gaps.push((from, begin.min(end)));
@@ -122,7 +122,7 @@ fn gaps(blocks: &[Arc<Block>], rollups: &[Arc<Block>], start: i64, end: i64) -> 
     gaps
 }
 
-/// Samples and what stands for others, by series in order of labels.
+/// Merges samples and rollups by series, in label order.
 fn joined(
     samples: Vec<SharedSeries>,
     last: BTreeMap<Labels, Series>,
@@ -133,13 +133,13 @@ fn joined(
     for (labels, mut series) in last {
         if let Some(other) = other.get(&labels) {
             match rollup {
-                Rollup::Increase => rise(&mut series, other),
+                Rollup::Increase => rebuild_counter(&mut series, other),
                 _ => overlay(&mut series, other),
             }
         }
         series.labels = labels.clone();
         let entry = all.entry(labels).or_insert_with(|| Series { labels: series.labels.clone(), ..Series::default() });
-        // Of a sample and a stand-in at one time the sample counts.
+        // At the same time a sample wins over a rollup.
         entry.times.extend(series.times);
         entry.values.extend(series.values);
         (entry.times, entry.values) = settle(std::mem::take(&mut entry.times), std::mem::take(&mut entry.values));
@@ -147,7 +147,7 @@ fn joined(
     all.into_values().map(Into::into).collect()
 }
 
-/// Puts the values of `other` where it has any.
+/// Replaces values by those of `other` at the same times.
 fn overlay(series: &mut Series, other: &Series) {
     let mut known = other.times.iter().zip(&other.values).peekable();
     for (time, value) in series.times.iter().zip(&mut series.values) {
@@ -158,10 +158,10 @@ fn overlay(series: &mut Series, other: &Series) {
     }
 }
 
-/// Makes a counter that is never reset and ends with the last value, so that it goes on into the samples that follow.
-fn rise(series: &mut Series, increases: &Series) {
+/// Rebuilds a counter without resets that ends with the last value, so that it continues into the samples that follow.
+fn rebuild_counter(series: &mut Series, increases: &Series) {
     let mut told = increases.times.iter().zip(&increases.values).rev().peekable();
-    // Value of the counter and of the last sample at the next stretch, and how much it rose there.
+    // Value of the counter and of the last sample at the next interval, and its increase there.
     let mut next: Option<(f64, f64, Option<f64>)> = None;
     for (time, value) in series.times.iter().zip(&mut series.values).rev() {
         while told.next_if(|(t, _)| *t > time).is_some() {}
@@ -171,7 +171,7 @@ fn rise(series: &mut Series, increases: &Series) {
         }
         let last = *value;
         if let Some((counter, sample, increase)) = next {
-            // Across the begin of a block its own increase does not reach back to the sample before.
+            // At the start of a block its increase does not reach back to the previous sample.
             let step = if sample >= last { sample - last } else { 0.0 };
             let least = increase.unwrap_or(if sample >= last { 0.0 } else { sample });
             *value = counter - step.max(least);

@@ -1,33 +1,32 @@
-//! The rollups of one block, as a source that a block is built from. Each column is worked out when it is
-//! asked for.
+//! The rollups of one block as a source for a block build. Each column is computed when it is requested.
 
-use super::{ALL, LABEL, RESOLUTION, name, stretch};
-use crate::block::names::Pair;
+use super::{ALL, LABEL, RESOLUTION, interval_start, name};
+use crate::block::label_table::LabelPair;
 use crate::block::read::Reader;
-use crate::block::source::Home;
+use crate::block::source::ColumnLocation;
 use crate::error::StoreError;
 use fabriclens_model::{Rollup, is_absent, is_stale};
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
-/// See the module.
+/// Rollups computed from the samples of a block.
 pub struct RollupSource {
     reader: Reader,
-    /// Those of the block, [`LABEL`], and the names of [`ALL`].
+    /// Texts of the block, [`LABEL`], and the names of [`ALL`].
     texts: Vec<Arc<str>>,
-    /// Series of the block and rollup, in order of labels.
+    /// Series index in the block and kind, in label order.
     order: Vec<(u32, Rollup)>,
-    /// By series: all rollups of a series are asked for, with those of its neighbours in between.
+    /// By series index: all kinds of a series are requested, with those of neighboring series in between.
     known: HashMap<u32, Arc<Buckets>>,
 }
 
-/// Series whose samples are remembered as buckets; a stretch of a day is 70 kB each.
-const REMEMBERED: usize = 256;
+/// Series whose buckets are cached; a window of a day is 70 kB each.
+const MAX_CACHED: usize = 256;
 
-/// By row of [`RollupSource::times`], and how often a sample was below the one before.
+/// Buckets by row of [`RollupSource::times`], and how often a sample was below the previous one.
 type Buckets = (Vec<Option<Bucket>>, usize);
 
-/// What the samples of one stretch come to; staleness markers count for the end only.
+/// Aggregates of the samples in one interval; staleness markers affect `last` only.
 struct Bucket {
     min: f64,
     max: f64,
@@ -37,14 +36,15 @@ struct Bucket {
     increase: f64,
 }
 
-/// Of no samples. The least and the largest of numbers that are none is none.
+/// No samples yet. Minimum and maximum of no numbers is NaN.
 const EMPTY: Bucket = Bucket { min: f64::NAN, max: f64::NAN, sum: 0.0, samples: 0.0, last: f64::NAN, increase: 0.0 };
 
-/// A gauge falls about as often as it rises; a counter falls when it is reset. So many samples to a fall are a counter's.
+/// A counter falls only at a reset, a gauge about as often as it rises: with at least this many samples per fall the
+/// series is a counter.
 const COUNTER: usize = 8;
 
 impl RollupSource {
-    /// Of all series of a block.
+    /// Rollups of all series of a block.
     pub fn new(reader: Reader) -> Self {
         let index = reader.index.clone();
         let own = [LABEL].into_iter().chain(ALL.map(name)).map(Arc::from);
@@ -68,22 +68,22 @@ impl RollupSource {
         source
     }
 
-    /// Number of rollups.
+    /// Number of rollup series.
     pub fn series(&self) -> usize {
         self.order.len()
     }
 
-    /// What labels are made of.
+    /// Label texts.
     pub fn texts(&self) -> &[Arc<str>] {
         &self.texts
     }
 
-    /// Appends the labels of the n-th.
-    pub fn labels(&self, n: usize, out: &mut Vec<Pair>) {
+    /// Appends the labels of the n-th rollup series.
+    pub fn labels(&self, n: usize, out: &mut Vec<LabelPair>) {
         self.labels_of(self.order[n], out);
     }
 
-    fn labels_of(&self, (series, rollup): (u32, Rollup), out: &mut Vec<Pair>) {
+    fn labels_of(&self, (series, rollup): (u32, Rollup), out: &mut Vec<LabelPair>) {
         let own = self.texts.len() - ALL.len() - 1;
         let which = ALL.iter().position(|r| *r == rollup).unwrap_or(0);
         let pairs = self.reader.index.pairs_of(series as usize);
@@ -93,18 +93,18 @@ impl RollupSource {
         out.extend(&pairs[before..]);
     }
 
-    /// Where its column is.
-    pub fn home(&self, n: usize) -> Home {
+    /// Location of the column of the n-th rollup series.
+    pub fn location(&self, n: usize) -> ColumnLocation {
         (self.reader.index.layout(self.order[n].0 as usize) as u32, n as u32)
     }
 
-    /// Ends of the stretches in which a layout has rows.
+    /// Ends of the intervals in which a layout has rows.
     pub fn times(&mut self, layout: u32) -> Result<Arc<[i64]>, StoreError> {
         self.reader.forget_times();
         let mut ends = Vec::new();
         for chunk in 0..self.reader.index.layouts[layout as usize].len() {
             for time in self.reader.times(layout as usize, chunk)?.iter() {
-                let end = stretch(*time).saturating_add(RESOLUTION);
+                let end = interval_start(*time).saturating_add(RESOLUTION);
                 if ends.last().is_none_or(|last| *last < end) {
                     ends.push(end);
                 }
@@ -113,14 +113,14 @@ impl RollupSource {
         Ok(ends.into())
     }
 
-    /// Calls `put(row, value)` for each stretch that has samples. What can be told from another rollup is left out:
-    /// least, most and mean that are the last value everywhere, and the increase of a counter that was never reset.
+    /// Calls `put(row, value)` for each interval with samples. Redundant columns are left out: min, max and mean that
+    /// equal the last value everywhere, and the increase of a counter that was never reset.
     pub fn column(&mut self, n: usize, mut put: impl FnMut(usize, f64)) -> Result<(), StoreError> {
         let (series, rollup) = self.order[n];
         let known = match self.known.get(&series) {
             Some(known) => known.clone(),
             None => {
-                if self.known.len() >= REMEMBERED {
+                if self.known.len() >= MAX_CACHED {
                     self.known.clear();
                 }
                 let new = Arc::new(self.buckets(series as usize)?);
@@ -163,7 +163,7 @@ impl RollupSource {
             let values = self.reader.column(at, times.len())?;
             for (time, value) in times.iter().zip(values) {
                 if buckets.is_empty() || *time >= end {
-                    end = stretch(*time).saturating_add(RESOLUTION);
+                    end = interval_start(*time).saturating_add(RESOLUTION);
                     buckets.push(None);
                 }
                 let Some(slot) = buckets.last_mut().filter(|_| !is_absent(value)) else { continue };

@@ -1,4 +1,4 @@
-//! The log: everything since the last block, durable before it is acknowledged.
+//! The write-ahead log: everything since the last block, durable before it is acknowledged.
 
 pub mod record;
 pub mod replay;

@@ -1,31 +1,31 @@
-//! Records of the log: framing, layout definitions, rows. `FORMAT.md` draws them. The collector's forward queues are
-//! written in the same records.
+//! Log records: framing, layout definitions, rows. `FORMAT.md` specifies them. The collector's forward queues use the
+//! same records.
 
 use crate::codec::varint::{Cursor, put};
-use crate::codec::{Corrupt, checks};
+use crate::codec::{Corrupt, crc_matches};
 use fabriclens_model::Labels;
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
-/// Starts each record, so that reading can go on after damage.
+/// Starts each record, so that reading can resume after damage.
 pub const MARK: [u8; 4] = *b"\xf1rec";
 /// Bytes of mark, length and checksum.
 pub const FRAME: usize = 12;
-/// No record is longer; a longer length is damage.
+/// Maximum record length; a longer length is damage.
 pub const MAX_LEN: usize = 1 << 30;
 
 const LAYOUT: u8 = 1;
-/// Values as they are; written before version 2.
+/// Rows with full values; written before version 2.
 const WIDE_ROWS: u8 = 2;
-/// Values without their last zero bytes.
+/// Rows with values without their trailing zero bytes.
 const ROWS: u8 = 3;
 
 /// A decoded record.
 #[derive(Debug, PartialEq)]
 pub enum Record {
-    /// Columns of a layout; indexes count from 0 in each log generation.
+    /// Layout index and its columns; indexes count from 0 in each log generation.
     Layout(u32, Arc<[Labels]>),
-    /// Layout, times and column-major values.
+    /// Layout index, times and column-major values.
     Rows(u32, Vec<i64>, Vec<f64>),
 }
 
@@ -49,7 +49,7 @@ pub fn put_layout(log: &mut Vec<u8>, layout: u32, columns: &[Labels]) {
     });
 }
 
-/// Each text once, then the label sets as indexes.
+/// Writes each text once, then the label sets as text indexes.
 fn put_columns(out: &mut Vec<u8>, columns: &[Labels]) {
     let mut index: HashMap<&str, u64> = HashMap::new();
     let mut texts = Vec::new();
@@ -85,8 +85,8 @@ pub fn put_rows(log: &mut Vec<u8>, layout: u32, times: &[i64], values: &[f64]) {
     });
 }
 
-/// Whole numbers and common fractions have few bits, and the bytes after these are zero: each value is its first bytes,
-/// and before them all stands how many of each, two in a byte.
+/// Whole numbers and common fractions have few significant bits, so trailing bytes are zero. Writes the lengths of all
+/// values (two per byte), then the leading bytes of each value.
 fn put_values(out: &mut Vec<u8>, values: &[f64]) {
     let lengths = out.len();
     let mut at = lengths + values.len().div_ceil(2);
@@ -105,17 +105,17 @@ fn put_values(out: &mut Vec<u8>, values: &[f64]) {
     out.truncate(at);
 }
 
-/// What [`put_values`] wrote of `n` values.
+/// Reads `n` values written by [`put_values`].
 fn values(c: &mut Cursor<'_>, n: usize) -> Result<Vec<f64>, Corrupt> {
     let lengths = c.take(n.div_ceil(2))?;
     let lengths = lengths.iter().flat_map(|both| [both & 15, both >> 4]).take(n);
     let value = |length: u8| {
         if length > 8 {
-            return Err(Corrupt("a value of more than eight bytes"));
+            return Err(Corrupt("value longer than eight bytes"));
         }
         let after = c.rest();
         let first = c.take(usize::from(length))?;
-        // Eight bytes and a mask are quicker than a copy of so many; the last values may have fewer after them.
+        // Loading eight bytes and masking is faster than copying; the last values may have fewer bytes after them.
         let bits = match after.first_chunk() {
             Some(eight) => u64::from_be_bytes(*eight) & !u64::MAX.checked_shr(8 * u32::from(length)).unwrap_or(0),
             None => {
@@ -127,7 +127,7 @@ fn values(c: &mut Cursor<'_>, n: usize) -> Result<Vec<f64>, Corrupt> {
     lengths.map(value).collect()
 }
 
-/// Splits the record off the front: payload and total length; `None` when no whole, undamaged record starts here.
+/// Splits the first record off: payload and total length. `None` if no complete, undamaged record starts here.
 pub fn unframe(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let header = bytes.get(..FRAME)?;
     if header[..4] != MARK {
@@ -136,10 +136,10 @@ pub fn unframe(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let len = u32::from_le_bytes(header[4..8].try_into().ok()?);
     let crc = u32::from_le_bytes(header[8..12].try_into().ok()?);
     let payload = bytes.get(FRAME..FRAME + len as usize)?;
-    (len as usize <= MAX_LEN && checks(payload, crc ^ len)).then_some((payload, FRAME + len as usize))
+    (len as usize <= MAX_LEN && crc_matches(payload, crc ^ len)).then_some((payload, FRAME + len as usize))
 }
 
-/// Offset of the next whole, undamaged record.
+/// Offset of the next complete, undamaged record.
 pub fn next(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(i) = bytes[at..].windows(4).position(|w| w == MARK) {
@@ -160,7 +160,7 @@ pub fn decode(payload: &[u8]) -> Result<Record, Corrupt> {
         LAYOUT => Ok(Record::Layout(layout, columns(&mut c)?)),
         ROWS | WIDE_ROWS => {
             let n = c.count(payload.len() / 8)?;
-            // Two lengths are a byte, so a record cannot promise more values than it has bytes for.
+            // One byte holds two lengths, so a record cannot claim more values than it has bytes for.
             let known = if kind == ROWS { Some(c.count(2 * payload.len())?) } else { None };
             let times = c.take(n * 8)?.chunks_exact(8).map(word).map(u64::cast_signed).collect();
             let values = match known {
@@ -198,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_keep_their_bits_and_cuts_are_errors(
+        fn values_round_trip_and_truncation_fails(
             values in prop::collection::vec(
                 prop_oneof![any::<u64>(), any::<u32>().prop_map(|v| f64::from(v).to_bits()), Just(0), Just(1 << 63)], 0..70),
             times in prop::collection::vec(any::<i64>(), 0..4),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn records_round_trip_and_damage_is_seen() {
+    fn records_round_trip_and_damage_is_detected() {
         let columns =
             [Labels::new([("__name__", "a"), ("host", "h")]), Labels::new([("__name__", "b"), ("host", "h")])];
         let mut log = Vec::new();
@@ -244,7 +244,7 @@ mod tests {
         let (payload, len) = unframe(&log[first..]).unwrap();
         let values = vec![1.0, -0.0, f64::INFINITY, 4.5];
         assert_eq!((decode(payload).unwrap(), len), (Record::Rows(7, vec![-5, i64::MAX], values), log.len() - first));
-        // 3 bytes of kind and counts, one more of values; four lengths in two bytes, and 2 + 1 + 2 + 2 bytes.
+        // Three bytes of kind and counts, one more of values; four lengths in two bytes, and 2 + 1 + 2 + 2 bytes.
         assert_eq!(log.len() - first, FRAME + 4 + 16 + 2 + 7);
         for i in 0..first {
             let mut bad = log[..first].to_vec();

@@ -1,4 +1,4 @@
-//! Writing the log: segments, group commit, and going on after the disk failed.
+//! Writes the log: segments, group commit, and recovery after disk errors.
 
 use super::record;
 use crate::error::AppendError;
@@ -15,7 +15,7 @@ pub const VERSION: u32 = 2;
 /// Bytes of the header: magic, version, generation, segment, checksum.
 pub const HEADER: usize = 28;
 
-/// The header of a segment.
+/// Encodes the header of a segment.
 pub fn header(generation: u64, segment: u32) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend(VERSION.to_le_bytes());
@@ -36,7 +36,7 @@ pub fn parse_name(name: &str) -> Option<(u64, u32)> {
     Some((generation.parse().ok()?, segment.parse().ok()?))
 }
 
-/// The log of the current generation. Lives in a mutex; bytes are written by whoever takes [`Log::take`] out of it.
+/// The log of the current generation. It lives in a mutex; bytes are written outside of it through [`Log::take`].
 pub struct Log {
     files: Arc<dyn Files>,
     dir: PathBuf,
@@ -44,27 +44,27 @@ pub struct Log {
     segment: u32,
     path: PathBuf,
     out: Option<Box<dyn Output>>,
-    /// Records that nobody has written yet.
+    /// Records that are not being written yet.
     pub pending: Vec<u8>,
-    /// Number of the last append whose records are in `pending` or written.
+    /// Sequence number of the last append whose records are in `pending` or written.
     pub appended: u64,
-    /// Number of the last append that is durable.
+    /// Sequence number of the last durable append.
     pub durable: u64,
-    /// Somebody is writing and syncing.
+    /// A write and sync is in progress.
     pub busy: bool,
-    /// Bytes of this generation.
+    /// Bytes of this generation's log.
     pub bytes: u64,
     failure: Option<AppendError>,
 }
 
-/// What a leader writes outside the mutex.
-pub struct Work {
+/// Bytes to write outside the mutex.
+pub struct PendingWrite {
     out: Box<dyn Output>,
     bytes: Vec<u8>,
     upto: u64,
 }
 
-impl Work {
+impl PendingWrite {
     /// Writes and syncs.
     pub fn run(&mut self) -> io::Result<()> {
         self.out.append(&self.bytes)?;
@@ -93,7 +93,7 @@ impl Log {
         })
     }
 
-    /// Goes on with the next generation's log; the old one stays until its blocks are durable. On error nothing changed.
+    /// Starts the next generation's log; the old one stays until its blocks are durable. On error nothing changed.
     pub fn next_generation(&mut self) -> io::Result<u64> {
         let next = Self::create(self.files.clone(), &self.dir, self.generation + 1)?;
         let (appended, durable) = (self.appended, self.durable);
@@ -101,25 +101,25 @@ impl Log {
         Ok(self.generation)
     }
 
-    /// Why the last write failed, if nothing has succeeded since.
+    /// Why the last write failed, if none has succeeded since.
     pub fn failure(&self) -> Option<&AppendError> {
         self.failure.as_ref()
     }
 
-    /// Takes what must be written; the caller then owns the file until [`Log::done`]. `None` = nothing to write.
-    pub fn take(&mut self) -> Option<Work> {
+    /// Takes the bytes to write; the caller owns the file until [`Log::done`]. `None`: nothing to write.
+    pub fn take(&mut self) -> Option<PendingWrite> {
         if self.pending.is_empty() {
             self.durable = self.appended;
             return None;
         }
         let out = self.out.take()?;
         self.busy = true;
-        Some(Work { out, bytes: std::mem::take(&mut self.pending), upto: self.appended })
+        Some(PendingWrite { out, bytes: std::mem::take(&mut self.pending), upto: self.appended })
     }
 
-    /// Records how the write went. After a failure the kernel may have dropped any of the bytes and will not say so
-    /// again, so the file is given up and the bytes wait for [`Log::heal`].
-    pub fn done(&mut self, mut work: Work, result: io::Result<()>) {
+    /// Records the result of a write. After a failed fsync the kernel may have dropped any of the bytes and will not
+    /// report it again, so the file is abandoned and the bytes wait for [`Log::recover`].
+    pub fn done(&mut self, mut work: PendingWrite, result: io::Result<()>) {
         self.busy = false;
         match result {
             Ok(()) => {
@@ -141,22 +141,22 @@ impl Log {
     }
 
     fn fail(&mut self, e: &io::Error) {
-        tracing::error!(path = %self.path.display(), error = %e, "log cannot be made durable");
+        tracing::error!(path = %self.path.display(), error = %e, "cannot make the log durable; appends are refused");
         self.failure = Some(AppendError::Log { path: self.path.clone(), message: e.to_string() });
     }
 
-    /// After a failure: a new segment that defines the log's layouts again and holds what is not yet durable.
+    /// After a failure: starts a new segment with the log's layout definitions and everything that is not durable yet.
     ///
     /// # Errors
-    /// [`AppendError::Log`] while the disk still refuses.
-    pub fn heal(&mut self, head: &Generation) -> Result<(), AppendError> {
+    /// [`AppendError::Log`] while the disk still refuses writes.
+    pub fn recover(&mut self, head: &Generation) -> Result<(), AppendError> {
         let Some(failure) = self.failure.clone() else {
             return Ok(());
         };
         let segment = self.segment + 1;
         let path = self.dir.join(name(self.generation, segment));
         let mut records = Vec::new();
-        for (i, layout) in head.layouts.iter().enumerate().filter(|(_, l)| l.told) {
+        for (i, layout) in head.layouts.iter().enumerate().filter(|(_, l)| l.logged) {
             record::put_layout(&mut records, i as u32, &layout.columns);
         }
         let bytes = records.len() + self.pending.len();
@@ -168,7 +168,7 @@ impl Log {
         });
         match attempt {
             Ok(out) => {
-                tracing::info!(path = %path.display(), "log is durable again");
+                tracing::info!(path = %path.display(), "log is durable again; appends are accepted");
                 (self.out, self.segment, self.path) = (Some(out), segment, path);
                 self.bytes += bytes as u64;
                 self.pending.clear();
@@ -177,7 +177,7 @@ impl Log {
                 Ok(())
             }
             Err(e) => {
-                // The attempt's file holds nothing that is acknowledged; its name is needed for the next attempt.
+                // The failed segment holds nothing acknowledged; its name is needed for the next attempt.
                 if self.files.remove(&path).is_err_and(|e| e.kind() != io::ErrorKind::NotFound) {
                     self.segment = segment;
                 }

@@ -1,6 +1,6 @@
-//! Flush, merge, retention, snapshots and metadata, seen from outside.
+//! Flush, merge, retention, snapshots and metadata through the public API.
 
-use fabriclens_model::{Budget, Hint, Labels, MatchOp, Matcher, Read, ReadError, Unlimited, absent};
+use fabriclens_model::{Budget, Hint, Labels, Layout, MatchOp, Matcher, Read, ReadError, Unlimited, absent};
 use fabriclens_store::{Metadata, Options, RowGroup, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ fn with_clock() -> (Options, Arc<AtomicI64>) {
     (Options { background: false, clock, ..Options::default() }, now)
 }
 
-fn columns(metric: &str, n: usize) -> Arc<[Labels]> {
+fn columns(metric: &str, n: usize) -> Layout {
     (0..n).map(|c| Labels::new([("__name__", metric), ("c", &c.to_string())])).collect()
 }
 
@@ -24,15 +24,15 @@ fn count(store: &Store, metric: &str) -> usize {
     all.iter().map(|s| s.times.len()).sum()
 }
 
-/// `n` rows from `start` on, one a minute.
-fn rows(series: &Arc<[Labels]>, start: i64, n: i64) -> RowGroup {
+/// `n` rows from `start` on, one per minute.
+fn rows(series: &Layout, start: i64, n: i64) -> RowGroup {
     let times: Vec<i64> = (0..n).map(|i| start + i * 60_000).collect();
     let values = series.iter().flat_map(|_| times.iter().map(|t| (t / 60_000) as f64)).collect();
     RowGroup { series: series.clone(), times, values }
 }
 
 #[test]
-fn small_blocks_become_one_and_answers_stay() {
+fn small_blocks_merge_without_changing_answers() {
     let (options, now) = with_clock();
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options.clone()).unwrap();
@@ -47,7 +47,7 @@ fn small_blocks_become_one_and_answers_stay() {
     assert_eq!(store.stats().blocks, 1);
     assert_eq!(store.select(&[Matcher::equal("c", "3")], 0, i64::MAX).unwrap(), before);
     assert_eq!(before[0].times.len(), 120);
-    // A week later the windows are wider, and what is late goes in without disturbing what is there.
+    // A week later the windows are wider, and late samples are added without disturbing existing ones.
     now.fetch_add(200 * HOUR, Ordering::Relaxed);
     store.append(&[rows(&series, 985 * HOUR, 60), rows(&series, 990 * HOUR, 60)]).unwrap();
     store.flush().unwrap();
@@ -59,12 +59,12 @@ fn small_blocks_become_one_and_answers_stay() {
 }
 
 #[test]
-fn series_that_were_sampled_together_share_their_times() {
+fn series_sampled_together_share_times() {
     let (options, _) = with_clock();
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options).unwrap();
     let all = columns("m", 4);
-    let halves: [Arc<[Labels]>; 2] = [all[..2].into(), all[2..].into()];
+    let halves: [Layout; 2] = [all[..2].into(), all[2..].into()];
     let append = |start: i64, n: i64| {
         let mut groups = [rows(&halves[0], start, n), rows(&halves[1], start, n)];
         *groups[1].values.last_mut().unwrap() = absent();
@@ -72,7 +72,7 @@ fn series_that_were_sampled_together_share_their_times() {
     };
     append(900 * HOUR, 50);
     store.flush().unwrap();
-    // Some of it is sealed.
+    // Part of it is sealed.
     append(901 * HOUR, 300);
     let (start, end) = (900 * HOUR + 1, 905 * HOUR);
     let matchers = [Matcher::equal("__name__", "m")];
@@ -85,7 +85,7 @@ fn series_that_were_sampled_together_share_their_times() {
 
 /// The second of three generations has a block so wide that it joins no merge of the first window.
 #[test]
-fn a_merge_never_changes_which_sample_was_first() {
+fn merge_keeps_the_first_sample() {
     let (mut options, _) = with_clock();
     options.block_span = Duration::from_secs(3600);
     let dir = tempfile::tempdir().unwrap();
@@ -108,10 +108,10 @@ fn a_merge_never_changes_which_sample_was_first() {
 }
 
 #[test]
-fn retention_by_age_and_by_bytes_removes_whole_blocks_oldest_first() {
+fn retention_removes_the_oldest_blocks() {
     let (mut options, now) = with_clock();
     options.retention = Some(Duration::from_secs(100 * 3600));
-    options.doubt = Duration::ZERO;
+    options.clock_jump_hold = Duration::ZERO;
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options.clone()).unwrap();
     let series = columns("m", 4);
@@ -135,7 +135,7 @@ fn retention_by_age_and_by_bytes_removes_whole_blocks_oldest_first() {
 }
 
 #[test]
-fn a_clock_that_leaps_ahead_removes_nothing_at_once_also_after_a_restart() {
+fn clock_jump_expires_nothing_even_after_restart() {
     let (options, now) = with_clock();
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options.clone()).unwrap();
@@ -145,7 +145,7 @@ fn a_clock_that_leaps_ahead_removes_nothing_at_once_also_after_a_restart() {
     now.fetch_add(400 * 24 * HOUR, Ordering::Relaxed);
     store.maintain().unwrap();
     assert_eq!(count(&store, "m"), 240);
-    // Who has the right time is heard, and what has the wrong one does not make it true.
+    // A host with the correct time is accepted, and one with the wrong time does not confirm the jump.
     let later = rows(&series, 999 * HOUR, 1);
     let wrong = rows(&series, now.load(Ordering::Relaxed), 1);
     assert_eq!(store.append(&[later, wrong]).unwrap().accepted, 8);
@@ -155,7 +155,7 @@ fn a_clock_that_leaps_ahead_removes_nothing_at_once_also_after_a_restart() {
     store.maintain().unwrap();
     assert_eq!(count(&store, "m"), 248);
     drop(store);
-    let store = Store::open(dir.path(), Options { doubt: Duration::ZERO, ..options }).unwrap();
+    let store = Store::open(dir.path(), Options { clock_jump_hold: Duration::ZERO, ..options }).unwrap();
     store.maintain().unwrap();
     assert_eq!(count(&store, "m"), 4, "in the end it is believed");
 }
@@ -177,7 +177,7 @@ fn history_of_1970_is_kept_when_retention_allows() {
 }
 
 #[test]
-fn a_snapshot_opens_as_a_store_and_the_original_goes_on() {
+fn snapshot_opens_as_a_store() {
     let (options, _) = with_clock();
     let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = Store::open(dir.path(), options.clone()).unwrap();
@@ -201,7 +201,7 @@ fn a_snapshot_opens_as_a_store_and_the_original_goes_on() {
 }
 
 #[test]
-fn names_and_values_come_from_head_and_blocks() {
+fn label_names_and_values_span_head_and_blocks() {
     let (options, _) = with_clock();
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options).unwrap();
@@ -225,11 +225,11 @@ fn names_and_values_come_from_head_and_blocks() {
 }
 
 #[test]
-fn labels_that_sort_before_the_name_are_found_in_blocks() {
+fn labels_sorting_before_the_name_are_found() {
     let (options, _) = with_clock();
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options).unwrap();
-    let series: Arc<[Labels]> = ["x", "y", "z"]
+    let series: Layout = ["x", "y", "z"]
         .into_iter()
         .flat_map(|metric| [Labels::new([("__name__", metric)]), Labels::new([("A", "1"), ("__name__", metric)])])
         .collect();
@@ -245,7 +245,7 @@ fn labels_that_sort_before_the_name_are_found_in_blocks() {
 }
 
 #[test]
-fn a_read_that_is_too_large_names_its_limit() {
+fn read_limit_error_names_the_limit() {
     let (mut options, _) = with_clock();
     options.max_read_samples = 100;
     let dir = tempfile::tempdir().unwrap();
@@ -257,27 +257,27 @@ fn a_read_that_is_too_large_names_its_limit() {
     assert!(ask().unwrap_err().to_string().contains("max_read_samples"));
 }
 
-/// Refuses what goes beyond so many bytes, and remembers what was asked for.
+/// Refuses requests beyond this many bytes, and records the bytes requested.
 #[derive(Debug)]
-struct Purse(usize, AtomicUsize);
+struct RecordingBudget(usize, AtomicUsize);
 
-impl Budget for Purse {
+impl Budget for RecordingBudget {
     fn take(&self, bytes: usize) -> bool {
         self.1.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.0
     }
 }
 
 #[test]
-fn a_read_asks_for_what_it_takes() {
+fn reads_request_memory_from_the_budget() {
     let (options, _) = with_clock();
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options).unwrap();
     store.append(&[rows(&columns("m", 30), 900 * HOUR, 5_000)]).unwrap();
     let ask = |start: i64, end: i64, bytes: usize| {
-        let purse = Purse(bytes, AtomicUsize::new(0));
-        let found = store.select_within(&[Matcher::equal("__name__", "m")], start, end, &purse);
+        let budget = RecordingBudget(bytes, AtomicUsize::new(0));
+        let found = store.select_within(&[Matcher::equal("__name__", "m")], start, end, &budget);
         let samples = found.map(|all| all.iter().map(|s| s.times.len()).sum::<usize>());
-        (samples, purse.1.load(Ordering::Relaxed))
+        (samples, budget.1.load(Ordering::Relaxed))
     };
     for place in ["head", "block"] {
         let (all, asked) = ask(i64::MIN, i64::MAX, usize::MAX);
@@ -285,7 +285,7 @@ fn a_read_asks_for_what_it_takes() {
         assert!((16 * 150_000..40 * 150_000).contains(&asked), "{place}: {asked}");
         let (refused, sooner) = ask(i64::MIN, i64::MAX, asked / 2);
         assert!(refused == Err(ReadError::Memory) && sooner < asked * 6 / 10, "{place}: {refused:?} {sooner}");
-        // Some minutes of it take little, though pages hold hours.
+        // A few minutes of it take little memory, although pages hold hours.
         let (some, asked) = ask(950 * HOUR, 950 * HOUR + 300_000, usize::MAX);
         assert!(some == Ok(180) && asked < 150_000, "{place}: {some:?} {asked}");
         store.flush().unwrap();
@@ -293,7 +293,7 @@ fn a_read_asks_for_what_it_takes() {
 }
 
 #[test]
-fn many_writers_at_once_all_get_their_samples_in() {
+fn concurrent_writers_all_succeed() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { retention: None, head_bytes: 50_000, chunk_rows: 20, ..Options::default() };
     let store = Store::open(dir.path(), options.clone()).unwrap();
@@ -313,7 +313,7 @@ fn many_writers_at_once_all_get_their_samples_in() {
             });
         }
     });
-    // Fast as they come, from many sides: a flush must still find its moment.
+    // Appends arrive as fast as possible from many threads: a flush must still make progress.
     store.flush().unwrap();
     store.close();
     assert!(store.append(&[]).is_err());
@@ -325,12 +325,12 @@ fn many_writers_at_once_all_get_their_samples_in() {
 }
 
 #[test]
-fn the_head_knows_its_senders_after_a_cut_and_forgets_those_that_are_gone() {
+fn rotation_keeps_active_series_and_drops_ended_ones() {
     let (options, _) = with_clock();
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options.clone()).unwrap();
     let senders: Vec<_> = (0..8).map(|s| columns(&format!("m{s}"), 3)).collect();
-    let round = |senders: &[Arc<[Labels]>], minute: i64| {
+    let round = |senders: &[Layout], minute: i64| {
         let groups: Vec<RowGroup> = senders.iter().map(|s| rows(s, 990 * HOUR + minute * 60_000, 1)).collect();
         assert_eq!(store.append(&groups).unwrap().accepted, 3 * senders.len() as u64);
     };
@@ -351,19 +351,19 @@ fn the_head_knows_its_senders_after_a_cut_and_forgets_those_that_are_gone() {
     round(&senders[2..3], 5);
     assert_eq!(known(), (9, 3, 6));
     drop(store);
-    // The log of the last generation says again what its rows are of, though the head knew.
+    // The log of the last generation defines its layouts again, although the head already knew them.
     let store = Store::open(dir.path(), options).unwrap();
     assert_eq!(store.stats().damage, []);
     assert_eq!([0, 1, 2, 7].map(|s| count(&store, &format!("m{s}"))), [15, 12, 9, 3]);
 }
 
 #[test]
-fn short_memory_makes_blocks_of_heads_that_are_not_full_and_forgets_their_series() {
+fn memory_pressure_flushes_small_heads() {
     let (options, _) = with_clock();
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options.clone()).unwrap();
     store.append(&[rows(&columns("m", 50), 990 * HOUR, 100)]).unwrap();
-    store.relieve();
+    store.relieve_memory();
     store.maintain().unwrap();
     assert_eq!((store.stats().blocks, store.stats().head_series), (0, 50), "young, and little of a full one");
     let log = store.stats().wal_bytes;
@@ -375,10 +375,10 @@ fn short_memory_makes_blocks_of_heads_that_are_not_full_and_forgets_their_series
     store.append(&[rows(&known, 990 * HOUR, 100)]).unwrap();
     store.maintain().unwrap();
     assert_eq!(store.stats().blocks, 0, "there is memory");
-    store.relieve();
+    store.relieve_memory();
     store.maintain().unwrap();
     assert_eq!((store.stats().blocks, store.stats().head_series, count(&store, "m")), (1, 0, 5000));
-    // The same again is known to be there, although the head no longer knows the series.
+    // The same samples again are duplicates, although the head no longer knows the series.
     store.append(&[rows(&known, 990 * HOUR, 100), rows(&known, 995 * HOUR, 100)]).unwrap();
     assert_eq!(count(&store, "m"), 10_000);
 }
@@ -408,7 +408,7 @@ fn maintenance_lets_others_go_first() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_turns_nobody_away() {
+fn clock_set_back_refuses_no_sample() {
     let (options, now) = with_clock();
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options.clone()).unwrap();
@@ -419,5 +419,5 @@ fn a_clock_that_is_set_back_turns_nobody_away() {
     assert_eq!((done.accepted, done.too_far_in_future), (2, 0), "whose clock is right");
     assert_eq!(store.append(&[rows(&series, at + HOUR, 1)]).unwrap().too_far_in_future, 2, "whose is not");
     assert_eq!((store.stats().clock_off_ms - 1) / HOUR, -24, "a little time may have passed");
-    assert_eq!((store.age_clock())(), now.load(Ordering::Relaxed), "nothing is removed by the time before");
+    assert_eq!((store.retention_clock())(), now.load(Ordering::Relaxed), "retention measures by the current time");
 }

@@ -1,6 +1,7 @@
-//! Bits flip and files are cut short: found, kept to what they touch, reported; never a panic, never a wrong value.
+//! Flipped bits and truncated files are detected, limited to what they touch, and reported; never a panic or a wrong
+//! value.
 
-use fabriclens_model::{Labels, Matcher, Read};
+use fabriclens_model::{Labels, Layout, Matcher, Read};
 use fabriclens_store::{Options, RowGroup, Store};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ fn options() -> Options {
 }
 
 fn row(metric: &str, t: i64) -> RowGroup {
-    let series: Arc<[Labels]> = (0..3).map(|c| Labels::new([("__name__", metric), ("c", &c.to_string())])).collect();
+    let series: Layout = (0..3).map(|c| Labels::new([("__name__", metric), ("c", &c.to_string())])).collect();
     RowGroup { series, times: vec![t], values: (0..3).map(|c| value(t, c)).collect() }
 }
 
@@ -18,7 +19,7 @@ fn value(t: i64, column: i64) -> f64 {
     (t * t + column) as f64
 }
 
-/// Number of samples found; panics on a wrong one.
+/// Number of samples found; panics on a wrong value.
 fn samples(store: &Store) -> usize {
     let mut n = 0;
     for metric in ["a", "b"] {
@@ -38,7 +39,7 @@ fn only_file(dir: &Path, extension: &str) -> PathBuf {
     files.remove(0)
 }
 
-/// A fresh directory that holds only one changed log or block, so that trying every byte is quick.
+/// A fresh directory with only one changed log or block, so that trying every byte is fast.
 fn reopened(file: &str, bytes: &[u8]) -> (tempfile::TempDir, Result<Store, fabriclens_store::OpenError>) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("FABRICLENS"), "fabriclens store\nversion 1\n").unwrap();
@@ -60,7 +61,7 @@ fn log_of_two_layouts() -> Vec<u8> {
 }
 
 #[test]
-fn a_log_cut_anywhere_keeps_all_whole_records_without_complaint() {
+fn truncated_log_keeps_all_complete_records() {
     let log = log_of_two_layouts();
     let mut last = 0;
     for cut in (0..=log.len()).step_by(11).chain([log.len()]) {
@@ -75,7 +76,7 @@ fn a_log_cut_anywhere_keeps_all_whole_records_without_complaint() {
 }
 
 #[test]
-fn a_flipped_bit_in_the_log_costs_its_record_and_is_reported() {
+fn flipped_bit_in_the_log_loses_one_record() {
     let log = log_of_two_layouts();
     let mut reported = 0;
     let mut kept = Vec::new();
@@ -87,15 +88,15 @@ fn a_flipped_bit_in_the_log_costs_its_record_and_is_reported() {
         kept.push(samples(&store));
         reported += usize::from(!store.stats().damage.is_empty());
     }
-    // The definition of a layout is the dearest record: without it the rows of that layout are lost, never the others.
+    // The layout definition is the most valuable record: without it the rows of that layout are lost, but no others.
     assert!(kept.iter().all(|n| *n >= 9), "{kept:?}");
     assert!(kept.iter().filter(|n| **n >= 15).count() * 3 > kept.len(), "rows cost only themselves: {kept:?}");
-    // All but damage in the last record, which looks like a crash.
+    // Damage in the last record looks like a crash and is not reported.
     assert!(reported * 10 > kept.len() * 7, "{reported} of {}", kept.len());
 }
 
 #[test]
-fn a_flipped_bit_in_a_block_costs_what_it_touches_and_is_reported() {
+fn flipped_bit_in_a_block_loses_only_what_it_touches() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options()).unwrap();
     for t in 0..50 {
@@ -114,7 +115,7 @@ fn a_flipped_bit_in_a_block_costs_what_it_touches_and_is_reported() {
         let damage = store.stats().damage;
         assert!(!damage.is_empty(), "byte {at} of {} went unseen, {n} samples", block.len());
         assert!(damage[0].path.ends_with("blocks/000000000001.blk"));
-        // The store goes on beside it.
+        // The store keeps working.
         store.append(&[row("a", 1_000)]).unwrap();
         assert_eq!(samples(&store), n + 3);
         if at % 16 == 0 {

@@ -1,7 +1,7 @@
-//! The disk fails under the store: full, fsync errors, everything at once. What was acknowledged stays; what was not
-//! is refused with a message that helps; when the disk is well again so is the store.
+//! Disk failures under the store: full, fsync errors, everything at once. Acknowledged samples stay; others are
+//! refused with a helpful message; when the disk works again so does the store.
 
-use fabriclens_model::{Hint, Labels, Matcher, Read, Rollup, Unlimited};
+use fabriclens_model::{Hint, Labels, Layout, Matcher, Read, Rollup, Unlimited};
 use fabriclens_store::io::faulty::{Faults, FaultyFiles};
 use fabriclens_store::{AppendError, OpenError, Options, RowGroup, SeriesLimits, Store};
 use std::path::Path;
@@ -24,11 +24,11 @@ fn open(dir: &Path, files: &FaultyFiles) -> Store {
     Store::open_with(dir, options(), Arc::new(files.clone())).unwrap()
 }
 
-fn columns() -> Arc<[Labels]> {
+fn columns() -> Layout {
     (0..4).map(|c| Labels::new([("__name__", "m"), ("c", &c.to_string())])).collect()
 }
 
-fn row(series: &Arc<[Labels]>, t: i64) -> RowGroup {
+fn row(series: &Layout, t: i64) -> RowGroup {
     RowGroup { series: series.clone(), times: vec![t], values: (0..4).map(|c| (t * 10 + c) as f64).collect() }
 }
 
@@ -42,7 +42,7 @@ fn times(store: &Store) -> Vec<i64> {
 }
 
 #[test]
-fn a_full_disk_refuses_appends_keeps_reading_and_recovers() {
+fn full_disk_refuses_appends_and_recovers() {
     let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), columns());
     let store = open(dir.path(), &files);
     store.append(&[row(&series, 1)]).unwrap();
@@ -54,7 +54,8 @@ fn a_full_disk_refuses_appends_keeps_reading_and_recovers() {
     }
     assert!(store.stats().log_failure.is_some());
     files.set(Faults::default());
-    // What was sent before and kept in memory counts as duplicate, and is acknowledged only now that it is durable.
+    // Samples sent before and kept in memory count as duplicates; they are acknowledged only now that they are
+    // durable.
     let again = store.append(&[row(&series, 2), row(&series, 3)]).unwrap();
     assert_eq!(again.accepted + again.duplicates, 8);
     assert!(store.stats().log_failure.is_none());
@@ -65,11 +66,11 @@ fn a_full_disk_refuses_appends_keeps_reading_and_recovers() {
 }
 
 #[test]
-fn one_sync_serves_all_that_was_written_before_a_commit() {
+fn one_sync_covers_all_prior_writes() {
     let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), columns());
     let store = open(dir.path(), &files);
     store.append(&[row(&series, 1)]).unwrap();
-    // One write and one sync, and then the disk is gone.
+    // One write and one sync, then the disk fails.
     files.set(Faults { dies_after: Some(2), ..Faults::default() });
     let written: Vec<_> = (2..5).map(|t| store.write(&[row(&series, t)]).unwrap()).collect();
     assert_eq!(times(&store), [1, 2, 3, 4], "can be read already");
@@ -85,7 +86,7 @@ fn one_sync_serves_all_that_was_written_before_a_commit() {
 }
 
 #[test]
-fn a_failed_fsync_is_never_acknowledged_later_without_a_new_write() {
+fn failed_fsync_needs_a_new_write() {
     let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), columns());
     let store = open(dir.path(), &files);
     store.append(&[row(&series, 1)]).unwrap();
@@ -96,13 +97,13 @@ fn a_failed_fsync_is_never_acknowledged_later_without_a_new_write() {
     let again = store.append(&[row(&series, 2)]).unwrap();
     assert_eq!((again.accepted, again.duplicates), (0, 4));
     store.append(&[row(&series, 3)]).unwrap();
-    // Not acknowledged and not sent again, but reads have shown it: it goes into the next segment too.
+    // Neither acknowledged nor sent again, but visible to reads: it goes into the next segment too.
     files.set(Faults { sync_fails: true, ..Faults::default() });
     store.append(&[row(&series, 4)]).unwrap_err();
     files.set(Faults::default());
     assert_eq!(times(&store), [1, 2, 3, 4]);
     store.append(&[row(&series, 5)]).unwrap();
-    // No clean shutdown: what counts is what is in the files now.
+    // No clean shutdown: only the files count.
     std::mem::forget(store);
     let copy = tempfile::tempdir().unwrap();
     copy_dir(dir.path(), copy.path());
@@ -110,7 +111,7 @@ fn a_failed_fsync_is_never_acknowledged_later_without_a_new_write() {
 }
 
 #[test]
-fn a_full_disk_while_flushing_keeps_everything_and_bounds_memory() {
+fn full_disk_during_flush_bounds_memory() {
     let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), columns());
     let store = open(dir.path(), &files);
     let mut acked = Vec::new();
@@ -135,9 +136,9 @@ fn a_full_disk_while_flushing_keeps_everything_and_bounds_memory() {
     assert_eq!(times(&open(dir.path(), &files)), acked);
 }
 
-/// The disk goes away after any number of operations: whatever was acknowledged before is there afterwards.
+/// The disk fails after any number of operations: everything acknowledged before is there afterwards.
 #[test]
-fn dying_at_every_operation_loses_nothing_acknowledged() {
+fn disk_loss_at_any_operation_keeps_acknowledged() {
     let series = columns();
     let mut reached_end = false;
     for n in 0.. {
@@ -164,7 +165,7 @@ fn dying_at_every_operation_loses_nothing_acknowledged() {
         let found = times(&store);
         assert!(acked.iter().all(|t| found.contains(t)), "after {n}: {found:?} of {acked:?}");
         assert!(found.iter().all(|t| (0..12).contains(t)));
-        // Wherever it died, what stands for the samples is in the end what they were.
+        // Wherever it failed, the rollups finally equal the samples.
         store.flush().unwrap();
         store.maintain().unwrap();
         let hint = Hint { step_ms: 300_000, range_ms: 0, rollup: Some(Rollup::Last) };
@@ -180,7 +181,7 @@ fn dying_at_every_operation_loses_nothing_acknowledged() {
 }
 
 #[test]
-fn a_disk_that_does_not_answer_is_an_error_of_the_read() {
+fn read_error_fails_the_read() {
     let (dir, files, series) = (tempfile::tempdir().unwrap(), FaultyFiles::default(), columns());
     let store = open(dir.path(), &files);
     store.append(&[row(&series, 1)]).unwrap();
@@ -193,7 +194,7 @@ fn a_disk_that_does_not_answer_is_an_error_of_the_read() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_says_why_and_what_to_do() {
+fn open_errors_name_cause_and_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let said = |e: Result<Store, OpenError>| e.err().unwrap().to_string();
 
@@ -229,7 +230,7 @@ fn a_directory_that_cannot_be_used_says_why_and_what_to_do() {
 }
 
 #[test]
-fn samples_out_of_bounds_are_counted_by_reason() {
+fn samples_out_of_bounds_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let series = columns();
     let options = Options {
@@ -249,7 +250,7 @@ fn samples_out_of_bounds_are_counted_by_reason() {
     again.values = vec![4.0, 9.0, 14.0, 99.0];
     let got = store.append(&[again, row(&series, now + 400_000)]).unwrap();
     assert_eq!((got.duplicates, got.conflicts, got.too_old), (3, 1, 4), "the window counts from the newest sample");
-    let other: Arc<[Labels]> = Arc::from([Labels::new([("__name__", "new")])]);
+    let other: Layout = Layout::new([Labels::new([("__name__", "new")])]);
     let got = store.append(&[RowGroup { series: other, times: vec![now + 600_000], values: vec![1.0] }]).unwrap();
     assert_eq!(got.over_series_limit, 1);
     assert_eq!(store.stats().appended.total(), 20 + 8 + 1);
@@ -258,7 +259,7 @@ fn samples_out_of_bounds_are_counted_by_reason() {
 }
 
 #[test]
-fn series_beyond_a_limit_are_refused_by_name_and_all_others_go_on() {
+fn series_limit_refuses_only_new_series() {
     let dir = tempfile::tempdir().unwrap();
     let series = SeriesLimits { all: 9, of_metric: 3, tenant_label: "tenant".into(), of_tenant: 5 };
     let store = Store::open(dir.path(), Options { series, ..options() }).unwrap();
@@ -278,14 +279,14 @@ fn series_beyond_a_limit_are_refused_by_name_and_all_others_go_on() {
         assert_eq!((got.accepted, got.over_series_limit), (5, 2), "three of churn, and both of the others");
     }
     let told = store.refusal().unwrap();
-    assert_eq!(told, "metric \"churn\" has as many series as it may (ingest.series_per_metric = 3)");
+    assert_eq!(told, "metric \"churn\" has reached its series limit (ingest.series_per_metric = 3)");
     assert_eq!(append(of("new", "a", 0..1), 3).over_series_limit, 1);
     let told = store.refusal().unwrap();
-    assert_eq!(told, "tenant tenant=\"a\" has as many series as it may (ingest.series_per_tenant = 5)");
+    assert_eq!(told, "tenant tenant=\"a\" has reached its series limit (ingest.series_per_tenant = 5)");
     assert_eq!(append([of("up", "b", 0..2), of("down", "b", 0..2)].concat(), 4).accepted, 4);
     assert_eq!(append(of("last", "c", 0..1), 5).over_series_limit, 1);
-    assert_eq!(store.refusal().unwrap(), "the store has as many series as it may (ingest.series = 9)");
-    // What is known goes on, and the head that begins anew has room again.
+    assert_eq!(store.refusal().unwrap(), "the store has reached its series limit (ingest.series = 9)");
+    // Known series continue, and a head that starts empty has room again.
     assert_eq!(append(of("churn", "a", 0..3), 6).accepted, 3);
     store.flush().unwrap();
     assert_eq!(append(of("churn", "a", 3..5), 7).accepted, 2);

@@ -1,11 +1,10 @@
-//! Stores written by released format versions open and hold what they held. One directory per version under
-//! `fixtures/stores`; a new version adds one and never touches the old ones.
+//! Stores written by released format versions open with their contents. There is one directory per version under
+//! `fixtures/stores`; a new version adds one and never changes the old ones.
 
-use fabriclens_model::{Labels, MatchOp, Matcher, Read, absent, stale};
+use fabriclens_model::{Labels, Layout, MatchOp, Matcher, Read, absent, stale};
 use fabriclens_store::{Options, RowGroup, Store};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 const START: i64 = 1_700_000_000_000;
 const ROWS: i64 = 40;
@@ -18,7 +17,7 @@ fn fixture(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stores").join(version)
 }
 
-/// One column of every kind that the format knows.
+/// One column of every kind in the format.
 fn value(column: usize, row: i64) -> f64 {
     let x = row as f64;
     match column {
@@ -39,7 +38,7 @@ fn value(column: usize, row: i64) -> f64 {
 }
 
 fn group(host: &str, rows: std::ops::Range<i64>) -> RowGroup {
-    let series: Arc<[Labels]> = (0..10)
+    let series: Layout = (0..10)
         .map(|c| Labels::new([("__name__".to_owned(), format!("kind_{c}")), ("host".to_owned(), host.to_owned())]))
         .collect();
     let times: Vec<i64> = rows.clone().map(|r| START + r * 1000 + r % 3).collect();
@@ -62,7 +61,7 @@ fn expected() -> BTreeMap<String, Vec<(i64, u64)>> {
     all
 }
 
-/// Half of it in a block, half in the log, host b's rows late.
+/// Half of the samples in a block, half in the log; host b's rows arrive late.
 fn write(dir: &Path) {
     let store = Store::open(dir, options()).unwrap();
     store.append(&[group("a", 0..30), group("b", 20..ROWS)]).unwrap();
@@ -82,7 +81,7 @@ fn contents(dir: &Path) -> BTreeMap<String, Vec<(i64, u64)>> {
 
 #[test]
 fn released_versions_open() {
-    // v2: values of log records without their last zero bytes.
+    // v2: values of log records without trailing zero bytes.
     ["v1", "v2"].into_iter().for_each(opens);
 }
 
@@ -99,9 +98,9 @@ fn opens(version: &str) {
     assert_eq!(contents(dir.path()), expected(), "{version}");
 }
 
-/// What is written today is what the fixture's version can be expected to hold.
+/// Today's writer produces the contents that the fixtures are compared with.
 #[test]
-fn what_is_written_is_read() {
+fn written_samples_are_read() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path());
     assert_eq!(contents(dir.path()), expected());

@@ -1,7 +1,7 @@
-//! `kill -9` at random moments, again and again, on one store: every acknowledged sample is there afterwards, and none
-//! that nobody sent. `FABRICLENS_KILLS=1000` for a long run.
+//! `kill -9` at random moments, repeatedly, on one store: every acknowledged sample survives, and no other sample
+//! appears. `FABRICLENS_KILLS=1000` for a long run.
 
-use fabriclens_model::{Labels, Matcher, Read};
+use fabriclens_model::{Labels, Layout, Matcher, Read};
 use fabriclens_store::{Metadata, Options, RowGroup, Store};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ const WRITERS: u64 = 3;
 const DIR: &str = "FABRICLENS_KILL_DIR";
 const NEXT: &str = "FABRICLENS_KILL_NEXT";
 
-/// Small limits, so that a short life sees flushes, merges and several log generations.
+/// Small limits, so that a short run includes flushes, merges and several log generations.
 fn options() -> Options {
     Options {
         retention: None,
@@ -30,9 +30,9 @@ fn value(writer: u64, n: u64, column: u64) -> f64 {
     (n * 31 + writer * 7 + column * n) as f64 / 4.0
 }
 
-/// One layout that stays and one whose series are new every 20 appends.
+/// One stable layout and one whose series change every 20 appends.
 fn groups(writer: u64, n: u64) -> Vec<RowGroup> {
-    let columns = |kind: &str, n: u64| -> Arc<[Labels]> {
+    let columns = |kind: &str, n: u64| -> Layout {
         (0..5)
             .map(|c| {
                 Labels::new([
@@ -50,7 +50,7 @@ fn groups(writer: u64, n: u64) -> Vec<RowGroup> {
         .collect()
 }
 
-/// Not a test of its own: the process that is killed.
+/// Not a test of its own: the process to kill.
 #[test]
 #[ignore = "run by survives_kills"]
 fn child() {
@@ -67,7 +67,7 @@ fn child() {
                         store.put_metadata([(&*format!("m{n}"), Metadata::default())]).unwrap();
                     }
                     store.append(&groups(writer as u64, n)).unwrap();
-                    // One write call: a line is there whole or not at all.
+                    // One write call: a line is complete or missing.
                     let line = format!("ack {writer} {n}\n");
                     std::io::stderr().lock().write_all(line.as_bytes()).unwrap();
                 }
@@ -110,7 +110,7 @@ fn survives_kills() {
             assert!(other.is_empty(), "child said: {}", other.join("\n"));
             acks
         });
-        // Every fourth dies while it opens the store, the others while they append.
+        // Every fourth is killed while it opens the store, the others while they append.
         if kill % 4 != 0 {
             wait_open.recv_timeout(Duration::from_secs(30)).unwrap();
         }
@@ -153,7 +153,7 @@ fn verify(dir: &Path, acked: &BTreeMap<u64, u64>) {
             let last = times.len() as u64;
             assert!(times.iter().copied().eq(0..last as i64), "{kind} {writer}/{column} has holes or doubles");
             let sent = acked.get(&writer).map_or(0, |n| n + 1);
-            // One append may have been on its way.
+            // One append may have been in progress.
             assert!((sent..=sent + 1).contains(&last), "{kind} {writer}/{column}: {last} of {sent} acked");
         }
     }

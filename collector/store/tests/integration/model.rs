@@ -1,6 +1,6 @@
-//! The store against the simplest thing that could be right: a map from series and time to the first value sent.
+//! Compares the store with a reference model: a map from series and time to the first value sent.
 
-use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, Rollup, Unlimited, absent, is_absent, stale};
+use fabriclens_model::{Hint, Labels, Layout, MatchOp, Matcher, Read, Rollup, Unlimited, absent, is_absent, stale};
 use fabriclens_store::{Appended, Options, RowGroup, Store};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ type Model = BTreeMap<Labels, BTreeMap<i64, u64>>;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Layout, times, seed of values.
+    /// Layout, times and seed of the values.
     Append(Vec<(usize, Vec<i64>, u64)>),
     Reopen,
     Flush,
@@ -23,9 +23,9 @@ fn series(i: usize) -> Labels {
     Labels::new([("__name__".to_owned(), format!("m{}_total", i % 5)), ("host".to_owned(), format!("h{}", i / 5))])
 }
 
-/// Layouts overlap on purpose: series 3 to 7 are in several, one layout is a permutation, one names a series twice.
-fn layouts() -> Vec<Arc<[Labels]>> {
-    let of = |ids: &[usize]| -> Arc<[Labels]> { ids.iter().map(|i| series(*i)).collect() };
+/// Layouts overlap: series 3 to 7 are in several, one layout is a permutation, one names a series twice.
+fn layouts() -> Vec<Layout> {
+    let of = |ids: &[usize]| -> Layout { ids.iter().map(|i| series(*i)).collect() };
     vec![
         of(&[0, 1, 2]),
         of(&[3, 4, 5, 6, 7]),
@@ -48,7 +48,7 @@ fn value(seed: u64) -> f64 {
     }
 }
 
-fn group(layouts: &[Arc<[Labels]>], (layout, times, seed): &(usize, Vec<i64>, u64)) -> RowGroup {
+fn group(layouts: &[Layout], (layout, times, seed): &(usize, Vec<i64>, u64)) -> RowGroup {
     let series = layouts[*layout].clone();
     let mut x = *seed;
     let values = (0..series.len() * times.len())
@@ -103,7 +103,7 @@ fn check(store: &Store, model: &Model) {
                 .filter(|(_, s)| !s.is_empty())
                 .collect();
             assert_eq!(got, want, "{pattern} in {start}..={end}");
-            // Who looks at one instant needs the newest alone.
+            // A read of a single instant needs only the newest sample.
             let hint = Hint { rollup: Some(Rollup::Last), ..Hint::default() };
             let newest = store.select_for(std::slice::from_ref(&m), start, end, hint, &Unlimited).unwrap().series;
             let newest: Vec<_> = newest

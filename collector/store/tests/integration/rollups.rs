@@ -1,4 +1,4 @@
-//! Rollups against the samples that they stand for.
+//! Compares rollups with their samples.
 
 use fabriclens_model::{Hint, Labels, Matcher, Read, Rollup, Selected, Series, Unlimited, is_stale, stale};
 use fabriclens_store::{Options, RowGroup, Store};
@@ -10,10 +10,10 @@ use std::time::Duration;
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
 const MINUTE: i64 = 60_000;
-/// Begin of the samples.
+/// Time of the first sample.
 const BEGIN: i64 = 1_000 * DAY;
 
-/// A store that answers from rollups wherever it may, and its clock.
+/// A store that answers from rollups wherever allowed, and its clock.
 fn open(dir: &Path, samples: Duration) -> (Store, Arc<AtomicI64>, Options) {
     let now = Arc::new(AtomicI64::new(BEGIN + 2 * DAY));
     let clock = now.clone();
@@ -22,25 +22,25 @@ fn open(dir: &Path, samples: Duration) -> (Store, Arc<AtomicI64>, Options) {
         clock: Arc::new(move || clock.load(Ordering::Relaxed)),
         retention: Some(samples),
         exact_samples: 0,
-        doubt: Duration::ZERO,
+        clock_jump_hold: Duration::ZERO,
         ..Options::default()
     };
     (Store::open(dir, options.clone()).unwrap(), now, options)
 }
 
-/// Kinds of series; each has one sample in ten seconds.
+/// Kinds of series; each has one sample every ten seconds.
 const KINDS: [&str; 5] = ["gauge", "counter", "steady", "odd", "brief"];
 
 fn value(kind: &str, i: i64) -> f64 {
     let noise = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) >> 40) as f64 / 1e3;
     match kind {
         "gauge" => noise,
-        // Reset each 1,000 samples, in the middle of a minute.
+        // Reset every 1,000 samples, in the middle of a minute.
         "counter" => ((i % 1000) * 7 + (noise.abs() % 5.0) as i64) as f64,
         "steady" => 0.1,
         "odd" if i % 50 == 7 => f64::NAN,
         "odd" => noise + 0.5,
-        // There now and then, and said to be gone in between.
+        // Present intermittently, with staleness markers in between.
         _ if i / 40 % 3 == 1 => fabriclens_model::absent(),
         _ if i / 40 % 3 == 2 && i % 40 == 0 => stale(),
         _ => noise,
@@ -54,7 +54,7 @@ fn group(from: i64, to: i64) -> RowGroup {
     RowGroup { series, times: rows.iter().map(|i| i * 10_000).collect(), values }
 }
 
-/// Two days in blocks of an hour, merged and rolled up as far as they are over.
+/// Two days in blocks of an hour, merged and rolled up where the window is over.
 fn fill(store: &Store, from: i64, to: i64) {
     let mut at = from;
     while at < to {
@@ -75,7 +75,7 @@ fn series(got: &Selected) -> Vec<Series> {
     got.series.iter().cloned().map(Into::into).collect()
 }
 
-/// What compares as it is, NaN and staleness markers too.
+/// Bit-exact form, including NaN and staleness markers.
 fn bits(series: &[Series]) -> Vec<(Labels, Vec<i64>, Vec<u64>)> {
     let values = |s: &Series| s.values.iter().map(|v| v.to_bits()).collect();
     series.iter().map(|s| (s.labels.clone(), s.times.clone(), values(s))).collect()
@@ -97,14 +97,14 @@ fn of(series: &[Series], kind: &str) -> Series {
     series.iter().find(|s| s.labels.get("kind") == kind).unwrap().clone()
 }
 
-/// Samples of the minute that ends with a stamp.
+/// Samples of the minute that ends at a stamp.
 fn minute(series: &Series, stamp: i64) -> Vec<f64> {
     let inside = series.times.iter().zip(&series.values).filter(|(t, _)| **t >= stamp - MINUTE && **t < stamp);
     inside.map(|(_, v)| *v).collect()
 }
 
 #[test]
-fn each_minute_is_told_as_its_samples_are() {
+fn rollups_aggregate_each_minute() {
     let dir = tempfile::tempdir().unwrap();
     let (store, ..) = open(dir.path(), Duration::from_secs(30 * 86_400));
     fill(&store, BEGIN, BEGIN + 2 * DAY);
@@ -143,7 +143,7 @@ fn each_minute_is_told_as_its_samples_are() {
 }
 
 #[test]
-fn resets_within_a_minute_are_in_the_increase() {
+fn increase_includes_resets_within_a_minute() {
     let dir = tempfile::tempdir().unwrap();
     let (store, ..) = open(dir.path(), Duration::from_secs(30 * 86_400));
     fill(&store, BEGIN, BEGIN + 2 * DAY);
@@ -155,7 +155,7 @@ fn resets_within_a_minute_are_in_the_increase() {
     };
     let got = ask(&store, BEGIN, BEGIN + 2 * DAY, Some(Rollup::Increase));
     let got = of(&series(&got), "counter");
-    // The last hours are not over and told by their samples.
+    // The last hours are not over and answered from samples.
     let rolled = got.times.iter().take_while(|t| *t % MINUTE == 0).count().min(1300);
     let (first, last) = (got.times[0], got.times[rolled]);
     let told: f64 = got.values[rolled] - got.values[0];
@@ -164,7 +164,7 @@ fn resets_within_a_minute_are_in_the_increase() {
     assert!((told - want).abs() < 1e-6 * want, "{told}, not {want}");
     let plain: f64 = ask(&store, BEGIN, BEGIN + 2 * DAY, Some(Rollup::Last)).series.iter().map(|s| s.values[0]).sum();
     assert!(plain.is_finite() && want > 10_000.0);
-    // It goes on into the samples without a step.
+    // The counter continues into the samples without a step.
     let at_end = got.times.iter().position(|t| *t >= BEGIN + 2 * DAY - 3 * HOUR).unwrap();
     for pair in got.values[..at_end].windows(2) {
         assert!(pair[1] >= pair[0], "{pair:?} of a counter that is never reset");
@@ -173,7 +173,7 @@ fn resets_within_a_minute_are_in_the_increase() {
 }
 
 #[test]
-fn up_to_a_size_and_for_fine_steps_samples_answer() {
+fn small_and_fine_queries_read_samples() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _, options) = open(dir.path(), Duration::from_secs(30 * 86_400));
     fill(&store, BEGIN, BEGIN + DAY);
@@ -188,12 +188,12 @@ fn up_to_a_size_and_for_fine_steps_samples_answer() {
 }
 
 #[test]
-fn late_samples_are_rolled_up_again_and_again_after_a_restart() {
+fn late_samples_are_rolled_up_again() {
     let dir = tempfile::tempdir().unwrap();
     let (store, now, options) = open(dir.path(), Duration::from_secs(30 * 86_400));
     fill(&store, BEGIN, BEGIN + DAY);
     let late = |from: i64, value: f64| RowGroup {
-        series: Arc::new([Labels::new([("__name__", "m"), ("kind", "late")])]),
+        series: [Labels::new([("__name__", "m"), ("kind", "late")])].into(),
         times: (0..360).map(|i| from + i * 10_000).collect(),
         values: vec![value; 360],
     };
@@ -215,7 +215,7 @@ fn late_samples_are_rolled_up_again_and_again_after_a_restart() {
     store.maintain().unwrap();
     assert_eq!(store.stats().rollups, before.0);
     same(&ask(&store, BEGIN, BEGIN + DAY, Some(Rollup::Max)), &before.1);
-    // Half of the same hour again, so that the newer rollup of a minute must win; and weeks later, merged.
+    // Half of the same hour again, so that the newer rollup of a minute must win; weeks later they are merged.
     store.append(&[late(BEGIN + 5 * HOUR + 1, 4.0)]).unwrap();
     for _ in 0..3 {
         store.flush().unwrap();
@@ -226,7 +226,7 @@ fn late_samples_are_rolled_up_again_and_again_after_a_restart() {
 }
 
 #[test]
-fn rollups_outlive_samples_and_are_in_a_snapshot() {
+fn rollups_outlive_samples_and_are_in_snapshots() {
     let dir = tempfile::tempdir().unwrap();
     let (store, now, options) = open(dir.path(), Duration::from_secs(3 * 86_400));
     fill(&store, BEGIN, BEGIN + DAY);
@@ -261,7 +261,7 @@ fn rollups_outlive_samples_and_are_in_a_snapshot() {
 }
 
 #[test]
-fn rollups_that_do_not_check_are_left_for_the_samples() {
+fn damaged_rollups_fall_back_to_samples() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _, options) = open(dir.path(), Duration::from_secs(30 * 86_400));
     fill(&store, BEGIN, BEGIN + DAY);

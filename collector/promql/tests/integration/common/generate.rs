@@ -1,8 +1,8 @@
-//! Random series and random expressions over them, from a seed.
+//! Random series and expressions over them, generated from a seed.
 
 use fabriclens_model::{Labels, Series, stale};
 
-/// xorshift64*: the same seed gives the same run on every machine.
+/// xorshift64*: the same seed gives the same sequence on every machine.
 pub struct Random(u64);
 
 impl Random {
@@ -30,8 +30,8 @@ impl Random {
     }
 }
 
-/// Counters with resets, gauges with NaN, infinities and gaps, histograms; scraped every 15 s with some jitter,
-/// sorted by labels. Times begin at `base` and span 40 minutes.
+/// Counters with resets, gauges with NaN, infinities and gaps, histograms; scraped every 15 s with some jitter, sorted
+/// by labels. Times begin at `base` and span 40 minutes.
 pub fn series(r: &mut Random, base: i64) -> Vec<Series> {
     let mut out = vec![];
     let hosts = ["a", "b", "c"];
@@ -101,7 +101,7 @@ fn one(r: &mut Random, base: i64, labels: &[(&str, &str)], mut value: impl FnMut
             continue;
         }
         if r.one_in(60) {
-            // Long enough, now and then, to fall out of the lookback.
+            // Occasionally long enough to fall out of the lookback.
             missing = r.below(30);
         }
         s.values.push(v);
@@ -111,7 +111,7 @@ fn one(r: &mut Random, base: i64, labels: &[(&str, &str)], mut value: impl FnMut
 
 const MAP: &[&str] =
     &["abs", "ceil", "floor", "sqrt", "sgn", "deg", "rad", "timestamp", "absent", "sort", "sort_desc", "exp", "ln"];
-/// Of these the last digit is the library's own, and what comes after them could make much of it, or they of it.
+/// The last digit of these functions is platform dependent, and further operations could amplify it.
 const SENSITIVE: &[&str] = &[
     "log2",
     "log10",
@@ -255,7 +255,7 @@ pub fn vector(r: &mut Random, depth: usize) -> String {
             format!("{op}{} ({})", grouping(r), vector(r, d))
         }
         12 => match r.below(4) {
-            // Equal values would make the choice arbitrary, so only of values that hardly ever are.
+            // Equal values would make the choice arbitrary, so only inputs that hardly ever tie.
             0 => format!("topk{} ({}, depth)", grouping(r), r.pick(&["1", "2", "3", "10", "0"])),
             1 => format!("bottomk{} ({}, slope)", grouping(r), r.pick(&["1", "2", "3", "-1"])),
             2 => format!(
@@ -264,7 +264,7 @@ pub fn vector(r: &mut Random, depth: usize) -> String {
                 r.pick(&["0", "0.3", "0.5", "1", "1.5", "NaN"]),
                 vector(r, d)
             ),
-            // The last digit of a transcendental function is the library's own, and here it would be a label.
+            // The last digit of a transcendental function is platform dependent, and here it would become a label.
             _ => format!("count_values{} (\"v\", {}(level[{}]))", grouping(r), r.pick(OVER_EXACT), r.pick(RANGES)),
         },
         13 => {
@@ -324,7 +324,7 @@ fn other(r: &mut Random, d: usize) -> String {
     }
 }
 
-/// The expression with a token or a few characters too many or too few: most often no longer one.
+/// The expression with a token or a few characters added or removed: usually invalid.
 pub fn mutated(r: &mut Random, query: &str) -> String {
     const TOKENS: &[&str] = &[
         "(",

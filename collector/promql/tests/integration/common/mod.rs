@@ -1,4 +1,4 @@
-//! What the tests of this crate share: series in memory, and the notation that writes them down.
+//! Shared by the tests of this crate: series in memory, and the notation of the scripts.
 
 pub mod generate;
 pub mod prometheus;
@@ -35,7 +35,7 @@ pub fn duration(text: &str) -> Result<i64, String> {
     Ok(total)
 }
 
-/// A number as the scripts write it.
+/// A number in the notation of the scripts.
 pub fn number(text: &str) -> Result<f64, String> {
     match text {
         "stale" => Ok(stale()),
@@ -58,7 +58,7 @@ pub fn values(text: &str) -> Result<Vec<Option<f64>>, String> {
             out.extend(std::iter::repeat_n(None, repeats.unwrap_or(1)));
             continue;
         }
-        // The step's sign: not the number's own, nor an exponent's.
+        // The sign of the step: not the number's own, nor an exponent's.
         let sign = body
             .char_indices()
             .skip(1)
@@ -104,7 +104,7 @@ fn labels(text: &str) -> Result<Labels, String> {
     Ok(Labels::new(matchers.into_iter().map(|m| (m.name, m.value))))
 }
 
-/// Whether two values are the same up to the tolerance that Prometheus is held to.
+/// Whether two values are equal within the tolerance.
 pub fn close(a: f64, b: f64, tolerance: f64) -> bool {
     if a.is_nan() || b.is_nan() {
         return a.is_nan() && b.is_nan();

@@ -1,4 +1,4 @@
-//! A real Prometheus on a loopback port, fed by remote write and asked over HTTP.
+//! A real Prometheus on a loopback port, fed by remote write and queried over HTTP.
 
 use fabriclens_model::{Labels, Series};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub struct Prometheus {
     _data: tempfile::TempDir,
 }
 
-/// An answer reduced to what can be compared: labels to samples, or `errorType: message`.
+/// A comparable form of an answer: labels to samples, or `errorType: message`.
 pub type Answer = Result<BTreeMap<Labels, Vec<(i64, f64)>>, String>;
 
 impl Prometheus {

@@ -27,7 +27,7 @@ impl Fabric {
     /// A series with a value at each of these seconds after the begin.
     pub fn put(&self, labels: &[(&str, &str)], seconds: impl Iterator<Item = i64>, value: impl Fn(i64) -> f64) {
         let seconds: Vec<i64> = seconds.collect();
-        let series = Arc::new([Labels::new(labels.iter().copied())]);
+        let series = [Labels::new(labels.iter().copied())].into();
         let times = seconds.iter().map(|s| BEGIN + s * 1000).collect();
         let values = seconds.iter().map(|s| value(*s)).collect();
         let done = self.store.append(&[RowGroup { series, times, values }]).unwrap();

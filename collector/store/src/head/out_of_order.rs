@@ -1,13 +1,14 @@
-//! Rows that are not newer than everything before: duplicates, conflicts and late samples, told apart column by column.
+//! Out-of-order path: rows that are not newer than everything before, split column by column into new samples,
+//! duplicates and conflicts.
 
 use super::generation::Generation;
 use crate::rows::Appended;
 use fabriclens_model::{absent, is_absent};
 use std::sync::Arc;
 
-/// Places one row of a layout. Where a sample is already there, in this generation or in an older one that is not yet
-/// a block, the first stays; what blocks hold is settled the same way when they are read or merged.
-pub fn place(head: &mut Generation, older: &[Arc<Generation>], layout: u32, time: i64, mut row: Vec<f64>) -> Appended {
+/// Inserts one row of a layout. If a sample already exists in this generation, or in an older one that is not a block
+/// yet, the first one is kept. Samples in blocks are resolved the same way when they are read or merged.
+pub fn insert(head: &mut Generation, older: &[Arc<Generation>], layout: u32, time: i64, mut row: Vec<f64>) -> Appended {
     let mut sum = Appended::default();
     for (column, value) in row.iter_mut().enumerate() {
         if is_absent(*value) {
@@ -29,7 +30,7 @@ pub fn place(head: &mut Generation, older: &[Arc<Generation>], layout: u32, time
         *value = absent();
     }
     if sum.accepted > 0 {
-        head.layouts[layout as usize].place(time, &row);
+        head.layouts[layout as usize].insert_late(time, &row);
     }
     sum
 }

@@ -1,6 +1,6 @@
-//! Whether the database lost its newest part. `sled` takes what is behind a damaged place of its log for a write that was
-//! never finished, and drops it without a word. So a number is counted up in it and, when it is durable there, in a file
-//! beside it (`meta.witness`): a database that is behind the file has lost something.
+//! Detects that the metadata database lost its newest writes. `sled` treats everything after a damaged place of its
+//! log as an unfinished write and silently drops it. So a counter is stored in the database and, once durable there,
+//! in the file `meta.witness`: a database behind the file has lost writes.
 //!
 //! ```text
 //! meta.witness   u64 number  u32 crc
@@ -14,22 +14,22 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How often it is counted up: what came later may be lost without a word.
-const PACE: Duration = Duration::from_secs(10);
-/// Table and key of the number.
+/// Interval between increments; writes after the last one may be lost undetected.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Table and key of the counter.
 pub const TABLE: &str = "witness";
 const KEY: &str = "number";
 const BYTES: usize = 12;
 
-/// See the module.
-pub struct Witness {
+/// The counter in database and file.
+pub struct RollbackGuard {
     tree: sled::Tree,
     file: File,
     last: Mutex<(u64, Instant)>,
 }
 
-impl Witness {
-    /// Compares the two, reports a loss, and begins to count.
+impl RollbackGuard {
+    /// Compares both counters, reports a loss, and starts counting.
     pub fn open(db: &sled::Db, root: &Path, damage: &mut Vec<Damage>) -> Result<Self, StoreError> {
         let path = root.join("meta.witness");
         let io = |e: std::io::Error| StoreError::io("open", &path, &e);
@@ -39,19 +39,19 @@ impl Witness {
         let inside = inside.and_then(|v| v.as_ref().try_into().ok()).map_or(0, u64::from_le_bytes);
         let outside = read(&file).unwrap_or(0);
         if inside < outside {
-            let message = "the database of jobs, incidents and topology lost its newest part; samples are not affected. \
+            let message = "the metadata database (jobs, incidents, topology) lost its newest writes; samples are not affected. \
                            Restore meta from a snapshot if there is one";
-            tracing::error!(path = %root.join("meta").display(), message, "damaged database");
+            tracing::error!(path = %root.join("meta").display(), message, "metadata database lost writes");
             damage.push(Damage { path: root.join("meta"), offset: 0, bytes: 0, message: message.to_owned() });
         }
-        let witness = Self { tree, file, last: Mutex::new((inside.max(outside), Instant::now())) };
-        witness.count()?;
-        Ok(witness)
+        let rollback_guard = Self { tree, file, last: Mutex::new((inside.max(outside), Instant::now())) };
+        rollback_guard.count()?;
+        Ok(rollback_guard)
     }
 
-    /// Counts up when it is time.
+    /// Increments the counter if the interval has passed.
     pub fn tick(&self) -> Result<(), StoreError> {
-        if self.last.lock().1.elapsed() < PACE { Ok(()) } else { self.count() }
+        if self.last.lock().1.elapsed() < INTERVAL { Ok(()) } else { self.count() }
     }
 
     fn count(&self) -> Result<(), StoreError> {
@@ -61,7 +61,7 @@ impl Witness {
         self.tree.flush().map_err(sled_failed)?;
         let mut bytes = number.to_le_bytes().to_vec();
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-        // Not synced: a file that is behind after a crash of the machine says nothing, and that is no harm.
+        // Not synced: a file that is behind after a power failure detects nothing, which is harmless.
         self.file.write_all_at(&bytes, 0).map_err(|e| StoreError::Metadata(format!("meta.witness: {e}")))?;
         *last = (number, Instant::now());
         Ok(())
@@ -84,17 +84,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_that_is_behind_is_told_and_one_that_is_not_is_not() {
+    fn database_behind_the_file_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let open = |name: &str| {
             let (mut damage, db) = (Vec::new(), crate::metadata::open(&dir.path().join(name)).unwrap());
-            Witness::open(&db, dir.path(), &mut damage).unwrap();
+            RollbackGuard::open(&db, dir.path(), &mut damage).unwrap();
             damage.len()
         };
         assert_eq!((open("one"), open("one"), open("one")), (0, 0, 0));
-        assert_eq!(open("two"), 1, "as if all had been lost");
+        assert_eq!(open("two"), 1, "an empty database");
         assert_eq!((open("two"), open("one")), (0, 1));
         std::fs::write(dir.path().join("meta.witness"), [1; BYTES]).unwrap();
-        assert_eq!(open("one"), 0, "a file that does not check says nothing");
+        assert_eq!(open("one"), 0, "a corrupt file detects nothing");
     }
 }

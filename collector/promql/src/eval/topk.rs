@@ -1,4 +1,4 @@
-//! `topk` and `bottomk`: choose whole series, step by step and group by group.
+//! `topk` and `bottomk`: select whole series, per step and group.
 
 use super::aggregate::groups;
 use super::{ABSENT, Column, Context, Evaluated, Grid};
@@ -8,8 +8,8 @@ use fabriclens_model::is_stale;
 use std::cmp::Ordering;
 
 impl Context<'_> {
-    /// Results keep their labels. At a single step they come in the order of rank, NaN last; equals keep their order.
-    pub(super) fn rank(
+    /// Results keep their labels. At a single step they are ordered by value, NaN last; equal values keep their order.
+    pub(super) fn topk(
         &mut self,
         a: &Aggregate,
         columns: Vec<Column>,
@@ -33,7 +33,7 @@ impl Context<'_> {
                 present.clear();
                 present.extend(group.members.iter().copied().filter(|m| !is_stale(columns[*m].values[i])));
                 present.sort_by(|x, y| compare(columns[*x].values[i], columns[*y].values[i], top));
-                // At most the number of series: a larger k takes all of them.
+                // A k larger than the number of series selects all of them.
                 let keep = (k[i].max(0.0) as usize).min(present.len());
                 for m in &present[..keep] {
                     if chosen[*m].is_empty() {
@@ -51,7 +51,7 @@ impl Context<'_> {
     }
 }
 
-/// Best first; NaN is worst either way.
+/// Orders the best value first; NaN is last in both directions.
 pub(crate) fn compare(a: f64, b: f64, descending: bool) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (true, true) => Ordering::Equal,

@@ -1,29 +1,29 @@
-//! Label sets as numbers of texts. The texts are sorted and each is there once, so that sets of numbers compare as
-//! their labels do: a million series are sorted, merged and written without a look at a letter.
+//! Label sets as text indexes. Texts are sorted and unique, so index pairs compare like their labels: a million series
+//! are sorted, merged and written without comparing strings.
 
 use super::source::Source;
 use fabriclens_model::Labels;
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
-/// Label name and value as numbers of texts.
-pub type Pair = (u32, u32);
+/// Label name and value as text indexes.
+pub type LabelPair = (u32, u32);
 
-/// See the module.
+/// Label sets over a table of sorted texts.
 #[derive(Default)]
-pub struct Names {
-    /// By number.
+pub struct LabelTable {
+    /// By index, sorted.
     pub texts: Vec<Arc<str>>,
-    pairs: Vec<Pair>,
-    /// Where each set ends in `pairs`.
+    pairs: Vec<LabelPair>,
+    /// End of each set in `pairs`.
     ends: Vec<usize>,
 }
 
-impl Names {
-    /// Of these labels, in their order.
+impl LabelTable {
+    /// Builds the table of these label sets, in their order.
     pub fn of<'a>(all: impl Iterator<Item = &'a Labels>) -> Self {
         let mut names = Self::default();
-        // Most texts are shared: whoever sent them said them once. The content decides, the address is quicker.
+        // Most texts are shared between label sets: comparing addresses is a fast path, the content decides.
         let mut by_address: HashMap<(usize, usize), u32> = HashMap::new();
         let mut by_content: HashMap<Arc<str>, u32> = HashMap::new();
         for labels in all {
@@ -49,13 +49,13 @@ impl Names {
         names
     }
 
-    /// No sets yet, of the texts of all sources; and the numbers here of the texts of each.
+    /// An empty table over the texts of all sources, and for each source the mapping from its text indexes.
     pub fn union(sources: &[Source]) -> (Self, Vec<Vec<u32>>) {
         let mut all: Vec<(&Arc<str>, usize, usize)> = Vec::new();
         for (s, source) in sources.iter().enumerate() {
             all.extend(source.texts().iter().enumerate().map(|(t, text)| (text, s, t)));
         }
-        // Each source's are sorted, which this kind of sort makes use of.
+        // Each source's texts are sorted, which a stable sort exploits.
         all.sort_by_key(|t| t.0);
         let mut names = Self::default();
         let mut numbers: Vec<Vec<u32>> = sources.iter().map(|s| vec![0; s.texts().len()]).collect();
@@ -68,8 +68,8 @@ impl Names {
         (names, numbers)
     }
 
-    /// Adds a set.
-    pub fn push(&mut self, set: &[Pair]) {
+    /// Appends a label set.
+    pub fn push(&mut self, set: &[LabelPair]) {
         self.pairs.extend_from_slice(set);
         self.ends.push(self.pairs.len());
     }
@@ -80,12 +80,12 @@ impl Names {
     }
 
     /// The n-th set.
-    pub fn get(&self, n: usize) -> &[Pair] {
+    pub fn get(&self, n: usize) -> &[LabelPair] {
         let start = n.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.pairs[start..self.ends[n]]
     }
 
-    /// Some of the sets, ascending, and the texts that occur in them.
+    /// A table of the `kept` sets (ascending) with only the texts that occur in them.
     pub fn only(&self, kept: impl Iterator<Item = usize> + Clone) -> Self {
         let mut numbers = vec![u32::MAX; self.texts.len()];
         for (name, value) in kept.clone().flat_map(|n| self.get(n)) {
@@ -108,13 +108,13 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn labels(names: &Names, n: usize) -> Labels {
+    fn labels(names: &LabelTable, n: usize) -> Labels {
         let text = |t: u32| names.texts[t as usize].clone();
         Labels::new(names.get(n).iter().map(|(n, v)| (text(*n), text(*v))))
     }
 
     #[test]
-    fn sets_of_numbers_compare_as_their_labels_do() {
+    fn index_pairs_compare_like_labels() {
         let all: Vec<Labels> = [
             &[("host", "b"), ("port", "1")][..],
             &[("host", "b")],
@@ -125,7 +125,7 @@ mod tests {
         ]
         .map(|pairs| Labels::new(pairs.iter().copied()))
         .to_vec();
-        let names = Names::of(all.iter());
+        let names = LabelTable::of(all.iter());
         assert_eq!(
             names.texts.iter().map(|t| &**t).collect::<Vec<_>>(),
             "1 10 2 Rack a b host port zz".split(' ').collect::<Vec<_>>()

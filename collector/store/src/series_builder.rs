@@ -1,4 +1,4 @@
-//! Puts the pieces of series together. Series whose samples are all there at the times of others share these times.
+//! Assembles series from chunks. Series with samples at the same times share one list of times.
 
 use crate::codec::{Corrupt, ints};
 use fabriclens_model::{is_absent, settle};
@@ -6,7 +6,7 @@ use foldhash::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of a chunk: all its times, and which of them are asked for.
+/// All times of a chunk, and the selected rows.
 pub type Rows = (Arc<[i64]>, Range<usize>);
 
 /// The rows of a chunk within `[start, end]`.
@@ -15,15 +15,15 @@ pub fn rows(times: &[i64], start: i64, end: i64) -> Range<usize> {
     from..times.partition_point(|t| *t <= end).max(from)
 }
 
-/// Times of at most so many bytes follow each other at one distance, but for a few.
+/// Encoded times of at most this many bytes are regular: one interval with few exceptions.
 const REGULAR: usize = 64;
 
-/// Decodes times; regular ones once for all chunks that have them: hosts that are sampled at the same times have them in
-/// layouts of their own.
+/// Decodes times. Regular ones are cached by their bytes: hosts that are sampled at the same times have them in
+/// separate layouts.
 #[derive(Default)]
-pub struct Decoded(HashMap<Box<[u8]>, Arc<[i64]>>);
+pub struct TimesCache(HashMap<Box<[u8]>, Arc<[i64]>>);
 
-impl Decoded {
+impl TimesCache {
     /// The times of `rows` rows.
     pub fn times(&mut self, bytes: &[u8], rows: usize) -> Result<Arc<[i64]>, Corrupt> {
         if let Some(times) = self.0.get(bytes).filter(|t| t.len() == rows) {
@@ -36,31 +36,31 @@ impl Decoded {
         Ok(times)
     }
 
-    /// Forgets all.
+    /// Empties the cache.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// Chunks by address, each with the rows that are taken.
+/// Chunks by address, each with the selected rows.
 type Key = Vec<(usize, usize, usize)>;
 
 /// Lists of times with the same ends and length.
-type Alike = Vec<Arc<[i64]>>;
+type SameEnds = Vec<Arc<[i64]>>;
 
-/// Lists that are looked through: a fleet whose ports each miss another second has very many.
-const ALIKE: usize = 8;
+/// Lists that are compared before giving up: a fleet whose ports each miss another second has very many.
+const MAX_ALIKE: usize = 8;
 
-/// Times that were put together, each list once if it can be found.
+/// Assembled lists of times, each stored once if it can be found.
 #[derive(Default)]
 pub struct Times {
-    /// The chunks are kept, so that an address stands for one chunk only.
+    /// Keeps the chunks alive, so that an address identifies one chunk.
     by_chunks: HashMap<Key, (Vec<Rows>, Arc<[i64]>)>,
-    by_ends: HashMap<(i64, i64, usize), Alike>,
+    by_ends: HashMap<(i64, i64, usize), SameEnds>,
 }
 
 impl Times {
-    /// All times of these rows one after the other, and whether they ascend.
+    /// Concatenates the times of these rows; the flag says whether they ascend.
     fn of(&mut self, chunks: &mut Vec<Rows>) -> (Arc<[i64]>, bool) {
         let key: Key = chunks.iter().map(|(t, r)| (t.as_ptr() as usize, r.start, r.end)).collect();
         if let Some((_, times)) = self.by_chunks.get(&key) {
@@ -76,7 +76,7 @@ impl Times {
             Some(times) => times.clone(),
             None => {
                 let times: Arc<[i64]> = all.into();
-                if alike.len() < ALIKE {
+                if alike.len() < MAX_ALIKE {
                     alike.push(times.clone());
                 }
                 times
@@ -87,22 +87,22 @@ impl Times {
     }
 }
 
-/// One series that is put together.
+/// One series being assembled.
 #[derive(Default)]
-pub struct Joined {
+pub struct SeriesBuilder {
     chunks: Vec<Rows>,
     /// Times of its own, once a sample was absent.
     own: Option<Vec<i64>>,
     values: Vec<f64>,
 }
 
-impl Joined {
+impl SeriesBuilder {
     /// Samples so far.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Adds the chosen rows of a chunk; `values` has one for each row of the chunk. With `gaps` some may be absent.
+    /// Adds the selected rows of a chunk; `values` has one value per row of the chunk. With `gaps` some may be absent.
     pub fn push(&mut self, (times, rows): Rows, values: &[f64], gaps: bool) {
         let values = &values[rows.clone()];
         if !gaps && self.own.is_none() {
@@ -120,7 +120,7 @@ impl Joined {
         }
     }
 
-    /// Its samples in ascending order of time, the first of each time.
+    /// The samples in ascending order of time, the first one of each time.
     pub fn finish(mut self, times: &mut Times) -> (Arc<[i64]>, Vec<f64>) {
         let own = match self.own {
             Some(own) => own,
@@ -140,7 +140,7 @@ mod tests {
     use fabriclens_model::absent;
 
     fn put(times: &mut Times, pieces: &[(&Arc<[i64]>, &[f64])], start: i64, end: i64) -> (Arc<[i64]>, Vec<f64>) {
-        let mut joined = Joined::default();
+        let mut joined = SeriesBuilder::default();
         for (t, v) in pieces {
             joined.push(((*t).clone(), rows(t, start, end)), v, v.iter().any(|v| is_absent(*v)));
         }
@@ -156,18 +156,18 @@ mod tests {
         };
         let regular: Vec<i64> = (0..100).map(|i| 7 + i * 1000).collect();
         let odd: Vec<i64> = (0..200).map(|i| i * 1000 + i * i * i * 7919 % 997).collect();
-        let mut decoded = Decoded::default();
+        let mut decoded = TimesCache::default();
         let mut twice = |bytes: &[u8], n| (decoded.times(bytes, n).unwrap(), decoded.times(bytes, n).unwrap());
         let (a, b) = twice(&bytes(&regular), 100);
         assert!(a[..] == regular[..] && Arc::ptr_eq(&a, &b));
-        // The same bytes may stand for fewer.
+        // The same bytes can encode fewer rows.
         assert_eq!(twice(&bytes(&regular), 40).1[..], regular[..40]);
         let (a, b) = twice(&bytes(&odd), 200);
         assert!(a[..] == odd[..] && a == b && !Arc::ptr_eq(&a, &b));
     }
 
     #[test]
-    fn the_same_times_are_shared_whatever_chunks_they_come_in() {
+    fn equal_times_are_shared_across_chunks() {
         let mut times = Times::default();
         let chunk = |t: &[i64]| Arc::<[i64]>::from(t);
         let (a, b, all) = (chunk(&[1, 2]), chunk(&[3, 4]), chunk(&[0, 1, 2, 3, 4, 5]));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_are_absent_late_or_there_twice_give_times_of_their_own() {
+    fn gaps_late_and_duplicate_samples_get_their_own_times() {
         let mut times = Times::default();
         let (a, b): (Arc<[i64]>, Arc<[i64]>) = (Arc::from([1, 2, 3]), Arc::from([2, 5]));
         let gaps = put(&mut times, &[(&a, &[1.0, absent(), 3.0]), (&b, &[4.0, 5.0])], 0, 9);

@@ -1,5 +1,5 @@
-//! Groups by labels: what aggregations and vector matching put together. A label set is looked up by the labels that
-//! count, and copied only for a group that is new.
+//! Group keys for aggregations and vector matching. A label set is looked up by its grouping labels, which are copied
+//! only for a new group.
 
 use super::relabel;
 use crate::plan::Grouping;
@@ -21,21 +21,21 @@ impl Grouping {
     }
 }
 
-/// Numbers groups in the order of their appearance.
-pub(super) struct Keys<'a> {
+/// Numbers groups in order of appearance.
+pub(super) struct GroupKeys<'a> {
     grouping: &'a Grouping,
     hasher: RandomState,
     by_hash: HashMap<u64, Vec<usize>>,
     labels: Vec<Labels>,
 }
 
-impl<'a> Keys<'a> {
-    /// No groups yet.
+impl<'a> GroupKeys<'a> {
+    /// An empty set of groups.
     pub fn new(grouping: &'a Grouping) -> Self {
         Self { grouping, hasher: RandomState::default(), by_hash: HashMap::new(), labels: vec![] }
     }
 
-    /// The group of a series; a new one has the next number.
+    /// The number of the group of a series; a new group gets the next number.
     pub fn number(&mut self, labels: &Labels) -> usize {
         let counting = || labels.pairs().iter().filter(|(name, _)| self.grouping.counts(name));
         let mut hasher = self.hasher.build_hasher();
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_the_labels_that_count() {
+    fn groups_depend_on_grouping_labels_only() {
         let series: Vec<Labels> = ["a", "b", "a", ""]
             .into_iter()
             .enumerate()
@@ -82,7 +82,7 @@ mod tests {
             (false, vec![], vec![0, 1, 0, 2]),
         ] {
             let grouping = Grouping { keep, labels: names.iter().map(|n| (*n).to_owned()).collect() };
-            let mut keys = Keys::new(&grouping);
+            let mut keys = GroupKeys::new(&grouping);
             assert_eq!(series.iter().map(|s| keys.number(s)).collect::<Vec<_>>(), want, "{keep} {names:?}");
             let labels = keys.into_labels();
             for (s, n) in series.iter().zip(want) {

@@ -1,5 +1,5 @@
-//! Sets of block files: found when the store opens, changed by flush, merge and retention. There are two: samples as
-//! they came, and their rollups.
+//! Block sets: loaded when the store opens, changed by flush, merge and retention. There are two: raw samples and
+//! rollups.
 
 use crate::block::read::{Block, OpenFailure, parse_name};
 use crate::dir::DataDir;
@@ -14,23 +14,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// One directory of blocks.
-pub struct Shelf {
+pub struct BlockSet {
     /// The directory.
     pub dir: PathBuf,
-    /// Rollups, of which the newest counts; of samples it is the first.
+    /// True for rollups. Of overlapping rollups the newest wins, of raw samples the first.
     pub rollups: bool,
-    /// In order of their generations. Replaced as a whole, so that reads hold no lock.
+    /// Ordered by generation. Replaced as a whole, so that reads hold no lock.
     blocks: RwLock<Arc<Vec<Arc<Block>>>>,
 }
 
-/// Opens all blocks of samples or rollups, and gives the next free number. Unfinished files and blocks that a merge has replaced are
-/// removed; a block that does not check is reported and left alone.
+/// Opens all blocks of raw samples or rollups and returns them with the next free number. Removes unfinished files and
+/// blocks that a merge has replaced; a damaged block is reported and left alone.
 pub fn load(
     data: &DataDir,
     rollups: bool,
     files: &dyn Files,
     damage: &mut Vec<Damage>,
-) -> Result<(Shelf, u64), OpenError> {
+) -> Result<(BlockSet, u64), OpenError> {
     let (root, dir) = (&data.root, if rollups { &data.rollups } else { &data.blocks });
     let list = files.list(dir).map_err(|e| OpenError::io("list", root, dir, e))?;
     let mut blocks = Vec::new();
@@ -38,7 +38,7 @@ pub fn load(
     for (name, bytes) in list {
         let path = dir.join(&name);
         if name.ends_with(".part") {
-            // Left over by a crash; if it cannot be removed now, the next open tries again.
+            // Left by a crash; if it cannot be removed now, the next open tries again.
             let _ = files.remove(&path);
             continue;
         }
@@ -51,12 +51,12 @@ pub fn load(
                 return Err(OpenError::Newer { path, found, known });
             }
             Err(OpenFailure::Bad(e)) => {
-                tracing::warn!(error = %e, "block is left out");
+                tracing::warn!(error = %e, "damaged block is ignored");
                 damage.push(Damage { path, offset: 0, bytes, message: e.to_string() });
             }
         }
     }
-    let replaced: HashSet<u64> = blocks.iter().flat_map(|b| b.facts.parents.iter().copied()).collect();
+    let replaced: HashSet<u64> = blocks.iter().flat_map(|b| b.footer.parents.iter().copied()).collect();
     blocks.retain(|b| {
         let keep = !replaced.contains(&b.id);
         if !keep {
@@ -65,21 +65,21 @@ pub fn load(
         keep
     });
     sort(&mut blocks);
-    Ok((Shelf { dir: dir.into(), rollups, blocks: RwLock::new(Arc::new(blocks)) }, next))
+    Ok((BlockSet { dir: dir.into(), rollups, blocks: RwLock::new(Arc::new(blocks)) }, next))
 }
 
-/// Earlier generations first: of two samples at one time the first one found counts.
+/// Earlier generations first: of two samples at one time, the first one found wins.
 fn sort(blocks: &mut [Arc<Block>]) {
-    blocks.sort_by_key(|b| (b.facts.generations, b.id));
+    blocks.sort_by_key(|b| (b.footer.generations, b.id));
 }
 
-impl Shelf {
-    /// All of them, earlier generations first.
+impl BlockSet {
+    /// All blocks, earlier generations first.
     pub fn all(&self) -> Arc<Vec<Arc<Block>>> {
         self.blocks.read().clone()
     }
 
-    /// Swaps blocks in and out at once.
+    /// Adds and removes blocks atomically.
     pub fn exchange(&self, add: Vec<Arc<Block>>, remove: &[u64]) {
         let mut slot = self.blocks.write();
         let kept = slot.iter().filter(|b| !remove.contains(&b.id)).cloned();
@@ -88,7 +88,7 @@ impl Shelf {
         *slot = Arc::new(next);
     }
 
-    /// Removes the files of blocks that are no longer in the set. Open readers keep theirs until they are done.
+    /// Deletes the files of blocks that are no longer in the set. Open readers keep their file handles.
     pub fn remove_files(&self, files: &dyn Files, blocks: &[Arc<Block>]) -> Result<(), StoreError> {
         for block in blocks {
             files.remove(&block.path).map_err(|e| StoreError::io("remove", &block.path, &e))?;
@@ -96,14 +96,14 @@ impl Shelf {
         files.sync_dir(&self.dir).map_err(|e| StoreError::io("sync", &self.dir, &e))
     }
 
-    /// Bytes of all files.
+    /// Total size of the files, bytes.
     pub fn bytes(&self) -> u64 {
         self.all().iter().map(|b| b.bytes).sum()
     }
 }
 
 impl Shared {
-    /// Notes damage in a block, once for each message.
+    /// Records damage in a block, once per message.
     pub fn report(&self, block: &Block, e: &StoreError) {
         block.damaged.store(true, Ordering::Relaxed);
         let message = e.to_string();

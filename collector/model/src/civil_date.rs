@@ -1,9 +1,9 @@
-//! Days as dates.
+//! Conversion of days to calendar dates.
 
 /// A date of the proleptic Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Civil {
-    /// Astronomical: 0 is 1 BC.
+pub struct CivilDate {
+    /// Astronomical year: 0 is 1 BC.
     pub year: i64,
     /// 1 to 12.
     pub month: i64,
@@ -11,8 +11,9 @@ pub struct Civil {
     pub day: i64,
 }
 
-impl Civil {
-    /// Of days since 1970-01-01, counted in eras of 400 years from March, so that the odd day is a year's last.
+impl CivilDate {
+    /// The date of a day since 1970-01-01. Counts in eras of 400 years that begin in March, so that the leap day is
+    /// the last of a year.
     pub fn of(days: i64) -> Self {
         let shifted = days.saturating_add(719_468);
         let era = shifted.div_euclid(146_097);

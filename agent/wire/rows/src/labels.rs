@@ -1,4 +1,4 @@
-//! A sorted label set, cheap to clone, ordered as Prometheus orders.
+//! A label set: sorted, cheap to clone, ordered as in Prometheus.
 
 use foldhash::quality::RandomState;
 use std::cmp::Ordering;
@@ -7,13 +7,14 @@ use std::hash::{BuildHasher as _, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 
-/// Another one in each process: senders choose labels, and must not choose which of them collide.
+/// Seeded per process: senders choose labels and must not be able to choose collisions.
 static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
-/// Label names and values sorted by name, no duplicates, no empty values; clone is one reference count.
+/// Label names and values, sorted by name, without duplicates or empty values. A clone is one reference count.
 pub struct Labels {
     pairs: Arc<[(Arc<str>, Arc<str>)]>,
-    /// Of all texts, worked out when it is first asked for: a label set is looked up in many tables. 0: not yet.
+    /// Hash of all texts, computed on first use because label sets are looked up in many tables; 0 if not computed
+    /// yet.
     hash: AtomicU64,
 }
 
@@ -24,8 +25,8 @@ impl Clone for Labels {
 }
 
 impl Labels {
-    /// From pairs in any order: sorts, drops empty values (in Prometheus an empty value is an absent label),
-    /// keeps the last of equal names.
+    /// From pairs in any order: sorts, drops empty values (in Prometheus an empty value is an absent label), and keeps
+    /// the last of equal names.
     pub fn new<N: Into<Arc<str>>, V: Into<Arc<str>>>(pairs: impl IntoIterator<Item = (N, V)>) -> Self {
         let mut v: Vec<(Arc<str>, Arc<str>)> = pairs.into_iter().map(|(n, v)| (n.into(), v.into())).collect();
         v.sort_by(|a, b| a.0.cmp(&b.0));
@@ -40,7 +41,7 @@ impl Labels {
         Self::of(out.into())
     }
 
-    /// From pairs that are sorted by name already, without duplicates or empty values; shares them, copies nothing.
+    /// From pairs that are sorted by name, without duplicates or empty values; shares them without copying.
     pub fn from_sorted(pairs: Arc<[(Arc<str>, Arc<str>)]>) -> Self {
         debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0) && pairs.iter().all(|p| !p.1.is_empty()));
         Self::of(pairs)
@@ -50,7 +51,23 @@ impl Labels {
         Self { pairs, hash: AtomicU64::new(0) }
     }
 
-    /// The value of a label; `""` when absent, as PromQL has it.
+    /// Computes the hash, so that clones made from now on share it.
+    #[must_use]
+    pub fn with_hash(self) -> Self {
+        self.hash_value();
+        self
+    }
+
+    fn hash_value(&self) -> u64 {
+        let mut hash = self.hash.load(Relaxed);
+        if hash == 0 {
+            hash = SEED.hash_one(&*self.pairs).max(1);
+            self.hash.store(hash, Relaxed);
+        }
+        hash
+    }
+
+    /// The value of a label; `""` if absent, as in PromQL.
     pub fn get(&self, name: &str) -> &str {
         self.pairs.binary_search_by(|(n, _)| n.as_ref().cmp(name)).map_or("", |i| &self.pairs[i].1)
     }
@@ -60,7 +77,7 @@ impl Labels {
         self.get("__name__")
     }
 
-    /// Pairs in order of their names.
+    /// Pairs ordered by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(n, v)| (n.as_ref(), v.as_ref()))
     }
@@ -75,13 +92,13 @@ impl Labels {
         self.pairs.len()
     }
 
-    /// No labels at all.
+    /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 }
 
-/// Most texts of label sets that are compared are shared by them: the same address needs no look at the text.
+/// Label sets share most texts: equal addresses need no comparison of the text.
 fn compare(a: &Arc<str>, b: &Arc<str>) -> Ordering {
     if Arc::ptr_eq(a, b) { Ordering::Equal } else { a.cmp(b) }
 }
@@ -102,6 +119,9 @@ impl PartialOrd for Labels {
 
 impl PartialEq for Labels {
     fn eq(&self, other: &Self) -> bool {
+        if Arc::ptr_eq(&self.pairs, &other.pairs) {
+            return true;
+        }
         let same = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
         let mut pairs = self.pairs.iter().zip(other.pairs.iter());
         self.pairs.len() == other.pairs.len() && pairs.all(|(a, b)| same(&a.1, &b.1) && same(&a.0, &b.0))
@@ -112,12 +132,7 @@ impl Eq for Labels {}
 
 impl Hash for Labels {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let mut hash = self.hash.load(Relaxed);
-        if hash == 0 {
-            hash = SEED.hash_one(&*self.pairs).max(1);
-            self.hash.store(hash, Relaxed);
-        }
-        state.write_u64(hash);
+        state.write_u64(self.hash_value());
     }
 }
 
@@ -162,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn order_and_equality_are_of_the_texts_whether_shared_or_not() {
+    fn order_and_equality_depend_on_texts_only() {
         let texts: Vec<Arc<str>> = ["a", "b", "c"].map(Arc::from).into();
         let mut all = vec![Labels::default()];
         for n in 0..3 {

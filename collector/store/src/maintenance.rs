@@ -1,10 +1,11 @@
-//! What goes on behind appends: the head becomes blocks, old blocks go. Two threads, or whoever calls `flush`.
+//! Background maintenance: flushes the head to blocks, expires and merges blocks. Runs on two threads, or in whoever
+//! calls `flush` and `maintain`.
 
 use crate::block::build::{Plan, build};
-use crate::block::file::Facts;
+use crate::block::file::Footer;
 use crate::block::read::{Block, OpenFailure, name};
 use crate::block::source::Source;
-use crate::blocks::Shelf;
+use crate::block_set::BlockSet;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
 use crate::options::millis;
@@ -16,95 +17,98 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Windows that one flush may write; more and the windows are made wider.
+/// Time windows that one flush may write; if there are more, the windows are widened.
 const MAX_WINDOWS: usize = 32;
-/// How often the thread looks.
+/// Interval between maintenance rounds.
 const ROUND: Duration = Duration::from_secs(1);
-/// Of a full head, the part that is worth a block of its own when memory is short.
-const LITTLE: u64 = 8;
-/// Age at which any head is: few samples of many series take little log and much memory.
-const RELIEF: Duration = Duration::from_secs(20);
-/// Niceness of the background threads: whoever waits for an answer goes first, and they still get a quarter of what
-/// such a thread gets.
+/// When memory is short, the fraction of a full head (1/n) that is worth a block.
+const SMALL_HEAD: u64 = 8;
+/// When memory is short, the age at which any head is flushed: few samples of many series take little log but much
+/// memory.
+const SMALL_HEAD_AGE: Duration = Duration::from_secs(20);
+/// Niceness of the background threads: appends and queries go first, and maintenance still gets a quarter of their
+/// share.
 const NICE: i32 = 5;
-/// Rounds after which an unused index of a block is dropped from memory.
+/// Rounds after which the unused index of a block is dropped.
 const IDLE_ROUNDS: u32 = 300;
-/// The same, in calls, when memory is short.
+/// The same, in calls of [`Store::relieve_memory`].
 const IDLE_CALLS: u32 = 20;
 
-/// Who may do what: flushing and merging go on side by side, so that a long merge never holds up the head.
+/// Serializes maintenance. Flushing and merging have separate locks, so that a long merge never delays a flush.
 pub struct Maintenance {
     next_block: AtomicU64,
-    /// Held while flushing: when the current generation began.
+    /// Held while flushing; the time when the current generation began.
     flush: Mutex<Instant>,
-    /// The head is to go before it is full.
-    relieve: AtomicBool,
+    /// Flush the head before it is full.
+    relieve_memory: AtomicBool,
     /// Held while merging, removing or linking blocks.
     pub merge: Mutex<()>,
 }
 
 impl Maintenance {
-    /// With the first free block number.
+    /// Starts with the first free block number.
     pub fn new(next_block: u64) -> Self {
         Self {
             next_block: AtomicU64::new(next_block),
             flush: Mutex::new(Instant::now()),
-            relieve: AtomicBool::new(false),
+            relieve_memory: AtomicBool::new(false),
             merge: Mutex::new(()),
         }
     }
 }
 
-/// Wakes the background thread early.
+/// Wakes a background thread early.
 #[derive(Default)]
-pub struct Bell {
-    rung: Mutex<bool>,
-    sound: Condvar,
+pub struct Notifier {
+    notified: Mutex<bool>,
+    condvar: Condvar,
 }
 
-impl Bell {
-    /// Wakes it.
-    pub fn ring(&self) {
-        *self.rung.lock() = true;
-        self.sound.notify_all();
+impl Notifier {
+    /// Wakes the thread.
+    pub fn notify(&self) {
+        *self.notified.lock() = true;
+        self.condvar.notify_all();
     }
 
     fn wait(&self, at_most: Duration) {
-        let mut rung = self.rung.lock();
-        if !*rung {
-            self.sound.wait_for(&mut rung, at_most);
+        let mut notified = self.notified.lock();
+        if !*notified {
+            self.condvar.wait_for(&mut notified, at_most);
         }
-        *rung = false;
+        *notified = false;
     }
 }
 
 impl Store {
-    /// Turns everything in memory into durable blocks.
+    /// Flushes everything in memory to durable blocks.
     ///
     /// # Errors
-    /// [`StoreError`]; what could not be written stays in memory and in the log.
+    /// [`StoreError`]; samples that could not be written stay in memory and in the log.
     pub fn flush(&self) -> Result<(), StoreError> {
         let shared = &self.shared;
         let mut began = shared.maintenance.flush.lock();
-        let result =
-            shared.flush_older().and_then(|()| shared.cut(&mut began, false)).and_then(|()| shared.flush_older());
+        let result = shared
+            .flush_older()
+            .and_then(|()| shared.rotate_head(&mut began, false))
+            .and_then(|()| shared.flush_older());
         shared.note(FLUSH, result)
     }
 
-    /// Has the head written to blocks soon, although it is not full, and forgets series that are not heard of and indexes of
-    /// blocks that are hardly used: memory is short. To be called a few times a second while it is.
-    pub fn relieve(&self) {
-        self.shared.forget_idle(IDLE_CALLS);
-        self.shared.maintenance.relieve.store(true, Ordering::Relaxed);
-        self.shared.flush_bell.ring();
+    /// Reduces memory: flushes the head soon although it is not full, and forgets silent series and rarely used block
+    /// indexes. Call it a few times per second while memory is short.
+    pub fn relieve_memory(&self) {
+        self.shared.drop_idle_indexes(IDLE_CALLS);
+        self.shared.maintenance.relieve_memory.store(true, Ordering::Relaxed);
+        self.shared.flush_notifier.notify();
     }
 
-    /// One round of what the background threads do: flush what is due, apply retention, merge.
+    /// One maintenance round: flush if due, apply retention, merge.
     ///
     /// # Errors
-    /// [`StoreError`] of the first step that failed; it is tried again the next time.
+    /// [`StoreError`] of the first step that failed; the next round tries again.
     pub fn maintain(&self) -> Result<(), StoreError> {
-        let first = self.shared.tidy();
+        let first = self.shared.expire_and_merge();
         self.shared.flush_due().and(first)
     }
 }
@@ -112,61 +116,61 @@ impl Store {
 /// Name and body of a background thread.
 type Thread = (&'static str, fn(&Shared));
 
-/// Index of a thread's trouble.
+/// Index of each thread's last error.
 const FLUSH: usize = 0;
-const TIDY: usize = 1;
+const MERGE: usize = 1;
 
 impl Shared {
     /// The background threads, by name.
     pub const THREADS: [Thread; 2] = [
-        ("store-flush", |s| s.run(&s.flush_bell, Self::flush_due)),
-        ("store-merge", |s| s.run(&s.merge_bell, Self::tidy)),
+        ("store-flush", |s| s.run(&s.flush_notifier, Self::flush_due)),
+        ("store-merge", |s| s.run(&s.merge_notifier, Self::expire_and_merge)),
     ];
 
-    fn run(&self, bell: &Bell, round: fn(&Self) -> Result<(), StoreError>) {
-        // Linux has it by thread. Where it is forbidden, appends and queries wait a little more.
+    fn run(&self, notifier: &Notifier, round: fn(&Self) -> Result<(), StoreError>) {
+        // Niceness is per thread on Linux. If it is forbidden, appends and queries wait slightly longer.
         if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE) {
-            tracing::debug!(%error, "maintenance of the store runs as everything else does");
+            tracing::debug!(%error, "cannot lower the priority of store maintenance");
         }
         while !self.closed.load(Ordering::Acquire) {
-            bell.wait(ROUND);
+            notifier.wait(ROUND);
             if self.closed.load(Ordering::Acquire) {
                 return;
             }
             match round(self) {
                 Err(e) if !matches!(e, StoreError::Closed) => {
-                    tracing::error!(error = %e, "maintenance of the store failed, trying again");
-                    bell.wait(ROUND);
+                    tracing::error!(error = %e, "store maintenance failed; retrying");
+                    notifier.wait(ROUND);
                 }
                 _ => {}
             }
         }
     }
 
-    /// Remembers how maintenance went, for `stats` and for appends that must be refused.
+    /// Records the result of maintenance, for `stats` and for refusing appends.
     fn note(&self, who: usize, result: Result<(), StoreError>) -> Result<(), StoreError> {
-        self.trouble.lock()[who] = result.as_ref().err().map(ToString::to_string);
+        self.last_errors.lock()[who] = result.as_ref().err().map(ToString::to_string);
         result
     }
 
-    /// Retention, then merges: the first may free the space that the second needs. Rollups are made of merged blocks.
-    fn tidy(&self) -> Result<(), StoreError> {
+    /// Retention before merges: it may free the space that merges need. Rollups are computed from merged blocks.
+    fn expire_and_merge(&self) -> Result<(), StoreError> {
         let merging = self.maintenance.merge.lock();
         let result = self
             .retain()
             .and_then(|()| self.merge(&self.blocks))
             .and_then(|()| self.roll_up())
             .and_then(|()| self.merge(&self.rollups))
-            .and(self.witness.tick());
+            .and(self.rollback_guard.tick());
         drop(merging);
-        self.forget_idle(IDLE_ROUNDS);
-        self.note(TIDY, result)
+        self.drop_idle_indexes(IDLE_ROUNDS);
+        self.note(MERGE, result)
     }
 
-    /// Drops indexes of blocks that were not used for so many calls.
-    fn forget_idle(&self, calls: u32) {
+    /// Drops indexes of blocks that were not used for this many calls.
+    fn drop_idle_indexes(&self, calls: u32) {
         for block in self.blocks.all().iter().chain(self.rollups.all().iter()) {
-            block.forget_idle(calls);
+            block.drop_idle_indexes(calls);
         }
     }
 
@@ -174,27 +178,27 @@ impl Shared {
         let mut began = self.maintenance.flush.lock();
         let bytes = self.log.lock().bytes;
         let old = began.elapsed() >= self.options.head_age && bytes > 0;
-        let short = self.maintenance.relieve.swap(false, Ordering::Relaxed)
-            && (bytes >= self.options.head_bytes / LITTLE || began.elapsed() >= RELIEF);
+        let short = self.maintenance.relieve_memory.swap(false, Ordering::Relaxed)
+            && (bytes >= self.options.head_bytes / SMALL_HEAD || began.elapsed() >= SMALL_HEAD_AGE);
         let due = bytes > self.options.head_bytes || old || short;
-        // While blocks cannot be written no further generation is begun: appends are refused in the end, and memory
+        // While blocks cannot be written no further generation is started: appends are eventually refused, and memory
         // stays bounded.
         let result = self
             .flush_older()
-            .and_then(|()| if due { self.cut(&mut began, short) } else { Ok(()) })
+            .and_then(|()| if due { self.rotate_head(&mut began, short) } else { Ok(()) })
             .and_then(|()| self.flush_older());
         self.note(FLUSH, result)
     }
 
-    /// Ends the current generation and its log and begins the next; it knows no series when memory is `short`.
-    fn cut(&self, began: &mut Instant, short: bool) -> Result<(), StoreError> {
+    /// Ends the current generation and its log and starts the next, without known series when memory is `short`.
+    fn rotate_head(&self, began: &mut Instant, short: bool) -> Result<(), StoreError> {
         let mut log = self.log.lock();
         while log.busy {
             self.written.wait(&mut log);
         }
-        log.heal(&self.head.read().current)?;
-        // The last write of a generation is made with the lock held: appends wait for one sync, else there would always
-        // be another one on its way.
+        log.recover(&self.head.read().current)?;
+        // The last write of a generation happens with the lock held: appends wait for one sync, else there would
+        // always be another one in progress.
         if let Some(mut work) = log.take() {
             let result = work.run();
             log.done(work, result);
@@ -204,7 +208,7 @@ impl Shared {
             return Err(e.clone().into());
         }
         let mut head = self.head.write();
-        if !head.current.layouts.iter().any(|l| l.told) {
+        if !head.current.layouts.iter().any(|l| l.logged) {
             return Ok(());
         }
         let number = log.next_generation().map_err(|e| StoreError::io("start a log in", &self.dir.wal, &e))?;
@@ -220,14 +224,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes blocks of all generations but the current and removes their logs.
+    /// Writes blocks of all generations but the current one and removes their logs.
     fn flush_older(&self) -> Result<(), StoreError> {
         loop {
             let Some(generation) = self.head.read().older.first().cloned() else {
                 return Ok(());
             };
             let blocks = self.blocks_of(&generation)?;
-            // Readers look at the head first: the blocks must be there before the generation goes.
+            // Readers look at the head first: the blocks must be visible before the generation goes.
             self.blocks.exchange(blocks, &[]);
             self.head.write().older.remove(0);
             self.remove_log(generation.number)?;
@@ -243,7 +247,7 @@ impl Shared {
                 Err(e) => {
                     // All windows or none: the generation is written again as a whole.
                     if let Err(e) = self.blocks.remove_files(&*self.files, &blocks) {
-                        tracing::warn!(error = %e, "half a flush stays on disk until the next merge");
+                        tracing::warn!(error = %e, "cannot remove blocks of a failed flush; they stay until merged");
                     }
                     return Err(e);
                 }
@@ -252,24 +256,24 @@ impl Shared {
         Ok(blocks)
     }
 
-    /// Builds a block beside the others and gives it its name when it is durable.
+    /// Builds a block under a temporary name and renames it when it is durable.
     pub fn write_block(
         &self,
-        shelf: &Shelf,
+        set: &BlockSet,
         sources: &mut [Source],
         plan: Plan,
-        go_on: impl FnMut() -> bool,
+        keep_going: impl FnMut() -> bool,
     ) -> Result<Option<Arc<Block>>, StoreError> {
         let id = self.maintenance.next_block.fetch_add(1, Ordering::Relaxed);
-        let path = shelf.dir.join(name(id));
+        let path = set.dir.join(name(id));
         let part = path.with_extension("part");
-        // A leftover of an attempt that could not even be removed.
+        // May remain from an attempt that could not be removed.
         let _ = self.files.remove(&part);
-        let built = build(&*self.files, &part, sources, plan, go_on).and_then(|facts: Option<Facts>| {
-            if facts.is_none() {
+        let built = build(&*self.files, &part, sources, plan, keep_going).and_then(|footer: Option<Footer>| {
+            if footer.is_none() {
                 return Ok(false);
             }
-            let dir = &shelf.dir;
+            let dir = &set.dir;
             let io = |what| move |e: std::io::Error| StoreError::io(what, dir, &e);
             self.files.rename(&part, &path).map_err(io("rename in"))?;
             self.files.sync_dir(dir).map_err(io("sync"))?;
@@ -283,7 +287,7 @@ impl Shared {
                 Err(OpenFailure::Newer(v)) => Err(StoreError::damaged(&path, format!("version {v}"))),
             },
             Err(e) => {
-                // An unfinished file is of no use and takes space; the log still has its samples.
+                // An unfinished file is useless and takes space; the log still has its samples.
                 let _ = self.files.remove(&part);
                 let _ = self.files.remove(&path);
                 Err(e)
@@ -291,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// Removes the logs up to a generation; generations become blocks in their order.
+    /// Removes the logs up to a generation; generations become blocks in order.
     fn remove_log(&self, generation: u64) -> Result<(), StoreError> {
         let dir = &self.dir.wal;
         let fail = |what, e: &std::io::Error| StoreError::io(what, dir, e);
@@ -303,7 +307,8 @@ impl Shared {
         self.files.sync_dir(dir).map_err(|e| fail("sync", &e))
     }
 
-    /// Aligned windows that hold samples of a generation. Back-filled years become a few wide windows, not thousands.
+    /// Aligned time windows that contain samples of a generation. Back-filled years become a few wide windows, not
+    /// thousands.
     fn windows(&self, generation: &Generation) -> Vec<(i64, i64)> {
         let mut span = i128::from(millis(self.options.block_span).max(1));
         let mut occupied: BTreeSet<i128> = BTreeSet::new();

@@ -1,16 +1,16 @@
-//! Which samples each step sees: found once for all series that share their times.
+//! Finds the samples in the window of each step, once for all series with the same times.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Samples `low..high` of a series; none when both are the same.
+/// Samples `low..high` of a series; empty if both are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub low: usize,
     pub high: usize,
 }
 
-/// What each window, both ends inclusive, sees of ascending times; ends must not go back from window to window.
+/// The samples of ascending `times` in each window (both ends inclusive); window ends must not decrease.
 pub(crate) fn spans(times: &[i64], windows: impl Iterator<Item = (i64, i64)>) -> Vec<Span> {
     let (mut low, mut high) = (0, 0);
     let of_window = |(start, end)| {
@@ -25,35 +25,35 @@ pub(crate) fn spans(times: &[i64], windows: impl Iterator<Item = (i64, i64)>) ->
     windows.map(of_window).collect()
 }
 
-/// Lists of times whose facts are kept: those of a fleet are few, and what each series has of its own is used once.
-const KEPT: usize = 4;
+/// Time lists to cache: a fleet shares few, and lists used by one series are not reused.
+const MAX_CACHED: usize = 4;
 
-/// What follows from times alone, by the list that series share.
+/// Values derived from times alone, cached by the list that series share.
 pub(crate) struct PerTimes<T> {
     known: Vec<(Arc<[i64]>, Rc<T>)>,
     oldest: usize,
 }
 
 impl<T> PerTimes<T> {
-    /// Nothing known.
+    /// An empty cache.
     pub fn new() -> Self {
-        Self { known: Vec::with_capacity(KEPT), oldest: 0 }
+        Self { known: Vec::with_capacity(MAX_CACHED), oldest: 0 }
     }
 
-    /// What `make` makes of the times, or made of the same list not long ago.
+    /// The value that `make` computes from the times, or computed recently for the same list.
     pub fn of(&mut self, times: &Arc<[i64]>, make: impl FnOnce(&[i64]) -> T) -> Rc<T> {
         if let Some((_, known)) = self.known.iter().find(|(t, _)| Arc::ptr_eq(t, times)) {
             return known.clone();
         }
         let new = (times.clone(), Rc::new(make(times)));
-        let facts = new.1.clone();
-        if self.known.len() < KEPT {
+        let cached = new.1.clone();
+        if self.known.len() < MAX_CACHED {
             self.known.push(new);
         } else {
             self.known[self.oldest] = new;
-            self.oldest = (self.oldest + 1) % KEPT;
+            self.oldest = (self.oldest + 1) % MAX_CACHED;
         }
-        facts
+        cached
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_hold_both_of_their_ends() {
+    fn window_ends_are_inclusive() {
         let windows = [(-5, 5), (0, 10), (11, 19), (20, 30), (20, 30), (31, 99)];
         let span = |low, high| Span { low, high };
         let want = [span(0, 1), span(0, 2), span(2, 2), span(2, 4), span(2, 4), span(4, 4)];
@@ -70,16 +70,16 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_made_once_for_shared_times_and_few_are_kept() {
+    fn shared_times_are_computed_once() {
         let lists: Vec<Arc<[i64]>> = (0..9).map(|i| Arc::from([i])).collect();
-        let (mut facts, mut made) = (PerTimes::new(), 0);
+        let (mut cached, mut made) = (PerTimes::new(), 0);
         for list in lists.iter().chain(&lists[5..]) {
-            let fact = facts.of(list, |t| {
+            let fact = cached.of(list, |t| {
                 made += 1;
                 t[0]
             });
             assert_eq!(*fact, list[0]);
         }
-        assert_eq!((made, facts.known.len()), (9, KEPT));
+        assert_eq!((made, cached.known.len()), (9, MAX_CACHED));
     }
 }

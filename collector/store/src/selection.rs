@@ -1,4 +1,4 @@
-//! Reading: which series match, and their samples from head and blocks put together.
+//! Selects matching series and assembles their samples from head and blocks.
 
 use crate::block::read::Block;
 use crate::codec::Corrupt;
@@ -6,7 +6,7 @@ use crate::codec::column::Scratch;
 use crate::error::StoreError;
 use crate::head::chunk::Chunk;
 use crate::head::generation::Generation;
-use crate::join::{Decoded, Joined, Times, rows};
+use crate::series_builder::{SeriesBuilder, Times, TimesCache, rows};
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, SharedSeries, is_absent};
 use foldhash::{HashMap, HashMapExt as _};
 use smallvec::SmallVec;
@@ -17,35 +17,34 @@ use std::sync::Arc;
 enum Part {
     /// A column of sealed rows, taken under the lock and decoded outside it.
     Sealed(Arc<Chunk>, u32),
-    /// Samples of the range; times may be shared.
+    /// Samples in the range; times may be shared.
     Plain(Arc<[i64]>, Vec<f64>),
 }
 
-/// A series and its pieces. Pieces that were appended earlier come first, so that the first of two samples at one time
-/// wins.
+/// A series and its pieces. Pieces appended earlier come first, so that the first of two samples at one time wins.
 struct Entry {
     labels: Labels,
     parts: Vec<Part>,
 }
 
-/// Bytes of a sample in an answer, or of one that waits there with a time of its own.
+/// Bytes of one sample with its own time.
 const SAMPLE: usize = size_of::<i64>() + size_of::<f64>();
-/// Bytes of a series beside its samples: labels, and its places in lists.
+/// Bytes of a series without its samples: labels and table entries.
 const SERIES: usize = 512;
 
-/// What a read has found.
-pub struct Found<'a> {
-    /// In order of labels, but for what is added by the source that is being read, and by heads.
+/// The series found by a read so far.
+pub struct Selection<'a> {
+    /// In label order, except for entries of the source being read and of heads.
     entries: Vec<Entry>,
     times: Times,
     samples: usize,
     limit: usize,
-    /// Of each series only the newest sample is wanted.
+    /// Return only the newest sample of each series.
     newest: bool,
     budget: &'a dyn Budget,
 }
 
-/// Numbers of the series that may match: those of a metric, or all.
+/// Indexes of the series that may match: those of a metric, or all.
 pub fn candidates(head: &Generation, matchers: &[Matcher]) -> Vec<u32> {
     let metric = matchers.iter().find(|m| m.name == "__name__" && m.op == MatchOp::Equal && !m.value.is_empty());
     match metric {
@@ -54,7 +53,7 @@ pub fn candidates(head: &Generation, matchers: &[Matcher]) -> Vec<u32> {
     }
 }
 
-/// Those of them that do.
+/// The candidates that match.
 pub fn matching(head: &Generation, candidates: &[u32], matchers: &[Matcher]) -> Vec<u32> {
     let fits = |s: &u32| {
         let labels = &head.series[*s as usize].labels;
@@ -63,24 +62,24 @@ pub fn matching(head: &Generation, candidates: &[u32], matchers: &[Matcher]) -> 
     candidates.iter().copied().filter(fits).collect()
 }
 
-/// Where the series of a source, which come in order of their labels, are among those of the sources before.
-struct Place {
+/// Position of a source, whose series come in label order, among the series of earlier sources.
+struct Target {
     at: usize,
     known: usize,
 }
 
-impl<'a> Found<'a> {
-    /// Nothing yet; more than `limit` samples, or more memory than `budget` allows, are an error.
-    /// Of each series the `newest` alone or all.
+impl<'a> Selection<'a> {
+    /// Empty. Exceeding `limit` samples, or the memory of `budget`, is an error. Returns all samples of each series,
+    /// or only the `newest`.
     pub fn new(limit: usize, newest: bool, budget: &'a dyn Budget) -> Self {
         Self { entries: Vec::new(), times: Times::default(), samples: 0, limit, newest, budget }
     }
 
-    fn begin(&self) -> Place {
-        Place { at: 0, known: self.entries.len() }
+    fn begin(&self) -> Target {
+        Target { at: 0, known: self.entries.len() }
     }
 
-    fn push(&mut self, place: &mut Place, labels: Labels, parts: Vec<Part>) -> Result<(), ReadError> {
+    fn push(&mut self, place: &mut Target, labels: Labels, parts: Vec<Part>) -> Result<(), ReadError> {
         while place.at < place.known && self.entries[place.at].labels < labels {
             place.at += 1;
         }
@@ -93,7 +92,7 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Puts the series in order of their labels, each once.
+    /// Sorts the series by labels and merges duplicates.
     fn arrange(&mut self) {
         self.entries.sort_by(|a, b| a.labels.cmp(&b.labels));
         self.entries.dedup_by(|next, kept| {
@@ -109,7 +108,7 @@ impl<'a> Found<'a> {
         if self.budget.take(bytes) { Ok(()) } else { Err(ReadError::Memory) }
     }
 
-    /// Adds pieces that were appended after these.
+    /// Adds pieces that were appended after the present ones.
     pub fn append(&mut self, mut later: Self) -> Result<(), ReadError> {
         later.arrange();
         let mut place = self.begin();
@@ -131,7 +130,7 @@ impl<'a> Found<'a> {
         )))
     }
 
-    /// Adds what a block has in the range. A series whose page does not check is left out and `damage` is told.
+    /// Adds the samples of a block in the range. Series on a damaged page are left out, and `damage` is called.
     pub fn add_block(
         &mut self,
         block: &Arc<Block>,
@@ -149,7 +148,7 @@ impl<'a> Found<'a> {
         for s in index.matching(matchers) {
             let s = s as usize;
             let layout = index.layout(s);
-            let mut joined = Joined::default();
+            let mut joined = SeriesBuilder::default();
             let mut newest = i64::MIN;
             let mut chunks: SmallVec<[_; 8]> = index.layouts[layout].iter().zip(index.columns(s)).enumerate().collect();
             if self.newest {
@@ -190,15 +189,15 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Adds what a generation has in the range, in no order: it is [`Found::append`] that sorts, when the head is no
-    /// longer locked.
+    /// Adds the samples of a generation in the range, unordered: [`Selection::append`] sorts when the head is no longer
+    /// locked.
     pub fn add_head(&mut self, head: &Generation, series: &[u32], start: i64, end: i64) -> Result<(), ReadError> {
-        // Times of the rows that are not sealed, by layout and the first of them: those of all columns.
+        // Times of unsealed rows by layout, buffer and first row; shared by all columns.
         let mut open: HashMap<(u32, bool, usize), Arc<[i64]>> = HashMap::new();
         for s in series {
             let series = &head.series[*s as usize];
             let (mut parts, mut later) = (Vec::new(), Vec::new());
-            for (l, c) in &series.homes {
+            for (l, c) in &series.locations {
                 let layout = &head.layouts[*l as usize];
                 let mut newest = i64::MIN;
                 for (late, of) in [(false, &layout.open), (true, &layout.late)] {
@@ -217,7 +216,7 @@ impl<'a> Found<'a> {
                     let times = open.entry((*l, late, rows.start)).or_insert_with(|| of.times()[rows.clone()].into());
                     let values: Vec<f64> = of.column(*c as usize).skip(rows.start).take(rows.len()).collect();
                     let gaps = values.iter().any(|v| is_absent(*v));
-                    let mut joined = Joined::default();
+                    let mut joined = SeriesBuilder::default();
                     joined.push((times.clone(), 0..rows.len()), &values, gaps);
                     if joined.len() > 0 {
                         let (times, values) = joined.finish(&mut self.times);
@@ -240,7 +239,7 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Decodes and joins; series in order of their labels, those without samples in the range left out.
+    /// Decodes and assembles; series in label order, without those that have no samples in the range.
     pub fn finish(mut self, start: i64, end: i64) -> Result<Vec<SharedSeries>, ReadError> {
         let mut chunks = ChunkTimes::default();
         let (mut scratch, mut column) = (Scratch::default(), Vec::new());
@@ -250,7 +249,7 @@ impl<'a> Found<'a> {
                 all.push(SharedSeries { labels, times: times.clone(), values: std::mem::take(values) });
                 continue;
             }
-            let mut joined = Joined::default();
+            let mut joined = SeriesBuilder::default();
             for part in parts {
                 match part {
                     Part::Plain(times, values) => joined.push((times, 0..values.len()), &values, false),
@@ -274,12 +273,12 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Of these rows the last that has a value; no row if none has.
+/// The last of these rows that has a value, as a range of one or zero rows.
 fn last_present(values: &[f64], rows: Range<usize>) -> Range<usize> {
     rows.rev().find(|r| !is_absent(values[*r])).map_or(0..0, |r| r..r + 1)
 }
 
-/// Damage is left out of the answer and reported; a disk that does not answer is an error of the read.
+/// Damage is left out of the answer and reported; an I/O error fails the read.
 fn skip_damaged(e: StoreError, damage: &impl Fn(&StoreError)) -> Result<(), ReadError> {
     match e {
         StoreError::Damaged { .. } => {
@@ -294,12 +293,12 @@ fn storage(e: Corrupt) -> ReadError {
     ReadError::Storage(format!("rows in memory cannot be decoded: {e}; please report this"))
 }
 
-/// Times of sealed rows, each decoded once for all of their columns.
+/// Times of sealed rows, decoded once for all columns.
 #[derive(Default)]
 struct ChunkTimes {
-    /// By address: the chunk is kept with it.
+    /// By address; the chunk is kept alive with it.
     known: HashMap<*const Chunk, (Arc<Chunk>, Arc<[i64]>)>,
-    decoded: Decoded,
+    decoded: TimesCache,
 }
 
 impl ChunkTimes {
