@@ -7,11 +7,12 @@
 
 use crate::model::priority;
 use crate::model::topology::port_name;
-use crate::signals::expression::{Alternatives, Divisor, Measure, Term};
 use crate::signals::frame_sink::FrameSink;
 use crate::signals::late_samples::LateSamples;
-use crate::signals::table::{ALL, LOOK_BACK, SignalSpec};
-use fabriclens_model::{Labels, Layout, LayoutId, Matcher, is_absent, is_stale};
+use crate::signals::stream_readers::{Readers, Use};
+use crate::signals::stream_slots::{Cell, NONE, NewIndices, Slot, sample, write};
+use crate::signals::table::{ALL, SignalSpec};
+use fabriclens_model::{Labels, Layout, LayoutId, is_absent, is_stale};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Weak;
@@ -20,96 +21,8 @@ use std::sync::Weak;
 const MAX_PLANS: usize = 4096;
 /// Limit of series.
 const MAX_SERIES: usize = 8_000_000;
-/// How long the value of a divisor stays valid, ms.
-const DIVISOR_VALID_MS: i64 = 300_000;
 /// Series are evicted once one in this many is silent.
 const EVICT_ONE_IN: usize = 8;
-const NONE: u32 = u32::MAX;
-
-/// A term that is evaluated here.
-struct Reader {
-    /// Row of its signal in [`ALL`].
-    row: usize,
-    series: Vec<Matcher>,
-    rate: bool,
-    scale: f64,
-    /// Index of the divisor series.
-    over: Option<usize>,
-}
-
-/// Terms and divisor series, by metric name.
-#[derive(Default)]
-struct Readers {
-    terms: Vec<Reader>,
-    divisors: Vec<Vec<Matcher>>,
-    by_metric: HashMap<&'static str, Vec<Use>>,
-}
-
-#[derive(Clone, Copy)]
-enum Use {
-    Term(usize),
-    Divisor(usize),
-}
-
-impl Readers {
-    /// Takes the expression of a row, if all of its terms can be evaluated over arriving samples: gauges and rates of now.
-    fn add(&mut self, row: usize, expression: Alternatives) -> bool {
-        let streams = |term: &Term| {
-            let of_now = matches!(term.measure, Measure::Gauge | Measure::Rate) && term.offset.is_none();
-            of_now && term.spread.is_none() && term.unless.is_none()
-        };
-        expression.0.iter().all(streams) && expression.0.iter().all(|term| self.add_term(row, term).is_some())
-    }
-
-    fn add_term(&mut self, row: usize, term: &Term) -> Option<()> {
-        let series = term.selector.matchers().ok()?;
-        let (scale, over) = match term.divisor {
-            None => (1.0, None),
-            Some(Divisor::Number(number)) => (1.0 / number, None),
-            Some(Divisor::Series(selector)) => {
-                self.by_metric.entry(selector.metric).or_default().push(Use::Divisor(self.divisors.len()));
-                self.divisors.push(selector.matchers().ok()?);
-                (1.0, Some(self.divisors.len() - 1))
-            }
-        };
-        self.by_metric.entry(term.selector.metric).or_default().push(Use::Term(self.terms.len()));
-        self.terms.push(Reader { row, series, rate: term.measure == Measure::Rate, scale, over });
-        Some(())
-    }
-}
-
-/// A series in one of its uses.
-struct Slot {
-    cell: u32,
-    term: u32,
-    over: u32,
-    /// Priority of the series, if the signal is kept per priority.
-    priority: Option<u8>,
-    /// Hash of its labels without the name.
-    same: u64,
-    /// Unix ms and value: the last sample of an earlier frame, and the newest sample.
-    before: (i64, f64),
-    newest: (i64, f64),
-    /// Instant of the frame of `value`, Unix ms.
-    frame: i64,
-    value: f64,
-}
-
-impl Slot {
-    /// A slot without samples that belongs to no signal.
-    fn unused(same: u64) -> Self {
-        let never = (i64::MIN, 0.0);
-        let (frame, value) = (i64::MIN, f64::NAN);
-        Self { cell: NONE, term: NONE, over: NONE, priority: None, same, before: never, newest: never, frame, value }
-    }
-}
-
-/// One signal at one port: series that become one value.
-struct Cell {
-    row: usize,
-    port: usize,
-    members: Vec<u32>,
-}
 
 /// A column of a label list that some term reads.
 struct Column {
@@ -322,32 +235,6 @@ impl StreamingEval {
     }
 }
 
-/// New indices of list entries after removals.
-struct NewIndices(Vec<u32>);
-
-impl NewIndices {
-    fn new(stay: &[bool]) -> Self {
-        let mut next = 0..;
-        Self(stay.iter().map(|stays| if *stays { next.next().unwrap_or(NONE) } else { NONE }).collect())
-    }
-
-    fn to(&self, at: u32) -> u32 {
-        self.0.get(at as usize).copied().unwrap_or(NONE)
-    }
-
-    /// Updates an index; returns whether its entry stays.
-    fn moves(&self, at: &mut u32) -> bool {
-        *at = self.to(*at);
-        *at != NONE
-    }
-
-    fn keep<T>(&self, list: &mut Vec<T>) {
-        let mut at = 0..;
-        list.retain(|_| at.next().is_some_and(|at: usize| self.0[at] != NONE));
-        list.shrink_to_fit();
-    }
-}
-
 fn frame_of(time_ms: i64, step_ms: i64) -> i64 {
     time_ms.saturating_sub(1).div_euclid(step_ms).saturating_add(1).saturating_mul(step_ms)
 }
@@ -357,53 +244,4 @@ fn hash(labels: &Labels) -> u64 {
     let mut hasher = DefaultHasher::new();
     labels.iter().filter(|(name, _)| *name != "__name__").for_each(|pair| pair.hash(&mut hasher));
     hasher.finish()
-}
-
-/// Takes a sample; returns whether it gives its frame a value.
-fn sample(slots: &mut [Slot], at: u32, terms: &[Reader], now: (i64, f64), (frame, step_ms): (i64, i64)) -> bool {
-    let over = slots[at as usize].over;
-    let divisor = slots.get(over as usize).map(|s| s.newest);
-    let slot = &mut slots[at as usize];
-    if now.0 <= slot.newest.0 {
-        return false;
-    }
-    if slot.frame != frame {
-        (slot.before, slot.frame) = (slot.newest, frame);
-    }
-    slot.newest = now;
-    let Some(term) = terms.get(slot.term as usize) else { return false };
-    let value = match slot.before {
-        _ if !term.rate => now.1,
-        (then, _) if then == i64::MIN || now.0 - then > LOOK_BACK * step_ms => f64::NAN,
-        (_, past) if now.1 < past => f64::NAN,
-        (then, past) => (now.1 - past) / (now.0 - then) as f64 * 1000.0,
-    };
-    slot.value = match divisor {
-        None => value * term.scale,
-        Some((then, by)) if now.0.saturating_sub(then) <= DIVISOR_VALID_MS => value * term.scale / by,
-        Some(_) => f64::NAN,
-    };
-    true
-}
-
-fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), sink: &mut dyn FrameSink) {
-    let row = &ALL[cell.row];
-    let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
-    // As with PromQL's `or`: of series that differ only in the name, that of the first term counts.
-    let first = |slot: &&Slot| !here().any(|other| other.same == slot.same && other.term < slot.term);
-    let first_terms = || here().filter(first);
-    let Some(value) = first_terms().map(|s| s.value).reduce(|a, b| row.join.of(a, b)) else { return };
-    let time_ns = frame.saturating_mul(1_000_000);
-    if let Some(into) = sink.frame(time_ns) {
-        into.set(row.signal, cell.port, value);
-        // Hardly any port is paused.
-        for one in first_terms().filter(|_| value > 0.0) {
-            if let Some(of) = one.priority {
-                into.set_priority(row.signal, of.into(), cell.port, one.value);
-            }
-        }
-    }
-    if row.is_rate() && here().any(|s| s.newest.0 - s.before.0 > 3 * step_ms / 2) {
-        sink.fill(time_ns, row.signal, cell.port, value);
-    }
 }

@@ -5,8 +5,9 @@ use crate::detectors::fault_domain::DomainSet;
 use crate::model::finding::Finding;
 use crate::model::location::LocationId;
 use crate::tracker::evaluation::{EvaluationCache, row};
-use crate::tracker::incident_tracker::{IncidentTracker, OpenSummary};
+use crate::tracker::incident_tracker::IncidentTracker;
 use crate::tracker::open_incident::OpenIncident;
+use crate::tracker::open_summary::OpenSummary;
 use crate::tracker::timing::{BEFORE_S, COMPARES_S, LAG_S, LEAST, MOST, SETTLE_S, YOUNG_S};
 use std::sync::Arc;
 
